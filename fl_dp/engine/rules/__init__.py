@@ -1,0 +1,50 @@
+"""One rule an operator family: which form has this parameter's per-example gradient.
+
+To support an operator, write its rule in a file here and name it in RULES.
+"""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from fl_dp.engine.axis import BatchAxis
+from fl_dp.engine.capture import Use, UseKey
+from fl_dp.engine.forms import Form
+from fl_dp.engine.rules.addition import addition
+from fl_dp.engine.rules.convolution import convolution
+from fl_dp.engine.rules.embedding import embedding
+from fl_dp.engine.rules.matmul import addmm, mm
+from fl_dp.engine.rules.normalization import group_norm, layer_norm
+from fl_dp.engine.rules.rule import Rule, Site, refuse
+
+RULES: Mapping[str, Rule] = {
+    "AddBackward0": addition,
+    "AddmmBackward0": addmm,
+    "ConvolutionBackward0": convolution,
+    "EmbeddingBackward0": embedding,
+    "MmBackward0": mm,
+    "NativeGroupNormBackward0": group_norm,
+    "NativeLayerNormBackward0": layer_norm,
+}
+
+
+def check_rules(uses: tuple[Use, ...]) -> None:
+    """NoRuleError for the first use whose operator has no rule; costs nothing but a look-up."""
+    for use in uses:
+        if use.node.name() not in RULES:
+            refuse(use.keys[0], "that operator has no per-example gradient rule")
+
+
+def form_of(
+    use: Use, key: UseKey, shape: torch.Size, grad: Tensor, axis: BatchAxis, num_examples: int
+) -> Form:
+    """The form of the gradient of the parameter (of `shape`) that enters `use` as `key` says.
+
+    grad: gradient of the use's output. Raises NoRuleError for a way of use that no rule covers.
+    """
+    site = Site(key, use.node, shape, use.paths[key.argument], len(use.arguments), grad, axis, num_examples)
+    return RULES[key.operator](site)
+
+
+__all__ = ["RULES", "Rule", "Site", "check_rules", "form_of"]

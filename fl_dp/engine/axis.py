@@ -1,0 +1,36 @@
+"""Where, in a tensor of many rows, each example's rows are."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from fl_dp.errors import ProbeError
+
+
+@dataclass(frozen=True, slots=True)
+class BatchAxis:
+    """Dimension `dim` holds N * K rows, K for each of the N examples.
+
+    minor=False: an example's rows are adjacent (N, K), as after flattening (N, T, d) to (N*T, d).
+    minor=True: they are N apart (K, N), as after flattening (T, N, d).
+    """
+
+    dim: int = 0
+    minor: bool = False
+
+    def split(self, tensor: Tensor, num_examples: int) -> Tensor:
+        """`tensor` as (N, K, *other dimensions in their order)."""
+        rows = tensor.movedim(self.dim, 0)
+        if rows.shape[0] % num_examples:
+            raise ProbeError(
+                f"A tensor of shape {tuple(tensor.shape)} has {rows.shape[0]} rows in dimension {self.dim}, "
+                f"not a multiple of the {num_examples} examples in the batch; every trainable layer must "
+                "treat every example alike."
+            )
+        per_example = rows.shape[0] // num_examples
+        if self.minor:
+            return rows.reshape(per_example, num_examples, *rows.shape[1:]).transpose(0, 1)
+        return rows.reshape(num_examples, per_example, *rows.shape[1:])
+
+
+LEADING = BatchAxis()

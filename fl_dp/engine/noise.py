@@ -1,0 +1,54 @@
+"""Gaussian noise for a clipped sum, and where its randomness comes from."""
+
+import secrets
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from fl_dp.engine.clipping import ClippedSum
+from fl_dp.errors import ConfigError
+
+_STATE_BYTES = 5056  # of torch's CPU generator: 24 bytes of head, 624 words in 8 bytes each, a tail
+_HEAD, _WORDS = 24, 624
+
+
+def system_generator(device: torch.device | str = "cpu") -> torch.Generator:
+    """A generator that starts from the operating system's entropy.
+
+    On CPUs `manual_seed` would not do: PyTorch keeps only 32 bits of the seed, so that all noise
+    streams can be tried out. Here all 624 words of the Mersenne twister are drawn instead. CUDA's
+    Philox takes 64 bits of seed.
+    """
+    generator = torch.Generator(device)
+    if generator.device.type != "cpu":
+        return generator.manual_seed(secrets.randbits(63))
+    state = generator.get_state()
+    if len(state) != _STATE_BYTES:
+        raise RuntimeError(f"torch {torch.__version__}: generator state of {len(state)} bytes is not known.")
+    words = [secrets.randbits(32) for _ in range(_WORDS)]
+    state[_HEAD : _HEAD + 8 * _WORDS] = torch.tensor(words, dtype=torch.int64).view(torch.uint8)
+    return generator.set_state(state)
+
+
+def add_gaussian_noise(
+    clipped: ClippedSum, *, noise_multiplier: float, generator: torch.Generator
+) -> Mapping[str, Tensor]:
+    """The Gaussian mechanism: each entry gets noise of standard deviation multiplier * sensitivity.
+
+    Call once for each logical batch, with all its physical batches added up. Noise is drawn in
+    float32 at least. Raises ConfigError for a multiplier or sensitivity that protects nothing.
+    """
+    deviation = noise_multiplier * clipped.sensitivity
+    if not 0 < deviation < float("inf"):
+        raise ConfigError(
+            f"Expected noise_multiplier={noise_multiplier} times sensitivity={clipped.sensitivity} "
+            "to be finite and > 0."
+        )
+    return {name: grad + _noise_like(grad, deviation, generator) for name, grad in clipped.grads.items()}
+
+
+def _noise_like(grad: Tensor, deviation: float, generator: torch.Generator) -> Tensor:
+    dtype = torch.promote_types(grad.dtype, torch.float32)
+    noise = torch.empty(grad.shape, dtype=dtype, device=generator.device)
+    return noise.normal_(0.0, deviation, generator=generator).to(grad.device)

@@ -1,0 +1,35 @@
+"""Matrix products: nn.Linear with any number of leading dimensions, and what attention makes of it.
+
+PyTorch flattens the leading dimensions: rows (R, d) @ W.T (d, p) + bias (p,) = (R, p).
+"""
+
+from torch import Tensor
+
+from fl_dp.engine.forms import Dense, Form, Outer
+from fl_dp.engine.rules.rule import Site, refuse
+
+
+def addmm(site: Site) -> Form:
+    """AddmmBackward0(bias, rows, W.T)."""
+    if site.node._saved_alpha != 1 or site.node._saved_beta != 1:
+        refuse(site.key, "addmm with alpha or beta other than 1 has no rule")
+    if site.key.argument == 0:
+        if site.path.count("TBackward0"):
+            refuse(site.key, "a transposed bias has no rule")
+        rows = site.rows(site.grad)  # (N, T, p)
+        return Dense(rows.sum(1))
+    if site.key.argument == 1:
+        refuse(site.key, "a parameter as the left factor of a matrix product has no rule")
+    return _weight(site, site.node._saved_mat1)
+
+
+def mm(site: Site) -> Form:
+    """MmBackward0(rows, W.T)."""
+    if site.key.argument == 0:
+        refuse(site.key, "a parameter as the left factor of a matrix product has no rule")
+    return _weight(site, site.node._saved_self)
+
+
+def _weight(site: Site, rows: Tensor) -> Form:
+    left, right = site.rows(site.grad), site.rows(rows)  # (N, T, p), (N, T, d)
+    return Outer(left, right) if site.transposed else Outer(right, left)

@@ -1,0 +1,48 @@
+"""The graph of the losses is the record: no use of a parameter escapes it."""
+
+import torch
+from torch import nn
+
+from fl_dp.engine.capture import find_uses, output_grads
+
+
+def _uses(model, x):
+    losses = model(x).flatten(1).sum(1)
+    return losses, find_uses(losses, dict(model.named_parameters()))
+
+
+def test_sees_uses_inside_composite_operators():
+    model = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, dropout=0.0)
+    _, uses = _uses(model, torch.randn(3, 5, 8))
+    seen = {name for use in uses for name in use.arguments.values()}
+    assert seen == dict(model.named_parameters()).keys()
+
+
+def test_only_the_lowest_use_is_the_frontier():
+    model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.Tanh(), nn.Flatten(), nn.Linear(32, 4), nn.Linear(4, 2))
+    _, uses = _uses(model, torch.randn(3, 1, 6, 6))
+    assert [use.frontier for use in uses] == [True, False, False]
+    assert uses[0].node.name() == "ConvolutionBackward0"
+
+
+def test_every_use_reports_the_gradient_of_its_output_in_one_pass():
+    model = nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2))
+    losses, uses = _uses(model, torch.randn(5, 4))
+    reported = {}
+    output_grads(losses, uses, lambda use, grad: reported.__setitem__(use.keys[0].parameter, grad))
+    assert {name: tuple(g.shape) for name, g in reported.items()} == {"0.bias": (5, 3), "2.bias": (5, 2)}
+    assert torch.equal(reported["2.bias"], torch.ones(5, 2))
+
+
+def test_a_use_that_does_not_matter_to_the_losses_is_not_reported():
+    model = nn.Linear(4, 3)
+    losses = model(torch.randn(5, 4)).detach().requires_grad_().sum(1)
+    assert find_uses(losses, dict(model.named_parameters())) == ()
+
+
+def test_deep_graphs_do_not_exhaust_the_stack():
+    model = nn.Linear(2, 2)
+    y = model(torch.randn(3, 2))
+    for _ in range(5000):
+        y = y + 1
+    assert len(find_uses(y.sum(1), dict(model.named_parameters()))) == 1

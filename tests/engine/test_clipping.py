@@ -1,0 +1,283 @@
+"""Definition: equals one backward per example. Promise: no example ever contributes more than C."""
+
+import pytest
+import torch
+from definition import clipped_by_definition, clipped_by_engine, length, trainable
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from fl_dp.engine.clipping import clipped_grad_sum, empty_sum
+from fl_dp.engine.probe import probe
+from fl_dp.errors import ConfigError, ModelError, NoRuleError
+
+MODES = ("mixed", "ghost", "instantiate")
+
+
+class Twice(nn.Module):
+    """One layer called twice: the cross terms of its two uses count."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(torch.tanh(self.layer(x)))
+
+
+class BatchSecond(nn.Module):
+    """Works on (T, N, d), as nn.MultiheadAttention does by default."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.linear = nn.LayerNorm(6), nn.Linear(6, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear(self.norm(x.transpose(0, 1))).transpose(0, 1)
+
+
+class Attention(nn.Module):
+    def __init__(self, batch_first: bool) -> None:
+        super().__init__()
+        self.batch_first = batch_first
+        self.attention = nn.MultiheadAttention(6, 2, batch_first=batch_first)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.batch_first:
+            x = x.transpose(0, 1)
+        y = self.attention(x, x, x, need_weights=False)[0]
+        return y if self.batch_first else y.transpose(0, 1)
+
+
+class Tied(nn.Module):
+    """An embedding whose table is the output layer as well."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(11, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.functional.linear(torch.tanh(self.table(x)), self.table.weight)
+
+
+class PositionEmbedding(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.position = nn.Parameter(torch.randn(1, 4, 6))
+        self.linear = nn.Linear(6, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear(torch.tanh(x + self.position))
+
+
+def tokens(n: int) -> Tensor:
+    return torch.randint(0, 11, (n, 5))
+
+
+def normal(*shape: int):
+    return lambda n: torch.randn(n, *shape)
+
+
+CASES = {
+    "linear": (lambda: nn.Linear(6, 5), normal(6)),
+    "linear without bias": (lambda: nn.Linear(6, 5, bias=False), normal(6)),
+    "linear over positions": (lambda: nn.Linear(6, 5), normal(4, 6)),
+    "linear over two leading": (lambda: nn.Linear(6, 5), normal(4, 3, 6)),
+    "linear over three, no bias": (lambda: nn.Linear(6, 5, bias=False), normal(2, 3, 2, 6)),
+    "linear, batch second": (BatchSecond, normal(4, 6)),
+    "linear after tanh": (lambda: nn.Sequential(nn.Linear(6, 7), nn.Tanh(), nn.Linear(7, 3)), normal(6)),
+    "in-place activation": (
+        lambda: nn.Sequential(nn.Linear(6, 7), nn.ReLU(True), nn.Linear(7, 3)),
+        normal(6),
+    ),
+    "conv1d": (lambda: nn.Conv1d(3, 4, 3), normal(3, 9)),
+    "conv1d dilated": (lambda: nn.Conv1d(3, 4, 3, dilation=2, padding=2), normal(3, 9)),
+    "conv1d same": (lambda: nn.Conv1d(3, 4, 3, padding="same"), normal(3, 9)),
+    "conv2d": (lambda: nn.Conv2d(3, 4, 3, padding=1), normal(3, 6, 7)),
+    "conv2d first and second": (
+        lambda: nn.Sequential(nn.Conv2d(2, 4, 3), nn.Tanh(), nn.Conv2d(4, 3, 2)),
+        normal(2, 6, 6),
+    ),
+    "conv2d strided, odd kernel": (lambda: nn.Conv2d(3, 4, (2, 3), (2, 1), (1, 0)), normal(3, 7, 6)),
+    "conv2d no bias": (lambda: nn.Conv2d(3, 4, 3, bias=False), normal(3, 6, 6)),
+    "conv2d pointwise": (lambda: nn.Conv2d(3, 4, 1, stride=2), normal(3, 6, 6)),
+    "conv2d grouped": (lambda: nn.Conv2d(4, 6, 3, groups=2, dilation=2), normal(4, 7, 7)),
+    "conv2d depthwise": (lambda: nn.Conv2d(4, 8, 3, groups=4, padding=1), normal(4, 5, 5)),
+    "conv2d reflect": (lambda: nn.Conv2d(3, 4, 3, padding=1, padding_mode="reflect"), normal(3, 5, 5)),
+    "conv3d": (lambda: nn.Conv3d(2, 3, 2, padding=1), normal(2, 3, 4, 3)),
+    "conv3d grouped": (lambda: nn.Conv3d(2, 4, 2, groups=2, stride=2), normal(2, 4, 4, 5)),
+    "group norm": (lambda: nn.Sequential(nn.Conv2d(3, 6, 3), nn.GroupNorm(2, 6)), normal(3, 5, 5)),
+    "group norm, first": (lambda: nn.GroupNorm(3, 6), normal(6, 4)),
+    "layer norm": (lambda: nn.LayerNorm(6), normal(4, 6)),
+    "layer norm over two": (lambda: nn.Sequential(nn.Linear(6, 6), nn.LayerNorm((4, 6))), normal(4, 6)),
+    "layer norm without bias": (lambda: nn.LayerNorm(6, bias=False), normal(6)),
+    "embedding": (lambda: nn.Sequential(nn.Embedding(11, 4), nn.Linear(4, 3)), tokens),
+    "embedding, padded": (lambda: nn.Embedding(11, 4, padding_idx=2), tokens),
+    "linear twice": (lambda: Twice(nn.Linear(6, 6)), normal(3, 6)),
+    "conv twice": (lambda: Twice(nn.Conv2d(3, 3, 3, padding=1)), normal(3, 5, 5)),
+    "group norm twice": (lambda: Twice(nn.GroupNorm(2, 4)), normal(4, 5)),
+    "tied embedding": (Tied, tokens),
+    "attention, batch first": (lambda: Attention(True), normal(4, 6)),
+    "attention, batch second": (lambda: Attention(False), normal(4, 6)),
+    "position embedding": (PositionEmbedding, normal(4, 6)),
+}
+
+
+@pytest.fixture(autouse=True)
+def _double():
+    torch.manual_seed(0)
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+def _assert_equal(found, expected, tolerance=1e-9):
+    for name, grad in expected.items():
+        torch.testing.assert_close(found[name], grad, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("num_examples", [0, 1, 7])
+@pytest.mark.parametrize("case", CASES)
+def test_equals_one_backward_per_example(case, num_examples, mode):
+    make, sample = CASES[case]
+    model, inputs = make(), sample(num_examples)
+    axes = probe(model, sample(3))
+    expected_free = clipped_by_definition(model, inputs, 1e6)
+    _assert_equal(clipped_by_engine(model, inputs, 1e6, mode, axes).grads, expected_free)
+    expected = clipped_by_definition(model, inputs, 0.3)
+    _assert_equal(clipped_by_engine(model, inputs, 0.3, mode, axes).grads, expected)
+
+
+def test_frozen_parameters_are_left_out():
+    model = nn.Sequential(nn.Linear(6, 7), nn.Tanh(), nn.Linear(7, 3))
+    model[0].weight.requires_grad_(False)
+    inputs = torch.randn(5, 6)
+    found = clipped_by_engine(model, inputs, 0.3).grads
+    assert set(found) == {"0.bias", "2.weight", "2.bias"}
+    _assert_equal(found, clipped_by_definition(model, inputs, 0.3))
+
+
+def test_a_parameter_that_is_not_used_gets_a_zero_sum():
+    model = nn.Sequential(nn.Linear(6, 3))
+    model.register_parameter("spare", nn.Parameter(torch.ones(4)))
+    assert clipped_by_engine(model, torch.randn(5, 6), 1.0).grads["spare"].eq(0).all()
+
+
+def test_no_parameter_gradient_is_left_behind():
+    model = nn.Linear(6, 3)
+    clipped_by_engine(model, torch.randn(5, 6), 1.0)
+    assert model.weight.grad is None
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("case", ["linear over positions", "conv2d", "group norm", "attention, batch first"])
+@pytest.mark.parametrize("poison", [float("nan"), float("inf"), 1e300])
+def test_an_example_that_is_not_finite_contributes_nothing(case, mode, poison):
+    make, sample = CASES[case]
+    model, inputs = make(), sample(6)
+    inputs[2] = poison
+    clean = torch.cat([inputs[:2], inputs[3:]])
+    axes = probe(model, inputs)
+    found = clipped_by_engine(model, inputs, 0.3, mode, axes)
+    moved = {n: g - clipped_by_engine(model, clean, 0.3, mode, axes).grads[n] for n, g in found.grads.items()}
+    assert length(moved) <= 0.3 * (1 + 1e-9)
+    assert all(grad.isfinite().all() for grad in found.grads.values())
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    shape=st.tuples(st.integers(1, 9), st.integers(1, 7), st.integers(1, 7)),
+    scale=st.sampled_from([1e-8, 1e-3, 1.0, 1e3, 1e12]),
+    bound=st.sampled_from([1e-3, 1.0, 50.0]),
+    mode=st.sampled_from(MODES),
+)
+def test_one_example_never_contributes_more_than_the_bound(seed, shape, scale, bound, mode):
+    positions, d, p = shape
+    torch.manual_seed(seed)
+    model = nn.Sequential(nn.Linear(d, 5), nn.Tanh(), nn.Linear(5, p)).float()
+    inputs = torch.randn(1, positions, d, dtype=torch.float32) * scale
+    clipped = clipped_by_engine(model, inputs, bound, mode, loss=lambda m, x: (m(x) * scale).sum((1, 2)))
+    assert length(clipped.grads) <= bound * (1 + 1e-4)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_terms_that_cancel_cannot_hide_a_long_gradient_in_float32(mode):
+    """Gram matrices alone would round this gradient's length to zero and let it pass unclipped."""
+    right = torch.tensor([[[1e4, 1.0], [1e4, 1.0]]], dtype=torch.float32)
+    weights = torch.tensor([[1.0], [-1.0 - 1e-4]], dtype=torch.float32)
+    model = nn.Linear(2, 1, bias=False).float()
+    clipped = clipped_by_engine(
+        model, right, 1e-3, mode, loss=lambda m, x: (m(x) * weights * 1e4).sum((1, 2))
+    )
+    assert length(clipped.grads) <= 1e-3 * (1 + 1e-3)
+
+
+def test_sums_of_physical_batches_add_up_to_the_logical_batch():
+    model, inputs = CASES["group norm"][0](), torch.randn(7, 3, 5, 5)
+    whole = clipped_by_engine(model, inputs, 0.3)
+    parts = empty_sum(trainable(model), 0.3)
+    for part in inputs.split(3):
+        parts = parts + clipped_by_engine(model, part, 0.3)
+    _assert_equal(parts.grads, whole.grads)
+    assert parts.sensitivity == whole.sensitivity == 0.3
+    assert len(parts.norms) == 7
+
+
+def test_sums_of_different_sensitivity_are_not_added():
+    model = nn.Linear(2, 1)
+    with pytest.raises(ConfigError, match="sensitivity"):
+        empty_sum(trainable(model), 1.0) + empty_sum(trainable(model), 2.0)
+
+
+def test_a_scalar_loss_is_refused():
+    model = nn.Linear(2, 1)
+    with pytest.raises(ModelError, match='reduction="none"'):
+        clipped_grad_sum(model(torch.randn(3, 2)).sum(), trainable(model), max_grad_norm=1.0)
+
+
+@pytest.mark.parametrize("bound", [0.0, -1.0, float("nan")])
+def test_a_bound_that_bounds_nothing_is_refused(bound):
+    model = nn.Linear(2, 1)
+    with pytest.raises(ConfigError, match="max_grad_norm"):
+        clipped_grad_sum(model(torch.randn(3, 2)).sum(1), trainable(model), max_grad_norm=bound)
+
+
+class Scaled(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(6))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * self.scale
+
+
+REFUSED = {
+    "multiplication": (Scaled, "Mul consumes scale"),
+    "transposed convolution": (lambda: nn.ConvTranspose1d(6, 2, 1), "transposed convolution has no rule"),
+    "PReLU": (nn.PReLU, "consumes weight"),
+    "bilinear": (lambda: nn.Bilinear(6, 6, 2), "consumes"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_an_operator_without_a_rule_is_refused_by_name(case):
+    make, words = REFUSED[case]
+    model = make()
+    inputs = torch.randn(3, 6, 4) if case == "transposed convolution" else torch.randn(3, 6)
+
+    def loss(m, x):
+        return (m(x, x) if case == "bilinear" else m(x)).flatten(1).sum(1)
+
+    with pytest.raises(NoRuleError, match=words) as refusal:
+        clipped_by_engine(model, inputs, 1.0, loss=loss)
+    assert "freeze the parameter" in str(refusal.value)
+
+
+def test_a_parameter_that_reaches_the_loss_without_data_is_refused():
+    model = nn.Linear(6, 1)
+    with pytest.raises(NoRuleError, match="weight"):
+        clipped_by_engine(
+            model, torch.randn(3, 6), 1.0, loss=lambda m, x: m(x).squeeze(1) + m.weight.pow(2).sum()
+        )

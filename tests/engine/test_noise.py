@@ -1,0 +1,67 @@
+"""Noise has the stated standard deviation, comes from full entropy, and is never nothing."""
+
+import math
+
+import pytest
+import torch
+
+from fl_dp.engine.clipping import ClippedSum
+from fl_dp.engine.noise import add_gaussian_noise, system_generator
+from fl_dp.errors import ConfigError
+
+
+def _zeros(sensitivity=2.0, n=40_000, dtype=torch.float32):
+    return ClippedSum({"w": torch.zeros(n, dtype=dtype), "b": torch.zeros(10)}, sensitivity, torch.zeros(0))
+
+
+@pytest.mark.parametrize("multiplier", [0.5, 1.1, 8.0])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_standard_deviation_is_multiplier_times_sensitivity(multiplier, dtype):
+    generator = torch.Generator().manual_seed(7)
+    noise = add_gaussian_noise(_zeros(dtype=dtype), noise_multiplier=multiplier, generator=generator)["w"]
+    n, sigma = len(noise), 2.0 * multiplier
+    assert abs(float(noise.mean())) < 5 * sigma / math.sqrt(n)
+    assert abs(float(noise.std()) / sigma - 1) < 5 / math.sqrt(2 * n)
+    kurtosis = float((noise / sigma).pow(4).mean())
+    assert abs(kurtosis - 3) < 5 * math.sqrt(96 / n)
+
+
+def test_noise_is_added_to_the_sum():
+    clipped = ClippedSum({"w": torch.full((50,), 100.0)}, 1e-3, torch.zeros(0))
+    noisy = add_gaussian_noise(clipped, noise_multiplier=1.0, generator=torch.Generator().manual_seed(0))
+    assert torch.allclose(noisy["w"], clipped.grads["w"], atol=0.01)
+    assert not torch.equal(noisy["w"], clipped.grads["w"])
+
+
+def test_same_generator_state_same_noise():
+    draws = [
+        add_gaussian_noise(_zeros(), noise_multiplier=1.0, generator=torch.Generator().manual_seed(3))["w"]
+        for _ in range(2)
+    ]
+    assert torch.equal(*draws)
+
+
+def test_parameters_get_noise_of_their_own():
+    clipped = ClippedSum({"a": torch.zeros(9), "b": torch.zeros(9)}, 1.0, torch.zeros(0))
+    noisy = add_gaussian_noise(clipped, noise_multiplier=1.0, generator=system_generator())
+    assert not torch.equal(noisy["a"], noisy["b"])
+
+
+def test_system_generators_differ_in_more_than_32_bits():
+    """manual_seed(s) and manual_seed(s + 2^32) are one stream on CPUs: such a seed can be guessed."""
+    states = [system_generator().get_state()[24 : 24 + 8 * 624].view(torch.int64) for _ in range(2)]
+    assert (states[0] == states[1]).float().mean() < 0.02
+    assert states[0].unique().numel() > 600
+    draws = torch.randn(20_000, generator=system_generator())
+    assert abs(float(draws.std()) - 1) < 0.05
+
+
+@pytest.mark.parametrize("multiplier", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_multiplier_that_protects_nothing_is_refused(multiplier):
+    with pytest.raises(ConfigError, match="noise_multiplier"):
+        add_gaussian_noise(_zeros(), noise_multiplier=multiplier, generator=torch.Generator())
+
+
+def test_an_unbounded_sum_is_refused():
+    with pytest.raises(ConfigError, match="sensitivity=inf"):
+        add_gaussian_noise(_zeros(math.inf), noise_multiplier=1.0, generator=torch.Generator())

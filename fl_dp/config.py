@@ -158,6 +158,7 @@ class RunConfig(_Flat):
         _require_delta(self.delta)
         _require(0 <= self.momentum < 1, "momentum", self.momentum, "a number in [0, 1)")
         _require(self.client_gpus >= 0, "client-gpus", self.client_gpus, "a number >= 0")
+        _require(self.seed >= 0, "seed", self.seed, "an integer >= 0")
         _require(self.partition in PARTITIONS, "partition", self.partition, " or ".join(PARTITIONS))
         _require(self.accountant in ACCOUNTANTS, "accountant", self.accountant, " or ".join(ACCOUNTANTS))
         _require(self.weights in WEIGHTS, "weights", self.weights, " or ".join(WEIGHTS))
@@ -217,7 +218,9 @@ class ClientConfig(_Flat):
             _require(
                 typing.cast(int, self.public_size) >= 1, "public-size", self.public_size, "an integer >= 1"
             )
-        _require_positive(self, "epsilon", "physical_batch_size")
+        _require(self.seed >= 0, "seed", self.seed, "an integer >= 0")
+        _require(self.partition_classes >= 1, "partition-classes", self.partition_classes, "an integer >= 1")
+        _require_positive(self, "epsilon", "physical_batch_size", "partition_alpha")
         _require_delta(self.delta)
         _require(
             self.min_noise_multiplier >= 0,

@@ -1,0 +1,36 @@
+"""IDX, the file format of MNIST: a header of big-endian sizes, then unsigned bytes."""
+
+import math
+import struct
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fl_dp.errors import DataError
+
+_UINT8 = 0x08
+
+
+def read_idx(path: Path, ndim: int) -> Tensor:
+    """The uint8 tensor of `ndim` dimensions in an unpacked IDX file.
+
+    Raises DataError that names the file when it cannot be read, is of another kind, or when its
+    length is not what its header says. torchvision's reader lets a file with surplus bytes pass and
+    speaks of shapes, not of files; and importing torchvision takes 1.3 s.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror}.") from None
+    start = 4 + 4 * ndim
+    if len(content) < start or content[:4] != bytes((0, 0, _UINT8, ndim)):
+        raise DataError(f"{path}: expected an IDX file of unsigned bytes in {ndim} dimensions.")
+    shape = struct.unpack(f">{ndim}I", content[4:start])
+    if len(content) != start + math.prod(shape):
+        raise DataError(
+            f"{path}: expected {start + math.prod(shape)} bytes for shape {shape}, found {len(content)}; "
+            f"delete it, so that it is unpacked or downloaded again."
+        )
+    return torch.from_numpy(np.frombuffer(bytearray(content), np.uint8, offset=start).reshape(shape))

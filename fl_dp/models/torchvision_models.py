@@ -1,0 +1,72 @@
+"""torchvision's classification models, untrained and without batch norm."""
+
+import difflib
+import math
+from typing import Any
+
+import torch
+from torch import nn
+
+from fl_dp.errors import ModelError
+from fl_dp.models.group_norm import replace_batch_norms
+
+_CHANNELS = 3  # of the images that torchvision's models are made for
+
+_NO_AUXILIARY_HEADS: dict[str, Any] = {"aux_logits": False, "init_weights": True}
+_OPTIONS = {"googlenet": _NO_AUXILIARY_HEADS, "inception_v3": _NO_AUXILIARY_HEADS}
+
+
+def torchvision_model(architecture: str, input_shape: tuple[int, ...], num_classes: int) -> nn.Module:
+    """torchvision's `architecture` for images (C, H, W) of any number of channels.
+
+    Vision transformers and MaxViT take the data's size in place of 224x224. An unknown
+    architecture raises ModelError; a shape that it cannot take, ValueError or what its constructor raises.
+    """
+    from torchvision import models  # takes 1.3 s
+
+    known = models.list_models(module=models)
+    if architecture not in known:
+        close = difflib.get_close_matches(architecture, known) or ["resnet18"]
+        raise ModelError(
+            f"model = 'torchvision:{architecture}': torchvision has no such classification model; "
+            f"try {' or '.join(close)}."
+        )
+    if len(input_shape) != 3:
+        raise ValueError("it reads images (C, H, W)")
+    options = _OPTIONS.get(architecture, {}) | _size_option(architecture, input_shape)
+    model: nn.Module = models.get_model(architecture, weights=None, num_classes=num_classes, **options)
+    if input_shape[0] != _CHANNELS:
+        _take_channels(model, input_shape[0])
+    replace_batch_norms(model)
+    return model
+
+
+def _size_option(architecture: str, input_shape: tuple[int, ...]) -> dict[str, Any]:
+    """The option by which a family is told the size of its images, where it wants to know."""
+    _, height, width = input_shape
+    if architecture.startswith("vit_"):
+        return {"image_size": height}  # its forward refuses another width
+    if architecture.startswith("maxvit_"):
+        return {"input_size": (height, width)}
+    return {}
+
+
+def _take_channels(model: nn.Module, channels: int) -> None:
+    """Rebuild, in place, the convolution that reads the image, for another number of channels.
+
+    Its weights keep their distribution's width, scaled so that the output's variance stays as it was.
+    """
+    name, old = next((n, m) for n, m in model.named_modules() if isinstance(m, nn.Conv2d))
+    new = nn.Conv2d(
+        channels,
+        old.out_channels,
+        old.kernel_size,  # type: ignore[arg-type]
+        old.stride,  # type: ignore[arg-type]
+        old.padding,  # type: ignore[arg-type]
+        bias=old.bias is not None,
+    )
+    with torch.no_grad():
+        new.weight.normal_().mul_(old.weight.std() * math.sqrt(_CHANNELS / channels))
+    if old.bias is not None:
+        new.bias = old.bias
+    model.set_submodule(name, new)

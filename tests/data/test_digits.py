@@ -1,0 +1,46 @@
+import importlib.util
+
+import pytest
+import torch
+
+from fl_dp.data.digits import load_digits
+from fl_dp.errors import DataError
+
+
+def test_the_two_splits_are_scikit_learns_digits() -> None:
+    from sklearn import datasets
+
+    original = datasets.load_digits()
+    expected = sorted(
+        (*map(int, image), label) for image, label in zip(original.data, original.target, strict=True)
+    )
+    found = [
+        (*(round(pixel.item() * 16 / 255) for pixel in image.flatten()), label.item())
+        for data in (load_digits("train"), load_digits("test"))
+        for image, label in zip(data.x, data.y, strict=True)
+    ]
+    assert sorted(found) == expected
+
+
+def test_shapes_and_scale() -> None:
+    data = load_digits("train")
+    assert data.input_shape == (1, 8, 8)
+    assert data.num_classes == 10
+    assert data.x.dtype == torch.uint8
+    assert (data.x.min(), data.x.max()) == (0, 255)
+
+
+def test_the_split_is_stratified_80_to_20() -> None:
+    train, test = (torch.bincount(load_digits(split).y, minlength=10) for split in ("train", "test"))
+    assert (train.sum(), test.sum()) == (1442, 355)
+    assert ((test / (train + test) - 0.2).abs() < 0.01).all()
+
+
+def test_the_split_never_changes() -> None:
+    assert load_digits("test").fingerprint().startswith("4682c51c8b2cbac6")
+
+
+def test_a_missing_file_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(DataError, match=r"digits\.csv\.gz is missing"):
+        load_digits("train")

@@ -1,0 +1,104 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from fl_dp.data.image_folder import load_folder
+from fl_dp.errors import DataError
+
+
+def save(path: Path, value: int = 0, size: tuple[int, int] = (4, 3), mode: str = "L") -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new(mode, size, value if mode == "L" else (value, 1, 2)).save(path)
+
+
+def test_train_and_test_folders(tmp_path: Path) -> None:
+    save(tmp_path / "train" / "dog" / "1.png", 7)
+    save(tmp_path / "train" / "cat" / "1.png", 5)
+    save(tmp_path / "train" / "cat" / "deeper" / "2.PNG", 6)
+    save(tmp_path / "test" / "dog" / "9.png", 9)
+    train, test = load_folder(tmp_path, "train"), load_folder(tmp_path, "test")
+    assert train.classes == test.classes == ("cat", "dog")
+    assert train.input_shape == (1, 3, 4)
+    assert train.x[:, 0, 0, 0].tolist() == [5, 6, 7]
+    assert train.y.tolist() == [0, 0, 1]
+    assert test.y.tolist() == [1]
+
+
+def test_colour_images_become_nchw(tmp_path: Path) -> None:
+    save(tmp_path / "train" / "cat" / "1.png", 200, mode="RGB")
+    data = load_folder(tmp_path, "train")
+    assert data.input_shape == (3, 3, 4)
+    assert data.x[0, :, 0, 0].tolist() == [200, 1, 2]
+
+
+def test_without_train_and_test_names_decide(tmp_path: Path) -> None:
+    for k in range(150):
+        save(tmp_path / ("cat" if k % 2 else "dog") / f"{k}.png", k)
+    train, test = load_folder(tmp_path, "train"), load_folder(tmp_path, "test")
+    assert len(train) + len(test) == 150
+    assert 15 <= len(test) <= 45
+    values = {int(v) for data in (train, test) for v in data.x[:, 0, 0, 0]}
+    assert values == set(range(150))  # every image once
+    save(tmp_path / "cat" / "another.png", 255)
+    before = set(test.x[:, 0, 0, 0].tolist())
+    assert before <= set(load_folder(tmp_path, "test").x[:, 0, 0, 0].tolist())  # nobody changes sides
+
+
+def test_an_empty_folder_declares_a_class(tmp_path: Path) -> None:
+    save(tmp_path / "train" / "dog" / "1.png")
+    (tmp_path / "train" / "cat").mkdir()
+    data = load_folder(tmp_path, "train")
+    assert data.classes == ("cat", "dog")
+    assert data.y.tolist() == [1]
+
+
+def test_what_is_no_image_is_left_out(tmp_path: Path) -> None:
+    save(tmp_path / "train" / "dog" / "1.png")
+    (tmp_path / "train" / "dog" / "notes.txt").write_text("no image")
+    (tmp_path / "train" / "dog" / "._1.png").write_bytes(b"a file system's own")
+    (tmp_path / "train" / ".hidden").mkdir()
+    data = load_folder(tmp_path, "train")
+    assert (len(data), data.classes) == (1, ("dog",))
+
+
+def test_a_missing_or_empty_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="nowhere: no such folder"):
+        load_folder(tmp_path / "nowhere", "train")
+    with pytest.raises(DataError, match="no train images; expected one folder of images per class"):
+        load_folder(tmp_path, "train")
+
+
+def test_images_of_two_sizes_are_refused(tmp_path: Path) -> None:
+    save(tmp_path / "train" / "dog" / "1.png")
+    save(tmp_path / "train" / "dog" / "2.png", size=(4, 4))
+    with pytest.raises(
+        DataError, match=r"2\.png: expected an image of shape \(3, 4\).* like 1\.png, not \(4, 4\)"
+    ):
+        load_folder(tmp_path, "train")
+
+
+def test_grey_and_colour_together_are_refused(tmp_path: Path) -> None:
+    save(tmp_path / "train" / "dog" / "1.png")
+    save(tmp_path / "train" / "dog" / "2.png", mode="RGB")
+    with pytest.raises(DataError, match=r"2\.png: expected .* not \(3, 4, 3\)"):
+        load_folder(tmp_path, "train")
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "P", "I;16", "1"])
+def test_other_colour_modes_are_refused(tmp_path: Path, mode: str) -> None:
+    (tmp_path / "train" / "dog").mkdir(parents=True)
+    Image.new(mode, (4, 3)).save(tmp_path / "train" / "dog" / "1.png")
+    with pytest.raises(DataError, match=rf"1\.png: expected an image of colour mode L or RGB, not {mode}"):
+        load_folder(tmp_path, "train")
+
+
+@pytest.mark.parametrize("keep", [0, 20, -30])
+def test_a_truncated_image_is_named(tmp_path: Path, keep: int) -> None:
+    file = tmp_path / "train" / "dog" / "1.png"
+    file.parent.mkdir(parents=True)
+    Image.fromarray(np.random.default_rng(0).integers(0, 255, (30, 30), dtype=np.uint8)).save(file)
+    file.write_bytes(file.read_bytes()[:keep])
+    with pytest.raises(DataError, match=r"1\.png: expected a readable image"):
+        load_folder(tmp_path, "train")

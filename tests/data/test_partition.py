@@ -1,0 +1,163 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fl_dp.config import PARTITIONS, ClientConfig
+from fl_dp.data.partition import load_part, partition_indices
+from fl_dp.data.sources import load_data
+from fl_dp.errors import ConfigError, DataError
+
+LABELS = np.repeat(np.arange(10), 60)  # sorted, as many data sets are
+OPTIONS: dict[str, Any] = {"seed": 3, "alpha": 0.5, "classes_per_partition": 2, "sizes": (100, 200, 50, 1)}
+
+
+def parts_of(scheme: str, num_partitions: int = 4, **changed: Any) -> list[np.ndarray]:
+    return partition_indices(LABELS, num_partitions, scheme, **(OPTIONS | changed))
+
+
+@pytest.mark.parametrize("scheme", PARTITIONS)
+def test_parts_are_disjoint_sorted_and_not_empty(scheme: str) -> None:
+    parts = parts_of(scheme)
+    together = np.concatenate(parts)
+    assert len(np.unique(together)) == len(together)
+    assert together.min() >= 0
+    assert together.max() < len(LABELS)
+    for part in parts:
+        assert len(part) > 0
+        assert (np.diff(part) > 0).all()
+
+
+@pytest.mark.parametrize("scheme", PARTITIONS)
+def test_same_seed_same_parts(scheme: str) -> None:
+    first, again, other = parts_of(scheme), parts_of(scheme), parts_of(scheme, seed=4)
+    assert all((a == b).all() for a, b in zip(first, again, strict=True))
+    assert any(len(a) != len(b) or (a != b).any() for a, b in zip(first, other, strict=True))
+
+
+def test_iid_parts_are_equal_shares_of_all_classes() -> None:
+    parts = parts_of("iid")
+    assert [len(part) for part in parts] == [150] * 4
+    assert all(len(np.unique(LABELS[part])) == 10 for part in parts)
+
+
+def test_one_iid_part_is_everything() -> None:
+    assert (parts_of("iid", 1)[0] == np.arange(600)).all()
+
+
+def test_dirichlet_gives_every_record_away_and_small_alpha_is_uneven() -> None:
+    def unevenness(alpha: float) -> float:
+        parts = parts_of("dirichlet", alpha=alpha)
+        assert sum(map(len, parts)) == 600
+        shares = np.array([np.bincount(LABELS[part], minlength=10) for part in parts]) / 60
+        return float(shares.std())
+
+    assert unevenness(0.1) > 2 * unevenness(100.0)
+
+
+def test_pathological_parts_have_few_classes() -> None:
+    parts = parts_of("pathological", 10, classes_per_partition=2)
+    assert all(len(np.unique(LABELS[part])) == 2 for part in parts)
+    assert sum(map(len, parts)) == 600  # as many clients as classes: none goes unused
+
+
+def test_pathological_with_few_clients_leaves_classes_unused_and_says_nothing() -> None:
+    assert sum(map(len, parts_of("pathological", 2))) < 600
+
+
+def test_sizes_are_exact_and_drawn_from_everywhere() -> None:
+    parts = parts_of("sizes")
+    assert [len(part) for part in parts] == [100, 200, 50, 1]
+    assert len(np.unique(LABELS[parts[0]])) == 10
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        (
+            {"scheme": "iid", "num_partitions": 601},
+            DataError,
+            "600 records cannot be parted among 601 clients",
+        ),
+        ({"scheme": "dirichlet", "alpha": 1e-4, "num_partitions": 50}, DataError, "larger partition-alpha"),
+        ({"scheme": "pathological", "classes_per_partition": 11}, DataError, "smaller partition-classes"),
+        ({"scheme": "sizes", "sizes": (599, 1, 1, 1)}, DataError, "add up to 602, the data have 600"),
+        ({"scheme": "sizes", "sizes": (599, 1)}, ConfigError, "expected 4 sizes, one a client, not 2"),
+        ({"scheme": "sizes", "sizes": (0, 1, 1, 1)}, DataError, "sizes of at least 1"),
+        ({"scheme": "iid", "seed": -1}, ConfigError, "seed=-1 >= 0"),
+        ({"scheme": "alphabetical"}, ConfigError, "expected iid or dirichlet or pathological or sizes"),
+    ],
+)
+def test_what_cannot_be_parted_is_refused(
+    arguments: dict[str, Any], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        parts_of(**arguments)
+
+
+def test_no_error_counts_the_records_of_a_class() -> None:
+    labels = np.array([0] * 50 + [1] * 7)
+    with pytest.raises(DataError) as error:
+        partition_indices(labels, 20, "pathological", **OPTIONS)
+    assert "7" not in str(error.value).replace("57", "")
+
+
+def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
+    for scheme in PARTITIONS:
+        parts_of(scheme)
+    assert capfd.readouterr() == ("", "")
+
+
+def config(**changed: Any) -> ClientConfig:
+    return ClientConfig(**({"client": "0", "ledger": "ledger.sqlite", "num_partitions": 3} | changed))
+
+
+@pytest.mark.parametrize("scheme", PARTITIONS)
+def test_clients_parts_are_disjoint_parts_of_the_training_split(scheme: str) -> None:
+    train = load_data("digits", Path("data"), "train")
+    options = {"partition": scheme, "partition_sizes": "700,500,100"}
+    parts = [load_part(config(partition_id=k, **options)) for k in range(3)]
+    rows = [{(x.numpy().tobytes(), int(y)) for x, y in zip(part.x, part.y, strict=True)} for part in parts]
+    everything = {(x.numpy().tobytes(), int(y)) for x, y in zip(train.x, train.y, strict=True)}
+    assert len(everything) == len(train)  # digits: no image twice, so rows can stand for records
+    assert len(rows[0] | rows[1] | rows[2]) == sum(map(len, parts))
+    assert rows[0] | rows[1] | rows[2] <= everything
+    assert all(part.classes == train.classes for part in parts)
+
+
+def test_an_only_client_has_the_training_split_itself() -> None:
+    assert load_part(config(num_partitions=1)) is load_data("digits", Path("data"), "train")
+
+
+def test_the_set_is_cut_once_for_all_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    load_part(config(partition_id=0, seed=77))
+    monkeypatch.setattr("fl_dp.data.partition.partition_indices", None)
+    load_part(config(partition_id=1, seed=77))
+
+
+@pytest.mark.slow
+def test_every_process_finds_the_same_parts_and_leaves_the_home_alone(tmp_path: Path) -> None:
+    script = (
+        "from fl_dp.config import PARTITIONS, ClientConfig\n"
+        "from fl_dp.data.partition import load_part\n"
+        "for p in PARTITIONS:\n"
+        "    c = ClientConfig(client='0', ledger='l', num_partitions=2, partition=p, partition_sizes='9,9')\n"
+        "    print(load_part(c).fingerprint())\n"
+    )
+    prints = [
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env=os.environ | {"PYTHONHASHSEED": hash_seed, "HOME": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for hash_seed in ("1", "2")
+    ]
+    assert prints[0] == prints[1]
+    assert len(set(prints[0].split())) == len(PARTITIONS)
+    assert list(tmp_path.iterdir()) == []

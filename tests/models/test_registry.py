@@ -1,0 +1,82 @@
+import pytest
+import torch
+from torch import nn
+
+from fl_dp.errors import ModelError
+from fl_dp.models import registry
+from fl_dp.models.registry import build_model
+
+FITTING = [
+    ("linear", (1, 8, 8)),
+    ("linear", (20,)),
+    ("tanh-cnn", (1, 28, 28)),
+    ("tanh-cnn", (3, 32, 32)),
+    ("lenet-gn", (1, 28, 28)),
+    ("lenet-gn", (3, 32, 32)),
+    ("torchvision:squeezenet1_1", (1, 32, 32)),
+]
+
+
+@pytest.mark.parametrize(("name", "shape"), FITTING)
+def test_logits_for_every_example_and_class(name: str, shape: tuple[int, ...]) -> None:
+    model = build_model(name, shape, num_classes=7, seed=0)
+    assert model.training
+    assert all(module.training for module in model.modules())
+    assert model(torch.zeros(5, *shape)).shape == (5, 7)
+
+
+@pytest.mark.parametrize(("name", "shape"), FITTING)
+def test_no_example_sees_another(name: str, shape: tuple[int, ...]) -> None:
+    model = build_model(name, shape, num_classes=7, seed=0).eval()
+    x = torch.randn(3, *shape, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(model(x)[1:2], model(x[1:2]))
+
+
+@pytest.mark.parametrize(("name", "shape"), FITTING)
+def test_same_seed_same_weights(name: str, shape: tuple[int, ...]) -> None:
+    first, again, other = (build_model(name, shape, 7, seed).state_dict() for seed in (5, 5, 6))
+    assert all(torch.equal(first[key], again[key]) for key in first)
+    assert any(not torch.equal(first[key], other[key]) for key in first)
+
+
+def test_the_global_random_state_is_left_alone() -> None:
+    before = torch.random.get_rng_state()
+    build_model("lenet-gn", (1, 28, 28), 10, seed=1)
+    with pytest.raises(ModelError):
+        build_model("torchvision:vgg11", (1, 8, 8), 10, seed=1)
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("name", ["resnet18", "", "linear:x", "torchvision"])
+def test_an_unknown_name_lists_the_known(name: str) -> None:
+    with pytest.raises(
+        ModelError, match="unknown model; expected linear, tanh-cnn, lenet-gn, torchvision:NAME"
+    ):
+        build_model(name, (1, 8, 8), 10, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        ("tanh-cnn", (1, 8, 8)),
+        ("tanh-cnn", (3, 28, 32)),
+        ("tanh-cnn", (784,)),
+        ("lenet-gn", (1, 8, 8)),
+        ("torchvision:alexnet", (3, 32, 32)),
+        ("torchvision:resnet18", (784,)),
+    ],
+)
+def test_a_model_that_does_not_fit_is_refused_with_name_shape_and_remedy(
+    name: str, shape: tuple[int, ...]
+) -> None:
+    with pytest.raises(ModelError) as error:
+        build_model(name, shape, 10, seed=0)
+    assert repr(name) in str(error.value)
+    assert str(shape) in str(error.value)
+    assert "Choose another model or resize the data." in str(error.value)
+
+
+def test_logits_of_another_shape_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_construct", lambda *arguments: nn.Identity())
+    with pytest.raises(ModelError, match=r"expected logits of shape \(2, 10\) .* not \(2, 1, 8, 8\)"):
+        build_model("linear", (1, 8, 8), 10, seed=0)

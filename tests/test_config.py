@@ -1,0 +1,108 @@
+"""Every bad setting is refused by name, at the door."""
+
+import dataclasses
+
+import pytest
+
+from fl_dp.config import ClientConfig, RunConfig, parse_sizes
+from fl_dp.errors import ConfigError
+
+CLIENT = {"client": "a", "ledger": "a.sqlite"}
+
+
+def test_a_flat_mapping_survives_the_round_trip():
+    config = RunConfig.from_flat({"clients": 3, "noise-multiplier": 1, "delta": 1e-6})
+    assert config.noise_multiplier == 1.0
+    assert RunConfig.from_flat(config.to_flat()) == config
+    client = ClientConfig.from_flat({**CLIENT, "public-size": 100})
+    assert ClientConfig.from_flat(client.to_flat()) == client
+
+
+def test_a_toml_file_is_read_and_named_in_every_error(tmp_path):
+    path = tmp_path / "run.toml"
+    path.write_text('clients = 4\nnoise-multiplier = "auto"\n')
+    assert RunConfig.from_toml(path) == dataclasses.replace(RunConfig(), clients=4)
+    for text in ("clients = 0", "clients = [1]", "clients =", "unheard-of = 1"):
+        path.write_text(text)
+        with pytest.raises(ConfigError, match=r"run\.toml"):
+            RunConfig.from_toml(path)
+    with pytest.raises(ConfigError, match="no such config file"):
+        RunConfig.from_toml(tmp_path / "missing.toml")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("clients", 0),
+        ("clients", True),
+        ("clients", "2"),
+        ("min-clients", 3),
+        ("fit-clients", 3),
+        ("rounds", 0),
+        ("expected-batch-size", 60),
+        ("physical-batch-size", 0),
+        ("learning-rate", 0),
+        ("learning-rate", float("nan")),
+        ("noise-multiplier", 0),
+        ("noise-multiplier", "some"),
+        ("noise-multiplier", float("inf")),
+        ("max-grad-norm", -1.0),
+        ("epsilon", 0),
+        ("epsilon", float("inf")),
+        ("delta", 0),
+        ("delta", 1),
+        ("delta", "small"),
+        ("local-epochs", 0),
+        ("momentum", 1.0),
+        ("partition", "even"),
+        ("partition-alpha", 0),
+        ("partition-classes", 0),
+        ("weights", "counted"),
+        ("accountant", "moments"),
+        ("client-gpus", -1),
+        ("round-timeout", 0),
+        ("seed", -1),
+        ("unheard-of", 1),
+    ],
+)
+def test_a_bad_run_setting_is_refused_by_name(key, value):
+    with pytest.raises(ConfigError, match=key):
+        RunConfig.from_flat({key: value})
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("client", ""),
+        ("ledger", ""),
+        ("partition-id", 1),
+        ("partition-id", -1),
+        ("num-partitions", 0),
+        ("public-size", 0),
+        ("epsilon", 0),
+        ("delta", 2.0),
+        ("min-noise-multiplier", -0.1),
+        ("max-grad-norm", 0),
+        ("physical-batch-size", 0),
+        ("seed", -1),
+    ],
+)
+def test_a_bad_client_setting_is_refused_by_name(key, value):
+    with pytest.raises(ConfigError, match=key):
+        ClientConfig.from_flat({**CLIENT, key: value})
+
+
+def test_a_client_must_say_who_it_is_and_where_its_ledger_is(tmp_path):
+    path = tmp_path / "client.toml"
+    path.write_text('client = "a"\n')
+    with pytest.raises(ConfigError, match="ledger"):
+        ClientConfig.from_toml(path)
+
+
+def test_sizes_fit_the_clients():
+    assert parse_sizes("100, 50,25") == (100, 50, 25)
+    for text in ("", "a", "1,0"):
+        with pytest.raises(ConfigError, match="partition-sizes"):
+            parse_sizes(text)
+    with pytest.raises(ConfigError, match="as many sizes"):
+        RunConfig.from_flat({"partition": "sizes", "partition-sizes": "1,2,3"})

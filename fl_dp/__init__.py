@@ -1,0 +1,36 @@
+"""Federated training in which every client's records are protected by differential privacy."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fl_dp.engine.clipping import ClippedSum, clipped_grad_sum
+    from fl_dp.engine.noise import add_gaussian_noise
+    from fl_dp.engine.probe import probe
+    from fl_dp.engine.sampling import poisson_draw
+    from fl_dp.privacy_engine import PrivacyEngine
+
+# Imported on first use: a Flower process starts for every message, and import time is latency.
+_HOMES = {
+    "ClippedSum": "fl_dp.engine.clipping",
+    "PrivacyEngine": "fl_dp.privacy_engine",
+    "add_gaussian_noise": "fl_dp.engine.noise",
+    "clipped_grad_sum": "fl_dp.engine.clipping",
+    "poisson_draw": "fl_dp.engine.sampling",
+    "probe": "fl_dp.engine.probe",
+}
+
+__all__ = [
+    "ClippedSum",
+    "PrivacyEngine",
+    "add_gaussian_noise",
+    "clipped_grad_sum",
+    "poisson_draw",
+    "probe",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

@@ -132,10 +132,14 @@ def load_arrays(model: nn.Module, arrays: Mapping[str, np.ndarray]) -> None:
     state = model.state_dict()
     if state.keys() != arrays.keys():
         differing = sorted(state.keys() ^ arrays.keys())
-        raise ModelError(f"The weights' names are not the model's; they differ in {', '.join(differing[:5])}.")
+        raise ModelError(
+            f"The weights' names are not the model's; they differ in {', '.join(differing[:5])}."
+        )
     for name, array in arrays.items():
         if state[name].shape != array.shape:
-            raise ModelError(f"Weight {name} has shape {array.shape}, the model's {tuple(state[name].shape)}.")
+            raise ModelError(
+                f"Weight {name} has shape {array.shape}, the model's {tuple(state[name].shape)}."
+            )
         if not np.isfinite(array).all():
             raise ModelError(f"Weight {name} holds values that are not finite.")
     model.load_state_dict({name: torch.from_numpy(np.asarray(array)) for name, array in arrays.items()})

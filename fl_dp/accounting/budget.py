@@ -1,0 +1,95 @@
+"""Budgets: what one client may spend, and what all of them together guarantee a record."""
+
+import heapq
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from fl_dp.accounting.accountants import Accountant, compute_epsilon
+from fl_dp.accounting.calibration import steps_that_fit
+from fl_dp.errors import ConfigError
+from fl_dp.records import Entry
+
+
+def auto_delta(public_size: int) -> float:
+    """The largest power of ten strictly below 1 / public_size, at most 1e-5.
+
+    | public_size | 1    | 99_999 | 100_000 | 60_000_000 |
+    |-------------|------|--------|---------|------------|
+    | delta       | 1e-5 | 1e-5   | 1e-6    | 1e-8       |
+    """
+    if public_size < 1:
+        raise ConfigError(f"Expected public_size={public_size} >= 1.")
+    return float(f"1e-{max(5, len(str(public_size)))}")
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """The most that one data set may spend: `epsilon` at `delta`, as the accountant computes it."""
+
+    epsilon: float
+    delta: float
+    accountant: Accountant = "pld"
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.epsilon < float("inf"):
+            raise ConfigError(f"Expected epsilon={self.epsilon} > 0 and finite.")
+        if not 0.0 < self.delta < 1.0:
+            raise ConfigError(f"Expected delta={self.delta} in (0, 1).")
+
+    def epsilon_of(self, entries: Iterable[Entry]) -> float:
+        """What the entries have spent, at this budget's delta."""
+        return compute_epsilon(entries, self.delta, self.accountant)
+
+    def steps_that_fit(
+        self, sample_rate: float, noise_multiplier: float, planned: int, spent: Iterable[Entry]
+    ) -> int:
+        """How many of the planned steps stay within the budget after `spent`."""
+        return steps_that_fit(
+            sample_rate,
+            noise_multiplier,
+            planned,
+            self.epsilon,
+            self.delta,
+            spent=spent,
+            accountant=self.accountant,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetReport:
+    """The federation's guarantee, (epsilon, delta) for everything that one person's records take part in.
+
+    largest, median, least: epsilons of single clients; clients_per_person: at how many clients one person may
+    have a record, the assumption behind epsilon and delta.
+    """
+
+    epsilon: float
+    delta: float
+    largest: float
+    median: float
+    least: float
+    clients_per_person: int
+
+
+def federation_budget(guarantees: Sequence[tuple[float, float]], clients_per_person: int = 1) -> BudgetReport:
+    """Compose the clients' (epsilon, delta).
+
+    A record of one client: the clients' data are disjoint, so that parallel composition gives the largest
+    epsilon and the largest delta (McSherry 2009, "Privacy Integrated Queries", theorem 4); what the other
+    clients do with the model in between is postprocessing. A person with one record at each of m clients:
+    basic composition (Dwork, Roth 2014, theorem 3.16) adds up the m largest of each.
+    """
+    if not guarantees:
+        raise ConfigError("Expected the (epsilon, delta) of at least one client, got none.")
+    if clients_per_person < 1:
+        raise ConfigError(f"Expected clients_per_person={clients_per_person} >= 1.")
+    epsilons, deltas = zip(*guarantees, strict=True)
+    return BudgetReport(
+        epsilon=sum(heapq.nlargest(clients_per_person, epsilons)),
+        delta=min(1.0, sum(heapq.nlargest(clients_per_person, deltas))),
+        largest=max(epsilons),
+        median=statistics.median(epsilons),
+        least=min(epsilons),
+        clients_per_person=clients_per_person,
+    )

@@ -1,0 +1,48 @@
+"""What was done to the data, as numbers: merged entries, their event, their size."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from fl_dp.records import Entry
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+
+def merge(entries: Iterable[Entry]) -> tuple[Entry, ...]:
+    """One entry for each (sample_rate, noise_multiplier), its steps added up, sorted.
+
+    The guarantee of non-adaptively chosen mechanisms does not depend on their order, so that all equals
+    merge, not only neighbours: equal histories become equal keys of a cache.
+    """
+    steps: Counter[tuple[float, float]] = Counter()
+    for entry in entries:
+        steps[entry.sample_rate, entry.noise_multiplier] += entry.steps
+    return tuple(sorted(Entry(*mechanism, count) for mechanism, count in steps.items()))
+
+
+def to_dp_event(entries: Iterable[Entry]) -> "DpEvent":
+    """The entries as one dp_accounting event, for any of its accountants."""
+    from dp_accounting import ComposedDpEvent, SelfComposedDpEvent
+
+    return ComposedDpEvent([SelfComposedDpEvent(_step_event(entry), entry.steps) for entry in entries])
+
+
+def _step_event(entry: Entry) -> "DpEvent":
+    from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
+
+    return PoissonSampledDpEvent(entry.sample_rate, GaussianDpEvent(entry.noise_multiplier))
+
+
+def order_two_divergence(entry: Entry) -> float:
+    """Renyi divergence of order 2 of one step, log(1 + q^2 (exp(1/sigma^2) - 1)), never too small.
+
+    From Mironov, Talwar, Zhang 2019 (arXiv 1908.10530), section 3.3, at order 2. It is also close to the
+    variance of one step's privacy loss: the scale on which the loss must be resolved.
+    """
+    gaussian: float = entry.noise_multiplier**-2.0
+    if gaussian > 700.0:  # expm1 would overflow; without sampling the divergence is larger
+        return gaussian
+    return math.log1p(entry.sample_rate**2 * math.expm1(gaussian))

@@ -1,0 +1,94 @@
+"""Epsilon by privacy loss distributions (PLD): tight, the one that is reported."""
+
+import math
+import sys
+from functools import lru_cache, reduce
+from typing import TYPE_CHECKING, cast
+
+from fl_dp.accounting.events import order_two_divergence
+from fl_dp.errors import AccountingError
+from fl_dp.records import Entry, total_steps
+
+if TYPE_CHECKING:
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+
+# Interval of the loss grid over the standard deviation of one step's loss. Rounding adds at most
+# interval^2 / 4 to the variance of a step: here 0.06 %, and less than 0.05 % to epsilon.
+_RESOLUTION = 0.05
+# Points of the grid at most, for one step and for the total; they bound time (under 1 s an entry) and memory,
+# whatever a server asks for. A coarser grid costs tightness, never safety.
+_STEP_POINTS, _TOTAL_POINTS = 50_000, 500_000
+_TAIL = 10.0  # standard deviations of the noise beyond which dp_accounting counts loss as infinite
+
+
+def compute_pld_epsilon(entries: tuple[Entry, ...], delta: float) -> float:
+    """An upper bound of epsilon. Raises AccountingError when delta is too small for this many steps.
+
+    Every rounding is to the safe side: the discretised loss distribution dominates the true one (Doroshenko
+    et al. 2022, "Connect the Dots", arXiv 2207.04380) and cut tails count as infinite loss. What is left are
+    the rounding errors of the Fourier transforms, which may go either way; `_float_error` pays for them.
+    """
+    resolved = delta - _float_error(entries)
+    if resolved < delta / 2:
+        raise AccountingError(
+            f"delta={delta} is smaller than PLD can resolve over {total_steps(entries)} steps in double "
+            "precision; take the accountant 'rdp' or a larger delta."
+        )
+    interval = _grid_interval(entries)
+    composed = reduce(lambda left, right: left.compose(right), (_entry_pld(e, interval) for e in entries))
+    return float(composed.get_epsilon_for_delta(resolved))
+
+
+def _float_error(entries: tuple[Entry, ...]) -> float:
+    """Bound of the rounding error in delta.
+
+    A transform is raised to the power `steps`, so that its error grows with the steps. Against the exact
+    delta of the Gaussian mechanism, 10^2 to 10^7 steps, at most 0.18 machine epsilons a step were seen.
+    """
+    return total_steps(entries) * sys.float_info.epsilon
+
+
+def _grid_interval(entries: tuple[Entry, ...]) -> float:
+    """Interval of the privacy loss grid that all entries share.
+
+    A power of two, so that a few more steps seldom change it and `_step_pld` is seldom computed anew.
+    """
+    variance = sum(entry.steps * order_two_divergence(entry) for entry in entries)
+    step_deviation = math.sqrt(variance / total_steps(entries))
+    interval = max(_RESOLUTION * step_deviation, *map(_least_interval, entries))
+    return 2.0 ** math.floor(math.log2(interval))
+
+
+def _least_interval(entry: Entry) -> float:
+    """The interval that keeps the distributions of one step, and of all steps, within their points."""
+    loss = _largest_loss(entry)
+    variance = entry.steps * order_two_divergence(entry)
+    # A bell of 8 standard deviations on either side, cut by dp_accounting with a Chernoff bound that is this
+    # much too wide when there are very many steps.
+    width = 16 * math.sqrt(variance) + variance / loss
+    return max(loss / _STEP_POINTS, width / _TOTAL_POINTS)
+
+
+def _largest_loss(entry: Entry) -> float:
+    """Privacy loss of one step at the end of the noise's tail, about the width of its distribution."""
+    gaussian = (0.5 / entry.noise_multiplier + _TAIL) / entry.noise_multiplier
+    if gaussian > 700.0:  # expm1 would overflow; without sampling the loss is larger
+        return gaussian
+    return math.log1p(entry.sample_rate * math.expm1(gaussian))
+
+
+@lru_cache(maxsize=32)  # a distribution may take 6 MB
+def _entry_pld(entry: Entry, interval: float) -> "PrivacyLossDistribution":
+    return _step_pld(entry.sample_rate, entry.noise_multiplier, interval).self_compose(entry.steps)
+
+
+@lru_cache(maxsize=32)
+def _step_pld(sample_rate: float, noise_multiplier: float, interval: float) -> "PrivacyLossDistribution":
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    return cast(  # adding or removing one record, and rounding up, are its defaults
+        "PrivacyLossDistribution",
+        pld.from_gaussian_mechanism(
+            noise_multiplier, sampling_prob=sample_rate, value_discretization_interval=interval
+        ),
+    )

@@ -1,0 +1,201 @@
+"""The ledger: no step is taken that would pass the budget, whatever crashes, races or replays there are."""
+
+import multiprocessing
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+
+import pytest
+
+from fl_dp.accounting.budget import Budget
+from fl_dp.accounting.ledger import Ledger
+from fl_dp.errors import BudgetExhaustedError, DeclinedError, LedgerError
+from fl_dp.records import Entry, total_steps
+
+BUDGET = Budget(epsilon=3.0, delta=1e-5, accountant="rdp")
+MECHANISM = (0.1, 1.0)
+
+
+@pytest.fixture
+def path(tmp_path):
+    with Ledger.open(tmp_path / "folder" / "ledger.sqlite") as ledger:
+        ledger.register("digits", "f1", 1000)
+    return tmp_path / "folder" / "ledger.sqlite"
+
+
+def test_reserved_and_committed_steps_count_alike_and_survive(path):
+    with Ledger.open(path) as ledger:
+        assert ledger.spent("digits") == ()
+        ledger.commit(ledger.reserve("digits", "run", 1, MECHANISM, 2, BUDGET))
+        ledger.reserve("digits", "run", 2, MECHANISM, 1, BUDGET)
+        ledger.reserve("digits", "run", 3, (0.2, 2.0), 1, BUDGET)
+    with Ledger.open(path) as ledger:
+        assert ledger.spent("digits") == (Entry(0.1, 1.0, 3), Entry(0.2, 2.0, 1))
+        assert ledger.spent("other") == ()
+
+
+def _spend(ledger, name, mechanism=MECHANISM, steps=1):
+    for server_round in range(200):
+        ledger.commit(ledger.reserve("digits", name, server_round, mechanism, steps, BUDGET))
+
+
+def test_budgets_span_runs_and_end_at_the_wall(path):
+    with Ledger.open(path) as ledger:
+        for name in ("one run", "another"):
+            with pytest.raises(BudgetExhaustedError, match="of 3 is spent"):
+                _spend(ledger, name, steps=7)
+        taken = total_steps(ledger.spent("digits"))
+    assert (
+        BUDGET.epsilon_of([Entry(0.1, 1.0, taken)]) <= 3.0 < BUDGET.epsilon_of([Entry(0.1, 1.0, taken + 1)])
+    )
+
+
+def test_a_replayed_round_is_declined_and_costs_nothing(path):
+    with Ledger.open(path) as ledger:
+        ledger.reserve("digits", "run", 1, MECHANISM, 2, BUDGET)
+        with pytest.raises(DeclinedError, match="Round 1 of run run was taken before"):
+            ledger.reserve("digits", "run", 1, MECHANISM, 2, BUDGET)
+        assert ledger.spent("digits") == (Entry(0.1, 1.0, 2),)
+
+
+def test_the_public_size_is_the_one_that_was_declared_first(path):
+    with Ledger.open(path) as ledger:
+        assert ledger.register("digits", "f1", 1007) == 1000
+
+
+def test_changed_or_renamed_data_are_noticed(path):
+    with Ledger.open(path) as ledger:
+        with pytest.raises(LedgerError, match="other contents"):
+            ledger.register("digits", "f2", 1000)
+        with pytest.raises(LedgerError, match="entered as digits, not copy"):
+            ledger.register("copy", "f1", 1000)
+        assert ledger.register("more", "f3", 5) == 5
+
+
+def test_unregistered_data_cannot_be_trained_on(path):
+    with Ledger.open(path) as ledger, pytest.raises(LedgerError, match="not registered"):
+        ledger.reserve("unknown", "run", 1, MECHANISM, 2, BUDGET)
+
+
+def test_a_reservation_is_committed_once(path):
+    with Ledger.open(path) as ledger:
+        reservation = ledger.reserve("digits", "run", 1, MECHANISM, 2, BUDGET)
+        ledger.commit(reservation)
+        with pytest.raises(LedgerError, match="committed already"):
+            ledger.commit(reservation)
+
+
+def test_a_client_killed_between_reserve_and_commit_has_spent(path):
+    code = f"""
+import os, signal
+from pathlib import Path
+from fl_dp.accounting.budget import Budget
+from fl_dp.accounting.ledger import Ledger
+ledger = Ledger.open(Path({str(path)!r}))
+ledger.reserve("digits", "run", 1, {MECHANISM}, 2, Budget(3.0, 1e-5, "rdp"))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    assert subprocess.run([sys.executable, "-c", code]).returncode == -signal.SIGKILL
+    with Ledger.open(path) as ledger:
+        assert ledger.spent("digits") == (Entry(0.1, 1.0, 2),)
+
+
+def _spend_all(path, name, start):
+    start.wait()
+    with Ledger.open(path) as ledger, pytest.raises(BudgetExhaustedError):
+        _spend(ledger, name)
+
+
+def test_two_processes_never_overspend_together(path):
+    context = multiprocessing.get_context("spawn")
+    start = context.Event()
+    racers = [context.Process(target=_spend_all, args=(path, name, start)) for name in ("a", "b")]
+    for racer in racers:
+        racer.start()
+    start.set()
+    for racer in racers:
+        racer.join(60)
+        assert racer.exitcode == 0
+    with Ledger.open(path) as ledger:
+        steps = total_steps(ledger.spent("digits"))
+    assert BUDGET.epsilon_of([Entry(*MECHANISM, steps)]) <= 3.0
+    assert BUDGET.epsilon_of([Entry(*MECHANISM, steps + 1)]) > 3.0
+
+
+def _damage(path, statement):
+    connection = sqlite3.connect(path)
+    connection.executescript(f"DROP TRIGGER events_stay; DROP TRIGGER events_remain; {statement}")
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM events WHERE id = 2",
+        "DELETE FROM events WHERE id = 4",  # the last
+        "DELETE FROM events",
+        """UPDATE events SET content = replace(content, '"steps": 2', '"steps": 1')""",
+    ],
+)
+def test_an_edited_or_removed_entry_is_found_and_nothing_may_be_trained(path, statement):
+    with Ledger.open(path) as ledger:
+        for server_round in (1, 2, 3):
+            ledger.reserve("digits", "run", server_round, MECHANISM, 2, BUDGET)
+        assert ledger.verify() == 4
+        _damage(path, statement)
+        with pytest.raises(LedgerError, match="edited or removed"):
+            ledger.reserve("digits", "run", 4, MECHANISM, 1, BUDGET)
+    with pytest.raises(LedgerError, match="Restore the file"):
+        Ledger.open(path)
+
+
+def test_rows_cannot_be_changed_by_accident(path):
+    connection = sqlite3.connect(path)
+    for statement in ("DELETE FROM events", "UPDATE events SET content = ''"):
+        with pytest.raises(sqlite3.IntegrityError, match="append only"):
+            connection.execute(statement)
+    connection.close()
+
+
+@pytest.mark.parametrize("content", [b"", b"not a database at all" * 100])
+def test_a_file_that_is_no_ledger_is_refused_and_left_alone(tmp_path, content):
+    path = tmp_path / "ledger.sqlite"
+    path.write_bytes(content)
+    with pytest.raises(LedgerError, match=r"ledger\.sqlite"):
+        Ledger.open(path)
+    assert path.read_bytes() == content
+
+
+def test_a_damaged_ledger_is_refused(path):
+    content = bytearray(path.read_bytes())
+    content[4096:8192] = os.urandom(4096)
+    path.write_bytes(content)
+    with pytest.raises(LedgerError, match="restore it"):
+        Ledger.open(path)
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_anything_is_trained(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(LedgerError, match="cannot be made"):
+        Ledger.open(tmp_path / "file" / "ledger.sqlite")
+
+
+def test_a_full_disk_declines_the_round(path):
+    """A stand-in for a full disk: SQLite may not make the file any larger."""
+    with Ledger.open(path) as ledger:
+        ledger._log._connection.execute("PRAGMA max_page_count = 1")
+        with pytest.raises(LedgerError, match="full"):
+            _spend(ledger, "run", (0.001, 50.0))
+        before = ledger.spent("digits")
+    with Ledger.open(path) as ledger:
+        assert ledger.spent("digits") == before
+
+
+def test_two_ledgers_made_at_once_are_one(tmp_path):
+    path = tmp_path / "ledger.sqlite"
+    with Ledger.open(path) as first, Ledger.open(path) as second:
+        first.register("digits", "f1", 10)
+        assert second.register("digits", "f1", 99) == 10
+    assert [file.name for file in tmp_path.iterdir()] == ["ledger.sqlite"]

@@ -37,6 +37,10 @@ class LedgerError(FlDpError):
     """The ledger cannot be opened, trusted or written; nothing may be trained."""
 
 
+class FederationError(FlDpError):
+    """A federation cannot go on, or one of its members cannot be believed."""
+
+
 class DeclinedError(FlDpError):
     """A client will not train this round; the message is the reason, fit for the server."""
 

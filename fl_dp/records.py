@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 from fl_dp.errors import ConfigError
 
@@ -61,7 +61,8 @@ class ClientProfile:
     """What a client tells the server before its first round: public numbers only.
 
     client: its name in reports; public_size: the declared number of records;
-    epsilon, delta: the client's own budget; spent: its ledger's entries so far.
+    epsilon, delta: the client's own budget; spent: its ledger's entries so far;
+    accountant: the one that its epsilons come from.
     """
 
     client: str
@@ -69,3 +70,4 @@ class ClientProfile:
     epsilon: float
     delta: float
     spent: tuple[Entry, ...]
+    accountant: Literal["pld", "rdp"]

@@ -16,7 +16,6 @@ from fl_dp.engine.noise import add_gaussian_noise, system_generator
 from fl_dp.engine.plan import Planner
 from fl_dp.engine.probe import probe
 from fl_dp.engine.sampling import physical_batches, poisson_draw
-from fl_dp.errors import ModelError
 from fl_dp.records import Entry, RoundPlan
 
 
@@ -125,21 +124,3 @@ def trainable_arrays(model: nn.Module) -> dict[str, np.ndarray]:
         for name, parameter in model.named_parameters()
         if parameter.requires_grad
     }
-
-
-def load_arrays(model: nn.Module, arrays: Mapping[str, np.ndarray]) -> None:
-    """Set the model's state from the server's; names, shapes and finiteness must be right."""
-    state = model.state_dict()
-    if state.keys() != arrays.keys():
-        differing = sorted(state.keys() ^ arrays.keys())
-        raise ModelError(
-            f"The weights' names are not the model's; they differ in {', '.join(differing[:5])}."
-        )
-    for name, array in arrays.items():
-        if state[name].shape != array.shape:
-            raise ModelError(
-                f"Weight {name} has shape {array.shape}, the model's {tuple(state[name].shape)}."
-            )
-        if not np.isfinite(array).all():
-            raise ModelError(f"Weight {name} holds values that are not finite.")
-    model.load_state_dict({name: torch.from_numpy(np.asarray(array)) for name, array in arrays.items()})

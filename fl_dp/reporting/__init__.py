@@ -1,0 +1,1 @@
+"""What a run tells its user: lines on the console, JSON for programs, the files that it leaves."""

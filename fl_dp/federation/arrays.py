@@ -1,0 +1,98 @@
+"""A model's weights as named arrays on the wire, checked before anything uses them."""
+
+import io
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from flwr.app import Array, ArrayRecord
+from numpy.lib import format as npy
+
+from fl_dp.errors import ConfigError
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+NDArray = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class ArraySpec:
+    """What an array must look like."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+def specs(arrays: Mapping[str, NDArray]) -> dict[str, ArraySpec]:
+    """What arrays must look like to stand in for `arrays`."""
+    return {name: ArraySpec(array.shape, array.dtype) for name, array in arrays.items()}
+
+
+def state_arrays(model: "nn.Module") -> dict[str, NDArray]:
+    """Parameters and buffers by name, each tied parameter once, under its first name.
+
+    Once, because after averaging a second name would still hold the old value and undo the round.
+    """
+    first = {name for name, _ in model.named_parameters()}
+    tied = {name for name, _ in model.named_parameters(remove_duplicate=False)} - first
+    return {name: _numpy(tensor) for name, tensor in model.state_dict().items() if name not in tied}
+
+
+def load_arrays(model: "nn.Module", arrays: Mapping[str, NDArray]) -> None:
+    """Copy `arrays`, complete as from `state_arrays`, into the model."""
+    import torch
+
+    # strict=False: the further names of tied parameters are not among the arrays
+    model.load_state_dict({name: torch.tensor(array) for name, array in arrays.items()}, strict=False)
+
+
+def encode(arrays: Mapping[str, NDArray]) -> ArrayRecord:
+    """Arrays as Flower sends them."""
+    return ArrayRecord({name: Array(np.asarray(array)) for name, array in arrays.items()})
+
+
+def decode(record: ArrayRecord, expected: Mapping[str, ArraySpec]) -> dict[str, NDArray]:
+    """The record's arrays (read-only views), or ConfigError unless names, shapes, types and sizes are as
+    expected and all values finite. Nothing is parsed or allocated on the sender's word.
+    """
+    if set(record) != set(expected):
+        missing, unknown = sorted(set(expected) - set(record)), sorted(set(record) - set(expected))
+        raise ConfigError(f"arrays do not match the model: missing {missing[:3]}, unknown {unknown[:3]}.")
+    return {name: _decode_one(name, record[name], spec) for name, spec in expected.items()}
+
+
+def _decode_one(name: str, array: Array, spec: ArraySpec) -> NDArray:
+    if (array.shape, array.dtype) != (spec.shape, str(spec.dtype)):
+        raise ConfigError(
+            f"array {name!r}: {array.shape} {array.dtype!r}, expected {spec.shape} {spec.dtype}."
+        )
+    for fortran_order in (False, True):
+        header = _npy_header(spec, fortran_order)
+        if array.data.startswith(header):
+            break
+    else:
+        raise ConfigError(f"array {name!r}: not in NumPy's format for {spec.shape} {spec.dtype}.")
+    if len(array.data) - len(header) != math.prod(spec.shape) * spec.dtype.itemsize:
+        raise ConfigError(f"array {name!r}: its data are not as long as {spec.shape} {spec.dtype} takes.")
+    values = np.frombuffer(array.data, spec.dtype, offset=len(header))
+    values = values.reshape(spec.shape, order="F" if fortran_order else "C")
+    if not np.isfinite(values).all():
+        raise ConfigError(f"array {name!r}: holds values that are not finite.")
+    return values
+
+
+def _npy_header(spec: ArraySpec, fortran_order: bool) -> bytes:
+    """What stands before the values in NumPy's format; known, so that nobody else's need be parsed."""
+    stream = io.BytesIO()
+    descr = npy.dtype_to_descr(spec.dtype)
+    npy.write_array_header_1_0(stream, {"descr": descr, "fortran_order": fortran_order, "shape": spec.shape})
+    return stream.getvalue()
+
+
+def _numpy(tensor: "Tensor") -> NDArray:
+    # copied: the message must not change while the model trains on
+    copy: NDArray = tensor.detach().cpu().numpy().copy()
+    return copy

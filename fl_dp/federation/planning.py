@@ -1,0 +1,68 @@
+"""What one round of this run does at one client: its mechanism, from public numbers alone."""
+
+import math
+from functools import lru_cache
+
+from fl_dp.accounting.budget import Budget
+from fl_dp.accounting.calibration import calibrate_noise
+from fl_dp.config import AUTO, RunConfig
+from fl_dp.errors import FederationError
+from fl_dp.federation.policy import MAX_STEPS
+from fl_dp.records import ClientProfile, Entry, RoundPlan
+
+
+def round_mechanism(profile: ClientProfile, config: RunConfig) -> Entry:
+    """The mechanism of one whole round, kept for the run: sample rate, noise multiplier, steps.
+
+    noise-multiplier "auto" is calibrated so that all rounds fit the client's own budget at its own
+    delta, over what it has spent already. Raises AccountingError when no noise is enough, and
+    FederationError when the client's data do not suit the run.
+    """
+    size, batch = profile.public_size, batch_size(profile, config)
+    steps = math.ceil(config.local_epochs * size / batch)
+    if steps > MAX_STEPS:
+        raise FederationError(
+            f"declares {size} records: a round would take {steps} steps, at most {MAX_STEPS} may be"
+        )
+    return Entry(batch / size, _noise_multiplier(profile, config, steps), steps)
+
+
+def batch_size(profile: ClientProfile, config: RunConfig) -> int:
+    """The client's expected batch: as configured, or all of its records where it has fewer.
+
+    With all of them every step is a plain Gaussian mechanism: sound, but nothing is gained by sampling.
+    """
+    return min(config.expected_batch_size, profile.public_size)
+
+
+def round_plan(
+    profile: ClientProfile, mechanism: Entry, config: RunConfig, run: str, server_round: int
+) -> RoundPlan:
+    """The mechanism as the message of one round."""
+    return RoundPlan(
+        run=run,
+        server_round=server_round,
+        model=config.model,
+        steps=mechanism.steps,
+        expected_batch_size=batch_size(profile, config),
+        learning_rate=config.learning_rate,
+        momentum=config.momentum,
+        noise_multiplier=mechanism.noise_multiplier,
+        max_grad_norm=config.max_grad_norm,
+    )
+
+
+def _noise_multiplier(profile: ClientProfile, config: RunConfig, steps: int) -> float:
+    if config.noise_multiplier != AUTO:
+        return float(config.noise_multiplier)
+    rate = batch_size(profile, config) / profile.public_size
+    budget = Budget(profile.epsilon, profile.delta, profile.accountant)
+    return _calibrated(rate, steps * config.rounds, budget, profile.spent)
+
+
+@lru_cache(maxsize=1024)
+def _calibrated(sample_rate: float, steps: int, budget: Budget, spent: tuple[Entry, ...]) -> float:
+    """Clients of equal size and history, the usual case, share one calibration."""
+    return calibrate_noise(
+        sample_rate, steps, budget.epsilon, budget.delta, spent=spent, accountant=budget.accountant
+    )

@@ -1,0 +1,215 @@
+"""Federated averaging in which no client is believed about its privacy, and no round passes a budget."""
+
+import logging
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord
+from flwr.serverapp import Grid
+from flwr.serverapp.strategy import Result, Strategy
+
+from fl_dp.accounting.budget import BudgetReport
+from fl_dp.config import RunConfig
+from fl_dp.federation import standing
+from fl_dp.federation.aggregation import federated_average
+from fl_dp.federation.arrays import ArraySpec, encode
+from fl_dp.federation.claims import Verdict, settle
+from fl_dp.federation.exchange import collect, post
+from fl_dp.federation.member import Member
+from fl_dp.federation.messages import plan_to_content
+from fl_dp.federation.planning import round_plan
+from fl_dp.federation.roster import Roster
+from fl_dp.federation.standing import client_budget, client_round
+from fl_dp.records import Entry
+from fl_dp.reporting.reports import ClientBudget, RoundReport, RunStatus
+
+logger = logging.getLogger("fl_dp")
+
+Evaluate = Callable[[int, ArrayRecord], MetricRecord | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A member that was asked for a round: by which message, and for what."""
+
+    member: Member
+    mechanism: Entry
+    message: Message
+
+
+class PrivateFedAvg(Strategy):
+    """A Flower strategy, for any Grid.
+
+    run: the run's name in the clients' ledgers; must be new for every run.
+    trainable: the arrays that clients send back; the others keep the server's values.
+    on_round: called with the report of each round when it is over.
+
+    Flower's own loop cannot stop early; `start` replaces it. After it, or after an error in it, `result` and
+    `reports` hold all that was reached.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        run: str,
+        trainable: Mapping[str, ArraySpec],
+        on_round: Callable[[RoundReport], None],
+    ) -> None:
+        self.result = Result()
+        self.reports: list[RoundReport] = []
+        self._config, self._run, self._trainable, self._on_round = config, run, trainable, on_round
+        self._roster = Roster(config)
+        self._global = ArrayRecord()
+        self._asked: list[_Asked] = []
+        self._verdicts: dict[str, Verdict] = {}
+
+    def start(
+        self,
+        grid: Grid,
+        initial_arrays: ArrayRecord,
+        num_rounds: int | None = None,
+        timeout: float | None = None,
+        train_config: ConfigRecord | None = None,
+        evaluate_config: ConfigRecord | None = None,
+        evaluate_fn: Evaluate | None = None,
+    ) -> Result:
+        """Run the rounds; end early when no client that is there has budget for one more step.
+
+        num_rounds, timeout: as configured unless given. train_config, evaluate_config: not used, what a
+        client is asked for comes from the RunConfig. evaluate_fn: gives "loss" and "accuracy" of
+        the global model after each round. FlDpError: too few clients within the timeout.
+        """
+        self.summary()
+        self.result.arrays = initial_arrays
+        for server_round in range(1, (num_rounds or self._config.rounds) + 1):
+            started = time.monotonic()
+            messages = self.configure_train(server_round, self.result.arrays, ConfigRecord(), grid)
+            if not messages:
+                break
+            sent = post(grid, messages)
+            replies = collect(grid, sent, timeout or self._config.round_timeout)
+            arrays, _ = self.aggregate_train(server_round, replies)
+            self.result.arrays = arrays or self.result.arrays
+            metrics = evaluate_fn(server_round, self.result.arrays) if evaluate_fn else None
+            if metrics is not None:
+                self.result.evaluate_metrics_serverapp[server_round] = metrics
+            self._report(server_round, metrics or MetricRecord(), time.monotonic() - started)
+        return self.result
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> list[Message]:
+        """Wait for clients, choose among those with budget left, and say what each is asked for.
+
+        The choice is public, by the run's seed: the guarantee of a client does not rest on it.
+        No messages: nobody has budget left.
+        """
+        able = self._roster.gather(grid)
+        choice = random.Random(f"{self._config.seed}-{server_round}")
+        chosen = choice.sample(able, min(self._config.fit_clients, len(able)))
+        self._global = arrays
+        self._asked = [self._ask(member, server_round) for member in chosen]
+        return [asked.message for asked in self._asked]
+
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """Judge every client's round and average the updates that stand; None if there are none."""
+        answers = {reply.metadata.reply_to_message_id: reply for reply in replies}
+        self._verdicts = {}
+        updates, weights = [], []
+        for asked in self._asked:
+            reply = answers.get(asked.message.metadata.message_id)
+            verdict = self._settle(asked, reply)
+            if verdict.arrays is not None:
+                updates.append(verdict.arrays)
+                weights.append(self._weight(asked.member))
+        if not updates:
+            return None, None
+        average = encode(federated_average(updates, weights))
+        return ArrayRecord({**self._global, **average}), None
+
+    def configure_evaluate(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> list[Message]:
+        """None: an evaluation on clients' data would need a budget of its own."""
+        return []
+
+    def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
+        """None, as nothing was asked."""
+        return None
+
+    def summary(self) -> None:
+        """Log what is about to be run."""
+        c = self._config
+        logger.info(
+            "%d rounds of %d clients (at least %d there), noise multiplier %s, clipping bound %g, weights %s",
+            c.rounds, c.fit_clients, c.min_clients, c.noise_multiplier, c.max_grad_norm, c.weights,
+        )  # fmt: skip
+
+    def outcome(self) -> tuple[RunStatus, str]:
+        """How the run ended from which `start` has returned, and why, if not as asked."""
+        last = self.reports[-1] if self.reports else None
+        return standing.outcome(self._members.values(), last, ended_early=not self._asked)
+
+    def budgets(self) -> dict[str, ClientBudget]:
+        """Every client that was ever there, as it stands now."""
+        return {name: client_budget(m, self._verdict(m)) for name, m in sorted(self._members.items())}
+
+    def guarantee(self) -> BudgetReport | None:
+        """The federation's epsilon and delta so far; None before the first client."""
+        return standing.guarantee(self._members.values())
+
+    def _ask(self, member: Member, server_round: int) -> _Asked:
+        assert member.mechanism is not None  # gather returns members that can take a step
+        plan = round_plan(member.profile, member.mechanism, self._config, self._run, server_round)
+        message = Message(
+            plan_to_content(plan, self._global),
+            member.node_id,
+            MessageType.TRAIN,
+            ttl=self._config.round_timeout,  # a client that sees it later does not train for nothing
+            group_id=str(server_round),
+        )
+        return _Asked(member, member.mechanism, message)
+
+    def _settle(self, asked: _Asked, reply: Message | None) -> Verdict:
+        verdict = settle(reply, asked.member, asked.mechanism, self._trainable)
+        if not verdict.accounted:
+            self._roster.greet_again(asked.member)
+        if verdict.reason:
+            logger.warning("client %s %s: %s", asked.member.name, verdict.status, verdict.reason)
+        self._verdicts[asked.member.name] = verdict
+        return verdict
+
+    def _weight(self, member: Member) -> float:
+        return float(member.profile.public_size) if self._config.weights == "declared" else 1.0
+
+    @property
+    def _members(self) -> Mapping[str, Member]:
+        return self._roster.members
+
+    def _verdict(self, member: Member) -> Verdict:
+        return self._verdicts.get(member.name) or Verdict("idle", self._roster.why_idle(member))
+
+    def _report(self, server_round: int, metrics: MetricRecord, seconds: float) -> None:
+        guarantee = self.guarantee()
+        assert guarantee is not None  # a round has clients
+        report = RoundReport(
+            round=server_round,
+            epsilon=guarantee.epsilon,
+            delta=guarantee.delta,
+            noise_multiplier=min(asked.mechanism.noise_multiplier for asked in self._asked),
+            clients={name: client_round(m, self._verdict(m)) for name, m in sorted(self._members.items())},
+            loss=_scalar(metrics, "loss"),
+            accuracy=_scalar(metrics, "accuracy"),
+            seconds=seconds,
+        )
+        self.reports.append(report)
+        self._on_round(report)
+
+
+def _scalar(metrics: MetricRecord, name: str) -> float | None:
+    value = metrics.get(name)
+    return float(value) if isinstance(value, int | float) else None

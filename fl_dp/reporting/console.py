@@ -1,0 +1,111 @@
+"""What stands on the console: one line a round, and the clients' budgets at the end.
+
+Both are made from the JSON of `reports`, so that whoever follows rounds.jsonl prints the same.
+"""
+
+import sys
+from collections.abc import Mapping
+from decimal import ROUND_CEILING, Decimal
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+ENDS = 5  # clients shown at either end of a table that is too long to be shown whole
+COLUMNS = ("client", "epsilon", "of", "delta", "steps", "rounds", "last round")
+
+
+def round_line(record: Mapping[str, Any], *, rounds: int, budget: float) -> str:
+    """The line of one round: `record` from rounds.jsonl, `rounds` planned, `budget` the epsilon allowed."""
+    spent, delta = rounded_up(record["epsilon"]), _number(record["delta"], "g")
+    states = [client["status"] for client in record["clients"].values()]
+    counts = ", ".join(f"{name} {states.count(name)}" for name in ("trained", "declined", "failed"))
+    parts = (
+        f"round {record['round']}/{rounds}",
+        f"eps {spent} of {rounded_up(budget)} (delta {delta})",
+        f"accuracy {_number(record['accuracy'], '.3f')}",
+        f"loss {_number(record['loss'], '.2f')}",
+        counts,
+        f"{record['seconds']:.1f} s",
+    )
+    return "  ".join(parts)
+
+
+def rounded_up(epsilon: float | None) -> str:
+    """Two decimals, rounded up: a printed epsilon is never below the true one. None: not finite."""
+    if epsilon is None or epsilon == float("inf"):
+        return "inf"
+    # repr, not the binary value: 1.1 is then 1.10 and not 1.11, and reads back as 1.1
+    return str(Decimal(repr(float(epsilon))).quantize(Decimal("0.01"), ROUND_CEILING))
+
+
+def print_budgets(clients: Mapping[str, Mapping[str, Any]], console: Console | None = None) -> None:
+    """Print a table of the clients' budgets, `clients` from summary.json.
+
+    The largest epsilon first. Of many clients only both ends are shown, with the number left out.
+    On a pipe the table is plain text in columns.
+    """
+    console = console or Console(file=sys.stdout)
+    if not clients:
+        return
+    rows = budget_rows(clients)
+    if console.is_terminal:
+        console.print(_table(rows))
+    else:
+        console.print(_plain(rows), soft_wrap=True, markup=False, highlight=False)
+
+
+def budget_rows(clients: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, ...]]:
+    """Cells of the table, one tuple a row, as in COLUMNS; a row of one cell counts what is left out."""
+    ordered = sorted(clients.items(), key=lambda item: (-_spent(item[1]), _natural(item[0])))
+    rows = [_row(name, client) for name, client in ordered]
+    hidden = len(rows) - 2 * ENDS
+    if hidden <= 1:  # a row that says "1 more" would be as long as the one that it hides
+        return rows
+    return [*rows[:ENDS], (f"... {hidden} more between",), *rows[-ENDS:]]
+
+
+def _row(name: str, client: Mapping[str, Any]) -> tuple[str, ...]:
+    reason = f": {client['reason']}" if client["reason"] else ""
+    return (
+        name,
+        rounded_up(client["epsilon"]),
+        rounded_up(client["budget"]),
+        f"{client['delta']:g}",
+        str(client["steps"]),
+        str(client["rounds"]),
+        client["status"] + reason,
+    )
+
+
+def _table(rows: list[tuple[str, ...]]) -> Table:
+    table = Table(title="Privacy spent, by client")
+    for position, column in enumerate(COLUMNS):
+        table.add_column(column, justify="right" if 0 < position < len(COLUMNS) - 1 else "left")
+    for row in rows:
+        table.add_row(*map(Text, row))  # Text: what a client says is no markup
+    return table
+
+
+def _plain(rows: list[tuple[str, ...]]) -> str:
+    whole = [row for row in rows if len(row) == len(COLUMNS)]
+    widths = [max(len(row[i]) for row in (COLUMNS, *whole)) for i in range(len(COLUMNS))]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)).rstrip()
+        for row in (COLUMNS, *rows)
+    ]
+    return "\n".join(("Privacy spent, by client", *lines))
+
+
+def _spent(client: Mapping[str, Any]) -> float:
+    return float("inf") if client["epsilon"] is None else float(client["epsilon"])
+
+
+def _natural(name: str) -> tuple[int, str]:
+    """Clients that are numbered stand in the order of their numbers."""
+    return (int(name) if name.isdecimal() else sys.maxsize, name)
+
+
+def _number(value: float | None, form: str) -> str:
+    return "n/a" if value is None else format(value, form)

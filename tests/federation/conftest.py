@@ -1,0 +1,143 @@
+"""A Flower Grid in memory, and clients of all characters to put on it."""
+
+import itertools
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.app import Error, Message, RecordDict
+from flwr.serverapp import Grid
+from flwr.supercore.task_identity import TaskIdentity
+
+from fl_dp.accounting.accountants import compute_epsilon
+from fl_dp.accounting.calibration import steps_that_fit
+from fl_dp.accounting.events import merge
+from fl_dp.federation.messages import (
+    Refusal,
+    plan_from_content,
+    profile_to_content,
+    refusal_to_content,
+    update_to_content,
+)
+from fl_dp.records import ClientProfile, Entry, RoundPlan
+from fl_dp.training import LocalUpdate
+
+Node = Callable[[Message], Message | None]
+
+
+class FakeGrid(Grid):
+    """Nodes answer when they are asked; a node that returns None never does."""
+
+    def __init__(self, nodes: dict[int, Node] | None = None) -> None:
+        self.nodes = dict(nodes or {})
+        self.sent: list[Message] = []
+        self._replies: dict[str, Message] = {}
+        self._ids = itertools.count(1)
+
+    def set_run(self, run: Any) -> None:
+        raise NotImplementedError
+
+    @property
+    def run(self) -> Any:
+        raise NotImplementedError
+
+    def create_message(self, *args: Any, **kwargs: Any) -> Message:
+        raise NotImplementedError
+
+    def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Any:
+        raise NotImplementedError
+
+    def get_node_ids(self) -> Iterable[int]:
+        return list(self.nodes)
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        return [self._push(message) for message in messages]
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        return [self._replies.pop(i) for i in list(message_ids) if i in self._replies]
+
+    def _push(self, message: Message) -> str:
+        message_id = str(next(self._ids))
+        message.metadata.__dict__["_message_id"] = message_id  # as Flower's grids do
+        self.sent.append(message)
+        node = self.nodes.get(message.metadata.dst_node_id)
+        reply = node(message) if node else Message(Error(1, "node unavailable"), reply_to=message)
+        if reply is not None:
+            self._replies[message_id] = reply
+        return message_id
+
+    def trained(self) -> list[int]:
+        """Nodes that were asked to train, in order."""
+        return [m.metadata.dst_node_id for m in self.sent if m.metadata.message_type == "train"]
+
+
+@dataclass
+class FakeClient:
+    """An honest client that adds 1 to every weight; tests change what it says or does."""
+
+    name: str = "0"
+    public_size: int = 640
+    epsilon: float = 3.0
+    delta: float = 1e-5
+    spent: tuple[Entry, ...] = ()
+    lie: Callable[[LocalUpdate], LocalUpdate] = lambda update: update
+    # round -> what happens instead of an answer: None for silence, a Refusal, or a message's content
+    mishaps: dict[int, Any] = field(default_factory=dict)
+    plans: list[RoundPlan] = field(default_factory=list)
+
+    def __call__(self, message: Message) -> Message | None:
+        if message.metadata.message_type == "query":
+            return Message(profile_to_content(self.profile()), reply_to=message)
+        plan, arrays = plan_from_content(message.content)
+        self.plans.append(plan)
+        if plan.server_round in self.mishaps:
+            return self._mishap(message, self.mishaps[plan.server_round])
+        received = {name: array.numpy() for name, array in arrays.items() if name != "frozen"}
+        return Message(self._train(plan, received), reply_to=message)
+
+    def profile(self) -> ClientProfile:
+        return ClientProfile(self.name, self.public_size, self.epsilon, self.delta, self.spent, "rdp")
+
+    def _mishap(self, message: Message, mishap: Any) -> Message | None:
+        if mishap is None:
+            return None
+        content = refusal_to_content(mishap) if isinstance(mishap, Refusal) else mishap
+        return Message(content, reply_to=message)
+
+    def _train(self, plan: RoundPlan, received: dict[str, Any]) -> RecordDict:
+        rate = plan.expected_batch_size / self.public_size
+        steps = steps_that_fit(
+            rate, plan.noise_multiplier, plan.steps, self.epsilon, self.delta,
+            spent=self.spent, accountant="rdp",
+        )  # fmt: skip
+        if not steps:
+            return refusal_to_content(Refusal("declined", "budget spent", budget_exhausted=True))
+        self.spent = merge((*self.spent, Entry(rate, plan.noise_multiplier, steps)))
+        update = LocalUpdate(
+            arrays={name: np.float32(array + 1) for name, array in received.items()},
+            spent=self.spent,
+            steps=steps,
+            epsilon=compute_epsilon(self.spent, self.delta, "rdp"),
+            delta=self.delta,
+        )
+        return update_to_content(self.lie(update))
+
+
+def refuse(status: Any, reason: str) -> Node:
+    """A node that answers everything with a refusal."""
+    return lambda message: Message(refusal_to_content(Refusal(status, reason)), reply_to=message)
+
+
+@pytest.fixture(autouse=True)
+def _flower_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Flower's processes know which task they are; messages cannot be made without."""
+    for name in ("_run_id", "_node_id", "_task_id"):
+        monkeypatch.setattr(TaskIdentity, name, 1)
+
+
+@pytest.fixture
+def fakes() -> SimpleNamespace:
+    return SimpleNamespace(Grid=FakeGrid, Client=FakeClient, Refusal=Refusal, refuse=refuse)

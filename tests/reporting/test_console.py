@@ -1,0 +1,96 @@
+"""The round line, letter by letter, and a table that stays short."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from fl_dp.reporting.console import budget_rows, print_budgets, round_line, rounded_up
+
+RECORD = {
+    "round": 2, "epsilon": 1.8312, "delta": 1e-5, "noise_multiplier": 1.1, "loss": 0.4404,
+    "accuracy": 0.8711, "seconds": 6.05,
+    "clients": {
+        "0": {"epsilon": 1.8, "steps": 20, "sample_rate": 0.1, "status": "trained", "reason": ""},
+        "1": {"epsilon": 1.8, "steps": 20, "sample_rate": 0.1, "status": "trained", "reason": ""},
+    },
+}  # fmt: skip
+
+
+def budget(epsilon, **changes):
+    return {
+        "epsilon": epsilon, "budget": 3.0, "delta": 1e-5, "steps": 30, "rounds": 3,
+        "status": "trained", "reason": "", **changes,
+    }  # fmt: skip
+
+
+def printed(clients, **options):
+    file = io.StringIO()
+    print_budgets(clients, Console(file=file, width=120, **options))
+    return file.getvalue()
+
+
+def test_the_line_of_a_round():
+    assert round_line(RECORD, rounds=3, budget=3.0) == (
+        "round 2/3  eps 1.84 of 3.00 (delta 1e-05)  accuracy 0.871  loss 0.44  "
+        "trained 2, declined 0, failed 0  6.0 s"
+    )
+
+
+def test_statuses_are_counted_and_what_is_unknown_says_so():
+    statuses = ("trained", "idle", "failed", "failed", "declined")
+    clients = {str(i): {"status": status} for i, status in enumerate(statuses)}
+    line = round_line({**RECORD, "clients": clients, "loss": None, "epsilon": None}, rounds=3, budget=3.0)
+    assert "eps inf of 3.00" in line
+    assert "loss n/a  trained 1, declined 1, failed 2" in line
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "text"),
+    [
+        (1.1, "1.10"), (1.84, "1.84"), (1.8400001, "1.85"), (0.0, "0.00"), (1e-9, "0.01"), (2.995, "3.00"),
+        (3, "3.00"), (float("inf"), "inf"), (None, "inf"),
+    ],
+)  # fmt: skip
+def test_a_printed_epsilon_is_never_below_the_true_one(epsilon, text):
+    assert rounded_up(epsilon) == text
+    assert float(text) >= (epsilon if epsilon is not None else 0)
+
+
+def test_the_largest_epsilon_stands_first_and_equals_in_order():
+    rows = budget_rows({"10": budget(1.0), "9": budget(1.0), "b": budget(2.0), "a": budget(1.0)})
+    assert [row[0] for row in rows] == ["b", "9", "10", "a"]
+
+
+def test_five_hundred_clients_are_shown_by_their_ends():
+    rows = budget_rows({str(i): budget(i / 200) for i in range(500)})
+    assert len(rows) == 11
+    assert [row[0] for row in rows[:5]] == ["499", "498", "497", "496", "495"]
+    assert rows[5] == ("... 490 more between",)
+    assert rows[-1][0] == "0"
+
+
+@pytest.mark.parametrize("count", [10, 11])
+def test_nothing_is_hidden_to_save_one_line(count):
+    assert len(budget_rows({str(i): budget(1.0) for i in range(count)})) == count
+
+
+def test_on_a_pipe_the_table_is_plain_text():
+    clients = {"0": budget(1.234), "1": budget(None, status="failed", reason="[red]no reply[/red]")}
+    text = printed(clients)
+    assert text.isascii()
+    assert [line.split() for line in text.splitlines()[1:]] == [
+        ["client", "epsilon", "of", "delta", "steps", "rounds", "last", "round"],
+        ["1", "inf", "3.00", "1e-05", "30", "3", "failed:", "[red]no", "reply[/red]"],
+        ["0", "1.24", "3.00", "1e-05", "30", "3", "trained"],
+    ]
+
+
+def test_on_a_terminal_it_is_a_table_and_a_clients_words_are_no_markup():
+    text = printed({"0": budget(1.0, reason="[red]x[/red]")}, force_terminal=True)
+    assert "[red]x[/red]" in text
+    assert "Privacy spent" in text
+
+
+def test_no_clients_no_table():
+    assert printed({}) == ""

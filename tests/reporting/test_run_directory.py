@@ -1,0 +1,102 @@
+"""The files of a run: their formats, and that nobody reads half of one."""
+
+import json
+
+import pytest
+import torch
+
+from fl_dp.errors import ConfigError
+from fl_dp.reporting.reports import ClientBudget, ClientRound, RoundReport, Summary
+from fl_dp.reporting.run_directory import RunDirectory
+
+REPORT = RoundReport(
+    round=1,
+    epsilon=1.5,
+    delta=1e-5,
+    noise_multiplier=1.1,
+    clients={"0": ClientRound(1.5, 10, 0.1, "trained"), "1": ClientRound(0.0, 0, None, "idle", "why")},
+    loss=0.4,
+    accuracy=0.9,
+    seconds=2.5,
+)
+SUMMARY = Summary(
+    status="completed",
+    rounds=1,
+    epsilon=1.5,
+    delta=1e-5,
+    accuracy=0.9,
+    loss=0.4,
+    seconds=2.5,
+    clients={"0": ClientBudget(1.5, 3.0, 1e-5, 10, 1, "trained")},
+)
+
+
+def strict(text):
+    def refuse(name):
+        raise AssertionError(f"{name} is no JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def test_a_line_of_rounds_jsonl(tmp_path):
+    directory = RunDirectory(tmp_path / "new" / "run")
+    directory.append_round(REPORT)
+    (line,) = (directory.path / "rounds.jsonl").read_text().splitlines()
+    assert strict(line) == {
+        "round": 1, "epsilon": 1.5, "delta": 1e-5, "noise_multiplier": 1.1,
+        "clients": {
+            "0": {"epsilon": 1.5, "steps": 10, "sample_rate": 0.1, "status": "trained", "reason": ""},
+            "1": {"epsilon": 0.0, "steps": 0, "sample_rate": None, "status": "idle", "reason": "why"},
+        },
+        "loss": 0.4, "accuracy": 0.9, "seconds": 2.5,
+    }  # fmt: skip
+
+
+def test_lines_are_appended(tmp_path):
+    directory = RunDirectory(tmp_path)
+    directory.append_round(REPORT)
+    directory.append_round(REPORT)
+    assert len((tmp_path / "rounds.jsonl").read_text().splitlines()) == 2
+
+
+def test_what_json_cannot_say_is_null(tmp_path):
+    directory = RunDirectory(tmp_path)
+    clients = {"0": ClientRound(float("inf"), 1, 0.1, "trained")}
+    directory.append_round(RoundReport(1, float("inf"), 1e-5, 1.0, clients, float("nan"), None, 1.0))
+    line = strict((tmp_path / "rounds.jsonl").read_text())
+    assert (line["epsilon"], line["loss"], line["clients"]["0"]["epsilon"]) == (None, None, None)
+
+
+def test_the_summary(tmp_path):
+    RunDirectory(tmp_path).write_summary(SUMMARY)
+    summary = strict((tmp_path / "summary.json").read_text())
+    assert {"status", "rounds", "epsilon", "delta", "accuracy", "loss", "seconds", "clients"} <= set(summary)
+    assert summary["clients"]["0"]["budget"] == 3.0
+
+
+def test_the_model_is_loaded_without_pickled_code(tmp_path):
+    state = torch.nn.Linear(2, 3).state_dict()
+    RunDirectory(tmp_path).save_model(state)
+    loaded = torch.load(tmp_path / "model.pt", weights_only=True)
+    assert torch.equal(loaded["weight"], state["weight"])
+
+
+def test_a_write_that_fails_leaves_nothing_under_the_name(tmp_path, monkeypatch):
+    directory = RunDirectory(tmp_path)
+    monkeypatch.setattr("os.fsync", lambda descriptor: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(OSError, match="disk full"):
+        directory.write_summary(SUMMARY)
+    assert not (tmp_path / "summary.json").exists()
+
+
+@pytest.mark.parametrize("name", ["rounds.jsonl", "summary.json", "model.pt"])
+def test_a_directory_that_holds_a_run_is_refused(tmp_path, name):
+    (tmp_path / name).touch()
+    with pytest.raises(ConfigError, match=f"already holds {name}"):
+        RunDirectory(tmp_path)
+
+
+def test_a_directory_with_logs_and_settings_is_fine(tmp_path):
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "config.toml").touch()
+    RunDirectory(tmp_path)

@@ -9,7 +9,7 @@ from fl_dp.accounting.events import merge, order_two_divergence
 from fl_dp.accounting.pld import compute_pld_epsilon
 from fl_dp.accounting.rdp import compute_rdp_epsilon
 from fl_dp.errors import AccountingError
-from fl_dp.records import Entry
+from fl_dp.records import Entry, total_steps
 
 Accountant = Literal["pld", "rdp"]
 
@@ -17,8 +17,9 @@ _COMPUTE: dict[Accountant, Callable[[tuple[Entry, ...], float], float]] = {
     "pld": compute_pld_epsilon,
     "rdp": compute_rdp_epsilon,
 }
-# Renyi divergence of order 2 beyond which there is no privacy, and nothing that is worth computing.
+# Beyond these there is no privacy left that is worth computing: Renyi divergence of order 2, and steps.
 _MAX_DIVERGENCE = 1000.0
+_MAX_STEPS = 1_000_000
 # Of a weaker step than these, double precision loses the loss among its rounding errors.
 _MAX_NOISE = 1e4
 _MIN_RATE_OVER_NOISE = 1e-7
@@ -31,7 +32,7 @@ def compute_epsilon(entries: Iterable[Entry], delta: float, accountant: Accounta
     |--------------------------------------|---------|
     | none                                 | 0.0     |
     | equal ones, in any order or grouping | that of their merged steps |
-    | hardly any noise                     | inf     |
+    | hardly any noise, or a million steps | inf     |
 
     Results are cached by the merged entries: a thousand clients of one history cost one computation.
     Raises AccountingError for a delta outside (0, 1) or too small to resolve, or an unknown accountant.
@@ -47,7 +48,8 @@ def compute_epsilon(entries: Iterable[Entry], delta: float, accountant: Accounta
 def _compute(entries: tuple[Entry, ...], delta: float, accountant: Accountant) -> float:
     if not entries:
         return 0.0
-    if sum(entry.steps * order_two_divergence(entry) for entry in entries) > _MAX_DIVERGENCE:
+    divergence = sum(entry.steps * order_two_divergence(entry) for entry in entries)
+    if divergence > _MAX_DIVERGENCE or total_steps(entries) > _MAX_STEPS:
         return math.inf
     return _COMPUTE[accountant](merge(map(_resolvable, entries)), delta)
 

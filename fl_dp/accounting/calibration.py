@@ -23,7 +23,7 @@ def calibrate_noise(
 ) -> float:
     """The least noise multiplier with which `spent` and `steps` new steps cost at most `epsilon` at `delta`.
 
-    Least on a grid of 4 significant digits, hence at most 0.1 % above the true one and never below it: equal
+    Least on a grid of 4 significant digits, hence at most 0.2 % above the true one and never below it: equal
     clients get equal, short numbers. At least 1/16, whatever the budget. Raises AccountingError when no noise
     multiplier up to 8192 is enough.
     """

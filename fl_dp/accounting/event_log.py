@@ -69,7 +69,7 @@ class EventLog:
 
     def events(self) -> list[Event]:
         """All events, oldest first, verified: a row that was edited or removed raises LedgerError."""
-        with _named(self.path):
+        with self._snapshot(), _named(self.path):
             rows = self._connection.execute("SELECT id, content, hash FROM events ORDER BY id").fetchall()
             made = self._connection.execute(
                 "SELECT seq FROM sqlite_sequence WHERE name = 'events'"
@@ -82,6 +82,19 @@ class EventLog:
         if len(rows) != (made[0] if made else 0):
             raise self._broken(len(rows) + 1)
         return [Event(number, json.loads(content)) for number, content, _ in rows]
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[None]:
+        """Several reads of one state: without it, a row added in between looks like one removed."""
+        if self._connection.in_transaction:
+            yield
+            return
+        with _named(self.path):
+            self._connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            self._connection.execute("ROLLBACK")
 
     @contextmanager
     def writing(self) -> Iterator[None]:

@@ -77,8 +77,13 @@ class Ledger:
         return public_size
 
     def spent(self, dataset: str) -> tuple[Entry, ...]:
-        """All that the data set has paid for, reserved or committed, equal mechanisms merged."""
-        return _spent(self._log.events(), dataset)
+        """All that the data set has paid for, reserved or committed, equal mechanisms merged.
+
+        LedgerError for a data set that was never registered: a mistyped name must not look unspent.
+        """
+        events = self._log.events()
+        self._check_registered(events, dataset)
+        return _spent(events, dataset)
 
     def reserve(
         self, dataset: str, run: str, server_round: int, mechanism: Mechanism, planned: int, budget: Budget
@@ -90,7 +95,8 @@ class Ledger:
         """
         with self._log.writing():
             events = self._log.events()
-            self._check_round(events, dataset, run, server_round)
+            self._check_registered(events, dataset)
+            _check_new_round(events, dataset, run, server_round)
             spent = _spent(events, dataset)
             steps = budget.steps_that_fit(*mechanism, planned, spent)
             if steps == 0:
@@ -106,22 +112,15 @@ class Ledger:
         """Note that the reserved steps were taken and their result is about to leave."""
         with self._log.writing():
             events = self._log.events()
-            if any(_is(event, "commit") and event.content["reserved"] == reservation.id for event in events):
-                raise LedgerError(f"{self._log.path}: entry {reservation.id} is committed already.")
-            reserved = next(event for event in events if event.id == reservation.id)
-            self._append("commit", reserved.content["dataset"], reserved=reservation.id)
+            reserved = {event.id: event.content for event in events if _is(event, "reserve")}
+            committed = {event.content["reserved"] for event in events if _is(event, "commit")}
+            if reservation.id not in reserved.keys() - committed:
+                raise LedgerError(f"{self._log.path}: entry {reservation.id} is not open to be committed.")
+            self._append("commit", reserved[reservation.id]["dataset"], reserved=reservation.id)
 
-    def _check_round(self, events: list[Event], dataset: str, run: str, server_round: int) -> None:
+    def _check_registered(self, events: list[Event], dataset: str) -> None:
         if not any(_is(event, "register") and event.content["dataset"] == dataset for event in events):
             raise LedgerError(f"{self._log.path}: data set {dataset} is not registered.")
-        for event in events:
-            if _is(event, "reserve") and (
-                (event.content["dataset"], event.content["run"], event.content["round"])
-                == (dataset, run, server_round)
-            ):
-                raise DeclinedError(
-                    f"Round {server_round} of run {run} was taken before; it is not repeated."
-                )
 
     def _append(self, kind: str, dataset: str, **fields: Any) -> int:
         time = datetime.now(UTC).isoformat(timespec="seconds")
@@ -130,6 +129,12 @@ class Ledger:
 
 def _is(event: Event, kind: str) -> bool:
     return bool(event.content["kind"] == kind)
+
+
+def _check_new_round(events: list[Event], dataset: str, run: str, server_round: int) -> None:
+    taken = (event.content for event in events if _is(event, "reserve"))
+    if any((c["dataset"], c["run"], c["round"]) == (dataset, run, server_round) for c in taken):
+        raise DeclinedError(f"Round {server_round} of run {run} was taken before; it is not repeated.")
 
 
 def _spent(events: list[Event], dataset: str) -> tuple[Entry, ...]:

@@ -1,0 +1,68 @@
+"""Budgets: delta by one rule for all, a client's wall, and what the federation guarantees."""
+
+import subprocess
+import sys
+
+import pytest
+
+from fl_dp.accounting.budget import Budget, auto_delta, federation_budget
+from fl_dp.errors import ConfigError
+from fl_dp.records import Entry
+
+GUARANTEES = [(1.0, 1e-5), (3.0, 1e-6), (2.0, 1e-5), (0.5, 1e-6)]
+
+
+@pytest.mark.parametrize(
+    ("public_size", "delta"),
+    [(1, 1e-5), (1437, 1e-5), (99_999, 1e-5), (100_000, 1e-6), (100_001, 1e-6), (60_000_000, 1e-8)],
+)
+def test_auto_delta_is_the_largest_power_of_ten_below_one_over_n(public_size, delta):
+    assert auto_delta(public_size) == delta
+    power = round(1 / delta)
+    assert power > public_size
+    assert power == 10**5 or power // 10 <= public_size
+
+
+def test_no_records_have_no_delta():
+    with pytest.raises(ConfigError, match="public_size=0"):
+        auto_delta(0)
+
+
+@pytest.mark.parametrize("budget", [(0.0, 1e-5), (float("inf"), 1e-5), (1.0, 0.0), (1.0, 1.0)])
+def test_a_budget_that_bounds_nothing_is_refused(budget):
+    with pytest.raises(ConfigError, match="Expected"):
+        Budget(*budget)
+
+
+def test_a_budget_is_a_wall():
+    budget = Budget(4.0, 1e-5, "rdp")
+    steps = budget.steps_that_fit(0.1, 1.0, 100, ())
+    assert (
+        budget.epsilon_of([Entry(0.1, 1.0, steps)]) <= 4.0 < budget.epsilon_of([Entry(0.1, 1.0, steps + 1)])
+    )
+    assert budget.steps_that_fit(0.1, 1.0, 100, [Entry(0.1, 1.0, steps)]) == 0
+
+
+def test_disjoint_clients_compose_in_parallel():
+    report = federation_budget(GUARANTEES)
+    assert (report.epsilon, report.delta) == (3.0, 1e-5)
+    assert (report.largest, report.median, report.least) == (3.0, 1.5, 0.5)
+
+
+def test_a_person_at_several_clients_pays_the_largest_of_them():
+    report = federation_budget(GUARANTEES, clients_per_person=2)
+    assert (report.epsilon, report.delta) == (5.0, 2e-5)
+    assert federation_budget(GUARANTEES, clients_per_person=9).epsilon == 6.5
+
+
+def test_a_federation_of_nobody_is_refused():
+    with pytest.raises(ConfigError, match="at least one client"):
+        federation_budget([])
+    with pytest.raises(ConfigError, match="clients_per_person=0"):
+        federation_budget(GUARANTEES, 0)
+
+
+def test_importing_the_budget_is_cheap():
+    code = "import sys, fl_dp.accounting.ledger; print({'torch', 'dp_accounting'} & sys.modules.keys())"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout == "set()\n"

@@ -1,0 +1,35 @@
+"""Entries: merging changes no number, and their size is never understated."""
+
+import math
+
+import pytest
+
+from fl_dp.accounting.events import merge, order_two_divergence, to_dp_event
+from fl_dp.records import Entry
+
+
+def test_equal_mechanisms_merge_wherever_they_stand():
+    entries = [Entry(0.2, 1.0, 3), Entry(0.1, 1.0, 1), Entry(0.2, 1.0, 4), Entry(0.2, 2.0, 1)]
+    merged = (Entry(0.1, 1.0, 1), Entry(0.2, 1.0, 7), Entry(0.2, 2.0, 1))
+    assert merge(entries) == merge(reversed(entries)) == merge(merged) == merged
+    assert merge([]) == ()
+
+
+def test_the_event_says_what_was_done():
+    import dp_accounting
+
+    step = dp_accounting.PoissonSampledDpEvent(0.1, dp_accounting.GaussianDpEvent(1.5))
+    assert to_dp_event([Entry(0.1, 1.5, 7)]) == dp_accounting.ComposedDpEvent(
+        [dp_accounting.SelfComposedDpEvent(step, 7)]
+    )
+
+
+@pytest.mark.parametrize("noise_multiplier", [0.5, 1.0, 10.0])
+def test_without_sampling_the_divergence_is_the_gaussian_one(noise_multiplier):
+    assert order_two_divergence(Entry(1.0, noise_multiplier, 1)) == pytest.approx(noise_multiplier**-2)
+
+
+def test_the_divergence_of_hardly_any_noise_does_not_overflow():
+    divergence = order_two_divergence(Entry(0.01, 0.01, 1))
+    assert math.isfinite(divergence)
+    assert divergence >= 1e4 + 2 * math.log(0.01)

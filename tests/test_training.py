@@ -6,11 +6,11 @@ import math
 import numpy as np
 import pytest
 import torch
-from fl_dp.accounting.ledger import Ledger
 from torch import nn
 
 from fl_dp import training
 from fl_dp.accounting.budget import Budget
+from fl_dp.accounting.ledger import Ledger
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import BudgetExhaustedError, ProbeError
 from fl_dp.records import Entry, RoundPlan

@@ -1,0 +1,15 @@
+.PHONY: setup check test test-fast
+
+setup:
+	@scripts/setup.sh
+
+check: setup
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+	.venv/bin/mypy --strict fl_dp
+
+test: setup
+	.venv/bin/python -m pytest
+
+test-fast: setup
+	.venv/bin/python -m pytest -m "not slow"

@@ -1,0 +1,123 @@
+"""The command line: `fl-dp run`, which `run.sh` calls as well."""
+
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any
+
+import click
+import typer
+
+from fl_dp.errors import ConfigError, FlDpError
+from fl_dp.launch.app_bundle import PROJECT
+from fl_dp.launch.arguments import ARGUMENTS, read_request
+from fl_dp.launch.exit_codes import ExitCode
+from fl_dp.launch.signals import stop_on_signals
+
+DEFAULT_CONFIG = PROJECT / "configs" / "digits.toml"
+
+# Defaults are worded by hand: typer shows them behind a backslash when its rich mark-up is off.
+ConfigOption = Annotated[
+    Path,
+    typer.Option(help="Run config, a flat TOML file [default: configs/digits.toml].", show_default=False),
+]
+SetOption = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any run-config key; repeatable.")
+]
+
+APP_OPTIONS: dict[str, Any] = {
+    "add_completion": False,
+    "pretty_exceptions_enable": False,
+    "rich_markup_mode": None,
+}
+
+app = typer.Typer(name="fl-dp", **APP_OPTIONS)
+
+
+def main() -> None:
+    """Entry point of `fl-dp`."""
+    sys.exit(run_command(app, sys.argv[1:]))
+
+
+def run_command(command: typer.Typer, arguments: Sequence[str], prog: str | None = None) -> int:
+    """Run `command`, print an error as one line on stderr, and return the exit code."""
+    try:
+        with stop_on_signals():
+            result = typer.main.get_command(command).main(list(arguments), prog, standalone_mode=False)
+    except (ConfigError, click.UsageError) as error:
+        text = error.format_message() if isinstance(error, click.UsageError) else str(error)
+        return _fail(text, ExitCode.USAGE)
+    except FlDpError as error:
+        return _fail(str(error), ExitCode.FAILED)
+    if result == ExitCode.INTERRUPTED:  # what typer makes of KeyboardInterrupt
+        print("interrupted; everything that was started has been stopped", file=sys.stderr, flush=True)
+    return int(result or 0)
+
+
+def _fail(text: str, code: ExitCode) -> int:
+    print(f"error: {text}", file=sys.stderr, flush=True)
+    return int(code)
+
+
+def say(text: str) -> None:
+    """A line on the console, at once."""
+    print(text, flush=True)
+
+
+_ARGUMENT_ROWS = "\n".join(f"  {one.name:<13} {one.help} ({one.key})" for one in ARGUMENTS)
+_RUN_HELP = f"""Train a federation under differential privacy, with all its processes on this machine.
+
+\b
+Arguments, and the run-config keys that they set:
+{_ARGUMENT_ROWS}
+
+All of them may be left out, from the right; what is not given comes from the config file.
+
+Exit code: 0 trained as asked; 2 bad arguments, nothing started; 3 stopped early because the clients'
+budgets are spent; 1 anything else.
+"""
+
+
+@app.callback(invoke_without_command=True)
+def about(
+    context: typer.Context,
+    show_version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    """Federated training with record-level differential privacy."""
+    if show_version:
+        say(f"fl-dp {version('fl-dp')}")
+    elif context.invoked_subcommand is None:
+        say(context.get_help())
+
+
+# Words such as -1 reach our own checks, which name the argument, instead of being unknown options.
+RUN_OPTIONS: dict[str, Any] = {"help": _RUN_HELP, "context_settings": {"ignore_unknown_options": True}}
+
+
+@app.command(**RUN_OPTIONS)
+def run(
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar=" ".join(one.name for one in ARGUMENTS), show_default=False)
+    ] = None,
+    config: ConfigOption = DEFAULT_CONFIG,
+    simulate: Annotated[bool, typer.Option("--simulate", help="Simulate the clients with Ray.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for results and logs [default: runs/<date-time>].")
+    ] = None,
+    ledger: Annotated[
+        Path | None, typer.Option(help="Folder of the clients' ledgers [default: below --out].")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of partition, model and sampling of clients.")
+    ] = None,
+    settings: SetOption = None,
+) -> int:
+    request = read_request(config, words or (), settings or (), seed)
+    from fl_dp.launch.launcher import launch  # late: an error in an argument needs neither Flower nor torch
+
+    return launch(request, simulate=simulate, out=out, ledger=ledger, say=say)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,17 @@
+"""`python -m fl_dp.launch`: the command `fl-dp run` under the name of run.sh."""
+
+import sys
+
+import typer
+
+from fl_dp.cli import APP_OPTIONS, RUN_OPTIONS, run, run_command
+
+
+def main() -> None:
+    command = typer.Typer(**APP_OPTIONS)
+    command.command(**RUN_OPTIONS)(run)
+    sys.exit(run_command(command, sys.argv[1:], prog="run.sh"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+"""The words of a command line, over a config file, become one `RunConfig`."""
+
+import re
+import tomllib
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fl_dp.config import AUTO, RunConfig, Scalar
+from fl_dp.errors import ConfigError
+
+
+def _number_or_auto(text: str) -> Scalar:
+    return text if text == AUTO else float(text)
+
+
+@dataclass(frozen=True)
+class Argument:
+    """A positional argument: its name in the usage line, the run-config key it sets, how it is read."""
+
+    name: str
+    key: str
+    read: Callable[[str], Scalar]
+    expected: str
+    help: str
+
+
+EXPECTED, PHYSICAL = "expected-batch-size", "physical-batch-size"
+
+ARGUMENTS = (
+    Argument("NBCLIENTS", "clients", int, "an integer", "clients launched"),
+    Argument("NBMINCLIENTS", "min-clients", int, "an integer", "clients that must be there before a round"),
+    Argument("NBFITCLIENTS", "fit-clients", int, "an integer", "clients sampled in a round"),
+    Argument("NBROUNDS", "rounds", int, "an integer", "rounds"),
+    Argument("VBATCHSIZE", EXPECTED, int, "an integer", "logical batch: expected Poisson draw"),
+    Argument("BATCHSIZE", PHYSICAL, int, "an integer", "most examples in memory at once"),
+    Argument("LR", "learning-rate", float, "a number", "learning rate of the clients"),
+    Argument("NM", "noise-multiplier", _number_or_auto, "a number or auto", "noise multiplier, or auto"),
+    Argument("MGN", "max-grad-norm", float, "a number", "clipping bound"),
+    Argument("EPS", "epsilon", float, "a number", "privacy budget of every client"),
+)
+
+# A value that comes from the config file, not from the user, is lowered to the value it may not exceed.
+_CAPS = (
+    ("min-clients", "clients"),
+    ("fit-clients", "clients"),
+    (PHYSICAL, EXPECTED),
+)
+
+
+@dataclass(frozen=True)
+class Request:
+    """A validated run, the keys that the command line gave, and what the user should be told."""
+
+    config: RunConfig
+    given: frozenset[str]
+    notes: tuple[str, ...]
+
+
+def read_request(
+    file: Path, positional: Sequence[str] = (), settings: Sequence[str] = (), seed: int | None = None
+) -> Request:
+    """The run that `file` describes, changed by the command line; ConfigError names the culprit.
+
+    positional: texts in the order of ARGUMENTS, as many as there are; settings: `key=value` texts.
+    """
+    base = RunConfig.from_toml(file).to_flat()
+    given = _merge(_positional(positional), _settings(settings), {} if seed is None else {"seed": seed})
+    capped = _cap(base, given)
+    try:
+        config = RunConfig.from_flat({**base, **capped, **given})
+    except ConfigError as error:
+        raise ConfigError(name_arguments(str(error))) from None
+    notes = tuple(f"{key} = {value} (the config file says {base[key]})" for key, value in capped.items())
+    return Request(config, frozenset(given), notes)
+
+
+def name_arguments(text: str) -> str:
+    """`text` with every `key =` preceded by the positional argument that sets it, where there is one."""
+    names = {argument.key: argument.name for argument in ARGUMENTS}
+    keys = "|".join(names)
+    return re.sub(rf"(?<![\w-])({keys})(?= = )", lambda found: f"{names[found[0]]} ({found[0]})", text)
+
+
+def _positional(texts: Sequence[str]) -> dict[str, Scalar]:
+    if len(texts) > len(ARGUMENTS):
+        raise ConfigError(f"{texts[len(ARGUMENTS)]}: more than {len(ARGUMENTS)} arguments.")
+    values: dict[str, Scalar] = {}
+    for argument, text in zip(ARGUMENTS, texts, strict=False):
+        if text.startswith("--"):
+            raise ConfigError(f"{text}: no such option; see --help.")
+        try:
+            values[argument.key] = argument.read(text)
+        except ValueError:
+            raise ConfigError(
+                f"{argument.name} ({argument.key}) = {text!r}: expected {argument.expected}."
+            ) from None
+    return values
+
+
+def _settings(texts: Sequence[str]) -> dict[str, Scalar]:
+    """`key=value` texts as a mapping; a value is TOML, and a bare word is a string."""
+    values: dict[str, Scalar] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise ConfigError(f"--set {text}: expected key=value.")
+        values = _merge(values, {key.strip(): _value(key.strip(), value.strip())})
+    return values
+
+
+def _value(key: str, text: str) -> Scalar:
+    """`text` as a TOML value; as it stands when that is not TOML or the key takes only strings."""
+    try:
+        table = tomllib.loads(f"value = {text}")
+    except tomllib.TOMLDecodeError:
+        return text
+    value = table["value"]
+    takes_text = typing.get_type_hints(RunConfig).get(key.replace("-", "_")) is str
+    if len(table) > 1 or (takes_text and not isinstance(value, str)):
+        return text
+    return typing.cast(Scalar, value)
+
+
+def _merge(*parts: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    """The union of mappings; a key in two of them is a contradiction, refused by name."""
+    merged: dict[str, Scalar] = {}
+    for part in parts:
+        for key in merged.keys() & part.keys():
+            raise ConfigError(name_arguments(f"{key} = {part[key]}: given twice on the command line."))
+        merged.update(part)
+    return merged
+
+
+def _cap(base: Mapping[str, Scalar], given: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    capped: dict[str, Scalar] = {}
+    for key, limit in _CAPS:
+        most, value = given.get(limit), base[key]
+        if key in given or type(most) is not int or not isinstance(value, int):
+            continue
+        if 1 <= most < value:
+            capped[key] = most
+    return capped

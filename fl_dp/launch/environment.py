@@ -1,0 +1,57 @@
+"""The environment of Flower's processes: quiet, private to one run, and first on its own PATH."""
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+_LOOPBACK = "127.0.0.1,localhost"
+
+_QUIET = {
+    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",  # else a fresh environment for every run
+    "FLWR_DISABLE_UPDATE_CHECK": "1",
+    "FLWR_TELEMETRY_ENABLED": "0",
+    "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2",  # seconds; Flower's 1 s is added to every message
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "PYTHONUNBUFFERED": "1",  # a log ends with what happened last, also after SIGKILL
+}
+
+
+def child_environment(
+    flower_home: Path, commands: Path, *, threads: int, more: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """This process's environment, changed for a Flower process.
+
+    flower_home: Flower's state, in place of ~/.flwr; commands: the folder that stands first on
+    PATH; threads: how many the numerical libraries may start.
+    """
+    interpreter = Path(sys.executable).parent
+    path = os.pathsep.join([str(commands), str(interpreter), os.environ.get("PATH", os.defpath)])
+    return {
+        **os.environ,
+        **without_proxy(),
+        **_QUIET,
+        "FLWR_HOME": str(flower_home),
+        "PATH": path,
+        **thread_settings(threads),
+        **(more or {}),
+    }
+
+
+def thread_settings(threads: int) -> dict[str, str]:
+    """Settings that keep each of the numerical libraries to `threads` threads."""
+    return {name: str(threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
+
+
+def without_proxy() -> dict[str, str]:
+    """Settings that keep requests to this machine away from an HTTP proxy."""
+    settings = {}
+    for name in ("NO_PROXY", "no_proxy"):
+        present = os.environ.get(name)
+        settings[name] = f"{present},{_LOOPBACK}" if present else _LOOPBACK
+    return settings
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

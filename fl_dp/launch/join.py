@@ -1,0 +1,118 @@
+"""`python client.py`: one client that joins a server, with data, ledger and limits of its own."""
+
+import os
+import socket
+import sys
+import time
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fl_dp.cli import APP_OPTIONS, run_command, say
+from fl_dp.config import ClientConfig
+from fl_dp.errors import ConfigError
+from fl_dp.launch.clients import ledger_file, write_client_file
+from fl_dp.launch.commands import write_client_commands
+from fl_dp.launch.environment import child_environment, cores
+from fl_dp.launch.exit_codes import ExitCode
+from fl_dp.launch.processes import Processes
+from fl_dp.launch.serve import DEFAULT_ADDRESS
+from fl_dp.launch.starting import check_running, start_supernodes, supernode_options
+from fl_dp.launch.tls import supernode_security
+
+_POLL_SECONDS = 1.0
+
+
+def main() -> None:
+    command = typer.Typer(**APP_OPTIONS)
+    command.command()(join)
+    sys.exit(run_command(command, sys.argv[1:], prog="client.py"))
+
+
+def join(
+    superlink: Annotated[
+        str, typer.Option(help=f"HOST:PORT of the server [default: {DEFAULT_ADDRESS}].", show_default=False)
+    ] = DEFAULT_ADDRESS,
+    config: Annotated[Path | None, typer.Option(help="This client's settings, a flat TOML file.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name in reports [default: the host's].")] = None,
+    data: Annotated[str | None, typer.Option(help="Data set, such as npz:PATH.")] = None,
+    partition: Annotated[
+        str | None, typer.Option(metavar="K/N", help="Hold part K (from 0) of N of the data set.")
+    ] = None,
+    ledger: Annotated[
+        Path | None, typer.Option(help="Folder of the ledger [default: ~/.local/state/fl-dp/ledger].")
+    ] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Privacy budget: epsilon.")] = None,
+    delta: Annotated[float | None, typer.Option(help="Privacy budget: delta.")] = None,
+    min_noise_multiplier: Annotated[float | None, typer.Option(help="Least noise accepted.")] = None,
+    max_grad_norm: Annotated[float | None, typer.Option(help="Largest clipping bound accepted.")] = None,
+    root_certificates: Annotated[Path | None, typer.Option(help="CA certificate of the server.")] = None,
+    insecure: Annotated[bool, typer.Option("--insecure", help="Connect without TLS.")] = False,
+) -> int:
+    """Join the server and train whenever it asks, within the limits given here. Ctrl-C leaves.
+
+    The server cannot change the limits, nor the code: only what is installed here runs.
+    """
+    security = supernode_security(root_certificates, insecure)
+    given = {
+        "client": name, "data": data, "epsilon": epsilon, "delta": delta,
+        "min-noise-multiplier": min_noise_multiplier, "max-grad-norm": max_grad_norm,
+        **_part(partition),
+    }  # fmt: skip
+    settings = _settings(config, {key: value for key, value in given.items() if value is not None}, ledger)
+    from fl_dp.data.partition import load_part  # late: it imports torch
+
+    load_part(settings)
+    say(f"client {settings.client}: ledger {settings.ledger}, budget epsilon {settings.epsilon:g}")
+    return _run_supernode(settings, superlink, security)
+
+
+def _settings(file: Path | None, given: dict[str, Any], ledger: Path | None) -> ClientConfig:
+    """File and options as one; name and ledger have defaults, the same in every run of this machine."""
+    base = {} if file is None else _read(file)
+    client = given.get("client") or base.get("client") or socket.gethostname()
+    if "/" in client:
+        raise ConfigError(f"client = {client!r}: expected a name without a slash, it names files.")
+    folder = _state_folder() / "ledger" if ledger is None else ledger.expanduser()
+    path = base["ledger"] if ledger is None and "ledger" in base else str(ledger_file(folder, client))
+    return ClientConfig.from_flat({**base, **given, "client": client, "ledger": path})
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"--config {file}: not a readable TOML file: {error}") from None
+
+
+def _part(partition: str | None) -> dict[str, int]:
+    """'K/N' as config keys."""
+    if partition is None:
+        return {}
+    part, _, parts = partition.partition("/")
+    if not (part.isdecimal() and parts.isdecimal()):
+        raise ConfigError(f"--partition {partition}: expected K/N, such as 0/2.")
+    return {"partition-id": int(part), "num-partitions": int(parts)}
+
+
+def _state_folder() -> Path:
+    """Where programs keep what must outlive them, by the XDG convention."""
+    return Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser() / "fl-dp"
+
+
+def _run_supernode(settings: ClientConfig, superlink: str, security: list[str]) -> ExitCode:
+    """Run the client until it ends or is interrupted."""
+    Path(settings.ledger).parent.mkdir(parents=True, exist_ok=True)
+    folder = _state_folder() / "clients" / settings.client
+    file = write_client_file(settings, folder / "client.toml")
+    env = child_environment(folder, write_client_commands(folder / "bin"), threads=cores())
+    log = folder / "client.log"
+    with Processes() as processes:
+        options = {settings.client: supernode_options(file, superlink, security)}
+        start_supernodes(processes, env, {settings.client: log}, options)
+        say(f"joining {superlink}; Ctrl-C leaves; log: {log}")
+        while True:
+            check_running(processes, settings.client, log)
+            time.sleep(_POLL_SECONDS)

@@ -1,0 +1,108 @@
+"""One federation on this machine, from a validated request to an exit code."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import tomli_w
+
+from fl_dp.config import RunConfig
+from fl_dp.launch.app_bundle import build_bundle
+from fl_dp.launch.arguments import Request
+from fl_dp.launch.clients import write_client_files, write_client_template
+from fl_dp.launch.commands import write_client_commands, write_server_commands
+from fl_dp.launch.control import ControlClient
+from fl_dp.launch.environment import child_environment, cores
+from fl_dp.launch.exit_codes import ExitCode
+from fl_dp.launch.layout import SERVER_LOG, Layout, claim_folder
+from fl_dp.launch.outcome import conclude
+from fl_dp.launch.preflight import check_server, fit_batches, with_absolute_paths
+from fl_dp.launch.processes import Processes
+from fl_dp.launch.simulation import check_resources, simulation_environment, simulation_settings
+from fl_dp.launch.starting import (
+    SUPERLINK,
+    start_superlink,
+    start_supernodes,
+    supernode_options,
+    wait_for_nodes,
+)
+from fl_dp.launch.watching import watch_run
+
+_HOST = "127.0.0.1"
+Say = Callable[[str], None]
+
+
+def launch(request: Request, *, simulate: bool, out: Path | None, ledger: Path | None, say: Say) -> ExitCode:
+    """Check everything, start Flower, watch the run, stop everything; FlDpError when it fails.
+
+    out: the run's folder, None for a new one; ledger: the folder of the clients' ledgers, None for
+    one below `out`.
+    """
+    if simulate:
+        check_resources(request.config)
+    request = dataclasses.replace(request, config=with_absolute_paths(request.config))
+    check_server(request.config)
+    request = fit_batches(request)
+    layout = claim_folder(out)
+    config = write_config(request.config, layout)
+    for note in request.notes:
+        say(note)
+    say(f"{'simulating' if simulate else 'starting'} {config.clients} clients; files in {layout.out}")
+    ledgers = (ledger or layout.ledgers).absolute()
+    ledgers.mkdir(parents=True, exist_ok=True)
+    run = _simulate if simulate else _deploy
+    return run(config, layout, ledgers, say)
+
+
+def write_config(config: RunConfig, layout: Layout) -> RunConfig:
+    """`config` with its folder filled in, written to config.toml: what really runs."""
+    config = dataclasses.replace(config, out=str(layout.out))
+    layout.config.write_text(tomli_w.dumps(config.to_flat()), encoding="utf-8")
+    return config
+
+
+def server_environment(layout: Layout, more: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a SuperLink, whose apps log to the run's folder."""
+    commands = write_server_commands(layout.commands / "server", layout.log(SERVER_LOG))
+    return child_environment(layout.flower_home, commands, threads=cores(), more=more)
+
+
+def _deploy(config: RunConfig, layout: Layout, ledgers: Path, say: Say) -> ExitCode:
+    """One SuperLink and one SuperNode per client."""
+    env = server_environment(layout, {})
+    with Processes() as processes:
+        log = layout.log(SUPERLINK)
+        address = start_superlink(processes, env, log, ["--insecure"], _HOST, 0)
+        logs = _start_clients(config, layout, ledgers, processes, address)
+        with ControlClient(address) as control:
+            wait_for_nodes(control, config.clients, processes, {SUPERLINK: log, **logs})
+            run_id = control.start_run(build_bundle(), config.to_flat(), None)
+            status = watch_run(run_id, config, layout, control, processes, logs, say)
+    return conclude(status, layout, say)
+
+
+def _start_clients(
+    config: RunConfig, layout: Layout, ledgers: Path, processes: Processes, address: str
+) -> dict[str, Path]:
+    """Start a SuperNode per client; returns their log files by process name."""
+    commands = write_client_commands(layout.commands / "client")
+    threads = max(1, cores() // config.clients)
+    env = child_environment(layout.flower_home, commands, threads=threads)
+    files = write_client_files(config, layout.clients, ledgers)
+    logs = {f"client {file.stem}": layout.log(f"client-{file.stem}") for file in files}
+    options = {name: supernode_options(file, address) for name, file in zip(logs, files, strict=True)}
+    start_supernodes(processes, env, logs, options)
+    return logs
+
+
+def _simulate(config: RunConfig, layout: Layout, ledgers: Path, say: Say) -> ExitCode:
+    """All clients in Flower's Ray simulation."""
+    template = write_client_template(config, layout.clients, ledgers)
+    with Processes() as processes:
+        env = server_environment(layout, simulation_environment(config, template, processes.scratch))
+        options = ["--insecure", "--simulation"]
+        address = start_superlink(processes, env, layout.log(SUPERLINK), options, _HOST, 0)
+        with ControlClient(address) as control:
+            run_id = control.start_run(build_bundle(), config.to_flat(), simulation_settings(config))
+            status = watch_run(run_id, config, layout, control, processes, (), say)
+    return conclude(status, layout, say)

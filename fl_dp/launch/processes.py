@@ -1,0 +1,157 @@
+"""The processes of one launch: each in its own session, all of them gone when the launch ends."""
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+MARKER = "FL_DP_LAUNCH_ID"
+GRACE_SECONDS = 2.0
+KILL_SECONDS = 2.0
+_POLL_SECONDS = 0.05
+_PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
+
+Identity = tuple[int, int]  # process id, start time in clock ticks: a pair that is never used again
+
+
+class Processes:
+    """Starts processes, knows which have ended, and ends all of them and their descendants.
+
+    A descendant may leave its session (Flower's SuperExec and Ray do); it is found by a marker in
+    the environment, which it inherits. Should this process be killed outright, a guard process
+    does the same in its place.
+
+    scratch: a folder with a short path, removed with the processes; the path of a socket may have
+    no more than 107 characters, and a run's own folder may lie deep.
+    """
+
+    def __init__(self) -> None:
+        self.launch_id = uuid.uuid4().hex
+        _adopt_orphans()
+        self._started: dict[str, subprocess.Popen[bytes]] = {}
+        self.scratch = Path(tempfile.mkdtemp(prefix="fl-dp-"))
+        self._guard = subprocess.Popen(
+            [sys.executable, "-P", "-m", "fl_dp.launch.guard", self.launch_id, str(self.scratch)],
+            stdin=subprocess.PIPE,
+            start_new_session=True,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self, name: str, command: Sequence[str], env: Mapping[str, str], log: Path) -> None:
+        """Run `command` as `name` in a new session, its output in `log`; an earlier `name` has ended."""
+        with log.open("wb") as output:
+            self._started[name] = subprocess.Popen(
+                command,
+                env={**env, MARKER: self.launch_id},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def exit_code(self, name: str) -> int | None:
+        """The exit code of process `name`; None while it runs, -N when signal N ended it."""
+        return self._started[name].poll()
+
+    def stop(self) -> None:
+        """End every process of this launch: SIGTERM, then SIGKILL after GRACE_SECONDS."""
+        ended = end_launch(self.launch_id)
+        for process in self._started.values():
+            process.kill()  # where there is no /proc, these are the only ones known
+            process.wait()
+        _bury(ended)
+        if self._guard.stdin is not None:
+            self._guard.stdin.close()
+        self._guard.wait()
+
+
+def end_launch(launch_id: str) -> set[Identity]:
+    """End all processes that carry the marker `launch_id` and their descendants; returns them."""
+    seen: set[Identity] = set()
+    for sent, seconds in ((signal.SIGTERM, GRACE_SECONDS), (signal.SIGKILL, KILL_SECONDS)):
+        told: set[Identity] = set()
+        deadline = time.monotonic() + seconds
+        # What was seen once is remembered: an orphan may have overwritten its environment (Ray's do).
+        while alive := (_living(launch_id, seen)):
+            seen |= alive
+            for identity in alive - told:
+                _send(identity, sent)
+            told |= alive
+            if time.monotonic() > deadline:
+                break
+            time.sleep(_POLL_SECONDS)
+    return seen
+
+
+def _adopt_orphans() -> None:
+    """Become the parent of descendants whose own parent ends first.
+
+    In a container the first process often buries nobody: they would stay in its table for ever.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _bury(ended: set[Identity]) -> None:
+    """Take adopted orphans that have ended out of the process table."""
+    for pid, _ in ended:
+        with suppress(ChildProcessError):  # not ours: its own parent has seen to it
+            os.waitpid(pid, os.WNOHANG)
+
+
+def _send(identity: Identity, sent: signal.Signals) -> None:
+    try:
+        os.kill(identity[0], sent)
+    except ProcessLookupError:
+        return  # it ended by itself between the look and the signal
+
+
+def _living(launch_id: str, known: set[Identity]) -> set[Identity]:
+    """Living processes that are known, or marked, or descend from such a one."""
+    parents = _process_table()
+    wanted = f"{MARKER}={launch_id}".encode()
+    found = {one for one in parents if one in known or wanted in _environment(one[0])}
+    while True:
+        pids = {pid for pid, _ in found}
+        children = {one for one, parent in parents.items() if parent in pids} - found
+        if not children:
+            return found
+        found |= children
+
+
+def _process_table() -> dict[Identity, int]:
+    """The parent's id of every living process of this machine, zombies left out; empty without /proc."""
+    table: dict[Identity, int] = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            # The name, in parentheses, may itself hold spaces and parentheses; see proc_pid_stat(5).
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it ended while the table was read
+        state, parent, start = fields[0], int(fields[1]), int(fields[19])
+        if state not in "ZX":
+            table[int(entry.name), start] = parent
+    return table
+
+
+def _environment(pid: int) -> list[bytes]:
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return []  # ended, or another user's: not ours

@@ -1,0 +1,57 @@
+"""What Flower's Ray simulation is told: how many clients, and how many of them at a time."""
+
+from pathlib import Path
+
+from flwr.proto.federation_config_pb2 import SimulationConfig
+
+from fl_dp.config import RunConfig
+from fl_dp.errors import ConfigError
+from fl_dp.federation.client_settings import TEMPLATE_VARIABLE
+from fl_dp.launch.environment import cores, thread_settings
+
+
+def clients_at_once(config: RunConfig, available: int) -> int:
+    """Simulated clients that fit on `available` cores; ConfigError when not even one does."""
+    at_once = int(available / config.client_cpus)
+    if at_once < 1:
+        raise ConfigError(f"client-cpus = {config.client_cpus}: this machine has {available} cores.")
+    return min(at_once, config.clients)
+
+
+def check_resources(config: RunConfig) -> None:
+    """ConfigError when this machine has not what even one simulated client is to have."""
+    clients_at_once(config, cores())
+    if config.client_gpus > 0:
+        import torch
+
+        present = torch.cuda.device_count()
+        if config.client_gpus > present:
+            raise ConfigError(f"client-gpus = {config.client_gpus}: this machine has {present} usable GPUs.")
+
+
+def simulation_settings(config: RunConfig) -> SimulationConfig:
+    """Flower's settings for `config` on this machine's cores.
+
+    Flower takes whole cores per client only. A core of Ray's is but a unit of its bookkeeping, so
+    here it means one client: a client takes one, and Ray has as many as may run at once.
+    """
+    return SimulationConfig(
+        num_supernodes=config.clients,
+        client_resources_num_cpus=1,
+        client_resources_num_gpus=config.client_gpus,
+        init_args_num_cpus=clients_at_once(config, cores()),
+    )
+
+
+def simulation_environment(config: RunConfig, template: Path, ray_folder: Path) -> dict[str, str]:
+    """The environment of the simulation's processes; Ray's workers inherit it.
+
+    ray_folder: where Ray keeps its sockets, one folder per launch so that two do not meet. Short:
+    the path of a socket may have 107 characters.
+    """
+    return {
+        TEMPLATE_VARIABLE: str(template),
+        "RAY_TMPDIR": str(ray_folder),
+        "RAY_ADDRESS": "",
+        **thread_settings(max(1, int(config.client_cpus))),
+    }

@@ -1,0 +1,51 @@
+"""Follows a run from its submission to its end, and reports what happens on the console."""
+
+import time
+from collections.abc import Callable, Collection
+
+from fl_dp.config import RunConfig
+from fl_dp.launch.control import ControlClient, RunStatus
+from fl_dp.launch.exit_codes import LaunchError
+from fl_dp.launch.follow import JsonLines
+from fl_dp.launch.layout import Layout
+from fl_dp.launch.processes import Processes
+from fl_dp.launch.starting import SUPERLINK, check_running, ended
+from fl_dp.reporting.console import round_line
+
+_POLL_SECONDS = 0.3
+
+
+def watch_run(
+    run_id: int,
+    config: RunConfig,
+    layout: Layout,
+    control: ControlClient,
+    processes: Processes,
+    clients: Collection[str],
+    say: Callable[[str], None],
+) -> RunStatus:
+    """Print a line per round until the run is over; returns Flower's verdict.
+
+    clients: names of the client processes that were started here. One that ends is noted, and the
+    run goes on; LaunchError when all have ended, or the SuperLink has.
+    """
+    rounds = JsonLines(layout.rounds)
+    alive = set(clients)
+    while True:
+        check_running(processes, SUPERLINK, layout.log(SUPERLINK))
+        status = control.status(run_id)  # before the lines: a finished run's last line is then there
+        for line in rounds.new():
+            say(round_line(line, rounds=config.rounds, budget=config.epsilon))
+        if status.finished:
+            return status
+        alive -= _report_ended(alive, processes, say)
+        if clients and not alive:
+            raise LaunchError(f"Every client has stopped. Logs: {layout.log('x').parent}")
+        time.sleep(_POLL_SECONDS)
+
+
+def _report_ended(alive: Collection[str], processes: Processes, say: Callable[[str], None]) -> set[str]:
+    gone = {name: code for name in sorted(alive) if (code := processes.exit_code(name)) is not None}
+    for name, code in gone.items():
+        say(f"{name} {ended(code)}; going on without it")
+    return set(gone)

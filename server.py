@@ -1,0 +1,10 @@
+"""The federation's server: Flower's entry point, and `python server.py` to run one by hand."""
+
+from fl_dp.federation.server_app import app
+
+__all__ = ["app"]
+
+if __name__ == "__main__":
+    from fl_dp.launch.serve import main
+
+    main()

@@ -1,0 +1,136 @@
+import re
+from pathlib import Path
+
+import pytest
+
+from fl_dp.config import RunConfig
+from fl_dp.errors import ConfigError
+from fl_dp.launch.arguments import ARGUMENTS, name_arguments, read_request
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "run.toml"
+    path.write_text("clients = 3\nmin-clients = 2\nfit-clients = 3\nexpected-batch-size = 128\n")
+    return path
+
+
+def test_what_is_not_given_comes_from_the_file_and_then_from_the_defaults(file: Path) -> None:
+    config = read_request(file).config
+    assert (config.clients, config.expected_batch_size) == (3, 128)
+    assert config.epsilon == RunConfig().epsilon
+
+
+def test_all_positional_arguments_reach_their_keys(file: Path) -> None:
+    words = ["5", "3", "4", "7", "96", "32", ".25", "1.5", "2", "0.5"]
+    config = read_request(file, words).config
+    values = [config.to_flat()[argument.key] for argument in ARGUMENTS]
+    assert values == [5, 3, 4, 7, 96, 32, 0.25, 1.5, 2.0, 0.5]
+
+
+def test_noise_may_be_auto(file: Path) -> None:
+    words = ["3", "2", "2", "3", "64", "64", "1", "auto"]
+    assert read_request(file, words).config.noise_multiplier == "auto"
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("0", "NBCLIENTS (clients) = 0: expected an integer >= 1"),
+        ("-1", "NBCLIENTS (clients) = -1: expected an integer >= 1"),
+        ("two", "NBCLIENTS (clients) = 'two': expected an integer"),
+        ("2.5", "NBCLIENTS (clients) = '2.5': expected an integer"),
+        ("2 3", "NBMINCLIENTS (min-clients) = 3: expected at most NBCLIENTS (clients) = 2"),
+        ("2 2 3", "NBFITCLIENTS (fit-clients) = 3: expected at most NBCLIENTS (clients) = 2"),
+        ("2 2 2 0", "NBROUNDS (rounds) = 0"),
+        ("2 2 2 3 60 64", "VBATCHSIZE (expected-batch-size) = 60: expected a multiple of BATCHSIZE"),
+        ("2 2 2 3 0 64", "VBATCHSIZE (expected-batch-size) = 0"),
+        ("2 2 2 3 64 0", "BATCHSIZE (physical-batch-size) = 0"),
+        ("2 2 2 3 64 64 0", "LR (learning-rate) = 0.0"),
+        ("2 2 2 3 64 64 nan", "LR (learning-rate) = nan"),
+        ("2 2 2 3 64 64 1 -1", "NM (noise-multiplier) = -1.0"),
+        ("2 2 2 3 64 64 1 Auto", "NM (noise-multiplier) = 'Auto': expected a number or auto"),
+        ("2 2 2 3 64 64 1 1 0", "MGN (max-grad-norm) = 0.0"),
+        ("2 2 2 3 64 64 1 1 inf", "MGN (max-grad-norm) = inf"),
+        ("2 2 2 3 64 64 1 1 1 0", "EPS (epsilon) = 0.0"),
+        ("2 2 2 3 64 64 1 1 1 1 9", "9: more than 10 arguments"),
+        ("--simulat 2", "--simulat: no such option"),
+    ],
+)
+def test_every_bad_argument_is_named(file: Path, words: str, expected: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(expected)):
+        read_request(file, words.split())
+
+
+def test_file_values_are_lowered_to_what_the_user_asks_and_said(file: Path) -> None:
+    request = read_request(file, ["1"])
+    assert (request.config.clients, request.config.min_clients, request.config.fit_clients) == (1, 1, 1)
+    assert request.notes == (
+        "min-clients = 1 (the config file says 2)",
+        "fit-clients = 1 (the config file says 3)",
+    )
+
+
+def test_a_small_logical_batch_lowers_the_files_physical_batch(file: Path) -> None:
+    assert read_request(file, settings=["expected-batch-size=16"]).config.physical_batch_size == 16
+
+
+def test_what_the_user_gives_is_never_changed(file: Path) -> None:
+    with pytest.raises(ConfigError, match="fit-clients"):
+        read_request(file, ["1"], ["fit-clients=2"])
+
+
+@pytest.mark.parametrize(
+    ("setting", "key", "value"),
+    [
+        ("partition=dirichlet", "partition", "dirichlet"),
+        ('partition="dirichlet"', "partition", "dirichlet"),
+        ("partition-sizes=100", "partition-sizes", "100"),
+        ("model=torchvision:resnet18", "model", "torchvision:resnet18"),
+        ("data = npz:/some where/x.npz", "data", "npz:/some where/x.npz"),
+        ("momentum=0.9", "momentum", 0.9),
+        ("local-epochs=2", "local-epochs", 2.0),
+        ("delta=1e-6", "delta", 1e-6),
+        ("delta=auto", "delta", "auto"),
+    ],
+)
+def test_set_takes_toml_and_bare_words(file: Path, setting: str, key: str, value: object) -> None:
+    assert read_request(file, settings=[setting]).config.to_flat()[key] == value
+
+
+@pytest.mark.parametrize(
+    ("setting", "expected"),
+    [
+        ("rounds", "--set rounds: expected key=value"),
+        ("round=3", "round: unknown key"),
+        ("rounds=three", r"NBROUNDS \(rounds\) = 'three': expected int"),
+        ("momentum=1", "momentum = 1.0: expected"),
+        ("rounds=1\nclients=2", r"NBROUNDS \(rounds\) = .*: expected int"),
+    ],
+)
+def test_a_bad_setting_is_named(file: Path, setting: str, expected: str) -> None:
+    with pytest.raises(ConfigError, match=expected):
+        read_request(file, settings=[setting])
+
+
+def test_a_key_given_twice_is_refused(file: Path) -> None:
+    with pytest.raises(ConfigError, match=r"NBCLIENTS \(clients\) = 2: given twice"):
+        read_request(file, ["3"], ["clients=2"])
+    with pytest.raises(ConfigError, match="seed = 1: given twice"):
+        read_request(file, settings=["seed=2"], seed=1)
+
+
+def test_an_error_of_the_file_names_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "bad.toml"
+    path.write_text("rounds = 0\n")
+    with pytest.raises(ConfigError, match=r"bad\.toml: rounds = 0"):
+        read_request(path)
+    with pytest.raises(ConfigError, match="no such config file"):
+        read_request(tmp_path / "absent.toml")
+
+
+def test_only_whole_keys_before_an_equals_sign_are_named() -> None:
+    assert name_arguments("min-clients = 3: of clients = 2") == (
+        "NBMINCLIENTS (min-clients) = 3: of NBCLIENTS (clients) = 2"
+    )
+    assert name_arguments("two clients, data = x") == "two clients, data = x"

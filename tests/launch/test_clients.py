@@ -1,0 +1,34 @@
+import math
+from pathlib import Path
+
+import pytest
+
+from fl_dp.config import ClientConfig, RunConfig
+from fl_dp.federation.client_settings import TEMPLATE_VARIABLE, client_settings
+from fl_dp.launch.clients import client_config, write_client_files, write_client_template
+
+
+def test_every_client_has_its_part_and_its_own_ledger(tmp_path: Path) -> None:
+    files = write_client_files(RunConfig(clients=3, seed=5), tmp_path / "clients", tmp_path / "ledgers")
+    configs = [ClientConfig.from_toml(file) for file in files]
+    assert [config.partition_id for config in configs] == [0, 1, 2]
+    assert {config.num_partitions for config in configs} == {3}
+    assert {config.seed for config in configs} == {5}
+    assert len({config.ledger for config in configs}) == 3
+    assert all(Path(config.ledger).is_absolute() for config in configs)
+
+
+def test_a_client_accepts_what_the_run_announces_and_no_more(tmp_path: Path) -> None:
+    run = RunConfig(noise_multiplier=1.5, max_grad_norm=0.7, epsilon=2.0, delta=1e-6, accountant="rdp")
+    config = client_config(run, 0, tmp_path)
+    assert (config.min_noise_multiplier, config.max_grad_norm) == (1.5, 0.7)
+    assert (config.epsilon, config.delta, config.accountant) == (2.0, 1e-6, "rdp")
+    assert client_config(RunConfig(noise_multiplier="auto"), 0, tmp_path).min_noise_multiplier == 0.0
+    assert config.max_grad_norm < math.inf
+
+
+def test_the_template_serves_every_simulated_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    template = write_client_template(RunConfig(clients=3), tmp_path, tmp_path / "ledgers")
+    monkeypatch.setenv(TEMPLATE_VARIABLE, str(template))
+    settings = client_settings({"partition-id": 2, "num-partitions": 3})
+    assert settings == client_config(RunConfig(clients=3), 2, tmp_path / "ledgers")

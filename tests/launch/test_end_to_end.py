@@ -1,0 +1,153 @@
+"""Whole federations, as a user starts them: real SuperLink, real clients, real data."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+LAUNCH = [sys.executable, "-m", "fl_dp.launch"]
+
+
+def start(folder: Path, *words: str) -> "subprocess.Popen[str]":
+    folder.mkdir(exist_ok=True)
+    return subprocess.Popen(
+        [*LAUNCH, "--out", "out", *words],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(process: "subprocess.Popen[str]") -> tuple[int, str, str]:
+    out, err = process.communicate(timeout=250)
+    return process.returncode, out, err
+
+
+def rounds(folder: Path) -> list[dict[str, Any]]:
+    file = folder / "out" / "rounds.jsonl"
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def processes_of(folder: Path) -> list[int]:
+    """Living processes whose environment names the run's folder."""
+    found = []
+    for environ in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if str(folder / "out").encode() in environ.read_bytes():
+                found.append(int(environ.parent.name))
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            continue
+    return found
+
+
+def wait_for(condition: Callable[[], object], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.1)
+
+
+def test_the_default_run_learns_within_its_budget_and_leaves_everything(tmp_path: Path) -> None:
+    code, out, err = finish(start(tmp_path))
+    assert code == 0, err
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert summary["status"] == "completed"
+    assert summary["accuracy"] >= 0.85
+    assert 0 < summary["epsilon"] <= 3.0
+    assert [line["round"] for line in rounds(tmp_path)] == [1, 2, 3]
+    assert all(f"round {number}/3  eps " in out for number in (1, 2, 3))
+    for name in ("config.toml", "model.pt", "logs/server.log", "ledgers/client-0.sqlite"):
+        assert (tmp_path / "out" / name).stat().st_size > 0, name
+    assert processes_of(tmp_path) == []
+
+
+def test_two_launches_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
+    first = start(tmp_path / "a", "3", "2", "2", "1")
+    second = start(tmp_path / "b", "2", "2", "2", "1")
+    assert [finish(first)[0], finish(second)[0]] == [0, 0]
+    states = [client["status"] for client in rounds(tmp_path / "a")[0]["clients"].values()]
+    assert sorted(states) == ["idle", "trained", "trained"]
+    assert set(rounds(tmp_path / "b")[0]["clients"]) == {"0", "1"}
+
+
+@pytest.mark.parametrize("simulate", [False, True], ids=["deployed", "simulated"])
+def test_ctrl_c_in_a_round_leaves_no_process(simulate: bool, tmp_path: Path) -> None:
+    words = ["--simulate"] if simulate else []
+    process = start(tmp_path, *words, "--set", "round-timeout=60", "2", "2", "2", "50")
+    wait_for(lambda: rounds(tmp_path), 120)
+    begun = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    code, _, err = finish(process)
+    assert code == 130
+    assert "interrupted" in err
+    assert time.monotonic() - begun < 5
+    assert processes_of(tmp_path) == []
+
+
+def test_a_spent_budget_ends_this_run_and_the_next_on_the_same_ledger(tmp_path: Path) -> None:
+    words = [
+        "--ledger",
+        str(tmp_path / "ledgers"),
+        "2",
+        "2",
+        "2",
+        "8",
+        "64",
+        "64",
+        "0.5",
+        "2.0",
+        "1.0",
+        "1.0",
+    ]
+    code, out, err = finish(start(tmp_path / "a", *words, "--set", "local-epochs=1"))
+    assert code == 3, err
+    assert "privacy budgets are spent" in out
+    lines = rounds(tmp_path / "a")
+    assert 0 < len(lines) < 8
+    assert max(client["epsilon"] for line in lines for client in line["clients"].values()) <= 1.0
+    assert finish(start(tmp_path / "b", *words))[0] == 3
+    assert rounds(tmp_path / "b") == []
+
+
+def test_simulated_clients_are_sampled(tmp_path: Path) -> None:
+    code, _, err = finish(start(tmp_path, "--simulate", "50", "10", "10", "2"))
+    assert code == 0, err
+    assert len(list((tmp_path / "out" / "ledgers").glob("*.sqlite"))) == 50
+    for line in rounds(tmp_path):
+        states = [client["status"] for client in line["clients"].values()]
+        assert states.count("trained") == 10
+
+
+def test_a_client_that_is_killed_is_noted_and_the_run_goes_on(tmp_path: Path) -> None:
+    process = start(tmp_path, "--set", "round-timeout=60", "3", "2", "3", "2")
+    wait_for(lambda: rounds(tmp_path), 120)
+    (victim,) = [
+        pid
+        for pid in processes_of(tmp_path)
+        if b"clients/1.toml" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]
+    subprocess.run(["kill", "-9", str(victim)], check=True)
+    code, out, err = finish(process)
+    assert code == 0, err
+    assert "client 1 stopped (signal 9); going on without it" in out
+    assert rounds(tmp_path)[1]["clients"]["1"]["status"] != "trained"
+
+
+def test_a_run_in_which_no_client_trains_is_no_success(tmp_path: Path) -> None:
+    ledgers = tmp_path / "ledgers"
+    ledgers.mkdir()
+    for client in (0, 1):
+        (ledgers / f"client-{client}.sqlite").write_text("no ledger")
+    code, _, err = finish(start(tmp_path, "--ledger", str(ledgers), "--set", "round-timeout=30"))
+    assert code == 1
+    assert "client-" in err
+    assert "server.log" in err

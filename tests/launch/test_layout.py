@@ -1,0 +1,29 @@
+from pathlib import Path
+
+import pytest
+
+from fl_dp.errors import ConfigError
+from fl_dp.launch.layout import claim_folder
+
+
+def test_runs_that_start_in_the_same_second_get_folders_of_their_own(tmp_path: Path) -> None:
+    folders = {claim_folder(None, tmp_path / "runs").out for _ in range(3)}
+    assert len(folders) == 3
+    assert all(folder.is_absolute() and (folder / "logs").is_dir() for folder in folders)
+
+
+def test_a_folder_that_holds_a_run_is_refused(tmp_path: Path) -> None:
+    claim_folder(tmp_path / "deep" / "out")
+    with pytest.raises(ConfigError, match=r"--out .*out: already holds a run"):
+        claim_folder(tmp_path / "deep" / "out")
+
+
+def test_a_file_in_its_place_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "out").touch()
+    with pytest.raises(ConfigError, match="--out"):
+        claim_folder(tmp_path / "out")
+
+
+def test_a_folder_with_other_files_serves(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").touch()
+    assert claim_folder(tmp_path).out == tmp_path

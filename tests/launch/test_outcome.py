@@ -1,0 +1,60 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fl_dp.launch.control import RunStatus
+from fl_dp.launch.exit_codes import ExitCode, LaunchError
+from fl_dp.launch.layout import Layout
+from fl_dp.launch.outcome import conclude
+
+GOOD = RunStatus(finished=True, completed=True, details="")
+BAD = RunStatus(finished=True, completed=False, details="the server raised")
+CLIENT = {
+    "epsilon": 1.0, "budget": 3.0, "delta": 1e-5, "steps": 9, "rounds": 3, "status": "trained", "reason": "",
+}  # fmt: skip
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    return Layout(tmp_path)
+
+
+def write(layout: Layout, status: str, reason: str = "") -> None:
+    summary: dict[str, Any] = {"status": status, "reason": reason, "rounds": 2, "clients": {"0": CLIENT}}
+    layout.summary.write_text(json.dumps(summary))
+
+
+def test_trained_as_asked(layout: Layout, capsys: pytest.CaptureFixture[str]) -> None:
+    write(layout, "completed")
+    said: list[str] = []
+    assert conclude(GOOD, layout, said.append) == ExitCode.TRAINED
+    assert said == [f"results in {layout.out}"]
+    assert "Privacy spent" in capsys.readouterr().out
+
+
+def test_spent_budgets_are_a_normal_end_and_said(layout: Layout) -> None:
+    write(layout, "budget-exhausted")
+    said: list[str] = []
+    assert conclude(GOOD, layout, said.append) == ExitCode.BUDGET_EXHAUSTED == 3
+    assert "budgets are spent (after round 2)" in said[-1]
+
+
+def test_a_failed_run_gives_cause_and_log(layout: Layout) -> None:
+    write(layout, "failed", "no client trained: all declined")
+    with pytest.raises(LaunchError, match=r"no client trained: all declined\. Log: .*server\.log"):
+        conclude(GOOD, layout, print)  # also when Flower calls it completed
+
+
+def test_no_summary_gives_flowers_words_and_the_end_of_the_log(layout: Layout) -> None:
+    layout.log("server").parent.mkdir()
+    layout.log("server").write_text("Traceback\nValueError: x\n")
+    with pytest.raises(LaunchError, match=r"(?s)the server raised.*server\.log.*ValueError: x"):
+        conclude(BAD, layout, print)
+
+
+def test_a_server_that_fails_after_its_summary_did_not_succeed(layout: Layout) -> None:
+    write(layout, "completed")
+    with pytest.raises(LaunchError, match="after its last round: the server raised"):
+        conclude(BAD, layout, print)

@@ -1,0 +1,136 @@
+"""Clean-up, with children that do what Flower's and Ray's do: leave their session, refuse, outlive."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from fl_dp.launch.processes import MARKER, Processes, end_launch
+
+# Prints its id into the folder, starts a child in a session of its own, and sleeps.
+CHILD = """
+import os, pathlib, signal, subprocess, sys, time
+folder, depth, stubborn = pathlib.Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "stubborn"
+if stubborn:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if depth:
+    subprocess.Popen([sys.executable, "-c", pathlib.Path(sys.argv[4]).read_text(), str(folder),
+                      str(depth - 1), *sys.argv[3:]], start_new_session=True)
+(folder / str(os.getpid())).touch()
+if sys.argv[3] == "orphan" and depth:
+    sys.exit(0)
+time.sleep(300)
+"""
+
+LAUNCHER = """
+import os, pathlib, sys, time
+from fl_dp.launch.processes import Processes
+folder = pathlib.Path(sys.argv[1])
+processes = Processes()
+processes.start("child", sys.argv[2:], os.environ, folder.parent / "log")
+(folder.parent / "scratch").write_text(str(processes.scratch))
+time.sleep(300)
+"""
+
+
+@pytest.fixture
+def pids(tmp_path: Path) -> Path:
+    folder = tmp_path / "pids"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def command(tmp_path: Path, pids: Path) -> Iterator[Callable[[str], list[str]]]:
+    script = tmp_path / "child.py"
+    script.write_text(CHILD)
+    yield lambda kind: [sys.executable, "-c", CHILD, str(pids), "2", kind, str(script)]
+    for pid in alive(pids):  # a failed test must not leave any
+        os.kill(pid, signal.SIGKILL)
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if condition():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def alive(folder: Path) -> list[int]:
+    """Ids in `folder` of processes that run; a zombie has ended."""
+    found = []
+    for path in folder.iterdir():
+        try:
+            state = Path(f"/proc/{path.name}/stat").read_text().rpartition(")")[2].split()[0]
+        except FileNotFoundError:
+            continue
+        if state != "Z":
+            found.append(int(path.name))
+    return found
+
+
+@pytest.mark.parametrize("kind", ["polite", "stubborn", "orphan"])
+def test_all_descendants_are_gone_within_five_seconds(
+    kind: str, pids: Path, tmp_path: Path, command: Callable[[str], list[str]]
+) -> None:
+    with Processes() as processes:
+        processes.start("child", command(kind), os.environ, tmp_path / "log")
+        assert wait_for(lambda: len(list(pids.iterdir())) == 3)
+        begun = time.monotonic()
+    assert time.monotonic() - begun < 5
+    assert alive(pids) == []
+    assert not processes.scratch.exists()
+
+
+def test_no_zombie_of_an_orphan_stays(
+    pids: Path, tmp_path: Path, command: Callable[[str], list[str]]
+) -> None:
+    with Processes() as processes:
+        processes.start("child", command("polite"), os.environ, tmp_path / "log")
+        assert wait_for(lambda: len(list(pids.iterdir())) == 3)
+    assert wait_for(lambda: not any(Path(f"/proc/{path.name}").exists() for path in pids.iterdir()), 2)
+
+
+@pytest.mark.parametrize("kind", ["polite", "stubborn"])
+def test_a_launcher_that_is_killed_outright_leaves_nothing(
+    kind: str, pids: Path, tmp_path: Path, command: Callable[[str], list[str]]
+) -> None:
+    launcher = subprocess.Popen([sys.executable, "-c", LAUNCHER, str(pids), *command(kind)])
+    assert wait_for(lambda: len(list(pids.iterdir())) == 3 and (tmp_path / "scratch").exists())
+    launcher.kill()
+    launcher.wait()
+    assert wait_for(lambda: alive(pids) == [], 5)
+    assert wait_for(lambda: not Path((tmp_path / "scratch").read_text()).exists(), 2)
+
+
+def test_another_launch_is_left_alone(
+    pids: Path, tmp_path: Path, command: Callable[[str], list[str]]
+) -> None:
+    with Processes() as first:
+        first.start("child", command("polite"), os.environ, tmp_path / "log")
+        assert wait_for(lambda: len(list(pids.iterdir())) == 3)
+        with Processes() as second:
+            second.start("other", ["sleep", "300"], os.environ, tmp_path / "other")
+        assert len(alive(pids)) == 3
+        assert first.exit_code("child") is None
+
+
+def test_exit_codes_and_output(tmp_path: Path) -> None:
+    with Processes() as processes:
+        processes.start("three", ["sh", "-c", "echo out; echo err >&2; exit 3"], os.environ, tmp_path / "log")
+        processes.start("killed", ["sh", "-c", "kill -9 $$"], os.environ, tmp_path / "other")
+        assert wait_for(lambda: processes.exit_code("three") == 3)
+        assert wait_for(lambda: processes.exit_code("killed") == -signal.SIGKILL)
+    assert (tmp_path / "log").read_text().split() == ["out", "err"]
+
+
+def test_nothing_to_end_is_no_error() -> None:
+    assert end_launch("a launch that never was") == set()
+    assert MARKER not in os.environ

@@ -1,0 +1,119 @@
+"""The floors of the design: imports point down only, and each floor knows only what it needs."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "fl_dp"
+
+FLOORS = {
+    "errors": 0, "records": 0, "config": 0,
+    "engine": 1, "accounting": 1, "data": 1, "models": 1,
+    "training": 2, "privacy_engine": 2,
+    "federation": 3, "simulation": 3, "reporting": 3,
+    "launch": 4, "cli": 4,
+}  # fmt: skip
+
+ABOVE_THE_BASE = {part for part, floor in FLOORS.items() if floor in (2, 3)}
+
+# Who may import a third-party package at all. The standard library and fl_dp are always allowed.
+USERS = {
+    "torch": {"engine", "data", "models", *ABOVE_THE_BASE},
+    "torchvision": {"data", "models"},
+    "numpy": {"accounting", "data", "models", *ABOVE_THE_BASE},
+    "sklearn": {"data"},
+    "flwr_datasets": {"data"},
+    "datasets": {"data"},
+    "filelock": {"data"},
+    "PIL": {"data"},
+    "opacus": {"models", "accounting"},
+    "dp_accounting": {"accounting"},
+    "scipy": {"accounting"},
+    "flwr": {"federation", "simulation", "launch", "client", "server"},
+    "ray": {"simulation"},
+    "httpx": {"launch"},
+    "rich": {"reporting"},
+    "tomli_w": {"launch"},
+    "typer": {"cli", "launch"},
+    "click": {"cli"},
+}  # fmt: skip
+
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+
+def part_of(path: Path) -> str:
+    """`engine` for fl_dp/engine/rules/linear.py, `config` for fl_dp/config.py."""
+    return path.relative_to(PACKAGE).with_suffix("").parts[0]
+
+
+def imported_modules(path: Path) -> Iterator[str]:
+    """Every module that a file imports, wherever in the file, type checking included."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            assert node.module is not None
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def parts_imported(path: Path) -> set[str]:
+    modules = [module.split(".") for module in imported_modules(path)]
+    return {words[1] for words in modules if words[0] == "fl_dp" and len(words) > 1 and words[1] in FLOORS}
+
+
+def test_every_part_has_a_floor() -> None:
+    assert {part_of(path) for path in FILES} - {"__init__"} <= set(FLOORS)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_point_down_and_packages_stay_in_their_place(path: Path) -> None:
+    part = part_of(path)
+    if part == "__init__":
+        return  # its names are lazy, see below
+    for other in parts_imported(path) - {part}:
+        assert FLOORS[other] <= FLOORS[part], f"{part} imports {other}, which stands above it"
+        assert FLOORS[part] != 1 or FLOORS[other] == 0, f"siblings: {part} imports {other}"
+    foreign = (
+        {module.split(".")[0] for module in imported_modules(path)} - sys.stdlib_module_names - {"fl_dp"}
+    )
+    for package in foreign:
+        assert part in USERS.get(package, set()), f"{part} may not import {package}"
+
+
+@pytest.mark.parametrize("name", ["server", "client"])
+def test_entry_points_import_one_app_only(name: str) -> None:
+    """Flower imports them in every process it starts: each import there is paid for in every round."""
+    tree = ast.parse((ROOT / f"{name}.py").read_text())
+    top = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    assert [node.module for node in top if isinstance(node, ast.ImportFrom)] == [
+        f"fl_dp.federation.{name}_app"
+    ]
+    assert len(top) == 1
+
+
+@pytest.mark.parametrize(
+    ("statement", "absent"),
+    [
+        ("from fl_dp import PrivacyEngine", {"flwr", "ray", "fl_dp.data", "fl_dp.federation", "torchvision"}),
+        ("import fl_dp.accounting.ledger", {"torch", "flwr", "ray"}),
+        ("import fl_dp.federation.client_app", {"torch", "ray", "fl_dp.launch"}),
+        ("import fl_dp.federation.server_app", {"ray", "fl_dp.launch"}),
+        ("import fl_dp.cli", {"torch", "flwr", "ray"}),
+        ("import fl_dp.launch.launcher", {"torch", "ray"}),
+        ("import fl_dp.launch.guard", {"torch", "flwr", "typer"}),
+    ],
+)
+def test_importing_a_part_leaves_the_rest_alone(statement: str, absent: set[str]) -> None:
+    code = f"{statement}\nimport sys\nprint(' '.join(set(sys.modules) & {absent!r}))"
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.split() == []

@@ -1,0 +1,101 @@
+"""The command line, up to the point where a federation would be started."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from fl_dp.cli import app, run_command
+from fl_dp.config import RunConfig
+from fl_dp.errors import DataError, FlDpError
+from fl_dp.launch import launcher
+from fl_dp.launch.arguments import Request
+from fl_dp.launch.exit_codes import ExitCode
+
+
+@pytest.fixture(autouse=True)
+def launched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[RunConfig, dict[str, Any]]]:
+    """Runs that would have been launched; the working directory is empty."""
+    seen: list[tuple[RunConfig, dict[str, Any]]] = []
+
+    def launch(request: Request, **options: Any) -> ExitCode:
+        del options["say"]
+        seen.append((request.config, options))
+        return ExitCode.BUDGET_EXHAUSTED
+
+    monkeypatch.setattr(launcher, "launch", launch)
+    monkeypatch.chdir(tmp_path)
+    return seen
+
+
+def test_arguments_and_options_reach_the_launch(launched: list[Any], tmp_path: Path) -> None:
+    out = str(tmp_path / "x")
+    assert run_command(app, ["run", "--simulate", "--out", out, "--seed", "7", "5", "2"]) == 3
+    (config, options) = launched[0]
+    assert (config.clients, config.min_clients, config.seed) == (5, 2, 7)
+    assert options == {"simulate": True, "out": tmp_path / "x", "ledger": None}
+
+
+def test_options_may_follow_the_arguments(launched: list[Any]) -> None:
+    assert run_command(app, ["run", "4", "--set", "momentum=0.9", "--set", "weights=uniform"]) == 3
+    assert (launched[0][0].momentum, launched[0][0].weights) == (0.9, "uniform")
+
+
+@pytest.mark.parametrize(
+    ("words", "culprit"),
+    [
+        (["2", "2", "2", "3", "60", "64"], "VBATCHSIZE"),
+        (["-1"], "NBCLIENTS"),
+        (["--simulat"], "--simulat"),
+        (["--seed", "x"], "--seed"),
+        (["--config"], "--config"),
+        (["--config", "absent.toml"], "absent.toml"),
+        (["--set", "nonsense=1"], "nonsense"),
+    ],
+)
+def test_a_bad_argument_is_one_line_that_names_it_and_starts_nothing(
+    words: list[str], culprit: str, launched: list[Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(app, ["run", *words]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert culprit in error
+    assert error.count("\n") == 1
+    assert launched == []
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(DataError("x.npz: truncated"), 1), (KeyboardInterrupt(), 130)],
+)
+def test_how_a_command_ends(error: BaseException, code: int, capsys: pytest.CaptureFixture[str]) -> None:
+    command = typer.Typer()
+
+    @command.command()
+    def fail() -> None:
+        raise error
+
+    assert run_command(command, []) == code
+    said = capsys.readouterr().err
+    assert said == f"error: {error}\n" if isinstance(error, FlDpError) else said.startswith("interrupted")
+
+
+def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(app, ["--version"]) == 0
+    assert capsys.readouterr().out.startswith("fl-dp ")
+    assert run_command(app, ["run", "--help"]) == 0
+    assert "VBATCHSIZE" in capsys.readouterr().out
+
+
+def test_the_console_script_and_the_module_are_the_same_command() -> None:
+    script = Path(sys.executable).parent / "fl-dp"
+    module = [sys.executable, "-m", "fl_dp.launch"]
+    for command in ([str(script), "run", "0"], [*module, "0"]):
+        result = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ})
+        assert result.returncode == 2
+        assert result.stderr == "error: NBCLIENTS (clients) = 0: expected an integer >= 1.\n"

@@ -23,7 +23,7 @@ ABOVE_THE_BASE = {part for part, floor in FLOORS.items() if floor in (2, 3)}
 
 # Who may import a third-party package at all. The standard library and fl_dp are always allowed.
 USERS = {
-    "torch": {"engine", "data", "models", *ABOVE_THE_BASE},
+    "torch": {"engine", "data", "models", "launch", *ABOVE_THE_BASE},
     "torchvision": {"data", "models"},
     "numpy": {"accounting", "data", "models", *ABOVE_THE_BASE},
     "sklearn": {"data"},

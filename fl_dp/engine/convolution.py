@@ -31,7 +31,7 @@ class Conv(Form):
 
     grad_output: Tensor  # (N * K, p, *output size), an example's images adjacent
     input: Tensor  # (N * K, d, *input size)
-    num_examples: int
+    images: int  # K
     geometry: Geometry
 
     @property
@@ -42,7 +42,11 @@ class Conv(Form):
     @property
     def signature(self) -> tuple[object, ...]:
         g, x = self.grad_output, self.input
-        return ("conv", g.shape, x.shape, self.num_examples, self.geometry, g.dtype, g.device)
+        return ("conv", g.shape[1:], x.shape[1:], self.images, self.geometry, g.dtype, g.device)
+
+    @property
+    def num_examples(self) -> int:
+        return len(self.input) // self.images
 
     @property
     def kernels(self) -> tuple[str, ...]:
@@ -50,8 +54,7 @@ class Conv(Form):
 
     @property
     def ghost_ratio(self) -> float:
-        images = self.input.shape[0] // self.num_examples
-        positions = images * math.prod(self.grad_output.shape[2:])
+        positions = self.images * math.prod(self.grad_output.shape[2:])
         return 2 * positions**2 * self.geometry.groups / math.prod(self.shape)
 
     def keep(self, kernel: str) -> Kept:

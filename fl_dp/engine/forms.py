@@ -67,7 +67,15 @@ class Form(ABC):
     @property
     @abstractmethod
     def signature(self) -> tuple[object, ...]:
-        """What the cost of the kernels depends on: kind, sizes, type, device."""
+        """What decides which kernel is cheapest: kind, sizes of one example, type, device.
+
+        Not the number of examples: it differs in every Poisson batch, and all kernels grow with it.
+        """
+
+    @property
+    @abstractmethod
+    def num_examples(self) -> int:
+        """N."""
 
 
 def keep_instantiated(grads: Tensor) -> Kept:
@@ -93,6 +101,10 @@ class Dense(Form):
     @property
     def signature(self) -> tuple[object, ...]:
         return ("dense",)
+
+    @property
+    def num_examples(self) -> int:
+        return len(self.grads)
 
     @property
     def kernels(self) -> tuple[str, ...]:
@@ -126,7 +138,11 @@ class Outer(Form):
 
     @property
     def signature(self) -> tuple[object, ...]:
-        return ("outer", self.left.shape, self.right.shape, self.left.dtype, self.left.device)
+        return ("outer", self.left.shape[1:], self.right.shape[1:], self.left.dtype, self.left.device)
+
+    @property
+    def num_examples(self) -> int:
+        return len(self.left)
 
     @property
     def kernels(self) -> tuple[str, ...]:
@@ -194,7 +210,11 @@ class Rows(Form):
 
     @property
     def signature(self) -> tuple[object, ...]:
-        return ("rows", self.grads.shape, self.num_rows, self.grads.dtype, self.grads.device)
+        return ("rows", self.grads.shape[1:], self.num_rows, self.grads.dtype, self.grads.device)
+
+    @property
+    def num_examples(self) -> int:
+        return len(self.grads)
 
     @property
     def kernels(self) -> tuple[str, ...]:

@@ -10,6 +10,8 @@ from fl_dp.engine.forms import Form
 
 Mode = Literal["mixed", "ghost", "instantiate"]
 
+# Fewer examples tell too little about time; until there are more, the formula decides.
+ENOUGH_EXAMPLES = 8
 # Outside these bounds of 2 T^2 / (p d) memory decides, whatever the time: the loser is not even tried.
 CLEAR_GHOST, CLEAR_INSTANTIATE = 1 / 8, 8.0
 
@@ -30,6 +32,8 @@ class Planner:
         if len(candidates) == 1:
             return candidates[0]
         if form.signature not in self.chosen:
+            if form.num_examples < ENOUGH_EXAMPLES:
+                return "ghost" if form.ghost_ratio <= 1 and "ghost" in candidates else candidates[-1]
             self.chosen[form.signature] = min(candidates, key=lambda kernel: _seconds(form, kernel))
         return self.chosen[form.signature]
 

@@ -8,7 +8,7 @@ from fl_dp.engine.forms import Dense, Outer
 from fl_dp.engine.plan import Planner
 
 
-def _outer(T, p, d, n=2):  # noqa: N803
+def _outer(T, p, d, n=8):  # noqa: N803
     return Outer(torch.randn(n, T, p), torch.randn(n, T, d))
 
 
@@ -26,7 +26,14 @@ def test_close_cases_are_measured_once_a_signature():
     assert first in form.kernels
     assert planner.chosen == {form.signature: first}
     planner.chosen[form.signature] = "instantiate"
-    assert planner.kernel(_outer(T=8, p=8, d=16)) == "instantiate"
+    assert planner.kernel(_outer(T=8, p=8, d=16, n=11)) == "instantiate"  # Poisson batches differ in size
+
+
+@pytest.mark.parametrize(("T", "kernel"), [(7, "ghost"), (9, "instantiate")])
+def test_the_formula_decides_close_cases_of_few_examples(T, kernel):  # noqa: N803
+    planner = Planner()
+    assert planner.kernel(_outer(T=T, p=8, d=16, n=3)) == kernel
+    assert planner.chosen == {}
 
 
 @pytest.mark.parametrize("mode", ["ghost", "instantiate"])
@@ -38,7 +45,7 @@ def test_a_mode_is_obeyed(mode):
 def test_all_kernels_of_a_convolution_agree():
     geometry = Geometry((3, 2), (2, 1), (1, 0), (1, 2), 2)
     x, g = torch.randn(6, 4, 7, 8), torch.randn(6, 6, 4, 6)
-    form = Conv(g, x, 3, geometry)  # two images an example
+    form = Conv(g, x, 2, geometry)  # two images an example
     factors = torch.tensor([0.5, 0.0, 2.0])
     kept = [form.keep(kernel) for kernel in form.kernels]
     for other in kept[1:]:

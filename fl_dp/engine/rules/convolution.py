@@ -30,4 +30,4 @@ def _weight(site: Site) -> Form:
     grad, x = site.grad, node._saved_input
     if site.axis != LEADING:  # bring an example's images together; copies
         grad, x = site.rows(grad).flatten(0, 1), site.rows(x).flatten(0, 1)
-    return Conv(grad.contiguous(), x.contiguous(), site.num_examples, geometry)
+    return Conv(grad.contiguous(), x.contiguous(), len(x) // site.num_examples, geometry)

@@ -34,6 +34,9 @@ find_python() {
     return 1
 }
 
+# What pip downloads is progress; what is there already, or meant for another machine, is not.
+hush() { grep --line-buffered -vE '^(Requirement already satisfied|Ignoring|Looking in) ?' || true; }
+
 install() {
     if ! usable; then
         local python
@@ -49,8 +52,8 @@ install() {
         echo "requirements.txt or pyproject.toml changed: bringing .venv up to date" >&2
     fi
     touch "$venv/.unfinished"
-    "$venv/bin/python" -m pip install -r "$root/requirements.txt" >&2
-    "$venv/bin/python" -m pip install --no-deps -e "$root" >&2
+    "$venv/bin/python" -m pip install -r "$root/requirements.txt" | hush >&2
+    "$venv/bin/python" -m pip install --no-deps -e "$root" | hush >&2
     rm "$venv/.unfinished"
     echo "$root $(digest)" >"$venv/.complete"
     echo "set up" >&2

@@ -6,9 +6,11 @@ from functools import lru_cache
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.calibration import calibrate_noise
 from fl_dp.config import AUTO, RunConfig
-from fl_dp.errors import FederationError
+from fl_dp.errors import AccountingError, FederationError
 from fl_dp.federation.policy import MAX_STEPS
 from fl_dp.records import ClientProfile, Entry, RoundPlan
+
+MOST_NOISE_OVER_FRESH = 10.0  # of "auto": over the noise that an unspent budget would take
 
 
 def round_mechanism(profile: ClientProfile, config: RunConfig) -> Entry:
@@ -62,7 +64,17 @@ def _noise_multiplier(profile: ClientProfile, config: RunConfig, steps: int) -> 
 
 @lru_cache(maxsize=1024)
 def _calibrated(sample_rate: float, steps: int, budget: Budget, spent: tuple[Entry, ...]) -> float:
-    """Clients of equal size and history, the usual case, share one calibration."""
-    return calibrate_noise(
+    """Clients of equal size and history, the usual case, share one calibration.
+
+    AccountingError also when what is left of the budget is so little that only noise would be sent:
+    spending it would cost privacy and teach the model nothing.
+    """
+    noise = calibrate_noise(
         sample_rate, steps, budget.epsilon, budget.delta, spent=spent, accountant=budget.accountant
     )
+    if spent and noise > MOST_NOISE_OVER_FRESH * _calibrated(sample_rate, steps, budget, ()):
+        raise AccountingError(
+            f"epsilon {budget.epsilon_of(spent):.4f} of {budget.epsilon:g} is spent; {steps} more steps "
+            f"would need noise multiplier {noise:g}, and teach the model nothing"
+        )
+    return noise

@@ -51,10 +51,9 @@ _CAPS = (
 
 @dataclass(frozen=True)
 class Request:
-    """A validated run, the keys that the command line gave, and what the user should be told."""
+    """A validated run, and what the user should be told about how it came to be."""
 
     config: RunConfig
-    given: frozenset[str]
     notes: tuple[str, ...]
 
 
@@ -73,7 +72,7 @@ def read_request(
     except ConfigError as error:
         raise ConfigError(name_arguments(str(error))) from None
     notes = tuple(f"{key} = {value} (the config file says {base[key]})" for key, value in capped.items())
-    return Request(config, frozenset(given), notes)
+    return Request(config, notes)
 
 
 def name_arguments(text: str) -> str:

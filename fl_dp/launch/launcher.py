@@ -16,7 +16,7 @@ from fl_dp.launch.environment import child_environment, cores
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.layout import SERVER_LOG, Layout, claim_folder
 from fl_dp.launch.outcome import conclude
-from fl_dp.launch.preflight import check_server, fit_batches, with_absolute_paths
+from fl_dp.launch.preflight import check_parts, check_server, with_absolute_paths
 from fl_dp.launch.processes import Processes
 from fl_dp.launch.simulation import check_resources, simulation_environment, simulation_settings
 from fl_dp.launch.starting import (
@@ -40,12 +40,12 @@ def launch(request: Request, *, simulate: bool, out: Path | None, ledger: Path |
     """
     if simulate:
         check_resources(request.config)
-    request = dataclasses.replace(request, config=with_absolute_paths(request.config))
-    check_server(request.config)
-    request = fit_batches(request)
+    config = with_absolute_paths(request.config)
+    check_server(config)
+    notes = (*request.notes, *check_parts(config))
     layout = claim_folder(out)
-    config = write_config(request.config, layout)
-    for note in request.notes:
+    config = write_config(config, layout)
+    for note in notes:
         say(note)
     say(f"{'simulating' if simulate else 'starting'} {config.clients} clients; files in {layout.out}")
     ledgers = (ledger or layout.ledgers).absolute()

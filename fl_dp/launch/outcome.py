@@ -28,7 +28,9 @@ def conclude(status: RunStatus, layout: Layout, say: Callable[[str], None]) -> E
     print_budgets(summary["clients"])
     say(f"results in {layout.out}")
     if summary["status"] == "budget-exhausted":
-        say(f"stopped early: the clients' privacy budgets are spent (after round {summary['rounds']})")
+        rounds = summary["rounds"]
+        when = f"after round {rounds}" if rounds else "not one step fits"
+        say(f"stopped early: the clients' privacy budgets are spent ({when})")
         return ExitCode.BUDGET_EXHAUSTED
     if not status.completed:
         raise LaunchError(f"The server failed after its last round: {status.details} Log: {log}")

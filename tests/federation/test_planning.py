@@ -51,6 +51,14 @@ def test_a_budget_that_is_spent_has_no_mechanism():
         round_mechanism(dataclasses.replace(PROFILE, spent=spent), config)
 
 
+def test_a_budget_with_next_to_nothing_left_counts_as_spent():
+    config = dataclasses.replace(CONFIG, noise_multiplier="auto")
+    fresh = round_mechanism(PROFILE, config)
+    spent = (Entry(fresh.sample_rate, fresh.noise_multiplier, 30),)
+    with pytest.raises(AccountingError, match="teach the model nothing"):
+        round_mechanism(dataclasses.replace(PROFILE, spent=spent), config)
+
+
 def test_an_absurd_number_of_steps_is_refused():
     profile = dataclasses.replace(PROFILE, public_size=10**9)
     with pytest.raises(FederationError, match="would take 15625000 steps"):

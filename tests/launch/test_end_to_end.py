@@ -1,6 +1,9 @@
 """Whole federations, as a user starts them: real SuperLink, real clients, real data."""
 
 import json
+import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -10,6 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from fl_dp.accounting.ledger import Ledger
+from fl_dp.launch.app_bundle import PROJECT
+from fl_dp.records import total_steps
 
 pytestmark = pytest.mark.slow
 
@@ -94,20 +101,7 @@ def test_ctrl_c_in_a_round_leaves_no_process(simulate: bool, tmp_path: Path) -> 
 
 
 def test_a_spent_budget_ends_this_run_and_the_next_on_the_same_ledger(tmp_path: Path) -> None:
-    words = [
-        "--ledger",
-        str(tmp_path / "ledgers"),
-        "2",
-        "2",
-        "2",
-        "8",
-        "64",
-        "64",
-        "0.5",
-        "2.0",
-        "1.0",
-        "1.0",
-    ]
+    words = shlex.split(f"--ledger {tmp_path}/ledgers 2 2 2 8 64 64 0.5 2.0 1.0 1.0")
     code, out, err = finish(start(tmp_path / "a", *words, "--set", "local-epochs=1"))
     assert code == 3, err
     assert "privacy budgets are spent" in out
@@ -127,19 +121,40 @@ def test_simulated_clients_are_sampled(tmp_path: Path) -> None:
         assert states.count("trained") == 10
 
 
-def test_a_client_that_is_killed_is_noted_and_the_run_goes_on(tmp_path: Path) -> None:
-    process = start(tmp_path, "--set", "round-timeout=60", "3", "2", "3", "2")
+def test_a_killed_client_is_noted_and_goes_on_where_its_ledger_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    process = start(tmp_path, "--set", "round-timeout=60", "3", "2", "3", "4")
     wait_for(lambda: rounds(tmp_path), 120)
+    steps = rounds(tmp_path)[0]["clients"]["1"]["steps"]
     (victim,) = [
         pid
         for pid in processes_of(tmp_path)
         if b"clients/1.toml" in Path(f"/proc/{pid}/cmdline").read_bytes()
     ]
-    subprocess.run(["kill", "-9", str(victim)], check=True)
+    os.kill(victim, signal.SIGKILL)
+    restarted = join_again(tmp_path)
     code, out, err = finish(process)
+    restarted.send_signal(signal.SIGINT)
+    assert restarted.wait(10) == 130
     assert code == 0, err
     assert "client 1 stopped (signal 9); going on without it" in out
-    assert rounds(tmp_path)[1]["clients"]["1"]["status"] != "trained"
+    states = [line["clients"]["1"] for line in rounds(tmp_path)]
+    assert states[1]["status"] == "failed"
+    assert states[-1]["status"] == "trained"
+    with Ledger.open(tmp_path / "out" / "ledgers" / "client-1.sqlite") as ledger:
+        assert total_steps(ledger.spent("digits")) == states[-1]["steps"] > steps
+
+
+def join_again(folder: Path) -> "subprocess.Popen[bytes]":
+    """Client 1 by hand, as its operator would bring it back."""
+    log = (folder / "out" / "logs" / "superlink.log").read_text()
+    address = re.search(r"127\.0\.0\.1:\d+", log)
+    assert address is not None
+    settings = folder / "out" / "clients" / "1.toml"
+    command = [sys.executable, PROJECT / "client.py", "--superlink", address[0], "--config", settings]
+    return subprocess.Popen([*command, "--insecure"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def test_a_run_in_which_no_client_trains_is_no_success(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def launch(request: Request, *, simulate: bool, out: Path | None, ledger: Path |
     config = write_config(config, layout)
     for note in notes:
         say(note)
-    say(f"{'simulating' if simulate else 'starting'} {config.clients} clients; files in {layout.out}")
+    say(f"{'simulating' if simulate else 'starting'} {config.clients} clients; files in {layout.shown}")
     ledgers = (ledger or layout.ledgers).absolute()
     ledgers.mkdir(parents=True, exist_ok=True)
     run = _simulate if simulate else _deploy

@@ -17,6 +17,11 @@ class Layout:
     out: Path
 
     @property
+    def shown(self) -> Path:
+        """`out` as a person would type it here."""
+        return self.out.relative_to(Path.cwd()) if self.out.is_relative_to(Path.cwd()) else self.out
+
+    @property
     def config(self) -> Path:
         return self.out / "config.toml"
 

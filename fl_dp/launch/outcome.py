@@ -26,7 +26,7 @@ def conclude(status: RunStatus, layout: Layout, say: Callable[[str], None]) -> E
     if summary["status"] not in ("completed", "budget-exhausted"):
         raise LaunchError(f"{summary['reason'].rstrip('.')}. Log: {log}")
     print_budgets(summary["clients"])
-    say(f"results in {layout.out}")
+    say(f"results in {layout.shown}")
     if summary["status"] == "budget-exhausted":
         rounds = summary["rounds"]
         when = f"after round {rounds}" if rounds else "not one step fits"

@@ -62,7 +62,7 @@ def _serve(
         env = server_environment(layout, {})
         log = layout.log(SUPERLINK)
         address = start_superlink(processes, env, log, security, host, port)
-        say(f"serving on {address}; join with: python client.py --superlink {address}; files in {layout.out}")
+        say(f"serving on {address}; join with: python client.py --superlink {address}; in {layout.shown}")
         root = None if certificates is None else certificates / AUTHORITY
         reachable = address.replace("0.0.0.0", "127.0.0.1")  # "every interface" is no address to call
         with ControlClient(reachable, root) as control:

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from fl_dp.errors import ConfigError
-from fl_dp.launch.layout import claim_folder
+from fl_dp.launch.layout import Layout, claim_folder
 
 
 def test_runs_that_start_in_the_same_second_get_folders_of_their_own(tmp_path: Path) -> None:
@@ -27,3 +27,9 @@ def test_a_file_in_its_place_is_refused(tmp_path: Path) -> None:
 def test_a_folder_with_other_files_serves(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").touch()
     assert claim_folder(tmp_path).out == tmp_path
+
+
+def test_a_folder_is_shown_as_a_person_would_type_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert Layout(tmp_path / "runs" / "a").shown == Path("runs/a")
+    assert Layout(Path("/elsewhere")).shown == Path("/elsewhere")

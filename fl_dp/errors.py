@@ -29,6 +29,13 @@ class ProbeError(ModelError):
     """A start-up check failed: the engine cannot bound what one example contributes."""
 
 
+class NonFiniteError(ModelError):
+    """Values that are not finite reached an operator without a rule: whose they are cannot be told.
+
+    A batch of one example never raises it: there the gradient counts as zero, like any that is not finite.
+    """
+
+
 class AccountingError(FlDpError):
     """A privacy cost cannot be computed or a calibration has no solution."""
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 
 import numpy as np
 import torch
@@ -16,6 +18,7 @@ from fl_dp.engine.noise import add_gaussian_noise, system_generator
 from fl_dp.engine.plan import Planner
 from fl_dp.engine.probe import probe
 from fl_dp.engine.sampling import physical_batches, poisson_draw
+from fl_dp.errors import NonFiniteError
 from fl_dp.records import Entry, RoundPlan
 
 
@@ -97,13 +100,21 @@ class PrivateTrainer:
         clipped = empty_sum(self._parameters, self._plan.max_grad_norm)
         draw = poisson_draw(len(data), sample_rate, self._draws)
         for indices in physical_batches(draw, self._physical_batch_size):
-            clipped = clipped + self._clipped(*data.batch(indices))
+            clipped = clipped + self._clipped_batch(*data.batch(indices))
         noisy = add_gaussian_noise(
             clipped, noise_multiplier=self._plan.noise_multiplier, generator=self._noise
         )
         for name, parameter in self._parameters.items():
             parameter.grad = noisy[name] / self._plan.expected_batch_size
         self._optimizer.step()
+
+    def _clipped_batch(self, inputs: Tensor, labels: Tensor) -> ClippedSum:
+        """The clipped sum of one physical batch; one example at a time where one may spoil the others."""
+        try:
+            return self._clipped(inputs, labels)
+        except NonFiniteError:
+            pairs = zip(torch.split(inputs, 1), torch.split(labels, 1), strict=True)
+            return reduce(add, (self._clipped(*pair) for pair in pairs))
 
     def _clipped(self, inputs: Tensor, labels: Tensor) -> ClippedSum:
         outputs = self._model(inputs.to(self._device))

@@ -12,6 +12,7 @@ from fl_dp import training
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.ledger import Ledger
 from fl_dp.data.tensor_data import TensorData
+from fl_dp.engine.probe import probe
 from fl_dp.errors import BudgetExhaustedError, ProbeError
 from fl_dp.records import Entry, RoundPlan
 from fl_dp.training import LocalUpdate, train_locally
@@ -115,6 +116,22 @@ def test_noise_is_added_once_a_logical_batch_however_it_is_cut(ledger, data, phy
     update = _train(ledger, wide, plan, model=model, physical_batch_size=physical_batch_size)
     deviation = (update.arrays["weight"] - before).std()
     assert abs(deviation / (1e4 * 1e-6 / 50) - 1) < 5 / math.sqrt(2 * before.size)
+
+
+def test_a_record_that_overflows_does_not_decide_what_the_others_contribute(data):
+    """PReLU has no rule: there one example's infinity would make all gradients NaN, and the sum zero."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(5, 4), nn.PReLU(4), nn.Linear(4, 3))
+    x, y = data.batch(torch.arange(6))
+    x[3] = 3e38
+    trainer = training.PrivateTrainer(
+        model, probe(model, x), PLAN, physical_batch_size=8, device=torch.device("cpu")
+    )
+    others = torch.tensor([0, 1, 2, 4, 5])
+    found, clean = trainer._clipped_batch(x, y), trainer._clipped_batch(x[others], y[others])
+    moved = torch.cat([(found.grads[n] - clean.grads[n]).flatten() for n in clean.grads]).norm()
+    assert moved <= PLAN.max_grad_norm * (1 + 1e-5)
+    assert all(grad.abs().sum() > 0 for grad in clean.grads.values())
 
 
 def test_training_learns(ledger, data):

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from fl_dp.errors import ProbeError
@@ -31,6 +32,11 @@ class BatchAxis:
         if self.minor:
             return rows.reshape(per_example, num_examples, *rows.shape[1:]).transpose(0, 1)
         return rows.reshape(num_examples, per_example, *rows.shape[1:])
+
+    def owners(self, num_rows: int, num_examples: int, device: torch.device) -> Tensor:
+        """(rows,) which example each row of dimension `dim` belongs to."""
+        rows = torch.arange(num_rows, device=device)
+        return rows % num_examples if self.minor else rows // max(1, num_rows // num_examples)
 
 
 LEADING = BatchAxis()

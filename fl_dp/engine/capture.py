@@ -6,7 +6,7 @@ graph finds every use, inside composite operators too, and cannot miss one
 (docs/decisions/0001-capture-from-the-autograd-graph.md).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,91 +14,148 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import GradientEdge, Node
 
-# Operators that only reshape or cast a parameter on its way to the operator that uses it.
-PATH_OPERATORS = {"TBackward0", "ToCopyBackward0"}
+# Operators of one input that only reshape or cast: a parameter behind them is still the parameter.
+SHAPE_OPERATORS = frozenset(
+    f"{name}Backward0"
+    for name in (
+        "Alias", "Clone", "Expand", "Permute", "Reshape", "ReshapeAlias", "Select", "Slice", "Squeeze",
+        "T", "ToCopy", "Transpose", "UnsafeView", "Unsqueeze", "View",
+    )
+) | {"SqueezeBackward1"}  # fmt: skip
+# Behind these alone a rule can see through: it works with the transpose, and casts cost nothing.
+PLAIN_PATH = frozenset({"TBackward0", "ToCopyBackward0"})
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorKey:
+    """An operator and the parameters that enter it: the same in every step."""
+
+    operator: str
+    parameters: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class UseKey:
-    """What tells one use from another, the same in every step: parameter, operator, argument."""
+    """What tells one use from another, the same in every step: parameters, operator, argument."""
 
-    parameter: str
     operator: str
     argument: int
+    parameters: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"{self.operator.removesuffix('Backward0')} (parameter {self.parameter})"
+        return f"{self.operator.removesuffix('Backward0')} (parameter {', '.join(self.parameters)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One input of an operator that is made of parameters alone: a parameter, or a function of some.
+
+    edge: where that input comes from in the graph. path: operators between a single parameter and
+    the use; None if the input is more than one parameter behind `PLAIN_PATH` operators.
+    """
+
+    key: UseKey
+    edge: GradientEdge
+    path: tuple[str, ...] | None
+
+    @property
+    def shape(self) -> torch.Size:
+        """Of the input as the operator gets it."""
+        return torch.Size(self.edge.node._input_metadata[self.edge.output_nr].shape)
 
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """One operator's node in the graph with the parameters that enter it.
+    """An operator in which parameters meet data.
 
-    arguments: argument index -> parameter name; paths: argument index -> names of the operators
-    between the parameter and the node. frontier: no other use lies below, so nothing needs the
-    gradient of its inputs.
+    frontier: no other use lies below, so nothing needs the gradient of its inputs.
     """
 
     node: Node
-    arguments: Mapping[int, str]
-    paths: Mapping[int, tuple[str, ...]]
+    arguments: tuple[Argument, ...]
     frontier: bool
 
     @property
     def keys(self) -> tuple[UseKey, ...]:
-        return tuple(UseKey(name, self.node.name(), i) for i, name in self.arguments.items())
+        return tuple(argument.key for argument in self.arguments)
+
+    @property
+    def operator(self) -> OperatorKey:
+        names = {name for key in self.keys for name in key.parameters}
+        return OperatorKey(self.node.name(), tuple(sorted(names)))
 
 
-def find_uses(losses: Tensor, parameters: Mapping[str, Tensor]) -> tuple[Use, ...]:
-    """Every use of `parameters` in the graph of `losses`, those nearest the input first."""
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    """What a node's value is made of: parameters alone (their names), or anything with data (none)."""
+
+    names: tuple[str, ...] = ()
+    path: tuple[str, ...] | None = None
+
+
+_DATA = _Origin()
+
+
+def find_uses(
+    losses: Tensor, parameters: Mapping[str, Tensor], shared: frozenset[OperatorKey] = frozenset()
+) -> tuple[Use, ...]:
+    """Every use of `parameters` in the graph of `losses`, those nearest the input first.
+
+    shared: operators that are known to work on parameters and constants alone (`probe` finds them),
+    such as W + B @ A; the use is then where their result meets data.
+    """
     names = {id(parameter): name for name, parameter in parameters.items()}
     uses: list[Use] = []
-    has_use_below: dict[Node, bool] = {}
-    if losses.grad_fn is None:
-        return ()
+    origins: dict[Node, _Origin] = {}
+    use_below: dict[Node, bool] = {}
     for node in _post_order(losses.grad_fn):
-        origins = [_origin(child, names) for child, _ in node.next_functions]
-        is_path = node.name() in PATH_OPERATORS and origins[0] is not None
-        arguments = {i: origin for i, origin in enumerate(origins) if origin is not None}
-        below = any(
-            child is not None and has_use_below.get(child, False)
-            for child, origin in zip((c for c, _ in node.next_functions), origins, strict=True)
-            if origin is None
-        )
-        if arguments and not is_path:
-            uses.append(
-                Use(
-                    node,
-                    {i: name for i, (name, _) in arguments.items()},
-                    {i: path for i, (_, path) in arguments.items()},
-                    frontier=not below,
-                )
-            )
+        arguments = _arguments(node, origins)
+        origins[node] = _origin(node, arguments, names, shared)
+        below = any(use_below[child] for child, _ in node.next_functions if child is not None)
+        if arguments and not origins[node].names:
+            uses.append(Use(node, arguments, frontier=not below))
             below = True
-        has_use_below[node] = below
+        use_below[node] = below
+    if losses.grad_fn is not None and origins[losses.grad_fn].names:
+        uses.append(Use(losses.grad_fn, _arguments(losses.grad_fn, origins), frontier=True))
     return tuple(uses)
 
 
-def _origin(node: Node | None, names: Mapping[int, str]) -> tuple[str, tuple[str, ...]] | None:
-    """(parameter, operators on the way) if `node` is a trainable parameter, perhaps reshaped."""
-    path: list[str] = []
-    while node is not None:
-        variable = getattr(node, "variable", None)
-        if variable is not None:
-            name = names.get(id(variable))
-            return None if name is None else (name, tuple(path))
-        if node.name() not in PATH_OPERATORS:
-            return None
-        path.append(node.name())
-        node = node.next_functions[0][0]
-    return None
+def _arguments(node: Node, origins: Mapping[Node, _Origin]) -> tuple[Argument, ...]:
+    arguments = []
+    for i, (child, number) in enumerate(node.next_functions):
+        origin = _DATA if child is None else origins[child]
+        if child is not None and origin.names:
+            key = UseKey(node.name(), i, origin.names)
+            arguments.append(Argument(key, GradientEdge(child, number), origin.path))
+    return tuple(arguments)
 
 
-def _post_order(root: Node) -> list[Node]:
+def _origin(
+    node: Node,
+    arguments: Sequence[Argument],
+    names: Mapping[int, str],
+    shared: frozenset[OperatorKey],
+) -> _Origin:
+    variable = getattr(node, "variable", None)
+    if variable is not None:
+        name = names.get(id(variable))
+        return _DATA if name is None else _Origin((name,), ())
+    if not arguments:
+        return _DATA
+    entering = tuple(sorted({name for argument in arguments for name in argument.key.parameters}))
+    if node.name() in SHAPE_OPERATORS:
+        path = arguments[0].path
+        plain = path is not None and node.name() in PLAIN_PATH
+        return _Origin(entering, (*path, node.name()) if plain and path is not None else None)
+    return _Origin(entering) if OperatorKey(node.name(), entering) in shared else _DATA
+
+
+def _post_order(root: Node | None) -> list[Node]:
     """All nodes below `root`, children before parents; iterative, so deep graphs are fine."""
     order: list[Node] = []
     seen: set[Node] = set()
-    stack: list[tuple[Node, bool]] = [(root, False)]
+    stack: list[tuple[Node, bool]] = [] if root is None else [(root, False)]
     while stack:
         node, expanded = stack.pop()
         if expanded:

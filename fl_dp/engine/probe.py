@@ -12,11 +12,11 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from fl_dp.engine.axis import BatchAxis
-from fl_dp.engine.capture import Use, UseKey, find_uses, output_grads
+from fl_dp.engine.capture import OperatorKey, Use, UseKey, find_uses, output_grads
 from fl_dp.engine.clipping import Axes, keep_gradients
 from fl_dp.engine.plan import Planner
-from fl_dp.engine.rules import check_rules
-from fl_dp.errors import ModelError, ProbeError
+from fl_dp.engine.rules import form_of
+from fl_dp.errors import ModelError, NoRuleError, ProbeError
 
 NUM_EXAMPLES = 3
 _TOLERANCE = 1e-3  # relative; the mistakes that are looked for are of order one
@@ -37,9 +37,7 @@ def probe(model: nn.Module, *inputs: Tensor) -> Axes:
         parameters = {n: _perturbed(p) for n, p in model.named_parameters() if p.requires_grad}
         _check_independence(model, parameters, synthetic)
         losses = _losses(model, parameters, synthetic)
-        uses = find_uses(losses, parameters)
-        check_rules(uses)
-        axes = _find_axes(losses, uses)
+        axes = _find_axes(losses, parameters)
         _check_gradients(losses, parameters, axes)
     return axes
 
@@ -103,8 +101,29 @@ def _losses(model: nn.Module, parameters: Mapping[str, Tensor], inputs: tuple[Te
     return (output * torch.randn_like(output)).sum(1)
 
 
-def _find_axes(losses: Tensor, uses: tuple[Use, ...]) -> dict[UseKey, BatchAxis]:
-    """The rows of a use that example i's own loss reaches are example i's."""
+def _find_axes(losses: Tensor, parameters: Mapping[str, Tensor]) -> Axes:
+    """Tell uses from operators on parameters alone: these come into every example's loss as a whole."""
+    shared: frozenset[OperatorKey] = frozenset()
+    while True:
+        uses = find_uses(losses, parameters, shared)
+        reached = _reached(losses, uses)
+        batch = {key: _axis_of(masks) for key, masks in reached.items()}
+        mixed = [use for use in uses if any(batch.get(key, 0) is None for key in use.keys)]
+        whole = frozenset(use.operator for use in mixed if use.frontier)
+        if not mixed:
+            break
+        if not whole:
+            raise ProbeError(
+                f"{mixed[0].keys[0]}: the rows of one example cannot be told from another's; either examples "
+                "are mixed there, or the batch is laid out in a way that the engine does not know."
+            )
+        shared |= whole
+    axes = {key: axis for key, axis in batch.items() if axis is not None}
+    return Axes(axes, shared, _without_rule(losses, uses, axes))
+
+
+def _reached(losses: Tensor, uses: tuple[Use, ...]) -> dict[UseKey, list[tuple[int, Tensor]]]:
+    """Which entries of each use's output matter to example i's own loss."""
     reached: dict[UseKey, list[tuple[int, Tensor]]] = {}
     for i in range(NUM_EXAMPLES):
 
@@ -113,19 +132,36 @@ def _find_axes(losses: Tensor, uses: tuple[Use, ...]) -> dict[UseKey, BatchAxis]
                 reached.setdefault(key, []).append((example, grad != 0))
 
         output_grads(losses[i : i + 1], uses, note, retain_graph=True)
-    return {key: _axis_of(key, masks) for key, masks in reached.items()}
+    return reached
 
 
-def _axis_of(key: UseKey, masks: list[tuple[int, Tensor]]) -> BatchAxis:
-    """The first layout in which every example's rows are its own, the same in all uses of `key`."""
+def _axis_of(masks: list[tuple[int, Tensor]]) -> BatchAxis | None:
+    """The first layout in which every example's rows are its own, in all uses of one key; None if none."""
     dims = range(masks[0][1].dim())
     for axis in (BatchAxis(dim, minor) for dim in dims for minor in (False, True)):
         if all(_fits(axis, mask, example) for example, mask in masks):
             return axis
-    raise ProbeError(
-        f"{key}: the rows of one example cannot be told from another's; either examples are mixed "
-        "there, or the batch is laid out in a way that the engine does not know."
-    )
+    return None
+
+
+def _without_rule(
+    losses: Tensor, uses: tuple[Use, ...], axes: Mapping[UseKey, BatchAxis]
+) -> frozenset[UseKey]:
+    """Uses that no rule covers; refuses those that the fallback cannot answer either."""
+    found: set[UseKey] = set()
+
+    def ask(use: Use, grad: Tensor) -> None:
+        for argument in use.arguments:
+            try:
+                form_of(use, argument, grad, axes[argument.key], NUM_EXAMPLES)
+            except NoRuleError:
+                if len(use.node._input_metadata) > 1:
+                    raise
+                found.add(argument.key)
+
+    with torch.no_grad():
+        output_grads(losses, uses, ask, retain_graph=True)
+    return frozenset(found)
 
 
 def _fits(axis: BatchAxis, mask: Tensor, example: int) -> bool:

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from fl_dp.engine.capture import find_uses, output_grads
+from fl_dp.engine.capture import OperatorKey, UseKey, find_uses, output_grads
 
 
 def _uses(model, x):
@@ -14,7 +14,7 @@ def _uses(model, x):
 def test_sees_uses_inside_composite_operators():
     model = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, dropout=0.0)
     _, uses = _uses(model, torch.randn(3, 5, 8))
-    seen = {name for use in uses for name in use.arguments.values()}
+    seen = {name for use in uses for key in use.keys for name in key.parameters}
     assert seen == dict(model.named_parameters()).keys()
 
 
@@ -29,7 +29,7 @@ def test_every_use_reports_the_gradient_of_its_output_in_one_pass():
     model = nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2))
     losses, uses = _uses(model, torch.randn(5, 4))
     reported = {}
-    output_grads(losses, uses, lambda use, grad: reported.__setitem__(use.keys[0].parameter, grad))
+    output_grads(losses, uses, lambda use, grad: reported.__setitem__(use.keys[0].parameters[0], grad))
     assert {name: tuple(g.shape) for name, g in reported.items()} == {"0.bias": (5, 3), "2.bias": (5, 2)}
     assert torch.equal(reported["2.bias"], torch.ones(5, 2))
 
@@ -46,3 +46,16 @@ def test_deep_graphs_do_not_exhaust_the_stack():
     for _ in range(5000):
         y = y + 1
     assert len(find_uses(y.sum(1), dict(model.named_parameters()))) == 1
+
+
+def test_a_function_of_parameters_alone_is_followed_to_where_it_meets_data():
+    weight, a, b = (torch.randn(shape, requires_grad=True) for shape in ((3, 4), (2, 4), (3, 2)))
+    losses = nn.functional.linear(torch.randn(5, 4), weight + b @ a).sum(1)
+    parameters = {"weight": weight, "a": a, "b": b}
+    shared = frozenset(
+        {OperatorKey("MmBackward0", ("a", "b")), OperatorKey("AddBackward0", ("a", "b", "weight"))}
+    )
+    (use,) = find_uses(losses, parameters, shared)
+    assert use.keys == (UseKey("MmBackward0", 1, ("a", "b", "weight")),)
+    assert use.arguments[0].shape == (4, 3)
+    assert use.arguments[0].path is None

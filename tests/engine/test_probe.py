@@ -52,8 +52,8 @@ class BatchSecond(nn.Module):
 
 def test_finds_the_batch_axis_of_every_use():
     axes = probe(BatchSecond(), torch.randn(5, 7, 4))
-    assert set(axes.values()) == {BatchAxis(0, minor=True)}
-    assert {key.parameter for key in axes} == {"linear.weight", "linear.bias"}
+    assert set(axes.batch.values()) == {BatchAxis(0, minor=True)}
+    assert {key.parameters[0] for key in axes.batch} == {"linear.weight", "linear.bias"}
 
 
 @pytest.mark.parametrize(
@@ -72,18 +72,29 @@ def test_examples_that_influence_one_another_are_refused(model, words):
         probe(model, torch.randn(5, 4))
 
 
-def test_batch_norm_in_evaluation_mode_is_refused_for_its_affine_parameters_alone():
+def test_batch_norm_in_evaluation_mode_is_fine_because_its_statistics_stand_still():
     model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4)).eval()
-    with pytest.raises(NoRuleError, match=r"BatchNorm.*1\.(weight|bias)"):
-        probe(model, torch.randn(5, 4))
-    model[1].requires_grad_(False)
-    assert probe(model, torch.randn(5, 4))
+    assert {key.parameters[0] for key in probe(model, torch.randn(5, 4)).fallback} == {"1.weight", "1.bias"}
+
+
+@pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="this PyTorch has no fused LSTM on CPUs")
+def test_a_fused_operator_of_several_outputs_is_refused_by_name():
+    class Recurrent(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.lstm = nn.LSTM(4, 3, batch_first=True)
+
+        def forward(self, x):
+            return self.lstm(x)[0]
+
+    with pytest.raises(NoRuleError, match=r"RnnLayer consumes lstm\.weight_ih_l0, .* freeze the parameter"):
+        probe(Recurrent(), torch.randn(5, 2, 4))
 
 
 def test_layers_behind_a_zero_initialised_one_are_seen():
     model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2))
     nn.init.zeros_(model[1].weight)
-    assert {key.parameter for key in probe(model, torch.randn(5, 4))} == {
+    assert {key.parameters[0] for key in probe(model, torch.randn(5, 4)).batch} == {
         "0.weight", "0.bias", "1.weight", "1.bias",
     }  # fmt: skip
 

@@ -1,10 +1,12 @@
 from pathlib import Path
 
 import pytest
+from torch import nn
 
 from fl_dp.config import RunConfig
 from fl_dp.errors import ConfigError, DataError
 from fl_dp.launch.preflight import check_parts, check_server, with_absolute_paths
+from fl_dp.models import registry
 
 
 def test_digits_and_linear_pass() -> None:
@@ -29,9 +31,15 @@ def test_a_missing_file_is_the_datas_fault(tmp_path: Path) -> None:
         check_server(RunConfig(data=f"npz:{tmp_path / 'absent.npz'}"))
 
 
-def test_a_model_that_cannot_be_protected_is_refused_before_anything_starts() -> None:
-    with pytest.raises(ConfigError, match=r"'torchvision:swin_t' cannot be trained privately: .* consumes"):
-        check_server(RunConfig(model="torchvision:swin_t"))
+def test_a_model_that_cannot_be_protected_is_refused_before_anything_starts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def with_batch_norm(*_: object) -> nn.Module:
+        return nn.Sequential(nn.Flatten(), nn.Linear(64, 10), nn.BatchNorm1d(10))
+
+    monkeypatch.setattr(registry, "build_model", with_batch_norm)
+    with pytest.raises(ConfigError, match="model = 'linear' cannot be trained privately: .* batch norm"):
+        check_server(RunConfig())
 
 
 def test_small_parts_are_said() -> None:

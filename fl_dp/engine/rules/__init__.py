@@ -5,16 +5,16 @@ To support an operator, write its rule in a file here and name it in RULES.
 
 from collections.abc import Mapping
 
-import torch
 from torch import Tensor
 
 from fl_dp.engine.axis import BatchAxis
-from fl_dp.engine.capture import Use, UseKey
+from fl_dp.engine.capture import Argument, Use
 from fl_dp.engine.forms import Form
 from fl_dp.engine.rules.addition import addition
 from fl_dp.engine.rules.convolution import convolution
 from fl_dp.engine.rules.embedding import embedding
 from fl_dp.engine.rules.matmul import addmm, mm
+from fl_dp.engine.rules.multiplication import multiplication
 from fl_dp.engine.rules.normalization import group_norm, layer_norm
 from fl_dp.engine.rules.rule import Rule, Site, refuse
 
@@ -24,6 +24,7 @@ RULES: Mapping[str, Rule] = {
     "ConvolutionBackward0": convolution,
     "EmbeddingBackward0": embedding,
     "MmBackward0": mm,
+    "MulBackward0": multiplication,
     "NativeGroupNormBackward0": group_norm,
     "NativeLayerNormBackward0": layer_norm,
 }
@@ -36,15 +37,18 @@ def check_rules(uses: tuple[Use, ...]) -> None:
             refuse(use.keys[0], "that operator has no per-example gradient rule")
 
 
-def form_of(
-    use: Use, key: UseKey, shape: torch.Size, grad: Tensor, axis: BatchAxis, num_examples: int
-) -> Form:
-    """The form of the gradient of the parameter (of `shape`) that enters `use` as `key` says.
+def form_of(use: Use, argument: Argument, grad: Tensor, axis: BatchAxis, num_examples: int) -> Form:
+    """The form of the gradient of one input of `use`, as the operator gets that input.
 
     grad: gradient of the use's output. Raises NoRuleError for a way of use that no rule covers.
     """
-    site = Site(key, use.node, shape, use.paths[key.argument], len(use.arguments), grad, axis, num_examples)
-    return RULES[key.operator](site)
+    if argument.key.operator not in RULES:
+        refuse(argument.key, "that operator has no per-example gradient rule")
+    path = argument.path
+    transposed = path is not None and path.count("TBackward0") % 2 == 1
+    shape = argument.shape
+    site = Site(argument.key, use.node, shape, transposed, len(use.arguments), grad, axis, num_examples)
+    return RULES[argument.key.operator](site)
 
 
 __all__ = ["RULES", "Rule", "Site", "check_rules", "form_of"]

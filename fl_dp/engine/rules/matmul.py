@@ -14,8 +14,6 @@ def addmm(site: Site) -> Form:
     if site.node._saved_alpha != 1 or site.node._saved_beta != 1:
         refuse(site.key, "addmm with alpha or beta other than 1 has no rule")
     if site.key.argument == 0:
-        if site.path.count("TBackward0"):
-            refuse(site.key, "a transposed bias has no rule")
         rows = site.rows(site.grad)  # (N, T, p)
         return Dense(rows.sum(1))
     if site.key.argument == 1:

@@ -15,26 +15,21 @@ from fl_dp.errors import NoRuleError
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One parameter entering one operator, with the gradient of the operator's output.
+    """One input of an operator that is made of parameters, and the gradient of the operator's output.
 
     node: the operator's autograd node; what the forward pass saved is in its `_saved_*` attributes.
-    shape: the parameter's; path: operators between it and the node; parameters: how many enter
-    the node; grad: gradient of the node's output.
+    shape: the input's. transposed: the input is the transpose of the parameter, and the form is to
+    be the parameter's. parameters: how many such inputs the operator has.
     """
 
     key: UseKey
     node: Any
     shape: torch.Size
-    path: tuple[str, ...]
+    transposed: bool
     parameters: int
     grad: Tensor
     axis: BatchAxis
     num_examples: int
-
-    @property
-    def transposed(self) -> bool:
-        """Whether the parameter enters as its transpose."""
-        return self.path.count("TBackward0") % 2 == 1
 
     def rows(self, tensor: Tensor) -> Tensor:
         """`tensor` as (N, K, ...), K rows an example."""
@@ -47,6 +42,6 @@ Rule = Callable[[Site], Form]
 def refuse(key: UseKey, reason: str) -> NoReturn:
     """Say which operator and parameter cannot be protected, and what can be done."""
     raise NoRuleError(
-        f"{key.operator.removesuffix('Backward0')} consumes {key.parameter}, but {reason}; "
+        f"{key.operator.removesuffix('Backward0')} consumes {', '.join(key.parameters)}, but {reason}; "
         "add a rule under fl_dp/engine/rules/, or freeze the parameter (requires_grad_(False))."
     )

@@ -1,4 +1,6 @@
-.PHONY: setup check test test-fast
+.PHONY: setup check test test-fast bench-engine
+
+DEVICE = cpu
 
 setup:
 	@scripts/setup.sh
@@ -13,3 +15,6 @@ test: setup
 
 test-fast: setup
 	.venv/bin/python -m pytest -m "not slow"
+
+bench-engine: setup
+	.venv/bin/python -m benchmarks.engine --device $(DEVICE) --json runs/bench-engine.json

@@ -7,12 +7,13 @@ if TYPE_CHECKING:
     from fl_dp.engine.clipping import ClippedSum, clipped_grad_sum
     from fl_dp.engine.noise import add_gaussian_noise
     from fl_dp.engine.probe import probe
-    from fl_dp.engine.sampling import poisson_draw
+    from fl_dp.engine.sampling import PoissonSampler, poisson_draw
     from fl_dp.privacy_engine import PrivacyEngine
 
 # Imported on first use: a Flower process starts for every message, and import time is latency.
 _HOMES = {
     "ClippedSum": "fl_dp.engine.clipping",
+    "PoissonSampler": "fl_dp.engine.sampling",
     "PrivacyEngine": "fl_dp.privacy_engine",
     "add_gaussian_noise": "fl_dp.engine.noise",
     "clipped_grad_sum": "fl_dp.engine.clipping",
@@ -22,6 +23,7 @@ _HOMES = {
 
 __all__ = [
     "ClippedSum",
+    "PoissonSampler",
     "PrivacyEngine",
     "add_gaussian_noise",
     "clipped_grad_sum",

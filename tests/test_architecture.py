@@ -36,6 +36,7 @@ USERS = {
     "scipy": {"accounting"},
     "flwr": {"federation", "simulation", "launch", "client", "server"},
     "ray": {"simulation"},
+    "cryptography": {"engine"},  # secure noise, imported when asked for
     "httpx": {"launch"},
     "rich": {"reporting"},
     "tomli_w": {"launch"},

@@ -2,12 +2,18 @@
 
 import secrets
 from collections.abc import Mapping
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from fl_dp.engine.clipping import ClippedSum
+from fl_dp.engine.secure_noise import secure_normal
 from fl_dp.errors import ConfigError
+
+# "secure" draws from a cryptographic generator (see secure_noise.py), at about eight times the cost
+# of a torch.Generator, which can be seeded and whose state can be saved.
+NoiseSource = torch.Generator | Literal["secure"]
 
 _STATE_BYTES = 5056  # of torch's CPU generator: 24 bytes of head, 624 words in 8 bytes each, a tail
 _HEAD, _WORDS = 24, 624
@@ -32,12 +38,13 @@ def system_generator(device: torch.device | str = "cpu") -> torch.Generator:
 
 
 def add_gaussian_noise(
-    clipped: ClippedSum, *, noise_multiplier: float, generator: torch.Generator
+    clipped: ClippedSum, *, noise_multiplier: float, generator: NoiseSource
 ) -> Mapping[str, Tensor]:
     """The Gaussian mechanism: each entry gets noise of standard deviation multiplier * sensitivity.
 
-    Call once for each logical batch, with all its physical batches added up. Noise is drawn in
-    float32 at least. Raises ConfigError for a multiplier or sensitivity that protects nothing.
+    Call once for each logical batch, with all its physical batches added up. The result is in
+    float32 at least, and "secure" noise is added in float64 before it is rounded to that.
+    Raises ConfigError for a multiplier or sensitivity that protects nothing.
     """
     deviation = noise_multiplier * clipped.sensitivity
     if not 0 < deviation < float("inf"):
@@ -45,10 +52,15 @@ def add_gaussian_noise(
             f"Expected noise_multiplier={noise_multiplier} times sensitivity={clipped.sensitivity} "
             "to be finite and > 0."
         )
-    return {name: grad + _noise_like(grad, deviation, generator) for name, grad in clipped.grads.items()}
+    if generator != "secure" and not isinstance(generator, torch.Generator):
+        raise ConfigError(f"generator={generator!r}: expected a torch.Generator or 'secure'.")
+    return {name: _add_noise(grad, deviation, generator) for name, grad in clipped.grads.items()}
 
 
-def _noise_like(grad: Tensor, deviation: float, generator: torch.Generator) -> Tensor:
+def _add_noise(grad: Tensor, deviation: float, generator: NoiseSource) -> Tensor:
     dtype = torch.promote_types(grad.dtype, torch.float32)
+    if generator == "secure":
+        noise = secure_normal(grad.shape).mul_(deviation)
+        return noise.add_(grad.cpu()).to(grad.device, dtype)
     noise = torch.empty(grad.shape, dtype=dtype, device=generator.device)
-    return noise.normal_(0.0, deviation, generator=generator).to(grad.device)
+    return grad + noise.normal_(0.0, deviation, generator=generator).to(grad.device)

@@ -1,11 +1,17 @@
 """Poisson sampling: logical batches of random size, cut into physical batches that fit in memory."""
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
+from fl_dp.engine.noise import system_generator
 from fl_dp.errors import ConfigError
+
+Batch = TypeVar("Batch")
 
 
 def poisson_draw(num_records: int, sample_rate: float, generator: torch.Generator) -> Tensor:
@@ -25,3 +31,145 @@ def physical_batches(indices: Tensor, physical_batch_size: int) -> Iterator[Tens
         raise ConfigError(f"Expected physical_batch_size={physical_batch_size} >= 1.")
     for start in range(0, len(indices), physical_batch_size):
         yield indices[start : start + physical_batch_size]
+
+
+class PoissonSampler:
+    """Poisson logical batches for any `Dataset`, as physical batches for a `DataLoader`.
+
+        sampler = PoissonSampler(len(dataset), expected_batch_size=256, physical_batch_size=64)
+        loader = DataLoader(dataset, batch_sampler=sampler)
+        for batches in sampler.logical_batches(loader):
+            for x, y in batches:
+                optimizer.virtual_step(loss=criterion(model(x), y))
+            optimizer.step(loss=None)
+
+    The outer loop is the steps: an empty draw is a step whose inner loop runs not once. A plain
+    loop over the loader would lose those steps, and is refused.
+
+    expected_batch_size over num_records is the sample rate. steps: logical batches in one pass over
+    `logical_batches`, None for as many as an epoch has. generator: None for one from the system's
+    entropy; it must be used for nothing else. The loader may prefetch, with any number of workers.
+    """
+
+    def __init__(
+        self,
+        num_records: int,
+        *,
+        expected_batch_size: int,
+        physical_batch_size: int,
+        steps: int | None = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        if not 1 <= expected_batch_size <= num_records:
+            raise ConfigError(
+                f"Expected 1 <= expected_batch_size={expected_batch_size} <= num_records={num_records}."
+            )
+        if physical_batch_size < 1:
+            raise ConfigError(f"Expected physical_batch_size={physical_batch_size} >= 1.")
+        self.num_records, self.physical_batch_size = num_records, physical_batch_size
+        self.sample_rate = expected_batch_size / num_records
+        self.steps = -(-num_records // expected_batch_size) if steps is None else steps
+        if self.steps < 1:
+            raise ConfigError(f"Expected steps={self.steps} >= 1.")
+        self._generator = system_generator() if generator is None else generator
+        # Where the training loop is; the loader may be ahead of it.
+        self._steps_done = 0
+        self._batches_done = 0  # physical ones, of the step after those
+        self._state = self._generator.get_state()  # before that step's draw
+        # Draws that the loader is ahead: number of physical batches, generator state after. A loop over
+        # `logical_batches` makes one, takes from it what loaders enter, and is over when it is None.
+        self._draws: deque[tuple[int, Tensor]] | None = None
+
+    def __iter__(self) -> Iterator[list[int]]:
+        """Physical batches of indices, for a loader that `logical_batches` was given."""
+        if self._draws is None:
+            raise ConfigError(
+                "A loop over the loader alone would not see empty draws, which are steps too; "
+                "loop over sampler.logical_batches(loader)."
+            )
+        return self._physical_batches(self._draws)
+
+    def _physical_batches(self, draws: deque[tuple[int, Tensor]]) -> Iterator[list[int]]:
+        skip = self._batches_done
+        for _ in range(self._steps_done, self.steps):
+            indices = poisson_draw(self.num_records, self.sample_rate, self._generator)
+            parts = list(physical_batches(indices, self.physical_batch_size))[skip:]
+            skip = 0
+            draws.append((len(parts), self._generator.get_state()))
+            for part in parts:
+                yield part.tolist()
+
+    def logical_batches(self, loader: Iterable[Batch]) -> Iterator[Iterator[Batch]]:
+        """For every step the physical batches of its draw, none for an empty one.
+
+        loader: what iterates over this sampler, a DataLoader or the sampler itself. A loop that was
+        left is taken up where it was, a finished one starts anew with new draws. What an inner loop
+        leaves over is skipped.
+        """
+        if not getattr(loader, "in_order", True):
+            raise ConfigError("A DataLoader with in_order=False mixes batches of several steps.")
+        self._generator.set_state(self._state)
+        draws = self._draws = deque()
+        try:
+            yield from self._steps(loader, draws)
+            self._steps_done = 0
+        finally:
+            if self._draws is draws:  # else a later loop has begun
+                self._draws = None
+
+    def _steps(self, loader: Iterable[Batch], draws: deque[tuple[int, Tensor]]) -> Iterator[Iterator[Batch]]:
+        source, ahead = iter(loader), list[Batch]()
+
+        def take() -> Batch:
+            return ahead.pop() if ahead else next(source)
+
+        while self._steps_done < self.steps:
+            if not draws:  # let the loader draw
+                ahead.extend(islice(source, 1))
+            if not draws:
+                raise ConfigError(
+                    "The loader does not draw from this sampler; give it batch_sampler=sampler."
+                )
+            count, state_after = draws.popleft()
+            batches = self._one_step(count, state_after, take)
+            yield batches
+            for _ in batches:
+                pass
+
+    def _one_step(self, count: int, state_after: Tensor, take: Callable[[], Batch]) -> Iterator[Batch]:
+        for _ in range(count):
+            batch = take()
+            self._batches_done += 1
+            yield batch
+        self._steps_done, self._batches_done, self._state = self._steps_done + 1, 0, state_after
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the training loop is, to within a physical batch, for `load_state_dict`.
+
+        It tells which records are drawn next: as secret as the data.
+        """
+        return {
+            "settings": self._settings(),
+            "steps": self._steps_done,
+            "batches": self._batches_done,
+            "generator": self._state.clone(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where the sampler of `state` was; the next `logical_batches` starts there.
+
+        Raises ConfigError when that sampler had other settings, with which it would draw otherwise.
+        """
+        if state["settings"] != self._settings():
+            raise ConfigError(
+                f"The saved PoissonSampler had {state['settings']}, this one has {self._settings()}."
+            )
+        self._steps_done, self._batches_done = state["steps"], state["batches"]
+        self._state = state["generator"].cpu()
+
+    def _settings(self) -> dict[str, float]:
+        return {
+            "num_records": self.num_records,
+            "sample_rate": self.sample_rate,
+            "physical_batch_size": self.physical_batch_size,
+        }

@@ -16,8 +16,8 @@ def _zeros(sensitivity=2.0, n=40_000, dtype=torch.float32):
 
 @pytest.mark.parametrize("multiplier", [0.5, 1.1, 8.0])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_standard_deviation_is_multiplier_times_sensitivity(multiplier, dtype):
-    generator = torch.Generator().manual_seed(7)
+@pytest.mark.parametrize("generator", [torch.Generator().manual_seed(7), "secure"], ids=["seeded", "secure"])
+def test_standard_deviation_is_multiplier_times_sensitivity(multiplier, dtype, generator):
     noise = add_gaussian_noise(_zeros(dtype=dtype), noise_multiplier=multiplier, generator=generator)["w"]
     n, sigma = len(noise), 2.0 * multiplier
     assert abs(float(noise.mean())) < 5 * sigma / math.sqrt(n)
@@ -26,9 +26,10 @@ def test_standard_deviation_is_multiplier_times_sensitivity(multiplier, dtype):
     assert abs(kurtosis - 3) < 5 * math.sqrt(96 / n)
 
 
-def test_noise_is_added_to_the_sum():
+@pytest.mark.parametrize("generator", [torch.Generator().manual_seed(0), "secure"], ids=["seeded", "secure"])
+def test_noise_is_added_to_the_sum(generator):
     clipped = ClippedSum({"w": torch.full((50,), 100.0)}, 1e-3, torch.zeros(0))
-    noisy = add_gaussian_noise(clipped, noise_multiplier=1.0, generator=torch.Generator().manual_seed(0))
+    noisy = add_gaussian_noise(clipped, noise_multiplier=1.0, generator=generator)
     assert torch.allclose(noisy["w"], clipped.grads["w"], atol=0.01)
     assert not torch.equal(noisy["w"], clipped.grads["w"])
 
@@ -41,10 +42,36 @@ def test_same_generator_state_same_noise():
     assert torch.equal(*draws)
 
 
-def test_parameters_get_noise_of_their_own():
+@pytest.mark.parametrize("generator", [system_generator(), "secure"], ids=["system", "secure"])
+def test_parameters_get_noise_of_their_own(generator):
     clipped = ClippedSum({"a": torch.zeros(9), "b": torch.zeros(9)}, 1.0, torch.zeros(0))
-    noisy = add_gaussian_noise(clipped, noise_multiplier=1.0, generator=system_generator())
+    noisy = add_gaussian_noise(clipped, noise_multiplier=1.0, generator=generator)
     assert not torch.equal(noisy["a"], noisy["b"])
+
+
+@pytest.mark.parametrize("generator", [torch.Generator(), "secure"], ids=["seeded", "secure"])
+@pytest.mark.parametrize(
+    ("dtype", "noisy_dtype"),
+    [
+        (torch.float16, torch.float32),
+        (torch.bfloat16, torch.float32),
+        (torch.float32, torch.float32),
+        (torch.float64, torch.float64),
+    ],
+)
+def test_noise_is_in_float32_at_least_and_the_shape_stays(generator, dtype, noisy_dtype):
+    grads = {"w": torch.zeros(2, 3, dtype=dtype), "scalar": torch.zeros((), dtype=dtype)}
+    noisy = add_gaussian_noise(
+        ClippedSum({**grads, "empty": torch.zeros(0, 4, dtype=dtype)}, 1.0, torch.zeros(0)),
+        noise_multiplier=1.0,
+        generator=generator,
+    )
+    assert {name: noise.shape for name, noise in noisy.items()} == {
+        "w": (2, 3),
+        "scalar": (),
+        "empty": (0, 4),
+    }
+    assert {noise.dtype for noise in noisy.values()} == {noisy_dtype}
 
 
 def test_system_generators_differ_in_more_than_32_bits():
@@ -65,3 +92,8 @@ def test_a_multiplier_that_protects_nothing_is_refused(multiplier):
 def test_an_unbounded_sum_is_refused():
     with pytest.raises(ConfigError, match="sensitivity=inf"):
         add_gaussian_noise(_zeros(math.inf), noise_multiplier=1.0, generator=torch.Generator())
+
+
+def test_a_source_that_is_not_known_is_refused():
+    with pytest.raises(ConfigError, match=r"'os'.*'secure'"):
+        add_gaussian_noise(_zeros(), noise_multiplier=1.0, generator="os")

@@ -4,8 +4,9 @@ import math
 
 import pytest
 import torch
+from torch.utils.data import DataLoader, Dataset
 
-from fl_dp.engine.sampling import physical_batches, poisson_draw
+from fl_dp.engine.sampling import PoissonSampler, physical_batches, poisson_draw
 from fl_dp.errors import ConfigError
 
 
@@ -44,3 +45,127 @@ def test_a_rate_that_is_no_probability_is_refused(rate):
 def test_an_empty_physical_batch_size_is_refused():
     with pytest.raises(ConfigError, match="physical_batch_size"):
         list(physical_batches(torch.arange(3), 0))
+
+
+class _Squares(Dataset):
+    def __getitem__(self, index):
+        return torch.tensor(index), torch.tensor(index**2)
+
+    def __len__(self):
+        return 30
+
+
+def _sampler(seed=0, **options):
+    settings = {"expected_batch_size": 3, "physical_batch_size": 2, "steps": 40, **options}
+    return PoissonSampler(30, **settings, generator=torch.Generator().manual_seed(seed))
+
+
+def _steps(sampler, loader=None):
+    """Indices of every physical batch of every step."""
+    loader = sampler if loader is None else loader
+    return [[[int(i) for i in _indices(b)] for b in batches] for batches in sampler.logical_batches(loader)]
+
+
+def _indices(batch):
+    return batch if isinstance(batch[0], int) else batch[0]
+
+
+def test_steps_are_poisson_draws_cut_into_physical_batches_and_empty_ones_are_steps():
+    generator = torch.Generator().manual_seed(0)
+    expected = [
+        [part.tolist() for part in physical_batches(poisson_draw(30, 0.1, generator), 2)] for _ in range(40)
+    ]
+    assert [] in expected
+    assert _steps(_sampler()) == expected
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"num_workers": 1, "prefetch_factor": 4}], ids=["in process", "prefetching"]
+)
+def test_a_data_loader_keeps_the_boundaries(options):
+    sampler = _sampler()
+    loader = DataLoader(_Squares(), batch_sampler=sampler, **options)
+    assert _steps(sampler, loader) == _steps(_sampler())
+
+
+def test_only_empty_draws_are_steps_without_batches():
+    sampler = PoissonSampler(10**6, expected_batch_size=1, physical_batch_size=1, steps=3)
+    sampler.sample_rate = 1e-15
+    assert _steps(sampler) == [[], [], []]
+
+
+def test_an_epoch_by_default_and_new_draws_in_the_next():
+    sampler = _sampler(expected_batch_size=7, steps=None)
+    first, second = _steps(sampler), _steps(sampler)
+    assert len(first) == len(second) == 5
+    assert first != second
+
+
+def test_a_loop_takes_up_where_it_was_left_and_skips_what_an_inner_loop_leaves():
+    whole, sampler = _steps(_sampler()), _sampler()
+    first_batches = []
+    for done, batches in enumerate(sampler.logical_batches(sampler)):
+        if done == 15:
+            break
+        first_batches.append(next(batches, None))
+    assert first_batches == [step[0] if step else None for step in whole[:15]]
+    assert _steps(sampler) == whole[15:]
+
+
+@pytest.mark.parametrize("loader_options", [None, {"num_workers": 1}], ids=["alone", "prefetching"])
+@pytest.mark.parametrize("stop", range(1, 12))
+def test_saved_after_any_physical_batch_another_sampler_goes_on_from_there(stop, loader_options):
+    if loader_options and stop % 5:
+        pytest.skip("starting workers takes long; two stops are enough")
+    whole, sampler = _steps(_sampler()), _sampler()
+    loader = DataLoader(_Squares(), batch_sampler=sampler, **loader_options) if loader_options else sampler
+    state, seen = None, 0
+    for batches in sampler.logical_batches(loader):
+        for _ in batches:
+            seen += 1
+            if seen == stop:
+                state = sampler.state_dict()
+    resumed = _sampler(seed=99)
+    resumed.load_state_dict(state)
+    rest = _steps(resumed)
+    assert [b for step in rest for b in step] == [b for step in whole for b in step][stop:]
+    assert rest[1:] == whole[len(whole) - len(rest) + 1 :]
+
+
+def test_saved_between_steps_another_sampler_starts_with_the_next():
+    whole, sampler = _steps(_sampler()), _sampler()
+    for done, batches in enumerate(sampler.logical_batches(sampler), start=1):
+        assert list(batches) == whole[done - 1]
+        resumed = _sampler(seed=99)
+        resumed.load_state_dict(sampler.state_dict())
+        assert _steps(resumed) == whole[done:]
+
+
+def test_a_saved_state_of_other_settings_is_refused():
+    with pytest.raises(ConfigError, match=r"'sample_rate': 0\.1"):
+        _sampler(expected_batch_size=6).load_state_dict(_sampler().state_dict())
+
+
+def test_a_loop_that_would_lose_empty_draws_is_refused():
+    with pytest.raises(ConfigError, match="logical_batches"):
+        iter(_sampler())
+    with pytest.raises(ConfigError, match="logical_batches"):
+        next(iter(DataLoader(_Squares(), batch_sampler=_sampler())))
+
+
+def test_loaders_that_do_not_fit_are_refused():
+    sampler = _sampler()
+    with pytest.raises(ConfigError, match="batch_sampler=sampler"):
+        next(sampler.logical_batches(DataLoader(_Squares())))
+    loader = DataLoader(_Squares(), batch_sampler=sampler, num_workers=1, in_order=False)
+    with pytest.raises(ConfigError, match="in_order"):
+        next(sampler.logical_batches(loader))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"expected_batch_size": 31}, {"expected_batch_size": 0}, {"physical_batch_size": 0}, {"steps": 0}],
+)
+def test_settings_out_of_range_are_refused(options):
+    with pytest.raises(ConfigError, match=next(iter(options))):
+        _sampler(**options)

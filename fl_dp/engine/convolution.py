@@ -3,6 +3,7 @@
 Kernels, measured against one another on the machine that trains (plan.py):
 ghost: Gram matrices of patches and output gradients. instantiate-grouped: one weight gradient of a
 convolution whose groups are the examples. instantiate-loop: one weight gradient an example.
+instantiate-patches: one product of patches and output gradients an example, best for few channels.
 """
 
 import math
@@ -50,7 +51,7 @@ class Conv(Form):
 
     @property
     def kernels(self) -> tuple[str, ...]:
-        return ("ghost", "instantiate-grouped", "instantiate-loop")
+        return ("ghost", "instantiate-grouped", "instantiate-loop", "instantiate-patches")
 
     @property
     def ghost_ratio(self) -> float:
@@ -60,8 +61,12 @@ class Conv(Form):
     def keep(self, kernel: str) -> Kept:
         if kernel == "ghost":
             return Kept(self._ghost_norm_squared(), self._by_example(), self._combine)
-        grads = self._one_by_one() if kernel == "instantiate-loop" else self.instantiate()
-        return keep_instantiated(grads)
+        instantiate = {
+            "instantiate-grouped": self.instantiate,
+            "instantiate-loop": self._one_by_one,
+            "instantiate-patches": self._from_patches,
+        }
+        return keep_instantiated(instantiate[kernel]())
 
     def instantiate(self) -> Tensor:
         """(N, *shape) by one convolution whose groups are the images (Rochette et al. 2019)."""
@@ -77,6 +82,15 @@ class Conv(Form):
         g, x = self._by_example()
         grads = [self._weight_grad(g[n], x[n], self.shape, self.geometry.groups) for n in range(len(x))]
         return torch.stack(grads)
+
+    def _from_patches(self) -> Tensor:
+        """(N, *shape), the patches under the kernel times the output gradients, by groups."""
+        N, G, p = self.num_examples, self.geometry.groups, self.shape[0]
+        right = self._patches().view(
+            N * self.images * G, math.prod(self.shape[1:]), -1
+        )  # (.., d/G * kernel, T)
+        left = self.grad_output.reshape(N * self.images * G, p // G, -1)  # (.., p/G, T)
+        return torch.bmm(left, right.transpose(1, 2)).view(N, self.images, *self.shape).sum(1)
 
     def _combine(self, factors: Tensor, grad_output: Tensor, x: Tensor) -> Tensor:
         weights = factors.to(grad_output.dtype).view(-1, *(1,) * (grad_output.dim() - 1))

@@ -1,6 +1,8 @@
 """The familiar surface: attach to an optimizer, then `optimizer.step(loss=losses)` is a private step.
 
-    engine = PrivacyEngine(model, batch_size=256, sample_size=50_000, epochs=3, target_epsilon=3.0)
+    engine = PrivacyEngine(
+        model, batch_size=256, sample_size=50_000, epochs=3, max_grad_norm=0.1, target_epsilon=3.0
+    )
     engine.attach(optimizer)
     losses = F.cross_entropy(model(x), y, reduction="none")
     optimizer.step(loss=losses)  # no losses.backward()
@@ -252,7 +254,8 @@ class PrivacyEngine:
         for name, parameter in self.parameters.items():
             if not parameter.requires_grad:
                 raise ConfigError(
-                    f"{name} was frozen after the engine was made, and would get noise alone; make a new engine."
+                    f"{name} was frozen after the engine was made and would get noise alone; "
+                    "make a new engine."
                 )
         protected = {id(parameter) for parameter in self.parameters.values()}
         for group in optimizer.param_groups:

@@ -11,8 +11,8 @@ from fl_dp.engine.clipping import ClippedSum
 from fl_dp.engine.secure_noise import secure_normal
 from fl_dp.errors import ConfigError
 
-# "secure" draws from a cryptographic generator (see secure_noise.py), at about eight times the cost
-# of a torch.Generator, which can be seeded and whose state can be saved.
+# "secure" draws from a cryptographic generator (see secure_noise.py), on the CPU and at about nine
+# times the cost of a torch.Generator, which can be seeded and whose state can be saved.
 NoiseSource = torch.Generator | Literal["secure"]
 
 _STATE_BYTES = 5056  # of torch's CPU generator: 24 bytes of head, 624 words in 8 bytes each, a tail

@@ -76,8 +76,8 @@ class PoissonSampler:
         self._steps_done = 0
         self._batches_done = 0  # physical ones, of the step after those
         self._state = self._generator.get_state()  # before that step's draw
-        # Draws that the loader is ahead: number of physical batches, generator state after. A loop over
-        # `logical_batches` makes one, takes from it what loaders enter, and is over when it is None.
+        # By which the loader is ahead: each draw's number of physical batches, and the generator's state
+        # after it. None while no loop over `logical_batches` runs.
         self._draws: deque[tuple[int, Tensor]] | None = None
 
     def __iter__(self) -> Iterator[list[int]]:

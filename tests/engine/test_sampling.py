@@ -112,11 +112,11 @@ def test_a_loop_takes_up_where_it_was_left_and_skips_what_an_inner_loop_leaves()
     assert _steps(sampler) == whole[15:]
 
 
-@pytest.mark.parametrize("loader_options", [None, {"num_workers": 1}], ids=["alone", "prefetching"])
-@pytest.mark.parametrize("stop", range(1, 12))
+@pytest.mark.parametrize(
+    ("stop", "loader_options"),
+    [*((stop, None) for stop in range(1, 12)), (5, {"num_workers": 1}), (10, {"num_workers": 2})],
+)
 def test_saved_after_any_physical_batch_another_sampler_goes_on_from_there(stop, loader_options):
-    if loader_options and stop % 5:
-        pytest.skip("starting workers takes long; two stops are enough")
     whole, sampler = _steps(_sampler()), _sampler()
     loader = DataLoader(_Squares(), batch_sampler=sampler, **loader_options) if loader_options else sampler
     state, seen = None, 0

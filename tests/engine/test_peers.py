@@ -1,0 +1,103 @@
+"""Opacus and this engine agree on the clipped sum wherever Opacus is right; its mistakes stand here too."""
+
+from collections.abc import Mapping
+
+import pytest
+import torch
+from definition import clipped_by_engine, length, projected_losses, trainable
+from opacus.grad_sample import GradSampleModule, GradSampleModuleFastGradientClipping
+from opacus.optimizers import DPOptimizer, DPOptimizerFastGradientClipping
+from opacus.utils.fast_gradient_clipping_utils import DPTensorFastGradientClipping
+from torch import Tensor, nn
+
+# Of Opacus, for a first layer, whose input needs no gradient.
+pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook is firing:UserWarning")
+
+MODES = ("mixed", "ghost", "instantiate")
+CASES = {
+    "linear": (lambda: nn.Linear(6, 5), lambda: torch.randn(7, 6)),
+    "linear over positions": (lambda: nn.Linear(6, 5), lambda: torch.randn(7, 4, 6)),
+    "conv2d": (lambda: nn.Conv2d(3, 4, 3, padding=1), lambda: torch.randn(7, 3, 6, 5)),
+    "conv2d strided, group norm": (
+        lambda: nn.Sequential(
+            nn.Conv2d(3, 6, 3, stride=2), nn.GroupNorm(2, 6), nn.Flatten(), nn.Linear(24, 3)
+        ),
+        lambda: torch.randn(7, 3, 6, 6),
+    ),
+    "embedding": (
+        lambda: nn.Sequential(nn.Embedding(11, 4), nn.Tanh(), nn.Linear(4, 3)),
+        lambda: torch.randint(0, 11, (7, 5)),
+    ),
+}
+
+
+def clipped_by_opacus_hooks(model: nn.Module, losses_of, max_grad_norm: float) -> Mapping[str, Tensor]:
+    parameters = trainable(model)
+    wrapped = GradSampleModule(model, loss_reduction="sum")
+    optimizer = DPOptimizer(_sgd(parameters), **_settings(max_grad_norm))
+    losses_of(wrapped).sum().backward()
+    optimizer.clip_and_accumulate()
+    return {name: p.summed_grad for name, p in parameters.items()}
+
+
+def clipped_by_opacus_ghost(model: nn.Module, losses_of, max_grad_norm: float) -> Mapping[str, Tensor]:
+    parameters = trainable(model)
+    wrapped = GradSampleModuleFastGradientClipping(
+        model, loss_reduction="sum", max_grad_norm=max_grad_norm, use_ghost_clipping=True
+    )
+    optimizer = DPOptimizerFastGradientClipping(_sgd(parameters), **_settings(max_grad_norm))
+    DPTensorFastGradientClipping(wrapped, optimizer, losses_of(wrapped), "sum").backward()
+    return {name: p.grad for name, p in parameters.items()}
+
+
+def _sgd(parameters: Mapping[str, Tensor]) -> torch.optim.SGD:
+    return torch.optim.SGD(parameters.values(), lr=1.0)
+
+
+def _settings(max_grad_norm: float) -> dict[str, object]:
+    return {
+        "noise_multiplier": 0.0,
+        "max_grad_norm": max_grad_norm,
+        "expected_batch_size": None,
+        "loss_reduction": "sum",
+    }
+
+
+@pytest.fixture
+def _double():
+    torch.manual_seed(0)
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.usefixtures("_double")
+@pytest.mark.parametrize("opacus", [clipped_by_opacus_hooks, clipped_by_opacus_ghost])
+@pytest.mark.parametrize("case", CASES)
+def test_opacus_and_this_engine_clip_alike(case, opacus):
+    make, sample = CASES[case]
+    model, inputs = make(), sample()
+    ours = {mode: clipped_by_engine(model, inputs, 0.3, mode) for mode in MODES}
+    assert (ours["mixed"].norms > 0.3).any()
+    theirs = opacus(model, lambda m: projected_losses(m, inputs), 0.3)
+    for clipped in ours.values():
+        for name, grad in clipped.grads.items():
+            # Opacus divides by norm + 1e-6
+            torch.testing.assert_close(grad, theirs[name], rtol=1e-5, atol=1e-5)
+
+
+def test_opacus_ghost_clipping_lets_through_a_gradient_whose_terms_cancel_in_float32():
+    """Its Gram matrices round this gradient's length, 10,000, to zero (docs/decisions/0002)."""
+    bound = 1e-3
+    inputs = torch.tensor([[[1e4, 1.0], [1e4, 1.0]]])
+    weights = torch.tensor([[1.0], [-1.0 - 1e-4]])
+    model = nn.Linear(2, 1, bias=False)
+
+    def losses_of(m: nn.Module, x: Tensor = inputs) -> Tensor:
+        return (m(x) * weights * 1e4).sum((1, 2))
+
+    for mode in MODES:
+        assert length(clipped_by_engine(model, inputs, bound, mode, loss=losses_of).grads) <= bound * (
+            1 + 1e-3
+        )
+    assert length(clipped_by_opacus_ghost(model, losses_of, bound)) > 1e6 * bound

@@ -86,7 +86,7 @@ class Conv(Form):
     def _from_patches(self) -> Tensor:
         """(N, *shape), the patches under the kernel times the output gradients, by groups."""
         N, G, p = self.num_examples, self.geometry.groups, self.shape[0]
-        right = self._patches().view(
+        right = self._patches().reshape(
             N * self.images * G, math.prod(self.shape[1:]), -1
         )  # (.., d/G * kernel, T)
         left = self.grad_output.reshape(N * self.images * G, p // G, -1)  # (.., p/G, T)

@@ -228,7 +228,8 @@ CASES = {
 }
 
 
-NEEDS_EXAMPLES = {"instance norm", "Opacus' LSTM", "LSTM", "GRU"}
+# PyTorch's instance norm raises IndexError for an empty batch, so that no losses come of it.
+SIZES = [(case, n) for case in CASES for n in (0, 1, 7) if (case, n) != ("instance norm", 0)]
 
 
 @pytest.fixture(autouse=True)
@@ -245,12 +246,9 @@ def _assert_equal(found, expected, tolerance=1e-9):
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("num_examples", [0, 1, 7])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(("case", "num_examples"), SIZES)
 def test_equals_one_backward_per_example(case, num_examples, mode):
     make, sample = CASES[case]
-    if num_examples == 0 and case in NEEDS_EXAMPLES:
-        pytest.skip("PyTorch itself refuses an empty batch")
     model, inputs = make(), sample(num_examples)
     axes = probe(model, sample(3))
     expected_free = clipped_by_definition(model, inputs, 1e6)

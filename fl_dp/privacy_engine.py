@@ -24,7 +24,8 @@ from torch import Tensor, nn
 from fl_dp.accounting.accountants import Accountant, compute_epsilon
 from fl_dp.accounting.budget import auto_delta
 from fl_dp.accounting.calibration import calibrate_noise
-from fl_dp.engine.clipping import Axes, ClippedSum, clipped_grad_sum, empty_sum
+from fl_dp.engine.bookkeeping import Axes
+from fl_dp.engine.clipping import ClippedSum, clipped_grad_sum, empty_sum
 from fl_dp.engine.noise import NoiseSource, add_gaussian_noise, system_generator
 from fl_dp.engine.plan import Mode, Planner
 from fl_dp.engine.probe import probe

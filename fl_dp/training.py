@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.ledger import Ledger
 from fl_dp.data.tensor_data import TensorData
-from fl_dp.engine.clipping import Axes, ClippedSum, clipped_grad_sum, empty_sum
+from fl_dp.engine.bookkeeping import Axes
+from fl_dp.engine.clipping import ClippedSum, clipped_grad_sum, empty_sum
 from fl_dp.engine.noise import add_gaussian_noise, system_generator
 from fl_dp.engine.plan import Planner
 from fl_dp.engine.probe import probe

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from fl_dp.engine.axis import BatchAxis
+from fl_dp.engine.bookkeeping import Axes, keep_gradients
 from fl_dp.engine.capture import OperatorKey, Use, UseKey, find_uses, output_grads
-from fl_dp.engine.clipping import Axes, keep_gradients
 from fl_dp.engine.plan import Planner
 from fl_dp.engine.rules import form_of
 from fl_dp.errors import ModelError, NoRuleError, ProbeError

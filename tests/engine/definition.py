@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor, nn
 
-from fl_dp.engine.clipping import Axes, ClippedSum, clipped_grad_sum
+from fl_dp.engine.bookkeeping import Axes
+from fl_dp.engine.clipping import ClippedSum, clipped_grad_sum
 from fl_dp.engine.plan import Planner
 
 Loss = Callable[[nn.Module, Tensor], Tensor]

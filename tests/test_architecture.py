@@ -14,7 +14,7 @@ PACKAGE = ROOT / "fl_dp"
 FLOORS = {
     "errors": 0, "records": 0, "config": 0,
     "engine": 1, "accounting": 1, "data": 1, "models": 1,
-    "training": 2, "privacy_engine": 2,
+    "training": 2, "privacy_engine": 2, "privacy_settings": 2, "training_stats": 2,
     "federation": 3, "simulation": 3, "reporting": 3,
     "launch": 4, "cli": 4,
 }  # fmt: skip
@@ -37,6 +37,7 @@ USERS = {
     "flwr": {"federation", "simulation", "launch", "client", "server"},
     "ray": {"simulation"},
     "cryptography": {"engine"},  # secure noise, imported when asked for
+    "triton": {"engine"},  # a kernel for GPUs, imported where it can run
     "httpx": {"launch"},
     "rich": {"reporting"},
     "tomli_w": {"launch"},

@@ -1,9 +1,13 @@
-"""The form of a convolution's weight gradient, in any number of spatial dimensions.
+"""The form of a convolution's weight gradient.
 
-Kernels, measured against one another on the machine that trains (plan.py):
-ghost: Gram matrices of patches and output gradients. instantiate-grouped: one weight gradient of a
-convolution whose groups are the examples. instantiate-loop: one weight gradient an example.
-instantiate-patches: one product of patches and output gradients an example, best for few channels.
+Kernels, measured against one another on the machine that trains (plan.py); arithmetic in
+conv_kernels.py:
+ghost-convolution, ghost-matmul: Gram matrices of patches and output gradients; they differ in the
+weighted sum.
+instantiate-grouped: one weight gradient of a convolution whose groups are the examples.
+instantiate-loop: one weight gradient an example. instantiate-rows: a batched matrix product for each
+row of the kernel. instantiate-forward: a convolution of the input with the output gradient, for
+groups of one input channel.
 """
 
 import math
@@ -12,18 +16,25 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fl_dp.engine.forms import Form, Kept, gram_product, keep_instantiated
+from fl_dp.engine.conv_kernels import (
+    Geometry,
+    from_rows,
+    ghost_norm_squared,
+    grads_by_forward,
+    grads_by_row,
+    weight_grad,
+    weight_grad_by_matmul,
+)
+from fl_dp.engine.forms import (
+    Form,
+    Kept,
+    combine_instantiated,
+    keep_instantiated,
+    squared_lengths,
+    weighted_pair,
+)
 
-
-@dataclass(frozen=True, slots=True)
-class Geometry:
-    """How a convolution moves over its input: one number per spatial dimension, and the groups."""
-
-    kernel_size: tuple[int, ...]
-    stride: tuple[int, ...]
-    padding: tuple[int, ...]
-    dilation: tuple[int, ...]
-    groups: int
+_INSTANTIATE = ("instantiate-grouped", "instantiate-loop", "instantiate-rows")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,51 +62,71 @@ class Conv(Form):
 
     @property
     def kernels(self) -> tuple[str, ...]:
-        return ("ghost", "instantiate-grouped", "instantiate-loop", "instantiate-patches")
+        # cuDNN may convolve by transforms, whose errors the bound of a ghost norm does not hold
+        exact = ("ghost-convolution",) if self.input.device.type == "cpu" else ()
+        forward = ("instantiate-forward",) if self.shape[1] == 1 else ()
+        return (*exact, "ghost-matmul", *_INSTANTIATE, *forward)
+
+    @property
+    def positions(self) -> int:
+        return self.images * math.prod(self.grad_output.shape[2:])
 
     @property
     def ghost_ratio(self) -> float:
-        positions = self.images * math.prod(self.grad_output.shape[2:])
-        return 2 * positions**2 * self.geometry.groups / math.prod(self.shape)
+        return 2 * self.positions**2 * self.geometry.groups / math.prod(self.shape)
 
     def keep(self, kernel: str) -> Kept:
-        if kernel == "ghost":
-            return Kept(self._ghost_norm_squared(), self._by_example(), self._combine)
-        instantiate = {
-            "instantiate-grouped": self.instantiate,
-            "instantiate-loop": self._one_by_one,
-            "instantiate-patches": self._from_patches,
-        }
-        return keep_instantiated(instantiate[kernel]())
+        if kernel == "instantiate-grouped":
+            return keep_instantiated(self.instantiate())
+        if kernel == "instantiate-loop":
+            return keep_instantiated(self._one_by_one())
+        if kernel == "instantiate-rows":
+            return self._keep_rows()
+        if kernel == "instantiate-forward":
+            grads = grads_by_forward(*self._by_group(), self.geometry)
+            return keep_instantiated(self._sum_images(grads.view(-1, *self.shape)))
+        combine = self._by_matmul if kernel == "ghost-matmul" else self._by_convolution
+        return Kept(self._ghost_norm_squared(), self._by_example(), combine)
 
     def instantiate(self) -> Tensor:
         """(N, *shape) by one convolution whose groups are the images (Rochette et al. 2019)."""
         images = self.input.shape[0]
         x = self.input.reshape(1, -1, *self.input.shape[2:])
         g = self.grad_output.reshape(1, -1, *self.grad_output.shape[2:])
-        weight_shape = (images * self.shape[0], *self.shape[1:])
-        grads = self._weight_grad(g, x, weight_shape, images * self.geometry.groups)
-        return grads.view(self.num_examples, -1, *self.shape).sum(1)
+        shape = (images * self.shape[0], *self.shape[1:])
+        grads = weight_grad(g, x, shape, self.geometry, images * self.geometry.groups)
+        return self._sum_images(grads.view(-1, *self.shape))
 
     def _one_by_one(self) -> Tensor:
         """(N, *shape), one plain weight gradient an example: faster where each is large."""
         g, x = self._by_example()
-        grads = [self._weight_grad(g[n], x[n], self.shape, self.geometry.groups) for n in range(len(x))]
-        return torch.stack(grads)
+        grads = g.new_empty(len(g), *self.shape)
+        for n, grad in enumerate(grads):
+            grad.copy_(weight_grad(g[n], x[n], self.shape, self.geometry, self.geometry.groups))
+        return grads
 
-    def _from_patches(self) -> Tensor:
-        """(N, *shape), the patches under the kernel times the output gradients, by groups."""
-        N, G, p = self.num_examples, self.geometry.groups, self.shape[0]
-        right = self._patches().reshape(
-            N * self.images * G, math.prod(self.shape[1:]), -1
-        )  # (.., d/G * kernel, T)
-        left = self.grad_output.reshape(N * self.images * G, p // G, -1)  # (.., p/G, T)
-        return torch.bmm(left, right.transpose(1, 2)).view(N, self.images, *self.shape).sum(1)
+    def _keep_rows(self) -> Kept:
+        """Each kernel row's gradients stay a tensor of their own, (N, p, rest of the kernel, d / groups)."""
+        rows = grads_by_row(*self._by_group(), self.geometry)  # each (N * K * G, p / G, ...)
+        parts = tuple(self._sum_images(row.view(len(self.input), -1, *row.shape[2:])) for row in rows)
+        norm_squared = torch.stack([squared_lengths(part) for part in parts]).sum(0)
+        return Kept(norm_squared, parts, _combine_rows)
 
-    def _combine(self, factors: Tensor, grad_output: Tensor, x: Tensor) -> Tensor:
-        weights = factors.to(grad_output.dtype).view(-1, *(1,) * (grad_output.dim() - 1))
-        g = (grad_output * weights).flatten(0, 1)
-        return self._weight_grad(g, x.flatten(0, 1), self.shape, self.geometry.groups)
+    def _by_convolution(self, factors: Tensor, grad_output: Tensor, x: Tensor) -> Tensor:
+        g, x = weighted_pair(factors, grad_output, x)
+        return weight_grad(g.flatten(0, 1), x.flatten(0, 1), self.shape, self.geometry, self.geometry.groups)
+
+    def _by_matmul(self, factors: Tensor, grad_output: Tensor, x: Tensor) -> Tensor:
+        factors = factors.repeat_interleave(self.images)
+        G = self.geometry.groups
+        groups = zip(grad_output.flatten(0, 1).chunk(G, 1), x.flatten(0, 1).chunk(G, 1), strict=True)
+        return torch.cat([weight_grad_by_matmul(g, d, factors, self.geometry) for g, d in groups])
+
+    def _sum_images(self, grads: Tensor) -> Tensor:
+        """(N, ...) from (N * K, ...): an example's gradient is the sum over its images."""
+        if self.images == 1:
+            return grads  # a sum over one would copy
+        return grads.view(self.num_examples, self.images, *grads.shape[1:]).sum(1)
 
     def _by_example(self) -> tuple[Tensor, Tensor]:
         """Output gradients (N, K, p, ...) and inputs (N, K, d, ...)."""
@@ -103,38 +134,21 @@ class Conv(Form):
         x = self.input.view(self.num_examples, -1, *self.input.shape[1:])
         return g, x
 
-    def _weight_grad(self, g: Tensor, x: Tensor, shape: tuple[int, ...], groups: int) -> Tensor:
-        geometry = self.geometry
-        _, grad, _ = torch.ops.aten.convolution_backward(
-            g, x, g.new_empty(1).expand(shape), None, geometry.stride, geometry.padding,
-            geometry.dilation, False, (0,) * len(geometry.stride), groups, (False, True, False),
-        )  # fmt: skip
-        return grad  # type: ignore[no-any-return]
+    def _by_group(self) -> tuple[Tensor, Tensor]:
+        """Output gradients (N * K * G, p / G, ...) and inputs (N * K * G, d / G, ...)."""
+        M, G = len(self.input), self.geometry.groups
+        g = self.grad_output.view(M * G, -1, *self.grad_output.shape[2:])
+        return g, self.input.view(M * G, -1, *self.input.shape[2:])
 
     def _ghost_norm_squared(self) -> Tensor:
-        """(N,) by groups: the Gram matrices of one group's patches and output gradients."""
+        """(N,); with groups, an example's images of each group are an example of their own."""
         N, G = self.num_examples, self.geometry.groups
-        patches = self._patches()  # (N * K, d, *kernel, T)
-        T = patches.shape[-1]
-        right = patches.reshape(N, -1, G, math.prod(self.shape[1:]), T)  # (N, K, G, d/G * kernel, T)
-        left = self.grad_output.reshape(N, -1, G, self.shape[0] // G, T)  # (N, K, G, p/G, T)
-        norm_squared = gram_product(_group_rows(left), _group_rows(right))
-        return norm_squared.view(N, G).sum(1)
-
-    def _patches(self) -> Tensor:
-        """(N * K, d, *kernel, T): the inputs under each kernel element at each output position."""
-        geometry = self.geometry
-        pads = [side for pad in reversed(geometry.padding) for side in (pad, pad)]
-        x = torch.nn.functional.pad(self.input, pads)
-        output = self.grad_output.shape[2:]
-        spatial = x.stride()[2:]
-        taps = tuple(s * d for s, d in zip(spatial, geometry.dilation, strict=True))
-        moves = tuple(s * m for s, m in zip(spatial, geometry.stride, strict=True))
-        view = x.as_strided((*x.shape[:2], *geometry.kernel_size, *output), (*x.stride()[:2], *taps, *moves))
-        return view.reshape(*x.shape[:2], *geometry.kernel_size, -1)
+        g, x = (
+            tensor.view(N, self.images, G, -1, *tensor.shape[2:]).transpose(1, 2).flatten(0, 2)
+            for tensor in (self.grad_output, self.input)
+        )
+        return ghost_norm_squared(g, x, self.geometry, self.images).view(N, G).sum(1)
 
 
-def _group_rows(tensor: Tensor) -> Tensor:
-    """(N, K, G, c, T) as (N * G, K * T, c)."""
-    N, K, G, c, T = tensor.shape
-    return tensor.permute(0, 2, 1, 4, 3).reshape(N * G, K * T, c)
+def _combine_rows(factors: Tensor, *parts: Tensor) -> Tensor:
+    return from_rows([combine_instantiated(factors, part) for part in parts])

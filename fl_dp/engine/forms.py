@@ -14,7 +14,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from fl_dp.engine.chunks import example_chunks
+from fl_dp.engine.gram import gram_product
+from fl_dp.engine.precision import full_precision
+from fl_dp.engine.table_norm import table_norm_squared
+
 Combine = Callable[..., Tensor]
+
+_BLOCK = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +43,11 @@ class Kept:
         factors: (N,). rows: indices of the examples that take part, or None for all. An example
         that is left out may hold inf or NaN: zero times inf is not zero, so it is never multiplied.
         """
-        if rows is None:
-            return self.combine(factors, *self.parts)
-        return self.combine(factors[rows], *(part[rows] for part in self.parts))
+        if rows is not None:
+            factors = factors[rows]
+        parts = self.parts if rows is None else [part[rows] for part in self.parts]
+        with full_precision(factors.device):  # what is added must be what was measured
+            return self.combine(factors, *parts)
 
 
 class Form(ABC):
@@ -50,6 +59,11 @@ class Form(ABC):
     @abstractmethod
     def kernels(self) -> tuple[str, ...]:
         """Names of the ways to answer; `keep` takes any of them."""
+
+    @property
+    @abstractmethod
+    def positions(self) -> int:
+        """T: how many outer products an example's gradient is the sum of."""
 
     @property
     @abstractmethod
@@ -78,13 +92,50 @@ class Form(ABC):
         """N."""
 
 
+def squared_lengths(grads: Tensor) -> Tensor:
+    """(N,) sums of squares of gradients (N, ...), in float32 at least.
+
+    In blocks, and the blocks' sums in float64: PyTorch adds the squares of a row one after the
+    other, so that over 2^28 equal numbers 0.69 of their sum is found, and a gradient too long
+    would pass. No number passes through more than 1024 additions in float32.
+    """
+    dtype = torch.promote_types(grads.dtype, torch.float32)
+    flat = grads.reshape(len(grads), grads[:1].numel())
+    N, P = flat.shape
+    whole = P - P % _BLOCK
+    parts = (flat[:, :whole].view(N, -1, _BLOCK), flat[:, None, whole:])
+    lengths = [torch.linalg.vector_norm(part, dim=2, dtype=dtype) for part in parts]
+    return torch.cat(lengths, 1).double().square().sum(1).to(dtype)
+
+
+def weighted_rows(factors: Tensor, rows: Tensor) -> Tensor:
+    """`rows` (N, ...) with each example's part times its factor, in float32 at least."""
+    factors = factors.to(torch.promote_types(rows.dtype, torch.float32))
+    return rows * factors.view(-1, *(1,) * (rows.dim() - 1))
+
+
+def weighted_pair(factors: Tensor, left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+    """Both in one type, float32 at least; the smaller is scaled: their product is linear in each."""
+    if left.numel() <= right.numel():
+        left = weighted_rows(factors, left)
+        return left, right.to(left.dtype)
+    right = weighted_rows(factors, right)
+    return left.to(right.dtype), right
+
+
 def keep_instantiated(grads: Tensor) -> Kept:
-    norm_squared = grads.flatten(1).pow(2).sum(1)
-    return Kept(norm_squared, (grads,), _combine_instantiated)
+    return Kept(squared_lengths(grads), (grads,), combine_instantiated)
 
 
-def _combine_instantiated(factors: Tensor, grads: Tensor) -> Tensor:
-    total: Tensor = torch.tensordot(factors.to(grads.dtype), grads, dims=1)
+def combine_instantiated(factors: Tensor, grads: Tensor) -> Tensor:
+    """Sum over examples of factor times gradient (N, ...), in float32 at least."""
+    dtype = torch.promote_types(grads.dtype, torch.float32)
+    if grads.dtype == dtype:
+        total: Tensor = torch.tensordot(factors.to(dtype), grads, dims=1)
+        return total
+    total = grads.new_zeros(grads.shape[1:], dtype=dtype)
+    for part in example_chunks(len(grads), grads[:1].numel(), dtype, grads.device):
+        total += torch.tensordot(factors[part].to(dtype), grads[part].to(dtype), dims=1)
     return total
 
 
@@ -109,6 +160,10 @@ class Dense(Form):
     @property
     def kernels(self) -> tuple[str, ...]:
         return ("instantiate",)
+
+    @property
+    def positions(self) -> int:
+        return 1
 
     @property
     def ghost_ratio(self) -> float:
@@ -149,6 +204,10 @@ class Outer(Form):
         return ("ghost", "instantiate")
 
     @property
+    def positions(self) -> int:
+        return self.left.shape[1]
+
+    @property
     def ghost_ratio(self) -> float:
         return 2 * self.left.shape[1] ** 2 / math.prod(self.shape)
 
@@ -167,37 +226,21 @@ class Outer(Form):
 
 
 def _combine_outer(factors: Tensor, left: Tensor, right: Tensor) -> Tensor:
-    weighted = left * factors.to(left.dtype)[:, None, None]
-    return weighted.flatten(0, 1).T @ right.flatten(0, 1)
-
-
-def gram_product(left: Tensor, right: Tensor) -> Tensor:
-    """(N,) sum over t, s of (left_t . left_s)(right_t . right_s), rounded up.
-
-    Where an example's terms cancel, rounding could hide the length of its gradient altogether, so
-    that it would pass unclipped. The error of the sum is at most about (p + d + 2 T) eps
-    (sum_t |left_t| |right_t|)^2 (Higham 2002, section 3.1); that much is added.
-    """
-    if left.shape[1] == 1:
-        return left.flatten(1).pow(2).sum(1) * right.flatten(1).pow(2).sum(1)
-    left_gram = torch.bmm(left, left.transpose(1, 2))
-    right_gram = torch.bmm(right, right.transpose(1, 2))
-    norm_squared = (left_gram * right_gram).sum((1, 2))
-    terms = (left_gram.diagonal(0, 1, 2) * right_gram.diagonal(0, 1, 2)).sqrt()  # (N, T)
-    _, T, p = left.shape
-    return norm_squared + _rounding(terms, p + right.shape[2] + 2 * T)
-
-
-def _rounding(terms: Tensor, length: int) -> Tensor:
-    """Bound on the rounding error of a sum of products of `terms` (N, T), twice over."""
-    return length * torch.finfo(terms.dtype).eps * terms.sum(1).square()
+    """A few examples at a time: what is scaled is a copy."""
+    dtype = torch.promote_types(left.dtype, torch.float32)
+    total = left.new_zeros(left.shape[2], right.shape[2], dtype=dtype)
+    numbers = left.shape[1] * min(left.shape[2], right.shape[2])
+    for part in example_chunks(len(left), numbers, dtype, left.device):
+        a, b = weighted_pair(factors[part], left[part], right[part])
+        total.addmm_(a.flatten(0, 1).T, b.flatten(0, 1))
+    return total
 
 
 @dataclass(frozen=True, slots=True)
 class Rows(Form):
     """Gradients that touch few rows of a large table: embeddings.
 
-    The ghost norm needs only which positions of an example name the same row.
+    The ghost norm adds up only the rows that an example touches.
     """
 
     indices: Tensor  # (N, T) int64; row of each position
@@ -221,23 +264,22 @@ class Rows(Form):
         return ("ghost", "instantiate")
 
     @property
+    def positions(self) -> int:
+        return self.grads.shape[1]
+
+    @property
     def ghost_ratio(self) -> float:
         return 2 * self.grads.shape[1] ** 2 / math.prod(self.shape)
 
     def keep(self, kernel: str) -> Kept:
         if kernel == "instantiate":
             return keep_instantiated(self.instantiate())
-        same_row = self.indices[:, :, None] == self.indices[:, None, :]
-        gram = torch.bmm(self.grads, self.grads.transpose(1, 2))
-        # where, not times: a zero must stay zero beside an infinite neighbour
-        norm_squared = torch.where(same_row, gram, 0).sum((1, 2))
-        norms = gram.diagonal(0, 1, 2).sqrt()  # (N, T)
-        norm_squared += _rounding(norms, sum(self.grads.shape[1:]))
+        norm_squared = table_norm_squared(self.indices, self.grads)
         return Kept(norm_squared, (self.indices, self.grads), self._combine)
 
     def _combine(self, factors: Tensor, indices: Tensor, grads: Tensor) -> Tensor:
-        table = grads.new_zeros(self.shape)
-        weighted = grads * factors.to(grads.dtype)[:, None, None]
+        weighted = weighted_rows(factors, grads)
+        table = weighted.new_zeros(self.shape)
         return table.index_add_(0, indices.flatten(), weighted.flatten(0, 1))
 
     def instantiate(self) -> Tensor:

@@ -1,23 +1,42 @@
 """Scales and shifts of GroupNorm and LayerNorm; each example is normalised alone, so both are exact."""
 
+import math
+
+import torch
 from torch import Tensor
 
+from fl_dp.engine.chunks import example_chunks
 from fl_dp.engine.forms import Dense, Form
 from fl_dp.engine.rules.rule import Site, refuse
+
+_FUSED_POSITIONS = 16  # PyTorch's own group norm backward is slow below
 
 
 def group_norm(site: Site) -> Form:
     """NativeGroupNormBackward0(input (M, C, ...), weight (C,), bias (C,))."""
-    node = site.node
     if site.key.argument == 0 or site.axis.dim != 0:
         refuse(site.key, "only the weight and bias of a group norm over (N, channels, ...) have a rule")
     grad = site.grad.reshape(*site.grad.shape[:2], -1)  # (M, C, S)
-    if site.key.argument == 1:
-        x = node._saved_input.reshape(grad.shape[0], node._saved_group, -1)  # (M, groups, C/groups * S)
-        mean, rstd = node._saved_result1, node._saved_result2  # (M, groups)
-        normalized = (x - mean[:, :, None]) * rstd[:, :, None]
-        grad = grad * normalized.reshape(grad.shape)
-    return Dense(site.rows(grad.sum(2)).sum(1))  # (N, C)
+    sums = grad.sum(2) if site.key.argument == 2 else _group_norm_scale(site, grad)
+    return Dense(site.rows(sums).sum(1))  # (N, C)
+
+
+def _group_norm_scale(site: Site, grad: Tensor) -> Tensor:
+    """(M, C) sums over positions of gradient times normalised input."""
+    M, C, S = grad.shape
+    x = site.node._saved_input.reshape(grad.shape)
+    mean, rstd = site.node._saved_result1, site.node._saved_result2  # (M, groups)
+    groups = site.node._saved_group
+    if grad.device.type == "cpu" and S >= _FUSED_POSITIONS and grad.dtype == x.dtype == mean.dtype:
+        # all images as one of M * C channels: its weight gradient is ours, in one pass without copies
+        _, sums, _ = torch.ops.aten.native_group_norm_backward(
+            grad.view(1, M * C, S), x.view(1, M * C, S), mean.view(1, -1), rstd.view(1, -1), None,
+            1, M * C, S, M * groups, (False, True, False),
+        )  # fmt: skip
+        return sums.view(M, C)  # type: ignore[no-any-return]
+    normalized = (x.view(M, groups, -1) - mean[:, :, None]) * rstd[:, :, None]
+    scaled: Tensor = normalized.view(M, C, S).mul_(grad)
+    return scaled.sum(2)
 
 
 def layer_norm(site: Site) -> Form:
@@ -26,11 +45,15 @@ def layer_norm(site: Site) -> Form:
     trailing = len(node._saved_normalized_shape)
     if site.key.argument == 0 or site.axis.dim >= site.grad.dim() - trailing:
         refuse(site.key, "only the weight and bias of a layer norm within one example have a rule")
-    grad = site.grad
-    if site.key.argument == 1:
-        normalized = (node._saved_input - node._saved_result1) * node._saved_result2
-        grad = grad * normalized
-    return Dense(_sum_leading(site.rows(grad), trailing))
+    if site.key.argument == 2:
+        return Dense(_sum_leading(site.rows(site.grad), trailing))
+    tensors = (site.grad, node._saved_input, node._saved_result1, node._saved_result2)
+    grad, x, mean, rstd = (site.rows(tensor) for tensor in tensors)
+    sums = []
+    for part in example_chunks(len(grad), math.prod(grad.shape[1:]), grad.dtype, grad.device):
+        normalized = ((x[part] - mean[part]) * rstd[part]).mul_(grad[part])
+        sums.append(_sum_leading(normalized, trailing))
+    return Dense(torch.cat(sums))
 
 
 def _sum_leading(rows: Tensor, trailing: int) -> Tensor:

@@ -1,0 +1,208 @@
+"""The arithmetic of a convolution's weight gradient, in any number of spatial dimensions.
+
+Images here are one group of one image each: a grouped convolution is a batch of smaller ones.
+M images, d input and p output channels, T output positions, k kernel elements.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from fl_dp.engine.chunks import example_chunks
+from fl_dp.engine.gram import gram_product, inner_products, rounding_bound, row_lengths
+from fl_dp.engine.precision import full_precision
+
+# Moving a number takes as long as about so many multiplications in a matrix product (one CPU core).
+_MEMORY_COST = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """How a convolution moves over its input: one number per spatial dimension, and the groups."""
+
+    kernel_size: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    groups: int
+
+
+def weight_grad(
+    grad_output: Tensor, x: Tensor, shape: tuple[int, ...], geometry: Geometry, groups: int
+) -> Tensor:
+    """The gradient of a weight of `shape`, summed over all images, by PyTorch's own backward."""
+    _, grad, _ = torch.ops.aten.convolution_backward(
+        grad_output, x, grad_output.new_empty(1).expand(shape), None, geometry.stride, geometry.padding,
+        geometry.dilation, False, (0,) * len(geometry.stride), groups, (False, True, False),
+    )  # fmt: skip
+    return grad  # type: ignore[no-any-return]
+
+
+def grads_by_forward(grad_output: Tensor, x: Tensor, geometry: Geometry) -> Tensor:
+    """(M, p, 1, *kernel) for d = 1: the input convolved with the output gradient as the kernel.
+
+    Stride and dilation change places. Several times faster than PyTorch's own weight gradient of
+    depthwise convolutions on CPUs.
+    """
+    M, p = grad_output.shape[:2]
+    grads = torch.convolution(
+        x.view(1, M, *x.shape[2:]), grad_output.reshape(M * p, 1, *grad_output.shape[2:]), None,
+        geometry.dilation, geometry.padding, geometry.stride, False, [0] * len(geometry.stride), M,
+    )  # fmt: skip
+    for dim, size in enumerate(geometry.kernel_size, start=2):
+        grads = grads.narrow(dim, 0, size)  # inputs that a strided kernel never reached
+    return grads.reshape(M, p, 1, *geometry.kernel_size)
+
+
+def grads_by_row(grad_output: Tensor, x: Tensor, geometry: Geometry) -> tuple[Tensor, ...]:
+    """For each row of the kernel (its first dimension) the gradients (M, p, rest of the kernel, d).
+
+    Unfolds along all spatial dimensions but the first, so that a row's inputs lie side by side: one
+    batched matrix product a row, and k^(1/2) times fewer copies than patches for a square kernel.
+    """
+    M, p, *output = grad_output.shape
+    left = grad_output.reshape(M, p, -1)
+    width, taps = math.prod(output[1:]), math.prod(geometry.kernel_size[1:])
+    rows = _unfolded(x, geometry, output)
+    rows = rows.reshape(M, rows.shape[1], rows.shape[2] * width, taps * x.shape[1])
+    parts = []
+    for phase, first in _row_starts(geometry):
+        right = rows[:, phase, first * width : (first + output[0]) * width]
+        parts.append(torch.bmm(left, right).view(M, p, *geometry.kernel_size[1:], x.shape[1]))
+    return tuple(parts)
+
+
+def weight_grad_by_matmul(grad_output: Tensor, x: Tensor, factors: Tensor, geometry: Geometry) -> Tensor:
+    """(p, d, *kernel) sum over images of factor times gradient, as one matrix product a kernel row.
+
+    Faster than PyTorch's own where there are few positions an image.
+    """
+    M, p, *output = grad_output.shape
+    rest = range(3, 2 + len(output))
+    by_row = grad_output.permute(1, 2, 0, *rest)  # (p, Ho, M, rest of the output)
+    left = (by_row * factors.view(M, *(1 for _ in rest))).reshape(p, -1)
+    x = x.to(left.dtype)
+    width, taps = M * math.prod(output[1:]), math.prod(geometry.kernel_size[1:])
+    rows = _unfolded(x, geometry, output).movedim(0, 2)  # (phases, Hq, M, rest, taps, d)
+    rows = rows.reshape(len(rows), rows.shape[1] * width, taps * x.shape[1])
+    parts = [
+        left @ rows[phase, first * width : (first + output[0]) * width]
+        for phase, first in _row_starts(geometry)
+    ]
+    return from_rows([part.view(p, *geometry.kernel_size[1:], -1) for part in parts])
+
+
+def from_rows(parts: list[Tensor]) -> Tensor:
+    """(p, d, *kernel) from the kernel's rows, each (p, rest of the kernel, d)."""
+    return torch.stack(parts, 1).movedim(-1, 1)
+
+
+def _row_starts(geometry: Geometry) -> list[tuple[int, int]]:
+    """For each row of the kernel: which phase of the stride it reads, and from which row of that phase."""
+    stride = geometry.stride[0]
+    offsets = [i * geometry.dilation[0] for i in range(geometry.kernel_size[0])]
+    return [(offset % stride, offset // stride) for offset in offsets]
+
+
+def _unfolded(x: Tensor, geometry: Geometry, output: list[int]) -> Tensor:
+    """A view (M, phases, Hq, rest of the output, rest of the kernel, d) of the padded input.
+
+    Row r of phase q is row q + r * stride of the padded input: what one row of the kernel meets at
+    all output rows is then a run of rows of one phase.
+    """
+    M, d = x.shape[:2]
+    stride = geometry.stride[0]
+    num_rows = max(first for _, first in _row_starts(geometry)) + output[0]
+    sizes = [size + 2 * pad for size, pad in zip(x.shape[2:], geometry.padding, strict=True)]
+    sizes[0] = max(sizes[0], stride * num_rows)
+    padded = x.new_zeros(M, *sizes, d)  # channels last
+    inner = padded
+    for dim, (pad, size) in enumerate(zip(geometry.padding, x.shape[2:], strict=True), start=1):
+        inner = inner.narrow(dim, pad, size)
+    inner.copy_(x.movedim(1, -1))
+    steps = padded.stride()[1:-1]
+    moves = [step * s for step, s in zip(steps, geometry.stride, strict=True)]
+    taps = [step * s for step, s in zip(steps, geometry.dilation, strict=True)]
+    return padded.as_strided(
+        (M, stride, num_rows, *output[1:], *geometry.kernel_size[1:], d),
+        (padded.stride(0), steps[0], moves[0], *moves[1:], *taps[1:], 1),
+    )
+
+
+def ghost_norm_squared(grad_output: Tensor, x: Tensor, geometry: Geometry, images: int) -> Tensor:
+    """(N,) squared lengths, rounded up; `images` adjacent images belong to one example."""
+    d, kernel_elements = x.shape[1], math.prod(geometry.kernel_size)
+    positions = math.prod(grad_output.shape[2:])
+    padded = math.prod(size + 2 * pad for size, pad in zip(x.shape[2:], geometry.padding, strict=True))
+    patch_numbers = images * positions * d * kernel_elements
+    shift_work = padded**2 * d + _MEMORY_COST * positions**2 * kernel_elements
+    by_shifts = images == 1 and shift_work <= patch_numbers * (positions + _MEMORY_COST)
+    numbers = 2 * (padded**2 + positions**2) if by_shifts else patch_numbers
+    kernel = _from_shifts if by_shifts else _from_patches
+    found = []
+    for part in example_chunks(len(x) // images, numbers, x.dtype, x.device):
+        rows = slice(part.start * images, part.stop * images)
+        found.append(kernel(grad_output[rows], x[rows], geometry, images))
+    return torch.cat(found)
+
+
+def _from_shifts(grad_output: Tensor, x: Tensor, geometry: Geometry, images: int) -> Tensor:
+    """The Gram matrix of the patches is the sum over kernel elements of shifted Gram matrices of the input.
+
+    One spatial dimension after the other. k times less arithmetic than from the patches, which are
+    never formed. An entry passes through at most d + k operations on numbers that add up to no more
+    than |patch_t| |patch_s|, by Cauchy and Schwarz over the kernel elements.
+    """
+    dtype = torch.promote_types(x.dtype, torch.float32)
+    x = F.pad(x, [side for pad in reversed(geometry.padding) for side in (pad, pad)]).to(dtype)
+    left, right = grad_output.flatten(2).to(dtype), x.flatten(2)
+    d, p, positions = x.shape[1], left.shape[1], left.shape[2]
+    with full_precision(x.device):
+        left_gram = torch.bmm(left.transpose(1, 2), left)
+        gram = torch.bmm(right.transpose(1, 2), right).view(-1, *x.shape[2:], *x.shape[2:])
+    right_gram = _shifted_sum(gram, geometry, grad_output.shape[2:]).reshape(left_gram.shape)
+    kernel_elements = math.prod(geometry.kernel_size)
+    terms = row_lengths(left_gram, p) * row_lengths(right_gram, d * kernel_elements)
+    length = p + d + kernel_elements + 2 * positions
+    return inner_products(left_gram, right_gram) + rounding_bound(terms, length)
+
+
+def _shifted_sum(gram: Tensor, geometry: Geometry, output: torch.Size) -> Tensor:
+    """(n, *output, *output) from (n, *padded input, *padded input)."""
+    dims = len(output)
+    for i in reversed(range(dims)):  # the last first: longer runs of memory for the others
+        stride, dilation, span = (
+            geometry.stride[i],
+            geometry.dilation[i],
+            geometry.stride[i] * (output[i] - 1),
+        )
+        taps = [slice(k * dilation, k * dilation + span + 1, stride) for k in range(geometry.kernel_size[i])]
+        before = (slice(None),) * (1 + i)
+        between = (slice(None),) * (dims - 1)
+        views = [gram[(*before, tap, *between, tap)] for tap in taps]
+        gram = views[0].clone() if len(views) > 1 else views[0]
+        for view in views[1:]:
+            gram += view
+    return gram
+
+
+def _from_patches(grad_output: Tensor, x: Tensor, geometry: Geometry, images: int) -> Tensor:
+    """Gram matrices of the patches (T, d * kernel) and of the output gradients (T, p)."""
+    N = len(x) // images
+    patches = _patches(x, geometry, grad_output.shape[2:])  # (M, d * kernel, T)
+    left = grad_output.reshape(N, images, grad_output.shape[1], -1)
+    right = patches.view(N, images, *patches.shape[1:])
+    return gram_product(left.transpose(2, 3).flatten(1, 2), right.transpose(2, 3).flatten(1, 2))
+
+
+def _patches(x: Tensor, geometry: Geometry, output: torch.Size) -> Tensor:
+    """(M, d * kernel, T): the inputs under each kernel element at each output position."""
+    x = F.pad(x, [side for pad in reversed(geometry.padding) for side in (pad, pad)])
+    steps = x.stride()[2:]
+    taps = tuple(s * d for s, d in zip(steps, geometry.dilation, strict=True))
+    moves = tuple(s * m for s, m in zip(steps, geometry.stride, strict=True))
+    view = x.as_strided((*x.shape[:2], *geometry.kernel_size, *output), (*x.stride()[:2], *taps, *moves))
+    return view.reshape(len(x), -1, output.numel())

@@ -4,7 +4,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fl_dp.engine.clipping import ClippedSum, clipped_grad_sum
+    from fl_dp.engine.bounds import split_bound
+    from fl_dp.engine.clip_functions import clip_function
+    from fl_dp.engine.clipping import ClippedSum, clipped_grad_sum, empty_sum
     from fl_dp.engine.noise import add_gaussian_noise
     from fl_dp.engine.probe import probe
     from fl_dp.engine.sampling import PoissonSampler, poisson_draw
@@ -16,9 +18,12 @@ _HOMES = {
     "PoissonSampler": "fl_dp.engine.sampling",
     "PrivacyEngine": "fl_dp.privacy_engine",
     "add_gaussian_noise": "fl_dp.engine.noise",
+    "clip_function": "fl_dp.engine.clip_functions",
     "clipped_grad_sum": "fl_dp.engine.clipping",
+    "empty_sum": "fl_dp.engine.clipping",
     "poisson_draw": "fl_dp.engine.sampling",
     "probe": "fl_dp.engine.probe",
+    "split_bound": "fl_dp.engine.bounds",
 }
 
 __all__ = [
@@ -26,9 +31,12 @@ __all__ = [
     "PoissonSampler",
     "PrivacyEngine",
     "add_gaussian_noise",
+    "clip_function",
     "clipped_grad_sum",
+    "empty_sum",
     "poisson_draw",
     "probe",
+    "split_bound",
 ]
 
 

@@ -13,9 +13,8 @@ sample_size: draw batches with `PoissonSampler`.
 """
 
 import math
-import warnings
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
@@ -23,24 +22,28 @@ from torch import Tensor, nn
 
 from fl_dp.accounting.accountants import Accountant, compute_epsilon
 from fl_dp.accounting.budget import auto_delta
-from fl_dp.accounting.calibration import calibrate_noise
 from fl_dp.engine.bookkeeping import Axes
+from fl_dp.engine.bounds import Bounds, grouped, sensitivity
+from fl_dp.engine.clip_functions import ClipFunction, clip_function
 from fl_dp.engine.clipping import ClippedSum, clipped_grad_sum, empty_sum
 from fl_dp.engine.noise import NoiseSource, add_gaussian_noise, system_generator
+from fl_dp.engine.physical_batch import largest_batch, with_examples
 from fl_dp.engine.plan import Mode, Planner
+from fl_dp.engine.plan_table import plan_table
 from fl_dp.engine.probe import probe
+from fl_dp.engine.sampling import PoissonSampler
 from fl_dp.errors import ConfigError
+from fl_dp.privacy_settings import (
+    ClippingStyle,
+    check_optimizer,
+    chosen_accountant,
+    chosen_bounds,
+    chosen_noise,
+    refuse_keywords,
+    trained_parameters,
+)
 from fl_dp.records import Entry
-
-# private_CNN's accounting_mode -> accountant, where the one is at least as careful as the other.
-_ACCOUNTING_MODES: dict[str, Accountant] = {"rdp": "rdp", "rdp_cks": "rdp", "glw": "pld"}
-# Other keywords of private_CNN that cannot be honoured, and why.
-_REFUSED = {
-    "alphas": "the accountant chooses its own orders",
-    "eps_error": "the accountant rounds to the safe side by itself",
-    "fp16": "run the model under torch.autocast instead",
-    "numerical_stability_constant": "clipping divides safely without one",
-}
+from fl_dp.training_stats import NAMES, TrainingStats
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +62,20 @@ class PrivacyEngine:
     records. Give `noise_multiplier`, or `target_epsilon` and `epochs` to have it calibrated;
     `noise_multiplier=0` is allowed for checks and warns. target_delta: None for the largest power
     of ten below 1 / sample_size, at most 1e-5. ghost_clipping, mixed: ghost norms where they pay
-    (True, True), everywhere (True, False), or nowhere (False). named_params: (name, parameter)
-    pairs to train, None for all that require gradients. accountant: "pld" or "rdp"; private_CNN's
-    accounting_mode serves as well. record_snr: whether `get_training_stats` tells signal and noise.
-    generator: source of the noise, "secure" for a cryptographic one, None for a `torch.Generator`
-    from the system's entropy. Raises ConfigError for settings that contradict one another.
+    (True, True), everywhere (True, False), or nowhere (False). kernels: parameter name -> kernel, where
+    it is not to be chosen (see `plan`). named_params: (name, parameter) pairs to train, None for all
+    that require gradients.
+
+    max_grad_norm: clipping bound; a mapping gives one for each group of parameters (see
+    `engine.bounds.grouped`). clipping: "abadi", "automatic", "psac", or what `clip_function` makes.
+    clipping_style: "all-layer" for one norm over all parameters, "layer-wise" or "param-wise" to split
+    the bound equally over modules or parameters. Noise is scaled to `sensitivity`, which is
+    max_grad_norm, or the root of the sum of the squares of several.
+
+    accountant: "pld" or "rdp"; private_CNN's accounting_mode serves as well. record_snr: whether
+    `get_training_stats` tells signal and noise. generator: source of the noise, "secure" for a
+    cryptographic one, None for a `torch.Generator` from the system's entropy.
+    Raises ConfigError for settings that contradict one another.
     """
 
     def __init__(
@@ -72,13 +84,16 @@ class PrivacyEngine:
         *,
         batch_size: int,
         sample_size: int,
-        max_grad_norm: float,
+        max_grad_norm: Bounds,
         epochs: float | None = None,
         noise_multiplier: float | None = None,
         target_epsilon: float | None = None,
         target_delta: float | None = None,
         ghost_clipping: bool = True,
         mixed: bool = True,
+        kernels: Mapping[str, str] | None = None,
+        clipping: ClipFunction | str = "abadi",
+        clipping_style: ClippingStyle = "all-layer",
         named_params: Iterable[tuple[str, nn.Parameter]] | None = None,
         accountant: Accountant | None = None,
         accounting_mode: str | None = None,
@@ -86,48 +101,43 @@ class PrivacyEngine:
         generator: NoiseSource | None = None,
         **other: Any,
     ) -> None:
-        _refuse_keywords(other)
+        refuse_keywords(other)
         if not 1 <= batch_size <= sample_size:
             raise ConfigError(f"Expected 1 <= batch_size={batch_size} <= sample_size={sample_size}.")
-        if not 0 < max_grad_norm < math.inf:
-            raise ConfigError(f"Expected max_grad_norm={max_grad_norm} > 0 and finite.")
-        self.module, self.parameters = module, _trained(module, named_params)
-        self.batch_size, self.max_grad_norm = batch_size, max_grad_norm
-        self.sample_rate = batch_size / sample_size
+        self.module, self.parameters = module, trained_parameters(module, named_params)
+        self.max_grad_norm = chosen_bounds(max_grad_norm, clipping_style, self.parameters)
+        self._groups = grouped(self.max_grad_norm, self.parameters)
+        self.sensitivity = sensitivity(self._groups)
+        self.clipping = clip_function(clipping) if isinstance(clipping, str) else clipping
+        self.batch_size, self.sample_rate = batch_size, batch_size / sample_size
         self.target_delta = auto_delta(sample_size) if target_delta is None else target_delta
-        self.accountant = _accountant(accountant, accounting_mode)
-        if noise_multiplier is None:
-            noise_multiplier = self._calibrated(target_epsilon, epochs, -(-sample_size // batch_size))
-        elif target_epsilon is not None:
-            raise ConfigError("Give noise_multiplier, or target_epsilon and epochs, not both.")
-        self.noise_multiplier = _checked_noise(noise_multiplier)
+        self.accountant = chosen_accountant(accountant, accounting_mode)
+        self.noise_multiplier = chosen_noise(
+            noise_multiplier,
+            target_epsilon,
+            epochs,
+            batch_size=batch_size,
+            sample_size=sample_size,
+            delta=self.target_delta,
+            accountant=self.accountant,
+        )
         mode: Mode = "instantiate" if not ghost_clipping else "mixed" if mixed else "ghost"
-        self.planner = Planner(mode)
+        self.planner = Planner(mode, fixed=_checked_kernels(kernels or {}, self.parameters))
         self.steps = 0
         self.record_snr = record_snr
         device = next(iter(self.parameters.values())).device
         self._generator: NoiseSource = system_generator(device) if generator is None else generator
         self._locked = False
-        self._axes: Axes | None = None
-        self._inputs: tuple[tuple[Any, ...], dict[str, Any]] | None = None  # until the first step
+        # Which modules train, as of the last call: batch norm mixes examples in training mode alone.
+        self._training: tuple[bool, ...] = ()
+        self._axes: dict[tuple[bool, ...], Axes] = {}
+        self._inputs: tuple[tuple[Any, ...], dict[str, Any]] | None = None  # of a mode not checked yet
         self._pending: ClippedSum | None = None
-        self._stats: dict[str, Tensor] = {}
+        self._stats: TrainingStats | None = None
         self._optimizer: torch.optim.Optimizer | None = None
         self._hooks: list[Any] = []
 
-    def _calibrated(self, epsilon: float | None, epochs: float | None, steps_per_epoch: int) -> float:
-        if epsilon is None:
-            raise ConfigError("Give noise_multiplier, or target_epsilon and epochs, not neither.")
-        if epochs is None:
-            raise ConfigError("target_epsilon needs epochs, to know how many steps there will be.")
-        if not 0 < epochs < math.inf:
-            raise ConfigError(f"Expected epochs={epochs} > 0 and finite.")
-        steps = math.ceil(epochs * steps_per_epoch)
-        return calibrate_noise(
-            self.sample_rate, steps, epsilon, self.target_delta, accountant=self.accountant
-        )
-
-    def attach(self, optimizer: torch.optim.Optimizer) -> None:
+    def attach(self, optimizer: torch.optim.Optimizer, *, sampler: PoissonSampler | None = None) -> None:
         """Make `optimizer.step(loss=losses)` private and add `optimizer.virtual_step(loss=losses)`.
 
         losses: (N,), one per example. `step(loss=None)` ends a logical batch with what the virtual
@@ -136,7 +146,9 @@ class PrivacyEngine:
         Learning rate schedulers may be made before or after. The optimizer also gets
         `get_privacy_spent` and `get_training_stats`.
 
-        Raises ConfigError when the optimizer holds a parameter that this engine does not protect.
+        sampler: what draws the batches, if it should be made sure that it draws at the rate which the
+        steps are priced with. Raises ConfigError when it does not, and when the optimizer holds a
+        parameter that this engine does not protect.
         """
         if self._optimizer is not None:
             raise ConfigError("This engine is attached to an optimizer already; call detach() first.")
@@ -144,7 +156,12 @@ class PrivacyEngine:
             raise ConfigError("Another engine is attached to this optimizer; call its detach() first.")
         if isinstance(optimizer, torch.optim.LBFGS):
             raise ConfigError("LBFGS computes several gradients in one step; use another optimizer.")
-        self._check_parameters(optimizer)
+        if sampler is not None and sampler.sample_rate != self.sample_rate:
+            raise ConfigError(
+                f"The sampler draws at rate {sampler.sample_rate}, the engine prices steps at "
+                f"{self.sample_rate}; give both the same batch and data set size."
+            )
+        check_optimizer(optimizer, self.parameters)
         self._optimizer = optimizer
         for name, value in self._added_to_optimizer().items():
             setattr(optimizer, name, value)
@@ -191,26 +208,58 @@ class PrivacyEngine:
     def get_training_stats(self) -> dict[str, float | None]:
         """About the last step, from raw data: not private, for the eyes of the data's owner only.
 
-        med_clip, max_clip, min_clip: over its examples, min(1, C / norm), 0 for a norm that is not
-        finite. signal, noise: lengths of the clipped sum and of the noise; snr: their ratio;
-        noise_limit: the noise's expected length. None before the first step, for clips of an empty
-        batch, for snr and noise_limit without noise, and for signal, noise and snr under
-        record_snr=False.
+        med_clip, max_clip, min_clip: over its examples and groups, what gradients were scaled by, 0 for
+        those that are not finite, whose number is non_finite. signal, noise: lengths of the clipped
+        sum and of the noise; snr: their ratio; noise_limit: the noise's expected length. None before
+        the first step, for clips of an empty batch, for snr and noise_limit without noise, and for
+        signal, noise and snr under record_snr=False.
         """
-        stats: dict[str, float | None] = dict.fromkeys(
-            ("med_clip", "max_clip", "min_clip", "snr", "signal", "noise", "noise_limit")
-        )
-        if self._stats and len(norms := self._stats["norms"]):
-            factors = (self.max_grad_norm / norms).clamp_max(1.0).where(norms.isfinite(), 0.0)
-            stats["med_clip"] = float(factors.median())
-            stats["max_clip"], stats["min_clip"] = float(factors.max()), float(factors.min())
-        if self._stats and self.noise_multiplier:
-            size = sum(parameter.numel() for parameter in self.parameters.values())
-            stats["noise_limit"] = math.sqrt(size) * self.noise_multiplier * self.max_grad_norm
-        stats.update({name: float(self._stats[name]) for name in ("signal", "noise") if name in self._stats})
-        if stats["signal"] is not None and stats["noise"]:
-            stats["snr"] = stats["signal"] / stats["noise"]
-        return stats
+        return dict.fromkeys(NAMES) if self._stats is None else self._stats.as_dict()
+
+    def plan(self) -> None:
+        """Print which kernel each parameter got, why, and what it costs.
+
+        T: positions of an example; p, d: output and input features. ms: of norm and weighted sum, for the
+        batch on which kernels were tried; next best: the fastest of the others. KiB kept: for each
+        example until the weighted sum. `kernels=` takes what should be otherwise, or all of
+        `engine.planner.kernels`, and then nothing is measured. Raises ConfigError before the first step.
+        """
+        rows = {row.parameter: row for row in self.planner.rows}
+        if not rows:
+            raise ConfigError(
+                "There is no plan before the first step: kernels are chosen in its backward pass."
+            )
+        print(plan_table(rows[name] for name in self.parameters if name in rows))
+
+    def largest_physical_batch(self, losses_of: Callable[..., Tensor], *batch: Any, memory: int) -> int:
+        """How many examples, up to twice `batch_size`, a step can take at once in `memory` bytes.
+
+            criterion = partial(F.cross_entropy, reduction="none")
+            size = engine.largest_physical_batch(
+                lambda x, y: criterion(model(x), y), x, y, memory=4 * 2**30
+            )
+            sampler = PoissonSampler(50_000, expected_batch_size=256, physical_batch_size=size)
+
+        losses_of: losses (N,) of a batch. batch: what it takes, in any structure; its examples are
+        repeated, so a small one will do. memory: for what a step needs beside model, optimizer and data,
+        with a margin for what cannot be seen; on CPUs an estimate. Runs the model up to the clipped
+        sum on growing batches, and leaves no trace but the start-up check and the plan: the size
+        depends on shapes alone, unless what the model computes depends on values. The clipped sum is
+        the same, up to rounding, however a logical batch is cut.
+        Raises ConfigError when not even one example fits, and what a step may raise.
+        """
+        self._check_unlocked()
+
+        def step(size: int) -> ClippedSum:
+            gathered = empty_sum(self.parameters, self.max_grad_norm, self.clipping)
+            return gathered + self._clipped(losses_of(*with_examples(batch, size)))
+
+        watch = self.module.register_forward_pre_hook(self._note_inputs, with_kwargs=True)  # if not attached
+        try:
+            device = next(iter(self.parameters.values())).device
+            return largest_batch(step, memory, device, at_most=2 * self.batch_size)
+        finally:
+            watch.remove()
 
     def state_dict(self) -> dict[str, Any]:
         """All that `load_state_dict` needs for training to go on with the same noise.
@@ -224,7 +273,7 @@ class PrivacyEngine:
             "settings": self._settings(),
             "steps": self.steps,
             "generator": generator.get_state() if isinstance(generator, torch.Generator) else None,
-            "pending": None if pending is None else _sum_state(pending),
+            "pending": None if pending is None else {"grads": pending.grads, "norms": pending.norms},
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -238,39 +287,31 @@ class PrivacyEngine:
         if isinstance(self._generator, torch.Generator):
             self._generator.set_state(state["generator"].cpu())
         pending = state["pending"]
-        self._pending = None if pending is None else _sum_from(pending, self.parameters)
+        self._pending = None if pending is None else self._sum_from(pending)
 
-    def _settings(self) -> dict[str, float | str]:
+    def _sum_from(self, pending: Mapping[str, Any]) -> ClippedSum:
+        """Back on the devices of the parameters, wherever the checkpoint was loaded."""
+        grads = {name: pending["grads"][name].to(p.device) for name, p in self.parameters.items()}
+        norms = pending["norms"].to(next(iter(grads.values())).device)
+        return ClippedSum(grads, self.sensitivity, norms, self.clipping)
+
+    def _settings(self) -> dict[str, Any]:
         """What prices a step, and where its noise comes from."""
         generator = self._generator
         return {
             "sample_rate": self.sample_rate,
             "noise_multiplier": self.noise_multiplier,
             "max_grad_norm": self.max_grad_norm,
+            "clipping": {"name": self.clipping.name, **asdict(self.clipping)},
             "generator": generator.device.type if isinstance(generator, torch.Generator) else generator,
         }
 
-    def _check_parameters(self, optimizer: torch.optim.Optimizer) -> None:
-        """Whatever the optimizer would move must get its gradient from this engine, and not noise alone."""
-        for name, parameter in self.parameters.items():
-            if not parameter.requires_grad:
-                raise ConfigError(
-                    f"{name} was frozen after the engine was made and would get noise alone; "
-                    "make a new engine."
-                )
-        protected = {id(parameter) for parameter in self.parameters.values()}
-        for group in optimizer.param_groups:
-            for parameter in group["params"]:
-                moves = parameter.requires_grad or parameter.grad is not None
-                if moves and id(parameter) not in protected:
-                    raise ConfigError(
-                        f"The optimizer trains a parameter of shape {tuple(parameter.shape)} that the "
-                        "engine was not given; name it in named_params or take it out of the optimizer."
-                    )
-
     def _note_inputs(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if self._axes is None:
-            self._inputs = args, kwargs
+        """What the model is called with, where it has not been checked in its present mode yet."""
+        if not torch.is_grad_enabled():
+            return
+        self._training = _training(module)
+        self._inputs = None if self._training in self._axes else (args, kwargs)
 
     def _before_step(
         self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -284,7 +325,7 @@ class PrivacyEngine:
         if other or len(args) > 1:
             name = other[0] if other else "closure"
             raise TypeError(f"A private step takes loss= and nothing else, got {name!r}.")
-        self._check_parameters(optimizer)
+        check_optimizer(optimizer, self.parameters)
         if kwargs["loss"] is not None:
             self._virtual_step(loss=kwargs["loss"])
         self._set_grads()
@@ -293,34 +334,43 @@ class PrivacyEngine:
     def _virtual_step(self, *, loss: Tensor) -> None:
         """Clip and add up one physical batch of the logical batch that the next step ends."""
         self._check_unlocked()
-        if self._axes is None:
-            self._axes = self._probed()
-        clipped = clipped_grad_sum(
-            loss, self.parameters, max_grad_norm=self.max_grad_norm, axes=self._axes, planner=self.planner
-        )
+        clipped = self._clipped(loss)
         self._pending = clipped if self._pending is None else self._pending + clipped
+
+    def _clipped(self, losses: Tensor) -> ClippedSum:
+        return clipped_grad_sum(
+            losses,
+            self.parameters,
+            max_grad_norm=self.max_grad_norm,
+            clipping=self.clipping,
+            axes=self._axes.get(self._training) or self._probed(),
+            planner=self.planner,
+        )
 
     def _check_unlocked(self) -> None:
         if self._locked:
             raise ConfigError("The engine is locked; call unlock() before the next step.")
 
     def _probed(self) -> Axes:
-        args, kwargs = self._inputs or ((), {})
-        if kwargs or not args or not all(isinstance(tensor, Tensor) for tensor in args):
-            found = ", ".join([type(arg).__name__ for arg in args] + [f"{name}=" for name in kwargs])
+        if self._inputs is None:
             raise ConfigError(
-                "The engine checks the model on inputs like those of its first call after attach(), which "
-                f"must be tensors given by position; found ({found}). Wrap the model in a module that "
-                "takes them so."
+                "The model was not called after attach(); call it as a whole, not its parts, so that the "
+                "engine can check it on inputs of the same kind."
             )
-        axes = probe(self.module, *args)
+        if self._training != _training(self.module):
+            raise ConfigError(
+                "The model was put in training or evaluation mode between its call and the step, before it "
+                "was ever checked; do so after the step."
+            )
+        args, kwargs = self._inputs
+        axes = self._axes[self._training] = probe(self.module, *args, **kwargs)
         self._inputs = None
         return axes
 
     def _set_grads(self) -> None:
         """The noisy mean gradient of all that is pending; from here on the step counts."""
         self._check_unlocked()
-        clipped = self._pending or empty_sum(self.parameters, self.max_grad_norm)
+        clipped = self._pending or empty_sum(self.parameters, self.max_grad_norm, self.clipping)
         self._pending = None
         self.steps += 1
         noisy = clipped.grads
@@ -328,72 +378,21 @@ class PrivacyEngine:
             noisy = add_gaussian_noise(
                 clipped, noise_multiplier=self.noise_multiplier, generator=self._generator
             )
-        self._stats = {"norms": clipped.norms}
-        if self.record_snr:
-            self._stats["signal"] = _length(clipped.grads.values())
-            self._stats["noise"] = _length(noisy[name] - grad for name, grad in clipped.grads.items())
-        for name, parameter in self.parameters.items():
-            parameter.grad = (noisy[name] / self.batch_size).to(parameter.dtype)
-
-
-def _refuse_keywords(other: Mapping[str, Any]) -> None:
-    for name, value in other.items():
-        if name not in _REFUSED:
-            raise TypeError(f"PrivacyEngine got an unexpected keyword argument {name!r}.")
-        if value is not False:  # fp16=False asks for nothing
-            raise ConfigError(f"{name}={value!r} cannot be honoured: {_REFUSED[name]}; leave it out.")
-
-
-def _accountant(accountant: Accountant | None, accounting_mode: str | None) -> Accountant:
-    if accounting_mode is None:
-        return accountant or "pld"
-    if accountant is not None:
-        raise ConfigError("Give accountant or accounting_mode, not both.")
-    if accounting_mode not in _ACCOUNTING_MODES:
-        raise ConfigError(
-            f"accounting_mode={accounting_mode!r}: expected one of {', '.join(_ACCOUNTING_MODES)}; "
-            "'gdp' can report less than what is spent, and a budget needs one number, not 'all'."
+        self._stats = TrainingStats.of_step(
+            clipped, noisy, self._groups, self.noise_multiplier, record_snr=self.record_snr
         )
-    return _ACCOUNTING_MODES[accounting_mode]
+        for name, parameter in self.parameters.items():
+            parameter.grad = noisy[name].div_(self.batch_size).to(parameter.dtype)
 
 
-def _checked_noise(noise_multiplier: float) -> float:
-    if not 0 <= noise_multiplier < math.inf:
-        raise ConfigError(f"Expected noise_multiplier={noise_multiplier} >= 0 and finite.")
-    if noise_multiplier == 0:
-        warnings.warn("noise_multiplier=0: nothing is protected, epsilon is infinite.", stacklevel=3)
-    return noise_multiplier
+def _checked_kernels(kernels: Mapping[str, str], names: Mapping[str, Any]) -> dict[str, str]:
+    for name in kernels:
+        if name not in names:
+            raise ConfigError(
+                f"kernels: {name} is not a parameter that is trained; they are {', '.join(names)}."
+            )
+    return dict(kernels)
 
 
-def _trained(
-    module: nn.Module, named_params: Iterable[tuple[str, nn.Parameter]] | None
-) -> dict[str, nn.Parameter]:
-    """Parameters to train, by the names that `module` gives them, whatever `named_params` calls them."""
-    trained = {name: p for name, p in module.named_parameters() if p.requires_grad}
-    if named_params is not None:
-        asked = {id(p): name for name, p in named_params}
-        of_module = {id(p) for p in module.parameters()}
-        for identity, name in asked.items():
-            if identity not in of_module:
-                raise ConfigError(f"named_params: {name} is not a parameter of the model.")
-        trained = {name: p for name, p in trained.items() if id(p) in asked}
-    if not trained:
-        raise ConfigError("The model has no parameter that requires gradients; nothing can be trained.")
-    return trained
-
-
-def _length(tensors: Iterable[Tensor]) -> Tensor:
-    """Euclidean length of all together, left on the device: reading it would make a GPU wait."""
-    return nn.utils.get_total_norm([torch.linalg.vector_norm(tensor) for tensor in tensors])
-
-
-def _sum_state(clipped: ClippedSum) -> dict[str, Any]:
-    state = {field.name: getattr(clipped, field.name) for field in fields(clipped)}
-    return {**state, "grads": dict(clipped.grads)}
-
-
-def _sum_from(state: Mapping[str, Any], parameters: Mapping[str, Tensor]) -> ClippedSum:
-    """Back on the devices of the parameters, wherever the checkpoint was loaded."""
-    grads = {name: state["grads"][name].to(parameter.device) for name, parameter in parameters.items()}
-    device = next(iter(grads.values())).device
-    return ClippedSum(**{**state, "grads": grads, "norms": state["norms"].to(device)})
+def _training(module: nn.Module) -> tuple[bool, ...]:
+    return tuple(part.training for part in module.modules())

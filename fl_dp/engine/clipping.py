@@ -7,47 +7,64 @@ import torch
 from torch import Tensor
 
 from fl_dp.engine.bookkeeping import Axes, keep_gradients
+from fl_dp.engine.bounds import Bounds, Group, grouped, sensitivity
+from fl_dp.engine.clip_functions import Abadi, ClipFunction, clip_function
 from fl_dp.engine.forms import Kept
 from fl_dp.engine.plan import Planner
+from fl_dp.engine.rounding import round_up
 from fl_dp.errors import ConfigError, ModelError
+
+ABADI = Abadi()
 
 
 @dataclass(frozen=True, slots=True)
 class ClippedSum:
     """Sum of per-example gradients, each scaled to length `sensitivity` at most.
 
-    grads: parameter name -> sum, in the parameter's shape. Adding or removing one example, whatever
-    it holds, moves the whole of `grads` by at most `sensitivity` in Euclidean norm.
-    norms: (N,) lengths before clipping, NaN or inf where not finite: raw data, never to be sent.
+    grads: parameter name -> sum, in the parameter's shape, in float32 at least. Adding or removing
+    one example, whatever it holds, moves the whole of `grads` by at most `sensitivity` in Euclidean
+    norm. norms: (N,) lengths before clipping, or (N, G) with G bounds, NaN or inf where not finite:
+    raw data, never to be sent. clipping: what scaled them.
 
-    | example's gradient | contribution |
+    | example's gradient | contribution with "abadi" |
     |---|---|
     | zero | zero |
     | no longer than C | itself |
     | longer than C | scaled to C |
-    | NaN or inf somewhere | zero |
+    | NaN or inf somewhere | zero, for all bounds |
     """
 
     grads: Mapping[str, Tensor]
     sensitivity: float
     norms: Tensor
+    clipping: ClipFunction = ABADI
 
     def __add__(self, other: "ClippedSum") -> "ClippedSum":
         """Sum over both batches; an example may be in one of them only, so the bound stays."""
-        if self.sensitivity != other.sensitivity:
-            raise ConfigError(
-                f"Cannot add clipped sums of sensitivity {self.sensitivity} and {other.sensitivity}."
-            )
+        if self._kind() != other._kind():
+            raise ConfigError(f"Cannot add clipped sums of {self._kind()} and {other._kind()}.")
         grads = {name: grad + other.grads[name] for name, grad in self.grads.items()}
-        return ClippedSum(grads, self.sensitivity, torch.cat([self.norms, other.norms]))
+        return ClippedSum(grads, self.sensitivity, torch.cat([self.norms, other.norms]), self.clipping)
+
+    def _kind(self) -> str:
+        num_groups = 1 if self.norms.dim() == 1 else self.norms.shape[1]
+        return f"sensitivity {self.sensitivity} over {num_groups} groups by {self.clipping}"
+
+    @property
+    def num_non_finite(self) -> int:
+        """Number of examples that contributed zero because of NaN or inf: raw data, as `norms` are."""
+        return len(self.norms) - int(_finite(self.norms).sum())
 
 
-def empty_sum(parameters: Mapping[str, Tensor], max_grad_norm: float) -> ClippedSum:
+def empty_sum(
+    parameters: Mapping[str, Tensor], max_grad_norm: Bounds, clipping: ClipFunction | str = "abadi"
+) -> ClippedSum:
     """The clipped sum over no examples: an empty Poisson draw is still a step."""
-    _check_bound(max_grad_norm)
-    grads = {name: torch.zeros_like(parameter) for name, parameter in parameters.items()}
-    norms = next(iter(grads.values()), torch.zeros(0)).new_zeros(0)
-    return ClippedSum(grads, max_grad_norm, norms)
+    clipping = _checked(clipping)
+    groups = _checked_groups(max_grad_norm, parameters, clipping)
+    grads = {name: _zeros(parameter) for name, parameter in parameters.items()}
+    norms = next(iter(grads.values()), torch.zeros(0)).new_zeros(0, len(groups))
+    return ClippedSum(grads, sensitivity(groups), _squeezed(norms), clipping)
 
 
 @torch.no_grad()
@@ -55,57 +72,90 @@ def clipped_grad_sum(
     losses: Tensor,
     parameters: Mapping[str, Tensor],
     *,
-    max_grad_norm: float,
+    max_grad_norm: Bounds,
+    clipping: ClipFunction | str = "abadi",
     axes: Axes | None = None,
     planner: Planner | None = None,
 ) -> ClippedSum:
     """Clip each example's gradient to `max_grad_norm` and sum, in one backward pass.
 
     losses: (N,), each example's own loss (reduction="none"), with its graph, which is consumed.
-    parameters: name -> trainable leaf, one clipping norm over all of them (Abadi et al. 2016).
+    parameters: name -> trainable leaf. max_grad_norm: one bound C on the length over all of them
+    (Abadi et al. 2016), or bounds C_g for groups by module name (see `grouped`), and then the
+    sensitivity is sqrt(sum of C_g^2); `split_bound` gives equal ones. clipping: the function, by
+    name or as `clip_function` makes it.
     axes: from `probe`; None takes it that the batch is the leading dimension of every layer and
     that no example influences another's loss, which the caller then vouches for.
 
-    Raises NoRuleError for an operator without a rule, ModelError for losses of another shape.
+    Raises NoRuleError for an operator without a rule, ModelError for losses of another shape,
+    ConfigError for a bound that bounds nothing or a parameter without one.
     """
-    _check_bound(max_grad_norm)
+    clipping = _checked(clipping)
+    groups = _checked_groups(max_grad_norm, parameters, clipping)
     if losses.dim() != 1:
         raise ModelError(
             f'Expected losses of shape (N,), one per example (reduction="none"), got {tuple(losses.shape)}.'
         )
     if len(losses) == 0:
-        return empty_sum(parameters, max_grad_norm)
+        return empty_sum(parameters, max_grad_norm, clipping)
     kept = keep_gradients(losses, parameters, axes, planner or Planner())
-    norms = _norms(kept, losses)
-    factors, rows = _factors(norms, max_grad_norm)
-    grads = {
-        name: kept[name].weighted_sum(factors, rows).view_as(parameter).to(parameter.dtype)
-        if name in kept
-        else torch.zeros_like(parameter)
-        for name, parameter in parameters.items()
-    }
-    return ClippedSum(grads, max_grad_norm, norms)
+    norms = _norms(kept, groups, losses)
+    finite = _finite(norms)
+    rows = None if bool(finite.all()) else finite.nonzero().squeeze(1)
+    grads = {name: _zeros(parameter) for name, parameter in parameters.items() if name not in kept}
+    for group, column in zip(groups, norms.unbind(1), strict=True):
+        used = [name for name in group.parameters if name in kept]
+        size = sum(parameters[name].numel() for name in used)
+        factors = clipping.factors(round_up(column, size, len(used)), group.bound)
+        for name in used:
+            total = kept.pop(name).weighted_sum(factors, rows).view_as(parameters[name])  # frees as it goes
+            grads[name] = total.to(_sum_type(parameters[name]))
+    in_order = {name: grads[name] for name in parameters}
+    return ClippedSum(in_order, sensitivity(groups), _squeezed(norms), clipping)
 
 
-def _norms(kept: Mapping[str, Kept], losses: Tensor) -> Tensor:
-    """(N,) gradient lengths over all parameters, in float32 at least."""
-    total = torch.zeros(len(losses), dtype=torch.promote_types(losses.dtype, torch.float32))
-    total = total.to(losses.device)
-    for part in kept.values():
-        total += part.norm_squared.to(total.dtype)
-    return total.sqrt()
+def _norms(kept: Mapping[str, Kept], groups: tuple[Group, ...], losses: Tensor) -> Tensor:
+    """(N, G) gradient lengths over the parameters of each group.
+
+    In float32 unless all parts are float64: more digits would promise more than was computed.
+    """
+    double = all(part.norm_squared.dtype == torch.float64 for part in kept.values())
+    dtype = torch.float64 if double else torch.float32
+    squared = torch.zeros(len(losses), len(groups), dtype=dtype, device=losses.device)
+    for column, group in zip(squared.unbind(1), groups, strict=True):
+        for name in group.parameters:
+            if name in kept:
+                column += kept[name].norm_squared.to(dtype)
+    return squared.sqrt()
 
 
-def _factors(norms: Tensor, max_grad_norm: float) -> tuple[Tensor, Tensor | None]:
-    """min(1, C / norm) (Abadi et al. 2016), rounded down; and the rows that take part, None for all."""
-    down = 1 - 4 * torch.finfo(norms.dtype).eps
-    factors = (max_grad_norm * down / norms).clamp_max(1.0)
+def _finite(norms: Tensor) -> Tensor:
+    """(N,) whether an example's gradient is finite in every group."""
     finite = norms.isfinite()
-    if bool(finite.all()):
-        return factors, None
-    return factors, finite.nonzero().squeeze(1)
+    return finite if norms.dim() == 1 else finite.all(1)
 
 
-def _check_bound(max_grad_norm: float) -> None:
-    if not max_grad_norm > 0:
-        raise ConfigError(f"Expected max_grad_norm={max_grad_norm} > 0.")
+def _squeezed(norms: Tensor) -> Tensor:
+    return norms.squeeze(1) if norms.shape[1] == 1 else norms
+
+
+def _zeros(parameter: Tensor) -> Tensor:
+    return torch.zeros_like(parameter, dtype=_sum_type(parameter))
+
+
+def _sum_type(tensor: Tensor) -> torch.dtype:
+    """float32 at least: in fewer digits, rounding the sum moves it by more than one example does."""
+    return torch.promote_types(tensor.dtype, torch.float32)
+
+
+def _checked(clipping: ClipFunction | str) -> ClipFunction:
+    return clip_function(clipping) if isinstance(clipping, str) else clipping
+
+
+def _checked_groups(
+    max_grad_norm: Bounds, parameters: Mapping[str, Tensor], clipping: ClipFunction
+) -> tuple[Group, ...]:
+    groups = grouped(max_grad_norm, parameters)
+    for group in groups:
+        clipping.check_bound(group.bound)
+    return groups

@@ -1,0 +1,148 @@
+"""Clipping functions: the factor by which an example's gradient is scaled, given its length.
+
+All keep one contract: if no gradient is longer than the norm that is told of it, then no gradient
+times its factor is longer than C, after rounding too. A record adds one such vector to the sum or
+takes it away, so that the sum's sensitivity is C whatever the function.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, fields
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from fl_dp.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class ClipFunction(ABC):
+    """One clipping function with its settings, which are public: never chosen by looking at the data."""
+
+    name: ClassVar[str]
+
+    def factors(self, norms: Tensor, max_grad_norm: float) -> Tensor:
+        """Factor for each of `norms`, in their shape and type; norm * factor <= max_grad_norm.
+
+        norms: upper bounds of the lengths, in float32 or float64. A norm that is not finite gets 0,
+        and so does one so long that its factor would be subnormal, with few digits to round in.
+        """
+        precision = torch.finfo(norms.dtype)
+        # Room for four roundings of relative size eps / 2: the bound's, the quotient's, the setting's
+        # and that of the product with the gradient. Sums below are never less than the norm in them.
+        factors = self._weights(norms, max_grad_norm * (1 - 4 * precision.eps)).clamp_max(precision.max)
+        return torch.where(norms.isfinite() & (factors >= precision.tiny), factors, 0)
+
+    @abstractmethod
+    def _weights(self, norms: Tensor, bound: float) -> Tensor:
+        """The formula, in exact arithmetic at most bound / norm."""
+
+    def check_bound(self, max_grad_norm: float) -> None:
+        """Raise ConfigError for a bound that bounds nothing."""
+        if not 0 < max_grad_norm < math.inf:
+            raise ConfigError(f"Expected max_grad_norm={max_grad_norm} > 0 and finite.")
+
+    def _check(self, **settings: float) -> None:
+        for name, value in settings.items():
+            if not 0 < value < math.inf:
+                raise ConfigError(f"Clipping function {self.name!r}: expected {name}={value} > 0 and finite.")
+
+
+@dataclass(frozen=True, slots=True)
+class Abadi(ClipFunction):
+    """min(1, C / norm) (Abadi et al. 2016): what is short stays as it is.
+
+    Sensitivity: norm * min(1, C / norm) = min(norm, C) <= C.
+    """
+
+    name: ClassVar[str] = "abadi"
+
+    def _weights(self, norms: Tensor, bound: float) -> Tensor:
+        return (bound / norms).clamp_max(1.0)
+
+    def check_bound(self, max_grad_norm: float) -> None:
+        """An infinite bound is let through: nothing is clipped then, and no noise can be added."""
+        if not max_grad_norm > 0:
+            raise ConfigError(f"Expected max_grad_norm={max_grad_norm} > 0.")
+
+
+@dataclass(frozen=True, slots=True)
+class Automatic(ClipFunction):
+    """C / (norm + gamma) (AUTO-S, Bu, Wang, Zha, Karypis 2023, arXiv 2206.07136).
+
+    Every gradient comes out about equally long; gamma > 0 keeps the short ones shorter.
+    Sensitivity: norm * C / (norm + gamma) < C.
+    """
+
+    name: ClassVar[str] = "automatic"
+    gamma: float = 0.01
+
+    def __post_init__(self) -> None:
+        self._check(gamma=self.gamma)
+
+    def _weights(self, norms: Tensor, bound: float) -> Tensor:
+        return bound / (norms + self.gamma)
+
+
+@dataclass(frozen=True, slots=True)
+class Psac(ClipFunction):
+    """C / (norm + r / (norm + r)) (DP-PSAC, Xia et al. 2023, arXiv 2212.00328).
+
+    As "automatic" for long gradients, but the very short ones are not scaled up: at norm 0 it is C.
+    Sensitivity: r / (norm + r) > 0, so that norm * C / (norm + r / (norm + r)) < C.
+    """
+
+    name: ClassVar[str] = "psac"
+    r: float = 0.1
+
+    def __post_init__(self) -> None:
+        self._check(r=self.r)
+
+    def _weights(self, norms: Tensor, bound: float) -> Tensor:
+        return bound / (norms + self.r / (norms + self.r))
+
+
+@dataclass(frozen=True, slots=True)
+class Global(ClipFunction):
+    """C / Z where norm <= Z, else 0 (Bu, Wang, Dai, Long 2023, arXiv 2106.07830).
+
+    All gradients keep their lengths relative to one another; those longer than Z are left out.
+    Sensitivity: norm <= Z, so that norm * C / Z <= C; 0 otherwise.
+    """
+
+    name: ClassVar[str] = "global"
+    Z: float
+
+    def __post_init__(self) -> None:
+        self._check(Z=self.Z)
+
+    def _weights(self, norms: Tensor, bound: float) -> Tensor:
+        return torch.where(norms <= self.Z, norms.new_tensor(bound / self.Z), 0)
+
+
+_KINDS: dict[str, type[ClipFunction]] = {kind.name: kind for kind in (Abadi, Automatic, Psac, Global)}
+
+
+def clip_function(name: str, **settings: float) -> ClipFunction:
+    """The clipping function `name` with `settings`; Z of "global" must be given, others have defaults.
+
+    Raises ConfigError for a name or a setting that does not exist.
+    """
+    if name not in _KINDS:
+        raise ConfigError(f"clipping={name!r}: expected one of {', '.join(_KINDS)}.")
+    known = [field.name for field in fields(_KINDS[name])]
+    for setting in settings:
+        if setting not in known:
+            raise ConfigError(
+                f"Clipping function {name!r} has no setting {setting!r}; it has {', '.join(known) or 'none'}."
+            )
+    needed = [field.name for field in fields(_KINDS[name]) if field.default is MISSING]
+    if absent := [setting for setting in needed if setting not in settings]:
+        raise ConfigError(
+            f"Clipping function {name!r} needs {', '.join(absent)}: "
+            f"clip_function({name!r}, {', '.join(f'{setting}=...' for setting in absent)})."
+        )
+    make: Callable[..., ClipFunction] = _KINDS[name]
+    return make(**settings)

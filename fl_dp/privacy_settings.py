@@ -1,0 +1,142 @@
+"""The keywords of `PrivacyEngine`, each checked and turned into what a private step needs."""
+
+import math
+import warnings
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Literal, get_args
+
+import torch
+from torch import nn
+
+from fl_dp.accounting.accountants import Accountant
+from fl_dp.accounting.calibration import calibrate_noise
+from fl_dp.engine.bounds import Bounds, layers_of, split_bound
+from fl_dp.errors import ConfigError
+
+# What is clipped together, in the words of fast-differential-privacy: everything, each module's own
+# parameters, or each parameter by itself.
+ClippingStyle = Literal["all-layer", "layer-wise", "param-wise"]
+
+# private_CNN's accounting_mode -> accountant, where the one is at least as careful as the other.
+_ACCOUNTING_MODES: dict[str, Accountant] = {"rdp": "rdp", "rdp_cks": "rdp", "glw": "pld"}
+# Other keywords of private_CNN that cannot be honoured, and why.
+_REFUSED = {
+    "alphas": "the accountant chooses its own orders",
+    "eps_error": "the accountant rounds to the safe side by itself",
+    "fp16": "run the model under torch.autocast instead",
+    "numerical_stability_constant": "clipping divides safely without one",
+}
+
+
+def refuse_keywords(other: Mapping[str, Any]) -> None:
+    """Raise TypeError for a keyword that does not exist, ConfigError for one that cannot be honoured."""
+    for name, value in other.items():
+        if name not in _REFUSED:
+            raise TypeError(f"PrivacyEngine got an unexpected keyword argument {name!r}.")
+        if value is not False:  # fp16=False asks for nothing
+            raise ConfigError(f"{name}={value!r} cannot be honoured: {_REFUSED[name]}; leave it out.")
+
+
+def chosen_accountant(accountant: Accountant | None, accounting_mode: str | None) -> Accountant:
+    """The accountant by either keyword; "pld" when neither is given."""
+    if accounting_mode is None:
+        return accountant or "pld"
+    if accountant is not None:
+        raise ConfigError("Give accountant or accounting_mode, not both.")
+    if accounting_mode not in _ACCOUNTING_MODES:
+        raise ConfigError(
+            f"accounting_mode={accounting_mode!r}: expected one of {', '.join(_ACCOUNTING_MODES)}; "
+            "'gdp' can report less than what is spent, and a budget needs one number, not 'all'."
+        )
+    return _ACCOUNTING_MODES[accounting_mode]
+
+
+def chosen_noise(
+    noise_multiplier: float | None,
+    target_epsilon: float | None,
+    epochs: float | None,
+    *,
+    batch_size: int,
+    sample_size: int,
+    delta: float,
+    accountant: Accountant,
+) -> float:
+    """The noise multiplier that was given, or the smallest whose `epochs` cost `target_epsilon` at most.
+
+    An epoch is ceil(sample_size / batch_size) steps, as many as an ordinary loop takes.
+    """
+    if noise_multiplier is not None:
+        if target_epsilon is not None:
+            raise ConfigError("Give noise_multiplier, or target_epsilon and epochs, not both.")
+        return _checked_noise(noise_multiplier)
+    if target_epsilon is None:
+        raise ConfigError("Give noise_multiplier, or target_epsilon and epochs, not neither.")
+    if epochs is None:
+        raise ConfigError("target_epsilon needs epochs, to know how many steps there will be.")
+    if not 0 < epochs < math.inf:
+        raise ConfigError(f"Expected epochs={epochs} > 0 and finite.")
+    steps = math.ceil(epochs * -(-sample_size // batch_size))
+    return calibrate_noise(batch_size / sample_size, steps, target_epsilon, delta, accountant=accountant)
+
+
+def _checked_noise(noise_multiplier: float) -> float:
+    if not 0 <= noise_multiplier < math.inf:
+        raise ConfigError(f"Expected noise_multiplier={noise_multiplier} >= 0 and finite.")
+    if noise_multiplier == 0:
+        warnings.warn("noise_multiplier=0: nothing is protected, epsilon is infinite.", stacklevel=4)
+    return noise_multiplier
+
+
+def chosen_bounds(max_grad_norm: Bounds, style: ClippingStyle, names: Collection[str]) -> Bounds:
+    """The clipping bounds of the parameters `names`.
+
+    A style that clips groups splits one bound over them equally, so that the sensitivity stays
+    `max_grad_norm`; bounds that are given for groups are taken as they are.
+    """
+    if style not in get_args(ClippingStyle):
+        raise ConfigError(f"clipping_style={style!r}: expected one of {', '.join(get_args(ClippingStyle))}.")
+    for bound in max_grad_norm.values() if isinstance(max_grad_norm, Mapping) else [max_grad_norm]:
+        if not 0 < bound < math.inf:
+            raise ConfigError(f"Expected max_grad_norm={bound} > 0 and finite.")
+    if isinstance(max_grad_norm, Mapping):
+        if style != "all-layer":
+            raise ConfigError(f"Give max_grad_norm for each group, or clipping_style={style!r}, not both.")
+        return dict(max_grad_norm)
+    if style == "all-layer":
+        return max_grad_norm
+    return split_bound(max_grad_norm, layers_of(names) if style == "layer-wise" else names)
+
+
+def trained_parameters(
+    module: nn.Module, named_params: Iterable[tuple[str, nn.Parameter]] | None
+) -> dict[str, nn.Parameter]:
+    """Parameters to train, by the names that `module` gives them, whatever `named_params` calls them."""
+    trained = {name: p for name, p in module.named_parameters() if p.requires_grad}
+    if named_params is not None:
+        asked = {id(p): name for name, p in named_params}
+        of_module = {id(p) for p in module.parameters()}
+        for identity, name in asked.items():
+            if identity not in of_module:
+                raise ConfigError(f"named_params: {name} is not a parameter of the model.")
+        trained = {name: p for name, p in trained.items() if id(p) in asked}
+    if not trained:
+        raise ConfigError("The model has no parameter that requires gradients; nothing can be trained.")
+    return trained
+
+
+def check_optimizer(optimizer: torch.optim.Optimizer, trained: Mapping[str, nn.Parameter]) -> None:
+    """Whatever the optimizer would move must get its gradient from the engine, and not noise alone."""
+    for name, parameter in trained.items():
+        if not parameter.requires_grad:
+            raise ConfigError(
+                f"{name} was frozen after the engine was made and would get noise alone; make a new engine."
+            )
+    protected = {id(parameter) for parameter in trained.values()}
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            moves = parameter.requires_grad or parameter.grad is not None
+            if moves and id(parameter) not in protected:
+                raise ConfigError(
+                    f"The optimizer trains a parameter of shape {tuple(parameter.shape)} that the "
+                    "engine was not given; name it in named_params or take it out of the optimizer."
+                )

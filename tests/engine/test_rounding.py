@@ -1,0 +1,40 @@
+"""Promise: a norm that was rounded up is no shorter than the length, also where sums lose much."""
+
+import math
+
+import pytest
+import torch
+
+from fl_dp.engine.forms import squared_lengths
+from fl_dp.engine.rounding import round_up
+
+
+@pytest.mark.parametrize("num_elements", [1, 33, 1025, 10_000_000])
+@pytest.mark.parametrize("small", [2.0**-12.4, 2.0**-12, 1e-25, 1e-19])
+@pytest.mark.parametrize("large", [0, 1, 32])
+def test_no_shorter_than_the_length_where_small_squares_are_lost_beside_large_ones(
+    num_elements, small, large
+):
+    """2^-12 beside 1: each square is half a unit in the last place of the sum, and may be lost."""
+    values = torch.full((1, num_elements), small)
+    values[:, :large] = 1.0
+    norms = round_up(squared_lengths(values).sqrt(), num_elements, 1)
+    assert (norms.double() >= values.double().square().sum(1).sqrt()).all()
+
+
+def test_what_is_added_is_little():
+    norms = torch.tensor([0.0, 1.0, 7.0])
+    up = round_up(norms, 10**8, 100)
+    assert float(up[0]) <= 2e-15
+    assert ((up - norms) <= norms * 4e-5 + 2e-15).all()
+    assert float(round_up(norms.double(), 10**8, 100)[1]) <= 1 + 1e-13
+
+
+def test_norms_that_are_not_finite_stay_so():
+    up = round_up(torch.tensor([math.nan, math.inf]), 10, 1)
+    assert up.isnan().tolist() == [True, False]
+    assert up.isinf().tolist() == [False, True]
+
+
+def test_without_any_use_there_is_nothing_to_round():
+    assert round_up(torch.zeros(3), 0, 0).eq(0).all()

@@ -1,0 +1,145 @@
+"""Any optimizer, scheduler and parameter group gets the gradient it would get by hand."""
+
+import pytest
+import torch
+from attached import attached, losses_of, small_batch, small_engine, small_model
+
+from fl_dp import add_gaussian_noise, clipped_grad_sum
+from fl_dp.errors import ConfigError, ModelError
+
+
+@pytest.mark.parametrize(
+    "optimizer_class",
+    [
+        torch.optim.SGD,
+        torch.optim.Adam,
+        torch.optim.AdamW,
+        torch.optim.RMSprop,
+        torch.optim.Adagrad,
+        torch.optim.NAdam,
+        torch.optim.Adadelta,
+        torch.optim.Rprop,
+    ],
+)
+def test_any_optimizer_gets_the_gradient_it_would_get_by_hand(optimizer_class):
+    x, y = small_batch()
+    model, optimizer, engine = attached(optimizer_class=optimizer_class)
+    twin = small_model()
+    by_hand = optimizer_class(twin.parameters(), lr=0.1)
+    generator = torch.Generator().manual_seed(4)
+    engine._generator.manual_seed(4)
+    for _ in range(3):
+        optimizer.step(loss=losses_of(model, x, y))
+        clipped = clipped_grad_sum(losses_of(twin, x, y), dict(twin.named_parameters()), max_grad_norm=0.1)
+        noisy = add_gaussian_noise(clipped, noise_multiplier=1.0, generator=generator)
+        for name, parameter in twin.named_parameters():
+            parameter.grad = noisy[name] / 10
+        by_hand.step()
+    for a, b in zip(model.parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize("attach_first", [True, False])
+def test_schedulers_and_parameter_groups_work_made_before_or_after(attach_first):
+    """PyTorch warns when a scheduler and a step do not know each other, and warnings are errors here."""
+    x, y = small_batch()
+    model = small_model()
+    groups = [{"params": model[0].parameters(), "lr": 0.0}, {"params": model[2].parameters(), "lr": 1.0}]
+    optimizer = torch.optim.SGD(groups)
+    engine = small_engine(model, noise_multiplier=1.0)
+    if attach_first:
+        engine.attach(optimizer)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=1, gamma=0.1)
+    if not attach_first:
+        engine.attach(optimizer)
+    start = {name: p.detach().clone() for name, p in model.named_parameters()}
+    optimizer.step(loss=losses_of(model, x, y))
+    scheduler.step()
+    engine.detach()
+    assert [group["lr"] for group in optimizer.param_groups] == [0.0, 0.1]
+    assert torch.equal(model[0].weight, start["0.weight"])
+    assert not torch.equal(model[2].weight, start["2.weight"])
+    scheduler.step()
+
+
+def test_zero_grad_clears_grad_and_keeps_what_virtual_steps_gathered():
+    x, y = small_batch()
+    model, optimizer, engine = attached()
+    optimizer.virtual_step(loss=losses_of(model, x, y))
+    optimizer.zero_grad()
+    assert len(engine._pending.norms) == 12
+    optimizer.step(loss=None)
+    assert model[0].weight.grad is not None
+    optimizer.zero_grad()
+    assert model[0].weight.grad is None
+
+
+def test_detach_gives_the_optimizer_its_step_back():
+    model, (x, y) = small_model(), small_batch()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    engine = small_engine(model, noise_multiplier=1.0)
+    engine.attach(optimizer)
+    engine.detach()
+    assert not hasattr(optimizer, "virtual_step")
+    losses_of(model, x, y).mean().backward()
+    optimizer.step()
+    assert engine.steps == 0
+
+
+@pytest.mark.parametrize(
+    ("args", "options", "words"),
+    [
+        ((), {}, "needs loss="),
+        ((lambda: None,), {"loss": None}, "closure"),
+        ((), {"loss": None, "closure": lambda: None}, "closure"),
+        ((), {"loss": None, "scale": 2.0}, "scale"),
+    ],
+)
+def test_a_step_takes_losses_and_nothing_else(args, options, words):
+    _, optimizer, engine = attached()
+    with pytest.raises(TypeError, match=words):
+        optimizer.step(*args, **options)
+    assert engine.steps == 0
+
+
+def test_optimizers_that_need_a_closure_and_second_engines_are_refused():
+    model, optimizer, engine = attached()
+    with pytest.raises(ConfigError, match="LBFGS"):
+        small_engine(model, noise_multiplier=1.0).attach(torch.optim.LBFGS(model.parameters()))
+    with pytest.raises(ConfigError, match="Another engine"):
+        small_engine(model, noise_multiplier=1.0).attach(optimizer)
+    with pytest.raises(ConfigError, match="attached to an optimizer already"):
+        engine.attach(torch.optim.SGD(model.parameters()))
+
+
+def test_a_gradient_scaler_is_refused_and_nothing_is_trained():
+    x, y = small_batch()
+    model, optimizer, engine = attached()
+    scaler = torch.amp.GradScaler("cpu")
+    scaler.scale(losses_of(model, x, y).mean()).backward()
+    before = model[0].weight.detach().clone()
+    with pytest.raises(TypeError, match="needs loss="):
+        scaler.step(optimizer)
+    assert engine.steps == 0
+    assert torch.equal(model[0].weight, before)
+
+
+def test_a_parameter_group_that_is_added_later_is_trained_if_the_engine_protects_it():
+    x, y = small_batch()
+    model = small_model()
+    optimizer = torch.optim.SGD(model[2].parameters(), lr=1.0)
+    small_engine(model, noise_multiplier=1.0).attach(optimizer)
+    start = model[0].weight.detach().clone()
+    optimizer.step(loss=losses_of(model, x, y))
+    assert torch.equal(model[0].weight, start)
+    optimizer.add_param_group({"params": model[0].parameters(), "lr": 0.5})
+    optimizer.step(loss=losses_of(model, x, y))
+    assert not torch.equal(model[0].weight, start)
+
+
+def test_a_mean_loss_is_refused():
+    x, y = small_batch()
+    model, optimizer, engine = attached()
+    with pytest.raises(ModelError, match='reduction="none"'):
+        optimizer.step(loss=losses_of(model, x, y).mean())
+    assert engine.steps == 0

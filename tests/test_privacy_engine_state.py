@@ -1,0 +1,111 @@
+"""Saved and loaded, training goes on exactly; with other settings it does not."""
+
+import pytest
+import torch
+from attached import attached, losses_of, small_batch, small_engine, small_model
+from torch.utils.data import DataLoader, TensorDataset
+
+from fl_dp import PoissonSampler
+from fl_dp.errors import ConfigError
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_saved_within_a_logical_batch_training_goes_on_with_the_same_noise(momentum, tmp_path):
+    x, y = small_batch()
+
+    def train(model, optimizer, batches):
+        for i in batches:
+            loss = losses_of(model, x[i : i + 4], y[i : i + 4])
+            (optimizer.step if i == 8 else optimizer.virtual_step)(loss=loss)
+
+    def start():
+        model = small_model()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.5, momentum=momentum)
+        engine = small_engine(model, noise_multiplier=1.0)
+        engine.attach(optimizer)
+        return model, optimizer, engine
+
+    whole = start()
+    train(*whole[:2], [0, 4, 8, 0])
+    torch.save([part.state_dict() for part in whole], tmp_path / "checkpoint.pt")
+    train(*whole[:2], [4, 8, 0, 8])
+    resumed = start()
+    for part, state in zip(resumed, torch.load(tmp_path / "checkpoint.pt"), strict=True):
+        part.load_state_dict(state)
+    train(*resumed[:2], [4, 8, 0, 8])
+    for a, b in zip(whole[0].parameters(), resumed[0].parameters(), strict=True):
+        assert torch.equal(a, b)
+    assert resumed[2].get_privacy_spent() == whole[2].get_privacy_spent()
+    assert resumed[2].steps == 3
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"noise_multiplier": 2.0},
+        {"batch_size": 20},
+        {"max_grad_norm": 1.0},
+        {"max_grad_norm": {"0": 0.06, "2": 0.08}},
+        {"clipping": "automatic"},
+        {"clipping_style": "layer-wise"},
+        {"generator": "secure"},
+    ],
+    ids=str,
+)
+def test_the_state_of_an_engine_with_other_settings_is_refused(options):
+    state = small_engine(small_model(), noise_multiplier=1.0).state_dict()
+    with pytest.raises(ConfigError, match="saved engine had"):
+        small_engine(small_model(), **{"noise_multiplier": 1.0, **options}).load_state_dict(state)
+
+
+def test_a_whole_loop_is_taken_up_in_the_midst_of_a_logical_batch(tmp_path):
+    """Optimizer with two moments, scheduler, Poisson sampler, automatic clipping by layers."""
+    data = TensorDataset(*small_batch(40))
+
+    def start():
+        model = small_model()
+        optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+        engine = small_engine(
+            model, noise_multiplier=1.0, sample_size=40, clipping="automatic", clipping_style="layer-wise"
+        )
+        scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=6)
+        sampler = PoissonSampler(40, expected_batch_size=10, physical_batch_size=3, steps=6)
+        engine.attach(optimizer, sampler=sampler)
+        return model, optimizer, engine, scheduler, sampler
+
+    def train(parts, stop=None):
+        model, optimizer, _, scheduler, sampler = parts
+        taken = 0
+        for batches in sampler.logical_batches(DataLoader(data, batch_sampler=sampler)):
+            for x, y in batches:
+                optimizer.virtual_step(loss=losses_of(model, x, y))
+                taken += 1
+                if taken == stop:
+                    return
+            optimizer.step(loss=None)
+            scheduler.step()
+
+    whole = start()
+    train(whole, stop=8)
+    torch.save([part.state_dict() for part in whole], tmp_path / "checkpoint.pt")
+    train(whole)
+    resumed = start()
+    for part, state in zip(resumed, torch.load(tmp_path / "checkpoint.pt"), strict=True):
+        part.load_state_dict(state)
+    train(resumed)
+    assert whole[2].steps == resumed[2].steps == 6
+    for a, b in zip(whole[0].parameters(), resumed[0].parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_secure_noise_in_a_step_and_its_state():
+    x, y = small_batch()
+    weights = []
+    for _ in range(2):
+        model, optimizer, engine = attached(generator="secure")
+        optimizer.step(loss=losses_of(model, x, y))
+        weights.append(model[0].weight.detach())
+    assert not torch.equal(*weights)
+    resumed = attached(generator="secure")[2]
+    resumed.load_state_dict(engine.state_dict())
+    assert resumed.steps == 1

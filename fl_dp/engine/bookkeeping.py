@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -11,6 +11,7 @@ from fl_dp.engine.axis import LEADING, BatchAxis
 from fl_dp.engine.capture import Argument, OperatorKey, Use, UseKey, find_uses, output_grads
 from fl_dp.engine.fallback import masked_grads, pull_back
 from fl_dp.engine.forms import Dense, Form, Kept, Outer
+from fl_dp.engine.ownership import OwnerCheck
 from fl_dp.engine.plan import Planner
 from fl_dp.engine.rules import check_rules, form_of
 from fl_dp.errors import ProbeError
@@ -20,13 +21,15 @@ from fl_dp.errors import ProbeError
 class Axes:
     """What `probe` found out about a model: how to tell each example's part of every use.
 
-    batch: where the examples are in the output of each use. shared: operators that work on
-    parameters and constants alone. fallback: uses that no rule covers, to be answered exactly and slowly.
+    batch: where the examples are in the output of each use. shared: operators whose rows are nobody's,
+    such as W + B @ A. fallback: uses that no rule covers, to be answered exactly and slowly.
+    owners: holds real batches against `batch`; remembers, so keep the same Axes from step to step.
     """
 
     batch: Mapping[UseKey, BatchAxis]
     shared: frozenset[OperatorKey] = frozenset()
     fallback: frozenset[UseKey] = frozenset()
+    owners: OwnerCheck = field(default_factory=OwnerCheck, compare=False, repr=False)
 
 
 @torch.no_grad()
@@ -43,6 +46,8 @@ def keep_gradients(
     slow = axes.fallback if axes else frozenset()
     if axes is None:
         check_rules(uses)
+    else:
+        axes.owners(losses, uses, axes.batch)
     book = _Book(planner, uses)
     later: list[tuple[Use, Argument, Tensor | Form, BatchAxis]] = []
 
@@ -93,7 +98,7 @@ class _Book:
 
     def _keep(self, name: str) -> None:
         form = _joined(self._forms.pop(name))
-        self._kept[name] = form.keep(self._planner.kernel(form))
+        self._kept[name] = self._planner.keep(name, form)
 
 
 def _joined(forms: list[Form]) -> Form:

@@ -18,7 +18,7 @@ from torch.autograd.graph import GradientEdge, Node
 SHAPE_OPERATORS = frozenset(
     f"{name}Backward0"
     for name in (
-        "Alias", "Clone", "Expand", "Permute", "Reshape", "ReshapeAlias", "Select", "Slice", "Squeeze",
+        "Alias", "Clone", "Permute", "Reshape", "ReshapeAlias", "Select", "Slice", "Squeeze",
         "T", "ToCopy", "Transpose", "UnsafeView", "Unsqueeze", "View",
     )
 ) | {"SqueezeBackward1"}  # fmt: skip
@@ -26,17 +26,16 @@ SHAPE_OPERATORS = frozenset(
 PLAIN_PATH = frozenset({"TBackward0", "ToCopyBackward0"})
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorKey:
-    """An operator and the parameters that enter it: the same in every step."""
-
-    operator: str
-    parameters: tuple[str, ...]
+# Operators on lists of tensors of any length, all treated alike.
+LISTS = frozenset({"CatBackward0", "StackBackward0"})
 
 
 @dataclass(frozen=True, slots=True)
 class UseKey:
-    """What tells one use from another, the same in every step: parameters, operator, argument."""
+    """What tells one use from another, the same in every step: parameters, operator, argument.
+
+    argument: 0 for the inputs of `LISTS`, of which there may be one for each example.
+    """
 
     operator: str
     argument: int
@@ -46,15 +45,20 @@ class UseKey:
         return f"{self.operator.removesuffix('Backward0')} (parameter {', '.join(self.parameters)})"
 
 
+# An operator by all of its inputs that are made of parameters: what tells B @ A from x @ (B @ A).
+OperatorKey = frozenset[UseKey]
+
+
 @dataclass(frozen=True, slots=True)
 class Argument:
     """One input of an operator that is made of parameters alone: a parameter, or a function of some.
 
-    edge: where that input comes from in the graph. path: operators between a single parameter and
-    the use; None if the input is more than one parameter behind `PLAIN_PATH` operators.
+    number: which input. edge: where it comes from in the graph. path: operators between a single
+    parameter and the use; None if the input is more than one parameter behind `PLAIN_PATH` operators.
     """
 
     key: UseKey
+    number: int
     edge: GradientEdge
     path: tuple[str, ...] | None
 
@@ -78,11 +82,6 @@ class Use:
     @property
     def keys(self) -> tuple[UseKey, ...]:
         return tuple(argument.key for argument in self.arguments)
-
-    @property
-    def operator(self) -> OperatorKey:
-        names = {name for key in self.keys for name in key.parameters}
-        return OperatorKey(self.node.name(), tuple(sorted(names)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +107,7 @@ def find_uses(
     uses: list[Use] = []
     origins: dict[Node, _Origin] = {}
     use_below: dict[Node, bool] = {}
-    for node in _post_order(losses.grad_fn):
+    for node in post_order(losses.grad_fn):
         arguments = _arguments(node, origins)
         origins[node] = _origin(node, arguments, names, shared)
         below = any(use_below[child] for child, _ in node.next_functions if child is not None)
@@ -126,8 +125,8 @@ def _arguments(node: Node, origins: Mapping[Node, _Origin]) -> tuple[Argument, .
     for i, (child, number) in enumerate(node.next_functions):
         origin = _DATA if child is None else origins[child]
         if child is not None and origin.names:
-            key = UseKey(node.name(), i, origin.names)
-            arguments.append(Argument(key, GradientEdge(child, number), origin.path))
+            key = UseKey(node.name(), 0 if node.name() in LISTS else i, origin.names)
+            arguments.append(Argument(key, i, GradientEdge(child, number), origin.path))
     return tuple(arguments)
 
 
@@ -148,10 +147,11 @@ def _origin(
         path = arguments[0].path
         plain = path is not None and node.name() in PLAIN_PATH
         return _Origin(entering, (*path, node.name()) if plain and path is not None else None)
-    return _Origin(entering) if OperatorKey(node.name(), entering) in shared else _DATA
+    operator = frozenset(argument.key for argument in arguments)
+    return _Origin(entering) if operator in shared else _DATA
 
 
-def _post_order(root: Node | None) -> list[Node]:
+def post_order(root: Node | None) -> list[Node]:
     """All nodes below `root`, children before parents; iterative, so deep graphs are fine."""
     order: list[Node] = []
     seen: set[Node] = set()
@@ -172,12 +172,14 @@ def output_grads(
     uses: tuple[Use, ...],
     on_grad: Callable[[Use, Tensor], None],
     *,
+    weights: Tensor | None = None,
     retain_graph: bool = False,
 ) -> None:
     """One backward pass of the summed losses; `on_grad` gets each use's output gradient as it arrives.
 
     No parameter gradient is computed on the way, and none below the frontier. A use that no
     gradient reaches (its output does not matter to the losses) is not reported.
+    weights: (N,), to weigh the losses in the sum.
     """
     frontier = [use for use in uses if use.frontier]
     inner = [use for use in uses if not use.frontier]
@@ -186,7 +188,7 @@ def output_grads(
         grads = torch.autograd.grad(
             losses,
             [GradientEdge(use.node, 0) for use in frontier],
-            torch.ones_like(losses),
+            torch.ones_like(losses) if weights is None else weights,
             retain_graph=retain_graph,
             allow_unused=True,
         )

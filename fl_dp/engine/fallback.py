@@ -21,8 +21,9 @@ def pull_back(
 ) -> dict[str, Tensor]:
     """Per-example gradients (N, *shape) of the parameters `names` behind `edge`.
 
-    grads: (N, *shape of the input), its gradient for each example. The graph above `edge` must
-    still be there.
+    grads: (N, *shape of the input), its gradient for each example. The graph below `edge` must
+    still be there; it may hold data (x[mask] @ W), and then one example's NaN may spoil another's
+    gradient (zero times NaN is NaN): raises NonFiniteError.
     """
     leaves = [parameters[name] for name in names]
     if edge.node.name().endswith("AccumulateGrad"):
@@ -34,7 +35,23 @@ def pull_back(
     for i, (name, leaf) in enumerate(zip(names, leaves, strict=True)):
         column = [torch.zeros_like(leaf) if row[i] is None else row[i] for row in rows]
         pulled[name] = torch.stack(column)
+    for pulled_grads in pulled.values():
+        _check_spread(grads, pulled_grads, names)
     return pulled
+
+
+def _check_spread(grads: Tensor, pulled: Tensor, names: Sequence[str]) -> None:
+    """What is finite must stay so, unless there is but one example."""
+    if len(grads) > 1 and bool((_finite(grads) & ~_finite(pulled)).any()):
+        raise NonFiniteError(
+            f"{', '.join(names)}: values that are not finite, and no rule to tell whose they are; take the "
+            "examples one at a time."
+        )
+
+
+def _finite(grads: Tensor) -> Tensor:
+    """(N,) whether an example's gradient is."""
+    return grads.reshape(len(grads), -1).isfinite().all(1)
 
 
 def masked_grads(use: Use, argument: Argument, grad: Tensor, axis: BatchAxis, num_examples: int) -> Tensor:
@@ -49,7 +66,7 @@ def masked_grads(use: Use, argument: Argument, grad: Tensor, axis: BatchAxis, nu
     found = []
     for n in range(num_examples):
         inputs = use.node(torch.where(owner == n, grad, 0))  # type: ignore[operator]
-        mine = inputs[argument.key.argument] if isinstance(inputs, tuple) else inputs
+        mine = inputs[argument.number] if isinstance(inputs, tuple) else inputs
         # a backward function may leave it to autograd to sum over what was broadcast
         found.append(grad.new_zeros(argument.shape) if mine is None else mine.sum_to_size(argument.shape))
     grads = torch.stack(found)

@@ -1,12 +1,15 @@
 """Which kernel each layer uses: by formula where it is clear, by measurement on this machine where not."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
 
-from fl_dp.engine.forms import Form
+from fl_dp.engine.forms import Form, Kept
+from fl_dp.engine.plan_table import PlanRow, is_ghost, plan_table
+from fl_dp.errors import ConfigError
 
 Mode = Literal["mixed", "ghost", "instantiate"]
 
@@ -14,40 +17,126 @@ Mode = Literal["mixed", "ghost", "instantiate"]
 ENOUGH_EXAMPLES = 8
 # Outside these bounds of 2 T^2 / (p d) memory decides, whatever the time: the loser is not even tried.
 CLEAR_GHOST, CLEAR_INSTANTIATE = 1 / 8, 8.0
+# A kernel may take so many times as long as the fastest if it keeps less: norm and weighted sum of one
+# layer are a small part of a step, but what is kept adds up over all layers.
+SLOWER_FOR_MEMORY = 1.6
+
+_FAMILIES = ("ghost", "instantiate")
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    seconds: float
+    kept_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    kernel: str
+    seconds: Mapping[str, float] | None = None
 
 
 @dataclass
 class Planner:
-    """Chooses a kernel for a form and remembers the choice for every form of the same signature.
+    """Chooses a kernel for every parameter, once for all whose forms have the same signature.
 
     mixed: mixed ghost clipping (Bu, Mao, Xu 2022): the rule 2 T^2 <= p d, and between the bounds
-    above what runs faster, measured once. ghost, instantiate: always that.
+    above the kernel that keeps least of those that are fast, measured once. ghost, instantiate:
+    the best of that family for every parameter.
+    fixed: parameter name -> kernel, or a family; the mode is for the others. `kernels` of another
+    planner, on a machine of the same kind, are all fixed, and nothing is measured.
     """
 
     mode: Mode = "mixed"
-    chosen: dict[tuple[object, ...], str] = field(default_factory=dict)
+    fixed: Mapping[str, str] = field(default_factory=dict)
+    _measured: dict[tuple[object, ...], _Choice] = field(default_factory=dict, init=False, repr=False)
+    _rows: dict[str, PlanRow] = field(default_factory=dict, init=False, repr=False)
 
-    def kernel(self, form: Form) -> str:
-        candidates = self._candidates(form)
+    def keep(self, name: str, form: Form) -> Kept:
+        """What the chosen kernel keeps of the parameter `name`; what was chosen is entered in the plan.
+
+        Raises ConfigError when the kernel that was fixed for it is not one of the form's.
+        """
+        choice = self._choose(name, form)
+        kept = form.keep(choice.kernel)
+        self._rows[name] = PlanRow(
+            parameter=name,
+            form=type(form).__name__.lower(),
+            T=form.positions,
+            p=form.shape[:1].numel(),
+            d=form.shape[1:].numel(),
+            kernel=choice.kernel,
+            decided="measured" if choice.seconds else "fixed" if name in self.fixed else "formula",
+            seconds=choice.seconds,
+            kept_bytes=_kept_bytes(kept),
+        )
+        return kept
+
+    @property
+    def rows(self) -> tuple[PlanRow, ...]:
+        """What was chosen in the latest batch, for the parameters that any batch has used so far."""
+        return tuple(self._rows.values())
+
+    @property
+    def kernels(self) -> dict[str, str]:
+        """Parameter -> kernel, as `fixed` of another planner."""
+        return {row.parameter: row.kernel for row in self.rows}
+
+    def table(self) -> str:
+        """The plan as aligned plain text, parameters in the order of the backward pass."""
+        return plan_table(self.rows)
+
+    def _choose(self, name: str, form: Form) -> _Choice:
+        candidates = self._candidates(name, form)
         if len(candidates) == 1:
-            return candidates[0]
-        if form.signature not in self.chosen:
+            return _Choice(candidates[0])
+        key = (form.signature, candidates)
+        if key not in self._measured:
             if form.num_examples < ENOUGH_EXAMPLES:
-                return "ghost" if form.ghost_ratio <= 1 and "ghost" in candidates else candidates[-1]
-            self.chosen[form.signature] = min(candidates, key=lambda kernel: _seconds(form, kernel))
-        return self.chosen[form.signature]
+                return _Choice(_by_formula(form, candidates))
+            self._measured[key] = _by_trial(form, candidates)
+        return self._measured[key]
 
-    def _candidates(self, form: Form) -> tuple[str, ...]:
-        ghost = tuple(k for k in form.kernels if k == "ghost")
-        instantiate = tuple(k for k in form.kernels if k != "ghost")
+    def _candidates(self, name: str, form: Form) -> tuple[str, ...]:
+        if name in self.fixed:
+            return _fixed_candidates(name, self.fixed[name], form.kernels)
+        ghost, instantiate = (_family(form.kernels, family) for family in _FAMILIES)
         if not ghost or self.mode == "instantiate":
             return instantiate
         if self.mode == "ghost" or form.ghost_ratio <= CLEAR_GHOST:
             return ghost
-        return instantiate if form.ghost_ratio >= CLEAR_INSTANTIATE else ghost + instantiate
+        return instantiate if form.ghost_ratio >= CLEAR_INSTANTIATE else form.kernels
 
 
-def _seconds(form: Form, kernel: str) -> float:
+def _fixed_candidates(name: str, asked: str, kernels: tuple[str, ...]) -> tuple[str, ...]:
+    candidates = (asked,) if asked in kernels else _family(kernels, asked) if asked in _FAMILIES else ()
+    if not candidates:
+        raise ConfigError(
+            f"{name} has no kernel {asked!r}; its kernels are {', '.join(kernels)}, and "
+            f"{' and '.join(map(repr, _FAMILIES))} stand for the best of those that begin so."
+        )
+    return candidates
+
+
+def _family(kernels: tuple[str, ...], family: str) -> tuple[str, ...]:
+    return tuple(kernel for kernel in kernels if is_ghost(kernel) == (family == "ghost"))
+
+
+def _by_formula(form: Form, candidates: tuple[str, ...]) -> str:
+    family = _family(candidates, "ghost" if form.ghost_ratio <= 1 else "instantiate")
+    return (family or candidates)[-1]
+
+
+def _by_trial(form: Form, candidates: tuple[str, ...]) -> _Choice:
+    """The least kept by those that are nearly as fast as the fastest; of equals the faster."""
+    trials = {kernel: _trial(form, kernel) for kernel in candidates}
+    limit = SLOWER_FOR_MEMORY * min(trial.seconds for trial in trials.values())
+    fast = [kernel for kernel in candidates if trials[kernel].seconds <= limit]
+    kernel = min(fast, key=lambda kernel: (trials[kernel].kept_bytes, trials[kernel].seconds))
+    return _Choice(kernel, {kernel: trial.seconds for kernel, trial in trials.items()})
+
+
+def _trial(form: Form, kernel: str) -> _Trial:
     """Time of norm and weighted sum together, the second of two runs."""
     for _ in range(2):
         start = time.perf_counter()
@@ -55,6 +144,11 @@ def _seconds(form: Form, kernel: str) -> float:
         kept.weighted_sum(torch.ones_like(kept.norm_squared), None)
         if kept.norm_squared.is_cuda:
             torch.cuda.synchronize()
-        seconds = time.perf_counter() - start
+        trial = _Trial(time.perf_counter() - start, _kept_bytes(kept))
         del kept  # else the next kernel runs beside what this one holds
-    return seconds
+    return trial
+
+
+def _kept_bytes(kept: Kept) -> int:
+    """Bytes of one example, without what its tensors are views of: that may be a whole data set."""
+    return sum(part.numel() * part.element_size() for part in kept.parts) // len(kept.norm_squared)

@@ -19,7 +19,7 @@ def trainable(model: nn.Module) -> dict[str, Tensor]:
 def projected_losses(model: nn.Module, inputs: Tensor) -> Tensor:
     """(N,) losses that weigh every output differently, the same for the same example alone."""
     output = model(inputs).flatten(1) if len(inputs) else model(inputs).reshape(0, 1)
-    weights = torch.linspace(-1.0, 1.5, output.shape[1], dtype=output.dtype)
+    weights = torch.linspace(-1.0, 1.5, output.shape[1], dtype=output.dtype, device=output.device)
     return (output.sin() * weights).sum(1)
 
 

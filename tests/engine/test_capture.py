@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from fl_dp.engine.capture import OperatorKey, UseKey, find_uses, output_grads
+from fl_dp.engine.capture import UseKey, find_uses, output_grads
 
 
 def _uses(model, x):
@@ -52,10 +52,26 @@ def test_a_function_of_parameters_alone_is_followed_to_where_it_meets_data():
     weight, a, b = (torch.randn(shape, requires_grad=True) for shape in ((3, 4), (2, 4), (3, 2)))
     losses = nn.functional.linear(torch.randn(5, 4), weight + b @ a).sum(1)
     parameters = {"weight": weight, "a": a, "b": b}
-    shared = frozenset(
-        {OperatorKey("MmBackward0", ("a", "b")), OperatorKey("AddBackward0", ("a", "b", "weight"))}
-    )
+    product = frozenset({UseKey("MmBackward0", 0, ("b",)), UseKey("MmBackward0", 1, ("a",))})
+    total = frozenset({UseKey("AddBackward0", 0, ("weight",)), UseKey("AddBackward0", 1, ("a", "b"))})
+    shared = frozenset({product, total})
     (use,) = find_uses(losses, parameters, shared)
     assert use.keys == (UseKey("MmBackward0", 1, ("a", "b", "weight")),)
     assert use.arguments[0].shape == (4, 3)
     assert use.arguments[0].path is None
+
+
+def test_the_product_of_two_parameters_is_not_taken_for_their_product_with_data():
+    a, b = (torch.randn(shape, requires_grad=True) for shape in ((2, 4), (3, 2)))
+    losses = nn.functional.linear(torch.randn(5, 4), b @ a).sum(1)
+    product = frozenset({UseKey("MmBackward0", 0, ("b",)), UseKey("MmBackward0", 1, ("a",))})
+    (use,) = find_uses(losses, {"a": a, "b": b}, frozenset({product}))
+    assert use.keys == (UseKey("MmBackward0", 1, ("a", "b")),)
+
+
+def test_lists_of_any_length_are_used_in_one_way():
+    token = torch.randn(1, 4, requires_grad=True)
+    for n in (2, 5):
+        (use,) = find_uses(torch.cat([torch.randn(1, 4), *[token] * n]).sum(1), {"token": token})
+        assert set(use.keys) == {UseKey("CatBackward0", 0, ("token",))}
+        assert [argument.number for argument in use.arguments] == list(range(1, n + 1))

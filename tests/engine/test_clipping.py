@@ -11,9 +11,9 @@ from torchvision.models.convnext import CNBlockConfig, ConvNeXt
 from torchvision.models.swin_transformer import SwinTransformer
 from torchvision.models.vision_transformer import VisionTransformer
 
-from fl_dp.engine.clipping import clipped_grad_sum, empty_sum
+from fl_dp.engine.clipping import clipped_grad_sum
 from fl_dp.engine.probe import probe
-from fl_dp.errors import ConfigError, ModelError, NonFiniteError, NoRuleError
+from fl_dp.errors import ModelError, NonFiniteError, NoRuleError
 
 MODES = ("mixed", "ghost", "instantiate")
 
@@ -134,6 +134,17 @@ class Scaled(nn.Module):
         return self.scale * x
 
 
+class Temperature(nn.Module):
+    """A parameter without dimensions, as CLIP has one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.temperature = nn.Linear(6, 3), nn.Parameter(torch.tensor(0.7))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear(x) * self.temperature.exp()
+
+
 class FirstOutput(nn.Module):
     def __init__(self, layer: nn.Module) -> None:
         super().__init__()
@@ -208,6 +219,11 @@ CASES = {
         normal(3, 6),
     ),
     "transposed conv": (lambda: nn.ConvTranspose2d(3, 4, 3, stride=2), normal(3, 4, 4)),
+    "transposed conv, grouped": (
+        lambda: nn.ConvTranspose2d(4, 6, 3, 2, 1, output_padding=1, groups=2, dilation=2),
+        normal(4, 4, 3),
+    ),
+    "scalar parameter": (lambda: Temperature(), normal(6)),
     "weight norm": (lambda: nn.utils.parametrizations.weight_norm(nn.Linear(6, 5)), normal(6)),
     "LSTM": (lambda: FirstOutput(nn.LSTM(6, 4, batch_first=True)), normal(5, 6)),
     "GRU": (lambda: FirstOutput(nn.GRU(6, 4, batch_first=True)), normal(5, 6)),
@@ -307,7 +323,7 @@ def test_one_example_never_contributes_more_than_the_bound(seed, shape, scale, b
     model = nn.Sequential(nn.Linear(d, 5), nn.Tanh(), nn.Linear(5, p)).float()
     inputs = torch.randn(1, positions, d, dtype=torch.float32) * scale
     clipped = clipped_by_engine(model, inputs, bound, mode, loss=lambda m, x: (m(x) * scale).sum((1, 2)))
-    assert length(clipped.grads) <= bound * (1 + 1e-4)
+    assert length(clipped.grads) <= bound
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -333,38 +349,13 @@ def test_where_one_example_may_spoil_another_nothing_is_returned():
     assert length(alone.grads) == 0.0
 
 
-def test_sums_of_physical_batches_add_up_to_the_logical_batch():
-    model, inputs = CASES["group norm"][0](), torch.randn(7, 3, 5, 5)
-    whole = clipped_by_engine(model, inputs, 0.3)
-    parts = empty_sum(trainable(model), 0.3)
-    for part in inputs.split(3):
-        parts = parts + clipped_by_engine(model, part, 0.3)
-    _assert_equal(parts.grads, whole.grads)
-    assert parts.sensitivity == whole.sensitivity == 0.3
-    assert len(parts.norms) == 7
-
-
-def test_sums_of_different_sensitivity_are_not_added():
-    model = nn.Linear(2, 1)
-    with pytest.raises(ConfigError, match="sensitivity"):
-        empty_sum(trainable(model), 1.0) + empty_sum(trainable(model), 2.0)
-
-
 def test_a_scalar_loss_is_refused():
     model = nn.Linear(2, 1)
     with pytest.raises(ModelError, match='reduction="none"'):
         clipped_grad_sum(model(torch.randn(3, 2)).sum(), trainable(model), max_grad_norm=1.0)
 
 
-@pytest.mark.parametrize("bound", [0.0, -1.0, float("nan")])
-def test_a_bound_that_bounds_nothing_is_refused(bound):
-    model = nn.Linear(2, 1)
-    with pytest.raises(ConfigError, match="max_grad_norm"):
-        clipped_grad_sum(model(torch.randn(3, 2)).sum(1), trainable(model), max_grad_norm=bound)
-
-
 REFUSED = {
-    "transposed convolution": (lambda: nn.ConvTranspose1d(6, 2, 1), "transposed convolution has no rule"),
     "PReLU": (nn.PReLU, "consumes weight"),
     "low rank": (lambda: LowRank(), "consumes"),
 }
@@ -373,7 +364,7 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_without_a_start_up_check_an_operator_without_a_rule_is_refused_by_name(case):
     make, words = REFUSED[case]
-    inputs = torch.randn(3, 6, 4) if case == "transposed convolution" else torch.randn(3, 6)
+    inputs = torch.randn(3, 6)
     with pytest.raises(NoRuleError, match=words) as refusal:
         clipped_by_engine(make(), inputs, 1.0)
     assert "freeze the parameter" in str(refusal.value)

@@ -1,45 +1,201 @@
-"""The choice of kernels: by formula where it is clear, measured and remembered where not."""
+"""The choice of kernels: by formula where it is clear, measured once where not, or fixed by hand."""
 
 import pytest
 import torch
+from definition import trainable
+from torch import nn
 
+from fl_dp.engine import plan
+from fl_dp.engine.clipping import clipped_grad_sum
 from fl_dp.engine.convolution import Conv, Geometry
-from fl_dp.engine.forms import Dense, Outer
+from fl_dp.engine.forms import Dense, Kept, Outer, Rows
 from fl_dp.engine.plan import Planner
+from fl_dp.errors import ConfigError
+
+GEOMETRY = Geometry((3, 3), (1, 1), (1, 1), (1, 1), 1)
 
 
 def _outer(T, p, d, n=8):  # noqa: N803
     return Outer(torch.randn(n, T, p), torch.randn(n, T, d))
 
 
-def test_the_formula_decides_clear_cases_without_measuring():
+def _conv(n=8):
+    """2 T^2 / (p d) = 1.8"""
+    return Conv(torch.randn(n, 8, 4, 4), torch.randn(n, 4, 4, 4), 1, GEOMETRY)
+
+
+def _kernel(form, *, mode="mixed", **fixed):
+    planner = Planner(mode, fixed=fixed)
+    planner.keep("w", form)
+    return planner.kernels["w"]
+
+
+def _refuse_to_measure(*_):
+    raise AssertionError("measured")
+
+
+class _Scripted(Outer):
+    """A form whose kernels take and keep what a test says: kernel -> (seconds, numbers an example)."""
+
+    kernels = ("ghost", "ghost-other", "instantiate", "instantiate-other")
+    clock = 0.0
+    costs: dict[str, tuple[float, int]]
+
+    def keep(self, kernel):
+        seconds, numbers = self.costs[kernel]
+        type(self).clock += seconds
+        return Kept(torch.ones(8), (torch.zeros(8, numbers),), lambda factors, part: part)
+
+
+@pytest.fixture
+def scripted(monkeypatch):
+    monkeypatch.setattr(plan.time, "perf_counter", lambda: _Scripted.clock)
+    return _Scripted(torch.zeros(8, 8, 8), torch.zeros(8, 8, 16))
+
+
+def test_the_formula_decides_clear_cases_without_measuring(monkeypatch):
+    monkeypatch.setattr(plan, "_trial", _refuse_to_measure)
+    assert _kernel(_outer(T=2, p=64, d=64)) == "ghost"
+    assert _kernel(_outer(T=64, p=2, d=2)) == "instantiate"
+    assert _kernel(Dense(torch.randn(2, 3))) == "instantiate"
+
+
+def test_close_cases_are_measured_once_a_signature_and_told_for_every_layer(monkeypatch):
     planner = Planner()
-    assert planner.kernel(_outer(T=2, p=64, d=64)) == "ghost"
-    assert planner.kernel(_outer(T=64, p=2, d=2)) == "instantiate"
-    assert planner.kernel(Dense(torch.randn(2, 3))) == "instantiate"
-    assert planner.chosen == {}
-
-
-def test_close_cases_are_measured_once_a_signature():
-    planner, form = Planner(), _outer(T=8, p=8, d=16)
-    first = planner.kernel(form)
-    assert first in form.kernels
-    assert planner.chosen == {form.signature: first}
-    planner.chosen[form.signature] = "instantiate"
-    assert planner.kernel(_outer(T=8, p=8, d=16, n=11)) == "instantiate"  # Poisson batches differ in size
+    planner.keep("a", _outer(T=8, p=8, d=16))
+    monkeypatch.setattr(plan, "_trial", _refuse_to_measure)
+    planner.keep("b", _outer(T=8, p=8, d=16, n=11))  # Poisson batches differ in size
+    planner.keep("b", _outer(T=8, p=8, d=16, n=2))
+    a, b = planner.rows
+    assert (a.parameter, b.parameter) == ("a", "b")
+    assert a.kernel == b.kernel
+    assert a.decided == b.decided == "measured"
+    assert a.seconds.keys() == {"ghost", "instantiate"}
 
 
 @pytest.mark.parametrize(("T", "kernel"), [(7, "ghost"), (9, "instantiate")])
-def test_the_formula_decides_close_cases_of_few_examples(T, kernel):  # noqa: N803
-    planner = Planner()
-    assert planner.kernel(_outer(T=T, p=8, d=16, n=3)) == kernel
-    assert planner.chosen == {}
+def test_the_formula_decides_close_cases_of_few_examples(T, kernel, monkeypatch):  # noqa: N803
+    monkeypatch.setattr(plan, "_trial", _refuse_to_measure)
+    assert _kernel(_outer(T=T, p=8, d=16, n=3)) == kernel
 
 
 @pytest.mark.parametrize("mode", ["ghost", "instantiate"])
 def test_a_mode_is_obeyed(mode):
-    assert Planner(mode).kernel(_outer(T=64, p=2, d=2)).startswith(mode)
-    assert Planner(mode).kernel(_outer(T=1, p=64, d=64)).startswith(mode)
+    assert _kernel(_outer(T=64, p=2, d=2), mode=mode).startswith(mode)
+    assert _kernel(_outer(T=1, p=64, d=64), mode=mode).startswith(mode)
+    assert _kernel(_conv(), mode=mode).startswith(mode)
+
+
+@pytest.mark.parametrize(
+    ("costs", "expected"),
+    [
+        # the lightest of those that are fast enough
+        ([(1.0, 9), (9.0, 9), (1.5, 4), (2.0, 1)], "instantiate"),
+        # too slow, however little it keeps
+        ([(1.0, 9), (9.0, 9), (1.7, 4), (2.0, 1)], "ghost"),
+        # of those that keep as little the faster
+        ([(1.4, 4), (1.2, 4), (1.0, 9), (1.1, 9)], "ghost-other"),
+        ([(1.0, 4), (1.2, 4), (1.0, 9), (1.1, 9)], "ghost"),
+    ],
+)
+def test_of_the_fast_kernels_the_one_that_keeps_least_is_chosen(scripted, costs, expected):
+    scripted_costs = dict(zip(_Scripted.kernels, costs, strict=True))
+    type(scripted).costs = scripted_costs
+    planner = Planner()
+    planner.keep("w", scripted)
+    (row,) = planner.rows
+    assert row.kernel == expected
+    assert row.kept_bytes == 4 * scripted_costs[expected][1]
+    assert row.seconds == pytest.approx({kernel: seconds for kernel, (seconds, _) in scripted_costs.items()})
+
+
+@pytest.mark.parametrize("kernel", _conv().kernels)
+def test_a_kernel_is_fixed_by_parameter_whatever_the_mode(kernel, monkeypatch):
+    monkeypatch.setattr(plan, "_trial", _refuse_to_measure)
+    for mode in ("mixed", "ghost", "instantiate"):
+        assert _kernel(_conv(), mode=mode, w=kernel) == kernel
+
+
+@pytest.mark.parametrize("family", ["ghost", "instantiate"])
+def test_a_fixed_family_means_the_best_of_it(family):
+    planner = Planner(fixed={"a": family})
+    planner.keep("a", _conv())
+    planner.keep("b", _conv())
+    a, b = planner.rows
+    assert a.kernel.startswith(family)
+    assert a.seconds.keys() == {kernel for kernel in _conv().kernels if kernel.startswith(family)}
+    assert b.seconds.keys() == set(_conv().kernels)
+
+
+@pytest.mark.parametrize("asked", ["ghost-row", "instantiate-rows", "", "fast"])
+def test_a_kernel_that_the_form_lacks_is_refused_by_name(asked):
+    with pytest.raises(
+        ConfigError, match=rf"layer\.weight has no kernel '{asked}'.* ghost, instantiate, and"
+    ):
+        Planner(fixed={"layer.weight": asked}).keep("layer.weight", _outer(T=4, p=2, d=3))
+    with pytest.raises(ConfigError, match=r"layer\.bias has no kernel 'ghost'"):
+        Planner(fixed={"layer.bias": "ghost"}).keep("layer.bias", Dense(torch.randn(2, 3)))
+
+
+def _model():
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Conv2d(2, 4, 3, padding=1),
+        nn.Tanh(),
+        nn.Conv2d(4, 8, 3, groups=2),
+        nn.Flatten(),
+        nn.Linear(128, 3),
+    )
+
+
+def _sum(model, planner):
+    inputs = torch.randn(8, 2, 6, 6, generator=torch.Generator().manual_seed(0))
+    losses = model(inputs).square().sum(1)
+    return clipped_grad_sum(losses, trainable(model), max_grad_norm=0.5, planner=planner)
+
+
+def test_kernels_of_one_plan_fix_another_and_nothing_is_measured(monkeypatch):
+    model, first = _model(), Planner()
+    clipped = _sum(model, first)
+    monkeypatch.setattr(plan, "_trial", _refuse_to_measure)
+    second = Planner(fixed=first.kernels)
+    again = _sum(model, second)
+    assert second.kernels == first.kernels
+    assert second.kernels.keys() == trainable(model).keys()
+    assert {row.decided for row in second.rows} == {"fixed"}
+    for name, grad in clipped.grads.items():
+        assert torch.equal(again.grads[name], grad)
+
+
+@pytest.mark.parametrize(
+    ("form", "expected"),
+    [
+        (Dense(torch.zeros(8, 5)), ("dense", 1, 5, 1)),
+        (_outer(T=7, p=5, d=3), ("outer", 7, 5, 3)),
+        (Rows(torch.zeros(8, 6, dtype=torch.int64), torch.zeros(8, 6, 4), 50), ("rows", 6, 50, 4)),
+        (_conv(), ("conv", 16, 8, 36)),
+        (Conv(torch.zeros(16, 8, 4, 4), torch.zeros(16, 4, 4, 4), 2, GEOMETRY), ("conv", 32, 8, 36)),
+    ],
+    ids=str,
+)
+def test_a_row_tells_the_sizes_of_the_gradient(form, expected):
+    planner = Planner()
+    planner.keep("w", form)
+    (row,) = planner.rows
+    assert (row.form, row.T, row.p, row.d) == expected
+    assert row.p * row.d == form.shape.numel()
+    kept = form.keep(row.kernel)
+    assert row.kept_bytes * 8 == sum(part.numel() * part.element_size() for part in kept.parts)
+
+
+def test_the_plan_tells_nothing_about_how_many_examples_there_are(monkeypatch):
+    """Sizes of Poisson batches are raw data."""
+    tables = []
+    for n in (3, 5):
+        planner = Planner()
+        planner.keep("w", _outer(T=4, p=3, d=4, n=n))
+        tables.append(planner.table())
+    assert tables[0] == tables[1]
 
 
 def test_all_kernels_of_a_convolution_agree():

@@ -5,6 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from fl_dp.engine.axis import BatchAxis
+from fl_dp.engine.clipping import clipped_grad_sum
 from fl_dp.engine.probe import probe
 from fl_dp.errors import ModelError, NoRuleError, ProbeError
 
@@ -52,7 +53,7 @@ class BatchSecond(nn.Module):
 
 def test_finds_the_batch_axis_of_every_use():
     axes = probe(BatchSecond(), torch.randn(5, 7, 4))
-    assert set(axes.batch.values()) == {BatchAxis(0, minor=True)}
+    assert set(axes.batch.values()) == {BatchAxis(0, minor=True)}  # T = 7
     assert {key.parameters[0] for key in axes.batch} == {"linear.weight", "linear.bias"}
 
 
@@ -125,3 +126,139 @@ def test_values_of_the_inputs_are_not_read():
 def test_an_output_without_one_row_an_example_is_refused():
     with pytest.raises(ModelError, match=r"shape \(3, \.\.\.\)"):
         probe(nn.Sequential(nn.Linear(4, 2), nn.Flatten(0)), torch.randn(5, 4))
+
+
+class Masked(nn.Module):
+    """Attention whose queries and keys get no gradient where all but one position is left out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(4, 2, batch_first=True)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        return self.attention(x, x, x, key_padding_mask=mask)[0]
+
+
+def test_masks_hide_no_use():
+    """In PyTorch's mask true leaves out: if all of it were, any layout would have seemed to fit."""
+    axes = probe(Masked(), torch.randn(5, 4, 4), torch.zeros(5, 4, dtype=torch.bool))
+    weights = {key.parameters[0]: axis for key, axis in axes.batch.items() if key.operator == "MmBackward0"}
+    assert weights == {"attention.in_proj_weight": BatchAxis(0, minor=True)}
+
+
+def test_a_layout_that_one_row_an_example_did_not_show_is_refused_later():
+    """(N, 1) and (1, N) look alike; what is (T, N) later must not be taken for (N, T)."""
+    model = BatchSecond()
+    axes = probe(model, torch.randn(5, 1, 4))
+    losses = model(torch.randn(6, 1, 4)).sum((1, 2))
+    clipped_grad_sum(losses, dict(model.named_parameters()), max_grad_norm=1.0, axes=axes)
+    losses = model(torch.randn(6, 2, 4)).sum((1, 2))
+    with pytest.raises(ProbeError, match="checked with one"):
+        clipped_grad_sum(losses, dict(model.named_parameters()), max_grad_norm=1.0, axes=axes)
+
+
+def test_a_use_that_matters_to_no_loss_is_refused():
+    class Nothing(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.one, self.other = nn.Linear(4, 4), nn.Linear(4, 4)
+
+        def forward(self, x):
+            return self.one(x) + 0 * self.other(x)
+
+    with pytest.raises(ProbeError, match=r"other\.\w+\): in 4 synthetic batches .* freeze the parameter"):
+        probe(Nothing(), torch.randn(5, 2, 4))
+
+
+def test_an_example_that_moves_only_the_one_before_it_is_seen():
+    class Shifted(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(4, 3)
+
+        def forward(self, x):
+            return self.linear(x + torch.cat([x[1:], torch.zeros_like(x[:1])]))
+
+    with pytest.raises(ProbeError, match="depends on another example"):
+        probe(Shifted(), torch.randn(5, 4))
+
+
+def test_a_model_that_remembers_data_outside_its_buffers_is_refused():
+    class Carries(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear, self.state = nn.Linear(4, 3), torch.zeros(3, 3)
+
+        def forward(self, x):
+            y = self.linear(x) + self.state
+            self.state = y.detach()
+            return y
+
+    with pytest.raises(ProbeError, match="remembers data of earlier batches"):
+        probe(Carries(), torch.randn(5, 4))
+
+
+@pytest.mark.parametrize("layer", [nn.Embedding, nn.EmbeddingBag])
+def test_gradients_divided_by_what_the_whole_batch_holds_are_refused(layer):
+    """One example's words would move the gradients of all others with the same words."""
+    with pytest.raises(ModelError, match=r"scale_grad_by_freq.*whole batch"):
+        probe(layer(11, 4, scale_grad_by_freq=True), torch.ones(5, 3, dtype=torch.int64))
+
+
+def test_examples_that_meet_in_the_gradients_alone_are_refused():
+    class Detached(nn.Module):
+        """What it adds and takes away cancels in the outputs, not in the gradients."""
+
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(4, 3)
+
+        def forward(self, x):
+            mean = x.mean(0).expand_as(x)
+            return self.linear(x) + self.linear(mean) - self.linear(mean).detach()
+
+    with pytest.raises(ProbeError, match="depends on another example"):
+        probe(nn.Sequential(Detached(), nn.Tanh()), torch.randn(5, 4))
+
+
+def test_any_structure_of_inputs_and_outputs():
+    class Nested(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table, self.linear = nn.Embedding(11, 4), nn.Linear(4, 3)
+            self.temperature = nn.Parameter(torch.ones(1))
+
+        def forward(self, batch, *, mask, flag):
+            assert flag is None
+            x = self.table(batch["ids"]) + batch["more"][0]
+            return {"y": (self.linear(x) * mask,), "temperature": self.temperature, "none": None}
+
+    batch = {"ids": torch.zeros(5, 2, dtype=torch.int64), "more": [torch.randn(5, 2, 4)]}
+    axes = probe(Nested(), batch, mask=torch.ones(2, 3), flag=None)
+    assert {key.parameters[0] for key in axes.batch} == {"table.weight", "linear.weight", "linear.bias"}
+
+
+def test_an_output_that_depends_on_data_but_has_no_row_for_each_example_is_refused():
+    class OwnLoss(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(4, 3)
+
+        def forward(self, x):
+            return {"logits": self.linear(x), "loss": self.linear(x).mean()}
+
+    with pytest.raises(ModelError, match=r"output \['loss'\] has shape \(\)\. Return what"):
+        probe(OwnLoss(), torch.randn(5, 4))
+
+
+def test_a_model_that_makes_nan_is_refused():
+    class Root(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(4, 3)
+
+        def forward(self, x):
+            return self.linear(x.sqrt())
+
+    with pytest.raises(ModelError, match="holds NaN for synthetic examples"):
+        probe(Root(), torch.rand(5, 4))

@@ -11,8 +11,10 @@ from fl_dp.engine.axis import BatchAxis
 from fl_dp.engine.capture import Argument, Use
 from fl_dp.engine.forms import Form
 from fl_dp.engine.rules.addition import addition
+from fl_dp.engine.rules.broadcast import expand, repeat
 from fl_dp.engine.rules.convolution import convolution
 from fl_dp.engine.rules.embedding import embedding
+from fl_dp.engine.rules.embedding_bag import embedding_bag
 from fl_dp.engine.rules.matmul import addmm, mm
 from fl_dp.engine.rules.multiplication import multiplication
 from fl_dp.engine.rules.normalization import group_norm, layer_norm
@@ -23,18 +25,25 @@ RULES: Mapping[str, Rule] = {
     "AddmmBackward0": addmm,
     "ConvolutionBackward0": convolution,
     "EmbeddingBackward0": embedding,
+    "EmbeddingBagBackward0": embedding_bag,
+    "ExpandBackward0": expand,
     "MmBackward0": mm,
     "MulBackward0": multiplication,
     "NativeGroupNormBackward0": group_norm,
     "NativeLayerNormBackward0": layer_norm,
+    "RepeatBackward0": repeat,
 }
+# Whether these spread a parameter over the batch or over something else, only `probe` can tell.
+_ONLY_CHECKED = frozenset({"ExpandBackward0", "RepeatBackward0"})
 
 
 def check_rules(uses: tuple[Use, ...]) -> None:
-    """NoRuleError for the first use whose operator has no rule; costs nothing but a look-up."""
+    """NoRuleError for the first use that has no rule, or none without `probe`; costs only a look-up."""
     for use in uses:
         if use.node.name() not in RULES:
             refuse(use.keys[0], "that operator has no per-example gradient rule")
+        if use.node.name() in _ONLY_CHECKED:
+            refuse(use.keys[0], "that operator has a rule only for models that `probe` has checked")
 
 
 def form_of(use: Use, argument: Argument, grad: Tensor, axis: BatchAxis, num_examples: int) -> Form:

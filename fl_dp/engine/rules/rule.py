@@ -10,7 +10,7 @@ from torch import Tensor
 from fl_dp.engine.axis import BatchAxis
 from fl_dp.engine.capture import UseKey
 from fl_dp.engine.forms import Form
-from fl_dp.errors import NoRuleError
+from fl_dp.errors import ModelError, NoRuleError
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,4 +44,12 @@ def refuse(key: UseKey, reason: str) -> NoReturn:
     raise NoRuleError(
         f"{key.operator.removesuffix('Backward0')} consumes {', '.join(key.parameters)}, but {reason}; "
         "add a rule under fl_dp/engine/rules/, or freeze the parameter (requires_grad_(False))."
+    )
+
+
+def mixes(key: UseKey, reason: str) -> NoReturn:
+    """Say that what one example contributes depends on others: no rule and no fallback can mend that."""
+    raise ModelError(
+        f"{key.operator.removesuffix('Backward0')} consumes {', '.join(key.parameters)}, but {reason}; "
+        "examples then move one another's gradients, which no clipping bounds: switch that off."
     )

@@ -1,0 +1,86 @@
+"""What was chosen for each parameter, as a table to read."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+_MISSING = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRow:
+    """The kernel of one parameter, and why that one.
+
+    form: the kind of its gradient. T: positions of an example; p, d: output and input features, so that
+    the parameter has p * d numbers. decided: "measured" where kernels were tried, by "formula" where
+    it was clear or there were too few examples, "fixed" where the user named the kernel.
+    seconds: kernel -> seconds of norm and weighted sum for the batch it was tried on; None unless measured.
+    kept_bytes: of one example, from its norm to the weighted sum.
+    """
+
+    parameter: str
+    form: str
+    T: int
+    p: int
+    d: int
+    kernel: str
+    decided: Literal["measured", "formula", "fixed"]
+    seconds: Mapping[str, float] | None
+    kept_bytes: int
+
+    @property
+    def ghost(self) -> bool:
+        return is_ghost(self.kernel)
+
+
+def is_ghost(kernel: str) -> bool:
+    """Whether a kernel answers without holding a per-example gradient."""
+    return kernel.startswith("ghost")
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    title: str
+    cell: Callable[[PlanRow], str]
+    right: bool = False
+
+
+_COLUMNS = (
+    _Column("parameter", lambda row: row.parameter),
+    _Column("form", lambda row: row.form),
+    _Column("T", lambda row: str(row.T), right=True),
+    _Column("p", lambda row: str(row.p), right=True),
+    _Column("d", lambda row: str(row.d), right=True),
+    _Column("norm", lambda row: "ghost" if row.ghost else "instantiated"),
+    _Column("kernel", lambda row: row.kernel),
+    _Column("decided", lambda row: row.decided),
+    _Column("ms", lambda row: _milliseconds(row, row.kernel), right=True),
+    _Column("next best", lambda row: _next_best(row) or _MISSING),
+    _Column("ms", lambda row: _milliseconds(row, _next_best(row)), right=True),
+    _Column("KiB kept", lambda row: f"{row.kept_bytes / 2**10:.1f}", right=True),
+)
+
+
+def plan_table(rows: Iterable[PlanRow]) -> str:
+    """Aligned plain text, one line a parameter below a line of titles."""
+    rows = list(rows)
+    columns = [[column.title, *map(column.cell, rows)] for column in _COLUMNS]
+    aligned = [_aligned(cells, column.right) for cells, column in zip(columns, _COLUMNS, strict=True)]
+    return "\n".join("  ".join(line).rstrip() for line in zip(*aligned, strict=True))
+
+
+def _aligned(cells: list[str], right: bool) -> list[str]:
+    width = max(map(len, cells))
+    return [cell.rjust(width) if right else cell.ljust(width) for cell in cells]
+
+
+def _next_best(row: PlanRow) -> str | None:
+    """The fastest kernel that was tried beside the chosen one."""
+    others = [kernel for kernel in row.seconds or {} if kernel != row.kernel]
+    return min(others, key=lambda kernel: (row.seconds or {})[kernel], default=None)
+
+
+def _milliseconds(row: PlanRow, kernel: str | None) -> str:
+    if row.seconds is None or kernel is None:
+        return _MISSING
+    return f"{row.seconds[kernel] * 1e3:.2f}"

@@ -1,0 +1,40 @@
+"""A parameter spread over the batch: class tokens, and what addition and multiplication broadcast."""
+
+from torch import Tensor
+
+from fl_dp.engine.forms import Dense, Form
+from fl_dp.engine.rules.rule import Site, refuse
+
+
+def expand(site: Site) -> Form:
+    """ExpandBackward0(parameter): `token.expand(len(x), -1, -1)`."""
+    return broadcast_sum(site, site.grad)
+
+
+def repeat(site: Site) -> Form:
+    """RepeatBackward0(parameter): the same as expanding where what is repeated has length 1."""
+    repeats = site.node._saved_repeats
+    lengths = (1,) * (len(repeats) - len(site.shape)) + tuple(site.shape)
+    if any(times != 1 and length != 1 for times, length in zip(repeats, lengths, strict=True)):
+        refuse(site.key, "repeating along a dimension longer than 1 has no rule")
+    return broadcast_sum(site, site.grad)
+
+
+def broadcast_sum(site: Site, grad: Tensor) -> Form:
+    """`grad`, of the output's shape, summed for each example over what `site.shape` was broadcast along."""
+    if site.transposed:
+        refuse(site.key, "a transposed parameter that is broadcast has no rule")
+    shape = site.shape
+    if site.axis.dim >= grad.dim() - len(shape) and shape[site.axis.dim - grad.dim()] != 1:
+        refuse(site.key, f"its shape {tuple(shape)} spans the batch")
+    grads = site.rows(grad)  # (N, K, *other dimensions)
+    return Dense(_unbroadcast(grads, site.axis.dim, grad.dim(), shape))
+
+
+def _unbroadcast(grads: Tensor, batch_dim: int, dims: int, shape: tuple[int, ...]) -> Tensor:
+    """Sum (N, K, *others) over K and over every dimension that `shape` was broadcast along."""
+    others = [d for d in range(dims) if d != batch_dim]
+    broadcast = [
+        2 + position for position, d in enumerate(others) if d < dims - len(shape) or shape[d - dims] == 1
+    ]
+    return grads.sum((1, *broadcast)).reshape(grads.shape[0], *shape)

@@ -1,0 +1,72 @@
+"""Tensors inside tuples, lists, mappings and dataclasses, as models take and return them."""
+
+import copy
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from torch import Tensor
+
+
+def tensors(structure: Any, path: str = "") -> Iterator[tuple[str, Tensor]]:
+    """Every tensor in `structure` with its path ("[0].logits"), in order.
+
+    Other objects are not looked into.
+    """
+    if isinstance(structure, Tensor):
+        yield path, structure
+    for step, child in _children(structure):
+        yield from tensors(child, path + step)
+
+
+def map_tensors(change: Callable[[Tensor], Tensor], structure: Any) -> Any:
+    """A copy of `structure` with `change` applied to every tensor; all else is passed on as it is.
+
+    A tensor that stands in several places is changed once: attention tells itself by
+    `query is key`.
+    """
+    return _mapped(change, structure, {})
+
+
+def _mapped(change: Callable[[Tensor], Tensor], structure: Any, done: dict[int, Tensor]) -> Any:
+    if isinstance(structure, Tensor):
+        if id(structure) not in done:
+            done[id(structure)] = change(structure)
+        return done[id(structure)]
+    before = [child for _, child in _children(structure)]
+    after = [_mapped(change, child, done) for child in before]
+    unchanged = all(new is old for new, old in zip(after, before, strict=True))
+    return structure if unchanged else _rebuilt(structure, after)
+
+
+def _children(structure: Any) -> list[tuple[str, Any]]:
+    if isinstance(structure, Mapping):
+        return [(f"[{key!r}]", child) for key, child in structure.items()]
+    if isinstance(structure, tuple) and hasattr(structure, "_fields"):
+        return [(f".{name}", child) for name, child in zip(structure._fields, structure, strict=True)]
+    if isinstance(structure, tuple | list):
+        return [(f"[{i}]", child) for i, child in enumerate(structure)]
+    if _is_dataclass(structure):
+        return [(f".{field.name}", getattr(structure, field.name)) for field in dataclasses.fields(structure)]
+    return []
+
+
+def _rebuilt(structure: Any, children: list[Any]) -> Any:
+    """`structure` with other children, of the same type: a BatchEncoding keeps its methods."""
+    if isinstance(structure, Mapping):
+        rebuilt = copy.copy(structure) if hasattr(structure, "__setitem__") else dict(structure)
+        for key, child in zip(structure, children, strict=True):
+            rebuilt[key] = child
+        return rebuilt
+    if isinstance(structure, tuple):
+        return type(structure)(*children) if hasattr(structure, "_fields") else tuple(children)
+    if isinstance(structure, list):
+        return children
+    rebuilt = copy.copy(structure)  # a dataclass
+    for field, child in zip(dataclasses.fields(structure), children, strict=True):
+        object.__setattr__(rebuilt, field.name, child)  # frozen ones too
+    return rebuilt
+
+
+def _is_dataclass(structure: Any) -> bool:
+    return dataclasses.is_dataclass(structure) and not isinstance(structure, type)

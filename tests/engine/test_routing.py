@@ -1,0 +1,134 @@
+"""Models in which some examples, or some rows of an example, use other parts than the rest."""
+
+import pytest
+import torch
+from structured import Batch, assert_equals_definition, call, exact, losses_of
+from torch import Tensor, nn
+
+from fl_dp.engine.clipping import clipped_grad_sum
+from fl_dp.engine.probe import probe
+from fl_dp.errors import NonFiniteError
+
+
+@pytest.fixture(autouse=True)
+def _exact():
+    with exact():
+        yield
+
+
+def rows(n: int) -> Batch:
+    return call(torch.randn(n, 5, 6))
+
+
+class MaskedRows(nn.Module):
+    """Works on the rows that a mask lets through."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.trunk, self.linear = nn.Linear(6, 6), nn.Linear(6, 5)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        output = x.new_zeros(*x.shape[:2], 5)
+        output[mask] = self.linear(self.trunk(x).tanh()[mask])
+        return output
+
+
+class Mixture(nn.Module):
+    """Each row goes to the expert that a gate prefers, between layers that all rows pass."""
+
+    def __init__(self, way: str) -> None:
+        super().__init__()
+        self.way, self.trunk, self.gate, self.head = way, nn.Linear(6, 6), nn.Linear(6, 3), nn.Linear(6, 2)
+        self.experts = nn.ModuleList(
+            nn.Sequential(nn.Linear(6, 7), nn.Tanh(), nn.Linear(7, 6)) for _ in range(3)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.trunk(x).tanh().flatten(0, 1)
+        weight, choice = self.gate(h).softmax(1).max(1)
+        output = h
+        for number, expert in enumerate(self.experts):
+            chosen = (choice == number).nonzero().squeeze(1)
+            answer = expert(h[chosen]) * weight[chosen, None]
+            if self.way == "index_add":
+                output = output.index_add(0, chosen, answer)
+            elif self.way == "index_put":
+                output = output.index_put((chosen,), answer)
+            else:
+                output = output.scatter_add(0, chosen[:, None].expand(-1, 6), answer)
+        return self.head(output.tanh()).view(*x.shape[:2], 2)
+
+
+class Sorted(nn.Module):
+    """Works on the examples in the order of their lengths, as packed sequences are made."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.trunk, self.linear = nn.Linear(6, 6), nn.Linear(6, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.trunk(x[:, 0]).tanh()
+        order = x[:, 0].norm(dim=1).argsort()
+        return self.linear(h[order])[order.argsort()]
+
+
+class OneByOne(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.trunk, self.one, self.other = nn.Linear(6, 6), nn.Linear(6, 3), nn.Linear(6, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.trunk(x[:, 0]).tanh()
+        outputs = [self.one(row) if row.sum() > 0 else self.other(row) for row in h]
+        return torch.stack(outputs) if outputs else self.one(h)
+
+
+class Selected(nn.Module):
+    """Both parts are computed, one is taken."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.trunk, self.one, self.other = nn.Linear(6, 6), nn.Linear(6, 3), nn.Linear(6, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.trunk(x).tanh()
+        return torch.where(h.sum(-1, keepdim=True) > 0, self.one(h), self.other(h))
+
+
+class LastWord(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.linear = nn.Embedding(11, 6), nn.Linear(6, 3)
+
+    def forward(self, words: Tensor) -> Tensor:
+        return self.linear(self.table(words))[torch.arange(len(words)), words.argmax(1)]
+
+
+CASES = {
+    "masked rows": (MaskedRows, lambda n: call(torch.randn(n, 5, 6), torch.rand(n, 5) < 0.5)),
+    "experts, index_add": (lambda: Mixture("index_add"), rows),
+    "experts, index_put": (lambda: Mixture("index_put"), rows),
+    "experts, scatter_add": (lambda: Mixture("scatter_add"), rows),
+    "sorted by data": (Sorted, rows),
+    "one by one": (OneByOne, rows),
+    "selected": (Selected, rows),
+    "one position of each": (LastWord, lambda n: call(torch.randint(0, 11, (n, 5)))),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_equals_one_backward_per_example(case):
+    make, sample = CASES[case]
+    assert_equals_definition(make(), sample)
+
+
+def test_an_example_that_is_not_finite_spoils_no_other_unseen():
+    """Its rows meet others' in one product; zero times NaN would make all others count as zero."""
+    model, (args, _) = Mixture("index_add"), rows(6)
+    axes = probe(model, *args)
+    args[0][2] = float("nan")
+    parameters = dict(model.named_parameters())
+    with pytest.raises(NonFiniteError, match="not finite"):
+        clipped_grad_sum(losses_of(model, call(*args)), parameters, max_grad_norm=0.3, axes=axes)
+    alone = clipped_grad_sum(losses_of(model, call(args[0][2:3])), parameters, max_grad_norm=0.3, axes=axes)
+    assert all(grad.eq(0).all() for grad in alone.grads.values())

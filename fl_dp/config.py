@@ -94,6 +94,11 @@ def _require_delta(delta: float | Auto) -> None:
         _require(0 < typing.cast(float, delta) < 1, "delta", delta, "a number between 0 and 1, or 'auto'")
 
 
+def _require_batch(size: int | Auto) -> None:
+    fits = isinstance(size, str) or size >= 1
+    _require(fits, "physical-batch-size", size, "an integer >= 1, or 'auto'")
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunConfig(_Flat):
     """One run, as the server's operator asks for it. README.md explains every key."""
@@ -117,7 +122,8 @@ class RunConfig(_Flat):
     # local training
     local_epochs: float = 1.0
     expected_batch_size: int = 64
-    physical_batch_size: int = 64
+    physical_batch_size: int | Auto = 64
+    memory_mib: int = 1024
     learning_rate: float = 0.5
     momentum: float = 0.0
     # privacy
@@ -140,15 +146,17 @@ class RunConfig(_Flat):
         for field in ("min_clients", "fit_clients"):
             value = getattr(self, field)
             _require(value <= self.clients, _key(field), value, f"at most clients = {self.clients}")
-        for field in ("expected_batch_size", "physical_batch_size", "partition_classes"):
+        for field in ("expected_batch_size", "partition_classes", "memory_mib"):
             value = getattr(self, field)
             _require(value >= 1, _key(field), value, "an integer >= 1")
-        _require(
-            self.expected_batch_size % self.physical_batch_size == 0,
-            "expected-batch-size",
-            self.expected_batch_size,
-            f"a multiple of physical-batch-size = {self.physical_batch_size}",
-        )
+        _require_batch(self.physical_batch_size)
+        if isinstance(self.physical_batch_size, int):
+            _require(
+                self.expected_batch_size % self.physical_batch_size == 0,
+                "expected-batch-size",
+                self.expected_batch_size,
+                f"a multiple of physical-batch-size = {self.physical_batch_size}",
+            )
         _require_positive(
             self, "learning_rate", "max_grad_norm", "epsilon", "local_epochs", "partition_alpha",
             "round_timeout", "client_cpus",
@@ -178,7 +186,8 @@ class ClientConfig(_Flat):
 
     A round that asks for more than the limits is declined. `client` names the client in reports;
     `public_size` is the number of records that it declares public ("auto": counted once, when the
-    data are first entered in the ledger); `ledger` is the SQLite file.
+    data are first entered in the ledger); `ledger` is the SQLite file. `memory_mib` is what a step may
+    take, beside the process, model and data, where the physical batch size is "auto".
     """
 
     client: str
@@ -200,7 +209,8 @@ class ClientConfig(_Flat):
     max_grad_norm: float = math.inf
     accountant: str = "pld"
     # machine
-    physical_batch_size: int = 64
+    physical_batch_size: int | Auto = 64
+    memory_mib: int = 1024
     device: str = "auto"
 
     def __post_init__(self) -> None:
@@ -220,7 +230,8 @@ class ClientConfig(_Flat):
             )
         _require(self.seed >= 0, "seed", self.seed, "an integer >= 0")
         _require(self.partition_classes >= 1, "partition-classes", self.partition_classes, "an integer >= 1")
-        _require_positive(self, "epsilon", "physical_batch_size", "partition_alpha")
+        _require_positive(self, "epsilon", "memory_mib", "partition_alpha")
+        _require_batch(self.physical_batch_size)
         _require_delta(self.delta)
         _require(
             self.min_noise_multiplier >= 0,

@@ -234,9 +234,8 @@ class PrivacyEngine:
     def largest_physical_batch(self, losses_of: Callable[..., Tensor], *batch: Any, memory: int) -> int:
         """How many examples, up to twice `batch_size`, a step can take at once in `memory` bytes.
 
-            criterion = partial(F.cross_entropy, reduction="none")
             size = engine.largest_physical_batch(
-                lambda x, y: criterion(model(x), y), x, y, memory=4 * 2**30
+                lambda x, y: F.cross_entropy(model(x), y, reduction="none"), x, y, memory=4 * 2**30
             )
             sampler = PoissonSampler(50_000, expected_batch_size=256, physical_batch_size=size)
 

@@ -12,10 +12,12 @@ from torch import Tensor, nn
 
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.ledger import Ledger
+from fl_dp.config import Auto
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.bookkeeping import Axes
 from fl_dp.engine.clipping import ClippedSum, clipped_grad_sum, empty_sum
 from fl_dp.engine.noise import add_gaussian_noise, system_generator
+from fl_dp.engine.physical_batch import largest_batch
 from fl_dp.engine.plan import Planner
 from fl_dp.engine.probe import probe
 from fl_dp.engine.sampling import physical_batches, poisson_draw
@@ -49,25 +51,30 @@ def train_locally(
     budget: Budget,
     *,
     public_size: int,
-    physical_batch_size: int,
+    physical_batch_size: int | Auto,
+    memory_mib: int,
     device: torch.device,
 ) -> LocalUpdate:
     """Take the steps of `plan` that still fit `budget`, and pay for them before the first.
 
     dataset: the data's name in `ledger`; public_size: declared number of records, which with the
-    plan's expected batch size gives the sample rate. `model` is trained in place.
-    Raises BudgetExhaustedError when not one step fits, LedgerError when nothing can be paid,
-    ModelError when the model cannot be protected; then nothing was trained.
+    plan's expected batch size gives the sample rate. physical_batch_size: most examples in memory at
+    once, "auto" for what fits `memory_mib` MiB. `model` is trained in place.
+    Raises BudgetExhaustedError when not one step fits the budget, LedgerError when nothing can be
+    paid, ModelError when the model cannot be protected, ConfigError when not one example fits the
+    memory; then nothing was trained.
     """
     model.to(device).train()
     axes = probe(model, data.batch(torch.zeros(0, dtype=torch.int64))[0].to(device))
+    trainer = PrivateTrainer(model, axes, plan, device=device)
+    if not isinstance(physical_batch_size, int):
+        physical_batch_size = trainer.largest_physical_batch(data.input_shape, memory_mib * 2**20)
     sample_rate = plan.expected_batch_size / public_size
     reservation = ledger.reserve(
         dataset, plan.run, plan.server_round, (sample_rate, plan.noise_multiplier), plan.steps, budget
     )
-    trainer = PrivateTrainer(model, axes, plan, physical_batch_size=physical_batch_size, device=device)
     for _ in range(reservation.entry.steps):
-        trainer.step(data, sample_rate)
+        trainer.step(data, sample_rate, physical_batch_size)
     ledger.commit(reservation)
     spent = ledger.spent(dataset)
     return LocalUpdate(
@@ -78,17 +85,8 @@ def train_locally(
 class PrivateTrainer:
     """DP-SGD on one model: every step is one Poisson draw, clipped, summed and noised once."""
 
-    def __init__(
-        self,
-        model: nn.Module,
-        axes: Axes,
-        plan: RoundPlan,
-        *,
-        physical_batch_size: int,
-        device: torch.device,
-    ) -> None:
-        self._model, self._axes, self._plan = model, axes, plan
-        self._physical_batch_size, self._device = physical_batch_size, device
+    def __init__(self, model: nn.Module, axes: Axes, plan: RoundPlan, *, device: torch.device) -> None:
+        self._model, self._axes, self._plan, self._device = model, axes, plan, device
         self._parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
         self._optimizer = torch.optim.SGD(
             self._parameters.values(), lr=plan.learning_rate, momentum=plan.momentum
@@ -96,17 +94,30 @@ class PrivateTrainer:
         self._planner = Planner()
         self._noise, self._draws = system_generator(device), system_generator()
 
-    def step(self, data: TensorData, sample_rate: float) -> None:
+    def largest_physical_batch(self, input_shape: tuple[int, ...], memory: int) -> int:
+        """Examples, up to twice the expected batch, whose clipped sum takes no more than `memory` bytes.
+
+        Found with examples of random numbers, so it tells nothing about the data. Raises ConfigError when
+        not even one fits.
+        """
+
+        def clip(size: int) -> ClippedSum:
+            inputs, labels = torch.randn(size, *input_shape), torch.zeros(size, dtype=torch.int64)
+            return empty_sum(self._parameters, self._plan.max_grad_norm) + self._clipped(inputs, labels)
+
+        return largest_batch(clip, memory, self._device, at_most=2 * self._plan.expected_batch_size)
+
+    def step(self, data: TensorData, sample_rate: float, physical_batch_size: int) -> None:
         """One logical batch. An empty draw is a step too: its sum is zero and its noise is not."""
         clipped = empty_sum(self._parameters, self._plan.max_grad_norm)
         draw = poisson_draw(len(data), sample_rate, self._draws)
-        for indices in physical_batches(draw, self._physical_batch_size):
+        for indices in physical_batches(draw, physical_batch_size):
             clipped = clipped + self._clipped_batch(*data.batch(indices))
         noisy = add_gaussian_noise(
             clipped, noise_multiplier=self._plan.noise_multiplier, generator=self._noise
         )
         for name, parameter in self._parameters.items():
-            parameter.grad = noisy[name] / self._plan.expected_batch_size
+            parameter.grad = noisy[name].div_(self._plan.expected_batch_size)
         self._optimizer.step()
 
     def _clipped_batch(self, inputs: Tensor, labels: Tensor) -> ClippedSum:

@@ -41,6 +41,8 @@ def test_a_toml_file_is_read_and_named_in_every_error(tmp_path):
         ("rounds", 0),
         ("expected-batch-size", 60),
         ("physical-batch-size", 0),
+        ("physical-batch-size", "all"),
+        ("memory-mib", 0),
         ("learning-rate", 0),
         ("learning-rate", float("nan")),
         ("noise-multiplier", 0),
@@ -84,12 +86,23 @@ def test_a_bad_run_setting_is_refused_by_name(key, value):
         ("min-noise-multiplier", -0.1),
         ("max-grad-norm", 0),
         ("physical-batch-size", 0),
+        ("physical-batch-size", "all"),
+        ("memory-mib", 0),
         ("seed", -1),
     ],
 )
 def test_a_bad_client_setting_is_refused_by_name(key, value):
     with pytest.raises(ConfigError, match=key):
         ClientConfig.from_flat({**CLIENT, key: value})
+
+
+def test_the_physical_batch_may_be_left_to_the_machine():
+    """Then any logical batch goes."""
+    run = RunConfig.from_flat({"physical-batch-size": "auto", "expected-batch-size": 61, "memory-mib": 512})
+    assert (run.physical_batch_size, run.memory_mib) == ("auto", 512)
+    assert RunConfig.from_flat(run.to_flat()) == run
+    client = ClientConfig.from_flat({**CLIENT, "physical-batch-size": "auto", "memory-mib": 512})
+    assert (client.physical_batch_size, client.memory_mib) == ("auto", 512)
 
 
 def test_a_client_must_say_who_it_is_and_where_its_ledger_is(tmp_path):

@@ -13,7 +13,7 @@ from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.ledger import Ledger
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.probe import probe
-from fl_dp.errors import BudgetExhaustedError, ProbeError
+from fl_dp.errors import BudgetExhaustedError, ConfigError, ProbeError
 from fl_dp.records import Entry, RoundPlan
 from fl_dp.training import LocalUpdate, train_locally
 
@@ -40,7 +40,8 @@ def ledger(tmp_path, data):
 
 
 def _train(ledger, data, plan=PLAN, model=None, budget=BUDGET, **changes):
-    options = {"public_size": 100, "physical_batch_size": 8, "device": torch.device("cpu"), **changes}
+    cpu = torch.device("cpu")
+    options = {"public_size": 100, "physical_batch_size": 8, "memory_mib": 64, "device": cpu, **changes}
     return train_locally(model or _linear(), data, plan, ledger, "data", budget, **options)
 
 
@@ -85,7 +86,7 @@ def test_a_model_that_cannot_be_protected_costs_nothing(ledger, data):
 
 
 def test_steps_are_paid_for_before_the_first_is_taken(ledger, data, monkeypatch):
-    def fail(self, data, sample_rate):
+    def fail(self, *_):
         raise RuntimeError("power cut")
 
     monkeypatch.setattr(training.PrivateTrainer, "step", fail)
@@ -124,14 +125,47 @@ def test_a_record_that_overflows_does_not_decide_what_the_others_contribute(data
     model = nn.Sequential(nn.Linear(5, 4), nn.PReLU(4), nn.Linear(4, 3))
     x, y = data.batch(torch.arange(6))
     x[3] = 3e38
-    trainer = training.PrivateTrainer(
-        model, probe(model, x), PLAN, physical_batch_size=8, device=torch.device("cpu")
-    )
+    trainer = training.PrivateTrainer(model, probe(model, x), PLAN, device=torch.device("cpu"))
     others = torch.tensor([0, 1, 2, 4, 5])
     found, clean = trainer._clipped_batch(x, y), trainer._clipped_batch(x[others], y[others])
     moved = torch.cat([(found.grads[n] - clean.grads[n]).flatten() for n in clean.grads]).norm()
     assert moved <= PLAN.max_grad_norm * (1 + 1e-5)
     assert all(grad.abs().sum() > 0 for grad in clean.grads.values())
+
+
+def test_the_same_draws_and_noise_give_the_same_step_however_it_is_cut(data):
+    ends = []
+    for physical_batch_size in (3, 1000):
+        model = _linear()
+        trainer = training.PrivateTrainer(model, probe(model, data.x), PLAN, device=torch.device("cpu"))
+        trainer._noise, trainer._draws = (torch.Generator().manual_seed(seed) for seed in (1, 2))
+        trainer.step(data, 0.3, physical_batch_size)
+        ends.append(model.weight.detach())
+    torch.testing.assert_close(ends[0], ends[1], rtol=0, atol=1e-6)
+
+
+def test_the_physical_batch_is_chosen_for_a_memory_from_shapes_alone(ledger, data, monkeypatch):
+    sizes = []
+
+    def step(self, data, sample_rate, physical_batch_size):
+        sizes.append(physical_batch_size)
+
+    monkeypatch.setattr(training.PrivateTrainer, "step", step)
+    other = TensorData(data.x[:1] * 1e30, data.y[:1], data.classes)
+    plan = dataclasses.replace(PLAN, steps=1, expected_batch_size=50)
+    for memory_mib, records in ((1, data), (1, other), (4, data)):
+        model = nn.Sequential(nn.Linear(5, 5000), nn.Tanh(), nn.Linear(5000, 3))
+        plan = dataclasses.replace(plan, server_round=plan.server_round + 1)
+        _train(ledger, records, plan, model=model, physical_batch_size="auto", memory_mib=memory_mib)
+    assert 1 <= sizes[0] == sizes[1] < sizes[2] <= 2 * 50
+
+
+def test_a_memory_that_no_example_fits_costs_nothing(ledger, data):
+    model = nn.Linear(5, 200_000)
+    wide = TensorData(data.x, data.y, tuple(map(str, range(200_000))))
+    with pytest.raises(ConfigError, match="Not even one example fits 1 MiB"):
+        _train(ledger, wide, model=model, physical_batch_size="auto", memory_mib=1)
+    assert ledger.spent("data") == ()
 
 
 def test_training_learns(ledger, data):

@@ -97,6 +97,10 @@ class Conv(Form):
         grads = weight_grad(g, x, shape, self.geometry, images * self.geometry.groups)
         return self._sum_images(grads.view(-1, *self.shape))
 
+    def first(self, num_examples: int) -> "Conv":
+        rows = num_examples * self.images
+        return Conv(self.grad_output[:rows], self.input[:rows], self.images, self.geometry)
+
     def _one_by_one(self) -> Tensor:
         """(N, *shape), one plain weight gradient an example: faster where each is large."""
         g, x = self._by_example()

@@ -78,6 +78,10 @@ class Form(ABC):
     def instantiate(self) -> Tensor:
         """All per-example gradients, (N, *shape)."""
 
+    @abstractmethod
+    def first(self, num_examples: int) -> "Form":
+        """The gradients of the first few examples alone."""
+
     @property
     @abstractmethod
     def signature(self) -> tuple[object, ...]:
@@ -175,6 +179,9 @@ class Dense(Form):
     def instantiate(self) -> Tensor:
         return self.grads
 
+    def first(self, num_examples: int) -> "Dense":
+        return Dense(self.grads[:num_examples])
+
 
 @dataclass(frozen=True, slots=True)
 class Outer(Form):
@@ -218,6 +225,9 @@ class Outer(Form):
 
     def instantiate(self) -> Tensor:
         return torch.bmm(self.left.transpose(1, 2), self.right)
+
+    def first(self, num_examples: int) -> "Outer":
+        return Outer(self.left[:num_examples], self.right[:num_examples])
 
     @staticmethod
     def joined(forms: "list[Outer]") -> "Outer":
@@ -286,3 +296,6 @@ class Rows(Form):
         N, T, d = self.grads.shape
         tables = self.grads.new_zeros(N, self.num_rows, d)
         return tables.scatter_add_(1, self.indices[:, :, None].expand(N, T, d), self.grads)
+
+    def first(self, num_examples: int) -> "Rows":
+        return Rows(self.indices[:num_examples], self.grads[:num_examples], self.num_rows)

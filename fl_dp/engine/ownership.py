@@ -94,7 +94,7 @@ def check_owners(losses: Tensor, uses: tuple[Use, ...], axes: Mapping[UseKey, Ba
 def _row_lengths(
     losses: Tensor, uses: tuple[Use, ...], axes: Mapping[UseKey, BatchAxis], weights: Tensor
 ) -> dict[tuple[Node, UseKey], tuple[Tensor, float]]:
-    """For each use, and the losses weighed: (N, K) lengths of its gradient's rows, and the least that its type scales exactly."""
+    """For each use: (N, K) lengths of its gradient's rows, and the least that its type scales exactly."""
     found = {}
 
     def note(use: Use, grad: Tensor) -> None:

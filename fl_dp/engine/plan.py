@@ -19,7 +19,7 @@ ENOUGH_EXAMPLES = 8
 CLEAR_GHOST, CLEAR_INSTANTIATE = 1 / 8, 8.0
 # A kernel may take so many times as long as the fastest if it keeps less: norm and weighted sum of one
 # layer are a small part of a step, but what is kept adds up over all layers.
-SLOWER_FOR_MEMORY = 1.6
+SLOWER_FOR_MEMORY = 1.5
 
 _FAMILIES = ("ghost", "instantiate")
 
@@ -129,7 +129,8 @@ def _by_formula(form: Form, candidates: tuple[str, ...]) -> str:
 
 def _by_trial(form: Form, candidates: tuple[str, ...]) -> _Choice:
     """The least kept by those that are nearly as fast as the fastest; of equals the faster."""
-    trials = {kernel: _trial(form, kernel) for kernel in candidates}
+    few = form.first(max(ENOUGH_EXAMPLES, form.num_examples // 4))  # the losers need memory, too
+    trials = {kernel: _trial(few, kernel) for kernel in candidates}
     limit = SLOWER_FOR_MEMORY * min(trial.seconds for trial in trials.values())
     fast = [kernel for kernel in candidates if trials[kernel].seconds <= limit]
     kernel = min(fast, key=lambda kernel: (trials[kernel].kept_bytes, trials[kernel].seconds))
@@ -137,16 +138,21 @@ def _by_trial(form: Form, candidates: tuple[str, ...]) -> _Choice:
 
 
 def _trial(form: Form, kernel: str) -> _Trial:
-    """Time of norm and weighted sum together, the second of two runs."""
-    for _ in range(2):
+    """Time of norm and weighted sum together: the least of some runs, until two are nearly alike.
+
+    The first may load code, and any may be held up by other work on the machine.
+    """
+    seconds: list[float] = []
+    while len(seconds) < 2 or (len(seconds) < 4 and sorted(seconds)[1] > 1.3 * min(seconds)):
         start = time.perf_counter()
         kept = form.keep(kernel)
         kept.weighted_sum(torch.ones_like(kept.norm_squared), None)
         if kept.norm_squared.is_cuda:
             torch.cuda.synchronize()
-        trial = _Trial(time.perf_counter() - start, _kept_bytes(kept))
-        del kept  # else the next kernel runs beside what this one holds
-    return trial
+        seconds.append(time.perf_counter() - start)
+        kept_bytes = _kept_bytes(kept)
+        del kept  # else the next run needs memory beside what this one holds
+    return _Trial(min(seconds), kept_bytes)
 
 
 def _kept_bytes(kept: Kept) -> int:

@@ -108,6 +108,7 @@ def train_round(message: Message, config: ClientConfig) -> RecordDict:
             _budget(config, public_size),
             public_size=public_size,
             physical_batch_size=config.physical_batch_size,
+            memory_mib=config.memory_mib,
             device=find_device(config.device),
         )
     return update_to_content(update)

@@ -15,6 +15,10 @@ def _number_or_auto(text: str) -> Scalar:
     return text if text == AUTO else float(text)
 
 
+def _integer_or_auto(text: str) -> Scalar:
+    return text if text == AUTO else int(text)
+
+
 @dataclass(frozen=True)
 class Argument:
     """A positional argument: its name in the usage line, the run-config key it sets, how it is read."""
@@ -34,7 +38,7 @@ ARGUMENTS = (
     Argument("NBFITCLIENTS", "fit-clients", int, "an integer", "clients sampled in a round"),
     Argument("NBROUNDS", "rounds", int, "an integer", "rounds"),
     Argument("VBATCHSIZE", EXPECTED, int, "an integer", "logical batch: expected Poisson draw"),
-    Argument("BATCHSIZE", PHYSICAL, int, "an integer", "most examples in memory at once"),
+    Argument("BATCHSIZE", PHYSICAL, _integer_or_auto, "an integer or auto", "most examples at once, or auto"),
     Argument("LR", "learning-rate", float, "a number", "learning rate of the clients"),
     Argument("NM", "noise-multiplier", _number_or_auto, "a number or auto", "noise multiplier, or auto"),
     Argument("MGN", "max-grad-norm", float, "a number", "clipping bound"),

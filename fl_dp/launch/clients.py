@@ -10,7 +10,8 @@ from fl_dp.federation.client_settings import PLACEHOLDER
 
 _SHARED = (
     "data", "data_root", "partition", "partition_alpha", "partition_classes", "partition_sizes",
-    "seed", "epsilon", "delta", "accountant", "physical_batch_size", "device", "max_grad_norm",
+    "seed", "epsilon", "delta", "accountant", "physical_batch_size", "memory_mib", "device",
+    "max_grad_norm",
 )  # fmt: skip
 
 

@@ -41,6 +41,9 @@ class _Scripted(Outer):
     clock = 0.0
     costs: dict[str, tuple[float, int]]
 
+    def first(self, num_examples):
+        return self
+
     def keep(self, kernel):
         seconds, numbers = self.costs[kernel]
         type(self).clock += seconds
@@ -171,6 +174,7 @@ def test_kernels_of_one_plan_fix_another_and_nothing_is_measured(monkeypatch):
     ("form", "expected"),
     [
         (Dense(torch.zeros(8, 5)), ("dense", 1, 5, 1)),
+        (Dense(torch.zeros(8)), ("dense", 1, 1, 1)),
         (_outer(T=7, p=5, d=3), ("outer", 7, 5, 3)),
         (Rows(torch.zeros(8, 6, dtype=torch.int64), torch.zeros(8, 6, 4), 50), ("rows", 6, 50, 4)),
         (_conv(), ("conv", 16, 8, 36)),
@@ -210,3 +214,31 @@ def test_all_kernels_of_a_convolution_agree():
             torch.testing.assert_close(
                 other.weighted_sum(factors, rows), kept[0].weighted_sum(factors, rows), rtol=1e-4, atol=1e-4
             )
+
+
+def test_kernels_are_tried_on_a_part_of_the_batch(monkeypatch):
+    """What all of them need together would be the peak of the whole training."""
+    sizes = []
+    monkeypatch.setattr(
+        plan, "_trial", lambda form, kernel: sizes.append(form.num_examples) or plan._Trial(1.0, 1)
+    )
+    for n in (8, 20, 64):
+        _kernel(_outer(T=8, p=8, d=16, n=n))
+    assert set(sizes) == {8, 16}
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        _outer(T=3, p=4, d=5, n=6),
+        Dense(torch.randn(6, 3)),
+        Rows(torch.randint(9, (6, 4)), torch.randn(6, 4, 2), 9),
+        Conv(torch.randn(12, 4, 4, 4), torch.randn(12, 4, 4, 4), 2, GEOMETRY),
+    ],
+    ids=lambda form: type(form).__name__,
+)
+def test_the_first_examples_of_a_form_are_its_first_gradients(form):
+    few = form.first(2)
+    assert few.num_examples == 2
+    assert few.signature == form.signature
+    torch.testing.assert_close(few.instantiate(), form.instantiate()[:2])

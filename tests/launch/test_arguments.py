@@ -33,6 +33,14 @@ def test_noise_may_be_auto(file: Path) -> None:
     assert read_request(file, words).config.noise_multiplier == "auto"
 
 
+def test_the_physical_batch_may_be_auto_on_the_command_line_and_in_the_file(file: Path) -> None:
+    assert read_request(file, ["3", "2", "2", "3", "61", "auto"]).config.physical_batch_size == "auto"
+    file.write_text('physical-batch-size = "auto"\n')
+    request = read_request(file, ["3", "2", "2", "3", "5"])
+    assert (request.config.physical_batch_size, request.notes) == ("auto", ())
+    assert read_request(file, ["3", "2", "2", "3", "64", "32"]).config.physical_batch_size == 32
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
@@ -46,6 +54,7 @@ def test_noise_may_be_auto(file: Path) -> None:
         ("2 2 2 3 60 64", "VBATCHSIZE (expected-batch-size) = 60: expected a multiple of BATCHSIZE"),
         ("2 2 2 3 0 64", "VBATCHSIZE (expected-batch-size) = 0"),
         ("2 2 2 3 64 0", "BATCHSIZE (physical-batch-size) = 0"),
+        ("2 2 2 3 64 all", "BATCHSIZE (physical-batch-size) = 'all': expected an integer or auto"),
         ("2 2 2 3 64 64 0", "LR (learning-rate) = 0.0"),
         ("2 2 2 3 64 64 nan", "LR (learning-rate) = nan"),
         ("2 2 2 3 64 64 1 -1", "NM (noise-multiplier) = -1.0"),

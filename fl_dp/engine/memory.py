@@ -1,0 +1,69 @@
+"""How many bytes of tensors a computation needs at its peak."""
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+
+def peak_bytes(run: Callable[[], object], device: torch.device) -> int:
+    """Most bytes of tensors alive at once while `run()` runs, beyond those that live before.
+
+    On CUDA by the allocator's statistics, in whose place the peak counters start anew. Elsewhere by
+    following every strided tensor that an operator returns until its storage is freed; what
+    operators use inside is not seen there.
+    """
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+        before = torch.cuda.memory_allocated(device)
+        torch.cuda.reset_peak_memory_stats(device)
+        run()
+        torch.cuda.synchronize(device)
+        return torch.cuda.max_memory_allocated(device) - before
+    storages = _Storages()
+    with storages:
+        run()
+    return storages.peak
+
+
+class _Storages(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Bytes of the storages that come into being under it, and their peak.
+
+    Autograd's backward pass runs under the mode of the thread that asked for it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.peak = self._live = 0
+        self._known: dict[int, weakref.ref[torch.UntypedStorage]] = {}  # by identity, while it lives
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        self._follow((args, kwargs), new=False)
+        result = func(*args, **(kwargs or {}))
+        self._follow(result, new=True)
+        return result
+
+    def _follow(self, structure: Any, *, new: bool) -> None:
+        """Follow the storages of all tensors; those first seen as arguments are older than the run."""
+        for leaf in tree_leaves(structure):
+            if isinstance(leaf, Tensor) and leaf.layout == torch.strided:
+                storage = leaf.untyped_storage()
+                if id(storage) not in self._known:
+                    self._enter(storage, storage.nbytes() if new else 0)
+
+    def _enter(self, storage: torch.UntypedStorage, size: int) -> None:
+        identity = id(storage)  # the same object as long as the memory lives
+
+        def leave(_: object) -> None:
+            del self._known[identity]
+            self._live -= size
+
+        self._known[identity] = weakref.ref(storage, leave)
+        self._live += size
+        self.peak = max(self.peak, self._live)

@@ -1,0 +1,57 @@
+"""With real processes: each takes a second or two to start."""
+
+import os
+import signal
+
+import pytest
+
+from benchmarks import processes
+from benchmarks.measure import Setting
+from benchmarks.processes import Ended, remote
+
+pytestmark = pytest.mark.slow
+
+SMALL = Setting("tanh-cnn", "fl-dp-mixed", batch=8)
+
+
+def test_a_process_opens_and_takes_turns():
+    with remote(SMALL, limit=120) as process:
+        opening = process.open()
+        assert opening.first.seconds > opening.further.seconds > 0
+        assert opening.peak_bytes >= opening.further.peak_bytes >= 4096
+        assert process.turn() > 0
+
+
+def test_an_engine_that_fails_tells_why():
+    with remote(Setting("no such model", "sgd", 8), limit=120) as process, pytest.raises(Ended) as ended:
+        process.open()
+    assert ended.value.status == "failed"
+    assert "no such model" in ended.value.reason
+
+
+def test_a_process_that_is_killed_is_noticed():
+    with remote(SMALL, limit=120) as process:
+        process.first_step()
+        os.kill(process._process.pid, signal.SIGKILL)
+        with pytest.raises(Ended, match="killed"):
+            process.turn()
+
+
+def test_a_process_that_does_not_answer_is_given_up():
+    with remote(SMALL, limit=0.0) as process, pytest.raises(Ended) as ended:
+        process.open()
+    assert ended.value.status == "slow"
+
+
+@pytest.mark.parametrize(
+    ("error", "word"),
+    [
+        (NotImplementedError(), "refused"),
+        (processes.FlDpError(), "refused"),
+        (MemoryError(), "memory"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), "memory"),
+        (RuntimeError("shapes"), "failed"),
+    ],
+)
+def test_what_went_wrong_in_one_word(error, word):
+    assert processes._word(error) == word

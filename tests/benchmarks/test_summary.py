@@ -1,0 +1,90 @@
+import pytest
+
+from benchmarks.largest_batch import Largest
+from benchmarks.markdown import table
+from benchmarks.measure import Cost, Opening
+from benchmarks.processes import Ended
+from benchmarks.summary import Measurement, row_of, table_of_means, table_of_rows
+from benchmarks.targets import table_of_targets
+from benchmarks.turns import Turn
+
+MIB = 2**20
+
+
+def opening(first_mib, further_mib, first_seconds=1.0, seconds=0.5):
+    return Opening(Cost(first_seconds, first_mib * MIB), Cost(seconds, further_mib * MIB))
+
+
+SGD = opening(20, 20)
+
+
+def measurement(*turns, opened=SGD):
+    return Measurement(opened, SGD, tuple(Turn(step, sgd) for step, sgd in turns))
+
+
+def row(model, engine, ratio, mib=20):
+    return row_of(model, engine, 64, [measurement((ratio, 1.0), opened=opening(mib, mib))], None)
+
+
+def test_ratios_are_medians_over_turns_then_over_processes():
+    seen = [
+        measurement((2.0, 1.0), (3.0, 1.0), (90.0, 1.0)),  # 3
+        measurement((4.0, 2.0)),  # 2
+        measurement((10.0, 2.0)),  # 5
+    ]
+    numbers = row_of("m", "e", 64, seen, None).numbers
+    assert numbers.step_ratio == 3.0
+    assert numbers.step_ratio_range == (2.0, 5.0)
+    assert numbers.step_seconds == 4.0
+    assert (numbers.processes, numbers.turns) == (3, 5)
+
+
+def test_the_peak_is_that_of_all_steps_and_the_first_is_told_apart():
+    numbers = row_of("m", "e", 64, [measurement((1.0, 1.0), opened=opening(60, 30))], None).numbers
+    assert numbers.peak_bytes == 60 * MIB
+    assert numbers.peak_ratio == 3.0
+    assert numbers.further_peak_ratio == 1.5
+    assert numbers.first_over_further == 2.0
+
+
+def test_an_engine_that_ended_has_no_numbers_but_a_reason():
+    seen = row_of("m", "e", 64, [measurement((1.0, 1.0))], Ended("killed", "too large"))
+    assert (seen.numbers, seen.status, seen.reason) == (None, "killed", "too large")
+    assert "killed" in table_of_rows([seen])
+    assert table_of_means([seen]).count("\n") == 1  # headings and rule
+
+
+def test_means_are_geometric_over_the_models_that_an_engine_can_run():
+    rows = [row("a", "e", 1.0), row("b", "e", 4.0), row_of("c", "e", 64, [], Ended("refused", "no"))]
+    cells = table_of_means(rows).splitlines()[-1].split("|")
+    assert [cell.strip() for cell in cells[1:5]] == ["e", "2", "2.00", "4.00"]
+
+
+def test_targets_take_the_faster_peer_of_each_model():
+    rows = [
+        row("a", "fl-dp-mixed", 2.0), row("a", "opacus-hooks", 8.0), row("a", "opacus-ghost", 6.0),
+        row("b", "fl-dp-mixed", 1.0), row("b", "opacus-hooks", 12.0),
+    ]  # fmt: skip
+    batches = {"fl-dp-mixed": Largest(40, 1, 41), "opacus-hooks": Largest(2, 1, 3)}
+    lines = table_of_targets(rows, batches).splitlines()
+    seen = {line.split("|")[1].strip(): line.split("|")[3].strip() for line in lines}
+    assert seen["Opacus' better mode over this engine, geometric mean"] == "6.00"  # of 3 and 12
+    assert seen["largest batch in 4 GiB, VGG-19, over Opacus hooks"] == "20.00"
+    assert seen["step time over plain SGD, worst model"] == "2.00"
+
+
+def test_targets_without_measurements_are_empty_cells():
+    lines = table_of_targets([], {}).splitlines()[2:]
+    assert {line.split("|")[3].strip() for line in lines} == {""}
+
+
+def test_a_table_lines_up_and_fills_short_rows():
+    assert table(("name", "n"), [("a", "10"), ("longer",)], left=1) == (
+        "| name   |   n |\n| ------ | --: |\n| a      |  10 |\n| longer |     |"
+    )
+
+
+@pytest.mark.parametrize("first", [0.5, 5.0])
+def test_the_first_step_is_compared_with_a_further_one_of_the_same_process(first):
+    numbers = row_of("m", "e", 64, [measurement((9.0, 1.0), opened=opening(1, 1, first, 0.5))], None).numbers
+    assert numbers.first_over_further == first / 0.5

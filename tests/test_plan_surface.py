@@ -1,0 +1,145 @@
+"""The plan can be read and fixed by hand, and the physical batch chosen for a memory."""
+
+import copy
+import re
+
+import pytest
+import torch
+import torch.nn.functional as F
+from attached import attached, losses_of, small_batch, small_engine, small_model, without_noise
+from torch import nn
+
+from fl_dp.engine import plan
+from fl_dp.errors import ConfigError, ProbeError
+
+MIB = 2**20
+TITLES = "parameter form T p d norm kernel decided ms next best ms KiB kept"
+
+
+def _conv_model():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Conv2d(1, 4, 3), nn.Tanh(), nn.Flatten(), nn.Linear(64, 3))
+
+
+def _images(n=12):
+    generator = torch.Generator().manual_seed(1)
+    return torch.randn(n, 1, 6, 6, generator=generator), torch.randint(0, 3, (n,), generator=generator)
+
+
+def test_the_plan_is_printed_in_the_models_order(capsys):
+    model, optimizer, engine = attached(_conv_model())
+    optimizer.step(loss=losses_of(model, *_images()))
+    assert engine.plan() is None
+    titles, *lines = capsys.readouterr().out.splitlines()
+    assert titles.split() == TITLES.split()
+    assert [line.split()[0] for line in lines] == ["0.weight", "0.bias", "3.weight", "3.bias"]
+    assert re.match(r"0\.weight +conv +16 +4 +9 +(ghost|instantiated) ", lines[0])
+    assert re.match(r"3\.weight +outer +1 +3 +64 +ghost +ghost +formula +- ", lines[2])
+
+
+def test_there_is_no_plan_before_the_first_step(capsys):
+    _, _, engine = attached()
+    with pytest.raises(ConfigError, match="no plan before the first step"):
+        engine.plan()
+    assert capsys.readouterr().out == ""
+
+
+def test_kernels_are_fixed_by_name_and_a_plan_can_be_taken_over(monkeypatch):
+    x, y = _images()
+    model, optimizer, first = attached(_conv_model(), kernels={"0.weight": "instantiate-rows"})
+    optimizer.step(loss=losses_of(model, x, y))
+    assert first.planner.kernels["0.weight"] == "instantiate-rows"
+    monkeypatch.setattr(plan, "_trial", lambda form, kernel: pytest.fail("measured"))
+    model, optimizer, second = attached(_conv_model(), kernels=first.planner.kernels)
+    optimizer.step(loss=losses_of(model, x, y))
+    assert second.planner.kernels == first.planner.kernels
+
+
+def test_an_unknown_parameter_or_kernel_is_refused_before_anything_is_trained():
+    with pytest.raises(
+        ConfigError, match=r"0\.weigth is not a parameter that is trained; they are 0\.weight"
+    ):
+        small_engine(small_model(), noise_multiplier=1.0, kernels={"0.weigth": "ghost"})
+    model, optimizer, engine = attached(kernels={"0.weight": "instantiate-rows"})
+    before = copy.deepcopy(model.state_dict())
+    with pytest.raises(
+        ConfigError, match=r"0\.weight has no kernel 'instantiate-rows'; its kernels are ghost"
+    ):
+        optimizer.step(loss=losses_of(model, *small_batch()))
+    assert engine.steps == 0
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+class _WithDropout(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.inner, self.dropout, self.outer = nn.Linear(6, 64), nn.Dropout(0.5), nn.Linear(64, 3)
+
+    def forward(self, *, tokens, scale):
+        return self.outer(self.dropout(self.inner(tokens).tanh())) * scale
+
+
+def test_choosing_the_physical_batch_leaves_no_trace():
+    """Of two engines in the same state one chooses; both then take the same step, noise and dropout too."""
+    x, y = small_batch()
+    scale = torch.tensor(0.5)
+    ends, sizes = [], []
+    for choose in (False, True):
+        model, optimizer, engine = attached(
+            _WithDropout(), torch.optim.Adam, generator=torch.Generator().manual_seed(3)
+        )
+        model.inner.bias.grad = torch.ones(64)
+        torch.manual_seed(5)
+        optimizer.virtual_step(loss=F.cross_entropy(model(tokens=x, scale=scale), y, reduction="none"))
+        if choose:
+            size = engine.largest_physical_batch(
+                lambda inputs, y, model=model: F.cross_entropy(model(**inputs), y, reduction="none"),
+                {"tokens": x, "scale": scale},
+                y,
+                memory=MIB,
+            )
+            sizes.append(size)
+            assert engine.steps == 0
+            assert torch.equal(model.inner.bias.grad, torch.ones(64))
+            assert model.outer.weight.grad is None
+        optimizer.step(loss=F.cross_entropy(model(tokens=x, scale=scale), y, reduction="none"))
+        ends.append((model.state_dict(), engine.get_training_stats()))
+    assert sizes == [20]  # twice the expected batch
+    for name, value in ends[0][0].items():
+        assert torch.equal(value, ends[1][0][name])
+    assert ends[0][1] == ends[1][1]
+
+
+@pytest.mark.parametrize("first", ["attach", "choose"])
+def test_the_physical_batch_grows_with_the_memory(first):
+    model = nn.Sequential(nn.Linear(6, 1000), nn.Tanh(), nn.Linear(1000, 3))
+    engine = without_noise(model, batch_size=500, sample_size=1000)
+    if first == "attach":
+        engine.attach(torch.optim.SGD(model.parameters(), lr=0.1))
+    sizes = [
+        engine.largest_physical_batch(
+            lambda x, y: losses_of(model, x, y), *small_batch(3), memory=int(memory * MIB)
+        )
+        for memory in (1, 2, 4)
+    ]
+    assert 1 <= sizes[0] < sizes[1] < sizes[2] <= 1000
+    # hidden layer, its tanh and gradients: 8 to 24 KiB an example, and a margin of 1.8
+    assert 2 * MIB / 1.8 / (24 * 1024) <= sizes[2] - sizes[1] <= 2 * MIB / 1.8 / (8 * 1024)
+
+
+def test_what_cannot_be_chosen_says_why():
+    model, _, engine = attached()
+    x, y = small_batch()
+    choose = engine.largest_physical_batch
+    with pytest.raises(ConfigError, match="Not even one example fits 0 MiB"):
+        choose(lambda x, y: losses_of(model, x, y), x, y, memory=100)
+    with pytest.raises(ConfigError, match="no example to repeat"):
+        choose(lambda x, y: losses_of(model, x, y), x[:0], y[:0], memory=MIB)
+    engine.lock()
+    with pytest.raises(ConfigError, match="locked"):
+        choose(lambda x, y: losses_of(model, x, y), x, y, memory=MIB)
+    model, _, engine = attached(nn.Sequential(nn.Linear(6, 4), nn.BatchNorm1d(4), nn.Linear(4, 3)))
+    with pytest.raises(ProbeError):
+        engine.largest_physical_batch(lambda x, y: losses_of(model, x, y), x, y, memory=MIB)
+    assert not engine.steps

@@ -16,7 +16,7 @@ Mode = Literal["mixed", "ghost", "instantiate"]
 # Fewer examples tell too little about time; until there are more, the formula decides.
 ENOUGH_EXAMPLES = 8
 # Outside these bounds of 2 T^2 / (p d) memory decides, whatever the time: the loser is not even tried.
-CLEAR_GHOST, CLEAR_INSTANTIATE = 1 / 8, 8.0
+CLEAR_GHOST, CLEAR_INSTANTIATE = 1 / 4, 8.0
 # A kernel may take so many times as long as the fastest if it keeps less: norm and weighted sum of one
 # layer are a small part of a step, but what is kept adds up over all layers.
 SLOWER_FOR_MEMORY = 1.5

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from fl_dp.engine.bookkeeping import Axes, keep_gradients
 from fl_dp.engine.capture import OperatorKey, Use, UseKey, output_grads
+from fl_dp.engine.forms import Kept
 from fl_dp.engine.independence import call, check_independence
 from fl_dp.engine.layout import Layout, find_layout
 from fl_dp.engine.ownership import data_may_move_rows
@@ -144,14 +145,23 @@ def _check_gradients(losses: Tensor, changed: Tensor, parameters: Mapping[str, T
     """
     kept = keep_gradients(losses, parameters, axes, Planner(), retain_graph=True)
     for example in range(NUM_EXAMPLES):
-        one_hot = torch.zeros_like(losses)
-        one_hot[example] = 1
-        expected = _gradients(losses[example], parameters)
-        found = {name: kept[name].weighted_sum(one_hot, None) for name in parameters if name in kept}
-        _compare(found, expected, "is not what one backward pass per example gives")
-        if example > 0:
-            beside_another = _gradients(changed[example], parameters)
-            _compare(beside_another, expected, "depends on another example of the batch")
+        _check_example(example, losses, changed, parameters, kept)
+
+
+def _check_example(
+    example: int, losses: Tensor, changed: Tensor, parameters: Mapping[str, Tensor], kept: Mapping[str, Kept]
+) -> None:
+    """Parameter by parameter: beside large models there may be little memory left."""
+    one_hot = torch.zeros_like(losses)
+    one_hot[example] = 1
+    expected = _gradients(losses[example], parameters)
+    for name, gradient in expected.items():
+        found = kept[name].weighted_sum(one_hot, None) if name in kept else torch.zeros_like(gradient)
+        _compare(name, found, gradient, "is not what one backward pass per example gives")
+    if example > 0:  # the first is the one that was changed
+        beside_another = _gradients(changed[example], parameters)
+        for name, gradient in expected.items():
+            _compare(name, beside_another[name], gradient, "depends on another example of the batch")
 
 
 def _gradients(loss: Tensor, parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -162,13 +172,11 @@ def _gradients(loss: Tensor, parameters: Mapping[str, Tensor]) -> dict[str, Tens
     }
 
 
-def _compare(found: Mapping[str, Tensor], expected: Mapping[str, Tensor], mistake: str) -> None:
-    for name, gradient in expected.items():
-        difference = gradient - found[name].view_as(gradient) if name in found else gradient
-        error, length = float(difference.norm()), float(gradient.norm())
-        tolerance = max(_TOLERANCE, 8 * torch.finfo(gradient.dtype).eps)
-        if not error <= tolerance * (length + 1e-6):
-            raise ProbeError(
-                f"The per-example gradient of {name} {mistake} (off by {error:.1e} of {length:.1e} on "
-                "synthetic data); freeze the parameter or replace its layer, and please report this model."
-            )
+def _compare(name: str, found: Tensor, expected: Tensor, mistake: str) -> None:
+    error, length = float((expected - found.view_as(expected)).norm()), float(expected.norm())
+    tolerance = max(_TOLERANCE, 8 * torch.finfo(expected.dtype).eps)
+    if not error <= tolerance * (length + 1e-6):
+        raise ProbeError(
+            f"The per-example gradient of {name} {mistake} (off by {error:.1e} of {length:.1e} on "
+            "synthetic data); freeze the parameter or replace its layer, and please report this model."
+        )

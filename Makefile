@@ -1,4 +1,4 @@
-.PHONY: setup check test test-fast bench-engine
+.PHONY: setup check test test-fast bench bench-engine
 
 DEVICE = cpu
 
@@ -15,6 +15,9 @@ test: setup
 
 test-fast: setup
 	.venv/bin/python -m pytest -m "not slow"
+
+bench: setup
+	.venv/bin/python -m benchmarks.everything --device $(DEVICE) --out runs/bench
 
 bench-engine: setup
 	.venv/bin/python -m benchmarks.engine --device $(DEVICE) --json runs/bench-engine.json

@@ -1,129 +1,58 @@
 """Private training beside plain training: time and memory of one step, for every engine and model.
 
-    python -m benchmarks.engine --models tanh-cnn,vgg11 --engines sgd,fl-dp-mixed --repeats 3
+    python -m benchmarks.engine --models tanh-cnn,vgg11 --engines fl-dp-mixed,opacus-ghost --repeats 3
 
-Each measurement is a process of its own, on one thread; in each repeat all engines take their turn,
-and each is compared with plain SGD of the same repeat. Prints tables, writes JSON.
+Plain SGD is always there: all others are compared with it. Prints tables in Markdown, writes JSON.
 """
 
 import argparse
-import json
-import platform
-import shlex
-import subprocess
-import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from datetime import date
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 
-from rich.console import Console
-
+from benchmarks.comparison import compare, rows_of
+from benchmarks.measure import Setting
 from benchmarks.models import MODELS
+from benchmarks.options import Report, common_parser, publish, say, some_of
 from benchmarks.steps import ENGINES
-from benchmarks.summary import BASELINE, Measurement, Row, row_of, table_of_means, table_of_rows
-
-ROOT = Path(__file__).parents[1]
+from benchmarks.summary import BASELINE, Row, table_of_means, table_of_rows
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    options = _options(arguments)
-    console = Console(width=160)
+    options = parser().parse_args(arguments)
+    rows, measurements = measure_models(options)
+    publish(report_of(rows, measurements), options)
+
+
+def parser() -> argparse.ArgumentParser:
+    parser = common_parser("benchmarks.engine", __doc__)
+    parser.add_argument("--models", type=some_of(MODELS), default=list(MODELS), metavar="A,B")
+    parser.add_argument("--engines", type=some_of(ENGINES), default=list(ENGINES), metavar="A,B")
+    parser.add_argument("--batch", type=int, help="default: 256 for tanh-cnn, 64 for all others")
+    parser.add_argument("--repeats", type=int, default=3, help="processes of each engine and model")
+    parser.add_argument("--seconds", type=float, default=100.0, help="for each model, about")
+    return parser
+
+
+def measure_models(options: argparse.Namespace) -> tuple[list[Row], dict[str, object]]:
+    """Rows, and model -> engine -> all that was measured."""
+    engines = [BASELINE, *(engine for engine in options.engines if engine != BASELINE)]
     rows: list[Row] = []
-    measurements: dict[str, dict[str, list[Measurement]]] = {}
+    measurements: dict[str, object] = {}
     for model in options.models:
         batch = options.batch or MODELS[model].batch
-        seen = _measure_model(model, batch, options, console)
-        measurements[model] = seen
-        rows += [row_of(model, e, batch, seen[e], seen.get(BASELINE, [])) for e in options.engines]
-    console.print(table_of_rows(rows), table_of_means(rows))
-    for row in rows:
-        if row.status != "ok":
-            console.print(f"{row.model}, {row.engine}: {row.status}: {row.reason}", markup=False)
-    if options.json:
-        report = {**_circumstances(), "rows": [asdict(r) for r in rows], "measurements": measurements}
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(report, indent=1) + "\n")
+        settings = [Setting(model, engine, batch, options.device, options.dtype) for engine in engines]
+        seen = compare(settings, options.repeats, options.seconds, options.limit, say)
+        rows += rows_of(model, batch, seen)
+        measurements[model] = {e: [asdict(m) for m in s.measurements] for e, s in seen.items()}
+    return rows, measurements
 
 
-def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.engine", description=__doc__.splitlines()[0])
-    parser.add_argument("--models", type=_some_of(MODELS), default=list(MODELS), metavar="A,B")
-    parser.add_argument("--engines", type=_some_of(ENGINES), default=list(ENGINES), metavar="A,B")
-    parser.add_argument("--batch", type=int, help="default: 256 for tanh-cnn, 64 for all others")
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--limit", type=float, default=600.0, help="seconds that one process may take")
-    parser.add_argument("--json", type=Path, metavar="FILE")
-    return parser.parse_args(arguments)
-
-
-def _some_of(known: Collection[str]) -> Callable[[str], list[str]]:
-    def parse(text: str) -> list[str]:
-        names = text.split(",")
-        unknown = [name for name in names if name not in known]
-        if unknown:
-            raise argparse.ArgumentTypeError(f"{', '.join(unknown)}: expected some of {', '.join(known)}.")
-        return names
-
-    return parse
-
-
-def _measure_model(
-    model: str, batch: int, options: argparse.Namespace, console: Console
-) -> dict[str, list[Measurement]]:
-    """For each engine, a measurement for each repeat; an engine that fails is not asked again."""
-    seen: dict[str, list[Measurement]] = {engine: [] for engine in options.engines}
-    for repeat in range(options.repeats):
-        for engine in options.engines:
-            if seen[engine] and seen[engine][-1]["status"] != "ok":
-                continue
-            measurement = _measure(model, engine, batch, options.device, options.limit)
-            seen[engine].append(measurement)
-            seconds = measurement.get("step_seconds")
-            found = measurement["status"] if seconds is None else f"{1e3 * seconds:.0f} ms"
-            console.print(f"{model}, repeat {repeat + 1}: {engine} {found}", highlight=False)
-    return seen
-
-
-def _measure(model: str, engine: str, batch: int, device: str, limit: float) -> Measurement:
-    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.measure", model, engine, str(batch), device]
-    try:
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=limit, check=False)
-    except subprocess.TimeoutExpired:
-        return {"status": "slow", "reason": f"not done after {limit:g} s"}
-    if done.returncode < 0:
-        return {"status": "killed", "reason": f"ended by signal {-done.returncode}, perhaps for its memory"}
-    if done.returncode:
-        raise RuntimeError(f"{shlex.join(command)} ended with {done.returncode}:\n{done.stderr}")
-    measurement: Measurement = json.loads(done.stdout)
-    return measurement
-
-
-def _circumstances() -> dict[str, object]:
-    return {
-        "date": date.today().isoformat(),
-        "command": shlex.join(["python", "-m", "benchmarks.engine", *sys.argv[1:]]),
-        "machine": _processor(),
-        "versions": {name: _version(name) for name in ("fl-dp", "torch", "torchvision", "opacus")},
-        "python": platform.python_version(),
-    }
-
-
-def _processor() -> str:
-    """The processor's name, from /proc/cpuinfo where there is one."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return f"{len(names)} x {names[0]}" if names else platform.machine()
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "not installed"
+def report_of(rows: Sequence[Row], measurements: Mapping[str, object]) -> Report:
+    """The tables, and why rows are empty."""
+    reasons = "\n".join(f"- {r.model}, {r.engine}: {r.status}: {r.reason}" for r in rows if r.status != "ok")
+    parts = [table_of_rows(rows), table_of_means(rows), reasons]
+    data = {"rows": [asdict(row) for row in rows], "measurements": measurements}
+    return Report("\n\n".join(part for part in parts if part), data)
 
 
 if __name__ == "__main__":

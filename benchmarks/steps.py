@@ -1,5 +1,6 @@
 """One training step of each engine: forward, clipped sum, noise, SGD; every part of it is timed.
 
+Gradients are dropped at the end of a step, so that an engine holds little memory while others run.
 An engine is a function that sets up for a task and returns its step. Setting up counts towards the
 first step: it is where this engine probes the model and Opacus wraps it.
 """
@@ -14,7 +15,7 @@ from torch.func import functional_call, grad, vmap
 
 from benchmarks.models import per_example_losses
 from fl_dp.engine.clipping import ClippedSum, clipped_grad_sum
-from fl_dp.engine.noise import add_gaussian_noise
+from fl_dp.engine.noise import NoiseSource, add_gaussian_noise
 from fl_dp.engine.plan import Mode, Planner
 from fl_dp.engine.probe import probe
 
@@ -23,20 +24,31 @@ MAX_GRAD_NORM, NOISE_MULTIPLIER, LEARNING_RATE = 1.0, 1.0, 0.01
 Step = Callable[[], None]
 
 
+# What `torch.autocast` computes the forward pass in; None is without it.
+AUTOCAST: Mapping[str, torch.dtype | None] = {"float32": None, "bf16": torch.bfloat16}
+
+
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A model and the one batch that all its steps are taken on."""
+    """A model and the one batch that all its steps are taken on. autocast_type: a value of `AUTOCAST`."""
 
     model: nn.Module
     inputs: Tensor
     targets: Tensor
+    autocast_type: torch.dtype | None = None
 
     @property
     def parameters(self) -> dict[str, nn.Parameter]:
         return dict(self.model.named_parameters())
 
+    def autocast(self) -> torch.autocast:
+        enabled = self.autocast_type is not None
+        return torch.autocast(self.inputs.device.type, self.autocast_type, enabled=enabled)
+
     def losses(self, model: nn.Module) -> Tensor:
-        return per_example_losses(model(self.inputs), self.targets)
+        """(N,) each example's own loss."""
+        with self.autocast():
+            return per_example_losses(model(self.inputs), self.targets)
 
     def optimizer(self) -> torch.optim.Optimizer:
         return torch.optim.SGD(self.model.parameters(), lr=LEARNING_RATE)
@@ -46,15 +58,15 @@ def sgd(task: Task) -> Step:
     optimizer = task.optimizer()
 
     def step() -> None:
-        optimizer.zero_grad()
         task.losses(task.model).mean().backward()
         optimizer.step()
+        optimizer.zero_grad()
 
     return step
 
 
-def fl_dp(task: Task, mode: Mode) -> Step:
-    axes = probe(task.model, task.inputs)
+def fl_dp(task: Task, mode: Mode = "mixed", secure: bool = False) -> Step:
+    axes = probe(task.model, task.inputs)  # in float32: layers are used alike under autocast
     planner = Planner(mode)
 
     def clipped() -> ClippedSum:
@@ -66,7 +78,7 @@ def fl_dp(task: Task, mode: Mode) -> Step:
             planner=planner,
         )
 
-    return _noisy_step(task, clipped)
+    return _noisy_step(task, clipped, "secure" if secure else _generator(task))
 
 
 def vmap_grad(task: Task) -> Step:
@@ -80,24 +92,29 @@ def vmap_grad(task: Task) -> Step:
 
     def clipped() -> ClippedSum:
         parameters = {name: p.detach() for name, p in task.parameters.items()}
-        grads = per_example_grads(parameters, task.inputs, task.targets)
+        with task.autocast():
+            grads = per_example_grads(parameters, task.inputs, task.targets)
         norms = torch.stack([g.flatten(1).norm(dim=1) for g in grads.values()]).norm(dim=0)
         factors = (MAX_GRAD_NORM / (norms + 1e-6)).clamp_max(1.0)
         sums = {name: torch.tensordot(factors, g, dims=1) for name, g in grads.items()}
         return ClippedSum(sums, MAX_GRAD_NORM, norms)
 
-    return _noisy_step(task, clipped)
+    return _noisy_step(task, clipped, _generator(task))
 
 
-def _noisy_step(task: Task, clipped: Callable[[], ClippedSum]) -> Step:
+def _generator(task: Task) -> torch.Generator:
+    return torch.Generator(task.inputs.device).manual_seed(0)
+
+
+def _noisy_step(task: Task, clipped: Callable[[], ClippedSum], generator: NoiseSource) -> Step:
     optimizer = task.optimizer()
-    generator = torch.Generator(task.inputs.device).manual_seed(0)
 
     def step() -> None:
         noisy = add_gaussian_noise(clipped(), noise_multiplier=NOISE_MULTIPLIER, generator=generator)
         for name, parameter in task.parameters.items():
-            parameter.grad = noisy[name] / len(task.inputs)
+            parameter.grad = noisy[name].div_(len(task.inputs))
         optimizer.step()
+        optimizer.zero_grad()
 
     return step
 
@@ -110,9 +127,9 @@ def opacus_hooks(task: Task) -> Step:
     optimizer = DPOptimizer(task.optimizer(), **_opacus_settings(task))
 
     def step() -> None:
-        optimizer.zero_grad()
         task.losses(model).mean().backward()
         optimizer.step()
+        optimizer.zero_grad(set_to_none=True)  # Opacus' default keeps them
 
     return step
 
@@ -126,9 +143,9 @@ def opacus_ghost(task: Task) -> Step:
     optimizer = DPOptimizerFastGradientClipping(task.optimizer(), **_opacus_settings(task))
 
     def step() -> None:
-        optimizer.zero_grad()
         DPTensorFastGradientClipping(model, optimizer, task.losses(model)).backward()
         optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
 
     return step
 
@@ -143,9 +160,11 @@ def _opacus_settings(task: Task) -> dict[str, float]:
 
 ENGINES: Mapping[str, Callable[[Task], Step]] = {
     "sgd": sgd,
-    "fl-dp-mixed": partial(fl_dp, mode="mixed"),
+    "sgd-again": sgd,  # against itself: what the measurement is good for
+    "fl-dp-mixed": fl_dp,
     "fl-dp-ghost": partial(fl_dp, mode="ghost"),
     "fl-dp-instantiate": partial(fl_dp, mode="instantiate"),
+    "fl-dp-secure": partial(fl_dp, secure=True),
     "opacus-hooks": opacus_hooks,
     "opacus-ghost": opacus_ghost,
     "vmap": vmap_grad,

@@ -1,29 +1,69 @@
 """What many measurements say: a row for each model and engine, geometric means over the models."""
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from rich import box
-from rich.table import Table
+from benchmarks.markdown import table
+from benchmarks.measure import Cost
+from benchmarks.processes import Ended
+from benchmarks.turns import Turn
 
 BASELINE = "sgd"
 MIB = 2**20
 
-Measurement = dict[str, Any]  # what benchmarks/measure.py prints
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One engine's process in one repeat. baseline_first: plain SGD's first step in the same repeat."""
+
+    first: Cost
+    baseline_first: Cost
+    turns: tuple[Turn, ...]
+
+    @property
+    def step_seconds(self) -> float:
+        return statistics.median(turn.step.seconds for turn in self.turns)
+
+    @property
+    def step_ratio(self) -> float:
+        return statistics.median(turn.ratio for turn in self.turns)
+
+    @property
+    def peak_bytes(self) -> int:
+        return max(self.first.peak_bytes, *(turn.step.peak_bytes for turn in self.turns))
+
+    @property
+    def peak_ratio(self) -> float:
+        baseline = max(self.baseline_first.peak_bytes, *(turn.baseline.peak_bytes for turn in self.turns))
+        return self.peak_bytes / baseline
+
+    @property
+    def further_peak_ratio(self) -> float:
+        """Without the first step."""
+        ours = max(turn.step.peak_bytes for turn in self.turns)
+        return ours / max(turn.baseline.peak_bytes for turn in self.turns)
+
+    @property
+    def first_over_further(self) -> float:
+        return self.first.seconds / self.step_seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Medians over `repeats` processes; the ratios are to plain SGD of the same repeat, None without it."""
+    """Medians over the processes; the ratios are to plain SGD of the same repeat.
 
-    repeats: int
+    step_ratio_range: the lowest and the highest of the processes' ratios.
+    """
+
+    processes: int
+    turns: int
     step_seconds: float
-    step_ratio: float | None
+    step_ratio: float
+    step_ratio_range: tuple[float, float]
     peak_bytes: float
-    peak_ratio: float | None
-    further_peak_ratio: float | None
+    peak_ratio: float
+    further_peak_ratio: float
     first_seconds: float
     first_over_further: float
 
@@ -40,83 +80,86 @@ class Row:
     numbers: Numbers | None
 
 
-def row_of(
-    model: str, engine: str, batch: int, seen: Sequence[Measurement], baseline: Sequence[Measurement]
-) -> Row:
-    """`seen` and `baseline` hold one measurement for each repeat, in the same order."""
-    wrong = next((m for m in seen if m["status"] != "ok"), None)
-    if wrong is not None:
-        return Row(model, engine, batch, wrong["status"], wrong["reason"], None)
-    numbers = Numbers(
-        repeats=len(seen),
-        step_seconds=statistics.median(m["step_seconds"] for m in seen),
-        step_ratio=_ratio(seen, baseline, "step_seconds"),
-        peak_bytes=statistics.median(m["peak_bytes"] for m in seen),
-        peak_ratio=_ratio(seen, baseline, "peak_bytes"),
-        further_peak_ratio=_ratio(seen, baseline, "further_peak_bytes"),
-        first_seconds=statistics.median(m["first_seconds"] for m in seen),
-        first_over_further=statistics.median(m["first_seconds"] / m["step_seconds"] for m in seen),
+def row_of(model: str, engine: str, batch: int, seen: Sequence[Measurement], ended: Ended | None) -> Row:
+    if ended is not None:
+        return Row(model, engine, batch, ended.status, ended.reason, None)
+    return Row(model, engine, batch, "ok", "", _numbers(seen))
+
+
+def _numbers(seen: Sequence[Measurement]) -> Numbers:
+    def median(of: Callable[[Measurement], float]) -> float:
+        return statistics.median(map(of, seen))
+
+    ratios = [m.step_ratio for m in seen]
+    return Numbers(
+        processes=len(seen),
+        turns=sum(len(m.turns) for m in seen),
+        step_seconds=median(lambda m: m.step_seconds),
+        step_ratio=statistics.median(ratios),
+        step_ratio_range=(min(ratios), max(ratios)),
+        peak_bytes=median(lambda m: m.peak_bytes),
+        peak_ratio=median(lambda m: m.peak_ratio),
+        further_peak_ratio=median(lambda m: m.further_peak_ratio),
+        first_seconds=median(lambda m: m.first.seconds),
+        first_over_further=median(lambda m: m.first_over_further),
     )
-    return Row(model, engine, batch, "ok", "", numbers)
 
 
-def _ratio(seen: Sequence[Measurement], baseline: Sequence[Measurement], field: str) -> float | None:
-    """None without a baseline, or where a step is too small for its memory to be seen."""
-    if len(baseline) != len(seen) or any(b["status"] != "ok" for b in baseline):
-        return None
-    if not all(m[field] > 0 for m in (*seen, *baseline)):
-        return None
-    return statistics.median(m[field] / b[field] for m, b in zip(seen, baseline, strict=True))
-
-
-def table_of_rows(rows: Sequence[Row]) -> Table:
-    """In Markdown, so that it can be pasted into the README.
-
-    after 1st: the peak of all steps but the first, which also measures kernels, over plain SGD's.
-    """
-    table = Table(box=box.MARKDOWN)
-    for heading in ("model", "batch", "engine"):
-        table.add_column(heading, no_wrap=True)
-    for heading in ("step ms", "/ SGD", "peak MiB", "/ SGD", "after 1st", "1st step s", "/ further"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for row in rows:
-        table.add_row(row.model, str(row.batch), row.engine, *_cells(row))
-    return table
+def table_of_rows(rows: Sequence[Row]) -> str:
+    """after 1st: the peak of all steps but the first, which also measures kernels, over plain SGD's."""
+    headings = (
+        "model", "batch", "engine", "step ms", "/ SGD", "from", "to",
+        "peak MiB", "/ SGD", "after 1st", "1st step s", "/ further",
+    )  # fmt: skip
+    return table(headings, [(row.model, str(row.batch), row.engine, *_cells(row)) for row in rows], left=3)
 
 
 def _cells(row: Row) -> tuple[str, ...]:
     numbers = row.numbers
     if numbers is None:
         return (row.status,)
+    low, high = numbers.step_ratio_range
     return (
         f"{1e3 * numbers.step_seconds:.0f}",
-        _two_digits(numbers.step_ratio),
+        f"{numbers.step_ratio:.2f}",
+        f"{low:.2f}",
+        f"{high:.2f}",
         f"{numbers.peak_bytes / MIB:.0f}",
-        _two_digits(numbers.peak_ratio),
-        _two_digits(numbers.further_peak_ratio),
+        f"{numbers.peak_ratio:.2f}",
+        f"{numbers.further_peak_ratio:.2f}",
         f"{numbers.first_seconds:.2f}",
         f"{numbers.first_over_further:.1f}",
     )
 
 
-def _two_digits(ratio: float | None) -> str:
-    return "" if ratio is None else f"{ratio:.2f}"
-
-
-def table_of_means(rows: Sequence[Row]) -> Table:
+def table_of_means(rows: Sequence[Row]) -> str:
     """Geometric means over the models that an engine could run, and how many those were."""
-    table = Table(box=box.MARKDOWN)
-    table.add_column("engine", no_wrap=True)
-    for heading in ("models", "step / SGD", "worst", "peak / SGD", "worst"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    headings = (
+        "engine",
+        "models",
+        "step / SGD",
+        "worst",
+        "peak / SGD",
+        "worst",
+        "after 1st",
+        "1st / further",
+    )
+    cells = []
     for engine in dict.fromkeys(row.engine for row in rows if row.engine != BASELINE):
         numbers = [row.numbers for row in rows if row.engine == engine and row.numbers is not None]
-        steps = [n.step_ratio for n in numbers if n.step_ratio is not None]
-        peaks = [n.peak_ratio for n in numbers if n.peak_ratio is not None]
-        if steps and peaks:
-            table.add_row(engine, str(len(steps)), *_mean_and_worst(steps), *_mean_and_worst(peaks))
-    return table
+        if numbers:
+            cells.append((engine, str(len(numbers)), *_means(numbers)))
+    return table(headings, cells, left=1)
 
 
-def _mean_and_worst(ratios: Sequence[float]) -> tuple[str, str]:
-    return _two_digits(statistics.geometric_mean(ratios)), _two_digits(max(ratios))
+def _means(numbers: Sequence[Numbers]) -> tuple[str, ...]:
+    steps, peaks = [n.step_ratio for n in numbers], [n.peak_ratio for n in numbers]
+    found = (
+        statistics.geometric_mean(steps),
+        max(steps),
+        statistics.geometric_mean(peaks),
+        max(peaks),
+        statistics.geometric_mean(n.further_peak_ratio for n in numbers),
+        max(n.first_over_further for n in numbers),
+    )
+    return tuple(f"{number:.2f}" for number in found)

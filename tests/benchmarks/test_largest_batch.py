@@ -1,3 +1,5 @@
+import math
+
 import pytest
 
 from benchmarks.largest_batch import Largest, largest_batch, over
@@ -36,7 +38,7 @@ def test_a_jump_in_memory_is_closed_in_upon():
 
 
 def test_a_process_without_memory_is_a_batch_that_does_not_fit():
-    found, _ = searched(lambda batch: batch if batch <= 20 else None, 10**9)
+    found, _ = searched(lambda batch: batch if batch <= 20 else math.inf, 10**9)
     assert found.batch <= 20 < found.too_large
 
 
@@ -47,6 +49,10 @@ def test_not_even_one_example_may_fit():
 def test_memory_that_does_not_grow_is_not_divided_by():
     found, _ = searched(lambda batch: 4096 if batch < 500 else 10**9, 10**6)
     assert 450 < found.batch < 500
+
+
+def test_the_first_batch_is_small():
+    assert searched(lambda batch: batch, 10**6)[1][0] == 8
 
 
 def test_over_is_none_where_one_is_not_known():

@@ -14,17 +14,17 @@ pytestmark = pytest.mark.slow
 SMALL = Setting("tanh-cnn", "fl-dp-mixed", batch=8)
 
 
-def test_a_process_opens_and_takes_turns():
+def test_a_process_sets_up_with_its_first_step_and_takes_turns():
     with remote(SMALL, limit=120) as process:
-        opening = process.open()
-        assert opening.first.seconds > opening.further.seconds > 0
-        assert opening.peak_bytes >= opening.further.peak_bytes >= 4096
-        assert process.turn() > 0
+        first, further = process.first_step(), process.turn()
+        assert first.seconds > further.seconds > 0
+        assert first.peak_bytes >= 4096
+        assert process.turn().peak_bytes >= further.peak_bytes >= 4096  # of all turns so far
 
 
 def test_an_engine_that_fails_tells_why():
     with remote(Setting("no such model", "sgd", 8), limit=120) as process, pytest.raises(Ended) as ended:
-        process.open()
+        process.first_step()
     assert ended.value.status == "failed"
     assert "no such model" in ended.value.reason
 
@@ -33,13 +33,13 @@ def test_a_process_that_is_killed_is_noticed():
     with remote(SMALL, limit=120) as process:
         process.first_step()
         os.kill(process._process.pid, signal.SIGKILL)
-        with pytest.raises(Ended, match="killed"):
+        with pytest.raises(Ended, match="signal 9"):
             process.turn()
 
 
 def test_a_process_that_does_not_answer_is_given_up():
     with remote(SMALL, limit=0.0) as process, pytest.raises(Ended) as ended:
-        process.open()
+        process.first_step()
     assert ended.value.status == "slow"
 
 

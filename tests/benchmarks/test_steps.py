@@ -8,6 +8,8 @@ import torch
 from benchmarks.models import MODELS
 from benchmarks.steps import AUTOCAST, ENGINES, LEARNING_RATE, MAX_GRAD_NORM, Task
 
+pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook is firing:UserWarning")  # Opacus
+
 
 def task(dtype="float32"):
     torch.manual_seed(0)

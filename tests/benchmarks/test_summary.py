@@ -2,7 +2,7 @@ import pytest
 
 from benchmarks.largest_batch import Largest
 from benchmarks.markdown import table
-from benchmarks.measure import Cost, Opening
+from benchmarks.measure import Cost
 from benchmarks.processes import Ended
 from benchmarks.summary import Measurement, row_of, table_of_means, table_of_rows
 from benchmarks.targets import table_of_targets
@@ -11,19 +11,14 @@ from benchmarks.turns import Turn
 MIB = 2**20
 
 
-def opening(first_mib, further_mib, first_seconds=1.0, seconds=0.5):
-    return Opening(Cost(first_seconds, first_mib * MIB), Cost(seconds, further_mib * MIB))
+def measurement(*turns, first_mib=20, mib=20, first_seconds=1.0):
+    """turns: seconds of the engine and of plain SGD, which takes 20 MiB."""
+    pairs = tuple(Turn(Cost(step, mib * MIB), Cost(sgd, 20 * MIB)) for step, sgd in turns)
+    return Measurement(Cost(first_seconds, first_mib * MIB), Cost(1.0, 20 * MIB), pairs)
 
 
-SGD = opening(20, 20)
-
-
-def measurement(*turns, opened=SGD):
-    return Measurement(opened, SGD, tuple(Turn(step, sgd) for step, sgd in turns))
-
-
-def row(model, engine, ratio, mib=20):
-    return row_of(model, engine, 64, [measurement((ratio, 1.0), opened=opening(mib, mib))], None)
+def row(model, engine, ratio):
+    return row_of(model, engine, 64, [measurement((ratio, 1.0))], None)
 
 
 def test_ratios_are_medians_over_turns_then_over_processes():
@@ -40,7 +35,7 @@ def test_ratios_are_medians_over_turns_then_over_processes():
 
 
 def test_the_peak_is_that_of_all_steps_and_the_first_is_told_apart():
-    numbers = row_of("m", "e", 64, [measurement((1.0, 1.0), opened=opening(60, 30))], None).numbers
+    numbers = row_of("m", "e", 64, [measurement((0.5, 1.0), first_mib=60, mib=30)], None).numbers
     assert numbers.peak_bytes == 60 * MIB
     assert numbers.peak_ratio == 3.0
     assert numbers.further_peak_ratio == 1.5
@@ -86,5 +81,5 @@ def test_a_table_lines_up_and_fills_short_rows():
 
 @pytest.mark.parametrize("first", [0.5, 5.0])
 def test_the_first_step_is_compared_with_a_further_one_of_the_same_process(first):
-    numbers = row_of("m", "e", 64, [measurement((9.0, 1.0), opened=opening(1, 1, first, 0.5))], None).numbers
+    numbers = row_of("m", "e", 64, [measurement((0.5, 1.0), first_seconds=first)], None).numbers
     assert numbers.first_over_further == first / 0.5

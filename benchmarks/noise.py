@@ -1,0 +1,60 @@
+"""What noise costs: an ordinary generator beside the secure one.
+
+    python -m benchmarks.noise
+
+What it adds to a whole step is in benchmarks/engine.py: fl-dp-secure beside fl-dp-mixed.
+"""
+
+import argparse
+import statistics
+import time
+from collections.abc import Sequence
+from importlib.util import find_spec
+
+import torch
+
+from benchmarks.markdown import table
+from benchmarks.models import MODELS
+from benchmarks.options import Report, common_parser, publish
+from fl_dp.engine.clipping import ClippedSum
+from fl_dp.engine.noise import NoiseSource, add_gaussian_noise
+
+_NUMBERS, _TIMES = 1_000_000, 9
+_MODEL = "vgg11"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = parser().parse_args(arguments)
+    publish(run(options), options)
+
+
+def parser() -> argparse.ArgumentParser:
+    return common_parser("benchmarks.noise", __doc__)
+
+
+def run(options: argparse.Namespace) -> Report:
+    torch.set_num_threads(1)
+    sources: dict[str, NoiseSource] = {"ordinary": torch.Generator(options.device)}
+    if find_spec("cryptography"):
+        sources["secure"] = "secure"
+    parameters = sum(p.numel() for p in MODELS[_MODEL].build().parameters())
+    milliseconds = {name: _milliseconds(source, options.device) for name, source in sources.items()}
+    headings = ("noise", "ms / million", f"ms / step of {_MODEL} ({parameters / 1e6:.1f} million)")
+    rows = [(name, f"{ms:.1f}", f"{ms * parameters / _NUMBERS:.0f}") for name, ms in milliseconds.items()]
+    return Report(table(headings, rows, left=1), milliseconds)
+
+
+def _milliseconds(source: NoiseSource, device: str) -> float:
+    """Median of `_TIMES` additions of noise to `_NUMBERS` numbers in float32."""
+    clipped = ClippedSum({"numbers": torch.zeros(_NUMBERS, device=device)}, 1.0, torch.zeros(1))
+    seconds = []
+    for _ in range(_TIMES + 1):
+        start = time.perf_counter()
+        noisy = add_gaussian_noise(clipped, noise_multiplier=1.0, generator=source)
+        noisy["numbers"][0].item()  # waits for a GPU
+        seconds.append(time.perf_counter() - start)
+    return 1e3 * statistics.median(seconds[1:])
+
+
+if __name__ == "__main__":
+    main()

@@ -66,11 +66,13 @@ def _gram(
     t = i * side + tl.arange(0, side)[:, None]
     s = j * side + tl.arange(0, side)[None, :]
     gram = tl.zeros((side, side), tl.float32)
-    for start in range(0, width, block):
+    start = 0
+    while start < width:  # not `range`: the interpreter of Triton 3.6 cannot count to a run-time number
         c = start + tl.arange(0, block)
         rows_i = rows + t * stride_t + c[None, :] * stride_c
         rows_j = rows + s * stride_t + c[:, None] * stride_c
         a = tl.load(rows_i, mask=(t < num_positions) & (c[None, :] < width), other=0.0)
         b = tl.load(rows_j, mask=(s < num_positions) & (c[:, None] < width), other=0.0)
         gram = tl.dot(a, b, gram, input_precision="ieee")
+        start += block
     return gram

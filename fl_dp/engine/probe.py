@@ -5,7 +5,8 @@ the batch axis lies in every layer, examples that influence one another (batch n
 remember data, and per-example gradients that differ from one backward pass per example.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,7 +43,7 @@ def probe(model: nn.Module, *args: Any, **kwargs: Any) -> Axes:
     held = [*model.parameters(), *(tensor for _, tensor in tensors((args, kwargs)))]
     devices = {tensor.device for tensor in held if tensor.device.type == "cuda"}
     axes, trial = Axes({}), None
-    with torch.random.fork_rng(devices), torch.enable_grad():
+    with torch.random.fork_rng(devices), torch.enable_grad(), _no_autocast():
         for attempt in range(_ATTEMPTS):
             trial = _try(model, args, kwargs, axes.shared, attempt)
             axes = _joined(axes, trial.axes)
@@ -54,6 +55,13 @@ def probe(model: nn.Module, *args: Any, **kwargs: Any) -> Axes:
             "and the engine cannot tell whose its rows are; freeze the parameter if it is not needed."
         )
     return axes
+
+
+@contextmanager
+def _no_autocast() -> Iterator[None]:
+    """In fewer digits the checks would see too little; what uses what is the same in all."""
+    with torch.autocast("cpu", enabled=False), torch.autocast("cuda", enabled=False):
+        yield
 
 
 @dataclass(frozen=True, slots=True)

@@ -262,3 +262,11 @@ def test_a_model_that_makes_nan_is_refused():
 
     with pytest.raises(ModelError, match="holds NaN for synthetic examples"):
         probe(Root(), torch.rand(5, 4))
+
+
+def test_under_autocast_the_checks_run_in_full():
+    model = nn.Sequential(nn.Conv2d(1, 16, 5), nn.Tanh(), nn.Flatten(), nn.Linear(16 * 64, 10))
+    inputs = torch.randn(5, 1, 12, 12)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = probe(model, inputs)
+    assert found == probe(model, inputs)

@@ -28,10 +28,11 @@ def _group_norm_scale(site: Site, grad: Tensor) -> Tensor:
     mean, rstd = site.node._saved_result1, site.node._saved_result2  # (M, groups)
     groups = site.node._saved_group
     if grad.device.type == "cpu" and S >= _FUSED_POSITIONS and grad.dtype == x.dtype == mean.dtype:
-        # all images as one of M * C channels: its weight gradient is ours, in one pass without copies
+        # all images as one of M * C channels: its weight gradient is ours, in one pass without copies;
+        # the weight itself does not come into it, but PyTorch 2.11 wants one
         _, sums, _ = torch.ops.aten.native_group_norm_backward(
-            grad.view(1, M * C, S), x.view(1, M * C, S), mean.view(1, -1), rstd.view(1, -1), None,
-            1, M * C, S, M * groups, (False, True, False),
+            grad.view(1, M * C, S), x.view(1, M * C, S), mean.view(1, -1), rstd.view(1, -1),
+            grad.new_ones(M * C), 1, M * C, S, M * groups, (False, True, False),
         )  # fmt: skip
         return sums.view(M, C)  # type: ignore[no-any-return]
     normalized = (x.view(M, groups, -1) - mean[:, :, None]) * rstd[:, :, None]

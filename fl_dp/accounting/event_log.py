@@ -1,11 +1,11 @@
 """A durable, append-only, hash-chained log in one SQLite file.
 
-Every row carries the SHA-256 of itself and of the row before, so that a row that was edited or taken
+Every row carries the hash of itself and of the row before, so that a row that was edited or taken
 out is found; rows that were cut off the end are found by SQLite's own count of the rows ever made.
-This finds accidents and clumsy hands, not somebody who rewrites the whole file.
+This finds accidents and clumsy hands, not somebody who rewrites the whole file, nor an older copy of it:
+for these keep an export elsewhere (see `ledger_export`).
 """
 
-import hashlib
 import json
 import os
 import sqlite3
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from fl_dp.accounting.hash_chain import Row, chain_hash, first_broken
 from fl_dp.errors import LedgerError
 
 _APPLICATION_ID = 0x666C6470  # "fldp" in the file's header
@@ -51,37 +52,55 @@ class EventLog:
         self.path, self._connection = path, connection
 
     @classmethod
-    def open(cls, path: Path) -> Self:
-        """Open the log at `path`, made there if nothing is; a file that is no log is never replaced."""
+    def open(cls, path: Path, *, create: bool) -> Self:
+        """Open the log at `path`. If nothing is there it is made (create), or else refused.
+
+        A file that is no log is refused and never replaced.
+        """
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            if create:
+                path.parent.mkdir(parents=True, exist_ok=True)
             if not path.exists():
+                if not create:
+                    raise LedgerError(
+                        f"{path}: there is no ledger; name the file that the client says it keeps."
+                    )
                 _create(path)
-            with _named(path):
-                log = cls(path, sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None))
-                log._prepare()
         except OSError as error:
             raise LedgerError(f"{path}: the ledger cannot be made or opened: {error.strerror}.") from None
+        with _named(path):
+            # mode=rw: a file that vanished just now is an error, not an empty data base
+            uri = f"{path.absolute().as_uri()}?mode=rw"
+            log = cls(path, sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS, isolation_level=None))
+        try:
+            log._prepare()
+        except LedgerError:
+            log.close()
+            raise
         return log
 
     def close(self) -> None:
         self._connection.close()
 
-    def events(self) -> list[Event]:
-        """All events, oldest first, verified: a row that was edited or removed raises LedgerError."""
+    def rows(self) -> list[Row]:
+        """All rows, oldest first, verified: one that was edited or removed raises LedgerError."""
         with self._snapshot(), _named(self.path):
-            rows = self._connection.execute("SELECT id, content, hash FROM events ORDER BY id").fetchall()
+            found = self._connection.execute("SELECT id, content, hash FROM events ORDER BY id").fetchall()
             made = self._connection.execute(
                 "SELECT seq FROM sqlite_sequence WHERE name = 'events'"
             ).fetchone()
-        previous = ""
-        for expected, (number, content, digest) in enumerate(rows, start=1):
-            if number != expected or digest != _digest(previous, content):
-                raise self._broken(min(number, expected))
-            previous = digest
-        if len(rows) != (made[0] if made else 0):
-            raise self._broken(len(rows) + 1)
-        return [Event(number, json.loads(content)) for number, content, _ in rows]
+        rows = [Row(*row) for row in found]
+        broken = first_broken(rows, made[0] if made else 0)
+        if broken is not None:
+            raise LedgerError(
+                f"{self.path}: entry {broken} was edited or removed, so what the data have spent is not "
+                "known and nothing may be trained on them. Restore the file from a copy."
+            )
+        return rows
+
+    def events(self) -> list[Event]:
+        """All rows, verified, with their contents read."""
+        return [Event(row.id, json.loads(row.content)) for row in self.rows()]
 
     @contextmanager
     def _snapshot(self) -> Iterator[None]:
@@ -94,7 +113,7 @@ class EventLog:
         try:
             yield
         finally:
-            self._connection.execute("ROLLBACK")
+            self._end()
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -106,8 +125,7 @@ class EventLog:
             with _named(self.path):
                 self._connection.execute("COMMIT")
         finally:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
+            self._end()
 
     def append(self, content: Content) -> int:
         """Add an event and return its number; only inside `writing`."""
@@ -116,30 +134,31 @@ class EventLog:
             last = self._connection.execute("SELECT hash FROM events ORDER BY id DESC LIMIT 1").fetchone()
             cursor = self._connection.execute(
                 "INSERT INTO events (content, hash) VALUES (?, ?)",
-                (text, _digest(last[0] if last else "", text)),
+                (text, chain_hash(last[0] if last else "", text)),
             )
         assert cursor.lastrowid is not None
         return cursor.lastrowid
 
+    def _end(self) -> None:
+        """Undo what was not committed. SQLite has done so itself after some errors."""
+        if self._connection.in_transaction:
+            with _named(self.path):
+                self._connection.execute("ROLLBACK")
+
     def _prepare(self) -> None:
         """Check whose file it is, and have every commit on disk before it returns."""
-        found = tuple(
-            self._connection.execute(f"PRAGMA {name}").fetchone()[0]
-            for name in ("application_id", "user_version")
-        )
-        if found != (_APPLICATION_ID, _SCHEMA_VERSION):
-            self.close()
-            raise LedgerError(
-                f"{self.path}: not a ledger that this fl_dp can read (schema {_SCHEMA_VERSION}). "
-                "Nothing was changed; name another file, or restore this one."
-            )
-        self._connection.execute("PRAGMA synchronous = FULL")
+        with _named(self.path):
+            found = (self._pragma("application_id"), self._pragma("user_version"))
+            if found != (_APPLICATION_ID, _SCHEMA_VERSION):
+                raise LedgerError(
+                    f"{self.path}: not a ledger that this fl_dp can read (schema {_SCHEMA_VERSION}). "
+                    "Nothing was changed; name another file, or restore this one."
+                )
+            self._connection.execute("PRAGMA synchronous = FULL")
+            self._connection.execute("PRAGMA fullfsync = ON")  # macOS: fsync alone ends in the drive's cache
 
-    def _broken(self, number: int) -> LedgerError:
-        return LedgerError(
-            f"{self.path}: entry {number} was edited or removed, so what the data have spent is not known "
-            "and nothing may be trained on them. Restore the file from a copy."
-        )
+    def _pragma(self, name: str) -> Any:
+        return self._connection.execute(f"PRAGMA {name}").fetchone()[0]
 
 
 def _create(path: Path) -> None:
@@ -178,10 +197,12 @@ def _named(path: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise LedgerError(
-            f"{path}: the ledger cannot be read or written ({error}); nothing was trained. "
-            "Free the disk or mend the file's rights; if the file is damaged, restore it from a copy."
+            f"{path}: the ledger cannot be read or written ({error}); until it can, nothing may be "
+            f"trained or sent. {_remedy(error)}"
         ) from None
 
 
-def _digest(previous: str, content: str) -> str:
-    return hashlib.sha256(f"{previous}\n{content}".encode()).hexdigest()
+def _remedy(error: sqlite3.Error) -> str:
+    if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY:
+        return f"Another process has held it for {_BUSY_SECONDS:g} s: wait for its end, or end it."
+    return "Free the disk or mend the file's rights; if the file is damaged, restore it from a copy."

@@ -2,18 +2,20 @@
 
 Keyed by data set and not by run, because privacy is spent by the data. A round is paid for in
 two entries: reserved before training, committed before its result leaves. What was reserved and never
-committed counts as spent, whatever happened in between.
+committed counts as spent, whatever happened in between; nothing is ever given back (docs/ledger.md says why).
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from fl_dp.accounting.accounts import Account, read_accounts
 from fl_dp.accounting.budget import Budget
-from fl_dp.accounting.event_log import Event, EventLog
-from fl_dp.accounting.events import merge
+from fl_dp.accounting.event_log import EventLog
+from fl_dp.accounting.hash_chain import Row
 from fl_dp.errors import BudgetExhaustedError, DeclinedError, LedgerError
 from fl_dp.records import Entry
 
@@ -37,13 +39,21 @@ class Ledger:
     @classmethod
     def open(cls, path: Path) -> Self:
         """Open, or begin, the ledger at `path`; LedgerError if it is not a sound ledger."""
-        ledger = cls(EventLog.open(path))
+        return cls._verified(EventLog.open(path, create=True))
+
+    @classmethod
+    def open_existing(cls, path: Path) -> Self:
+        """Open the ledger at `path`; LedgerError if there is none, or no sound one."""
+        return cls._verified(EventLog.open(path, create=False))
+
+    @classmethod
+    def _verified(cls, log: EventLog) -> Self:
         try:
-            ledger.verify()
+            log.rows()
         except LedgerError:
-            ledger.close()
+            log.close()
             raise
-        return ledger
+        return cls(log)
 
     def close(self) -> None:
         self._log.close()
@@ -58,7 +68,15 @@ class Ledger:
 
     def verify(self) -> int:
         """The number of entries; LedgerError if one was edited or removed."""
-        return len(self._log.events())
+        return len(self.rows())
+
+    def rows(self) -> list[Row]:
+        """Every entry as it is kept, with its hash, verified; for an export."""
+        return self._log.rows()
+
+    def accounts(self) -> list[Account]:
+        """What every data set has paid for; retired ones included, oldest first."""
+        return read_accounts(self._log.events())
 
     def register(self, dataset: str, fingerprint: str, public_size: int) -> int:
         """Enter a data set on its first use; returns its public size, as declared then.
@@ -67,12 +85,10 @@ class Ledger:
         name stands for other data, or the data for another name: their spending would start at zero.
         """
         with self._log.writing():
-            known = [event.content for event in self._log.events() if event.content["kind"] == "register"]
-            for entry in known:
-                if entry["dataset"] == dataset and entry["fingerprint"] == fingerprint:
-                    size: int = entry["public_size"]
-                    return size
-                _refuse_confusion(self._log.path, entry, dataset, fingerprint)
+            for account in _in_use(self.accounts()):
+                if account.dataset == dataset and account.fingerprint == fingerprint:
+                    return account.public_size
+                self._refuse_confusion(account, dataset, fingerprint)
             self._append("register", dataset, fingerprint=fingerprint, public_size=public_size)
         return public_size
 
@@ -81,9 +97,7 @@ class Ledger:
 
         LedgerError for a data set that was never registered: a mistyped name must not look unspent.
         """
-        events = self._log.events()
-        self._check_registered(events, dataset)
-        return _spent(events, dataset)
+        return self._account(self.accounts(), dataset).spent()
 
     def reserve(
         self, dataset: str, run: str, server_round: int, mechanism: Mechanism, planned: int, budget: Budget
@@ -94,10 +108,9 @@ class Ledger:
         reserved before (a replay), LedgerError when nothing can be written.
         """
         with self._log.writing():
-            events = self._log.events()
-            self._check_registered(events, dataset)
-            _check_new_round(events, dataset, run, server_round)
-            spent = _spent(events, dataset)
+            accounts = self.accounts()
+            spent = self._account(accounts, dataset).spent()
+            _check_new_round(accounts, dataset, run, server_round)
             steps = budget.steps_that_fit(*mechanism, planned, spent)
             if steps == 0:
                 raise BudgetExhaustedError(
@@ -105,54 +118,69 @@ class Ledger:
                     f"is spent at delta {budget.delta:g}."
                 )
             entry = Entry(*mechanism, steps)
-            number = self._append("reserve", dataset, run=run, round=server_round, **entry.to_dict())
+            wall = {"epsilon": budget.epsilon, "delta": budget.delta, "accountant": budget.accountant}
+            number = self._append(
+                "reserve", dataset, run=run, round=server_round, budget=wall, **entry.to_dict()
+            )
         return Reservation(number, entry)
 
     def commit(self, reservation: Reservation) -> None:
-        """Note that the reserved steps were taken and their result is about to leave."""
-        with self._log.writing():
-            events = self._log.events()
-            reserved = {event.id: event.content for event in events if _is(event, "reserve")}
-            committed = {event.content["reserved"] for event in events if _is(event, "commit")}
-            if reservation.id not in reserved.keys() - committed:
-                raise LedgerError(f"{self._log.path}: entry {reservation.id} is not open to be committed.")
-            self._append("commit", reserved[reservation.id]["dataset"], reserved=reservation.id)
+        """Note that the reserved steps were taken and their result is about to leave.
 
-    def _check_registered(self, events: list[Event], dataset: str) -> None:
-        if not any(_is(event, "register") and event.content["dataset"] == dataset for event in events):
-            raise LedgerError(f"{self._log.path}: data set {dataset} is not registered.")
+        LedgerError if they are not open to be committed: unknown, committed before, or of a data set that was
+        retired in between. Their result must then not leave.
+        """
+        with self._log.writing():
+            dataset = self._dataset_of_open(reservation.id)
+            self._append("commit", dataset, reserved=reservation.id)
+
+    def retire(self, dataset: str) -> None:
+        """End the data set's account, so that its next use begins a new one with nothing spent.
+
+        The entries stay: privacy that was spent stays spent, only the wall moves. LedgerError if no such
+        data set is in use.
+        """
+        with self._log.writing():
+            self._account(self.accounts(), dataset)
+            self._append("retire", dataset)
+
+    def _account(self, accounts: Iterable[Account], dataset: str) -> Account:
+        """The data set's account in use."""
+        for account in _in_use(accounts):
+            if account.dataset == dataset:
+                return account
+        raise LedgerError(f"{self._log.path}: data set {dataset} is not registered.")
+
+    def _dataset_of_open(self, number: int) -> str:
+        for account in _in_use(self.accounts()):
+            if any(paid.id == number and not paid.committed for paid in account.rounds):
+                return account.dataset
+        raise LedgerError(f"{self._log.path}: entry {number} is not open to be committed.")
+
+    def _refuse_confusion(self, account: Account, dataset: str, fingerprint: str) -> None:
+        """LedgerError if name and contents disagree with an account in use."""
+        if account.dataset == dataset:
+            raise LedgerError(
+                f"{self._log.path}: data set {dataset} is entered with other contents. Restore the data, or "
+                "enter the changed set under a name of its own; records in both sets then spend twice."
+            )
+        if account.fingerprint == fingerprint:
+            raise LedgerError(
+                f"{self._log.path}: these data are entered as {account.dataset}, not {dataset}; use that "
+                "name, so that what they have spent still counts."
+            )
 
     def _append(self, kind: str, dataset: str, **fields: Any) -> int:
         time = datetime.now(UTC).isoformat(timespec="seconds")
         return self._log.append({"kind": kind, "time": time, "dataset": dataset, **fields})
 
 
-def _is(event: Event, kind: str) -> bool:
-    return bool(event.content["kind"] == kind)
+def _in_use(accounts: Iterable[Account]) -> list[Account]:
+    return [account for account in accounts if account.retired is None]
 
 
-def _check_new_round(events: list[Event], dataset: str, run: str, server_round: int) -> None:
-    taken = (event.content for event in events if _is(event, "reserve"))
-    if any((c["dataset"], c["run"], c["round"]) == (dataset, run, server_round) for c in taken):
+def _check_new_round(accounts: Iterable[Account], dataset: str, run: str, server_round: int) -> None:
+    """DeclinedError for a replay, also of a round that was taken before the data set was retired."""
+    rounds = (paid for account in accounts if account.dataset == dataset for paid in account.rounds)
+    if any((paid.run, paid.server_round) == (run, server_round) for paid in rounds):
         raise DeclinedError(f"Round {server_round} of run {run} was taken before; it is not repeated.")
-
-
-def _spent(events: list[Event], dataset: str) -> tuple[Entry, ...]:
-    contents = [
-        event.content for event in events if _is(event, "reserve") and event.content["dataset"] == dataset
-    ]
-    return merge(Entry(c["sample_rate"], c["noise_multiplier"], c["steps"]) for c in contents)
-
-
-def _refuse_confusion(path: Path, entry: Any, dataset: str, fingerprint: str) -> None:
-    """LedgerError if name and contents disagree with an entry."""
-    if entry["dataset"] == dataset:
-        raise LedgerError(
-            f"{path}: data set {dataset} is entered with other contents. Restore the data, or give the "
-            "changed set a ledger of its own; records in both sets then spend twice."
-        )
-    if entry["fingerprint"] == fingerprint:
-        raise LedgerError(
-            f"{path}: these data are entered as {entry['dataset']}, not {dataset}; use that name, so that "
-            "what they have spent still counts."
-        )

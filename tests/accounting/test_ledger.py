@@ -108,7 +108,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _spend_all(path, name, start):
-    start.wait()
+    assert start.wait(60)
     with Ledger.open(path) as ledger, pytest.raises(BudgetExhaustedError):
         _spend(ledger, name)
 
@@ -134,7 +134,7 @@ def test_a_reader_is_not_alarmed_by_a_writer(path):
     start = context.Event()
     writer = context.Process(target=_write, args=(path, start))
     writer.start()
-    start.wait()
+    assert start.wait(60)
     with Ledger.open(path) as ledger:
         while writer.is_alive():
             ledger.verify()
@@ -142,7 +142,7 @@ def test_a_reader_is_not_alarmed_by_a_writer(path):
 
 
 def _write(path, start):
-    log = EventLog.open(path)
+    log = EventLog.open(path, create=False)
     start.set()
     for _ in range(300):
         with log.writing():

@@ -1,0 +1,40 @@
+"""A chain of hashes over rows of text: a row that was edited, removed or put in between breaks it.
+
+The hash of a row covers the row and the hash before it, so that the last one, the head, stands for all of
+them: whoever keeps a head elsewhere can tell later whether the rows up to it are still the same.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class Row(NamedTuple):
+    """A row as it is kept: its number, from 1 without gaps, its text, and its hash in hex."""
+
+    id: int
+    content: str
+    hash: str
+
+
+def chain_hash(previous: str, content: str) -> str:
+    """SHA-256 in hex of: the hash of the row before (empty for the first), a line feed, the row's text."""
+    return hashlib.sha256(f"{previous}\n{content}".encode()).hexdigest()
+
+
+def head(rows: Sequence[Row]) -> str:
+    """The hash that stands for all rows; empty if there are none."""
+    return rows[-1].hash if rows else ""
+
+
+def first_broken(rows: Sequence[Row], made: int) -> int | None:
+    """Number of the first row that is not as it was appended; None if all are.
+
+    made: how many rows were ever appended, by a count kept apart: a chain cut off at its end looks whole.
+    """
+    previous = ""
+    for expected, row in enumerate(rows, start=1):
+        if row.id != expected or row.hash != chain_hash(previous, row.content):
+            return min(row.id, expected)
+        previous = row.hash
+    return None if len(rows) == made else min(len(rows), made) + 1

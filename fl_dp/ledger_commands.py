@@ -1,0 +1,151 @@
+"""`fl-dp ledger`: what was spent on this machine, whether it can be believed, and how to begin afresh."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fl_dp.accounting.hash_chain import Row, head
+from fl_dp.accounting.ledger import Ledger
+from fl_dp.accounting.ledger_export import check_continues, read_export, to_export
+from fl_dp.errors import ConfigError, LedgerError
+from fl_dp.reporting import ledger_table
+from fl_dp.reporting.console import rounded_up
+from fl_dp.reporting.ledger_report import AccountReport, account_reports
+from fl_dp.reporting.reports import strict_json
+
+ledger_app = typer.Typer(
+    help="What the data on this machine have spent: show, verify, export, retire.", rich_markup_mode=None
+)
+
+LedgerPath = Annotated[Path, typer.Argument(metavar="PATH", help="The ledger file.", show_default=False)]
+
+
+@ledger_app.command()
+def show(
+    path: LedgerPath,
+    rounds: Annotated[bool, typer.Option("--rounds", help="List every round as well.")] = False,
+    delta: Annotated[
+        float | None, typer.Option(help="Compute epsilon at this delta [default: the budget's].")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+) -> None:
+    """Print every data set in the ledger file PATH, what it has paid for, and the epsilon that it has spent.
+
+    "in all" is for a record that was there from these data's first account on: retiring takes nothing back.
+    """
+    reports = _reports(path, delta)
+    if as_json:
+        _print_json({"ledger": str(path), "accounts": [report.to_dict() for report in reports]})
+        return
+    ledger_table.print_accounts(reports)
+    ledger_table.print_spent(reports)
+    if rounds:
+        ledger_table.print_rounds(reports)
+
+
+@ledger_app.command()
+def verify(
+    path: Annotated[
+        Path, typer.Argument(metavar="PATH", help="A ledger file, or an export of one.", show_default=False)
+    ],
+    continues: Annotated[
+        Path | None,
+        typer.Option(metavar="EXPORT", help="Also check that it goes on where this export ended."),
+    ] = None,
+) -> None:
+    """Check that no entry of a ledger, or of an export of one, was edited or removed.
+
+    Exit code: 0 if sound, 1 if not; the error names the entry.
+
+    Entries alone cannot show that the whole file is an older copy, or was written anew: --continues can.
+    """
+    rows = _rows(path)
+    if continues is not None:
+        check_continues(path, rows, read_export(continues))
+    typer.echo(f"{path}: {len(rows)} entries, none edited or removed; head {head(rows) or 'none'}")
+
+
+@ledger_app.command()
+def export(
+    path: LedgerPath,
+    out: Annotated[
+        Path | None, typer.Option(help="File to write [default: the console].", show_default=False)
+    ] = None,
+) -> None:
+    """Write all entries of a ledger as JSON, with the hashes that chain them; keep it elsewhere."""
+    with Ledger.open_existing(path) as ledger:
+        text = json.dumps(to_export(ledger.rows()), indent=2)
+    if out is None:
+        typer.echo(text)
+        return
+    try:
+        out.write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"--out {out}: cannot be written: {error.strerror}.") from None
+
+
+@ledger_app.command()
+def retire(
+    path: LedgerPath,
+    dataset: Annotated[
+        str, typer.Argument(metavar="DATASET", help="Name of the data set.", show_default=False)
+    ],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """End a data set's account: its next use begins a new one with nothing spent.
+
+    This takes no privacy loss back, and the old entries stay.
+    """
+    report = _in_use(path, dataset)
+    typer.echo(
+        f"{dataset} has spent epsilon {rounded_up(report.epsilon)} at delta {report.delta:g}, "
+        f"{rounded_up(report.epsilon_in_all)} in all; it was retired {report.retirements} times before.\n"
+        "Retiring it takes none of this back: what is spent from now on comes on top, and reports of later "
+        "runs count only from here. The old entries stay."
+    )
+    if not (yes or _typed(dataset)):
+        raise ConfigError(f"{dataset} was not retired: type its name, or give --yes.")
+    with Ledger.open_existing(path) as ledger:
+        ledger.retire(dataset)
+    typer.echo(f"{dataset} is retired; this is retirement {report.retirements + 1} of these data.")
+
+
+def _reports(path: Path, delta: float | None = None) -> list[AccountReport]:
+    with Ledger.open_existing(path) as ledger:
+        accounts = ledger.accounts()
+    return account_reports(accounts, delta)
+
+
+def _in_use(path: Path, dataset: str) -> AccountReport:
+    reports = [report for report in _reports(path) if report.retired is None]
+    for report in reports:
+        if report.dataset == dataset:
+            return report
+    names = ", ".join(report.dataset for report in reports) or "none"
+    raise LedgerError(f"{path}: no data set {dataset} is in use; in use: {names}.")
+
+
+def _typed(dataset: str) -> bool:
+    try:
+        return input("Type the data set's name to retire it: ") == dataset
+    except EOFError:  # nobody is there
+        return False
+
+
+def _rows(path: Path) -> list[Row]:
+    """The verified entries of a ledger, or of an export, which is text in braces."""
+    try:
+        with path.open("rb") as file:
+            is_export = file.read(1) == b"{"
+    except OSError as error:
+        raise LedgerError(f"{path}: cannot be read: {error.strerror}.") from None
+    if is_export:
+        return read_export(path)
+    with Ledger.open_existing(path) as ledger:
+        return ledger.rows()
+
+
+def _print_json(content: dict[str, Any]) -> None:
+    typer.echo(json.dumps(strict_json(content), allow_nan=False, indent=2))

@@ -1,0 +1,74 @@
+"""What a ledger holds, in the words of `fl-dp ledger show`: one report for each account."""
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from fl_dp.accounting.accountants import Accountant, compute_epsilon
+from fl_dp.accounting.accounts import Account, PaidRound, lineages
+from fl_dp.records import Entry, total_steps
+
+
+@dataclass(frozen=True, slots=True)
+class AccountReport:
+    """One data set from its registration to its retirement, or until now.
+
+    retirements: how often these data, or data of this name, were retired before this account began.
+    rounds: those that were paid for; uncommitted: how many of them have no result that left.
+    epsilon: what this account has spent at `delta`; budget: the wall, None if no round noted one.
+    epsilon_in_all: of a record that was there from the first account of these data up to this one.
+    """
+
+    dataset: str
+    fingerprint: str
+    public_size: int
+    registered: str
+    retired: str | None
+    retirements: int
+    rounds: tuple[PaidRound, ...]
+    uncommitted: int
+    steps: int
+    spent: tuple[Entry, ...]
+    accountant: Accountant
+    delta: float
+    epsilon: float
+    budget: float | None
+    epsilon_in_all: float
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def account_reports(accounts: Iterable[Account], delta: float | None = None) -> list[AccountReport]:
+    """A report for each account, oldest first; delta: to compute at instead of each account's own."""
+    reports = [
+        (account.id, _report(account, lineage[:position], delta))
+        for lineage in lineages(accounts)
+        for position, account in enumerate(lineage)
+    ]
+    return [report for _, report in sorted(reports, key=lambda pair: pair[0])]
+
+
+def _report(account: Account, before: list[Account], delta: float | None) -> AccountReport:
+    budget = account.last_budget()
+    accountant: Accountant = budget.accountant if budget else "pld"
+    delta = account.delta() if delta is None else delta
+    spent = account.spent()
+    in_all = (*spent, *(entry for earlier in before for entry in earlier.spent()))
+    return AccountReport(
+        dataset=account.dataset,
+        fingerprint=account.fingerprint,
+        public_size=account.public_size,
+        registered=account.registered,
+        retired=account.retired,
+        retirements=sum(earlier.retired is not None for earlier in before),
+        rounds=account.rounds,
+        uncommitted=sum(not paid.committed for paid in account.rounds),
+        steps=total_steps(spent),
+        spent=spent,
+        accountant=accountant,
+        delta=delta,
+        epsilon=compute_epsilon(spent, delta, accountant),
+        budget=budget.epsilon if budget else None,
+        epsilon_in_all=compute_epsilon(in_all, delta, accountant),
+    )

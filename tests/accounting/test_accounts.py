@@ -1,0 +1,118 @@
+"""Accounts: what a ledger's events say about each data set, retirements included."""
+
+import pytest
+
+from fl_dp.accounting.accounts import lineages
+from fl_dp.accounting.budget import Budget, auto_delta
+from fl_dp.accounting.event_log import EventLog
+from fl_dp.accounting.ledger import Ledger
+from fl_dp.errors import DeclinedError, LedgerError
+from fl_dp.records import Entry, total_steps
+
+BUDGET = Budget(epsilon=9.0, delta=1e-6, accountant="rdp")
+MECHANISM = (0.1, 1.0)
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    with Ledger.open(tmp_path / "ledger.sqlite") as ledger:
+        ledger.register("digits", "f1", 1000)
+        yield ledger
+
+
+def test_an_account_tells_its_rounds_and_their_wall(ledger):
+    ledger.commit(ledger.reserve("digits", "run", 1, MECHANISM, 2, BUDGET))
+    ledger.reserve("digits", "run", 2, MECHANISM, 3, BUDGET)
+    (account,) = ledger.accounts()
+    assert (account.dataset, account.fingerprint, account.public_size) == ("digits", "f1", 1000)
+    assert [(p.run, p.server_round, p.committed) for p in account.rounds] == [
+        ("run", 1, True),
+        ("run", 2, False),
+    ]
+    assert account.spent() == (Entry(0.1, 1.0, 5),)
+    assert account.last_budget() == BUDGET
+    assert account.delta() == 1e-6
+    assert account.retired is None
+
+
+def test_before_the_first_round_delta_is_what_auto_would_be(ledger):
+    (account,) = ledger.accounts()
+    assert account.last_budget() is None
+    assert account.delta() == auto_delta(1000)
+
+
+def test_a_round_of_an_older_fl_dp_has_no_wall_but_is_spent(tmp_path):
+    log = EventLog.open(tmp_path / "old.sqlite", create=True)
+    common = {"time": "2026-01-01T00:00:00+00:00", "dataset": "digits"}
+    with log.writing():
+        log.append({"kind": "register", "fingerprint": "f1", "public_size": 9, **common})
+        log.append(
+            {
+                "kind": "reserve", "run": "r", "round": 1, "sample_rate": 0.1, "noise_multiplier": 1.0,
+                "steps": 4, **common,
+            }
+        )  # fmt: skip
+    log.close()
+    with Ledger.open(tmp_path / "old.sqlite") as ledger:
+        (account,) = ledger.accounts()
+    assert total_steps(account.spent()) == 4
+    assert account.last_budget() is None
+
+
+def test_retiring_begins_a_new_account_and_keeps_the_old_one(ledger):
+    ledger.commit(ledger.reserve("digits", "run", 1, MECHANISM, 2, BUDGET))
+    ledger.retire("digits")
+    assert ledger.verify() == 4
+    assert ledger.register("digits", "f1", 900) == 900
+    assert ledger.spent("digits") == ()
+    old, new = ledger.accounts()
+    assert old.retired is not None
+    assert total_steps(old.spent()) == 2
+    assert new.retired is None
+
+
+def test_what_is_retired_cannot_be_spent_or_retired_again(ledger):
+    ledger.retire("digits")
+    for use in (
+        lambda: ledger.spent("digits"),
+        lambda: ledger.retire("digits"),
+        lambda: ledger.reserve("digits", "run", 1, MECHANISM, 1, BUDGET),
+    ):
+        with pytest.raises(LedgerError, match="digits is not registered"):
+            use()
+
+
+def test_a_result_that_was_paid_for_before_the_retirement_does_not_leave_after_it(ledger):
+    reservation = ledger.reserve("digits", "run", 1, MECHANISM, 2, BUDGET)
+    ledger.retire("digits")
+    ledger.register("digits", "f1", 1000)
+    with pytest.raises(LedgerError, match="not open to be committed"):
+        ledger.commit(reservation)
+
+
+def test_a_round_that_was_taken_before_the_retirement_is_still_no_new_one(ledger):
+    ledger.reserve("digits", "run", 1, MECHANISM, 2, BUDGET)
+    ledger.retire("digits")
+    ledger.register("digits", "f1", 1000)
+    with pytest.raises(DeclinedError, match="taken before"):
+        ledger.reserve("digits", "run", 1, MECHANISM, 2, BUDGET)
+
+
+def test_retired_names_and_contents_are_free_but_remembered(ledger):
+    ledger.register("other", "g1", 5)
+    ledger.retire("digits")
+    ledger.register("digits", "f2", 1000)  # the name, with other contents
+    ledger.register("copy", "f1", 1000)  # the contents, under another name
+    groups = lineages(ledger.accounts())
+    assert sorted([(one.dataset, one.fingerprint) for one in group] for group in groups) == [
+        [("digits", "f1"), ("digits", "f2"), ("copy", "f1")],
+        [("other", "g1")],
+    ]
+
+
+def test_an_account_that_is_kin_to_two_groups_makes_them_one(ledger):
+    ledger.register("other", "g1", 5)
+    ledger.retire("digits")
+    ledger.retire("other")
+    ledger.register("digits", "g1", 5)
+    assert [[one.id for one in group] for group in lineages(ledger.accounts())] == [[1, 2, 5]]

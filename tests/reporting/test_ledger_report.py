@@ -1,0 +1,65 @@
+"""Reports of a ledger: every epsilon is of what was really paid for, retired accounts included."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from fl_dp.accounting.accountants import compute_epsilon
+from fl_dp.accounting.budget import Budget
+from fl_dp.accounting.ledger import Ledger
+from fl_dp.records import Entry
+from fl_dp.reporting.ledger_report import account_reports
+from fl_dp.reporting.table import print_table
+
+BUDGET = Budget(epsilon=9.0, delta=1e-6, accountant="rdp")
+
+
+@pytest.fixture
+def accounts(tmp_path):
+    """One retired after 3 steps, and its successor, of which 2 were committed and 5 only reserved."""
+    with Ledger.open(tmp_path / "ledger.sqlite") as ledger:
+        ledger.register("digits", "f1", 1000)
+        ledger.commit(ledger.reserve("digits", "a", 1, (0.1, 1.0), 3, BUDGET))
+        ledger.retire("digits")
+        ledger.register("digits", "f1", 1000)
+        ledger.commit(ledger.reserve("digits", "b", 1, (0.1, 1.0), 2, BUDGET))
+        ledger.reserve("digits", "b", 2, (0.2, 2.0), 5, BUDGET)
+        return ledger.accounts()
+
+
+def test_an_account_tells_its_epsilon_and_that_of_all_before_it(accounts):
+    old, new = account_reports(accounts)
+    assert (old.retirements, new.retirements) == (0, 1)
+    assert old.epsilon == old.epsilon_in_all == compute_epsilon([Entry(0.1, 1.0, 3)], 1e-6, "rdp")
+    assert new.epsilon == compute_epsilon([Entry(0.1, 1.0, 2), Entry(0.2, 2.0, 5)], 1e-6, "rdp")
+    assert new.epsilon_in_all == compute_epsilon([Entry(0.1, 1.0, 5), Entry(0.2, 2.0, 5)], 1e-6, "rdp")
+    assert (new.steps, len(new.rounds), new.uncommitted) == (7, 2, 1)
+    assert (new.budget, new.delta, new.accountant) == (9.0, 1e-6, "rdp")
+
+
+def test_epsilon_can_be_asked_for_at_another_delta(accounts):
+    new = account_reports(accounts, delta=1e-9)[1]
+    assert new.delta == 1e-9
+    assert new.epsilon > account_reports(accounts)[1].epsilon
+
+
+def printed(terminal):
+    console = Console(file=io.StringIO(), force_terminal=terminal, width=60, color_system=None)
+    print_table(
+        "Title", ("word", "number"), [("[red]a[/red]", "1"), ("b", "23")], left=("word",), console=console
+    )
+    return console.file.getvalue()
+
+
+def test_a_table_is_plain_on_a_pipe():
+    assert printed(terminal=False).splitlines() == [
+        "Title",
+        "word          number",
+        "[red]a[/red]  1",
+        "b             23",
+    ]
+
+
+def test_a_table_on_a_terminal_takes_no_name_for_markup():
+    assert "[red]a[/red]" in printed(terminal=True)

@@ -1,0 +1,138 @@
+"""`fl-dp ledger`, as typed: what it prints, what it leaves, and its exit codes."""
+
+import io
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from fl_dp.accounting.budget import Budget
+from fl_dp.accounting.ledger import Ledger
+from fl_dp.cli import run_command
+from fl_dp.ledger_commands import ledger_app
+from fl_dp.reporting.console import rounded_up
+
+BUDGET = Budget(epsilon=3.0, delta=1e-5, accountant="rdp")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    with Ledger.open(tmp_path / "ledger.sqlite") as ledger:
+        ledger.register("digits", "f1", 1000)
+        ledger.commit(ledger.reserve("digits", "run-1", 1, (0.05, 1.5), 4, BUDGET))
+        ledger.reserve("digits", "run-1", 2, (0.05, 1.5), 4, BUDGET)
+    return tmp_path / "ledger.sqlite"
+
+
+def ledger(*words: object) -> int:
+    return run_command(ledger_app, list(map(str, words)))
+
+
+def damage(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    connection.executescript("DROP TRIGGER events_remain; DELETE FROM events WHERE id = 2")
+    connection.close()
+
+
+def test_show_prints_what_was_spent(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ledger("show", path) == 0
+    lines = capsys.readouterr().out.splitlines()
+    with Ledger.open(path) as opened:
+        epsilon = rounded_up(BUDGET.epsilon_of(opened.spent("digits")))
+    words = ["digits", "in", "use", "2", "1", "8", epsilon, "3.00", "1e-05", epsilon]
+    assert lines[2].split()[: len(words)] == words
+    assert lines[5].split() == ["digits", "in", "use", "0.05", "1.5", "8"]
+
+
+def test_show_lists_rounds(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ledger("show", "--rounds", path) == 0
+    rounds = capsys.readouterr().out.splitlines()[-2:]
+    assert [line.split()[-1] for line in rounds] == ["committed", "reserved"]
+    assert all("run-1" in line for line in rounds)
+
+
+def test_show_as_json_tells_everything(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ledger("show", "--json", path) == 0
+    (account,) = json.loads(capsys.readouterr().out)["accounts"]
+    with Ledger.open(path) as opened:
+        assert account["epsilon"] == BUDGET.epsilon_of(opened.spent("digits"))
+    assert [paid["committed"] for paid in account["rounds"]] == [True, False]
+    assert account["fingerprint"] == "f1"
+
+
+@pytest.mark.parametrize("command", [["show"], ["verify"], ["export"], ["retire", "--yes"]])
+def test_a_ledger_that_is_not_there_is_not_begun(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [*command, tmp_path / "absent.sqlite", *(["digits"] if "retire" in command else [])]
+    assert ledger(*words) == 1
+    assert "absent.sqlite" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", [["show"], ["verify"], ["export"]])
+def test_a_broken_ledger_is_named_with_its_entry(
+    command: list[str], path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    damage(path)
+    assert ledger(*command, path) == 1
+    assert f"{path}: entry 2 was edited or removed" in capsys.readouterr().err
+
+
+def test_verify_takes_a_ledger_and_its_export(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ledger("export", "--out", path.with_suffix(".json"), path) == 0
+    assert capsys.readouterr().out == ""
+    assert ledger("verify", path) == 0
+    assert ledger("verify", path.with_suffix(".json")) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert "4 entries" in first
+    assert first.split(": ")[1] == second.split(": ")[1]  # the same head
+
+
+def test_verify_finds_an_older_copy(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    older = path.with_name("older.sqlite")
+    older.write_bytes(path.read_bytes())
+    with Ledger.open(path) as newest:
+        newest.reserve("digits", "run-1", 3, (0.05, 1.5), 1, BUDGET)
+    assert ledger("export", "--out", path.with_suffix(".json"), path) == 0
+    assert ledger("verify", "--continues", path.with_suffix(".json"), path) == 0
+    assert ledger("verify", "--continues", path.with_suffix(".json"), older) == 1
+    assert "an older copy" in capsys.readouterr().err
+
+
+def test_export_prints_where_no_file_is_named(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ledger("export", path) == 0
+    assert json.loads(capsys.readouterr().out)["entries"] == 4
+
+
+def test_an_export_that_cannot_be_written_is_an_error(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ledger("export", "--out", path / "x", path) == 2
+    assert "cannot be written" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("typed", "code"), [("digits\n", 0), ("digit\n", 2), ("", 2)])
+def test_retire_asks_for_the_name(
+    typed: str, code: int, path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(typed))
+    assert ledger("retire", path, "digits") == code
+    assert "takes none of this back" in capsys.readouterr().out
+    with Ledger.open(path) as opened:
+        assert (opened.accounts()[0].retired is None) == bool(code)
+
+
+def test_retire_leaves_its_trace(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ledger("retire", "--yes", path, "digits") == 0
+    with Ledger.open(path) as opened:
+        opened.register("digits", "f1", 1000)
+    assert ledger("retire", "--yes", path, "digits") == 0
+    assert "it was retired 1 times before" in capsys.readouterr().out
+    assert ledger("show", path) == 0
+    assert capsys.readouterr().out.count("retired 20") == 2 + 1  # both accounts, and what the first paid for
+    assert ledger("verify", path) == 0
+
+
+def test_retire_names_the_data_sets_that_there_are(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ledger("retire", "--yes", path, "digit") == 1
+    assert "no data set digit is in use; in use: digits" in capsys.readouterr().err

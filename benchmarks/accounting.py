@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 from benchmarks.options import say, write
@@ -23,6 +24,8 @@ from fl_dp.records import Entry
 CLIENTS, ROUNDS = 1000, 20
 DELTA = 1e-5
 CACHES = (accountants._compute, pld._entry_pld, pld._step_pld, rdp._curve)
+
+COMPARED: tuple[accountants.Accountant, ...] = ("pld", "rdp")
 
 Work = Callable[[], object]
 
@@ -83,20 +86,18 @@ def federation() -> dict[str, Work]:
 def calibrations() -> dict[str, Work]:
     plans = [(1e-4, 50_000), (5e-4, 10_000), (1e-3, 5_000), (0.01, 1000), (0.0256, 7840)]
     return {
-        f"rate {rate:g}, {steps} steps, epsilon 3, {accountant}": lambda rate=rate, steps=steps, by=accountant: (
-            calibrate_noise(rate, steps, 3.0, DELTA, accountant=by)
+        f"rate {rate:g}, {steps} steps, epsilon 3, {by}": partial(
+            calibrate_noise, rate, steps, 3.0, DELTA, accountant=by
         )
-        for accountant in ("pld", "rdp")
+        for by in COMPARED
         for rate, steps in plans
     }
 
 
 def fitting() -> dict[str, Work]:
     return {
-        f"rate {rate:g}, {accountant}": lambda rate=rate, by=accountant: steps_that_fit(
-            rate, 0.8, 5000, 2.0, DELTA, accountant=by
-        )
-        for accountant in ("pld", "rdp")
+        f"rate {rate:g}, {by}": partial(steps_that_fit, rate, 0.8, 5000, 2.0, DELTA, accountant=by)
+        for by in COMPARED
         for rate in (1e-3, 0.01)
     }
 

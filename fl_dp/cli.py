@@ -1,4 +1,4 @@
-"""The command line: `fl-dp run`, which `run.sh` calls as well."""
+"""The command line: its commands, and `fl-dp run`, which `run.sh` calls as well."""
 
 import sys
 from collections.abc import Sequence
@@ -9,11 +9,15 @@ from typing import Annotated, Any
 import click
 import typer
 
+from fl_dp.audit.command import HELP as AUDIT_HELP
+from fl_dp.audit.command import audit
 from fl_dp.errors import ConfigError, FlDpError
 from fl_dp.launch.app_bundle import PROJECT
 from fl_dp.launch.arguments import ARGUMENTS, read_request
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.signals import stop_on_signals
+from fl_dp.ledger_commands import ledger_app
+from fl_dp.plan_commands import BUDGET_HELP, CALIBRATE_HELP, budget, calibrate
 
 DEFAULT_CONFIG = PROJECT / "configs" / "digits.toml"
 
@@ -117,6 +121,12 @@ def run(
     from fl_dp.launch.launcher import launch  # late: an error in an argument needs neither Flower nor torch
 
     return launch(request, simulate=simulate, out=out, ledger=ledger, say=say)
+
+
+app.command(help=BUDGET_HELP)(budget)
+app.command(help=CALIBRATE_HELP)(calibrate)
+app.command(help=AUDIT_HELP)(audit)
+app.add_typer(ledger_app, name="ledger")
 
 
 if __name__ == "__main__":

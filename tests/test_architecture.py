@@ -15,8 +15,8 @@ FLOORS = {
     "errors": 0, "records": 0, "config": 0,
     "engine": 1, "accounting": 1, "data": 1, "models": 1,
     "training": 2, "privacy_engine": 2, "privacy_settings": 2, "training_stats": 2,
-    "federation": 3, "simulation": 3, "reporting": 3,
-    "launch": 4, "cli": 4,
+    "federation": 3, "simulation": 3, "reporting": 3, "audit": 3,
+    "launch": 4, "cli": 4, "plan_commands": 4, "ledger_commands": 4,
 }  # fmt: skip
 
 ABOVE_THE_BASE = {part for part, floor in FLOORS.items() if floor in (2, 3)}
@@ -33,7 +33,7 @@ USERS = {
     "PIL": {"data"},
     "opacus": {"models", "accounting"},
     "dp_accounting": {"accounting"},
-    "scipy": {"accounting"},
+    "scipy": {"accounting", "audit"},
     "flwr": {"federation", "simulation", "launch", "client", "server"},
     "ray": {"simulation"},
     "cryptography": {"engine"},  # secure noise, imported when asked for
@@ -41,7 +41,7 @@ USERS = {
     "httpx": {"launch"},
     "rich": {"reporting"},
     "tomli_w": {"launch"},
-    "typer": {"cli", "launch"},
+    "typer": {"cli", "plan_commands", "launch", "audit", "ledger_commands"},
     "click": {"cli"},
 }  # fmt: skip
 

@@ -1,15 +1,21 @@
-"""The inverse questions: which noise keeps a plan within a budget, and how many steps still fit."""
+"""The inverse questions: which noise keeps a plan within a budget, and how many steps or rounds still fit."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
-from fl_dp.accounting.accountants import Accountant, compute_epsilon
+from fl_dp.accounting.accountants import AnyAccountant, compute_epsilon
 from fl_dp.accounting.events import merge
-from fl_dp.errors import AccountingError
+from fl_dp.accounting.plan import Phase, rounds_of
+from fl_dp.accounting.search import least_within
+from fl_dp.errors import AccountingError, ConfigError
 from fl_dp.records import Entry
 
+History = tuple[Entry, ...]
+Plan = Sequence[tuple[float, int]]
+
+# Noise multipliers of 4 significant digits, numbered upwards from 1.000, which is number 0.
+_PER_DECADE = 9000
 _LEAST_NOISE, _MOST_NOISE = 2.0**-4, 2.0**13
-_DIGITS = 4
 
 
 def calibrate_noise(
@@ -18,71 +24,68 @@ def calibrate_noise(
     epsilon: float,
     delta: float,
     *,
+    rounds: int = 1,
     spent: Iterable[Entry] = (),
-    accountant: Accountant = "pld",
+    accountant: AnyAccountant = "pld",
 ) -> float:
-    """The least noise multiplier with which `spent` and `steps` new steps cost at most `epsilon` at `delta`.
+    """The least noise multiplier with which `spent` and the plan cost at most `epsilon` at `delta`.
 
-    Least on a grid of 4 significant digits, hence at most 0.2 % above the true one and never below it: equal
-    clients get equal, short numbers. At least 1/16, whatever the budget. Raises AccountingError when no noise
-    multiplier up to 8192 is enough.
+    The plan: `steps` steps in each of `rounds` rounds, those in which this client takes part. For the
+    tolerance, the limits and the errors see `calibrate_plan`.
+    """
+    if rounds < 1:
+        raise ConfigError(f"Expected rounds={rounds} >= 1.")
+    plan = [(sample_rate, steps * rounds)]
+    return calibrate_plan(plan, epsilon, delta, spent=spent, accountant=accountant)
+
+
+def calibrate_plan(
+    plan: Plan,
+    epsilon: float,
+    delta: float,
+    *,
+    spent: Iterable[Entry] = (),
+    accountant: AnyAccountant = "pld",
+) -> float:
+    """The least noise multiplier, one for all parts of the plan, that keeps `spent` and the plan in budget.
+
+    plan: (sample rate, steps) of each part. What comes back costs at most `epsilon` at `delta`, as the
+    accountant computes it. It has 4 significant digits and a thousandth less would not be enough: equal
+    clients get equal, short numbers. It grows with steps, rates and what is spent, and falls with epsilon
+    and delta; "pld" and "prv", whose grids change with the plan, keep this order to a thousandth. At least
+    1/16, whatever the budget. Raises AccountingError when no noise multiplier up to 8192 is enough.
     """
     spent = merge(spent)
 
-    def cost(noise_multiplier: float) -> float:
-        return compute_epsilon((*spent, Entry(sample_rate, noise_multiplier, steps)), delta, accountant)
+    def cost(number: int) -> float:
+        return compute_epsilon(_history(plan, _noise(number), spent), delta, accountant)
 
     already = compute_epsilon(spent, delta, accountant)
-    power = _least_power_of_two(cost, epsilon) if already <= epsilon else None
-    if power is None:
-        raise AccountingError(
-            f"No noise multiplier up to {_MOST_NOISE:g} keeps {steps} more steps at sample rate "
-            f"{sample_rate:.4g} within epsilon={epsilon} at delta={delta}; {already:.4g} is spent already. "
-            "Plan fewer steps, smaller batches or a larger epsilon."
-        )
-    return _least_on_grid(cost, epsilon, power / 2, power) if power > _LEAST_NOISE else power
+    start = 1.0 if accountant == "rdp" else _noise_by_rdp(plan, epsilon, delta, spent)
+    bracket = _bracket(cost, epsilon, start) if already <= epsilon else None
+    if bracket is None:
+        raise _no_noise_is_enough(plan, epsilon, delta, already)
+    low, high = bracket
+    if low == high:
+        return _LEAST_NOISE
+    return _noise(least_within(cost, epsilon, low, high, position=lambda number: math.log(_noise(number))))
 
 
-def _least_power_of_two(cost: Callable[[float], float], epsilon: float) -> float | None:
-    """The least one between the limits whose cost is within epsilon; None when there is none."""
-    noise = 1.0
-    while cost(noise) > epsilon:
-        if noise == _MOST_NOISE:
-            return None
-        noise *= 2
-    while noise > _LEAST_NOISE and cost(noise / 2) <= epsilon:
-        noise /= 2
-    return noise
+def calibrate_phases(
+    phases: Sequence[Phase], epsilon: float, delta: float, *, accountant: AnyAccountant = "pld"
+) -> list[Phase]:
+    """The phases, those without a noise multiplier with the least that keeps all of them in budget.
 
-
-def _least_on_grid(cost: Callable[[float], float], epsilon: float, low: float, high: float) -> float:
-    """The least decimal of `_DIGITS` digits within epsilon, given that low is not and high is.
-
-    The Illinois variant of regula falsi, on the logarithm of the cost, which is close to a power law.
+    Tolerance, limits and errors are those of `calibrate_plan`; ConfigError when every phase has one.
     """
-    decimals = _DIGITS - 1 - math.floor(math.log10(low))
-    scale = 10.0**decimals
-    too_low, enough = math.floor(low * scale), math.ceil(high * scale)
-    above, below = _log_excess(cost(low), epsilon), _log_excess(cost(high), epsilon)
-    moved = ""
-    while enough - too_low > 1:
-        guess = too_low + round((enough - too_low) * above / (above - below))
-        guess = min(max(guess, too_low + 1), enough - 1)
-        excess = _log_excess(cost(round(guess / scale, decimals)), epsilon)
-        if excess > 0.0:
-            below = below / 2 if moved == "low" else below
-            too_low, above, moved = guess, excess, "low"
-        else:
-            above = above / 2 if moved == "high" else above
-            enough, below, moved = guess, excess, "high"
-    return round(enough / scale, decimals)
-
-
-def _log_excess(cost: float, epsilon: float) -> float:
-    """log(cost / epsilon), > 0 if and only if cost > epsilon; within 3 of 0, as a cost may be 0 or inf."""
-    if cost > epsilon:
-        return min(max(math.log(cost / epsilon), 1e-9), 3.0)
-    return max(math.log(cost / epsilon), -3.0) if cost > 0.0 else -3.0
+    plan = [
+        (phase.sample_rate, phase.steps * phase.rounds) for phase in phases if phase.noise_multiplier is None
+    ]
+    if not plan:
+        raise ConfigError("noise-multiplier: every phase of the plan has one; nothing is left to calibrate.")
+    fixed = rounds_of(phase for phase in phases if phase.noise_multiplier is not None)
+    noise = calibrate_plan(plan, epsilon, delta, spent=fixed, accountant=accountant)
+    return [phase.with_noise(noise) for phase in phases]
 
 
 def steps_that_fit(
@@ -93,24 +96,99 @@ def steps_that_fit(
     delta: float,
     *,
     spent: Iterable[Entry] = (),
-    accountant: Accountant = "pld",
+    accountant: AnyAccountant = "pld",
 ) -> int:
     """The largest number of steps, 0 to `planned`, with which the total stays within `epsilon` at `delta`.
 
-    One computation when all fit, two when none does.
+    One computation when all fit, two when none does, else about seven.
     """
     spent = merge(spent)
 
-    def fits(steps: int) -> bool:
-        new = Entry(sample_rate, noise_multiplier, steps)
-        return compute_epsilon((*spent, new), delta, accountant) <= epsilon
+    def history(steps: int) -> History:
+        return (*spent, Entry(sample_rate, noise_multiplier, steps))
 
-    if planned < 1 or fits(planned):
+    return _most_that_fit(history, planned, epsilon, delta, accountant)
+
+
+def rounds_that_fit(
+    rounds: Sequence[Entry],
+    epsilon: float,
+    delta: float,
+    *,
+    spent: Iterable[Entry] = (),
+    accountant: AnyAccountant = "pld",
+) -> int:
+    """How many of the rounds, in their order, stay within `epsilon` at `delta` after `spent`."""
+    spent = merge(spent)
+
+    def history(count: int) -> History:
+        return (*spent, *rounds[:count])
+
+    return _most_that_fit(history, len(rounds), epsilon, delta, accountant)
+
+
+def _most_that_fit(
+    history: Callable[[int], History], planned: int, epsilon: float, delta: float, accountant: AnyAccountant
+) -> int:
+    """The largest number from 0 to `planned` whose history stays within epsilon."""
+
+    def cost(missing: int) -> float:
+        return compute_epsilon(history(planned - missing), delta, accountant)
+
+    if planned < 1 or cost(0) <= epsilon:
         return max(planned, 0)
-    if not fits(1):
+    if cost(planned - 1) > epsilon:
         return 0
-    fitting, too_many = 1, planned
-    while too_many - fitting > 1:
-        middle = (fitting + too_many) // 2
-        fitting, too_many = (middle, too_many) if fits(middle) else (fitting, middle)
-    return fitting
+    missing = least_within(cost, epsilon, 0, planned - 1, position=lambda i: -math.log(planned - i))
+    return planned - missing
+
+
+def _history(plan: Plan, noise_multiplier: float, spent: History) -> History:
+    return (*spent, *(Entry(sample_rate, noise_multiplier, steps) for sample_rate, steps in plan))
+
+
+def _noise_by_rdp(plan: Plan, epsilon: float, delta: float, spent: History) -> float:
+    """Where a slower accountant starts: RDP takes a hundredth of its time, and asks for a little more."""
+    try:
+        return calibrate_plan(plan, epsilon, delta, spent=spent, accountant="rdp")
+    except AccountingError:  # RDP has no answer; the tighter accountant may still have one
+        return 1.0
+
+
+def _bracket(cost: Callable[[int], float], epsilon: float, start: float) -> tuple[int, int] | None:
+    """The numbers of two noise multipliers, about a quarter apart: the second is enough, the first is not.
+
+    Both are the least allowed where that is enough; None where the most allowed is not.
+    """
+    noise, least = start, _number(_LEAST_NOISE)
+    while cost(_number(noise)) > epsilon:
+        if noise == _MOST_NOISE:
+            return None
+        noise = min(1.25 * noise, _MOST_NOISE)
+    high = _number(noise)
+    while high > least:
+        noise = max(noise / 1.25, _LEAST_NOISE)
+        low = _number(noise)
+        if cost(low) > epsilon:
+            return low, high
+        high = low
+    return high, high
+
+
+def _noise(number: int) -> float:
+    decade, mantissa = divmod(number, _PER_DECADE)
+    return float(f"{1000 + mantissa}e{decade - 3}")
+
+
+def _number(noise_multiplier: float) -> int:
+    """The number of the nearest noise multiplier of 4 digits."""
+    decade = math.floor(math.log10(noise_multiplier))
+    return decade * _PER_DECADE + round(noise_multiplier * 10.0 ** (3 - decade)) - 1000
+
+
+def _no_noise_is_enough(plan: Plan, epsilon: float, delta: float, already: float) -> AccountingError:
+    parts = " and ".join(f"{steps} more steps at sample rate {rate:.4g}" for rate, steps in plan)
+    return AccountingError(
+        f"No noise multiplier up to {_MOST_NOISE:g} keeps {parts} within epsilon={epsilon} at delta={delta}; "
+        f"{already:.4g} is spent already. Plan fewer steps, smaller batches or a larger epsilon."
+    )

@@ -1,14 +1,10 @@
-"""What was done to the data, as numbers: merged entries, their event, their size."""
+"""What was done to the data, as numbers: merged entries, and their size."""
 
 import math
 from collections import Counter
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from fl_dp.records import Entry
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 
 def merge(entries: Iterable[Entry]) -> tuple[Entry, ...]:
@@ -21,19 +17,6 @@ def merge(entries: Iterable[Entry]) -> tuple[Entry, ...]:
     for entry in entries:
         steps[entry.sample_rate, entry.noise_multiplier] += entry.steps
     return tuple(sorted(Entry(*mechanism, count) for mechanism, count in steps.items()))
-
-
-def to_dp_event(entries: Iterable[Entry]) -> "DpEvent":
-    """The entries as one dp_accounting event, for any of its accountants."""
-    from dp_accounting import ComposedDpEvent, SelfComposedDpEvent
-
-    return ComposedDpEvent([SelfComposedDpEvent(_step_event(entry), entry.steps) for entry in entries])
-
-
-def _step_event(entry: Entry) -> "DpEvent":
-    from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
-
-    return PoissonSampledDpEvent(entry.sample_rate, GaussianDpEvent(entry.noise_multiplier))
 
 
 def order_two_divergence(entry: Entry) -> float:

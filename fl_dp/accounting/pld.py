@@ -2,15 +2,19 @@
 
 import math
 import sys
+from collections.abc import Callable
 from functools import lru_cache, reduce
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from fl_dp.accounting.events import order_two_divergence
 from fl_dp.errors import AccountingError
 from fl_dp.records import Entry, total_steps
 
 if TYPE_CHECKING:
+    from dp_accounting.pld.pld_pmf import PLDPmf
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+
+    from fl_dp.accounting.privacy_loss import Array
 
 # Interval of the loss grid over the standard deviation of one step's loss. Rounding adds at most
 # interval^2 / 4 to the variance of a step: here 0.06 %, and less than 0.05 % to epsilon.
@@ -18,7 +22,7 @@ _RESOLUTION = 0.05
 # Points of the grid at most, for one step and for the total; they bound time (under 1 s an entry) and memory,
 # whatever a server asks for. A coarser grid costs tightness, never safety.
 _STEP_POINTS, _TOTAL_POINTS = 50_000, 500_000
-_TAIL = 10.0  # standard deviations of the noise beyond which dp_accounting counts loss as infinite
+_TAIL = 9.0  # standard deviations of the noise; what lies beyond, 1e-19, counts as infinite loss
 
 
 def compute_pld_epsilon(entries: tuple[Entry, ...], delta: float) -> float:
@@ -26,9 +30,9 @@ def compute_pld_epsilon(entries: tuple[Entry, ...], delta: float) -> float:
 
     Every rounding is to the safe side: the discretised loss distribution dominates the true one (Doroshenko
     et al. 2022, "Connect the Dots", arXiv 2207.04380) and cut tails count as infinite loss. What is left are
-    the rounding errors of the Fourier transforms, which may go either way; `_float_error` pays for them.
+    the rounding errors of the Fourier transforms, which may go either way; `transform_error` pays for them.
     """
-    resolved = delta - _float_error(entries)
+    resolved = delta - transform_error(entries)
     if resolved < delta / 2:
         raise AccountingError(
             f"delta={delta} is smaller than PLD can resolve over {total_steps(entries)} steps in double "
@@ -39,7 +43,7 @@ def compute_pld_epsilon(entries: tuple[Entry, ...], delta: float) -> float:
     return float(composed.get_epsilon_for_delta(resolved))
 
 
-def _float_error(entries: tuple[Entry, ...]) -> float:
+def transform_error(entries: tuple[Entry, ...]) -> float:
     """Bound of the rounding error in delta.
 
     A transform is raised to the power `steps`, so that its error grows with the steps. Against the exact
@@ -51,12 +55,12 @@ def _float_error(entries: tuple[Entry, ...]) -> float:
 def _grid_interval(entries: tuple[Entry, ...]) -> float:
     """Interval of the privacy loss grid that all entries share.
 
-    A power of two, so that a few more steps seldom change it and `_step_pld` is seldom computed anew.
+    A power of sqrt(2), so that a few more steps seldom change it and `_step_pld` is seldom computed anew.
     """
     variance = sum(entry.steps * order_two_divergence(entry) for entry in entries)
     step_deviation = math.sqrt(variance / total_steps(entries))
     interval = max(_RESOLUTION * step_deviation, *map(_least_interval, entries))
-    return 2.0 ** math.floor(math.log2(interval))
+    return math.sqrt(2.0) ** math.floor(2 * math.log2(interval))
 
 
 def _least_interval(entry: Entry) -> float:
@@ -84,11 +88,36 @@ def _entry_pld(entry: Entry, interval: float) -> "PrivacyLossDistribution":
 
 @lru_cache(maxsize=32)
 def _step_pld(sample_rate: float, noise_multiplier: float, interval: float) -> "PrivacyLossDistribution":
-    from dp_accounting.pld import privacy_loss_distribution as pld
+    """One step's distribution on the grid, for removing and for adding a record.
 
-    return cast(  # adding or removing one record, and rounding up, are its defaults
-        "PrivacyLossDistribution",
-        pld.from_gaussian_mechanism(
-            noise_multiplier, sampling_prob=sample_rate, value_discretization_interval=interval
-        ),
-    )
+    What dp_accounting's own `from_gaussian_mechanism` gives, but with all points of the grid at once: it
+    takes a fifth of a second where this takes a fiftieth.
+    """
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+
+    from fl_dp.accounting.privacy_loss import StepLoss
+
+    step = StepLoss(sample_rate, noise_multiplier)
+    tail = _TAIL * noise_multiplier
+    least, largest = float(step.loss(-tail)), float(step.loss(1 + tail))
+    removal = _connect_dots(step.removal_delta, interval, least, largest)
+    if sample_rate == 1.0:  # adding is as bad as removing
+        return PrivacyLossDistribution(removal)
+    addition = _connect_dots(step.addition_delta, interval, -largest, -least)
+    return PrivacyLossDistribution(removal, addition)
+
+
+def _connect_dots(
+    delta_of: Callable[["Array"], "Array"], interval: float, least: float, largest: float
+) -> "PLDPmf":
+    """The distribution on multiples of `interval` whose delta is that of the mechanism at each of them.
+
+    delta is convex in exp(epsilon), so that between the points it is larger, and the mass beyond `largest`
+    counts as infinite loss: an upper bound (Doroshenko et al. 2022, algorithm 1).
+    """
+    import numpy as np
+    from dp_accounting.pld.pld_pmf import create_pmf_pessimistic_connect_dots_fixed_gap
+
+    first, last = math.floor(least / interval), math.ceil(largest / interval)
+    deltas = delta_of(np.arange(first, last + 1, dtype=np.float64) * interval)
+    return create_pmf_pessimistic_connect_dots_fixed_gap(interval, first, last, deltas)

@@ -1,32 +1,42 @@
-"""Epsilon by Renyi differential privacy: fast, for planning and as a cross-check."""
+"""Epsilon by Renyi differential privacy (RDP): fast, for planning, large federations and as a cross-check."""
 
-from fl_dp.accounting.events import to_dp_event
+import math
+from functools import lru_cache
+
+import numpy as np
+
+from fl_dp.accounting.renyi import Array, renyi_divergences
 from fl_dp.records import Entry
 
-# dp_accounting sums a series for a fractional order and gives up, with a warning, after 1,000 terms. The
-# terms fall at least as fast as i^-(order + 1), so that from order 3.5 on they are always small enough by
-# then. An integer order is a finite sum.
-ORDERS = (
-    2.0,
-    3.0,
-    *(order / 10 for order in range(35, 110)),
-    *map(float, range(11, 65)),
-    128.0,
-    256.0,
-    512.0,
-)
+# Their distances from 1 grow by 2.9 %. Most often epsilon is flat around the best order, and these are within
+# 0.02 % of the best of all; at rates below 0.01 the divergence may bend sharply at some order, and then they
+# are within 1 or 2 %.
+ORDERS: Array = 1 + np.geomspace(0.1, 511.0, 300)
 
 
 def compute_rdp_epsilon(entries: tuple[Entry, ...], delta: float) -> float:
     """An upper bound of epsilon.
 
-    Renyi divergences of the sampled Gaussian mechanism (Mironov, Talwar, Zhang 2019, arXiv 1908.10530) add up
-    over steps; each order then gives a bound of epsilon (Canonne, Kamath, Steinke 2020, arXiv 2004.00010,
-    proposition 12; also Balle et al. 2020, arXiv 1905.09982, theorem 21), so that the least over any set of
-    orders is one too.
+    Renyi divergences add up over steps (Mironov 2017, arXiv 1702.07476, proposition 1). Each order then
+    gives a bound of epsilon (Canonne, Kamath, Steinke 2020, arXiv 2004.00010, proposition 12; also Balle et
+    al. 2020, arXiv 1905.09982, theorem 21), so that the least over any set of orders is one too.
     """
-    from dp_accounting.rdp import RdpAccountant
+    curves = (entry.steps * _curve(entry.sample_rate, entry.noise_multiplier) for entry in entries)
+    divergences = sum(curves, start=np.zeros_like(ORDERS))
+    if _within_delta(float(divergences[0]), delta):
+        return 0.0
+    bounds = divergences + np.log1p(-1 / ORDERS) - np.log(delta * ORDERS) / (ORDERS - 1)
+    return max(0.0, float(bounds.min()))
 
-    accountant = RdpAccountant(ORDERS)  # adding or removing one record is its default relation
-    accountant.compose(to_dp_event(entries))
-    return float(accountant.get_epsilon(delta))
+
+def _within_delta(divergence: float, delta: float) -> bool:
+    """Whether the total variation distance alone is at most delta, so that epsilon is 0.
+
+    It is at most sqrt(1 - exp(-KL)) (Bretagnolle, Huber 1979), and KL is at most any Renyi divergence.
+    """
+    return -math.expm1(-divergence) < delta**2
+
+
+@lru_cache(maxsize=8192)  # 2 KB each: a step that many clients, or many rounds, share is computed once
+def _curve(sample_rate: float, noise_multiplier: float) -> Array:
+    return renyi_divergences(sample_rate, noise_multiplier, ORDERS)

@@ -1,14 +1,12 @@
 """Epsilon: published values, the exact Gaussian mechanism as a floor, and the order of everything."""
 
-import logging
 import math
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fl_dp.accounting.accountants import compute_epsilon
-from fl_dp.accounting.rdp import compute_rdp_epsilon
+from fl_dp.accounting.accountants import _compute, compute_epsilon
 from fl_dp.errors import AccountingError
 from fl_dp.records import Entry
 
@@ -37,8 +35,8 @@ GRID = [
     ],
 )
 def test_published_values(entry, delta, accountant, published):
-    """Not below (but for their digits), and at most 1 % above: RDP has fewer orders here than elsewhere."""
-    assert published * (1 - 5e-4) <= compute_epsilon([entry], delta, accountant) <= published * 1.01
+    """As published, but for digits, PLD's grids and RDP's orders: other ones give other upper bounds."""
+    assert published * (1 - 1e-3) <= compute_epsilon([entry], delta, accountant) <= published * 1.01
 
 
 @pytest.mark.parametrize(
@@ -51,6 +49,46 @@ def test_tighter_than_the_table_of_the_tensorflow_privacy_tutorial(noise, epochs
     assert 0.6 * published < pld < rdp < published
 
 
+@pytest.mark.parametrize(
+    ("entry", "published"),
+    [
+        # Abadi et al. 2016 (arXiv 1607.00133), section 3.2: lots of 1 %, noise 4, 100 epochs
+        (Entry(0.01, 4.0, 10_000), 1.26),
+        # Bu, Dong, Long, Su 2020 ("Deep Learning with Gaussian Differential Privacy"), figure 4
+        (Entry(256 / 60000, 1.3, 20 * 60000 // 256), 1.34),
+        (Entry(256 / 60000, 0.7, 70 * 60000 // 256), 8.68),
+    ],
+)
+def test_tighter_than_the_moments_accountant(entry, published):
+    pld, rdp = (compute_epsilon([entry], 1e-5, accountant) for accountant in ("pld", "rdp"))
+    assert 0.7 * published < pld < rdp < published
+
+
+@pytest.mark.parametrize(
+    ("noise", "sample_rate", "steps", "published"),
+    [
+        (0.8, 0.001, 100, 0.270403364058),
+        (3.0, 0.001, 100, 0.021520093439),
+        (0.8, 0.05, 100, 6.741051939414),
+        (3.0, 0.2, 100, 3.381220510222),
+        (2.0, 0.05, 1000, 4.172799866689),
+        (1.5, 0.001, 20_000, 0.437005108655),
+        (3.0, 0.05, 20_000, 13.961114699237),
+        (2.0, 0.001, 100_000, 0.706719901081),
+    ],
+)
+def test_between_the_error_bounds_of_microsofts_prv_accountant(noise, sample_rate, steps, published):
+    """pytorch/opacus, prv_accountant.py of its tests: upper estimates at delta 1e-6, 0.01 above the best."""
+    entry = Entry(sample_rate, noise, steps)
+    assert published - 0.0205 < compute_epsilon([entry], 1e-6, "pld") < published
+    assert compute_epsilon([entry], 1e-6, "rdp") > published - 0.0205
+
+
+def test_dp_accountings_own_figure_of_a_short_history():
+    """pld_privacy_accountant_test.py: delta 0.15594 at epsilon 1."""
+    assert compute_epsilon([Entry(0.2, 0.5, 3)], 0.15594) == pytest.approx(1.0, abs=1e-3)
+
+
 def _gaussian_epsilon(noise: float, steps: int, delta: float) -> float:
     """Exact epsilon of `steps` Gaussian mechanisms (Balle, Wang 2018, arXiv 1805.06530, theorem 8)."""
     from dp_accounting import get_epsilon_gaussian  # the closed form in logarithms; no accountant
@@ -60,9 +98,10 @@ def _gaussian_epsilon(noise: float, steps: int, delta: float) -> float:
 
 @pytest.mark.parametrize("accountant", ["pld", "rdp"])
 @pytest.mark.parametrize(("noise", "steps"), [(1.0, 1), (5.0, 100), (20.0, 1000), (50.0, 100_000)])
-def test_never_below_the_exact_gaussian_mechanism(noise, steps, accountant):
-    exact = _gaussian_epsilon(noise, steps, 1e-5)
-    assert exact <= compute_epsilon([Entry(1.0, noise, steps)], 1e-5, accountant) < 1.2 * exact
+@pytest.mark.parametrize("delta", [1e-9, 1e-5, 1e-2])
+def test_never_below_the_exact_gaussian_mechanism(noise, steps, delta, accountant):
+    exact = _gaussian_epsilon(noise, steps, delta)
+    assert exact <= compute_epsilon([Entry(1.0, noise, steps)], delta, accountant) < 1.25 * exact
 
 
 def test_pld_is_tight_and_pays_for_its_rounding_errors():
@@ -73,9 +112,35 @@ def test_pld_is_tight_and_pays_for_its_rounding_errors():
     assert epsilon >= _gaussian_epsilon(50.0, 100_000, 1e-10)
 
 
+def _lower_bound(entry: Entry, delta: float) -> float:
+    """Below the true epsilon: dp_accounting's privacy buckets, every loss rounded down."""
+    from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
+
+    interval = 2e-4 if entry.sample_rate < 0.05 else 2e-3
+    step = from_gaussian_mechanism(
+        entry.noise_multiplier,
+        sampling_prob=entry.sample_rate,
+        pessimistic_estimate=False,
+        use_connect_dots=False,
+        value_discretization_interval=interval,
+    )
+    return float(step.self_compose(entry.steps).get_epsilon_for_delta(delta))
+
+
+@pytest.mark.parametrize("accountant", ["pld", "rdp"])
+@pytest.mark.parametrize("entry", [e for e in GRID if e.steps <= 100], ids=str)
+def test_never_below_a_proven_lower_bound(entry, accountant):
+    lower = _lower_bound(entry, 1e-5)
+    assert lower <= compute_epsilon([entry], 1e-5, accountant)
+    if accountant == "pld":
+        assert (
+            compute_epsilon([entry], 1e-5) < lower + 0.02 + 0.35 * lower
+        )  # the bound is no number far below
+
+
 @pytest.mark.parametrize("entry", GRID, ids=str)
 def test_pld_is_at_most_rdp(entry):
-    assert compute_epsilon([entry], 1e-5, "pld") <= compute_epsilon([entry], 1e-5, "rdp") * (1 + 1e-3)
+    assert compute_epsilon([entry], 1e-5, "pld") <= compute_epsilon([entry], 1e-5, "rdp")
 
 
 @settings(max_examples=15, deadline=None)
@@ -116,15 +181,6 @@ def test_a_step_too_weak_to_resolve_costs_as_much_as_a_stronger_one():
         assert compute_epsilon([weak], 1e-9, accountant) == compute_epsilon([stronger], 1e-9, accountant)
 
 
-def test_the_orders_of_rdp_converge_without_a_warning(caplog):
-    """Rates near one half with much noise converge slowest."""
-    with caplog.at_level(logging.WARNING):
-        for sample_rate in (0.01, 0.49, 0.5, 0.51, 0.9):
-            for noise in (0.3, 1.0, 20.0, 1000.0):
-                compute_rdp_epsilon((Entry(sample_rate, noise, 10),), 1e-5)
-    assert not caplog.records
-
-
 @pytest.mark.parametrize("delta", [0.0, 1.0, -1e-5, math.nan])
 def test_a_delta_that_is_no_probability_is_refused(delta):
     with pytest.raises(AccountingError, match=r"delta=.* in \(0, 1\)"):
@@ -136,6 +192,16 @@ def test_a_delta_too_small_for_pld_is_refused():
         compute_epsilon([Entry(0.1, 10.0, 100_000)], 1e-12)
 
 
+def test_equal_histories_are_computed_once():
+    """A thousand clients: their entries arrive in other orders and groups."""
+    _compute.cache_clear()
+    histories = [
+        [Entry(0.01, 1.0, steps), Entry(0.02, 2.0, 9), Entry(0.01, 1.0, 99 - steps)] for steps in range(1, 51)
+    ]
+    assert len({compute_epsilon(history, 1e-5) for history in histories}) == 1
+    assert _compute.cache_info().misses == 1
+
+
 def test_an_unknown_accountant_is_refused():
-    with pytest.raises(AccountingError, match="'moments': expected pld or rdp"):
+    with pytest.raises(AccountingError, match="'moments': expected pld or rdp or prv"):
         compute_epsilon([Entry(0.1, 1.0, 1)], 1e-5, "moments")

@@ -1,10 +1,22 @@
 """Calibration lands on the safe side of the budget, close to it, or says that it cannot."""
 
-import pytest
+from itertools import pairwise
 
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fl_dp.accounting import calibration
 from fl_dp.accounting.accountants import compute_epsilon
-from fl_dp.accounting.calibration import calibrate_noise, steps_that_fit
-from fl_dp.errors import AccountingError
+from fl_dp.accounting.calibration import (
+    calibrate_noise,
+    calibrate_phases,
+    calibrate_plan,
+    rounds_that_fit,
+    steps_that_fit,
+)
+from fl_dp.accounting.plan import Phase, rounds_of
+from fl_dp.errors import AccountingError, ConfigError
 from fl_dp.records import Entry
 
 SPENT = (Entry(0.05, 2.0, 40),)
@@ -65,3 +77,86 @@ def test_after_the_budget_nothing_fits(planned):
 def test_a_plan_of_a_billion_steps_is_cut_to_what_fits():
     few = steps_that_fit(0.1, 1.0, 500, 3.0, 1e-5, accountant="rdp")
     assert steps_that_fit(0.1, 1.0, 10**9, 3.0, 1e-5, accountant="rdp") == few
+
+
+@pytest.mark.parametrize("accountant", ["pld", "rdp"])
+def test_rounds_of_a_plan_are_calibrated_for_together(accountant):
+    """A client that takes part in 12 rounds of 20 steps."""
+    noise = calibrate_noise(0.02, 20, 2.0, 1e-5, rounds=12, accountant=accountant)
+    assert noise == calibrate_noise(0.02, 240, 2.0, 1e-5, accountant=accountant)
+    with pytest.raises(ConfigError, match="rounds=0"):
+        calibrate_noise(0.02, 20, 2.0, 1e-5, rounds=0)
+
+
+def test_one_noise_for_parts_that_differ():
+    plan = [(0.02, 100), (0.1, 10)]
+    noise = calibrate_plan(plan, 2.0, 1e-5)
+
+    def cost(noise_multiplier: float) -> float:
+        return compute_epsilon([Entry(rate, noise_multiplier, steps) for rate, steps in plan], 1e-5)
+
+    assert cost(noise) <= 2.0 < cost(noise * (1 - 2e-3))
+
+
+def test_phases_with_a_noise_of_their_own_keep_it():
+    phases = [Phase(1000, 50, 4, 20), Phase(1000, 50, 2, 20, 3.0), Phase(1000, 100, 1, 10)]
+    first, second, third = calibrate_phases(phases, 2.0, 1e-5, accountant="rdp")
+    assert second == phases[1]
+    assert first.noise_multiplier == third.noise_multiplier
+    assert 1.99 < compute_epsilon(rounds_of([first, second, third]), 1e-5, "rdp") <= 2.0
+    with pytest.raises(ConfigError, match="nothing is left to calibrate"):
+        calibrate_phases(phases[1:2], 2.0, 1e-5)
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    sample_rate=st.floats(1e-4, 0.3),
+    steps=st.integers(10, 3000),
+    epsilon=st.floats(0.2, 12.0),
+    data=st.data(),
+)
+def test_noise_is_monotone(sample_rate, steps, epsilon, data):
+    """RDP, whose numbers are one formula's, keeps the order exactly."""
+
+    def noise(rate_factor: float = 1.0, more: int = 0, epsilon_factor: float = 1.0) -> float:
+        return calibrate_noise(
+            sample_rate * rate_factor, steps + more, epsilon * epsilon_factor, 1e-6, accountant="rdp"
+        )
+
+    assert noise() <= noise(rate_factor=data.draw(st.floats(1.0, 3.0)))
+    assert noise() <= noise(more=data.draw(st.integers(0, 1000)))
+    assert noise() >= noise(epsilon_factor=data.draw(st.floats(1.0, 3.0)))
+
+
+@pytest.mark.parametrize(("sample_rate", "steps"), [(0.05, 100), (0.002, 400)])
+def test_the_noise_of_pld_is_monotone_to_a_thousandth(sample_rate, steps):
+    by_epsilon = [calibrate_noise(sample_rate, steps, epsilon, 1e-5) for epsilon in (0.5, 1.0, 1.05)]
+    assert all(more >= less * (1 - 1e-3) for more, less in pairwise(by_epsilon))
+    by_steps = [calibrate_noise(sample_rate, steps * k // 8, 1.0, 1e-5) for k in (1, 7, 8)]
+    assert all(less <= more * (1 + 1e-3) for less, more in pairwise(by_steps))
+
+
+def test_pld_is_led_by_rdp_and_computed_few_times(monkeypatch):
+    """Each computation may take a tenth of a second; halving alone would need about 17."""
+    computed = []
+
+    def count(entries, delta, accountant):
+        computed.append(accountant)
+        return compute_epsilon(entries, delta, accountant)
+
+    monkeypatch.setattr(calibration, "compute_epsilon", count)
+    calibrate_noise(5e-4, 1000, 1.0, 1e-5)
+    assert computed.count("pld") <= 12
+    computed.clear()
+    steps_that_fit(0.01, 0.9, 3000, 2.0, 1e-5)
+    assert computed.count("pld") <= 12
+
+
+def test_rounds_fit_in_their_order():
+    rounds = [Entry(0.1, 2.0, 20), Entry(0.1, 1.0, 20), *[Entry(0.1, 2.5, 20)] * 30]
+    fitting = rounds_that_fit(rounds, 5.0, 1e-5, accountant="rdp")
+    assert 1 < fitting < len(rounds)
+    assert compute_epsilon(rounds[:fitting], 1e-5, "rdp") <= 5.0
+    assert compute_epsilon(rounds[: fitting + 1], 1e-5, "rdp") > 5.0
+    assert rounds_that_fit(rounds[:fitting], 5.0, 1e-5, accountant="rdp") == fitting
+    assert rounds_that_fit(rounds, 5.0, 1e-5, spent=[Entry(0.1, 0.5, 100)], accountant="rdp") == 0

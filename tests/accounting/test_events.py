@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from fl_dp.accounting.events import merge, order_two_divergence, to_dp_event
+from fl_dp.accounting.events import merge, order_two_divergence
 from fl_dp.records import Entry
 
 
@@ -13,15 +13,6 @@ def test_equal_mechanisms_merge_wherever_they_stand():
     merged = (Entry(0.1, 1.0, 1), Entry(0.2, 1.0, 7), Entry(0.2, 2.0, 1))
     assert merge(entries) == merge(reversed(entries)) == merge(merged) == merged
     assert merge([]) == ()
-
-
-def test_the_event_says_what_was_done():
-    import dp_accounting
-
-    step = dp_accounting.PoissonSampledDpEvent(0.1, dp_accounting.GaussianDpEvent(1.5))
-    assert to_dp_event([Entry(0.1, 1.5, 7)]) == dp_accounting.ComposedDpEvent(
-        [dp_accounting.SelfComposedDpEvent(step, 7)]
-    )
 
 
 @pytest.mark.parametrize("noise_multiplier", [0.5, 1.0, 10.0])

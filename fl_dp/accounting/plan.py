@@ -1,0 +1,70 @@
+"""A plan of training at one client: rounds of equal steps, and how many steps a round of epochs has."""
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from fl_dp.accounting.accountants import MAX_STEPS
+from fl_dp.errors import ConfigError
+from fl_dp.records import Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """`rounds` equal rounds that the client takes part in, of `steps` steps each.
+
+    batch_size: expected records of one Poisson draw, out of `records`; noise_multiplier: None where it is
+    still to be chosen. ConfigError for a number out of range.
+    """
+
+    records: int
+    batch_size: int
+    rounds: int
+    steps: int
+    noise_multiplier: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("records", "batch_size", "rounds", "steps"):
+            value = getattr(self, name)
+            if value < 1:
+                raise ConfigError(f"{name.replace('_', '-')} = {value}: expected an integer >= 1.")
+        if self.batch_size > self.records:
+            raise ConfigError(
+                f"batch-size = {self.batch_size}: expected at most records = {self.records}. A client with "
+                f"fewer records than that takes all in every step: batch-size = {self.records}."
+            )
+        if self.rounds * self.steps > MAX_STEPS:
+            raise ConfigError(
+                f"rounds = {self.rounds} of steps = {self.steps}: expected at most {MAX_STEPS} steps in all."
+            )
+        if self.noise_multiplier is not None and not 0.0 < self.noise_multiplier < math.inf:
+            raise ConfigError(f"noise-multiplier = {self.noise_multiplier}: expected a finite number > 0.")
+
+    @property
+    def sample_rate(self) -> float:
+        return self.batch_size / self.records
+
+    def round(self) -> Entry:
+        """What one of its rounds does to the data; its noise multiplier must have been chosen."""
+        if self.noise_multiplier is None:
+            raise ConfigError("noise-multiplier: the plan has none; calibrate it first.")
+        return Entry(self.sample_rate, self.noise_multiplier, self.steps)
+
+    def with_noise(self, noise_multiplier: float) -> "Phase":
+        """The phase with this noise multiplier, unless it has its own."""
+        return self if self.noise_multiplier is not None else replace(self, noise_multiplier=noise_multiplier)
+
+
+def steps_of_epochs(records: int, batch_size: int, local_epochs: float) -> int:
+    """Steps of `local_epochs` expected passes over the records, rounded up, as a federation takes them."""
+    if records < 1 or batch_size < 1:
+        raise ConfigError(f"records = {records}, batch-size = {batch_size}: expected integers >= 1.")
+    if not 0.0 < local_epochs < math.inf:
+        raise ConfigError(f"local-epochs = {local_epochs}: expected a finite number > 0.")
+    return math.ceil(local_epochs * records / batch_size)
+
+
+def rounds_of(phases: Iterable[Phase]) -> Iterator[Entry]:
+    """Every round, in order."""
+    for phase in phases:
+        yield from [phase.round()] * phase.rounds

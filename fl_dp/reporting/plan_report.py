@@ -1,0 +1,119 @@
+"""What a plan of training costs: the answer of `fl-dp budget` and `fl-dp calibrate`."""
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fl_dp.accounting.accountants import AnyAccountant, compute_epsilon
+from fl_dp.accounting.calibration import rounds_that_fit, steps_that_fit
+from fl_dp.accounting.plan import Phase, rounds_of
+from fl_dp.records import Entry
+from fl_dp.reporting.console import rounded_up
+from fl_dp.reporting.reports import strict_json
+from fl_dp.reporting.table import print_table
+
+_COURSE = 5  # points of the way to the last round
+
+
+@dataclass(frozen=True, slots=True)
+class PlanReport:
+    """Epsilon of a plan, and how much of it a budget allows.
+
+    course: (round, epsilon after it), the last round last. rdp: epsilon by RDP, for comparison.
+    budget: the epsilon asked for, if any; fitting_rounds whole rounds stay within it, and fitting_steps of
+    the round after them.
+    """
+
+    phases: tuple[Phase, ...]
+    delta: float
+    accountant: AnyAccountant
+    epsilon: float
+    rdp: float
+    course: tuple[tuple[int, float], ...]
+    budget: float | None
+    fitting_rounds: int | None
+    fitting_steps: int | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it; an infinite epsilon is None."""
+        phases = [{**dataclasses.asdict(phase), "sample_rate": phase.sample_rate} for phase in self.phases]
+        course = [{"round": number, "epsilon": epsilon} for number, epsilon in self.course]
+        content = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        return dict(strict_json({**content, "phases": phases, "course": course}))
+
+
+def report_plan(
+    phases: Sequence[Phase], delta: float, accountant: AnyAccountant, budget: float | None
+) -> PlanReport:
+    """Compute it; every phase has its noise multiplier."""
+    rounds = list(rounds_of(phases))
+
+    def epsilon_after(count: int) -> float:
+        return compute_epsilon(rounds[:count], delta, accountant)
+
+    stops = sorted({-(-len(rounds) * part // _COURSE) for part in range(1, _COURSE + 1)})
+    fitting = None if budget is None else _fitting(rounds, budget, delta, accountant)
+    return PlanReport(
+        phases=tuple(phases),
+        delta=delta,
+        accountant=accountant,
+        epsilon=epsilon_after(len(rounds)),
+        rdp=compute_epsilon(rounds, delta, "rdp"),
+        course=tuple((stop, epsilon_after(stop)) for stop in stops),
+        budget=budget,
+        fitting_rounds=fitting[0] if fitting else None,
+        fitting_steps=fitting[1] if fitting else None,
+    )
+
+
+def _fitting(rounds: list[Entry], budget: float, delta: float, accountant: AnyAccountant) -> tuple[int, int]:
+    """Whole rounds within the budget, and steps of the next one: as a client's ledger would let it go."""
+    whole = rounds_that_fit(rounds, budget, delta, accountant=accountant)
+    if whole == len(rounds):
+        return whole, 0
+    after = rounds[whole]
+    steps = steps_that_fit(
+        after.sample_rate,
+        after.noise_multiplier,
+        after.steps,
+        budget,
+        delta,
+        spent=rounds[:whole],
+        accountant=accountant,
+    )
+    return whole, steps
+
+
+def print_plan(report: PlanReport) -> None:
+    """Print it for people: the plan, then what it costs on the way."""
+    columns = ("rounds", "batch size", "sample rate", "steps a round", "noise multiplier")
+    print_table("The plan, at one client", columns, [_cells(phase) for phase in report.phases])
+    print()
+    course = [(str(number), rounded_up(epsilon)) for number, epsilon in report.course]
+    title = f"Epsilon at delta {report.delta:g}, by {report.accountant}"
+    print_table(title, ("after round", "epsilon"), course)
+    if report.accountant != "rdp":
+        print(f"(by rdp, a quicker and looser bound: {rounded_up(report.rdp)})")
+    if report.budget is not None:
+        print(f"\n{_verdict(report)}")
+    if len({(phase.sample_rate, phase.noise_multiplier) for phase in report.phases}) > 1:
+        print(
+            "\nSample rate or noise changes on the way: epsilon holds if that is settled beforehand."
+            "\nClients of a federation take part in it only with vary-mechanism (docs/privacy.md)."
+        )
+
+
+def _cells(phase: Phase) -> tuple[str, ...]:
+    noise = f"{phase.noise_multiplier:g}"
+    return (str(phase.rounds), str(phase.batch_size), f"{phase.sample_rate:.6g}", str(phase.steps), noise)
+
+
+def _verdict(report: PlanReport) -> str:
+    total = sum(phase.rounds for phase in report.phases)
+    if report.fitting_rounds == total:
+        return f"Within the budget of epsilon {report.budget:g}."
+    return (
+        f"A budget of epsilon {report.budget:g} ends it after {report.fitting_rounds} of {total} rounds "
+        f"and {report.fitting_steps} steps of the next."
+    )

@@ -1,0 +1,67 @@
+"""A lower bound of epsilon from how many guesses were right: one-run auditing's theorem.
+
+Steinke, Nasr, Jagielski 2023, "Privacy Auditing with One (1) Training Run" (arXiv 2305.08846).
+"""
+
+import math
+
+import numpy as np
+from scipy.special import bdtrc  # type: ignore[import-untyped]
+
+from fl_dp.errors import ConfigError
+
+_HALVINGS = 30
+
+
+def p_value(canaries: int, guesses: int, right: int, epsilon: float, delta: float) -> float:
+    """The most that any (epsilon, delta)-DP mechanism lets P[at least `right` of `guesses` are right] be.
+
+    Corollary 5.4 of the paper (version 1; its appendix D computes the same). Each of `canaries` records
+    is included by a fair coin of its own; who has seen the output guesses `guesses` of the coins, chosen
+    by the output alone. The number of right guesses is then stochastically dominated by W + F, where W is
+    Binomial(guesses, e^eps / (1 + e^eps)) and F, what delta may add, is in {0..canaries} with
+    E[F] <= 2 * canaries * delta. Hence, with v = right,
+
+        P[right >= v] <= P[W >= v] + 2 * canaries * delta * max over i >= 1 of P[v - i <= W < v] / i.
+    """
+    if not 0 <= right <= guesses <= canaries:
+        raise ConfigError(f"Expected 0 <= right={right} <= guesses={guesses} <= canaries={canaries}.")
+    if right == 0:
+        return 1.0
+    at_least = _binomial_tails(guesses, right, 1.0 / (1.0 + math.exp(-epsilon)))  # i = 0..right
+    shifts = np.arange(1, right + 1)
+    gain = float(np.max((at_least[1:] - at_least[0]) / shifts))
+    return min(1.0, float(at_least[0]) + 2 * canaries * delta * gain)
+
+
+def epsilon_lower_bound(
+    canaries: int, guesses: int, right: int, delta: float, confidence: float = 0.95
+) -> float:
+    """An epsilon that is at most the true one, at `delta`, with probability `confidence` at least.
+
+    The largest whose p-value is below 1 - confidence, rounded down; 0.0 where none is. The bound errs
+    above the truth only when more guesses are right than happens with probability 1 - confidence.
+    """
+    if not 0.0 < confidence < 1.0:
+        raise ConfigError(f"Expected confidence={confidence} in (0, 1).")
+
+    def refuted(epsilon: float) -> bool:
+        return p_value(canaries, guesses, right, epsilon, delta) < 1.0 - confidence
+
+    if not refuted(0.0):
+        return 0.0
+    low, high = 0.0, 1.0
+    while refuted(high):
+        low, high = high, 2 * high
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if refuted(middle) else (low, middle)
+    return low
+
+
+def _binomial_tails(
+    trials: int, right: int, probability: float
+) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
+    """(right + 1,) P[Binomial(trials, probability) >= right - i] for i = 0..right."""
+    below = np.arange(right - 1, -1, -1)  # P[W >= k] = P[W > k - 1]
+    return np.append(bdtrc(below, trials, probability), 1.0)

@@ -1,0 +1,98 @@
+"""The command `fl-dp audit`."""
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fl_dp.config import RunConfig
+from fl_dp.errors import ConfigError
+
+if TYPE_CHECKING:
+    from fl_dp.audit.one_run import AuditReport
+
+GRADIENT_CANARIES = 20_000
+
+HELP = """Look for records that give themselves away: a lower bound of epsilon beside the one that is claimed.
+
+Trains the shipped client step on canaries, records that a coin put in or left out, and guesses from what is
+sent which were in. Right guesses prove that epsilon is at least so large. The claim is the ledger's.
+
+Exit code: 0 what was found stays below what is claimed; 1 it does not, or the audit could not be made;
+2 bad arguments.
+"""
+
+Noises = Annotated[
+    list[float] | None, typer.Option("--noise-multiplier", help="One audit for each; repeatable.")
+]
+
+
+def audit(
+    config: Annotated[
+        Path | None, typer.Option(help="Run config, a flat TOML file [default: the keys' defaults].")
+    ] = None,
+    canaries: Annotated[
+        int | None, typer.Option(help=f"Number of canaries [default: {GRADIENT_CANARIES}].")
+    ] = None,
+    own_model: Annotated[
+        bool,
+        typer.Option(
+            "--own-model", help="The config's model and data; mislabelled test records as canaries."
+        ),
+    ] = False,
+    rounds: Annotated[int | None, typer.Option(help="Rounds.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Steps of a round.")] = None,
+    sample_rate: Annotated[
+        float | None, typer.Option(help="Probability of a record's draw in a step.")
+    ] = None,
+    noise_multiplier: Noises = None,
+    epsilon: Annotated[float | None, typer.Option(help="Calibrate the noise to this claim.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Write claimed against found, an SVG file.")] = None,
+) -> int:
+    from fl_dp.audit.settings import Overrides, audit_gradients, audit_own_model  # late: they import torch
+
+    overrides = Overrides(sample_rate, steps)
+    reports = []
+    for one in _configs(config, rounds, noise_multiplier or (), epsilon):
+        if own_model:
+            report = audit_own_model(one, overrides, canaries)
+        else:
+            report = audit_gradients(one, overrides, GRADIENT_CANARIES if canaries is None else canaries)
+        reports.append(report)
+        if not as_json:
+            print(_line(report), flush=True)
+    passed = all(report.passed for report in reports)
+    if as_json:
+        print(json.dumps({"passed": passed, "audits": [report.to_dict() for report in reports]}, indent=2))
+    if plot:
+        from fl_dp.audit.figure import draw
+
+        plot.write_text(draw(reports), encoding="utf-8")
+    return 0 if passed else 1
+
+
+def _configs(
+    path: Path | None, rounds: int | None, noises: Sequence[float], epsilon: float | None
+) -> list[RunConfig]:
+    """The config with what was asked for otherwise; one for each noise multiplier."""
+    if noises and epsilon is not None:
+        raise ConfigError("--epsilon calibrates the noise, --noise-multiplier sets it: give one of them.")
+    config = RunConfig() if path is None else RunConfig.from_toml(path)
+    if rounds is not None:
+        config = dataclasses.replace(config, rounds=rounds)
+    if epsilon is not None:
+        config = dataclasses.replace(config, epsilon=epsilon, noise_multiplier="auto")
+    return [dataclasses.replace(config, noise_multiplier=noise) for noise in noises] or [config]
+
+
+def _line(report: "AuditReport") -> str:
+    verdict = "passed" if report.passed else "FAILED: what was found is more than what is claimed"
+    return (
+        f"noise multiplier {report.noise_multiplier:g}: claimed epsilon {report.claimed:.3f} at delta "
+        f"{report.delta:g}; found at least {report.found:.3f} at {report.confidence:.0%} confidence "
+        f"({report.right} of {report.guesses} guesses right, {report.canaries} canaries): {verdict}"
+    )

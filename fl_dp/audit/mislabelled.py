@@ -1,0 +1,49 @@
+"""Canaries for a model of one's own: real records under wrong labels."""
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from fl_dp.audit.canaries import Arrays
+from fl_dp.data.tensor_data import TensorData
+from fl_dp.errors import ConfigError
+
+
+class MislabelledRecords:
+    """The records `spare`, each under a wrong label, among the `ordinary` records of a model's own data.
+
+    A canary's score is how far the model moved along the canary's gradient, as it was before. Ordinary
+    gradients point in similar directions, so that this finds much less than gradient canaries do: it asks
+    whether a mistake shows with this model, its layers and its data.
+    """
+
+    def __init__(self, model: nn.Module, ordinary: TensorData, spare: TensorData, seed: int = 0) -> None:
+        if ordinary.num_classes < 2:
+            raise ConfigError("A wrong label needs data of two classes at least.")
+        self.model, self.count, self.public_size = model, len(spare), len(ordinary) + len(spare)
+        self._ordinary = ordinary
+        generator = torch.Generator().manual_seed(seed)
+        others = torch.randint(1, spare.num_classes, spare.y.shape, generator=generator)
+        self._canaries = TensorData(spare.x, (spare.y + others) % spare.num_classes, spare.classes)
+
+    def data(self, included: Tensor) -> TensorData:
+        ordinary, canaries = self._ordinary, self._canaries
+        x = torch.cat([ordinary.x, canaries.x[included]])
+        return TensorData(x, torch.cat([ordinary.y, canaries.y[included]]), ordinary.classes)
+
+    def scores(self, before: Arrays, after: Arrays) -> NDArray[np.float64]:
+        parameters = {name: torch.tensor(array).requires_grad_() for name, array in before.items()}
+        moved = {name: torch.tensor(before[name] - after[name]) for name in before}
+        return np.array([self._score(i, parameters, moved) for i in range(self.count)])
+
+    def _score(self, canary: int, parameters: dict[str, Tensor], moved: dict[str, Tensor]) -> float:
+        """Inner product of the movement with the direction of the canary's gradient; 0 if that is zero."""
+        inputs, label = self._canaries.batch(torch.tensor([canary]))
+        loss = F.cross_entropy(functional_call(self.model, parameters, (inputs,)), label)
+        grads = torch.autograd.grad(loss, list(parameters.values()), materialize_grads=True)
+        length = float(torch.cat([grad.flatten() for grad in grads]).norm())
+        along = sum(float((grad * moved[name]).sum()) for grad, name in zip(grads, parameters, strict=True))
+        return along / length if length > 0 else 0.0

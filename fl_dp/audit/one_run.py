@@ -1,0 +1,123 @@
+"""One audit: flip the coins, train as shipped, look for the canaries, compare with the ledger's claim.
+
+Algorithm 1 of Steinke, Nasr, Jagielski 2023 (arXiv 2305.08846), around `train_locally`.
+"""
+
+import dataclasses
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from fl_dp.accounting.accountants import Accountant, compute_epsilon
+from fl_dp.accounting.budget import Budget
+from fl_dp.accounting.ledger import Ledger
+from fl_dp.audit.canaries import Canaries
+from fl_dp.audit.guessing import find_epsilon
+from fl_dp.data.tensor_data import TensorData
+from fl_dp.engine.noise import system_generator
+from fl_dp.errors import AccountingError, ConfigError
+from fl_dp.records import Entry, RoundPlan, total_steps
+from fl_dp.training import LocalUpdate, train_locally, trainable_arrays
+
+_DATASET = "canaries"  # in the audit's own ledger
+_PHYSICAL_BATCH = 64
+
+
+@dataclass(frozen=True, slots=True)
+class AuditReport:
+    """What the ledger claims beside what was found.
+
+    claimed: epsilon at `delta`, an upper bound; found: a lower bound of it at `confidence`, from `right`
+    right ones of `guesses` guesses which of `canaries` canaries were in. steps: of all rounds.
+    """
+
+    claimed: float
+    found: float
+    delta: float
+    confidence: float
+    canaries: int
+    guesses: int
+    right: int
+    sample_rate: float
+    noise_multiplier: float
+    steps: int
+
+    @property
+    def passed(self) -> bool:
+        """False: the claim is false, or 1 - confidence happened."""
+        return self.found <= self.claimed
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**dataclasses.asdict(self), "passed": self.passed}
+
+
+def run_audit(
+    canaries: Canaries,
+    plan: RoundPlan,
+    rounds: int,
+    delta: float,
+    *,
+    accountant: Accountant = "pld",
+    confidence: float = 0.95,
+    coins: torch.Generator | None = None,
+) -> AuditReport:
+    """Train `rounds` rounds of `plan` on data that hold each canary or not, and audit what was released.
+
+    The claim is what `train_locally` sends along: the ledger at `delta`. coins: decide which canaries
+    are in; None for one from the system's entropy. Noise and Poisson draws are the shipped ones in any case.
+    Raises ConfigError for no round at all, AccountingError for a plan without a finite epsilon to claim.
+    """
+    if rounds < 1:
+        raise ConfigError(f"Expected rounds={rounds} >= 1.")
+    included = torch.rand(canaries.count, generator=coins or system_generator()) < 0.5
+    sample_rate = plan.expected_batch_size / canaries.public_size
+    whole = Entry(sample_rate, plan.noise_multiplier, plan.steps * rounds)
+    budget = Budget(_finite_epsilon(whole, delta, accountant), delta, accountant)
+    scores, last = _train(canaries, plan, rounds, budget, canaries.data(included))
+    finding = find_epsilon(scores, included.numpy(), delta, confidence)
+    return AuditReport(
+        last.epsilon, finding.epsilon, last.delta, confidence, canaries.count, finding.guesses, finding.right,
+        sample_rate, plan.noise_multiplier, total_steps(last.spent),
+    )  # fmt: skip
+
+
+def _train(
+    canaries: Canaries, plan: RoundPlan, rounds: int, budget: Budget, data: TensorData
+) -> tuple[NDArray[np.float64], LocalUpdate]:
+    """Scores (m,) summed over what left in each round, and the last of it, which claims for all."""
+    scores = np.zeros(canaries.count)
+    with tempfile.TemporaryDirectory() as folder, Ledger.open(Path(folder) / "ledger.sqlite") as ledger:
+        ledger.register(_DATASET, data.fingerprint(), canaries.public_size)
+        for server_round in range(1, rounds + 1):
+            before = trainable_arrays(canaries.model)
+            update = train_locally(
+                canaries.model,
+                data,
+                dataclasses.replace(plan, server_round=server_round),
+                ledger,
+                _DATASET,
+                budget,
+                public_size=canaries.public_size,
+                physical_batch_size=_PHYSICAL_BATCH,
+                memory_mib=1024,
+                device=torch.device("cpu"),
+            )
+            scores += canaries.scores(before, update.arrays)
+    return scores, update
+
+
+def _finite_epsilon(entry: Entry, delta: float, accountant: Accountant) -> float:
+    """The budget that the whole plan just fits."""
+    epsilon = compute_epsilon([entry], delta, accountant)
+    if not 0.0 < epsilon < float("inf"):
+        raise AccountingError(
+            f"{entry.steps} steps at sample rate {entry.sample_rate:.4g} with noise multiplier "
+            f"{entry.noise_multiplier:g} claim epsilon {epsilon:g}: there is nothing to audit. "
+            "Change the noise or the steps."
+        )
+    return epsilon

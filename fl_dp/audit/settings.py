@@ -1,0 +1,118 @@
+"""From a run's config to an audit: what its first client does, over data that hold canaries."""
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import torch
+
+from fl_dp.accounting.accountants import Accountant
+from fl_dp.accounting.budget import auto_delta
+from fl_dp.accounting.calibration import calibrate_noise
+from fl_dp.audit.canaries import GradientCanaries
+from fl_dp.audit.mislabelled import MislabelledRecords
+from fl_dp.audit.one_run import AuditReport, run_audit
+from fl_dp.config import AUTO, ClientConfig, RunConfig
+from fl_dp.data.partition import load_part
+from fl_dp.data.sources import load_data
+from fl_dp.data.tensor_data import TensorData
+from fl_dp.errors import ConfigError
+from fl_dp.models.registry import build_model
+from fl_dp.records import RoundPlan
+
+_MISLABELLED = 1000  # at most, unless asked for: each takes a backward pass of its own in each round
+
+
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """Of a round's mechanism, what shall not be as the config has it; None: as it has it."""
+
+    sample_rate: float | None = None
+    steps: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.sample_rate is not None and not 0.0 < self.sample_rate <= 1.0:
+            raise ConfigError(f"sample-rate = {self.sample_rate}: expected a number in (0, 1].")
+        if self.steps is not None and self.steps < 1:
+            raise ConfigError(f"steps = {self.steps}: expected an integer >= 1.")
+
+
+def audit_gradients(config: RunConfig, overrides: Overrides, count: int) -> AuditReport:
+    """Audit with `count` gradient canaries, in the place of the client's data and model.
+
+    The mechanism is the client's: sample rate, steps, noise and bound. Its records are as many as the
+    canaries where they are fewer, so that its expected batch grows with them.
+    """
+    own_size = len(_own_part(config))
+    canaries = GradientCanaries(count, max(count, own_size), config.max_grad_norm)
+    plan = _round_plan(config, overrides, own_size, canaries.public_size)
+    rate = canaries.learning_rate(plan.expected_batch_size, plan.steps * config.rounds)
+    return _audit(canaries, dataclasses.replace(plan, learning_rate=rate), config, own_size)
+
+
+def audit_own_model(config: RunConfig, overrides: Overrides, count: int | None) -> AuditReport:
+    """Audit the config's model on its data, with `count` mislabelled records of the test split among them."""
+    part, spare = _own_part(config), load_data(config.data, Path(config.data_root), "test")
+    count = min(_MISLABELLED, len(spare)) if count is None else count
+    if not 1 <= count <= len(spare):
+        raise ConfigError(f"canaries = {count}: expected 1 to {len(spare)}, the records of the test split.")
+    model = build_model(config.model, part.input_shape, part.num_classes, config.seed)
+    canaries = MislabelledRecords(model, part, spare.subset(torch.arange(count)), config.seed)
+    plan = _round_plan(config, overrides, len(part), canaries.public_size)
+    return _audit(canaries, plan, config, len(part))
+
+
+def _audit(
+    canaries: GradientCanaries | MislabelledRecords, plan: RoundPlan, config: RunConfig, own_size: int
+) -> AuditReport:
+    accountant = cast(Accountant, config.accountant)
+    return run_audit(canaries, plan, config.rounds, _delta(config, own_size), accountant=accountant)
+
+
+def _own_part(config: RunConfig) -> TensorData:
+    """The data of the run's first client."""
+    shared = (
+        "data",
+        "data_root",
+        "partition",
+        "partition_alpha",
+        "partition_classes",
+        "partition_sizes",
+        "seed",
+    )
+    settings = {key: getattr(config, key) for key in shared}
+    return load_part(ClientConfig(client="0", ledger="none", num_partitions=config.clients, **settings))
+
+
+def _round_plan(config: RunConfig, overrides: Overrides, own_size: int, public_size: int) -> RoundPlan:
+    """A round of the client of `own_size` records, as it would be with `public_size` of them."""
+    batch = min(config.expected_batch_size, own_size)
+    rate = batch / own_size if overrides.sample_rate is None else overrides.sample_rate
+    steps = math.ceil(config.local_epochs * own_size / batch) if overrides.steps is None else overrides.steps
+    expected_batch_size = max(1, round(rate * public_size))
+    noise = config.noise_multiplier
+    if noise == AUTO:
+        noise = calibrate_noise(
+            expected_batch_size / public_size,
+            steps * config.rounds,
+            config.epsilon,
+            _delta(config, own_size),
+            accountant=cast(Accountant, config.accountant),
+        )
+    return RoundPlan(
+        run="audit",
+        server_round=1,
+        model=config.model,
+        steps=steps,
+        expected_batch_size=expected_batch_size,
+        learning_rate=config.learning_rate,
+        momentum=config.momentum,
+        noise_multiplier=float(noise),
+        max_grad_norm=config.max_grad_norm,
+    )
+
+
+def _delta(config: RunConfig, own_size: int) -> float:
+    return auto_delta(own_size) if config.delta == AUTO else float(config.delta)

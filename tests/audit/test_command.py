@@ -1,0 +1,69 @@
+"""`fl-dp audit`: what it prints, writes and returns."""
+
+import json
+
+import pytest
+import typer
+
+from fl_dp import training
+from fl_dp.audit.command import HELP, audit
+from fl_dp.cli import run_command
+
+SMALL = ["--canaries", "800", "--sample-rate", "1", "--steps", "1", "--rounds", "1"]
+
+
+@pytest.fixture(scope="module")
+def command():
+    app = typer.Typer()
+    app.command(help=HELP)(audit)
+    return app
+
+
+def test_an_audit_is_a_line_and_exit_0(command, capsys):
+    assert run_command(command, [*SMALL, "--epsilon", "2"]) == 0
+    line = capsys.readouterr().out
+    assert line.count("\n") == 1
+    assert "claimed epsilon 1.9" in line or "claimed epsilon 2.0" in line
+    assert line.endswith("passed\n")
+
+
+def test_json_and_plot_of_several_noise_levels(command, capsys, tmp_path):
+    plot = tmp_path / "audit.svg"
+    levels = ["--noise-multiplier", "1", "--noise-multiplier", "4"]
+    assert run_command(command, [*SMALL, *levels, "--json", "--plot", str(plot)]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["passed"] is True
+    assert [one["noise_multiplier"] for one in result["audits"]] == [1.0, 4.0]
+    assert all(one["found"] < one["claimed"] for one in result["audits"])
+    assert plot.read_text().startswith("<svg")
+
+
+def test_a_broken_step_is_exit_1(command, capsys, monkeypatch):
+    monkeypatch.setattr(training, "add_gaussian_noise", lambda clipped, **_: dict(clipped.grads))
+    assert run_command(command, [*SMALL, "--noise-multiplier", "4"]) == 1
+    assert "FAILED" in capsys.readouterr().out
+
+
+def test_the_own_model_of_a_config(command, capsys, tmp_path):
+    config = tmp_path / "config.toml"
+    config.write_text('data = "digits"\nmodel = "linear"\nclients = 2\nrounds = 1\nepsilon = 4.0\n')
+    assert run_command(command, ["--config", str(config), "--own-model", "--canaries", "50"]) == 0
+    assert "50 canaries" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "culprit"),
+    [
+        (["--canaries", "0"], "canaries=0"),
+        (["--own-model", "--canaries", "1000000"], "canaries = 1000000"),
+        (["--steps", "0"], "steps = 0"),
+        (["--sample-rate", "2"], "sample-rate = 2"),
+        (["--rounds", "0"], "rounds = 0"),
+        (["--noise-multiplier", "-1"], "noise-multiplier = -1"),
+        (["--noise-multiplier", "1", "--epsilon", "2"], "--epsilon"),
+        (["--config", "absent.toml"], "absent.toml"),
+    ],
+)
+def test_bad_arguments_are_named(command, words, culprit, capsys):
+    assert run_command(command, words) == 2
+    assert culprit in capsys.readouterr().err

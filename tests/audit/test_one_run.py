@@ -1,0 +1,133 @@
+"""The audit of the shipped step: it believes what is true, and finds what was broken on purpose.
+
+Each audit of a sound step fails with probability 5 % at most by the theorem; as the bound of a Gaussian
+mechanism stays far below its epsilon (0.6 of it at most), none of these will. Those of broken steps have
+seeded coins, noise and draws: they find the fault in every run or in none.
+"""
+
+import dataclasses
+from functools import partial
+
+import pytest
+import torch
+
+from fl_dp import training
+from fl_dp.accounting.accountants import compute_epsilon
+from fl_dp.audit.canaries import GradientCanaries
+from fl_dp.audit.mislabelled import MislabelledRecords
+from fl_dp.audit.one_run import AuditReport, run_audit
+from fl_dp.data.tensor_data import TensorData
+from fl_dp.errors import AccountingError
+from fl_dp.records import Entry, RoundPlan
+
+DELTA, BOUND = 1e-5, 0.7
+
+
+def _audit(canaries, sample_rate, steps, noise_multiplier, rounds=1, momentum=0.0, seed=None) -> AuditReport:
+    gradient = GradientCanaries(canaries, canaries, BOUND)
+    batch = round(sample_rate * canaries)
+    plan = RoundPlan(
+        run="audit", server_round=1, model="canaries", steps=steps, expected_batch_size=batch,
+        learning_rate=gradient.learning_rate(batch, steps * rounds), momentum=momentum,
+        noise_multiplier=noise_multiplier, max_grad_norm=BOUND,
+    )  # fmt: skip
+    coins = None if seed is None else torch.Generator().manual_seed(seed)
+    return run_audit(gradient, plan, rounds, DELTA, coins=coins)
+
+
+@pytest.fixture
+def seeded(monkeypatch):
+    """Noise and draws of the shipped step from seeds 1, 2, 3, ..."""
+    seeds = iter(range(1, 1000))
+    monkeypatch.setattr(training, "system_generator", lambda *_: torch.Generator().manual_seed(next(seeds)))
+
+
+@pytest.mark.parametrize(
+    ("sample_rate", "steps", "noise_multiplier", "rounds", "momentum"),
+    [
+        (1.0, 1, 0.5, 1, 0.0),
+        (1.0, 1, 2.0, 1, 0.0),
+        (1.0, 4, 2.0, 2, 0.5),
+        (0.2, 10, 1.0, 2, 0.0),
+        (0.05, 5, 0.6, 3, 0.9),
+    ],
+)
+@pytest.mark.parametrize("repeat", range(2))
+def test_what_is_found_stays_below_what_is_claimed(
+    sample_rate, steps, noise_multiplier, rounds, momentum, repeat
+):
+    report = _audit(1000, sample_rate, steps, noise_multiplier, rounds, momentum)
+    assert report.passed
+    assert report.found < report.claimed
+    entry = Entry(sample_rate, noise_multiplier, steps * rounds)
+    assert report.claimed == compute_epsilon([entry], DELTA)
+    assert (report.steps, report.sample_rate) == (steps * rounds, sample_rate)
+
+
+def test_the_audit_sees_a_good_part_of_the_truth(seeded):
+    assert _audit(5000, 1.0, 2, 1.0, seed=0).found > 0.3 * compute_epsilon([Entry(1.0, 1.0, 2)], DELTA)
+
+
+def _no_noise(clipped, *, noise_multiplier, generator):
+    return {name: grad.clone() for name, grad in clipped.grads.items()}
+
+
+def _half_the_noise(clipped, *, noise_multiplier, generator, add=training.add_gaussian_noise):
+    return add(clipped, noise_multiplier=noise_multiplier / 2, generator=generator)
+
+
+def _looser_clipping(losses, parameters, *, max_grad_norm, factor, clip=training.clipped_grad_sum, **options):
+    clipped = clip(losses, parameters, max_grad_norm=factor * max_grad_norm, **options)
+    return dataclasses.replace(clipped, sensitivity=max_grad_norm)  # as if nothing had happened
+
+
+def _everybody(num_records, sample_rate, generator):
+    return torch.arange(num_records)
+
+
+@pytest.mark.parametrize(
+    ("place", "fault", "canaries", "sample_rate", "steps", "noise_multiplier"),
+    [
+        ("add_gaussian_noise", _no_noise, 2000, 1.0, 1, 2.5),
+        ("add_gaussian_noise", _no_noise, 2000, 0.1, 50, 1.5),
+        ("add_gaussian_noise", _half_the_noise, 20_000, 1.0, 1, 2.5),
+        ("clipped_grad_sum", partial(_looser_clipping, factor=2), 20_000, 1.0, 1, 2.5),
+        ("clipped_grad_sum", partial(_looser_clipping, factor=1e9), 2000, 1.0, 1, 2.5),
+        ("poisson_draw", _everybody, 2000, 0.1, 20, 1.5),
+    ],
+    ids=["no noise", "no noise, sampled", "half the noise", "twice the bound", "no bound", "no sampling"],
+)
+def test_a_step_broken_on_purpose_is_found(
+    place, fault, canaries, sample_rate, steps, noise_multiplier, monkeypatch, seeded
+):
+    assert _audit(canaries, sample_rate, steps, noise_multiplier, seed=0).passed
+    monkeypatch.setattr(training, place, fault)
+    report = _audit(canaries, sample_rate, steps, noise_multiplier, seed=0)
+    assert not report.passed
+    assert report.found > report.claimed
+    assert report.to_dict()["passed"] is False
+
+
+def test_mislabelled_records_find_a_step_without_noise(monkeypatch, seeded):
+    generator = torch.Generator().manual_seed(0)
+    y = torch.randint(0, 4, (400,), generator=generator)
+    x = torch.randn(400, 300, generator=generator)
+    half = [TensorData(x[part], y[part], tuple("abcd")) for part in (slice(0, 100), slice(100, 400))]
+    plan = RoundPlan(
+        run="audit", server_round=1, model="linear", steps=1, expected_batch_size=400, learning_rate=0.1,
+        momentum=0.0, noise_multiplier=3.0, max_grad_norm=1.0,
+    )  # fmt: skip
+
+    def audit() -> AuditReport:
+        torch.manual_seed(0)
+        canaries = MislabelledRecords(torch.nn.Linear(300, 4), *half)
+        return run_audit(canaries, plan, 1, DELTA, coins=torch.Generator().manual_seed(0))
+
+    assert audit().passed
+    monkeypatch.setattr(training, "add_gaussian_noise", _no_noise)
+    assert not audit().passed
+
+
+def test_hardly_any_noise_leaves_nothing_to_audit():
+    with pytest.raises(AccountingError, match="nothing to audit"):
+        _audit(10, 1.0, 1, 0.01)

@@ -132,6 +132,7 @@ class RunConfig(_Flat):
     epsilon: float = 3.0
     delta: float | Auto = "auto"
     accountant: str = "pld"
+    clients_per_person: int = 1
     # machine
     device: str = "auto"
     client_cpus: float = 1.0
@@ -146,7 +147,7 @@ class RunConfig(_Flat):
         for field in ("min_clients", "fit_clients"):
             value = getattr(self, field)
             _require(value <= self.clients, _key(field), value, f"at most clients = {self.clients}")
-        for field in ("expected_batch_size", "partition_classes", "memory_mib"):
+        for field in ("expected_batch_size", "partition_classes", "memory_mib", "clients_per_person"):
             value = getattr(self, field)
             _require(value >= 1, _key(field), value, "an integer >= 1")
         _require_batch(self.physical_batch_size)
@@ -186,8 +187,10 @@ class ClientConfig(_Flat):
 
     A round that asks for more than the limits is declined. `client` names the client in reports;
     `public_size` is the number of records that it declares public ("auto": counted once, when the
-    data are first entered in the ledger); `ledger` is the SQLite file. `memory_mib` is what a step may
-    take, beside the process, model and data, where the physical batch size is "auto".
+    data are first entered in the ledger); `ledger` is the SQLite file. `vary_mechanism` lets servers
+    change sample rate and noise after the data's first round: docs/privacy.md says what is claimed then.
+    `memory_mib` is what a step may take, beside the process, model and data, where the physical batch
+    size is "auto".
     """
 
     client: str
@@ -207,6 +210,7 @@ class ClientConfig(_Flat):
     delta: float | Auto = "auto"
     min_noise_multiplier: float = 0.0
     max_grad_norm: float = math.inf
+    vary_mechanism: bool = False
     accountant: str = "pld"
     # machine
     physical_batch_size: int | Auto = 64

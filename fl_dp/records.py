@@ -1,7 +1,7 @@
 """Frozen dataclasses that several floors share."""
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import MISSING, asdict, dataclass, field
 from typing import Any, Literal
 
 from fl_dp.errors import ConfigError
@@ -30,6 +30,18 @@ class Entry:
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
+
+
+WHY_IT_MAY_LEAVE = "why it may leave"
+
+
+def leaves_because(reason: str, default: Any = MISSING) -> Any:
+    """A dataclass field of something that leaves a client, with the reason why it may.
+
+    Every number that leaves is such a field of `ClientProfile`, `LocalUpdate` or `Refusal`: messages are
+    built from these alone, and docs/privacy.md lists them.
+    """
+    return field(default=default, metadata={WHY_IT_MAY_LEAVE: reason})
 
 
 def total_steps(entries: Iterable[Entry]) -> int:
@@ -62,12 +74,15 @@ class ClientProfile:
 
     client: its name in reports; public_size: the declared number of records;
     epsilon, delta: the client's own budget; spent: its ledger's entries so far;
-    accountant: the one that its epsilons come from.
+    accountant: the one that its epsilons come from; min_noise_multiplier: the least that it accepts;
+    vary_mechanism: whether it lets sample rate and noise change after its data's first round.
     """
 
-    client: str
-    public_size: int
-    epsilon: float
-    delta: float
-    spent: tuple[Entry, ...]
-    accountant: Literal["pld", "rdp"]
+    client: str = leaves_because("its operator's choice")
+    public_size: int = leaves_because("declared public by its operator")
+    epsilon: float = leaves_because("its operator's choice")
+    delta: float = leaves_because("its operator's choice")
+    spent: tuple[Entry, ...] = leaves_because("from plans, which servers chose, and from public numbers")
+    accountant: Literal["pld", "rdp"] = leaves_because("its operator's choice")
+    min_noise_multiplier: float = leaves_because("its operator's choice", default=0.0)
+    vary_mechanism: bool = leaves_because("its operator's choice", default=False)

@@ -22,24 +22,23 @@ from fl_dp.engine.plan import Planner
 from fl_dp.engine.probe import probe
 from fl_dp.engine.sampling import physical_batches, poisson_draw
 from fl_dp.errors import NonFiniteError
-from fl_dp.records import Entry, RoundPlan
+from fl_dp.records import Entry, RoundPlan, leaves_because
 
 
 @dataclass(frozen=True, slots=True)
 class LocalUpdate:
     """All that leaves a client after a round; what is not a field here does not leave.
 
-    arrays: trainable parameters after training, by name: noised in every step, so post-processing
-    of a differentially private release. spent: what the client's ledger holds, this round
-    included; steps: taken in this round; epsilon, delta: the cost of `spent`. All of these follow
-    from public numbers alone.
+    arrays: trainable parameters after training, by name. spent: what the client's ledger holds, this
+    round included; steps: taken in this round; epsilon, delta: the cost of `spent`.
+    Hello's answer is a `ClientProfile`, and a round that fails a `Refusal`; there is nothing else.
     """
 
-    arrays: Mapping[str, np.ndarray]
-    spent: tuple[Entry, ...]
-    steps: int
-    epsilon: float
-    delta: float
+    arrays: Mapping[str, np.ndarray] = leaves_because("noised in every step, which epsilon pays for")
+    spent: tuple[Entry, ...] = leaves_because("from plans, which servers chose, and from public numbers")
+    steps: int = leaves_because("from the plan and from what the budget had left")
+    epsilon: float = leaves_because("computed from spent")
+    delta: float = leaves_because("its operator's choice")
 
 
 def train_locally(

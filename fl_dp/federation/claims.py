@@ -9,7 +9,7 @@ from flwr.app import Message
 from fl_dp.accounting.events import merge
 from fl_dp.errors import FederationError, FlDpError
 from fl_dp.federation.arrays import ArraySpec, NDArray
-from fl_dp.federation.member import Member
+from fl_dp.federation.member import Member, shows_less
 from fl_dp.federation.messages import Refusal, one_line, reply_from_content
 from fl_dp.records import Entry
 from fl_dp.reporting.reports import ClientStatus
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from fl_dp.training import LocalUpdate
 
 TOLERANCE = 1e-6  # of a claimed epsilon: for rounding between machines, not for another mechanism
+LOST_STEPS = (
+    "its ledger does not show the steps that it held before and took now: was it restored from a backup?"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,11 @@ def settle(reply: Message | None, member: Member, asked: Entry, expected: Mappin
             return Verdict("declined", answer.reason)
         if isinstance(answer, Refusal):
             raise FederationError(answer.reason)
+        _check_steps(answer, asked)
+        at_least = _with_round(answer, member, asked)
+        if shows_less(answer.spent, at_least):
+            member.spent = at_least  # so that its next hello is refused, too
+            return Verdict("failed", LOST_STEPS, accounted=False)
         check_claim(answer, member, asked)
     except FlDpError as error:
         member.count_as_spent(asked)
@@ -57,17 +65,14 @@ def settle(reply: Message | None, member: Member, asked: Entry, expected: Mappin
 
 
 def check_claim(update: "LocalUpdate", member: Member, asked: Entry) -> None:
-    """Return if the client did what it was asked, and spent what it says; else FlDpError says which
-    claim does not match.
+    """Return if the client spent what it says, and no more than it was asked for; else FlDpError says
+    which claim does not match.
 
     Epsilon is recomputed from the mechanism, never taken on trust. A client that took part in another run
     in between shows steps that the server does not know: its update is dropped, and it is greeted again.
     """
-    if not 1 <= update.steps <= asked.steps:
-        raise FederationError(f"claims {update.steps} steps, was asked for {asked.steps}")
-    taken = Entry(asked.sample_rate, asked.noise_multiplier, update.steps)
-    if merge(update.spent) != merge((*member.spent, taken)):
-        raise FederationError(f"its ledger does not show what it held before and {update.steps} steps more")
+    if merge(update.spent) != _with_round(update, member, asked):
+        raise FederationError("its ledger does not show what it held before and this round, and no more")
     if update.delta != member.profile.delta:
         raise FederationError(f"claims delta {update.delta:g}, said {member.profile.delta:g} before")
     epsilon = member.budget.epsilon_of(update.spent)
@@ -77,6 +82,16 @@ def check_claim(update: "LocalUpdate", member: Member, asked: Entry) -> None:
         raise FederationError(
             f"has spent epsilon {epsilon:.6f}, over its budget of {member.profile.epsilon:g}"
         )
+
+
+def _check_steps(update: "LocalUpdate", asked: Entry) -> None:
+    if not 1 <= update.steps <= asked.steps:
+        raise FederationError(f"claims {update.steps} steps, was asked for {asked.steps}")
+
+
+def _with_round(update: "LocalUpdate", member: Member, asked: Entry) -> tuple[Entry, ...]:
+    """What the member is known to have spent, with the steps behind this update."""
+    return merge((*member.spent, Entry(asked.sample_rate, asked.noise_multiplier, update.steps)))
 
 
 def _read(reply: Message | None, expected: Mapping[str, ArraySpec]) -> "tuple[LocalUpdate | Refusal, str]":

@@ -78,7 +78,16 @@ def say_hello(message: Message, config: ClientConfig) -> RecordDict:
         spent = ledger.spent(config.data)
     budget = _budget(config, public_size)
     return profile_to_content(
-        ClientProfile(config.client, public_size, budget.epsilon, budget.delta, spent, budget.accountant)
+        ClientProfile(
+            config.client,
+            public_size,
+            budget.epsilon,
+            budget.delta,
+            spent,
+            budget.accountant,
+            config.min_noise_multiplier,
+            config.vary_mechanism,
+        )
     )
 
 
@@ -122,6 +131,8 @@ def _register(ledger: "Ledger", data: "TensorData", config: ClientConfig) -> int
 
 def _budget(config: ClientConfig, public_size: int) -> "Budget":
     from fl_dp.accounting.budget import Budget, auto_delta
+    from fl_dp.federation.one_mechanism import OneMechanismBudget
 
     delta = auto_delta(public_size) if config.delta == AUTO else float(config.delta)
-    return Budget(config.epsilon, delta, cast("Accountant", config.accountant))  # checked by ClientConfig
+    kind = Budget if config.vary_mechanism else OneMechanismBudget
+    return kind(config.epsilon, delta, cast("Accountant", config.accountant))  # checked by ClientConfig

@@ -1,5 +1,6 @@
 """One client as the server sees it: who it is, and what it has, or may have, spent."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -53,6 +54,13 @@ class Member:
             return 0
         rate, noise = self.mechanism.sample_rate, self.mechanism.noise_multiplier
         return self.budget.steps_that_fit(rate, noise, planned, self.possibly_spent())
+
+    def rounds_left(self, at_most: int) -> int:
+        """In how many of `at_most` rounds more it could take part; the last one may be a short one."""
+        if self.mechanism is None:
+            return 0
+        whole = self.mechanism.steps
+        return math.ceil(self.steps_left(at_most * whole) / whole)
 
     def count_as_spent(self, asked: Entry) -> None:
         """It was asked for a round and has not accounted for it: count what its budget lets it take."""

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 
 from fl_dp.config import ACCOUNTANTS
-from fl_dp.errors import BudgetExhaustedError, ConfigError, DataError, DeclinedError, FlDpError
+from fl_dp.errors import BudgetExhaustedError, ConfigError, DataError, DeclinedError, FlDpError, LedgerError
 from fl_dp.federation.arrays import ArraySpec, decode, encode
-from fl_dp.records import ClientProfile, Entry, RoundPlan
+from fl_dp.records import ClientProfile, Entry, RoundPlan, leaves_because
 
 if TYPE_CHECKING:
     from fl_dp.training import LocalUpdate
@@ -30,7 +30,10 @@ MAX_NAME = 64
 MAX_REASON = 300
 
 _PLAN_FIELDS = typing.get_type_hints(RoundPlan)
-_PROFILE_FIELDS = {"client": str, "public_size": int, "epsilon": float, "delta": float, "accountant": str}
+_PROFILE_FIELDS = {
+    "client": str, "public_size": int, "epsilon": float, "delta": float, "accountant": str,
+    "min_noise_multiplier": float, "vary_mechanism": bool,
+}  # fmt: skip
 _REPORT_FIELDS = {"steps": int, "epsilon": float, "delta": float}
 _REFUSAL_FIELDS = {"status": str, "reason": str, "budget_exhausted": bool}
 _SPENT_FIELDS = {"sample_rate": list, "noise_multiplier": list, "steps": list}
@@ -38,23 +41,28 @@ _SPENT_FIELDS = {"sample_rate": list, "noise_multiplier": list, "steps": list}
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A client's answer when it has no profile or update to give; `reason` is fit for the server."""
+    """A client's answer when it has no profile or update to give; `refusal_of` makes it from an error."""
 
-    status: Literal["declined", "failed"]
-    reason: str
-    budget_exhausted: bool = False
+    status: Literal["declined", "failed"] = leaves_because("tells a decision from a fault")
+    reason: str = leaves_because("words of fl_dp: names, shapes and settings, never values from data")
+    budget_exhausted: bool = leaves_because("computed from spent", default=False)
 
 
 def refusal_of(error: Exception) -> Refusal:
-    """What may be told about `error`: its words if fl_dp worded them, else only its class, for
-    another library's text may quote the data. A DataError names files, and files may bear the names of
-    patients: it stays in the client's log.
+    """What may be told about `error`: its words if fl_dp worded them for strangers, else one fixed line.
+
+    Another library's text may quote the data, and even its class may depend on them. A DataError and a
+    LedgerError name files, and files may bear the names of patients. All stay in the client's log.
     """
     if isinstance(error, DeclinedError):
         return Refusal("declined", one_line(str(error)), isinstance(error, BudgetExhaustedError))
     if isinstance(error, DataError):
         return Refusal("failed", "its data cannot be used; its own log says why")
-    return Refusal("failed", one_line(str(error)) if isinstance(error, FlDpError) else type(error).__name__)
+    if isinstance(error, LedgerError):
+        return Refusal("failed", "its ledger cannot be used; its own log says why")
+    if isinstance(error, FlDpError):
+        return Refusal("failed", one_line(str(error)))
+    return Refusal("failed", "an unexpected error; its own log says which")
 
 
 def plan_to_content(plan: RoundPlan, arrays: ArrayRecord) -> RecordDict:
@@ -82,6 +90,8 @@ def profile_from_content(content: RecordDict) -> ClientProfile | Refusal:
     _require(0 < profile.epsilon < math.inf, "epsilon", "a finite number > 0")
     _require(0 < profile.delta < 1, "delta", "a number between 0 and 1")
     _require(profile.accountant in ACCOUNTANTS, "accountant", " or ".join(ACCOUNTANTS))
+    least = profile.min_noise_multiplier
+    _require(0 <= least < math.inf, "min_noise_multiplier", "a finite number >= 0")
     return profile
 
 

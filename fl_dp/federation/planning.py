@@ -7,6 +7,7 @@ from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.calibration import calibrate_noise
 from fl_dp.config import AUTO, RunConfig
 from fl_dp.errors import AccountingError, FederationError
+from fl_dp.federation.one_mechanism import conflict
 from fl_dp.federation.policy import MAX_STEPS
 from fl_dp.records import ClientProfile, Entry, RoundPlan
 
@@ -16,9 +17,10 @@ MOST_NOISE_OVER_FRESH = 10.0  # of "auto": over the noise that an unspent budget
 def round_mechanism(profile: ClientProfile, config: RunConfig) -> Entry:
     """The mechanism of one whole round, kept for the run: sample rate, noise multiplier, steps.
 
-    noise-multiplier "auto" is calibrated so that all rounds fit the client's own budget at its own
-    delta, over what it has spent already. Raises AccountingError when no noise is enough, and
-    FederationError when the client's data do not suit the run.
+    noise-multiplier "auto" is what the client's data were trained with before, if the client keeps to
+    that; else it is calibrated so that all rounds fit the client's own budget at its own delta, over what it
+    has spent already, and is at least what the client accepts. Raises AccountingError when the budget is
+    spent or no noise is enough, and FederationError when the client's data or history do not suit the run.
     """
     size, batch = profile.public_size, batch_size(profile, config)
     steps = math.ceil(config.local_epochs * size / batch)
@@ -26,7 +28,13 @@ def round_mechanism(profile: ClientProfile, config: RunConfig) -> Entry:
         raise FederationError(
             f"declares {size} records: a round would take {steps} steps, at most {MAX_STEPS} may be"
         )
-    return Entry(batch / size, _noise_multiplier(profile, config, steps), steps)
+    _check_budget(profile)
+    mechanism = Entry(batch / size, _noise_multiplier(profile, config, steps), steps)
+    if not profile.vary_mechanism:
+        reason = conflict(mechanism.sample_rate, mechanism.noise_multiplier, profile.spent)
+        if reason:
+            raise FederationError(reason)
+    return mechanism
 
 
 def batch_size(profile: ClientProfile, config: RunConfig) -> int:
@@ -54,12 +62,25 @@ def round_plan(
     )
 
 
+def _check_budget(profile: ClientProfile) -> None:
+    budget = _budget(profile)
+    spent = budget.epsilon_of(profile.spent)
+    if spent >= budget.epsilon:
+        raise AccountingError(f"epsilon {spent:.4f} of {budget.epsilon:g} is spent already.")
+
+
+def _budget(profile: ClientProfile) -> Budget:
+    return Budget(profile.epsilon, profile.delta, profile.accountant)
+
+
 def _noise_multiplier(profile: ClientProfile, config: RunConfig, steps: int) -> float:
     if config.noise_multiplier != AUTO:
         return float(config.noise_multiplier)
+    if profile.spent and not profile.vary_mechanism:
+        return profile.spent[0].noise_multiplier
     rate = batch_size(profile, config) / profile.public_size
-    budget = Budget(profile.epsilon, profile.delta, profile.accountant)
-    return _calibrated(rate, steps * config.rounds, budget, profile.spent)
+    noise = _calibrated(rate, steps * config.rounds, _budget(profile), profile.spent)
+    return max(noise, profile.min_noise_multiplier)
 
 
 @lru_cache(maxsize=1024)

@@ -7,14 +7,25 @@ from fl_dp.errors import DeclinedError
 from fl_dp.records import RoundPlan
 
 MAX_STEPS = 1_000_000  # of one round: more is a mistake, or an attempt to keep the client busy
+MAX_RUN_NAME = 64  # characters; it is written into the ledger
+
+# Within these, clipped gradients and noise are ordinary float32 numbers. Near 1e-45 noise rounds to zero
+# while a clipped gradient need not, and near 1e38 a sum overflows, which noise cannot hide.
+LEAST_GRAD_NORM, MOST_GRAD_NORM = 1e-12, 1e12
+LEAST_NOISE, MOST_NOISE = 1e-3, 1e6
 
 
 def check_plan(plan: RoundPlan, config: ClientConfig, public_size: int) -> None:
     """Return if the client accepts the plan; raise DeclinedError, with the reason, if it does not.
 
-    The budget is not checked here: the ledger does that when the steps are reserved.
+    The budget, and that the mechanism stays the same, are not checked here: the ledger does that when
+    the steps are reserved.
     """
     _require(bool(plan.run), "comes without the name of its run")
+    _require(
+        len(plan.run) <= MAX_RUN_NAME and plan.run.isprintable(),
+        f"names a run in more than {MAX_RUN_NAME} printable characters",
+    )
     _require(plan.server_round >= 1, f"asks for round {plan.server_round}, rounds start at 1")
     _require(1 <= plan.steps <= MAX_STEPS, f"asks for {plan.steps} steps, expected 1 to {MAX_STEPS}")
     _require(
@@ -28,8 +39,8 @@ def check_plan(plan: RoundPlan, config: ClientConfig, public_size: int) -> None:
     )
     _require(0 <= plan.momentum < 1, f"asks for momentum {plan.momentum:g}, expected a number in [0, 1)")
     _require(
-        0 < plan.noise_multiplier < math.inf,
-        f"asks for noise multiplier {plan.noise_multiplier:g}, expected a finite number > 0",
+        LEAST_NOISE <= plan.noise_multiplier <= MOST_NOISE,
+        f"asks for noise multiplier {plan.noise_multiplier:g}, expected {LEAST_NOISE:g} to {MOST_NOISE:g}",
     )
     _require(
         plan.noise_multiplier >= config.min_noise_multiplier,
@@ -37,8 +48,8 @@ def check_plan(plan: RoundPlan, config: ClientConfig, public_size: int) -> None:
         f"this client's least is {config.min_noise_multiplier:g}",
     )
     _require(
-        0 < plan.max_grad_norm < math.inf,
-        f"asks for clipping bound {plan.max_grad_norm:g}, expected a finite number > 0",
+        LEAST_GRAD_NORM <= plan.max_grad_norm <= MOST_GRAD_NORM,
+        f"asks for clipping bound {plan.max_grad_norm:g}, expected {LEAST_GRAD_NORM:g} to {MOST_GRAD_NORM:g}",
     )
     _require(
         plan.max_grad_norm <= config.max_grad_norm,

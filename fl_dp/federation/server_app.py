@@ -102,6 +102,7 @@ def _leave(
             rounds=len(reports),
             epsilon=guarantee.epsilon if guarantee else None,
             delta=guarantee.delta if guarantee else None,
+            federation=federation.strategy.federation() if federation else None,
             accuracy=reports[-1].accuracy if reports else None,
             loss=reports[-1].loss if reports else None,
             seconds=seconds,

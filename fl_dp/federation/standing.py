@@ -1,31 +1,48 @@
 """How the members stand, in the words of the reports."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from fl_dp.accounting.budget import BudgetReport, federation_budget
 from fl_dp.federation.claims import Verdict
 from fl_dp.federation.member import Member
-from fl_dp.reporting.reports import ClientBudget, ClientRound, RoundReport, RunStatus
+from fl_dp.reporting.reports import ClientBudget, ClientRound, FederationBudget, RoundReport, RunStatus
 
 
-def guarantee(members: Iterable[Member]) -> BudgetReport | None:
-    """What a record is guaranteed, earlier runs on the same ledgers included; None: no client yet."""
+def guarantee(members: Collection[Member], clients_per_person: int) -> BudgetReport | None:
+    """What a person is guaranteed who has a record at that many clients, earlier runs on the same
+    ledgers included; None: no client yet.
+    """
     spent = [(member.epsilon(), member.profile.delta) for member in members]
-    return federation_budget(spent) if spent else None
+    return federation_budget(spent, clients_per_person) if spent else None
 
 
-def client_round(member: Member, verdict: Verdict) -> ClientRound:
+def federation(
+    together: BudgetReport, clients: Mapping[str, ClientRound | ClientBudget], rounds_ahead: int
+) -> FederationBudget:
+    """The clients' budgets side by side, `rounds_ahead` rounds before the end."""
+    return FederationBudget(
+        largest=together.largest,
+        median=together.median,
+        least=together.least,
+        clients_per_person=together.clients_per_person,
+        rounds_ahead=rounds_ahead,
+        running_out=tuple(name for name, client in clients.items() if client.rounds_left < rounds_ahead),
+    )
+
+
+def client_round(member: Member, verdict: Verdict, rounds_ahead: int) -> ClientRound:
     """The member in a line of rounds.jsonl."""
     return ClientRound(
         epsilon=member.epsilon(),
         steps=member.steps(),
         sample_rate=member.mechanism.sample_rate if member.mechanism else None,
+        rounds_left=member.rounds_left(rounds_ahead),
         status=verdict.status,
         reason=verdict.reason,
     )
 
 
-def client_budget(member: Member, verdict: Verdict) -> ClientBudget:
+def client_budget(member: Member, verdict: Verdict, rounds_ahead: int) -> ClientBudget:
     """The member in summary.json."""
     return ClientBudget(
         epsilon=member.epsilon(),
@@ -33,6 +50,7 @@ def client_budget(member: Member, verdict: Verdict) -> ClientBudget:
         delta=member.profile.delta,
         steps=member.steps(),
         rounds=member.rounds,
+        rounds_left=member.rounds_left(rounds_ahead),
         status=verdict.status,
         reason=verdict.reason,
     )

@@ -23,7 +23,7 @@ from fl_dp.federation.planning import round_plan
 from fl_dp.federation.roster import Roster
 from fl_dp.federation.standing import client_budget, client_round
 from fl_dp.records import Entry
-from fl_dp.reporting.reports import ClientBudget, RoundReport, RunStatus
+from fl_dp.reporting.reports import ClientBudget, FederationBudget, RoundReport, RunStatus
 
 logger = logging.getLogger("fl_dp")
 
@@ -64,6 +64,7 @@ class PrivateFedAvg(Strategy):
         self._global = ArrayRecord()
         self._asked: list[_Asked] = []
         self._verdicts: dict[str, Verdict] = {}
+        self._last_round = config.rounds
 
     def start(
         self,
@@ -83,7 +84,8 @@ class PrivateFedAvg(Strategy):
         """
         self.summary()
         self.result.arrays = initial_arrays
-        for server_round in range(1, (num_rounds or self._config.rounds) + 1):
+        self._last_round = num_rounds or self._config.rounds
+        for server_round in range(1, self._last_round + 1):
             started = time.monotonic()
             messages = self.configure_train(server_round, self.result.arrays, ConfigRecord(), grid)
             if not messages:
@@ -155,12 +157,20 @@ class PrivateFedAvg(Strategy):
         return standing.outcome(self._members.values(), last, ended_early=not self._asked)
 
     def budgets(self) -> dict[str, ClientBudget]:
-        """Every client that was ever there, as it stands now."""
-        return {name: client_budget(m, self._verdict(m)) for name, m in sorted(self._members.items())}
+        """Every client that was ever there, as it stands now, before another such run."""
+        return {
+            name: client_budget(member, self._verdict(member), self._last_round)
+            for name, member in sorted(self._members.items())
+        }
 
     def guarantee(self) -> BudgetReport | None:
         """The federation's epsilon and delta so far; None before the first client."""
-        return standing.guarantee(self._members.values())
+        return standing.guarantee(self._members.values(), self._config.clients_per_person)
+
+    def federation(self) -> FederationBudget | None:
+        """How all budgets stand before another such run; None before the first client."""
+        together = self.guarantee()
+        return standing.federation(together, self.budgets(), self._last_round) if together else None
 
     def _ask(self, member: Member, server_round: int) -> _Asked:
         assert member.mechanism is not None  # gather returns members that can take a step
@@ -196,12 +206,17 @@ class PrivateFedAvg(Strategy):
     def _report(self, server_round: int, metrics: MetricRecord, seconds: float) -> None:
         guarantee = self.guarantee()
         assert guarantee is not None  # a round has clients
+        ahead = self._last_round - server_round
+        clients = {
+            name: client_round(m, self._verdict(m), ahead) for name, m in sorted(self._members.items())
+        }
         report = RoundReport(
             round=server_round,
             epsilon=guarantee.epsilon,
             delta=guarantee.delta,
+            federation=standing.federation(guarantee, clients, ahead),
             noise_multiplier=min(asked.mechanism.noise_multiplier for asked in self._asked),
-            clients={name: client_round(m, self._verdict(m)) for name, m in sorted(self._members.items())},
+            clients=clients,
             loss=_scalar(metrics, "loss"),
             accuracy=_scalar(metrics, "accuracy"),
             seconds=seconds,

@@ -3,6 +3,7 @@
 Both are made from the JSON of `reports`, so that whoever follows rounds.jsonl prints the same.
 """
 
+import statistics
 import sys
 from collections.abc import Mapping
 from decimal import ROUND_CEILING, Decimal
@@ -13,20 +14,21 @@ from rich.table import Table
 from rich.text import Text
 
 ENDS = 5  # clients shown at either end of a table that is too long to be shown whole
-COLUMNS = ("client", "epsilon", "of", "delta", "steps", "rounds", "last round")
+COLUMNS = ("client", "epsilon", "of", "delta", "steps", "rounds", "left", "last round")
 
 
 def round_line(record: Mapping[str, Any], *, rounds: int, budget: float) -> str:
     """The line of one round: `record` from rounds.jsonl, `rounds` planned, `budget` the epsilon allowed."""
     spent, delta = rounded_up(record["epsilon"]), _number(record["delta"], "g")
     states = [client["status"] for client in record["clients"].values()]
+    running_out = len(record["federation"]["running_out"])
     counts = ", ".join(f"{name} {states.count(name)}" for name in ("trained", "declined", "failed"))
     parts = (
         f"round {record['round']}/{rounds}",
         f"eps {spent} of {rounded_up(budget)} (delta {delta})",
         f"accuracy {_number(record['accuracy'], '.3f')}",
         f"loss {_number(record['loss'], '.2f')}",
-        counts,
+        counts + (f", running out {running_out}" if running_out else ""),
         f"{record['seconds']:.1f} s",
     )
     return "  ".join(parts)
@@ -54,6 +56,15 @@ def print_budgets(clients: Mapping[str, Mapping[str, Any]], console: Console | N
         console.print(_table(rows))
     else:
         console.print(_plain(rows), soft_wrap=True, markup=False, highlight=False)
+    if len(clients) > 1:
+        console.print(spread_line(clients), soft_wrap=True, markup=False, highlight=False)
+
+
+def spread_line(clients: Mapping[str, Mapping[str, Any]]) -> str:
+    """Largest, median and least epsilon of the clients."""
+    spent = [_spent(client) for client in clients.values()]
+    values = {"largest": max(spent), "median": statistics.median(spent), "least": min(spent)}
+    return "epsilon: " + ", ".join(f"{name} {rounded_up(value)}" for name, value in values.items())
 
 
 def budget_rows(clients: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, ...]]:
@@ -75,6 +86,7 @@ def _row(name: str, client: Mapping[str, Any]) -> tuple[str, ...]:
         f"{client['delta']:g}",
         str(client["steps"]),
         str(client["rounds"]),
+        str(client["rounds_left"]),
         client["status"] + reason,
     )
 

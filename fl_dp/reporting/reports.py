@@ -13,16 +13,35 @@ RunStatus = Literal["completed", "budget-exhausted", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
+class FederationBudget:
+    """How the budgets of all clients stand together.
+
+    largest, median, least: of the clients' epsilons. clients_per_person: the number of clients at which
+    one person may have a record; the report's epsilon and delta hold for that. rounds_ahead: rounds still
+    to come. running_out: clients whose budgets end before these do, in order of their names.
+    """
+
+    largest: float
+    median: float
+    least: float
+    clients_per_person: int
+    rounds_ahead: int
+    running_out: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ClientRound:
     """One client after one round.
 
     epsilon, steps: spent so far. sample_rate: of this run's rounds; None when the client has no part
-    in them. reason: why it was declined, failed or can take no part; else empty.
+    in them. rounds_left: in how many of the rounds still to come it could take part, the last one perhaps
+    shortened. reason: why it was declined, failed or can take no part; else empty.
     """
 
     epsilon: float
     steps: int
     sample_rate: float | None
+    rounds_left: int
     status: ClientStatus
     reason: str = ""
 
@@ -31,7 +50,8 @@ class ClientRound:
 class RoundReport:
     """One line of rounds.jsonl.
 
-    epsilon, delta: the federation's, the largest over its clients (their data are disjoint).
+    epsilon, delta: the federation's: the largest over its clients (their data are disjoint), or with
+    clients_per_person = m the sum of the m largest. federation: how its clients' budgets stand.
     noise_multiplier: the least that a client of this round was asked for.
     loss, accuracy: of the global model on the server's test data, mean cross-entropy and share.
     seconds: wall time, the wait for clients included.
@@ -40,6 +60,7 @@ class RoundReport:
     round: int
     epsilon: float
     delta: float
+    federation: FederationBudget
     noise_multiplier: float
     clients: Mapping[str, ClientRound]
     loss: float | None
@@ -54,7 +75,8 @@ class RoundReport:
 class ClientBudget:
     """One client at the end of a run: `epsilon` spent of `budget`, at `delta`.
 
-    rounds: rounds of this run whose update was accepted. status, reason: of the last round.
+    rounds: rounds of this run whose update was accepted. rounds_left: in how many rounds of another such
+    run it could take part. status, reason: of the last round.
     """
 
     epsilon: float
@@ -62,18 +84,23 @@ class ClientBudget:
     delta: float
     steps: int
     rounds: int
+    rounds_left: int
     status: ClientStatus
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """summary.json. `rounds` is the number of rounds run; `reason` says why it is not "completed"."""
+    """summary.json. `rounds` is the number of rounds run; `reason` says why it is not "completed".
+
+    federation: as in a RoundReport, the rounds ahead being those of another such run; None without clients.
+    """
 
     status: RunStatus
     rounds: int
     epsilon: float | None
     delta: float | None
+    federation: FederationBudget | None
     accuracy: float | None
     loss: float | None
     seconds: float

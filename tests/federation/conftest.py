@@ -1,29 +1,37 @@
 """A Flower Grid in memory, and clients of all characters to put on it."""
 
 import itertools
+import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from flwr.app import Error, Message, RecordDict
+from flwr.app import Context, Error, Message, RecordDict
 from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
 
 from fl_dp.accounting.accountants import compute_epsilon
 from fl_dp.accounting.calibration import steps_that_fit
 from fl_dp.accounting.events import merge
+from fl_dp.federation.arrays import encode, specs, state_arrays
+from fl_dp.federation.client_app import app
 from fl_dp.federation.messages import (
     Refusal,
     plan_from_content,
+    plan_to_content,
+    profile_from_content,
     profile_to_content,
     refusal_to_content,
+    reply_from_content,
     update_to_content,
 )
+from fl_dp.models.registry import build_model
 from fl_dp.records import ClientProfile, Entry, RoundPlan
-from fl_dp.training import LocalUpdate
+from fl_dp.training import LocalUpdate, trainable_arrays
 
 Node = Callable[[Message], Message | None]
 
@@ -129,6 +137,65 @@ class FakeClient:
 def refuse(status: Any, reason: str) -> Node:
     """A node that answers everything with a refusal."""
     return lambda message: Message(refusal_to_content(Refusal(status, reason)), reply_to=message)
+
+
+class RealClient:
+    """The client as it is shipped, called as Flower calls it, on 100 records of its own; a node of a grid."""
+
+    model = build_model("linear", (4,), 3, seed=1)
+
+    def __init__(self, folder: Path, **settings: Any) -> None:
+        self.ledger = folder / "ledger.sqlite"
+        self._backup = folder / "ledger.backup"
+        self._data, self._file = folder / "data.npz", folder / "client.toml"
+        flat = {
+            "client": folder.name, "ledger": str(self.ledger), "data": f"npz:{self._data}", "epsilon": 2.0,
+            "accountant": "rdp", "device": "cpu", **settings,
+        }  # fmt: skip
+        folder.mkdir()
+        lines = (
+            f"{key} = {str(value).lower() if value is True else repr(value)}" for key, value in flat.items()
+        )
+        self._file.write_text("\n".join(lines))
+        x = np.random.default_rng(0).normal(size=(100, 4)).astype(np.float32)
+        self.give(x, np.arange(100) % 3)
+
+    def give(self, x: Any, y: Any) -> None:
+        """Put these records in the place of its data."""
+        np.savez(self._data, x_train=x, y_train=y, classes=["a", "b", "c"])
+
+    def __call__(self, message: Message) -> Message:
+        node_config: Any = {"client-config": str(self._file)}
+        return app(message, Context(1, 11, node_config, RecordDict(), {}))
+
+    def ask(self, kind: str, content: RecordDict) -> RecordDict:
+        return self(Message(content, 11, kind)).content
+
+    def hello(self) -> Any:
+        return profile_from_content(self.ask("query", RecordDict()))
+
+    def train(self, plan: RoundPlan, arrays: Any = None) -> Any:
+        """Its update, or its refusal."""
+        content = plan_to_content(plan, encode(arrays or state_arrays(self.model)))
+        expected = specs(trainable_arrays(self.model))
+        return reply_from_content(self.ask("train", content), expected)[0]
+
+    def back_up(self) -> None:
+        shutil.copy(self.ledger, self._backup)
+
+    def restore(self) -> None:
+        """Put the ledger back as it was at `back_up`."""
+        for suffix in ("-wal", "-shm"):
+            Path(f"{self.ledger}{suffix}").unlink(missing_ok=True)
+        shutil.copy(self._backup, self.ledger)
+
+
+@pytest.fixture
+def real_client(tmp_path: Path) -> Callable[..., RealClient]:
+    def make(name: str = "hospital", **settings: Any) -> RealClient:
+        return RealClient(tmp_path / name, **settings)
+
+    return make
 
 
 @pytest.fixture(autouse=True)

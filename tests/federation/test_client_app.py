@@ -8,7 +8,7 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 
 from fl_dp.accounting.accountants import compute_epsilon
 from fl_dp.data import partition
-from fl_dp.errors import LedgerError
+from fl_dp.errors import ModelError
 from fl_dp.federation.arrays import encode, specs, state_arrays
 from fl_dp.federation.client_app import app
 from fl_dp.federation.messages import (
@@ -149,13 +149,13 @@ def test_another_librarys_error_text_stays_at_home(settings, model, monkeypatch,
 
     monkeypatch.setattr(partition, "load_part", poisoned)
     for refusal in (hello(settings()), train(PLAN, model, settings())[0]):
-        assert refusal == Refusal("failed", "ValueError")
+        assert refusal == Refusal("failed", "an unexpected error; its own log says which")
     assert "Mrs Smith" in caplog.text  # the client's own log has the traceback
 
 
 def test_words_of_our_own_are_told(settings, monkeypatch):
     def broken(config):
-        raise LedgerError("the ledger cannot be trusted")
+        raise ModelError("the model cannot be protected")
 
     monkeypatch.setattr(partition, "load_part", broken)
-    assert hello(settings()) == Refusal("failed", "the ledger cannot be trusted")
+    assert hello(settings()) == Refusal("failed", "the model cannot be protected")

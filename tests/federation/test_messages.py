@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 
-from fl_dp.errors import BudgetExhaustedError, ConfigError, DeclinedError, LedgerError
+from fl_dp.errors import BudgetExhaustedError, ConfigError, DataError, DeclinedError, LedgerError
 from fl_dp.federation import messages
 from fl_dp.federation.arrays import encode, specs
 from fl_dp.records import ClientProfile, Entry, RoundPlan
 from fl_dp.training import LocalUpdate
 
+UNEXPECTED = "an unexpected error; its own log says which"
 PLAN = RoundPlan("run-1", 3, "linear", 12, 64, 0.5, 0.9, 1.25, 1.0)
 SPENT = (Entry(0.1, 1.5, 7), Entry(0.25, 2.0, 1))
 PROFILE = ClientProfile("hospital-3", 640, 3.0, 1e-5, SPENT, "pld")
@@ -70,9 +71,19 @@ def test_spending_is_heard_even_when_the_arrays_are_no_use():
     [
         (DeclinedError("too little noise"), ("declined", "too little noise", False)),
         (BudgetExhaustedError("nothing left"), ("declined", "nothing left", True)),
-        (LedgerError("cannot be read"), ("failed", "cannot be read", False)),
-        (ValueError("record 7 is 42 years old"), ("failed", "ValueError", False)),
-        (KeyError("patient Smith"), ("failed", "KeyError", False)),
+        (
+            LedgerError("/data/jane-doe.sqlite cannot be read"),
+            ("failed", "its ledger cannot be used; its own log says why", False),
+        ),
+        (
+            DataError("scans/smith.png: unreadable"),
+            ("failed", "its data cannot be used; its own log says why", False),
+        ),
+        (
+            ValueError("record 7 is 42 years old"),
+            ("failed", UNEXPECTED, False),
+        ),
+        (KeyError("patient Smith"), ("failed", UNEXPECTED, False)),
     ],
 )
 def test_a_refusal_tells_only_words_of_our_own(error, expected):
@@ -114,6 +125,8 @@ def test_a_malformed_plan_is_refused(content, words):
         {"epsilon": float("nan")},
         {"delta": 0.0},
         {"accountant": "trust me"},
+        {"min_noise_multiplier": -1.0},
+        {"min_noise_multiplier": float("nan")},
     ],
 )
 def test_an_impossible_profile_is_refused(changes):

@@ -38,7 +38,7 @@ def test_auto_noise_makes_all_rounds_fit_the_clients_own_budget():
 def test_auto_noise_counts_what_was_spent_before():
     config = dataclasses.replace(CONFIG, noise_multiplier="auto")
     spent = (Entry(0.1, 1.0, 3),)
-    mechanism = round_mechanism(dataclasses.replace(PROFILE, spent=spent), config)
+    mechanism = round_mechanism(dataclasses.replace(PROFILE, spent=spent, vary_mechanism=True), config)
     whole_run = Entry(mechanism.sample_rate, mechanism.noise_multiplier, 3 * mechanism.steps)
     assert mechanism.noise_multiplier > round_mechanism(PROFILE, config).noise_multiplier
     assert compute_epsilon([*spent, whole_run], 1e-5, "rdp") <= 3.0
@@ -56,7 +56,27 @@ def test_a_budget_with_next_to_nothing_left_counts_as_spent():
     fresh = round_mechanism(PROFILE, config)
     spent = (Entry(fresh.sample_rate, fresh.noise_multiplier, 30),)
     with pytest.raises(AccountingError, match="teach the model nothing"):
-        round_mechanism(dataclasses.replace(PROFILE, spent=spent), config)
+        round_mechanism(dataclasses.replace(PROFILE, spent=spent, vary_mechanism=True), config)
+
+
+def test_auto_noise_goes_on_with_the_noise_that_the_data_were_trained_with():
+    config = dataclasses.replace(CONFIG, noise_multiplier="auto")
+    profile = dataclasses.replace(PROFILE, spent=(Entry(0.1, 1.25, 3),))
+    assert round_mechanism(profile, config) == Entry(0.1, 1.25, 10)
+
+
+@pytest.mark.parametrize("spent", [(Entry(0.05, 1.0, 3),), (Entry(0.1, 1.5, 3),)])
+def test_another_mechanism_than_before_is_for_clients_that_let_it_vary(spent):
+    profile = dataclasses.replace(PROFILE, spent=spent)
+    with pytest.raises(FederationError, match="its epsilon holds for one mechanism"):
+        round_mechanism(profile, CONFIG)
+    assert round_mechanism(dataclasses.replace(profile, vary_mechanism=True), CONFIG) == Entry(0.1, 1.0, 10)
+
+
+def test_auto_noise_is_at_least_what_the_client_accepts():
+    config = dataclasses.replace(CONFIG, noise_multiplier="auto")
+    profile = dataclasses.replace(PROFILE, min_noise_multiplier=4.0)
+    assert round_mechanism(profile, config) == Entry(0.1, 4.0, 10)
 
 
 def test_an_absurd_number_of_steps_is_refused():

@@ -43,6 +43,8 @@ def test_a_plan_at_the_limits_is_accepted():
         ({"momentum": math.nan}, "momentum nan"),
         ({"server_round": 0}, "round 0"),
         ({"run": ""}, "name of its run"),
+        ({"run": "x" * 65}, "names a run in more than 64"),
+        ({"run": "a\x1b[2J"}, "names a run in more than 64"),
     ],
 )
 def test_what_a_client_will_not_do_is_declined_with_the_reason(changes, words):
@@ -53,6 +55,12 @@ def test_what_a_client_will_not_do_is_declined_with_the_reason(changes, words):
 def test_without_limits_of_its_own_noise_must_still_be_there():
     free = ClientConfig(client="0", ledger="x.sqlite")
     check_plan(replace(PLAN, max_grad_norm=1e6, noise_multiplier=0.01), free, public_size=64)
+    for bound in (1e-45, 1e-13, 1e13, 3e38):
+        with pytest.raises(DeclinedError, match=r"clipping bound .* expected 1e-12 to 1e\+12"):
+            check_plan(replace(PLAN, max_grad_norm=bound), free, public_size=64)
+    for noise in (1e-300, 1e-4, 1e7):
+        with pytest.raises(DeclinedError, match=r"noise multiplier .* expected 0.001 to 1e\+06"):
+            check_plan(replace(PLAN, noise_multiplier=noise), free, public_size=64)
     with pytest.raises(DeclinedError):
         check_plan(replace(PLAN, noise_multiplier=0.0), free, public_size=64)
     with pytest.raises(DeclinedError, match="clipping bound inf"):

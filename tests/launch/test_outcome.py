@@ -12,7 +12,8 @@ from fl_dp.launch.outcome import conclude
 GOOD = RunStatus(finished=True, completed=True, details="")
 BAD = RunStatus(finished=True, completed=False, details="the server raised")
 CLIENT = {
-    "epsilon": 1.0, "budget": 3.0, "delta": 1e-5, "steps": 9, "rounds": 3, "status": "trained", "reason": "",
+    "epsilon": 1.0, "budget": 3.0, "delta": 1e-5, "steps": 9, "rounds": 3,
+    "rounds_left": 0, "status": "trained", "reason": "",
 }  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from fl_dp.reporting.console import budget_rows, print_budgets, round_line, roun
 
 RECORD = {
     "round": 2, "epsilon": 1.8312, "delta": 1e-5, "noise_multiplier": 1.1, "loss": 0.4404,
-    "accuracy": 0.8711, "seconds": 6.05,
+    "accuracy": 0.8711, "seconds": 6.05, "federation": {"running_out": []},
     "clients": {
         "0": {"epsilon": 1.8, "steps": 20, "sample_rate": 0.1, "status": "trained", "reason": ""},
         "1": {"epsilon": 1.8, "steps": 20, "sample_rate": 0.1, "status": "trained", "reason": ""},
@@ -19,7 +19,7 @@ RECORD = {
 
 def budget(epsilon, **changes):
     return {
-        "epsilon": epsilon, "budget": 3.0, "delta": 1e-5, "steps": 30, "rounds": 3,
+        "epsilon": epsilon, "budget": 3.0, "delta": 1e-5, "steps": 30, "rounds": 3, "rounds_left": 1,
         "status": "trained", "reason": "", **changes,
     }  # fmt: skip
 
@@ -43,6 +43,11 @@ def test_statuses_are_counted_and_what_is_unknown_says_so():
     line = round_line({**RECORD, "clients": clients, "loss": None, "epsilon": None}, rounds=3, budget=3.0)
     assert "eps inf of 3.00" in line
     assert "loss n/a  trained 1, declined 1, failed 2" in line
+
+
+def test_clients_whose_budgets_end_before_the_rounds_do_are_counted():
+    record = {**RECORD, "federation": {"running_out": ["0"]}}
+    assert "failed 0, running out 1  6.0 s" in round_line(record, rounds=3, budget=3.0)
 
 
 @pytest.mark.parametrize(
@@ -80,9 +85,10 @@ def test_on_a_pipe_the_table_is_plain_text():
     text = printed(clients)
     assert text.isascii()
     assert [line.split() for line in text.splitlines()[1:]] == [
-        ["client", "epsilon", "of", "delta", "steps", "rounds", "last", "round"],
-        ["1", "inf", "3.00", "1e-05", "30", "3", "failed:", "[red]no", "reply[/red]"],
-        ["0", "1.24", "3.00", "1e-05", "30", "3", "trained"],
+        ["client", "epsilon", "of", "delta", "steps", "rounds", "left", "last", "round"],
+        ["1", "inf", "3.00", "1e-05", "30", "3", "1", "failed:", "[red]no", "reply[/red]"],
+        ["0", "1.24", "3.00", "1e-05", "30", "3", "1", "trained"],
+        ["epsilon:", "largest", "inf,", "median", "inf,", "least", "1.24"],
     ]
 
 

@@ -1,0 +1,83 @@
+"""What a dishonest client, or one whose ledger went back in time, tells a server."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fl_dp.accounting.accountants import compute_epsilon
+from fl_dp.config import RunConfig
+from fl_dp.federation.arrays import encode, specs, state_arrays
+from fl_dp.federation.strategy import PrivateFedAvg
+from fl_dp.records import Entry
+from fl_dp.training import trainable_arrays
+
+START = {"weight": np.zeros(3, np.float32)}
+CONFIG = RunConfig(
+    clients=2, min_clients=1, fit_clients=2, rounds=3, noise_multiplier=2.0, expected_batch_size=64,
+    physical_batch_size="auto", round_timeout=1.0,
+)  # fmt: skip
+
+
+def run(nodes, fakes, config=CONFIG, start=START, on_round=lambda report: None):
+    trainable = specs({name: start[name] for name in start})
+    strategy = PrivateFedAvg(config, "run-1", trainable, on_round)
+    strategy.start(fakes.Grid(dict(enumerate(nodes, start=11))), encode(start))
+    return strategy
+
+
+def hides_all(update):
+    return replace(update, spent=(), epsilon=0.0)
+
+
+def hides_steps(update):
+    (entry,) = update.spent
+    spent = (replace(entry, steps=entry.steps - 1),)
+    return replace(update, spent=spent, epsilon=compute_epsilon(spent, update.delta, "rdp"))
+
+
+def says_more_noise(update):
+    (entry,) = update.spent
+    spent = (Entry(entry.sample_rate, 9.0, entry.steps),)
+    return replace(update, spent=spent, epsilon=compute_epsilon(spent, update.delta, "rdp"))
+
+
+def says_a_smaller_batch(update):
+    (entry,) = update.spent
+    spent = (Entry(entry.sample_rate / 10, entry.noise_multiplier, entry.steps),)
+    return replace(update, spent=spent, epsilon=compute_epsilon(spent, update.delta, "rdp"))
+
+
+@pytest.mark.parametrize("lie", [hides_all, hides_steps, says_more_noise, says_a_smaller_batch])
+def test_a_client_that_reports_less_than_it_spent_is_dropped_and_stays_out(fakes, lie):
+    strategy = run([fakes.Client("0"), fakes.Client("1", lie=lie)], fakes)
+    honest = [report.clients["0"] for report in strategy.reports]
+    liar = [report.clients["1"] for report in strategy.reports]
+    assert [client.status for client in honest] == ["trained"] * 3
+    assert liar[0].status == "failed"
+    assert "does not show the steps" in liar[0].reason
+    assert liar[0].epsilon >= honest[0].epsilon  # the server's own account of it
+    assert "trained" not in {client.status for client in liar}
+    np.testing.assert_array_equal(strategy.result.arrays["weight"].numpy(), np.full(3, 3, np.float32))
+
+
+def test_a_ledger_restored_from_a_backup_is_refused_for_good(fakes, real_client):
+    """It forgets round 2; then round 3 makes it as long as the server remembers it: it stays refused."""
+    client = real_client("north", epsilon=5.0)
+
+    def on_round(report):
+        if report.round == 1:
+            client.back_up()
+        if report.round == 2:
+            client.restore()
+
+    config = replace(CONFIG, model="linear", rounds=5, expected_batch_size=10, local_epochs=0.2)
+    start = state_arrays(client.model)
+    assert start.keys() == trainable_arrays(client.model).keys()
+    strategy = run([client, fakes.Client("south", public_size=100)], fakes, config, start, on_round)
+    north = [report.clients["north"] for report in strategy.reports]
+    assert [one.status for one in north] == ["trained", "trained", "failed", "idle", "idle"]
+    assert north[2].reason.endswith("was it restored from a backup?")
+    assert "was it restored from a backup? Give it its newest ledger back" in north[3].reason
+    assert [one.steps for one in north] == [2, 4, 6, 6, 6]  # what the server knows, not what it is shown
+    assert all(report.clients["south"].status == "trained" for report in strategy.reports)

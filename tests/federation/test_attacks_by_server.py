@@ -1,0 +1,135 @@
+"""What a hostile server asks of a client as it is shipped: declined, or paid for within the budget."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from torch import nn
+
+from fl_dp.accounting.accountants import compute_epsilon
+from fl_dp.federation.arrays import state_arrays
+from fl_dp.federation.messages import Refusal
+from fl_dp.models import registry
+from fl_dp.records import Entry, RoundPlan
+
+PLAN = RoundPlan("run-1", 1, "linear", 2, 10, 0.5, 0.0, 2.0, 1.0)
+ROUND = Entry(0.1, 2.0, 2)
+
+
+def rounds(plan, count=60):
+    return (replace(plan, server_round=number) for number in range(1, count))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"noise_multiplier": 0.0}, "noise multiplier 0"),
+        ({"noise_multiplier": 1e-300}, "noise multiplier 1e-300"),
+        ({"max_grad_norm": 1e30}, "clipping bound 1e+30"),
+        ({"max_grad_norm": 1e-45}, "clipping bound 1e-45"),  # float32 noise of this size rounds to zero
+        ({"steps": 10**12}, "asks for 1000000000000 steps"),
+        ({"expected_batch_size": 101}, "declares 100 records"),
+        ({"run": "x" * 10**6}, "names a run"),
+    ],
+)
+def test_a_plan_that_protects_nothing_is_declined_and_costs_nothing(real_client, changes, words):
+    client = real_client()
+    refusal = client.train(replace(PLAN, **changes))
+    assert refusal.status == "declined"
+    assert words in refusal.reason
+    assert client.hello().spent == ()
+
+
+def test_the_clients_own_limits_stand_over_what_is_asked(real_client):
+    client = real_client(**{"min-noise-multiplier": 3.0, "max-grad-norm": 0.5})
+    assert "least is 3" in client.train(replace(PLAN, max_grad_norm=0.5)).reason
+    assert "largest is 0.5" in client.train(replace(PLAN, noise_multiplier=3.0)).reason
+    assert client.hello().spent == ()
+
+
+def test_hardly_any_noise_is_more_than_any_budget(real_client):
+    refusal = real_client().train(replace(PLAN, noise_multiplier=0.01))
+    assert (refusal.status, refusal.budget_exhausted) == ("declined", True)
+
+
+def test_of_a_million_steps_those_are_taken_that_the_budget_pays_for(real_client):
+    client = real_client()
+    update = client.train(replace(PLAN, steps=1_000_000))
+    assert 1 <= update.steps < 1000
+    assert compute_epsilon([Entry(0.1, 2.0, update.steps)], 1e-5, "rdp") == update.epsilon <= 2.0
+    assert client.train(replace(PLAN, server_round=2)).budget_exhausted
+
+
+def test_a_batch_of_all_records_is_paid_for_as_no_sampling_at_all(real_client):
+    update = real_client().train(replace(PLAN, expected_batch_size=100, noise_multiplier=8.0))
+    assert update.spent == (Entry(1.0, 8.0, 2),)
+    assert update.epsilon == compute_epsilon(update.spent, 1e-5, "rdp")
+
+
+def test_a_round_is_not_repeated(real_client):
+    client = real_client()
+    client.train(PLAN)
+    for replay in (PLAN, replace(PLAN, steps=1), replace(PLAN, learning_rate=9.0)):
+        refusal = client.train(replay)
+        assert refusal == Refusal("declined", "Round 1 of run run-1 was taken before; it is not repeated.")
+    assert client.hello().spent == (ROUND,)
+
+
+def test_a_run_by_another_name_pays_from_the_same_budget(real_client):
+    client = real_client(epsilon=1.5)
+    answers = [client.train(replace(PLAN, run=f"run-{number}", steps=20)) for number in range(8)]
+    updates = [answer for answer in answers if not isinstance(answer, Refusal)]
+    assert 1 <= len(updates) < len(answers)
+    assert all(update.epsilon <= 1.5 for update in updates)
+    assert all(answer.budget_exhausted for answer in answers[len(updates) :])
+
+
+@pytest.mark.parametrize("run", ["run-1", "run-2"])
+@pytest.mark.parametrize("change", [{"noise_multiplier": 3.0}, {"expected_batch_size": 5}])
+def test_noise_and_rate_may_not_depend_on_what_was_seen(real_client, run, change):
+    client = real_client()
+    client.train(PLAN)
+    refusal = client.train(replace(PLAN, run=run, server_round=2, **change))
+    assert (refusal.status, refusal.budget_exhausted) == ("declined", False)
+    assert (
+        "sample rate 0.1 with noise multiplier 2, and its epsilon holds for one mechanism" in refusal.reason
+    )
+    assert client.hello().spent == (ROUND,)
+    assert client.train(replace(PLAN, run=run, server_round=2)).spent == (replace(ROUND, steps=4),)
+
+
+def test_noise_and_rate_may_change_where_the_operator_says_so(real_client):
+    client = real_client(**{"vary-mechanism": True})
+    client.train(PLAN)
+    update = client.train(replace(PLAN, server_round=2, noise_multiplier=3.0))
+    assert set(update.spent) == {ROUND, Entry(0.1, 3.0, 2)}
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_weights_that_are_not_finite_are_declined(real_client, value):
+    client = real_client()
+    arrays = state_arrays(client.model)
+    arrays["1.bias"][0] = value
+    refusal = client.train(PLAN, arrays)
+    assert refusal.status == "declined"
+    assert "'1.bias': holds values that are not finite" in refusal.reason
+    assert client.hello().spent == ()
+
+
+def test_weights_with_which_nothing_can_be_checked_are_refused_before_data_are_touched(real_client):
+    client = real_client()
+    arrays = {name: np.full_like(array, 3e38) for name, array in state_arrays(client.model).items()}
+    refusal = client.train(PLAN, arrays)
+    assert refusal.status == "failed"
+    assert "synthetic examples" in refusal.reason
+    assert client.hello().spent == ()
+
+
+def test_a_model_whose_examples_mix_is_refused_before_data_are_touched(real_client, monkeypatch):
+    mixing = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3, affine=False, track_running_stats=False))
+    monkeypatch.setattr(registry, "build_model", lambda *_, **__: mixing)
+    client = real_client()
+    refusal = client.train(PLAN, state_arrays(mixing))
+    assert refusal.status == "failed"
+    assert "example" in refusal.reason
+    assert client.hello().spent == ()

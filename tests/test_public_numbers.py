@@ -1,0 +1,43 @@
+"""What may leave a client is one list: the fields of three types, as docs/privacy.md gives them."""
+
+import dataclasses
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fl_dp.federation.messages import Refusal, profile_to_content, refusal_to_content, update_to_content
+from fl_dp.records import WHY_IT_MAY_LEAVE, ClientProfile, Entry
+from fl_dp.training import LocalUpdate
+
+TYPES = (ClientProfile, LocalUpdate, Refusal)
+DOCUMENT = Path(__file__).parents[1] / "docs" / "privacy.md"
+SPENT = (Entry(0.1, 1.0, 2),)
+
+
+def test_every_field_that_may_leave_has_a_reason_and_stands_in_the_document():
+    rows = re.findall(r"^\| `(\w+\.\w+)` \| (.+) \|$", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE)
+    fields = [(f"{kind.__name__}.{f.name}", f) for kind in TYPES for f in dataclasses.fields(kind)]
+    assert rows == [(name, f.metadata[WHY_IT_MAY_LEAVE]) for name, f in fields]
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (profile_to_content(ClientProfile("0", 9, 1.0, 1e-5, SPENT, "rdp")), ClientProfile),
+        (update_to_content(LocalUpdate({"w": np.zeros(2)}, SPENT, 1, 1.0, 1e-5)), LocalUpdate),
+        (refusal_to_content(Refusal("declined", "no")), Refusal),
+    ],
+    ids=[kind.__name__ for kind in TYPES],
+)
+def test_a_message_holds_its_types_fields_and_nothing_else(content, kind):
+    sent = {"spent", "arrays"} & set(content)
+    for name in ("profile", "report", "refusal"):
+        sent |= set(content.config_records.get(name, {}))
+    assert sent == {field.name for field in dataclasses.fields(kind)}
+    assert set(content) <= {"profile", "report", "refusal", "spent", "arrays"}
+
+
+def test_what_is_spent_is_entries_of_public_numbers():
+    assert [field.name for field in dataclasses.fields(Entry)] == ["sample_rate", "noise_multiplier", "steps"]

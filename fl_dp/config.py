@@ -119,6 +119,7 @@ class RunConfig(_Flat):
     rounds: int = 3
     weights: str = "declared"
     round_timeout: float = 3600.0
+    evaluate_every: int = 1
     # local training
     local_epochs: float = 1.0
     expected_batch_size: int = 64
@@ -167,7 +168,9 @@ class RunConfig(_Flat):
         _require_delta(self.delta)
         _require(0 <= self.momentum < 1, "momentum", self.momentum, "a number in [0, 1)")
         _require(self.client_gpus >= 0, "client-gpus", self.client_gpus, "a number >= 0")
-        _require(self.seed >= 0, "seed", self.seed, "an integer >= 0")
+        for field in ("seed", "evaluate_every"):
+            value = getattr(self, field)
+            _require(value >= 0, _key(field), value, "an integer >= 0")
         _require(self.partition in PARTITIONS, "partition", self.partition, " or ".join(PARTITIONS))
         _require(self.accountant in ACCOUNTANTS, "accountant", self.accountant, " or ".join(ACCOUNTANTS))
         _require(self.weights in WEIGHTS, "weights", self.weights, " or ".join(WEIGHTS))

@@ -1,5 +1,7 @@
 """One client's round: reserve in the ledger, train with DP-SGD, commit, hand over the noised update."""
 
+import logging
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
@@ -16,6 +18,7 @@ from fl_dp.config import Auto
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.bookkeeping import Axes
 from fl_dp.engine.clipping import ClippedSum, clipped_grad_sum, empty_sum
+from fl_dp.engine.memory import is_out_of_memory
 from fl_dp.engine.noise import add_gaussian_noise, system_generator
 from fl_dp.engine.physical_batch import largest_batch
 from fl_dp.engine.plan import Planner
@@ -23,6 +26,8 @@ from fl_dp.engine.probe import probe
 from fl_dp.engine.sampling import physical_batches, poisson_draw
 from fl_dp.errors import NonFiniteError
 from fl_dp.records import Entry, RoundPlan, leaves_because
+
+logger = logging.getLogger("fl_dp")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,16 +87,33 @@ def train_locally(
 
 
 class PrivateTrainer:
-    """DP-SGD on one model: every step is one Poisson draw, clipped, summed and noised once."""
+    """DP-SGD on one model: every step is one Poisson draw, clipped, summed and noised once.
 
-    def __init__(self, model: nn.Module, axes: Axes, plan: RoundPlan, *, device: torch.device) -> None:
+    planner: of an earlier trainer of such a model, whose kernels are then used again. noise, draws: sources
+    of the noise and of the Poisson draws, used for nothing else; None for the system's entropy.
+    fits: most examples in memory at once that are known to fit; halved when memory runs out.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        axes: Axes,
+        plan: RoundPlan,
+        *,
+        device: torch.device,
+        planner: Planner | None = None,
+        noise: torch.Generator | None = None,
+        draws: torch.Generator | None = None,
+    ) -> None:
         self._model, self._axes, self._plan, self._device = model, axes, plan, device
         self._parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
         self._optimizer = torch.optim.SGD(
             self._parameters.values(), lr=plan.learning_rate, momentum=plan.momentum
         )
-        self._planner = Planner()
-        self._noise, self._draws = system_generator(device), system_generator()
+        self._planner = planner or Planner()
+        self._noise = noise or system_generator(device)
+        self._draws = draws or system_generator()
+        self.fits = sys.maxsize
 
     def largest_physical_batch(self, input_shape: tuple[int, ...], memory: int) -> int:
         """Examples, up to twice the expected batch, whose clipped sum takes no more than `memory` bytes.
@@ -108,16 +130,29 @@ class PrivateTrainer:
 
     def step(self, data: TensorData, sample_rate: float, physical_batch_size: int) -> None:
         """One logical batch. An empty draw is a step too: its sum is zero and its noise is not."""
-        clipped = empty_sum(self._parameters, self._plan.max_grad_norm)
         draw = poisson_draw(len(data), sample_rate, self._draws)
-        for indices in physical_batches(draw, physical_batch_size):
-            clipped = clipped + self._clipped_batch(*data.batch(indices))
+        clipped = self._clipped_sum(data, draw, min(physical_batch_size, self.fits))
         noisy = add_gaussian_noise(
             clipped, noise_multiplier=self._plan.noise_multiplier, generator=self._noise
         )
         for name, parameter in self._parameters.items():
             parameter.grad = noisy[name].div_(self._plan.expected_batch_size)
         self._optimizer.step()
+
+    def _clipped_sum(self, data: TensorData, draw: Tensor, physical_batch_size: int) -> ClippedSum:
+        """The clipped sum of a logical batch, in physical batches half as large where memory runs out."""
+        try:
+            clipped = empty_sum(self._parameters, self._plan.max_grad_norm)
+            for indices in physical_batches(draw, physical_batch_size):
+                clipped = clipped + self._clipped_batch(*data.batch(indices))
+            return clipped
+        except RuntimeError as error:
+            if physical_batch_size == 1 or not is_out_of_memory(error):
+                raise
+        # outside of the handler, whose traceback would keep the batch that did not fit
+        self.fits = physical_batch_size // 2  # of the setting, not of the draw, whose size is not public
+        logger.warning("memory ran out: at most %d examples at once from now on", self.fits)
+        return self._clipped_sum(data, draw, self.fits)
 
     def _clipped_batch(self, inputs: Tensor, labels: Tensor) -> ClippedSum:
         """The clipped sum of one physical batch; one example at a time where one may spoil the others."""

@@ -30,6 +30,11 @@ def peak_bytes(run: Callable[[], object], device: torch.device) -> int:
     return storages.peak
 
 
+def is_out_of_memory(error: RuntimeError) -> bool:
+    """Whether PyTorch raised it for want of memory: on CPUs only its words tell."""
+    return isinstance(error, torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)
+
+
 class _Storages(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Bytes of the storages that come into being under it, and their peak.
 

@@ -1,6 +1,8 @@
 """Gaussian noise for a clipped sum, and where its randomness comes from."""
 
+import hashlib
 import secrets
+import struct
 from collections.abc import Mapping
 from typing import Literal
 
@@ -17,6 +19,8 @@ NoiseSource = torch.Generator | Literal["secure"]
 
 _STATE_BYTES = 5056  # of torch's CPU generator: 24 bytes of head, 624 words in 8 bytes each, a tail
 _HEAD, _WORDS = 24, 624
+_SEED_BYTES = 4 * _WORDS
+_KEY_BYTES = 32
 
 
 def system_generator(device: torch.device | str = "cpu") -> torch.Generator:
@@ -26,14 +30,30 @@ def system_generator(device: torch.device | str = "cpu") -> torch.Generator:
     streams can be tried out. Here all 624 words of the Mersenne twister are drawn instead. CUDA's
     Philox takes 64 bits of seed.
     """
+    return _generator(secrets.token_bytes(_SEED_BYTES), device)
+
+
+def keyed_generator(key: bytes, device: torch.device | str = "cpu") -> torch.Generator:
+    """A generator whose state is `key` drawn out by SHAKE-256 (FIPS 202): the same key, the same numbers.
+
+    For whoever does not know the key it is as good as `system_generator`; whoever does can take the noise
+    away again. A key is therefore at least 32 bytes of entropy, never used twice, and kept as the data are.
+    """
+    if len(key) < _KEY_BYTES:
+        raise ConfigError(f"A key of {len(key)} bytes: expected at least {_KEY_BYTES}.")
+    return _generator(hashlib.shake_256(key).digest(_SEED_BYTES), device)
+
+
+def _generator(seed: bytes, device: torch.device | str) -> torch.Generator:
+    """A generator that starts from as many of the `seed`'s bytes as PyTorch can take."""
     generator = torch.Generator(device)
     if generator.device.type != "cpu":
-        return generator.manual_seed(secrets.randbits(63))
+        return generator.manual_seed(int.from_bytes(seed[:8], "little") >> 1)
     state = generator.get_state()
     if len(state) != _STATE_BYTES:
         raise RuntimeError(f"torch {torch.__version__}: generator state of {len(state)} bytes is not known.")
-    words = [secrets.randbits(32) for _ in range(_WORDS)]
-    state[_HEAD : _HEAD + 8 * _WORDS] = torch.tensor(words, dtype=torch.int64).view(torch.uint8)
+    words = torch.tensor(struct.unpack(f"<{_WORDS}I", seed), dtype=torch.int64)
+    state[_HEAD : _HEAD + 8 * _WORDS] = words.view(torch.uint8)
     return generator.set_state(state)
 
 

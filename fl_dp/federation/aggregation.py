@@ -4,23 +4,36 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from fl_dp.federation.arrays import NDArray
+from fl_dp.federation.arrays import ArraySpec, NDArray
+from fl_dp.federation.partial_sums import WeightedSum
 
 
 def federated_average(
-    updates: Sequence[Mapping[str, NDArray]], weights: Sequence[float]
+    updates: Sequence[tuple[Mapping[str, NDArray], float]],
+    sums: Sequence[WeightedSum],
+    specs: Mapping[str, ArraySpec],
 ) -> dict[str, NDArray]:
-    """The mean of the updates, array by array, weighted by `weights` (> 0, one for each update).
+    """The weighted mean of all updates, array by array, in the types of `specs`.
 
-    Summed in float64 and returned in each array's own type: the result does not depend, beyond the last
-    bit, on who answered first. Post-processing of noised updates: it costs no privacy.
+    updates: single ones, each with its weight > 0; sums: of updates that were added up elsewhere.
+    Added up in float64: the result does not depend, beyond the last bit, on who answered first, nor on
+    which updates were summed elsewhere. Post-processing of noised updates: it costs no privacy.
     """
-    shares = np.asarray(weights, dtype=np.float64) / np.sum(weights, dtype=np.float64)
-    return {name: _mean([update[name] for update in updates], shares) for name in updates[0]}
+    total = sum(weight for _, weight in updates) + sum(part.weight for part in sums)
+    return {
+        name: (_sum(name, updates, sums, spec) / total).astype(spec.dtype) for name, spec in specs.items()
+    }
 
 
-def _mean(arrays: Sequence[NDArray], shares: NDArray) -> NDArray:
-    total = np.zeros(arrays[0].shape, dtype=np.float64)
-    for array, share in zip(arrays, shares, strict=True):
-        total += share * array.astype(np.float64)
-    return total.astype(arrays[0].dtype)
+def _sum(
+    name: str,
+    updates: Sequence[tuple[Mapping[str, NDArray], float]],
+    sums: Sequence[WeightedSum],
+    spec: ArraySpec,
+) -> NDArray:
+    total = np.zeros(spec.shape, dtype=np.float64)
+    for update, weight in updates:
+        total += weight * update[name].astype(np.float64)
+    for part in sums:
+        total += part.arrays[name]
+    return total

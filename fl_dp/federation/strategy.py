@@ -3,6 +3,7 @@
 import logging
 import random
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -12,13 +13,15 @@ from flwr.serverapp.strategy import Result, Strategy
 
 from fl_dp.accounting.budget import BudgetReport
 from fl_dp.config import RunConfig
+from fl_dp.errors import FlDpError
 from fl_dp.federation import standing
 from fl_dp.federation.aggregation import federated_average
-from fl_dp.federation.arrays import ArraySpec, encode
+from fl_dp.federation.arrays import ArraySpec, NDArray, encode
 from fl_dp.federation.claims import Verdict, settle
 from fl_dp.federation.exchange import collect, post
 from fl_dp.federation.member import Member
-from fl_dp.federation.messages import plan_to_content
+from fl_dp.federation.messages import one_line, plan_to_content
+from fl_dp.federation.partial_sums import WeightedSum, adds_up, ask_for_sum, group_of, read_sum
 from fl_dp.federation.planning import round_plan
 from fl_dp.federation.roster import Roster
 from fl_dp.federation.standing import client_budget, client_round
@@ -94,7 +97,8 @@ class PrivateFedAvg(Strategy):
             replies = collect(grid, sent, timeout or self._config.round_timeout)
             arrays, _ = self.aggregate_train(server_round, replies)
             self.result.arrays = arrays or self.result.arrays
-            metrics = evaluate_fn(server_round, self.result.arrays) if evaluate_fn else None
+            due = evaluate_fn and self._evaluation_due(server_round)
+            metrics = evaluate_fn(server_round, self.result.arrays) if evaluate_fn and due else None
             if metrics is not None:
                 self.result.evaluate_metrics_serverapp[server_round] = metrics
             self._report(server_round, metrics or MetricRecord(), time.monotonic() - started)
@@ -112,7 +116,7 @@ class PrivateFedAvg(Strategy):
         choice = random.Random(f"{self._config.seed}-{server_round}")
         chosen = choice.sample(able, min(self._config.fit_clients, len(able)))
         self._global = arrays
-        self._asked = [self._ask(member, server_round) for member in chosen]
+        self._asked = [self._ask(member, server_round, adds_up(grid)) for member in chosen]
         return [asked.message for asked in self._asked]
 
     def aggregate_train(
@@ -121,16 +125,22 @@ class PrivateFedAvg(Strategy):
         """Judge every client's round and average the updates that stand; None if there are none."""
         answers = {reply.metadata.reply_to_message_id: reply for reply in replies}
         self._verdicts = {}
-        updates, weights = [], []
+        updates: list[tuple[Mapping[str, NDArray], float]] = []
+        groups: dict[str, list[tuple[_Asked, Message]]] = defaultdict(list)
         for asked in self._asked:
             reply = answers.get(asked.message.metadata.message_id)
-            verdict = self._settle(asked, reply)
-            if verdict.arrays is not None:
-                updates.append(verdict.arrays)
-                weights.append(self._weight(asked.member))
-        if not updates:
+            group = group_of(reply)
+            verdict = self._settle(asked, reply, {} if group else self._trainable)
+            if verdict.arrays is None:
+                continue
+            if group and reply:
+                groups[group].append((asked, reply))
+            else:
+                updates.append((verdict.arrays, self._weight(asked.member)))
+        sums = [part for group in groups.values() if (part := self._sum(group)) is not None]
+        if not updates and not sums:
             return None, None
-        average = encode(federated_average(updates, weights))
+        average = encode(federated_average(updates, sums, self._trainable))
         return ArrayRecord({**self._global, **average}), None
 
     def configure_evaluate(
@@ -172,11 +182,12 @@ class PrivateFedAvg(Strategy):
         together = self.guarantee()
         return standing.federation(together, self.budgets(), self._last_round) if together else None
 
-    def _ask(self, member: Member, server_round: int) -> _Asked:
+    def _ask(self, member: Member, server_round: int, in_sum: bool) -> _Asked:
         assert member.mechanism is not None  # gather returns members that can take a step
         plan = round_plan(member.profile, member.mechanism, self._config, self._run, server_round)
+        content = plan_to_content(plan, self._global)
         message = Message(
-            plan_to_content(plan, self._global),
+            ask_for_sum(content, self._weight(member)) if in_sum else content,
             member.node_id,
             MessageType.TRAIN,
             ttl=self._config.round_timeout,  # a client that sees it later does not train for nothing
@@ -184,14 +195,31 @@ class PrivateFedAvg(Strategy):
         )
         return _Asked(member, member.mechanism, message)
 
-    def _settle(self, asked: _Asked, reply: Message | None) -> Verdict:
-        verdict = settle(reply, asked.member, asked.mechanism, self._trainable)
+    def _settle(self, asked: _Asked, reply: Message | None, expected: Mapping[str, ArraySpec]) -> Verdict:
+        verdict = settle(reply, asked.member, asked.mechanism, expected)
         if not verdict.accounted:
             self._roster.greet_again(asked.member)
         if verdict.reason:
             logger.warning("client %s %s: %s", asked.member.name, verdict.status, verdict.reason)
         self._verdicts[asked.member.name] = verdict
         return verdict
+
+    def _sum(self, group: list[tuple[_Asked, Message]]) -> WeightedSum | None:
+        """The sum that came for the group; None if it cannot be used, and then none of its updates can."""
+        weights = {asked.message.metadata.message_id: self._weight(asked.member) for asked, _ in group}
+        try:
+            return read_sum([reply for _, reply in group], weights, self._trainable)
+        except FlDpError as error:
+            reason = one_line(str(error))
+        logger.warning("the updates of %d clients are lost: %s", len(group), reason)
+        for asked, _ in group:
+            asked.member.rounds -= 1
+            self._verdicts[asked.member.name] = Verdict("failed", reason)
+        return None
+
+    def _evaluation_due(self, server_round: int) -> bool:
+        every = self._config.evaluate_every
+        return server_round == self._last_round or bool(every and server_round % every == 0)
 
     def _weight(self, member: Member) -> float:
         return float(member.profile.public_size) if self._config.weights == "declared" else 1.0

@@ -3,6 +3,7 @@
 from torch import nn
 
 from fl_dp.models.image_size import expect_square_image
+from fl_dp.models.pooling import MaxPool2d
 
 
 def tanh_cnn(input_shape: tuple[int, ...], num_classes: int) -> nn.Module:
@@ -22,10 +23,10 @@ def _for_28x28(channels: int, num_classes: int) -> nn.Module:
     return nn.Sequential(
         nn.Conv2d(channels, 16, kernel_size=8, stride=2, padding=3),  # (n, 16, 14, 14)
         nn.Tanh(),
-        nn.MaxPool2d(2, stride=1),
+        MaxPool2d(2, stride=1),
         nn.Conv2d(16, 32, kernel_size=4, stride=2),  # (n, 32, 5, 5)
         nn.Tanh(),
-        nn.MaxPool2d(2, stride=1),
+        MaxPool2d(2, stride=1),
         nn.Flatten(),
         nn.Linear(32 * 4 * 4, 32),
         nn.Tanh(),
@@ -41,7 +42,7 @@ def _for_32x32(channels: int, num_classes: int) -> nn.Module:
             nn.Tanh(),
             nn.Conv2d(width, width, kernel_size=3, padding=1),
             nn.Tanh(),
-            nn.MaxPool2d(2),
+            MaxPool2d(2),
         ]
         channels = width
     return nn.Sequential(

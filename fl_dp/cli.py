@@ -15,6 +15,7 @@ from fl_dp.errors import ConfigError, FlDpError
 from fl_dp.launch.app_bundle import PROJECT
 from fl_dp.launch.arguments import ARGUMENTS, read_request
 from fl_dp.launch.exit_codes import ExitCode
+from fl_dp.launch.plain_help import PlainCommand
 from fl_dp.launch.signals import stop_on_signals
 from fl_dp.ledger_commands import ledger_app
 from fl_dp.plan_commands import BUDGET_HELP, CALIBRATE_HELP, budget, calibrate
@@ -34,6 +35,7 @@ APP_OPTIONS: dict[str, Any] = {
     "add_completion": False,
     "pretty_exceptions_enable": False,
     "rich_markup_mode": None,
+    "suggest_commands": False,  # click does so itself
 }
 
 app = typer.Typer(name="fl-dp", **APP_OPTIONS)
@@ -123,8 +125,8 @@ def run(
     return launch(request, simulate=simulate, out=out, ledger=ledger, say=say)
 
 
-app.command(help=BUDGET_HELP)(budget)
-app.command(help=CALIBRATE_HELP)(calibrate)
+app.command(help=BUDGET_HELP, cls=PlainCommand)(budget)
+app.command(help=CALIBRATE_HELP, cls=PlainCommand)(calibrate)
 app.command(help=AUDIT_HELP)(audit)
 app.add_typer(ledger_app, name="ledger")
 

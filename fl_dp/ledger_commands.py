@@ -10,19 +10,25 @@ from fl_dp.accounting.hash_chain import Row, head
 from fl_dp.accounting.ledger import Ledger
 from fl_dp.accounting.ledger_export import check_continues, read_export, to_export
 from fl_dp.errors import ConfigError, LedgerError
+from fl_dp.launch.plain_help import PlainCommand
 from fl_dp.reporting import ledger_table
-from fl_dp.reporting.console import rounded_up
+from fl_dp.reporting.console import rounded_up, times
 from fl_dp.reporting.ledger_report import AccountReport, account_reports
 from fl_dp.reporting.reports import strict_json
 
-ledger_app = typer.Typer(
-    help="What the data on this machine have spent: show, verify, export, retire.", rich_markup_mode=None
-)
+ledger_app = typer.Typer(rich_markup_mode=None, suggest_commands=False)  # click suggests itself
 
 LedgerPath = Annotated[Path, typer.Argument(metavar="PATH", help="The ledger file.", show_default=False)]
 
 
-@ledger_app.command()
+@ledger_app.callback(invoke_without_command=True)
+def about(context: typer.Context) -> None:
+    """What the data on this machine have spent: show, verify, export, retire."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@ledger_app.command(cls=PlainCommand)
 def show(
     path: LedgerPath,
     rounds: Annotated[bool, typer.Option("--rounds", help="List every round as well.")] = False,
@@ -35,6 +41,8 @@ def show(
 
     "in all" is for a record that was there from these data's first account on: retiring takes nothing back.
     """
+    if delta is not None and not 0.0 < delta < 1.0:
+        raise ConfigError(f"--delta {delta:g}: expected a number between 0 and 1.")
     reports = _reports(path, delta)
     if as_json:
         _print_json({"ledger": str(path), "accounts": [report.to_dict() for report in reports]})
@@ -45,7 +53,7 @@ def show(
         ledger_table.print_rounds(reports)
 
 
-@ledger_app.command()
+@ledger_app.command(cls=PlainCommand)
 def verify(
     path: Annotated[
         Path, typer.Argument(metavar="PATH", help="A ledger file, or an export of one.", show_default=False)
@@ -55,7 +63,7 @@ def verify(
         typer.Option(metavar="EXPORT", help="Also check that it goes on where this export ended."),
     ] = None,
 ) -> None:
-    """Check that no entry of a ledger, or of an export of one, was edited or removed.
+    """Check that no entry of PATH, a ledger or an export of one, was edited or removed.
 
     Exit code: 0 if sound, 1 if not; the error names the entry.
 
@@ -67,14 +75,14 @@ def verify(
     typer.echo(f"{path}: {len(rows)} entries, none edited or removed; head {head(rows) or 'none'}")
 
 
-@ledger_app.command()
+@ledger_app.command(cls=PlainCommand)
 def export(
     path: LedgerPath,
     out: Annotated[
         Path | None, typer.Option(help="File to write [default: the console].", show_default=False)
     ] = None,
 ) -> None:
-    """Write all entries of a ledger as JSON, with the hashes that chain them; keep it elsewhere."""
+    """Write all entries of the ledger PATH as JSON, with the hashes that chain them: keep it elsewhere."""
     with Ledger.open_existing(path) as ledger:
         text = json.dumps(to_export(ledger.rows()), indent=2)
     if out is None:
@@ -86,7 +94,7 @@ def export(
         raise ConfigError(f"--out {out}: cannot be written: {error.strerror}.") from None
 
 
-@ledger_app.command()
+@ledger_app.command(cls=PlainCommand)
 def retire(
     path: LedgerPath,
     dataset: Annotated[
@@ -94,14 +102,16 @@ def retire(
     ],
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """End a data set's account: its next use begins a new one with nothing spent.
+    """End the account of DATASET in the ledger file PATH: its next use begins a new one with nothing spent.
 
-    This takes no privacy loss back, and the old entries stay.
+    DATASET is a name as `fl-dp ledger show` has it, in quotes where it has spaces.
+
+    This takes no privacy loss back, and the old entries stay; servers are told that the ledger was retired.
     """
     report = _in_use(path, dataset)
     typer.echo(
         f"{dataset} has spent epsilon {rounded_up(report.epsilon)} at delta {report.delta:g}, "
-        f"{rounded_up(report.epsilon_in_all)} in all; it was retired {report.retirements} times before.\n"
+        f"{rounded_up(report.epsilon_in_all)} in all; {_before(report)}.\n"
         "Retiring it takes none of this back: what is spent from now on comes on top, and reports of later "
         "runs count only from here. The old entries stay."
     )
@@ -123,14 +133,20 @@ def _in_use(path: Path, dataset: str) -> AccountReport:
     for report in reports:
         if report.dataset == dataset:
             return report
-    names = ", ".join(report.dataset for report in reports) or "none"
+    names = "; ".join(report.dataset for report in reports) or "none"
     raise LedgerError(f"{path}: no data set {dataset} is in use; in use: {names}.")
+
+
+def _before(report: AccountReport) -> str:
+    count = report.retirements
+    return f"it was retired {times(count)} before" if count else "it was never retired before"
 
 
 def _typed(dataset: str) -> bool:
     try:
         return input("Type the data set's name to retire it: ") == dataset
     except EOFError:  # nobody is there
+        typer.echo()  # the prompt has left the line open
         return False
 
 

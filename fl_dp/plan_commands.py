@@ -41,14 +41,9 @@ The answer has 4 digits. It is enough; a thousandth less would not be.
 
 {_ROUNDS}"""
 
-# Defaults are worded by hand: typer shows them behind a backslash when its rich mark-up is off.
-Records = Annotated[int, typer.Option(metavar="N", help="Records of the client.", show_default=False)]
-BatchSize = Annotated[
-    int, typer.Option(metavar="N", help="Expected records of a step's random draw.", show_default=False)
-]
-Rounds = Annotated[
-    int, typer.Option(metavar="N", help="Rounds that it takes part in [default: 1].", show_default=False)
-]
+Records = Annotated[int, typer.Option(metavar="N", help="Records of the client.")]
+BatchSize = Annotated[int, typer.Option(metavar="N", help="Expected records of a step's random draw.")]
+Rounds = Annotated[int, typer.Option(metavar="N", help="Rounds that it takes part in.")]
 LocalEpochs = Annotated[
     float | None, typer.Option(metavar="X", help="Expected passes over its records in a round [default: 1].")
 ]
@@ -59,20 +54,11 @@ Noise = Annotated[
 ]
 Delta = Annotated[
     str,
-    typer.Option(
-        metavar="X",
-        help="A number, or auto: the largest 1e-k below 1/N, at most 1e-5 [default: auto].",
-        show_default=False,
-    ),
+    typer.Option(metavar="X", help="A number, or auto: the largest 1e-k below 1/N, at most 1e-5."),
 ]
 AccountantName = Annotated[
     str,
-    typer.Option(
-        "--accountant",
-        metavar="NAME",
-        help="pld (tight), rdp (quick) or prv (by Opacus) [default: pld].",
-        show_default=False,
-    ),
+    typer.Option("--accountant", metavar="NAME", help="pld (tight), rdp (quick) or prv (by Opacus)."),
 ]
 Then = Annotated[
     list[str] | None,
@@ -84,7 +70,7 @@ Then = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Budget = Annotated[float | None, typer.Option(metavar="X", help="A budget: how much of the plan fits?")]
-Target = Annotated[float, typer.Option(metavar="X", help="The budget.", show_default=False)]
+Target = Annotated[float, typer.Option(metavar="X", help="The budget.")]
 
 Values = Mapping[str, int | float | None]
 
@@ -113,7 +99,7 @@ def budget(
     first = _values(batch_size, rounds, local_epochs, steps, noise_multiplier)
     phases = _phases(records, first, then or ())
     if any(phase.noise_multiplier is None for phase in phases):
-        raise ConfigError("noise-multiplier: missing; fl-dp calibrate finds the one that a budget needs.")
+        raise ConfigError("--noise-multiplier: missing; fl-dp calibrate finds the one that a budget needs.")
     _answer(phases, _delta(delta, records), _accountant(accountant), _checked_epsilon(epsilon), as_json)
 
 

@@ -75,7 +75,8 @@ class ClientProfile:
     client: its name in reports; public_size: the declared number of records;
     epsilon, delta: the client's own budget; spent: its ledger's entries so far;
     accountant: the one that its epsilons come from; min_noise_multiplier: the least that it accepts;
-    vary_mechanism: whether it lets sample rate and noise change after its data's first round.
+    vary_mechanism: whether it lets sample rate and noise change after its data's first round;
+    retired: how many accounts were retired in its ledger, whose spending no longer counts.
     """
 
     client: str = leaves_because("its operator's choice")
@@ -86,3 +87,4 @@ class ClientProfile:
     accountant: Literal["pld", "rdp"] = leaves_because("its operator's choice")
     min_noise_multiplier: float = leaves_because("its operator's choice", default=0.0)
     vary_mechanism: bool = leaves_because("its operator's choice", default=False)
+    retired: int = leaves_because("its operator's acts", default=0)

@@ -61,6 +61,19 @@ def test_show_as_json_tells_everything(path: Path, capsys: pytest.CaptureFixture
     assert account["fingerprint"] == "f1"
 
 
+@pytest.mark.parametrize("command", ["show", "verify", "export", "retire"])
+def test_help_has_no_backslashes(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ledger(command, "--help") == 0
+    out = capsys.readouterr().out
+    assert "[required]" in out
+    assert "\\" not in out
+
+
+def test_without_a_command_help_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ledger() == 0
+    assert "retire" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("command", [["show"], ["verify"], ["export"], ["retire", "--yes"]])
 def test_a_ledger_that_is_not_there_is_not_begun(
     command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -127,7 +140,7 @@ def test_retire_leaves_its_trace(path: Path, capsys: pytest.CaptureFixture[str])
     with Ledger.open(path) as opened:
         opened.register("digits", "f1", 1000)
     assert ledger("retire", "--yes", path, "digits") == 0
-    assert "it was retired 1 times before" in capsys.readouterr().out
+    assert "it was retired once before" in capsys.readouterr().out
     assert ledger("show", path) == 0
     assert capsys.readouterr().out.count("retired 20") == 2 + 1  # both accounts, and what the first paid for
     assert ledger("verify", path) == 0

@@ -122,3 +122,5 @@ def test_help_begins_with_an_example(command, capsys):
     assert run_command(app, [command, "--help"]) == 0
     said = capsys.readouterr().out
     assert f"fl-dp {command} --records 10000 --batch-size 256" in said
+    assert "[required]" in said
+    assert "\\" not in said

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fl_dp.accounting.budget import Budget, auto_delta
 from fl_dp.accounting.event_log import Content, Event
 from fl_dp.accounting.events import merge
+from fl_dp.accounting.identity import Identity
 from fl_dp.records import Entry
 
 
@@ -31,26 +32,29 @@ class PaidRound:
 class Account:
     """A data set under one name, from the event that registered it until it was retired.
 
-    id: number of the event that registered it; fingerprint: of its contents; public_size: its number of
-    records, as declared then; rounds: in the order in which they were reserved.
+    id: number of the event that registered it; public_size: its number of records, as declared then;
+    rounds: in the order in which they were reserved.
     registered, retired: when; retired is None for an account in use.
     """
 
     id: int
-    dataset: str
-    fingerprint: str
+    identity: Identity
     public_size: int
     registered: str
     rounds: tuple[PaidRound, ...]
     retired: str | None
 
+    @property
+    def dataset(self) -> str:
+        return self.identity.dataset
+
+    @property
+    def fingerprint(self) -> str:
+        return self.identity.fingerprint
+
     def spent(self) -> tuple[Entry, ...]:
         """All that was paid for, reserved or committed, equal mechanisms merged."""
         return merge(paid.entry for paid in self.rounds)
-
-    def is_kin(self, other: "Account") -> bool:
-        """Whether a record may be in both: the same contents, or the same name with its contents changed."""
-        return self.fingerprint == other.fingerprint or self.dataset == other.dataset
 
     def last_budget(self) -> Budget | None:
         """The wall of the last round; None while none is known."""
@@ -80,25 +84,36 @@ def lineages(accounts: Iterable[Account]) -> list[list[Account]]:
     """
     groups: list[list[Account]] = []
     for account in accounts:
-        kin = [group for group in groups if any(account.is_kin(other) for other in group)]
+        kin = [group for group in groups if _are_kin(account, group)]
         groups = [group for group in groups if group not in kin]
         groups.append(sorted((*(one for group in kin for one in group), account), key=lambda one: one.id))
     return groups
 
 
+def _are_kin(account: Account, group: Iterable[Account]) -> bool:
+    return any(account.identity.may_share_records(other.identity) for other in group)
+
+
 def _account(start: Event, later: Iterable[Event], committed: set[int]) -> Account:
     """The account that `start` registered; later: the events after it."""
-    dataset = start.content["dataset"]
+    identity = _identity(start.content)
     rounds: list[PaidRound] = []
     retired = None
-    for event in _of(dataset, later):
+    for event in _of(identity.dataset, later):
         if event.content["kind"] == "retire":
             retired = event.content["time"]
             break
         if event.content["kind"] == "reserve":
             rounds.append(_paid_round(event, event.id in committed))
     c = start.content
-    return Account(start.id, dataset, c["fingerprint"], c["public_size"], c["time"], tuple(rounds), retired)
+    return Account(start.id, identity, c["public_size"], c["time"], tuple(rounds), retired)
+
+
+def _identity(content: Content) -> Identity:
+    """An older fl_dp noted no source, cut or sketch: what it entered stands for the whole of its name."""
+    dataset = content["dataset"]
+    source, cut, sketch = (content.get(key) for key in ("source", "cut", "sketch"))
+    return Identity(dataset, content["fingerprint"], source or dataset, cut or "", sketch or "")
 
 
 def _of(dataset: str, events: Iterable[Event]) -> Iterator[Event]:

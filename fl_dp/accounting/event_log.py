@@ -8,6 +8,7 @@ for these keep an export elsewhere (see `ledger_export`).
 
 import json
 import os
+import secrets
 import sqlite3
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -21,6 +22,7 @@ from fl_dp.errors import LedgerError
 
 _APPLICATION_ID = 0x666C6470  # "fldp" in the file's header
 _SCHEMA_VERSION = 1
+_SECRET_BYTES = 32
 _BUSY_SECONDS = 60.0  # another process may be computing an epsilon inside its transaction
 _SCHEMA = f"""
     PRAGMA application_id = {_APPLICATION_ID};
@@ -57,6 +59,8 @@ class EventLog:
 
         A file that is no log is refused and never replaced.
         """
+        if path.is_dir():
+            raise LedgerError(f"{path}: is a folder; name the ledger's file in it.")
         try:
             if create:
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -139,6 +143,16 @@ class EventLog:
         assert cursor.lastrowid is not None
         return cursor.lastrowid
 
+    def secret(self) -> bytes:
+        """A random key of this file, made on first use, only inside `writing`. No export holds it."""
+        with _named(self.path):
+            self._connection.execute("CREATE TABLE IF NOT EXISTS secret (key BLOB NOT NULL)")
+            found = self._connection.execute("SELECT key FROM secret").fetchone()
+            if found is None:
+                found = (secrets.token_bytes(_SECRET_BYTES),)
+                self._connection.execute("INSERT INTO secret (key) VALUES (?)", found)
+        return bytes(found[0])
+
     def _end(self) -> None:
         """Undo what was not committed. SQLite has done so itself after some errors."""
         if self._connection.in_transaction:
@@ -203,6 +217,9 @@ def _named(path: Path) -> Iterator[None]:
 
 
 def _remedy(error: sqlite3.Error) -> str:
-    if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY:
+    code = getattr(error, "sqlite_errorcode", None)
+    if code == sqlite3.SQLITE_BUSY:
         return f"Another process has held it for {_BUSY_SECONDS:g} s: wait for its end, or end it."
+    if code == sqlite3.SQLITE_NOTADB:
+        return "If this is not the ledger, name the right file; if it is, restore it from a copy."
     return "Free the disk or mend the file's rights; if the file is damaged, restore it from a copy."

@@ -5,8 +5,8 @@ two entries: reserved before training, committed before its result leaves. What 
 committed counts as spent, whatever happened in between; nothing is ever given back (docs/ledger.md says why).
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -16,10 +16,13 @@ from fl_dp.accounting.accounts import Account, read_accounts
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.event_log import EventLog
 from fl_dp.accounting.hash_chain import Row
+from fl_dp.accounting.identity import Identity, conflict
+from fl_dp.accounting.overlap import sketch
 from fl_dp.errors import BudgetExhaustedError, DeclinedError, LedgerError
 from fl_dp.records import Entry
 
 Mechanism = tuple[float, float]  # sample rate, noise multiplier
+Digests = Callable[[], Iterable[bytes]]  # of a data set's records; asked for once, at its first use
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,18 +81,32 @@ class Ledger:
         """What every data set has paid for; retired ones included, oldest first."""
         return read_accounts(self._log.events())
 
-    def register(self, dataset: str, fingerprint: str, public_size: int) -> int:
+    def register(
+        self,
+        dataset: str,
+        fingerprint: str,
+        public_size: int,
+        *,
+        source: str = "",
+        cut: str = "",
+        digests: Digests | None = None,
+    ) -> int:
         """Enter a data set on its first use; returns its public size, as declared then.
 
-        fingerprint: of the contents, so that a changed or renamed set is noticed. LedgerError when the
-        name stands for other data, or the data for another name: their spending would start at zero.
+        fingerprint: of the contents, so that a changed or renamed set is noticed. source: the whole set that
+        it is a part of, by `cut` (see `Identity`); itself if empty. digests: so that a set with many of the
+        same records is noticed; what is kept of them is keyed, and stays in this file.
+        LedgerError when a record may be in another set of this ledger: its spending would start at zero.
         """
         with self._log.writing():
-            for account in _in_use(self.accounts()):
-                if account.dataset == dataset and account.fingerprint == fingerprint:
+            in_use = _in_use(self.accounts())
+            for account in in_use:
+                if (account.dataset, account.fingerprint) == (dataset, fingerprint):
                     return account.public_size
-                self._refuse_confusion(account, dataset, fingerprint)
-            self._append("register", dataset, fingerprint=fingerprint, public_size=public_size)
+            sample = sketch(digests(), self._log.secret()) if digests else ""
+            identity = Identity(dataset, fingerprint, source or dataset, cut, sample)
+            self._refuse_conflict(in_use, identity)
+            self._append("register", **asdict(identity), public_size=public_size)
         return public_size
 
     def spent(self, dataset: str) -> tuple[Entry, ...]:
@@ -134,6 +151,10 @@ class Ledger:
             dataset = self._dataset_of_open(reservation.id)
             self._append("commit", dataset, reserved=reservation.id)
 
+    def retirements(self) -> int:
+        """How many accounts were retired in this ledger, of whatever data: a name is quickly changed."""
+        return sum(account.retired is not None for account in self.accounts())
+
     def retire(self, dataset: str) -> None:
         """End the data set's account, so that its next use begins a new one with nothing spent.
 
@@ -157,18 +178,10 @@ class Ledger:
                 return account.dataset
         raise LedgerError(f"{self._log.path}: entry {number} is not open to be committed.")
 
-    def _refuse_confusion(self, account: Account, dataset: str, fingerprint: str) -> None:
-        """LedgerError if name and contents disagree with an account in use."""
-        if account.dataset == dataset:
-            raise LedgerError(
-                f"{self._log.path}: data set {dataset} is entered with other contents. Restore the data, or "
-                "enter the changed set under a name of its own; records in both sets then spend twice."
-            )
-        if account.fingerprint == fingerprint:
-            raise LedgerError(
-                f"{self._log.path}: these data are entered as {account.dataset}, not {dataset}; use that "
-                "name, so that what they have spent still counts."
-            )
+    def _refuse_conflict(self, in_use: Iterable[Account], new: Identity) -> None:
+        for account in in_use:
+            if reason := conflict(account.identity, new):
+                raise LedgerError(f"{self._log.path}: {reason}")
 
     def _append(self, kind: str, dataset: str, **fields: Any) -> int:
         time = datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,9 +1,11 @@
 """A data set as two tensors: what every source returns and every trainer reads."""
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -11,7 +13,7 @@ from fl_dp.errors import DataError
 
 Split = Literal["train", "test"]
 
-_ROWS_PER_CHUNK = 4096  # of one hash update: bounds the copy that a non-contiguous tensor needs
+_RECORDS_PER_CHUNK = 4096  # laid out side by side for hashing: bounds the copy
 
 
 @dataclass(frozen=True, slots=True, eq=False)  # eq: tensors do not compare to one bool; identity does
@@ -74,10 +76,19 @@ class TensorData:
         return type(self)(self.x[indices], self.y[indices], self.classes)
 
     def fingerprint(self) -> str:
-        """SHA-256 over dtype, shape and contents of x and y, in hex; equal in every process."""
-        digest = hashlib.sha256()
-        for tensor in (self.x, self.y):
-            digest.update(f"{tensor.dtype} {tuple(tensor.shape)}\n".encode())
-            for start in range(0, len(tensor), _ROWS_PER_CHUNK):
-                digest.update(tensor[start : start + _ROWS_PER_CHUNK].contiguous().numpy().data)
+        """SHA-256 over dtype, shape and the records in any order, in hex; equal in every process."""
+        digest = hashlib.sha256(f"{self.x.dtype} {tuple(self.x.shape)} {self.y.dtype}\n".encode())
+        digest.update(b"".join(self.record_digests()))
         return digest.hexdigest()
+
+    def record_digests(self) -> list[bytes]:
+        """SHA-256 of every record, label and contents, sorted: the same whatever order the records are in."""
+        chunks = zip(*(torch.split(tensor, _RECORDS_PER_CHUNK) for tensor in (self.y, self.x)), strict=True)
+        return sorted(hashlib.sha256(record).digest() for y, x in chunks for record in _rows(y, x))
+
+
+def _rows(y: Tensor, x: Tensor) -> Iterator[memoryview]:
+    """The bytes of each record: its label, then its contents."""
+    columns = [tensor.reshape(len(tensor), -1).contiguous().numpy().view(np.uint8) for tensor in (y, x)]
+    rows = np.concatenate(columns, axis=1)  # (records, bytes of one)
+    return (row.data for row in rows)

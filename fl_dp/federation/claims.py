@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 TOLERANCE = 1e-6  # of a claimed epsilon: for rounding between machines, not for another mechanism
 LOST_STEPS = (
-    "its ledger does not show the steps that it held before and took now: was it restored from a backup?"
+    "its ledger does not show the steps that it held before and took now: it was restored from a backup, "
+    "or retired in the middle of the run"
 )
 
 

@@ -16,6 +16,7 @@ from fl_dp.errors import ConfigError, DeclinedError
 from fl_dp.federation.arrays import decode, load_arrays, specs, state_arrays
 from fl_dp.federation.client_settings import client_settings
 from fl_dp.federation.devices import find_device
+from fl_dp.federation.enrolment import dataset_name, enrol
 from fl_dp.federation.messages import (
     plan_from_content,
     profile_to_content,
@@ -29,8 +30,6 @@ from fl_dp.records import ClientProfile
 if TYPE_CHECKING:
     from fl_dp.accounting.accountants import Accountant
     from fl_dp.accounting.budget import Budget
-    from fl_dp.accounting.ledger import Ledger
-    from fl_dp.data.tensor_data import TensorData
 
 logger = logging.getLogger("fl_dp")
 app = ClientApp()
@@ -74,8 +73,8 @@ def say_hello(message: Message, config: ClientConfig) -> RecordDict:
 
     data = load_part(config)
     with Ledger.open(Path(config.ledger)) as ledger:
-        public_size = _register(ledger, data, config)
-        spent = ledger.spent(config.data)
+        public_size = enrol(ledger, data, config)
+        spent, retired = ledger.spent(dataset_name(config)), ledger.retirements()
     budget = _budget(config, public_size)
     return profile_to_content(
         ClientProfile(
@@ -87,6 +86,7 @@ def say_hello(message: Message, config: ClientConfig) -> RecordDict:
             budget.accountant,
             config.min_noise_multiplier,
             config.vary_mechanism,
+            retired,
         )
     )
 
@@ -101,7 +101,7 @@ def train_round(message: Message, config: ClientConfig) -> RecordDict:
     plan, received = plan_from_content(message.content)
     data = load_part(config)
     with Ledger.open(Path(config.ledger)) as ledger:
-        public_size = _register(ledger, data, config)
+        public_size = enrol(ledger, data, config)
         check_plan(plan, config, public_size)
         model = build_model(plan.model, data.input_shape, data.num_classes, seed=0)
         try:
@@ -113,7 +113,7 @@ def train_round(message: Message, config: ClientConfig) -> RecordDict:
             data,
             plan,
             ledger,
-            config.data,
+            dataset_name(config),
             _budget(config, public_size),
             public_size=public_size,
             physical_batch_size=config.physical_batch_size,
@@ -121,12 +121,6 @@ def train_round(message: Message, config: ClientConfig) -> RecordDict:
             device=find_device(config.device),
         )
     return update_to_content(update)
-
-
-def _register(ledger: "Ledger", data: "TensorData", config: ClientConfig) -> int:
-    """The declared number of records: counted once, then what the ledger holds."""
-    declared = len(data) if config.public_size == AUTO else int(config.public_size)
-    return ledger.register(config.data, data.fingerprint(), declared)
 
 
 def _budget(config: ClientConfig, public_size: int) -> "Budget":

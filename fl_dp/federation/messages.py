@@ -32,7 +32,7 @@ MAX_REASON = 300
 _PLAN_FIELDS = typing.get_type_hints(RoundPlan)
 _PROFILE_FIELDS = {
     "client": str, "public_size": int, "epsilon": float, "delta": float, "accountant": str,
-    "min_noise_multiplier": float, "vary_mechanism": bool,
+    "min_noise_multiplier": float, "vary_mechanism": bool, "retired": int,
 }  # fmt: skip
 _REPORT_FIELDS = {"steps": int, "epsilon": float, "delta": float}
 _REFUSAL_FIELDS = {"status": str, "reason": str, "budget_exhausted": bool}
@@ -92,6 +92,7 @@ def profile_from_content(content: RecordDict) -> ClientProfile | Refusal:
     _require(profile.accountant in ACCOUNTANTS, "accountant", " or ".join(ACCOUNTANTS))
     least = profile.min_noise_multiplier
     _require(0 <= least < math.inf, "min_noise_multiplier", "a finite number >= 0")
+    _require(profile.retired >= 0, "retired", "an integer >= 0")
     return profile
 
 

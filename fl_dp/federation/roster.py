@@ -125,8 +125,9 @@ class Roster:
             return self._member(node, profile)
         if shows_less(profile.spent, known.spent):
             known.reason = (
-                f"client {known.name} shows a ledger with fewer steps than it had before: "
-                f"was it restored from a backup? Give it its newest ledger back"
+                f"client {known.name} shows a ledger with fewer steps than it had before: it was restored "
+                "from a backup, or retired in the middle of the run. Give it its newest ledger back, or wait "
+                "for the next run"
             )
             raise FederationError(known.reason)
         if node != known.node_id:

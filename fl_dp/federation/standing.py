@@ -53,6 +53,7 @@ def client_budget(member: Member, verdict: Verdict, rounds_ahead: int) -> Client
         rounds_left=member.rounds_left(rounds_ahead),
         status=verdict.status,
         reason=verdict.reason,
+        retired=member.profile.retired,
     )
 
 

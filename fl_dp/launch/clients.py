@@ -32,7 +32,7 @@ def client_config(config: RunConfig, client: int, ledger: Path) -> ClientConfig:
 
 
 def ledger_file(folder: Path, client: str) -> Path:
-    """The ledger of one client below `folder`."""
+    """The ledger of one of several clients on this machine, each of which stands for a machine of its own."""
     return folder.absolute() / f"client-{client}.sqlite"
 
 

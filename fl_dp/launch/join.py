@@ -13,7 +13,7 @@ import typer
 from fl_dp.cli import APP_OPTIONS, run_command, say
 from fl_dp.config import ClientConfig
 from fl_dp.errors import ConfigError
-from fl_dp.launch.clients import ledger_file, write_client_file
+from fl_dp.launch.clients import write_client_file
 from fl_dp.launch.commands import write_client_commands
 from fl_dp.launch.environment import child_environment, cores
 from fl_dp.launch.exit_codes import ExitCode
@@ -23,6 +23,7 @@ from fl_dp.launch.starting import check_running, start_supernodes, supernode_opt
 from fl_dp.launch.tls import supernode_security
 
 _POLL_SECONDS = 1.0
+_LEDGER = "ledger.sqlite"  # one for all data of this machine, whatever the clients' names
 
 
 def main() -> None:
@@ -62,22 +63,46 @@ def join(
         **_part(partition),
     }  # fmt: skip
     settings = _settings(config, {key: value for key, value in given.items() if value is not None}, ledger)
-    from fl_dp.data.partition import load_part  # late: it imports torch
-
-    load_part(settings)
+    _enrol(settings)
     say(f"client {settings.client}: ledger {settings.ledger}, budget epsilon {settings.epsilon:g}")
     return _run_supernode(settings, superlink, security)
 
 
 def _settings(file: Path | None, given: dict[str, Any], ledger: Path | None) -> ClientConfig:
-    """File and options as one; name and ledger have defaults, the same in every run of this machine."""
+    """File and options as one; name and ledger have defaults, the ledger's for every name the same."""
     base = {} if file is None else _read(file)
     client = given.get("client") or base.get("client") or socket.gethostname()
     if "/" in client:
         raise ConfigError(f"client = {client!r}: expected a name without a slash, it names files.")
-    folder = _state_folder() / "ledger" if ledger is None else ledger.expanduser()
-    path = base["ledger"] if ledger is None and "ledger" in base else str(ledger_file(folder, client))
-    return ClientConfig.from_flat({**base, **given, "client": client, "ledger": path})
+    if ledger is not None:
+        base["ledger"] = str(_ledger_file(ledger.expanduser()))
+    elif "ledger" not in base:
+        base["ledger"] = str(_ledger_file(_state_folder() / "ledger"))
+    return ClientConfig.from_flat({**base, **given, "client": client})
+
+
+def _ledger_file(folder: Path) -> Path:
+    """The ledger in `folder`; ConfigError where clients of other ledgers may have spent without it."""
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"--ledger {folder}: expected a folder; the ledger in it is {_LEDGER}.")
+    path = folder.absolute() / _LEDGER
+    others = sorted(folder.glob("client-*.sqlite"))
+    if others and not path.exists():
+        raise ConfigError(
+            f"--ledger {folder}: holds {others[0].name}, a ledger of run.sh or of an older fl_dp, and no "
+            f"{_LEDGER}. Rename the one that these data have spent from to {_LEDGER}, or name another folder."
+        )
+    return path
+
+
+def _enrol(settings: ClientConfig) -> None:
+    """Read the data and enter them in the ledger: what is wrong with either is then said before joining."""
+    from fl_dp.accounting.ledger import Ledger  # late: these import torch
+    from fl_dp.data.partition import load_part
+    from fl_dp.federation.enrolment import enrol
+
+    with Ledger.open(Path(settings.ledger)) as ledger:
+        enrol(ledger, load_part(settings), settings)
 
 
 def _read(file: Path) -> dict[str, Any]:
@@ -104,7 +129,6 @@ def _state_folder() -> Path:
 
 def _run_supernode(settings: ClientConfig, superlink: str, security: list[str]) -> ExitCode:
     """Run the client until it ends or is interrupted."""
-    Path(settings.ledger).parent.mkdir(parents=True, exist_ok=True)
     folder = _state_folder() / "clients" / settings.client
     file = write_client_file(settings, folder / "client.toml")
     env = child_environment(folder, write_client_commands(folder / "bin"), threads=cores())

@@ -58,6 +58,8 @@ def print_budgets(clients: Mapping[str, Mapping[str, Any]], console: Console | N
         console.print(_plain(rows), soft_wrap=True, markup=False, highlight=False)
     if len(clients) > 1:
         console.print(spread_line(clients), soft_wrap=True, markup=False, highlight=False)
+    for line in retirement_lines(clients):
+        console.print(line, soft_wrap=True, markup=False, highlight=False)
 
 
 def spread_line(clients: Mapping[str, Mapping[str, Any]]) -> str:
@@ -65,6 +67,23 @@ def spread_line(clients: Mapping[str, Mapping[str, Any]]) -> str:
     spent = [_spent(client) for client in clients.values()]
     values = {"largest": max(spent), "median": statistics.median(spent), "least": min(spent)}
     return "epsilon: " + ", ".join(f"{name} {rounded_up(value)}" for name, value in values.items())
+
+
+def retirement_lines(clients: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """A line for each client in whose ledger accounts were retired; of many clients the first few."""
+    retired = {name: client["retired"] for name, client in clients.items() if client["retired"]}
+    lines = [
+        f"client {name}: its ledger was retired {times(retired[name])}; epsilon counts from the last"
+        for name in sorted(retired, key=_natural)
+    ]
+    hidden = len(lines) - ENDS
+    if hidden <= 1:
+        return lines
+    return [*lines[:ENDS], f"... and {hidden} clients more whose ledgers were retired"]
+
+
+def times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
 
 
 def budget_rows(clients: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, ...]]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from fl_dp.reporting.console import rounded_up
+from fl_dp.reporting.console import rounded_up, times
 from fl_dp.reporting.ledger_report import AccountReport
 from fl_dp.reporting.table import print_table
 
@@ -81,4 +81,4 @@ def _short(time: str) -> str:
 def _state(report: AccountReport) -> str:
     if report.retired is not None:
         return f"retired {report.retired[:10]}"
-    return f"in use, retired {report.retirements} times before" if report.retirements else "in use"
+    return f"in use, retired {times(report.retirements)} before" if report.retirements else "in use"

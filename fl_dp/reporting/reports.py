@@ -76,7 +76,8 @@ class ClientBudget:
     """One client at the end of a run: `epsilon` spent of `budget`, at `delta`.
 
     rounds: rounds of this run whose update was accepted. rounds_left: in how many rounds of another such
-    run it could take part. status, reason: of the last round.
+    run it could take part. status, reason: of the last round. retired: accounts that were retired in its
+    ledger; what they spent is not in `epsilon`.
     """
 
     epsilon: float
@@ -87,6 +88,7 @@ class ClientBudget:
     rounds_left: int
     status: ClientStatus
     reason: str = ""
+    retired: int = 0
 
 
 @dataclass(frozen=True, slots=True)

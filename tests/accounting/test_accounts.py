@@ -59,6 +59,18 @@ def test_a_round_of_an_older_fl_dp_has_no_wall_but_is_spent(tmp_path):
     assert account.last_budget() is None
 
 
+def test_parts_of_one_cut_are_no_kin_and_the_whole_that_follows_is_kin_to_all(ledger):
+    for part in ("a", "b"):
+        ledger.register(part, f"f-{part}", 9, source="set", cut="2 parts")
+    groups = lineages(ledger.accounts())
+    assert [[one.dataset for one in group] for group in groups] == [["digits"], ["a"], ["b"]]
+    ledger.retire("a")
+    ledger.retire("b")
+    ledger.register("set", "f4", 9)
+    groups = lineages(ledger.accounts())
+    assert [[one.dataset for one in group] for group in groups] == [["digits"], ["a", "b", "set"]]
+
+
 def test_retiring_begins_a_new_account_and_keeps_the_old_one(ledger):
     ledger.commit(ledger.reserve("digits", "run", 1, MECHANISM, 2, BUDGET))
     ledger.retire("digits")

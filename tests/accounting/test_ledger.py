@@ -1,5 +1,6 @@
 """The ledger: no step is taken that would pass the budget, whatever crashes, races or replays there are."""
 
+import json
 import multiprocessing
 import os
 import signal
@@ -72,6 +73,57 @@ def test_changed_or_renamed_data_are_noticed(path):
         with pytest.raises(LedgerError, match="entered as digits, not copy"):
             ledger.register("copy", "f1", 1000)
         assert ledger.register("more", "f3", 5) == 5
+
+
+def test_parts_of_another_cut_are_refused_until_the_first_ones_are_retired(path):
+    with Ledger.open(path) as ledger:
+        for part in ("a", "b"):
+            ledger.register(part, f"f-{part}", 9, source="set", cut="2 parts")
+        for name, cut in (("c", "3 parts"), ("set", "")):
+            with pytest.raises(LedgerError, match=f"set is entered as a; {name} would share records"):
+                ledger.register(name, "f4", 9, source="set", cut=cut)
+        ledger.retire("a")
+        with pytest.raises(LedgerError, match="set is entered as b"):
+            ledger.register("set", "f4", 9)
+        ledger.retire("b")
+        assert ledger.register("set", "f4", 9) == 9
+        assert ledger.retirements() == 2
+
+
+def test_a_set_with_many_of_the_same_records_is_noticed(path):
+    first = [os.urandom(32) for _ in range(3000)]
+    second = [os.urandom(32) for _ in range(3000)]
+    with Ledger.open(path) as ledger:
+        ledger.register("first", "f2", 3000, digests=lambda: first)
+        with pytest.raises(LedgerError, match="subset seems to share many records with first"):
+            ledger.register("subset", "f3", 2999, digests=lambda: first[1:])
+        ledger.register("second", "f4", 3000, digests=lambda: second)
+    with Ledger.open(path) as ledger, pytest.raises(LedgerError, match="mixed seems to share many"):
+        ledger.register("mixed", "f5", 3000, digests=lambda: first[:1500] + [os.urandom(32)] * 1500)
+
+
+def test_records_are_asked_for_at_their_first_use_only(path):
+    def never():
+        raise AssertionError("asked again")
+
+    with Ledger.open(path) as ledger:
+        assert ledger.register("digits", "f1", 1000, digests=never) == 1000
+
+
+def test_the_key_of_the_sketches_is_this_files_own_and_is_not_exported(path, tmp_path):
+    records = [os.urandom(32) for _ in range(10)]
+    keys, texts = [], []
+    for name in ("one", "two"):
+        with Ledger.open(tmp_path / f"{name}.sqlite") as ledger:
+            ledger.register("data", "f1", 10, digests=lambda: records)
+            texts.append(ledger.rows()[0].content)
+            with ledger._log.writing():
+                keys.append(ledger._log.secret())
+    assert len(set(keys)) == 2
+    assert json.loads(texts[0])["sketch"] != json.loads(texts[1])["sketch"]
+    for record in records:
+        assert record.hex()[:16] not in texts[0]
+    assert keys[0].hex() not in texts[0]
 
 
 def test_unregistered_data_cannot_be_trained_on(path):

@@ -1,12 +1,15 @@
 """The client's two messages, called as Flower calls them, on real data, ledger and training."""
 
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 
 from fl_dp.accounting.accountants import compute_epsilon
+from fl_dp.accounting.ledger import Ledger
+from fl_dp.config import ClientConfig
 from fl_dp.data import partition
 from fl_dp.errors import ModelError
 from fl_dp.federation.arrays import encode, specs, state_arrays
@@ -66,6 +69,16 @@ def test_hello_tells_the_public_numbers(settings):
     assert profile.spent == ()
     assert 600 < profile.public_size < 800
     assert hello(settings(**{"public-size": 5})).public_size == profile.public_size  # the ledger's, for good
+
+
+def test_hello_tells_that_the_ledger_was_retired(settings, model):
+    node_config = settings()
+    train(PLAN, model, node_config)
+    assert hello(node_config).retired == 0
+    with Ledger.open(Path(ClientConfig.from_toml(Path(node_config["client-config"])).ledger)) as ledger:
+        ledger.retire("digits, part 0/2 (iid, seed 0)")
+    profile = hello(node_config)
+    assert (profile.retired, profile.spent) == (1, ())
 
 
 def test_a_round_is_trained_paid_for_and_reported(settings, model):

@@ -15,7 +15,7 @@ from fl_dp.training import LocalUpdate
 UNEXPECTED = "an unexpected error; its own log says which"
 PLAN = RoundPlan("run-1", 3, "linear", 12, 64, 0.5, 0.9, 1.25, 1.0)
 SPENT = (Entry(0.1, 1.5, 7), Entry(0.25, 2.0, 1))
-PROFILE = ClientProfile("hospital-3", 640, 3.0, 1e-5, SPENT, "pld")
+PROFILE = ClientProfile("hospital-3", 640, 3.0, 1e-5, SPENT, "pld", retired=2)
 ARRAYS = {"w": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.zeros((), np.float32)}
 UPDATE = LocalUpdate(arrays=ARRAYS, spent=SPENT, steps=7, epsilon=0.5, delta=1e-5)
 
@@ -127,6 +127,7 @@ def test_a_malformed_plan_is_refused(content, words):
         {"accountant": "trust me"},
         {"min_noise_multiplier": -1.0},
         {"min_noise_multiplier": float("nan")},
+        {"retired": -1},
     ],
 )
 def test_an_impossible_profile_is_refused(changes):

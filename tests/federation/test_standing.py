@@ -75,6 +75,13 @@ def test_rounds_left_are_the_rounds_that_then_are_taken(fakes, mixed):
     assert (last.rounds_ahead, "small" in last.running_out) == (6, True)
 
 
+def test_the_summary_says_whose_ledger_was_retired(fakes, mixed):
+    profile = mixed[0].profile
+    mixed[0].profile = lambda: dataclasses.replace(profile(), retired=2)
+    budgets = run(mixed, fakes, rounds=1).budgets()
+    assert {name: one.retired for name, one in budgets.items()} == {"small": 2, "middle": 0, "large": 0}
+
+
 def test_the_spread_is_that_of_the_clients(fakes, mixed):
     report = run(mixed, fakes, rounds=1).reports[0]
     epsilons = sorted(client.epsilon for client in report.clients.values())

@@ -144,7 +144,7 @@ def test_a_killed_client_is_noted_and_goes_on_where_its_ledger_stands(
     assert states[1]["status"] == "failed"
     assert states[-1]["status"] == "trained"
     with Ledger.open(tmp_path / "out" / "ledgers" / "client-1.sqlite") as ledger:
-        assert total_steps(ledger.spent("digits")) == states[-1]["steps"] > steps
+        assert total_steps(ledger.spent("digits, part 1/3 (iid, seed 0)")) == states[-1]["steps"] > steps
 
 
 def join_again(folder: Path) -> "subprocess.Popen[bytes]":

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import typer
 
+from fl_dp.accounting.ledger import Ledger
 from fl_dp.cli import APP_OPTIONS, run_command
 from fl_dp.config import ClientConfig
 from fl_dp.launch import join as module
@@ -35,7 +36,7 @@ def test_the_ledger_lasts_and_is_shown(
     joined: list[ClientConfig], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert client("--name", "clinic") == 0
-    assert joined[0].ledger == str(tmp_path / "state/fl-dp/ledger/client-clinic.sqlite")
+    assert joined[0].ledger == str(tmp_path / "state/fl-dp/ledger/ledger.sqlite")
     assert joined[0].ledger in capsys.readouterr().out
 
 
@@ -50,11 +51,51 @@ def test_options_are_the_clients_own_limits(joined: list[ClientConfig]) -> None:
 
 def test_options_stand_above_the_file(joined: list[ClientConfig], tmp_path: Path) -> None:
     file = tmp_path / "client.toml"
-    file.write_text('client = "a"\nledger = "/ledgers/a.sqlite"\nepsilon = 1.0\n')
+    own = tmp_path / "own.sqlite"
+    file.write_text(f'client = "a"\nledger = "{own}"\nepsilon = 1.0\n')
     assert client("--config", str(file), "--epsilon", "0.5") == 0
     assert client("--config", str(file), "--ledger", str(tmp_path)) == 0
     assert [one.epsilon for one in joined] == [0.5, 1.0]
-    assert [one.ledger for one in joined] == ["/ledgers/a.sqlite", str(tmp_path / "client-a.sqlite")]
+    assert [one.ledger for one in joined] == [str(own), str(tmp_path / "ledger.sqlite")]
+
+
+def test_another_name_on_the_same_data_goes_on_in_the_same_account(joined: list[ClientConfig]) -> None:
+    assert [client("--name", name) for name in ("a", "b")] == [0, 0]
+    assert joined[0].ledger == joined[1].ledger
+    with Ledger.open_existing(Path(joined[0].ledger)) as ledger:
+        assert [account.dataset for account in ledger.accounts()] == ["digits"]
+
+
+def test_parts_of_one_cut_stand_side_by_side_and_another_cut_is_refused_before_joining(
+    joined: list[ClientConfig], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert [client("--partition", part) for part in ("0/2", "1/2")] == [0, 0]
+    for words in (["--partition", "0/3"], []):
+        assert client(*words) == 1
+        error = capsys.readouterr().err
+        assert "digits is entered as digits, part 0/2 (iid, seed 0)" in error
+        assert "Part the data as then, or retire" in error
+    assert len(joined) == 2
+
+
+def test_ledgers_by_name_are_not_passed_over(
+    joined: list[ClientConfig], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "old"
+    with Ledger.open(folder / "client-north.sqlite") as ledger:
+        ledger.register("digits", "f1", 10)
+    assert client("--ledger", str(folder)) == 2
+    assert "holds client-north.sqlite, a ledger of run.sh or of an older fl_dp" in capsys.readouterr().err
+    assert joined == []
+
+
+def test_a_ledger_that_is_named_as_a_file_is_refused(
+    joined: list[ClientConfig], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "ledger.sqlite").write_text("")
+    assert client("--ledger", str(tmp_path / "ledger.sqlite")) == 2
+    assert "expected a folder" in capsys.readouterr().err
+    assert joined == []
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from fl_dp.reporting.console import budget_rows, print_budgets, round_line, rounded_up
+from fl_dp.reporting.console import ENDS, budget_rows, print_budgets, retirement_lines, round_line, rounded_up
 
 RECORD = {
     "round": 2, "epsilon": 1.8312, "delta": 1e-5, "noise_multiplier": 1.1, "loss": 0.4404,
@@ -20,7 +20,7 @@ RECORD = {
 def budget(epsilon, **changes):
     return {
         "epsilon": epsilon, "budget": 3.0, "delta": 1e-5, "steps": 30, "rounds": 3, "rounds_left": 1,
-        "status": "trained", "reason": "", **changes,
+        "status": "trained", "reason": "", "retired": 0, **changes,
     }  # fmt: skip
 
 
@@ -96,6 +96,19 @@ def test_on_a_terminal_it_is_a_table_and_a_clients_words_are_no_markup():
     text = printed({"0": budget(1.0, reason="[red]x[/red]")}, force_terminal=True)
     assert "[red]x[/red]" in text
     assert "Privacy spent" in text
+
+
+def test_a_ledger_that_was_retired_is_named_below_the_table():
+    text = printed({"south": budget(1.0, retired=1), "north": budget(1.0, retired=2), "west": budget(2.0)})
+    assert text.splitlines()[-2:] == [
+        "client north: its ledger was retired 2 times; epsilon counts from the last",
+        "client south: its ledger was retired once; epsilon counts from the last",
+    ]
+
+
+def test_of_many_retired_ledgers_the_rest_are_counted():
+    lines = retirement_lines({str(i): budget(1.0, retired=1) for i in range(50)})
+    assert lines[ENDS:] == ["... and 45 clients more whose ledgers were retired"]
 
 
 def test_no_clients_no_table():

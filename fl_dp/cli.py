@@ -13,7 +13,7 @@ from fl_dp.audit.command import HELP as AUDIT_HELP
 from fl_dp.audit.command import audit
 from fl_dp.errors import ConfigError, FlDpError
 from fl_dp.launch.app_bundle import PROJECT
-from fl_dp.launch.arguments import ARGUMENTS, read_request
+from fl_dp.launch.arguments import ARGUMENTS, read_request, simulation_engine
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.plain_help import PlainCommand
 from fl_dp.launch.signals import stop_on_signals
@@ -108,6 +108,12 @@ def run(
     ] = None,
     config: ConfigOption = DEFAULT_CONFIG,
     simulate: Annotated[bool, typer.Option("--simulate", help="Simulate the clients with Ray.")] = False,
+    engine: Annotated[
+        str | None, typer.Option(help="Of a simulation: ray (ours, the default) or flower (Flower's).")
+    ] = None,
+    ray_address: Annotated[
+        str | None, typer.Option(help="Of a simulation: a Ray cluster, such as HOST:6379 or auto.")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for results and logs [default: runs/<date-time>].")
     ] = None,
@@ -120,9 +126,10 @@ def run(
     settings: SetOption = None,
 ) -> int:
     request = read_request(config, words or (), settings or (), seed)
+    kind = simulation_engine(simulate, engine, ray_address)
     from fl_dp.launch.launcher import launch  # late: an error in an argument needs neither Flower nor torch
 
-    return launch(request, simulate=simulate, out=out, ledger=ledger, say=say)
+    return launch(request, engine=kind, out=out, ledger=ledger, ray_address=ray_address or "", say=say)
 
 
 app.command(help=BUDGET_HELP, cls=PlainCommand)(budget)

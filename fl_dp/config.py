@@ -136,8 +136,9 @@ class RunConfig(_Flat):
     clients_per_person: int = 1
     # machine
     device: str = "auto"
-    client_cpus: float = 1.0
-    client_gpus: float = 0.0
+    clients_per_cpu: float | Auto = "auto"
+    clients_per_gpu: float | Auto = "auto"
+    client_timeout: float = 600.0
     seed: int = 0
     out: str = ""
 
@@ -161,13 +162,15 @@ class RunConfig(_Flat):
             )
         _require_positive(
             self, "learning_rate", "max_grad_norm", "epsilon", "local_epochs", "partition_alpha",
-            "round_timeout", "client_cpus",
+            "round_timeout", "client_timeout",
         )  # fmt: skip
+        for field in ("clients_per_cpu", "clients_per_gpu"):
+            if getattr(self, field) != AUTO:
+                _require_positive(self, field)
         if self.noise_multiplier != AUTO:
             _require_positive(self, "noise_multiplier")
         _require_delta(self.delta)
         _require(0 <= self.momentum < 1, "momentum", self.momentum, "a number in [0, 1)")
-        _require(self.client_gpus >= 0, "client-gpus", self.client_gpus, "a number >= 0")
         for field in ("seed", "evaluate_every"):
             value = getattr(self, field)
             _require(value >= 0, _key(field), value, "an integer >= 0")

@@ -122,11 +122,20 @@ class PrivateTrainer:
         not even one fits.
         """
 
-        def clip(size: int) -> ClippedSum:
-            inputs, labels = torch.randn(size, *input_shape), torch.zeros(size, dtype=torch.int64)
-            return empty_sum(self._parameters, self._plan.max_grad_norm) + self._clipped(inputs, labels)
+        def rehearse(size: int) -> ClippedSum:
+            return self.rehearse(input_shape, size)
 
-        return largest_batch(clip, memory, self._device, at_most=2 * self._plan.expected_batch_size)
+        return largest_batch(rehearse, memory, self._device, at_most=2 * self._plan.expected_batch_size)
+
+    def rehearse(self, input_shape: tuple[int, ...], size: int) -> ClippedSum:
+        """The clipped sum of `size` examples of random numbers: chooses kernels, and changes no weight."""
+        inputs, labels = torch.randn(size, *input_shape), torch.zeros(size, dtype=torch.int64)
+        return empty_sum(self._parameters, self._plan.max_grad_norm) + self._clipped(inputs, labels)
+
+    @property
+    def kernels(self) -> Mapping[str, str]:
+        """What the planner chose in the latest batch, as `fixed` of another."""
+        return self._planner.kernels
 
     def step(self, data: TensorData, sample_rate: float, physical_batch_size: int) -> None:
         """One logical batch. An empty draw is a step too: its sum is zero and its noise is not."""
@@ -142,10 +151,11 @@ class PrivateTrainer:
     def _clipped_sum(self, data: TensorData, draw: Tensor, physical_batch_size: int) -> ClippedSum:
         """The clipped sum of a logical batch, in physical batches half as large where memory runs out."""
         try:
-            clipped = empty_sum(self._parameters, self._plan.max_grad_norm)
+            clipped = None
             for indices in physical_batches(draw, physical_batch_size):
-                clipped = clipped + self._clipped_batch(*data.batch(indices))
-            return clipped
+                batch = self._clipped_batch(*data.batch(indices))
+                clipped = batch if clipped is None else clipped + batch
+            return clipped or empty_sum(self._parameters, self._plan.max_grad_norm)
         except RuntimeError as error:
             if physical_batch_size == 1 or not is_out_of_memory(error):
                 raise

@@ -37,7 +37,18 @@ def test_arguments_and_options_reach_the_launch(launched: list[Any], tmp_path: P
     assert run_command(app, ["run", "--simulate", "--out", out, "--seed", "7", "5", "2"]) == 3
     (config, options) = launched[0]
     assert (config.clients, config.min_clients, config.seed) == (5, 2, 7)
-    assert options == {"simulate": True, "out": tmp_path / "x", "ledger": None}
+    assert options == {"engine": "ray", "ray_address": "", "out": tmp_path / "x", "ledger": None}
+
+
+@pytest.mark.parametrize(
+    ("words", "engine"),
+    [([], None), (["--simulate"], "ray"), (["--simulate", "--engine", "flower"], "flower")],
+)
+def test_the_engine_is_ours_unless_flowers_is_asked_for(
+    launched: list[Any], words: list[str], engine: str | None
+) -> None:
+    assert run_command(app, ["run", *words]) == 3
+    assert launched[0][1]["engine"] == engine
 
 
 def test_options_may_follow_the_arguments(launched: list[Any]) -> None:
@@ -55,6 +66,10 @@ def test_options_may_follow_the_arguments(launched: list[Any]) -> None:
         (["--config"], "--config"),
         (["--config", "absent.toml"], "absent.toml"),
         (["--set", "nonsense=1"], "nonsense"),
+        (["--engine", "ray"], "--engine ray: is of a simulation"),
+        (["--ray-address", "auto"], "--ray-address auto: is of a simulation"),
+        (["--simulate", "--engine", "own"], "--engine own: expected ray or flower"),
+        (["--simulate", "--engine", "flower", "--ray-address", "auto"], "--ray-address auto: Flower's"),
     ],
 )
 def test_a_bad_argument_is_one_line_that_names_it_and_starts_nothing(

@@ -1,12 +1,13 @@
 """What a ledger's events say about every data set: its account."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 
 from fl_dp.accounting.budget import Budget, auto_delta
 from fl_dp.accounting.event_log import Content, Event
 from fl_dp.accounting.events import merge
-from fl_dp.accounting.identity import Identity
+from fl_dp.accounting.identity import Identity, IdentityIndex
+from fl_dp.errors import LedgerError
 from fl_dp.records import Entry
 
 
@@ -66,14 +67,119 @@ class Account:
         return budget.delta if budget else auto_delta(self.public_size)
 
 
-def read_accounts(events: Sequence[Event]) -> list[Account]:
-    """All accounts, in the order in which they were opened."""
-    committed = {event.content["reserved"] for event in events if event.content["kind"] == "commit"}
-    return [
-        _account(event, events[event.id :], committed)
-        for event in events
-        if event.content["kind"] == "register"
-    ]
+class AccountBook:
+    """The accounts of a ledger, brought up to date with one event after the other."""
+
+    def __init__(self) -> None:
+        self.retirements = 0
+        self._accounts: list[_Open] = []
+        self._in_use: dict[str, _Open] = {}  # by data set
+        self._by_reservation: dict[int, _Open] = {}
+        self._taken: dict[tuple[str, str, int], PaidRound] = {}  # by data set, run and round
+        self._identities = IdentityIndex()
+
+    def add(self, event: Event) -> None:
+        """Take in the event that follows the last one."""
+        match event.content["kind"]:
+            case "register":
+                self._register(event)
+            case "reserve":
+                self._reserve(event)
+            case "commit":
+                self._commit(event)
+            case "retire":
+                self._retire(event)
+            case kind:
+                raise LedgerError(
+                    f"entry {event.id} of the ledger is a {kind!r}, which this fl_dp cannot read."
+                )
+
+    def accounts(self) -> list[Account]:
+        """All accounts, retired ones included, in the order in which they were opened."""
+        return [one.account() for one in self._accounts]
+
+    def public_size(self, dataset: str, fingerprint: str) -> int | None:
+        """As declared for the data set in use, if it is that one; None if it is not, or not there."""
+        held = self._in_use.get(dataset)
+        return held.public_size if held and held.identity.fingerprint == fingerprint else None
+
+    def conflict(self, new: Identity) -> str:
+        """Why `new` may not be entered beside the data sets in use; empty if it may."""
+        return self._identities.conflict(new)
+
+    def spent(self, dataset: str) -> tuple[Entry, ...] | None:
+        """All that the data set in use has paid for; None if there is no such data set."""
+        held = self._in_use.get(dataset)
+        return None if held is None else held.spent
+
+    def taken(self, dataset: str, run: str, server_round: int) -> PaidRound | None:
+        """The round as it was paid for before, by this data set or a retired one of its name."""
+        return self._taken.get((dataset, run, server_round))
+
+    def holder(self, reservation: int) -> str | None:
+        """The data set in use that has reserved under that number and not committed; None: there is none."""
+        held = self._by_reservation.get(reservation)
+        return held.identity.dataset if held and held.retired is None else None
+
+    def holds(self, paid: PaidRound, dataset: str) -> bool:
+        """Whether it is the data set in use that has paid for the round, and not a retired one."""
+        held = self._in_use.get(dataset)
+        return held is not None and paid.id in held.rounds
+
+    def _register(self, event: Event) -> None:
+        c = event.content
+        opened = _Open(event.id, _identity(c), c["public_size"], c["time"])
+        self._accounts.append(opened)
+        self._in_use[opened.identity.dataset] = opened
+        self._identities.add(opened.identity)
+
+    def _reserve(self, event: Event) -> None:
+        paid, held = _paid_round(event), self._in_use[event.content["dataset"]]
+        held.pay(paid)
+        self._by_reservation[event.id] = held
+        self._taken[held.identity.dataset, paid.run, paid.server_round] = paid
+
+    def _commit(self, event: Event) -> None:
+        held = self._by_reservation.pop(event.content["reserved"])
+        paid = held.commit(event.content["reserved"])
+        self._taken[held.identity.dataset, paid.run, paid.server_round] = paid
+
+    def _retire(self, event: Event) -> None:
+        held = self._in_use.pop(event.content["dataset"])
+        held.retired = event.content["time"]
+        self._identities.remove(held.identity)
+        self.retirements += 1
+
+
+@dataclass
+class _Open:
+    """An account as it grows. spent: of its rounds, merged."""
+
+    id: int
+    identity: Identity
+    public_size: int
+    registered: str
+    retired: str | None = None
+    rounds: dict[int, PaidRound] = field(default_factory=dict)
+    spent: tuple[Entry, ...] = ()
+
+    def pay(self, paid: PaidRound) -> None:
+        self.rounds[paid.id] = paid
+        self.spent = merge((*self.spent, paid.entry))
+
+    def commit(self, reservation: int) -> PaidRound:
+        paid = self.rounds[reservation] = replace(self.rounds[reservation], committed=True)
+        return paid
+
+    def account(self) -> Account:
+        return Account(
+            self.id,
+            self.identity,
+            self.public_size,
+            self.registered,
+            tuple(self.rounds.values()),
+            self.retired,
+        )
 
 
 def lineages(accounts: Iterable[Account]) -> list[list[Account]]:
@@ -94,21 +200,6 @@ def _are_kin(account: Account, group: Iterable[Account]) -> bool:
     return any(account.identity.may_share_records(other.identity) for other in group)
 
 
-def _account(start: Event, later: Iterable[Event], committed: set[int]) -> Account:
-    """The account that `start` registered; later: the events after it."""
-    identity = _identity(start.content)
-    rounds: list[PaidRound] = []
-    retired = None
-    for event in _of(identity.dataset, later):
-        if event.content["kind"] == "retire":
-            retired = event.content["time"]
-            break
-        if event.content["kind"] == "reserve":
-            rounds.append(_paid_round(event, event.id in committed))
-    c = start.content
-    return Account(start.id, identity, c["public_size"], c["time"], tuple(rounds), retired)
-
-
 def _identity(content: Content) -> Identity:
     """An older fl_dp noted no source, cut or sketch: what it entered stands for the whole of its name."""
     dataset = content["dataset"]
@@ -116,14 +207,10 @@ def _identity(content: Content) -> Identity:
     return Identity(dataset, content["fingerprint"], source or dataset, cut or "", sketch or "")
 
 
-def _of(dataset: str, events: Iterable[Event]) -> Iterator[Event]:
-    return (event for event in events if event.content["dataset"] == dataset)
-
-
-def _paid_round(event: Event, committed: bool) -> PaidRound:
+def _paid_round(event: Event) -> PaidRound:
     c = event.content
     entry = Entry(c["sample_rate"], c["noise_multiplier"], c["steps"])
-    return PaidRound(event.id, c["time"], c["run"], c["round"], entry, _budget(c), committed)
+    return PaidRound(event.id, c["time"], c["run"], c["round"], entry, _budget(c), committed=False)
 
 
 def _budget(content: Content) -> Budget | None:

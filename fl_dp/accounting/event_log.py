@@ -52,6 +52,8 @@ class EventLog:
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self.path, self._connection = path, connection
+        self._version = 0  # of the file when it was last read; SQLite's begin with 1
+        self._seen = (0, "")  # number and hash of the last row that `new_events` has given
 
     @classmethod
     def open(cls, path: Path, *, create: bool) -> Self:
@@ -88,27 +90,58 @@ class EventLog:
 
     def rows(self) -> list[Row]:
         """All rows, oldest first, verified: one that was edited or removed raises LedgerError."""
-        with self._snapshot(), _named(self.path):
-            found = self._connection.execute("SELECT id, content, hash FROM events ORDER BY id").fetchall()
+        with self._snapshot():
+            return self._read(0, "")
+
+    def new_events(self) -> list[Event]:
+        """The events that were added since the last call; at the first call all. Verified, as all before them
+        are again if anybody else has written into the file in between.
+        """
+        with self._snapshot():
+            version = self._pragma("data_version")  # another one after every commit of another connection
+            number, previous = self._seen
+            if version == self._version:
+                rows = self._read(number, previous)
+            else:
+                rows = self._read(0, "")
+                if number and (len(rows) < number or rows[number - 1].hash != previous):
+                    raise self._broken(number)
+                rows = rows[number:]
+            self._version = version
+        if rows:
+            self._seen = (rows[-1].id, rows[-1].hash)
+        return [Event(row.id, json.loads(row.content)) for row in rows]
+
+    def forget(self) -> None:
+        """Let the next `new_events` begin with the first: some that it has given may have been undone."""
+        self._seen = (0, "")
+
+    def _read(self, after: int, previous: str) -> list[Row]:
+        """The rows after number `after`, whose hash is `previous`; only inside a transaction, whose state is
+        one: else a row that is added in between looks like one removed.
+        """
+        with _named(self.path):
+            found = self._connection.execute(
+                "SELECT id, content, hash FROM events WHERE id > ? ORDER BY id", (after,)
+            ).fetchall()
             made = self._connection.execute(
                 "SELECT seq FROM sqlite_sequence WHERE name = 'events'"
             ).fetchone()
         rows = [Row(*row) for row in found]
-        broken = first_broken(rows, made[0] if made else 0)
+        broken = first_broken(rows, made[0] if made else 0, after, previous)
         if broken is not None:
-            raise LedgerError(
-                f"{self.path}: entry {broken} was edited or removed, so what the data have spent is not "
-                "known and nothing may be trained on them. Restore the file from a copy."
-            )
+            raise self._broken(broken)
         return rows
 
-    def events(self) -> list[Event]:
-        """All rows, verified, with their contents read."""
-        return [Event(row.id, json.loads(row.content)) for row in self.rows()]
+    def _broken(self, number: int) -> LedgerError:
+        return LedgerError(
+            f"{self.path}: entry {number} was edited or removed, so what the data have spent is not "
+            "known and nothing may be trained on them. Restore the file from a copy."
+        )
 
     @contextmanager
     def _snapshot(self) -> Iterator[None]:
-        """Several reads of one state: without it, a row added in between looks like one removed."""
+        """Several reads of one state."""
         if self._connection.in_transaction:
             yield
             return
@@ -131,17 +164,18 @@ class EventLog:
         finally:
             self._end()
 
-    def append(self, content: Content) -> int:
-        """Add an event and return its number; only inside `writing`."""
+    def append(self, content: Content) -> Event:
+        """Add an event; only inside `writing`, and when `new_events` has given all before it."""
         text = json.dumps(content, sort_keys=True, allow_nan=False)
+        number, previous = self._seen
+        hashed = chain_hash(previous, text)
         with _named(self.path):
-            last = self._connection.execute("SELECT hash FROM events ORDER BY id DESC LIMIT 1").fetchone()
             cursor = self._connection.execute(
-                "INSERT INTO events (content, hash) VALUES (?, ?)",
-                (text, chain_hash(last[0] if last else "", text)),
+                "INSERT INTO events (content, hash) VALUES (?, ?)", (text, hashed)
             )
-        assert cursor.lastrowid is not None
-        return cursor.lastrowid
+        assert cursor.lastrowid == number + 1, "new_events comes before append"
+        self._seen = (cursor.lastrowid, hashed)
+        return Event(cursor.lastrowid, content)
 
     def secret(self) -> bytes:
         """A random key of this file, made on first use, only inside `writing`. No export holds it."""
@@ -172,7 +206,8 @@ class EventLog:
             self._connection.execute("PRAGMA fullfsync = ON")  # macOS: fsync alone ends in the drive's cache
 
     def _pragma(self, name: str) -> Any:
-        return self._connection.execute(f"PRAGMA {name}").fetchone()[0]
+        with _named(self.path):
+            return self._connection.execute(f"PRAGMA {name}").fetchone()[0]
 
 
 def _create(path: Path) -> None:

@@ -27,14 +27,15 @@ def head(rows: Sequence[Row]) -> str:
     return rows[-1].hash if rows else ""
 
 
-def first_broken(rows: Sequence[Row], made: int) -> int | None:
+def first_broken(rows: Sequence[Row], made: int, after: int = 0, previous: str = "") -> int | None:
     """Number of the first row that is not as it was appended; None if all are.
 
     made: how many rows were ever appended, by a count kept apart: a chain cut off at its end looks whole.
+    after, previous: number and hash of the row before the first of `rows`, which is known to be sound.
     """
-    previous = ""
-    for expected, row in enumerate(rows, start=1):
+    for expected, row in enumerate(rows, start=after + 1):
         if row.id != expected or row.hash != chain_hash(previous, row.content):
             return min(row.id, expected)
         previous = row.hash
-    return None if len(rows) == made else min(len(rows), made) + 1
+    there = after + len(rows)
+    return None if there == made else min(there, made) + 1

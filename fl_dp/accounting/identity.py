@@ -3,7 +3,9 @@
 Two accounts with records in common would each pay for their own half: neither would stop at the budget.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from fl_dp.accounting.overlap import share_many
 
@@ -56,3 +58,37 @@ def conflict(held: Identity, new: Identity) -> str:
         f"{new.dataset} seems to share many records with {held.dataset}, and what they have spent would not "
         f"count. Train on {held.dataset} as it is, or {retire}."
     )
+
+
+class IdentityIndex:
+    """The data sets in use, found quickly by what a new one may conflict with.
+
+    A simulation enters thousands of parts of one set; they need not be compared with each other one by one.
+    """
+
+    def __init__(self) -> None:
+        self._by_dataset: dict[str, Identity] = {}
+        self._by_fingerprint: dict[str, Identity] = {}
+        self._by_source: dict[str, dict[str, Identity]] = {}  # and, within, by data set
+
+    def add(self, identity: Identity) -> None:
+        self._by_dataset[identity.dataset] = identity
+        self._by_fingerprint[identity.fingerprint] = identity
+        self._by_source.setdefault(identity.source, {})[identity.dataset] = identity
+
+    def remove(self, identity: Identity) -> None:
+        del self._by_dataset[identity.dataset]
+        del self._by_fingerprint[identity.fingerprint]
+        del self._by_source[identity.source][identity.dataset]
+
+    def conflict(self, new: Identity) -> str:
+        """`conflict` with the first that there is one with; empty if there is none."""
+        return next((reason for held in self._comparable(new) if (reason := conflict(held, new))), "")
+
+    def _comparable(self, new: Identity) -> Iterator[Identity]:
+        for found in (self._by_dataset.get(new.dataset), self._by_fingerprint.get(new.fingerprint)):
+            if found is not None:
+                yield found
+        for source, parts in self._by_source.items():
+            # all parts of one set that are in use are of one cut: any of them tells
+            yield from islice(parts.values(), 1) if source == new.source else parts.values()

@@ -5,18 +5,19 @@ two entries: reserved before training, committed before its result leaves. What 
 committed counts as spent, whatever happened in between; nothing is ever given back (docs/ledger.md says why).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from fl_dp.accounting.accounts import Account, read_accounts
+from fl_dp.accounting.accounts import Account, AccountBook
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.event_log import EventLog
 from fl_dp.accounting.hash_chain import Row
-from fl_dp.accounting.identity import Identity, conflict
+from fl_dp.accounting.identity import Identity
 from fl_dp.accounting.overlap import sketch
 from fl_dp.errors import BudgetExhaustedError, DeclinedError, LedgerError
 from fl_dp.records import Entry
@@ -26,18 +27,56 @@ Digests = Callable[[], Iterable[bytes]]  # of a data set's records; asked for on
 
 
 @dataclass(frozen=True, slots=True)
+class Enrolment:
+    """A data set to be entered in a ledger.
+
+    fingerprint: of the contents, so that a changed or renamed set is noticed. source: the whole set that
+    it is a part of, by `cut` (see `Identity`); itself if empty. digests: so that a set with many of the
+    same records is noticed; what is kept of them is keyed, and stays in this file.
+    """
+
+    dataset: str
+    fingerprint: str
+    public_size: int
+    source: str = ""
+    cut: str = ""
+    digests: Digests | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A round to be paid for, see `Ledger.reserve`.
+
+    same_result: should the round have been paid for before, then what is done now gives the same result as
+    what was done then, whose randomness is the same; it need not be paid for again.
+    """
+
+    dataset: str
+    run: str
+    server_round: int
+    mechanism: Mechanism
+    planned: int
+    budget: Budget
+    same_result: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Reservation:
-    """Steps that are paid for and may now be taken; `id` is the number of their entry."""
+    """Steps that are paid for and may now be taken; `id` is the number of their entry.
+
+    committed: their result may have left before; it is the same.
+    """
 
     id: int
     entry: Entry
+    committed: bool = False
 
 
 class Ledger:
     """One open ledger file; several processes may hold it open and never overspend together."""
 
     def __init__(self, log: EventLog) -> None:
-        self._log = log
+        self._log, self._book = log, AccountBook()
 
     @classmethod
     def open(cls, path: Path) -> Self:
@@ -51,12 +90,13 @@ class Ledger:
 
     @classmethod
     def _verified(cls, log: EventLog) -> Self:
+        ledger = cls(log)
         try:
-            log.rows()
+            ledger._read()
         except LedgerError:
             log.close()
             raise
-        return cls(log)
+        return ledger
 
     def close(self) -> None:
         self._log.close()
@@ -79,42 +119,26 @@ class Ledger:
 
     def accounts(self) -> list[Account]:
         """What every data set has paid for; retired ones included, oldest first."""
-        return read_accounts(self._log.events())
+        return self._read().accounts()
 
-    def register(
-        self,
-        dataset: str,
-        fingerprint: str,
-        public_size: int,
-        *,
-        source: str = "",
-        cut: str = "",
-        digests: Digests | None = None,
-    ) -> int:
-        """Enter a data set on its first use; returns its public size, as declared then.
+    def register(self, dataset: str, fingerprint: str, public_size: int, **more: Any) -> int:
+        """Enter one data set, see `Enrolment` and `register_all`; returns its public size."""
+        return self.register_all([Enrolment(dataset, fingerprint, public_size, **more)])[0]
 
-        fingerprint: of the contents, so that a changed or renamed set is noticed. source: the whole set that
-        it is a part of, by `cut` (see `Identity`); itself if empty. digests: so that a set with many of the
-        same records is noticed; what is kept of them is keyed, and stays in this file.
+    def register_all(self, enrolments: Sequence[Enrolment]) -> list[int]:
+        """Enter data sets on their first use, all or none; returns their public sizes, as declared then.
+
         LedgerError when a record may be in another set of this ledger: its spending would start at zero.
         """
-        with self._log.writing():
-            in_use = _in_use(self.accounts())
-            for account in in_use:
-                if (account.dataset, account.fingerprint) == (dataset, fingerprint):
-                    return account.public_size
-            sample = sketch(digests(), self._log.secret()) if digests else ""
-            identity = Identity(dataset, fingerprint, source or dataset, cut, sample)
-            self._refuse_conflict(in_use, identity)
-            self._append("register", **asdict(identity), public_size=public_size)
-        return public_size
+        with self._writing() as book:
+            return [self._register(book, one) for one in enrolments]
 
     def spent(self, dataset: str) -> tuple[Entry, ...]:
         """All that the data set has paid for, reserved or committed, equal mechanisms merged.
 
         LedgerError for a data set that was never registered: a mistyped name must not look unspent.
         """
-        return self._account(self.accounts(), dataset).spent()
+        return self._spent(self._read(), dataset)
 
     def reserve(
         self, dataset: str, run: str, server_round: int, mechanism: Mechanism, planned: int, budget: Budget
@@ -124,22 +148,18 @@ class Ledger:
         Raises BudgetExhaustedError when not one fits, DeclinedError for a round of this run that was
         reserved before (a replay), LedgerError when nothing can be written.
         """
-        with self._log.writing():
-            accounts = self.accounts()
-            spent = self._account(accounts, dataset).spent()
-            _check_new_round(accounts, dataset, run, server_round)
-            steps = budget.steps_that_fit(*mechanism, planned, spent)
-            if steps == 0:
-                raise BudgetExhaustedError(
-                    f"Not one more step fits: epsilon {budget.epsilon_of(spent):.4f} of {budget.epsilon:g} "
-                    f"is spent at delta {budget.delta:g}."
-                )
-            entry = Entry(*mechanism, steps)
-            wall = {"epsilon": budget.epsilon, "delta": budget.delta, "accountant": budget.accountant}
-            number = self._append(
-                "reserve", dataset, run=run, round=server_round, budget=wall, **entry.to_dict()
-            )
-        return Reservation(number, entry)
+        paid = self.reserve_all([Request(dataset, run, server_round, mechanism, planned, budget)])[0]
+        if isinstance(paid, DeclinedError):
+            raise paid
+        return paid
+
+    def reserve_all(self, requests: Sequence[Request]) -> list[Reservation | DeclinedError]:
+        """Pay for several rounds in one transaction: for each its reservation, or why there is none.
+
+        LedgerError when nothing can be written; then nothing is paid for.
+        """
+        with self._writing() as book:
+            return [self._reserve_or_decline(book, request) for request in requests]
 
     def commit(self, reservation: Reservation) -> None:
         """Note that the reserved steps were taken and their result is about to leave.
@@ -147,13 +167,18 @@ class Ledger:
         LedgerError if they are not open to be committed: unknown, committed before, or of a data set that was
         retired in between. Their result must then not leave.
         """
-        with self._log.writing():
-            dataset = self._dataset_of_open(reservation.id)
-            self._append("commit", dataset, reserved=reservation.id)
+        self.commit_all([reservation])
+
+    def commit_all(self, reservations: Iterable[Reservation]) -> None:
+        """Commit several, all or none."""
+        with self._writing() as book:
+            for reservation in reservations:
+                if not reservation.committed:
+                    self._commit(book, reservation.id)
 
     def retirements(self) -> int:
         """How many accounts were retired in this ledger, of whatever data: a name is quickly changed."""
-        return sum(account.retired is not None for account in self.accounts())
+        return self._read().retirements
 
     def retire(self, dataset: str) -> None:
         """End the data set's account, so that its next use begins a new one with nothing spent.
@@ -161,39 +186,92 @@ class Ledger:
         The entries stay: privacy that was spent stays spent, only the wall moves. LedgerError if no such
         data set is in use.
         """
-        with self._log.writing():
-            self._account(self.accounts(), dataset)
-            self._append("retire", dataset)
+        with self._writing() as book:
+            self._spent(book, dataset)
+            self._append(book, "retire", dataset)
 
-    def _account(self, accounts: Iterable[Account], dataset: str) -> Account:
-        """The data set's account in use."""
-        for account in _in_use(accounts):
-            if account.dataset == dataset:
-                return account
-        raise LedgerError(f"{self._log.path}: data set {dataset} is not registered.")
+    def _read(self) -> AccountBook:
+        """The accounts as they stand, after what was added by whomever."""
+        for event in self._log.new_events():
+            self._book.add(event)
+        return self._book
 
-    def _dataset_of_open(self, number: int) -> str:
-        for account in _in_use(self.accounts()):
-            if any(paid.id == number and not paid.committed for paid in account.rounds):
-                return account.dataset
-        raise LedgerError(f"{self._log.path}: entry {number} is not open to be committed.")
+    @contextmanager
+    def _writing(self) -> Iterator[AccountBook]:
+        """A transaction, and the accounts in it. If it fails nothing of it stays, here as on the disk."""
+        try:
+            with self._log.writing():
+                yield self._read()
+        except BaseException:
+            self._book = AccountBook()
+            self._log.forget()
+            raise
 
-    def _refuse_conflict(self, in_use: Iterable[Account], new: Identity) -> None:
-        for account in in_use:
-            if reason := conflict(account.identity, new):
-                raise LedgerError(f"{self._log.path}: {reason}")
+    def _register(self, book: AccountBook, new: Enrolment) -> int:
+        known = book.public_size(new.dataset, new.fingerprint)
+        if known is not None:
+            return known
+        sample = sketch(new.digests(), self._log.secret()) if new.digests else ""
+        identity = Identity(new.dataset, new.fingerprint, new.source or new.dataset, new.cut, sample)
+        if reason := book.conflict(identity):
+            raise LedgerError(f"{self._log.path}: {reason}")
+        self._append(book, "register", **asdict(identity), public_size=new.public_size)
+        return new.public_size
 
-    def _append(self, kind: str, dataset: str, **fields: Any) -> int:
+    def _reserve_or_decline(self, book: AccountBook, request: Request) -> Reservation | DeclinedError:
+        try:
+            return self._paid_before(book, request) or self._reserve(book, request)
+        except DeclinedError as declined:
+            return declined
+
+    def _reserve(self, book: AccountBook, request: Request) -> Reservation:
+        spent, budget = self._spent(book, request.dataset), request.budget
+        steps = budget.steps_that_fit(*request.mechanism, request.planned, spent)
+        if steps == 0:
+            raise BudgetExhaustedError(
+                f"Not one more step fits: epsilon {budget.epsilon_of(spent):.4f} of {budget.epsilon:g} "
+                f"is spent at delta {budget.delta:g}."
+            )
+        entry = Entry(*request.mechanism, steps)
+        number = self._append(
+            book, "reserve", request.dataset, run=request.run, round=request.server_round,
+            budget={"epsilon": budget.epsilon, "delta": budget.delta, "accountant": budget.accountant},
+            **entry.to_dict(),
+        )  # fmt: skip
+        return Reservation(number, entry)
+
+    def _paid_before(self, book: AccountBook, request: Request) -> Reservation | None:
+        """The reservation of the same round, to be used again; DeclinedError if it may not be."""
+        self._spent(book, request.dataset)  # LedgerError for an unknown data set
+        paid = book.taken(request.dataset, request.run, request.server_round)
+        if paid is None:
+            return None
+        same = (paid.entry.sample_rate, paid.entry.noise_multiplier) == request.mechanism
+        if not (
+            request.same_result
+            and same
+            and paid.entry.steps <= request.planned
+            and book.holds(paid, request.dataset)
+        ):
+            raise DeclinedError(
+                f"Round {request.server_round} of run {request.run} was taken before; it is not repeated."
+            )
+        return Reservation(paid.id, paid.entry, paid.committed)
+
+    def _commit(self, book: AccountBook, number: int) -> None:
+        dataset = book.holder(number)
+        if dataset is None:
+            raise LedgerError(f"{self._log.path}: entry {number} is not open to be committed.")
+        self._append(book, "commit", dataset, reserved=number)
+
+    def _spent(self, book: AccountBook, dataset: str) -> tuple[Entry, ...]:
+        spent = book.spent(dataset)
+        if spent is None:
+            raise LedgerError(f"{self._log.path}: data set {dataset} is not registered.")
+        return spent
+
+    def _append(self, book: AccountBook, kind: str, dataset: str, **fields: Any) -> int:
         time = datetime.now(UTC).isoformat(timespec="seconds")
-        return self._log.append({"kind": kind, "time": time, "dataset": dataset, **fields})
-
-
-def _in_use(accounts: Iterable[Account]) -> list[Account]:
-    return [account for account in accounts if account.retired is None]
-
-
-def _check_new_round(accounts: Iterable[Account], dataset: str, run: str, server_round: int) -> None:
-    """DeclinedError for a replay, also of a round that was taken before the data set was retired."""
-    rounds = (paid for account in accounts if account.dataset == dataset for paid in account.rounds)
-    if any((paid.run, paid.server_round) == (run, server_round) for paid in rounds):
-        raise DeclinedError(f"Round {server_round} of run {run} was taken before; it is not repeated.")
+        event = self._log.append({"kind": kind, "time": time, "dataset": dataset, **fields})
+        book.add(event)
+        return event.id

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fl_dp.config import PARTITIONS, ClientConfig, parse_sizes
+from fl_dp.config import PARTITIONS, ClientConfig, RunConfig, parse_sizes
 from fl_dp.data.flwr_partitioners import import_partitioners
 from fl_dp.data.sources import load_data
 from fl_dp.data.tensor_data import TensorData
@@ -36,14 +36,21 @@ def load_part(config: ClientConfig) -> TensorData:
     Data set and partition are kept per process, so that a process which simulates many clients
     reads and cuts once.
     """
-    train = load_data(config.data, Path(config.data_root), "train")
     if config.partition == "iid" and config.num_partitions == 1:
-        return train  # everything: no copy
+        return load_data(config.data, Path(config.data_root), "train")  # everything: no copy
+    train, parts = load_parts(config)
+    return train.subset(torch.from_numpy(parts[config.partition_id]))
+
+
+def load_parts(config: ClientConfig | RunConfig) -> tuple[TensorData, Sequence[Indices]]:
+    """The training split, and the indices of every client's part of it."""
+    train = load_data(config.data, Path(config.data_root), "train")
+    number = config.num_partitions if isinstance(config, ClientConfig) else config.clients
     parts = _parts(
-        train, config.num_partitions, config.partition, config.seed,
+        train, number, config.partition, config.seed,
         config.partition_alpha, config.partition_classes, config.partition_sizes,
     )  # fmt: skip
-    return train.subset(torch.from_numpy(parts[config.partition_id]))
+    return train, parts
 
 
 @lru_cache(maxsize=1)

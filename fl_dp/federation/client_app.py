@@ -6,12 +6,11 @@ Every message starts a fresh process in Flower's deployment, so what is heavy is
 import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
 
 from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
-from fl_dp.config import AUTO, ClientConfig
+from fl_dp.config import ClientConfig
 from fl_dp.errors import ConfigError, DeclinedError
 from fl_dp.federation.arrays import decode, load_arrays, specs, state_arrays
 from fl_dp.federation.client_settings import client_settings
@@ -25,11 +24,7 @@ from fl_dp.federation.messages import (
     update_to_content,
 )
 from fl_dp.federation.policy import check_plan
-from fl_dp.records import ClientProfile
-
-if TYPE_CHECKING:
-    from fl_dp.accounting.accountants import Accountant
-    from fl_dp.accounting.budget import Budget
+from fl_dp.federation.profile import budget_of, profile_of
 
 logger = logging.getLogger("fl_dp")
 app = ClientApp()
@@ -75,20 +70,7 @@ def say_hello(message: Message, config: ClientConfig) -> RecordDict:
     with Ledger.open(Path(config.ledger)) as ledger:
         public_size = enrol(ledger, data, config)
         spent, retired = ledger.spent(dataset_name(config)), ledger.retirements()
-    budget = _budget(config, public_size)
-    return profile_to_content(
-        ClientProfile(
-            config.client,
-            public_size,
-            budget.epsilon,
-            budget.delta,
-            spent,
-            budget.accountant,
-            config.min_noise_multiplier,
-            config.vary_mechanism,
-            retired,
-        )
-    )
+    return profile_to_content(profile_of(config, public_size, spent, retired))
 
 
 def train_round(message: Message, config: ClientConfig) -> RecordDict:
@@ -114,19 +96,10 @@ def train_round(message: Message, config: ClientConfig) -> RecordDict:
             plan,
             ledger,
             dataset_name(config),
-            _budget(config, public_size),
+            budget_of(config, public_size),
             public_size=public_size,
             physical_batch_size=config.physical_batch_size,
             memory_mib=config.memory_mib,
             device=find_device(config.device),
         )
     return update_to_content(update)
-
-
-def _budget(config: ClientConfig, public_size: int) -> "Budget":
-    from fl_dp.accounting.budget import Budget, auto_delta
-    from fl_dp.federation.one_mechanism import OneMechanismBudget
-
-    delta = auto_delta(public_size) if config.delta == AUTO else float(config.delta)
-    kind = Budget if config.vary_mechanism else OneMechanismBudget
-    return kind(config.epsilon, delta, cast("Accountant", config.accountant))  # checked by ClientConfig

@@ -11,15 +11,13 @@ from fl_dp.errors import ConfigError
 
 CONFIG_KEY = "client-config"  # of the SuperNode's --node-config
 TEMPLATE_VARIABLE = "FL_DP_CLIENT_CONFIG"  # in simulation: one file for all clients
-PLACEHOLDER = "{client}"
 
 
 def client_settings(node_config: Mapping[str, Any]) -> ClientConfig:
     """The settings of the client whose SuperNode has `node_config`.
 
     A real client names its TOML file in its node config. Simulated clients share the file that
-    FL_DP_CLIENT_CONFIG names; their name and part come from Flower's numbering, and "{client}" in
-    the ledger's path becomes the name. Neither: ConfigError.
+    FL_DP_CLIENT_CONFIG names; their name and part come from Flower's numbering. Neither: ConfigError.
     """
     if CONFIG_KEY in node_config:
         return ClientConfig.from_toml(Path(str(node_config[CONFIG_KEY])))
@@ -37,12 +35,9 @@ def _numbered(template: ClientConfig, node_config: Mapping[str, Any]) -> ClientC
         part, parts = int(node_config["partition-id"]), int(node_config["num-partitions"])
     except KeyError as missing:
         raise ConfigError(f"the node config of a simulated client lacks {missing}.") from None
-    if PLACEHOLDER not in template.ledger:
-        raise ConfigError(f"ledger = {template.ledger!r}: simulated clients need {PLACEHOLDER} in the path.")
     return dataclasses.replace(
         template,
         client=str(part),
         partition_id=part,
         num_partitions=parts,
-        ledger=template.ledger.replace(PLACEHOLDER, str(part)),
     )

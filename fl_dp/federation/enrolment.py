@@ -5,21 +5,26 @@ from typing import TYPE_CHECKING
 from fl_dp.config import AUTO, ClientConfig
 
 if TYPE_CHECKING:
-    from fl_dp.accounting.ledger import Ledger
+    from fl_dp.accounting.ledger import Enrolment, Ledger
     from fl_dp.data.tensor_data import TensorData
 
 
 def enrol(ledger: "Ledger", data: "TensorData", config: ClientConfig) -> int:
-    """Enter the client's data in its ledger on their first use.
+    """Enter the client's data in its ledger, and return their declared number of records, as entered first.
 
-    Returns the declared number of records: counted once, then what the ledger holds. LedgerError where
-    their spending would start at zero although it did not: see `Ledger.register`.
+    LedgerError where their spending would start at zero although it did not: see `Ledger.register_all`.
     """
-    declared = len(data) if config.public_size == AUTO else int(config.public_size)
-    return ledger.register(
+    return ledger.register_all([enrolment(data, config)])[0]
+
+
+def enrolment(data: "TensorData", config: ClientConfig) -> "Enrolment":
+    """The client's data as its ledger is to enter them, on their first use."""
+    from fl_dp.accounting.ledger import Enrolment
+
+    return Enrolment(
         dataset_name(config),
         data.fingerprint(),
-        declared,
+        len(data) if config.public_size == AUTO else int(config.public_size),
         source=config.data,
         cut=_cut(config),
         digests=data.record_digests,

@@ -2,9 +2,10 @@
 
 import logging
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flwr.app import ArrayRecord, Context, MetricRecord
 from flwr.serverapp import Grid, ServerApp
@@ -37,16 +38,31 @@ class Federation:
 
 @app.main()
 def main(grid: Grid, context: Context) -> None:
-    """Run one federation. However it ends, summary.json says so; a failure is then raised."""
+    """Run one federation, as Flower asks for it."""
     _log_to_stderr()
     run = str(context.run_id)
-    out = RunDirectory(Path(str(context.run_config.get("out") or f"runs/{run}")))
+    run_federation(grid, context.run_config, run, Path(str(context.run_config.get("out") or f"runs/{run}")))
+
+
+def run_federation(
+    grid: Grid,
+    flat: Mapping[str, Any],
+    run: str,
+    folder: Path,
+    on_round: Callable[[RoundReport], None] = lambda report: None,
+) -> None:
+    """Run the federation of the run config `flat`, its results below `folder`.
+
+    run: its name in the clients' ledgers, new for every run. on_round: told of each round when it is over.
+    However it ends, summary.json says so; a failure is then raised.
+    """
+    out = RunDirectory(folder)
     started = time.monotonic()
     federation: Federation | None = None
     status: RunStatus = "failed"
-    reason = "interrupted"  # what stands if Flower ends this process
+    reason = "interrupted"  # what stands if this process is ended
     try:
-        federation = prepare(RunConfig.from_flat(context.run_config), run, out)
+        federation = prepare(RunConfig.from_flat(flat), run, out, on_round)
         initial = encode(state_arrays(federation.model))
         federation.strategy.start(grid, initial, evaluate_fn=federation.evaluate)
         status, reason = federation.strategy.outcome()
@@ -59,8 +75,10 @@ def main(grid: Grid, context: Context) -> None:
         raise FederationError(reason)
 
 
-def prepare(config: RunConfig, run: str, out: RunDirectory) -> Federation:
-    """Build what `config` names; FlDpError if it cannot be had. Rounds are reported to `out`.
+def prepare(
+    config: RunConfig, run: str, out: RunDirectory, on_round: Callable[[RoundReport], None]
+) -> Federation:
+    """Build what `config` names; FlDpError if it cannot be had. `out` and `on_round` are told of each round.
 
     run: the run's name in the clients' ledgers, new for every run.
     """
@@ -80,11 +98,12 @@ def prepare(config: RunConfig, run: str, out: RunDirectory) -> Federation:
         result = evaluate(model, test, device)
         return MetricRecord({"loss": result.loss, "accuracy": result.accuracy})
 
-    def on_round(report: RoundReport) -> None:
+    def report_round(report: RoundReport) -> None:
         out.append_round(report)
+        on_round(report)
         logger.info(round_line(report.to_dict(), rounds=config.rounds, budget=config.epsilon))
 
-    strategy = PrivateFedAvg(config, run, specs(trainable_arrays(model)), on_round)
+    strategy = PrivateFedAvg(config, run, specs(trainable_arrays(model)), report_round)
     return Federation(model, strategy, on_test_data)
 
 

@@ -19,6 +19,9 @@ def _integer_or_auto(text: str) -> Scalar:
     return text if text == AUTO else int(text)
 
 
+Engine = typing.Literal["ray", "flower"]
+
+
 @dataclass(frozen=True)
 class Argument:
     """A positional argument: its name in the usage line, the run-config key it sets, how it is read."""
@@ -77,6 +80,21 @@ def read_request(
         raise ConfigError(name_arguments(str(error))) from None
     notes = tuple(f"{key} = {value} (the config file says {base[key]})" for key, value in capped.items())
     return Request(config, notes)
+
+
+def simulation_engine(simulate: bool, engine: str | None, ray_address: str | None) -> Engine | None:
+    """Which engine simulates the clients; None: none, they are processes of their own."""
+    if not simulate:
+        for option, given in (("--engine", engine), ("--ray-address", ray_address)):
+            if given is not None:
+                raise ConfigError(f"{option} {given}: is of a simulation; add --simulate.")
+        return None
+    chosen = engine or "ray"
+    if chosen not in typing.get_args(Engine):
+        raise ConfigError(f"--engine {chosen}: expected {' or '.join(typing.get_args(Engine))}.")
+    if chosen == "flower" and ray_address is not None:
+        raise ConfigError(f"--ray-address {ray_address}: Flower's engine starts a Ray of its own.")
+    return typing.cast(Engine, chosen)
 
 
 def name_arguments(text: str) -> str:

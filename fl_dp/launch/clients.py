@@ -1,13 +1,13 @@
 """Every client's own settings, as a file on its disk."""
 
-import dataclasses
 from pathlib import Path
 
 import tomli_w
 
 from fl_dp.config import AUTO, ClientConfig, RunConfig
-from fl_dp.federation.client_settings import PLACEHOLDER
+from fl_dp.errors import ConfigError
 
+LEDGER = "ledger.sqlite"
 _SHARED = (
     "data", "data_root", "partition", "partition_alpha", "partition_classes", "partition_sizes",
     "seed", "epsilon", "delta", "accountant", "physical_batch_size", "memory_mib", "device",
@@ -23,7 +23,7 @@ def client_config(config: RunConfig, client: int, ledger: Path) -> ClientConfig:
     noise = config.noise_multiplier
     return ClientConfig(
         client=str(client),
-        ledger=str(ledger_file(ledger, str(client))),
+        ledger=str(ledger_file(ledger)),
         partition_id=client,
         num_partitions=config.clients,
         min_noise_multiplier=0.0 if noise == AUTO else float(noise),
@@ -31,9 +31,21 @@ def client_config(config: RunConfig, client: int, ledger: Path) -> ClientConfig:
     )
 
 
-def ledger_file(folder: Path, client: str) -> Path:
-    """The ledger of one of several clients on this machine, each of which stands for a machine of its own."""
-    return folder.absolute() / f"client-{client}.sqlite"
+def ledger_file(folder: Path) -> Path:
+    """The ledger in `folder`: one for all data of this machine, whatever the clients' names.
+
+    ConfigError where an older fl_dp has kept others, whose spending would not count.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"--ledger {folder}: expected a folder; the ledger in it is {LEDGER}.")
+    path = folder.absolute() / LEDGER
+    others = sorted(folder.glob("client-*.sqlite"))
+    if others and not path.exists():
+        raise ConfigError(
+            f"--ledger {folder}: holds {others[0].name}, a ledger of an older fl_dp, and no {LEDGER}. "
+            f"Rename the one that these data have spent from to {LEDGER}, or name another folder."
+        )
+    return path
 
 
 def write_client_files(config: RunConfig, folder: Path, ledger: Path) -> list[Path]:
@@ -45,10 +57,8 @@ def write_client_files(config: RunConfig, folder: Path, ledger: Path) -> list[Pa
 
 
 def write_client_template(config: RunConfig, folder: Path, ledger: Path) -> Path:
-    """One file for all simulated clients; the placeholder in the ledger's path becomes a client's name."""
-    first = client_config(config, 0, ledger)
-    template = dataclasses.replace(first, ledger=str(ledger_file(ledger, PLACEHOLDER)))
-    return write_client_file(template, folder / "simulation.toml")
+    """One file for all simulated clients, which differ in name and part alone: that of the first."""
+    return write_client_file(client_config(config, 0, ledger), folder / "simulation.toml")
 
 
 def write_client_file(config: ClientConfig, path: Path) -> Path:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from flwr.proto.federation_config_pb2 import SimulationConfig
 
-from fl_dp.config import RunConfig
+from fl_dp.config import AUTO, RunConfig
 from fl_dp.errors import ConfigError
 from fl_dp.federation.client_settings import TEMPLATE_VARIABLE
 from fl_dp.launch.environment import cores, thread_settings
@@ -12,33 +12,35 @@ from fl_dp.launch.environment import cores, thread_settings
 
 def clients_at_once(config: RunConfig, available: int) -> int:
     """Simulated clients that fit on `available` cores; ConfigError when not even one does."""
-    at_once = int(available / config.client_cpus)
+    at_once = int(available * _per_core(config))
     if at_once < 1:
-        raise ConfigError(f"client-cpus = {config.client_cpus}: this machine has {available} cores.")
+        raise ConfigError(f"clients-per-cpu = {config.clients_per_cpu}: this machine has {available} cores.")
     return min(at_once, config.clients)
 
 
 def check_resources(config: RunConfig) -> None:
     """ConfigError when this machine has not what even one simulated client is to have."""
     clients_at_once(config, cores())
-    if config.client_gpus > 0:
+    if config.clients_per_gpu != AUTO:
         import torch
 
-        present = torch.cuda.device_count()
-        if config.client_gpus > present:
-            raise ConfigError(f"client-gpus = {config.client_gpus}: this machine has {present} usable GPUs.")
+        if not torch.cuda.is_available():
+            raise ConfigError(f"clients-per-gpu = {config.clients_per_gpu}: this machine has no usable GPU.")
 
 
 def simulation_settings(config: RunConfig) -> SimulationConfig:
     """Flower's settings for `config` on this machine's cores.
 
     Flower takes whole cores per client only. A core of Ray's is but a unit of its bookkeeping, so
-    here it means one client: a client takes one, and Ray has as many as may run at once.
+    here it means one client: a client takes one, and Ray has as many as may run at once. "auto" is one client
+    a core, and no GPU: what fits one is not measured here.
     """
     return SimulationConfig(
         num_supernodes=config.clients,
         client_resources_num_cpus=1,
-        client_resources_num_gpus=config.client_gpus,
+        client_resources_num_gpus=0.0
+        if config.clients_per_gpu == AUTO
+        else 1 / float(config.clients_per_gpu),
         init_args_num_cpus=clients_at_once(config, cores()),
     )
 
@@ -53,5 +55,9 @@ def simulation_environment(config: RunConfig, template: Path, ray_folder: Path) 
         TEMPLATE_VARIABLE: str(template),
         "RAY_TMPDIR": str(ray_folder),
         "RAY_ADDRESS": "",
-        **thread_settings(max(1, int(config.client_cpus))),
+        **thread_settings(max(1, int(1 / _per_core(config)))),
     }
+
+
+def _per_core(config: RunConfig) -> float:
+    return 1.0 if config.clients_per_cpu == AUTO else float(config.clients_per_cpu)

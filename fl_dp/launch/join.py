@@ -13,7 +13,7 @@ import typer
 from fl_dp.cli import APP_OPTIONS, run_command, say
 from fl_dp.config import ClientConfig
 from fl_dp.errors import ConfigError
-from fl_dp.launch.clients import write_client_file
+from fl_dp.launch.clients import ledger_file, write_client_file
 from fl_dp.launch.commands import write_client_commands
 from fl_dp.launch.environment import child_environment, cores
 from fl_dp.launch.exit_codes import ExitCode
@@ -23,7 +23,6 @@ from fl_dp.launch.starting import check_running, start_supernodes, supernode_opt
 from fl_dp.launch.tls import supernode_security
 
 _POLL_SECONDS = 1.0
-_LEDGER = "ledger.sqlite"  # one for all data of this machine, whatever the clients' names
 
 
 def main() -> None:
@@ -75,24 +74,10 @@ def _settings(file: Path | None, given: dict[str, Any], ledger: Path | None) -> 
     if "/" in client:
         raise ConfigError(f"client = {client!r}: expected a name without a slash, it names files.")
     if ledger is not None:
-        base["ledger"] = str(_ledger_file(ledger.expanduser()))
+        base["ledger"] = str(ledger_file(ledger.expanduser()))
     elif "ledger" not in base:
-        base["ledger"] = str(_ledger_file(_state_folder() / "ledger"))
+        base["ledger"] = str(ledger_file(_state_folder() / "ledger"))
     return ClientConfig.from_flat({**base, **given, "client": client})
-
-
-def _ledger_file(folder: Path) -> Path:
-    """The ledger in `folder`; ConfigError where clients of other ledgers may have spent without it."""
-    if folder.exists() and not folder.is_dir():
-        raise ConfigError(f"--ledger {folder}: expected a folder; the ledger in it is {_LEDGER}.")
-    path = folder.absolute() / _LEDGER
-    others = sorted(folder.glob("client-*.sqlite"))
-    if others and not path.exists():
-        raise ConfigError(
-            f"--ledger {folder}: holds {others[0].name}, a ledger of run.sh or of an older fl_dp, and no "
-            f"{_LEDGER}. Rename the one that these data have spent from to {_LEDGER}, or name another folder."
-        )
-    return path
 
 
 def _enrol(settings: ClientConfig) -> None:

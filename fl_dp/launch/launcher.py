@@ -8,17 +8,17 @@ import tomli_w
 
 from fl_dp.config import RunConfig
 from fl_dp.launch.app_bundle import build_bundle
-from fl_dp.launch.arguments import Request
+from fl_dp.launch.arguments import Engine, Request
 from fl_dp.launch.clients import write_client_files, write_client_template
 from fl_dp.launch.commands import write_client_commands, write_server_commands
 from fl_dp.launch.control import ControlClient
 from fl_dp.launch.environment import child_environment, cores
 from fl_dp.launch.exit_codes import ExitCode
+from fl_dp.launch.flower_simulation import check_resources, simulation_environment, simulation_settings
 from fl_dp.launch.layout import SERVER_LOG, Layout, claim_folder
 from fl_dp.launch.outcome import conclude
 from fl_dp.launch.preflight import check_parts, check_server, with_absolute_paths
 from fl_dp.launch.processes import Processes
-from fl_dp.launch.simulation import check_resources, simulation_environment, simulation_settings
 from fl_dp.launch.starting import (
     SUPERLINK,
     start_superlink,
@@ -32,13 +32,22 @@ _HOST = "127.0.0.1"
 Say = Callable[[str], None]
 
 
-def launch(request: Request, *, simulate: bool, out: Path | None, ledger: Path | None, say: Say) -> ExitCode:
+def launch(
+    request: Request,
+    *,
+    engine: Engine | None,
+    out: Path | None,
+    ledger: Path | None,
+    ray_address: str,
+    say: Say,
+) -> ExitCode:
     """Check everything, start Flower, watch the run, stop everything; FlDpError when it fails.
 
-    out: the run's folder, None for a new one; ledger: the folder of the clients' ledgers, None for
-    one below `out`.
+    engine: of a simulation; None for a process for each client. out: the run's folder, None for a new one;
+    ledger: the folder of the clients' ledger, None for one below `out`. ray_address: of a cluster, empty for
+    this machine alone.
     """
-    if simulate:
+    if engine == "flower":
         check_resources(request.config)
     config = with_absolute_paths(request.config)
     check_server(config)
@@ -47,10 +56,14 @@ def launch(request: Request, *, simulate: bool, out: Path | None, ledger: Path |
     config = write_config(config, layout)
     for note in notes:
         say(note)
-    say(f"{'simulating' if simulate else 'starting'} {config.clients} clients; files in {layout.shown}")
+    say(f"{'simulating' if engine else 'starting'} {config.clients} clients; files in {layout.shown}")
     ledgers = (ledger or layout.ledgers).absolute()
     ledgers.mkdir(parents=True, exist_ok=True)
-    run = _simulate if simulate else _deploy
+    if engine == "ray":
+        from fl_dp.launch.ray_simulation import simulate  # late: it imports torch and Ray
+
+        return simulate(config, layout, ledgers, ray_address, say)
+    run = _simulate_with_flower if engine else _deploy
     return run(config, layout, ledgers, say)
 
 
@@ -95,7 +108,7 @@ def _start_clients(
     return logs
 
 
-def _simulate(config: RunConfig, layout: Layout, ledgers: Path, say: Say) -> ExitCode:
+def _simulate_with_flower(config: RunConfig, layout: Layout, ledgers: Path, say: Say) -> ExitCode:
     """All clients in Flower's Ray simulation."""
     template = write_client_template(config, layout.clients, ledgers)
     with Processes() as processes:

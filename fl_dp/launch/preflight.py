@@ -5,7 +5,6 @@ from pathlib import Path
 
 from fl_dp.config import RunConfig
 from fl_dp.errors import ConfigError, ModelError
-from fl_dp.launch.clients import client_config
 
 _PATH_SOURCES = ("npz:", "folder:")
 
@@ -49,11 +48,9 @@ def check_parts(config: RunConfig) -> tuple[str, ...]:
 
     Returns what the user should be told about the parts. Raises DataError.
     """
-    from fl_dp.data.partition import load_part
+    from fl_dp.data.partition import load_parts
 
-    smallest = min(
-        len(load_part(client_config(config, client, Path("unused")))) for client in range(config.clients)
-    )
+    smallest = min(map(len, load_parts(config)[1]))
     if smallest >= config.expected_batch_size:
         return ()
     return (

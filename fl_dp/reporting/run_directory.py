@@ -35,11 +35,7 @@ class RunDirectory:
 
     def append_round(self, report: RoundReport) -> None:
         """Append one line to rounds.jsonl; it is on the disk when this returns."""
-        line = _dumps(report.to_dict()) + "\n"
-        with (self.path / ROUNDS).open("a", encoding="utf-8") as file:
-            file.write(line)
-            file.flush()
-            os.fsync(file.fileno())
+        append_line(self.path / ROUNDS, report.to_dict())
 
     def write_summary(self, summary: Summary) -> None:
         """Write summary.json, whole or not at all."""
@@ -58,6 +54,14 @@ class RunDirectory:
         with unfinished.open("rb") as file:
             os.fsync(file.fileno())
         unfinished.replace(self.path / name)
+
+
+def append_line(path: Path, value: Mapping[str, Any]) -> None:
+    """Append `value` as a line of JSON; it is on the disk when this returns."""
+    with path.open("a", encoding="utf-8") as file:
+        file.write(_dumps(value) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _dumps(value: Mapping[str, Any], indent: int | None = None) -> str:

@@ -198,6 +198,7 @@ def _write(path, start):
     start.set()
     for _ in range(300):
         with log.writing():
+            log.new_events()
             log.append({"kind": "test"})
     log.close()
 

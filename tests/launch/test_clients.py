@@ -4,18 +4,26 @@ from pathlib import Path
 import pytest
 
 from fl_dp.config import ClientConfig, RunConfig
+from fl_dp.errors import ConfigError
 from fl_dp.federation.client_settings import TEMPLATE_VARIABLE, client_settings
-from fl_dp.launch.clients import client_config, write_client_files, write_client_template
+from fl_dp.launch.clients import client_config, ledger_file, write_client_files, write_client_template
 
 
-def test_every_client_has_its_part_and_its_own_ledger(tmp_path: Path) -> None:
+def test_every_client_has_its_part_and_all_one_ledger(tmp_path: Path) -> None:
     files = write_client_files(RunConfig(clients=3, seed=5), tmp_path / "clients", tmp_path / "ledgers")
     configs = [ClientConfig.from_toml(file) for file in files]
     assert [config.partition_id for config in configs] == [0, 1, 2]
     assert {config.num_partitions for config in configs} == {3}
     assert {config.seed for config in configs} == {5}
-    assert len({config.ledger for config in configs}) == 3
-    assert all(Path(config.ledger).is_absolute() for config in configs)
+    assert {config.ledger for config in configs} == {str(tmp_path / "ledgers" / "ledger.sqlite")}
+
+
+def test_ledgers_of_an_older_kind_are_not_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "client-3.sqlite").touch()
+    with pytest.raises(ConfigError, match=r"holds client-3\.sqlite, a ledger of an older fl_dp"):
+        ledger_file(tmp_path)
+    (tmp_path / "ledger.sqlite").touch()
+    assert ledger_file(tmp_path) == tmp_path / "ledger.sqlite"
 
 
 def test_a_client_accepts_what_the_run_announces_and_no_more(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def test_the_default_run_learns_within_its_budget_and_leaves_everything(tmp_path
     assert 0 < summary["epsilon"] <= 3.0
     assert [line["round"] for line in rounds(tmp_path)] == [1, 2, 3]
     assert all(f"round {number}/3  eps " in out for number in (1, 2, 3))
-    for name in ("config.toml", "model.pt", "logs/server.log", "ledgers/client-0.sqlite"):
+    for name in ("config.toml", "model.pt", "logs/server.log", "ledgers/ledger.sqlite"):
         assert (tmp_path / "out" / name).stat().st_size > 0, name
     assert processes_of(tmp_path) == []
 
@@ -143,7 +143,7 @@ def test_a_killed_client_is_noted_and_goes_on_where_its_ledger_stands(
     states = [line["clients"]["1"] for line in rounds(tmp_path)]
     assert states[1]["status"] == "failed"
     assert states[-1]["status"] == "trained"
-    with Ledger.open(tmp_path / "out" / "ledgers" / "client-1.sqlite") as ledger:
+    with Ledger.open(tmp_path / "out" / "ledgers" / "ledger.sqlite") as ledger:
         assert total_steps(ledger.spent("digits, part 1/3 (iid, seed 0)")) == states[-1]["steps"] > steps
 
 
@@ -160,8 +160,7 @@ def join_again(folder: Path) -> "subprocess.Popen[bytes]":
 def test_a_run_in_which_no_client_trains_is_no_success(tmp_path: Path) -> None:
     ledgers = tmp_path / "ledgers"
     ledgers.mkdir()
-    for client in (0, 1):
-        (ledgers / f"client-{client}.sqlite").write_text("no ledger")
+    (ledgers / "ledger.sqlite").write_text("no ledger")
     code, _, err = finish(start(tmp_path, "--ledger", str(ledgers), "--set", "round-timeout=30"))
     assert code == 1
     assert "its ledger cannot be used" in err

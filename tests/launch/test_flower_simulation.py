@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from fl_dp.config import RunConfig
+from fl_dp.config import Auto, RunConfig
 from fl_dp.errors import ConfigError
 from fl_dp.launch.environment import cores
-from fl_dp.launch.simulation import (
+from fl_dp.launch.flower_simulation import (
     check_resources,
     clients_at_once,
     simulation_environment,
@@ -14,25 +14,28 @@ from fl_dp.launch.simulation import (
 
 
 @pytest.mark.parametrize(
-    ("cpus", "available", "expected"),
-    [(1.0, 2, 2), (0.5, 2, 4), (2.0, 2, 1), (1.5, 4, 2), (0.25, 8, 10)],
+    ("per_cpu", "available", "expected"),
+    [("auto", 2, 2), (1.0, 2, 2), (2.0, 2, 4), (0.5, 2, 1), (0.7, 4, 2), (4.0, 8, 10)],
 )
-def test_clients_at_once_fill_the_cores_and_no_more(cpus: float, available: int, expected: int) -> None:
-    assert clients_at_once(RunConfig(clients=10, client_cpus=cpus), available) == expected
+def test_clients_at_once_fill_the_cores_and_no_more(
+    per_cpu: float | Auto, available: int, expected: int
+) -> None:
+    assert clients_at_once(RunConfig(clients=10, clients_per_cpu=per_cpu), available) == expected
 
 
 def test_a_client_larger_than_the_machine_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"client-cpus = 4\.0: this machine has 2 cores"):
-        clients_at_once(RunConfig(client_cpus=4.0), 2)
+    with pytest.raises(ConfigError, match=r"clients-per-cpu = 0\.25: this machine has 2 cores"):
+        clients_at_once(RunConfig(clients_per_cpu=0.25), 2)
 
 
-def test_more_gpus_than_there_are_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"client-gpus = 1000\.0: this machine has \d+ usable GPUs"):
-        check_resources(RunConfig(client_gpus=1000.0))
+def test_a_gpu_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with pytest.raises(ConfigError, match=r"clients-per-gpu = 4\.0: this machine has no usable GPU"):
+        check_resources(RunConfig(clients_per_gpu=4.0))
 
 
 def test_settings_and_environment() -> None:
-    config = RunConfig(clients=50, client_cpus=1.0, client_gpus=0.25)
+    config = RunConfig(clients=50, clients_per_cpu=1.0, clients_per_gpu=4.0)
     settings = simulation_settings(config)
     assert settings.num_supernodes == 50
     assert settings.client_resources_num_gpus == 0.25

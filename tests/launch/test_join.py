@@ -85,7 +85,7 @@ def test_ledgers_by_name_are_not_passed_over(
     with Ledger.open(folder / "client-north.sqlite") as ledger:
         ledger.register("digits", "f1", 10)
     assert client("--ledger", str(folder)) == 2
-    assert "holds client-north.sqlite, a ledger of run.sh or of an older fl_dp" in capsys.readouterr().err
+    assert "holds client-north.sqlite, a ledger of an older fl_dp" in capsys.readouterr().err
     assert joined == []
 
 

@@ -1,0 +1,121 @@
+"""A simulation with our own engine: the server runs in this process, the clients in Ray's."""
+
+import logging
+import os
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+from flwr.supercore.task_identity import TaskIdentity
+
+from fl_dp.config import RunConfig
+from fl_dp.federation.server_app import run_federation
+from fl_dp.launch.clients import client_config
+from fl_dp.launch.control import RunStatus
+from fl_dp.launch.environment import cores, thread_settings
+from fl_dp.launch.exit_codes import ExitCode
+from fl_dp.launch.layout import SERVER_LOG, Layout
+from fl_dp.launch.outcome import conclude
+from fl_dp.launch.processes import MARKER, Processes
+from fl_dp.launch.signals import stop_on_signals
+from fl_dp.reporting.console import round_line
+from fl_dp.reporting.progress import RoundBar
+from fl_dp.reporting.reports import RoundReport
+from fl_dp.reporting.run_directory import append_line
+from fl_dp.simulation.cluster import running
+from fl_dp.simulation.session import Simulation, forget_secret, simulated_grid
+from fl_dp.simulation.tasks import RoundWork
+
+WORK = "simulation.jsonl"
+CLIENTS_LOG = "clients"
+
+
+def simulate(
+    config: RunConfig, layout: Layout, ledgers: Path, ray_address: str, say: Callable[[str], None]
+) -> ExitCode:
+    """Run the federation, and stop all that was started for it; FlDpError when it fails."""
+    bar = RoundBar()
+
+    def on_round(report: RoundReport) -> None:
+        bar.clear()
+        say(round_line(report.to_dict(), rounds=config.rounds, budget=config.epsilon))
+
+    def on_work(work: RoundWork) -> None:
+        speed = work.records / work.seconds if work.seconds else 0.0
+        bar.show(work.server_round, work.over, work.clients, speed)
+        if work.ended:
+            bar.clear()
+            append_line(layout.out / WORK, asdict(work))
+
+    simulation = Simulation(config, client_config(config, 0, ledgers), layout.clients, on_work)
+    run = secrets.token_hex(8)
+    with ExitStack() as stack:
+        stack.enter_context(_logs(layout))
+        stack.callback(bar.clear)
+        processes = stack.enter_context(Processes())
+        stack.enter_context(_environment(processes.launch_id))
+        stack.enter_context(running(ray_address, processes.scratch, cores()))
+        stack.enter_context(stop_on_signals())  # Ray has put handlers of its own in their place
+        grid = stack.enter_context(simulated_grid(simulation))
+        _take_identity()
+        status = _run(lambda: run_federation(grid, config.to_flat(), run, layout.out, on_round))
+    if status.completed:
+        forget_secret(layout.clients)
+    return conclude(status, layout, say)
+
+
+def _run(federation: Callable[[], None]) -> RunStatus:
+    """What Flower would say of the run; the cause of a failure is in the server's log and summary."""
+    try:
+        federation()
+    except Exception as error:
+        logging.getLogger("fl_dp").exception("the server failed")
+        return RunStatus(finished=True, completed=False, details=str(error))
+    return RunStatus(finished=True, completed=True, details="")
+
+
+def _take_identity() -> None:
+    """Flower's messages ask in whose name they are sent; its own processes are told by the SuperLink."""
+    TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1
+
+
+@contextmanager
+def _environment(launch_id: str) -> Iterator[None]:
+    """What Ray's processes inherit: the mark by which they are found, and one thread for each library."""
+    added = {MARKER: launch_id, "RAY_ADDRESS": "", **thread_settings(1)}
+    before = {name: os.environ.get(name) for name in added}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def _logs(layout: Layout) -> Iterator[None]:
+    """The server's log and, apart, the clients': a traceback may quote their data."""
+    with _log_file("fl_dp", layout.log(SERVER_LOG)), _log_file("fl_dp.simulation", layout.log(CLIENTS_LOG)):
+        yield
+
+
+@contextmanager
+def _log_file(name: str, path: Path) -> Iterator[None]:
+    logger = logging.getLogger(name)
+    handler = logging.FileHandler(path, encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    before = logger.propagate, logger.level
+    logger.addHandler(handler)
+    logger.propagate = False
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate, logger.level = before
+        handler.close()

@@ -1,0 +1,37 @@
+"""How the round that is being run stands, on a terminal: one line that is gone when the round is over."""
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+
+class RoundBar:
+    """Clients done of a round, records a second, time left. Off a terminal it shows nothing."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        """console: standard error unless given, so that a pipe gets lines alone."""
+        console = console or Console(stderr=True)
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("clients, {task.fields[speed]:,.0f} records/s"),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._task: TaskID | None = None
+
+    def show(self, server_round: int, over: int, clients: int, records_per_second: float) -> None:
+        """`over` of the round's `clients` are done."""
+        if self._task is None:
+            self._progress.start()
+            self._task = self._progress.add_task(f"round {server_round}", total=clients, speed=0.0)
+        self._progress.update(self._task, completed=over, speed=records_per_second)
+
+    def clear(self) -> None:
+        """Take the line away; the next `show` begins a new one."""
+        if self._task is not None:
+            self._progress.stop()
+            self._progress.remove_task(self._task)
+            self._task = None

@@ -1,0 +1,314 @@
+"""The actors of a simulation and the round they work on: who does what, and what if one of them dies."""
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import ray
+from ray.exceptions import OutOfMemoryError, RayError
+
+from fl_dp.errors import FederationError
+from fl_dp.federation.arrays import NDArray
+from fl_dp.federation.messages import one_line
+from fl_dp.records import RoundPlan
+from fl_dp.simulation.portions import Portions
+from fl_dp.simulation.tasks import Done, Measured, PortionDone, Task
+
+logger = logging.getLogger("fl_dp")
+
+START_SECONDS = 180.0  # without any actor that is there
+LOOK_SECONDS = 1.0  # between two looks for actors that hang
+TRIES = 2  # of a client whose process ended while it had nothing else in its hands
+ENDED = "its process ended while it was trained (killed, or out of memory)"
+
+Actor = Any  # a handle of TrainingActor; Ray's handles have no types
+
+
+@dataclass(frozen=True)
+class PartSum:
+    """What one actor has added up: of the tasks with these messages, float64 arrays by name."""
+
+    messages: Sequence[str]
+    arrays: Mapping[str, NDArray]
+
+
+@dataclass
+class _Job:
+    """A portion in an actor's hands. started: when its first task can have begun."""
+
+    ref: Any
+    tasks: list[Task]
+    started: float
+
+
+@dataclass
+class _Worker:
+    """An actor, what it has in its hands, in order, and what its sum holds."""
+
+    actor: Actor
+    coming: Any  # resolves when the process is there; None from then on
+    jobs: deque[_Job] = field(default_factory=deque)
+    summed: list[Task] = field(default_factory=list)
+
+
+class Crew:
+    """Does one round's tasks after the other's, on actors that may die.
+
+    hire: starts an actor. size: how many there are to be. client_timeout: seconds that one client may take.
+    at_once: most examples in memory at a time; halved for all when memory runs out. repeated: how often a
+    client of this round had to be begun again.
+
+    The clients that a lost actor had in its hands, and those whose updates were in its sum, are trained
+    again elsewhere. The former one at a time, so that one that takes its process down takes nobody along.
+    Trained again they give the same update as before (see `keys`): nothing is paid for twice.
+    """
+
+    def __init__(self, hire: Callable[[], Actor], size: int, client_timeout: float, at_once: int) -> None:
+        self.at_once = at_once
+        self.repeated = 0
+        self._hire, self._size, self._client_timeout = hire, size, client_timeout
+        self._workers: list[_Worker] = []
+        self._portions = Portions()
+        self._suspects: deque[Task] = deque()
+        self._deaths: dict[str, int] = {}
+        self._round: Any = None
+        self._done: dict[str, Done] = {}
+        self._sums: list[PartSum] = []
+        self._failed_starts = 0
+        self._someone_since = time.monotonic()
+
+    @property
+    def actors(self) -> int:
+        """How many are there."""
+        return sum(worker.coming is None for worker in self._workers)
+
+    def begin(self, shared_round: Any, tasks: Sequence[Task]) -> None:
+        """Start a round. shared_round: reference to a Round. The round before is over, or is given up."""
+        self.abandon()
+        self._round, self._done, self._sums, self._deaths, self.repeated = shared_round, {}, [], {}, 0
+        self._portions.put(tasks)
+        self._someone_since = time.monotonic()
+
+    def advance(self, seconds: float) -> bool:
+        """Work on the round for at most that long; True when it is done: see `done` and `sums`.
+
+        FederationError when there are no actors, and none come.
+        """
+        until = time.monotonic() + seconds
+        while True:
+            self._hire_missing()
+            self._hand_out()
+            if self._is_idle() and self._take_sums():
+                return True
+            left = until - time.monotonic()
+            if left <= 0:
+                return False
+            self._wait(min(left, LOOK_SECONDS))
+            self._let_go_of_hanging()
+
+    @property
+    def done(self) -> Sequence[Done]:
+        """What has become of the round's tasks so far."""
+        return list(self._done.values())
+
+    @property
+    def sums(self) -> Sequence[PartSum]:
+        """One for each actor that has added something up."""
+        return self._sums
+
+    def stop(self) -> None:
+        """End the round now, with what is done and can be had at once."""
+        self._give_up_waiting()
+        for worker in [worker for worker in self._workers if worker.jobs]:
+            for task in worker.summed:
+                del self._done[task.message]
+            self._dismiss(worker)
+        self._take_sums()
+        self._give_up_waiting()  # what a worker had that was lost only now
+
+    def _give_up_waiting(self) -> None:
+        self._portions.clear()
+        self._suspects.clear()
+
+    def abandon(self) -> None:
+        """Give up what is left of the round; actors that are at work on it are replaced."""
+        self._give_up_waiting()
+        for worker in [worker for worker in self._workers if worker.jobs or worker.summed]:
+            self._dismiss(worker)
+
+    def resize(self, size: int) -> None:
+        """Have `size` actors from now on; those too many, not yet at work, are let go."""
+        self._size = size
+        for worker in self._workers[size:]:
+            self._dismiss(worker)
+
+    def measure(self, plan: RoundPlan, part: int) -> Measured:
+        """What the first actor that is there finds out about a client's step; raises what it raises."""
+        self._hire_missing()
+        while not self.actors:
+            self._hire_missing()
+            self._wait(LOOK_SECONDS)
+        first = next(worker for worker in self._workers if worker.coming is None)
+        return ray.get(first.actor.measure.remote(plan, part))  # type: ignore[no-any-return]
+
+    def close(self) -> None:
+        """End all actors."""
+        for worker in list(self._workers):
+            self._dismiss(worker)
+
+    def start(self) -> None:
+        """Begin to start the actors."""
+        self._hire_missing()
+
+    def _hire_missing(self) -> None:
+        while len(self._workers) < self._size:
+            actor = self._hire()
+            self._workers.append(_Worker(actor, actor.ready.remote()))
+        if self.actors:
+            self._someone_since = time.monotonic()
+        elif time.monotonic() - self._someone_since > START_SECONDS:
+            raise FederationError(
+                f"No training process has started within {START_SECONDS:.0f} s: the cluster has not the "
+                "cores, GPUs or memory that one is to have. See clients-per-cpu and clients-per-gpu."
+            )
+
+    def _hand_out(self) -> None:
+        """Suspects first, each alone; then a portion for whoever has none, and one to follow."""
+        here = [worker for worker in self._workers if worker.coming is None]
+        for worker in here:
+            if self._suspects and not worker.jobs:
+                self._give(worker, [self._suspects.popleft()])
+        for ahead in (0, 1):
+            for worker in here:
+                plenty = len(self._portions) > ahead * len(here)
+                if len(worker.jobs) <= ahead and plenty and not self._has_suspect(worker):
+                    self._give(worker, self._portions.take(len(here)))
+
+    def _has_suspect(self, worker: _Worker) -> bool:
+        return any(task.message in self._deaths for job in worker.jobs for task in job.tasks)
+
+    def _give(self, worker: _Worker, tasks: list[Task]) -> None:
+        ref = worker.actor.train.remote(self._round, tasks, self.at_once)
+        worker.jobs.append(_Job(ref, tasks, time.monotonic()))
+
+    def _is_idle(self) -> bool:
+        return not (self._portions or self._suspects or any(worker.jobs for worker in self._workers))
+
+    def _wait(self, seconds: float) -> None:
+        """Take in what comes first: an actor that is there now, or a portion that is done."""
+        waiting = dict(self._awaited())
+        if not waiting:
+            time.sleep(seconds)
+            return
+        ready, _ = ray.wait(list(waiting), num_returns=1, timeout=seconds)
+        for ref in ready:
+            self._take_in(waiting[ref], ref)
+
+    def _awaited(self) -> Iterator[tuple[Any, _Worker]]:
+        for worker in self._workers:
+            if worker.coming is not None:
+                yield worker.coming, worker
+            elif worker.jobs:
+                yield worker.jobs[0].ref, worker
+
+    def _take_in(self, worker: _Worker, ref: Any) -> None:
+        try:
+            result = ray.get(ref)
+        except RayError as error:
+            self._lose(worker, error)
+            return
+        if worker.coming is not None:
+            worker.coming, self._failed_starts = None, 0
+            return
+        job = worker.jobs.popleft()
+        if worker.jobs:
+            worker.jobs[0].started = time.monotonic()
+        self._settle(worker, job, result)
+
+    def _settle(self, worker: _Worker, job: _Job, result: PortionDone) -> None:
+        self._portions.learn(job.tasks, result.done)
+        self._remember(result.at_once)
+        for task, done in zip(job.tasks, result.done, strict=True):
+            self._done[task.message] = done
+            if task.weight is not None and not done.problem:
+                worker.summed.append(task)
+
+    def _take_sums(self) -> bool:
+        """Fetch what was added up; False if an actor was lost with its sum, whose tasks then wait again."""
+        holders = [worker for worker in self._workers if worker.summed]
+        refs = [worker.actor.take_sum.remote() for worker in holders]
+        for worker, ref in zip(holders, refs, strict=True):
+            try:
+                arrays = ray.get(ref)
+            except RayError as error:
+                self._lose(worker, error)
+            else:
+                self._sums.append(PartSum([task.message for task in worker.summed], arrays))
+                worker.summed = []
+        return self._is_idle()
+
+    def _lose(self, worker: _Worker, error: Exception) -> None:
+        """An actor is gone: find its tasks another one."""
+        if worker.coming is not None:
+            self._failed_starts += 1
+            if self._failed_starts > 2 * self._size:
+                raise FederationError(f"Training processes do not start: {one_line(str(error))}") from error
+        else:
+            logger.warning("a training process is gone: %s", one_line(str(error)))
+        if _for_want_of_memory(error):
+            self._remember(max(1, self.at_once // 2))
+        running = worker.jobs.popleft().tasks if worker.jobs else []
+        for task in running:
+            self._suspect(task, alone=len(running) == 1)
+        self._again([task for job in worker.jobs for task in job.tasks])
+        self._again(worker.summed)
+        self._dismiss(worker)
+
+    def _suspect(self, task: Task, alone: bool) -> None:
+        """Try a task again by itself, unless it was by itself before, and its process ended again."""
+        deaths = self._deaths[task.message] = self._deaths.get(task.message, 0) + alone
+        if deaths < TRIES:
+            self._suspects.append(task)
+            self.repeated += 1
+        else:
+            self._done[task.message] = Done(task.message, 0.0, ENDED)
+
+    def _again(self, tasks: Sequence[Task]) -> None:
+        for task in tasks:
+            self._done.pop(task.message, None)
+        self._portions.put(tasks)
+        self.repeated += len(tasks)
+
+    def _let_go_of_hanging(self) -> None:
+        for worker in list(self._workers):
+            if not worker.jobs:
+                continue
+            job = worker.jobs[0]
+            allowed = self._client_timeout + 2 * self._portions.seconds(job.tasks)
+            if time.monotonic() - job.started > allowed:
+                self._let_go(worker, job)
+
+    def _let_go(self, worker: _Worker, job: _Job) -> None:
+        """End an actor that hangs; the client is known if it had no other in its hands."""
+        reason = f"took longer than client-timeout = {self._client_timeout:g} s"
+        if len(job.tasks) == 1:
+            message = worker.jobs.popleft().tasks[0].message
+            self._done[message] = Done(message, self._client_timeout, reason)
+        self._lose(worker, FederationError(f"a client {reason}"))
+
+    def _dismiss(self, worker: _Worker) -> None:
+        self._workers.remove(worker)
+        ray.kill(worker.actor)
+
+    def _remember(self, at_once: int) -> None:
+        if at_once < self.at_once:
+            logger.warning("memory ran out: at most %d examples at once from now on", at_once)
+            self.at_once = at_once
+
+
+def _for_want_of_memory(error: Exception) -> bool:
+    """Whether Ray's memory monitor ended the process: of actors only its words tell."""
+    return isinstance(error, OutOfMemoryError) or "memory" in str(error).lower()

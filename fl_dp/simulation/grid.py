@@ -1,0 +1,239 @@
+"""Flower's Grid over simulated clients: messages in, replies out, and no weights to and fro in between."""
+
+import itertools
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import ray
+from flwr.app import ArrayRecord, Error, Message, MessageType, RecordDict
+from flwr.serverapp import Grid
+
+from fl_dp.errors import ConfigError, DeclinedError
+from fl_dp.federation.arrays import ArraySpec, decode
+from fl_dp.federation.messages import ARRAYS, refusal_of, refusal_to_content
+from fl_dp.federation.partial_sums import carry_sum, put_into_group
+from fl_dp.records import RoundPlan
+from fl_dp.simulation.clients import SimulatedClients
+from fl_dp.simulation.crew import Crew
+from fl_dp.simulation.tasks import Done, Round, RoundWork, Task
+
+logger = logging.getLogger("fl_dp.simulation")
+
+PULL_SECONDS = 1.0  # that a pull may take when there is work: so long can a caller's own time-out be late
+SHOW_SECONDS = 0.2  # between two looks at how a round stands
+IN_TIME = 0.95  # of a message's time to live: then what is there is answered, while it still counts
+TOO_LATE = "was not trained within its message's time to live"
+_NO_HANDLER = 1
+
+
+@dataclass(frozen=True)
+class Model:
+    """What a round of a model needs: its arrays, and the engine's kernels for it."""
+
+    specs: Mapping[str, ArraySpec]
+    kernels: Mapping[str, str]
+
+
+@dataclass
+class _Batch:
+    """Tasks that start from the same weights. shared_round: a reference to their Round."""
+
+    shared_round: Any
+    tasks: Sequence[Task]
+    messages: Mapping[str, Message]
+    deadline: float
+    asked: float = field(default_factory=time.monotonic)
+    begun: bool = False
+
+
+class SimulationGrid(Grid):
+    """A grid whose clients train in this machine's, or a cluster's, actors.
+
+    Hello is answered at once. A round's messages go to the actors together; `pull_messages` is where the
+    work is driven, and returns when there are replies. Adds updates up when it is asked to (see
+    `federation.partial_sums`), and sends every single one when it is not: Flower's strategies run on it
+    too, for the price of all updates passing through this process.
+    """
+
+    adds_up = True
+
+    def __init__(
+        self,
+        clients: SimulatedClients,
+        number: int,
+        crew: Crew,
+        prepare: Callable[[RoundPlan], Model],
+        on_work: Callable[[RoundWork], None],
+    ) -> None:
+        """number: of clients. prepare: what is needed of a plan's model. on_work: told how a round stands."""
+        self._clients, self._number, self._crew = clients, number, crew
+        self._prepare, self._on_work = prepare, on_work
+        self._ids = itertools.count(1)
+        self._run: Any = None
+        self._replies: dict[str, Message] = {}
+        self._batches: deque[_Batch] = deque()
+
+    def set_run(self, run: Any) -> None:
+        """Flower's record of the run; nothing here needs it."""
+        self._run = run
+
+    @property
+    def run(self) -> Any:
+        return self._run
+
+    def create_message(
+        self,
+        content: RecordDict,
+        message_type: str,
+        dst_node_id: int,
+        group_id: str,
+        ttl: float | None = None,
+    ) -> Message:
+        return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
+
+    def get_node_ids(self) -> Iterable[int]:
+        """Client k is node k + 1: Flower has no node 0."""
+        return range(1, self._number + 1)
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        sent = list(messages)
+        for message in sent:
+            message.metadata.__dict__["_message_id"] = str(next(self._ids))  # as Flower's grids do
+        self._greet([one for one in sent if one.metadata.message_type == MessageType.QUERY])
+        self._start([one for one in sent if one.metadata.message_type == MessageType.TRAIN])
+        for message in sent:
+            if message.metadata.message_type not in (MessageType.QUERY, MessageType.TRAIN):
+                self._fail(message, f"a client answers no {message.metadata.message_type} message")
+        return [message.metadata.message_id for message in sent]
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        """The replies that are there; works on the round, for PULL_SECONDS at most, if one is missing."""
+        wanted = list(message_ids)
+        until = time.monotonic() + PULL_SECONDS
+        while self._batches and time.monotonic() < until and any(one not in self._replies for one in wanted):
+            self._work(min(SHOW_SECONDS, max(0.0, until - time.monotonic())))
+        return [self._replies.pop(one) for one in wanted if one in self._replies]
+
+    def send_and_receive(
+        self, messages: Iterable[Message], *, timeout: float | None = None
+    ) -> Iterable[Message]:
+        until = time.monotonic() + (float("inf") if timeout is None else timeout)
+        missing = set(self.push_messages(messages))
+        replies: list[Message] = []
+        while missing and time.monotonic() < until:
+            new = list(self.pull_messages(missing))
+            missing -= {reply.metadata.reply_to_message_id for reply in new}
+            replies += new
+        return replies
+
+    def _greet(self, messages: Sequence[Message]) -> None:
+        asked = self._by_client(messages)
+        for message, content in zip(asked.values(), self._clients.hello(list(asked)), strict=True):
+            self._reply(message, content)
+
+    def _start(self, messages: Sequence[Message]) -> None:
+        """Read what is asked, and queue it: tasks of one model from one set of weights together."""
+        asked = self._by_client(messages)
+        tasks, refusals = self._clients.read(asked)
+        by_id = {message.metadata.message_id: message for message in messages}
+        self._refuse(by_id, refusals)
+        together: dict[tuple[str, int], list[Task]] = {}
+        for task in tasks:
+            weights = by_id[task.message].content.array_records.get(ARRAYS)
+            together.setdefault((task.plan.model, id(weights)), []).append(task)
+        for some in together.values():
+            self._queue(some, by_id)
+
+    def _queue(self, tasks: Sequence[Task], by_id: Mapping[str, Message]) -> None:
+        """Pay for the tasks and let them wait for the actors; refused if the weights are not the model's."""
+        first = by_id[tasks[0].message]
+        try:
+            shared_round = self._shared_round(tasks[0], first.content.array_records.get(ARRAYS))
+        except ConfigError as error:
+            refusal = refusal_of(
+                DeclinedError(f"the weights received for model {tasks[0].plan.model}: {error}")
+            )
+            self._refuse(by_id, {task.message: refusal_to_content(refusal) for task in tasks})
+            return
+        paid, refusals = self._clients.pay(tasks)
+        self._refuse(by_id, refusals)
+        if paid:
+            deadline = time.monotonic() + IN_TIME * first.metadata.ttl
+            self._batches.append(_Batch(shared_round, paid, by_id, deadline))
+
+    def _shared_round(self, task: Task, weights: ArrayRecord | None) -> Any:
+        """Put what all clients of the round share into Ray's store, from where each machine gets it once."""
+        if weights is None:
+            raise ConfigError(f"message without the array record {ARRAYS!r}.")
+        model = self._prepare(task.plan)
+        arrays = decode(weights, model.specs)
+        return ray.put(Round(f"{task.plan.run}-{task.message}", task.plan.model, arrays, model.kernels))
+
+    def _work(self, seconds: float) -> None:
+        """Work on the first batch for at most that long, and answer it when it is over."""
+        batch = self._batches[0]
+        if not batch.begun:
+            self._crew.begin(batch.shared_round, batch.tasks)
+            batch.begun = True
+        over = self._crew.advance(seconds)
+        if not over and time.monotonic() > batch.deadline:
+            self._crew.stop()
+            over = True
+        self._on_work(self._standing(batch, over))
+        if over:
+            self._batches.popleft()
+            self._answer(batch)
+
+    def _answer(self, batch: _Batch) -> None:
+        done = {one.message: one for one in self._crew.done}
+        for task in batch.tasks:
+            one = done.setdefault(task.message, Done(task.message, 0.0, TOO_LATE))
+            if one.log:
+                logger.error("client %s, round %d:\n%s", task.client, task.plan.server_round, one.log)
+        contents = self._clients.answer(batch.tasks, done)
+        for part in self._crew.sums:
+            for message_id in part.messages:
+                put_into_group(contents[message_id], group=part.messages[0])
+            carry_sum(contents[part.messages[0]], part.messages, part.arrays)
+        for message_id, content in contents.items():
+            self._reply(batch.messages[message_id], content)
+
+    def _standing(self, batch: _Batch, ended: bool) -> RoundWork:
+        done = {one.message: one for one in self._crew.done}
+        return RoundWork(
+            server_round=batch.tasks[0].plan.server_round,
+            clients=len(batch.tasks),
+            over=len(done),
+            failed=sum(bool(one.problem) for one in done.values()),
+            repeated=self._crew.repeated,
+            records=sum(task.records for task in batch.tasks if task.message in done),
+            seconds=time.monotonic() - batch.asked,
+            busy_seconds=sum(one.seconds for one in done.values()),
+            actors=self._crew.actors,
+            ended=ended,
+        )
+
+    def _by_client(self, messages: Iterable[Message]) -> dict[int, Message]:
+        """The messages by client; those to a node that is not there are answered with an error."""
+        found = {}
+        for message in messages:
+            client = message.metadata.dst_node_id - 1
+            if 0 <= client < self._number:
+                found[client] = message
+            else:
+                self._fail(message, "no such node")
+        return found
+
+    def _refuse(self, by_id: Mapping[str, Message], refusals: Mapping[str, RecordDict]) -> None:
+        for message_id, content in refusals.items():
+            self._reply(by_id[message_id], content)
+
+    def _reply(self, message: Message, content: RecordDict) -> None:
+        self._replies[message.metadata.message_id] = Message(content, reply_to=message)
+
+    def _fail(self, message: Message, reason: str) -> None:
+        self._replies[message.metadata.message_id] = Message(Error(_NO_HANDLER, reason), reply_to=message)

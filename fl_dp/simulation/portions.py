@@ -1,0 +1,62 @@
+"""How much work an actor is handed at a time: so much that talk costs little, so little that nobody waits."""
+
+from collections import deque
+from collections.abc import Iterable
+
+from fl_dp.simulation.tasks import Done, Task
+
+LONGEST_SECONDS = 0.5  # of one portion: it is what is lost when a process dies, and what others wait for
+SHARE = 4  # of what is left: a portion is at most 1 / (SHARE * actors) of it, so that all end together
+REMEMBERED = 0.9  # of the measured speed, at each new measurement
+
+
+class Portions:
+    """The tasks of a round that no actor has yet, longest first, cut into portions as they are asked for.
+
+    By measured seconds per record, not by count: clients differ in size. As no actor gets much ahead of
+    time, a slow one is handed less, and what it would have been given goes to the others.
+    """
+
+    def __init__(self) -> None:
+        self.seconds_per_record = 0.0
+        self._waiting: deque[Task] = deque()
+        self._records = 0
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def put(self, tasks: Iterable[Task]) -> None:
+        together = sorted((*self._waiting, *tasks), key=lambda task: -task.records)
+        self._waiting = deque(together)
+        self._records = sum(task.records for task in together)
+
+    def take(self, actors: int) -> list[Task]:
+        """The next portion, when `actors` actors share what is left; at least one task if there is one."""
+        speed = self.seconds_per_record  # until it was measured, one task at a time
+        limit = min(self._records / (SHARE * actors), LONGEST_SECONDS / speed) if speed else 0
+        portion: list[Task] = []
+        records = 0
+        while self._waiting and (not portion or records + self._waiting[0].records <= limit):
+            portion.append(self._waiting.popleft())
+            records += portion[-1].records
+        self._records -= records
+        return portion
+
+    def clear(self) -> list[Task]:
+        """Take out all that is left."""
+        left = list(self._waiting)
+        self._waiting.clear()
+        self._records = 0
+        return left
+
+    def learn(self, tasks: Iterable[Task], done: Iterable[Done]) -> None:
+        """Take in how long the tasks of a portion took."""
+        records = sum(task.records for task in tasks)
+        seconds = sum(one.seconds for one in done)
+        measured = seconds / records if records else 0.0
+        old = self.seconds_per_record
+        self.seconds_per_record = REMEMBERED * old + (1 - REMEMBERED) * measured if old else measured
+
+    def seconds(self, tasks: Iterable[Task]) -> float:
+        """How long the tasks should take one actor; 0 while nothing was measured."""
+        return self.seconds_per_record * sum(task.records for task in tasks)

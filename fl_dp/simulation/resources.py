@@ -1,0 +1,88 @@
+"""How many actors there are, and what each of them has."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fl_dp.config import AUTO, Auto, RunConfig
+from fl_dp.errors import ConfigError
+from fl_dp.simulation.cluster import Node
+from fl_dp.simulation.tasks import Measured
+
+FREE = 0.8  # of a machine's memory may be taken; the rest is for what was not measured
+STEP_MARGIN = 1.8  # a process grows by up to that over the tensors that are seen (engine/physical_batch.py)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one actor has of a machine: cores, GPUs, both may be fractions, and threads."""
+
+    cpus: float
+    gpus: float
+
+    @property
+    def threads(self) -> int:
+        """So that all actors together have as many as there are cores."""
+        return max(1, int(self.cpus))
+
+
+def share(config: RunConfig, nodes: Sequence[Node]) -> Share:
+    """An actor's share: ConfigError where no machine has as much.
+
+    "auto" is a core for each actor, and on GPUs as many actors as there are cores for each; memory may
+    then allow fewer, see `fitting`.
+    """
+    gpus = _uses_gpus(config, nodes)
+    if not gpus:
+        cpus = 1 / _number(config.clients_per_cpu, 1.0)
+        found = Share(cpus, 0.0)
+    else:
+        richest = max(nodes, key=lambda node: node.gpus)
+        per_gpu = _number(config.clients_per_gpu, max(1.0, richest.cpus // richest.gpus))
+        found = Share(min(1.0, richest.cpus / (per_gpu * richest.gpus)), 1 / per_gpu)
+    if not places(found, nodes):
+        raise ConfigError(
+            f"clients-per-cpu = {config.clients_per_cpu}, clients-per-gpu = {config.clients_per_gpu}: "
+            f"a client is to have {found.cpus:g} cores and {found.gpus:g} GPUs, and no machine has as much."
+        )
+    return found
+
+
+def places(one: Share, nodes: Sequence[Node]) -> int:
+    """How many actors with that share the machines have room for."""
+    return sum(_on(node, one) for node in nodes)
+
+
+def fitting(config: RunConfig, one: Share, nodes: Sequence[Node], measured: Measured) -> int:
+    """How many actors to have: those that there are places for; where the number is "auto", only as many
+    as fit the memory, by what one step needs; and never more than clients in a round. At least one.
+    """
+    most = min(places(one, nodes), config.fit_clients)
+    if one.gpus and config.clients_per_gpu == AUTO and measured.gpu_bytes:
+        per_gpu = max(1, int(FREE * measured.gpu_total // measured.gpu_bytes))
+        most = min(most, sum(int(node.gpus) * per_gpu for node in nodes))
+    if not one.gpus and config.clients_per_cpu == AUTO:
+        need = measured.process_bytes + STEP_MARGIN * measured.step_bytes
+        most = min(most, sum(min(_on(node, one), int(FREE * node.memory // need)) for node in nodes))
+    return max(1, most)
+
+
+def _on(node: Node, one: Share) -> int:
+    """Actors on one machine; Ray counts in ten thousandths, so that three thirds are one."""
+    counts = [math.floor(have / part + 1e-4) for have, part in _pairs(node, one) if part]
+    return min(counts, default=0)
+
+
+def _pairs(node: Node, one: Share) -> list[tuple[float, float]]:
+    return [(node.cpus, one.cpus), (node.gpus, one.gpus)]
+
+
+def _uses_gpus(config: RunConfig, nodes: Sequence[Node]) -> bool:
+    there = any(node.gpus for node in nodes)
+    if config.device.startswith("cuda") and not there:
+        raise ConfigError(f"device = {config.device!r}: no machine has a GPU; 'auto' takes what is there.")
+    return there and config.device != "cpu"
+
+
+def _number(setting: float | Auto, automatic: float) -> float:
+    return automatic if setting == AUTO else float(setting)

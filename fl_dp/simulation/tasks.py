@@ -1,0 +1,119 @@
+"""What driver and actors say to each other."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fl_dp.federation.arrays import NDArray
+from fl_dp.records import RoundPlan
+
+
+@dataclass(frozen=True)
+class Round:
+    """What all clients of a round share; it travels once to each machine.
+
+    key: new for every round and every model's weights. weights: the global state, complete.
+    kernels: of the engine's plan, the same in every actor, so that no result depends on which one it was.
+    """
+
+    key: str
+    model: str
+    weights: Mapping[str, NDArray]
+    kernels: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One client's round, paid for: `steps` of `plan` on part number `part`.
+
+    message: the id of the message that asked for it. weight: of its update in the actor's sum; None: the
+    update is wanted alone. records: expected number over all steps, by which work is shared out.
+    """
+
+    message: str
+    client: str
+    part: int
+    plan: RoundPlan
+    steps: int
+    sample_rate: float
+    weight: float | None
+
+    @property
+    def records(self) -> int:
+        return self.steps * self.plan.expected_batch_size
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What became of a task.
+
+    seconds: in which it was trained. problem: why there is no update, in words that may be told to a
+    server; empty if there is one. arrays: the update, if it was wanted alone. log: for the clients' own log.
+    """
+
+    message: str
+    seconds: float
+    problem: str = ""
+    arrays: Mapping[str, NDArray] | None = None
+    log: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PortionDone:
+    """What became of some tasks; at_once: the physical batch that fits, as the actor knows by now."""
+
+    done: Sequence[Done]
+    at_once: int
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What an actor found out about one client's step.
+
+    kernels: of the engine's plan. at_once: the physical batch. step_bytes: a step's peak, beside model and
+    data; process_bytes: most that the actor's process has held. gpu_bytes: what an actor holds of its GPU,
+    gpu_total: what that has; 0 without one.
+    """
+
+    kernels: Mapping[str, str]
+    at_once: int
+    step_bytes: int
+    process_bytes: int
+    gpu_bytes: int = 0
+    gpu_total: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ActorSettings:
+    """How an actor works. physical_batch_size, memory_mib: as of a ClientConfig.
+
+    secret: of the run, from which all randomness of its clients comes.
+    """
+
+    secret: bytes = field(repr=False)
+    device: str
+    threads: int
+    physical_batch_size: Any
+    memory_mib: int
+
+
+@dataclass(frozen=True, slots=True)
+class RoundWork:
+    """How a round stands, or stood when it was over.
+
+    clients: that train in it; over: that are done; failed: of these; repeated: begun once more because a
+    process was lost. records: expected number of examples that the done ones took. seconds: since the
+    round was asked for; busy_seconds: in which clients were trained, on `actors` actors side by side.
+    ended: the round is over; clients that are not over have failed.
+    """
+
+    server_round: int
+    clients: int
+    over: int
+    failed: int
+    repeated: int
+    records: int
+    seconds: float
+    busy_seconds: float
+    actors: int
+    ended: bool

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from fl_dp.config import PARTITIONS, ClientConfig, RunConfig, parse_sizes
-from fl_dp.data.flwr_partitioners import import_partitioners
+from fl_dp.data.flwr_partitioners import import_partitioners, label_data_set
 from fl_dp.data.sources import load_data
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ConfigError, DataError
@@ -148,11 +148,8 @@ def _partitioner(
 
 def _cut(partitioner: Any, order: Indices, labels: Indices, num_partitions: int) -> list[Indices]:
     """Parts of `order`, whose labels are `labels`, sorted: a part's fingerprint is that of a set."""
-    from datasets import Dataset
-
-    partitioner.dataset = Dataset.from_dict({"index": order, "label": labels})
-    loaded = (partitioner.load_partition(part) for part in range(num_partitions))
-    parts = [np.sort(np.array(part[:]["index"], dtype=np.int64)) for part in loaded]
+    partitioner.dataset = label_data_set(labels)
+    parts = [np.sort(order[partitioner.load_partition(part)]) for part in range(num_partitions)]
     if not all(len(part) for part in parts):
         raise ValueError("a part without records")
     return parts

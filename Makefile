@@ -1,6 +1,8 @@
-.PHONY: setup check test test-fast bench bench-engine
+.PHONY: setup check test test-fast bench bench-engine bench-simulation
 
 DEVICE = cpu
+DATA_ROOT = data
+PFL_PYTHON =
 
 setup:
 	@scripts/setup.sh
@@ -21,3 +23,6 @@ bench: setup
 
 bench-engine: setup
 	.venv/bin/python -m benchmarks.engine --device $(DEVICE) --json runs/bench-engine.json
+
+bench-simulation: setup
+	.venv/bin/python -m benchmarks.simulation --data-root $(DATA_ROOT) $(if $(PFL_PYTHON),--pfl-python $(PFL_PYTHON)) --json runs/bench-simulation.json

@@ -1,0 +1,44 @@
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from benchmarks.simulation import contenders
+from benchmarks.simulation.contenders import (
+    DOING_NOTHING,
+    FLOWER,
+    OURS_NOT_PRIVATE,
+    PFL,
+    TRAINING,
+    Load,
+    Place,
+)
+from benchmarks.simulation.watch import NotMeasured
+
+
+@pytest.fixture
+def place(tmp_path):
+    return Place(tmp_path, 3, Path("data"), None)
+
+
+def test_flower_is_spared_what_would_fill_the_memory(monkeypatch, place):
+    monkeypatch.setattr(contenders, "available_bytes", lambda: 10 * 2**30)
+    start = DOING_NOTHING[FLOWER]
+    assert start(Load(100, 10_000_000), place).rounds == 3
+    with pytest.raises(NotMeasured, match="20 GiB") as ended:
+        start(Load(1000, 10_000_000), place)
+    assert ended.value.word == "skipped"
+
+
+def test_pfl_research_is_skipped_where_it_is_not_installed(place):
+    with pytest.raises(NotMeasured, match="--pfl-python") as ended:
+        TRAINING[PFL]("digits", place)
+    assert ended.value.word == "not installed"
+
+
+def test_ours_is_what_its_users_would_type(place):
+    command = TRAINING[OURS_NOT_PRIVATE]("fashion-mnist", place)
+    assert "--simulate" in command.arguments
+    config = tomllib.loads((place.folder / "config.toml").read_text())
+    assert (config["clients"], config["fit-clients"], config["expected-batch-size"]) == (1000, 100, 20)
+    assert config["privacy"] == "off"

@@ -11,6 +11,7 @@ from fl_dp.engine.axis import LEADING, BatchAxis
 from fl_dp.engine.capture import Argument, OperatorKey, Use, UseKey, find_uses, output_grads
 from fl_dp.engine.fallback import masked_grads, pull_back
 from fl_dp.engine.forms import Dense, Form, Kept, Outer
+from fl_dp.engine.graph import graph_of
 from fl_dp.engine.ownership import OwnerCheck
 from fl_dp.engine.plan import Planner
 from fl_dp.engine.rules import check_rules, form_of
@@ -42,12 +43,13 @@ def keep_gradients(
     retain_graph: bool = False,
 ) -> dict[str, Kept]:
     """Norms, and what the weighted sum needs, of every parameter that the losses depend on."""
-    uses = find_uses(losses, parameters, axes.shared if axes else frozenset())
+    graph = graph_of(losses)
+    uses = find_uses(losses, parameters, axes.shared if axes else frozenset(), graph)
     slow = axes.fallback if axes else frozenset()
     if axes is None:
         check_rules(uses)
     else:
-        axes.owners(losses, uses, axes.batch)
+        axes.owners(losses, uses, axes.batch, graph)
     book = _Book(planner, uses)
     later: list[tuple[Use, Argument, Tensor | Form, BatchAxis]] = []
 

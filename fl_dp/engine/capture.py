@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import GradientEdge, Node
 
+from fl_dp.engine.graph import Graph, Inputs, graph_of
+
 # Operators of one input that only reshape or cast: a parameter behind them is still the parameter.
 SHAPE_OPERATORS = frozenset(
     f"{name}Backward0"
@@ -96,35 +98,38 @@ _DATA = _Origin()
 
 
 def find_uses(
-    losses: Tensor, parameters: Mapping[str, Tensor], shared: frozenset[OperatorKey] = frozenset()
+    losses: Tensor,
+    parameters: Mapping[str, Tensor],
+    shared: frozenset[OperatorKey] = frozenset(),
+    graph: Graph | None = None,
 ) -> tuple[Use, ...]:
     """Every use of `parameters` in the graph of `losses`, those nearest the input first.
 
     shared: operators that are known to work on parameters and constants alone (`probe` finds them),
-    such as W + B @ A; the use is then where their result meets data.
+    such as W + B @ A; the use is then where their result meets data. graph: of the losses, if known.
     """
     names = {id(parameter): name for name, parameter in parameters.items()}
     uses: list[Use] = []
     origins: dict[Node, _Origin] = {}
     use_below: dict[Node, bool] = {}
-    for node in post_order(losses.grad_fn):
-        arguments = _arguments(node, origins)
+    for node, inputs in (graph or graph_of(losses)).items():
+        arguments = _arguments(node, inputs, origins)
         origins[node] = _origin(node, arguments, names, shared)
-        below = any(use_below[child] for child, _ in node.next_functions if child is not None)
+        below = any(use_below[child] for child, _ in inputs if child is not None)
         if arguments and not origins[node].names:
             uses.append(Use(node, arguments, frontier=not below))
             below = True
         use_below[node] = below
-    if losses.grad_fn is not None and origins[losses.grad_fn].names:
-        uses.append(Use(losses.grad_fn, _arguments(losses.grad_fn, origins), frontier=True))
+    last = losses.grad_fn
+    if last is not None and origins[last].names:
+        uses.append(Use(last, _arguments(last, last.next_functions, origins), frontier=True))
     return tuple(uses)
 
 
-def _arguments(node: Node, origins: Mapping[Node, _Origin]) -> tuple[Argument, ...]:
+def _arguments(node: Node, inputs: Inputs, origins: Mapping[Node, _Origin]) -> tuple[Argument, ...]:
     arguments = []
-    for i, (child, number) in enumerate(node.next_functions):
-        origin = _DATA if child is None else origins[child]
-        if child is not None and origin.names:
+    for i, (child, number) in enumerate(inputs):
+        if child is not None and (origin := origins[child]).names:
             key = UseKey(node.name(), 0 if node.name() in LISTS else i, origin.names)
             arguments.append(Argument(key, i, GradientEdge(child, number), origin.path))
     return tuple(arguments)
@@ -136,12 +141,8 @@ def _origin(
     names: Mapping[int, str],
     shared: frozenset[OperatorKey],
 ) -> _Origin:
-    variable = getattr(node, "variable", None)
-    if variable is not None:
-        name = names.get(id(variable))
-        return _DATA if name is None else _Origin((name,), ())
     if not arguments:
-        return _DATA
+        return _origin_of_leaf(node, names)
     entering = tuple(sorted({name for argument in arguments for name in argument.key.parameters}))
     if node.name() in SHAPE_OPERATORS:
         path = arguments[0].path
@@ -151,20 +152,11 @@ def _origin(
     return _Origin(entering) if operator in shared else _DATA
 
 
-def post_order(root: Node | None) -> list[Node]:
-    """All nodes below `root`, children before parents; iterative, so deep graphs are fine."""
-    order: list[Node] = []
-    seen: set[Node] = set()
-    stack: list[tuple[Node, bool]] = [] if root is None else [(root, False)]
-    while stack:
-        node, expanded = stack.pop()
-        if expanded:
-            order.append(node)
-        elif node not in seen:
-            seen.add(node)
-            stack.append((node, True))
-            stack.extend((child, False) for child, _ in node.next_functions if child is not None)
-    return order
+def _origin_of_leaf(node: Node, names: Mapping[int, str]) -> _Origin:
+    if not node.name().endswith("AccumulateGrad"):
+        return _DATA
+    name = names.get(id(node.variable))  # type: ignore[attr-defined]
+    return _DATA if name is None else _Origin((name,), ())
 
 
 def output_grads(

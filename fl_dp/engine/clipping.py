@@ -11,6 +11,7 @@ from fl_dp.engine.bounds import Bounds, Group, grouped, sensitivity
 from fl_dp.engine.clip_functions import Abadi, ClipFunction, clip_function
 from fl_dp.engine.forms import Kept
 from fl_dp.engine.plan import Planner
+from fl_dp.engine.precision import full_precision
 from fl_dp.engine.rounding import round_up
 from fl_dp.errors import ConfigError, ModelError
 
@@ -103,13 +104,14 @@ def clipped_grad_sum(
     finite = _finite(norms)
     rows = None if bool(finite.all()) else finite.nonzero().squeeze(1)
     grads = {name: _zeros(parameter) for name, parameter in parameters.items() if name not in kept}
-    for group, column in zip(groups, norms.unbind(1), strict=True):
-        used = [name for name in group.parameters if name in kept]
-        size = sum(parameters[name].numel() for name in used)
-        factors = clipping.factors(round_up(column, size, len(used)), group.bound)
-        for name in used:
-            total = kept.pop(name).weighted_sum(factors, rows).view_as(parameters[name])  # frees as it goes
-            grads[name] = total.to(_sum_type(parameters[name]))
+    with full_precision(losses.device):
+        for group, column in zip(groups, norms.unbind(1), strict=True):
+            used = [name for name in group.parameters if name in kept]
+            size = sum(parameters[name].numel() for name in used)
+            factors = clipping.factors(round_up(column, size, len(used)), group.bound)
+            for name in used:
+                total = kept.pop(name).weighted_sum(factors, rows)  # frees as it goes
+                grads[name] = total.view_as(parameters[name]).to(_sum_type(parameters[name]))
     in_order = {name: grads[name] for name in parameters}
     return ClippedSum(in_order, sensitivity(groups), _squeezed(norms), clipping)
 
@@ -121,12 +123,11 @@ def _norms(kept: Mapping[str, Kept], groups: tuple[Group, ...], losses: Tensor) 
     """
     double = all(part.norm_squared.dtype == torch.float64 for part in kept.values())
     dtype = torch.float64 if double else torch.float32
-    squared = torch.zeros(len(losses), len(groups), dtype=dtype, device=losses.device)
-    for column, group in zip(squared.unbind(1), groups, strict=True):
-        for name in group.parameters:
-            if name in kept:
-                column += kept[name].norm_squared.to(dtype)
-    return squared.sqrt()
+    columns = []
+    for group in groups:
+        parts = [kept[name].norm_squared.to(dtype) for name in group.parameters if name in kept]
+        columns.append(torch.stack(parts).sum(0) if parts else losses.new_zeros(len(losses), dtype=dtype))
+    return torch.stack(columns, 1).sqrt()
 
 
 def _finite(norms: Tensor) -> Tensor:

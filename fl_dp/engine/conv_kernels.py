@@ -57,22 +57,22 @@ def grads_by_forward(grad_output: Tensor, x: Tensor, geometry: Geometry) -> Tens
     return grads.reshape(M, p, 1, *geometry.kernel_size)
 
 
-def grads_by_row(grad_output: Tensor, x: Tensor, geometry: Geometry) -> tuple[Tensor, ...]:
-    """For each row of the kernel (its first dimension) the gradients (M, p, rest of the kernel, d).
+def grads_by_row(grad_output: Tensor, x: Tensor, geometry: Geometry) -> Tensor:
+    """(M, p, *kernel, d): one batched matrix product for each row of the kernel (its first dimension).
 
-    Unfolds along all spatial dimensions but the first, so that a row's inputs lie side by side: one
-    batched matrix product a row, and k^(1/2) times fewer copies than patches for a square kernel.
+    Unfolds along all spatial dimensions but the first, so that a row's inputs lie side by side:
+    k^(1/2) times fewer copies than patches for a square kernel.
     """
     M, p, *output = grad_output.shape
     left = grad_output.reshape(M, p, -1)
-    width, taps = math.prod(output[1:]), math.prod(geometry.kernel_size[1:])
+    width, features = math.prod(output[1:]), math.prod(geometry.kernel_size[1:]) * x.shape[1]
     rows = _unfolded(x, geometry, output)
-    rows = rows.reshape(M, rows.shape[1], rows.shape[2] * width, taps * x.shape[1])
-    parts = []
-    for phase, first in _row_starts(geometry):
+    rows = rows.reshape(M, rows.shape[1], rows.shape[2] * width, features)
+    grads = left.new_empty(M, p, geometry.kernel_size[0], features)
+    for i, (phase, first) in enumerate(_row_starts(geometry)):
         right = rows[:, phase, first * width : (first + output[0]) * width]
-        parts.append(torch.bmm(left, right).view(M, p, *geometry.kernel_size[1:], x.shape[1]))
-    return tuple(parts)
+        torch.bmm(left, right, out=grads[:, :, i])
+    return grads.view(M, p, *geometry.kernel_size, x.shape[1])
 
 
 def weight_grad_by_matmul(grad_output: Tensor, x: Tensor, factors: Tensor, geometry: Geometry) -> Tensor:
@@ -92,12 +92,7 @@ def weight_grad_by_matmul(grad_output: Tensor, x: Tensor, factors: Tensor, geome
         left @ rows[phase, first * width : (first + output[0]) * width]
         for phase, first in _row_starts(geometry)
     ]
-    return from_rows([part.view(p, *geometry.kernel_size[1:], -1) for part in parts])
-
-
-def from_rows(parts: list[Tensor]) -> Tensor:
-    """(p, d, *kernel) from the kernel's rows, each (p, rest of the kernel, d)."""
-    return torch.stack(parts, 1).movedim(-1, 1)
+    return torch.stack(parts, 1).view(p, *geometry.kernel_size, -1).movedim(-1, 1)
 
 
 def _row_starts(geometry: Geometry) -> list[tuple[int, int]]:
@@ -116,13 +111,9 @@ def _unfolded(x: Tensor, geometry: Geometry, output: list[int]) -> Tensor:
     M, d = x.shape[:2]
     stride = geometry.stride[0]
     num_rows = max(first for _, first in _row_starts(geometry)) + output[0]
-    sizes = [size + 2 * pad for size, pad in zip(x.shape[2:], geometry.padding, strict=True)]
+    sizes = _padded_sizes(x, geometry)
     sizes[0] = max(sizes[0], stride * num_rows)
-    padded = x.new_zeros(M, *sizes, d)  # channels last
-    inner = padded
-    for dim, (pad, size) in enumerate(zip(geometry.padding, x.shape[2:], strict=True), start=1):
-        inner = inner.narrow(dim, pad, size)
-    inner.copy_(x.movedim(1, -1))
+    padded = _channels_last(x, geometry, sizes)
     steps = padded.stride()[1:-1]
     moves = [step * s for step, s in zip(steps, geometry.stride, strict=True)]
     taps = [step * s for step, s in zip(steps, geometry.dilation, strict=True)]
@@ -136,7 +127,7 @@ def ghost_norm_squared(grad_output: Tensor, x: Tensor, geometry: Geometry, image
     """(N,) squared lengths, rounded up; `images` adjacent images belong to one example."""
     d, kernel_elements = x.shape[1], math.prod(geometry.kernel_size)
     positions = math.prod(grad_output.shape[2:])
-    padded = math.prod(size + 2 * pad for size, pad in zip(x.shape[2:], geometry.padding, strict=True))
+    padded = math.prod(_padded_sizes(x, geometry))
     patch_numbers = images * positions * d * kernel_elements
     shift_work = padded**2 * d + _MEMORY_COST * positions**2 * kernel_elements
     by_shifts = images == 1 and shift_work <= patch_numbers * (positions + _MEMORY_COST)
@@ -192,17 +183,34 @@ def _shifted_sum(gram: Tensor, geometry: Geometry, output: torch.Size) -> Tensor
 def _from_patches(grad_output: Tensor, x: Tensor, geometry: Geometry, images: int) -> Tensor:
     """Gram matrices of the patches (T, d * kernel) and of the output gradients (T, p)."""
     N = len(x) // images
-    patches = _patches(x, geometry, grad_output.shape[2:])  # (M, d * kernel, T)
+    patches = _patches(x, geometry, grad_output.shape[2:])  # (M, T, kernel * d)
     left = grad_output.reshape(N, images, grad_output.shape[1], -1)
-    right = patches.view(N, images, *patches.shape[1:])
-    return gram_product(left.transpose(2, 3).flatten(1, 2), right.transpose(2, 3).flatten(1, 2))
+    return gram_product(left.transpose(2, 3).flatten(1, 2), patches.view(N, -1, patches.shape[2]))
 
 
 def _patches(x: Tensor, geometry: Geometry, output: torch.Size) -> Tensor:
-    """(M, d * kernel, T): the inputs under each kernel element at each output position."""
-    x = F.pad(x, [side for pad in reversed(geometry.padding) for side in (pad, pad)])
-    steps = x.stride()[2:]
-    taps = tuple(s * d for s, d in zip(steps, geometry.dilation, strict=True))
-    moves = tuple(s * m for s, m in zip(steps, geometry.stride, strict=True))
-    view = x.as_strided((*x.shape[:2], *geometry.kernel_size, *output), (*x.stride()[:2], *taps, *moves))
-    return view.reshape(len(x), -1, output.numel())
+    """(M, T, kernel * d): the inputs under each kernel element at each output position.
+
+    Channels last, so that what lies side by side here does so in the input, too.
+    """
+    padded = _channels_last(x, geometry, _padded_sizes(x, geometry))
+    steps = padded.stride()[1:-1]
+    moves = [step * s for step, s in zip(steps, geometry.stride, strict=True)]
+    taps = [step * s for step, s in zip(steps, geometry.dilation, strict=True)]
+    view = padded.as_strided(
+        (len(x), *output, *geometry.kernel_size, x.shape[1]), (padded.stride(0), *moves, *taps, 1)
+    )
+    return view.reshape(len(x), output.numel(), -1)
+
+
+def _padded_sizes(x: Tensor, geometry: Geometry) -> list[int]:
+    return [size + 2 * pad for size, pad in zip(x.shape[2:], geometry.padding, strict=True)]
+
+
+def _channels_last(x: Tensor, geometry: Geometry, sizes: list[int]) -> Tensor:
+    """(M, *sizes, d): the images with zeros before and behind; not always a copy."""
+    x = x.movedim(1, -1)
+    margins = [0, 0]  # of the last dimension first
+    for pad, size, inner in zip(geometry.padding[::-1], sizes[::-1], x.shape[-2:0:-1], strict=True):
+        margins += [pad, size - pad - inner]
+    return (F.pad(x, margins) if any(margins) else x).contiguous()

@@ -18,7 +18,6 @@ from torch import Tensor
 
 from fl_dp.engine.conv_kernels import (
     Geometry,
-    from_rows,
     ghost_norm_squared,
     grads_by_forward,
     grads_by_row,
@@ -110,11 +109,10 @@ class Conv(Form):
         return grads
 
     def _keep_rows(self) -> Kept:
-        """Each kernel row's gradients stay a tensor of their own, (N, p, rest of the kernel, d / groups)."""
-        rows = grads_by_row(*self._by_group(), self.geometry)  # each (N * K * G, p / G, ...)
-        parts = tuple(self._sum_images(row.view(len(self.input), -1, *row.shape[2:])) for row in rows)
-        norm_squared = torch.stack([squared_lengths(part) for part in parts]).sum(0)
-        return Kept(norm_squared, parts, _combine_rows)
+        """The gradients stay as they come, (N, p, *kernel, d / groups)."""
+        grads = grads_by_row(*self._by_group(), self.geometry)  # (N * K * G, p / G, ...)
+        grads = self._sum_images(grads.view(len(self.input), -1, *grads.shape[2:]))
+        return Kept(squared_lengths(grads), (grads,), _combine_rows)
 
     def _by_convolution(self, factors: Tensor, grad_output: Tensor, x: Tensor) -> Tensor:
         g, x = weighted_pair(factors, grad_output, x)
@@ -154,5 +152,5 @@ class Conv(Form):
         return ghost_norm_squared(g, x, self.geometry, self.images).view(N, G).sum(1)
 
 
-def _combine_rows(factors: Tensor, *parts: Tensor) -> Tensor:
-    return from_rows([combine_instantiated(factors, part) for part in parts])
+def _combine_rows(factors: Tensor, grads: Tensor) -> Tensor:
+    return combine_instantiated(factors, grads).movedim(-1, 1)

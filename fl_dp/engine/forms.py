@@ -16,7 +16,6 @@ from torch import Tensor
 
 from fl_dp.engine.chunks import example_chunks
 from fl_dp.engine.gram import gram_product
-from fl_dp.engine.precision import full_precision
 from fl_dp.engine.table_norm import table_norm_squared
 
 Combine = Callable[..., Tensor]
@@ -40,14 +39,14 @@ class Kept:
     def weighted_sum(self, factors: Tensor, rows: Tensor | None) -> Tensor:
         """Sum over examples of factor times gradient, in the parameter's shape.
 
+        Call within `full_precision`: what is added must be what was measured.
         factors: (N,). rows: indices of the examples that take part, or None for all. An example
         that is left out may hold inf or NaN: zero times inf is not zero, so it is never multiplied.
         """
         if rows is not None:
             factors = factors[rows]
         parts = self.parts if rows is None else [part[rows] for part in self.parts]
-        with full_precision(factors.device):  # what is added must be what was measured
-            return self.combine(factors, *parts)
+        return self.combine(factors, *parts)
 
 
 class Form(ABC):
@@ -104,10 +103,15 @@ def squared_lengths(grads: Tensor) -> Tensor:
     would pass. No number passes through more than 1024 additions in float32.
     """
     dtype = torch.promote_types(grads.dtype, torch.float32)
-    flat = grads.reshape(len(grads), grads[:1].numel())
+    flat = grads.reshape(len(grads), math.prod(grads.shape[1:]))
     N, P = flat.shape
+    if P <= _BLOCK:
+        length: Tensor = torch.linalg.vector_norm(flat, dim=1, dtype=dtype)
+        return length.square()
     whole = P - P % _BLOCK
-    parts = (flat[:, :whole].view(N, -1, _BLOCK), flat[:, None, whole:])
+    parts = [flat[:, :whole].view(N, -1, _BLOCK)]
+    if whole < P:
+        parts.append(flat[:, None, whole:])
     lengths = [torch.linalg.vector_norm(part, dim=2, dtype=dtype) for part in parts]
     return torch.cat(lengths, 1).double().square().sum(1).to(dtype)
 
@@ -135,8 +139,8 @@ def combine_instantiated(factors: Tensor, grads: Tensor) -> Tensor:
     """Sum over examples of factor times gradient (N, ...), in float32 at least."""
     dtype = torch.promote_types(grads.dtype, torch.float32)
     if grads.dtype == dtype:
-        total: Tensor = torch.tensordot(factors.to(dtype), grads, dims=1)
-        return total
+        flat = grads.reshape(len(grads), math.prod(grads.shape[1:]))
+        return torch.mv(flat.T, factors.to(dtype)).view(grads.shape[1:])
     total = grads.new_zeros(grads.shape[1:], dtype=dtype)
     for part in example_chunks(len(grads), grads[:1].numel(), dtype, grads.device):
         total += torch.tensordot(factors[part].to(dtype), grads[part].to(dtype), dims=1)

@@ -30,8 +30,7 @@ def gram_product(left: Tensor, right: Tensor) -> Tensor:
     squares too large. No example's values reach another's sum.
     """
     if left.shape[1] == 1:
-        terms = product_lengths(left, right)
-        return terms.square().squeeze(1) + rounding_bound(terms, left.shape[2] + right.shape[2] + 4)
+        return _single_products(left.squeeze(1), right.squeeze(1))
     if _fits_triton(left, right):
         from fl_dp.engine.gram_triton import gram_product_triton  # late: few machines have it
 
@@ -43,6 +42,13 @@ def gram_product(left: Tensor, right: Tensor) -> Tensor:
     with full_precision(left.device):
         sums = [_tiled(left[part], right[part], tile, dtype) for part in chunks]
     return torch.cat(sums) if sums else torch.zeros(0, dtype=dtype, device=left.device)
+
+
+def _single_products(left: Tensor, right: Tensor) -> Tensor:
+    """`gram_product` of one position: left (N, p), right (N, d). `rounding_bound` with one term."""
+    dtype = _sum_dtype(left, right)
+    up = 1 + (left.shape[1] + right.shape[1] + 4) * torch.finfo(dtype).eps
+    return _row_squares(left, dtype) * _row_squares(right, dtype) * up
 
 
 def _tiled(left: Tensor, right: Tensor, tile: int, dtype: torch.dtype) -> Tensor:
@@ -93,11 +99,13 @@ def rounding_bound(terms: Tensor, length: int) -> Tensor:
 def product_lengths(left: Tensor, right: Tensor) -> Tensor:
     """(N, T) |left_t| |right_t|, never too small by underflow: the terms of `rounding_bound`."""
     dtype = _sum_dtype(left, right)
-    product = torch.ones((), dtype=dtype, device=left.device)
-    for rows in (left, right):
-        lengths = torch.linalg.vector_norm(rows, dim=2, dtype=dtype)
-        product = product * (lengths.square() + _lost(rows.shape[2], dtype)).sqrt()
-    return product
+    return _row_squares(left, dtype).sqrt() * _row_squares(right, dtype).sqrt()
+
+
+def _row_squares(rows: Tensor, dtype: torch.dtype) -> Tensor:
+    """(...) squared lengths of rows (..., c), never too small by underflow."""
+    lengths: Tensor = torch.linalg.vector_norm(rows, dim=-1, dtype=dtype)
+    return lengths.square() + _lost(rows.shape[-1], dtype)
 
 
 def row_lengths(gram: Tensor, num_features: int) -> Tensor:

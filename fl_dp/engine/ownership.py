@@ -14,7 +14,8 @@ from torch import Tensor
 from torch.autograd.graph import Node
 
 from fl_dp.engine.axis import BatchAxis
-from fl_dp.engine.capture import Use, UseKey, output_grads, post_order
+from fl_dp.engine.capture import Use, UseKey, output_grads
+from fl_dp.engine.graph import Graph, graph_of
 from fl_dp.errors import ProbeError
 
 # Operators that may put rows where data say; those written in Python count, too: nobody knows them.
@@ -41,30 +42,40 @@ class OwnerCheck:
 
     known: set[int] = field(default_factory=set)
 
-    def __call__(self, losses: Tensor, uses: tuple[Use, ...], axes: Mapping[UseKey, BatchAxis]) -> None:
-        """Raises ProbeError as `check_owners` does. The graph of `losses` is kept."""
+    def __call__(
+        self,
+        losses: Tensor,
+        uses: tuple[Use, ...],
+        axes: Mapping[UseKey, BatchAxis],
+        graph: Graph | None = None,
+    ) -> None:
+        """Raises ProbeError as `check_owners` does. The graph of `losses` (`graph`, if known) is kept."""
         if len(losses) < 2:
             return
-        signature = _signature(losses, uses, axes)
-        if signature not in self.known or data_may_move_rows(losses, uses):
+        graph = graph or graph_of(losses)
+        signature = _signature(len(losses), uses, axes, graph)
+        if signature not in self.known or data_may_move_rows(losses, uses, graph):
             check_owners(losses, uses, axes)
             self.known.add(signature)
 
 
-def data_may_move_rows(losses: Tensor, uses: tuple[Use, ...]) -> bool:
+def data_may_move_rows(losses: Tensor, uses: tuple[Use, ...], graph: Graph | None = None) -> bool:
     """Whether an operator that moves rows as data say lies between some use and the losses."""
-    of_use = {use.node for use in uses}
-    above: set[Node] = set()  # nodes with a use below
-    for node in post_order(losses.grad_fn):
-        if any(child in of_use or child in above for child, _ in node.next_functions if child is not None):
-            above.add(node)
-            if node.name() in _MOVERS or _written_in_python(node):
+    graph = graph or graph_of(losses)
+    movers = {node for node in graph if _moves_rows(node)}
+    if not movers:
+        return False
+    above = {use.node for use in uses}  # uses, and all with a use below
+    for node, inputs in graph.items():
+        if any(child in above for child, _ in inputs):
+            if node in movers:
                 return True
+            above.add(node)
     return False
 
 
-def _written_in_python(node: object) -> bool:
-    return isinstance(node, torch.autograd.function.BackwardCFunction)
+def _moves_rows(node: Node) -> bool:
+    return node.name() in _MOVERS or isinstance(node, torch.autograd.function.BackwardCFunction)
 
 
 def check_owners(losses: Tensor, uses: tuple[Use, ...], axes: Mapping[UseKey, BatchAxis]) -> None:
@@ -111,16 +122,16 @@ def _row_lengths(
     return found
 
 
-def _signature(losses: Tensor, uses: tuple[Use, ...], axes: Mapping[UseKey, BatchAxis]) -> int:
+def _signature(
+    num_examples: int, uses: tuple[Use, ...], axes: Mapping[UseKey, BatchAxis], graph: Graph
+) -> int:
     """Of the graph, but not of the number of examples, which differs in every Poisson batch."""
-    operators = tuple(node.name() for node in post_order(losses.grad_fn))
-    rows = tuple(
-        use.node._input_metadata[0].shape[axes[key].dim] / len(losses)
-        for use in uses
-        for key in use.keys
-        if key in axes
-    )
-    return hash((operators, rows))
+    operators = tuple(node.name() for node in graph)
+    rows = []
+    for use in uses:
+        shape = use.node._input_metadata[0].shape
+        rows += [shape[axes[key].dim] / num_examples for key in use.keys if key in axes]
+    return hash((operators, tuple(rows)))
 
 
 def _generator() -> torch.Generator:

@@ -1,5 +1,6 @@
 """Which kernel each layer uses: by formula where it is clear, by measurement on this machine where not."""
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ import torch
 
 from fl_dp.engine.forms import Form, Kept
 from fl_dp.engine.plan_table import PlanRow, is_ghost, plan_table
+from fl_dp.engine.precision import full_precision
 from fl_dp.errors import ConfigError
 
 Mode = Literal["mixed", "ghost", "instantiate"]
@@ -17,6 +19,9 @@ Mode = Literal["mixed", "ghost", "instantiate"]
 ENOUGH_EXAMPLES = 8
 # Outside these bounds of 2 T^2 / (p d) memory decides, whatever the time: the loser is not even tried.
 CLEAR_GHOST, CLEAR_INSTANTIATE = 1 / 4, 8.0
+# Unless so few bytes hold all gradients of the layer (a core's second-level cache): then time decides, and
+# only below this bound a ghost norm is sure to take less of it.
+LITTLE_BYTES, CLEAR_GHOST_OF_LITTLE = 2**21, 1 / 32
 # A kernel may take so many times as long as the fastest if it keeps less: norm and weighted sum of one
 # layer are a small part of a step, but what is kept adds up over all layers.
 SLOWER_FOR_MEMORY = 1.5
@@ -32,8 +37,11 @@ class _Trial:
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
+    """final: it would be the same in every later batch of this kind."""
+
     kernel: str
     seconds: Mapping[str, float] | None = None
+    final: bool = True
 
 
 @dataclass
@@ -41,7 +49,8 @@ class Planner:
     """Chooses a kernel for every parameter, once for all whose forms have the same signature.
 
     mixed: mixed ghost clipping (Bu, Mao, Xu 2022): the rule 2 T^2 <= p d, and between the bounds
-    above the kernel that keeps least of those that are fast, measured once. ghost, instantiate:
+    above the kernel that keeps least of those that are fast, measured once; the fastest, where all
+    gradients of the batch together take little. ghost, instantiate:
     the best of that family for every parameter.
     fixed: parameter name -> kernel, or a family; the mode is for the others. `kernels` of another
     planner, on a machine of the same kind, are all fixed, and nothing is measured.
@@ -51,25 +60,22 @@ class Planner:
     fixed: Mapping[str, str] = field(default_factory=dict)
     _measured: dict[tuple[object, ...], _Choice] = field(default_factory=dict, init=False, repr=False)
     _rows: dict[str, PlanRow] = field(default_factory=dict, init=False, repr=False)
+    _final: dict[tuple[object, ...], PlanRow] = field(default_factory=dict, init=False, repr=False)
 
     def keep(self, name: str, form: Form) -> Kept:
         """What the chosen kernel keeps of the parameter `name`; what was chosen is entered in the plan.
 
         Raises ConfigError when the kernel that was fixed for it is not one of the form's.
         """
+        kind = (name, form.signature, _is_little(form))
+        if row := self._final.get(kind):
+            self._rows[name] = row
+            return form.keep(row.kernel)
         choice = self._choose(name, form)
         kept = form.keep(choice.kernel)
-        self._rows[name] = PlanRow(
-            parameter=name,
-            form=type(form).__name__.lower(),
-            T=form.positions,
-            p=form.shape[:1].numel(),
-            d=form.shape[1:].numel(),
-            kernel=choice.kernel,
-            decided="measured" if choice.seconds else "fixed" if name in self.fixed else "formula",
-            seconds=choice.seconds,
-            kept_bytes=_kept_bytes(kept),
-        )
+        self._rows[name] = row = self._row(name, form, choice, kept)
+        if choice.final:
+            self._final[kind] = row
         return kept
 
     @property
@@ -86,14 +92,27 @@ class Planner:
         """The plan as aligned plain text, parameters in the order of the backward pass."""
         return plan_table(self.rows)
 
+    def _row(self, name: str, form: Form, choice: _Choice, kept: Kept) -> PlanRow:
+        return PlanRow(
+            parameter=name,
+            form=type(form).__name__.lower(),
+            T=form.positions,
+            p=form.shape[:1].numel(),
+            d=form.shape[1:].numel(),
+            kernel=choice.kernel,
+            decided="measured" if choice.seconds else "fixed" if name in self.fixed else "formula",
+            seconds=choice.seconds,
+            kept_bytes=_kept_bytes(kept),
+        )
+
     def _choose(self, name: str, form: Form) -> _Choice:
         candidates = self._candidates(name, form)
         if len(candidates) == 1:
             return _Choice(candidates[0])
-        key = (form.signature, candidates)
+        key = (form.signature, candidates, _is_little(form))
         if key not in self._measured:
             if form.num_examples < ENOUGH_EXAMPLES:
-                return _Choice(_by_formula(form, candidates))
+                return _Choice(_by_formula(form, candidates), final=False)
             self._measured[key] = _by_trial(form, candidates)
         return self._measured[key]
 
@@ -103,7 +122,7 @@ class Planner:
         ghost, instantiate = (_family(form.kernels, family) for family in _FAMILIES)
         if not ghost or self.mode == "instantiate":
             return instantiate
-        if self.mode == "ghost" or form.ghost_ratio <= CLEAR_GHOST:
+        if self.mode == "ghost" or form.ghost_ratio <= _clear_ghost(form):
             return ghost
         return instantiate if form.ghost_ratio >= CLEAR_INSTANTIATE else form.kernels
 
@@ -118,6 +137,16 @@ def _fixed_candidates(name: str, asked: str, kernels: tuple[str, ...]) -> tuple[
     return candidates
 
 
+def _is_little(form: Form) -> bool:
+    """Whether all gradients of the batch are so small that memory does not matter."""
+    return 4 * form.num_examples * math.prod(form.shape) <= LITTLE_BYTES
+
+
+def _clear_ghost(form: Form) -> float:
+    """Of one position a ghost norm takes the time of two row lengths: there is nothing to measure."""
+    return CLEAR_GHOST_OF_LITTLE if form.positions > 1 and _is_little(form) else CLEAR_GHOST
+
+
 def _family(kernels: tuple[str, ...], family: str) -> tuple[str, ...]:
     return tuple(kernel for kernel in kernels if is_ghost(kernel) == (family == "ghost"))
 
@@ -128,10 +157,14 @@ def _by_formula(form: Form, candidates: tuple[str, ...]) -> str:
 
 
 def _by_trial(form: Form, candidates: tuple[str, ...]) -> _Choice:
-    """The least kept by those that are nearly as fast as the fastest; of equals the faster."""
+    """The least kept by those that are nearly as fast as the fastest; of equals the faster.
+
+    Where even all gradients take little, the fastest.
+    """
     few = form.first(max(ENOUGH_EXAMPLES, form.num_examples // 4))  # the losers need memory, too
     trials = {kernel: _trial(few, kernel) for kernel in candidates}
-    limit = SLOWER_FOR_MEMORY * min(trial.seconds for trial in trials.values())
+    slower = 1.0 if _is_little(form) else SLOWER_FOR_MEMORY
+    limit = slower * min(trial.seconds for trial in trials.values())
     fast = [kernel for kernel in candidates if trials[kernel].seconds <= limit]
     kernel = min(fast, key=lambda kernel: (trials[kernel].kept_bytes, trials[kernel].seconds))
     return _Choice(kernel, {kernel: trial.seconds for kernel, trial in trials.items()})
@@ -146,7 +179,8 @@ def _trial(form: Form, kernel: str) -> _Trial:
     while len(seconds) < 2 or (len(seconds) < 4 and sorted(seconds)[1] > 1.3 * min(seconds)):
         start = time.perf_counter()
         kept = form.keep(kernel)
-        kept.weighted_sum(torch.ones_like(kept.norm_squared), None)
+        with full_precision(kept.norm_squared.device):
+            kept.weighted_sum(torch.ones_like(kept.norm_squared), None)
         if kept.norm_squared.is_cuda:
             torch.cuda.synchronize()
         seconds.append(time.perf_counter() - start)

@@ -1,7 +1,7 @@
 """Products in the type of their inputs, whatever lower precision is allowed around them."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import torch
 
@@ -20,11 +20,12 @@ def full_precision(device: torch.device) -> Iterator[None]:
     """
     mkldnn, cudnn = torch.backends.mkldnn, torch.backends.cudnn
     backends = (torch.backends.cuda.matmul, mkldnn.matmul, cudnn.conv, mkldnn.conv)  # type: ignore[attr-defined]
-    lowered = [(b, b.fp32_precision) for b in backends if b.fp32_precision not in ("ieee", "none")]
+    lowered = [(b, p) for b in backends if (p := b.fp32_precision) not in ("ieee", "none")]
+    autocast = torch.is_autocast_enabled(device.type)
     for backend, _ in lowered:
         backend.fp32_precision = "ieee"
     try:
-        with torch.autocast(device.type, enabled=False):
+        with torch.autocast(device.type, enabled=False) if autocast else nullcontext():
             yield
     finally:
         for backend, precision in lowered:

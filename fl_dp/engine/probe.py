@@ -20,6 +20,7 @@ from fl_dp.engine.independence import call, check_independence
 from fl_dp.engine.layout import Layout, find_layout
 from fl_dp.engine.ownership import data_may_move_rows
 from fl_dp.engine.plan import Planner
+from fl_dp.engine.precision import full_precision
 from fl_dp.engine.rules import form_of
 from fl_dp.engine.structure import tensors
 from fl_dp.engine.synthetic import NUM_EXAMPLES, synthetic
@@ -164,7 +165,8 @@ def _check_example(
     one_hot[example] = 1
     expected = _gradients(losses[example], parameters)
     for name, gradient in expected.items():
-        found = kept[name].weighted_sum(one_hot, None) if name in kept else torch.zeros_like(gradient)
+        with full_precision(losses.device):
+            found = kept[name].weighted_sum(one_hot, None) if name in kept else torch.zeros_like(gradient)
         _compare(name, found, gradient, "is not what one backward pass per example gives")
     if example > 0:  # the first is the one that was changed
         beside_another = _gradients(changed[example], parameters)

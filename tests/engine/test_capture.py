@@ -40,6 +40,26 @@ def test_a_use_that_does_not_matter_to_the_losses_is_not_reported():
     assert find_uses(losses, dict(model.named_parameters())) == ()
 
 
+def test_a_function_of_the_user_may_remember_a_parameter():
+    """Its node is not the parameter's, whatever its attributes are called."""
+
+    class Scaled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, weight):
+            ctx.variable = weight
+            return x * weight
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * ctx.variable, grad.sum(0)
+
+    weight = torch.randn(4, requires_grad=True)
+    losses = Scaled.apply(torch.randn(5, 4), weight).sum(1)
+    (use,) = find_uses(losses, {"weight": weight})
+    assert use.node.name() == "ScaledBackward"
+    assert use.keys == (UseKey("ScaledBackward", 1, ("weight",)),)
+
+
 def test_deep_graphs_do_not_exhaust_the_stack():
     model = nn.Linear(2, 2)
     y = model(torch.randn(3, 2))

@@ -101,7 +101,8 @@ def test_a_mode_is_obeyed(mode):
         ([(1.0, 4), (1.2, 4), (1.0, 9), (1.1, 9)], "ghost"),
     ],
 )
-def test_of_the_fast_kernels_the_one_that_keeps_least_is_chosen(scripted, costs, expected):
+def test_of_the_fast_kernels_the_one_that_keeps_least_is_chosen(scripted, costs, expected, monkeypatch):
+    monkeypatch.setattr(plan, "LITTLE_BYTES", 0)
     scripted_costs = dict(zip(_Scripted.kernels, costs, strict=True))
     type(scripted).costs = scripted_costs
     planner = Planner()
@@ -110,6 +111,40 @@ def test_of_the_fast_kernels_the_one_that_keeps_least_is_chosen(scripted, costs,
     assert row.kernel == expected
     assert row.kept_bytes == 4 * scripted_costs[expected][1]
     assert row.seconds == pytest.approx({kernel: seconds for kernel, (seconds, _) in scripted_costs.items()})
+
+
+def test_of_little_the_fastest_is_chosen_whatever_it_keeps(scripted):
+    costs = [(1.1, 1), (1.2, 1), (1.0, 9), (1.3, 1)]
+    type(scripted).costs = dict(zip(_Scripted.kernels, costs, strict=True))
+    assert _kernel(scripted) == "instantiate"
+
+
+def test_what_is_clear_by_memory_is_measured_where_memory_does_not_matter(monkeypatch):
+    tried = []
+    monkeypatch.setattr(plan, "_trial", lambda _, kernel: tried.append(kernel) or plan._Trial(1.0, 1))
+    _kernel(_outer(T=4, p=16, d=16))  # 2 T^2 / (p d) = 1/8
+    assert tried == ["ghost", "instantiate"]
+    monkeypatch.setattr(plan, "_trial", _refuse_to_measure)
+    assert _kernel(_outer(T=4, p=16, d=16, n=2**11 + 1)) == "ghost"  # more than 2 MiB
+    assert _kernel(_outer(T=1, p=4, d=8)) == "ghost"  # one position
+
+
+def test_a_choice_among_little_is_not_taken_over_where_memory_matters(scripted, monkeypatch):
+    costs = [(1.1, 1), (1.2, 2), (1.0, 9), (1.3, 2)]
+    type(scripted).costs = dict(zip(_Scripted.kernels, costs, strict=True))
+    planner = Planner()
+    planner.keep("w", scripted)
+    assert planner.kernels["w"] == "instantiate"
+    monkeypatch.setattr(plan, "LITTLE_BYTES", 0)
+    planner.keep("w", scripted)
+    assert planner.kernels["w"] == "ghost"
+
+
+def test_the_plan_tells_the_latest_batch_also_where_it_was_met_before():
+    planner = Planner()
+    for T in (8, 4, 8):
+        planner.keep("w", _outer(T=T, p=8, d=16))
+        assert [row.T for row in planner.rows] == [T]
 
 
 @pytest.mark.parametrize("kernel", _conv().kernels)
@@ -202,9 +237,17 @@ def test_the_plan_tells_nothing_about_how_many_examples_there_are(monkeypatch):
     assert tables[0] == tables[1]
 
 
-def test_all_kernels_of_a_convolution_agree():
-    geometry = Geometry((3, 2), (2, 1), (1, 0), (1, 2), 2)
-    x, g = torch.randn(6, 4, 7, 8), torch.randn(6, 6, 4, 6)
+@pytest.mark.parametrize(
+    ("geometry", "output"),
+    [
+        (Geometry((3, 2), (2, 1), (1, 0), (1, 2), 2), (4, 6)),
+        (Geometry((3, 2), (2, 1), (0, 0), (1, 2), 2), (3, 6)),
+        (Geometry((1, 1), (2, 2), (0, 0), (1, 1), 1), (4, 4)),
+    ],
+)
+def test_all_kernels_of_a_convolution_agree(geometry, output):
+    x = torch.randn(7, 4, 7, 8)[1:]
+    g = torch.randn(6, 6, *output)
     form = Conv(g, x, 2, geometry)  # two images an example
     factors = torch.tensor([0.5, 0.0, 2.0])
     kept = [form.keep(kernel) for kernel in form.kernels]

@@ -9,7 +9,7 @@ from fl_dp.engine.forms import squared_lengths
 from fl_dp.engine.rounding import round_up
 
 
-@pytest.mark.parametrize("num_elements", [1, 33, 1025, 10_000_000])
+@pytest.mark.parametrize("num_elements", [1, 33, 1024, 1025, 2048, 10_000_000])
 @pytest.mark.parametrize("small", [2.0**-12.4, 2.0**-12, 1e-25, 1e-19])
 @pytest.mark.parametrize("large", [0, 1, 32])
 def test_no_shorter_than_the_length_where_small_squares_are_lost_beside_large_ones(

@@ -55,8 +55,7 @@ def form_of(use: Use, argument: Argument, grad: Tensor, axis: BatchAxis, num_exa
         refuse(argument.key, "that operator has no per-example gradient rule")
     path = argument.path
     transposed = path is not None and path.count("TBackward0") % 2 == 1
-    shape = argument.shape
-    site = Site(argument.key, use.node, shape, transposed, len(use.arguments), grad, axis, num_examples)
+    site = Site(argument, use.node, transposed, len(use.arguments), grad, axis, num_examples)
     return RULES[argument.key.operator](site)
 
 

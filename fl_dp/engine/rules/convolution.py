@@ -13,7 +13,7 @@ def convolution(site: Site) -> Form:
     if site.key.argument == 0 or site.axis.dim != 0:
         refuse(site.key, "only the weight and bias of a convolution over (N, channels, ...) have a rule")
     if site.key.argument == 2:
-        return Dense(site.rows(grad.flatten(2).sum(2)).sum(1))  # (N, p)
+        return Dense(site.sums(grad.flatten(2).sum(2)))  # (N, p)
     return _weight(site)
 
 

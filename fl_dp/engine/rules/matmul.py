@@ -14,8 +14,7 @@ def addmm(site: Site) -> Form:
     if site.node._saved_alpha != 1 or site.node._saved_beta != 1:
         refuse(site.key, "addmm with alpha or beta other than 1 has no rule")
     if site.key.argument == 0:
-        rows = site.rows(site.grad)  # (N, T, p)
-        return Dense(rows.sum(1))
+        return Dense(site.sums(site.grad))  # (N, p)
     if site.key.argument == 1:
         refuse(site.key, "a parameter as the left factor of a matrix product has no rule")
     return _weight(site, site.node._saved_mat1)

@@ -18,7 +18,7 @@ def group_norm(site: Site) -> Form:
         refuse(site.key, "only the weight and bias of a group norm over (N, channels, ...) have a rule")
     grad = site.grad.reshape(*site.grad.shape[:2], -1)  # (M, C, S)
     sums = grad.sum(2) if site.key.argument == 2 else _group_norm_scale(site, grad)
-    return Dense(site.rows(sums).sum(1))  # (N, C)
+    return Dense(site.sums(sums))  # (N, C)
 
 
 def _group_norm_scale(site: Site, grad: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from fl_dp.engine.axis import BatchAxis
-from fl_dp.engine.capture import UseKey
+from fl_dp.engine.capture import Argument, UseKey
 from fl_dp.engine.forms import Form
 from fl_dp.errors import ModelError, NoRuleError
 
@@ -18,22 +18,35 @@ class Site:
     """One input of an operator that is made of parameters, and the gradient of the operator's output.
 
     node: the operator's autograd node; what the forward pass saved is in its `_saved_*` attributes.
-    shape: the input's. transposed: the input is the transpose of the parameter, and the form is to
+    argument: the input. transposed: it is the transpose of the parameter, and the form is to
     be the parameter's. parameters: how many such inputs the operator has.
     """
 
-    key: UseKey
+    argument: Argument
     node: Any
-    shape: torch.Size
     transposed: bool
     parameters: int
     grad: Tensor
     axis: BatchAxis
     num_examples: int
 
+    @property
+    def key(self) -> UseKey:
+        return self.argument.key
+
+    @property
+    def shape(self) -> torch.Size:
+        """Of the input."""
+        return self.argument.shape
+
     def rows(self, tensor: Tensor) -> Tensor:
         """`tensor` as (N, K, ...), K rows an example."""
         return self.axis.split(tensor, self.num_examples)
+
+    def sums(self, tensor: Tensor) -> Tensor:
+        """`tensor` as (N, ...), an example's rows added up."""
+        rows = self.rows(tensor)
+        return rows.sum(1) if rows.shape[1] != 1 else rows.squeeze(1)  # a sum over one would copy
 
 
 Rule = Callable[[Site], Form]

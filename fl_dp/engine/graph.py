@@ -1,0 +1,28 @@
+"""The autograd graph below the losses, walked once and shared by all who ask about it."""
+
+from collections.abc import Mapping
+
+from torch import Tensor
+from torch.autograd.graph import Node
+
+# A node's inputs as autograd gives them: the node that each comes from (None: no gradient), its output.
+Inputs = tuple[tuple[Node | None, int], ...]
+# Every node below the losses, children before parents.
+Graph = Mapping[Node, Inputs]
+
+
+def graph_of(losses: Tensor) -> Graph:
+    """The graph of `losses`; iterative, so deep graphs are fine."""
+    graph: dict[Node, Inputs] = {}
+    seen: set[Node] = set()
+    stack: list[tuple[Node, Inputs | None]] = [] if losses.grad_fn is None else [(losses.grad_fn, None)]
+    while stack:
+        node, inputs = stack.pop()
+        if inputs is not None:
+            graph[node] = inputs
+        elif node not in seen:
+            seen.add(node)
+            inputs = node.next_functions
+            stack.append((node, inputs))
+            stack.extend((child, None) for child, _ in inputs if child is not None)
+    return graph

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import click
 import typer
+from click.core import ParameterSource
 
 from fl_dp.audit.command import HELP as AUDIT_HELP
 from fl_dp.audit.command import audit
@@ -85,6 +86,15 @@ budgets are spent; 1 anything else.
 """
 
 
+def refuse_beside(context: typer.Context, *names: str) -> None:
+    """ConfigError when anything is given on the command line but the options `names`."""
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        if source is ParameterSource.COMMANDLINE and parameter.name not in names:
+            given = parameter.opts[0] if isinstance(parameter, click.Option) else "Arguments"
+            raise ConfigError(f"{given}: nothing may change in a run that is resumed; leave it out.")
+
+
 @app.callback(invoke_without_command=True)
 def about(
     context: typer.Context,
@@ -103,6 +113,7 @@ RUN_OPTIONS: dict[str, Any] = {"help": _RUN_HELP, "context_settings": {"ignore_u
 
 @app.command(**RUN_OPTIONS)
 def run(
+    context: typer.Context,
     words: Annotated[
         list[str] | None, typer.Argument(metavar=" ".join(one.name for one in ARGUMENTS), show_default=False)
     ] = None,
@@ -121,10 +132,19 @@ def run(
         Path | None, typer.Option(help="Folder of the clients' ledgers [default: below --out].")
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(help="Seed of partition, model and sampling of clients.")
+        int | None, typer.Option(help="Seed of partition and first weights, never of noise or choices.")
     ] = None,
     settings: SetOption = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Go on with the run in DIR that was ended, as it was started."),
+    ] = None,
 ) -> int:
+    if resume:
+        refuse_beside(context, "resume", "ray_address")
+        from fl_dp.launch import launcher
+
+        return launcher.resume(resume, ray_address=ray_address, say=say)
     request = read_request(config, words or (), settings or (), seed)
     kind = simulation_engine(simulate, engine, ray_address)
     from fl_dp.launch.launcher import launch  # late: an error in an argument needs neither Flower nor torch

@@ -24,6 +24,8 @@ Scalar = str | int | float | bool
 PARTITIONS = ("iid", "dirichlet", "pathological", "sizes")
 ACCOUNTANTS = ("pld", "rdp")
 WEIGHTS = ("declared", "uniform")
+PRIVACY = ("on", "off")
+SAMPLINGS = ("fixed", "poisson")
 _UNIONS = (typing.Union, types.UnionType)
 
 
@@ -116,6 +118,7 @@ class RunConfig(_Flat):
     clients: int = 2
     min_clients: int = 2
     fit_clients: int = 2
+    sampling: str = "fixed"
     rounds: int = 3
     weights: str = "declared"
     round_timeout: float = 3600.0
@@ -128,6 +131,7 @@ class RunConfig(_Flat):
     learning_rate: float = 0.5
     momentum: float = 0.0
     # privacy
+    privacy: str = "on"
     noise_multiplier: float | Auto = "auto"
     max_grad_norm: float = 1.0
     epsilon: float = 3.0
@@ -141,6 +145,11 @@ class RunConfig(_Flat):
     client_timeout: float = 600.0
     seed: int = 0
     out: str = ""
+
+    @property
+    def private(self) -> bool:
+        """Whether clients train with differential privacy: always, unless privacy = "off"."""
+        return self.privacy == "on"
 
     def __post_init__(self) -> None:
         for field in ("clients", "min_clients", "fit_clients", "rounds"):
@@ -177,6 +186,8 @@ class RunConfig(_Flat):
         _require(self.partition in PARTITIONS, "partition", self.partition, " or ".join(PARTITIONS))
         _require(self.accountant in ACCOUNTANTS, "accountant", self.accountant, " or ".join(ACCOUNTANTS))
         _require(self.weights in WEIGHTS, "weights", self.weights, " or ".join(WEIGHTS))
+        _require(self.sampling in SAMPLINGS, "sampling", self.sampling, " or ".join(SAMPLINGS))
+        _require(self.privacy in PRIVACY, "privacy", self.privacy, " or ".join(PRIVACY))
         if self.partition == "sizes":
             sizes = parse_sizes(self.partition_sizes)
             _require(
@@ -195,6 +206,7 @@ class ClientConfig(_Flat):
     `public_size` is the number of records that it declares public ("auto": counted once, when the
     data are first entered in the ledger); `ledger` is the SQLite file. `vary_mechanism` lets servers
     change sample rate and noise after the data's first round: docs/privacy.md says what is claimed then.
+    `allow_unprotected` lets them train without any protection, after which no epsilon holds for the data.
     `memory_mib` is what a step may take, beside the process, model and data, where the physical batch
     size is "auto".
     """
@@ -217,6 +229,7 @@ class ClientConfig(_Flat):
     min_noise_multiplier: float = 0.0
     max_grad_norm: float = math.inf
     vary_mechanism: bool = False
+    allow_unprotected: bool = False
     accountant: str = "pld"
     # machine
     physical_batch_size: int | Auto = 64

@@ -12,7 +12,8 @@ class Entry:
     """`steps` applications of one Poisson-sampled Gaussian mechanism.
 
     sample_rate: probability with which each record enters a step, in (0, 1].
-    noise_multiplier: standard deviation of the noise over the sensitivity, > 0.
+    noise_multiplier: standard deviation of the noise over the sensitivity; 0 for steps that were not
+    protected, whose epsilon is infinite.
     steps: number of steps, >= 1; an empty Poisson draw is still a step.
     """
 
@@ -23,10 +24,15 @@ class Entry:
     def __post_init__(self) -> None:
         if not 0.0 < self.sample_rate <= 1.0:
             raise ConfigError(f"Expected sample_rate={self.sample_rate} in (0, 1].")
-        if not 0.0 < self.noise_multiplier < float("inf"):
-            raise ConfigError(f"Expected noise_multiplier={self.noise_multiplier} > 0 and finite.")
+        if not 0.0 <= self.noise_multiplier < float("inf"):
+            raise ConfigError(f"Expected noise_multiplier={self.noise_multiplier} >= 0 and finite.")
         if self.steps < 1:
             raise ConfigError(f"Expected steps={self.steps} >= 1.")
+
+    @property
+    def private(self) -> bool:
+        """Whether the steps were protected at all."""
+        return self.noise_multiplier > 0.0
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -55,6 +61,8 @@ class RoundPlan:
 
     steps: local DP-SGD steps; expected_batch_size: expected records of one Poisson draw;
     noise_multiplier: sigma over sensitivity; max_grad_norm: the clipping bound C.
+    private: if not, plain SGD is asked for, in batches of `expected_batch_size`, NOT PROTECTED BY ANYTHING:
+    noise_multiplier is then 0, and max_grad_norm is not used.
     """
 
     run: str
@@ -66,6 +74,7 @@ class RoundPlan:
     momentum: float
     noise_multiplier: float
     max_grad_norm: float
+    private: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +85,8 @@ class ClientProfile:
     epsilon, delta: the client's own budget; spent: its ledger's entries so far;
     accountant: the one that its epsilons come from; min_noise_multiplier: the least that it accepts;
     vary_mechanism: whether it lets sample rate and noise change after its data's first round;
-    retired: how many accounts were retired in its ledger, whose spending no longer counts.
+    retired: how many accounts were retired in its ledger, whose spending no longer counts;
+    allow_unprotected: whether it takes part in runs without privacy.
     """
 
     client: str = leaves_because("its operator's choice")
@@ -88,3 +98,4 @@ class ClientProfile:
     min_noise_multiplier: float = leaves_because("its operator's choice", default=0.0)
     vary_mechanism: bool = leaves_because("its operator's choice", default=False)
     retired: int = leaves_because("its operator's acts", default=0)
+    allow_unprotected: bool = leaves_because("its operator's choice", default=False)

@@ -85,6 +85,40 @@ def test_a_bad_argument_is_one_line_that_names_it_and_starts_nothing(
 
 
 @pytest.mark.parametrize(
+    ("words", "culprit"),
+    [
+        (["3"], "Arguments"),
+        (["--set", "rounds=9"], "--set"),
+        (["--config", "x.toml"], "--config"),
+        (["--seed", "1"], "--seed"),
+        (["--out", "y"], "--out"),
+        (["--ledger", "y"], "--ledger"),
+        (["--simulate"], "--simulate"),
+        (["--engine", "ray"], "--engine"),
+    ],
+)
+def test_nothing_may_change_in_a_run_that_is_resumed(
+    words: list[str], culprit: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(app, ["run", "--resume", "x", *words]) == 2
+    said = capsys.readouterr().err
+    assert said == f"error: {culprit}: nothing may change in a run that is resumed; leave it out.\n"
+
+
+def test_a_resumed_run_is_known_by_its_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+
+    def resume(folder: Path, *, ray_address: str | None, say: Any) -> ExitCode:
+        seen.append((folder, ray_address))
+        return ExitCode.TRAINED
+
+    monkeypatch.setattr(launcher, "resume", resume)
+    assert run_command(app, ["run", "--resume", "runs/x"]) == 0
+    assert run_command(app, ["run", "--resume", "runs/x", "--ray-address", "auto"]) == 0
+    assert seen == [(Path("runs/x"), None), (Path("runs/x"), "auto")]
+
+
+@pytest.mark.parametrize(
     ("error", "code"),
     [(DataError("x.npz: truncated"), 1), (KeyboardInterrupt(), 130)],
 )

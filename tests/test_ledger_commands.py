@@ -149,3 +149,18 @@ def test_retire_leaves_its_trace(path: Path, capsys: pytest.CaptureFixture[str])
 def test_retire_names_the_data_sets_that_there_are(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert ledger("retire", "--yes", path, "digit") == 1
     assert "no data set digit is in use; in use: digits" in capsys.readouterr().err
+
+
+def test_show_marks_data_that_were_trained_without_protection(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Ledger.open(path) as opened:
+        opened.commit(opened.reserve("digits", "run-2", 1, (0.05, 0.0), 4, None))
+    assert ledger("show", "--rounds", path) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2].split()[:9] == ["digits", "in", "use,", "NOT", "PRIVATE", "3", "1", "12", "inf"]
+    assert [line.split()[-2:] for line in lines if "run-2" in line] == [["4", "committed"]]
+    assert all("NOT PRIVATE" in line for line in lines if "run-2" in line)
+    assert ledger("show", "--json", path) == 0
+    (account,) = json.loads(capsys.readouterr().out)["accounts"]
+    assert (account["private"], account["epsilon"]) == (False, None)

@@ -17,7 +17,8 @@ class PaidRound:
 
     id: number of the event that reserved it; time: of that event, UTC, ISO 8601. committed: whether its
     steps were taken and their result was about to leave; they are spent in either case.
-    budget: the wall that it was held against; None if an older fl_dp paid, which did not note it.
+    budget: the wall that it was held against; None if it was trained without protection, held against none,
+    or if an older fl_dp paid, which did not note it.
     """
 
     id: int
@@ -57,6 +58,11 @@ class Account:
         """All that was paid for, reserved or committed, equal mechanisms merged."""
         return merge(paid.entry for paid in self.rounds)
 
+    @property
+    def private(self) -> bool:
+        """Whether an epsilon holds for it: False once it was trained without protection."""
+        return all(paid.entry.private for paid in self.rounds)
+
     def last_budget(self) -> Budget | None:
         """The wall of the last round; None while none is known."""
         return next((paid.budget for paid in reversed(self.rounds) if paid.budget), None)
@@ -83,7 +89,7 @@ class AccountBook:
         match event.content["kind"]:
             case "register":
                 self._register(event)
-            case "reserve":
+            case "reserve" | "expose":
                 self._reserve(event)
             case "commit":
                 self._commit(event)
@@ -111,6 +117,10 @@ class AccountBook:
         """All that the data set in use has paid for; None if there is no such data set."""
         held = self._in_use.get(dataset)
         return None if held is None else held.spent
+
+    def exposed_in(self, dataset: str) -> str:
+        """The run in which the data set in use was first trained without protection; empty: in none."""
+        return self._in_use[dataset].exposed_in
 
     def taken(self, dataset: str, run: str, server_round: int) -> PaidRound | None:
         """The round as it was paid for before, by this data set or a retired one of its name."""
@@ -153,7 +163,7 @@ class AccountBook:
 
 @dataclass
 class _Open:
-    """An account as it grows. spent: of its rounds, merged."""
+    """An account as it grows. spent: of its rounds, merged; exposed_in: see `AccountBook.exposed_in`."""
 
     id: int
     identity: Identity
@@ -162,10 +172,13 @@ class _Open:
     retired: str | None = None
     rounds: dict[int, PaidRound] = field(default_factory=dict)
     spent: tuple[Entry, ...] = ()
+    exposed_in: str = ""
 
     def pay(self, paid: PaidRound) -> None:
         self.rounds[paid.id] = paid
         self.spent = merge((*self.spent, paid.entry))
+        if not paid.entry.private:
+            self.exposed_in = self.exposed_in or paid.run
 
     def commit(self, reservation: int) -> PaidRound:
         paid = self.rounds[reservation] = replace(self.rounds[reservation], committed=True)
@@ -209,7 +222,8 @@ def _identity(content: Content) -> Identity:
 
 def _paid_round(event: Event) -> PaidRound:
     c = event.content
-    entry = Entry(c["sample_rate"], c["noise_multiplier"], c["steps"])
+    noise_multiplier = 0.0 if c["kind"] == "expose" else c["noise_multiplier"]
+    entry = Entry(c["sample_rate"], noise_multiplier, c["steps"])
     return PaidRound(event.id, c["time"], c["run"], c["round"], entry, _budget(c), committed=False)
 
 

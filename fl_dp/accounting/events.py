@@ -13,6 +13,9 @@ def merge(entries: Iterable[Entry]) -> tuple[Entry, ...]:
     The guarantee of non-adaptively chosen mechanisms does not depend on their order, so that all equals
     merge, not only neighbours: equal histories become equal keys of a cache.
     """
+    entries = tuple(entries)
+    if len(entries) < 2:
+        return entries
     steps: Counter[tuple[float, float]] = Counter()
     for entry in entries:
         steps[entry.sample_rate, entry.noise_multiplier] += entry.steps
@@ -23,8 +26,10 @@ def order_two_divergence(entry: Entry) -> float:
     """Renyi divergence of order 2 of one step, log(1 + q^2 (exp(1/sigma^2) - 1)), never too small.
 
     From Mironov, Talwar, Zhang 2019 (arXiv 1908.10530), section 3.3, at order 2. It is also close to the
-    variance of one step's privacy loss: the scale on which the loss must be resolved.
+    variance of one step's privacy loss: the scale on which the loss must be resolved. Infinite without noise.
     """
+    if not entry.private:
+        return math.inf
     gaussian: float = entry.noise_multiplier**-2.0
     if gaussian > 700.0:  # expm1 would overflow; without sampling the divergence is larger
         return gaussian

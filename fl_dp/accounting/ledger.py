@@ -3,6 +3,8 @@
 Keyed by data set and not by run, because privacy is spent by the data. A round is paid for in
 two entries: reserved before training, committed before its result leaves. What was reserved and never
 committed counts as spent, whatever happened in between; nothing is ever given back (docs/ledger.md says why).
+Training without protection passes the wall, and is noted beforehand: from then on no epsilon holds for those
+data, and no private round is paid for.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -47,6 +49,7 @@ class Enrolment:
 class Request:
     """A round to be paid for, see `Ledger.reserve`.
 
+    budget: the wall; None for training without protection, whose noise multiplier is 0.
     same_result: should the round have been paid for before, then what is done now gives the same result as
     what was done then, whose randomness is the same; it need not be paid for again.
     """
@@ -56,7 +59,7 @@ class Request:
     server_round: int
     mechanism: Mechanism
     planned: int
-    budget: Budget
+    budget: Budget | None
     same_result: bool = False
 
 
@@ -141,12 +144,20 @@ class Ledger:
         return self._spent(self._read(), dataset)
 
     def reserve(
-        self, dataset: str, run: str, server_round: int, mechanism: Mechanism, planned: int, budget: Budget
+        self,
+        dataset: str,
+        run: str,
+        server_round: int,
+        mechanism: Mechanism,
+        planned: int,
+        budget: Budget | None,
     ) -> Reservation:
         """Pay for as many of the `planned` steps as still fit `budget`, in one transaction, on disk.
 
+        budget None: all of them, without protection: no wall holds then, nor ever again for these data.
         Raises BudgetExhaustedError when not one fits, DeclinedError for a round of this run that was
-        reserved before (a replay), LedgerError when nothing can be written.
+        reserved before (a replay) and for data that were trained without protection before, LedgerError when
+        nothing can be written.
         """
         paid = self.reserve_all([Request(dataset, run, server_round, mechanism, planned, budget)])[0]
         if isinstance(paid, DeclinedError):
@@ -226,6 +237,13 @@ class Ledger:
 
     def _reserve(self, book: AccountBook, request: Request) -> Reservation:
         spent, budget = self._spent(book, request.dataset), request.budget
+        if budget is None:
+            return self._expose(book, request)
+        if run := book.exposed_in(request.dataset):
+            raise DeclinedError(
+                f"These data were trained without protection in run {run}; no epsilon holds for them any "
+                "more. Their operator may begin anew (fl-dp ledger retire), which takes nothing back."
+            )
         steps = budget.steps_that_fit(*request.mechanism, request.planned, spent)
         if steps == 0:
             raise BudgetExhaustedError(
@@ -237,6 +255,18 @@ class Ledger:
             book, "reserve", request.dataset, run=request.run, round=request.server_round,
             budget={"epsilon": budget.epsilon, "delta": budget.delta, "accountant": budget.accountant},
             **entry.to_dict(),
+        )  # fmt: skip
+        return Reservation(number, entry)
+
+    def _expose(self, book: AccountBook, request: Request) -> Reservation:
+        """Note that the data are about to be trained without protection: no step is refused."""
+        sample_rate, noise_multiplier = request.mechanism
+        entry = Entry(sample_rate, noise_multiplier, request.planned)
+        if entry.private:
+            raise LedgerError(f"noise multiplier {noise_multiplier:g}: steps with noise need a budget.")
+        number = self._append(
+            book, "expose", request.dataset, run=request.run, round=request.server_round,
+            sample_rate=sample_rate, steps=entry.steps,
         )  # fmt: skip
         return Reservation(number, entry)
 

@@ -1,5 +1,6 @@
 """What a client answers to a round, held against what the server asked for and knows."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -69,13 +70,21 @@ def check_claim(update: "LocalUpdate", member: Member, asked: Entry) -> None:
     """Return if the client spent what it says, and no more than it was asked for; else FlDpError says
     which claim does not match.
 
-    Epsilon is recomputed from the mechanism, never taken on trust. A client that took part in another run
-    in between shows steps that the server does not know: its update is dropped, and it is greeted again.
+    Epsilon is recomputed from the mechanism, never taken on trust; without privacy it is infinite. A client
+    that took part in another run in between shows steps that the server does not know: its update is dropped,
+    and it is greeted again.
     """
     if merge(update.spent) != _with_round(update, member, asked):
         raise FederationError("its ledger does not show what it held before and this round, and no more")
     if update.delta != member.profile.delta:
         raise FederationError(f"claims delta {update.delta:g}, said {member.profile.delta:g} before")
+    if asked.private:
+        _check_epsilon(update, member)
+    elif update.epsilon != math.inf:
+        raise FederationError(f"claims epsilon {update.epsilon:.6f} for training without protection")
+
+
+def _check_epsilon(update: "LocalUpdate", member: Member) -> None:
     epsilon = member.budget.epsilon_of(update.spent)
     if not abs(epsilon - update.epsilon) <= TOLERANCE:  # not "> TOLERANCE": NaN must not pass
         raise FederationError(f"claims epsilon {update.epsilon:.6f}, its mechanism costs {epsilon:.6f}")

@@ -25,6 +25,7 @@ from fl_dp.federation.messages import (
 )
 from fl_dp.federation.policy import check_plan
 from fl_dp.federation.profile import budget_of, profile_of
+from fl_dp.reporting.reports import NOT_PRIVATE
 
 logger = logging.getLogger("fl_dp")
 app = ClientApp()
@@ -85,6 +86,8 @@ def train_round(message: Message, config: ClientConfig) -> RecordDict:
     with Ledger.open(Path(config.ledger)) as ledger:
         public_size = enrol(ledger, data, config)
         check_plan(plan, config, public_size)
+        if not plan.private:
+            logger.warning("%s: run %s, round %d", NOT_PRIVATE, plan.run, plan.server_round)
         model = build_model(plan.model, data.input_shape, data.num_classes, seed=0)
         try:
             load_arrays(model, decode(received, specs(state_arrays(model))))

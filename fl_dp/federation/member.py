@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.events import merge
@@ -16,7 +17,8 @@ class Member:
     spent: its ledger as it last showed it, rounds that the server has verified included.
     unaccounted: steps that it was asked for and of which it has given no believable account; they
     count as spent until it says hello again.
-    mechanism: of each of its rounds; None if it cannot take part, `reason` says why.
+    mechanism: of each of its rounds, not private in a run without privacy; None if it cannot take part,
+    `reason` says why.
     exhausted: it cannot take part for want of budget.
     rounds: its accepted updates.
     """
@@ -34,7 +36,7 @@ class Member:
     def name(self) -> str:
         return self.profile.client
 
-    @property
+    @cached_property
     def budget(self) -> Budget:
         return Budget(self.profile.epsilon, self.profile.delta, self.profile.accountant)
 
@@ -49,11 +51,12 @@ class Member:
         return self.budget.epsilon_of(self.possibly_spent())
 
     def steps_left(self, planned: int) -> int:
-        """How many of `planned` steps fit its budget; 0 if it takes no part."""
+        """How many of `planned` steps fit its budget, without privacy all; 0 if it takes no part."""
         if self.mechanism is None or self.exhausted:
             return 0
-        rate, noise = self.mechanism.sample_rate, self.mechanism.noise_multiplier
-        return self.budget.steps_that_fit(rate, noise, planned, self.possibly_spent())
+        if not self.mechanism.private:
+            return planned
+        return _steps_left(self.budget, self.mechanism, planned, self.possibly_spent())
 
     def rounds_left(self, at_most: int) -> int:
         """In how many of `at_most` rounds more it could take part; the last one may be a short one."""
@@ -68,6 +71,12 @@ class Member:
         if steps:
             taken = Entry(asked.sample_rate, asked.noise_multiplier, steps)
             self.unaccounted = (*self.unaccounted, taken)
+
+
+@lru_cache(maxsize=4096)
+def _steps_left(budget: Budget, mechanism: Entry, planned: int, spent: tuple[Entry, ...]) -> int:
+    """Every client is asked about in every round, and thousands are alike."""
+    return budget.steps_that_fit(mechanism.sample_rate, mechanism.noise_multiplier, planned, spent)
 
 
 def shows_less(shown: Iterable[Entry], seen: Iterable[Entry]) -> bool:

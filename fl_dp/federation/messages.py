@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from fl_dp.training import LocalUpdate
 
 ARRAYS, PLAN, PROFILE, REFUSAL, REPORT, SPENT = "arrays", "plan", "profile", "refusal", "report", "spent"
+NO_ARRAYS = ArrayRecord()  # a reply's whose update is in a sum; shared, because making one takes a while
 MAX_ENTRIES = 1000  # of one ledger in one message
 MAX_NAME = 64
 MAX_REASON = 300
@@ -32,7 +33,7 @@ MAX_REASON = 300
 _PLAN_FIELDS = typing.get_type_hints(RoundPlan)
 _PROFILE_FIELDS = {
     "client": str, "public_size": int, "epsilon": float, "delta": float, "accountant": str,
-    "min_noise_multiplier": float, "vary_mechanism": bool, "retired": int,
+    "min_noise_multiplier": float, "vary_mechanism": bool, "retired": int, "allow_unprotected": bool,
 }  # fmt: skip
 _REPORT_FIELDS = {"steps": int, "epsilon": float, "delta": float}
 _REFUSAL_FIELDS = {"status": str, "reason": str, "budget_exhausted": bool}
@@ -98,9 +99,8 @@ def profile_from_content(content: RecordDict) -> ClientProfile | Refusal:
 
 def update_to_content(update: "LocalUpdate") -> RecordDict:
     fields = {name: getattr(update, name) for name in _REPORT_FIELDS}
-    return RecordDict(
-        {REPORT: ConfigRecord(fields), SPENT: _spent_record(update.spent), ARRAYS: encode(update.arrays)}
-    )
+    arrays = encode(update.arrays) if update.arrays else NO_ARRAYS
+    return RecordDict({REPORT: ConfigRecord(fields), SPENT: _spent_record(update.spent), ARRAYS: arrays})
 
 
 def refusal_to_content(refusal: Refusal) -> RecordDict:

@@ -12,12 +12,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
+from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
 from fl_dp.errors import FederationError
 from fl_dp.federation.arrays import ArraySpec, NDArray, decode, encode
-from fl_dp.federation.messages import ARRAYS
 
 ADD_UP, GROUP, SUM = "add-up", "group", "sum"
 
@@ -48,9 +47,8 @@ def asked_weight(content: RecordDict) -> float | None:
 
 
 def put_into_group(content: RecordDict, group: str) -> RecordDict:
-    """A reply whose update went into the sum of `group`."""
+    """A reply, without arrays of its own, whose update went into the sum of `group`."""
     content[GROUP] = ConfigRecord({"group": group})
-    content[ARRAYS] = ArrayRecord()
     return content
 
 

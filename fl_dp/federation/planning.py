@@ -11,6 +11,7 @@ from fl_dp.federation.one_mechanism import conflict
 from fl_dp.federation.policy import MAX_STEPS
 from fl_dp.records import ClientProfile, Entry, RoundPlan
 
+UNPROTECTED = 0.0  # the noise multiplier of a run without privacy
 MOST_NOISE_OVER_FRESH = 10.0  # of "auto": over the noise that an unspent budget would take
 
 
@@ -19,8 +20,9 @@ def round_mechanism(profile: ClientProfile, config: RunConfig) -> Entry:
 
     noise-multiplier "auto" is what the client's data were trained with before, if the client keeps to
     that; else it is calibrated so that all rounds fit the client's own budget at its own delta, over what it
-    has spent already, and is at least what the client accepts. Raises AccountingError when the budget is
-    spent or no noise is enough, and FederationError when the client's data or history do not suit the run.
+    has spent already, and is at least what the client accepts. Without privacy there is no noise, and no
+    budget. Raises AccountingError when the budget is spent or no noise is enough, and FederationError when
+    the client's data, history or policy do not suit the run.
     """
     size, batch = profile.public_size, batch_size(profile, config)
     steps = math.ceil(config.local_epochs * size / batch)
@@ -28,6 +30,9 @@ def round_mechanism(profile: ClientProfile, config: RunConfig) -> Entry:
         raise FederationError(
             f"declares {size} records: a round would take {steps} steps, at most {MAX_STEPS} may be"
         )
+    if not config.private:
+        _check_allowed(profile)
+        return Entry(batch / size, UNPROTECTED, steps)
     _check_budget(profile)
     mechanism = Entry(batch / size, _noise_multiplier(profile, config, steps), steps)
     if not profile.vary_mechanism:
@@ -59,10 +64,21 @@ def round_plan(
         momentum=config.momentum,
         noise_multiplier=mechanism.noise_multiplier,
         max_grad_norm=config.max_grad_norm,
+        private=mechanism.private,
     )
 
 
+def _check_allowed(profile: ClientProfile) -> None:
+    if not profile.allow_unprotected:
+        raise FederationError("does not train without protection: its operator has not set allow-unprotected")
+
+
 def _check_budget(profile: ClientProfile) -> None:
+    if not all(entry.private for entry in profile.spent):
+        raise FederationError(
+            "its data were trained without protection before; no epsilon holds for them any more. Its "
+            "operator may begin anew (fl-dp ledger retire), which takes nothing back"
+        )
     budget = _budget(profile)
     spent = budget.epsilon_of(profile.spent)
     if spent >= budget.epsilon:

@@ -38,6 +38,13 @@ def check_plan(plan: RoundPlan, config: ClientConfig, public_size: int) -> None:
         f"asks for learning rate {plan.learning_rate:g}, expected a finite number > 0",
     )
     _require(0 <= plan.momentum < 1, f"asks for momentum {plan.momentum:g}, expected a number in [0, 1)")
+    if plan.private:
+        _check_protection(plan, config)
+    else:
+        _check_unprotected(plan, config)
+
+
+def _check_protection(plan: RoundPlan, config: ClientConfig) -> None:
     _require(
         LEAST_NOISE <= plan.noise_multiplier <= MOST_NOISE,
         f"asks for noise multiplier {plan.noise_multiplier:g}, expected {LEAST_NOISE:g} to {MOST_NOISE:g}",
@@ -54,6 +61,18 @@ def check_plan(plan: RoundPlan, config: ClientConfig, public_size: int) -> None:
     _require(
         plan.max_grad_norm <= config.max_grad_norm,
         f"asks for clipping bound {plan.max_grad_norm:g}, this client's largest is {config.max_grad_norm:g}",
+    )
+
+
+def _check_unprotected(plan: RoundPlan, config: ClientConfig) -> None:
+    _require(
+        config.allow_unprotected,
+        "asks for training without protection, which this client's operator has not allowed "
+        "(allow-unprotected in its own settings)",
+    )
+    _require(
+        plan.noise_multiplier == 0,
+        f"asks for training without protection and for noise multiplier {plan.noise_multiplier:g}",
     )
 
 

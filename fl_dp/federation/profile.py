@@ -34,4 +34,5 @@ def profile_of(config: ClientConfig, public_size: int, spent: Iterable[Entry], r
         min_noise_multiplier=config.min_noise_multiplier,
         vary_mechanism=config.vary_mechanism,
         retired=retired,
+        allow_unprotected=config.allow_unprotected,
     )

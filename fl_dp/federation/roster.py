@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections.abc import Collection, Iterable
 
 from flwr.app import Message, MessageType, RecordDict
 from flwr.serverapp import Grid
@@ -34,6 +35,17 @@ class Roster:
         self._answered: set[int] = set()
         self._refused: dict[int, str] = {}  # by node: why it is no member
         self._announced = ""
+        self.hellos = 0  # that were answered, the refused ones included
+
+    def restore(self, members: Iterable[Member], heard: Collection[str]) -> None:
+        """Know the members as they were; those that are not in `heard` say hello again when they come."""
+        self.members = {member.name: member for member in members}
+        self._answered = {member.node_id for member in self.members.values() if member.name in heard}
+
+    @property
+    def heard(self) -> list[str]:
+        """The members that need not say hello before they take part."""
+        return [name for name, member in self.members.items() if member.node_id in self._answered]
 
     def gather(self, grid: Grid) -> list[Member]:
         """Wait until a round can start; the members, sorted by name, that can take a step in it.
@@ -59,6 +71,10 @@ class Roster:
     def greet_again(self, member: Member) -> None:
         """Ask for the member's ledger before it takes part again."""
         self._answered.discard(member.node_id)
+
+    def greet_all_again(self) -> None:
+        """Ask for every ledger before anybody takes part again."""
+        self._answered.clear()
 
     def why_idle(self, member: Member) -> str:
         """Why the member was not asked; empty if it was only not chosen."""
@@ -102,6 +118,7 @@ class Roster:
         return Message(RecordDict(), node, MessageType.QUERY, ttl=self._config.round_timeout)
 
     def _hear(self, node: int, reply: Message) -> None:
+        self.hellos += 1
         try:
             if reply.has_error():
                 raise FederationError(reply.error.reason or "did not answer")

@@ -1,5 +1,7 @@
 """How the members stand, in the words of the reports."""
 
+import dataclasses
+import math
 from collections.abc import Collection, Iterable, Mapping
 
 from fl_dp.accounting.budget import BudgetReport, federation_budget
@@ -8,12 +10,15 @@ from fl_dp.federation.member import Member
 from fl_dp.reporting.reports import ClientBudget, ClientRound, FederationBudget, RoundReport, RunStatus
 
 
-def guarantee(members: Collection[Member], clients_per_person: int) -> BudgetReport | None:
+def guarantee(members: Collection[Member], clients_per_person: int, *, private: bool) -> BudgetReport | None:
     """What a person is guaranteed who has a record at that many clients, earlier runs on the same
-    ledgers included; None: no client yet.
+    ledgers included; None: no client yet. A run that is not private guarantees nothing, whoever took part.
     """
+    if not members:
+        return None
     spent = [(member.epsilon(), member.profile.delta) for member in members]
-    return federation_budget(spent, clients_per_person) if spent else None
+    together = federation_budget(spent, clients_per_person)
+    return together if private else dataclasses.replace(together, epsilon=math.inf)
 
 
 def federation(
@@ -32,10 +37,11 @@ def federation(
 
 def client_round(member: Member, verdict: Verdict, rounds_ahead: int) -> ClientRound:
     """The member in a line of rounds.jsonl."""
+    mechanism = member.mechanism
     return ClientRound(
         epsilon=member.epsilon(),
         steps=member.steps(),
-        sample_rate=member.mechanism.sample_rate if member.mechanism else None,
+        sample_rate=mechanism.sample_rate if mechanism and mechanism.private else None,
         rounds_left=member.rounds_left(rounds_ahead),
         status=verdict.status,
         reason=verdict.reason,

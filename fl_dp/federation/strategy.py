@@ -1,7 +1,6 @@
 """Federated averaging in which no client is believed about its privacy, and no round passes a budget."""
 
 import logging
-import random
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
@@ -18,12 +17,14 @@ from fl_dp.federation import standing
 from fl_dp.federation.aggregation import federated_average
 from fl_dp.federation.arrays import ArraySpec, NDArray, encode
 from fl_dp.federation.claims import Verdict, settle
+from fl_dp.federation.client_sampling import ClientSampler
 from fl_dp.federation.exchange import collect, post
 from fl_dp.federation.member import Member
 from fl_dp.federation.messages import one_line, plan_to_content
 from fl_dp.federation.partial_sums import WeightedSum, adds_up, ask_for_sum, group_of, read_sum
 from fl_dp.federation.planning import round_plan
 from fl_dp.federation.roster import Roster
+from fl_dp.federation.server_state import ServerState
 from fl_dp.federation.standing import client_budget, client_round
 from fl_dp.records import Entry
 from fl_dp.reporting.reports import ClientBudget, FederationBudget, RoundReport, RunStatus
@@ -45,9 +46,11 @@ class _Asked:
 class PrivateFedAvg(Strategy):
     """A Flower strategy, for any Grid.
 
-    run: the run's name in the clients' ledgers; must be new for every run.
+    run: the run's name in the clients' ledgers; must be new for every run, unless its clients, asked again
+    for a round, do what they did before.
     trainable: the arrays that clients send back; the others keep the server's values.
-    on_round: called with the report of each round when it is over.
+    on_round: called with the report of each round when it is over. on_members: called when clients have
+    said hello, before any of them is asked for a round. In both, `state` is what the run can go on from.
 
     Flower's own loop cannot stop early; `start` replaces it. After it, or after an error in it, `result` and
     `reports` hold all that was reached.
@@ -59,15 +62,54 @@ class PrivateFedAvg(Strategy):
         run: str,
         trainable: Mapping[str, ArraySpec],
         on_round: Callable[[RoundReport], None],
+        on_members: Callable[[], None] = lambda: None,
     ) -> None:
         self.result = Result()
         self.reports: list[RoundReport] = []
-        self._config, self._run, self._trainable, self._on_round = config, run, trainable, on_round
+        self._config, self._run, self._trainable = config, run, trainable
+        self._on_round, self._on_members = on_round, on_members
         self._roster = Roster(config)
+        self._sampler = ClientSampler(config.sampling, config.fit_clients)
+        self._over = 0  # rounds
+        self._resumed = self._spent_out = False
         self._global = ArrayRecord()
         self._asked: list[_Asked] = []
         self._verdicts: dict[str, Verdict] = {}
         self._last_round = config.rounds
+
+    def state(self, line: str, seconds: float) -> ServerState:
+        """What the run can go on from. line: of the last round's report; seconds: that the run has taken."""
+        return ServerState(
+            run=self._run,
+            settings=self._config.to_flat(),
+            rounds=self._over,
+            seconds=seconds,
+            line=line,
+            secret=self._sampler.secret,
+            members=list(self._members.values()),
+            heard=self._roster.heard,
+            arrays={name: array.numpy() for name, array in self.result.arrays.items()},
+        )
+
+    def resume(self, state: ServerState) -> None:
+        """Let `start`, given the state's arrays, go on after the rounds of `state`.
+
+        Under the same name, which is for clients that do the same again, the round that was begun is done as
+        it would have been, from what the ledgers showed before it. Under a new one every client says hello
+        first, and until it does counts as having spent a round that nobody knows of.
+        """
+        self._over, report = state.rounds, state.last_report()
+        self._sampler = ClientSampler(self._config.sampling, self._config.fit_clients, state.secret)
+        self._resumed = state.run == self._run
+        if not self._resumed:
+            for member in state.members:
+                if member.mechanism:
+                    member.count_as_spent(member.mechanism)
+        self._roster.restore(state.members, state.heard if self._resumed else ())
+        self.result.arrays = encode(state.arrays)
+        if report:
+            self.reports = [report]
+            self._verdicts = {name: Verdict(one.status, one.reason) for name, one in report.clients.items()}
 
     def start(
         self,
@@ -88,10 +130,10 @@ class PrivateFedAvg(Strategy):
         self.summary()
         self.result.arrays = initial_arrays
         self._last_round = num_rounds or self._config.rounds
-        for server_round in range(1, self._last_round + 1):
+        for server_round in range(self._over + 1, self._last_round + 1):
             started = time.monotonic()
             messages = self.configure_train(server_round, self.result.arrays, ConfigRecord(), grid)
-            if not messages:
+            if self._spent_out:
                 break
             sent = post(grid, messages)
             replies = collect(grid, sent, timeout or self._config.round_timeout)
@@ -109,13 +151,14 @@ class PrivateFedAvg(Strategy):
     ) -> list[Message]:
         """Wait for clients, choose among those with budget left, and say what each is asked for.
 
-        The choice is public, by the run's seed: the guarantee of a client does not rest on it.
-        No messages: nobody has budget left.
+        No messages: nobody has budget left, or the choice fell on nobody, which a Poisson choice can.
         """
+        hellos = self._roster.hellos
         able = self._roster.gather(grid)
-        choice = random.Random(f"{self._config.seed}-{server_round}")
-        chosen = choice.sample(able, min(self._config.fit_clients, len(able)))
-        self._global = arrays
+        if self._roster.hellos > hellos:
+            self._on_members()
+        chosen = self._sampler.choose(able, server_round)
+        self._spent_out, self._global = not able, arrays
         self._asked = [self._ask(member, server_round, adds_up(grid)) for member in chosen]
         return [asked.message for asked in self._asked]
 
@@ -164,7 +207,7 @@ class PrivateFedAvg(Strategy):
     def outcome(self) -> tuple[RunStatus, str]:
         """How the run ended from which `start` has returned, and why, if not as asked."""
         last = self.reports[-1] if self.reports else None
-        return standing.outcome(self._members.values(), last, ended_early=not self._asked)
+        return standing.outcome(self._members.values(), last, ended_early=self._spent_out)
 
     def budgets(self) -> dict[str, ClientBudget]:
         """Every client that was ever there, as it stands now, before another such run."""
@@ -175,7 +218,9 @@ class PrivateFedAvg(Strategy):
 
     def guarantee(self) -> BudgetReport | None:
         """The federation's epsilon and delta so far; None before the first client."""
-        return standing.guarantee(self._members.values(), self._config.clients_per_person)
+        return standing.guarantee(
+            self._members.values(), self._config.clients_per_person, private=self._config.private
+        )
 
     def federation(self) -> FederationBudget | None:
         """How all budgets stand before another such run; None before the first client."""
@@ -240,15 +285,21 @@ class PrivateFedAvg(Strategy):
         }
         report = RoundReport(
             round=server_round,
+            private=self._config.private,
             epsilon=guarantee.epsilon,
             delta=guarantee.delta,
             federation=standing.federation(guarantee, clients, ahead),
-            noise_multiplier=min(asked.mechanism.noise_multiplier for asked in self._asked),
+            noise_multiplier=min((asked.mechanism.noise_multiplier for asked in self._asked), default=0.0)
+            or None,
             clients=clients,
             loss=_scalar(metrics, "loss"),
             accuracy=_scalar(metrics, "accuracy"),
             seconds=seconds,
         )
+        self._over = server_round
+        if self._resumed:  # others may have used the ledgers while this run stood still
+            self._roster.greet_all_again()
+            self._resumed = False
         self.reports.append(report)
         self._on_round(report)
 

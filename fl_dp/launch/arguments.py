@@ -9,6 +9,7 @@ from pathlib import Path
 
 from fl_dp.config import AUTO, RunConfig, Scalar
 from fl_dp.errors import ConfigError
+from fl_dp.reporting.reports import NOT_PRIVATE
 
 
 def _number_or_auto(text: str) -> Scalar:
@@ -56,6 +57,13 @@ _CAPS = (
 )
 
 
+WITHOUT_PRIVACY = (
+    f'{NOT_PRIVATE}: privacy = "off" trains without protection; noise-multiplier, max-grad-norm, epsilon and '
+    "delta are not used",
+    f"{NOT_PRIVATE}: the ledgers will say so, and no epsilon holds for these data afterwards",
+)
+
+
 @dataclass(frozen=True)
 class Request:
     """A validated run, and what the user should be told about how it came to be."""
@@ -78,8 +86,10 @@ def read_request(
         config = RunConfig.from_flat({**base, **capped, **given})
     except ConfigError as error:
         raise ConfigError(name_arguments(str(error))) from None
-    notes = tuple(f"{key} = {value} (the config file says {base[key]})" for key, value in capped.items())
-    return Request(config, notes)
+    notes = [f"{key} = {value} (the config file says {base[key]})" for key, value in capped.items()]
+    if not config.private:
+        notes += WITHOUT_PRIVACY
+    return Request(config, tuple(notes))
 
 
 def simulation_engine(simulate: bool, engine: str | None, ray_address: str | None) -> Engine | None:

@@ -18,7 +18,8 @@ _SHARED = (
 def client_config(config: RunConfig, client: int, ledger: Path) -> ClientConfig:
     """Settings of client number `client` of a run whose clients all live on this machine.
 
-    Its limits are what the run says that it will ask: a server that asks for more is declined.
+    Its limits are what the run says that it will ask: a server that asks for more is declined. That of a run
+    without privacy allows this, because who started it is the operator of its clients as well.
     """
     noise = config.noise_multiplier
     return ClientConfig(
@@ -27,6 +28,7 @@ def client_config(config: RunConfig, client: int, ledger: Path) -> ClientConfig:
         partition_id=client,
         num_partitions=config.clients,
         min_noise_multiplier=0.0 if noise == AUTO else float(noise),
+        allow_unprotected=not config.private,
         **{key: getattr(config, key) for key in _SHARED},
     )
 

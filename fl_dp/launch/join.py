@@ -21,6 +21,7 @@ from fl_dp.launch.processes import Processes
 from fl_dp.launch.serve import DEFAULT_ADDRESS
 from fl_dp.launch.starting import check_running, start_supernodes, supernode_options
 from fl_dp.launch.tls import supernode_security
+from fl_dp.reporting.console import marked
 
 _POLL_SECONDS = 1.0
 
@@ -48,6 +49,10 @@ def join(
     delta: Annotated[float | None, typer.Option(help="Privacy budget: delta.")] = None,
     min_noise_multiplier: Annotated[float | None, typer.Option(help="Least noise accepted.")] = None,
     max_grad_norm: Annotated[float | None, typer.Option(help="Largest clipping bound accepted.")] = None,
+    allow_unprotected: Annotated[
+        bool,
+        typer.Option("--allow-unprotected", help="Take part in runs without privacy; no epsilon holds then."),
+    ] = False,
     root_certificates: Annotated[Path | None, typer.Option(help="CA certificate of the server.")] = None,
     insecure: Annotated[bool, typer.Option("--insecure", help="Connect without TLS.")] = False,
 ) -> int:
@@ -59,11 +64,17 @@ def join(
     given = {
         "client": name, "data": data, "epsilon": epsilon, "delta": delta,
         "min-noise-multiplier": min_noise_multiplier, "max-grad-norm": max_grad_norm,
-        **_part(partition),
+        "allow-unprotected": allow_unprotected or None, **_part(partition),
     }  # fmt: skip
     settings = _settings(config, {key: value for key, value in given.items() if value is not None}, ledger)
     _enrol(settings)
     say(f"client {settings.client}: ledger {settings.ledger}, budget epsilon {settings.epsilon:g}")
+    if settings.allow_unprotected:
+        say(
+            marked(
+                "a server may train on these data without protection; no epsilon holds then", private=False
+            )
+        )
     return _run_supernode(settings, superlink, security)
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 import tomli_w
 
 from fl_dp.config import RunConfig
+from fl_dp.federation.run_record import kept_state
+from fl_dp.federation.server_app import RESUMED_VARIABLE
 from fl_dp.launch.app_bundle import build_bundle
 from fl_dp.launch.arguments import Engine, Request
 from fl_dp.launch.clients import write_client_files, write_client_template
@@ -19,6 +21,7 @@ from fl_dp.launch.layout import SERVER_LOG, Layout, claim_folder
 from fl_dp.launch.outcome import conclude
 from fl_dp.launch.preflight import check_parts, check_server, with_absolute_paths
 from fl_dp.launch.processes import Processes
+from fl_dp.launch.resumption import Launch, check_begun, check_unfinished, kept_config
 from fl_dp.launch.starting import (
     SUPERLINK,
     start_superlink,
@@ -27,6 +30,8 @@ from fl_dp.launch.starting import (
     wait_for_nodes,
 )
 from fl_dp.launch.watching import watch_run
+from fl_dp.reporting.durable import exclusive, write_whole
+from fl_dp.reporting.run_directory import forget_end
 
 _HOST = "127.0.0.1"
 Say = Callable[[str], None]
@@ -53,24 +58,51 @@ def launch(
     check_server(config)
     notes = (*request.notes, *check_parts(config))
     layout = claim_folder(out)
-    config = write_config(config, layout)
-    for note in notes:
-        say(note)
-    say(f"{'simulating' if engine else 'starting'} {config.clients} clients; files in {layout.shown}")
-    ledgers = (ledger or layout.ledgers).absolute()
-    ledgers.mkdir(parents=True, exist_ok=True)
-    if engine == "ray":
+    with exclusive(layout.lock):
+        config = write_config(config, layout)
+        for note in notes:
+            say(note)
+        say(f"{'simulating' if engine else 'starting'} {config.clients} clients; files in {layout.shown}")
+        start = Launch(engine, (ledger or layout.ledgers).absolute(), ray_address)
+        start.write(layout)
+        return _run(config, layout, start, say, resumed=False)
+
+
+def resume(folder: Path, *, ray_address: str | None, say: Say) -> ExitCode:
+    """Go on with the run in `folder` that was ended before it was over; FlDpError when it fails.
+
+    ray_address: of a cluster, where it is another one now.
+    """
+    layout = Layout(folder.absolute())
+    check_begun(layout)
+    with exclusive(layout.lock):
+        check_unfinished(layout)
+        config, start, state = kept_config(layout), Launch.read(layout), kept_state(layout.out)
+        if ray_address is not None:
+            start = start.at(ray_address)
+        if state:
+            state.check_same(config)
+        check_server(config)
+        forget_end(layout.out)
+        over = state.rounds if state else 0
+        say(f"resuming after round {over} of {config.rounds}; files in {layout.shown}")
+        return _run(config, layout, start, say, resumed=True)
+
+
+def _run(config: RunConfig, layout: Layout, start: Launch, say: Say, *, resumed: bool) -> ExitCode:
+    start.ledgers.mkdir(parents=True, exist_ok=True)
+    if start.engine == "ray":
         from fl_dp.launch.ray_simulation import simulate  # late: it imports torch and Ray
 
-        return simulate(config, layout, ledgers, ray_address, say)
-    run = _simulate_with_flower if engine else _deploy
-    return run(config, layout, ledgers, say)
+        return simulate(config, layout, start, say, resumed=resumed)
+    go = _simulate_with_flower if start.engine else _deploy
+    return go(config, layout, start.ledgers, {RESUMED_VARIABLE: "1"} if resumed else {}, say)
 
 
 def write_config(config: RunConfig, layout: Layout) -> RunConfig:
     """`config` with its folder filled in, written to config.toml: what really runs."""
     config = dataclasses.replace(config, out=str(layout.out))
-    layout.config.write_text(tomli_w.dumps(config.to_flat()), encoding="utf-8")
+    write_whole(layout.config, lambda file: tomli_w.dump(config.to_flat(), file))
     return config
 
 
@@ -80,9 +112,9 @@ def server_environment(layout: Layout, more: Mapping[str, str]) -> dict[str, str
     return child_environment(layout.flower_home, commands, threads=cores(), more=more)
 
 
-def _deploy(config: RunConfig, layout: Layout, ledgers: Path, say: Say) -> ExitCode:
-    """One SuperLink and one SuperNode per client."""
-    env = server_environment(layout, {})
+def _deploy(config: RunConfig, layout: Layout, ledgers: Path, more: Mapping[str, str], say: Say) -> ExitCode:
+    """One SuperLink and one SuperNode per client. more: of the server's environment."""
+    env = server_environment(layout, more)
     with Processes() as processes:
         log = layout.log(SUPERLINK)
         address = start_superlink(processes, env, log, ["--insecure"], _HOST, 0)
@@ -108,11 +140,14 @@ def _start_clients(
     return logs
 
 
-def _simulate_with_flower(config: RunConfig, layout: Layout, ledgers: Path, say: Say) -> ExitCode:
-    """All clients in Flower's Ray simulation."""
+def _simulate_with_flower(
+    config: RunConfig, layout: Layout, ledgers: Path, more: Mapping[str, str], say: Say
+) -> ExitCode:
+    """All clients in Flower's Ray simulation. more: of the server's environment."""
     template = write_client_template(config, layout.clients, ledgers)
     with Processes() as processes:
-        env = server_environment(layout, simulation_environment(config, template, processes.scratch))
+        simulation = simulation_environment(config, template, processes.scratch)
+        env = server_environment(layout, {**simulation, **more})
         options = ["--insecure", "--simulation"]
         address = start_superlink(processes, env, layout.log(SUPERLINK), options, _HOST, 0)
         with ControlClient(address) as control:

@@ -26,6 +26,14 @@ class Layout:
         return self.out / "config.toml"
 
     @property
+    def launch(self) -> Path:
+        return self.out / "launch.toml"
+
+    @property
+    def lock(self) -> Path:
+        return self.out / ".lock"
+
+    @property
     def rounds(self) -> Path:
         return self.out / ROUNDS
 

@@ -8,7 +8,7 @@ from fl_dp.launch.control import RunStatus
 from fl_dp.launch.exit_codes import ExitCode, LaunchError
 from fl_dp.launch.follow import tail
 from fl_dp.launch.layout import SERVER_LOG, Layout
-from fl_dp.reporting.console import print_budgets
+from fl_dp.reporting.console import marked, print_budgets
 
 
 def conclude(status: RunStatus, layout: Layout, say: Callable[[str], None]) -> ExitCode:
@@ -25,8 +25,9 @@ def conclude(status: RunStatus, layout: Layout, say: Callable[[str], None]) -> E
     summary: dict[str, Any] = json.loads(layout.summary.read_text(encoding="utf-8"))
     if summary["status"] not in ("completed", "budget-exhausted"):
         raise LaunchError(f"{summary['reason'].rstrip('.')}. Log: {log}")
-    print_budgets(summary["clients"])
-    say(f"results in {layout.shown}")
+    private: bool = summary["private"]
+    print_budgets(summary["clients"], private=private)
+    say(marked(f"results in {layout.shown}", private=private))
     if summary["status"] == "budget-exhausted":
         rounds = summary["rounds"]
         when = f"after round {rounds}" if rounds else "not one step fits"

@@ -2,7 +2,6 @@
 
 import logging
 import os
-import secrets
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
@@ -19,13 +18,14 @@ from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.layout import SERVER_LOG, Layout
 from fl_dp.launch.outcome import conclude
 from fl_dp.launch.processes import MARKER, Processes
+from fl_dp.launch.resumption import Launch
 from fl_dp.launch.signals import stop_on_signals
 from fl_dp.reporting.console import round_line
 from fl_dp.reporting.progress import RoundBar
 from fl_dp.reporting.reports import RoundReport
 from fl_dp.reporting.run_directory import append_line
 from fl_dp.simulation.cluster import running
-from fl_dp.simulation.session import Simulation, forget_secret, simulated_grid
+from fl_dp.simulation.session import Simulation, forget_secret, name_in_ledger, simulated_grid
 from fl_dp.simulation.tasks import RoundWork
 
 WORK = "simulation.jsonl"
@@ -33,9 +33,12 @@ CLIENTS_LOG = "clients"
 
 
 def simulate(
-    config: RunConfig, layout: Layout, ledgers: Path, ray_address: str, say: Callable[[str], None]
+    config: RunConfig, layout: Layout, start: Launch, say: Callable[[str], None], *, resumed: bool
 ) -> ExitCode:
-    """Run the federation, and stop all that was started for it; FlDpError when it fails."""
+    """Run the federation, and stop all that was started for it; FlDpError when it fails.
+
+    resumed: as of `run_federation`.
+    """
     bar = RoundBar()
 
     def on_round(report: RoundReport) -> None:
@@ -49,18 +52,18 @@ def simulate(
             bar.clear()
             append_line(layout.out / WORK, asdict(work))
 
-    simulation = Simulation(config, client_config(config, 0, ledgers), layout.clients, on_work)
-    run = secrets.token_hex(8)
+    simulation = Simulation(config, client_config(config, 0, start.ledgers), layout.clients, on_work)
     with ExitStack() as stack:
         stack.enter_context(_logs(layout))
         stack.callback(bar.clear)
         processes = stack.enter_context(Processes())
         stack.enter_context(_environment(processes.launch_id))
-        stack.enter_context(running(ray_address, processes.scratch, cores()))
+        stack.enter_context(running(start.ray_address, processes.scratch, cores()))
         stack.enter_context(stop_on_signals())  # Ray has put handlers of its own in their place
         grid = stack.enter_context(simulated_grid(simulation))
         _take_identity()
-        status = _run(lambda: run_federation(grid, config.to_flat(), run, layout.out, on_round))
+        run, flat = name_in_ledger(simulation), config.to_flat()
+        status = _run(lambda: run_federation(grid, flat, run, layout.out, on_round, resumed=resumed))
     if status.completed:
         forget_secret(layout.clients)
     return conclude(status, layout, say)

@@ -49,10 +49,13 @@ def serve(
     """
     host, port = split_address(address)
     security = superlink_security(certificates, insecure)
-    request = with_absolute_paths(read_request(config, settings=settings or ()).config)
-    check_server(request)
+    request = read_request(config, settings=settings or ())
+    run = with_absolute_paths(request.config)
+    check_server(run)
     layout = claim_folder(out)
-    return _serve(write_config(request, layout), layout, host, port, security, certificates)
+    for note in request.notes:
+        say(note)
+    return _serve(write_config(run, layout), layout, host, port, security, certificates)
 
 
 def _serve(

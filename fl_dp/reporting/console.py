@@ -13,25 +13,38 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from fl_dp.reporting.reports import NOT_PRIVATE
+
 ENDS = 5  # clients shown at either end of a table that is too long to be shown whole
 COLUMNS = ("client", "epsilon", "of", "delta", "steps", "rounds", "left", "last round")
 
 
 def round_line(record: Mapping[str, Any], *, rounds: int, budget: float) -> str:
     """The line of one round: `record` from rounds.jsonl, `rounds` planned, `budget` the epsilon allowed."""
-    spent, delta = rounded_up(record["epsilon"]), _number(record["delta"], "g")
     states = [client["status"] for client in record["clients"].values()]
     running_out = len(record["federation"]["running_out"])
     counts = ", ".join(f"{name} {states.count(name)}" for name in ("trained", "declined", "failed"))
     parts = (
         f"round {record['round']}/{rounds}",
-        f"eps {spent} of {rounded_up(budget)} (delta {delta})",
+        _privacy(record, budget),
         f"accuracy {_number(record['accuracy'], '.3f')}",
         f"loss {_number(record['loss'], '.2f')}",
         counts + (f", running out {running_out}" if running_out else ""),
         f"{record['seconds']:.1f} s",
     )
     return "  ".join(parts)
+
+
+def _privacy(record: Mapping[str, Any], budget: float) -> str:
+    if not record["private"]:
+        return f"{NOT_PRIVATE} (no epsilon holds)"
+    delta = _number(record["delta"], "g")
+    return f"eps {rounded_up(record['epsilon'])} of {rounded_up(budget)} (delta {delta})"
+
+
+def marked(text: str, *, private: bool) -> str:
+    """`text`, with the mark before it that everything of a run without privacy bears."""
+    return text if private else f"{NOT_PRIVATE}: {text}"
 
 
 def rounded_up(epsilon: float | None) -> str:
@@ -42,8 +55,10 @@ def rounded_up(epsilon: float | None) -> str:
     return str(Decimal(repr(float(epsilon))).quantize(Decimal("0.01"), ROUND_CEILING))
 
 
-def print_budgets(clients: Mapping[str, Mapping[str, Any]], console: Console | None = None) -> None:
-    """Print a table of the clients' budgets, `clients` from summary.json.
+def print_budgets(
+    clients: Mapping[str, Mapping[str, Any]], console: Console | None = None, *, private: bool
+) -> None:
+    """Print a table of the clients' budgets, `clients` from summary.json; private: whether the run was.
 
     The largest epsilon first. Of many clients only both ends are shown, with the number left out.
     On a pipe the table is plain text in columns.
@@ -51,15 +66,18 @@ def print_budgets(clients: Mapping[str, Mapping[str, Any]], console: Console | N
     console = console or Console(file=sys.stdout)
     if not clients:
         return
-    rows = budget_rows(clients)
+    rows = budget_rows(clients, private=private)
+    title = "Privacy spent, by client" if private else f"{NOT_PRIVATE}: trained without protection, by client"
     if console.is_terminal:
-        console.print(_table(rows))
+        console.print(_table(title, rows))
     else:
-        console.print(_plain(rows), soft_wrap=True, markup=False, highlight=False)
+        console.print(_plain(title, rows), soft_wrap=True, markup=False, highlight=False)
     if len(clients) > 1:
-        console.print(spread_line(clients), soft_wrap=True, markup=False, highlight=False)
+        console.print(
+            marked(spread_line(clients), private=private), soft_wrap=True, markup=False, highlight=False
+        )
     for line in retirement_lines(clients):
-        console.print(line, soft_wrap=True, markup=False, highlight=False)
+        console.print(marked(line, private=private), soft_wrap=True, markup=False, highlight=False)
 
 
 def spread_line(clients: Mapping[str, Mapping[str, Any]]) -> str:
@@ -86,23 +104,24 @@ def times(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
 
 
-def budget_rows(clients: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, ...]]:
+def budget_rows(clients: Mapping[str, Mapping[str, Any]], *, private: bool) -> list[tuple[str, ...]]:
     """Cells of the table, one tuple a row, as in COLUMNS; a row of one cell counts what is left out."""
     ordered = sorted(clients.items(), key=lambda item: (-_spent(item[1]), _natural(item[0])))
-    rows = [_row(name, client) for name, client in ordered]
+    rows = [_row(name, client, private) for name, client in ordered]
     hidden = len(rows) - 2 * ENDS
     if hidden <= 1:  # a row that says "1 more" would be as long as the one that it hides
         return rows
     return [*rows[:ENDS], (f"... {hidden} more between",), *rows[-ENDS:]]
 
 
-def _row(name: str, client: Mapping[str, Any]) -> tuple[str, ...]:
+def _row(name: str, client: Mapping[str, Any], private: bool) -> tuple[str, ...]:
     reason = f": {client['reason']}" if client["reason"] else ""
+    spent = (rounded_up(client["epsilon"]), rounded_up(client["budget"]), f"{client['delta']:g}")
+    if not private and client["epsilon"] is None:
+        spent = (NOT_PRIVATE, "-", "-")
     return (
         name,
-        rounded_up(client["epsilon"]),
-        rounded_up(client["budget"]),
-        f"{client['delta']:g}",
+        *spent,
         str(client["steps"]),
         str(client["rounds"]),
         str(client["rounds_left"]),
@@ -110,8 +129,8 @@ def _row(name: str, client: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _table(rows: list[tuple[str, ...]]) -> Table:
-    table = Table(title="Privacy spent, by client")
+def _table(title: str, rows: list[tuple[str, ...]]) -> Table:
+    table = Table(title=title)
     for position, column in enumerate(COLUMNS):
         table.add_column(column, justify="right" if 0 < position < len(COLUMNS) - 1 else "left")
     for row in rows:
@@ -119,14 +138,14 @@ def _table(rows: list[tuple[str, ...]]) -> Table:
     return table
 
 
-def _plain(rows: list[tuple[str, ...]]) -> str:
+def _plain(title: str, rows: list[tuple[str, ...]]) -> str:
     whole = [row for row in rows if len(row) == len(COLUMNS)]
     widths = [max(len(row[i]) for row in (COLUMNS, *whole)) for i in range(len(COLUMNS))]
     lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)).rstrip()
         for row in (COLUMNS, *rows)
     ]
-    return "\n".join(("Privacy spent, by client", *lines))
+    return "\n".join((title, *lines))
 
 
 def _spent(client: Mapping[str, Any]) -> float:

@@ -15,6 +15,7 @@ class AccountReport:
 
     retirements: how often these data, or data of this name, were retired before this account began.
     rounds: those that were paid for; uncommitted: how many of them have no result that left.
+    private: whether an epsilon holds; if not it is infinite: the data were trained without protection.
     epsilon: what this account has spent at `delta`; budget: the wall, None if no round noted one.
     epsilon_in_all: of a record that was there from the first account of these data up to this one.
     """
@@ -27,6 +28,7 @@ class AccountReport:
     retirements: int
     rounds: tuple[PaidRound, ...]
     uncommitted: int
+    private: bool
     steps: int
     spent: tuple[Entry, ...]
     accountant: Accountant
@@ -64,6 +66,7 @@ def _report(account: Account, before: list[Account], delta: float | None) -> Acc
         retirements=sum(earlier.retired is not None for earlier in before),
         rounds=account.rounds,
         uncommitted=sum(not paid.committed for paid in account.rounds),
+        private=account.private,
         steps=total_steps(spent),
         spent=spent,
         accountant=accountant,

@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 
+from fl_dp.records import Entry
 from fl_dp.reporting.console import rounded_up, times
 from fl_dp.reporting.ledger_report import AccountReport
+from fl_dp.reporting.reports import NOT_PRIVATE
 from fl_dp.reporting.table import print_table
 
 _ACCOUNT = (
@@ -29,7 +31,7 @@ def print_spent(reports: Sequence[AccountReport]) -> None:
             report.dataset,
             _state(report),
             f"{entry.sample_rate:.6g}",
-            f"{entry.noise_multiplier:g}",
+            _noise(entry),
             str(entry.steps),
         )
         for report in reports
@@ -48,7 +50,7 @@ def print_rounds(reports: Sequence[AccountReport]) -> None:
             paid.run,
             str(paid.server_round),
             f"{paid.entry.sample_rate:.6g}",
-            f"{paid.entry.noise_multiplier:g}",
+            _noise(paid.entry),
             str(paid.entry.steps),
             "committed" if paid.committed else "reserved",
         )
@@ -73,12 +75,18 @@ def _account(report: AccountReport) -> tuple[str, ...]:
     )
 
 
+def _noise(entry: Entry) -> str:
+    return f"{entry.noise_multiplier:g}" if entry.private else NOT_PRIVATE
+
+
 def _short(time: str) -> str:
     """An ISO 8601 time in UTC as 2026-01-31 12:00:00."""
     return time[:19].replace("T", " ")
 
 
 def _state(report: AccountReport) -> str:
+    mark = "" if report.private else f", {NOT_PRIVATE}"
     if report.retired is not None:
-        return f"retired {report.retired[:10]}"
-    return f"in use, retired {times(report.retirements)} before" if report.retirements else "in use"
+        return f"retired {report.retired[:10]}{mark}"
+    before = f", retired {times(report.retirements)} before" if report.retirements else ""
+    return f"in use{before}{mark}"

@@ -1,16 +1,16 @@
-"""The files that a run leaves: rounds.jsonl, summary.json and model.pt.
+"""The files that a run leaves: rounds.jsonl, summary.json and model.pt, or model-NOT-PRIVATE.pt.
 
 A reader never sees half a line of a finished round, nor half a summary: a line is appended in one
 write and synced, the other files appear under their names only when they are complete.
 """
 
 import json
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fl_dp.errors import ConfigError
+from fl_dp.reporting.durable import append_text, write_whole
 from fl_dp.reporting.reports import RoundReport, Summary, strict_json
 
 if TYPE_CHECKING:
@@ -19,49 +19,72 @@ if TYPE_CHECKING:
 ROUNDS = "rounds.jsonl"
 SUMMARY = "summary.json"
 MODEL = "model.pt"
+MODEL_NOT_PRIVATE = "model-NOT-PRIVATE.pt"
 
 
 class RunDirectory:
-    """One run's directory; refuses (ConfigError) one that already holds a run's results."""
+    """One run's directory; unless `resumed`, one that already holds a run's results is a ConfigError."""
 
-    def __init__(self, path: Path) -> None:
-        for name in (ROUNDS, SUMMARY, MODEL):
-            if (path / name).exists():
+    def __init__(self, path: Path, *, resumed: bool = False) -> None:
+        for name in (ROUNDS, SUMMARY, MODEL, MODEL_NOT_PRIVATE):
+            if not resumed and (path / name).exists():
                 raise ConfigError(
                     f"out = {str(path)!r}: already holds {name} of an earlier run; name another."
                 )
         path.mkdir(parents=True, exist_ok=True)
         self.path = path
 
-    def append_round(self, report: RoundReport) -> None:
-        """Append one line to rounds.jsonl; it is on the disk when this returns."""
-        append_line(self.path / ROUNDS, report.to_dict())
+    def go_on_after(self, rounds: int, last: str) -> None:
+        """Undo how the run ended: no summary, no model, and in rounds.jsonl the lines of `rounds` rounds.
+
+        last: the line of the last of them, which may have been written in part or not at all. ConfigError
+        when one before it is not there.
+        """
+        forget_end(self.path)
+        file = self.path / ROUNDS
+        lines = file.read_text(encoding="utf-8").splitlines()[: max(rounds - 1, 0)] if file.exists() else []
+        if rounds == 0:
+            file.unlink(missing_ok=True)
+            return
+        if len(lines) < rounds - 1:
+            raise ConfigError(f"{file}: holds {len(lines)} of {rounds} rounds; put it back as it was.")
+        text = "".join(f"{line}\n" for line in (*lines, last))
+        write_whole(file, lambda opened: opened.write(text.encode()))
+
+    def append_round(self, line: str) -> None:
+        """Append one line, of `to_line`, to rounds.jsonl; it is on the disk when this returns."""
+        append_text(self.path / ROUNDS, line + "\n")
 
     def write_summary(self, summary: Summary) -> None:
         """Write summary.json, whole or not at all."""
         text = _dumps(summary.to_dict(), indent=2) + "\n"
-        self._replace(SUMMARY, lambda path: path.write_text(text, encoding="utf-8"))
+        write_whole(self.path / SUMMARY, lambda file: file.write(text.encode()))
 
-    def save_model(self, state: Mapping[str, "torch.Tensor"]) -> None:
-        """Write model.pt, a state dict for `torch.load(..., weights_only=True)`."""
+    def save_model(self, state: Mapping[str, "torch.Tensor"], *, private: bool) -> None:
+        """Write the model, a state dict for `torch.load(..., weights_only=True)`.
+
+        private: whether the run is; if not, the file's name says so.
+        """
         import torch
 
-        self._replace(MODEL, lambda path: torch.save(dict(state), path))
+        name = MODEL if private else MODEL_NOT_PRIVATE
+        write_whole(self.path / name, lambda file: torch.save(dict(state), file))
 
-    def _replace(self, name: str, write: Callable[[Path], object]) -> None:
-        unfinished = self.path / f".{name}.{os.getpid()}"
-        write(unfinished)
-        with unfinished.open("rb") as file:
-            os.fsync(file.fileno())
-        unfinished.replace(self.path / name)
+
+def forget_end(path: Path) -> None:
+    """Take away what the run in the folder `path` left when it was over."""
+    for name in (SUMMARY, MODEL, MODEL_NOT_PRIVATE):
+        (path / name).unlink(missing_ok=True)
+
+
+def to_line(report: RoundReport) -> str:
+    """The report as a line of rounds.jsonl, without its end."""
+    return _dumps(report.to_dict())
 
 
 def append_line(path: Path, value: Mapping[str, Any]) -> None:
     """Append `value` as a line of JSON; it is on the disk when this returns."""
-    with path.open("a", encoding="utf-8") as file:
-        file.write(_dumps(value) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
+    append_text(path, _dumps(value) + "\n")
 
 
 def _dumps(value: Mapping[str, Any], indent: int | None = None) -> str:

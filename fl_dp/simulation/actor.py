@@ -1,6 +1,6 @@
 """A warm process that trains one client after the other and adds their updates up."""
 
-import resource
+import sys
 import time
 import traceback
 from collections.abc import Mapping, Sequence
@@ -10,20 +10,21 @@ from torch import Tensor, nn
 
 from fl_dp.config import AUTO
 from fl_dp.engine.bookkeeping import Axes
-from fl_dp.engine.memory import peak_bytes
+from fl_dp.engine.memory import is_out_of_memory, peak_bytes
 from fl_dp.engine.noise import keyed_generator
 from fl_dp.engine.plan import Planner
 from fl_dp.engine.probe import probe
-from fl_dp.federation.arrays import NDArray
-from fl_dp.federation.messages import refusal_of
 from fl_dp.models.registry import build_model
+from fl_dp.plain_training import PlainTrainer
 from fl_dp.records import RoundPlan
 from fl_dp.simulation.keys import client_key
+from fl_dp.simulation.process_memory import own_bytes
 from fl_dp.simulation.shared_data import Parts, SharedData
-from fl_dp.simulation.tasks import ActorSettings, Done, Measured, PortionDone, Round, Task
+from fl_dp.simulation.tasks import ActorSettings, Array, Done, Measured, PortionDone, Round, Task
 from fl_dp.training import PrivateTrainer
 
 _CONTEXT_BYTES = 600 * 2**20  # of CUDA itself, in each process; the allocator does not count it
+_ROUND_COPIES = 4  # of the parameters, beside model and step: the global ones, noise, a sum in float64
 NOT_FINITE = "its update holds values that are not finite"
 
 
@@ -38,7 +39,7 @@ class TrainingActor:
         torch.set_num_threads(settings.threads)
         self._parts, self._settings = Parts(shared), settings
         self._device = torch.device(settings.device)
-        self._at_once = 1 if settings.physical_batch_size == AUTO else int(settings.physical_batch_size)
+        self._at_once = self._fits = sys.maxsize
         self._model: nn.Module | None = None
         self._model_name = ""
         self._axes: Axes | None = None
@@ -48,34 +49,42 @@ class TrainingActor:
         self._sum: dict[str, Tensor] = {}
 
     def ready(self) -> None:
-        """Return when the process is there."""
+        """Return when the process is there, and its model: what follows is a client's own time."""
+        self._use_model(self._settings.model, part=0)
 
     def measure(self, plan: RoundPlan, part: int) -> Measured:
         """Choose the engine's kernels and the physical batch, and see what memory a step needs.
 
-        From shapes alone, with examples of random numbers.
+        From shapes alone, with examples of random numbers. ConfigError when not one example fits the memory.
         """
-        data = self._parts[part]
+        shape, setting = self._parts[part].input_shape, self._settings.physical_batch_size
         self._use_model(plan.model, part)
         trainer = self._trainer(plan, Planner())
-        if self._settings.physical_batch_size == AUTO:
-            self._at_once = trainer.largest_physical_batch(
-                data.input_shape, self._settings.memory_mib * 2**20
-            )
-        size = min(self._at_once, 2 * plan.expected_batch_size)
-        trainer.rehearse(data.input_shape, size)
-        needed = peak_bytes(lambda: trainer.rehearse(data.input_shape, size), self._device)
+        at_once = (
+            trainer.largest_physical_batch(shape, self._settings.memory_mib * 2**20)
+            if setting == AUTO
+            else int(setting)
+        )
+        tried = min(at_once, 2 * plan.expected_batch_size)
+        size = _rehearsed(trainer, shape, tried)
+        needed = peak_bytes(lambda: trainer.rehearse(shape, size), self._device)
         held, total = _gpu_bytes(self._device)
-        return Measured(trainer.kernels, self._at_once, needed, _process_bytes(), held, total)
+        return Measured(
+            kernels=trainer.kernels,
+            at_once=at_once if size == tried else size,
+            step_bytes=needed + _ROUND_COPIES * self._parameter_bytes(),
+            process_bytes=own_bytes(),
+            gpu_bytes=held,
+            gpu_total=total,
+        )
 
     def train(self, shared_round: Round, tasks: Sequence[Task], at_once: int) -> PortionDone:
         """Train the tasks, one after the other. at_once: most examples in memory at a time."""
-        self._at_once = at_once
-        self._enter(shared_round, tasks[0].part)
-        done = [self._try(task) for task in tasks]
+        self._at_once = min(at_once, self._fits)
+        done = [self._try(shared_round, task) for task in tasks]
         return PortionDone(done, self._at_once)
 
-    def take_sum(self) -> dict[str, NDArray]:
+    def take_sum(self) -> dict[str, Array]:
         """The weighted sum of all updates since the last call, float64; empty when there was none."""
         taken = {name: total.cpu().numpy() for name, total in self._sum.items()}
         self._sum = {}
@@ -91,20 +100,27 @@ class TrainingActor:
         self._round_key = shared_round.key
 
     def _use_model(self, name: str, part: int) -> None:
+        """Have the model of that name, for data as those of the part."""
         if name == self._model_name:
             return
         data = self._parts[part]
         model = build_model(name, data.input_shape, data.num_classes, seed=0).to(self._device)
         inputs = data.batch(torch.zeros(0, dtype=torch.int64))[0].to(self._device)
         self._model, self._axes, self._model_name = model, probe(model, inputs), name
+        self._fits, self._round_key = sys.maxsize, ""
 
-    def _try(self, task: Task) -> Done:
+    def _try(self, shared_round: Round, task: Task) -> Done:
         """Train one client. What it raises is its own failure, and not the others'."""
         started = time.perf_counter()
         try:
+            self._enter(shared_round, task.part)
             arrays = self._train(task)
             problem, log = "" if arrays is not None else NOT_FINITE, ""
+        except torch.AcceleratorError:
+            raise  # the GPU is lost to this process: the clients that follow need another one
         except Exception as error:
+            from fl_dp.federation.messages import refusal_of  # late: Flower, which no other task needs
+
             arrays, problem, log = None, refusal_of(error).reason, traceback.format_exc()
         seconds = time.perf_counter() - started
         if task.weight is not None and arrays is not None:
@@ -121,7 +137,8 @@ class TrainingActor:
         data = self._parts[task.part]
         for _ in range(task.steps):
             trainer.step(data, task.sample_rate, self._at_once)
-        self._at_once = min(self._at_once, trainer.fits)
+        self._fits = min(self._fits, trainer.fits)
+        self._at_once = min(self._at_once, self._fits)
         update = {name: p.detach() for name, p in self._model.named_parameters() if p.requires_grad}
         return update if all(map(_is_finite, update.values())) else None
 
@@ -133,15 +150,20 @@ class TrainingActor:
                 if name in self._start:  # a tied parameter is there under its first name
                     tensor.copy_(self._start[name])
 
-    def _trainer(self, plan: RoundPlan, planner: Planner, task: Task | None = None) -> PrivateTrainer:
+    def _trainer(
+        self, plan: RoundPlan, planner: Planner, task: Task | None = None
+    ) -> PrivateTrainer | PlainTrainer:
         assert self._model is not None
         assert self._axes is not None
         noise = draws = None
         if task is not None:
             noise = keyed_generator(self._key(task, "noise"), self._device)
             draws = keyed_generator(self._key(task, "draws"))
+        model = self._model.train()
+        if not plan.private:
+            return PlainTrainer(model, plan, device=self._device, draws=draws)
         return PrivateTrainer(
-            self._model.train(),
+            model,
             self._axes,
             plan,
             device=self._device,
@@ -149,6 +171,10 @@ class TrainingActor:
             noise=noise,
             draws=draws,
         )
+
+    def _parameter_bytes(self) -> int:
+        assert self._model is not None
+        return sum(parameter.nbytes for parameter in self._model.parameters())
 
     def _key(self, task: Task, purpose: str) -> bytes:
         return client_key(self._settings.secret, task.plan.run, task.plan.server_round, task.client, purpose)
@@ -175,6 +201,13 @@ def _gpu_bytes(device: torch.device) -> tuple[int, int]:
     return _CONTEXT_BYTES + torch.cuda.max_memory_reserved(device), total
 
 
-def _process_bytes() -> int:
-    """Most memory that this process has held so far."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+def _rehearsed(trainer: PrivateTrainer | PlainTrainer, shape: tuple[int, ...], size: int) -> int:
+    """The size of a batch that was rehearsed: `size`, or halved as often as memory ran out."""
+    while True:
+        try:
+            trainer.rehearse(shape, size)
+            return size
+        except RuntimeError as error:
+            if size == 1 or not is_out_of_memory(error):
+                raise
+        size //= 2

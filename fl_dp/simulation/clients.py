@@ -132,7 +132,7 @@ class SimulatedClients:
             task.plan.server_round,
             (task.sample_rate, task.plan.noise_multiplier),
             task.plan.steps,
-            self._budget(task.part),
+            self._budget(task.part) if task.plan.private else None,
             same_result=True,
         )
 

@@ -8,20 +8,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import ray
-from ray.exceptions import OutOfMemoryError, RayError
+from ray.exceptions import OutOfMemoryError, RayError, RayTaskError
 
 from fl_dp.errors import FederationError
-from fl_dp.federation.arrays import NDArray
 from fl_dp.federation.messages import one_line
 from fl_dp.records import RoundPlan
 from fl_dp.simulation.portions import Portions
-from fl_dp.simulation.tasks import Done, Measured, PortionDone, Task
+from fl_dp.simulation.tasks import Array, Done, Measured, PortionDone, Task
 
 logger = logging.getLogger("fl_dp")
 
 START_SECONDS = 180.0  # without any actor that is there
 LOOK_SECONDS = 1.0  # between two looks for actors that hang
-TRIES = 2  # of a client whose process ended while it had nothing else in its hands
+TRIES = 3  # of a client whose process ended while it had nothing else in its hands, and of a measurement
 ENDED = "its process ended while it was trained (killed, or out of memory)"
 
 Actor = Any  # a handle of TrainingActor; Ray's handles have no types
@@ -32,7 +31,7 @@ class PartSum:
     """What one actor has added up: of the tasks with these messages, float64 arrays by name."""
 
     messages: Sequence[str]
-    arrays: Mapping[str, NDArray]
+    arrays: Mapping[str, Array]
 
 
 @dataclass
@@ -41,6 +40,7 @@ class _Job:
 
     ref: Any
     tasks: list[Task]
+    at_once: int
     started: float
 
 
@@ -62,8 +62,8 @@ class Crew:
     client of this round had to be begun again.
 
     The clients that a lost actor had in its hands, and those whose updates were in its sum, are trained
-    again elsewhere. The former one at a time, so that one that takes its process down takes nobody along.
-    Trained again they give the same update as before (see `keys`): nothing is paid for twice.
+    again elsewhere. The former are suspects: each by itself, and never on an actor whose sum it could take
+    along. Trained again they give the same update as before (see `keys`): nothing is paid for twice.
     """
 
     def __init__(self, hire: Callable[[], Actor], size: int, client_timeout: float, at_once: int) -> None:
@@ -75,6 +75,7 @@ class Crew:
         self._suspects: deque[Task] = deque()
         self._deaths: dict[str, int] = {}
         self._round: Any = None
+        self._finishing = False
         self._done: dict[str, Done] = {}
         self._sums: list[PartSum] = []
         self._failed_starts = 0
@@ -83,12 +84,51 @@ class Crew:
     @property
     def actors(self) -> int:
         """How many are there."""
-        return sum(worker.coming is None for worker in self._workers)
+        return len(self._here())
+
+    @property
+    def done(self) -> Sequence[Done]:
+        """What has become of the round's tasks so far."""
+        return list(self._done.values())
+
+    @property
+    def sums(self) -> Sequence[PartSum]:
+        """What was added up, in as many sums as there were actors, or more; complete when the round is."""
+        return self._sums
+
+    def start(self) -> None:
+        """Begin to start the actors."""
+        self._hire_missing()
+
+    def resize(self, size: int) -> None:
+        """Have `size` actors from now on; of those too many, the ones with nothing in their hands go."""
+        self._size = size
+        there_first = sorted(self._workers, key=lambda worker: worker.coming is not None)
+        for worker in there_first[size:]:
+            if not worker.jobs and not worker.summed:
+                self._dismiss(worker)
+
+    def measure(self, plan: RoundPlan, part: int) -> Measured:
+        """What an actor finds out about a client's step.
+
+        Raises what it raises there; FederationError when no process lives to tell.
+        """
+        for _ in range(TRIES):
+            worker = self._first()
+            try:
+                return self._get(worker.actor.measure.remote(plan, part))  # type: ignore[no-any-return]
+            except RayTaskError as error:
+                raise error.cause from None
+            except RayError as error:
+                self._lose(worker, error)
+                words = _words(error)
+        raise FederationError(f"Training processes end while a client's step is measured: {words}")
 
     def begin(self, shared_round: Any, tasks: Sequence[Task]) -> None:
         """Start a round. shared_round: reference to a Round. The round before is over, or is given up."""
-        self.abandon()
+        self._abandon()
         self._round, self._done, self._sums, self._deaths, self.repeated = shared_round, {}, [], {}, 0
+        self._finishing = False
         self._portions.put(tasks)
         self._someone_since = time.monotonic()
 
@@ -109,59 +149,37 @@ class Crew:
             self._wait(min(left, LOOK_SECONDS))
             self._let_go_of_hanging()
 
-    @property
-    def done(self) -> Sequence[Done]:
-        """What has become of the round's tasks so far."""
-        return list(self._done.values())
-
-    @property
-    def sums(self) -> Sequence[PartSum]:
-        """One for each actor that has added something up."""
-        return self._sums
+    def finish(self) -> None:
+        """Begin nothing more: what is in the actors' hands is the last of this round."""
+        self._finishing = True
 
     def stop(self) -> None:
         """End the round now, with what is done and can be had at once."""
-        self._give_up_waiting()
+        self.finish()
         for worker in [worker for worker in self._workers if worker.jobs]:
-            for task in worker.summed:
-                del self._done[task.message]
+            self._forget(worker.summed)
             self._dismiss(worker)
         self._take_sums()
-        self._give_up_waiting()  # what a worker had that was lost only now
-
-    def _give_up_waiting(self) -> None:
-        self._portions.clear()
-        self._suspects.clear()
-
-    def abandon(self) -> None:
-        """Give up what is left of the round; actors that are at work on it are replaced."""
         self._give_up_waiting()
-        for worker in [worker for worker in self._workers if worker.jobs or worker.summed]:
-            self._dismiss(worker)
-
-    def resize(self, size: int) -> None:
-        """Have `size` actors from now on; those too many, not yet at work, are let go."""
-        self._size = size
-        for worker in self._workers[size:]:
-            self._dismiss(worker)
-
-    def measure(self, plan: RoundPlan, part: int) -> Measured:
-        """What the first actor that is there finds out about a client's step; raises what it raises."""
-        self._hire_missing()
-        while not self.actors:
-            self._hire_missing()
-            self._wait(LOOK_SECONDS)
-        first = next(worker for worker in self._workers if worker.coming is None)
-        return ray.get(first.actor.measure.remote(plan, part))  # type: ignore[no-any-return]
 
     def close(self) -> None:
         """End all actors."""
         for worker in list(self._workers):
             self._dismiss(worker)
 
-    def start(self) -> None:
-        """Begin to start the actors."""
-        self._hire_missing()
+    def _here(self) -> list[_Worker]:
+        return [worker for worker in self._workers if worker.coming is None]
+
+    def _first(self) -> _Worker:
+        """The first actor that is there, which is waited for."""
+        self._someone_since = time.monotonic()
+        while not self.actors:
+            self._hire_missing()
+            self._wait(LOOK_SECONDS)
+        return self._here()[0]
+
+    def _get(self, ref: Any) -> Any:
+        return ray.get(ref, timeout=self._client_timeout)  # what does not come is lost: GetTimeoutError
 
     def _hire_missing(self) -> None:
         while len(self._workers) < self._size:
@@ -176,23 +194,31 @@ class Crew:
             )
 
     def _hand_out(self) -> None:
-        """Suspects first, each alone; then a portion for whoever has none, and one to follow."""
-        here = [worker for worker in self._workers if worker.coming is None]
-        for worker in here:
-            if self._suspects and not worker.jobs:
-                self._give(worker, [self._suspects.popleft()])
+        """Suspects first; then a portion for whoever has none, and one to follow."""
+        if self._finishing:
+            self._give_up_waiting()
+        self._hand_out_suspects()
+        here = self._here()
         for ahead in (0, 1):
             for worker in here:
                 plenty = len(self._portions) > ahead * len(here)
                 if len(worker.jobs) <= ahead and plenty and not self._has_suspect(worker):
                     self._give(worker, self._portions.take(len(here)))
 
+    def _hand_out_suspects(self) -> None:
+        """Each alone, to an actor with no sum; when there is no other work, its sum is fetched before."""
+        for worker in self._here():
+            if self._suspects and not worker.jobs and not (worker.summed and self._portions):
+                self._take_sums([worker])
+                if worker in self._workers:
+                    self._give(worker, [self._suspects.popleft()])
+
     def _has_suspect(self, worker: _Worker) -> bool:
         return any(task.message in self._deaths for job in worker.jobs for task in job.tasks)
 
     def _give(self, worker: _Worker, tasks: list[Task]) -> None:
         ref = worker.actor.train.remote(self._round, tasks, self.at_once)
-        worker.jobs.append(_Job(ref, tasks, time.monotonic()))
+        worker.jobs.append(_Job(ref, tasks, self.at_once, time.monotonic()))
 
     def _is_idle(self) -> bool:
         return not (self._portions or self._suspects or any(worker.jobs for worker in self._workers))
@@ -216,7 +242,7 @@ class Crew:
 
     def _take_in(self, worker: _Worker, ref: Any) -> None:
         try:
-            result = ray.get(ref)
+            result = self._get(ref)
         except RayError as error:
             self._lose(worker, error)
             return
@@ -236,13 +262,13 @@ class Crew:
             if task.weight is not None and not done.problem:
                 worker.summed.append(task)
 
-    def _take_sums(self) -> bool:
-        """Fetch what was added up; False if an actor was lost with its sum, whose tasks then wait again."""
-        holders = [worker for worker in self._workers if worker.summed]
+    def _take_sums(self, workers: Sequence[_Worker] | None = None) -> bool:
+        """Fetch what the workers, all if None, have added up; False if that made new work: one was lost."""
+        holders = [worker for worker in workers or self._workers if worker.summed]
         refs = [worker.actor.take_sum.remote() for worker in holders]
         for worker, ref in zip(holders, refs, strict=True):
             try:
-                arrays = ray.get(ref)
+                arrays = self._get(ref)
             except RayError as error:
                 self._lose(worker, error)
             else:
@@ -252,35 +278,34 @@ class Crew:
 
     def _lose(self, worker: _Worker, error: Exception) -> None:
         """An actor is gone: find its tasks another one."""
-        if worker.coming is not None:
-            self._failed_starts += 1
-            if self._failed_starts > 2 * self._size:
-                raise FederationError(f"Training processes do not start: {one_line(str(error))}") from error
-        else:
-            logger.warning("a training process is gone: %s", one_line(str(error)))
-        if _for_want_of_memory(error):
-            self._remember(max(1, self.at_once // 2))
-        running = worker.jobs.popleft().tasks if worker.jobs else []
-        for task in running:
-            self._suspect(task, alone=len(running) == 1)
-        self._again([task for job in worker.jobs for task in job.tasks])
-        self._again(worker.summed)
         self._dismiss(worker)
-
-    def _suspect(self, task: Task, alone: bool) -> None:
-        """Try a task again by itself, unless it was by itself before, and its process ended again."""
-        deaths = self._deaths[task.message] = self._deaths.get(task.message, 0) + alone
-        if deaths < TRIES:
-            self._suspects.append(task)
-            self.repeated += 1
+        if worker.coming is not None:
+            self._count_failed_start(error)
         else:
-            self._done[task.message] = Done(task.message, 0.0, ENDED)
+            logger.warning("a training process is gone: %s", _words(error))
+        if worker.jobs:
+            self._suspect_all(worker.jobs.popleft(), error)
+        self._portions.put([task for job in worker.jobs for task in job.tasks])
+        self._portions.put(worker.summed)
+        self._forget(worker.summed)
+        self.repeated += len(worker.summed)
 
-    def _again(self, tasks: Sequence[Task]) -> None:
-        for task in tasks:
-            self._done.pop(task.message, None)
-        self._portions.put(tasks)
-        self.repeated += len(tasks)
+    def _count_failed_start(self, error: Exception) -> None:
+        self._failed_starts += 1
+        if self._failed_starts > 2 * self._size:
+            raise FederationError(f"Training processes do not start: {_words(error)}") from error
+
+    def _suspect_all(self, job: _Job, error: Exception) -> None:
+        """Try each task again by itself, unless its process has ended TRIES times when it was by itself."""
+        if isinstance(error, OutOfMemoryError):  # of Ray's memory monitor
+            self._remember(max(1, job.at_once // 2))
+        for task in job.tasks:
+            deaths = self._deaths[task.message] = self._deaths.get(task.message, 0) + (len(job.tasks) == 1)
+            if deaths < TRIES:
+                self._suspects.append(task)
+                self.repeated += 1
+            else:
+                self._done[task.message] = Done(task.message, 0.0, ENDED)
 
     def _let_go_of_hanging(self) -> None:
         for worker in list(self._workers):
@@ -299,6 +324,20 @@ class Crew:
             self._done[message] = Done(message, self._client_timeout, reason)
         self._lose(worker, FederationError(f"a client {reason}"))
 
+    def _give_up_waiting(self) -> None:
+        self._portions.clear()
+        self._suspects.clear()
+
+    def _abandon(self) -> None:
+        """Give up what is left of the round; actors that are at work on it are replaced."""
+        self._give_up_waiting()
+        for worker in [worker for worker in self._workers if worker.jobs or worker.summed]:
+            self._dismiss(worker)
+
+    def _forget(self, tasks: Sequence[Task]) -> None:
+        for task in tasks:
+            del self._done[task.message]
+
     def _dismiss(self, worker: _Worker) -> None:
         self._workers.remove(worker)
         ray.kill(worker.actor)
@@ -309,6 +348,8 @@ class Crew:
             self.at_once = at_once
 
 
-def _for_want_of_memory(error: Exception) -> bool:
-    """Whether Ray's memory monitor ended the process: of actors only its words tell."""
-    return isinstance(error, OutOfMemoryError) or "memory" in str(error).lower()
+def _words(error: Exception) -> str:
+    """The cause, the last line of what Ray says; of an actor's own error its class: data may be quoted."""
+    if isinstance(error, RayTaskError):
+        return f"{type(error.cause).__name__} was raised in it"
+    return one_line(str(error).strip().splitlines()[-1])

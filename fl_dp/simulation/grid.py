@@ -5,7 +5,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import ray
@@ -25,7 +25,8 @@ logger = logging.getLogger("fl_dp.simulation")
 
 PULL_SECONDS = 1.0  # that a pull may take when there is work: so long can a caller's own time-out be late
 SHOW_SECONDS = 0.2  # between two looks at how a round stands
-IN_TIME = 0.95  # of a message's time to live: then what is there is answered, while it still counts
+LAST_START = 0.85  # of a message's time to live: no client is begun later
+IN_TIME = 0.95  # of it: then what is there is answered, while it still counts
 TOO_LATE = "was not trained within its message's time to live"
 _NO_HANDLER = 1
 
@@ -40,14 +41,21 @@ class Model:
 
 @dataclass
 class _Batch:
-    """Tasks that start from the same weights. shared_round: a reference to their Round."""
+    """Tasks that start from the same weights. shared_round: a reference to their Round.
+
+    asked: when; ttl: seconds from then on in which an answer counts.
+    """
 
     shared_round: Any
     tasks: Sequence[Task]
     messages: Mapping[str, Message]
-    deadline: float
-    asked: float = field(default_factory=time.monotonic)
+    asked: float
+    ttl: float
     begun: bool = False
+
+    def has_passed(self, share: float) -> bool:
+        """Whether that share of its time is over."""
+        return time.monotonic() > self.asked + share * self.ttl
 
 
 class SimulationGrid(Grid):
@@ -137,6 +145,7 @@ class SimulationGrid(Grid):
 
     def _start(self, messages: Sequence[Message]) -> None:
         """Read what is asked, and queue it: tasks of one model from one set of weights together."""
+        now = time.monotonic()
         asked = self._by_client(messages)
         tasks, refusals = self._clients.read(asked)
         by_id = {message.metadata.message_id: message for message in messages}
@@ -146,13 +155,14 @@ class SimulationGrid(Grid):
             weights = by_id[task.message].content.array_records.get(ARRAYS)
             together.setdefault((task.plan.model, id(weights)), []).append(task)
         for some in together.values():
-            self._queue(some, by_id)
+            self._queue(some, by_id, now)
 
-    def _queue(self, tasks: Sequence[Task], by_id: Mapping[str, Message]) -> None:
+    def _queue(self, tasks: Sequence[Task], by_id: Mapping[str, Message], asked: float) -> None:
         """Pay for the tasks and let them wait for the actors; refused if the weights are not the model's."""
         first = by_id[tasks[0].message]
+        model = self._prepare(tasks[0].plan)
         try:
-            shared_round = self._shared_round(tasks[0], first.content.array_records.get(ARRAYS))
+            shared_round = _shared_round(tasks[0], model, first.content.array_records.get(ARRAYS))
         except ConfigError as error:
             refusal = refusal_of(
                 DeclinedError(f"the weights received for model {tasks[0].plan.model}: {error}")
@@ -162,16 +172,7 @@ class SimulationGrid(Grid):
         paid, refusals = self._clients.pay(tasks)
         self._refuse(by_id, refusals)
         if paid:
-            deadline = time.monotonic() + IN_TIME * first.metadata.ttl
-            self._batches.append(_Batch(shared_round, paid, by_id, deadline))
-
-    def _shared_round(self, task: Task, weights: ArrayRecord | None) -> Any:
-        """Put what all clients of the round share into Ray's store, from where each machine gets it once."""
-        if weights is None:
-            raise ConfigError(f"message without the array record {ARRAYS!r}.")
-        model = self._prepare(task.plan)
-        arrays = decode(weights, model.specs)
-        return ray.put(Round(f"{task.plan.run}-{task.message}", task.plan.model, arrays, model.kernels))
+            self._batches.append(_Batch(shared_round, paid, by_id, asked, first.metadata.ttl))
 
     def _work(self, seconds: float) -> None:
         """Work on the first batch for at most that long, and answer it when it is over."""
@@ -180,7 +181,9 @@ class SimulationGrid(Grid):
             self._crew.begin(batch.shared_round, batch.tasks)
             batch.begun = True
         over = self._crew.advance(seconds)
-        if not over and time.monotonic() > batch.deadline:
+        if not over and batch.has_passed(LAST_START):
+            self._crew.finish()
+        if not over and batch.has_passed(IN_TIME):
             self._crew.stop()
             over = True
         self._on_work(self._standing(batch, over))
@@ -215,17 +218,20 @@ class SimulationGrid(Grid):
             busy_seconds=sum(one.seconds for one in done.values()),
             actors=self._crew.actors,
             ended=ended,
+            private=batch.tasks[0].plan.private,
         )
 
     def _by_client(self, messages: Iterable[Message]) -> dict[int, Message]:
-        """The messages by client; those to a node that is not there are answered with an error."""
-        found = {}
+        """The messages by client; those that no client can answer are answered with an error."""
+        found: dict[int, Message] = {}
         for message in messages:
             client = message.metadata.dst_node_id - 1
-            if 0 <= client < self._number:
-                found[client] = message
-            else:
+            if not 0 <= client < self._number:
                 self._fail(message, "no such node")
+            elif client in found:
+                self._fail(message, "a client takes one such message at a time")
+            else:
+                found[client] = message
         return found
 
     def _refuse(self, by_id: Mapping[str, Message], refusals: Mapping[str, RecordDict]) -> None:
@@ -237,3 +243,11 @@ class SimulationGrid(Grid):
 
     def _fail(self, message: Message, reason: str) -> None:
         self._replies[message.metadata.message_id] = Message(Error(_NO_HANDLER, reason), reply_to=message)
+
+
+def _shared_round(task: Task, model: Model, weights: ArrayRecord | None) -> Any:
+    """Put what all clients of the round share into Ray's store, from where each machine gets it once."""
+    if weights is None:
+        raise ConfigError(f"message without the array record {ARRAYS!r}.")
+    arrays = decode(weights, model.specs)
+    return ray.put(Round(f"{task.plan.run}-{task.message}", task.plan.model, arrays, model.kernels))

@@ -6,16 +6,27 @@ is done again then gives the same update, which costs no privacy.
 """
 
 import hashlib
-import os
 import secrets
 from pathlib import Path
+
+from fl_dp.errors import ConfigError
+from fl_dp.reporting.durable import write_whole
 
 SECRET_BYTES = 32
 
 
 def new_secret() -> bytes:
-    """From the system's entropy. Whoever has it can take the noise off the updates: see `keep_secret`."""
+    """From the system's entropy. Whoever has it can take the noise off the updates: see `kept_secret`."""
     return secrets.token_bytes(SECRET_BYTES)
+
+
+def run_name(secret: bytes, device: str) -> str:
+    """A run's name in the ledger, where a round of the same name is paid for once.
+
+    By keyed BLAKE2, which tells nothing of the secret: whatever changes the randomness, another secret or
+    generators of another kind of device, is another run.
+    """
+    return hashlib.blake2b(f"run on {device}".encode(), key=secret, digest_size=8).hexdigest()
 
 
 def client_key(secret: bytes, run: str, server_round: int, client: str, purpose: str) -> bytes:
@@ -24,11 +35,16 @@ def client_key(secret: bytes, run: str, server_round: int, client: str, purpose:
     return hashlib.blake2b(names.encode(), key=secret, digest_size=SECRET_BYTES).digest()
 
 
-def keep_secret(path: Path, secret: bytes) -> None:
-    """Write `secret` to a new file that only its owner can read; it is on the disk when this returns."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode=0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(secret)
-        file.flush()
-        os.fsync(file.fileno())
+def kept_secret(path: Path) -> bytes:
+    """The secret in the file `path`; if there is none a new one, which is on the disk when this returns.
+
+    Only its owner can read the file. ConfigError when it is damaged: a shorter key could be guessed.
+    """
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        secret = new_secret()
+        write_whole(path, lambda file: file.write(secret), secret=True)
+    secret = path.read_bytes()
+    if len(secret) != SECRET_BYTES:
+        raise ConfigError(f"{path}: is damaged; the run cannot be resumed, start a new one.")
+    return secret

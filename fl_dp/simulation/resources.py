@@ -10,6 +10,7 @@ from fl_dp.simulation.cluster import Node
 from fl_dp.simulation.tasks import Measured
 
 FREE = 0.8  # of a machine's memory may be taken; the rest is for what was not measured
+RESOLUTION = 10_000  # Ray counts shares in such parts
 STEP_MARGIN = 1.8  # a process grows by up to that over the tensors that are seen (engine/physical_batch.py)
 
 
@@ -34,12 +35,16 @@ def share(config: RunConfig, nodes: Sequence[Node]) -> Share:
     """
     gpus = _uses_gpus(config, nodes)
     if not gpus:
-        cpus = 1 / _number(config.clients_per_cpu, 1.0)
-        found = Share(cpus, 0.0)
+        found = Share(_part_of_one(_number(config.clients_per_cpu, 1.0)), 0.0)
     else:
         richest = max(nodes, key=lambda node: node.gpus)
         per_gpu = _number(config.clients_per_gpu, max(1.0, richest.cpus // richest.gpus))
-        found = Share(min(1.0, richest.cpus / (per_gpu * richest.gpus)), 1 / per_gpu)
+        if per_gpu < 1 and not (1 / per_gpu).is_integer():
+            raise ConfigError(
+                f"clients-per-gpu = {per_gpu:g}: more than one GPU for a client are to be whole ones; "
+                "expected at least 1, or 1/2, 1/3, ..."
+            )
+        found = Share(min(1.0, _part_of_one(per_gpu * richest.gpus / richest.cpus)), _part_of_one(per_gpu))
     if not places(found, nodes):
         raise ConfigError(
             f"clients-per-cpu = {config.clients_per_cpu}, clients-per-gpu = {config.clients_per_gpu}: "
@@ -68,13 +73,14 @@ def fitting(config: RunConfig, one: Share, nodes: Sequence[Node], measured: Meas
 
 
 def _on(node: Node, one: Share) -> int:
-    """Actors on one machine; Ray counts in ten thousandths, so that three thirds are one."""
-    counts = [math.floor(have / part + 1e-4) for have, part in _pairs(node, one) if part]
-    return min(counts, default=0)
+    """Actors on one machine."""
+    pairs = ((node.cpus, one.cpus), (node.gpus, one.gpus))
+    return min(round(have * RESOLUTION) // round(part * RESOLUTION) for have, part in pairs if part)
 
 
-def _pairs(node: Node, one: Share) -> list[tuple[float, float]]:
-    return [(node.cpus, one.cpus), (node.gpus, one.gpus)]
+def _part_of_one(number: float) -> float:
+    """1 / number, rounded down to what Ray can count, so that `number` of them always fit."""
+    return max(1, math.floor(RESOLUTION / number)) / RESOLUTION
 
 
 def _uses_gpus(config: RunConfig, nodes: Sequence[Node]) -> bool:

@@ -16,14 +16,15 @@ from fl_dp.data.tensor_data import TensorData
 from fl_dp.federation.arrays import specs, state_arrays
 from fl_dp.models.registry import build_model
 from fl_dp.records import RoundPlan
+from fl_dp.reporting.durable import write_whole
 from fl_dp.simulation.clients import SimulatedClients
 from fl_dp.simulation.cluster import hirer, nodes
 from fl_dp.simulation.crew import Crew
 from fl_dp.simulation.grid import Model, SimulationGrid
-from fl_dp.simulation.keys import keep_secret, new_secret
+from fl_dp.simulation.keys import kept_secret, run_name
 from fl_dp.simulation.resources import Share, fitting, places, share
 from fl_dp.simulation.shared_data import Parts, SharedData
-from fl_dp.simulation.tasks import ActorSettings, RoundWork
+from fl_dp.simulation.tasks import ActorSettings, Measured, RoundWork
 
 logger = logging.getLogger("fl_dp")
 
@@ -53,8 +54,9 @@ def simulated_grid(simulation: Simulation) -> Iterator[SimulationGrid]:
     there = nodes()
     one = share(config, there)
     settings = ActorSettings(
-        secret=_secret(simulation.folder / SECRET),
-        device="cuda" if one.gpus else "cpu",
+        secret=kept_secret(simulation.folder / SECRET),
+        model=config.model,
+        device=_device(one),
         threads=one.threads,
         physical_batch_size=config.physical_batch_size,
         memory_mib=config.memory_mib,
@@ -74,48 +76,63 @@ def simulated_grid(simulation: Simulation) -> Iterator[SimulationGrid]:
         crew.close()
 
 
+def name_in_ledger(simulation: Simulation) -> str:
+    """The run's name in the ledger, with Ray running already; a resumed run's is the same."""
+    return run_name(kept_secret(simulation.folder / SECRET), _device(share(simulation.config, nodes())))
+
+
 def forget_secret(folder: Path) -> None:
     """Take away what the noise of a run that is over could be taken off with."""
     (folder / SECRET).unlink(missing_ok=True)
 
 
-def _secret(path: Path) -> bytes:
-    """The run's secret: a new one, or that of the run that is resumed."""
-    if not path.exists():
-        keep_secret(path, new_secret())
-    return path.read_bytes()
+def _device(one: Share) -> str:
+    return "cuda" if one.gpus else "cpu"
 
 
 class _Preparation:
-    """What rounds of a model need, found out at the first: kernels, physical batch, number of actors."""
+    """What rounds of a model need, found out at the first: kernels, physical batch, memory of an actor.
+
+    The number of actors is found anew for each round: machines may have come or gone.
+    """
 
     def __init__(self, simulation: Simulation, crew: Crew, one: Share, like: TensorData) -> None:
         self._simulation, self._crew, self._share = simulation, crew, one
         self._input_shape, self._num_classes = like.input_shape, like.num_classes
-        self._models: dict[str, Model] = {}
+        self._models: dict[str, tuple[Model, Measured]] = {}
+        self._actors = 0
 
     def __call__(self, plan: RoundPlan) -> Model:
         if plan.model not in self._models:
             arrays = state_arrays(build_model(plan.model, self._input_shape, self._num_classes, seed=0))
-            self._models[plan.model] = Model(specs(arrays), self._measure(plan))
-        return self._models[plan.model]
+            measured = self._measure(plan)
+            kernels = _kept(self._simulation.folder / KERNELS, plan.model, measured.kernels)
+            self._models[plan.model] = Model(specs(arrays), kernels), measured
+        model, measured = self._models[plan.model]
+        self._resize(measured)
+        return model
 
-    def _measure(self, plan: RoundPlan) -> Mapping[str, str]:
+    def _measure(self, plan: RoundPlan) -> Measured:
         measured = self._crew.measure(plan, part=0)
         self._crew.at_once = measured.at_once
-        actors = fitting(self._simulation.config, self._share, nodes(), measured)
-        self._crew.resize(actors)
         logger.info(
-            "%d training processes; a client's step takes %.0f MiB beside its process of %.0f MiB; "
-            "at most %d examples at once",
-            actors, measured.step_bytes / 2**20, measured.process_bytes / 2**20, measured.at_once,
+            "a client's step takes %.0f MiB beside its process of %.0f MiB; at most %d examples at once",
+            measured.step_bytes / 2**20, measured.process_bytes / 2**20, measured.at_once,
         )  # fmt: skip
-        return _kept(self._simulation.folder / KERNELS, plan.model, measured.kernels)
+        return measured
+
+    def _resize(self, measured: Measured) -> None:
+        actors = fitting(self._simulation.config, self._share, nodes(), measured)
+        if actors != self._actors:
+            logger.info("%d training processes", actors)
+        self._actors = actors
+        self._crew.resize(actors)
 
 
 def _kept(path: Path, model: str, kernels: Mapping[str, str]) -> Mapping[str, str]:
     """The kernels of a run's first measurement, so that a resumed run rounds as it would have."""
     if not path.exists():
-        path.write_text(json.dumps({model: dict(kernels)}), encoding="utf-8")
+        text = json.dumps({model: dict(kernels)})
+        write_whole(path, lambda file: file.write(text.encode()))
     found: dict[str, dict[str, str]] = json.loads(path.read_text(encoding="utf-8"))
     return found.get(model, kernels)

@@ -4,8 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fl_dp.federation.arrays import NDArray
+from numpy import ndarray
+
 from fl_dp.records import RoundPlan
+
+Array = ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
@@ -18,7 +21,7 @@ class Round:
 
     key: str
     model: str
-    weights: Mapping[str, NDArray]
+    weights: Mapping[str, Array]
     kernels: Mapping[str, str]
 
 
@@ -54,7 +57,7 @@ class Done:
     message: str
     seconds: float
     problem: str = ""
-    arrays: Mapping[str, NDArray] | None = None
+    arrays: Mapping[str, Array] | None = None
     log: str = ""
 
 
@@ -70,9 +73,9 @@ class PortionDone:
 class Measured:
     """What an actor found out about one client's step.
 
-    kernels: of the engine's plan. at_once: the physical batch. step_bytes: a step's peak, beside model and
-    data; process_bytes: most that the actor's process has held. gpu_bytes: what an actor holds of its GPU,
-    gpu_total: what that has; 0 without one.
+    kernels: of the engine's plan. at_once: the physical batch. step_bytes: what a round takes at its peak,
+    beside model and data; process_bytes: what the actor's process has for itself alone. gpu_bytes: what an
+    actor holds of its GPU, gpu_total: what that has; 0 without one.
     """
 
     kernels: Mapping[str, str]
@@ -87,10 +90,12 @@ class Measured:
 class ActorSettings:
     """How an actor works. physical_batch_size, memory_mib: as of a ClientConfig.
 
-    secret: of the run, from which all randomness of its clients comes.
+    secret: of the run, from which all randomness of its clients comes. model: the one that rounds are
+    expected to be of; any other may come.
     """
 
     secret: bytes = field(repr=False)
+    model: str
     device: str
     threads: int
     physical_batch_size: Any
@@ -104,7 +109,7 @@ class RoundWork:
     clients: that train in it; over: that are done; failed: of these; repeated: begun once more because a
     process was lost. records: expected number of examples that the done ones took. seconds: since the
     round was asked for; busy_seconds: in which clients were trained, on `actors` actors side by side.
-    ended: the round is over; clients that are not over have failed.
+    ended: the round is over; clients that are not over have failed. private: whether it is.
     """
 
     server_round: int
@@ -117,3 +122,4 @@ class RoundWork:
     busy_seconds: float
     actors: int
     ended: bool
+    private: bool

@@ -4,13 +4,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 
 from fl_dp.config import RunConfig
 from fl_dp.errors import FlDpError
 from fl_dp.federation.arrays import encode, specs
+from fl_dp.federation.client_sampling import ClientSampler
+from fl_dp.federation.messages import plan_from_content
 from fl_dp.federation.strategy import PrivateFedAvg
 from fl_dp.records import Entry
+from fl_dp.reporting.run_directory import to_line
 
 START = {"weight": np.zeros((2, 3), np.float32), "frozen": np.full(4, 7, np.int64)}
 TRAINABLE = specs({"weight": START["weight"]})
@@ -198,14 +201,118 @@ def test_a_run_in_which_no_client_ever_trained_has_failed(fakes):
     assert reason.endswith(refusal.reason)
 
 
-def test_fit_clients_of_those_there_are_chosen_by_the_seed(fakes):
-    def chosen(seed):
-        config = settings(clients=8, min_clients=8, fit_clients=3, rounds=4, seed=seed)
+def test_fit_clients_of_those_there_are_chosen_and_the_public_seed_does_not_tell_which(fakes):
+    def chosen():
+        config = settings(clients=8, min_clients=8, fit_clients=3, rounds=4)
         return run([fakes.Client(str(i)) for i in range(8)], fakes, config)[1].trained()
 
-    assert len(chosen(0)) == 12
-    assert chosen(0) == chosen(0)
-    assert chosen(0) != chosen(1)
+    first = chosen()
+    assert len(first) == 12
+    assert any(chosen() != first for _ in range(3))
+
+
+def test_a_round_for_which_nobody_was_chosen_is_a_round_without_update(fakes, monkeypatch):
+    monkeypatch.setattr(ClientSampler, "choose", lambda self, able, r: [] if r == 2 else list(able))
+    strategy, grid = run([fakes.Client("0"), fakes.Client("1")], fakes, settings(sampling="poisson"))
+    assert strategy.outcome() == ("completed", "")
+    assert len(grid.trained()) == 4
+    np.testing.assert_array_equal(weights(strategy)["weight"], np.full((2, 3), 2, np.float32))
+    empty = strategy.reports[1]
+    assert set(statuses(strategy, 2).values()) == {"idle"}
+    assert (empty.noise_multiplier, empty.epsilon) == (None, strategy.reports[0].epsilon)
+
+
+def test_spent_budgets_end_a_run_with_poisson_sampling_too(fakes):
+    nodes = [fakes.Client("0", epsilon=1.0), fakes.Client("1", epsilon=1.0)]
+    strategy, _ = run(nodes, fakes, settings(rounds=40, sampling="poisson"))
+    assert strategy.outcome()[0] == "budget-exhausted"
+
+
+class Killed(BaseException):
+    """As SIGKILL: nothing is tidied up."""
+
+
+def resumable(fakes, config, states, kill=lambda moment, server_round: None):
+    """A new process on the same disks: the strategy as `states` left it, to which it adds. `kill` is asked at
+    every moment at which the run may end.
+    """
+    strategy = PrivateFedAvg(config, "run-1", TRAINABLE, lambda r: keep("over", r), lambda: keep("known"))
+
+    def keep(moment, report=None):
+        states.append(strategy.state(to_line(strategy.reports[-1]) if strategy.reports else "", 1.0))
+        kill(moment, report.round if report else 0)
+
+    if states:
+        strategy.resume(states[-1])
+    return strategy
+
+
+class SameAgain:
+    """A simulated client: asked again for a round it gives the same update, and pays for it once."""
+
+    def __init__(self, client, kill):
+        self.client, self.kill, self.paid = client, kill, {}
+
+    def __call__(self, message):
+        if message.metadata.message_type == "query":
+            return self.client(message)
+        number = plan_from_content(message.content)[0].server_round
+        content = self.paid.get(number) or self.client(message).content
+        self.paid[number] = content
+        self.kill("asked", number)
+        return Message(content, reply_to=message)
+
+
+@pytest.mark.parametrize("moment", ["known", "asked", "over"])
+@pytest.mark.parametrize("sampling", ["fixed", "poisson"])
+def test_a_run_killed_at_any_moment_and_resumed_is_the_run_that_was_not(fakes, moment, sampling):
+    config = settings(clients=6, min_clients=6, fit_clients=3, rounds=8, sampling=sampling)
+
+    def reports(deadly):
+        deaths = set(deadly)
+
+        def kill(*at):
+            if at in deaths:
+                deaths.remove(at)
+                raise Killed
+
+        clients = [fakes.Client(str(i), epsilon=1.0 + i / 4) for i in range(6)]
+        nodes = {10 + i: SameAgain(client, kill) for i, client in enumerate(clients)}
+        states, lines = [beginning], {}
+        while True:
+            strategy = resumable(fakes, config, states, kill)
+            try:
+                strategy.start(fakes.Grid(nodes), encode(states[-1].arrays))
+            except Killed:
+                continue
+            finally:
+                lines |= {one.round: replace(one, seconds=0.0) for one in strategy.reports}
+            assert not deaths
+            return lines, weights(strategy), [client.spent for client in clients], strategy.budgets()
+
+    fresh = resumable(fakes, config, [])
+    beginning = replace(fresh.state("", 0.0), arrays=START, secret=b"both runs choose alike")
+    straight, broken = reports([]), reports([(moment, r) for r in ((0,) if moment == "known" else (1, 4, 8))])
+    assert len(straight[0]) == 8
+    assert broken[0] == straight[0]
+    np.testing.assert_array_equal(broken[1]["weight"], straight[1]["weight"])
+    assert broken[2:] == straight[2:]
+
+
+def test_under_a_new_name_a_round_that_nobody_knows_of_counts_until_the_client_says_hello(fakes):
+    grid = fakes.Grid({11: fakes.Client("0"), 12: fakes.Client("1")})
+    first = PrivateFedAvg(settings(rounds=1), "run-1", TRAINABLE, lambda report: None)
+    first.start(grid, encode(START))
+    state = replace(first.state(to_line(first.reports[0]), 1.0), secret=b"s" * 32)
+    second = PrivateFedAvg(settings(min_clients=1), "run-2", TRAINABLE, lambda report: None)
+    second.resume(state)
+    assert [budget.steps for budget in second.budgets().values()] == [20, 20]
+    again = fakes.Grid({21: grid.nodes[11]})
+    second.start(again, encode(state.arrays))
+    assert [report.round for report in second.reports] == [1, 2, 3]
+    assert {name: one.steps for name, one in second.reports[-1].clients.items()} == {"0": 30, "1": 20}
+    assert len([one for one in again.sent if one.metadata.message_type == "query"]) == 1
+    assert {plan.run for plan in grid.nodes[11].plans} == {"run-1", "run-2"}
 
 
 def test_every_known_client_stands_in_every_line(fakes):

@@ -143,3 +143,12 @@ def test_only_whole_keys_before_an_equals_sign_are_named() -> None:
         "NBMINCLIENTS (min-clients) = 3: of NBCLIENTS (clients) = 2"
     )
     assert name_arguments("two clients, data = x") == "two clients, data = x"
+
+
+def test_a_run_without_privacy_is_announced(file: Path) -> None:
+    request = read_request(file, settings=["privacy=off"])
+    assert not request.config.private
+    assert len(request.notes) == 2
+    assert all(note.startswith("NOT PRIVATE: ") for note in request.notes)
+    with pytest.raises(ConfigError, match="privacy = 'no': expected on or off"):
+        read_request(file, settings=["privacy=no"])

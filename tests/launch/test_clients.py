@@ -40,3 +40,8 @@ def test_the_template_serves_every_simulated_client(tmp_path: Path, monkeypatch:
     monkeypatch.setenv(TEMPLATE_VARIABLE, str(template))
     settings = client_settings({"partition-id": 2, "num-partitions": 3})
     assert settings == client_config(RunConfig(clients=3), 2, tmp_path / "ledgers")
+
+
+def test_training_without_protection_is_allowed_by_who_starts_such_a_run(tmp_path: Path) -> None:
+    assert not client_config(RunConfig(), 0, tmp_path).allow_unprotected
+    assert client_config(RunConfig(privacy="off"), 0, tmp_path).allow_unprotected

@@ -115,3 +115,16 @@ def test_a_bad_option_is_named_and_nothing_is_started(
     assert client(*words) == 2
     assert expected in capsys.readouterr().err
     assert joined == []
+
+
+def test_training_without_protection_is_allowed_by_its_name_alone(
+    joined: list[ClientConfig], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert client("--name", "a") == 0
+    assert "NOT PRIVATE" not in capsys.readouterr().out
+    assert client("--name", "a", "--allow-unprotected") == 0
+    assert "NOT PRIVATE: a server may train on these data without protection" in capsys.readouterr().out
+    file = tmp_path / "client.toml"
+    file.write_text("allow-unprotected = true\n")
+    assert client("--config", str(file)) == 0
+    assert [one.allow_unprotected for one in joined] == [False, True, True]

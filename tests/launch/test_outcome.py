@@ -22,8 +22,10 @@ def layout(tmp_path: Path) -> Layout:
     return Layout(tmp_path)
 
 
-def write(layout: Layout, status: str, reason: str = "") -> None:
-    summary: dict[str, Any] = {"status": status, "reason": reason, "rounds": 2, "clients": {"0": CLIENT}}
+def write(layout: Layout, status: str, reason: str = "", private: bool = True) -> None:
+    summary: dict[str, Any] = {
+        "status": status, "private": private, "reason": reason, "rounds": 2, "clients": {"0": CLIENT},
+    }  # fmt: skip
     layout.summary.write_text(json.dumps(summary))
 
 
@@ -59,3 +61,13 @@ def test_a_server_that_fails_after_its_summary_did_not_succeed(layout: Layout) -
     write(layout, "completed")
     with pytest.raises(LaunchError, match="after its last round: the server raised"):
         conclude(BAD, layout, print)
+
+
+def test_the_last_lines_of_a_run_without_privacy_say_so(
+    layout: Layout, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(layout, "completed", private=False)
+    said: list[str] = []
+    assert conclude(GOOD, layout, said.append) == ExitCode.TRAINED
+    assert said == [f"NOT PRIVATE: results in {layout.out}"]
+    assert capsys.readouterr().out.startswith("NOT PRIVATE: ")

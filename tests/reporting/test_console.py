@@ -8,7 +8,7 @@ from rich.console import Console
 from fl_dp.reporting.console import ENDS, budget_rows, print_budgets, retirement_lines, round_line, rounded_up
 
 RECORD = {
-    "round": 2, "epsilon": 1.8312, "delta": 1e-5, "noise_multiplier": 1.1, "loss": 0.4404,
+    "round": 2, "private": True, "epsilon": 1.8312, "delta": 1e-5, "noise_multiplier": 1.1, "loss": 0.4404,
     "accuracy": 0.8711, "seconds": 6.05, "federation": {"running_out": []},
     "clients": {
         "0": {"epsilon": 1.8, "steps": 20, "sample_rate": 0.1, "status": "trained", "reason": ""},
@@ -24,9 +24,9 @@ def budget(epsilon, **changes):
     }  # fmt: skip
 
 
-def printed(clients, **options):
+def printed(clients, private=True, **options):
     file = io.StringIO()
-    print_budgets(clients, Console(file=file, width=120, **options))
+    print_budgets(clients, Console(file=file, width=120, **options), private=private)
     return file.getvalue()
 
 
@@ -63,12 +63,13 @@ def test_a_printed_epsilon_is_never_below_the_true_one(epsilon, text):
 
 
 def test_the_largest_epsilon_stands_first_and_equals_in_order():
-    rows = budget_rows({"10": budget(1.0), "9": budget(1.0), "b": budget(2.0), "a": budget(1.0)})
+    clients = {"10": budget(1.0), "9": budget(1.0), "b": budget(2.0), "a": budget(1.0)}
+    rows = budget_rows(clients, private=True)
     assert [row[0] for row in rows] == ["b", "9", "10", "a"]
 
 
 def test_five_hundred_clients_are_shown_by_their_ends():
-    rows = budget_rows({str(i): budget(i / 200) for i in range(500)})
+    rows = budget_rows({str(i): budget(i / 200) for i in range(500)}, private=True)
     assert len(rows) == 11
     assert [row[0] for row in rows[:5]] == ["499", "498", "497", "496", "495"]
     assert rows[5] == ("... 490 more between",)
@@ -77,7 +78,7 @@ def test_five_hundred_clients_are_shown_by_their_ends():
 
 @pytest.mark.parametrize("count", [10, 11])
 def test_nothing_is_hidden_to_save_one_line(count):
-    assert len(budget_rows({str(i): budget(1.0) for i in range(count)})) == count
+    assert len(budget_rows({str(i): budget(1.0) for i in range(count)}, private=True)) == count
 
 
 def test_on_a_pipe_the_table_is_plain_text():
@@ -113,3 +114,18 @@ def test_of_many_retired_ledgers_the_rest_are_counted():
 
 def test_no_clients_no_table():
     assert printed({}) == ""
+
+
+def test_every_line_about_a_run_without_privacy_says_so():
+    line = round_line({**RECORD, "private": False, "epsilon": None}, rounds=3, budget=3.0)
+    assert line.startswith("round 2/3  NOT PRIVATE (no epsilon holds)  accuracy 0.871")
+    assert "of 3.00" not in line
+    clients = {"0": budget(None, retired=1), "1": budget(0.0, status="idle")}
+    text = printed(clients, private=False).splitlines()
+    assert text[0] == "NOT PRIVATE: trained without protection, by client"
+    assert text[2].split()[:5] == ["0", "NOT", "PRIVATE", "-", "-"]
+    assert text[3].split()[:3] == ["1", "0.00", "3.00"]  # it took no part
+    assert all(line.startswith("NOT PRIVATE: ") for line in text[4:])
+    assert len(text) == 6
+    table = printed({"0": budget(None)}, private=False, force_terminal=True)
+    assert "NOT PRIVATE: trained without protection" in table

@@ -8,11 +8,12 @@ import torch
 
 from fl_dp.errors import ConfigError
 from fl_dp.reporting.reports import ClientBudget, ClientRound, FederationBudget, RoundReport, Summary
-from fl_dp.reporting.run_directory import RunDirectory
+from fl_dp.reporting.run_directory import RunDirectory, to_line
 
 FEDERATION = FederationBudget(1.5, 0.75, 0.0, 1, 2, ("1",))
 REPORT = RoundReport(
     round=1,
+    private=True,
     epsilon=1.5,
     delta=1e-5,
     federation=FEDERATION,
@@ -24,6 +25,7 @@ REPORT = RoundReport(
 )
 SUMMARY = Summary(
     status="completed",
+    private=True,
     rounds=1,
     epsilon=1.5,
     delta=1e-5,
@@ -44,10 +46,10 @@ def strict(text):
 
 def test_a_line_of_rounds_jsonl(tmp_path):
     directory = RunDirectory(tmp_path / "new" / "run")
-    directory.append_round(REPORT)
+    directory.append_round(to_line(REPORT))
     (line,) = (directory.path / "rounds.jsonl").read_text().splitlines()
     assert strict(line) == {
-        "round": 1, "epsilon": 1.5, "delta": 1e-5, "noise_multiplier": 1.1,
+        "round": 1, "private": True, "epsilon": 1.5, "delta": 1e-5, "noise_multiplier": 1.1,
         "clients": {
             "0": {
                 "epsilon": 1.5, "steps": 10, "sample_rate": 0.1, "rounds_left": 2, "status": "trained",
@@ -68,8 +70,8 @@ def test_a_line_of_rounds_jsonl(tmp_path):
 
 def test_lines_are_appended(tmp_path):
     directory = RunDirectory(tmp_path)
-    directory.append_round(REPORT)
-    directory.append_round(REPORT)
+    directory.append_round(to_line(REPORT))
+    directory.append_round(to_line(REPORT))
     assert len((tmp_path / "rounds.jsonl").read_text().splitlines()) == 2
 
 
@@ -77,7 +79,7 @@ def test_what_json_cannot_say_is_null(tmp_path):
     directory = RunDirectory(tmp_path)
     clients = {"0": ClientRound(float("inf"), 1, 0.1, 0, "trained")}
     report = dataclasses.replace(REPORT, epsilon=float("inf"), clients=clients, loss=float("nan"))
-    directory.append_round(report)
+    directory.append_round(to_line(report))
     line = strict((tmp_path / "rounds.jsonl").read_text())
     assert (line["epsilon"], line["loss"], line["clients"]["0"]["epsilon"]) == (None, None, None)
 
@@ -91,7 +93,7 @@ def test_the_summary(tmp_path):
 
 def test_the_model_is_loaded_without_pickled_code(tmp_path):
     state = torch.nn.Linear(2, 3).state_dict()
-    RunDirectory(tmp_path).save_model(state)
+    RunDirectory(tmp_path).save_model(state, private=True)
     loaded = torch.load(tmp_path / "model.pt", weights_only=True)
     assert torch.equal(loaded["weight"], state["weight"])
 
@@ -115,3 +117,26 @@ def test_a_directory_with_logs_and_settings_is_fine(tmp_path):
     (tmp_path / "logs").mkdir()
     (tmp_path / "config.toml").touch()
     RunDirectory(tmp_path)
+
+
+@pytest.mark.parametrize("torn", ["", '{"round": 2, "eps', '{"round": 2}\n', '{"round": 2}\n{"round": 3}\n'])
+def test_a_resumed_run_has_the_lines_of_its_rounds_and_no_end(tmp_path, torn):
+    (tmp_path / "rounds.jsonl").write_text('{"round": 1}\n' + torn)
+    for name in ("summary.json", "model.pt", "model-NOT-PRIVATE.pt"):
+        (tmp_path / name).touch()
+    RunDirectory(tmp_path, resumed=True).go_on_after(2, '{"round": 2}')
+    assert (tmp_path / "rounds.jsonl").read_text() == '{"round": 1}\n{"round": 2}\n'
+    assert [path.name for path in tmp_path.iterdir()] == ["rounds.jsonl"]
+
+
+def test_a_run_that_begins_again_has_no_lines(tmp_path):
+    for _ in range(2):
+        (tmp_path / "rounds.jsonl").write_text('{"round": 1}\n')
+        RunDirectory(tmp_path, resumed=True).go_on_after(0, "")
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_a_resumed_run_whose_lines_are_lost_is_refused(tmp_path):
+    (tmp_path / "rounds.jsonl").write_text('{"round": 1}\n')
+    with pytest.raises(ConfigError, match=r"rounds\.jsonl: holds 1 of 3 rounds"):
+        RunDirectory(tmp_path, resumed=True).go_on_after(3, '{"round": 3}')

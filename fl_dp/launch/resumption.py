@@ -1,0 +1,78 @@
+"""How a run was launched, kept in its folder, so that it can be launched again."""
+
+import dataclasses
+import json
+import tomllib
+import typing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import tomli_w
+
+from fl_dp.config import RunConfig
+from fl_dp.errors import ConfigError
+from fl_dp.launch.arguments import Engine
+from fl_dp.launch.layout import Layout
+from fl_dp.reporting.durable import write_whole
+
+OVER = ("completed", "budget-exhausted")  # of a summary's status: nothing is left to be done
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What a launch decides beside the run config.
+
+    engine: of a simulation; None for a process for each client. ledgers: the folder of the clients' ledger,
+    absolute. ray_address: of a cluster, empty for this machine alone.
+    """
+
+    engine: Engine | None
+    ledgers: Path
+    ray_address: str
+
+    def write(self, layout: Layout) -> None:
+        """Keep it in the run's folder; its ledgers below that are still found when the folder has moved."""
+        inside = self.ledgers.is_relative_to(layout.out)
+        ledgers = self.ledgers.relative_to(layout.out) if inside else self.ledgers
+        table = {"engine": self.engine or "", "ledgers": str(ledgers), "ray-address": self.ray_address}
+        write_whole(layout.launch, lambda file: tomli_w.dump(table, file))
+
+    def at(self, ray_address: str) -> Self:
+        """The same at another cluster; ConfigError unless it is a simulation with our engine."""
+        if self.engine != "ray":
+            raise ConfigError(f"--ray-address {ray_address}: this run is no simulation with --engine ray.")
+        return dataclasses.replace(self, ray_address=ray_address)
+
+    @classmethod
+    def read(cls, layout: Layout) -> Self:
+        """That of the run in the folder; ConfigError when it is damaged."""
+        try:
+            table = tomllib.loads(layout.launch.read_text(encoding="utf-8"))
+            engine, ledgers, address = table["engine"], table["ledgers"], table["ray-address"]
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, KeyError) as error:
+            raise ConfigError(f"{layout.launch}: cannot be read: {error}.") from None
+        if engine not in ("", *typing.get_args(Engine)):
+            raise ConfigError(f"{layout.launch}: engine = {engine!r} is not one of this fl_dp's.")
+        return cls(engine or None, layout.out / ledgers, address)
+
+
+def check_begun(layout: Layout) -> None:
+    """ConfigError unless the folder holds a run of run.sh."""
+    if not layout.launch.exists():
+        raise ConfigError(f"--resume {layout.shown}: holds no run of run.sh that has begun; start a new one.")
+
+
+def check_unfinished(layout: Layout) -> None:
+    """ConfigError when the run is over. One that failed or was interrupted is not."""
+    if not layout.summary.exists():
+        return
+    status = json.loads(layout.summary.read_text(encoding="utf-8"))["status"]
+    if status in OVER:
+        how = "has completed" if status == "completed" else "has spent its clients' privacy budgets"
+        raise ConfigError(f"--resume {layout.shown}: there is nothing to resume, the run {how}.")
+
+
+def kept_config(layout: Layout) -> RunConfig:
+    """The run's config; its folder is the one in which it lies now."""
+    return dataclasses.replace(RunConfig.from_toml(layout.config), out=str(layout.out))

@@ -1,0 +1,96 @@
+"""Training without protection: plain SGD, the baseline that the cost of privacy is measured against."""
+
+import logging
+import sys
+from collections.abc import Mapping
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from fl_dp.data.tensor_data import TensorData
+from fl_dp.engine.memory import is_out_of_memory
+from fl_dp.engine.noise import system_generator
+from fl_dp.engine.physical_batch import largest_batch
+from fl_dp.engine.sampling import physical_batches
+from fl_dp.records import RoundPlan
+
+logger = logging.getLogger("fl_dp")
+
+
+class PlainTrainer:
+    """NOT PRIVATE: SGD on one model, with the methods of a `PrivateTrainer`, which it stands in for.
+
+    A step takes the next `expected_batch_size` records of a shuffled pass over the data; the last batch of a
+    pass may be smaller, then another pass begins. The loss is the mean over the batch.
+    draws: source of the shuffling, None for the system's entropy. fits: as of a PrivateTrainer.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        plan: RoundPlan,
+        *,
+        device: torch.device,
+        draws: torch.Generator | None = None,
+    ) -> None:
+        self._model, self._plan, self._device = model, plan, device
+        self._parameters = [p for p in model.parameters() if p.requires_grad]
+        self._optimizer = torch.optim.SGD(self._parameters, lr=plan.learning_rate, momentum=plan.momentum)
+        self._draws = draws or system_generator()
+        self._rest_of_pass = torch.empty(0, dtype=torch.int64)
+        self.fits = sys.maxsize
+
+    @property
+    def kernels(self) -> Mapping[str, str]:
+        """None of the engine's are used."""
+        return {}
+
+    def largest_physical_batch(self, input_shape: tuple[int, ...], memory: int) -> int:
+        """Examples, up to a whole batch, whose gradient takes no more than `memory` bytes.
+
+        Raises ConfigError when not even one fits.
+        """
+
+        def rehearse(size: int) -> object:
+            return self.rehearse(input_shape, size)
+
+        return largest_batch(rehearse, memory, self._device, at_most=self._plan.expected_batch_size)
+
+    def rehearse(self, input_shape: tuple[int, ...], size: int) -> tuple[Tensor, ...]:
+        """The gradient of `size` examples of random numbers; changes no weight."""
+        inputs, labels = torch.randn(size, *input_shape), torch.zeros(size, dtype=torch.int64)
+        return torch.autograd.grad(self._loss(inputs, labels), self._parameters, allow_unused=True)
+
+    def step(self, data: TensorData, _sample_rate: float, physical_batch_size: int) -> None:
+        """One batch, in parts of at most `physical_batch_size`. The sample rate is of private steps only."""
+        batch = self._next_batch(len(data))
+        at_once = min(physical_batch_size, self.fits)
+        while not self._set_gradient(data, batch, at_once):
+            at_once = self.fits = at_once // 2
+            logger.warning("memory ran out: at most %d examples at once from now on", at_once)
+        self._optimizer.step()
+
+    def _next_batch(self, size: int) -> Tensor:
+        if not len(self._rest_of_pass):
+            self._rest_of_pass = torch.randperm(size, generator=self._draws)
+        wanted = self._plan.expected_batch_size
+        batch, self._rest_of_pass = self._rest_of_pass[:wanted], self._rest_of_pass[wanted:]
+        return batch
+
+    def _set_gradient(self, data: TensorData, batch: Tensor, at_once: int) -> bool:
+        """Leave the gradient of the batch's mean loss in the parameters; False if memory ran out."""
+        self._optimizer.zero_grad()
+        try:
+            for indices in physical_batches(batch, at_once):
+                (self._loss(*data.batch(indices)) / len(batch)).backward()  # type: ignore[no-untyped-call]
+        except RuntimeError as error:
+            if at_once == 1 or not is_out_of_memory(error):
+                raise
+            return False
+        return True
+
+    def _loss(self, inputs: Tensor, labels: Tensor) -> Tensor:
+        """Summed over the examples."""
+        outputs = self._model(inputs.to(self._device))
+        return F.cross_entropy(outputs, labels.to(self._device), reduction="sum")

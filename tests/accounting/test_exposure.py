@@ -1,0 +1,93 @@
+"""Training without protection: noted before it begins, and no epsilon holds afterwards."""
+
+import json
+import math
+
+import pytest
+
+from fl_dp.accounting.budget import Budget
+from fl_dp.accounting.ledger import Ledger, Request
+from fl_dp.errors import BudgetExhaustedError, DeclinedError, LedgerError
+from fl_dp.records import Entry
+from fl_dp.reporting.ledger_report import account_reports
+
+BUDGET = Budget(epsilon=3.0, delta=1e-5, accountant="rdp")
+MECHANISM, NO_NOISE = (0.1, 1.0), (0.1, 0.0)
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    with Ledger.open(tmp_path / "ledger.sqlite") as ledger:
+        ledger.register("digits", "f1", 1000)
+        ledger.register("other", "f2", 1000)
+        yield ledger
+
+
+def _expose(ledger, dataset="digits", run="bare", server_round=1):
+    return ledger.reserve(dataset, run, server_round, NO_NOISE, 500, None)
+
+
+@pytest.mark.parametrize("accountant", ["rdp", "pld"])
+def test_steps_without_noise_cost_everything(accountant):
+    budget = Budget(epsilon=1e9, delta=0.5, accountant=accountant)
+    assert budget.epsilon_of([Entry(1e-9, 0.0, 1)]) == math.inf
+    assert budget.steps_that_fit(0.1, 1.0, 1, [Entry(1e-9, 0.0, 1)]) == 0
+
+
+def test_all_steps_are_taken_and_the_epsilon_is_infinite_from_then_on(ledger):
+    ledger.commit(_expose(ledger))
+    assert ledger.spent("digits") == (Entry(0.1, 0.0, 500),)
+    assert BUDGET.epsilon_of(ledger.spent("digits")) == math.inf
+    (row,) = [json.loads(row.content) for row in ledger.rows() if "expose" in row.content]
+    assert (row["kind"], row["run"], row["round"], row["dataset"]) == ("expose", "bare", 1, "digits")
+
+
+def test_it_is_noted_before_the_first_step(ledger):
+    _expose(ledger)  # and the power fails
+    assert BUDGET.epsilon_of(ledger.spent("digits")) == math.inf
+
+
+def test_every_later_private_round_on_these_data_is_refused_with_the_reason(tmp_path, ledger):
+    ledger.commit(_expose(ledger))
+    words = "trained without protection in run bare; no epsilon holds for them any more"
+    with pytest.raises(DeclinedError, match=words):
+        ledger.reserve("digits", "run", 1, MECHANISM, 1, BUDGET)
+    with Ledger.open(tmp_path / "ledger.sqlite") as again, pytest.raises(DeclinedError, match=words):
+        again.reserve("digits", "run", 1, MECHANISM, 1, BUDGET)
+    assert ledger.reserve("other", "run", 1, MECHANISM, 1, BUDGET).entry.steps == 1
+
+
+def test_private_rounds_before_it_are_lost_too(ledger):
+    ledger.commit(ledger.reserve("digits", "run", 1, MECHANISM, 2, BUDGET))
+    ledger.commit(_expose(ledger))
+    (digits, other) = account_reports(ledger.accounts())
+    assert (digits.epsilon, digits.private, digits.steps) == (math.inf, False, 502)
+    assert (other.epsilon, other.private) == (0.0, True)
+
+
+def test_retiring_begins_anew_but_in_all_it_stays_infinite(ledger):
+    ledger.commit(_expose(ledger))
+    ledger.retire("digits")
+    ledger.register("digits", "f1", 1000)
+    assert ledger.reserve("digits", "run", 1, MECHANISM, 2, BUDGET).entry.steps == 2
+    new = account_reports(ledger.accounts())[-1]
+    assert new.private
+    assert new.epsilon < new.epsilon_in_all == math.inf
+
+
+def test_no_wall_means_no_noise_and_no_noise_passes_no_wall(ledger):
+    with pytest.raises(LedgerError, match="steps with noise need a budget"):
+        ledger.reserve("digits", "run", 1, MECHANISM, 1, None)
+    with pytest.raises(BudgetExhaustedError):
+        ledger.reserve("digits", "run", 1, NO_NOISE, 1, BUDGET)
+    assert ledger.spent("digits") == ()
+
+
+def test_a_round_is_not_taken_twice_unless_its_result_is_the_same(ledger):
+    first = _expose(ledger)
+    with pytest.raises(DeclinedError, match="taken before"):
+        _expose(ledger)
+    (again,) = ledger.reserve_all([Request("digits", "bare", 1, NO_NOISE, 500, None, same_result=True)])
+    assert again == first
+    (private,) = ledger.reserve_all([Request("digits", "bare", 1, MECHANISM, 500, BUDGET, same_result=True)])
+    assert isinstance(private, DeclinedError)

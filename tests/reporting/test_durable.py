@@ -1,0 +1,62 @@
+"""Whole files, and one process at a time."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fl_dp.errors import ConfigError
+from fl_dp.reporting.durable import append_text, exclusive, write_whole
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from fl_dp.reporting.durable import exclusive
+with exclusive(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("before, and longer")
+    write_whole(path, lambda file: file.write(b"after"))
+    assert path.read_text() == "after"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_write_that_fails_leaves_what_was_there(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("before")
+
+    def fail(file: object) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        write_whole(path, fail)
+    assert path.read_text() == "before"
+    write_whole(path, lambda file: file.write(b"x"))  # over what the failed one left
+    assert path.read_text() == "x"
+
+
+def test_text_is_appended(tmp_path: Path) -> None:
+    for text in ("a\n", "b\n"):
+        append_text(tmp_path / "lines", text)
+    assert (tmp_path / "lines").read_text() == "a\nb\n"
+
+
+def test_a_lock_is_held_by_one_process_and_ends_with_it(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    command = [sys.executable, "-c", HOLD, str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(ConfigError, match="another process is at work on this run"), exclusive(path):
+            pass
+        holder.kill()
+    for _ in range(2):
+        with exclusive(path):
+            pass

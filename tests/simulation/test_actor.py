@@ -1,0 +1,195 @@
+"""One actor, without Ray: what it adds up, what a client's failure costs, and memory that runs out."""
+
+import dataclasses
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from fl_dp.errors import ConfigError
+from fl_dp.simulation.actor import NOT_FINITE, TrainingActor
+from fl_dp.simulation.tasks import Round, Task
+from fl_dp.training import PrivateTrainer
+
+KERNELS = {"1.weight": "ghost", "1.bias": "instantiate"}
+
+
+def shared_round(federation: Any, key: str = "first") -> Round:
+    return Round(key, "linear", federation.start, KERNELS)
+
+
+def task(federation: Any, client: int, weight: float | None = None, **plan: Any) -> Task:
+    asked = dataclasses.replace(federation.plan(), **plan)
+    return Task(str(client), str(client), client, asked, asked.steps, 0.2, weight)
+
+
+def test_what_is_added_up_is_what_is_sent_alone(federation: Any) -> None:
+    actor = federation.actor()
+    first = shared_round(federation)
+    alone = actor.train(first, [task(federation, k) for k in range(5)], 64).done
+    assert actor.take_sum() == {}
+    done = actor.train(first, [task(federation, k, weight=k + 0.5) for k in range(5)], 64).done
+    assert all(one.arrays is None and not one.problem for one in done)
+    total = actor.take_sum()
+    for name, array in total.items():
+        expected = sum((k + 0.5) * one.arrays[name].astype(np.float64) for k, one in enumerate(alone))
+        assert array.dtype == np.float64
+        assert np.abs(array - expected).max() <= 1e-12 * np.abs(expected).max()
+    assert actor.take_sum() == {}
+
+
+def test_each_client_starts_from_the_rounds_weights(federation: Any) -> None:
+    """Also after a client that failed, and in a second round of other weights."""
+    actor, fresh = federation.actor(), federation.actor()
+    actor.train(shared_round(federation), [task(federation, 1), task(federation, 2)], 64)
+    second = Round("second", "linear", {n: a + 1 for n, a in federation.start.items()}, KERNELS)
+    one, other = (a.train(second, [task(federation, 3)], 64).done[0].arrays for a in (actor, fresh))
+    assert all(np.array_equal(one[name], other[name]) for name in other)
+
+
+def test_a_client_that_raises_fails_alone_and_its_words_stay(federation: Any, monkeypatch: Any) -> None:
+    _break_client(monkeypatch, "1", ValueError("patient 17"))
+    done = (
+        federation.actor().train(shared_round(federation), [task(federation, k) for k in range(3)], 64).done
+    )
+    assert [bool(one.problem) for one in done] == [False, True, False]
+    assert "patient" not in done[1].problem
+    assert "patient 17" in done[1].log
+
+
+def test_a_lost_gpu_ends_the_process(federation: Any, monkeypatch: Any) -> None:
+    _break_client(monkeypatch, "1", torch.AcceleratorError("device-side assert triggered"))
+    with pytest.raises(torch.AcceleratorError):
+        federation.actor().train(shared_round(federation), [task(federation, k) for k in range(3)], 64)
+
+
+def _break_client(monkeypatch: Any, client: str, error: Exception) -> None:
+    honest = TrainingActor._train
+
+    def train(self: TrainingActor, task: Task) -> Any:
+        if task.client == client:
+            raise error
+        return honest(self, task)
+
+    monkeypatch.setattr(TrainingActor, "_train", train)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_an_update_that_is_not_finite_is_no_update(federation: Any, monkeypatch: Any, value: float) -> None:
+    def step(self: Any, *args: Any) -> None:
+        next(iter(self._parameters.values())).data[0, 1] = value
+
+    monkeypatch.setattr(PrivateTrainer, "step", step)
+    actor = federation.actor()
+    (done,) = actor.train(shared_round(federation), [task(federation, 0, weight=1.0)], 64).done
+    assert done.problem == NOT_FINITE
+    assert actor.take_sum() == {}
+
+
+def test_weights_that_do_not_fit_fail_each_client_in_words_of_its_own(federation: Any) -> None:
+    wrong = Round("r", "no-such-model", federation.start, KERNELS)
+    done = federation.actor().train(wrong, [task(federation, k) for k in range(2)], 64).done
+    assert all("unknown model" in one.problem for one in done)
+
+
+def _memory_for(monkeypatch: Any, most: int, sizes: list[int]) -> None:
+    honest = PrivateTrainer._clipped
+
+    def clipped(self: Any, inputs: Any, labels: Any) -> Any:
+        sizes.append(len(inputs))
+        if len(inputs) > most:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return honest(self, inputs, labels)
+
+    monkeypatch.setattr(PrivateTrainer, "_clipped", clipped)
+
+
+def test_memory_that_runs_out_halves_the_batch_and_is_remembered(federation: Any, monkeypatch: Any) -> None:
+    sizes: list[int] = []
+    _memory_for(monkeypatch, 5, sizes)
+    actor = federation.actor()
+    tasks = [task(federation, k, steps=4, expected_batch_size=16) for k in range(6, 9)]
+    all_records = [dataclasses.replace(one, sample_rate=1.0) for one in tasks]  # draws of 42 records and more
+    result = actor.train(shared_round(federation), all_records, 40)
+    assert not any(one.problem for one in result.done)
+    assert result.at_once == 5
+    assert [size for size in sizes if size > 5] == [40, 20, 10]
+    sizes.clear()
+    again = actor.train(shared_round(federation), all_records, 40)  # the driver had not heard of it yet
+    assert again.at_once == 5
+    assert max(sizes) == 5
+
+
+def test_a_smaller_batch_gives_the_same_update(federation: Any, monkeypatch: Any) -> None:
+    whole = federation.actor().train(shared_round(federation), [task(federation, 4, steps=5)], 64).done[0]
+    _memory_for(monkeypatch, 3, [])
+    parts = federation.actor().train(shared_round(federation), [task(federation, 4, steps=5)], 64).done[0]
+    for name, array in whole.arrays.items():
+        assert np.abs(parts.arrays[name] - array).max() <= 1e-6 * np.abs(array).max()
+
+
+def test_one_example_that_does_not_fit_fails_its_client(federation: Any, monkeypatch: Any) -> None:
+    _memory_for(monkeypatch, 0, [])
+    (done,) = federation.actor().train(shared_round(federation), [task(federation, 0)], 64).done
+    assert done.problem
+
+
+def test_measuring_finds_kernels_and_memory(federation: Any) -> None:
+    measured = federation.actor().measure(federation.plan(), 0)
+    assert set(measured.kernels) == set(KERNELS)
+    assert measured.at_once == 64
+    assert measured.step_bytes > 0
+    assert 50 * 2**20 < measured.process_bytes < 2**40
+    assert (measured.gpu_bytes, measured.gpu_total) == (0, 0)
+
+
+def test_measuring_chooses_a_batch_where_it_is_to(federation: Any) -> None:
+    plenty = federation.actor(physical_batch_size="auto").measure(federation.plan(), 0)
+    assert plenty.at_once == 2 * federation.plan().expected_batch_size
+    with pytest.raises(ConfigError, match="Not even one example fits 0 MiB"):
+        federation.actor(physical_batch_size="auto", memory_mib=0).measure(federation.plan(), 0)
+
+
+def test_measuring_halves_a_batch_that_does_not_fit(federation: Any, monkeypatch: Any) -> None:
+    _memory_for(monkeypatch, 3, [])
+    assert federation.actor().measure(federation.plan(), 0).at_once == 2
+
+
+def test_another_model_comes_and_goes(federation: Any, monkeypatch: Any) -> None:
+    """A measurement of another model between two portions of a round does not disturb it."""
+    monkeypatch.setattr("fl_dp.simulation.actor.build_model", _any_name)
+    actor, calm = federation.actor(), federation.actor()
+    before = actor.train(shared_round(federation), [task(federation, 1)], 64).done[0].arrays
+    actor.measure(dataclasses.replace(federation.plan(), model="other"), 0)
+    after = actor.train(shared_round(federation), [task(federation, 1)], 64).done[0].arrays
+    expected = calm.train(shared_round(federation), [task(federation, 1)], 64).done[0].arrays
+    for name in expected:
+        assert np.array_equal(before[name], expected[name])
+        assert np.array_equal(after[name], expected[name])
+
+
+def _any_name(name: str, input_shape: Any, num_classes: int, seed: int) -> Any:
+    from fl_dp.models.registry import build_model
+
+    return build_model("linear", input_shape, num_classes, seed)
+
+
+def test_an_actor_imports_no_more_than_it_needs() -> None:
+    """What every process of a machine would hold once more, and load before the first round."""
+    heavy = {
+        "flwr",
+        "grpc",
+        "rich",
+        "datasets",
+        "pyarrow",
+        "sklearn",
+        "torchvision",
+        "dp_accounting",
+        "scipy",
+    }
+    code = f"import sys, fl_dp.simulation.actor; print(sorted(set(sys.modules) & {heavy!r}))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"

@@ -1,0 +1,115 @@
+"""The simulated clients' ledger: what is paid when, and never twice."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+from flwr.app import Message, MessageType
+
+from fl_dp.accounting.ledger import Ledger
+from fl_dp.federation.arrays import encode
+from fl_dp.federation.messages import (
+    Refusal,
+    plan_to_content,
+    profile_from_content,
+    reply_from_content,
+)
+from fl_dp.simulation.clients import SimulatedClients
+from fl_dp.simulation.shared_data import Parts
+from fl_dp.simulation.tasks import Done
+
+CLIENTS = 12
+
+
+def asked(federation: Any, clients: range, **plan: Any) -> dict[int, Message]:
+    content = plan_to_content(dataclasses.replace(federation.plan(), **plan), encode(federation.start))
+    messages = {client: Message(content, client + 1, MessageType.TRAIN) for client in clients}
+    for client, message in messages.items():
+        message.metadata.__dict__["_message_id"] = f"{plan.get('server_round', 1)}-{client}"
+    return messages
+
+
+def paid(federation: Any, clients: range, **plan: Any) -> Any:
+    tasks, refusals = federation.clients.read(asked(federation, clients, **plan))
+    assert not refusals
+    return federation.clients.pay(tasks)
+
+
+def refusal(content: Any) -> Refusal:
+    found, _ = reply_from_content(content, {})
+    assert isinstance(found, Refusal)
+    return found
+
+
+def test_hello_enters_all_clients_and_tells_their_public_numbers(federation: Any) -> None:
+    profiles = [profile_from_content(one) for one in federation.clients.hello(range(CLIENTS))]
+    assert [profile.public_size for profile in profiles] == [30 + 2 * k for k in range(CLIENTS)]
+    assert all(profile.spent == () for profile in profiles)
+    assert len(federation.ledger.accounts()) == CLIENTS
+    federation.clients.hello(range(CLIENTS))
+    assert len(federation.ledger.accounts()) == CLIENTS
+
+
+def test_tasks_are_what_the_plan_asks_for(federation: Any) -> None:
+    tasks, _ = federation.clients.read(asked(federation, range(2)))
+    assert [(t.client, t.part, t.steps, t.sample_rate) for t in tasks] == [
+        ("0", 0, 2, 8 / 30),
+        ("1", 1, 2, 8 / 32),
+    ]
+
+
+def test_a_policy_speaks_before_anything_is_paid(federation: Any) -> None:
+    tasks, refusals = federation.clients.read(asked(federation, range(2), max_grad_norm=1e13))
+    assert not tasks
+    assert all("clipping bound" in refusal(content).reason for content in refusals.values())
+    assert set(federation.steps().values()) == {0}
+
+
+def test_steps_are_on_disk_before_training_and_stay_when_nothing_comes_of_it(federation: Any) -> None:
+    tasks, _ = paid(federation, range(3))
+    with Ledger.open_existing(federation.folder / "ledger.sqlite") as seen:
+        assert sum(len(account.rounds) for account in seen.accounts()) == 3
+    done = {task.message: Done(task.message, 0.1) for task in tasks}
+    done[tasks[1].message] = Done(tasks[1].message, 0.1, problem="it broke")
+    contents = federation.clients.answer(tasks, done)
+    assert refusal(contents[tasks[1].message]) == Refusal("failed", "it broke")
+    update, _ = reply_from_content(contents[tasks[0].message], {})
+    assert sum(entry.steps for entry in update.spent) == update.steps == 2
+    assert federation.steps() == {0: 2, 1: 2, 2: 2}
+
+
+def test_a_round_of_the_same_run_is_paid_for_once(federation: Any) -> None:
+    """Its result is the same; of another run it is another result."""
+    paid(federation, range(3))
+    again, refusals = paid(federation, range(3))
+    assert len(again) == 3
+    assert not refusals
+    assert set(federation.steps().values()) == {2}
+    paid(federation, range(3), run="another")
+    assert set(federation.steps().values()) == {4}
+
+
+def test_the_last_round_takes_the_steps_that_fit_and_the_next_none(federation: Any) -> None:
+    tight = dataclasses.replace(federation.config(), epsilon=4.0)
+    federation.clients = SimulatedClients(tight, Parts(federation.shared), federation.ledger)
+    steps = []
+    for server_round in range(1, 40):
+        tasks, refusals = paid(federation, range(1), server_round=server_round, steps=3)
+        steps += [task.steps for task in tasks]
+        if refusals:
+            break
+    (content,) = refusals.values()
+    assert refusal(content).budget_exhausted
+    assert all(number == 3 for number in steps[:-1])
+    assert 1 <= steps[-1] <= 3
+    assert federation.steps()[0] == sum(steps)
+
+
+@pytest.mark.parametrize("weight", [None, 2.5])
+def test_the_weight_of_a_sum_comes_from_the_message(federation: Any, weight: float | None) -> None:
+    message = federation.messages(summed=weight is not None)[0]
+    if weight is not None:
+        message.content["add-up"]["weight"] = weight
+    message.metadata.__dict__["_message_id"] = "1"
+    tasks, _ = federation.clients.read({0: message})
+    assert tasks[0].weight == weight

@@ -1,0 +1,42 @@
+"""An address where no cluster is: words, at once, and nothing started."""
+
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fl_dp.errors import ConfigError
+from fl_dp.simulation.cluster import check_cluster, running
+
+
+def test_a_listening_port_passes() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        check_cluster(f"127.0.0.1:{server.getsockname()[1]}")
+
+
+@pytest.mark.parametrize("address", ["auto", "head", "head:", ":6379", "head:x", "ray://head:10001:x"])
+def test_what_is_no_address_is_refused(address: str) -> None:
+    with pytest.raises(ConfigError, match=r"--ray-address .*: expected HOST:PORT"):
+        check_cluster(address)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "127.0.0.1:99999", "no-such-host.invalid:6379"])
+def test_where_nothing_answers_it_is_said_so(address: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"no Ray cluster answers there"):
+        check_cluster(address)
+    with pytest.raises(ConfigError, match=r"no Ray cluster answers there"), running(address, tmp_path, 1):
+        raise AssertionError("it must not get here")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("error", [ConnectionError("gone"), RuntimeError("Version mismatch"), SystemExit(15)])
+def test_a_cluster_that_cannot_be_joined_is_an_error_in_words(monkeypatch: Any, error: BaseException) -> None:
+    def init(**options: Any) -> None:
+        raise error
+
+    monkeypatch.setattr("fl_dp.simulation.cluster.ray.init", init)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(ConfigError, match="cannot join the Ray cluster"), running(address, Path("/"), 1):
+            raise AssertionError("it must not get here")

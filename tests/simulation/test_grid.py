@@ -1,0 +1,235 @@
+"""The grid's promise: what it answers equals plain federated averaging of the same clients' updates."""
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.app import Message, MessageType, RecordDict
+from ray.exceptions import ActorDiedError
+
+from fl_dp.errors import ConfigError
+from fl_dp.federation.messages import profile_from_content
+from fl_dp.simulation.actor import TrainingActor
+from fl_dp.simulation.crew import TRIES, Crew
+
+CLIENTS = 12
+
+
+def crew_of(fake: Any, federation: Any, size: int, **settings: Any) -> Crew:
+    return Crew(lambda: fake.hire(lambda: federation.actor(**settings)), size, 600.0, at_once=64)
+
+
+def close(one: Any, other: Any) -> bool:
+    """To 1e-6 of the largest element, array by array."""
+    return one.keys() == other.keys() and all(
+        np.abs(one[name] - other[name]).max() <= 1e-6 * np.abs(other[name]).max() for name in other
+    )
+
+
+@pytest.mark.parametrize("actors", [1, 2, 4])
+def test_sums_equal_plain_averaging_of_single_updates(
+    fake_ray: Any, two_federations: Any, actors: int
+) -> None:
+    one, other = two_federations
+    single = other.round(other.grid(crew_of(fake_ray, other, 1)), other.messages(summed=False))
+    summed = one.round(one.grid(crew_of(fake_ray, one, actors)), one.messages())
+    assert close(summed.average, single.average)
+    assert summed.spent == single.spent
+    assert len(summed.spent) == CLIENTS
+
+
+def test_the_order_of_the_clients_changes_nothing(fake_ray: Any, two_federations: Any) -> None:
+    averages = []
+    for federation, shuffle in zip(two_federations, (False, True), strict=True):
+        messages = federation.messages()
+        if shuffle:
+            random.Random(0).shuffle(messages)
+        grid = federation.grid(crew_of(fake_ray, federation, 2))
+        averages.append(federation.round(grid, messages).average)
+    assert close(*averages)
+
+
+def test_a_clients_update_does_not_depend_on_its_actor(fake_ray: Any, two_federations: Any) -> None:
+    """Bit for bit: also not on who was trained before it in the same process."""
+    updates = []
+    for federation, some in zip(two_federations, (slice(None), slice(5, 6)), strict=True):
+        grid = federation.grid(crew_of(fake_ray, federation, 3))
+        replies = grid.send_and_receive(federation.messages(summed=False)[some])
+        found = next(reply for reply in replies if reply.metadata.src_node_id == 6)
+        updates.append({name: array.numpy() for name, array in found.content["arrays"].items()})
+    for name, array in updates[0].items():
+        assert np.array_equal(array, updates[1][name])
+
+
+def test_clients_and_rounds_have_randomness_of_their_own(fake_ray: Any, federation: Any) -> None:
+    grid = federation.grid(crew_of(fake_ray, federation, 2))
+    seen = []
+    for server_round in (1, 2):
+        for reply in grid.send_and_receive(federation.messages(server_round, summed=False)):
+            seen.append(reply.content["arrays"]["1.bias"].numpy().tobytes())
+    assert len(set(seen)) == 2 * CLIENTS
+
+
+def test_twenty_rounds_with_processes_that_die_at_random(fake_ray: Any, two_federations: Any) -> None:
+    """Model, epsilon's steps and counts are those of the run in which nothing died."""
+    disturbed, calm = two_federations
+    models, luck = [], random.Random(5)
+    for federation in two_federations:
+        striking = federation is disturbed
+        fake_ray.fault = lambda ref, ended, on=striking: (
+            ActorDiedError() if on and luck.random() < 0.03 else None
+        )
+        grid, arrays = federation.grid(crew_of(fake_ray, federation, 3)), None
+        for server_round in range(1, 21):
+            answers = federation.round(grid, federation.messages(server_round, arrays=arrays))
+            assert not answers.refused
+            assert len(answers.spent) == CLIENTS
+            arrays = answers.average
+        models.append(arrays)
+        ended = [work for work in federation.work if work.ended]
+        assert [work.over for work in ended] == [CLIENTS] * 20
+        assert any(work.repeated for work in ended) == striking
+    assert close(*models)
+    assert disturbed.steps() == calm.steps() == dict.fromkeys(range(CLIENTS), 40)
+
+
+def test_what_fails_is_paid_for_and_left_out(fake_ray: Any, two_federations: Any, monkeypatch: Any) -> None:
+    """The others' average is the one that they have without it; its steps are spent, once."""
+    federation, without = two_federations
+    with monkeypatch.context() as patch:
+        _misbehave(patch, {"2": "raises", "4": "not finite", "9": "ends its process"}, fake_ray)
+        answers = federation.round(federation.grid(crew_of(fake_ray, federation, 2)), federation.messages())
+    assert answers.refused == {
+        2: "an unexpected error; its own log says which",
+        4: "its update holds values that are not finite",
+        9: "its process ended while it was trained (killed, or out of memory)",
+    }
+    assert federation.steps() == dict.fromkeys(range(CLIENTS), 2)
+    assert federation.work[-1].failed == 3
+    fake_ray.fault = lambda ref, ended: None
+    fine = [message for k, message in enumerate(without.messages()) if k not in answers.refused]
+    expected = without.round(without.grid(crew_of(fake_ray, without, 1)), fine)
+    assert close(answers.average, expected.average)
+
+
+def _misbehave(monkeypatch: Any, clients: dict[str, str], fake_ray: Any) -> None:
+    honest = TrainingActor._train
+
+    def train(self: TrainingActor, task: Any) -> Any:
+        what = clients.get(task.client)
+        if what == "raises":
+            raise ValueError("patient 17")
+        if what == "not finite":
+            self._start = {name: tensor * float("nan") for name, tensor in self._start.items()}
+            self._round_key = ""
+        return honest(self, task)
+
+    monkeypatch.setattr(TrainingActor, "_train", train)
+    doomed = {client for client, what in clients.items() if what == "ends its process"}
+
+    def fault(ref: Any, ended: bool) -> Any:
+        hit = ref.method == "train" and any(task.client in doomed for task in ref.args[1])
+        return ActorDiedError() if hit else None
+
+    fake_ray.fault = fault
+
+
+def test_a_failed_client_may_take_part_in_the_next_round(fake_ray: Any, federation: Any) -> None:
+    grid = federation.grid(crew_of(fake_ray, federation, 2))
+    left = iter(range(TRIES + 1))
+
+    def fault(ref: Any, ended: bool) -> Any:
+        doomed = ref.method == "train" and any(task.client == "0" for task in ref.args[1])
+        return ActorDiedError() if doomed and next(left, None) is not None else None
+
+    fake_ray.fault = fault
+    assert list(federation.round(grid, federation.messages(1)).refused) == [0]
+    assert not federation.round(grid, federation.messages(2)).refused
+    assert federation.steps()[0] == 4
+
+
+def test_a_round_out_of_time_answers_with_what_is_done(
+    fake_ray: Any, fakes: Any, federation: Any, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr("fl_dp.simulation.grid.time", fake_ray)
+
+    def fault(ref: Any, ended: bool) -> Any:
+        hangs = ref.method == "train" and any(task.client == "11" for task in ref.args[1])
+        return fakes.HANGS if hangs else None
+
+    fake_ray.fault = fault
+    grid = federation.grid(crew_of(fake_ray, federation, 2))
+    answers = federation.round(grid, federation.messages(ttl=20.0))  # 20 s, a client may take 600
+    assert answers.average is not None
+    assert 0 < len(answers.refused) < CLIENTS
+    assert set(answers.refused.values()) == {"was not trained within its message's time to live"}
+    assert fake_ray.now < 20.0
+    assert federation.steps() == dict.fromkeys(range(CLIENTS), 2)
+
+
+def test_hello_is_answered_at_once(fake_ray: Any, federation: Any) -> None:
+    grid = federation.grid(crew_of(fake_ray, federation, 1))
+    replies = grid.send_and_receive([Message(RecordDict(), k, MessageType.QUERY) for k in (1, 12)])
+    profiles = [profile_from_content(reply.content) for reply in replies]
+    assert sorted((p.client, p.public_size) for p in profiles) == [("0", 30), ("11", 52)]
+    assert not fake_ray.actors
+
+
+@pytest.mark.parametrize(
+    ("node", "kind", "words"),
+    [
+        (13, MessageType.TRAIN, "no such node"),
+        (0, MessageType.TRAIN, "no such node"),
+        (1, MessageType.EVALUATE, "answers no evaluate message"),
+        (3, MessageType.TRAIN, "one such message at a time"),
+    ],
+)
+def test_what_cannot_be_answered_is_an_error_not_a_silence(
+    fake_ray: Any, federation: Any, node: int, kind: str, words: str
+) -> None:
+    grid = federation.grid(crew_of(fake_ray, federation, 1))
+    good = federation.messages()[2]
+    odd = Message(good.content, node, kind)
+    replies = list(grid.send_and_receive([good, odd]))
+    errors = [reply.error.reason for reply in replies if reply.has_error()]
+    assert len(replies) == 2
+    assert len(errors) == 1
+    assert words in errors[0]
+
+
+def test_weights_of_another_model_are_declined_and_not_paid_for(fake_ray: Any, federation: Any) -> None:
+    grid = federation.grid(crew_of(fake_ray, federation, 1))
+    wrong = {name: array[:1] for name, array in federation.start.items()}
+    answers = federation.round(grid, federation.messages(arrays=wrong))
+    assert len(answers.refused) == CLIENTS
+    assert all("weights received for model linear" in words for words in answers.refused.values())
+    assert set(federation.steps().values()) == {0}
+
+
+def test_what_preparation_raises_ends_the_run_as_it_was(fake_ray: Any, federation: Any) -> None:
+    def prepare(plan: Any) -> Any:
+        raise ConfigError("Not even one example fits 5 MiB.")
+
+    grid = federation.grid(crew_of(fake_ray, federation, 1))
+    grid._prepare = prepare
+    with pytest.raises(ConfigError, match="Not even one example"):
+        grid.push_messages(federation.messages())
+
+
+def test_a_caller_is_never_kept_waiting_for_long(
+    fake_ray: Any, fakes: Any, federation: Any, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr("fl_dp.simulation.grid.time", fake_ray)
+    fake_ray.fault = hang_in_training(fakes)
+    grid = federation.grid(crew_of(fake_ray, federation, 1))
+    sent = grid.push_messages(federation.messages())
+    before = fake_ray.now
+    assert not list(grid.pull_messages(sent))
+    assert fake_ray.now - before <= 1.5
+    assert not list(grid.send_and_receive([], timeout=0.0))
+
+
+def hang_in_training(fakes: Any) -> Callable[[Any, bool], Any]:
+    return lambda ref, ended: fakes.HANGS if ref.method == "train" else None

@@ -1,0 +1,40 @@
+"""The secret of a simulation, and what follows from it."""
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from fl_dp.errors import ConfigError
+from fl_dp.simulation.keys import client_key, kept_secret, run_name
+
+
+def test_the_secret_is_made_once_and_its_owner_alone_can_read_it(tmp_path: Path) -> None:
+    path = tmp_path / "clients" / "secret"
+    secret = kept_secret(path)
+    assert len(secret) == 32
+    assert kept_secret(path) == secret
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert kept_secret(tmp_path / "another") != secret
+
+
+@pytest.mark.parametrize("content", [b"", b"short", b"x" * 33])
+def test_a_damaged_secret_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "secret").write_bytes(content)
+    with pytest.raises(ConfigError, match="secret: is damaged"):
+        kept_secret(tmp_path / "secret")
+
+
+def test_other_randomness_is_another_run() -> None:
+    """A round of one name is paid for once: the name must tell all that decides its result."""
+    name = run_name(b"a" * 32, "cpu")
+    assert name == run_name(b"a" * 32, "cpu")
+    assert len({name, run_name(b"b" * 32, "cpu"), run_name(b"a" * 32, "cuda")}) == 3
+
+
+def test_every_use_has_a_key_of_its_own() -> None:
+    uses = [("r", 1, "0", "noise"), ("r", 1, "0", "draws"), ("r", 1, "1", "noise"), ("r", 2, "0", "noise")]
+    uses += [("s", 1, "0", "noise"), ("r", 11, "0", "noise")]
+    keys = {client_key(b"a" * 32, *use) for use in uses}
+    assert len(keys) == len(uses)
+    assert client_key(b"b" * 32, *uses[0]) not in keys

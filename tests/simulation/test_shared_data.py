@@ -1,0 +1,48 @@
+"""One copy of the data: parts are views of it, and the same records as a client's own."""
+
+import pickle
+from typing import Any
+
+import numpy as np
+import torch
+
+from fl_dp.data.tensor_data import TensorData
+from fl_dp.simulation.shared_data import Parts, SharedData
+
+PARTS = [np.array([5, 1]), np.array([0, 2, 3]), np.array([4])]
+
+
+def data() -> TensorData:
+    return TensorData(torch.arange(24.0).reshape(6, 4), torch.arange(6) % 2, ("a", "b"))
+
+
+def test_parts_hold_the_records_of_their_indices() -> None:
+    shared = SharedData.of(data(), PARTS)
+    assert len(shared) == 3
+    parts = Parts(shared)
+    for number, indices in enumerate(PARTS):
+        expected = data().subset(torch.from_numpy(indices))
+        assert parts[number].x.equal(expected.x)
+        assert parts[number].y.equal(expected.y)
+        assert parts[number].fingerprint() == expected.fingerprint()
+
+
+def test_parts_are_views_of_memory_that_may_not_be_written(recwarn: Any) -> None:
+    shared = SharedData.of(data(), PARTS)
+    for array in (shared.x, shared.y):
+        array.flags.writeable = False  # as in Ray's store
+    parts = Parts(shared)
+    assert parts[1].x.data_ptr() == shared.x[2:].ctypes.data
+    assert not recwarn
+
+
+def test_arrays_travel_out_of_band() -> None:
+    """So that Ray keeps them once on a machine and copies none of it into a process."""
+    x = torch.zeros(100_000, 4)
+    shared = SharedData.of(
+        TensorData(x, torch.zeros(100_000, dtype=torch.int64), ("a",)), [np.arange(100_000)]
+    )
+    buffers: list[pickle.PickleBuffer] = []
+    inline = pickle.dumps(shared, protocol=5, buffer_callback=buffers.append)
+    assert len(inline) < 2000
+    assert sum(len(buffer.raw()) for buffer in buffers) >= shared.x.nbytes + shared.y.nbytes

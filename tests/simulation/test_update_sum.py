@@ -1,0 +1,46 @@
+"""A sum of updates against its definition."""
+
+import numpy as np
+import pytest
+import torch
+
+from fl_dp.simulation.update_sum import BLOCK, UpdateSum, is_finite
+
+
+def test_the_sum_is_that_of_float64_whatever_the_shapes():
+    torch.manual_seed(0)
+    updates = [
+        {"w": torch.randn(3, BLOCK // 2 + 1), "b": torch.randn(()), "none": torch.zeros(0, 4)}
+        for _ in range(9)
+    ]
+    total = UpdateSum()
+    for weight, update in enumerate(updates, start=1):
+        total.add(update, float(weight))
+    taken = total.take()
+    for name in ("w", "b", "none"):
+        expected = sum(weight * one[name].double() for weight, one in enumerate(updates, start=1))
+        assert taken[name].dtype == np.float64
+        np.testing.assert_array_equal(taken[name], expected.numpy())
+
+
+def test_what_was_taken_is_not_in_the_next_sum():
+    total = UpdateSum()
+    assert total.take() == {}
+    total.add({"w": torch.ones(3)}, 2.0)
+    total.take()
+    total.add({"w": torch.ones(3)}, 5.0)
+    np.testing.assert_array_equal(total.take()["w"], [5.0, 5.0, 5.0])
+    assert total.take() == {}
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
+def test_one_bad_number_is_found(bad):
+    array = torch.zeros(5, 7)
+    array[3, 2] = bad
+    assert not is_finite(array)
+    assert is_finite(torch.zeros(0))
+
+
+def test_large_numbers_are_not_taken_for_bad_ones():
+    assert is_finite(torch.full((10,), 3e38))
+    assert not is_finite(torch.tensor([float("inf"), -float("inf")]))

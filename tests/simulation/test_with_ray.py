@@ -1,0 +1,156 @@
+"""The same promises with Ray's processes, killed for real."""
+
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import ray
+
+from fl_dp.config import RunConfig
+from fl_dp.errors import FederationError
+from fl_dp.simulation import cluster
+from fl_dp.simulation.crew import Crew
+from fl_dp.simulation.resources import share
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(120),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning:ray"),
+]
+CLIENTS = 12
+CORES = 2
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _ray(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    scratch = Path("/tmp") / f"fl-dp-test-{os.getpid()}"  # sockets want a short path
+    with cluster.running("", scratch, CORES):
+        ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+        yield
+        ray.cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+
+
+class Unable(cluster.TrainingActor):
+    """Does not start."""
+
+    def __init__(self, *args: Any) -> None:
+        raise ModuleNotFoundError("No module named 'fl_dp'")
+
+
+def watched(folder: Path, habits: dict[str, str]) -> type:
+    """A TrainingActor that tells in `folder` which process it is in, and whose clients have these habits."""
+
+    class Watched(cluster.TrainingActor):
+        def _train(self, task: Any) -> Any:
+            (folder / f"{os.getpid()}.pid").touch()
+            match habits.get(task.client):
+                case "ends its process":
+                    os.kill(os.getpid(), signal.SIGKILL)
+                case "hangs":
+                    time.sleep(1000)
+                case "raises":
+                    raise ValueError("patient 17")
+            return super()._train(task)
+
+    return Watched
+
+
+@pytest.fixture
+def crew_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    crews = []
+
+    def make(federation: Any, kind: type, timeout: float = 60.0) -> Crew:
+        monkeypatch.setattr(cluster, "TrainingActor", kind)
+        hire = cluster.hirer(ray.put(federation.shared), federation.settings(), {"num_cpus": 1})
+        crews.append(Crew(hire, CORES, timeout, at_once=64))
+        return crews[-1]
+
+    yield make
+    for crew in crews:
+        crew.close()
+
+
+def close(one: Any, other: Any) -> bool:
+    return all(np.abs(one[name] - other[name]).max() <= 1e-6 * np.abs(other[name]).max() for name in other)
+
+
+def kill(folder: Path, number: int, delay: float) -> int:
+    """Kill up to `number` processes that have trained, after `delay` seconds; how many there were."""
+    time.sleep(delay)
+    files = list(folder.glob("*.pid"))[:number]
+    for file in files:
+        file.unlink()
+        os.kill(int(file.stem), signal.SIGKILL)
+    return len(files)
+
+
+def test_twenty_rounds_with_processes_killed_at_random(two_federations: Any, crew_of: Any) -> None:
+    """In four rounds one, at any moment; in one all of them at once."""
+    disturbed, calm = two_federations
+    luck = random.Random(3)
+    strikes = {3: 1, 7: 1, 11: CORES, 15: 1, 18: 1}
+    crew = crew_of(disturbed, watched(disturbed.folder, {}))
+    models, kills = [], []
+    for federation in two_federations:
+        grid, arrays = federation.grid(crew), None
+        for server_round in range(1, 21):
+            number = strikes.get(server_round, 0) if federation is disturbed else 0
+            with ThreadPoolExecutor() as pool:
+                struck = pool.submit(kill, federation.folder, number, luck.uniform(0.0, 0.1))
+                answers = federation.round(grid, federation.messages(server_round, arrays=arrays))
+                kills.append(struck.result())
+            assert not answers.refused
+            assert len(answers.spent) == CLIENTS
+            arrays = answers.average
+        models.append(arrays)
+    assert sum(kills) >= len(strikes)
+    assert close(*models)
+    assert disturbed.steps() == calm.steps() == dict.fromkeys(range(CLIENTS), 40)
+
+
+def test_a_round_of_clients_that_misbehave(two_federations: Any, crew_of: Any) -> None:
+    federation, without = two_federations
+    habits = {"1": "ends its process", "5": "hangs", "8": "raises"}
+    crew = crew_of(federation, watched(federation.folder, habits), timeout=4.0)
+    answers = federation.round(federation.grid(crew), federation.messages())
+    assert answers.refused == {
+        1: "its process ended while it was trained (killed, or out of memory)",
+        5: "took longer than client-timeout = 4 s",
+        8: "an unexpected error; its own log says which",
+    }
+    assert federation.steps() == dict.fromkeys(range(CLIENTS), 2)
+    fine = [message for k, message in enumerate(without.messages()) if k not in answers.refused]
+    expected = without.round(without.grid(crew), fine)
+    assert close(answers.average, expected.average)
+
+
+def test_processes_that_do_not_start(federation: Any, crew_of: Any) -> None:
+    grid = federation.grid(crew_of(federation, Unable))
+    with pytest.raises(FederationError, match=r"do not start: ModuleNotFoundError: No module named 'fl_dp'$"):
+        federation.round(grid, federation.messages())
+
+
+def test_ray_grants_the_shares_that_are_counted() -> None:
+    """Seven to a core: were a seventh rounded up, only six would ever come."""
+    there = cluster.nodes()
+    assert [(node.cpus, node.gpus) for node in there] == [(CORES, 0)]
+    assert there[0].memory > 2**28
+    one = share(RunConfig(clients=100, fit_clients=100, clients_per_cpu=7.0), there)
+    kept = ray.remote(_Idle).options(num_cpus=one.cpus * 6).remote()
+    seventh = ray.remote(_Idle).options(num_cpus=one.cpus + CORES - 1).remote()
+    assert ray.get([kept.ready.remote(), seventh.ready.remote()], timeout=60) == [None, None]
+    ray.kill(kept)
+    ray.kill(seventh)
+
+
+class _Idle:
+    def ready(self) -> None: ...

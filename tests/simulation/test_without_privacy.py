@@ -1,0 +1,98 @@
+"""Simulated clients train without protection as real ones do: only where allowed, and noted before."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+import torch
+from flwr.app import Message
+from flwr.supercore.task_identity import TaskIdentity
+
+from fl_dp.accounting.ledger import Ledger
+from fl_dp.config import ClientConfig
+from fl_dp.data.tensor_data import TensorData
+from fl_dp.engine.noise import keyed_generator
+from fl_dp.federation.arrays import encode, specs, state_arrays
+from fl_dp.federation.messages import plan_to_content, profile_from_content, reply_from_content
+from fl_dp.models.registry import build_model
+from fl_dp.plain_training import PlainTrainer
+from fl_dp.records import Entry, RoundPlan
+from fl_dp.simulation.actor import TrainingActor
+from fl_dp.simulation.clients import SimulatedClients
+from fl_dp.simulation.keys import client_key
+from fl_dp.simulation.shared_data import Parts, SharedData
+from fl_dp.simulation.tasks import ActorSettings, Done, Round, Task
+
+PLAN = RoundPlan("run", 1, "linear", 5, 10, 0.5, 0.0, 0.0, 1.0, private=False)
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def shared():
+    generator = torch.Generator().manual_seed(0)
+    x, y = torch.randn(60, 4, generator=generator), torch.arange(60) % 3
+    return SharedData.of(TensorData(x, y, ("a", "b", "c")), [np.arange(30), np.arange(30, 60)])
+
+
+@pytest.fixture
+def clients(shared, tmp_path, monkeypatch):
+    for name in ("_run_id", "_node_id", "_task_id"):
+        monkeypatch.setattr(TaskIdentity, name, 1)
+    config = ClientConfig(
+        client="0", ledger=str(tmp_path / "ledger.sqlite"), num_partitions=2, accountant="rdp",
+        allow_unprotected=True,
+    )  # fmt: skip
+    with Ledger.open(tmp_path / "ledger.sqlite") as ledger:
+        yield lambda **changes: SimulatedClients(
+            dataclasses.replace(config, **changes), Parts(shared), ledger
+        )
+
+
+def asked(plan):
+    message = Message(plan_to_content(plan, encode({})), 1, "train")
+    message.metadata.__dict__["_message_id"] = "m"
+    return {0: message}
+
+
+def test_the_ledger_notes_it_and_refuses_privacy_afterwards(clients):
+    bare = clients()
+    tasks, refusals = bare.read(asked(PLAN))
+    paid, more = bare.pay(tasks)
+    assert (len(paid), refusals, more) == (1, {}, {})
+    update = {"w": np.zeros(2, np.float32)}
+    content = bare.answer(paid, {"m": Done("m", 0.1, arrays=update)})["m"]
+    reply, problem = reply_from_content(content, specs(update))
+    assert (reply.epsilon, reply.spent, problem) == (math.inf, (Entry(1 / 3, 0.0, 5),), "")
+    private = dataclasses.replace(PLAN, private=True, noise_multiplier=1.0, server_round=2)
+    tasks, _ = bare.read(asked(private))
+    paid, refusals = bare.pay(tasks)
+    assert paid == []
+    assert "without protection in run run" in str(refusals["m"]["refusal"]["reason"])
+
+
+def test_clients_that_do_not_allow_it_decline(clients):
+    careful = clients(allow_unprotected=False)
+    assert not profile_from_content(careful.hello([0])[0]).allow_unprotected
+    tasks, refusals = careful.read(asked(PLAN))
+    assert tasks == []
+    assert refusals["m"]["refusal"]["status"] == "declined"
+
+
+def test_an_actor_trains_with_plain_sgd(shared):
+    secret, model = b"s" * 32, build_model("linear", (4,), 3, seed=1)
+    settings = ActorSettings(
+        secret=secret, model="linear", device="cpu", threads=1, physical_batch_size=4, memory_mib=64
+    )
+    task = Task("m", "1", 1, PLAN, 5, 1 / 3, None)
+    actor = TrainingActor(shared, settings)
+    assert actor.measure(PLAN, 1).kernels == {}
+    start = Round("key", "linear", {name: array.copy() for name, array in state_arrays(model).items()}, {})
+    (done,) = actor.train(start, [task], 4).done
+    draws = keyed_generator(client_key(secret, "run", 1, "1", "draws"))
+    trainer = PlainTrainer(model, PLAN, device=CPU, draws=draws)
+    for _ in range(5):
+        trainer.step(Parts(shared)[1], 1 / 3, 1000)
+    assert done.problem == ""
+    for name, array in state_arrays(model).items():
+        np.testing.assert_allclose(done.arrays[name], array, rtol=0, atol=1e-6)

@@ -1,0 +1,95 @@
+"""The baseline is plain SGD, step for step, in batches that go through the data."""
+
+import dataclasses
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from fl_dp.data.tensor_data import TensorData
+from fl_dp.plain_training import PlainTrainer
+from fl_dp.records import RoundPlan
+
+CPU = torch.device("cpu")
+PLAN = RoundPlan(
+    run="run", server_round=1, model="linear", steps=7, expected_batch_size=20, learning_rate=0.1,
+    momentum=0.9, noise_multiplier=0.0, max_grad_norm=1.0, private=False,
+)  # fmt: skip
+IGNORED_RATE = 0.123
+
+
+@pytest.fixture
+def data():
+    generator = torch.Generator().manual_seed(0)
+    x, y = torch.randn(50, 5, generator=generator), torch.randint(0, 3, (50,), generator=generator)
+    return TensorData(x, y, ("a", "b", "c"))
+
+
+def _model():
+    torch.manual_seed(3)
+    return nn.Linear(5, 3)
+
+
+def _trained(data, plan=PLAN, physical_batch_size=1000):
+    model = _model()
+    trainer = PlainTrainer(model, plan, device=CPU, draws=torch.Generator().manual_seed(1))
+    for _ in range(plan.steps):
+        trainer.step(data, IGNORED_RATE, physical_batch_size)
+    return model.weight.detach()
+
+
+def _by_hand(data):
+    """Seven steps: passes of 20, 20 and 10 records, each pass shuffled anew."""
+    model, draws = _model(), torch.Generator().manual_seed(1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    passes = [torch.randperm(50, generator=draws).split(20) for _ in range(3)]
+    for batch in [batch for one in passes for batch in one][:7]:
+        optimizer.zero_grad()
+        F.cross_entropy(model(data.x[batch]), data.y[batch]).backward()
+        optimizer.step()
+    return model.weight.detach()
+
+
+def test_it_is_the_loop_that_everybody_writes(data):
+    torch.testing.assert_close(_trained(data), _by_hand(data), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("physical_batch_size", [1, 3, 20])
+def test_however_a_batch_is_cut(data, physical_batch_size):
+    torch.testing.assert_close(
+        _trained(data, physical_batch_size=physical_batch_size), _by_hand(data), rtol=0, atol=1e-6
+    )
+
+
+def test_a_client_with_fewer_records_than_a_batch_takes_them_all(data):
+    few = TensorData(data.x[:6], data.y[:6], data.classes)
+    plan = dataclasses.replace(PLAN, steps=1, momentum=0.0)
+    model = _model()
+    F.cross_entropy(model(few.x), few.y).backward()
+    expected = model.weight.detach() - 0.1 * model.weight.grad
+    torch.testing.assert_close(_trained(few, plan), expected, rtol=0, atol=1e-6)
+
+
+def test_where_memory_runs_out_batches_are_halved_and_the_step_is_the_same(data, monkeypatch):
+    trainer = PlainTrainer(_model(), PLAN, device=CPU, draws=torch.Generator().manual_seed(1))
+    whole, loss = _trained(data, dataclasses.replace(PLAN, steps=1)), trainer._loss
+
+    def small_memory(inputs, labels):
+        if len(inputs) > 4:
+            raise torch.OutOfMemoryError("out of memory")
+        return loss(inputs, labels)
+
+    monkeypatch.setattr(trainer, "_loss", small_memory)
+    trainer.step(data, IGNORED_RATE, 16)
+    assert trainer.fits == 4
+    torch.testing.assert_close(trainer._model.weight.detach(), whole, rtol=0, atol=1e-6)
+
+
+def test_what_it_measures_beforehand_changes_no_weight(data):
+    model = _model()
+    trainer = PlainTrainer(model, PLAN, device=CPU)
+    assert 1 <= trainer.largest_physical_batch(data.input_shape, 2**24) <= PLAN.expected_batch_size
+    torch.testing.assert_close(model.weight, _model().weight, rtol=0, atol=0)
+    assert all(p.grad is None for p in model.parameters())
+    assert trainer.kernels == {}

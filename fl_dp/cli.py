@@ -123,7 +123,7 @@ def run(
         str | None, typer.Option(help="Of a simulation: ray (ours, the default) or flower (Flower's).")
     ] = None,
     ray_address: Annotated[
-        str | None, typer.Option(help="Of a simulation: a Ray cluster, such as HOST:6379 or auto.")
+        str | None, typer.Option(help="Of a simulation: a Ray cluster's HOST:PORT (6379).")
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for results and logs [default: runs/<date-time>].")

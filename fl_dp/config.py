@@ -21,6 +21,8 @@ AUTO = "auto"
 Auto = Literal["auto"]
 Scalar = str | int | float | bool
 
+DATA_SETS = ("digits", "mnist", "fashion_mnist", "cifar10", "cifar100", "npz:PATH", "folder:PATH")
+MODELS = ("linear", "tanh-cnn", "lenet-gn", "torchvision:NAME")
 PARTITIONS = ("iid", "dirichlet", "pathological", "sizes")
 ACCOUNTANTS = ("pld", "rdp")
 WEIGHTS = ("declared", "uniform")

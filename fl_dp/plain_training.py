@@ -13,6 +13,7 @@ from fl_dp.engine.memory import is_out_of_memory
 from fl_dp.engine.noise import system_generator
 from fl_dp.engine.physical_batch import largest_batch
 from fl_dp.engine.sampling import physical_batches
+from fl_dp.momentum_sgd import MomentumSGD
 from fl_dp.records import RoundPlan
 
 logger = logging.getLogger("fl_dp")
@@ -36,7 +37,9 @@ class PlainTrainer:
     ) -> None:
         self._model, self._plan, self._device = model, plan, device
         self._parameters = [p for p in model.parameters() if p.requires_grad]
-        self._optimizer = torch.optim.SGD(self._parameters, lr=plan.learning_rate, momentum=plan.momentum)
+        self._descent = MomentumSGD(
+            self._parameters, learning_rate=plan.learning_rate, momentum=plan.momentum
+        )
         self._draws = draws or system_generator()
         self._rest_of_pass = torch.empty(0, dtype=torch.int64)
         self.fits = sys.maxsize
@@ -66,10 +69,10 @@ class PlainTrainer:
         """One batch, in parts of at most `physical_batch_size`. The sample rate is of private steps only."""
         batch = self._next_batch(len(data))
         at_once = min(physical_batch_size, self.fits)
-        while not self._set_gradient(data, batch, at_once):
+        while (gradients := self._gradients(data, batch, at_once)) is None:
             at_once = self.fits = at_once // 2
             logger.warning("memory ran out: at most %d examples at once from now on", at_once)
-        self._optimizer.step()
+        self._descent.step(gradients)
 
     def _next_batch(self, size: int) -> Tensor:
         if not len(self._rest_of_pass):
@@ -78,17 +81,20 @@ class PlainTrainer:
         batch, self._rest_of_pass = self._rest_of_pass[:wanted], self._rest_of_pass[wanted:]
         return batch
 
-    def _set_gradient(self, data: TensorData, batch: Tensor, at_once: int) -> bool:
-        """Leave the gradient of the batch's mean loss in the parameters; False if memory ran out."""
-        self._optimizer.zero_grad()
+    def _gradients(self, data: TensorData, batch: Tensor, at_once: int) -> list[Tensor | None] | None:
+        """Of the batch's mean loss, None for parameters that it leaves out; None alone: memory ran out."""
         try:
-            for indices in physical_batches(batch, at_once):
-                (self._loss(*data.batch(indices)) / len(batch)).backward()  # type: ignore[no-untyped-call]
+            parts = [
+                torch.autograd.grad(
+                    self._loss(*data.batch(indices)) / len(batch), self._parameters, allow_unused=True
+                )
+                for indices in physical_batches(batch, at_once)
+            ]
         except RuntimeError as error:
             if at_once == 1 or not is_out_of_memory(error):
                 raise
-            return False
-        return True
+            return None
+        return [None if grads[0] is None else sum(grads[1:], grads[0]) for grads in zip(*parts, strict=True)]
 
     def _loss(self, inputs: Tensor, labels: Tensor) -> Tensor:
         """Summed over the examples."""

@@ -25,6 +25,7 @@ from fl_dp.engine.plan import Planner
 from fl_dp.engine.probe import probe
 from fl_dp.engine.sampling import physical_batches, poisson_draw
 from fl_dp.errors import NonFiniteError
+from fl_dp.momentum_sgd import MomentumSGD
 from fl_dp.plain_training import PlainTrainer
 from fl_dp.records import Entry, RoundPlan, leaves_because
 
@@ -119,8 +120,8 @@ class PrivateTrainer:
     ) -> None:
         self._model, self._axes, self._plan, self._device = model, axes, plan, device
         self._parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
-        self._optimizer = torch.optim.SGD(
-            self._parameters.values(), lr=plan.learning_rate, momentum=plan.momentum
+        self._descent = MomentumSGD(
+            list(self._parameters.values()), learning_rate=plan.learning_rate, momentum=plan.momentum
         )
         self._planner = planner or Planner()
         self._noise = noise or system_generator(device)
@@ -156,9 +157,7 @@ class PrivateTrainer:
         noisy = add_gaussian_noise(
             clipped, noise_multiplier=self._plan.noise_multiplier, generator=self._noise
         )
-        for name, parameter in self._parameters.items():
-            parameter.grad = noisy[name].div_(self._plan.expected_batch_size)
-        self._optimizer.step()
+        self._descent.step([noisy[name].div_(self._plan.expected_batch_size) for name in self._parameters])
 
     def _clipped_sum(self, data: TensorData, draw: Tensor, physical_batch_size: int) -> ClippedSum:
         """The clipped sum of a logical batch, in physical batches half as large where memory runs out."""

@@ -14,7 +14,8 @@ PACKAGE = ROOT / "fl_dp"
 FLOORS = {
     "errors": 0, "records": 0, "config": 0,
     "engine": 1, "accounting": 1, "data": 1, "models": 1,
-    "training": 2, "plain_training": 2, "privacy_engine": 2, "privacy_settings": 2, "training_stats": 2,
+    "training": 2, "plain_training": 2, "momentum_sgd": 2, "training_stats": 2,
+    "privacy_engine": 2, "privacy_settings": 2,
     "federation": 3, "simulation": 3, "reporting": 3, "audit": 3,
     "launch": 4, "cli": 4, "plan_commands": 4, "ledger_commands": 4,
 }  # fmt: skip

@@ -19,7 +19,7 @@ from fl_dp.config import RunConfig
 from fl_dp.federation.server_app import run_federation
 from fl_dp.launch.clients import client_config
 from fl_dp.launch.environment import cores
-from fl_dp.simulation import cluster
+from fl_dp.simulation import cluster, ray_runtime
 from fl_dp.simulation.session import Simulation, simulated_grid
 
 FEATURES = 10
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     cluster.TrainingActor = IdleActor  # what a simulation hires
     clock = RoundClock(options.out)
     TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1  # in whose name Flower sends
-    with cluster.running("", options.out / "ray", cores()), simulated_grid(simulation) as grid:
+    with ray_runtime.running("", options.out / "ray", cores()), simulated_grid(simulation) as grid:
         clock.start()
         reports = options.out / "reports"
         run_federation(grid, config.to_flat(), "nothing", reports, on_round=lambda report: clock.tick())

@@ -3,6 +3,7 @@
 from functools import lru_cache
 from pathlib import Path
 
+from fl_dp.config import DATA_SETS
 from fl_dp.data.cifar import load_cifar
 from fl_dp.data.digits import load_digits
 from fl_dp.data.image_folder import load_folder
@@ -10,8 +11,6 @@ from fl_dp.data.mnist import load_mnist
 from fl_dp.data.npz import load_npz
 from fl_dp.data.tensor_data import Split, TensorData
 from fl_dp.errors import DataError
-
-DATA_SETS = ("digits", "mnist", "fashion_mnist", "cifar10", "cifar100", "npz:PATH", "folder:PATH")
 
 
 def load_data(name: str, root: Path, split: Split) -> TensorData:

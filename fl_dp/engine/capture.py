@@ -177,10 +177,12 @@ def output_grads(
     inner = [use for use in uses if not use.frontier]
     handles = [use.node.register_prehook(_reporter(use, on_grad)) for use in inner]
     try:
+        # a scalar: when it is given output gradients, autograd.grad imports sympy, which takes a second
+        with torch.enable_grad():
+            total = (losses * (torch.ones_like(losses) if weights is None else weights)).sum()
         grads = torch.autograd.grad(
-            losses,
+            total,
             [GradientEdge(use.node, 0) for use in frontier],
-            torch.ones_like(losses) if weights is None else weights,
             retain_graph=retain_graph,
             allow_unused=True,
         )

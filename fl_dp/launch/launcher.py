@@ -1,7 +1,8 @@
 """One federation on this machine, from a validated request to an exit code."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import tomli_w
@@ -19,8 +20,9 @@ from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.flower_simulation import check_resources, simulation_environment, simulation_settings
 from fl_dp.launch.layout import SERVER_LOG, Layout, claim_folder
 from fl_dp.launch.outcome import conclude
-from fl_dp.launch.preflight import check_parts, check_server, with_absolute_paths
+from fl_dp.launch.preflight import check_names, check_parts, check_server, with_absolute_paths
 from fl_dp.launch.processes import Processes
+from fl_dp.launch.ray_ahead import RayAhead, ray_ahead
 from fl_dp.launch.resumption import Launch, check_begun, check_unfinished, kept_config
 from fl_dp.launch.starting import (
     SUPERLINK,
@@ -55,17 +57,19 @@ def launch(
     if engine == "flower":
         check_resources(request.config)
     config = with_absolute_paths(request.config)
-    check_server(config)
-    notes = (*request.notes, *check_parts(config))
-    layout = claim_folder(out)
-    with exclusive(layout.lock):
-        config = write_config(config, layout)
-        for note in notes:
-            say(note)
-        say(f"{'simulating' if engine else 'starting'} {config.clients} clients; files in {layout.shown}")
-        start = Launch(engine, (ledger or layout.ledgers).absolute(), ray_address)
-        start.write(layout)
-        return _run(config, layout, start, say, resumed=False)
+    check_names(config)
+    with _under_way(engine, ray_address) as ray:
+        check_server(config)
+        notes = (*request.notes, *check_parts(config))
+        layout = claim_folder(out)
+        with exclusive(layout.lock):
+            config = write_config(config, layout)
+            for note in notes:
+                say(note)
+            say(f"{'simulating' if engine else 'starting'} {config.clients} clients; files in {layout.shown}")
+            start = Launch(engine, (ledger or layout.ledgers).absolute(), ray_address)
+            start.write(layout)
+            return _run(config, layout, start, ray, say, resumed=False)
 
 
 def resume(folder: Path, *, ray_address: str | None, say: Say) -> ExitCode:
@@ -82,19 +86,32 @@ def resume(folder: Path, *, ray_address: str | None, say: Say) -> ExitCode:
             start = start.at(ray_address)
         if state:
             state.check_same(config)
-        check_server(config)
-        forget_end(layout.out)
-        over = state.rounds if state else 0
-        say(f"resuming after round {over} of {config.rounds}; files in {layout.shown}")
-        return _run(config, layout, start, say, resumed=True)
+        with _under_way(start.engine, start.ray_address) as ray:
+            check_server(config)
+            forget_end(layout.out)
+            over = state.rounds if state else 0
+            say(f"resuming after round {over} of {config.rounds}; files in {layout.shown}")
+            return _run(config, layout, start, ray, say, resumed=True)
 
 
-def _run(config: RunConfig, layout: Layout, start: Launch, say: Say, *, resumed: bool) -> ExitCode:
+@contextmanager
+def _under_way(engine: Engine | None, ray_address: str) -> Iterator[RayAhead | None]:
+    """What takes long and can start before all is checked: Ray, for a simulation of our own."""
+    if engine != "ray":
+        yield None
+        return
+    with ray_ahead(ray_address) as ray:
+        yield ray
+
+
+def _run(
+    config: RunConfig, layout: Layout, start: Launch, ray: RayAhead | None, say: Say, *, resumed: bool
+) -> ExitCode:
     start.ledgers.mkdir(parents=True, exist_ok=True)
-    if start.engine == "ray":
+    if ray is not None:
         from fl_dp.launch.ray_simulation import simulate  # late: it imports torch and Ray
 
-        return simulate(config, layout, start, say, resumed=resumed)
+        return simulate(config, layout, start.ledgers, ray, say, resumed=resumed)
     go = _simulate_with_flower if start.engine else _deploy
     return go(config, layout, start.ledgers, {RESUMED_VARIABLE: "1"} if resumed else {}, say)
 

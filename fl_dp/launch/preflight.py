@@ -3,7 +3,7 @@
 import dataclasses
 from pathlib import Path
 
-from fl_dp.config import RunConfig
+from fl_dp.config import DATA_SETS, MODELS, RunConfig
 from fl_dp.errors import ConfigError, ModelError
 
 _PATH_SOURCES = ("npz:", "folder:")
@@ -18,6 +18,14 @@ def with_absolute_paths(config: RunConfig) -> RunConfig:
     return dataclasses.replace(config, data=data, data_root=str(_absolute(config.data_root)))
 
 
+def check_names(config: RunConfig) -> None:
+    """ConfigError for a data set or a model that is not there: known at once, before anything is loaded."""
+    if _kind(config.data) not in map(_kind, DATA_SETS):
+        raise ConfigError(f"data = {config.data!r}: unknown data set; expected {', '.join(DATA_SETS)}.")
+    if _kind(config.model) not in map(_kind, MODELS):
+        raise ConfigError(f"model = {config.model!r}: unknown model; expected {', '.join(MODELS)}.")
+
+
 def check_server(config: RunConfig) -> None:
     """Load the test data, build the model, and see that the engine can protect it.
 
@@ -26,12 +34,10 @@ def check_server(config: RunConfig) -> None:
     """
     import torch
 
-    from fl_dp.data.sources import DATA_SETS, load_data
+    from fl_dp.data.sources import load_data
     from fl_dp.engine.probe import probe
     from fl_dp.models.registry import build_model
 
-    if _kind(config.data) not in map(_kind, DATA_SETS):
-        raise ConfigError(f"data = {config.data!r}: unknown data set; expected {', '.join(DATA_SETS)}.")
     test = load_data(config.data, Path(config.data_root), "test")
     try:
         model = build_model(config.model, test.input_shape, test.num_classes, config.seed)

@@ -1,7 +1,6 @@
 """A simulation with our own engine: the server runs in this process, the clients in Ray's."""
 
 import logging
-import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
@@ -13,18 +12,14 @@ from fl_dp.config import RunConfig
 from fl_dp.federation.server_app import run_federation
 from fl_dp.launch.clients import client_config
 from fl_dp.launch.control import RunStatus
-from fl_dp.launch.environment import cores, thread_settings
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.layout import SERVER_LOG, Layout
 from fl_dp.launch.outcome import conclude
-from fl_dp.launch.processes import MARKER, Processes
-from fl_dp.launch.resumption import Launch
-from fl_dp.launch.signals import stop_on_signals
+from fl_dp.launch.ray_ahead import RayAhead
 from fl_dp.reporting.console import round_line
 from fl_dp.reporting.progress import RoundBar
 from fl_dp.reporting.reports import RoundReport
 from fl_dp.reporting.run_directory import append_line
-from fl_dp.simulation.cluster import running
 from fl_dp.simulation.session import Simulation, forget_secret, name_in_ledger, simulated_grid
 from fl_dp.simulation.tasks import RoundWork
 
@@ -33,12 +28,15 @@ CLIENTS_LOG = "clients"
 
 
 def simulate(
-    config: RunConfig, layout: Layout, start: Launch, say: Callable[[str], None], *, resumed: bool
+    config: RunConfig,
+    layout: Layout,
+    ledgers: Path,
+    ray: RayAhead,
+    say: Callable[[str], None],
+    *,
+    resumed: bool,
 ) -> ExitCode:
-    """Run the federation, and stop all that was started for it; FlDpError when it fails.
-
-    resumed: as of `run_federation`.
-    """
+    """Run the federation; FlDpError when it fails. resumed: as of `run_federation`."""
     bar = RoundBar()
 
     def on_round(report: RoundReport) -> None:
@@ -52,14 +50,11 @@ def simulate(
             bar.clear()
             append_line(layout.out / WORK, asdict(work))
 
-    simulation = Simulation(config, client_config(config, 0, start.ledgers), layout.clients, on_work)
+    simulation = Simulation(config, client_config(config, 0, ledgers), layout.clients, on_work)
     with ExitStack() as stack:
         stack.enter_context(_logs(layout))
         stack.callback(bar.clear)
-        processes = stack.enter_context(Processes())
-        stack.enter_context(_environment(processes.launch_id))
-        stack.enter_context(running(start.ray_address, processes.scratch, cores()))
-        stack.enter_context(stop_on_signals())  # Ray has put handlers of its own in their place
+        ray.wait()
         grid = stack.enter_context(simulated_grid(simulation))
         _take_identity()
         run, flat = name_in_ledger(simulation), config.to_flat()
@@ -82,22 +77,6 @@ def _run(federation: Callable[[], None]) -> RunStatus:
 def _take_identity() -> None:
     """Flower's messages ask in whose name they are sent; its own processes are told by the SuperLink."""
     TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1
-
-
-@contextmanager
-def _environment(launch_id: str) -> Iterator[None]:
-    """What Ray's processes inherit: the mark by which they are found, and one thread for each library."""
-    added = {MARKER: launch_id, "RAY_ADDRESS": "", **thread_settings(1)}
-    before = {name: os.environ.get(name) for name in added}
-    os.environ.update(added)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
 
 
 @contextmanager

@@ -5,12 +5,11 @@ import math
 import torch
 from torch import nn
 
+from fl_dp.config import MODELS
 from fl_dp.errors import ModelError
 from fl_dp.models.lenet_gn import lenet_gn
 from fl_dp.models.tanh_cnn import tanh_cnn
 from fl_dp.models.torchvision_models import torchvision_model
-
-MODELS = ("linear", "tanh-cnn", "lenet-gn", "torchvision:NAME")
 
 _Shape = tuple[int, ...]
 

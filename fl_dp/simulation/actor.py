@@ -3,7 +3,7 @@
 import sys
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -18,12 +18,14 @@ from fl_dp.models.registry import build_model
 from fl_dp.plain_training import PlainTrainer
 from fl_dp.records import RoundPlan
 from fl_dp.simulation.keys import client_key
-from fl_dp.simulation.process_memory import own_bytes
+from fl_dp.simulation.process_memory import own_bytes, peak_growth
 from fl_dp.simulation.shared_data import Parts, SharedData
 from fl_dp.simulation.tasks import ActorSettings, Array, Done, Measured, PortionDone, Round, Task
+from fl_dp.simulation.update_sum import UpdateSum, is_finite
 from fl_dp.training import PrivateTrainer
 
 _CONTEXT_BYTES = 600 * 2**20  # of CUDA itself, in each process; the allocator does not count it
+_STEP_MARGIN = 1.8  # a process grows by up to that over the tensors that are seen (engine/physical_batch.py)
 _ROUND_COPIES = 4  # of the parameters, beside model and step: the global ones, noise, a sum in float64
 NOT_FINITE = "its update holds values that are not finite"
 
@@ -44,9 +46,9 @@ class TrainingActor:
         self._model_name = ""
         self._axes: Axes | None = None
         self._round_key = ""
-        self._start: dict[str, Tensor] = {}
+        self._reset: list[tuple[Tensor, Tensor]] = []  # the model's arrays, and what they start from
         self._planner = Planner()
-        self._sum: dict[str, Tensor] = {}
+        self._sum = UpdateSum()
 
     def ready(self) -> None:
         """Return when the process is there, and its model: what follows is a client's own time."""
@@ -66,8 +68,7 @@ class TrainingActor:
             else int(setting)
         )
         tried = min(at_once, 2 * plan.expected_batch_size)
-        size = _rehearsed(trainer, shape, tried)
-        needed = peak_bytes(lambda: trainer.rehearse(shape, size), self._device)
+        size, needed = self._rehearsed(trainer, shape, tried)
         held, total = _gpu_bytes(self._device)
         return Measured(
             kernels=trainer.kernels,
@@ -86,16 +87,16 @@ class TrainingActor:
 
     def take_sum(self) -> dict[str, Array]:
         """The weighted sum of all updates since the last call, float64; empty when there was none."""
-        taken = {name: total.cpu().numpy() for name, total in self._sum.items()}
-        self._sum = {}
-        return taken
+        return self._sum.take()
 
     def _enter(self, shared_round: Round, part: int) -> None:
         if shared_round.key == self._round_key:
             return
         self._use_model(shared_round.model, part)
+        assert self._model is not None
+        state = self._model.state_dict()  # a tied parameter is in the weights under its first name
         weights = shared_round.weights.items()
-        self._start = {name: torch.tensor(array, device=self._device) for name, array in weights}
+        self._reset = [(state[name], torch.tensor(array, device=self._device)) for name, array in weights]
         self._planner = Planner(fixed=shared_round.kernels)
         self._round_key = shared_round.key
 
@@ -124,7 +125,7 @@ class TrainingActor:
             arrays, problem, log = None, refusal_of(error).reason, traceback.format_exc()
         seconds = time.perf_counter() - started
         if task.weight is not None and arrays is not None:
-            self._add(arrays, task.weight)
+            self._sum.add(arrays, task.weight)
             arrays = None
         update = None if arrays is None else {name: a.cpu().numpy().copy() for name, a in arrays.items()}
         return Done(task.message, seconds, problem, update, log)
@@ -140,15 +141,13 @@ class TrainingActor:
         self._fits = min(self._fits, trainer.fits)
         self._at_once = min(self._at_once, self._fits)
         update = {name: p.detach() for name, p in self._model.named_parameters() if p.requires_grad}
-        return update if all(map(_is_finite, update.values())) else None
+        return update if all(map(is_finite, update.values())) else None
 
     def _load(self) -> None:
         """The global weights, parameters and buffers, as if the model were new."""
-        assert self._model is not None
         with torch.no_grad():
-            for name, tensor in self._model.state_dict().items():
-                if name in self._start:  # a tied parameter is there under its first name
-                    tensor.copy_(self._start[name])
+            for tensor, start in self._reset:
+                tensor.copy_(start)
 
     def _trainer(
         self, plan: RoundPlan, planner: Planner, task: Task | None = None
@@ -172,25 +171,31 @@ class TrainingActor:
             draws=draws,
         )
 
+    def _rehearsed(
+        self, trainer: PrivateTrainer | PlainTrainer, shape: tuple[int, ...], size: int
+    ) -> tuple[int, int]:
+        """The size of a batch that fits, at most `size`, and what memory its step takes at its peak.
+
+        By how the process grows at its first step; where that is not known, by the tensors that are seen.
+        """
+        found: list[int] = []
+
+        def rehearse() -> None:
+            found.append(_rehearsed(trainer, shape, size))
+
+        grown = peak_growth(rehearse) if self._device.type == "cpu" else None
+        if grown is not None:
+            return found[0], grown
+        rehearse()
+        step = peak_bytes(lambda: trainer.rehearse(shape, found[0]), self._device)
+        return found[0], int(_STEP_MARGIN * step)
+
     def _parameter_bytes(self) -> int:
         assert self._model is not None
         return sum(parameter.nbytes for parameter in self._model.parameters())
 
     def _key(self, task: Task, purpose: str) -> bytes:
         return client_key(self._settings.secret, task.plan.run, task.plan.server_round, task.client, purpose)
-
-    def _add(self, update: Mapping[str, Tensor], weight: float) -> None:
-        """In float64: the sum of any number of float32 updates is exact to far below their own rounding."""
-        for name, array in update.items():
-            if name in self._sum:
-                self._sum[name].add_(array, alpha=weight)
-            else:
-                self._sum[name] = array.to(torch.float64) * weight
-
-
-def _is_finite(tensor: Tensor) -> bool:
-    """By the largest magnitude, which is NaN if one is: one pass, and no mask of the tensor's size."""
-    return tensor.numel() == 0 or bool(torch.isfinite(torch.linalg.vector_norm(tensor, ord=float("inf"))))
 
 
 def _gpu_bytes(device: torch.device) -> tuple[int, int]:

@@ -1,25 +1,13 @@
-"""Ray as a simulation uses it: on this machine alone, or a cluster that is there already."""
+"""What a simulation asks of Ray: which machines there are, and actors on them."""
 
-import os
-import socket
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import ray
 
-from fl_dp.errors import ConfigError, FederationError
-from fl_dp.federation.messages import one_line
 from fl_dp.simulation.actor import TrainingActor
 from fl_dp.simulation.tasks import ActorSettings
-
-# Before Ray is imported by whoever needs them: no statistics sent home, and no warning about GPUs that an
-# actor without one does not look at anyway.
-QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
-_ERRORS_ONLY = 40  # logging.ERROR: Ray's own lines are for people who run Ray
-_CONNECT_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,54 +17,6 @@ class Node:
     cpus: float
     gpus: float
     memory: int
-
-
-def check_cluster(address: str) -> None:
-    """Return if something listens at `address`, host:port of a cluster's head; ConfigError if not.
-
-    To be asked before anything else is done: Ray itself tries for five minutes, then ends the process.
-    """
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdecimal():
-        raise ConfigError(
-            f"--ray-address {address}: expected HOST:PORT, as `ray start --head` says it (port 6379)."
-        )
-    try:
-        socket.create_connection((host, int(port)), _CONNECT_SECONDS).close()
-    except (OSError, OverflowError) as error:
-        raise ConfigError(
-            f"--ray-address {address}: no Ray cluster answers there ({error}); start one with "
-            "`ray start --head`, or leave the option out to use this machine alone."
-        ) from None
-
-
-@contextmanager
-def running(address: str, scratch: Path, cpus: int) -> Iterator[None]:
-    """Ray is there within it: the cluster at `address`, or one of `cpus` cores on this machine if empty.
-
-    scratch: a folder with a short path, for the sockets of a Ray of our own. ConfigError when there is
-    no cluster at that address, or one that this Python and Ray cannot be part of.
-    """
-    if address:
-        check_cluster(address)
-    os.environ.update(QUIET)
-    options: dict[str, Any] = {"log_to_driver": False, "logging_level": _ERRORS_ONLY}
-    if address:
-        options |= {"address": address}
-    else:
-        options |= {"num_cpus": cpus, "include_dashboard": False, "_temp_dir": str(scratch)}
-    try:
-        ray.init(**options)
-    except (ConnectionError, RuntimeError, SystemExit) as error:  # SystemExit: Ray has given up
-        if not address:
-            raise FederationError(f"Ray does not start on this machine: {one_line(str(error))}") from error
-        raise ConfigError(
-            f"--ray-address {address}: this process cannot join the Ray cluster: {one_line(str(error))}"
-        ) from error
-    try:
-        yield
-    finally:
-        ray.shutdown()
 
 
 def nodes() -> list[Node]:

@@ -1,9 +1,11 @@
 """How much memory a process has for itself alone."""
 
 import resource
+from collections.abc import Callable
 from pathlib import Path
 
 _STATUS = Path("/proc/self/status")  # Linux, proc(5)
+_CLEAR, _PEAK = Path("/proc/self/clear_refs"), "5"  # lets the peak begin anew
 
 
 def own_bytes() -> int:
@@ -14,5 +16,22 @@ def own_bytes() -> int:
     """
     if not _STATUS.exists():
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return _status("RssAnon")
+
+
+def peak_growth(run: Callable[[], object]) -> int | None:
+    """By how much the process grew at most while `run()` ran; None where the system cannot tell, and then
+    it was not run.
+    """
+    try:
+        _CLEAR.write_text(_PEAK)
+    except OSError:
+        return None
+    before = _status("VmRSS")
+    run()
+    return max(0, _status("VmHWM") - before)
+
+
+def _status(field: str) -> int:
     lines = _STATUS.read_text(encoding="ascii", errors="replace").splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon:"))
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{field}:"))

@@ -11,7 +11,6 @@ from fl_dp.simulation.tasks import Measured
 
 FREE = 0.8  # of a machine's memory may be taken; the rest is for what was not measured
 RESOLUTION = 10_000  # Ray counts shares in such parts
-STEP_MARGIN = 1.8  # a process grows by up to that over the tensors that are seen (engine/physical_batch.py)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,7 @@ def fitting(config: RunConfig, one: Share, nodes: Sequence[Node], measured: Meas
         per_gpu = max(1, int(FREE * measured.gpu_total // measured.gpu_bytes))
         most = min(most, sum(int(node.gpus) * per_gpu for node in nodes))
     if not one.gpus and config.clients_per_cpu == AUTO:
-        need = measured.process_bytes + STEP_MARGIN * measured.step_bytes
+        need = measured.process_bytes + measured.step_bytes
         most = min(most, sum(min(_on(node, one), int(FREE * node.memory // need)) for node in nodes))
     return max(1, most)
 

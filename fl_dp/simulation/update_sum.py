@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from fl_dp.federation.arrays import NDArray
+from fl_dp.simulation.tasks import Array
 
 BLOCK = 2**16  # numbers that are widened to float64 at a time: they stay in the processor's cache
 
@@ -23,7 +23,7 @@ class UpdateSum:
                 self._totals[name] = torch.zeros(array.shape, dtype=torch.float64, device=array.device)
             _add(self._totals[name].view(-1), array.reshape(-1), weight)
 
-    def take(self) -> dict[str, NDArray]:
+    def take(self) -> dict[str, Array]:
         """The sum of all that was added since the last call, by name; empty when there was nothing."""
         taken = {name: total.cpu().numpy() for name, total in self._totals.items()}
         self._totals = {}

@@ -122,7 +122,7 @@ def _misbehave(monkeypatch: Any, clients: dict[str, str], fake_ray: Any) -> None
         if what == "raises":
             raise ValueError("patient 17")
         if what == "not finite":
-            self._start = {name: tensor * float("nan") for name, tensor in self._start.items()}
+            self._reset = [(tensor, start * float("nan")) for tensor, start in self._reset]
             self._round_key = ""
         return honest(self, task)
 

@@ -13,7 +13,7 @@ from ray.cluster_utils import Cluster
 from fl_dp.config import RunConfig
 from fl_dp.federation.server_app import run_federation
 from fl_dp.launch.clients import client_config
-from fl_dp.simulation import cluster
+from fl_dp.simulation import cluster, ray_runtime
 from fl_dp.simulation.session import Simulation, simulated_grid
 
 pytestmark = [
@@ -80,7 +80,7 @@ def test_a_node_dies_in_a_round_and_another_one_comes(
 
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
     try:
-        with cluster.running(nodes.address, tmp_path, 1):
+        with ray_runtime.running(nodes.address, tmp_path, 1):
             with monkeypatch.context() as patch:
                 patch.setattr(cluster, "TrainingActor", Slow)
                 disturbed = run(tmp_path / "disturbed", b"s" * 32, strike)

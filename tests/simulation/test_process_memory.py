@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fl_dp.simulation.process_memory import own_bytes
+from fl_dp.simulation.process_memory import own_bytes, peak_growth
 
 SIZE = 256 * 2**20
 
@@ -24,3 +24,11 @@ def test_what_is_mapped_from_a_file_does_not_count(tmp_path: Path) -> None:
         before = own_bytes()
         assert sum(mapped[:: mmap.PAGESIZE]) == 0  # read each page
         assert own_bytes() - before < 0.1 * SIZE
+
+
+def test_the_peak_counts_although_it_is_over_when_it_is_asked_for() -> None:
+    np.ones(2 * SIZE, dtype=np.uint8)  # an older and higher peak
+    grown = peak_growth(lambda: np.ones(SIZE, dtype=np.uint8).sum())
+    assert grown is not None
+    assert 0.9 * SIZE < grown < 1.5 * SIZE
+    assert peak_growth(lambda: None) < 0.1 * SIZE

@@ -16,7 +16,7 @@ import ray
 
 from fl_dp.config import RunConfig
 from fl_dp.errors import FederationError
-from fl_dp.simulation import cluster
+from fl_dp.simulation import cluster, ray_runtime
 from fl_dp.simulation.crew import Crew
 from fl_dp.simulation.resources import share
 
@@ -33,7 +33,7 @@ CORES = 2
 @pytest.fixture(scope="module", autouse=True)
 def _ray(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     scratch = Path("/tmp") / f"fl-dp-test-{os.getpid()}"  # sockets want a short path
-    with cluster.running("", scratch, CORES):
+    with ray_runtime.running("", scratch, CORES):
         ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
         yield
         ray.cloudpickle.unregister_pickle_by_value(sys.modules[__name__])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fl_dp.errors import ConfigError
-from fl_dp.simulation.cluster import check_cluster, running
+from fl_dp.simulation.ray_runtime import check_cluster, running
 
 
 def test_a_listening_port_passes() -> None:

@@ -1,0 +1,81 @@
+"""Ray, starting in the background while a run is being checked: it takes as long as the rest together."""
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from fl_dp.launch.environment import cores, thread_settings
+from fl_dp.launch.processes import MARKER, Processes
+
+
+class RayAhead:
+    """Ray, from a thread of its own, which stays: Linux ends processes with the thread that began them."""
+
+    def __init__(self, address: str, processes: Processes) -> None:
+        self._address, self._processes = address, processes
+        self._settled, self._no_more = threading.Event(), threading.Event()
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="ray", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wait(self) -> None:
+        """Return when Ray is there; FlDpError if it does not come."""
+        self._settled.wait()
+        if self._error is not None:
+            raise self._error
+
+    def stop(self) -> None:
+        """Stop Ray, if it has come; not to be called while anything uses it."""
+        self._no_more.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        from fl_dp.simulation.ray_runtime import running
+
+        try:
+            with running(self._address, self._processes.scratch, cores()):
+                self._settled.set()
+                self._no_more.wait()
+        except BaseException as error:  # to be raised where it is waited for
+            self._error = error
+        finally:
+            self._settled.set()
+
+
+@contextmanager
+def ray_ahead(address: str) -> Iterator[RayAhead]:
+    """Ray is starting within it, and is gone after it, with all its processes.
+
+    address: of a cluster that is there already, empty for this machine alone. ConfigError at once if nothing
+    listens there.
+    """
+    if address:
+        from fl_dp.simulation.ray_runtime import check_cluster
+
+        check_cluster(address)
+    with Processes() as processes, _environment(processes.launch_id):
+        ahead = RayAhead(address, processes)
+        ahead.start()
+        try:
+            yield ahead
+        finally:
+            ahead.stop()
+
+
+@contextmanager
+def _environment(launch_id: str) -> Iterator[None]:
+    """What Ray's processes inherit: the mark by which they are found, and one thread for each library."""
+    added = {MARKER: launch_id, "RAY_ADDRESS": "", **thread_settings(1)}
+    before = {name: os.environ.get(name) for name in added}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

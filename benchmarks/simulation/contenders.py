@@ -127,7 +127,7 @@ def _run_config(name: str, place: Place, private: bool) -> dict[str, str | int |
         "evaluate-every": 0,
         "local-epochs": 1,
         "expected-batch-size": federation.batch,
-        "physical-batch-size": federation.batch,
+        "physical-batch-size": "auto",
         "learning-rate": LEARNING_RATE,
         "noise-multiplier": NOISE_MULTIPLIER,
         "max-grad-norm": MAX_GRAD_NORM,

@@ -20,20 +20,20 @@ def federated_average(
     which updates were summed elsewhere. Post-processing of noised updates: it costs no privacy.
     """
     total = sum(weight for _, weight in updates) + sum(part.weight for part in sums)
-    return {
-        name: (_sum(name, updates, sums, spec) / total).astype(spec.dtype) for name, spec in specs.items()
-    }
+    return {name: _mean(name, updates, sums, spec, total) for name, spec in specs.items()}
 
 
-def _sum(
+def _mean(
     name: str,
     updates: Sequence[tuple[Mapping[str, NDArray], float]],
     sums: Sequence[WeightedSum],
     spec: ArraySpec,
+    total_weight: float,
 ) -> NDArray:
     total = np.zeros(spec.shape, dtype=np.float64)
     for update, weight in updates:
         total += weight * update[name].astype(np.float64)
     for part in sums:
         total += part.arrays[name]
-    return total
+    total /= total_weight
+    return total.astype(spec.dtype)

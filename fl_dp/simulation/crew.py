@@ -96,6 +96,11 @@ class Crew:
         """What was added up, in as many sums as there were actors, or more; complete when the round is."""
         return self._sums
 
+    def take_sums(self) -> Iterator[PartSum]:
+        """The sums, one after the other, each forgotten when the next is asked for: they are large."""
+        while self._sums:
+            yield self._sums.pop(0)
+
     def start(self) -> None:
         """Begin to start the actors."""
         self._hire_missing()

@@ -198,7 +198,7 @@ class SimulationGrid(Grid):
             if one.log:
                 logger.error("client %s, round %d:\n%s", task.client, task.plan.server_round, one.log)
         contents = self._clients.answer(batch.tasks, done)
-        for part in self._crew.sums:
+        for part in self._crew.take_sums():
             for message_id in part.messages:
                 put_into_group(contents[message_id], group=part.messages[0])
             carry_sum(contents[part.messages[0]], part.messages, part.arrays)

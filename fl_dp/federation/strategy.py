@@ -136,8 +136,10 @@ class PrivateFedAvg(Strategy):
             if self._spent_out:
                 break
             sent = post(grid, messages)
-            replies = collect(grid, sent, timeout or self._config.round_timeout)
-            arrays, _ = self.aggregate_train(server_round, replies)
+            # no name for the replies: their arrays would stay until those of the next round are there
+            arrays, _ = self.aggregate_train(
+                server_round, collect(grid, sent, timeout or self._config.round_timeout)
+            )
             self.result.arrays = arrays or self.result.arrays
             due = evaluate_fn and self._evaluation_due(server_round)
             metrics = evaluate_fn(server_round, self.result.arrays) if evaluate_fn and due else None

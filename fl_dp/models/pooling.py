@@ -1,6 +1,5 @@
 """Max pooling that is not slow on CPUs."""
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -18,6 +17,7 @@ class MaxPool2d(nn.Module):
         self.kernel_size, self.stride = kernel_size, stride or kernel_size
 
     def forward(self, input: Tensor) -> Tensor:
-        layout = torch.contiguous_format if input.is_cuda else torch.channels_last
-        pooled: Tensor = F.max_pool2d(input.contiguous(memory_format=layout), self.kernel_size, self.stride)
+        if not input.is_cuda:  # not contiguous(memory_format=...), which torch.vmap does not know
+            input = input.movedim(-3, -1).contiguous().movedim(-1, -3)
+        pooled: Tensor = F.max_pool2d(input, self.kernel_size, self.stride)
         return pooled.contiguous()

@@ -55,7 +55,8 @@ class RoundReport:
     epsilon, delta: the federation's: the largest over its clients (their data are disjoint), or with
     clients_per_person = m the sum of the m largest. federation: how its clients' budgets stand.
     private: whether the run is; if not, epsilon is infinite, whatever the clients' are.
-    noise_multiplier: the least that a client of this round was asked for; None without privacy.
+    noise_multiplier: the least that a client of this round was asked for; None without privacy, and when
+    none was asked.
     loss, accuracy: of the global model on the server's test data, mean cross-entropy and share.
     seconds: wall time, the wait for clients included.
     """

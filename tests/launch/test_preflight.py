@@ -5,7 +5,7 @@ from torch import nn
 
 from fl_dp.config import RunConfig
 from fl_dp.errors import ConfigError, DataError
-from fl_dp.launch.preflight import check_parts, check_server, with_absolute_paths
+from fl_dp.launch.preflight import check_names, check_parts, check_server, with_absolute_paths
 from fl_dp.models import registry
 
 
@@ -16,14 +16,24 @@ def test_digits_and_linear_pass() -> None:
 @pytest.mark.parametrize(
     ("config", "expected"),
     [
-        (RunConfig(data="digit"), "data = 'digit': unknown data set; expected digits, mnist"),
-        (RunConfig(model="liner"), "model = 'liner': unknown model"),
         (RunConfig(model="torchvision:vgg11"), r"model = 'torchvision:vgg11'.*\(1, 8, 8\)"),
     ],
 )
 def test_a_setting_at_fault_is_named(config: RunConfig, expected: str) -> None:
     with pytest.raises(ConfigError, match=expected):
         check_server(config)
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        (RunConfig(data="digit"), "data = 'digit': unknown data set; expected digits, mnist"),
+        (RunConfig(model="liner"), "model = 'liner': unknown model; expected linear, tanh-cnn"),
+    ],
+)
+def test_a_name_that_is_not_there_is_known_at_once(config: RunConfig, expected: str) -> None:
+    with pytest.raises(ConfigError, match=expected):
+        check_names(config)
 
 
 def test_a_missing_file_is_the_datas_fault(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """What can be resumed, and what is refused with a word; nothing is started here."""
 
 import json
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,12 +35,15 @@ def run(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     """Runs that would have been started, and what was said."""
     seen: list[tuple[Any, ...]] = []
 
-    def start(config: RunConfig, layout: Layout, start: Launch, say: Any, *, resumed: bool) -> ExitCode:
+    def start(
+        config: RunConfig, layout: Layout, start: Launch, ray: Any, say: Any, *, resumed: bool
+    ) -> ExitCode:
         seen.append((config, layout, start, resumed))
         return ExitCode.TRAINED
 
     monkeypatch.setattr(launcher, "_run", start)
     monkeypatch.setattr(launcher, "check_server", lambda config: None)
+    monkeypatch.setattr(launcher, "ray_ahead", nullcontext)
     return seen
 
 

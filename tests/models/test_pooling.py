@@ -18,5 +18,10 @@ def test_numbers_gradients_and_layout_are_those_of_torch(stride: int) -> None:
     torch.testing.assert_close(*gradients, rtol=0, atol=0)
 
 
+def test_examples_one_by_one_are_as_all_at_once() -> None:
+    x = torch.randn(4, 3, 6, 6)
+    torch.testing.assert_close(torch.vmap(MaxPool2d(2))(x), nn.MaxPool2d(2)(x), rtol=0, atol=0)
+
+
 def test_no_examples_are_pooled_to_none() -> None:
     assert MaxPool2d(2)(torch.zeros(0, 4, 6, 6)).shape == (0, 4, 3, 3)

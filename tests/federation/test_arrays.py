@@ -106,3 +106,17 @@ def test_names_must_be_the_models():
     record, _ = sent(w=np.zeros(2, np.float32))
     with pytest.raises(ConfigError, match=r"missing \['bias'\], unknown \['w'\]"):
         decode(record, {"bias": ArraySpec((2,), np.dtype(np.float32))})
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.float32(3.5), np.zeros((0, 4)), np.arange(6, dtype=np.int64).reshape(2, 3),
+        np.asfortranarray(np.arange(6.0).reshape(2, 3)), np.arange(8.0)[::2], np.array([True, False]),
+        np.arange(3, dtype=">f4"), np.ones(3, np.float16),
+    ],
+)  # fmt: skip
+def test_an_array_travels_as_flower_would_send_it(array):
+    ours, theirs = encode({"a": array})["a"], Array(np.asarray(array))
+    assert (ours.dtype, ours.shape, ours.stype) == (theirs.dtype, theirs.shape, theirs.stype)
+    np.testing.assert_array_equal(ours.numpy(), theirs.numpy())

@@ -18,7 +18,7 @@ class PaidRound:
     id: number of the event that reserved it; time: of that event, UTC, ISO 8601. committed: whether its
     steps were taken and their result was about to leave; they are spent in either case.
     budget: the wall that it was held against; None if it was trained without protection, held against none,
-    or if an older fl_dp paid, which did not note it.
+    or if an older fl_dp paid, which did not note it. inputs: as of its `Request`.
     """
 
     id: int
@@ -28,6 +28,7 @@ class PaidRound:
     entry: Entry
     budget: Budget | None
     committed: bool
+    inputs: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +225,7 @@ def _paid_round(event: Event) -> PaidRound:
     c = event.content
     noise_multiplier = 0.0 if c["kind"] == "expose" else c["noise_multiplier"]
     entry = Entry(c["sample_rate"], noise_multiplier, c["steps"])
-    return PaidRound(event.id, c["time"], c["run"], c["round"], entry, _budget(c), committed=False)
+    return PaidRound(event.id, c["time"], c["run"], c["round"], entry, _budget(c), False, c.get("inputs", ""))
 
 
 def _budget(content: Content) -> Budget | None:

@@ -50,8 +50,9 @@ class Request:
     """A round to be paid for, see `Ledger.reserve`.
 
     budget: the wall; None for training without protection, whose noise multiplier is 0.
-    same_result: should the round have been paid for before, then what is done now gives the same result as
-    what was done then, whose randomness is the same; it need not be paid for again.
+    inputs: stands for all that decides the round's result beside the data, its randomness included; empty if
+    that is fresh. A round that was paid for before, with the same inputs, gives the result that it gave then,
+    and need not be paid for again.
     """
 
     dataset: str
@@ -60,7 +61,7 @@ class Request:
     mechanism: Mechanism
     planned: int
     budget: Budget | None
-    same_result: bool = False
+    inputs: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +255,7 @@ class Ledger:
         number = self._append(
             book, "reserve", request.dataset, run=request.run, round=request.server_round,
             budget={"epsilon": budget.epsilon, "delta": budget.delta, "accountant": budget.accountant},
-            **entry.to_dict(),
+            **entry.to_dict(), **_inputs(request),
         )  # fmt: skip
         return Reservation(number, entry)
 
@@ -266,7 +267,7 @@ class Ledger:
             raise LedgerError(f"noise multiplier {noise_multiplier:g}: steps with noise need a budget.")
         number = self._append(
             book, "expose", request.dataset, run=request.run, round=request.server_round,
-            sample_rate=sample_rate, steps=entry.steps,
+            sample_rate=sample_rate, steps=entry.steps, **_inputs(request),
         )  # fmt: skip
         return Reservation(number, entry)
 
@@ -276,13 +277,8 @@ class Ledger:
         paid = book.taken(request.dataset, request.run, request.server_round)
         if paid is None:
             return None
-        same = (paid.entry.sample_rate, paid.entry.noise_multiplier) == request.mechanism
-        if not (
-            request.same_result
-            and same
-            and paid.entry.steps <= request.planned
-            and book.holds(paid, request.dataset)
-        ):
+        same = request.inputs and request.inputs == paid.inputs
+        if not (same and book.holds(paid, request.dataset)):
             raise DeclinedError(
                 f"Round {request.server_round} of run {request.run} was taken before; it is not repeated."
             )
@@ -305,3 +301,7 @@ class Ledger:
         event = self._log.append({"kind": kind, "time": time, "dataset": dataset, **fields})
         book.add(event)
         return event.id
+
+
+def _inputs(request: Request) -> dict[str, str]:
+    return {"inputs": request.inputs} if request.inputs else {}

@@ -26,6 +26,7 @@ from fl_dp.federation.messages import (
 from fl_dp.federation.partial_sums import asked_weight
 from fl_dp.federation.policy import check_plan
 from fl_dp.federation.profile import budget_of, profile_of
+from fl_dp.simulation.keys import result_of
 from fl_dp.simulation.shared_data import Parts
 from fl_dp.simulation.tasks import Done, Task
 from fl_dp.training import LocalUpdate
@@ -37,7 +38,8 @@ class SimulatedClients:
     """Clients 0, 1, ..., each with a part of its own.
 
     settings: of client 0; the others differ from it in name and part alone. A round of the same run that
-    was paid for before is not paid for again: its update is the same as then (see `keys`).
+    was paid for before is not paid for again if it starts from the same weights: its update is the same as
+    then (see `keys`). From others it is declined: with the noise of the first it would be no secret.
     """
 
     def __init__(self, settings: ClientConfig, parts: Parts, ledger: Ledger) -> None:
@@ -66,13 +68,13 @@ class SimulatedClients:
                 refusals[message.metadata.message_id] = refusal_to_content(refusal_of(error))
         return tasks, refusals
 
-    def pay(self, tasks: Sequence[Task]) -> tuple[list[Task], dict[str, RecordDict]]:
+    def pay(self, tasks: Sequence[Task], weights: str) -> tuple[list[Task], dict[str, RecordDict]]:
         """Reserve the tasks' steps, in one transaction, on disk: the tasks with the steps that they may
-        take; and by message, what those answer that may take none.
+        take; and by message, what those answer that may take none. weights: their digest.
         """
         paid: list[Task] = []
         refusals: dict[str, RecordDict] = {}
-        results = self._ledger.reserve_all([self._request(task) for task in tasks])
+        results = self._ledger.reserve_all([self._request(task, weights) for task in tasks])
         for task, result in zip(tasks, results, strict=True):
             if isinstance(result, DeclinedError):
                 refusals[task.message] = refusal_to_content(refusal_of(result))
@@ -125,7 +127,7 @@ class SimulatedClients:
             weight=asked_weight(message.content),
         )
 
-    def _request(self, task: Task) -> Request:
+    def _request(self, task: Task, weights: str) -> Request:
         return Request(
             dataset_name(self._config(task.part)),
             task.plan.run,
@@ -133,7 +135,7 @@ class SimulatedClients:
             (task.sample_rate, task.plan.noise_multiplier),
             task.plan.steps,
             self._budget(task.part) if task.plan.private else None,
-            same_result=True,
+            inputs=result_of(weights, task.plan),
         )
 
     def _budget(self, client: int) -> Budget:

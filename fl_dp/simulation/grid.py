@@ -13,12 +13,13 @@ from flwr.app import ArrayRecord, Error, Message, MessageType, RecordDict
 from flwr.serverapp import Grid
 
 from fl_dp.errors import ConfigError, DeclinedError
-from fl_dp.federation.arrays import ArraySpec, decode
+from fl_dp.federation.arrays import ArraySpec, NDArray, decode
 from fl_dp.federation.messages import ARRAYS, refusal_of, refusal_to_content
 from fl_dp.federation.partial_sums import carry_sum, put_into_group
 from fl_dp.records import RoundPlan
 from fl_dp.simulation.clients import SimulatedClients
 from fl_dp.simulation.crew import Crew
+from fl_dp.simulation.keys import digest_of
 from fl_dp.simulation.tasks import Done, Round, RoundWork, Task
 
 logger = logging.getLogger("fl_dp.simulation")
@@ -162,16 +163,17 @@ class SimulationGrid(Grid):
         first = by_id[tasks[0].message]
         model = self._prepare(tasks[0].plan)
         try:
-            shared_round = _shared_round(tasks[0], model, first.content.array_records.get(ARRAYS))
+            weights = _weights(model, first.content.array_records.get(ARRAYS))
         except ConfigError as error:
             refusal = refusal_of(
                 DeclinedError(f"the weights received for model {tasks[0].plan.model}: {error}")
             )
             self._refuse(by_id, {task.message: refusal_to_content(refusal) for task in tasks})
             return
-        paid, refusals = self._clients.pay(tasks)
+        paid, refusals = self._clients.pay(tasks, digest_of(weights))
         self._refuse(by_id, refusals)
         if paid:
+            shared_round = _shared_round(tasks[0], model, weights)
             self._batches.append(_Batch(shared_round, paid, by_id, asked, first.metadata.ttl))
 
     def _work(self, seconds: float) -> None:
@@ -245,9 +247,12 @@ class SimulationGrid(Grid):
         self._replies[message.metadata.message_id] = Message(Error(_NO_HANDLER, reason), reply_to=message)
 
 
-def _shared_round(task: Task, model: Model, weights: ArrayRecord | None) -> Any:
-    """Put what all clients of the round share into Ray's store, from where each machine gets it once."""
-    if weights is None:
+def _weights(model: Model, received: ArrayRecord | None) -> Mapping[str, NDArray]:
+    if received is None:
         raise ConfigError(f"message without the array record {ARRAYS!r}.")
-    arrays = decode(weights, model.specs)
-    return ray.put(Round(f"{task.plan.run}-{task.message}", task.plan.model, arrays, model.kernels))
+    return decode(received, model.specs)
+
+
+def _shared_round(task: Task, model: Model, weights: Mapping[str, NDArray]) -> Any:
+    """Put what all clients of the round share into Ray's store, from where each machine gets it once."""
+    return ray.put(Round(f"{task.plan.run}-{task.message}", task.plan.model, weights, model.kernels))

@@ -2,15 +2,20 @@
 
 Noise and Poisson draws of a client's round depend on the run's secret, the client and the round alone: not on
 which process trains it, how often it was begun, or whether the run was killed and resumed in between. What
-is done again then gives the same update, which costs no privacy.
+is done again from the same weights then gives the same update, which costs no privacy.
 """
 
 import hashlib
 import secrets
+from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
+
 from fl_dp.errors import ConfigError
+from fl_dp.records import RoundPlan
 from fl_dp.reporting.durable import write_whole
+from fl_dp.simulation.tasks import Array
 
 SECRET_BYTES = 32
 
@@ -48,3 +53,17 @@ def kept_secret(path: Path) -> bytes:
     if len(secret) != SECRET_BYTES:
         raise ConfigError(f"{path}: is damaged; the run cannot be resumed, start a new one.")
     return secret
+
+
+def digest_of(weights: Mapping[str, Array]) -> str:
+    """SHA-256 over names, types, shapes and values, in hex."""
+    digest = hashlib.sha256()
+    for name, array in weights.items():
+        digest.update(f"{name} {array.dtype} {array.shape}\n".encode())
+        digest.update(np.ascontiguousarray(array).data.cast("B") if array.size else b"")
+    return digest.hexdigest()
+
+
+def result_of(weights: str, plan: RoundPlan) -> str:
+    """Stands for all that decides a client's update in a run, beside its data: digest of weights and plan."""
+    return hashlib.sha256(f"{weights} {plan}".encode()).hexdigest()

@@ -84,10 +84,10 @@ def test_no_wall_means_no_noise_and_no_noise_passes_no_wall(ledger):
 
 
 def test_a_round_is_not_taken_twice_unless_its_result_is_the_same(ledger):
-    first = _expose(ledger)
+    (first,) = ledger.reserve_all([Request("digits", "bare", 1, NO_NOISE, 500, None, inputs="i")])
     with pytest.raises(DeclinedError, match="taken before"):
         _expose(ledger)
-    (again,) = ledger.reserve_all([Request("digits", "bare", 1, NO_NOISE, 500, None, same_result=True)])
+    (again,) = ledger.reserve_all([Request("digits", "bare", 1, NO_NOISE, 500, None, inputs="i")])
     assert again == first
-    (private,) = ledger.reserve_all([Request("digits", "bare", 1, MECHANISM, 500, BUDGET, same_result=True)])
+    (private,) = ledger.reserve_all([Request("digits", "bare", 1, MECHANISM, 500, BUDGET, inputs="j")])
     assert isinstance(private, DeclinedError)

@@ -29,10 +29,10 @@ def asked(federation: Any, clients: range, **plan: Any) -> dict[int, Message]:
     return messages
 
 
-def paid(federation: Any, clients: range, **plan: Any) -> Any:
+def paid(federation: Any, clients: range, weights: str = "w", **plan: Any) -> Any:
     tasks, refusals = federation.clients.read(asked(federation, clients, **plan))
     assert not refusals
-    return federation.clients.pay(tasks)
+    return federation.clients.pay(tasks, weights)
 
 
 def refusal(content: Any) -> Refusal:
@@ -85,6 +85,10 @@ def test_a_round_of_the_same_run_is_paid_for_once(federation: Any) -> None:
     assert len(again) == 3
     assert not refusals
     assert set(federation.steps().values()) == {2}
+    for changed in ({"weights": "other"}, {"learning_rate": 0.7}, {"steps": 1}):
+        none, refusals = paid(federation, range(3), **changed)
+        assert not none
+        assert "taken before" in refusal(refusals["1-0"]).reason
     paid(federation, range(3), run="another")
     assert set(federation.steps().values()) == {4}
 

@@ -58,7 +58,7 @@ def asked(plan):
 def test_the_ledger_notes_it_and_refuses_privacy_afterwards(clients):
     bare = clients()
     tasks, refusals = bare.read(asked(PLAN))
-    paid, more = bare.pay(tasks)
+    paid, more = bare.pay(tasks, "w")
     assert (len(paid), refusals, more) == (1, {}, {})
     update = {"w": np.zeros(2, np.float32)}
     content = bare.answer(paid, {"m": Done("m", 0.1, arrays=update)})["m"]
@@ -66,7 +66,7 @@ def test_the_ledger_notes_it_and_refuses_privacy_afterwards(clients):
     assert (reply.epsilon, reply.spent, problem) == (math.inf, (Entry(1 / 3, 0.0, 5),), "")
     private = dataclasses.replace(PLAN, private=True, noise_multiplier=1.0, server_round=2)
     tasks, _ = bare.read(asked(private))
-    paid, refusals = bare.pay(tasks)
+    paid, refusals = bare.pay(tasks, "w")
     assert paid == []
     assert "without protection in run run" in str(refusals["m"]["refusal"]["reason"])
 

@@ -24,22 +24,30 @@ class _Endless(Budget):
 
 
 def ledger_rates(folder: Path, rounds: int, repeat: int = 20) -> dict[str, float]:
-    """Operations a second on a ledger of `rounds` rounds, made in `folder`; all of them verify every entry.
+    """Operations a second on a ledger of `rounds` rounds, made in `folder`.
 
-    open: open and close it; spent: what a data set has paid for; round: reserve and commit, each of them on
-    the disk when it returns.
+    open: open and close it, which verifies every entry; spent: what a data set has paid for, in an open one;
+    round: reserve and commit in an open one, each of them on the disk when it returns; message: all of it, as a
+    client does that was started for one message.
     """
     path, budget = folder / f"ledger-{rounds}.sqlite", _Endless(1.0, 1e-5, "rdp")
     with Ledger.open(path) as ledger:
         ledger.register("data", "fingerprint", 1000)
     _fill(path, rounds)
     with Ledger.open(path) as ledger:
+
+        def pay(ledger: Ledger, run: str, number: int) -> None:
+            ledger.commit(ledger.reserve("data", run, number, MECHANISM, 1, budget))
+
+        def message(number: int) -> None:
+            with Ledger.open(path) as opened:
+                pay(opened, "message", number)
+
         return {
             "open": _rate(lambda _: Ledger.open(path).close(), repeat),
             "spent": _rate(lambda _: ledger.spent("data"), repeat),
-            "round": _rate(
-                lambda i: ledger.commit(ledger.reserve("data", "timed", i, MECHANISM, 1, budget)), repeat
-            ),
+            "round": _rate(lambda number: pay(ledger, "timed", number), repeat),
+            "message": _rate(message, repeat),
         }
 
 
@@ -51,10 +59,11 @@ def _fill(path: Path, rounds: int) -> None:
     mechanism = {"sample_rate": rate, "noise_multiplier": noise, "steps": 1}
     log = EventLog.open(path, create=False)
     with log.writing():
+        log.new_events()
         for number in range(rounds):
             taken = {"kind": "reserve", "run": "before", "round": number, "budget": wall}
             reserved = log.append({**taken, **common, **mechanism})
-            log.append({"kind": "commit", "reserved": reserved, **common})
+            log.append({"kind": "commit", "reserved": reserved.id, **common})
     log.close()
 
 

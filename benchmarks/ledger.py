@@ -27,8 +27,8 @@ def ledger_rates(folder: Path, rounds: int, repeat: int = 20) -> dict[str, float
     """Operations a second on a ledger of `rounds` rounds, made in `folder`.
 
     open: open and close it, which verifies every entry; spent: what a data set has paid for, in an open one;
-    round: reserve and commit in an open one, each of them on the disk when it returns; message: all of it, as a
-    client does that was started for one message.
+    round: reserve and commit in an open one, each of them on the disk when it returns; message: all of it,
+    as a client does that was started for one message.
     """
     path, budget = folder / f"ledger-{rounds}.sqlite", _Endless(1.0, 1e-5, "rdp")
     with Ledger.open(path) as ledger:

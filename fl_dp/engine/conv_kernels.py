@@ -49,7 +49,7 @@ def grads_by_forward(grad_output: Tensor, x: Tensor, geometry: Geometry) -> Tens
     """
     M, p = grad_output.shape[:2]
     grads = torch.convolution(
-        x.view(1, M, *x.shape[2:]), grad_output.reshape(M * p, 1, *grad_output.shape[2:]), None,
+        x.reshape(1, M, *x.shape[2:]), grad_output.reshape(M * p, 1, *grad_output.shape[2:]), None,
         geometry.dilation, geometry.padding, geometry.stride, False, [0] * len(geometry.stride), M,
     )  # fmt: skip
     for dim, size in enumerate(geometry.kernel_size, start=2):
@@ -58,21 +58,21 @@ def grads_by_forward(grad_output: Tensor, x: Tensor, geometry: Geometry) -> Tens
 
 
 def grads_by_row(grad_output: Tensor, x: Tensor, geometry: Geometry) -> Tensor:
-    """(M, p, *kernel, d): one batched matrix product for each row of the kernel (its first dimension).
+    """(kernel rows, M, p, rest of the kernel, d): a batched matrix product for each row of the kernel.
 
     Unfolds along all spatial dimensions but the first, so that a row's inputs lie side by side:
-    k^(1/2) times fewer copies than patches for a square kernel.
+    k^(1/2) times fewer copies than patches for a square kernel. Each product has memory of its own, without
+    gaps: else PyTorch multiplies one image at a time.
     """
     M, p, *output = grad_output.shape
-    left = grad_output.reshape(M, p, -1)
+    left = grad_output.flatten(2)
     width, features = math.prod(output[1:]), math.prod(geometry.kernel_size[1:]) * x.shape[1]
     rows = _unfolded(x, geometry, output)
     rows = rows.reshape(M, rows.shape[1], rows.shape[2] * width, features)
-    grads = left.new_empty(M, p, geometry.kernel_size[0], features)
-    for i, (phase, first) in enumerate(_row_starts(geometry)):
-        right = rows[:, phase, first * width : (first + output[0]) * width]
-        torch.bmm(left, right, out=grads[:, :, i])
-    return grads.view(M, p, *geometry.kernel_size, x.shape[1])
+    grads = left.new_empty(geometry.kernel_size[0], M, p, features)
+    for grad, (phase, first) in zip(grads, _row_starts(geometry), strict=True):
+        torch.bmm(left, rows[:, phase, first * width : (first + output[0]) * width], out=grad)
+    return grads.view(-1, M, p, *geometry.kernel_size[1:], x.shape[1])
 
 
 def weight_grad_by_matmul(grad_output: Tensor, x: Tensor, factors: Tensor, geometry: Geometry) -> Tensor:

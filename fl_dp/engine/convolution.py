@@ -109,10 +109,16 @@ class Conv(Form):
         return grads
 
     def _keep_rows(self) -> Kept:
-        """The gradients stay as they come, (N, p, *kernel, d / groups)."""
-        grads = grads_by_row(*self._by_group(), self.geometry)  # (N * K * G, p / G, ...)
-        grads = self._sum_images(grads.view(len(self.input), -1, *grads.shape[2:]))
-        return Kept(squared_lengths(grads), (grads,), _combine_rows)
+        """The gradients stay as they come, kernel rows first: a view of them has the examples first."""
+        grads = grads_by_row(*self._by_group(), self.geometry)  # (rows, N * K * G, p / G, ...)
+        rows, N = len(grads), self.num_examples
+        grads = grads.view(rows, N, self.images, self.shape[0], -1)
+        grads = grads.squeeze(2) if self.images == 1 else grads.sum(2)  # (rows, N, p, rest * d / G)
+        squares = squared_lengths(grads.flatten(0, 1)).view(rows, N)
+        norm_squared = (
+            squares.double().sum(0).to(squares.dtype)
+        )  # there may be many rows: see squared_lengths
+        return Kept(norm_squared, (grads.transpose(0, 1),), self._combine_rows)
 
     def _by_convolution(self, factors: Tensor, grad_output: Tensor, x: Tensor) -> Tensor:
         g, x = weighted_pair(factors, grad_output, x)
@@ -124,6 +130,15 @@ class Conv(Form):
         groups = zip(grad_output.flatten(0, 1).chunk(G, 1), x.flatten(0, 1).chunk(G, 1), strict=True)
         return torch.cat([weight_grad_by_matmul(g, d, factors, self.geometry) for g, d in groups])
 
+    def _combine_rows(self, factors: Tensor, grads: Tensor) -> Tensor:
+        """From grads (N, rows, p, rest * d / G)."""
+        if grads.dtype == torch.promote_types(grads.dtype, torch.float32):
+            by_row = torch.matmul(factors.to(grads.dtype), grads.transpose(0, 1).flatten(2))
+        else:
+            by_row = torch.stack([combine_instantiated(factors, row) for row in grads.unbind(1)])
+        total = by_row.view(*self.geometry.kernel_size[:1], *grads.shape[2:]).movedim(0, 1)
+        return total.view(*total.shape[:2], *self.geometry.kernel_size[1:], -1).movedim(-1, 1)
+
     def _sum_images(self, grads: Tensor) -> Tensor:
         """(N, ...) from (N * K, ...): an example's gradient is the sum over its images."""
         if self.images == 1:
@@ -132,25 +147,23 @@ class Conv(Form):
 
     def _by_example(self) -> tuple[Tensor, Tensor]:
         """Output gradients (N, K, p, ...) and inputs (N, K, d, ...)."""
-        g = self.grad_output.view(self.num_examples, -1, *self.grad_output.shape[1:])
-        x = self.input.view(self.num_examples, -1, *self.input.shape[1:])
-        return g, x
+        N, K = self.num_examples, self.images
+        g, x = self.grad_output, self.input
+        return g.view(N, K, *g.shape[1:]), x.view(N, K, *x.shape[1:])
 
     def _by_group(self) -> tuple[Tensor, Tensor]:
         """Output gradients (N * K * G, p / G, ...) and inputs (N * K * G, d / G, ...)."""
-        M, G = len(self.input), self.geometry.groups
-        g = self.grad_output.view(M * G, -1, *self.grad_output.shape[2:])
-        return g, self.input.view(M * G, -1, *self.input.shape[2:])
+        if (G := self.geometry.groups) == 1:
+            return self.grad_output, self.input
+        M = len(self.input)
+        g = self.grad_output.reshape(M * G, -1, *self.grad_output.shape[2:])
+        return g, self.input.reshape(M * G, -1, *self.input.shape[2:])
 
     def _ghost_norm_squared(self) -> Tensor:
         """(N,); with groups, an example's images of each group are an example of their own."""
         N, G = self.num_examples, self.geometry.groups
         g, x = (
-            tensor.view(N, self.images, G, -1, *tensor.shape[2:]).transpose(1, 2).flatten(0, 2)
+            tensor.reshape(N, self.images, G, -1, *tensor.shape[2:]).transpose(1, 2).flatten(0, 2)
             for tensor in (self.grad_output, self.input)
         )
         return ghost_norm_squared(g, x, self.geometry, self.images).view(N, G).sum(1)
-
-
-def _combine_rows(factors: Tensor, grads: Tensor) -> Tensor:
-    return combine_instantiated(factors, grads).movedim(-1, 1)

@@ -25,6 +25,8 @@ LITTLE_BYTES, CLEAR_GHOST_OF_LITTLE = 2**21, 1 / 32
 # A kernel may take so many times as long as the fastest if it keeps less: norm and weighted sum of one
 # layer are a small part of a step, but what is kept adds up over all layers.
 SLOWER_FOR_MEMORY = 1.5
+# Two turns at least, and more of a small layer, whose times are close to one another.
+MOST_TURNS, TRIAL_SECONDS = 8, 0.02
 
 _FAMILIES = ("ghost", "instantiate")
 
@@ -161,32 +163,40 @@ def _by_trial(form: Form, candidates: tuple[str, ...]) -> _Choice:
 
     Where even all gradients take little, the fastest.
     """
-    few = form.first(max(ENOUGH_EXAMPLES, form.num_examples // 4))  # the losers need memory, too
-    trials = {kernel: _trial(few, kernel) for kernel in candidates}
-    slower = 1.0 if _is_little(form) else SLOWER_FOR_MEMORY
+    little = _is_little(form)
+    few = form if little else form.first(max(ENOUGH_EXAMPLES, form.num_examples // 4))  # losers need memory
+    trials = _trials(few, candidates)
+    slower = 1.0 if little else SLOWER_FOR_MEMORY
     limit = slower * min(trial.seconds for trial in trials.values())
     fast = [kernel for kernel in candidates if trials[kernel].seconds <= limit]
     kernel = min(fast, key=lambda kernel: (trials[kernel].kept_bytes, trials[kernel].seconds))
     return _Choice(kernel, {kernel: trial.seconds for kernel, trial in trials.items()})
 
 
-def _trial(form: Form, kernel: str) -> _Trial:
-    """Time of norm and weighted sum together: the least of some runs, until two are nearly alike.
+def _trials(form: Form, kernels: tuple[str, ...]) -> dict[str, _Trial]:
+    """For each kernel the least of some runs: the first may load code, any may be held up by other work.
 
-    The first may load code, and any may be held up by other work on the machine.
+    In turns: a kernel that ran just before has its code and data at hand, which it has not within a step.
     """
-    seconds: list[float] = []
-    while len(seconds) < 2 or (len(seconds) < 4 and sorted(seconds)[1] > 1.3 * min(seconds)):
-        start = time.perf_counter()
-        kept = form.keep(kernel)
-        with full_precision(kept.norm_squared.device):
-            kept.weighted_sum(torch.ones_like(kept.norm_squared), None)
-        if kept.norm_squared.is_cuda:
-            torch.cuda.synchronize()
-        seconds.append(time.perf_counter() - start)
-        kept_bytes = _kept_bytes(kept)
-        del kept  # else the next run needs memory beside what this one holds
-    return _Trial(min(seconds), kept_bytes)
+    trials = {kernel: _trial(form, kernel) for kernel in kernels}
+    until = time.perf_counter() + TRIAL_SECONDS
+    for turn in range(MOST_TURNS - 1):
+        if turn > 0 and time.perf_counter() > until:
+            break
+        for kernel in kernels:
+            trials[kernel] = min(trials[kernel], _trial(form, kernel), key=lambda trial: trial.seconds)
+    return trials
+
+
+def _trial(form: Form, kernel: str) -> _Trial:
+    """Time of norm and weighted sum together."""
+    start = time.perf_counter()
+    kept = form.keep(kernel)
+    with full_precision(kept.norm_squared.device):
+        kept.weighted_sum(torch.ones_like(kept.norm_squared), None)
+    if kept.norm_squared.is_cuda:
+        torch.cuda.synchronize()
+    return _Trial(time.perf_counter() - start, _kept_bytes(kept))
 
 
 def _kept_bytes(kept: Kept) -> int:

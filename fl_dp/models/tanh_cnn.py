@@ -1,9 +1,9 @@
 """The tanh CNNs of Papernot, Thakurta, Song, Chien and Erlingsson 2020 (arXiv 2007.14191)."""
 
+import torch
 from torch import nn
 
 from fl_dp.models.image_size import expect_square_image
-from fl_dp.models.pooling import MaxPool2d
 
 
 def tanh_cnn(input_shape: tuple[int, ...], num_classes: int) -> nn.Module:
@@ -14,19 +14,19 @@ def tanh_cnn(input_shape: tuple[int, ...], num_classes: int) -> nn.Module:
     keeps gradients short, so that clipping cuts off less.
     """
     channels, side = expect_square_image("tanh-cnn", input_shape, (28, 32))
-    if side == 28:
-        return _for_28x28(channels, num_classes)
-    return _for_32x32(channels, num_classes)
+    make = _for_28x28 if side == 28 else _for_32x32
+    # on CPUs max pooling goes over all channels of a pixel at once, if they lie side by side
+    return make(channels, num_classes).to(memory_format=torch.channels_last)
 
 
 def _for_28x28(channels: int, num_classes: int) -> nn.Module:
     return nn.Sequential(
         nn.Conv2d(channels, 16, kernel_size=8, stride=2, padding=3),  # (n, 16, 14, 14)
         nn.Tanh(),
-        MaxPool2d(2, stride=1),
+        nn.MaxPool2d(2, stride=1),
         nn.Conv2d(16, 32, kernel_size=4, stride=2),  # (n, 32, 5, 5)
         nn.Tanh(),
-        MaxPool2d(2, stride=1),
+        nn.MaxPool2d(2, stride=1),
         nn.Flatten(),
         nn.Linear(32 * 4 * 4, 32),
         nn.Tanh(),
@@ -42,7 +42,7 @@ def _for_32x32(channels: int, num_classes: int) -> nn.Module:
             nn.Tanh(),
             nn.Conv2d(width, width, kernel_size=3, padding=1),
             nn.Tanh(),
-            MaxPool2d(2),
+            nn.MaxPool2d(2),
         ]
         channels = width
     return nn.Sequential(

@@ -18,7 +18,7 @@ from fl_dp.models.registry import build_model
 from fl_dp.plain_training import PlainTrainer
 from fl_dp.records import RoundPlan
 from fl_dp.simulation.keys import client_key
-from fl_dp.simulation.process_memory import own_bytes, peak_growth
+from fl_dp.simulation.process_memory import keep_freed_memory, own_bytes, peak_growth
 from fl_dp.simulation.shared_data import Parts, SharedData
 from fl_dp.simulation.tasks import ActorSettings, Array, Done, Measured, PortionDone, Round, Task
 from fl_dp.simulation.update_sum import UpdateSum, is_finite
@@ -39,6 +39,7 @@ class TrainingActor:
 
     def __init__(self, shared: SharedData, settings: ActorSettings) -> None:
         torch.set_num_threads(settings.threads)
+        keep_freed_memory()
         self._parts, self._settings = Parts(shared), settings
         self._device = torch.device(settings.device)
         self._at_once = self._fits = sys.maxsize

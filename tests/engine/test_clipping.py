@@ -191,6 +191,12 @@ CASES = {
     "conv3d": (lambda: nn.Conv3d(2, 3, 2, padding=1), normal(2, 3, 4, 3)),
     "conv3d grouped": (lambda: nn.Conv3d(2, 4, 2, groups=2, stride=2), normal(2, 4, 4, 5)),
     "group norm": (lambda: nn.Sequential(nn.Conv2d(3, 6, 3), nn.GroupNorm(2, 6)), normal(3, 5, 5)),
+    "channels last": (
+        lambda: nn.Sequential(
+            nn.Conv2d(3, 6, 3), nn.GroupNorm(2, 6), nn.MaxPool2d(2, 1), nn.Conv2d(6, 4, 2, groups=2)
+        ).to(memory_format=torch.channels_last),
+        normal(3, 8, 8),
+    ),
     "group norm, first": (lambda: nn.GroupNorm(3, 6), normal(6, 4)),
     "layer norm": (lambda: nn.LayerNorm(6), normal(4, 6)),
     "layer norm over two": (lambda: nn.Sequential(nn.Linear(6, 6), nn.LayerNorm((4, 6))), normal(4, 6)),

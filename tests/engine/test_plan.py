@@ -123,7 +123,7 @@ def test_what_is_clear_by_memory_is_measured_where_memory_does_not_matter(monkey
     tried = []
     monkeypatch.setattr(plan, "_trial", lambda _, kernel: tried.append(kernel) or plan._Trial(1.0, 1))
     _kernel(_outer(T=4, p=16, d=16))  # 2 T^2 / (p d) = 1/8
-    assert tried == ["ghost", "instantiate"]
+    assert tried[:4] == ["ghost", "instantiate"] * 2  # in turns
     monkeypatch.setattr(plan, "_trial", _refuse_to_measure)
     assert _kernel(_outer(T=4, p=16, d=16, n=2**11 + 1)) == "ghost"  # more than 2 MiB
     assert _kernel(_outer(T=1, p=4, d=8)) == "ghost"  # one position
@@ -245,9 +245,10 @@ def test_the_plan_tells_nothing_about_how_many_examples_there_are(monkeypatch):
         (Geometry((1, 1), (2, 2), (0, 0), (1, 1), 1), (4, 4)),
     ],
 )
-def test_all_kernels_of_a_convolution_agree(geometry, output):
-    x = torch.randn(7, 4, 7, 8)[1:]
-    g = torch.randn(6, 6, *output)
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_all_kernels_of_a_convolution_agree(geometry, output, layout):
+    x = torch.randn(7, 4, 7, 8).to(memory_format=layout)[1:]
+    g = torch.randn(6, 6, *output).to(memory_format=layout)
     form = Conv(g, x, 2, geometry)  # two images an example
     factors = torch.tensor([0.5, 0.0, 2.0])
     kept = [form.keep(kernel) for kernel in form.kernels]
@@ -259,12 +260,16 @@ def test_all_kernels_of_a_convolution_agree(geometry, output):
             )
 
 
-def test_kernels_are_tried_on_a_part_of_the_batch(monkeypatch):
+def test_kernels_are_tried_on_a_part_of_the_batch_unless_it_is_little(monkeypatch):
     """What all of them need together would be the peak of the whole training."""
     sizes = []
     monkeypatch.setattr(
         plan, "_trial", lambda form, kernel: sizes.append(form.num_examples) or plan._Trial(1.0, 1)
     )
+    _kernel(_outer(T=8, p=8, d=16, n=20))
+    assert set(sizes) == {20}
+    sizes.clear()
+    monkeypatch.setattr(plan, "LITTLE_BYTES", 0)
     for n in (8, 20, 64):
         _kernel(_outer(T=8, p=8, d=16, n=n))
     assert set(sizes) == {8, 16}

@@ -1,7 +1,6 @@
 import pytest
 from torch import nn
 
-from fl_dp.models.pooling import MaxPool2d
 from fl_dp.models.tanh_cnn import tanh_cnn
 
 
@@ -13,4 +12,4 @@ def test_as_many_parameters_as_published(shape: tuple[int, ...], published: int)
 @pytest.mark.parametrize("shape", [(1, 28, 28), (3, 32, 32)])
 def test_every_activation_is_bounded(shape: tuple[int, ...]) -> None:
     kinds = {type(layer) for layer in tanh_cnn(shape, num_classes=10)}
-    assert kinds == {nn.Conv2d, nn.Tanh, MaxPool2d, nn.Flatten, nn.Linear}
+    assert kinds == {nn.Conv2d, nn.Tanh, nn.MaxPool2d, nn.Flatten, nn.Linear}

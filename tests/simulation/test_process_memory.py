@@ -1,11 +1,12 @@
 """The memory of a process: what it wrote, and nothing that it shares."""
 
 import mmap
+import resource
 from pathlib import Path
 
 import numpy as np
 
-from fl_dp.simulation.process_memory import own_bytes, peak_growth
+from fl_dp.simulation.process_memory import keep_freed_memory, own_bytes, peak_growth
 
 SIZE = 256 * 2**20
 
@@ -32,3 +33,12 @@ def test_the_peak_counts_although_it_is_over_when_it_is_asked_for() -> None:
     assert grown is not None
     assert 0.9 * SIZE < grown < 1.5 * SIZE
     assert peak_growth(lambda: None) < 0.1 * SIZE
+
+
+def test_freed_memory_is_used_again_without_asking_the_system() -> None:
+    keep_freed_memory()
+    np.ones(2**22, dtype=np.uint8)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(20):
+        np.ones(2**22, dtype=np.uint8)  # 1,024 pages
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before < 1024

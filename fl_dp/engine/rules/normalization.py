@@ -24,7 +24,7 @@ def group_norm(site: Site) -> Form:
 def _group_norm_scale(site: Site, grad: Tensor) -> Tensor:
     """(M, C) sums over positions of gradient times normalised input."""
     M, C, S = grad.shape
-    x = site.node._saved_input.reshape(grad.shape)
+    grad, x = grad.contiguous(), site.node._saved_input.reshape(grad.shape).contiguous()
     mean, rstd = site.node._saved_result1, site.node._saved_result2  # (M, groups)
     groups = site.node._saved_group
     if grad.device.type == "cpu" and S >= _FUSED_POSITIONS and grad.dtype == x.dtype == mean.dtype:

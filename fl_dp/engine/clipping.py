@@ -1,5 +1,7 @@
 """The sum over examples of clipped gradients, with the bound on what one example can add to it."""
 
+import functools
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -16,6 +18,7 @@ from fl_dp.engine.rounding import round_up
 from fl_dp.errors import ConfigError, ModelError
 
 ABADI = Abadi()
+_by_name = functools.cache(clip_function)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +104,7 @@ def clipped_grad_sum(
         return empty_sum(parameters, max_grad_norm, clipping)
     kept = keep_gradients(losses, parameters, axes, planner or Planner())
     norms = _norms(kept, groups, losses)
-    finite = _finite(norms)
-    rows = None if bool(finite.all()) else finite.nonzero().squeeze(1)
+    rows = _rows(norms)
     grads = {name: _zeros(parameter) for name, parameter in parameters.items() if name not in kept}
     with full_precision(losses.device):
         for group, column in zip(groups, norms.unbind(1), strict=True):
@@ -136,6 +138,13 @@ def _finite(norms: Tensor) -> Tensor:
     return finite if norms.dim() == 1 else finite.all(1)
 
 
+def _rows(norms: Tensor) -> Tensor | None:
+    """Indices of the examples with finite gradients; None if all have, mostly seen from the sum alone."""
+    if math.isfinite(norms.sum()) or bool((finite := _finite(norms)).all()):
+        return None
+    return finite.nonzero().squeeze(1)
+
+
 def _squeezed(norms: Tensor) -> Tensor:
     return norms.squeeze(1) if norms.shape[1] == 1 else norms
 
@@ -150,7 +159,7 @@ def _sum_type(tensor: Tensor) -> torch.dtype:
 
 
 def _checked(clipping: ClipFunction | str) -> ClipFunction:
-    return clip_function(clipping) if isinstance(clipping, str) else clipping
+    return _by_name(clipping) if isinstance(clipping, str) else clipping
 
 
 def _checked_groups(

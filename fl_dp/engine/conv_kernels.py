@@ -70,9 +70,24 @@ def grads_by_row(grad_output: Tensor, x: Tensor, geometry: Geometry) -> Tensor:
     rows = _unfolded(x, geometry, output)
     rows = rows.reshape(M, rows.shape[1], rows.shape[2] * width, features)
     grads = left.new_empty(geometry.kernel_size[0], M, p, features)
-    for grad, (phase, first) in zip(grads, _row_starts(geometry), strict=True):
-        torch.bmm(left, rows[:, phase, first * width : (first + output[0]) * width], out=grad)
+    phases = rows.unbind(1)
+    for grad, (phase, first) in zip(grads.unbind(0), _row_starts(geometry), strict=True):
+        torch.bmm(left, phases[phase].narrow(1, first * width, left.shape[2]), out=grad)
     return grads.view(-1, M, p, *geometry.kernel_size[1:], x.shape[1])
+
+
+def grads_by_patches(grad_output: Tensor, x: Tensor, geometry: Geometry) -> Tensor:
+    """(M, p, kernel * d): one batched matrix product with the patches, of a few images at a time.
+
+    k^(1/2) times the copies of `grads_by_row`, but few calls: faster where images are small.
+    """
+    left = grad_output.flatten(2)
+    features = math.prod(geometry.kernel_size) * x.shape[1]
+    grads = left.new_empty(*left.shape[:2], features)
+    for part in example_chunks(len(left), left.shape[2] * features, x.dtype, x.device):
+        patches = _patches(x[part], geometry, grad_output.shape[2:])
+        torch.bmm(left[part], patches, out=grads[part])
+    return grads
 
 
 def weight_grad_by_matmul(grad_output: Tensor, x: Tensor, factors: Tensor, geometry: Geometry) -> Tensor:

@@ -6,8 +6,8 @@ ghost-convolution, ghost-matmul: Gram matrices of patches and output gradients; 
 weighted sum.
 instantiate-grouped: one weight gradient of a convolution whose groups are the examples.
 instantiate-loop: one weight gradient an example. instantiate-rows: a batched matrix product for each
-row of the kernel. instantiate-forward: a convolution of the input with the output gradient, for
-groups of one input channel.
+row of the kernel. instantiate-patches: one with the patches. instantiate-forward: a convolution of
+the input with the output gradient, for groups of one input channel.
 """
 
 import math
@@ -20,6 +20,7 @@ from fl_dp.engine.conv_kernels import (
     Geometry,
     ghost_norm_squared,
     grads_by_forward,
+    grads_by_patches,
     grads_by_row,
     weight_grad,
     weight_grad_by_matmul,
@@ -33,7 +34,7 @@ from fl_dp.engine.forms import (
     weighted_pair,
 )
 
-_INSTANTIATE = ("instantiate-grouped", "instantiate-loop", "instantiate-rows")
+_INSTANTIATE = ("instantiate-grouped", "instantiate-loop", "instantiate-rows", "instantiate-patches")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,8 @@ class Conv(Form):
             return keep_instantiated(self._one_by_one())
         if kernel == "instantiate-rows":
             return self._keep_rows()
+        if kernel == "instantiate-patches":
+            return self._keep_patches()
         if kernel == "instantiate-forward":
             grads = grads_by_forward(*self._by_group(), self.geometry)
             return keep_instantiated(self._sum_images(grads.view(-1, *self.shape)))
@@ -120,6 +123,12 @@ class Conv(Form):
         )  # there may be many rows: see squared_lengths
         return Kept(norm_squared, (grads.transpose(0, 1),), self._combine_rows)
 
+    def _keep_patches(self) -> Kept:
+        """The gradients stay as they come, (N, p, kernel * d / groups)."""
+        grads = grads_by_patches(*self._by_group(), self.geometry)  # (N * K * G, p / G, ...)
+        grads = self._sum_images(grads.view(len(self.input), self.shape[0], -1))
+        return Kept(squared_lengths(grads), (grads,), self._combine_patches)
+
     def _by_convolution(self, factors: Tensor, grad_output: Tensor, x: Tensor) -> Tensor:
         g, x = weighted_pair(factors, grad_output, x)
         return weight_grad(g.flatten(0, 1), x.flatten(0, 1), self.shape, self.geometry, self.geometry.groups)
@@ -138,6 +147,11 @@ class Conv(Form):
             by_row = torch.stack([combine_instantiated(factors, row) for row in grads.unbind(1)])
         total = by_row.view(*self.geometry.kernel_size[:1], *grads.shape[2:]).movedim(0, 1)
         return total.view(*total.shape[:2], *self.geometry.kernel_size[1:], -1).movedim(-1, 1)
+
+    def _combine_patches(self, factors: Tensor, grads: Tensor) -> Tensor:
+        """From grads (N, p, kernel * d / G)."""
+        total = combine_instantiated(factors, grads)
+        return total.view(len(total), *self.geometry.kernel_size, -1).movedim(-1, 1)
 
     def _sum_images(self, grads: Tensor) -> Tensor:
         """(N, ...) from (N * K, ...): an example's gradient is the sum over its images."""

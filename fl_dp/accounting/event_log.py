@@ -37,6 +37,7 @@ _SCHEMA = f"""
 """
 
 Content = Mapping[str, Any]
+_to_json = json.JSONEncoder(sort_keys=True, allow_nan=False).encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +167,7 @@ class EventLog:
 
     def append(self, content: Content) -> Event:
         """Add an event; only inside `writing`, and when `new_events` has given all before it."""
-        text = json.dumps(content, sort_keys=True, allow_nan=False)
+        text = _to_json(content)
         number, previous = self._seen
         hashed = chain_hash(previous, text)
         with _named(self.path):

@@ -142,7 +142,12 @@ class Ledger:
 
         LedgerError for a data set that was never registered: a mistyped name must not look unspent.
         """
-        return self._spent(self._read(), dataset)
+        return self.spent_all([dataset])[0]
+
+    def spent_all(self, datasets: Iterable[str]) -> list[tuple[Entry, ...]]:
+        """What each of them has paid for, see `spent`; all as they stand at one moment."""
+        book = self._read()
+        return [self._spent(book, dataset) for dataset in datasets]
 
     def reserve(
         self,
@@ -255,7 +260,8 @@ class Ledger:
         number = self._append(
             book, "reserve", request.dataset, run=request.run, round=request.server_round,
             budget={"epsilon": budget.epsilon, "delta": budget.delta, "accountant": budget.accountant},
-            **entry.to_dict(), **_inputs(request),
+            sample_rate=entry.sample_rate, noise_multiplier=entry.noise_multiplier, steps=entry.steps,
+            **_inputs(request),
         )  # fmt: skip
         return Reservation(number, entry)
 

@@ -33,6 +33,7 @@ def least_within(
 
 def _log_excess(cost: float, budget: float) -> float:
     """log(cost / budget), > 0 if and only if cost > budget; within 3 of 0, as a cost may be 0 or inf."""
+    ratio = cost / budget
     if cost > budget:
-        return min(max(math.log(cost / budget), 1e-9), 3.0)
-    return max(math.log(cost / budget), -3.0) if cost > 0.0 else -3.0
+        return min(max(math.log(ratio), 1e-9), 3.0)
+    return max(math.log(ratio), -3.0) if ratio > 0.0 else -3.0  # the ratio of a tiny cost rounds to 0

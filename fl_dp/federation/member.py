@@ -1,13 +1,17 @@
 """One client as the server sees it: who it is, and what it has, or may have, spent."""
 
-import math
-from collections.abc import Iterable
+import dataclasses
+import json
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
+from operator import attrgetter
+from typing import Any
 
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.events import merge
-from fl_dp.records import ClientProfile, Entry, total_steps
+from fl_dp.federation.history import History, history_of
+from fl_dp.records import ClientProfile, Entry
 
 
 @dataclass
@@ -32,6 +36,12 @@ class Member:
     reason: str = ""
     rounds: int = 0
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set a field; all that was found out from the old value goes. The values themselves never change."""
+        object.__setattr__(self, name, value)
+        for found_out in ("budget", "row", "_history"):
+            self.__dict__.pop(found_out, None)
+
     @property
     def name(self) -> str:
         return self.profile.client
@@ -40,30 +50,34 @@ class Member:
     def budget(self) -> Budget:
         return Budget(self.profile.epsilon, self.profile.delta, self.profile.accountant)
 
-    def possibly_spent(self) -> tuple[Entry, ...]:
-        return merge((*self.spent, *self.unaccounted))
+    @cached_property
+    def row(self) -> str:
+        """All its fields, as a row of JSON; `member_of` reads it."""
+        return json.dumps(_values(self), default=_entry_values, allow_nan=False, separators=(",", ":"))
+
+    @cached_property
+    def _history(self) -> History:
+        """Of all that it has, or may have, spent."""
+        return history_of(self.budget, self.mechanism, merge((*self.spent, *self.unaccounted)))
 
     def steps(self) -> int:
-        return total_steps(self.possibly_spent())
+        return self._history.steps
 
     def epsilon(self) -> float:
         """Never below what it has really spent, if its ledger tells the truth."""
-        return self.budget.epsilon_of(self.possibly_spent())
+        return self._history.epsilon
+
+    def can_take_part(self) -> bool:
+        """Whether at least one step of its next round fits its budget."""
+        return self.mechanism is not None and self.steps_left(self.mechanism.steps) > 0
 
     def steps_left(self, planned: int) -> int:
         """How many of `planned` steps fit its budget, without privacy all; 0 if it takes no part."""
-        if self.mechanism is None or self.exhausted:
-            return 0
-        if not self.mechanism.private:
-            return planned
-        return _steps_left(self.budget, self.mechanism, planned, self.possibly_spent())
+        return 0 if self.exhausted else self._history.steps_left(planned)
 
     def rounds_left(self, at_most: int) -> int:
         """In how many of `at_most` rounds more it could take part; the last one may be a short one."""
-        if self.mechanism is None:
-            return 0
-        whole = self.mechanism.steps
-        return math.ceil(self.steps_left(at_most * whole) / whole)
+        return 0 if self.exhausted else self._history.rounds_left(at_most)
 
     def count_as_spent(self, asked: Entry) -> None:
         """It was asked for a round and has not accounted for it: count what its budget lets it take."""
@@ -73,10 +87,24 @@ class Member:
             self.unaccounted = (*self.unaccounted, taken)
 
 
-@lru_cache(maxsize=4096)
-def _steps_left(budget: Budget, mechanism: Entry, planned: int, spent: tuple[Entry, ...]) -> int:
-    """Every client is asked about in every round, and thousands are alike."""
-    return budget.steps_that_fit(mechanism.sample_rate, mechanism.noise_multiplier, planned, spent)
+_PROFILE = tuple(one.name for one in dataclasses.fields(ClientProfile))
+_MEMBER = tuple(one.name for one in dataclasses.fields(Member) if one.name != "profile")
+_values = attrgetter(*(f"profile.{name}" for name in _PROFILE), *_MEMBER)
+
+
+def _entry_values(entry: Entry) -> tuple[float, float, int]:
+    return entry.sample_rate, entry.noise_multiplier, entry.steps
+
+
+def member_of(row: Sequence[Any]) -> Member:
+    """The member whose `row`, parsed, this is; ValueError or TypeError if it is none's."""
+    profile = dict(zip(_PROFILE, row[: len(_PROFILE)], strict=True))
+    rest = dict(zip(_MEMBER, row[len(_PROFILE) :], strict=True))
+    for values, name in ((profile, "spent"), (rest, "spent"), (rest, "unaccounted")):
+        values[name] = tuple(Entry(*entry) for entry in values[name])
+    if rest["mechanism"] is not None:
+        rest["mechanism"] = Entry(*rest["mechanism"])
+    return Member(ClientProfile(**profile), **rest)
 
 
 def shows_less(shown: Iterable[Entry], seen: Iterable[Entry]) -> bool:

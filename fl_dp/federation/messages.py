@@ -66,14 +66,29 @@ def refusal_of(error: Exception) -> Refusal:
     return Refusal("failed", "an unexpected error; its own log says which")
 
 
+def config_record(content: RecordDict, name: str) -> ConfigRecord | None:
+    """The config record of that name; None: there is none. Flower's `config_records` copies all of them."""
+    record = content.get(name)
+    return record if isinstance(record, ConfigRecord) else None
+
+
+def array_record(content: RecordDict, name: str) -> ArrayRecord:
+    """The array record of that name; ConfigError if there is none."""
+    record = content.get(name)
+    if not isinstance(record, ArrayRecord):
+        raise ConfigError(f"message without the array record {name!r}.")
+    return record
+
+
 def plan_to_content(plan: RoundPlan, arrays: ArrayRecord) -> RecordDict:
     """A round's message. `arrays` may be shared between messages; it is not copied."""
-    return RecordDict({PLAN: ConfigRecord(asdict(plan)), ARRAYS: arrays})
+    fields = {name: getattr(plan, name) for name in _PLAN_FIELDS}
+    return RecordDict({PLAN: ConfigRecord(fields), ARRAYS: arrays})
 
 
 def plan_from_content(content: RecordDict) -> tuple[RoundPlan, ArrayRecord]:
     """The plan, and the global weights, still undecoded because only the model knows their shapes."""
-    return RoundPlan(**_fields(content, PLAN, _PLAN_FIELDS)), _array_record(content)
+    return RoundPlan(**_fields(content, PLAN, _PLAN_FIELDS)), array_record(content, ARRAYS)
 
 
 def profile_to_content(profile: ClientProfile) -> RecordDict:
@@ -120,7 +135,7 @@ def reply_from_content(
         return _refusal(content), ""
     arrays, problem = {}, ""
     try:
-        arrays = decode(_array_record(content), expected)
+        arrays = decode(array_record(content, ARRAYS), expected)
     except ConfigError as error:
         problem = str(error)
     report = _fields(content, REPORT, _REPORT_FIELDS)
@@ -151,27 +166,27 @@ def _spent(content: RecordDict) -> tuple[Entry, ...]:
     return tuple(Entry(*values) for values in zip(rates, noises, steps, strict=True))
 
 
-def _array_record(content: RecordDict) -> ArrayRecord:
-    if ARRAYS not in content.array_records:
-        raise ConfigError(f"message without the array record {ARRAYS!r}.")
-    return content.array_records[ARRAYS]
-
-
 def _fields(content: RecordDict, name: str, kinds: Mapping[str, type]) -> dict[str, Any]:
     """The values of the config record `name`, in the order of `kinds`: these fields, of these types."""
-    if name not in content.config_records:
+    record = config_record(content, name)
+    if record is None:
         raise ConfigError(f"message without the record {name!r}; do both sides run the same fl_dp?")
-    record = content.config_records[name]
-    if set(record) != set(kinds):
+    values: dict[str, Any] = dict(record.items())
+    if values.keys() != kinds.keys():
         raise ConfigError(
-            f"{name}: fields {sorted(record)[:20]}, expected {sorted(kinds)}; "
+            f"{name}: fields {sorted(values)[:20]}, expected {sorted(kinds)}; "
             f"do both sides run the same fl_dp?"
         )
     for field, kind in kinds.items():
-        _require(type(record[field]) is kind, f"{name}.{field}", f"{kind.__name__}")  # a bool is no int
-    return {field: record[field] for field in kinds}
+        if type(values[field]) is not kind:  # a bool is no int
+            raise _impossible(f"{name}.{field}", kind.__name__)
+    return {field: values[field] for field in kinds}
 
 
 def _require(condition: bool, field: str, expected: str) -> None:
     if not condition:
-        raise ConfigError(f"message with an impossible {field}: expected {expected}.")
+        raise _impossible(field, expected)
+
+
+def _impossible(field: str, expected: str) -> ConfigError:
+    return ConfigError(f"message with an impossible {field}: expected {expected}.")

@@ -8,7 +8,7 @@ sums, and for every client a report whose own arrays are empty.
                         and in one reply of each group: SUM and the messages answered by it
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,7 @@ from flwr.serverapp import Grid
 
 from fl_dp.errors import FederationError
 from fl_dp.federation.arrays import ArraySpec, NDArray, decode, encode
+from fl_dp.federation.messages import array_record, config_record
 
 ADD_UP, GROUP, SUM = "add-up", "group", "sum"
 
@@ -42,27 +43,30 @@ def ask_for_sum(content: RecordDict, weight: float) -> RecordDict:
 
 def asked_weight(content: RecordDict) -> float | None:
     """The weight with which the update is to be added up; None: it is wanted alone."""
-    record = content.config_records.get(ADD_UP)
+    record = config_record(content, ADD_UP)
     return None if record is None else float(record["weight"])  # type: ignore[arg-type]
 
 
-def put_into_group(content: RecordDict, group: str) -> RecordDict:
-    """A reply, without arrays of its own, whose update went into the sum of `group`."""
-    content[GROUP] = ConfigRecord({"group": group})
-    return content
+def make_group(
+    replies: Mapping[str, RecordDict], messages: Sequence[str], arrays: Mapping[str, NDArray]
+) -> None:
+    """Let the replies to `messages`, without arrays of their own, be a group with the sum `arrays`.
 
-
-def carry_sum(content: RecordDict, messages: Iterable[str], arrays: Mapping[str, NDArray]) -> None:
-    """Let this reply bring the sum of its group: of the replies to `messages`, by their ids."""
-    content.config_records[GROUP]["messages"] = list(messages)
-    content[SUM] = encode(arrays)
+    The first of them brings the sum, and the list of all; the others bear one record between them.
+    """
+    group = messages[0]
+    member = ConfigRecord({"group": group})
+    for message in messages:
+        replies[message][GROUP] = member
+    replies[group][GROUP] = ConfigRecord({"group": group, "messages": list(messages)})
+    replies[group][SUM] = encode(arrays)
 
 
 def group_of(reply: Message | None) -> str | None:
     """The group whose sum holds the reply's update; None: the reply brings its own, or none."""
     if reply is None or reply.has_error():
         return None
-    record = reply.content.config_records.get(GROUP)
+    record = config_record(reply.content, GROUP)
     return None if record is None else str(record["group"])
 
 
@@ -78,8 +82,9 @@ def read_sum(
     carriers = [content for content in answered.values() if SUM in content]
     if len(carriers) != 1:
         raise FederationError(f"{len(carriers)} replies bring the sum of a group of {len(answered)}")
-    if set(carriers[0].config_records[GROUP]["messages"]) != set(answered):  # type: ignore[arg-type]
+    group = config_record(carriers[0], GROUP)
+    if group is None or set(group["messages"]) != set(answered):  # type: ignore[arg-type]
         raise FederationError("a sum holds other updates than those that can be averaged")
     sums = {name: ArraySpec(spec.shape, np.dtype(np.float64)) for name, spec in expected.items()}
-    arrays = decode(carriers[0].array_records[SUM], sums)
+    arrays = decode(array_record(carriers[0], SUM), sums)
     return WeightedSum(arrays, sum(weights[message_id] for message_id in answered))

@@ -60,7 +60,7 @@ class Roster:
             waited = time.monotonic() - started
             late = waited >= self._config.round_timeout
             if len(here) >= self._config.min_clients and (late or not self._expecting()):
-                able = [member for member in here if member.steps_left(1)]
+                able = [member for member in here if member.can_take_part()]
                 if able or late or waited >= PATIENCE or not self._unseen():
                     return able
             if late or len(self._refused) > self._config.clients - self._config.min_clients:
@@ -82,7 +82,7 @@ class Roster:
             return member.reason
         if member.node_id not in self._live:
             return "is not there"
-        return "" if member.steps_left(1) else "has no budget for one more step"
+        return "" if member.can_take_part() else "has no budget for one more step"
 
     def _here(self) -> list[Member]:
         known = self._live & self._answered
@@ -127,7 +127,7 @@ class Roster:
                 raise FederationError(profile.reason)
             member = self._recognise(node, profile)
             member.epsilon()  # raises for a history or a delta that cannot be accounted for:
-            member.steps_left(1)  # such a client is refused here, and does not end the run later
+            member.can_take_part()  # such a client is refused here, and does not end the run later
         except FlDpError as error:
             self._refused[node] = one_line(str(error))
             logger.warning("node %d is no part of this run: %s", node, self._refused[node])

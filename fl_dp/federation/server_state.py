@@ -4,13 +4,11 @@ An .npz archive with the arrays of the global model, and under "header" the rest
 or not at all, and nothing in it is ever executed.
 """
 
-import dataclasses
 import json
 import math
 import zipfile
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +17,7 @@ import numpy as np
 from fl_dp.config import RunConfig, Scalar
 from fl_dp.errors import ConfigError
 from fl_dp.federation.arrays import NDArray
-from fl_dp.federation.member import Member
-from fl_dp.records import ClientProfile, Entry
+from fl_dp.federation.member import Member, member_of
 from fl_dp.reporting.durable import write_whole
 from fl_dp.reporting.reports import ClientRound, FederationBudget, RoundReport
 
@@ -31,9 +28,6 @@ _HEADER, _ARRAY = "header", "array "
 _MAY_CHANGE = frozenset(
     {"out", "memory-mib", "clients-per-cpu", "clients-per-gpu", "client-timeout", "round-timeout"}
 )
-_PROFILE = tuple(one.name for one in dataclasses.fields(ClientProfile))
-_MEMBER = tuple(one.name for one in dataclasses.fields(Member) if one.name != "profile")
-_row = attrgetter(*(f"profile.{name}" for name in _PROFILE), *_MEMBER)
 
 
 @dataclass(frozen=True)
@@ -72,10 +66,10 @@ class ServerState:
 
 def write_state(path: Path, state: ServerState) -> None:
     """Write the state to `path`, readable by its owner alone; it is on the disk when this returns."""
-    header = {"version": _VERSION, "members": [_row(member) for member in state.members]}
-    header |= {key: getattr(state, key) for key in ("run", "settings", "rounds", "seconds", "line")}
-    header |= {"secret": state.secret.hex(), "heard": list(state.heard)}
-    text = json.dumps(header, default=_entry_values, allow_nan=False, separators=(",", ":"))
+    header = {key: getattr(state, key) for key in ("run", "settings", "rounds", "seconds", "line")}
+    header |= {"version": _VERSION, "secret": state.secret.hex(), "heard": list(state.heard)}
+    rows = ",".join(member.row for member in state.members)  # JSON already: few change in a round
+    text = f'{{"members":[{rows}],{json.dumps(header, allow_nan=False, separators=(",", ":"))[1:]}'
     parts = {_HEADER: np.frombuffer(text.encode(), np.uint8)}
     parts |= {_ARRAY + name: array for name, array in state.arrays.items()}
     write_whole(path, lambda file: np.savez(file, **parts), secret=True)  # type: ignore[arg-type]
@@ -114,24 +108,10 @@ def _state(header: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> ServerSt
         seconds=header["seconds"],
         line=header["line"],
         secret=bytes.fromhex(header["secret"]),
-        members=[_member(row) for row in header["members"]],
+        members=[member_of(row) for row in header["members"]],
         heard=frozenset(header["heard"]),
         arrays=arrays,
     )
-
-
-def _entry_values(entry: Entry) -> tuple[float, float, int]:
-    return entry.sample_rate, entry.noise_multiplier, entry.steps
-
-
-def _member(row: Sequence[Any]) -> Member:
-    profile = dict(zip(_PROFILE, row[: len(_PROFILE)], strict=True))
-    rest = dict(zip(_MEMBER, row[len(_PROFILE) :], strict=True))
-    for values, name in ((profile, "spent"), (rest, "spent"), (rest, "unaccounted")):
-        values[name] = tuple(Entry(*entry) for entry in values[name])
-    if rest["mechanism"] is not None:
-        rest["mechanism"] = Entry(*rest["mechanism"])
-    return Member(ClientProfile(**profile), **rest)
 
 
 def _report(line: Mapping[str, Any]) -> RoundReport:

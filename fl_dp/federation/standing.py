@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Collection, Iterable, Mapping
+from functools import lru_cache
 
 from fl_dp.accounting.budget import BudgetReport, federation_budget
 from fl_dp.federation.claims import Verdict
@@ -38,14 +39,17 @@ def federation(
 def client_round(member: Member, verdict: Verdict, rounds_ahead: int) -> ClientRound:
     """The member in a line of rounds.jsonl."""
     mechanism = member.mechanism
-    return ClientRound(
-        epsilon=member.epsilon(),
-        steps=member.steps(),
-        sample_rate=mechanism.sample_rate if mechanism and mechanism.private else None,
-        rounds_left=member.rounds_left(rounds_ahead),
-        status=verdict.status,
-        reason=verdict.reason,
+    return _client_round(
+        member.epsilon(),
+        member.steps(),
+        mechanism.sample_rate if mechanism and mechanism.private else None,
+        member.rounds_left(rounds_ahead),
+        verdict.status,
+        verdict.reason,
     )
+
+
+_client_round = lru_cache(maxsize=4096)(ClientRound)  # most clients of a round are alike
 
 
 def client_budget(member: Member, verdict: Verdict, rounds_ahead: int) -> ClientBudget:

@@ -5,8 +5,9 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache, lru_cache
 
-from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord
+from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
@@ -26,7 +27,7 @@ from fl_dp.federation.planning import round_plan
 from fl_dp.federation.roster import Roster
 from fl_dp.federation.server_state import ServerState
 from fl_dp.federation.standing import client_budget, client_round
-from fl_dp.records import Entry
+from fl_dp.records import Entry, RoundPlan
 from fl_dp.reporting.reports import ClientBudget, FederationBudget, RoundReport, RunStatus
 
 logger = logging.getLogger("fl_dp")
@@ -161,7 +162,8 @@ class PrivateFedAvg(Strategy):
             self._on_members()
         chosen = self._sampler.choose(able, server_round)
         self._spent_out, self._global = not able, arrays
-        self._asked = [self._ask(member, server_round, adds_up(grid)) for member in chosen]
+        content = self._contents(adds_up(grid))
+        self._asked = [self._ask(member, server_round, content) for member in chosen]
         return [asked.message for asked in self._asked]
 
     def aggregate_train(
@@ -229,12 +231,23 @@ class PrivateFedAvg(Strategy):
         together = self.guarantee()
         return standing.federation(together, self.budgets(), self._last_round) if together else None
 
-    def _ask(self, member: Member, server_round: int, in_sum: bool) -> _Asked:
+    def _contents(self, in_sum: bool) -> Callable[[RoundPlan, float], RecordDict]:
+        """What gives a message's content; clients that are asked for the same share one."""
+
+        @cache
+        def content(plan: RoundPlan, weight: float) -> RecordDict:
+            alone = plan_to_content(plan, self._global)
+            return ask_for_sum(alone, weight) if in_sum else alone
+
+        return content
+
+    def _ask(
+        self, member: Member, server_round: int, content: Callable[[RoundPlan, float], RecordDict]
+    ) -> _Asked:
         assert member.mechanism is not None  # gather returns members that can take a step
         plan = round_plan(member.profile, member.mechanism, self._config, self._run, server_round)
-        content = plan_to_content(plan, self._global)
         message = Message(
-            ask_for_sum(content, self._weight(member)) if in_sum else content,
+            content(plan, self._weight(member)),
             member.node_id,
             MessageType.TRAIN,
             ttl=self._config.round_timeout,  # a client that sees it later does not train for nothing
@@ -276,7 +289,7 @@ class PrivateFedAvg(Strategy):
         return self._roster.members
 
     def _verdict(self, member: Member) -> Verdict:
-        return self._verdicts.get(member.name) or Verdict("idle", self._roster.why_idle(member))
+        return self._verdicts.get(member.name) or _idle(self._roster.why_idle(member))
 
     def _report(self, server_round: int, metrics: MetricRecord, seconds: float) -> None:
         guarantee = self.guarantee()
@@ -304,6 +317,12 @@ class PrivateFedAvg(Strategy):
             self._resumed = False
         self.reports.append(report)
         self._on_round(report)
+
+
+@lru_cache(maxsize=64)
+def _idle(reason: str) -> Verdict:
+    """Most clients in most rounds are idle, for few reasons."""
+    return Verdict("idle", reason)
 
 
 def _scalar(metrics: MetricRecord, name: str) -> float | None:

@@ -4,8 +4,10 @@ An epsilon here is always a total: over all rounds, and over earlier runs on the
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
+from operator import attrgetter
 from typing import Any, Literal
 
 ClientStatus = Literal["trained", "declined", "failed", "idle"]
@@ -129,7 +131,13 @@ def _with_clients(report: RoundReport | Summary) -> dict[str, Any]:
 
 
 def _shallow(record: Any) -> dict[str, Any]:
-    return {name: getattr(record, name) for name in record.__dataclass_fields__}
+    names = tuple(record.__dataclass_fields__)
+    return dict(zip(names, _values_of(names)(record), strict=True))
+
+
+@cache
+def _values_of(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
+    return attrgetter(*names)
 
 
 def strict_json(value: Any) -> Any:

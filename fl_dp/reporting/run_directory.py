@@ -88,4 +88,7 @@ def append_line(path: Path, value: Mapping[str, Any]) -> None:
 
 
 def _dumps(value: Mapping[str, Any], indent: int | None = None) -> str:
-    return json.dumps(strict_json(value), allow_nan=False, indent=indent)
+    try:
+        return json.dumps(value, allow_nan=False, indent=indent)
+    except ValueError:  # a number that JSON has not; to look through all of them first takes longer
+        return json.dumps(strict_json(value), allow_nan=False, indent=indent)

@@ -4,9 +4,10 @@ All clients share one ledger file, as clients on one machine do, and a round is 
 before any of it is trained.
 """
 
-import dataclasses
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
 
 from flwr.app import Message, RecordDict
 
@@ -26,12 +27,23 @@ from fl_dp.federation.messages import (
 from fl_dp.federation.partial_sums import asked_weight
 from fl_dp.federation.policy import check_plan
 from fl_dp.federation.profile import budget_of, profile_of
+from fl_dp.records import Entry, RoundPlan
 from fl_dp.simulation.keys import result_of
 from fl_dp.simulation.shared_data import Parts
-from fl_dp.simulation.tasks import Done, Task
+from fl_dp.simulation.tasks import Array, Done, Task
 from fl_dp.training import LocalUpdate
 
 logger = logging.getLogger("fl_dp")
+
+
+@dataclass(frozen=True, slots=True)
+class _Client:
+    """A client that is entered in the ledger: its data's name there, and their declared number."""
+
+    config: ClientConfig
+    dataset: str
+    size: int
+    budget: Budget
 
 
 class SimulatedClients:
@@ -44,15 +56,19 @@ class SimulatedClients:
 
     def __init__(self, settings: ClientConfig, parts: Parts, ledger: Ledger) -> None:
         self._settings, self._parts, self._ledger = settings, parts, ledger
-        self._configs: dict[int, ClientConfig] = {}
-        self._sizes: dict[int, int] = {}
+        self._known: dict[int, _Client] = {}
         self._reserved: dict[str, Reservation] = {}
 
     def hello(self, clients: Sequence[int]) -> list[RecordDict]:
         """What each answers to hello; those that are new are entered in the ledger, in one transaction."""
         self._enrol(clients)
         retired = self._ledger.retirements()
-        return [self._profile(client, retired) for client in clients]
+        known = [self._known[client] for client in clients]
+        spent = self._ledger.spent_all(client.dataset for client in known)
+        return [
+            profile_to_content(profile_of(client.config, client.size, entries, retired))
+            for client, entries in zip(known, spent, strict=True)
+        ]
 
     def read(self, asked: Mapping[int, Message]) -> tuple[list[Task], dict[str, RecordDict]]:
         """What the messages ask of the clients, where their policies allow it; and by message, what the
@@ -61,11 +77,17 @@ class SimulatedClients:
         self._enrol(asked)
         tasks: list[Task] = []
         refusals: dict[str, RecordDict] = {}
+        answers: dict[tuple[int, int], RoundPlan | RecordDict] = {}  # of one content to clients of one size
         for client, message in asked.items():
-            try:
-                tasks.append(self._task(client, message))
-            except FlDpError as error:
-                refusals[message.metadata.message_id] = refusal_to_content(refusal_of(error))
+            size = self._known[client].size
+            key = id(message.content), size
+            if key not in answers:
+                answers[key] = self._accepted(message.content, size)
+            answer = answers[key]
+            if isinstance(answer, RoundPlan):
+                tasks.append(_task(client, size, message, answer))
+            else:
+                refusals[message.metadata.message_id] = answer.copy()
         return tasks, refusals
 
     def pay(self, tasks: Sequence[Task], weights: str) -> tuple[list[Task], dict[str, RecordDict]]:
@@ -74,13 +96,14 @@ class SimulatedClients:
         """
         paid: list[Task] = []
         refusals: dict[str, RecordDict] = {}
-        results = self._ledger.reserve_all([self._request(task, weights) for task in tasks])
+        inputs = {plan: result_of(weights, plan) for plan in {task.plan for task in tasks}}
+        results = self._ledger.reserve_all([self._request(task, inputs[task.plan]) for task in tasks])
         for task, result in zip(tasks, results, strict=True):
             if isinstance(result, DeclinedError):
                 refusals[task.message] = refusal_to_content(refusal_of(result))
             else:
                 self._reserved[task.message] = result
-                paid.append(dataclasses.replace(task, steps=result.entry.steps))
+                paid.append(replace(task, steps=result.entry.steps))
         return paid, refusals
 
     def answer(self, tasks: Iterable[Task], done: Mapping[str, Done]) -> dict[str, RecordDict]:
@@ -89,61 +112,70 @@ class SimulatedClients:
         Committed first, in one transaction. The arrays are those of `done`, none if they are in a sum.
         """
         over = [(task, done[task.message], self._reserved.pop(task.message)) for task in tasks]
-        self._ledger.commit_all([paid for _, result, paid in over if not result.problem])
-        return {task.message: self._reply(task, result) for task, result, _ in over}
-
-    def _reply(self, task: Task, done: Done) -> RecordDict:
-        if done.problem:
-            logger.warning("client %s failed: %s", task.client, done.problem)
-            return refusal_to_content(Refusal("failed", done.problem))
-        spent = self._ledger.spent(dataset_name(self._config(task.part)))
-        budget = self._budget(task.part)
-        return update_to_content(
-            LocalUpdate(done.arrays or {}, spent, task.steps, budget.epsilon_of(spent), budget.delta)
-        )
+        trained = [one for one in over if not one[1].problem]
+        self._ledger.commit_all(paid for _, _, paid in trained)
+        spent = self._ledger.spent_all(self._known[task.part].dataset for task, _, _ in trained)
+        in_sum = cache(partial(_update, {}))  # clients that are alike share the records of one answer
+        contents = {task.message: _failure(task, result) for task, result, _ in over if result.problem}
+        for (task, result, _), entries in zip(trained, spent, strict=True):
+            budget = self._known[task.part].budget
+            contents[task.message] = (
+                _update(result.arrays, entries, task.steps, budget)
+                if result.arrays
+                else in_sum(entries, task.steps, budget).copy()
+            )
+        return contents
 
     def _enrol(self, clients: Iterable[int]) -> None:
-        new = [client for client in clients if client not in self._sizes]
-        wanted = [enrolment(self._parts[client], self._config(client)) for client in new]
-        self._sizes.update(zip(new, self._ledger.register_all(wanted), strict=True))
+        new = {
+            client: replace(self._settings, client=str(client), partition_id=client)
+            for client in clients
+            if client not in self._known
+        }
+        if not new:
+            return
+        wanted = [enrolment(self._parts[client], config) for client, config in new.items()]
+        for (client, config), size in zip(new.items(), self._ledger.register_all(wanted), strict=True):
+            self._known[client] = _Client(config, dataset_name(config), size, budget_of(config, size))
 
-    def _profile(self, client: int, retired: int) -> RecordDict:
-        config = self._config(client)
-        spent = self._ledger.spent(dataset_name(config))
-        return profile_to_content(profile_of(config, self._sizes[client], spent, retired))
+    def _accepted(self, content: RecordDict, size: int) -> RoundPlan | RecordDict:
+        """The plan in a message, if the policy of a client of that size allows it; else what it answers."""
+        try:
+            plan, _ = plan_from_content(content)
+            check_plan(plan, self._settings, size)
+        except FlDpError as error:
+            return refusal_to_content(refusal_of(error))
+        return plan
 
-    def _task(self, client: int, message: Message) -> Task:
-        """What the message asks for, if the client's policy allows it."""
-        plan, _ = plan_from_content(message.content)
-        size = self._sizes[client]
-        check_plan(plan, self._config(client), size)
-        return Task(
-            message=message.metadata.message_id,
-            client=str(client),
-            part=client,
-            plan=plan,
-            steps=plan.steps,
-            sample_rate=plan.expected_batch_size / size,
-            weight=asked_weight(message.content),
-        )
-
-    def _request(self, task: Task, weights: str) -> Request:
+    def _request(self, task: Task, inputs: str) -> Request:
+        client, plan = self._known[task.part], task.plan
         return Request(
-            dataset_name(self._config(task.part)),
-            task.plan.run,
-            task.plan.server_round,
-            (task.sample_rate, task.plan.noise_multiplier),
-            task.plan.steps,
-            self._budget(task.part) if task.plan.private else None,
-            inputs=result_of(weights, task.plan),
+            client.dataset,
+            plan.run,
+            plan.server_round,
+            (task.sample_rate, plan.noise_multiplier),
+            plan.steps,
+            client.budget if plan.private else None,
+            inputs=inputs,
         )
 
-    def _budget(self, client: int) -> Budget:
-        return budget_of(self._config(client), self._sizes[client])
 
-    def _config(self, client: int) -> ClientConfig:
-        if client not in self._configs:
-            self._configs[client] = dataclasses.replace(
-                self._settings, client=str(client), partition_id=client
-            )
-        return self._configs[client]
+def _failure(task: Task, done: Done) -> RecordDict:
+    logger.warning("client %s failed: %s", task.client, done.problem)
+    return refusal_to_content(Refusal("failed", done.problem))
+
+
+def _update(arrays: Mapping[str, Array], spent: tuple[Entry, ...], steps: int, budget: Budget) -> RecordDict:
+    return update_to_content(LocalUpdate(arrays, spent, steps, budget.epsilon_of(spent), budget.delta))
+
+
+def _task(client: int, size: int, message: Message, plan: RoundPlan) -> Task:
+    return Task(
+        message=message.metadata.message_id,
+        client=str(client),
+        part=client,
+        plan=plan,
+        steps=plan.steps,
+        sample_rate=plan.expected_batch_size / size,
+        weight=asked_weight(message.content),
+    )

@@ -134,6 +134,15 @@ def test_unregistered_data_cannot_be_trained_on(path):
             ledger.spent("unknown")
 
 
+def test_what_several_have_spent_is_told_in_their_order(path):
+    with Ledger.open(path) as ledger:
+        ledger.register("mnist", "f2", 1000)
+        ledger.reserve("digits", "run", 1, MECHANISM, 2, BUDGET)
+        assert ledger.spent_all(["mnist", "digits"]) == [(), (Entry(0.1, 1.0, 2),)]
+        with pytest.raises(LedgerError, match="mnits is not registered"):
+            ledger.spent_all(["digits", "mnits"])
+
+
 def test_a_reservation_is_committed_once(path):
     with Ledger.open(path) as ledger:
         reservation = ledger.reserve("digits", "run", 1, MECHANISM, 2, BUDGET)

@@ -2,7 +2,7 @@
 
 import math
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fl_dp.accounting.search import least_within
@@ -12,6 +12,7 @@ from fl_dp.accounting.search import least_within
     costs=st.lists(st.one_of(st.floats(0, 10), st.just(math.inf)), min_size=2, max_size=40),
     budget=st.floats(0.1, 9.9),
 )
+@example(costs=[5e-324, math.inf], budget=2.0)
 def test_it_finds_the_least_number_of_any_falling_cost(costs, budget):
     falling = [math.inf, *sorted(costs, reverse=True), 0.0]
     expected = next(i for i, cost in enumerate(falling) if cost <= budget)

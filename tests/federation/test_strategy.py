@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 
 from fl_dp.config import RunConfig
 from fl_dp.errors import FlDpError
@@ -41,6 +41,18 @@ def weights(strategy):
 
 def statuses(strategy, server_round):
     return {name: client.status for name, client in strategy.reports[server_round - 1].clients.items()}
+
+
+def test_clients_that_are_asked_for_the_same_share_one_content(fakes):
+    nodes = [fakes.Client("0"), fakes.Client("1"), fakes.Client("2", public_size=1900)]
+    grid = fakes.Grid(dict(enumerate(nodes, start=11)))
+    strategy = PrivateFedAvg(settings(clients=3, fit_clients=3), "run-1", TRAINABLE, lambda report: None)
+    messages = strategy.configure_train(1, encode(START), ConfigRecord(), grid)
+    first, second, third = (
+        message.content for message in sorted(messages, key=lambda m: m.metadata.dst_node_id)
+    )
+    assert first is second
+    assert plan_from_content(first)[0].steps != plan_from_content(third)[0].steps
 
 
 def test_honest_clients_train_every_round_and_the_untrained_entries_stay(fakes):

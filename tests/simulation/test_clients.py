@@ -109,6 +109,41 @@ def test_the_last_round_takes_the_steps_that_fit_and_the_next_none(federation: A
     assert federation.steps()[0] == sum(steps)
 
 
+def test_what_one_message_asks_of_many_is_read_for_each_size(federation: Any) -> None:
+    """Clients have 30, 32, 34, ... records; batches of 33 are more than two of them have."""
+    tasks, refusals = federation.clients.read(asked(federation, range(4), expected_batch_size=33))
+    assert [task.client for task in tasks] == ["2", "3"]
+    words = [refusal(refusals[f"1-{client}"]).reason for client in range(2)]
+    assert ["declares 30" in words[0], "declares 32" in words[1]] == [True, True]
+
+
+def test_answers_that_are_alike_are_not_one(federation: Any) -> None:
+    tasks, _ = paid(federation, range(3))
+    done = {task.message: Done(task.message, 0.1) for task in tasks}
+    first, second, _ = federation.clients.answer(tasks, done).values()
+    first["more"] = encode({})
+    assert "more" not in second
+
+
+def test_refusals_that_are_alike_are_not_one(federation: Any) -> None:
+    settings = dataclasses.replace(federation.config(), public_size=30)
+    clients = SimulatedClients(settings, Parts(federation.shared), federation.ledger)
+    _, refusals = clients.read(asked(federation, range(2), learning_rate=-1.0))
+    refusals["1-0"]["more"] = encode({})
+    assert "more" not in refusals["1-1"]
+
+
+def test_a_failed_client_that_was_retired_meanwhile_costs_the_others_nothing(federation: Any) -> None:
+    tasks, _ = paid(federation, range(2))
+    done = {task.message: Done(task.message, 0.1) for task in tasks}
+    done[tasks[1].message] = Done(tasks[1].message, 0.1, problem="it broke")
+    federation.ledger.retire(federation.ledger.accounts()[1].dataset)
+    contents = federation.clients.answer(tasks, done)
+    assert refusal(contents[tasks[1].message]).reason == "it broke"
+    update, _ = reply_from_content(contents[tasks[0].message], {})
+    assert update.steps == 2
+
+
 @pytest.mark.parametrize("weight", [None, 2.5])
 def test_the_weight_of_a_sum_comes_from_the_message(federation: Any, weight: float | None) -> None:
     message = federation.messages(summed=weight is not None)[0]

@@ -123,7 +123,7 @@ def opacus_hooks(task: Task) -> Step:
     from opacus.grad_sample import GradSampleModule
     from opacus.optimizers import DPOptimizer
 
-    model = GradSampleModule(task.model)
+    model = GradSampleModule(_channels_first(task.model))
     optimizer = DPOptimizer(task.optimizer(), **_opacus_settings(task))
 
     def step() -> None:
@@ -139,7 +139,7 @@ def opacus_ghost(task: Task) -> Step:
     from opacus.optimizers import DPOptimizerFastGradientClipping
     from opacus.utils.fast_gradient_clipping_utils import DPTensorFastGradientClipping
 
-    model = GradSampleModuleFastGradientClipping(task.model, max_grad_norm=MAX_GRAD_NORM)
+    model = GradSampleModuleFastGradientClipping(_channels_first(task.model), max_grad_norm=MAX_GRAD_NORM)
     optimizer = DPOptimizerFastGradientClipping(task.optimizer(), **_opacus_settings(task))
 
     def step() -> None:
@@ -148,6 +148,11 @@ def opacus_ghost(task: Task) -> Step:
         optimizer.zero_grad(set_to_none=True)
 
     return step
+
+
+def _channels_first(model: nn.Module) -> nn.Module:
+    """For Opacus 1.6.0, which gets channels-last convolutions wrong (tests/engine/test_peers.py)."""
+    return model.to(memory_format=torch.contiguous_format)
 
 
 def _opacus_settings(task: Task) -> dict[str, float]:

@@ -49,8 +49,13 @@ class PlainTrainer:
         """None of the engine's are used."""
         return {}
 
-    def largest_physical_batch(self, input_shape: tuple[int, ...], memory: int) -> int:
-        """Examples, up to a whole batch, whose gradient takes no more than `memory` bytes.
+    @property
+    def most_at_once(self) -> int:
+        """Examples that a step may want at once."""
+        return self._plan.expected_batch_size
+
+    def largest_physical_batch(self, input_shape: tuple[int, ...], memory: int, at_most: int) -> int:
+        """Examples, up to `at_most`, whose gradient takes no more than `memory` bytes.
 
         Raises ConfigError when not even one fits.
         """
@@ -58,7 +63,7 @@ class PlainTrainer:
         def rehearse(size: int) -> object:
             return self.rehearse(input_shape, size)
 
-        return largest_batch(rehearse, memory, self._device, at_most=self._plan.expected_batch_size)
+        return largest_batch(rehearse, memory, self._device, at_most=at_most)
 
     def rehearse(self, input_shape: tuple[int, ...], size: int) -> tuple[Tensor, ...]:
         """The gradient of `size` examples of random numbers; changes no weight."""

@@ -2,7 +2,7 @@
 
 import logging
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -17,7 +17,7 @@ from fl_dp.accounting.ledger import Ledger
 from fl_dp.config import Auto
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.bookkeeping import Axes
-from fl_dp.engine.clipping import ClippedSum, clipped_grad_sum, empty_sum
+from fl_dp.engine.clipping import ClippedSum, clipped_grad_sums, empty_sum
 from fl_dp.engine.memory import is_out_of_memory
 from fl_dp.engine.noise import add_gaussian_noise, system_generator
 from fl_dp.engine.physical_batch import largest_batch
@@ -77,7 +77,9 @@ def train_locally(
     """
     trainer = _trainer(model.to(device).train(), data, plan, device)
     if not isinstance(physical_batch_size, int):
-        physical_batch_size = trainer.largest_physical_batch(data.input_shape, memory_mib * 2**20)
+        physical_batch_size = trainer.largest_physical_batch(
+            data.input_shape, memory_mib * 2**20, trainer.most_at_once
+        )
     sample_rate = plan.expected_batch_size / public_size
     mechanism, wall = (sample_rate, plan.noise_multiplier), budget if plan.private else None
     reservation = ledger.reserve(dataset, plan.run, plan.server_round, mechanism, plan.steps, wall)
@@ -126,10 +128,16 @@ class PrivateTrainer:
         self._planner = planner or Planner()
         self._noise = noise or system_generator(device)
         self._draws = draws or system_generator()
+        self._begun: ClippedSum | None = None
         self.fits = sys.maxsize
 
-    def largest_physical_batch(self, input_shape: tuple[int, ...], memory: int) -> int:
-        """Examples, up to twice the expected batch, whose clipped sum takes no more than `memory` bytes.
+    @property
+    def most_at_once(self) -> int:
+        """Examples that a step may want at once; hardly any Poisson draw is larger."""
+        return 2 * self._plan.expected_batch_size
+
+    def largest_physical_batch(self, input_shape: tuple[int, ...], memory: int, at_most: int) -> int:
+        """Examples, up to `at_most`, whose clipped sum takes no more than `memory` bytes.
 
         Found with examples of random numbers, so it tells nothing about the data. Raises ConfigError when
         not even one fits.
@@ -138,12 +146,12 @@ class PrivateTrainer:
         def rehearse(size: int) -> ClippedSum:
             return self.rehearse(input_shape, size)
 
-        return largest_batch(rehearse, memory, self._device, at_most=2 * self._plan.expected_batch_size)
+        return largest_batch(rehearse, memory, self._device, at_most=at_most)
 
     def rehearse(self, input_shape: tuple[int, ...], size: int) -> ClippedSum:
         """The clipped sum of `size` examples of random numbers: chooses kernels, and changes no weight."""
-        inputs, labels = torch.randn(size, *input_shape), torch.zeros(size, dtype=torch.int64)
-        return empty_sum(self._parameters, self._plan.max_grad_norm) + self._clipped(inputs, labels)
+        examples = torch.randn(size, *input_shape), torch.zeros(size, dtype=torch.int64)
+        return empty_sum(self._parameters, self._plan.max_grad_norm) + self.clipped_sums([examples])[0]
 
     @property
     def kernels(self) -> Mapping[str, str]:
@@ -152,12 +160,40 @@ class PrivateTrainer:
 
     def step(self, data: TensorData, sample_rate: float, physical_batch_size: int) -> None:
         """One logical batch. An empty draw is a step too: its sum is zero and its noise is not."""
-        draw = poisson_draw(len(data), sample_rate, self._draws)
-        clipped = self._clipped_sum(data, draw, min(physical_batch_size, self.fits))
+        clipped, self._begun = self._begun, None
+        if clipped is None:
+            draw = self.draw(data, sample_rate)
+            clipped = self._clipped_sum(data, draw, min(physical_batch_size, self.fits))
         noisy = add_gaussian_noise(
             clipped, noise_multiplier=self._plan.noise_multiplier, generator=self._noise
         )
         self._descent.step([noisy[name].div_(self._plan.expected_batch_size) for name in self._parameters])
+
+    def draw(self, data: TensorData, sample_rate: float) -> Tensor:
+        """The records of the next logical batch; whoever asks computes its sum, for `begin`."""
+        return poisson_draw(len(data), sample_rate, self._draws)
+
+    def begin(self, clipped: ClippedSum) -> None:
+        """Let the next step be of the logical batch that was drawn last, whose clipped sum this is."""
+        self._begun = clipped
+
+    def clipped_sums(self, batches: Sequence[tuple[Tensor, Tensor]]) -> list[ClippedSum]:
+        """Of each batch, examples and labels, the clipped sum at the model's weights; all in one pass.
+
+        Batches may be of different clients: no example can influence what is added for another one.
+        Raises NonFiniteError when one example may spoil the others: see `clipped_grad_sum`.
+        """
+        inputs, labels = (torch.cat(parts) for parts in zip(*batches, strict=True))
+        outputs = self._model(inputs.to(self._device))
+        losses = F.cross_entropy(outputs, labels.to(self._device), reduction="none")
+        return clipped_grad_sums(
+            losses,
+            self._parameters,
+            [len(batch) for _, batch in batches],
+            max_grad_norm=self._plan.max_grad_norm,
+            axes=self._axes,
+            planner=self._planner,
+        )
 
     def _clipped_sum(self, data: TensorData, draw: Tensor, physical_batch_size: int) -> ClippedSum:
         """The clipped sum of a logical batch, in physical batches half as large where memory runs out."""
@@ -178,21 +214,10 @@ class PrivateTrainer:
     def _clipped_batch(self, inputs: Tensor, labels: Tensor) -> ClippedSum:
         """The clipped sum of one physical batch; one example at a time where one may spoil the others."""
         try:
-            return self._clipped(inputs, labels)
+            return self.clipped_sums([(inputs, labels)])[0]
         except NonFiniteError:
             pairs = zip(torch.split(inputs, 1), torch.split(labels, 1), strict=True)
-            return reduce(add, (self._clipped(*pair) for pair in pairs))
-
-    def _clipped(self, inputs: Tensor, labels: Tensor) -> ClippedSum:
-        outputs = self._model(inputs.to(self._device))
-        losses = F.cross_entropy(outputs, labels.to(self._device), reduction="none")
-        return clipped_grad_sum(
-            losses,
-            self._parameters,
-            max_grad_norm=self._plan.max_grad_norm,
-            axes=self._axes,
-            planner=self._planner,
-        )
+            return reduce(add, (self.clipped_sums([pair])[0] for pair in pairs))
 
 
 def trainable_arrays(model: nn.Module) -> dict[str, np.ndarray]:

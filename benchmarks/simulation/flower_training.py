@@ -41,6 +41,7 @@ def _train_with_opacus(message: Message, context: Context) -> Message:
     from opacus import PrivacyEngine
 
     federation, data, model = _prepare(message, context)
+    model.to(memory_format=torch.contiguous_format)  # Opacus gets channels-last convolutions wrong
     examples = TensorDataset(*data.batch(torch.arange(len(data))))
     private, optimizer, batches = PrivacyEngine(accountant="rdp").make_private(
         module=model,

@@ -2,8 +2,9 @@
 
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import torch
 from torch import Tensor
@@ -71,7 +72,6 @@ def empty_sum(
     return ClippedSum(grads, sensitivity(groups), _squeezed(norms), clipping)
 
 
-@torch.no_grad()
 def clipped_grad_sum(
     losses: Tensor,
     parameters: Mapping[str, Tensor],
@@ -94,28 +94,87 @@ def clipped_grad_sum(
     Raises NoRuleError for an operator without a rule, ModelError for losses of another shape,
     ConfigError for a bound that bounds nothing or a parameter without one.
     """
+    _check(losses)
+    return clipped_grad_sums(
+        losses,
+        parameters,
+        [len(losses)],
+        max_grad_norm=max_grad_norm,
+        clipping=clipping,
+        axes=axes,
+        planner=planner,
+    )[0]
+
+
+@torch.no_grad()
+def clipped_grad_sums(
+    losses: Tensor,
+    parameters: Mapping[str, Tensor],
+    sizes: Sequence[int],
+    *,
+    max_grad_norm: Bounds,
+    clipping: ClipFunction | str = "abadi",
+    axes: Axes | None = None,
+    planner: Planner | None = None,
+) -> list[ClippedSum]:
+    """`clipped_grad_sum` of each of several batches, in one backward pass for all of them.
+
+    losses: (N,), the batches one behind the other; sizes: their numbers of examples, some may be 0.
+    Raises what that raises, and ConfigError for sizes that do not add up to N.
+    """
+    _check(losses)
+    if sum(sizes) != len(losses):
+        raise ConfigError(f"Batches of {list(sizes)} examples: expected them to add up to {len(losses)}.")
     clipping = _checked(clipping)
     groups = _checked_groups(max_grad_norm, parameters, clipping)
-    if losses.dim() != 1:
-        raise ModelError(
-            f'Expected losses of shape (N,), one per example (reduction="none"), got {tuple(losses.shape)}.'
-        )
     if len(losses) == 0:
-        return empty_sum(parameters, max_grad_norm, clipping)
+        return [empty_sum(parameters, max_grad_norm, clipping) for _ in sizes]
     kept = keep_gradients(losses, parameters, axes, planner or Planner())
     norms = _norms(kept, groups, losses)
-    rows = _rows(norms)
-    grads = {name: _zeros(parameter) for name, parameter in parameters.items() if name not in kept}
+    batches = _slices(sizes)
+    taking_part = _rows(norms, batches)
+    sums: list[dict[str, Tensor]] = [{} for _ in batches]
     with full_precision(losses.device):
         for group, column in zip(groups, norms.unbind(1), strict=True):
             used = [name for name in group.parameters if name in kept]
             size = sum(parameters[name].numel() for name in used)
             factors = clipping.factors(round_up(column, size, len(used)), group.bound)
             for name in used:
-                total = kept.pop(name).weighted_sum(factors, rows)  # frees as it goes
-                grads[name] = total.view_as(parameters[name]).to(_sum_type(parameters[name]))
-    in_order = {name: grads[name] for name in parameters}
-    return ClippedSum(in_order, sensitivity(groups), _squeezed(norms), clipping)
+                part = kept.pop(name)  # frees as it goes
+                for grads, rows in zip(sums, taking_part, strict=True):
+                    grads[name] = _like(parameters[name], part.weighted_sum(factors, rows))
+    return [
+        ClippedSum(_complete(grads, parameters), sensitivity(groups), _squeezed(norms[batch]), clipping)
+        for grads, batch in zip(sums, batches, strict=True)
+    ]
+
+
+def _check(losses: Tensor) -> None:
+    if losses.dim() != 1:
+        raise ModelError(
+            f'Expected losses of shape (N,), one per example (reduction="none"), got {tuple(losses.shape)}.'
+        )
+
+
+def _slices(sizes: Sequence[int]) -> list[slice]:
+    ends = list(accumulate(sizes))
+    return [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
+
+
+def _rows(norms: Tensor, batches: Sequence[slice]) -> list[slice | Tensor]:
+    """Of each batch the examples with finite gradients; that all are is mostly seen from the sum alone."""
+    if math.isfinite(norms.sum()) or bool((finite := _finite(norms)).all()):
+        return list(batches)
+    return [finite[batch].nonzero().squeeze(1) + batch.start for batch in batches]
+
+
+def _like(parameter: Tensor, total: Tensor) -> Tensor:
+    return total.view_as(parameter).to(_sum_type(parameter))
+
+
+def _complete(grads: Mapping[str, Tensor], parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """In the parameters' order, with zeros for those that the losses do not depend on."""
+    return {name: grads[name] if name in grads else _zeros(p) for name, p in parameters.items()}
 
 
 def _norms(kept: Mapping[str, Kept], groups: tuple[Group, ...], losses: Tensor) -> Tensor:
@@ -136,13 +195,6 @@ def _finite(norms: Tensor) -> Tensor:
     """(N,) whether an example's gradient is finite in every group."""
     finite = norms.isfinite()
     return finite if norms.dim() == 1 else finite.all(1)
-
-
-def _rows(norms: Tensor) -> Tensor | None:
-    """Indices of the examples with finite gradients; None if all have, mostly seen from the sum alone."""
-    if math.isfinite(norms.sum()) or bool((finite := _finite(norms)).all()):
-        return None
-    return finite.nonzero().squeeze(1)
 
 
 def _squeezed(norms: Tensor) -> Tensor:

@@ -36,11 +36,11 @@ class Kept:
     combine: Combine
 
     @torch.no_grad()
-    def weighted_sum(self, factors: Tensor, rows: Tensor | None) -> Tensor:
+    def weighted_sum(self, factors: Tensor, rows: Tensor | slice | None) -> Tensor:
         """Sum over examples of factor times gradient, in the parameter's shape.
 
         Call within `full_precision`: what is added must be what was measured.
-        factors: (N,). rows: indices of the examples that take part, or None for all. An example
+        factors: (N,). rows: the examples that take part, by index or slice, or None for all. An example
         that is left out may hold inf or NaN: zero times inf is not zero, so it is never multiplied.
         """
         if rows is not None:

@@ -1,5 +1,6 @@
 """A warm process that trains one client after the other and adds their updates up."""
 
+import logging
 import sys
 import time
 import traceback
@@ -17,12 +18,15 @@ from fl_dp.engine.probe import probe
 from fl_dp.models.registry import build_model
 from fl_dp.plain_training import PlainTrainer
 from fl_dp.records import RoundPlan
+from fl_dp.simulation.first_steps import TOGETHER, begin_together, is_little
 from fl_dp.simulation.keys import client_key
 from fl_dp.simulation.process_memory import keep_freed_memory, own_bytes, peak_growth
 from fl_dp.simulation.shared_data import Parts, SharedData
 from fl_dp.simulation.tasks import ActorSettings, Array, Done, Measured, PortionDone, Round, Task
 from fl_dp.simulation.update_sum import UpdateSum, is_finite
 from fl_dp.training import PrivateTrainer
+
+logger = logging.getLogger("fl_dp")
 
 _CONTEXT_BYTES = 600 * 2**20  # of CUDA itself, in each process; the allocator does not count it
 _STEP_MARGIN = 1.8  # a process grows by up to that over the tensors that are seen (engine/physical_batch.py)
@@ -50,6 +54,8 @@ class TrainingActor:
         self._reset: list[tuple[Tensor, Tensor]] = []  # the model's arrays, and what they start from
         self._planner = Planner()
         self._sum = UpdateSum()
+        self._group: int | None = None  # whose first steps are taken
+        self._ready: dict[str, PrivateTrainer] = {}  # of its tasks that are not trained yet, by message
 
     def ready(self) -> None:
         """Return when the process is there, and its model: what follows is a client's own time."""
@@ -62,18 +68,26 @@ class TrainingActor:
         """
         shape, setting = self._parts[part].input_shape, self._settings.physical_batch_size
         self._use_model(plan.model, part)
-        trainer = self._trainer(plan, Planner())
+        chooser = self._trainer(plan, Planner())
+        batch = plan.expected_batch_size if setting == AUTO else min(plan.expected_batch_size, int(setting))
+        batch = _rehearsed(chooser, shape, batch)
+        together = 0
+        if plan.private and is_little(peak_bytes(lambda: chooser.rehearse(shape, batch), self._device)):
+            together = TOGETHER
+        trainer = self._trainer(plan, Planner(fixed=chooser.kernels))
+        wanted = max(trainer.most_at_once, together)
         at_once = (
-            trainer.largest_physical_batch(shape, self._settings.memory_mib * 2**20)
+            trainer.largest_physical_batch(shape, self._settings.memory_mib * 2**20, wanted)
             if setting == AUTO
             else int(setting)
         )
-        tried = min(at_once, 2 * plan.expected_batch_size)
+        tried = min(at_once, wanted)
         size, needed = self._rehearsed(trainer, shape, tried)
         held, total = _gpu_bytes(self._device)
         return Measured(
-            kernels=trainer.kernels,
+            kernels=chooser.kernels,
             at_once=at_once if size == tried else size,
+            together=min(together, size),
             step_bytes=needed + _ROUND_COPIES * self._parameter_bytes(),
             process_bytes=own_bytes(),
             gpu_bytes=held,
@@ -81,9 +95,13 @@ class TrainingActor:
         )
 
     def train(self, shared_round: Round, tasks: Sequence[Task], at_once: int) -> PortionDone:
-        """Train the tasks, one after the other. at_once: most examples in memory at a time."""
+        """Train the tasks, one after the other. at_once: most examples in memory at a time.
+
+        A task that comes alone is trained without its group, which may hold what ended another process.
+        """
         self._at_once = min(at_once, self._fits)
-        done = [self._try(shared_round, task) for task in tasks]
+        self._group, self._ready = None, {}
+        done = [self._try(shared_round, task, together=len(tasks) > 1) for task in tasks]
         return PortionDone(done, self._at_once)
 
     def take_sum(self) -> dict[str, Array]:
@@ -111,11 +129,13 @@ class TrainingActor:
         self._model, self._axes, self._model_name = model, probe(model, inputs), name
         self._fits, self._round_key = sys.maxsize, ""
 
-    def _try(self, shared_round: Round, task: Task) -> Done:
+    def _try(self, shared_round: Round, task: Task, *, together: bool) -> Done:
         """Train one client. What it raises is its own failure, and not the others'."""
         started = time.perf_counter()
         try:
             self._enter(shared_round, task.part)
+            if together and task.group is not None and task.group != self._group:
+                self._begin(shared_round.groups[task.group])
             arrays = self._train(task)
             problem, log = "" if arrays is not None else NOT_FINITE, ""
         except torch.AcceleratorError:
@@ -131,11 +151,28 @@ class TrainingActor:
         update = None if arrays is None else {name: a.cpu().numpy().copy() for name, a in arrays.items()}
         return Done(task.message, seconds, problem, update, log)
 
+    def _begin(self, group: Sequence[Task]) -> None:
+        """Have the group's trainers ready, with their first clipped sums from one pass.
+
+        If a client raises there, each is trained from its beginning: that one raises again, and fails alone.
+        """
+        self._group, self._ready = group[0].group, {}
+        try:
+            self._load()
+            trainers = {one.message: self._private_trainer(one.plan, self._planner, one) for one in group}
+            members = [(trainers[one.message], self._parts[one.part], one.sample_rate) for one in group]
+            if begin_together(members, self._at_once):
+                self._ready = trainers
+        except torch.AcceleratorError:
+            raise
+        except Exception as error:
+            logger.debug("a group of %d is trained one by one: %s", len(group), type(error).__name__)
+
     def _train(self, task: Task) -> dict[str, Tensor] | None:
         """The trainable parameters after the task's steps, still the model's own; None if not finite."""
         assert self._model is not None
         self._load()
-        trainer = self._trainer(task.plan, self._planner, task)
+        trainer = self._ready.pop(task.message, None) or self._trainer(task.plan, self._planner, task)
         data = self._parts[task.part]
         for _ in range(task.steps):
             trainer.step(data, task.sample_rate, self._at_once)
@@ -153,23 +190,24 @@ class TrainingActor:
     def _trainer(
         self, plan: RoundPlan, planner: Planner, task: Task | None = None
     ) -> PrivateTrainer | PlainTrainer:
+        """task: whose randomness is used; None: the system's."""
+        if plan.private:
+            return self._private_trainer(plan, planner, task)
+        assert self._model is not None
+        draws = keyed_generator(self._key(task, "draws")) if task else None
+        return PlainTrainer(self._model.train(), plan, device=self._device, draws=draws)
+
+    def _private_trainer(self, plan: RoundPlan, planner: Planner, task: Task | None) -> PrivateTrainer:
         assert self._model is not None
         assert self._axes is not None
-        noise = draws = None
-        if task is not None:
-            noise = keyed_generator(self._key(task, "noise"), self._device)
-            draws = keyed_generator(self._key(task, "draws"))
-        model = self._model.train()
-        if not plan.private:
-            return PlainTrainer(model, plan, device=self._device, draws=draws)
         return PrivateTrainer(
-            model,
+            self._model.train(),
             self._axes,
             plan,
             device=self._device,
             planner=planner,
-            noise=noise,
-            draws=draws,
+            noise=keyed_generator(self._key(task, "noise"), self._device) if task else None,
+            draws=keyed_generator(self._key(task, "draws")) if task else None,
         )
 
     def _rehearsed(

@@ -9,16 +9,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import ray
-from flwr.app import ArrayRecord, Error, Message, MessageType, RecordDict
+from flwr.app import Error, Message, MessageType, RecordDict
 from flwr.serverapp import Grid
 
 from fl_dp.errors import ConfigError, DeclinedError
 from fl_dp.federation.arrays import ArraySpec, NDArray, decode
-from fl_dp.federation.messages import ARRAYS, refusal_of, refusal_to_content
-from fl_dp.federation.partial_sums import carry_sum, put_into_group
+from fl_dp.federation.messages import ARRAYS, array_record, refusal_of, refusal_to_content
+from fl_dp.federation.partial_sums import make_group
 from fl_dp.records import RoundPlan
 from fl_dp.simulation.clients import SimulatedClients
 from fl_dp.simulation.crew import Crew
+from fl_dp.simulation.first_steps import grouped
 from fl_dp.simulation.keys import digest_of
 from fl_dp.simulation.tasks import Done, Round, RoundWork, Task
 
@@ -34,10 +35,14 @@ _NO_HANDLER = 1
 
 @dataclass(frozen=True)
 class Model:
-    """What a round of a model needs: its arrays, and the engine's kernels for it."""
+    """What a round of a model needs: its arrays, and the engine's kernels for it.
+
+    together: examples of a first step that several clients take together, 0 if they should not.
+    """
 
     specs: Mapping[str, ArraySpec]
     kernels: Mapping[str, str]
+    together: int = 0
 
 
 @dataclass
@@ -153,7 +158,7 @@ class SimulationGrid(Grid):
         self._refuse(by_id, refusals)
         together: dict[tuple[str, int], list[Task]] = {}
         for task in tasks:
-            weights = by_id[task.message].content.array_records.get(ARRAYS)
+            weights = by_id[task.message].content.get(ARRAYS)
             together.setdefault((task.plan.model, id(weights)), []).append(task)
         for some in together.values():
             self._queue(some, by_id, now)
@@ -163,7 +168,7 @@ class SimulationGrid(Grid):
         first = by_id[tasks[0].message]
         model = self._prepare(tasks[0].plan)
         try:
-            weights = _weights(model, first.content.array_records.get(ARRAYS))
+            weights = decode(array_record(first.content, ARRAYS), model.specs)
         except ConfigError as error:
             refusal = refusal_of(
                 DeclinedError(f"the weights received for model {tasks[0].plan.model}: {error}")
@@ -173,8 +178,9 @@ class SimulationGrid(Grid):
         paid, refusals = self._clients.pay(tasks, digest_of(weights))
         self._refuse(by_id, refusals)
         if paid:
-            shared_round = _shared_round(tasks[0], model, weights)
-            self._batches.append(_Batch(shared_round, paid, by_id, asked, first.metadata.ttl))
+            ordered, groups = grouped(paid, model.together, sum(one.nbytes for one in weights.values()))
+            shared_round = _shared_round(tasks[0], model, weights, groups)
+            self._batches.append(_Batch(shared_round, ordered, by_id, asked, first.metadata.ttl))
 
     def _work(self, seconds: float) -> None:
         """Work on the first batch for at most that long, and answer it when it is over."""
@@ -201,9 +207,7 @@ class SimulationGrid(Grid):
                 logger.error("client %s, round %d:\n%s", task.client, task.plan.server_round, one.log)
         contents = self._clients.answer(batch.tasks, done)
         for part in self._crew.take_sums():
-            for message_id in part.messages:
-                put_into_group(contents[message_id], group=part.messages[0])
-            carry_sum(contents[part.messages[0]], part.messages, part.arrays)
+            make_group(contents, part.messages, part.arrays)
         for message_id, content in contents.items():
             self._reply(batch.messages[message_id], content)
 
@@ -247,12 +251,9 @@ class SimulationGrid(Grid):
         self._replies[message.metadata.message_id] = Message(Error(_NO_HANDLER, reason), reply_to=message)
 
 
-def _weights(model: Model, received: ArrayRecord | None) -> Mapping[str, NDArray]:
-    if received is None:
-        raise ConfigError(f"message without the array record {ARRAYS!r}.")
-    return decode(received, model.specs)
-
-
-def _shared_round(task: Task, model: Model, weights: Mapping[str, NDArray]) -> Any:
+def _shared_round(
+    task: Task, model: Model, weights: Mapping[str, NDArray], groups: Sequence[Sequence[Task]]
+) -> Any:
     """Put what all clients of the round share into Ray's store, from where each machine gets it once."""
-    return ray.put(Round(f"{task.plan.run}-{task.message}", task.plan.model, weights, model.kernels))
+    key = f"{task.plan.run}-{task.message}"
+    return ray.put(Round(key, task.plan.model, weights, model.kernels, groups))

@@ -1,7 +1,8 @@
 """How much work an actor is handed at a time: so much that talk costs little, so little that nobody waits."""
 
+import sys
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from fl_dp.simulation.tasks import Done, Task
 
@@ -26,21 +27,29 @@ class Portions:
         return len(self._waiting)
 
     def put(self, tasks: Iterable[Task]) -> None:
-        together = sorted((*self._waiting, *tasks), key=lambda task: -task.records)
+        together = sorted((*self._waiting, *tasks), key=_order)
         self._waiting = deque(together)
         self._records = sum(task.records for task in together)
 
     def take(self, actors: int) -> list[Task]:
-        """The next portion, when `actors` actors share what is left; at least one task if there is one."""
+        """The next portion, of whole groups, when `actors` actors share what is left.
+
+        At least one group if there is one.
+        """
         speed = self.seconds_per_record  # until it was measured, one task at a time
         limit = min(self._records / (SHARE * actors), LONGEST_SECONDS / speed) if speed else 0
         portion: list[Task] = []
         records = 0
-        while self._waiting and (not portion or records + self._waiting[0].records <= limit):
+        while self._waiting and self._goes_along(portion, records, limit):
             portion.append(self._waiting.popleft())
             records += portion[-1].records
         self._records -= records
         return portion
+
+    def _goes_along(self, portion: Sequence[Task], records: int, limit: float) -> bool:
+        following = self._waiting[0]
+        same_group = portion and following.group is not None and portion[-1].group == following.group
+        return not portion or bool(same_group) or records + following.records <= limit
 
     def clear(self) -> list[Task]:
         """Take out all that is left."""
@@ -60,3 +69,8 @@ class Portions:
     def seconds(self, tasks: Iterable[Task]) -> float:
         """How long the tasks should take one actor; 0 while nothing was measured."""
         return self.seconds_per_record * sum(task.records for task in tasks)
+
+
+def _order(task: Task) -> tuple[int, int]:
+    """Longest first, groups together, and who has none at the end."""
+    return -task.records, sys.maxsize if task.group is None else task.group

@@ -107,7 +107,7 @@ class _Preparation:
             arrays = state_arrays(build_model(plan.model, self._input_shape, self._num_classes, seed=0))
             measured = self._measure(plan)
             kernels = _kept(self._simulation.folder / KERNELS, plan.model, measured.kernels)
-            self._models[plan.model] = Model(specs(arrays), kernels), measured
+            self._models[plan.model] = Model(specs(arrays), kernels, measured.together), measured
         model, measured = self._models[plan.model]
         self._resize(measured)
         return model

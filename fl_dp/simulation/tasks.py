@@ -17,12 +17,14 @@ class Round:
 
     key: new for every round and every model's weights. weights: the global state, complete.
     kernels: of the engine's plan, the same in every actor, so that no result depends on which one it was.
+    groups: of tasks that take their first step together.
     """
 
     key: str
     model: str
     weights: Mapping[str, Array]
     kernels: Mapping[str, str]
+    groups: Sequence[Sequence["Task"]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,7 @@ class Task:
 
     message: the id of the message that asked for it. weight: of its update in the actor's sum; None: the
     update is wanted alone. records: expected number over all steps, by which work is shared out.
+    group: number of the task's group in its Round; None if it begins alone.
     """
 
     message: str
@@ -40,6 +43,7 @@ class Task:
     steps: int
     sample_rate: float
     weight: float | None
+    group: int | None = None
 
     @property
     def records(self) -> int:
@@ -73,13 +77,15 @@ class PortionDone:
 class Measured:
     """What an actor found out about one client's step.
 
-    kernels: of the engine's plan. at_once: the physical batch. step_bytes: what a round takes at its peak,
+    kernels: of the engine's plan. at_once: the physical batch. together: examples of a first step that
+    several clients take together, 0 if they should not. step_bytes: what a round takes at its peak,
     beside model and data; process_bytes: what the actor's process has for itself alone. gpu_bytes: what an
     actor holds of its GPU, gpu_total: what that has; 0 without one.
     """
 
     kernels: Mapping[str, str]
     at_once: int
+    together: int
     step_bytes: int
     process_bytes: int
     gpu_bytes: int = 0

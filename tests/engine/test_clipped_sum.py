@@ -11,7 +11,7 @@ from torch import nn
 
 from fl_dp.engine.bounds import layers_of, split_bound
 from fl_dp.engine.clip_functions import clip_function
-from fl_dp.engine.clipping import ClippedSum, clipped_grad_sum, empty_sum
+from fl_dp.engine.clipping import ClippedSum, clipped_grad_sum, clipped_grad_sums, empty_sum
 from fl_dp.engine.plan import Planner
 from fl_dp.errors import ConfigError
 
@@ -128,6 +128,33 @@ def test_an_example_that_is_not_finite_in_one_group_contributes_to_none_and_is_c
         torch.testing.assert_close(found.grads[name], grad)
     assert (found.num_non_finite, clean.num_non_finite) == (1, 0)
     assert (found + found + clean).num_non_finite == 2
+
+
+@pytest.mark.parametrize("mode", ["ghost", "instantiate"])
+@pytest.mark.parametrize("bounds", BOUNDS)
+@pytest.mark.parametrize("poisoned", [False, True])
+def test_several_batches_in_one_pass_are_each_as_alone(bounds, mode, poisoned):
+    torch.manual_seed(1)
+    model = nn.Sequential(nn.Linear(6, 7), nn.Tanh(), nn.Linear(7, 3)).double()
+    inputs = torch.randn(9, 6, dtype=torch.float64)
+    if poisoned:
+        inputs[4] = math.nan
+    sizes = [3, 0, 1, 5]
+    found = clipped_grad_sums(
+        _linear(model, inputs), trainable(model), sizes, max_grad_norm=BOUNDS[bounds], planner=Planner(mode)
+    )
+    for one, batch in zip(found, torch.split(inputs, sizes), strict=True):
+        alone = _clipped(model, batch, BOUNDS[bounds], mode=mode, losses=_linear)
+        assert (one.sensitivity, one.num_non_finite) == (alone.sensitivity, alone.num_non_finite)
+        torch.testing.assert_close(one.norms, alone.norms, equal_nan=True)
+        for name, grad in alone.grads.items():
+            torch.testing.assert_close(one.grads[name], grad, rtol=1e-12, atol=1e-12)
+
+
+def test_batches_that_are_not_all_examples_are_refused():
+    model = _model()
+    with pytest.raises(ConfigError, match=r"\[2, 3\] examples: expected them to add up to 6"):
+        clipped_grad_sums(_linear(model, torch.randn(6, 6)), trainable(model), [2, 3], max_grad_norm=1.0)
 
 
 def test_a_gradient_whose_square_overflows_contributes_nothing_and_is_counted():

@@ -101,3 +101,19 @@ def test_opacus_ghost_clipping_lets_through_a_gradient_whose_terms_cancel_in_flo
             1 + 1e-3
         )
     assert length(clipped_by_opacus_ghost(model, losses_of, bound)) > 1e6 * bound
+
+
+def test_opacus_gets_convolutions_of_channels_last_models_wrong():
+    """Its patches take the input's strides for those of channels that come first; ours do not care."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Conv2d(4, 3, 2)).to(memory_format=torch.channels_last)
+    inputs = torch.randn(5, 3, 8, 8)
+
+    def losses_of(m: nn.Module) -> Tensor:
+        return projected_losses(m, inputs)
+
+    ours = {mode: clipped_by_engine(model, inputs, 0.3, mode).grads for mode in MODES}
+    for grads in ours.values():
+        torch.testing.assert_close(grads["1.weight"], ours["ghost"]["1.weight"], rtol=1e-3, atol=1e-5)
+    theirs = clipped_by_opacus_hooks(model, losses_of, 0.3)["1.weight"]
+    assert (theirs - ours["mixed"]["1.weight"]).norm() > 0.1 * theirs.norm()

@@ -26,6 +26,7 @@ from fl_dp.records import Entry, RoundPlan
 from fl_dp.simulation.actor import TrainingActor
 from fl_dp.simulation.clients import SimulatedClients
 from fl_dp.simulation.crew import Crew
+from fl_dp.simulation.first_steps import TOGETHER
 from fl_dp.simulation.grid import Model, SimulationGrid
 from fl_dp.simulation.shared_data import Parts, SharedData
 from fl_dp.simulation.tasks import ActorSettings
@@ -198,7 +199,7 @@ class Federation:
         return TrainingActor(self.shared, self.settings(**settings))
 
     def grid(self, crew: Crew) -> SimulationGrid:
-        model = Model(self.specs, {"1.weight": "ghost", "1.bias": "instantiate"})
+        model = Model(self.specs, {"1.weight": "ghost", "1.bias": "instantiate"}, together=TOGETHER)
         return SimulationGrid(self.clients, CLIENTS, crew, lambda plan: model, on_work=self.work.append)
 
     def plan(self, server_round: int = 1) -> RoundPlan:

@@ -11,14 +11,16 @@ import torch
 
 from fl_dp.errors import ConfigError
 from fl_dp.simulation.actor import NOT_FINITE, TrainingActor
+from fl_dp.simulation.first_steps import TOGETHER
+from fl_dp.simulation.shared_data import Parts
 from fl_dp.simulation.tasks import Round, Task
 from fl_dp.training import PrivateTrainer
 
 KERNELS = {"1.weight": "ghost", "1.bias": "instantiate"}
 
 
-def shared_round(federation: Any, key: str = "first") -> Round:
-    return Round(key, "linear", federation.start, KERNELS)
+def shared_round(federation: Any, groups: Any = ()) -> Round:
+    return Round("first", "linear", federation.start, KERNELS, groups)
 
 
 def task(federation: Any, client: int, weight: float | None = None, **plan: Any) -> Task:
@@ -39,6 +41,57 @@ def test_what_is_added_up_is_what_is_sent_alone(federation: Any) -> None:
         assert array.dtype == np.float64
         assert np.abs(array - expected).max() <= 1e-12 * np.abs(expected).max()
     assert actor.take_sum() == {}
+
+
+def _grouped(federation: Any, count: int, **plan: Any) -> tuple[Round, list[Task]]:
+    tasks = [dataclasses.replace(task(federation, k, **plan), group=0) for k in range(count)]
+    return shared_round(federation, [tasks]), tasks
+
+
+def test_a_group_takes_its_first_step_in_one_pass(federation: Any, monkeypatch: Any) -> None:
+    sizes: list[int] = []
+    _memory_for(monkeypatch, 64, sizes)
+    grouped, tasks = _grouped(federation, 5, steps=3)
+    together = federation.actor().train(grouped, tasks, 64).done
+    assert len(sizes) == 1 + 5 * 2
+    for one, part in zip(together, tasks, strict=True):
+        (alone,) = federation.actor().train(grouped, [part], 64).done
+        for name, array in alone.arrays.items():
+            assert np.abs(one.arrays[name] - array).max() <= 1e-6 * np.abs(array).max()
+
+
+def test_a_group_of_which_some_are_trained_elsewhere_gives_the_same_updates(federation: Any) -> None:
+    """To the last bit: what is done again after a process was lost must not tell anything new."""
+    grouped, tasks = _grouped(federation, 5)
+    whole = federation.actor().train(grouped, tasks, 64).done
+    rest = federation.actor().train(grouped, tasks[2:4], 64).done
+    for one, other in zip(whole[2:4], rest, strict=True):
+        assert all(np.array_equal(one.arrays[name], array) for name, array in other.arrays.items())
+
+
+def test_a_group_that_draws_too_much_is_trained_one_by_one(federation: Any, monkeypatch: Any) -> None:
+    sizes: list[int] = []
+    _memory_for(monkeypatch, 12, sizes)
+    grouped, tasks = _grouped(federation, 5, steps=2)
+    assert not any(one.problem for one in federation.actor().train(grouped, tasks, 12).done)
+    assert len(sizes) >= 5 * 2
+    assert max(sizes) <= 12
+
+
+def test_data_that_raise_fail_their_client_alone_also_in_a_group(federation: Any, monkeypatch: Any) -> None:
+    honest, poisoned = PrivateTrainer.draw, len(Parts(federation.shared)[1])
+
+    def draw(self: Any, data: Any, sample_rate: float) -> Any:
+        if len(data) == poisoned:
+            raise ValueError("patient 17")
+        return honest(self, data, sample_rate)
+
+    monkeypatch.setattr(PrivateTrainer, "draw", draw)
+    grouped, tasks = _grouped(federation, 3)
+    done = federation.actor().train(grouped, tasks, 64).done
+    assert [bool(one.problem) for one in done] == [False, True, False]
+    (alone,) = federation.actor().train(grouped, tasks[:1], 64).done
+    assert all(np.array_equal(done[0].arrays[name], array) for name, array in alone.arrays.items())
 
 
 def test_each_client_starts_from_the_rounds_weights(federation: Any) -> None:
@@ -96,15 +149,15 @@ def test_weights_that_do_not_fit_fail_each_client_in_words_of_its_own(federation
 
 
 def _memory_for(monkeypatch: Any, most: int, sizes: list[int]) -> None:
-    honest = PrivateTrainer._clipped
+    honest = PrivateTrainer.clipped_sums
 
-    def clipped(self: Any, inputs: Any, labels: Any) -> Any:
-        sizes.append(len(inputs))
-        if len(inputs) > most:
+    def clipped_sums(self: Any, batches: Any) -> Any:
+        sizes.append(sum(len(labels) for _, labels in batches))
+        if sizes[-1] > most:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        return honest(self, inputs, labels)
+        return honest(self, batches)
 
-    monkeypatch.setattr(PrivateTrainer, "_clipped", clipped)
+    monkeypatch.setattr(PrivateTrainer, "clipped_sums", clipped_sums)
 
 
 def test_memory_that_runs_out_halves_the_batch_and_is_remembered(federation: Any, monkeypatch: Any) -> None:
@@ -147,10 +200,24 @@ def test_measuring_finds_kernels_and_memory(federation: Any) -> None:
 
 
 def test_measuring_chooses_a_batch_where_it_is_to(federation: Any) -> None:
-    plenty = federation.actor(physical_batch_size="auto").measure(federation.plan(), 0)
-    assert plenty.at_once == 2 * federation.plan().expected_batch_size
+    actor = federation.actor(physical_batch_size="auto")
+    plenty = actor.measure(federation.plan(), 0)
+    assert plenty.at_once == plenty.together == TOGETHER
+    large = dataclasses.replace(federation.plan(), expected_batch_size=TOGETHER)
+    assert actor.measure(large, 0).at_once == 2 * TOGETHER
     with pytest.raises(ConfigError, match="Not even one example fits 0 MiB"):
         federation.actor(physical_batch_size="auto", memory_mib=0).measure(federation.plan(), 0)
+
+
+def test_first_steps_are_not_taken_together_where_they_are_large_or_not_private(
+    federation: Any, monkeypatch: Any
+) -> None:
+    actor, plan = federation.actor(physical_batch_size="auto"), federation.plan()
+    public = dataclasses.replace(plan, private=False, noise_multiplier=0.0)
+    assert actor.measure(public, 0).together == 0
+    monkeypatch.setattr("fl_dp.simulation.first_steps._LITTLE_BYTES", 100)
+    measured = actor.measure(plan, 0)
+    assert (measured.together, measured.at_once) == (0, 2 * plan.expected_batch_size)
 
 
 def test_measuring_halves_a_batch_that_does_not_fit(federation: Any, monkeypatch: Any) -> None:

@@ -52,15 +52,31 @@ def test_the_order_of_the_clients_changes_nothing(fake_ray: Any, two_federations
 
 
 def test_a_clients_update_does_not_depend_on_its_actor(fake_ray: Any, two_federations: Any) -> None:
-    """Bit for bit: also not on who was trained before it in the same process."""
+    """Bit for bit, also where some take their first step together: whoever trains them, and after whom."""
     updates = []
-    for federation, some in zip(two_federations, (slice(None), slice(5, 6)), strict=True):
-        grid = federation.grid(crew_of(fake_ray, federation, 3))
-        replies = grid.send_and_receive(federation.messages(summed=False)[some])
-        found = next(reply for reply in replies if reply.metadata.src_node_id == 6)
-        updates.append({name: array.numpy() for name, array in found.content["arrays"].items()})
-    for name, array in updates[0].items():
-        assert np.array_equal(array, updates[1][name])
+    for federation, actors in zip(two_federations, (1, 5), strict=True):
+        grid = federation.grid(crew_of(fake_ray, federation, actors))
+        updates.append(_updates(grid, federation.messages(summed=False)))
+    assert len(updates[0]) == CLIENTS
+    for client, arrays in updates[0].items():
+        assert all(np.array_equal(array, updates[1][client][name]) for name, array in arrays.items())
+
+
+def test_a_clients_update_does_not_depend_on_who_else_takes_part(fake_ray: Any, two_federations: Any) -> None:
+    """But for rounding, if they take their first step together."""
+    one, other = two_federations
+    among_all = _updates(one.grid(crew_of(fake_ray, one, 3)), one.messages(summed=False))
+    messages = other.messages(summed=False)
+    for client in (5, CLIENTS - 1):
+        alone = _updates(other.grid(crew_of(fake_ray, other, 3)), messages[client : client + 1])
+        assert close(alone[client], among_all[client])
+
+
+def _updates(grid: Any, messages: list[Message]) -> dict[int, dict[str, Any]]:
+    return {
+        reply.metadata.src_node_id - 1: {k: array.numpy() for k, array in reply.content["arrays"].items()}
+        for reply in grid.send_and_receive(messages)
+    }
 
 
 def test_clients_and_rounds_have_randomness_of_their_own(fake_ray: Any, federation: Any) -> None:

@@ -1,5 +1,6 @@
 """Portions: everything once, longest first, small at the end."""
 
+import dataclasses
 import random
 
 from fl_dp.records import RoundPlan
@@ -73,3 +74,14 @@ def test_clear_gives_back_what_was_left() -> None:
     assert len(portions.clear()) == 2
     assert not portions
     assert portions.take(1) == []
+
+
+def test_a_group_is_not_torn_apart() -> None:
+    portions = taught(1e-3)
+    portions.put(dataclasses.replace(task(k, 1), group=k // 4 if k < 80 else None) for k in range(100))
+    taken = []
+    while portions:
+        taken.append(portions.take(8))
+    for group in range(20):
+        assert sum(any(one.group == group for one in portion) for portion in taken) == 1
+    assert [len(portion) for portion in taken[-4:]] == [1, 1, 1, 1]

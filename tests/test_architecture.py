@@ -29,7 +29,6 @@ USERS = {
     "numpy": {"accounting", "data", "models", *ABOVE_THE_BASE},
     "sklearn": {"data"},
     "flwr_datasets": {"data"},
-    "datasets": {"data"},
     "filelock": {"data"},
     "PIL": {"data"},
     "opacus": {"models", "accounting"},
@@ -109,7 +108,7 @@ def test_entry_points_import_one_app_only(name: str) -> None:
         ("import fl_dp.federation.client_app", {"torch", "ray", "fl_dp.launch"}),
         ("import fl_dp.federation.server_app", {"ray", "fl_dp.launch"}),
         ("import fl_dp.cli", {"torch", "flwr", "ray"}),
-        ("import fl_dp.launch.launcher", {"torch", "ray"}),
+        ("import fl_dp.launch.launcher", {"torch", "ray", "flwr"}),
         ("import fl_dp.launch.guard", {"torch", "flwr", "typer"}),
     ],
 )

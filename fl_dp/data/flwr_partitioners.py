@@ -1,48 +1,88 @@
-"""flwr_datasets.partitioner, without what it brings along: plots, and a data set for each part."""
+"""flwr_datasets.partitioner without what it brings along: plots, `datasets`, a data set for each part."""
 
 import importlib
 import importlib.util
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+Rows = NDArray[np.int64]
 
-def import_partitioners() -> ModuleType:
-    """The module `flwr_datasets.partitioner`.
-
-    The package's own __init__ imports its plotting (Matplotlib, seaborn, SciPy's statistics), which
-    takes 1.4 s of the 2.1 s and writes font caches into the user's home; every Flower message starts
-    a fresh client process, so it would be paid each time. An empty parent package stands in for it
-    while the partitioners are imported; it is then taken away, so that a later
-    `import flwr_datasets` works as ever.
-    """
-    name = "flwr_datasets"
-    spec = importlib.util.find_spec(name)
-    if name in sys.modules or spec is None:
-        return importlib.import_module(f"{name}.partitioner")
-    stand_in = ModuleType(name)
-    stand_in.__path__ = list(spec.submodule_search_locations or ())
-    sys.modules[name] = stand_in
-    try:
-        return importlib.import_module(f"{name}.partitioner")
-    finally:
-        del sys.modules[name]
+_PACKAGE, _DATA_SETS = "flwr_datasets", "datasets"
 
 
-def label_data_set(labels: NDArray[np.int64]) -> Any:
-    """A data set for the partitioners with one column, "label", whose parts are arrays of row numbers.
+class LabelDataSet:
+    """As much of a `datasets.Dataset` with one column as partitioners use; a part is an array of row numbers.
 
-    A part that is a `datasets.Dataset` takes a millisecond or two to build and to read, which is most of the
+    A part that is itself a data set takes a millisecond or two to build and to read, which is most of the
     time when there are thousands of parts.
     """
-    from datasets import Dataset
 
-    class Labels(Dataset):  # type: ignore[misc]
-        def select(self, indices: Iterable[int], *_: Any, **__: Any) -> NDArray[np.int64]:
-            return np.fromiter(indices, dtype=np.int64)
+    def __init__(self, labels: Rows) -> None:
+        self._labels = labels
 
-    return Labels.from_dict({"label": labels})
+    def __len__(self) -> int:
+        return len(self._labels)
+
+    @property
+    def num_rows(self) -> int:
+        return len(self)
+
+    def __getitem__(self, column: str) -> Rows:
+        """The labels, whatever the column's name: there is no other column."""
+        return self._labels
+
+    def unique(self, column: str) -> list[int]:
+        return [int(label) for label in np.unique(self._labels)]
+
+    def select(self, indices: Iterable[int]) -> Rows:
+        return np.fromiter(indices, dtype=np.int64)
+
+    def shard(self, num_shards: int, index: int, contiguous: bool) -> Rows:
+        """Part number `index` of `num_shards` whose sizes differ by one at most, the larger ones first."""
+        if not contiguous:
+            raise NotImplementedError("only parts of neighbouring rows")
+        size, larger = divmod(len(self), num_shards)
+        start = index * size + min(index, larger)
+        return np.arange(start, start + size + (index < larger))
+
+
+@lru_cache(maxsize=1)
+def partitioners() -> ModuleType:
+    """The module `flwr_datasets.partitioner`, whose partitioners take a LabelDataSet and nothing else.
+
+    The package's own __init__ imports its plotting (Matplotlib, seaborn, SciPy's statistics), and its
+    partitioners `datasets` for the type of what they cut (pandas, PyArrow, aiohttp): 2 s and 100 MiB, paid by
+    every process that cuts data, and with Flower that is one for each message. An empty package and a
+    `datasets` that holds the type alone stand in for them while the partitioners are imported. Both are then
+    taken away, and the copy with them: whoever imports flwr_datasets gets all of it, as ever.
+    """
+    spec = importlib.util.find_spec(_PACKAGE)
+    package, data_sets = ModuleType(_PACKAGE), ModuleType(_DATA_SETS)
+    package.__path__ = list(spec.submodule_search_locations or ()) if spec else []
+    data_sets.Dataset = LabelDataSet  # type: ignore[attr-defined]
+    with _in_place_of_the_real_ones({_PACKAGE: package, _DATA_SETS: data_sets}):
+        return importlib.import_module(f"{_PACKAGE}.partitioner")
+
+
+@contextmanager
+def _in_place_of_the_real_ones(stand_ins: dict[str, ModuleType]) -> Iterator[None]:
+    """Within it, `stand_ins` are what is imported by their names. What is then imported below them goes."""
+    real = _take_out(stand_ins)
+    sys.modules.update(stand_ins)
+    try:
+        yield
+    finally:
+        _take_out(stand_ins)
+        sys.modules.update(real)
+
+
+def _take_out(packages: Iterable[str]) -> dict[str, ModuleType]:
+    """The packages' modules, no longer among those that are imported."""
+    roots = set(packages)
+    return {name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] in roots}

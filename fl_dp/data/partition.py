@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from fl_dp.config import PARTITIONS, ClientConfig, RunConfig, parse_sizes
-from fl_dp.data.flwr_partitioners import import_partitioners, label_data_set
+from fl_dp.data.flwr_partitioners import LabelDataSet, partitioners
 from fl_dp.data.sources import load_data
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ConfigError, DataError
@@ -129,7 +129,7 @@ def _partitioner(
     classes_per_partition: int,
     sizes: Sequence[int],
 ) -> Any:
-    flwr = import_partitioners()
+    flwr = partitioners()
     match scheme:
         case "iid":
             return flwr.IidPartitioner(num_partitions)
@@ -148,7 +148,7 @@ def _partitioner(
 
 def _cut(partitioner: Any, order: Indices, labels: Indices, num_partitions: int) -> list[Indices]:
     """Parts of `order`, whose labels are `labels`, sorted: a part's fingerprint is that of a set."""
-    partitioner.dataset = label_data_set(labels)
+    partitioner.dataset = LabelDataSet(labels)
     parts = [np.sort(order[partitioner.load_partition(part)]) for part in range(num_partitions)]
     if not all(len(part) for part in parts):
         raise ValueError("a part without records")
@@ -157,16 +157,8 @@ def _cut(partitioner: Any, order: Indices, labels: Indices, num_partitions: int)
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """No warnings that say what our errors say, and no cache of `datasets` (its hashing takes seconds)."""
-    import datasets
-
-    was_caching = datasets.is_caching_enabled()
-    datasets.disable_caching()
-    try:
-        with warnings.catch_warnings():
-            for message in _EXPECTED_WARNINGS:
-                warnings.filterwarnings("ignore", message)
-            yield
-    finally:
-        if was_caching:
-            datasets.enable_caching()
+    """No warnings that say what our errors say."""
+    with warnings.catch_warnings():
+        for message in _EXPECTED_WARNINGS:
+            warnings.filterwarnings("ignore", message)
+        yield

@@ -35,14 +35,14 @@ def is_out_of_memory(error: RuntimeError) -> bool:
     return isinstance(error, torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)
 
 
-class _Storages(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _Following:
     """Bytes of the storages that come into being under it, and their peak.
 
     Autograd's backward pass runs under the mode of the thread that asked for it.
     """
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.peak = self._live = 0
         self._known: dict[int, weakref.ref[torch.UntypedStorage]] = {}  # by identity, while it lives
 
@@ -72,3 +72,7 @@ class _Storages(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._known[identity] = weakref.ref(storage, leave)
         self._live += size
         self.peak = max(self.peak, self._live)
+
+
+class _Storages(_Following, TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Apart from what it does: a mode with a `__torch_dispatch__` of its own imports torch._dynamo, 1 s."""

@@ -13,8 +13,9 @@ from fl_dp.errors import ConfigError
 from fl_dp.launch.app_bundle import build_bundle
 from fl_dp.launch.arguments import read_request
 from fl_dp.launch.control import ControlClient
+from fl_dp.launch.deployment import server_environment
 from fl_dp.launch.exit_codes import ExitCode
-from fl_dp.launch.launcher import server_environment, write_config
+from fl_dp.launch.launcher import write_config
 from fl_dp.launch.layout import Layout, claim_folder
 from fl_dp.launch.outcome import conclude
 from fl_dp.launch.preflight import check_server, with_absolute_paths

@@ -6,19 +6,23 @@ Apart from what runs on it (`cluster`), which imports PyTorch: Ray can so be sta
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from fl_dp.errors import ConfigError, FederationError
+from fl_dp.simulation.ray_head import lean_head
 
 # Before Ray is imported by whoever needs them: no statistics sent home, and no warning about GPUs that an
 # actor without one does not look at anyway. A process of ours is to have imported what it needs before it
-# is given anything to do.
-QUIET = {
+# is given anything to do. Ray's processes look for each other every 20 ms instead of every second, as long:
+# the first look is always too early.
+SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    "RAY_preload_python_modules": "fl_dp.simulation.actor",
+    "RAY_preload_python_modules": "fl_dp.simulation.worker_imports",
+    "RAY_raylet_client_connect_timeout_milliseconds": "20",
+    "RAY_raylet_client_num_connect_attempts": "500",
 }
 _ERRORS_ONLY = 40  # logging.ERROR: Ray's own lines are for people who run Ray
 _CONNECT_SECONDS = 10.0
@@ -52,7 +56,7 @@ def running(address: str, scratch: Path, cpus: int) -> Iterator[None]:
     """
     if address:
         check_cluster(address)
-    os.environ.update(QUIET)
+    os.environ.update(SETTINGS)
     import ray  # late: it reads the settings above
 
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": _ERRORS_ONLY}
@@ -61,7 +65,8 @@ def running(address: str, scratch: Path, cpus: int) -> Iterator[None]:
     else:
         options |= {"num_cpus": cpus, "include_dashboard": False, "_temp_dir": str(scratch)}
     try:
-        ray.init(**options)
+        with nullcontext() if address else lean_head():
+            ray.init(**options)
     except (ConnectionError, RuntimeError, SystemExit) as error:  # SystemExit: Ray has given up
         if not address:
             raise FederationError(f"Ray does not start on this machine: {_one_line(error)}") from error

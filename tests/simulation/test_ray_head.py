@@ -1,8 +1,8 @@
 """Only what actors need is started, and Ray itself is left as it was."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -71,21 +71,23 @@ def test_what_is_put_aside_is_there_in_this_ray() -> None:
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.filterwarnings("ignore::FutureWarning:ray")
 def test_a_real_one_has_no_processes_that_are_not_needed() -> None:
-    scratch = Path("/tmp") / f"fl-dp-test-{os.getpid()}"  # sockets want a short path
-    with ray_runtime.running("", scratch, 1):
+    with (
+        TemporaryDirectory(prefix="fl-dp-", dir="/tmp") as scratch,  # sockets want a short path
+        ray_runtime.running("", Path(scratch), 1),
+    ):
         (found,) = [one for one in ray.nodes() if one["Alive"]]
-        names = {name for name in _programs(scratch) if name}
+        names = set(_programs(scratch))
     assert found["Resources"]["CPU"] == 1
     assert "raylet" in names
     assert not names & NOT_NEEDED
 
 
-def _programs(scratch: Path) -> Iterator[str]:
+def _programs(scratch: str) -> Iterator[str]:
     """Names of the programs whose arguments tell of the folder `scratch`."""
     for entry in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             words = entry.read_bytes().decode(errors="replace").split("\0")
         except (FileNotFoundError, ProcessLookupError):
             continue
-        if any(str(scratch) in word for word in words):
+        if any(scratch in word for word in words):
             yield from (Path(word).name for word in words[:3])

@@ -1,0 +1,83 @@
+"""A federation of Flower's own processes on this machine: deployed, or in its simulation."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from fl_dp.config import RunConfig
+from fl_dp.federation.server_app import RESUMED_VARIABLE
+from fl_dp.launch.app_bundle import build_bundle
+from fl_dp.launch.clients import write_client_files, write_client_template
+from fl_dp.launch.commands import write_client_commands, write_server_commands
+from fl_dp.launch.control import ControlClient
+from fl_dp.launch.environment import child_environment, cores
+from fl_dp.launch.exit_codes import ExitCode
+from fl_dp.launch.flower_simulation import simulation_environment, simulation_settings
+from fl_dp.launch.layout import SERVER_LOG, Layout
+from fl_dp.launch.outcome import conclude
+from fl_dp.launch.processes import Processes
+from fl_dp.launch.starting import (
+    SUPERLINK,
+    start_superlink,
+    start_supernodes,
+    supernode_options,
+    wait_for_nodes,
+)
+from fl_dp.launch.watching import watch_run
+
+_HOST = "127.0.0.1"
+Say = Callable[[str], None]
+
+
+def server_environment(layout: Layout, more: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a SuperLink, whose apps log to the run's folder."""
+    commands = write_server_commands(layout.commands / "server", layout.log(SERVER_LOG))
+    return child_environment(layout.flower_home, commands, threads=cores(), more=more)
+
+
+def deploy(config: RunConfig, layout: Layout, ledgers: Path, say: Say, *, resumed: bool) -> ExitCode:
+    """One SuperLink and one SuperNode per client."""
+    env = server_environment(layout, _resumption(resumed))
+    with Processes() as processes:
+        log = layout.log(SUPERLINK)
+        address = start_superlink(processes, env, log, ["--insecure"], _HOST, 0)
+        logs = _start_clients(config, layout, ledgers, processes, address)
+        with ControlClient(address) as control:
+            wait_for_nodes(control, config.clients, processes, {SUPERLINK: log, **logs})
+            run_id = control.start_run(build_bundle(), config.to_flat(), None)
+            status = watch_run(run_id, config, layout, control, processes, logs, say)
+    return conclude(status, layout, say)
+
+
+def simulate_with_flower(
+    config: RunConfig, layout: Layout, ledgers: Path, say: Say, *, resumed: bool
+) -> ExitCode:
+    """All clients in Flower's Ray simulation."""
+    template = write_client_template(config, layout.clients, ledgers)
+    with Processes() as processes:
+        simulation = simulation_environment(config, template, processes.scratch)
+        env = server_environment(layout, {**simulation, **_resumption(resumed)})
+        options = ["--insecure", "--simulation"]
+        address = start_superlink(processes, env, layout.log(SUPERLINK), options, _HOST, 0)
+        with ControlClient(address) as control:
+            run_id = control.start_run(build_bundle(), config.to_flat(), simulation_settings(config))
+            status = watch_run(run_id, config, layout, control, processes, (), say)
+    return conclude(status, layout, say)
+
+
+def _start_clients(
+    config: RunConfig, layout: Layout, ledgers: Path, processes: Processes, address: str
+) -> dict[str, Path]:
+    """Start a SuperNode per client; returns their log files by process name."""
+    commands = write_client_commands(layout.commands / "client")
+    threads = max(1, cores() // config.clients)
+    env = child_environment(layout.flower_home, commands, threads=threads)
+    files = write_client_files(config, layout.clients, ledgers)
+    logs = {f"client {file.stem}": layout.log(f"client-{file.stem}") for file in files}
+    options = {name: supernode_options(file, address) for name, file in zip(logs, files, strict=True)}
+    start_supernodes(processes, env, logs, options)
+    return logs
+
+
+def _resumption(resumed: bool) -> dict[str, str]:
+    """What tells the server app that its run goes on."""
+    return {RESUMED_VARIABLE: "1"} if resumed else {}

@@ -1,6 +1,7 @@
 """An actor of fl_dp's simulation that trains nothing, and does all the rest."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 from fl_dp.simulation.actor import TrainingActor
@@ -8,7 +9,10 @@ from fl_dp.simulation.tasks import Task
 
 
 class IdleActor(TrainingActor):
-    """Its clients take no step: their update is the global model."""
+    """Its clients take no step, alone or together: their update is the global model."""
+
+    def _begin(self, group: Sequence[Task]) -> None:
+        self._group = group[0].group
 
     def _train(self, task: Task) -> Any:
         return super()._train(dataclasses.replace(task, steps=0))

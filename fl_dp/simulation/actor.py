@@ -50,7 +50,9 @@ class TrainingActor:
         self._model: nn.Module | None = None
         self._model_name = ""
         self._axes: Axes | None = None
-        self._round_key = ""
+        self._number = 0
+        self._round: Round | None = None
+        self._round_key = ""  # of the round whose model is there
         self._reset: list[tuple[Tensor, Tensor]] = []  # the model's arrays, and what they start from
         self._planner = Planner()
         self._sum = UpdateSum()
@@ -94,30 +96,41 @@ class TrainingActor:
             gpu_total=total,
         )
 
-    def train(self, shared_round: Round, tasks: Sequence[Task], at_once: int) -> PortionDone:
+    def train(
+        self, number: int, tasks: Sequence[Task], at_once: int, shared_round: Round | None = None
+    ) -> PortionDone:
         """Train the tasks, one after the other. at_once: most examples in memory at a time.
 
+        number: of the round. shared_round: needed with its first portion alone; unpacking takes time.
         A task that comes alone is trained without its group, which may hold what ended another process.
+        RuntimeError if this process does not know round `number`.
         """
+        if shared_round is not None:
+            self._number, self._round = number, shared_round
+        if number != self._number:
+            raise RuntimeError(f"tasks of round {number} for a process in round {self._number}")
         self._at_once = min(at_once, self._fits)
         self._group, self._ready = None, {}
-        done = [self._try(shared_round, task, together=len(tasks) > 1) for task in tasks]
+        done = [self._try(task, together=len(tasks) > 1) for task in tasks]
         return PortionDone(done, self._at_once)
 
     def take_sum(self) -> dict[str, Array]:
         """The weighted sum of all updates since the last call, float64; empty when there was none."""
         return self._sum.take()
 
-    def _enter(self, shared_round: Round, part: int) -> None:
-        if shared_round.key == self._round_key:
-            return
-        self._use_model(shared_round.model, part)
+    def _prepare(self, part: int) -> Round:
+        """Have the round's model, and know what its arrays start from; data as those of the part."""
+        assert self._round is not None
+        if self._round.key == self._round_key:
+            return self._round
+        self._use_model(self._round.model, part)
         assert self._model is not None
         state = self._model.state_dict()  # a tied parameter is in the weights under its first name
-        weights = shared_round.weights.items()
+        weights = self._round.weights.items()
         self._reset = [(state[name], torch.tensor(array, device=self._device)) for name, array in weights]
-        self._planner = Planner(fixed=shared_round.kernels)
-        self._round_key = shared_round.key
+        self._planner = Planner(fixed=self._round.kernels)
+        self._round_key = self._round.key
+        return self._round
 
     def _use_model(self, name: str, part: int) -> None:
         """Have the model of that name, for data as those of the part."""
@@ -129,11 +142,11 @@ class TrainingActor:
         self._model, self._axes, self._model_name = model, probe(model, inputs), name
         self._fits, self._round_key = sys.maxsize, ""
 
-    def _try(self, shared_round: Round, task: Task, *, together: bool) -> Done:
+    def _try(self, task: Task, *, together: bool) -> Done:
         """Train one client. What it raises is its own failure, and not the others'."""
         started = time.perf_counter()
         try:
-            self._enter(shared_round, task.part)
+            shared_round = self._prepare(task.part)
             if together and task.group is not None and task.group != self._group:
                 self._begin(shared_round.groups[task.group])
             arrays = self._train(task)

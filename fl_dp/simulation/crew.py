@@ -52,6 +52,7 @@ class _Worker:
     coming: Any  # resolves when the process is there; None from then on
     jobs: deque[_Job] = field(default_factory=deque)
     summed: list[Task] = field(default_factory=list)
+    knows_round: bool = False
 
 
 class Crew:
@@ -75,6 +76,7 @@ class Crew:
         self._suspects: deque[Task] = deque()
         self._deaths: dict[str, int] = {}
         self._round: Any = None
+        self._number = 0  # of the round, counted from 1
         self._finishing = False
         self._done: dict[str, Done] = {}
         self._sums: list[PartSum] = []
@@ -134,6 +136,9 @@ class Crew:
         self._abandon()
         self._round, self._done, self._sums, self._deaths, self.repeated = shared_round, {}, [], {}, 0
         self._finishing = False
+        self._number += 1
+        for worker in self._workers:
+            worker.knows_round = False
         self._portions.put(tasks)
         self._someone_since = time.monotonic()
 
@@ -222,7 +227,9 @@ class Crew:
         return any(task.message in self._deaths for job in worker.jobs for task in job.tasks)
 
     def _give(self, worker: _Worker, tasks: list[Task]) -> None:
-        ref = worker.actor.train.remote(self._round, tasks, self.at_once)
+        unknown = [] if worker.knows_round else [self._round]
+        worker.knows_round = True
+        ref = worker.actor.train.remote(self._number, tasks, self.at_once, *unknown)
         worker.jobs.append(_Job(ref, tasks, self.at_once, time.monotonic()))
 
     def _is_idle(self) -> bool:

@@ -32,7 +32,12 @@ class Adder:
     def measure(self, plan: RoundPlan, part: int) -> str:
         return f"{plan.model} {part}"
 
-    def train(self, shared_round: Any, tasks: Sequence[Task], at_once: int) -> PortionDone:
+    def train(
+        self, number: int, tasks: Sequence[Task], at_once: int, shared_round: Any = None
+    ) -> PortionDone:
+        if shared_round is not None:
+            self.number = number
+        assert number == self.number
         for task in tasks:
             self.total += (task.weight or 0.0) * 2.0**task.part
         return PortionDone([Done(task.message, 0.01) for task in tasks], min(at_once, self.at_once))

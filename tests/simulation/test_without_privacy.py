@@ -88,7 +88,7 @@ def test_an_actor_trains_with_plain_sgd(shared):
     actor = TrainingActor(shared, settings)
     assert actor.measure(PLAN, 1).kernels == {}
     start = Round("key", "linear", {name: array.copy() for name, array in state_arrays(model).items()}, {})
-    (done,) = actor.train(start, [task], 4).done
+    (done,) = actor.train(1, [task], 4, start).done
     draws = keyed_generator(client_key(secret, "run", 1, "1", "draws"))
     trainer = PlainTrainer(model, PLAN, device=CPU, draws=draws)
     for _ in range(5):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from fl_dp.simulation.tasks import Done, Task
 
 LONGEST_SECONDS = 0.5  # of one portion: it is what is lost when a process dies, and what others wait for
-SHARE = 4  # of what is left: a portion is at most 1 / (SHARE * actors) of it, so that all end together
+SHARE = 2  # of what is left: a portion is at most 1 / (SHARE * actors) of it, so that all end together
 REMEMBERED = 0.9  # of the measured speed, at each new measurement
 
 

@@ -104,8 +104,9 @@ class _Counted:
 
 def test_processes_that_die_at_random_for_many_rounds(fake_ray: Any) -> None:
     crew, luck = crew_of(fake_ray, 3), random.Random(1)
-    fake_ray.fault = lambda ref, ended: ActorDiedError() if luck.random() < 0.02 else None
-    assert [run(crew) for _ in range(100)] == [{}] * 100
+    # seldom enough that no client is alone with a process that dies three times in a row
+    fake_ray.fault = lambda ref, ended: ActorDiedError() if luck.random() < 0.01 else None
+    assert [run(crew) for _ in range(200)] == [{}] * 200
     assert len(fake_ray.actors) > 50
 
 
@@ -314,7 +315,8 @@ def test_a_sum_that_is_lost_at_the_end_of_a_round_counts_for_nobody(fake_ray: An
 
 def test_stop_ends_a_round_at_once_and_counts_only_what_was_fetched(fakes: Any, fake_ray: Any) -> None:
     crew = crew_of(fake_ray, 3)
-    run(crew)
+    while crew.actors < 3:
+        run(crew)
     fake_ray.fault = lambda ref, ended: fakes.HANGS if ref.handle.number == 0 else None
     crew.begin("round", TASKS)
     crew.advance(1.0)

@@ -64,7 +64,8 @@ class Crew:
 
     The clients that a lost actor had in its hands, and those whose updates were in its sum, are trained
     again elsewhere. The former are suspects: each by itself, and never on an actor whose sum it could take
-    along. Trained again they give the same update as before (see `keys`): nothing is paid for twice.
+    along. Trained again they give the same update as before (see `keys`), suspects but for the rounding of a
+    first step that they had taken with others: nothing is paid for twice.
     """
 
     def __init__(self, hire: Callable[[], Actor], size: int, client_timeout: float, at_once: int) -> None:

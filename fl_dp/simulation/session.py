@@ -116,9 +116,10 @@ class _Preparation:
         measured = self._crew.measure(plan, part=0)
         self._crew.at_once = measured.at_once
         logger.info(
-            "a client's step takes %.0f MiB beside its process of %.0f MiB; at most %d examples at once",
-            measured.step_bytes / 2**20, measured.process_bytes / 2**20, measured.at_once,
-        )  # fmt: skip
+            "a training process takes %.0f MiB; at most %d examples at once",
+            (measured.process_bytes + measured.step_bytes) / 2**20,
+            measured.at_once,
+        )
         return measured
 
     def _resize(self, measured: Measured) -> None:

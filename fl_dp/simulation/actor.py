@@ -73,9 +73,8 @@ class TrainingActor:
         chooser = self._trainer(plan, Planner())
         batch = plan.expected_batch_size if setting == AUTO else min(plan.expected_batch_size, int(setting))
         batch = _rehearsed(chooser, shape, batch)
-        together = 0
-        if plan.private and is_little(peak_bytes(lambda: chooser.rehearse(shape, batch), self._device)):
-            together = TOGETHER
+        step = peak_bytes(lambda: chooser.rehearse(shape, batch), self._device)
+        together = TOGETHER if plan.private and is_little(step) else 0
         trainer = self._trainer(plan, Planner(fixed=chooser.kernels))
         wanted = max(trainer.most_at_once, together)
         at_once = (

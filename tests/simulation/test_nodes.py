@@ -77,6 +77,8 @@ def test_a_node_dies_in_a_round_and_another_one_comes(
             nodes.remove_node(lost, allow_graceful=False)
         if work.server_round == 5 and work.ended:
             nodes.add_node(num_cpus=1)
+        if work.server_round > 5 and work.ended and work.actors < NODES:
+            time.sleep(1.0)  # a process takes seconds to start, and a round does not
 
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
     try:

@@ -118,9 +118,8 @@ class Conv(Form):
         grads = grads.view(rows, N, self.images, self.shape[0], -1)
         grads = grads.squeeze(2) if self.images == 1 else grads.sum(2)  # (rows, N, p, rest * d / G)
         squares = squared_lengths(grads.flatten(0, 1)).view(rows, N)
-        norm_squared = (
-            squares.double().sum(0).to(squares.dtype)
-        )  # there may be many rows: see squared_lengths
+        # in float64: there may be many rows, see squared_lengths
+        norm_squared = squares.double().sum(0).to(squares.dtype)
         return Kept(norm_squared, (grads.transpose(0, 1),), self._combine_rows)
 
     def _keep_patches(self) -> Kept:

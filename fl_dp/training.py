@@ -183,7 +183,9 @@ class PrivateTrainer:
         Batches may be of different clients: no example can influence what is added for another one.
         Raises NonFiniteError when one example may spoil the others: see `clipped_grad_sum`.
         """
-        inputs, labels = (torch.cat(parts) for parts in zip(*batches, strict=True))
+        inputs, labels = (
+            torch.cat(parts) if len(parts) > 1 else parts[0] for parts in zip(*batches, strict=True)
+        )
         outputs = self._model(inputs.to(self._device))
         losses = F.cross_entropy(outputs, labels.to(self._device), reduction="none")
         return clipped_grad_sums(

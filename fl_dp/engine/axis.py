@@ -24,7 +24,7 @@ class BatchAxis:
     def split(self, tensor: Tensor, num_examples: int) -> Tensor:
         """`tensor` as (N, K, *other dimensions in their order)."""
         rows = tensor.movedim(self.dim, 0) if self.dim else tensor
-        per_example = self._rows_per_example(len(rows), num_examples)
+        per_example = self._rows_per_example(rows.shape[0], num_examples)
         if self.minor:
             return rows.reshape(per_example, num_examples, *rows.shape[1:]).transpose(0, 1)
         return rows.reshape(num_examples, per_example, *rows.shape[1:])

@@ -43,6 +43,7 @@ def keep_gradients(
     retain_graph: bool = False,
 ) -> dict[str, Kept]:
     """Norms, and what the weighted sum needs, of every parameter that the losses depend on."""
+    num_examples = losses.shape[0]
     graph = graph_of(losses)
     uses = find_uses(losses, parameters, axes.shared if axes else frozenset(), graph)
     slow = axes.fallback if axes else frozenset()
@@ -55,11 +56,11 @@ def keep_gradients(
 
     def on_grad(use: Use, grad: Tensor) -> None:
         for argument in use.arguments:
-            axis = _axis(argument.key, axes, len(losses))
+            axis = _axis(argument.key, axes, num_examples)
             if argument.key in slow:
                 later.append((use, argument, grad, axis))
                 continue
-            form = form_of(use, argument, grad, axis, len(losses))
+            form = form_of(use, argument, grad, axis, num_examples)
             if argument.path is None:
                 later.append((use, argument, form, axis))
             else:
@@ -71,7 +72,7 @@ def keep_gradients(
         if isinstance(found, Form):
             grads = found.instantiate().view(-1, *argument.shape)
         else:
-            grads = masked_grads(use, argument, found, axis, len(losses))
+            grads = masked_grads(use, argument, found, axis, num_examples)
         for name, pulled in pull_back(argument.edge, grads, parameters, names).items():
             book.enter(name, Dense(pulled))
     return book.closed()
@@ -119,9 +120,10 @@ def _joined(forms: list[Form]) -> Form:
 def _axis(key: UseKey, axes: Axes | None, num_examples: int) -> BatchAxis:
     if axes is None or num_examples == 1:  # all rows are the one example's, wherever they are
         return LEADING
-    if key not in axes.batch:
+    axis = axes.batch.get(key)
+    if axis is None:
         raise ProbeError(
             f"{key} was not used in this way when the model was checked at the start; "
             "the engine does not know which rows belong to which example."
         )
-    return axes.batch[key]
+    return axis

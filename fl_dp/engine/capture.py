@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import GradientEdge, Node
 
-from fl_dp.engine.graph import Graph, Inputs, graph_of
+from fl_dp.engine.graph import Graph, Operator, graph_of
 
 # Operators of one input that only reshape or cast: a parameter behind them is still the parameter.
 SHAPE_OPERATORS = frozenset(
@@ -112,51 +112,53 @@ def find_uses(
     uses: list[Use] = []
     origins: dict[Node, _Origin] = {}
     use_below: dict[Node, bool] = {}
-    for node, inputs in (graph or graph_of(losses)).items():
-        arguments = _arguments(node, inputs, origins)
-        origins[node] = _origin(node, arguments, names, shared)
-        below = any(use_below[child] for child, _ in inputs if child is not None)
+    for node, operator in (graph or graph_of(losses)).items():
+        arguments = _arguments(operator, origins)
+        origins[node] = _origin(node, operator.name, arguments, names, shared)
+        below = any(use_below[child] for child, _ in operator.inputs if child is not None)
         if arguments and not origins[node].names:
             uses.append(Use(node, arguments, frontier=not below))
             below = True
         use_below[node] = below
     last = losses.grad_fn
     if last is not None and origins[last].names:
-        uses.append(Use(last, _arguments(last, last.next_functions, origins), frontier=True))
+        operator = Operator(last.name(), last.next_functions)
+        uses.append(Use(last, _arguments(operator, origins), frontier=True))
     return tuple(uses)
 
 
-def _arguments(node: Node, inputs: Inputs, origins: Mapping[Node, _Origin]) -> tuple[Argument, ...]:
+def _arguments(operator: Operator, origins: Mapping[Node, _Origin]) -> tuple[Argument, ...]:
     arguments = []
-    for i, (child, number) in enumerate(inputs):
+    for i, (child, number) in enumerate(operator.inputs):
         if child is not None and (origin := origins[child]).names:
-            key = UseKey(node.name(), 0 if node.name() in LISTS else i, origin.names)
+            key = UseKey(operator.name, 0 if operator.name in LISTS else i, origin.names)
             arguments.append(Argument(key, i, GradientEdge(child, number), origin.path))
     return tuple(arguments)
 
 
 def _origin(
     node: Node,
+    name: str,
     arguments: Sequence[Argument],
     names: Mapping[int, str],
     shared: frozenset[OperatorKey],
 ) -> _Origin:
     if not arguments:
-        return _origin_of_leaf(node, names)
+        return _origin_of_leaf(node, name, names)
     entering = tuple(sorted({name for argument in arguments for name in argument.key.parameters}))
-    if node.name() in SHAPE_OPERATORS:
+    if name in SHAPE_OPERATORS:
         path = arguments[0].path
-        plain = path is not None and node.name() in PLAIN_PATH
-        return _Origin(entering, (*path, node.name()) if plain and path is not None else None)
+        plain = path is not None and name in PLAIN_PATH
+        return _Origin(entering, (*path, name) if plain and path is not None else None)
     operator = frozenset(argument.key for argument in arguments)
     return _Origin(entering) if operator in shared else _DATA
 
 
-def _origin_of_leaf(node: Node, names: Mapping[int, str]) -> _Origin:
-    if not node.name().endswith("AccumulateGrad"):
+def _origin_of_leaf(node: Node, name: str, names: Mapping[int, str]) -> _Origin:
+    if not name.endswith("AccumulateGrad"):
         return _DATA
-    name = names.get(id(node.variable))  # type: ignore[attr-defined]
-    return _DATA if name is None else _Origin((name,), ())
+    parameter = names.get(id(node.variable))  # type: ignore[attr-defined]
+    return _DATA if parameter is None else _Origin((parameter,), ())
 
 
 def output_grads(

@@ -161,10 +161,13 @@ def _slices(sizes: Sequence[int]) -> list[slice]:
     return [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
 
 
-def _rows(norms: Tensor, batches: Sequence[slice]) -> list[slice | Tensor]:
-    """Of each batch the examples with finite gradients; that all are is mostly seen from the sum alone."""
+def _rows(norms: Tensor, batches: Sequence[slice]) -> Sequence[slice | Tensor | None]:
+    """Of each batch the examples with finite gradients, None for all that there are.
+
+    That all gradients are finite is mostly seen from the sum of their lengths alone.
+    """
     if math.isfinite(norms.sum()) or bool((finite := _finite(norms)).all()):
-        return list(batches)
+        return batches if len(batches) > 1 else [None]
     return [finite[batch].nonzero().squeeze(1) + batch.start for batch in batches]
 
 

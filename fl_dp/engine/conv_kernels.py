@@ -58,22 +58,25 @@ def grads_by_forward(grad_output: Tensor, x: Tensor, geometry: Geometry) -> Tens
 
 
 def grads_by_row(grad_output: Tensor, x: Tensor, geometry: Geometry) -> Tensor:
-    """(kernel rows, M, p, rest of the kernel, d): a batched matrix product for each row of the kernel.
+    """(kernel rows / s, M, p, s, rest of the kernel, d): a batched matrix product for each s rows.
 
     Unfolds along all spatial dimensions but the first, so that a row's inputs lie side by side:
-    k^(1/2) times fewer copies than patches for a square kernel. Each product has memory of its own, without
-    gaps: else PyTorch multiplies one image at a time.
+    k^(1/2) times fewer copies than patches for a square kernel. s is the stride where the kernel is so many
+    rows that none is left over, else 1. Each product has memory of its own, without gaps: else PyTorch
+    multiplies one image at a time.
     """
     M, p, *output = grad_output.shape
     left = grad_output.flatten(2)
-    width, features = math.prod(output[1:]), math.prod(geometry.kernel_size[1:]) * x.shape[1]
-    rows = _unfolded(x, geometry, output)
-    rows = rows.reshape(M, rows.shape[1], rows.shape[2] * width, features)
-    grads = left.new_empty(geometry.kernel_size[0], M, p, features)
-    phases = rows.unbind(1)
-    for grad, (phase, first) in zip(grads.unbind(0), _row_starts(geometry), strict=True):
+    rows, together = _unfolded(x, geometry, output), _rows_together(geometry)
+    if together > 1:
+        rows = _phases_side_by_side(rows, len(output))
+    width, features = math.prod(output[1:]), together * math.prod(geometry.kernel_size[1:]) * x.shape[1]
+    phases = rows.reshape(M, rows.shape[1], rows.shape[2] * width, features).unbind(1)
+    starts = _row_starts(geometry)[::together]
+    grads = left.new_empty(len(starts), M, p, features)
+    for grad, (phase, first) in zip(grads.unbind(0), starts, strict=True):
         torch.bmm(left, phases[phase].narrow(1, first * width, left.shape[2]), out=grad)
-    return grads.view(-1, M, p, *geometry.kernel_size[1:], x.shape[1])
+    return grads.view(-1, M, p, together, *geometry.kernel_size[1:], x.shape[1])
 
 
 def grads_by_patches(grad_output: Tensor, x: Tensor, geometry: Geometry) -> Tensor:
@@ -84,7 +87,7 @@ def grads_by_patches(grad_output: Tensor, x: Tensor, geometry: Geometry) -> Tens
     left = grad_output.flatten(2)
     features = math.prod(geometry.kernel_size) * x.shape[1]
     grads = left.new_empty(*left.shape[:2], features)
-    for part in example_chunks(len(left), left.shape[2] * features, x.dtype, x.device):
+    for part in example_chunks(left.shape[0], left.shape[2] * features, x.dtype, x.device):
         patches = _patches(x[part], geometry, grad_output.shape[2:])
         torch.bmm(left[part], patches, out=grads[part])
     return grads
@@ -115,6 +118,24 @@ def _row_starts(geometry: Geometry) -> list[tuple[int, int]]:
     stride = geometry.stride[0]
     offsets = [i * geometry.dilation[0] for i in range(geometry.kernel_size[0])]
     return [(offset % stride, offset // stride) for offset in offsets]
+
+
+def _rows_together(geometry: Geometry) -> int:
+    """Rows of the kernel that start at the same row of the input, each in a phase of its own."""
+    kernel, stride, dilation = geometry.kernel_size[0], geometry.stride[0], geometry.dilation[0]
+    return stride if dilation == 1 and kernel % stride == 0 else 1
+
+
+def _phases_side_by_side(rows: Tensor, spatial: int) -> Tensor:
+    """(M, 1, Hq, rest of the output, phases, rest of the kernel, d) from what `_unfolded` gives.
+
+    A copy for each phase: in one, PyTorch would go over the phases innermost, a few numbers at a time.
+    """
+    M, phases, *shape = rows.shape
+    beside = rows.new_empty(M, *shape[:spatial], phases, *shape[spatial:])
+    for to, phase in zip(beside.unbind(1 + spatial), rows.unbind(1), strict=True):
+        to.copy_(phase)
+    return beside.unsqueeze(1)
 
 
 def _unfolded(x: Tensor, geometry: Geometry, output: list[int]) -> Tensor:
@@ -213,9 +234,9 @@ def _patches(x: Tensor, geometry: Geometry, output: torch.Size) -> Tensor:
     moves = [step * s for step, s in zip(steps, geometry.stride, strict=True)]
     taps = [step * s for step, s in zip(steps, geometry.dilation, strict=True)]
     view = padded.as_strided(
-        (len(x), *output, *geometry.kernel_size, x.shape[1]), (padded.stride(0), *moves, *taps, 1)
+        (x.shape[0], *output, *geometry.kernel_size, x.shape[1]), (padded.stride(0), *moves, *taps, 1)
     )
-    return view.reshape(len(x), output.numel(), -1)
+    return view.reshape(x.shape[0], output.numel(), -1)
 
 
 def _padded_sizes(x: Tensor, geometry: Geometry) -> list[int]:

@@ -28,9 +28,11 @@ from fl_dp.engine.conv_kernels import (
 from fl_dp.engine.forms import (
     Form,
     Kept,
+    block_lengths,
     combine_instantiated,
     keep_instantiated,
     squared_lengths,
+    squared_total,
     weighted_pair,
 )
 
@@ -58,7 +60,7 @@ class Conv(Form):
 
     @property
     def num_examples(self) -> int:
-        return len(self.input) // self.images
+        return self.input.shape[0] // self.images
 
     @property
     def kernels(self) -> tuple[str, ...]:
@@ -113,19 +115,17 @@ class Conv(Form):
 
     def _keep_rows(self) -> Kept:
         """The gradients stay as they come, kernel rows first: a view of them has the examples first."""
-        grads = grads_by_row(*self._by_group(), self.geometry)  # (rows, N * K * G, p / G, ...)
-        rows, N = len(grads), self.num_examples
+        grads = grads_by_row(*self._by_group(), self.geometry)  # (rows / s, N * K * G, p / G, s, ...)
+        rows, N = grads.shape[0], self.num_examples
         grads = grads.view(rows, N, self.images, self.shape[0], -1)
-        grads = grads.squeeze(2) if self.images == 1 else grads.sum(2)  # (rows, N, p, rest * d / G)
-        squares = squared_lengths(grads.flatten(0, 1)).view(rows, N)
-        # in float64: there may be many rows, see squared_lengths
-        norm_squared = squares.double().sum(0).to(squares.dtype)
-        return Kept(norm_squared, (grads.transpose(0, 1),), self._combine_rows)
+        grads = grads.squeeze(2) if self.images == 1 else grads.sum(2)  # (rows / s, N, p, s * rest * d / G)
+        lengths = block_lengths(grads.view(rows * N, -1)).view(rows, N, -1)
+        return Kept(squared_total(lengths, (0, 2)), (grads.transpose(0, 1),), self._combine_rows)
 
     def _keep_patches(self) -> Kept:
         """The gradients stay as they come, (N, p, kernel * d / groups)."""
         grads = grads_by_patches(*self._by_group(), self.geometry)  # (N * K * G, p / G, ...)
-        grads = self._sum_images(grads.view(len(self.input), self.shape[0], -1))
+        grads = self._sum_images(grads.view(self.input.shape[0], self.shape[0], -1))
         return Kept(squared_lengths(grads), (grads,), self._combine_patches)
 
     def _by_convolution(self, factors: Tensor, grad_output: Tensor, x: Tensor) -> Tensor:
@@ -139,18 +139,18 @@ class Conv(Form):
         return torch.cat([weight_grad_by_matmul(g, d, factors, self.geometry) for g, d in groups])
 
     def _combine_rows(self, factors: Tensor, grads: Tensor) -> Tensor:
-        """From grads (N, rows, p, rest * d / G)."""
+        """From grads (N, rows / s, p, s * rest * d / G)."""
         if grads.dtype == torch.promote_types(grads.dtype, torch.float32):
             by_row = torch.matmul(factors.to(grads.dtype), grads.transpose(0, 1).flatten(2))
         else:
             by_row = torch.stack([combine_instantiated(factors, row) for row in grads.unbind(1)])
-        total = by_row.view(*self.geometry.kernel_size[:1], *grads.shape[2:]).movedim(0, 1)
-        return total.view(*total.shape[:2], *self.geometry.kernel_size[1:], -1).movedim(-1, 1)
+        total = by_row.view(*grads.shape[1:]).movedim(0, 1)
+        return total.reshape(total.shape[0], *self.geometry.kernel_size, -1).movedim(-1, 1)
 
     def _combine_patches(self, factors: Tensor, grads: Tensor) -> Tensor:
         """From grads (N, p, kernel * d / G)."""
         total = combine_instantiated(factors, grads)
-        return total.view(len(total), *self.geometry.kernel_size, -1).movedim(-1, 1)
+        return total.view(total.shape[0], *self.geometry.kernel_size, -1).movedim(-1, 1)
 
     def _sum_images(self, grads: Tensor) -> Tensor:
         """(N, ...) from (N * K, ...): an example's gradient is the sum over its images."""

@@ -35,11 +35,10 @@ class Kept:
     parts: tuple[Tensor, ...]
     combine: Combine
 
-    @torch.no_grad()
     def weighted_sum(self, factors: Tensor, rows: Tensor | slice | None) -> Tensor:
         """Sum over examples of factor times gradient, in the parameter's shape.
 
-        Call within `full_precision`: what is added must be what was measured.
+        Call within `full_precision`, as what is added must be what was measured, and without gradients.
         factors: (N,). rows: the examples that take part, by index or slice, or None for all. An example
         that is left out may hold inf or NaN: zero times inf is not zero, so it is never multiplied.
         """
@@ -102,18 +101,31 @@ def squared_lengths(grads: Tensor) -> Tensor:
     other, so that over 2^28 equal numbers 0.69 of their sum is found, and a gradient too long
     would pass. No number passes through more than 1024 additions in float32.
     """
-    dtype = torch.promote_types(grads.dtype, torch.float32)
-    flat = grads.reshape(len(grads), math.prod(grads.shape[1:]))
-    N, P = flat.shape
-    if P <= _BLOCK:
-        length: Tensor = torch.linalg.vector_norm(flat, dim=1, dtype=dtype)
-        return length.square()
+    lengths = block_lengths(grads.reshape(grads.shape[0], math.prod(grads.shape[1:])))
+    if lengths.shape[1] == 1:
+        return lengths.squeeze(1).square()
+    return squared_total(lengths, (1,))
+
+
+def block_lengths(rows: Tensor) -> Tensor:
+    """(n, blocks) lengths, in float32 at least, of the blocks of `rows` (n, P): see `squared_lengths`."""
+    dtype = torch.promote_types(rows.dtype, torch.float32)
+    n, P = rows.shape
     whole = P - P % _BLOCK
-    parts = [flat[:, :whole].view(N, -1, _BLOCK)]
-    if whole < P:
-        parts.append(flat[:, None, whole:])
-    lengths = [torch.linalg.vector_norm(part, dim=2, dtype=dtype) for part in parts]
-    return torch.cat(lengths, 1).double().square().sum(1).to(dtype)
+    if P <= _BLOCK:
+        blocks = [rows[:, None]]
+    elif whole == P:
+        blocks = [rows.view(n, -1, _BLOCK)]
+    else:
+        blocks = [rows[:, :whole].view(n, -1, _BLOCK), rows[:, None, whole:]]
+    lengths = [torch.linalg.vector_norm(part, dim=2, dtype=dtype) for part in blocks]
+    return lengths[0] if len(lengths) == 1 else torch.cat(lengths, 1)
+
+
+def squared_total(lengths: Tensor, dims: tuple[int, ...]) -> Tensor:
+    """Sums of squared lengths over `dims`, added in float64, in the type of `lengths`."""
+    total: Tensor = torch.linalg.vector_norm(lengths, dim=dims, dtype=torch.float64)
+    return total.square().to(lengths.dtype)
 
 
 def weighted_rows(factors: Tensor, rows: Tensor) -> Tensor:
@@ -139,10 +151,10 @@ def combine_instantiated(factors: Tensor, grads: Tensor) -> Tensor:
     """Sum over examples of factor times gradient (N, ...), in float32 at least."""
     dtype = torch.promote_types(grads.dtype, torch.float32)
     if grads.dtype == dtype:
-        flat = grads.reshape(len(grads), math.prod(grads.shape[1:]))
+        flat = grads.reshape(grads.shape[0], math.prod(grads.shape[1:]))
         return torch.mv(flat.T, factors.to(dtype)).view(grads.shape[1:])
     total = grads.new_zeros(grads.shape[1:], dtype=dtype)
-    for part in example_chunks(len(grads), grads[:1].numel(), dtype, grads.device):
+    for part in example_chunks(grads.shape[0], grads[:1].numel(), dtype, grads.device):
         total += torch.tensordot(factors[part].to(dtype), grads[part].to(dtype), dims=1)
     return total
 
@@ -163,7 +175,7 @@ class Dense(Form):
 
     @property
     def num_examples(self) -> int:
-        return len(self.grads)
+        return self.grads.shape[0]
 
     @property
     def kernels(self) -> tuple[str, ...]:
@@ -208,7 +220,7 @@ class Outer(Form):
 
     @property
     def num_examples(self) -> int:
-        return len(self.left)
+        return self.left.shape[0]
 
     @property
     def kernels(self) -> tuple[str, ...]:
@@ -242,12 +254,13 @@ class Outer(Form):
 def _combine_outer(factors: Tensor, left: Tensor, right: Tensor) -> Tensor:
     """A few examples at a time: what is scaled is a copy."""
     dtype = torch.promote_types(left.dtype, torch.float32)
-    total = left.new_zeros(left.shape[2], right.shape[2], dtype=dtype)
     numbers = left.shape[1] * min(left.shape[2], right.shape[2])
-    for part in example_chunks(len(left), numbers, dtype, left.device):
+    total: Tensor | None = None
+    for part in example_chunks(left.shape[0], numbers, dtype, left.device):
         a, b = weighted_pair(factors[part], left[part], right[part])
-        total.addmm_(a.flatten(0, 1).T, b.flatten(0, 1))
-    return total
+        a, b = a.flatten(0, 1).T, b.flatten(0, 1)
+        total = torch.mm(a, b) if total is None else total.addmm_(a, b)
+    return left.new_zeros(left.shape[2], right.shape[2], dtype=dtype) if total is None else total
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +284,7 @@ class Rows(Form):
 
     @property
     def num_examples(self) -> int:
-        return len(self.grads)
+        return self.grads.shape[0]
 
     @property
     def kernels(self) -> tuple[str, ...]:

@@ -50,10 +50,10 @@ class OwnerCheck:
         graph: Graph | None = None,
     ) -> None:
         """Raises ProbeError as `check_owners` does. The graph of `losses` (`graph`, if known) is kept."""
-        if len(losses) < 2:
+        if losses.shape[0] < 2:
             return
         graph = graph or graph_of(losses)
-        signature = _signature(len(losses), uses, axes, graph)
+        signature = _signature(losses.shape[0], uses, axes, graph)
         if signature not in self.known or data_may_move_rows(losses, uses, graph):
             check_owners(losses, uses, axes)
             self.known.add(signature)
@@ -62,20 +62,20 @@ class OwnerCheck:
 def data_may_move_rows(losses: Tensor, uses: tuple[Use, ...], graph: Graph | None = None) -> bool:
     """Whether an operator that moves rows as data say lies between some use and the losses."""
     graph = graph or graph_of(losses)
-    movers = {node for node in graph if _moves_rows(node)}
+    movers = {node for node, operator in graph.items() if _moves_rows(node, operator.name)}
     if not movers:
         return False
     above = {use.node for use in uses}  # uses, and all with a use below
-    for node, inputs in graph.items():
-        if any(child in above for child, _ in inputs):
+    for node, operator in graph.items():
+        if any(child in above for child, _ in operator.inputs):
             if node in movers:
                 return True
             above.add(node)
     return False
 
 
-def _moves_rows(node: Node) -> bool:
-    return node.name() in _MOVERS or isinstance(node, torch.autograd.function.BackwardCFunction)
+def _moves_rows(node: Node, name: str) -> bool:
+    return name in _MOVERS or isinstance(node, torch.autograd.function.BackwardCFunction)
 
 
 def check_owners(losses: Tensor, uses: tuple[Use, ...], axes: Mapping[UseKey, BatchAxis]) -> None:
@@ -126,11 +126,12 @@ def _signature(
     num_examples: int, uses: tuple[Use, ...], axes: Mapping[UseKey, BatchAxis], graph: Graph
 ) -> int:
     """Of the graph, but not of the number of examples, which differs in every Poisson batch."""
-    operators = tuple(node.name() for node in graph)
+    operators = tuple(operator.name for operator in graph.values())
     rows = []
     for use in uses:
         shape = use.node._input_metadata[0].shape
-        rows += [shape[axes[key].dim] / num_examples for key in use.keys if key in axes]
+        known = [axis for key in use.keys if (axis := axes.get(key))]
+        rows += [shape[axis.dim] / num_examples for axis in known]
     return hash((operators, tuple(rows)))
 
 

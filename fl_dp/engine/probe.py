@@ -165,7 +165,7 @@ def _check_example(
     one_hot[example] = 1
     expected = _gradients(losses[example], parameters)
     for name, gradient in expected.items():
-        with full_precision(losses.device):
+        with torch.no_grad(), full_precision(losses.device):
             found = kept[name].weighted_sum(one_hot, None) if name in kept else torch.zeros_like(gradient)
         _compare(name, found, gradient, "is not what one backward pass per example gives")
     if example > 0:  # the first is the one that was changed

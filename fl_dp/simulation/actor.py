@@ -49,6 +49,7 @@ class TrainingActor:
         self._at_once = self._fits = sys.maxsize
         self._model: nn.Module | None = None
         self._model_name = ""
+        self._trainable: dict[str, nn.Parameter] = {}
         self._axes: Axes | None = None
         self._number = 0
         self._round: Round | None = None
@@ -139,6 +140,7 @@ class TrainingActor:
         model = build_model(name, data.input_shape, data.num_classes, seed=0).to(self._device)
         inputs = data.batch(torch.zeros(0, dtype=torch.int64))[0].to(self._device)
         self._model, self._axes, self._model_name = model, probe(model, inputs), name
+        self._trainable = {name: p for name, p in model.named_parameters() if p.requires_grad}
         self._fits, self._round_key = sys.maxsize, ""
 
     def _try(self, task: Task, *, together: bool) -> Done:
@@ -190,7 +192,7 @@ class TrainingActor:
             trainer.step(data, task.sample_rate, self._at_once)
         self._fits = min(self._fits, trainer.fits)
         self._at_once = min(self._at_once, self._fits)
-        update = {name: p.detach() for name, p in self._model.named_parameters() if p.requires_grad}
+        update = {name: parameter.detach() for name, parameter in self._trainable.items()}
         return update if all(map(is_finite, update.values())) else None
 
     def _load(self) -> None:

@@ -1,5 +1,6 @@
 """The weighted sum of many clients' updates, kept while they are trained one after the other."""
 
+import math
 from collections.abc import Mapping
 
 import torch
@@ -21,7 +22,7 @@ class UpdateSum:
         for name, array in update.items():
             if name not in self._totals:
                 self._totals[name] = torch.zeros(array.shape, dtype=torch.float64, device=array.device)
-            _add(self._totals[name].view(-1), array.reshape(-1), weight)
+            _add(self._totals[name], array, weight)
 
     def take(self) -> dict[str, Array]:
         """The sum of all that was added since the last call, by name; empty when there was nothing."""
@@ -32,11 +33,15 @@ class UpdateSum:
 
 def is_finite(array: Tensor) -> bool:
     """Whether all numbers are: a sum is not finite if one of them is not, and seldom else."""
-    return bool(torch.isfinite(array.sum())) or bool(torch.isfinite(array).all())
+    return math.isfinite(array.sum()) or bool(torch.isfinite(array).all())
 
 
 def _add(total: Tensor, array: Tensor, weight: float) -> None:
     """In blocks: half the time of adding float32 to float64 as a whole, which widens number by number."""
+    if array.numel() <= BLOCK:
+        total.add_(array.to(torch.float64), alpha=weight)
+        return
+    total, array = total.view(-1), array.reshape(-1)
     for start in range(0, len(array), BLOCK):
         block = slice(start, start + BLOCK)
         total[block].add_(array[block].to(torch.float64), alpha=weight)

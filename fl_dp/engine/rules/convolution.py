@@ -31,4 +31,4 @@ def _weight(site: Site) -> Form:
         grad, x = site.rows(grad).flatten(0, 1), site.rows(x).flatten(0, 1)
     if node._saved_transposed:  # the gradient of a convolution, whose input is our output
         grad, x = x, grad
-    return Conv(grad, x, len(x) // site.num_examples, geometry)
+    return Conv(grad, x, x.shape[0] // site.num_examples, geometry)

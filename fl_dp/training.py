@@ -122,8 +122,10 @@ class PrivateTrainer:
     ) -> None:
         self._model, self._axes, self._plan, self._device = model, axes, plan, device
         self._parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
-        self._descent = MomentumSGD(
-            list(self._parameters.values()), learning_rate=plan.learning_rate, momentum=plan.momentum
+        self._descent = MomentumSGD(  # down the sum over a batch: the mean is that over its expected size
+            list(self._parameters.values()),
+            learning_rate=plan.learning_rate / plan.expected_batch_size,
+            momentum=plan.momentum,
         )
         self._planner = planner or Planner()
         self._noise = noise or system_generator(device)
@@ -167,7 +169,7 @@ class PrivateTrainer:
         noisy = add_gaussian_noise(
             clipped, noise_multiplier=self._plan.noise_multiplier, generator=self._noise
         )
-        self._descent.step([noisy[name].div_(self._plan.expected_batch_size) for name in self._parameters])
+        self._descent.step([noisy[name] for name in self._parameters])
 
     def draw(self, data: TensorData, sample_rate: float) -> Tensor:
         """The records of the next logical batch; whoever asks computes its sum, for `begin`."""

@@ -172,7 +172,7 @@ def _rows(norms: Tensor, batches: Sequence[slice]) -> Sequence[slice | Tensor | 
 
 
 def _like(parameter: Tensor, total: Tensor) -> Tensor:
-    return total.view_as(parameter).to(_sum_type(parameter))
+    return _in_type(total.view_as(parameter), _sum_type(parameter))
 
 
 def _complete(grads: Mapping[str, Tensor], parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -185,13 +185,18 @@ def _norms(kept: Mapping[str, Kept], groups: tuple[Group, ...], losses: Tensor) 
 
     In float32 unless all parts are float64: more digits would promise more than was computed.
     """
-    double = all(part.norm_squared.dtype == torch.float64 for part in kept.values())
-    dtype = torch.float64 if double else torch.float32
+    types = {part.norm_squared.dtype for part in kept.values()}
+    dtype = torch.float64 if types == {torch.float64} else torch.float32
     columns = []
     for group in groups:
-        parts = [kept[name].norm_squared.to(dtype) for name in group.parameters if name in kept]
+        parts = [_in_type(kept[name].norm_squared, dtype) for name in group.parameters if name in kept]
         columns.append(torch.stack(parts).sum(0) if parts else losses.new_zeros(len(losses), dtype=dtype))
     return torch.stack(columns, 1).sqrt()
+
+
+def _in_type(tensor: Tensor, dtype: torch.dtype) -> Tensor:
+    """Asks first: calling `to` takes PyTorch longer than most of a small model's arithmetic."""
+    return tensor if tensor.dtype == dtype else tensor.to(dtype)
 
 
 def _finite(norms: Tensor) -> Tensor:

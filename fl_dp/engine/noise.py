@@ -83,4 +83,5 @@ def _add_noise(grad: Tensor, deviation: float, generator: NoiseSource) -> Tensor
         noise = secure_normal(grad.shape).mul_(deviation)
         return noise.add_(grad.cpu()).to(grad.device, dtype)
     noise = torch.empty(grad.shape, dtype=dtype, device=generator.device)
-    return noise.normal_(0.0, deviation, generator=generator).to(grad.device).add_(grad)
+    noise = noise.normal_(0.0, deviation, generator=generator)
+    return (noise if noise.device == grad.device else noise.to(grad.device)).add_(grad)

@@ -111,15 +111,18 @@ def block_lengths(rows: Tensor) -> Tensor:
     """(n, blocks) lengths, in float32 at least, of the blocks of `rows` (n, P): see `squared_lengths`."""
     dtype = torch.promote_types(rows.dtype, torch.float32)
     n, P = rows.shape
-    whole = P - P % _BLOCK
     if P <= _BLOCK:
-        blocks = [rows[:, None]]
-    elif whole == P:
-        blocks = [rows.view(n, -1, _BLOCK)]
-    else:
-        blocks = [rows[:, :whole].view(n, -1, _BLOCK), rows[:, None, whole:]]
-    lengths = [torch.linalg.vector_norm(part, dim=2, dtype=dtype) for part in blocks]
-    return lengths[0] if len(lengths) == 1 else torch.cat(lengths, 1)
+        return _lengths(rows, 1, dtype, keepdim=True)
+    whole = P - P % _BLOCK
+    lengths = _lengths(rows[:, :whole].view(n, -1, _BLOCK), 2, dtype)
+    if whole == P:
+        return lengths
+    return torch.cat([lengths, _lengths(rows[:, whole:], 1, dtype, keepdim=True)], 1)
+
+
+def _lengths(rows: Tensor, dim: int, dtype: torch.dtype, *, keepdim: bool = False) -> Tensor:
+    lengths: Tensor = torch.linalg.vector_norm(rows, dim=dim, dtype=dtype, keepdim=keepdim)
+    return lengths
 
 
 def squared_total(lengths: Tensor, dims: tuple[int, ...]) -> Tensor:

@@ -113,9 +113,12 @@ def find_uses(
     origins: dict[Node, _Origin] = {}
     use_below: dict[Node, bool] = {}
     for node, operator in (graph or graph_of(losses)).items():
-        arguments = _arguments(operator, origins)
-        origins[node] = _origin(node, operator.name, arguments, names, shared)
+        if not operator.inputs:
+            origins[node], use_below[node] = _origin_of_leaf(node, operator.name, names), False
+            continue
         below = any(use_below[child] for child, _ in operator.inputs if child is not None)
+        arguments = _arguments(operator, origins)
+        origins[node] = _origin(operator.name, arguments, shared) if arguments else _DATA
         if arguments and not origins[node].names:
             uses.append(Use(node, arguments, frontier=not below))
             below = True
@@ -136,15 +139,7 @@ def _arguments(operator: Operator, origins: Mapping[Node, _Origin]) -> tuple[Arg
     return tuple(arguments)
 
 
-def _origin(
-    node: Node,
-    name: str,
-    arguments: Sequence[Argument],
-    names: Mapping[int, str],
-    shared: frozenset[OperatorKey],
-) -> _Origin:
-    if not arguments:
-        return _origin_of_leaf(node, name, names)
+def _origin(name: str, arguments: Sequence[Argument], shared: frozenset[OperatorKey]) -> _Origin:
     entering = tuple(sorted({name for argument in arguments for name in argument.key.parameters}))
     if name in SHAPE_OPERATORS:
         path = arguments[0].path

@@ -5,7 +5,6 @@ import secrets
 from collections.abc import Mapping
 from typing import Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -52,8 +51,8 @@ def _generator(seed: bytes, device: torch.device | str) -> torch.Generator:
     state = generator.get_state()
     if len(state) != _STATE_BYTES:
         raise RuntimeError(f"torch {torch.__version__}: generator state of {len(state)} bytes is not known.")
-    words = np.frombuffer(seed, "<u4").astype(np.int64)
-    state[_HEAD : _HEAD + 8 * _WORDS] = torch.from_numpy(words.view(np.uint8))
+    words = torch.frombuffer(bytearray(seed), dtype=torch.int32).to(torch.int64) & 0xFFFFFFFF
+    state[_HEAD : _HEAD + 8 * _WORDS] = words.view(torch.uint8)
     return generator.set_state(state)
 
 

@@ -62,7 +62,7 @@ class OwnerCheck:
 def data_may_move_rows(losses: Tensor, uses: tuple[Use, ...], graph: Graph | None = None) -> bool:
     """Whether an operator that moves rows as data say lies between some use and the losses."""
     graph = graph or graph_of(losses)
-    movers = {node for node, operator in graph.items() if _moves_rows(node, operator.name)}
+    movers = {node for node, operator in graph.items() if operator.name in _MOVERS or _is_python(node)}
     if not movers:
         return False
     above = {use.node for use in uses}  # uses, and all with a use below
@@ -74,8 +74,8 @@ def data_may_move_rows(losses: Tensor, uses: tuple[Use, ...], graph: Graph | Non
     return False
 
 
-def _moves_rows(node: Node, name: str) -> bool:
-    return name in _MOVERS or isinstance(node, torch.autograd.function.BackwardCFunction)
+def _is_python(node: Node) -> bool:
+    return isinstance(node, torch.autograd.function.BackwardCFunction)
 
 
 def check_owners(losses: Tensor, uses: tuple[Use, ...], axes: Mapping[UseKey, BatchAxis]) -> None:

@@ -243,6 +243,8 @@ def test_the_plan_tells_nothing_about_how_many_examples_there_are(monkeypatch):
         (Geometry((3, 2), (2, 1), (1, 0), (1, 2), 2), (4, 6)),
         (Geometry((3, 2), (2, 1), (0, 0), (1, 2), 2), (3, 6)),
         (Geometry((1, 1), (2, 2), (0, 0), (1, 1), 1), (4, 4)),
+        (Geometry((4, 2), (2, 1), (1, 0), (1, 2), 2), (3, 6)),  # rows of two phases side by side
+        (Geometry((2, 2), (2, 1), (1, 0), (2, 1), 1), (4, 7)),  # rows of one phase, none left over
     ],
 )
 @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
@@ -258,6 +260,23 @@ def test_all_kernels_of_a_convolution_agree(geometry, output, layout):
             torch.testing.assert_close(
                 other.weighted_sum(factors, rows), kept[0].weighted_sum(factors, rows), rtol=1e-4, atol=1e-4
             )
+
+
+@pytest.mark.parametrize("spatial", [1, 2, 3])
+@pytest.mark.parametrize("kernel", ["instantiate-rows", "instantiate-patches"])
+def test_strided_kernels_in_any_number_of_dimensions(spatial, kernel):
+    """More channels than the numbers that are squared at a time, in the largest."""
+    size, d = (4, 2, 2)[:spatial], 70
+    x = torch.randn(3, d, *(8, 5, 4)[:spatial], dtype=torch.float64)
+    output = tuple((a - b) // 2 + 1 for a, b in zip(x.shape[2:], size, strict=True))
+    g = torch.randn(3, 5, *output, dtype=torch.float64)
+    two, none, one = ((number,) * spatial for number in (2, 0, 1))
+    form = Conv(g, x, 1, Geometry(size, two, none, one, 1))
+    expected = form.instantiate()
+    kept = form.keep(kernel)
+    torch.testing.assert_close(kept.norm_squared, expected.flatten(1).square().sum(1))
+    for n in range(3):
+        torch.testing.assert_close(kept.weighted_sum(torch.eye(3).double()[n], None), expected[n])
 
 
 def test_kernels_are_tried_on_a_part_of_the_batch_unless_it_is_little(monkeypatch):

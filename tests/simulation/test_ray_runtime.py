@@ -1,13 +1,14 @@
 """An address where no cluster is: words, at once, and nothing started."""
 
+import os
 import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fl_dp.errors import ConfigError
-from fl_dp.simulation.ray_runtime import check_cluster, running
+from fl_dp.errors import ConfigError, FederationError
+from fl_dp.simulation.ray_runtime import MEMORY_SETTINGS, check_cluster, running
 
 
 def test_a_listening_port_passes() -> None:
@@ -40,3 +41,18 @@ def test_a_cluster_that_cannot_be_joined_is_an_error_in_words(monkeypatch: Any, 
         address = f"127.0.0.1:{server.getsockname()[1]}"
         with pytest.raises(ConfigError, match="cannot join the Ray cluster"), running(address, Path("/"), 1):
             raise AssertionError("it must not get here")
+
+
+@pytest.mark.parametrize("own", [None, "glibc.malloc.arena_max=1"])
+def test_what_the_user_tells_the_c_library_is_kept(monkeypatch: Any, own: str | None) -> None:
+    name, ours = MEMORY_SETTINGS
+    monkeypatch.setenv(name, own or "")
+    if own is None:
+        monkeypatch.delenv(name)
+
+    def init(**options: Any) -> None:
+        raise RuntimeError(os.environ[name])
+
+    monkeypatch.setattr("fl_dp.simulation.cluster.ray.init", init)
+    with pytest.raises(FederationError, match=own or ours), running("", Path("/"), 1):
+        raise AssertionError("it must not get here")

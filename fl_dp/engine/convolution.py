@@ -6,8 +6,8 @@ ghost-convolution, ghost-matmul: Gram matrices of patches and output gradients; 
 weighted sum.
 instantiate-grouped: one weight gradient of a convolution whose groups are the examples.
 instantiate-loop: one weight gradient an example. instantiate-rows: a batched matrix product for each
-row of the kernel. instantiate-patches: one with the patches. instantiate-forward: a convolution of
-the input with the output gradient, for groups of one input channel.
+row of the kernel, or each few. instantiate-patches: one with the patches.
+instantiate-forward: a convolution of the input with the output gradient, for groups of one input channel.
 """
 
 import math

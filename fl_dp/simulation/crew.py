@@ -2,9 +2,7 @@
 
 import logging
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import ray
@@ -14,45 +12,15 @@ from fl_dp.errors import FederationError
 from fl_dp.federation.messages import one_line
 from fl_dp.records import RoundPlan
 from fl_dp.simulation.portions import Portions
-from fl_dp.simulation.tasks import Array, Done, Measured, PortionDone, Task
+from fl_dp.simulation.suspects import TRIES, Suspects
+from fl_dp.simulation.tasks import Done, Measured, PortionDone, Task
+from fl_dp.simulation.workers import Actor, Job, PartSum, Worker
 
 logger = logging.getLogger("fl_dp")
 
 START_SECONDS = 180.0  # without any actor that is there
 LOOK_SECONDS = 1.0  # between two looks for actors that hang
-TRIES = 3  # of a client whose process ended while it had nothing else in its hands, and of a measurement
 ENDED = "its process ended while it was trained (killed, or out of memory)"
-
-Actor = Any  # a handle of TrainingActor; Ray's handles have no types
-
-
-@dataclass(frozen=True)
-class PartSum:
-    """What one actor has added up: of the tasks with these messages, float64 arrays by name."""
-
-    messages: Sequence[str]
-    arrays: Mapping[str, Array]
-
-
-@dataclass
-class _Job:
-    """A portion in an actor's hands. started: when its first task can have begun."""
-
-    ref: Any
-    tasks: list[Task]
-    at_once: int
-    started: float
-
-
-@dataclass
-class _Worker:
-    """An actor, what it has in its hands, in order, and what its sum holds."""
-
-    actor: Actor
-    coming: Any  # resolves when the process is there; None from then on
-    jobs: deque[_Job] = field(default_factory=deque)
-    summed: list[Task] = field(default_factory=list)
-    knows_round: bool = False
 
 
 class Crew:
@@ -72,10 +40,9 @@ class Crew:
         self.at_once = at_once
         self.repeated = 0
         self._hire, self._size, self._client_timeout = hire, size, client_timeout
-        self._workers: list[_Worker] = []
+        self._workers: list[Worker] = []
         self._portions = Portions()
-        self._suspects: deque[Task] = deque()
-        self._deaths: dict[str, int] = {}
+        self._suspects = Suspects()
         self._round: Any = None
         self._number = 0  # of the round, counted from 1
         self._finishing = False
@@ -135,7 +102,8 @@ class Crew:
     def begin(self, shared_round: Any, tasks: Sequence[Task]) -> None:
         """Start a round. shared_round: reference to a Round. The round before is over, or is given up."""
         self._abandon()
-        self._round, self._done, self._sums, self._deaths, self.repeated = shared_round, {}, [], {}, 0
+        self._round, self._done, self._sums, self.repeated = shared_round, {}, [], 0
+        self._suspects.begin()
         self._finishing = False
         self._number += 1
         for worker in self._workers:
@@ -178,10 +146,10 @@ class Crew:
         for worker in list(self._workers):
             self._dismiss(worker)
 
-    def _here(self) -> list[_Worker]:
+    def _here(self) -> list[Worker]:
         return [worker for worker in self._workers if worker.coming is None]
 
-    def _first(self) -> _Worker:
+    def _first(self) -> Worker:
         """The first actor that is there, which is waited for."""
         self._someone_since = time.monotonic()
         while not self.actors:
@@ -195,7 +163,7 @@ class Crew:
     def _hire_missing(self) -> None:
         while len(self._workers) < self._size:
             actor = self._hire()
-            self._workers.append(_Worker(actor, actor.ready.remote()))
+            self._workers.append(Worker(actor, actor.ready.remote()))
         if self.actors:
             self._someone_since = time.monotonic()
         elif time.monotonic() - self._someone_since > START_SECONDS:
@@ -213,7 +181,7 @@ class Crew:
         for ahead in (0, 1):
             for worker in here:
                 plenty = len(self._portions) > ahead * len(here)
-                if len(worker.jobs) <= ahead and plenty and not self._has_suspect(worker):
+                if len(worker.jobs) <= ahead and plenty and not worker.has_any(self._suspects):
                     self._give(worker, self._portions.take(len(here)))
 
     def _hand_out_suspects(self) -> None:
@@ -222,16 +190,13 @@ class Crew:
             if self._suspects and not worker.jobs and not (worker.summed and self._portions):
                 self._take_sums([worker])
                 if worker in self._workers:
-                    self._give(worker, [self._suspects.popleft()])
+                    self._give(worker, [self._suspects.take()])
 
-    def _has_suspect(self, worker: _Worker) -> bool:
-        return any(task.message in self._deaths for job in worker.jobs for task in job.tasks)
-
-    def _give(self, worker: _Worker, tasks: list[Task]) -> None:
+    def _give(self, worker: Worker, tasks: list[Task]) -> None:
         unknown = [] if worker.knows_round else [self._round]
         worker.knows_round = True
         ref = worker.actor.train.remote(self._number, tasks, self.at_once, *unknown)
-        worker.jobs.append(_Job(ref, tasks, self.at_once, time.monotonic()))
+        worker.jobs.append(Job(ref, tasks, self.at_once, time.monotonic()))
 
     def _is_idle(self) -> bool:
         return not (self._portions or self._suspects or any(worker.jobs for worker in self._workers))
@@ -246,14 +211,14 @@ class Crew:
         for ref in ready:
             self._take_in(waiting[ref], ref)
 
-    def _awaited(self) -> Iterator[tuple[Any, _Worker]]:
+    def _awaited(self) -> Iterator[tuple[Any, Worker]]:
         for worker in self._workers:
             if worker.coming is not None:
                 yield worker.coming, worker
             elif worker.jobs:
                 yield worker.jobs[0].ref, worker
 
-    def _take_in(self, worker: _Worker, ref: Any) -> None:
+    def _take_in(self, worker: Worker, ref: Any) -> None:
         try:
             result = self._get(ref)
         except RayError as error:
@@ -267,7 +232,7 @@ class Crew:
             worker.jobs[0].started = time.monotonic()
         self._settle(worker, job, result)
 
-    def _settle(self, worker: _Worker, job: _Job, result: PortionDone) -> None:
+    def _settle(self, worker: Worker, job: Job, result: PortionDone) -> None:
         self._portions.learn(job.tasks, result.done)
         self._remember(result.at_once)
         for task, done in zip(job.tasks, result.done, strict=True):
@@ -275,7 +240,7 @@ class Crew:
             if task.weight is not None and not done.problem:
                 worker.summed.append(task)
 
-    def _take_sums(self, workers: Sequence[_Worker] | None = None) -> bool:
+    def _take_sums(self, workers: Sequence[Worker] | None = None) -> bool:
         """Fetch what the workers, all if None, have added up; False if that made new work: one was lost."""
         holders = [worker for worker in workers or self._workers if worker.summed]
         refs = [worker.actor.take_sum.remote() for worker in holders]
@@ -289,7 +254,7 @@ class Crew:
                 worker.summed = []
         return self._is_idle()
 
-    def _lose(self, worker: _Worker, error: Exception) -> None:
+    def _lose(self, worker: Worker, error: Exception) -> None:
         """An actor is gone: find its tasks another one."""
         self._dismiss(worker)
         if worker.coming is not None:
@@ -308,17 +273,13 @@ class Crew:
         if self._failed_starts > 2 * self._size:
             raise FederationError(f"Training processes do not start: {_words(error)}") from error
 
-    def _suspect_all(self, job: _Job, error: Exception) -> None:
-        """Try each task again by itself, unless its process has ended TRIES times when it was by itself."""
+    def _suspect_all(self, job: Job, error: Exception) -> None:
+        """Let each task be tried again by itself, or say that it has failed."""
         if isinstance(error, OutOfMemoryError):  # of Ray's memory monitor
             self._remember(max(1, job.at_once // 2))
-        for task in job.tasks:
-            deaths = self._deaths[task.message] = self._deaths.get(task.message, 0) + (len(job.tasks) == 1)
-            if deaths < TRIES:
-                self._suspects.append(task)
-                self.repeated += 1
-            else:
-                self._done[task.message] = Done(task.message, 0.0, ENDED)
+        failed = self._suspects.put(job.tasks)
+        self._done |= {task.message: Done(task.message, 0.0, ENDED) for task in failed}
+        self.repeated += len(job.tasks) - len(failed)
 
     def _let_go_of_hanging(self) -> None:
         for worker in list(self._workers):
@@ -329,7 +290,7 @@ class Crew:
             if time.monotonic() - job.started > allowed:
                 self._let_go(worker, job)
 
-    def _let_go(self, worker: _Worker, job: _Job) -> None:
+    def _let_go(self, worker: Worker, job: Job) -> None:
         """End an actor that hangs; the client is known if it had no other in its hands."""
         reason = f"took longer than client-timeout = {self._client_timeout:g} s"
         if len(job.tasks) == 1:
@@ -339,7 +300,7 @@ class Crew:
 
     def _give_up_waiting(self) -> None:
         self._portions.clear()
-        self._suspects.clear()
+        self._suspects.give_up()
 
     def _abandon(self) -> None:
         """Give up what is left of the round; actors that are at work on it are replaced."""
@@ -351,7 +312,7 @@ class Crew:
         for task in tasks:
             del self._done[task.message]
 
-    def _dismiss(self, worker: _Worker) -> None:
+    def _dismiss(self, worker: Worker) -> None:
         self._workers.remove(worker)
         ray.kill(worker.actor)
 

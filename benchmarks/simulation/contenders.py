@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import tomli_w
+import torch
 
 from benchmarks.simulation.federation import (
     FEDERATIONS,
@@ -102,19 +103,31 @@ def _environment(folder: Path) -> Mapping[str, str]:
     }
 
 
-def _ours(engine: str, private: bool) -> Callable[[str, Place], Command]:
-    """The command line of fl_dp's users."""
+def _ours(engine: str, **settings: str | int) -> Callable[[str, Place], Command]:
+    """The command line of fl_dp's users. settings: of the run config; on cores if they name no device."""
 
     def command(name: str, place: Place) -> Command:
         config, out = place.folder / "config.toml", place.folder / "run"
-        config.write_text(tomli_w.dumps(_run_config(name, place, private)), encoding="utf-8")
+        values = {**_run_config(name, place), "device": "cpu", **settings}
+        config.write_text(tomli_w.dumps(values), encoding="utf-8")
         arguments = ("--simulate", "--engine", engine, "--config", str(config), "--out", str(out))
         return Command([sys.executable, "-P", "-m", "fl_dp.launch", *arguments], out, place.rounds)
 
     return command
 
 
-def _run_config(name: str, place: Place, private: bool) -> dict[str, str | int | float]:
+def _on_gpus(**settings: str | int) -> Callable[[str, Place], Command]:
+    ours = _ours("ray", device="cuda", **settings)
+
+    def command(name: str, place: Place) -> Command:
+        if not torch.cuda.is_available():
+            raise NotMeasured("skipped", "this machine has no GPU that PyTorch can use")
+        return ours(name, place)
+
+    return command
+
+
+def _run_config(name: str, place: Place) -> dict[str, str | int | float]:
     federation = FEDERATIONS[name]
     return {
         "data": federation.data,
@@ -132,11 +145,11 @@ def _run_config(name: str, place: Place, private: bool) -> dict[str, str | int |
         "noise-multiplier": NOISE_MULTIPLIER,
         "max-grad-norm": MAX_GRAD_NORM,
         "epsilon": _BUDGET,
-        **({} if private else {"privacy": "off"}),
     }
 
 
 OURS, OURS_NOT_PRIVATE, FLOWER = "fl_dp", "fl_dp without privacy", "Flower"
+OURS_ON_GPUS, ONE_ON_GPU = "fl_dp on GPUs", "fl_dp on GPUs with one actor each"
 FLOWER_OPACUS, FLOWER_SGD, PFL = "Flower + Opacus", "Flower + SGD", "pfl-research"
 
 DOING_NOTHING: Mapping[str, Callable[[Load, Place], Command]] = {
@@ -144,10 +157,12 @@ DOING_NOTHING: Mapping[str, Callable[[Load, Place], Command]] = {
     FLOWER: _flower_doing_nothing,
 }
 TRAINING: Mapping[str, Callable[[str, Place], Command]] = {
-    OURS: _ours("ray", private=True),
-    "fl_dp in Flower's engine": _ours("flower", private=True),
+    OURS: _ours("ray"),
+    OURS_ON_GPUS: _on_gpus(),
+    ONE_ON_GPU: _on_gpus(**{"clients-per-gpu": 1}),
+    "fl_dp in Flower's engine": _ours("flower"),
     FLOWER_OPACUS: _flower("opacus"),
-    OURS_NOT_PRIVATE: _ours("ray", private=False),
+    OURS_NOT_PRIVATE: _ours("ray", privacy="off"),
     FLOWER_SGD: _flower("sgd"),
     PFL: _pfl,
 }

@@ -23,5 +23,7 @@ class Federation:
 
 FEDERATIONS = {
     "fashion-mnist": Federation("fashion_mnist", "tanh-cnn", (1, 28, 28), clients=1000, per_round=100),
+    # for GPUs: batches that one client's process cannot fill it with
+    "200-clients": Federation("fashion_mnist", "tanh-cnn", (1, 28, 28), clients=200, per_round=200, batch=60),
     "digits": Federation("digits", "linear", (1, 8, 8), clients=20, per_round=4),  # small: for trying it out
 }

@@ -7,7 +7,9 @@ from benchmarks.simulation import contenders
 from benchmarks.simulation.contenders import (
     DOING_NOTHING,
     FLOWER,
+    ONE_ON_GPU,
     OURS_NOT_PRIVATE,
+    OURS_ON_GPUS,
     PFL,
     TRAINING,
     Load,
@@ -42,3 +44,16 @@ def test_ours_is_what_its_users_would_type(place):
     config = tomllib.loads((place.folder / "config.toml").read_text())
     assert (config["clients"], config["fit-clients"], config["expected-batch-size"]) == (1000, 100, 20)
     assert config["privacy"] == "off"
+    assert config["device"] == "cpu"  # as the others', also where there is a GPU
+
+
+@pytest.mark.parametrize(("contender", "per_gpu"), [(OURS_ON_GPUS, None), (ONE_ON_GPU, 1)])
+def test_gpus_are_used_where_there_are_any(monkeypatch, place, contender, per_gpu):
+    monkeypatch.setattr(contenders.torch.cuda, "is_available", lambda: False)
+    with pytest.raises(NotMeasured, match="no GPU"):
+        TRAINING[contender]("200-clients", place)
+    monkeypatch.setattr(contenders.torch.cuda, "is_available", lambda: True)
+    TRAINING[contender]("200-clients", place)
+    config = tomllib.loads((place.folder / "config.toml").read_text())
+    assert (config["device"], config["clients"], config["fit-clients"]) == ("cuda", 200, 200)
+    assert config.get("clients-per-gpu") == per_gpu

@@ -1,0 +1,92 @@
+"""An actor on a GPU; on the CPU the same tests keep themselves right where there is none."""
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from fl_dp.data.tensor_data import TensorData
+from fl_dp.federation.arrays import state_arrays
+from fl_dp.models.registry import build_model
+from fl_dp.records import RoundPlan
+from fl_dp.simulation.actor import TrainingActor
+from fl_dp.simulation.shared_data import SharedData
+from fl_dp.simulation.tasks import ActorSettings, PortionDone, Round, Task
+
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+DEVICES = ["cpu", pytest.param("cuda", marks=needs_gpu)]
+KERNELS = {"1.weight": "ghost", "1.bias": "instantiate"}
+LITTLE_NOISE = 1e-6  # each kind of device has its own; the records drawn are the same
+
+
+def actor_on(federation: Any, device: str, **settings: Any) -> TrainingActor:
+    made = dataclasses.replace(federation.settings(**settings), device=device)
+    return TrainingActor(federation.shared, made)
+
+
+def trained(actor: TrainingActor, federation: Any, weight: float | None, at_once: int = 64) -> PortionDone:
+    plan = dataclasses.replace(federation.plan(), steps=4, noise_multiplier=LITTLE_NOISE)
+    tasks = [Task(str(k), str(k), k, plan, 4, 0.5, weight, group=0) for k in range(4)]
+    return actor.train(1, tasks, at_once, Round("first", "linear", federation.start, KERNELS, [tasks]))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_updates_and_their_sum_are_those_of_the_cpu(federation: Any, device: str) -> None:
+    expected = trained(actor_on(federation, "cpu"), federation, None).done
+    actor = actor_on(federation, device)
+    alone = trained(actor, federation, None).done
+    for one, other in zip(alone, expected, strict=True):
+        assert not one.problem
+        for name, array in other.arrays.items():
+            assert np.abs(one.arrays[name] - array).max() <= 1e-4 * np.abs(array).max()
+    assert not any(one.problem for one in trained(actor, federation, 2.0).done)
+    for name, total in actor.take_sum().items():
+        whole = sum(2.0 * one.arrays[name].astype(np.float64) for one in alone)
+        assert np.abs(total - whole).max() <= 1e-12 * np.abs(whole).max()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_the_same_client_again_gives_the_same_update(federation: Any, device: str) -> None:
+    first, second = (trained(actor_on(federation, device), federation, None).done for _ in range(2))
+    for one, other in zip(first, second, strict=True):
+        assert all(np.array_equal(one.arrays[name], other.arrays[name]) for name in one.arrays)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_measuring_tells_what_is_held_of_a_gpu(federation: Any, device: str) -> None:
+    measured = actor_on(federation, device, physical_batch_size="auto").measure(federation.plan(), 0)
+    assert measured.at_once >= 1
+    assert (0 < measured.gpu_bytes < measured.gpu_total) == (device == "cuda")
+
+
+@needs_gpu
+def test_memory_of_a_gpu_that_runs_out_halves_the_batch() -> None:
+    """For real: what is left of it holds some, but not all, of the examples of a step."""
+    n = 512
+    images = torch.randint(0, 256, (n, 3, 32, 32), dtype=torch.uint8)
+    data = TensorData(images, torch.arange(n) % 10, tuple("abcdefghij"))
+    settings = ActorSettings(b"s" * 32, "tanh-cnn", "cuda", 1, n, 100_000)
+    plan = RoundPlan("run", 1, "tanh-cnn", 2, n, 0.5, 0.0, 1.0, 1.0)
+    actor = TrainingActor(SharedData.of(data, [np.arange(n)]), settings)
+    start = state_arrays(build_model("tanh-cnn", (3, 32, 32), 10, seed=0))
+    shared = Round("first", "tanh-cnn", start, actor.measure(plan, 0).kernels)
+    task = Task("0", "0", 0, plan, 2, 1.0, None)
+    (plenty,) = actor.train(1, [task], n, shared).done
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    actor.train(1, [task], n, shared)
+    needed, total = torch.cuda.max_memory_reserved(), torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.empty_cache()
+    torch.cuda.set_per_process_memory_fraction(0.6 * needed / total)
+    try:
+        result = actor.train(1, [task], n, shared)
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    assert not result.done[0].problem
+    assert result.at_once < n
+    assert math.log2(n / result.at_once).is_integer()
+    for name, array in plenty.arrays.items():
+        assert np.abs(result.done[0].arrays[name] - array).max() <= 1e-3 * np.abs(array).max()

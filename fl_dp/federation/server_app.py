@@ -11,12 +11,12 @@ from flwr.app import ArrayRecord, Context, MetricRecord
 from flwr.serverapp import Grid, ServerApp
 
 from fl_dp.config import RunConfig
+from fl_dp.durable_files import exclusive
 from fl_dp.errors import ConfigError, FederationError, FlDpError
 from fl_dp.federation.arrays import decode, encode, load_arrays, specs, state_arrays
 from fl_dp.federation.devices import find_device
 from fl_dp.federation.run_record import RunRecord
 from fl_dp.reporting.console import round_line
-from fl_dp.reporting.durable import exclusive
 from fl_dp.reporting.reports import RoundReport, RunStatus, Summary
 from fl_dp.reporting.run_directory import RunDirectory
 

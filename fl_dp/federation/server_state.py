@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from fl_dp.config import RunConfig, Scalar
+from fl_dp.durable_files import write_whole
 from fl_dp.errors import ConfigError
 from fl_dp.federation.arrays import NDArray
 from fl_dp.federation.member import Member, member_of
-from fl_dp.reporting.durable import write_whole
 from fl_dp.reporting.reports import ClientRound, FederationBudget, RoundReport
 
 STATE = "state.npz"

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fl_dp.durable_files import append_text, write_whole
 from fl_dp.errors import ConfigError
-from fl_dp.reporting.durable import append_text, write_whole
 from fl_dp.reporting.reports import RoundReport, Summary, strict_json
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
+from fl_dp.durable_files import write_whole
 from fl_dp.errors import ConfigError
 from fl_dp.records import RoundPlan
-from fl_dp.reporting.durable import write_whole
 from fl_dp.simulation.tasks import Array
 
 SECRET_BYTES = 32

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from fl_dp.config import RunConfig
+from fl_dp.durable_files import exclusive
 from fl_dp.errors import ConfigError
 from fl_dp.federation.server_state import STATE, ServerState, write_state
 from fl_dp.launch import launcher
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.layout import Layout
 from fl_dp.launch.resumption import Launch
-from fl_dp.reporting.durable import exclusive
 
 
 @pytest.fixture

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from fl_dp.durable_files import append_text, exclusive, write_whole
 from fl_dp.errors import ConfigError
-from fl_dp.reporting.durable import append_text, exclusive, write_whole
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from fl_dp.reporting.durable import exclusive
+from fl_dp.durable_files import exclusive
 with exclusive(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)

@@ -15,10 +15,11 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.options import say, write
-from fl_dp.accounting import accountants, pld, rdp
+from fl_dp.accounting import epsilon as accountants
+from fl_dp.accounting.accountants import pld, rdp
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.calibration import calibrate_noise, steps_that_fit
-from fl_dp.accounting.ledger import Ledger
+from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.records import Entry
 
 CLIENTS, ROUNDS = 1000, 20

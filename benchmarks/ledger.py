@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fl_dp.accounting.budget import Budget
-from fl_dp.accounting.event_log import EventLog
-from fl_dp.accounting.ledger import Ledger
+from fl_dp.accounting.ledger.event_log import EventLog
+from fl_dp.accounting.ledger.ledger import Ledger
 
 MECHANISM = (0.01, 1.0)  # sample rate, noise multiplier
 

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from fl_dp.accounting.hash_chain import Row, head
-from fl_dp.accounting.ledger import Ledger
-from fl_dp.accounting.ledger_export import check_continues, read_export, to_export
+from fl_dp.accounting.ledger.export import check_continues, read_export, to_export
+from fl_dp.accounting.ledger.hash_chain import Row, head
+from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.errors import ConfigError, LedgerError
 from fl_dp.launch.plain_help import PlainCommand
 from fl_dp.reporting import ledger_table

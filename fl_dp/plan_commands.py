@@ -10,8 +10,8 @@ import typer
 from fl_dp.errors import ConfigError
 
 if TYPE_CHECKING:
-    from fl_dp.accounting.accountants import AnyAccountant
-    from fl_dp.accounting.plan import Phase
+    from fl_dp.accounting.epsilon import AnyAccountant
+    from fl_dp.accounting.training_plan import Phase
 
 _ROUNDS = """Rounds are those that the client takes part in. Where a server takes 10 of 100 clients at random
 in each of 400 rounds, plan for about 40. A client's ledger ends its part at its budget, whatever was planned.
@@ -159,7 +159,7 @@ def _phases(records: int, first: Values, then: Sequence[str]) -> "list[Phase]":
 
 
 def _phase(records: int, values: Values) -> "Phase":
-    from fl_dp.accounting.plan import Phase, steps_of_epochs
+    from fl_dp.accounting.training_plan import Phase, steps_of_epochs
 
     batch_size, steps = cast(int, values["batch-size"]), values["steps"]
     if steps is None:
@@ -203,7 +203,7 @@ def _delta(text: str, records: int) -> float:
 
 
 def _accountant(name: str) -> "AnyAccountant":
-    from fl_dp.accounting.accountants import AnyAccountant
+    from fl_dp.accounting.epsilon import AnyAccountant
 
     if name not in get_args(AnyAccountant):
         raise ConfigError(f"--accountant {name}: expected {' or '.join(get_args(AnyAccountant))}.")

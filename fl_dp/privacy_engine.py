@@ -20,8 +20,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from fl_dp.accounting.accountants import Accountant, compute_epsilon
 from fl_dp.accounting.budget import auto_delta
+from fl_dp.accounting.epsilon import Accountant, compute_epsilon
 from fl_dp.engine.bookkeeping import Axes
 from fl_dp.engine.bounds import Bounds, grouped, sensitivity
 from fl_dp.engine.clip_functions import ClipFunction, clip_function

@@ -8,8 +8,8 @@ from typing import Any, Literal, get_args
 import torch
 from torch import nn
 
-from fl_dp.accounting.accountants import Accountant
 from fl_dp.accounting.calibration import calibrate_noise
+from fl_dp.accounting.epsilon import Accountant
 from fl_dp.engine.bounds import Bounds, layers_of, split_bound
 from fl_dp.errors import ConfigError
 

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fl_dp.accounting.budget import Budget
-from fl_dp.accounting.ledger import Ledger
+from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config import Auto
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.bookkeeping import Axes

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fl_dp.accounting.budget import Budget
-from fl_dp.accounting.ledger import Ledger
+from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.cli import run_command
 from fl_dp.ledger_commands import ledger_app
 from fl_dp.reporting.console import rounded_up

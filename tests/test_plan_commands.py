@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from fl_dp.accounting.accountants import compute_epsilon
 from fl_dp.accounting.calibration import calibrate_noise
+from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.cli import app, run_command
 from fl_dp.records import Entry
 

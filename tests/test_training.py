@@ -10,7 +10,7 @@ from torch import nn
 
 from fl_dp import training
 from fl_dp.accounting.budget import Budget
-from fl_dp.accounting.ledger import Ledger
+from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.probe import probe
 from fl_dp.errors import BudgetExhaustedError, ConfigError, ProbeError

@@ -5,8 +5,8 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from fl_dp.accounting.accountants import Accountant, compute_epsilon
 from fl_dp.accounting.calibration import steps_that_fit
+from fl_dp.accounting.epsilon import Accountant, compute_epsilon
 from fl_dp.errors import ConfigError
 from fl_dp.records import Entry
 

@@ -3,10 +3,10 @@
 import math
 from collections.abc import Callable, Iterable, Sequence
 
-from fl_dp.accounting.accountants import AnyAccountant, compute_epsilon
+from fl_dp.accounting.epsilon import AnyAccountant, compute_epsilon
 from fl_dp.accounting.events import merge
-from fl_dp.accounting.plan import Phase, rounds_of
 from fl_dp.accounting.search import least_within
+from fl_dp.accounting.training_plan import Phase, rounds_of
 from fl_dp.errors import AccountingError, ConfigError
 from fl_dp.records import Entry
 

@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fl_dp.accounting.accountants import Accountant, compute_epsilon
 from fl_dp.accounting.budget import Budget
-from fl_dp.accounting.ledger import Ledger
+from fl_dp.accounting.epsilon import Accountant, compute_epsilon
+from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.audit.canaries import Canaries
 from fl_dp.audit.guessing import find_epsilon
 from fl_dp.data.tensor_data import TensorData

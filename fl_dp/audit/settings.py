@@ -8,9 +8,9 @@ from typing import cast
 
 import torch
 
-from fl_dp.accounting.accountants import Accountant
 from fl_dp.accounting.budget import auto_delta
 from fl_dp.accounting.calibration import calibrate_noise
+from fl_dp.accounting.epsilon import Accountant
 from fl_dp.audit.canaries import GradientCanaries
 from fl_dp.audit.mislabelled import MislabelledRecords
 from fl_dp.audit.one_run import AuditReport, run_audit

@@ -64,7 +64,7 @@ def answer(
 
 def say_hello(message: Message, config: ClientConfig) -> RecordDict:
     """Enter the data in the ledger, on their first use, and tell the public numbers."""
-    from fl_dp.accounting.ledger import Ledger
+    from fl_dp.accounting.ledger.ledger import Ledger
     from fl_dp.data.partition import load_part
 
     data = load_part(config)
@@ -76,7 +76,7 @@ def say_hello(message: Message, config: ClientConfig) -> RecordDict:
 
 def train_round(message: Message, config: ClientConfig) -> RecordDict:
     """Train as the message asks, if the policy allows it and the ledger has steps left."""
-    from fl_dp.accounting.ledger import Ledger
+    from fl_dp.accounting.ledger.ledger import Ledger
     from fl_dp.data.partition import load_part
     from fl_dp.models.registry import build_model
     from fl_dp.training import train_locally

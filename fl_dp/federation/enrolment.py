@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from fl_dp.config import AUTO, ClientConfig
 
 if TYPE_CHECKING:
-    from fl_dp.accounting.ledger import Enrolment, Ledger
+    from fl_dp.accounting.ledger.ledger import Enrolment, Ledger
     from fl_dp.data.tensor_data import TensorData
 
 
@@ -19,7 +19,7 @@ def enrol(ledger: "Ledger", data: "TensorData", config: ClientConfig) -> int:
 
 def enrolment(data: "TensorData", config: ClientConfig) -> "Enrolment":
     """The client's data as its ledger is to enter them, on their first use."""
-    from fl_dp.accounting.ledger import Enrolment
+    from fl_dp.accounting.ledger.ledger import Enrolment
 
     return Enrolment(
         dataset_name(config),

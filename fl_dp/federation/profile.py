@@ -7,8 +7,8 @@ from fl_dp.config import AUTO, ClientConfig
 from fl_dp.records import ClientProfile, Entry
 
 if TYPE_CHECKING:
-    from fl_dp.accounting.accountants import Accountant
     from fl_dp.accounting.budget import Budget
+    from fl_dp.accounting.epsilon import Accountant
 
 
 def budget_of(config: ClientConfig, public_size: int) -> "Budget":

@@ -93,7 +93,7 @@ def _settings(file: Path | None, given: dict[str, Any], ledger: Path | None) -> 
 
 def _enrol(settings: ClientConfig) -> None:
     """Read the data and enter them in the ledger: what is wrong with either is then said before joining."""
-    from fl_dp.accounting.ledger import Ledger  # late: these import torch
+    from fl_dp.accounting.ledger.ledger import Ledger  # late: these import torch
     from fl_dp.data.partition import load_part
     from fl_dp.federation.enrolment import enrol
 

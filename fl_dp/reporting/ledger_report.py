@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from fl_dp.accounting.accountants import Accountant, compute_epsilon
-from fl_dp.accounting.accounts import Account, PaidRound, lineages
+from fl_dp.accounting.epsilon import Accountant, compute_epsilon
+from fl_dp.accounting.ledger.accounts import Account, PaidRound, lineages
 from fl_dp.records import Entry, total_steps
 
 

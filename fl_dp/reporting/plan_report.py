@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fl_dp.accounting.accountants import AnyAccountant, compute_epsilon
 from fl_dp.accounting.calibration import rounds_that_fit, steps_that_fit
-from fl_dp.accounting.plan import Phase, rounds_of
+from fl_dp.accounting.epsilon import AnyAccountant, compute_epsilon
+from fl_dp.accounting.training_plan import Phase, rounds_of
 from fl_dp.records import Entry
 from fl_dp.reporting.console import rounded_up
 from fl_dp.reporting.reports import strict_json

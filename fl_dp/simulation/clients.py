@@ -12,7 +12,7 @@ from functools import cache, partial
 from flwr.app import Message, RecordDict
 
 from fl_dp.accounting.budget import Budget
-from fl_dp.accounting.ledger import Ledger, Request, Reservation
+from fl_dp.accounting.ledger.ledger import Ledger, Request, Reservation
 from fl_dp.config import ClientConfig
 from fl_dp.errors import DeclinedError, FlDpError
 from fl_dp.federation.enrolment import dataset_name, enrolment

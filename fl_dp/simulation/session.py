@@ -9,7 +9,7 @@ from pathlib import Path
 
 import ray
 
-from fl_dp.accounting.ledger import Ledger
+from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config import AUTO, ClientConfig, RunConfig
 from fl_dp.data.partition import load_parts
 from fl_dp.data.tensor_data import TensorData

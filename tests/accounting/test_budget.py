@@ -63,6 +63,8 @@ def test_a_federation_of_nobody_is_refused():
 
 
 def test_importing_the_budget_is_cheap():
-    code = "import sys, fl_dp.accounting.ledger; print({'torch', 'dp_accounting'} & sys.modules.keys())"
+    code = (
+        "import sys, fl_dp.accounting.ledger.ledger; print({'torch', 'dp_accounting'} & sys.modules.keys())"
+    )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout == "set()\n"

@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fl_dp.accounting import calibration
-from fl_dp.accounting.accountants import compute_epsilon
 from fl_dp.accounting.calibration import (
     calibrate_noise,
     calibrate_phases,
@@ -15,7 +14,8 @@ from fl_dp.accounting.calibration import (
     rounds_that_fit,
     steps_that_fit,
 )
-from fl_dp.accounting.plan import Phase, rounds_of
+from fl_dp.accounting.epsilon import compute_epsilon
+from fl_dp.accounting.training_plan import Phase, rounds_of
 from fl_dp.errors import AccountingError, ConfigError
 from fl_dp.records import Entry
 

@@ -15,7 +15,7 @@ import time
 import pytest
 
 from fl_dp.accounting.budget import Budget
-from fl_dp.accounting.ledger import Ledger
+from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.errors import LedgerError
 from fl_dp.records import total_steps
 

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from fl_dp.accounting import event_log
 from fl_dp.accounting.budget import Budget
-from fl_dp.accounting.ledger import Ledger
+from fl_dp.accounting.ledger import event_log
+from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.errors import LedgerError
 
 BUDGET = Budget(epsilon=100.0, delta=1e-5, accountant="rdp")
@@ -83,7 +83,7 @@ ON_A_SMALL_DISK = """
 import os, sys
 from pathlib import Path
 from fl_dp.accounting.budget import Budget
-from fl_dp.accounting.ledger import Ledger
+from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.errors import LedgerError
 from fl_dp.records import total_steps
 

@@ -59,7 +59,7 @@ def test_losses_of_hardly_any_noise_do_not_overflow():
 def test_the_step_on_the_grid_is_that_of_dp_accounting(step):
     from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
 
-    from fl_dp.accounting.pld import _step_pld
+    from fl_dp.accounting.accountants.pld import _step_pld
 
     interval = 2.0**-9
     ours = _step_pld(step.sample_rate, step.noise_multiplier, interval).self_compose(20)

@@ -7,7 +7,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from fl_dp.accounting.rdp import ORDERS, compute_rdp_epsilon
+from fl_dp.accounting.accountants.rdp import ORDERS, compute_rdp_epsilon
 from fl_dp.accounting.renyi import renyi_divergences
 from fl_dp.records import Entry
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fl_dp.accounting.accountants import compute_epsilon
+from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.audit.guessing import find_epsilon
 from fl_dp.errors import AccountingError, ConfigError
 from fl_dp.records import Entry

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from fl_dp import training
-from fl_dp.accounting.accountants import compute_epsilon
+from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.audit.canaries import GradientCanaries
 from fl_dp.audit.mislabelled import MislabelledRecords
 from fl_dp.audit.one_run import AuditReport, run_audit

@@ -1,7 +1,7 @@
 """The ledger's benchmark measures a ledger that can be read."""
 
 from benchmarks.ledger import ledger_rates
-from fl_dp.accounting.ledger import Ledger
+from fl_dp.accounting.ledger.ledger import Ledger
 
 
 def test_rates_are_of_a_sound_ledger_with_all_rounds_in_it(tmp_path):

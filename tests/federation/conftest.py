@@ -14,8 +14,8 @@ from flwr.app import Context, Error, Message, RecordDict
 from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
 
-from fl_dp.accounting.accountants import compute_epsilon
 from fl_dp.accounting.calibration import steps_that_fit
+from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.accounting.events import merge
 from fl_dp.federation.arrays import encode, specs, state_arrays
 from fl_dp.federation.client_app import app

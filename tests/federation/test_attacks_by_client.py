@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fl_dp.accounting.accountants import compute_epsilon
+from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.config import RunConfig
 from fl_dp.federation.arrays import encode, specs, state_arrays
 from fl_dp.federation.strategy import PrivateFedAvg

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from torch import nn
 
-from fl_dp.accounting.accountants import compute_epsilon
+from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.federation.arrays import state_arrays
 from fl_dp.federation.messages import Refusal
 from fl_dp.models import registry

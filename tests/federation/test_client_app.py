@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 
-from fl_dp.accounting.accountants import compute_epsilon
-from fl_dp.accounting.ledger import Ledger
+from fl_dp.accounting.epsilon import compute_epsilon
+from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config import ClientConfig
 from fl_dp.data import partition
 from fl_dp.errors import ModelError

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 import torch
 
-from fl_dp.accounting.ledger import Ledger
+from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config import ClientConfig
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import LedgerError

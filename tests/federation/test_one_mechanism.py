@@ -3,7 +3,7 @@
 import pytest
 
 from fl_dp.accounting.budget import Budget
-from fl_dp.accounting.ledger import Ledger
+from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.errors import BudgetExhaustedError, DeclinedError
 from fl_dp.federation.one_mechanism import OneMechanismBudget, conflict
 from fl_dp.records import Entry

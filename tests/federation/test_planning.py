@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from fl_dp.accounting.accountants import compute_epsilon
+from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.config import RunConfig
 from fl_dp.errors import AccountingError, FederationError
 from fl_dp.federation.planning import round_mechanism, round_plan

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from flwr.app import Context, RecordDict
 
-from fl_dp.accounting.ledger import Ledger
+from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config import ClientConfig, RunConfig
 from fl_dp.errors import DeclinedError, FederationError
 from fl_dp.federation.arrays import encode, specs, state_arrays

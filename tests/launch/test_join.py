@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import typer
 
-from fl_dp.accounting.ledger import Ledger
+from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.cli import APP_OPTIONS, run_command
 from fl_dp.config import ClientConfig
 from fl_dp.launch import join as module

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 
-from fl_dp.accounting.ledger import Ledger
+from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.federation.server_state import STATE, read_state
 from fl_dp.records import Entry
 

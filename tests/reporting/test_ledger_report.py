@@ -5,9 +5,9 @@ import io
 import pytest
 from rich.console import Console
 
-from fl_dp.accounting.accountants import compute_epsilon
 from fl_dp.accounting.budget import Budget
-from fl_dp.accounting.ledger import Ledger
+from fl_dp.accounting.epsilon import compute_epsilon
+from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.records import Entry
 from fl_dp.reporting.ledger_report import account_reports
 from fl_dp.reporting.table import print_table

@@ -14,7 +14,7 @@ from flwr.app import Message, MessageType
 from flwr.supercore.task_identity import TaskIdentity
 from ray.exceptions import ActorDiedError, GetTimeoutError, RayError
 
-from fl_dp.accounting.ledger import Ledger
+from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config import ClientConfig
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.federation.aggregation import federated_average

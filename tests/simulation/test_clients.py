@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from flwr.app import Message, MessageType
 
-from fl_dp.accounting.ledger import Ledger
+from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.federation.arrays import encode
 from fl_dp.federation.messages import (
     Refusal,

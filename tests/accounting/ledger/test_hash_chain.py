@@ -4,7 +4,7 @@ import hashlib
 
 import pytest
 
-from fl_dp.accounting.hash_chain import Row, chain_hash, first_broken, head
+from fl_dp.accounting.ledger.hash_chain import Row, chain_hash, first_broken, head
 
 
 def chain(*contents):

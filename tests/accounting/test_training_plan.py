@@ -2,7 +2,7 @@
 
 import pytest
 
-from fl_dp.accounting.plan import Phase, rounds_of, steps_of_epochs
+from fl_dp.accounting.training_plan import Phase, rounds_of, steps_of_epochs
 from fl_dp.errors import ConfigError
 from fl_dp.records import Entry
 

@@ -15,12 +15,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from fl_dp.accounting.accounts import Account, AccountBook
 from fl_dp.accounting.budget import Budget
-from fl_dp.accounting.event_log import EventLog
-from fl_dp.accounting.hash_chain import Row
-from fl_dp.accounting.identity import Identity
-from fl_dp.accounting.overlap import sketch
+from fl_dp.accounting.ledger.accounts import Account, AccountBook
+from fl_dp.accounting.ledger.event_log import EventLog
+from fl_dp.accounting.ledger.hash_chain import Row
+from fl_dp.accounting.ledger.identity import Identity
+from fl_dp.accounting.ledger.overlap import sketch
 from fl_dp.errors import BudgetExhaustedError, DeclinedError, LedgerError
 from fl_dp.records import Entry
 

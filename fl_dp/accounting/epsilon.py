@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Literal, get_args
 
+from fl_dp.accounting.accountants.pld import compute_pld_epsilon
+from fl_dp.accounting.accountants.prv import compute_prv_epsilon
+from fl_dp.accounting.accountants.rdp import compute_rdp_epsilon
 from fl_dp.accounting.events import merge, order_two_divergence
-from fl_dp.accounting.pld import compute_pld_epsilon
-from fl_dp.accounting.prv import compute_prv_epsilon
-from fl_dp.accounting.rdp import compute_rdp_epsilon
 from fl_dp.errors import AccountingError
 from fl_dp.records import Entry, total_steps
 

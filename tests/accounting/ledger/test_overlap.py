@@ -4,8 +4,8 @@ import hashlib
 
 import pytest
 
-from fl_dp.accounting import overlap
-from fl_dp.accounting.overlap import share_many, sketch
+from fl_dp.accounting.ledger import overlap
+from fl_dp.accounting.ledger.overlap import share_many, sketch
 
 KEY = b"a ledger's own key"
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fl_dp.accounting.accountants import _compute, compute_epsilon
+from fl_dp.accounting.epsilon import _compute, compute_epsilon
 from fl_dp.errors import AccountingError
 from fl_dp.records import Entry
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fl_dp.accounting.hash_chain import Row, first_broken, head
+from fl_dp.accounting.ledger.hash_chain import Row, first_broken, head
 from fl_dp.errors import LedgerError
 
 FORMAT = "fl-dp ledger 1"

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from fl_dp.accounting.accountants import compute_epsilon
 from fl_dp.accounting.calibration import calibrate_noise, steps_that_fit
+from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.errors import AccountingError
 from fl_dp.records import Entry
 
@@ -56,7 +56,7 @@ def test_a_step_too_weak_to_show_costs_its_error_at_most():
 
 def test_adding_a_record_is_looked_at_as_well_as_removing_one():
     """Their distributions differ, and neither is skipped."""
-    from fl_dp.accounting.prv import _Loss
+    from fl_dp.accounting.accountants.prv import _Loss
 
     removal, addition = _Loss.removal(Entry(0.3, 0.8, 1)), _Loss.addition(Entry(0.3, 0.8, 1))
     assert removal.cdf(0.3) < addition.cdf(0.3) == 1.0 - addition.cdf(-1e9) - (1.0 - addition.cdf(0.3))
@@ -84,6 +84,6 @@ def test_calibration_with_it_stays_within_the_budget():
 
 
 def test_torch_and_opacus_are_loaded_only_when_it_is_asked():
-    code = "import sys, fl_dp.accounting.prv; print({'torch', 'opacus', 'scipy'} & sys.modules.keys())"
+    code = "import sys, fl_dp.accounting.accountants.prv; print({'torch', 'opacus', 'scipy'} & sys.modules.keys())"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout == "set()\n"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from fl_dp.accounting.overlap import share_many
+from fl_dp.accounting.ledger.overlap import share_many
 
 _RETIRE = "retire {held} (fl-dp ledger retire), which takes nothing back of what is spent"
 

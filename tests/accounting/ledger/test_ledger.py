@@ -11,8 +11,8 @@ import sys
 import pytest
 
 from fl_dp.accounting.budget import Budget
-from fl_dp.accounting.event_log import EventLog
-from fl_dp.accounting.ledger import Ledger, Reservation
+from fl_dp.accounting.ledger.event_log import EventLog
+from fl_dp.accounting.ledger.ledger import Ledger, Reservation
 from fl_dp.errors import BudgetExhaustedError, DeclinedError, LedgerError
 from fl_dp.records import Entry, total_steps
 
@@ -157,8 +157,8 @@ def test_a_client_killed_between_reserve_and_commit_has_spent(path):
 import os, signal
 from pathlib import Path
 from fl_dp.accounting.budget import Budget
-from fl_dp.accounting.event_log import EventLog
-from fl_dp.accounting.ledger import Ledger, Reservation
+from fl_dp.accounting.ledger.event_log import EventLog
+from fl_dp.accounting.ledger.ledger import Ledger, Reservation
 ledger = Ledger.open(Path({str(path)!r}))
 ledger.reserve("digits", "run", 1, {MECHANISM}, 2, Budget(3.0, 1e-5, "rdp"))
 os.kill(os.getpid(), signal.SIGKILL)

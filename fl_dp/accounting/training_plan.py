@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from fl_dp.accounting.accountants import MAX_STEPS
+from fl_dp.accounting.epsilon import MAX_STEPS
 from fl_dp.errors import ConfigError
 from fl_dp.records import Entry
 

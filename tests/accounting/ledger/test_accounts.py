@@ -2,10 +2,10 @@
 
 import pytest
 
-from fl_dp.accounting.accounts import lineages
 from fl_dp.accounting.budget import Budget, auto_delta
-from fl_dp.accounting.event_log import EventLog
-from fl_dp.accounting.ledger import Ledger
+from fl_dp.accounting.ledger.accounts import lineages
+from fl_dp.accounting.ledger.event_log import EventLog
+from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.errors import DeclinedError, LedgerError
 from fl_dp.records import Entry, total_steps
 

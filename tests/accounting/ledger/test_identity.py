@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from fl_dp.accounting.identity import Identity, conflict
-from fl_dp.accounting.overlap import sketch
+from fl_dp.accounting.ledger.identity import Identity, conflict
+from fl_dp.accounting.ledger.overlap import sketch
 
 RECORDS = [bytes([n]) * 32 for n in range(40)]
 HALVES = "2 parts (iid, seed 0)"

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from fl_dp.accounting.budget import Budget, auto_delta
-from fl_dp.accounting.event_log import Content, Event
 from fl_dp.accounting.events import merge
-from fl_dp.accounting.identity import Identity, IdentityIndex
+from fl_dp.accounting.ledger.event_log import Content, Event
+from fl_dp.accounting.ledger.identity import Identity, IdentityIndex
 from fl_dp.errors import LedgerError
 from fl_dp.records import Entry
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from fl_dp.accounting.hash_chain import Row, chain_hash, first_broken
+from fl_dp.accounting.ledger.hash_chain import Row, chain_hash, first_broken
 from fl_dp.errors import LedgerError
 
 _APPLICATION_ID = 0x666C6470  # "fldp" in the file's header

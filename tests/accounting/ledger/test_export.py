@@ -6,8 +6,8 @@ import shutil
 import pytest
 
 from fl_dp.accounting.budget import Budget
-from fl_dp.accounting.ledger import Ledger
-from fl_dp.accounting.ledger_export import check_continues, read_export, to_export
+from fl_dp.accounting.ledger.export import check_continues, read_export, to_export
+from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.errors import LedgerError
 
 BUDGET = Budget(epsilon=9.0, delta=1e-5, accountant="rdp")

@@ -9,9 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fl_dp.data.tensor_data import TensorData
-from fl_dp.engine.memory import is_out_of_memory
+from fl_dp.engine.kernel_choice.memory import is_out_of_memory
+from fl_dp.engine.kernel_choice.physical_batch import largest_batch
 from fl_dp.engine.noise import system_generator
-from fl_dp.engine.physical_batch import largest_batch
 from fl_dp.engine.sampling import physical_batches
 from fl_dp.momentum_sgd import MomentumSGD
 from fl_dp.records import RoundPlan

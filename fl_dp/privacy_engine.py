@@ -22,16 +22,16 @@ from torch import Tensor, nn
 
 from fl_dp.accounting.budget import auto_delta
 from fl_dp.accounting.epsilon import Accountant, compute_epsilon
-from fl_dp.engine.bookkeeping import Axes
+from fl_dp.engine.backward import Axes
 from fl_dp.engine.bounds import Bounds, grouped, sensitivity
 from fl_dp.engine.clip_functions import ClipFunction, clip_function
 from fl_dp.engine.clipping import ClippedSum, clipped_grad_sum, empty_sum
+from fl_dp.engine.kernel_choice.chooser import Mode, Planner
+from fl_dp.engine.kernel_choice.physical_batch import largest_batch, with_examples
+from fl_dp.engine.kernel_choice.table import plan_table
 from fl_dp.engine.noise import NoiseSource, add_gaussian_noise, system_generator
-from fl_dp.engine.physical_batch import largest_batch, with_examples
-from fl_dp.engine.plan import Mode, Planner
-from fl_dp.engine.plan_table import plan_table
-from fl_dp.engine.probe import probe
 from fl_dp.engine.sampling import PoissonSampler
+from fl_dp.engine.tracing.probe import probe
 from fl_dp.errors import ConfigError
 from fl_dp.privacy_settings import (
     ClippingStyle,

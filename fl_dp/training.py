@@ -16,14 +16,14 @@ from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config import Auto
 from fl_dp.data.tensor_data import TensorData
-from fl_dp.engine.bookkeeping import Axes
+from fl_dp.engine.backward import Axes
 from fl_dp.engine.clipping import ClippedSum, clipped_grad_sums, empty_sum
-from fl_dp.engine.memory import is_out_of_memory
+from fl_dp.engine.kernel_choice.chooser import Planner
+from fl_dp.engine.kernel_choice.memory import is_out_of_memory
+from fl_dp.engine.kernel_choice.physical_batch import largest_batch
 from fl_dp.engine.noise import add_gaussian_noise, system_generator
-from fl_dp.engine.physical_batch import largest_batch
-from fl_dp.engine.plan import Planner
-from fl_dp.engine.probe import probe
 from fl_dp.engine.sampling import physical_batches, poisson_draw
+from fl_dp.engine.tracing.probe import probe
 from fl_dp.errors import NonFiniteError
 from fl_dp.momentum_sgd import MomentumSGD
 from fl_dp.plain_training import PlainTrainer

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from attached import attached, losses_of, small_batch, small_engine, small_model, without_noise
 from torch import nn
 
-from fl_dp.engine import plan
+from fl_dp.engine.kernel_choice import chooser as plan
 from fl_dp.errors import ConfigError, ProbeError
 
 MIB = 2**20

@@ -12,7 +12,7 @@ from fl_dp import training
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.data.tensor_data import TensorData
-from fl_dp.engine.probe import probe
+from fl_dp.engine.tracing.probe import probe
 from fl_dp.errors import BudgetExhaustedError, ConfigError, ProbeError
 from fl_dp.records import Entry, RoundPlan
 from fl_dp.training import LocalUpdate, train_locally

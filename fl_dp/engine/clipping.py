@@ -9,11 +9,11 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
-from fl_dp.engine.bookkeeping import Axes, keep_gradients
+from fl_dp.engine.backward import Axes, keep_gradients
 from fl_dp.engine.bounds import Bounds, Group, grouped, sensitivity
 from fl_dp.engine.clip_functions import Abadi, ClipFunction, clip_function
-from fl_dp.engine.forms import Kept
-from fl_dp.engine.plan import Planner
+from fl_dp.engine.gradients.layouts import Kept
+from fl_dp.engine.kernel_choice.chooser import Planner
 from fl_dp.engine.precision import full_precision
 from fl_dp.engine.rounding import round_up
 from fl_dp.errors import ConfigError, ModelError

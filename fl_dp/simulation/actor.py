@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from fl_dp.config import AUTO
-from fl_dp.engine.bookkeeping import Axes
-from fl_dp.engine.memory import is_out_of_memory, peak_bytes
+from fl_dp.engine.backward import Axes
+from fl_dp.engine.kernel_choice.chooser import Planner
+from fl_dp.engine.kernel_choice.memory import is_out_of_memory, peak_bytes
 from fl_dp.engine.noise import keyed_generator
-from fl_dp.engine.plan import Planner
-from fl_dp.engine.probe import probe
+from fl_dp.engine.tracing.probe import probe
 from fl_dp.models.registry import build_model
 from fl_dp.plain_training import PlainTrainer
 from fl_dp.records import RoundPlan

@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor, nn
 
-from fl_dp.engine.bookkeeping import Axes
+from fl_dp.engine.backward import Axes
 from fl_dp.engine.clipping import ClippedSum, clipped_grad_sum
-from fl_dp.engine.plan import Planner
+from fl_dp.engine.kernel_choice.chooser import Planner
 
 Loss = Callable[[nn.Module, Tensor], Tensor]
 

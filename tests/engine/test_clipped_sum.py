@@ -12,7 +12,7 @@ from torch import nn
 from fl_dp.engine.bounds import layers_of, split_bound
 from fl_dp.engine.clip_functions import clip_function
 from fl_dp.engine.clipping import ClippedSum, clipped_grad_sum, clipped_grad_sums, empty_sum
-from fl_dp.engine.plan import Planner
+from fl_dp.engine.kernel_choice.chooser import Planner
 from fl_dp.errors import ConfigError
 
 FUNCTIONS = [

@@ -12,7 +12,7 @@ from torchvision.models.swin_transformer import SwinTransformer
 from torchvision.models.vision_transformer import VisionTransformer
 
 from fl_dp.engine.clipping import clipped_grad_sum
-from fl_dp.engine.probe import probe
+from fl_dp.engine.tracing.probe import probe
 from fl_dp.errors import ModelError, NonFiniteError, NoRuleError
 
 MODES = ("mixed", "ghost", "instantiate")

@@ -10,11 +10,11 @@ from torchvision.models.vision_transformer import VisionTransformer
 
 from fl_dp import PrivacyEngine
 from fl_dp.engine.clipping import ClippedSum
-from fl_dp.engine.forms import Outer
-from fl_dp.engine.gram import gram_product
+from fl_dp.engine.gradients.gram import gram_product
+from fl_dp.engine.gradients.layouts import Outer
+from fl_dp.engine.kernel_choice.chooser import Planner
 from fl_dp.engine.noise import add_gaussian_noise, system_generator
-from fl_dp.engine.plan import Planner
-from fl_dp.engine.probe import probe
+from fl_dp.engine.tracing.probe import probe
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 DEVICES = ["cpu", pytest.param("cuda", marks=needs_gpu)]

@@ -7,18 +7,16 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from fl_dp.engine.axis import BatchAxis
-from fl_dp.engine.capture import Argument, Use
-from fl_dp.engine.forms import Form
-from fl_dp.engine.rules.addition import addition
-from fl_dp.engine.rules.broadcast import expand, repeat
+from fl_dp.engine.gradients.layouts import Form
 from fl_dp.engine.rules.convolution import convolution
+from fl_dp.engine.rules.elementwise import addition, expand, multiplication, repeat
 from fl_dp.engine.rules.embedding import embedding
 from fl_dp.engine.rules.embedding_bag import embedding_bag
 from fl_dp.engine.rules.matmul import addmm, mm
-from fl_dp.engine.rules.multiplication import multiplication
 from fl_dp.engine.rules.normalization import group_norm, layer_norm
 from fl_dp.engine.rules.rule import Rule, Site, refuse
+from fl_dp.engine.tracing.axis import BatchAxis
+from fl_dp.engine.tracing.capture import Argument, Use
 
 RULES: Mapping[str, Rule] = {
     "AddBackward0": addition,

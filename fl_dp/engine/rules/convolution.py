@@ -1,10 +1,10 @@
 """Convolutions in one, two and three dimensions, transposed too: stride, padding, dilation, groups."""
 
-from fl_dp.engine.axis import LEADING
-from fl_dp.engine.conv_kernels import Geometry
-from fl_dp.engine.convolution import Conv
-from fl_dp.engine.forms import Dense, Form
+from fl_dp.engine.gradients.conv_kernels import Geometry
+from fl_dp.engine.gradients.convolution import Conv
+from fl_dp.engine.gradients.layouts import Dense, Form
 from fl_dp.engine.rules.rule import Site, refuse
+from fl_dp.engine.tracing.axis import LEADING
 
 
 def convolution(site: Site) -> Form:

@@ -2,7 +2,7 @@
 
 import torch
 
-from fl_dp.engine.forms import Form, Rows
+from fl_dp.engine.gradients.layouts import Form, Rows
 from fl_dp.engine.rules.rule import Site, mixes
 
 NO_PADDING = (-1, 2**64 - 1)  # how autograd's node shows that there is no padding index

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from fl_dp.engine.forms import Form, Rows
+from fl_dp.engine.gradients.layouts import Form, Rows
 from fl_dp.engine.rules.embedding import NO_PADDING
 from fl_dp.engine.rules.rule import Site, mixes, refuse
 

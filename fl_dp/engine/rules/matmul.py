@@ -5,7 +5,7 @@ PyTorch flattens the leading dimensions: rows (R, d) @ W.T (d, p) + bias (p,) = 
 
 from torch import Tensor
 
-from fl_dp.engine.forms import Dense, Form, Outer
+from fl_dp.engine.gradients.layouts import Dense, Form, Outer
 from fl_dp.engine.rules.rule import Site, refuse
 
 

@@ -5,8 +5,8 @@ import math
 import torch
 from torch import Tensor
 
-from fl_dp.engine.chunks import example_chunks
-from fl_dp.engine.forms import Dense, Form
+from fl_dp.engine.gradients.example_chunks import example_chunks
+from fl_dp.engine.gradients.layouts import Dense, Form
 from fl_dp.engine.rules.rule import Site, refuse
 
 _FUSED_POSITIONS = 16  # PyTorch's own group norm backward is slow below

@@ -7,9 +7,9 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor
 
-from fl_dp.engine.axis import BatchAxis
-from fl_dp.engine.capture import Argument, UseKey
-from fl_dp.engine.forms import Form
+from fl_dp.engine.gradients.layouts import Form
+from fl_dp.engine.tracing.axis import BatchAxis
+from fl_dp.engine.tracing.capture import Argument, UseKey
 from fl_dp.errors import ModelError, NoRuleError
 
 

@@ -1,0 +1,252 @@
+"""The arithmetic of a convolution's weight gradient, in any number of spatial dimensions.
+
+Images here are one group of one image each: a grouped convolution is a batch of smaller ones.
+M images, d input and p output channels, T output positions, k kernel elements.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from fl_dp.engine.gradients.example_chunks import example_chunks
+from fl_dp.engine.gradients.gram import gram_product, inner_products, rounding_bound, row_lengths
+from fl_dp.engine.precision import full_precision
+
+# Moving a number takes as long as about so many multiplications in a matrix product (one CPU core).
+_MEMORY_COST = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """How a convolution moves over its input: one number per spatial dimension, and the groups."""
+
+    kernel_size: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    groups: int
+
+
+def weight_grad(
+    grad_output: Tensor, x: Tensor, shape: tuple[int, ...], geometry: Geometry, groups: int
+) -> Tensor:
+    """The gradient of a weight of `shape`, summed over all images, by PyTorch's own backward."""
+    _, grad, _ = torch.ops.aten.convolution_backward(
+        grad_output, x, grad_output.new_empty(1).expand(shape), None, geometry.stride, geometry.padding,
+        geometry.dilation, False, (0,) * len(geometry.stride), groups, (False, True, False),
+    )  # fmt: skip
+    return grad  # type: ignore[no-any-return]
+
+
+def grads_by_forward(grad_output: Tensor, x: Tensor, geometry: Geometry) -> Tensor:
+    """(M, p, 1, *kernel) for d = 1: the input convolved with the output gradient as the kernel.
+
+    Stride and dilation change places. Several times faster than PyTorch's own weight gradient of
+    depthwise convolutions on CPUs.
+    """
+    M, p = grad_output.shape[:2]
+    grads = torch.convolution(
+        x.reshape(1, M, *x.shape[2:]), grad_output.reshape(M * p, 1, *grad_output.shape[2:]), None,
+        geometry.dilation, geometry.padding, geometry.stride, False, [0] * len(geometry.stride), M,
+    )  # fmt: skip
+    for dim, size in enumerate(geometry.kernel_size, start=2):
+        grads = grads.narrow(dim, 0, size)  # inputs that a strided kernel never reached
+    return grads.reshape(M, p, 1, *geometry.kernel_size)
+
+
+def grads_by_row(grad_output: Tensor, x: Tensor, geometry: Geometry) -> Tensor:
+    """(kernel rows / s, M, p, s, rest of the kernel, d): a batched matrix product for each s rows.
+
+    Unfolds along all spatial dimensions but the first, so that a row's inputs lie side by side:
+    k^(1/2) times fewer copies than patches for a square kernel. s is the stride where the kernel is so many
+    rows that none is left over, else 1. Each product has memory of its own, without gaps: else PyTorch
+    multiplies one image at a time.
+    """
+    M, p, *output = grad_output.shape
+    left = grad_output.flatten(2)
+    rows, together = _unfolded(x, geometry, output), _rows_together(geometry)
+    if together > 1:
+        rows = _phases_side_by_side(rows, len(output))
+    width, features = math.prod(output[1:]), together * math.prod(geometry.kernel_size[1:]) * x.shape[1]
+    phases = rows.reshape(M, rows.shape[1], rows.shape[2] * width, features).unbind(1)
+    starts = _row_starts(geometry)[::together]
+    grads = left.new_empty(len(starts), M, p, features)
+    for grad, (phase, first) in zip(grads.unbind(0), starts, strict=True):
+        torch.bmm(left, phases[phase].narrow(1, first * width, left.shape[2]), out=grad)
+    return grads.view(-1, M, p, together, *geometry.kernel_size[1:], x.shape[1])
+
+
+def grads_by_patches(grad_output: Tensor, x: Tensor, geometry: Geometry) -> Tensor:
+    """(M, p, kernel * d): one batched matrix product with the patches, of a few images at a time.
+
+    k^(1/2) times the copies of `grads_by_row`, but few calls: faster where images are small.
+    """
+    left = grad_output.flatten(2)
+    features = math.prod(geometry.kernel_size) * x.shape[1]
+    grads = left.new_empty(*left.shape[:2], features)
+    for part in example_chunks(left.shape[0], left.shape[2] * features, x.dtype, x.device):
+        patches = _patches(x[part], geometry, grad_output.shape[2:])
+        torch.bmm(left[part], patches, out=grads[part])
+    return grads
+
+
+def weight_grad_by_matmul(grad_output: Tensor, x: Tensor, factors: Tensor, geometry: Geometry) -> Tensor:
+    """(p, d, *kernel) sum over images of factor times gradient, as one matrix product a kernel row.
+
+    Faster than PyTorch's own where there are few positions an image.
+    """
+    M, p, *output = grad_output.shape
+    rest = range(3, 2 + len(output))
+    by_row = grad_output.permute(1, 2, 0, *rest)  # (p, Ho, M, rest of the output)
+    left = (by_row * factors.view(M, *(1 for _ in rest))).reshape(p, -1)
+    x = x.to(left.dtype)
+    width, taps = M * math.prod(output[1:]), math.prod(geometry.kernel_size[1:])
+    rows = _unfolded(x, geometry, output).movedim(0, 2)  # (phases, Hq, M, rest, taps, d)
+    rows = rows.reshape(len(rows), rows.shape[1] * width, taps * x.shape[1])
+    parts = [
+        left @ rows[phase, first * width : (first + output[0]) * width]
+        for phase, first in _row_starts(geometry)
+    ]
+    return torch.stack(parts, 1).view(p, *geometry.kernel_size, -1).movedim(-1, 1)
+
+
+def _row_starts(geometry: Geometry) -> list[tuple[int, int]]:
+    """For each row of the kernel: which phase of the stride it reads, and from which row of that phase."""
+    stride = geometry.stride[0]
+    offsets = [i * geometry.dilation[0] for i in range(geometry.kernel_size[0])]
+    return [(offset % stride, offset // stride) for offset in offsets]
+
+
+def _rows_together(geometry: Geometry) -> int:
+    """Rows of the kernel that start at the same row of the input, each in a phase of its own."""
+    kernel, stride, dilation = geometry.kernel_size[0], geometry.stride[0], geometry.dilation[0]
+    return stride if dilation == 1 and kernel % stride == 0 else 1
+
+
+def _phases_side_by_side(rows: Tensor, spatial: int) -> Tensor:
+    """(M, 1, Hq, rest of the output, phases, rest of the kernel, d) from what `_unfolded` gives.
+
+    A copy for each phase: in one, PyTorch would go over the phases innermost, a few numbers at a time.
+    """
+    M, phases, *shape = rows.shape
+    beside = rows.new_empty(M, *shape[:spatial], phases, *shape[spatial:])
+    for to, phase in zip(beside.unbind(1 + spatial), rows.unbind(1), strict=True):
+        to.copy_(phase)
+    return beside.unsqueeze(1)
+
+
+def _unfolded(x: Tensor, geometry: Geometry, output: list[int]) -> Tensor:
+    """A view (M, phases, Hq, rest of the output, rest of the kernel, d) of the padded input.
+
+    Row r of phase q is row q + r * stride of the padded input: what one row of the kernel meets at
+    all output rows is then a run of rows of one phase.
+    """
+    M, d = x.shape[:2]
+    stride = geometry.stride[0]
+    num_rows = max(first for _, first in _row_starts(geometry)) + output[0]
+    sizes = _padded_sizes(x, geometry)
+    sizes[0] = max(sizes[0], stride * num_rows)
+    padded = _channels_last(x, geometry, sizes)
+    steps = padded.stride()[1:-1]
+    moves = [step * s for step, s in zip(steps, geometry.stride, strict=True)]
+    taps = [step * s for step, s in zip(steps, geometry.dilation, strict=True)]
+    return padded.as_strided(
+        (M, stride, num_rows, *output[1:], *geometry.kernel_size[1:], d),
+        (padded.stride(0), steps[0], moves[0], *moves[1:], *taps[1:], 1),
+    )
+
+
+def ghost_norm_squared(grad_output: Tensor, x: Tensor, geometry: Geometry, images: int) -> Tensor:
+    """(N,) squared lengths, rounded up; `images` adjacent images belong to one example."""
+    d, kernel_elements = x.shape[1], math.prod(geometry.kernel_size)
+    positions = math.prod(grad_output.shape[2:])
+    padded = math.prod(_padded_sizes(x, geometry))
+    patch_numbers = images * positions * d * kernel_elements
+    shift_work = padded**2 * d + _MEMORY_COST * positions**2 * kernel_elements
+    by_shifts = images == 1 and shift_work <= patch_numbers * (positions + _MEMORY_COST)
+    numbers = 2 * (padded**2 + positions**2) if by_shifts else patch_numbers
+    kernel = _from_shifts if by_shifts else _from_patches
+    found = []
+    for part in example_chunks(len(x) // images, numbers, x.dtype, x.device):
+        rows = slice(part.start * images, part.stop * images)
+        found.append(kernel(grad_output[rows], x[rows], geometry, images))
+    return torch.cat(found)
+
+
+def _from_shifts(grad_output: Tensor, x: Tensor, geometry: Geometry, images: int) -> Tensor:
+    """The Gram matrix of the patches is the sum over kernel elements of shifted Gram matrices of the input.
+
+    One spatial dimension after the other. k times less arithmetic than from the patches, which are
+    never formed. An entry passes through at most d + k operations on numbers that add up to no more
+    than |patch_t| |patch_s|, by Cauchy and Schwarz over the kernel elements.
+    """
+    dtype = torch.promote_types(x.dtype, torch.float32)
+    x = F.pad(x, [side for pad in reversed(geometry.padding) for side in (pad, pad)]).to(dtype)
+    left, right = grad_output.flatten(2).to(dtype), x.flatten(2)
+    d, p, positions = x.shape[1], left.shape[1], left.shape[2]
+    with full_precision(x.device):
+        left_gram = torch.bmm(left.transpose(1, 2), left)
+        gram = torch.bmm(right.transpose(1, 2), right).view(-1, *x.shape[2:], *x.shape[2:])
+    right_gram = _shifted_sum(gram, geometry, grad_output.shape[2:]).reshape(left_gram.shape)
+    kernel_elements = math.prod(geometry.kernel_size)
+    terms = row_lengths(left_gram, p) * row_lengths(right_gram, d * kernel_elements)
+    length = p + d + kernel_elements + 2 * positions
+    return inner_products(left_gram, right_gram) + rounding_bound(terms, length)
+
+
+def _shifted_sum(gram: Tensor, geometry: Geometry, output: torch.Size) -> Tensor:
+    """(n, *output, *output) from (n, *padded input, *padded input)."""
+    dims = len(output)
+    for i in reversed(range(dims)):  # the last first: longer runs of memory for the others
+        stride, dilation, span = (
+            geometry.stride[i],
+            geometry.dilation[i],
+            geometry.stride[i] * (output[i] - 1),
+        )
+        taps = [slice(k * dilation, k * dilation + span + 1, stride) for k in range(geometry.kernel_size[i])]
+        before = (slice(None),) * (1 + i)
+        between = (slice(None),) * (dims - 1)
+        views = [gram[(*before, tap, *between, tap)] for tap in taps]
+        gram = views[0].clone() if len(views) > 1 else views[0]
+        for view in views[1:]:
+            gram += view
+    return gram
+
+
+def _from_patches(grad_output: Tensor, x: Tensor, geometry: Geometry, images: int) -> Tensor:
+    """Gram matrices of the patches (T, d * kernel) and of the output gradients (T, p)."""
+    N = len(x) // images
+    patches = _patches(x, geometry, grad_output.shape[2:])  # (M, T, kernel * d)
+    left = grad_output.reshape(N, images, grad_output.shape[1], -1)
+    return gram_product(left.transpose(2, 3).flatten(1, 2), patches.view(N, -1, patches.shape[2]))
+
+
+def _patches(x: Tensor, geometry: Geometry, output: torch.Size) -> Tensor:
+    """(M, T, kernel * d): the inputs under each kernel element at each output position.
+
+    Channels last, so that what lies side by side here does so in the input, too.
+    """
+    padded = _channels_last(x, geometry, _padded_sizes(x, geometry))
+    steps = padded.stride()[1:-1]
+    moves = [step * s for step, s in zip(steps, geometry.stride, strict=True)]
+    taps = [step * s for step, s in zip(steps, geometry.dilation, strict=True)]
+    view = padded.as_strided(
+        (x.shape[0], *output, *geometry.kernel_size, x.shape[1]), (padded.stride(0), *moves, *taps, 1)
+    )
+    return view.reshape(x.shape[0], output.numel(), -1)
+
+
+def _padded_sizes(x: Tensor, geometry: Geometry) -> list[int]:
+    return [size + 2 * pad for size, pad in zip(x.shape[2:], geometry.padding, strict=True)]
+
+
+def _channels_last(x: Tensor, geometry: Geometry, sizes: list[int]) -> Tensor:
+    """(M, *sizes, d): the images with zeros before and behind; not always a copy."""
+    x = x.movedim(1, -1)
+    margins = [0, 0]  # of the last dimension first
+    for pad, size, inner in zip(geometry.padding[::-1], sizes[::-1], x.shape[-2:0:-1], strict=True):
+        margins += [pad, size - pad - inner]
+    return (F.pad(x, margins) if any(margins) else x).contiguous()

@@ -1,0 +1,199 @@
+"""Sees every use of a trainable parameter: the autograd graph of the losses is the record.
+
+Nothing is hooked or patched during the forward pass. Whatever the model's code was, a parameter
+can reach a loss only through an edge of the graph into its AccumulateGrad node, so a walk over the
+graph finds every use, inside composite operators too, and cannot miss one
+(docs/decisions/0001-capture-from-the-autograd-graph.md).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.graph import GradientEdge, Node
+
+from fl_dp.engine.tracing.graph import Graph, Operator, graph_of
+
+# Operators of one input that only reshape or cast: a parameter behind them is still the parameter.
+SHAPE_OPERATORS = frozenset(
+    f"{name}Backward0"
+    for name in (
+        "Alias", "Clone", "Permute", "Reshape", "ReshapeAlias", "Select", "Slice", "Squeeze",
+        "T", "ToCopy", "Transpose", "UnsafeView", "Unsqueeze", "View",
+    )
+) | {"SqueezeBackward1"}  # fmt: skip
+# Behind these alone a rule can see through: it works with the transpose, and casts cost nothing.
+PLAIN_PATH = frozenset({"TBackward0", "ToCopyBackward0"})
+
+
+# Operators on lists of tensors of any length, all treated alike.
+LISTS = frozenset({"CatBackward0", "StackBackward0"})
+
+
+@dataclass(frozen=True, slots=True)
+class UseKey:
+    """What tells one use from another, the same in every step: parameters, operator, argument.
+
+    argument: 0 for the inputs of `LISTS`, of which there may be one for each example.
+    """
+
+    operator: str
+    argument: int
+    parameters: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.operator.removesuffix('Backward0')} (parameter {', '.join(self.parameters)})"
+
+
+# An operator by all of its inputs that are made of parameters: what tells B @ A from x @ (B @ A).
+OperatorKey = frozenset[UseKey]
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One input of an operator that is made of parameters alone: a parameter, or a function of some.
+
+    number: which input. edge: where it comes from in the graph. path: operators between a single
+    parameter and the use; None if the input is more than one parameter behind `PLAIN_PATH` operators.
+    """
+
+    key: UseKey
+    number: int
+    edge: GradientEdge
+    path: tuple[str, ...] | None
+
+    @property
+    def shape(self) -> torch.Size:
+        """Of the input as the operator gets it."""
+        return torch.Size(self.edge.node._input_metadata[self.edge.output_nr].shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """An operator in which parameters meet data.
+
+    frontier: no other use lies below, so nothing needs the gradient of its inputs.
+    """
+
+    node: Node
+    arguments: tuple[Argument, ...]
+    frontier: bool
+
+    @property
+    def keys(self) -> tuple[UseKey, ...]:
+        return tuple(argument.key for argument in self.arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    """What a node's value is made of: parameters alone (their names), or anything with data (none)."""
+
+    names: tuple[str, ...] = ()
+    path: tuple[str, ...] | None = None
+
+
+_DATA = _Origin()
+
+
+def find_uses(
+    losses: Tensor,
+    parameters: Mapping[str, Tensor],
+    shared: frozenset[OperatorKey] = frozenset(),
+    graph: Graph | None = None,
+) -> tuple[Use, ...]:
+    """Every use of `parameters` in the graph of `losses`, those nearest the input first.
+
+    shared: operators that are known to work on parameters and constants alone (`probe` finds them),
+    such as W + B @ A; the use is then where their result meets data. graph: of the losses, if known.
+    """
+    names = {id(parameter): name for name, parameter in parameters.items()}
+    uses: list[Use] = []
+    origins: dict[Node, _Origin] = {}
+    use_below: dict[Node, bool] = {}
+    for node, operator in (graph or graph_of(losses)).items():
+        if not operator.inputs:
+            origins[node], use_below[node] = _origin_of_leaf(node, operator.name, names), False
+            continue
+        below = any(use_below[child] for child, _ in operator.inputs if child is not None)
+        arguments = _arguments(operator, origins)
+        origins[node] = _origin(operator.name, arguments, shared) if arguments else _DATA
+        if arguments and not origins[node].names:
+            uses.append(Use(node, arguments, frontier=not below))
+            below = True
+        use_below[node] = below
+    last = losses.grad_fn
+    if last is not None and origins[last].names:
+        operator = Operator(last.name(), last.next_functions)
+        uses.append(Use(last, _arguments(operator, origins), frontier=True))
+    return tuple(uses)
+
+
+def _arguments(operator: Operator, origins: Mapping[Node, _Origin]) -> tuple[Argument, ...]:
+    arguments = []
+    for i, (child, number) in enumerate(operator.inputs):
+        if child is not None and (origin := origins[child]).names:
+            key = UseKey(operator.name, 0 if operator.name in LISTS else i, origin.names)
+            arguments.append(Argument(key, i, GradientEdge(child, number), origin.path))
+    return tuple(arguments)
+
+
+def _origin(name: str, arguments: Sequence[Argument], shared: frozenset[OperatorKey]) -> _Origin:
+    entering = tuple(sorted({name for argument in arguments for name in argument.key.parameters}))
+    if name in SHAPE_OPERATORS:
+        path = arguments[0].path
+        plain = path is not None and name in PLAIN_PATH
+        return _Origin(entering, (*path, name) if plain and path is not None else None)
+    operator = frozenset(argument.key for argument in arguments)
+    return _Origin(entering) if operator in shared else _DATA
+
+
+def _origin_of_leaf(node: Node, name: str, names: Mapping[int, str]) -> _Origin:
+    if not name.endswith("AccumulateGrad"):
+        return _DATA
+    parameter = names.get(id(node.variable))  # type: ignore[attr-defined]
+    return _DATA if parameter is None else _Origin((parameter,), ())
+
+
+def output_grads(
+    losses: Tensor,
+    uses: tuple[Use, ...],
+    on_grad: Callable[[Use, Tensor], None],
+    *,
+    weights: Tensor | None = None,
+    retain_graph: bool = False,
+) -> None:
+    """One backward pass of the summed losses; `on_grad` gets each use's output gradient as it arrives.
+
+    No parameter gradient is computed on the way, and none below the frontier. A use that no
+    gradient reaches (its output does not matter to the losses) is not reported.
+    weights: (N,), to weigh the losses in the sum.
+    """
+    frontier = [use for use in uses if use.frontier]
+    inner = [use for use in uses if not use.frontier]
+    handles = [use.node.register_prehook(_reporter(use, on_grad)) for use in inner]
+    try:
+        # a scalar: when it is given output gradients, autograd.grad imports sympy, which takes a second
+        with torch.enable_grad():
+            total = (losses * (torch.ones_like(losses) if weights is None else weights)).sum()
+        grads = torch.autograd.grad(
+            total,
+            [GradientEdge(use.node, 0) for use in frontier],
+            retain_graph=retain_graph,
+            allow_unused=True,
+        )
+    finally:
+        for handle in handles:
+            handle.remove()
+    for use, grad in zip(frontier, grads, strict=True):
+        if grad is not None:
+            on_grad(use, grad)
+
+
+def _reporter(use: Use, on_grad: Callable[[Use, Tensor], None]) -> Callable[..., Any]:
+    def report(grads: tuple[Tensor | None, ...]) -> None:
+        if grads[0] is not None:
+            on_grad(use, grads[0])
+
+    return report

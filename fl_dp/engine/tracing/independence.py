@@ -1,0 +1,121 @@
+"""Does one example's output depend on another example, of the same batch or of an earlier one?"""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from fl_dp.engine.tracing.structure import tensors
+from fl_dp.engine.tracing.synthetic import NUM_EXAMPLES, Synthetic
+from fl_dp.errors import ModelError, ProbeError
+
+_SEED = 0
+
+Outputs = Mapping[str, Tensor]  # by their path in what the model returns: "[0]", "['logits']"
+
+
+def call(model: nn.Module, parameters: Mapping[str, Tensor], batch: Synthetic) -> Outputs:
+    """The tensors that the model returns, made with copies of its buffers.
+
+    Only tuples, lists, mappings and dataclasses are looked into. Raises ProbeError when a buffer
+    changes, and when the model cannot be called on synthetic examples.
+    """
+    buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
+    torch.manual_seed(_SEED)  # the same dropout in every call
+    try:
+        outputs = functional_call(model, {**parameters, **buffers}, batch.args, batch.kwargs)
+    except (ArithmeticError, AssertionError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        raise ProbeError(
+            f"The model raised {type(error).__name__} on {NUM_EXAMPLES} synthetic examples with integers "
+            "0 and 1. Every tensor as long as the batch was taken to hold examples, and no other; wrap the "
+            "model in a module that makes all else by itself."
+        ) from error
+    for name, buffer in model.named_buffers():
+        if not torch.equal(buffers[name], buffer):
+            raise ProbeError(
+                f"The forward pass writes to buffer {name}, which then holds data that no noise protects; "
+                "replace the layer (batch norm by group norm), or put it in evaluation mode."
+            )
+    return dict(tensors(outputs))
+
+
+def check_independence(
+    model: nn.Module, parameters: Mapping[str, Tensor], batch: Synthetic
+) -> frozenset[str]:
+    """Paths of the outputs that hold examples: their first dimension is the batch.
+
+    Each example in turn is replaced by another one; all outputs of the others must stay. Losses can
+    be made of any output, so one that depends on data must lead with the batch, or ModelError is
+    raised; what depends on parameters alone (a temperature) may have any shape.
+    Raises ProbeError where examples influence one another.
+    """
+    before = call(model, parameters, batch)
+    _check_numbers(before)
+    _check_memory(before, call(model, parameters, batch))
+    examples = frozenset(p for p, output in before.items() if output.dim() and len(output) == NUM_EXAMPLES)
+    for example in range(NUM_EXAMPLES):
+        after = call(model, parameters, batch.with_other(example))
+        if after.keys() != before.keys():
+            raise ModelError(
+                "The model returned another structure for other data; wrap it so that it does not."
+            )
+        others = [n for n in range(NUM_EXAMPLES) if n != example]
+        for path, output in before.items():
+            if path in examples:
+                _check_others(output[others], after[path][others])
+            else:
+                _check_constant(path, output, after[path])
+    if not examples:
+        raise ModelError(
+            f"The model returned no tensor of shape ({NUM_EXAMPLES}, ...): nothing leads with the batch."
+        )
+    return examples
+
+
+def _check_numbers(outputs: Outputs) -> None:
+    for path, output in outputs.items():
+        if bool(output.isnan().any()):
+            raise ModelError(
+                f"Output {path} holds NaN for synthetic examples of normal numbers, so that nothing can be "
+                "checked; wrap the model in a module that brings its inputs into their range."
+            )
+
+
+def _check_memory(first: Outputs, second: Outputs) -> None:
+    """The same batch again must give the same."""
+    if first.keys() != second.keys() or not all(_same(first[path], second[path]) for path in first):
+        raise ProbeError(
+            "Two calls on the same batch gave different outputs: the model remembers data of earlier "
+            "batches, which no noise protects, or draws random numbers elsewhere than from torch."
+        )
+
+
+def _check_others(before: Tensor, after: Tensor) -> None:
+    if not _same(before, after):
+        raise ProbeError(
+            "One example's output depends on another example of the batch (batch norm does this); "
+            "no clipping bounds what such an example contributes. Replace the layer, for example "
+            "by GroupNorm."
+        )
+
+
+def _check_constant(path: str, before: Tensor, after: Tensor) -> None:
+    if not _same(before, after):
+        raise ModelError(
+            f"Expected every output that depends on data to be of shape ({NUM_EXAMPLES}, ...), one row for "
+            f"each of {NUM_EXAMPLES} examples; output {path} has shape {tuple(before.shape)}. Return what "
+            'the losses are made of, batch first, and take losses outside the model (reduction="none").'
+        )
+
+
+def _same(before: Tensor, after: Tensor) -> bool:
+    """Up to what another order of summation may change; NaN and infinities in the same places."""
+    if before.shape != after.shape or before.dtype != after.dtype:
+        return False
+    if not before.is_floating_point() or not before.numel():
+        return torch.equal(before, after)
+    before, after = before.detach(), after.detach()
+    scale = float(torch.where(before.isfinite(), before, 0).abs().max()) or 1.0
+    tolerance = min(1e-3, 100 * torch.finfo(before.dtype).eps)
+    return torch.allclose(before, after, rtol=0.0, atol=tolerance * scale, equal_nan=True)

@@ -1,0 +1,142 @@
+"""Whose is each row of a real batch? Asked where synthetic examples could not show it.
+
+`probe` learns from three synthetic examples where each example's rows are. But data can move rows
+(x[mask], sorting, mixtures of experts), and the user's losses can mix examples (a contrastive loss,
+a mean): neither need show there. Here the losses of a real batch are weighed by powers of two, which
+scale gradients without rounding: a row that belongs to its example's loss alone scales as that does.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+from torch.autograd.graph import Node
+
+from fl_dp.engine.tracing.axis import BatchAxis
+from fl_dp.engine.tracing.capture import Use, UseKey, output_grads
+from fl_dp.engine.tracing.graph import Graph, graph_of
+from fl_dp.errors import ProbeError
+
+# Operators that may put rows where data say; those written in Python count, too: nobody knows them.
+_MOVERS = frozenset(
+    f"{name}Backward{overload}"
+    for name in (
+        "Embedding", "Gather", "Index", "IndexAdd", "IndexCopy", "IndexFill", "IndexPut", "IndexReduce",
+        "IndexSelect", "MaskedScatter", "MaskedSelect", "PackPaddedSequence", "Put", "Scatter",
+        "ScatterAdd", "ScatterReduce", "SegmentReduce", "Sort", "Take", "Topk",
+    )
+    for overload in range(2)
+)  # fmt: skip
+_WEIGHTS = 8  # 1, 2, ..., 128
+_TOLERANCE = 1e-3  # of a row's length; neighbouring weights differ by a factor of two
+
+
+@dataclass
+class OwnerCheck:
+    """Remembers the graphs that have been checked, so that a model of fixed shape is checked once.
+
+    A graph is known by its operators in order and by the rows an example has in each use. One in
+    which data may move rows above a use is checked in every batch: two more backward passes.
+    """
+
+    known: set[int] = field(default_factory=set)
+
+    def __call__(
+        self,
+        losses: Tensor,
+        uses: tuple[Use, ...],
+        axes: Mapping[UseKey, BatchAxis],
+        graph: Graph | None = None,
+    ) -> None:
+        """Raises ProbeError as `check_owners` does. The graph of `losses` (`graph`, if known) is kept."""
+        if losses.shape[0] < 2:
+            return
+        graph = graph or graph_of(losses)
+        signature = _signature(losses.shape[0], uses, axes, graph)
+        if signature not in self.known or data_may_move_rows(losses, uses, graph):
+            check_owners(losses, uses, axes)
+            self.known.add(signature)
+
+
+def data_may_move_rows(losses: Tensor, uses: tuple[Use, ...], graph: Graph | None = None) -> bool:
+    """Whether an operator that moves rows as data say lies between some use and the losses."""
+    graph = graph or graph_of(losses)
+    movers = {node for node, operator in graph.items() if operator.name in _MOVERS or _is_python(node)}
+    if not movers:
+        return False
+    above = {use.node for use in uses}  # uses, and all with a use below
+    for node, operator in graph.items():
+        if any(child in above for child, _ in operator.inputs):
+            if node in movers:
+                return True
+            above.add(node)
+    return False
+
+
+def _is_python(node: Node) -> bool:
+    return isinstance(node, torch.autograd.function.BackwardCFunction)
+
+
+def check_owners(losses: Tensor, uses: tuple[Use, ...], axes: Mapping[UseKey, BatchAxis]) -> None:
+    """Each row of a use's gradient must be that of one example's loss, the one that `axes` tells.
+
+    A row that is another example's passes with probability 1/8, many of them hardly ever. Rows that
+    are not finite or too small for their type are not judged.
+
+    Raises ProbeError, naming the use and the way out.
+    """
+    exponents = torch.randint(0, _WEIGHTS, (len(losses),), generator=_generator())
+    weights = (2.0**exponents).to(losses)
+    plain = _row_lengths(losses, uses, axes, torch.ones_like(losses))
+    weighed = _row_lengths(losses, uses, axes, weights)
+    for key, (lengths, smallest) in plain.items():
+        expected, found = lengths * weights[:, None].to(lengths), weighed[key][0]
+        judged = expected.isfinite() & found.isfinite() & (lengths > smallest)
+        if bool((judged & ((found - expected).abs() > _TOLERANCE * expected)).any()):
+            raise ProbeError(
+                f"{key[1]}: in this batch the gradient of some rows is not that of the example's loss whose "
+                "rows they were when the model was checked. Either the losses mix examples (each must be "
+                "one example's own, whatever else is in the batch), or data decide where the model puts "
+                "its rows; take such examples one at a time."
+            )
+
+
+def _row_lengths(
+    losses: Tensor, uses: tuple[Use, ...], axes: Mapping[UseKey, BatchAxis], weights: Tensor
+) -> dict[tuple[Node, UseKey], tuple[Tensor, float]]:
+    """For each use: (N, K) lengths of its gradient's rows, and the least that its type scales exactly."""
+    found = {}
+
+    def note(use: Use, grad: Tensor) -> None:
+        for key in use.keys:
+            if key in axes:
+                rows = axes[key].split(grad, len(losses))
+                rows = rows.reshape(*rows.shape[:2], -1)
+                dtype = torch.promote_types(grad.dtype, torch.float32)
+                lengths = torch.linalg.vector_norm(rows, dim=2, dtype=dtype)
+                found[use.node, key] = (lengths, 64 * torch.finfo(grad.dtype).tiny)
+
+    with torch.no_grad():
+        output_grads(losses, uses, note, weights=weights, retain_graph=True)
+    return found
+
+
+def _signature(
+    num_examples: int, uses: tuple[Use, ...], axes: Mapping[UseKey, BatchAxis], graph: Graph
+) -> int:
+    """Of the graph, but not of the number of examples, which differs in every Poisson batch."""
+    operators = tuple(operator.name for operator in graph.values())
+    rows = []
+    for use in uses:
+        shape = use.node._input_metadata[0].shape
+        known = [axis for key in use.keys if (axis := axes.get(key))]
+        rows += [shape[axis.dim] / num_examples for axis in known]
+    return hash((operators, tuple(rows)))
+
+
+def _generator() -> torch.Generator:
+    """One of its own: a check must not move the random numbers of training."""
+    generator = torch.Generator()
+    generator.seed()
+    return generator

@@ -1,0 +1,161 @@
+"""What three synthetic examples cannot show is seen in the first real batch, or in every one."""
+
+import pytest
+import torch
+from definition import trainable
+from structured import exact
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from fl_dp.engine.tracing.capture import find_uses
+from fl_dp.engine.tracing.ownership import OwnerCheck, check_owners, data_may_move_rows
+from fl_dp.engine.tracing.probe import probe
+from fl_dp.errors import ProbeError
+
+
+@pytest.fixture(autouse=True)
+def _exact():
+    with exact():
+        yield
+
+
+class SkipsPadding(nn.Module):
+    """Works on rows that are not zero: all of the synthetic ones."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(6, 6), nn.Linear(6, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = x.norm(dim=-1) > 0.01
+        output = x.new_zeros(*x.shape[:2], 5)
+        output[rows] = self.second(self.first(x).tanh()[rows])
+        return output
+
+
+class LastToken(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(6, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear(x)[torch.arange(len(x)), (x[..., 0] > 0).int().argmax(-1)]
+
+
+def _found(model: nn.Module, losses: Tensor, inputs: Tensor):
+    axes = probe(model, inputs)
+    return losses, find_uses(losses, trainable(model), axes.shared), axes.batch
+
+
+def _summed(model: nn.Module, inputs: Tensor) -> Tensor:
+    return model(inputs).sin().flatten(1).sum(1)
+
+
+def test_rows_that_data_moved_to_other_examples_are_refused_though_their_number_fits():
+    """Eight of sixteen rows: two for each of the four examples, but all are the first two examples'."""
+    model, inputs = SkipsPadding(), torch.randn(4, 4, 6)
+    inputs[2:] = 0
+    found = _found(model, _summed(model, inputs), inputs)
+    with pytest.raises(ProbeError, match=r"second\.bias.*data decide where the model puts its rows"):
+        check_owners(*found)
+
+
+LOSSES = {
+    "contrastive": lambda y: F.cross_entropy(y @ y.T, torch.arange(len(y)), reduction="none"),
+    "a mean for all": lambda y: y.sin().mean().expand(len(y)),
+    "shares of the sum": lambda y: y.sum(1) / y.sum(),
+    "of the next example": lambda y: y.roll(1, 0).sum(1),
+}
+
+
+@pytest.mark.parametrize("case", LOSSES)
+def test_losses_that_mix_examples_are_refused(case):
+    model, inputs = nn.Sequential(nn.Linear(6, 4), nn.Tanh(), nn.Linear(4, 3)), torch.randn(9, 6)
+    found = _found(model, LOSSES[case](model(inputs)), inputs)
+    with pytest.raises(ProbeError, match="the losses mix examples"):
+        check_owners(*found)
+
+
+MODELS = {
+    "linear": (lambda: nn.Sequential(nn.Linear(6, 4), nn.ReLU(), nn.Linear(4, 3)), (6,)),
+    "convolution": (lambda: nn.Sequential(nn.Conv2d(3, 4, 3), nn.GroupNorm(2, 4)), (3, 8, 8)),
+    "attention": (lambda: nn.TransformerEncoderLayer(6, 2, 8, 0.0, batch_first=True), (4, 6)),
+    "one token": (LastToken, (4, 6)),
+    "nothing left out": (SkipsPadding, (4, 6)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("case", MODELS)
+def test_models_that_keep_examples_apart_pass_whatever_the_type(case, dtype):
+    make, shape = MODELS[case]
+    model, inputs = make().to(dtype), torch.randn(9, *shape, dtype=dtype)
+    check_owners(*_found(model, _summed(model, inputs), inputs))
+
+
+def test_an_example_that_is_not_finite_does_not_make_others_suspect():
+    model, inputs = nn.Linear(6, 4), torch.randn(9, 6)
+    inputs[2] = float("nan")
+    check_owners(*_found(model, _summed(model, inputs), inputs))
+
+
+def test_only_rows_moved_above_a_use_count():
+    table, linear = nn.Embedding(11, 6), nn.Linear(6, 5)
+    losses = linear(table(torch.randint(0, 11, (3, 4)))).sum((1, 2))
+    uses = find_uses(losses, {"weight": linear.weight, "bias": linear.bias})
+    assert not data_may_move_rows(losses, uses)
+    model = LastToken()
+    losses = _summed(model, torch.randn(3, 4, 6))
+    assert data_may_move_rows(losses, find_uses(losses, trainable(model)))
+
+
+def test_an_operator_written_in_python_may_move_rows():
+    class Reversed(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.flip(0)
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad.flip(0)
+
+    model = nn.Linear(6, 5)
+    losses = Reversed.apply(model(torch.randn(4, 6))).sum(1)
+    assert data_may_move_rows(losses, find_uses(losses, trainable(model)))
+
+
+def _checks(check: OwnerCheck, monkeypatch, model: nn.Module, inputs: Tensor) -> int:
+    found, count = _found(model, _summed(model, inputs), inputs), []
+    with monkeypatch.context() as patch:
+        patch.setattr("fl_dp.engine.tracing.ownership.check_owners", lambda *_: count.append(1))
+        check(*found)
+    return len(count)
+
+
+def test_a_model_of_fixed_shape_is_checked_once_whatever_the_batch(monkeypatch):
+    check, model = OwnerCheck(), nn.Sequential(nn.Linear(6, 4), nn.Tanh(), nn.Linear(4, 3))
+    assert [_checks(check, monkeypatch, model, torch.randn(n, 6)) for n in (9, 4, 6, 1, 12)] == [
+        1,
+        0,
+        0,
+        0,
+        0,
+    ]
+
+
+def test_a_model_in_which_data_may_move_rows_is_checked_in_every_batch(monkeypatch):
+    check, model = OwnerCheck(), LastToken()
+    assert [_checks(check, monkeypatch, model, torch.randn(n, 4, 6)) for n in (9, 9, 1)] == [1, 1, 0]
+
+
+def test_inputs_of_another_length_are_checked_again(monkeypatch):
+    check, model = OwnerCheck(), nn.Linear(6, 5)
+    assert [_checks(check, monkeypatch, model, torch.randn(9, t, 6)) for t in (3, 3, 4)] == [1, 0, 1]
+
+
+def test_the_random_numbers_of_training_are_left_alone():
+    model, inputs = nn.Linear(6, 5), torch.randn(9, 6)
+    found = _found(model, _summed(model, inputs), inputs)
+    before = torch.get_rng_state()
+    check_owners(*found)
+    assert torch.equal(before, torch.get_rng_state())

@@ -1,0 +1,64 @@
+"""Whatever holds tensors is looked through, and comes back as what it was."""
+
+from collections import OrderedDict, namedtuple
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import torch
+
+from fl_dp.engine.tracing.structure import map_tensors, tensors
+
+Pair = namedtuple("Pair", "left right")
+
+
+@dataclass(frozen=True)
+class Frozen:
+    x: torch.Tensor
+    name: str = "x"
+
+
+ONE, TWO = torch.ones(2), torch.zeros(3)
+
+
+def _double(tensor):
+    return tensor * 2
+
+
+def test_tensors_are_found_with_their_paths_in_order():
+    structure = ({"a": ONE, "b": [None, Pair(3, TWO)]}, Frozen(ONE), "text", MappingProxyType({1: TWO}))
+    assert [path for path, _ in tensors(structure)] == ["[0]['a']", "[0]['b'][1].right", "[1].x", "[3][1]"]
+
+
+def test_every_tensor_is_changed_and_types_stay():
+    structure = [
+        (ONE,),
+        {"a": ONE},
+        OrderedDict(b=TWO),
+        Pair(ONE, 1),
+        Frozen(ONE),
+        MappingProxyType({"c": ONE}),
+    ]
+    changed = map_tensors(_double, structure)
+    assert [type(part) for part in changed[:5]] == [tuple, dict, OrderedDict, Pair, Frozen]
+    assert isinstance(changed[5], Mapping)
+    assert all(
+        torch.equal(new, old * 2)
+        for (_, new), (_, old) in zip(tensors(changed), tensors(structure), strict=True)
+    )
+    assert torch.equal(ONE, torch.ones(2))
+
+
+def test_what_holds_no_tensor_is_passed_on_as_it_is():
+    other = {"flag": True, "size": torch.Size([1, 2]), "nothing": None, "list": [1, "a"]}
+    assert map_tensors(_double, other) is other
+
+
+def test_a_tensor_in_several_places_stays_one():
+    query, (key, value) = map_tensors(_double, (ONE, (ONE, ONE)))
+    assert query is key is value
+
+
+def test_a_lone_tensor_is_a_structure():
+    assert [path for path, _ in tensors(ONE)] == [""]
+    assert torch.equal(map_tensors(_double, ONE), ONE * 2)

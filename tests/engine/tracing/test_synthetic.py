@@ -1,0 +1,79 @@
+"""Synthetic examples have the shapes and types of real ones, and nothing of their values."""
+
+import pytest
+import torch
+
+from fl_dp.engine.tracing.synthetic import NUM_EXAMPLES, synthetic
+from fl_dp.errors import ModelError
+
+
+def _made(*args, truth=True, **kwargs):
+    return synthetic(args, kwargs, truth)
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 7])
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.uint8, torch.bool]
+)
+def test_every_tensor_as_long_as_the_first_gets_three_examples(size, dtype):
+    batch = _made(torch.zeros(size, 4, dtype=dtype), {"x": torch.zeros(size, dtype=dtype)})
+    assert batch.args[0].shape == (NUM_EXAMPLES, 4)
+    assert batch.args[1]["x"].shape == (NUM_EXAMPLES,)
+    assert {batch.args[0].dtype, batch.args[1]["x"].dtype} == {dtype}
+
+
+def test_other_tensors_and_other_values_are_passed_on():
+    mask, scale = torch.ones(4, 4).tril(), torch.tensor(2.0)
+    batch = _made(torch.randn(7, 4), mask, scale, None, flag=True, name="x")
+    assert batch.args[1] is mask
+    assert batch.args[2] is scale
+    assert batch.args[3] is None
+    assert batch.kwargs == {"flag": True, "name": "x"}
+
+
+def test_values_are_not_read():
+    torch.manual_seed(0)
+    one = _made(torch.full((5, 4), float("nan")))
+    torch.manual_seed(0)
+    other = _made(torch.zeros(5, 4))
+    assert torch.equal(one.args[0], other.args[0])
+
+
+@pytest.mark.parametrize("truth", [True, False])
+def test_masks_leave_something_in_and_something_out(truth):
+    mask = _made(torch.zeros(7, 4, dtype=torch.bool), truth=truth).args[0]
+    assert mask[:, 0].eq(truth).all()
+    assert mask[:, 1].ne(truth).all()
+
+
+def test_another_example_changes_one_example_only():
+    batch = _made(
+        torch.randn(7, 4),
+        torch.ones(7, 5, dtype=torch.int64),
+        torch.zeros(7, dtype=torch.bool),
+        torch.ones(3),
+    )
+    other = batch.with_other(1)
+    for before, after in zip(batch.args[:3], other.args[:3], strict=True):
+        assert torch.equal(before[[0, 2]], after[[0, 2]])
+        assert not torch.equal(before[1], after[1])
+    assert other.args[3] is batch.args[3]
+
+
+def test_integers_are_zero_or_one():
+    batch = _made(torch.full((7, 50), 1000))
+    assert (
+        set(batch.args[0].unique().tolist()) == set(batch.with_other(0).args[0].unique().tolist()) == {0, 1}
+    )
+
+
+def test_a_call_without_examples_is_refused():
+    with pytest.raises(ModelError, match="without a tensor that could hold examples"):
+        _made(torch.tensor(1.0), flag=True)
+
+
+@pytest.mark.parametrize("truth", [True, False])
+def test_vectors_of_lengths_and_flags_are_alike_in_all_examples(truth):
+    batch = _made(torch.full((7,), 9), torch.zeros(7, dtype=torch.bool), truth=truth)
+    assert batch.args[0].tolist() == [1, 1, 1]
+    assert batch.args[1].tolist() == [truth] * 3

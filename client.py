@@ -1,6 +1,6 @@
 """A federation's client: Flower's entry point, and `python client.py` to join a server by hand."""
 
-from fl_dp.federation.client_app import app
+from fl_dp.federation.client.app import app
 
 __all__ = ["app"]
 

@@ -1,6 +1,6 @@
 """The federation's server: Flower's entry point, and `python server.py` to run one by hand."""
 
-from fl_dp.federation.server_app import app
+from fl_dp.federation.server.app import app
 
 __all__ = ["app"]
 

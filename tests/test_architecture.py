@@ -105,8 +105,8 @@ def test_entry_points_import_one_app_only(name: str) -> None:
     [
         ("from fl_dp import PrivacyEngine", {"flwr", "ray", "fl_dp.data", "fl_dp.federation", "torchvision"}),
         ("import fl_dp.accounting.ledger.ledger", {"torch", "flwr", "ray"}),
-        ("import fl_dp.federation.client_app", {"torch", "ray", "fl_dp.launch"}),
-        ("import fl_dp.federation.server_app", {"ray", "fl_dp.launch"}),
+        ("import fl_dp.federation.client.app", {"torch", "ray", "fl_dp.launch"}),
+        ("import fl_dp.federation.server.app", {"ray", "fl_dp.launch"}),
         ("import fl_dp.cli", {"torch", "flwr", "ray"}),
         ("import fl_dp.launch.launcher", {"torch", "ray", "flwr"}),
         ("import fl_dp.launch.guard", {"torch", "flwr", "typer"}),

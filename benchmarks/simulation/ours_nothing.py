@@ -16,7 +16,7 @@ from flwr.supercore.task_identity import TaskIdentity
 from benchmarks.simulation.idle_actor import IdleActor
 from benchmarks.simulation.rounds import RoundClock
 from fl_dp.config import RunConfig
-from fl_dp.federation.server_app import run_federation
+from fl_dp.federation.server.app import run_federation
 from fl_dp.launch.clients import client_config
 from fl_dp.launch.environment import cores
 from fl_dp.simulation import cluster, ray_runtime

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from fl_dp.config import RunConfig
-from fl_dp.federation.server_app import RESUMED_VARIABLE
+from fl_dp.federation.server.app import RESUMED_VARIABLE
 from fl_dp.launch.app_bundle import build_bundle
 from fl_dp.launch.clients import write_client_files, write_client_template
 from fl_dp.launch.commands import write_client_commands, write_server_commands

@@ -95,7 +95,7 @@ def _enrol(settings: ClientConfig) -> None:
     """Read the data and enter them in the ledger: what is wrong with either is then said before joining."""
     from fl_dp.accounting.ledger.ledger import Ledger  # late: these import torch
     from fl_dp.data.partition import load_part
-    from fl_dp.federation.enrolment import enrol
+    from fl_dp.federation.client.registration import enrol
 
     with Ledger.open(Path(settings.ledger)) as ledger:
         enrol(ledger, load_part(settings), settings)

@@ -63,7 +63,7 @@ def resume(folder: Path, *, ray_address: str | None, say: Say) -> ExitCode:
 
     ray_address: of a cluster, where it is another one now.
     """
-    from fl_dp.federation.run_record import kept_state
+    from fl_dp.federation.server.run_record import kept_state
 
     layout = Layout(folder.absolute())
     check_begun(layout)

@@ -3,7 +3,7 @@
 Flower ships an app's code from the server to the clients and runs it there: a server could then
 replace the code that protects the client. This process takes Flower's place between the SuperNode
 and the app. It neither unpacks what the server sent nor imports from it; the app that runs is
-`fl_dp.federation.client_app:app`, as installed here.
+`fl_dp.federation.client.app:app`, as installed here.
 """
 
 from collections.abc import Callable
@@ -55,7 +55,7 @@ def _ignore(*_: Any, **__: Any) -> None:
 
 def _local_loader(*_: Any, **__: Any) -> Callable[..., "ClientApp"]:
     def load(*_: Any) -> "ClientApp":
-        from fl_dp.federation.client_app import app
+        from fl_dp.federation.client.app import app
 
         return app
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from fl_dp.federation.client_settings import CONFIG_KEY
+from fl_dp.federation.client.settings import CONFIG_KEY
 from fl_dp.launch.control import ControlClient
 from fl_dp.launch.exit_codes import LaunchError
 from fl_dp.launch.follow import tail

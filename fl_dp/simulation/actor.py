@@ -155,7 +155,7 @@ class TrainingActor:
         except torch.AcceleratorError:
             raise  # the GPU is lost to this process: the clients that follow need another one
         except Exception as error:
-            from fl_dp.federation.messages import refusal_of  # late: Flower, which no other task needs
+            from fl_dp.federation.wire.messages import refusal_of  # late: Flower, which no other task needs
 
             arrays, problem, log = None, refusal_of(error).reason, traceback.format_exc()
         seconds = time.perf_counter() - started

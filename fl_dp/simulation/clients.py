@@ -15,8 +15,10 @@ from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.ledger.ledger import Ledger, Request, Reservation
 from fl_dp.config import ClientConfig
 from fl_dp.errors import DeclinedError, FlDpError
-from fl_dp.federation.enrolment import dataset_name, enrolment
-from fl_dp.federation.messages import (
+from fl_dp.federation.client.policy import check_plan
+from fl_dp.federation.client.profile import budget_of, profile_of
+from fl_dp.federation.client.registration import dataset_name, enrolment
+from fl_dp.federation.wire.messages import (
     Refusal,
     plan_from_content,
     profile_to_content,
@@ -24,9 +26,7 @@ from fl_dp.federation.messages import (
     refusal_to_content,
     update_to_content,
 )
-from fl_dp.federation.partial_sums import asked_weight
-from fl_dp.federation.policy import check_plan
-from fl_dp.federation.profile import budget_of, profile_of
+from fl_dp.federation.wire.partial_sums import asked_weight
 from fl_dp.records import Entry, RoundPlan
 from fl_dp.simulation.keys import result_of
 from fl_dp.simulation.shared_data import Parts

@@ -9,7 +9,7 @@ import ray
 from ray.exceptions import OutOfMemoryError, RayError, RayTaskError
 
 from fl_dp.errors import FederationError
-from fl_dp.federation.messages import one_line
+from fl_dp.federation.wire.messages import one_line
 from fl_dp.records import RoundPlan
 from fl_dp.simulation.portions import Portions
 from fl_dp.simulation.suspects import TRIES, Suspects

@@ -13,9 +13,9 @@ from flwr.app import Error, Message, MessageType, RecordDict
 from flwr.serverapp import Grid
 
 from fl_dp.errors import ConfigError, DeclinedError
-from fl_dp.federation.arrays import ArraySpec, NDArray, decode
-from fl_dp.federation.messages import ARRAYS, array_record, refusal_of, refusal_to_content
-from fl_dp.federation.partial_sums import make_group
+from fl_dp.federation.wire.arrays import ArraySpec, NDArray, decode
+from fl_dp.federation.wire.messages import ARRAYS, array_record, refusal_of, refusal_to_content
+from fl_dp.federation.wire.partial_sums import make_group
 from fl_dp.records import RoundPlan
 from fl_dp.simulation.clients import SimulatedClients
 from fl_dp.simulation.crew import Crew

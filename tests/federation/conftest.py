@@ -17,9 +17,9 @@ from flwr.supercore.task_identity import TaskIdentity
 from fl_dp.accounting.calibration import steps_that_fit
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.accounting.events import merge
-from fl_dp.federation.arrays import encode, specs, state_arrays
-from fl_dp.federation.client_app import app
-from fl_dp.federation.messages import (
+from fl_dp.federation.client.app import app
+from fl_dp.federation.wire.arrays import encode, specs, state_arrays
+from fl_dp.federation.wire.messages import (
     Refusal,
     plan_from_content,
     plan_to_content,

@@ -7,8 +7,8 @@ import pytest
 
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.config import RunConfig
-from fl_dp.federation.arrays import encode, specs, state_arrays
-from fl_dp.federation.strategy import PrivateFedAvg
+from fl_dp.federation.server.strategy import PrivateFedAvg
+from fl_dp.federation.wire.arrays import encode, specs, state_arrays
 from fl_dp.records import Entry
 from fl_dp.training import trainable_arrays
 

@@ -7,8 +7,8 @@ import pytest
 from torch import nn
 
 from fl_dp.accounting.epsilon import compute_epsilon
-from fl_dp.federation.arrays import state_arrays
-from fl_dp.federation.messages import Refusal
+from fl_dp.federation.wire.arrays import state_arrays
+from fl_dp.federation.wire.messages import Refusal
 from fl_dp.models import registry
 from fl_dp.records import Entry, RoundPlan
 

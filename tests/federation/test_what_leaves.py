@@ -10,9 +10,9 @@ from flwr.app import RecordDict
 
 from fl_dp import training
 from fl_dp.config import RunConfig
-from fl_dp.federation.arrays import encode, specs, state_arrays
-from fl_dp.federation.messages import Refusal, plan_to_content
-from fl_dp.federation.strategy import PrivateFedAvg
+from fl_dp.federation.server.strategy import PrivateFedAvg
+from fl_dp.federation.wire.arrays import encode, specs, state_arrays
+from fl_dp.federation.wire.messages import Refusal, plan_to_content
 from fl_dp.records import RoundPlan
 
 PLAN = RoundPlan("run-1", 1, "linear", 4, 50, 0.5, 0.0, 8.0, 1.0)

@@ -10,11 +10,11 @@ from flwr.app import Context, RecordDict
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config import ClientConfig, RunConfig
 from fl_dp.errors import DeclinedError, FederationError
-from fl_dp.federation.arrays import encode, specs, state_arrays
-from fl_dp.federation.planning import round_mechanism, round_plan
-from fl_dp.federation.policy import check_plan
-from fl_dp.federation.server_app import app
-from fl_dp.federation.strategy import PrivateFedAvg
+from fl_dp.federation.client.policy import check_plan
+from fl_dp.federation.server.app import app
+from fl_dp.federation.server.planning import round_mechanism, round_plan
+from fl_dp.federation.server.strategy import PrivateFedAvg
+from fl_dp.federation.wire.arrays import encode, specs, state_arrays
 from fl_dp.records import ClientProfile, Entry, RoundPlan
 from fl_dp.reporting.console import round_line
 

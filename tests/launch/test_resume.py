@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from fl_dp.accounting.ledger.ledger import Ledger
-from fl_dp.federation.server_state import STATE, read_state
+from fl_dp.federation.server.state import STATE, read_state
 from fl_dp.records import Entry
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]

@@ -11,7 +11,7 @@ import pytest
 from fl_dp.config import RunConfig
 from fl_dp.durable_files import exclusive
 from fl_dp.errors import ConfigError
-from fl_dp.federation.server_state import STATE, ServerState, write_state
+from fl_dp.federation.server.state import STATE, ServerState, write_state
 from fl_dp.launch import launcher
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.layout import Layout

@@ -17,10 +17,10 @@ from ray.exceptions import ActorDiedError, GetTimeoutError, RayError
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config import ClientConfig
 from fl_dp.data.tensor_data import TensorData
-from fl_dp.federation.aggregation import federated_average
-from fl_dp.federation.arrays import ArraySpec, encode, specs, state_arrays
-from fl_dp.federation.messages import Refusal, plan_to_content, reply_from_content
-from fl_dp.federation.partial_sums import ask_for_sum, group_of, read_sum
+from fl_dp.federation.server.aggregations.mean import federated_average
+from fl_dp.federation.wire.arrays import ArraySpec, encode, specs, state_arrays
+from fl_dp.federation.wire.messages import Refusal, plan_to_content, reply_from_content
+from fl_dp.federation.wire.partial_sums import ask_for_sum, group_of, read_sum
 from fl_dp.models.registry import build_model
 from fl_dp.records import Entry, RoundPlan
 from fl_dp.simulation.actor import TrainingActor

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from fl_dp.data.tensor_data import TensorData
-from fl_dp.federation.arrays import state_arrays
+from fl_dp.federation.wire.arrays import state_arrays
 from fl_dp.models.registry import build_model
 from fl_dp.records import RoundPlan
 from fl_dp.simulation.actor import TrainingActor

@@ -10,7 +10,7 @@ from flwr.app import Message, MessageType, RecordDict
 from ray.exceptions import ActorDiedError
 
 from fl_dp.errors import ConfigError
-from fl_dp.federation.messages import profile_from_content
+from fl_dp.federation.wire.messages import profile_from_content
 from fl_dp.simulation.actor import TrainingActor
 from fl_dp.simulation.crew import Crew
 from fl_dp.simulation.suspects import TRIES

@@ -13,8 +13,8 @@ from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config import ClientConfig
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.noise import keyed_generator
-from fl_dp.federation.arrays import encode, specs, state_arrays
-from fl_dp.federation.messages import plan_to_content, profile_from_content, reply_from_content
+from fl_dp.federation.wire.arrays import encode, specs, state_arrays
+from fl_dp.federation.wire.messages import plan_to_content, profile_from_content, reply_from_content
 from fl_dp.models.registry import build_model
 from fl_dp.plain_training import PlainTrainer
 from fl_dp.records import Entry, RoundPlan

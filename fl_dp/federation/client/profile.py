@@ -1,0 +1,38 @@
+"""What a client's settings and its ledger say of it: its budget, and its public numbers."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, cast
+
+from fl_dp.config import AUTO, ClientConfig
+from fl_dp.records import ClientProfile, Entry
+
+if TYPE_CHECKING:
+    from fl_dp.accounting.budget import Budget
+    from fl_dp.accounting.epsilon import Accountant
+
+
+def budget_of(config: ClientConfig, public_size: int) -> "Budget":
+    """The wall that the client's rounds are held against."""
+    from fl_dp.accounting.budget import Budget, auto_delta
+    from fl_dp.federation.client.one_mechanism import OneMechanismBudget
+
+    delta = auto_delta(public_size) if config.delta == AUTO else float(config.delta)
+    kind = Budget if config.vary_mechanism else OneMechanismBudget
+    return kind(config.epsilon, delta, cast("Accountant", config.accountant))  # checked by ClientConfig
+
+
+def profile_of(config: ClientConfig, public_size: int, spent: Iterable[Entry], retired: int) -> ClientProfile:
+    """The client's public numbers. spent, retired: from its ledger."""
+    budget = budget_of(config, public_size)
+    return ClientProfile(
+        client=config.client,
+        public_size=public_size,
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+        spent=tuple(spent),
+        accountant=budget.accountant,
+        min_noise_multiplier=config.min_noise_multiplier,
+        vary_mechanism=config.vary_mechanism,
+        retired=retired,
+        allow_unprotected=config.allow_unprotected,
+    )

@@ -1,0 +1,183 @@
+"""The server's end: a run configuration in, a trained model and the run's files out."""
+
+import logging
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flwr.app import ArrayRecord, Context, MetricRecord
+from flwr.serverapp import Grid, ServerApp
+
+from fl_dp.config import RunConfig
+from fl_dp.durable_files import exclusive
+from fl_dp.errors import ConfigError, FederationError, FlDpError
+from fl_dp.federation.devices import find_device
+from fl_dp.federation.server.run_record import RunRecord
+from fl_dp.federation.wire.arrays import decode, encode, load_arrays, specs, state_arrays
+from fl_dp.reporting.console import round_line
+from fl_dp.reporting.reports import RoundReport, RunStatus, Summary
+from fl_dp.reporting.run_directory import RunDirectory
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from fl_dp.federation.server.strategy import Evaluate, PrivateFedAvg
+
+logger = logging.getLogger("fl_dp")
+app = ServerApp()
+
+RESUMED_VARIABLE = "FL_DP_RESUMED"  # set: the run's folder holds one that is to go on
+_LOCK = ".server.lock"
+
+
+@dataclass(frozen=True)
+class Federation:
+    """What one run needs; `arrays` are what it starts from."""
+
+    model: "nn.Module"
+    strategy: "PrivateFedAvg"
+    evaluate: "Evaluate"
+    arrays: ArrayRecord
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    """Run one federation, as Flower asks for it."""
+    _log_to_stderr()
+    run = str(context.run_id)
+    folder = Path(str(context.run_config.get("out") or f"runs/{run}"))
+    run_federation(grid, context.run_config, run, folder, resumed=RESUMED_VARIABLE in os.environ)
+
+
+def run_federation(
+    grid: Grid,
+    flat: Mapping[str, Any],
+    run: str,
+    folder: Path,
+    on_round: Callable[[RoundReport], None] = lambda report: None,
+    *,
+    resumed: bool = False,
+) -> None:
+    """Run the federation of the run config `flat`, its results below `folder`.
+
+    run: its name in the clients' ledgers, see `PrivateFedAvg`. on_round: told of each round when it is over.
+    resumed: `folder` holds a run that was ended, which goes on from its last round.
+    However it ends, summary.json says so; a failure is then raised.
+    """
+    out = RunDirectory(folder, resumed=resumed)
+    with exclusive(folder / _LOCK):
+        _run(grid, flat, run, out, RunRecord(out, resumed=resumed), on_round)
+
+
+def _run(
+    grid: Grid,
+    flat: Mapping[str, Any],
+    run: str,
+    out: RunDirectory,
+    record: RunRecord,
+    on_round: Callable[[RoundReport], None],
+) -> None:
+    federation: Federation | None = None
+    status: RunStatus = "failed"
+    reason = "interrupted"  # what stands if this process is ended
+    private = flat.get("privacy", "on") == "on"  # known even where the rest of the config is at fault
+    try:
+        federation = prepare(RunConfig.from_flat(flat), run, record, on_round)
+        federation.strategy.start(grid, federation.arrays, evaluate_fn=federation.evaluate)
+        status, reason = federation.strategy.outcome()
+    except Exception as error:
+        reason = str(error) if isinstance(error, FlDpError) else f"{type(error).__name__}: {error}"
+        raise
+    finally:
+        _leave(out, federation, private, status, reason, record.seconds)
+    if status == "failed":
+        raise FederationError(reason)
+    record.forget()
+
+
+def prepare(
+    config: RunConfig, run: str, record: RunRecord, on_round: Callable[[RoundReport], None]
+) -> Federation:
+    """Build what `config` names, as `record` has it if it is resumed; FlDpError if it cannot be had.
+
+    run: its name in the clients' ledgers. `record` and `on_round` are told of each round.
+    """
+    from fl_dp.data.sources import load_data
+    from fl_dp.federation.server.evaluation import evaluate
+    from fl_dp.federation.server.strategy import PrivateFedAvg
+    from fl_dp.models.registry import build_model
+    from fl_dp.training import trainable_arrays
+
+    test = load_data(config.data, Path(config.data_root), "test")
+    model = build_model(config.model, test.input_shape, test.num_classes, config.seed)
+    device = find_device(config.device)
+    arrays = state_arrays(model)
+    expected = specs(arrays)
+
+    def on_test_data(server_round: int, arrays: ArrayRecord) -> MetricRecord:
+        load_arrays(model, decode(arrays, expected))
+        result = evaluate(model, test, device)
+        return MetricRecord({"loss": result.loss, "accuracy": result.accuracy})
+
+    def report_round(report: RoundReport) -> None:
+        record.round_over(strategy, report)
+        on_round(report)
+        logger.info(round_line(report.to_dict(), rounds=config.rounds, budget=config.epsilon))
+
+    strategy = PrivateFedAvg(
+        config,
+        run,
+        specs(trainable_arrays(model)),
+        on_round=report_round,
+        on_members=lambda: record.keep(strategy),
+    )
+    if record.state:
+        record.state.check_same(config)
+        if specs(record.state.arrays) != expected:
+            raise ConfigError(f"the run's state holds weights of another model than {config.model}.")
+        strategy.resume(record.state)
+        arrays = dict(record.state.arrays)
+    return Federation(model, strategy, on_test_data, encode(arrays))
+
+
+def _leave(
+    out: RunDirectory,
+    federation: Federation | None,
+    private: bool,
+    status: RunStatus,
+    reason: str,
+    seconds: float,
+) -> None:
+    """Write what was reached, the summary last: whoever sees it finds the rest complete."""
+    reports = federation.strategy.reports if federation else []
+    if federation and reports:
+        arrays = decode(federation.strategy.result.arrays, specs(state_arrays(federation.model)))
+        load_arrays(federation.model, arrays)
+        out.save_model(federation.model.state_dict(), private=private)
+    guarantee = federation.strategy.guarantee() if federation else None
+    out.write_summary(
+        Summary(
+            status=status,
+            private=private,
+            rounds=reports[-1].round if reports else 0,
+            epsilon=guarantee.epsilon if guarantee else None,
+            delta=guarantee.delta if guarantee else None,
+            federation=federation.strategy.federation() if federation else None,
+            accuracy=reports[-1].accuracy if reports else None,
+            loss=reports[-1].loss if reports else None,
+            seconds=seconds,
+            clients=federation.strategy.budgets() if federation else {},
+            reason=reason,
+        )
+    )
+
+
+def _log_to_stderr() -> None:
+    """Flower gives a handler only to its own logger."""
+    if not logger.hasHandlers():
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)

@@ -1,0 +1,115 @@
+"""One client as the server sees it: who it is, and what it has, or may have, spent."""
+
+import dataclasses
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from operator import attrgetter
+from typing import Any
+
+from fl_dp.accounting.budget import Budget
+from fl_dp.accounting.events import merge
+from fl_dp.federation.server.history import History, history_of
+from fl_dp.records import ClientProfile, Entry
+
+
+@dataclass
+class Member:
+    """A client that has said hello.
+
+    spent: its ledger as it last showed it, rounds that the server has verified included.
+    unaccounted: steps that it was asked for and of which it has given no believable account; they
+    count as spent until it says hello again.
+    mechanism: of each of its rounds, not private in a run without privacy; None if it cannot take part,
+    `reason` says why.
+    exhausted: it cannot take part for want of budget.
+    rounds: its accepted updates.
+    """
+
+    profile: ClientProfile
+    node_id: int
+    spent: tuple[Entry, ...]
+    mechanism: Entry | None
+    unaccounted: tuple[Entry, ...] = ()
+    exhausted: bool = False
+    reason: str = ""
+    rounds: int = 0
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set a field; all that was found out from the old value goes. The values themselves never change."""
+        object.__setattr__(self, name, value)
+        for found_out in ("budget", "row", "_history"):
+            self.__dict__.pop(found_out, None)
+
+    @property
+    def name(self) -> str:
+        return self.profile.client
+
+    @cached_property
+    def budget(self) -> Budget:
+        return Budget(self.profile.epsilon, self.profile.delta, self.profile.accountant)
+
+    @cached_property
+    def row(self) -> str:
+        """All its fields, as a row of JSON; `member_of` reads it."""
+        return json.dumps(_values(self), default=_entry_values, allow_nan=False, separators=(",", ":"))
+
+    @cached_property
+    def _history(self) -> History:
+        """Of all that it has, or may have, spent."""
+        return history_of(self.budget, self.mechanism, merge((*self.spent, *self.unaccounted)))
+
+    def steps(self) -> int:
+        return self._history.steps
+
+    def epsilon(self) -> float:
+        """Never below what it has really spent, if its ledger tells the truth."""
+        return self._history.epsilon
+
+    def can_take_part(self) -> bool:
+        """Whether at least one step of its next round fits its budget."""
+        return self.mechanism is not None and self.steps_left(self.mechanism.steps) > 0
+
+    def steps_left(self, planned: int) -> int:
+        """How many of `planned` steps fit its budget, without privacy all; 0 if it takes no part."""
+        return 0 if self.exhausted else self._history.steps_left(planned)
+
+    def rounds_left(self, at_most: int) -> int:
+        """In how many of `at_most` rounds more it could take part; the last one may be a short one."""
+        return 0 if self.exhausted else self._history.rounds_left(at_most)
+
+    def count_as_spent(self, asked: Entry) -> None:
+        """It was asked for a round and has not accounted for it: count what its budget lets it take."""
+        steps = self.steps_left(asked.steps)
+        if steps:
+            taken = Entry(asked.sample_rate, asked.noise_multiplier, steps)
+            self.unaccounted = (*self.unaccounted, taken)
+
+
+_PROFILE = tuple(one.name for one in dataclasses.fields(ClientProfile))
+_MEMBER = tuple(one.name for one in dataclasses.fields(Member) if one.name != "profile")
+_values = attrgetter(*(f"profile.{name}" for name in _PROFILE), *_MEMBER)
+
+
+def _entry_values(entry: Entry) -> tuple[float, float, int]:
+    return entry.sample_rate, entry.noise_multiplier, entry.steps
+
+
+def member_of(row: Sequence[Any]) -> Member:
+    """The member whose `row`, parsed, this is; ValueError or TypeError if it is none's."""
+    profile = dict(zip(_PROFILE, row[: len(_PROFILE)], strict=True))
+    rest = dict(zip(_MEMBER, row[len(_PROFILE) :], strict=True))
+    for values, name in ((profile, "spent"), (rest, "spent"), (rest, "unaccounted")):
+        values[name] = tuple(Entry(*entry) for entry in values[name])
+    if rest["mechanism"] is not None:
+        rest["mechanism"] = Entry(*rest["mechanism"])
+    return Member(ClientProfile(**profile), **rest)
+
+
+def shows_less(shown: Iterable[Entry], seen: Iterable[Entry]) -> bool:
+    """Whether a ledger that shows `shown` lacks steps that were `seen` in it before."""
+    steps = {(entry.sample_rate, entry.noise_multiplier): entry.steps for entry in merge(shown)}
+    return any(
+        steps.get((entry.sample_rate, entry.noise_multiplier), 0) < entry.steps for entry in merge(seen)
+    )

@@ -1,0 +1,117 @@
+"""What one round of this run does at one client: its mechanism, from public numbers alone."""
+
+import math
+from functools import lru_cache
+
+from fl_dp.accounting.budget import Budget
+from fl_dp.accounting.calibration import calibrate_noise
+from fl_dp.config import AUTO, RunConfig
+from fl_dp.errors import AccountingError, FederationError
+from fl_dp.federation.client.one_mechanism import conflict
+from fl_dp.federation.client.policy import MAX_STEPS
+from fl_dp.records import ClientProfile, Entry, RoundPlan
+
+UNPROTECTED = 0.0  # the noise multiplier of a run without privacy
+MOST_NOISE_OVER_FRESH = 10.0  # of "auto": over the noise that an unspent budget would take
+
+
+def round_mechanism(profile: ClientProfile, config: RunConfig) -> Entry:
+    """The mechanism of one whole round, kept for the run: sample rate, noise multiplier, steps.
+
+    noise-multiplier "auto" is what the client's data were trained with before, if the client keeps to
+    that; else it is calibrated so that all rounds fit the client's own budget at its own delta, over what it
+    has spent already, and is at least what the client accepts. Without privacy there is no noise, and no
+    budget. Raises AccountingError when the budget is spent or no noise is enough, and FederationError when
+    the client's data, history or policy do not suit the run.
+    """
+    size, batch = profile.public_size, batch_size(profile, config)
+    steps = math.ceil(config.local_epochs * size / batch)
+    if steps > MAX_STEPS:
+        raise FederationError(
+            f"declares {size} records: a round would take {steps} steps, at most {MAX_STEPS} may be"
+        )
+    if not config.private:
+        _check_allowed(profile)
+        return Entry(batch / size, UNPROTECTED, steps)
+    _check_budget(profile)
+    mechanism = Entry(batch / size, _noise_multiplier(profile, config, steps), steps)
+    if not profile.vary_mechanism:
+        reason = conflict(mechanism.sample_rate, mechanism.noise_multiplier, profile.spent)
+        if reason:
+            raise FederationError(reason)
+    return mechanism
+
+
+def batch_size(profile: ClientProfile, config: RunConfig) -> int:
+    """The client's expected batch: as configured, or all of its records where it has fewer.
+
+    With all of them every step is a plain Gaussian mechanism: sound, but nothing is gained by sampling.
+    """
+    return min(config.expected_batch_size, profile.public_size)
+
+
+def round_plan(
+    profile: ClientProfile, mechanism: Entry, config: RunConfig, run: str, server_round: int
+) -> RoundPlan:
+    """The mechanism as the message of one round."""
+    return RoundPlan(
+        run=run,
+        server_round=server_round,
+        model=config.model,
+        steps=mechanism.steps,
+        expected_batch_size=batch_size(profile, config),
+        learning_rate=config.learning_rate,
+        momentum=config.momentum,
+        noise_multiplier=mechanism.noise_multiplier,
+        max_grad_norm=config.max_grad_norm,
+        private=mechanism.private,
+    )
+
+
+def _check_allowed(profile: ClientProfile) -> None:
+    if not profile.allow_unprotected:
+        raise FederationError("does not train without protection: its operator has not set allow-unprotected")
+
+
+def _check_budget(profile: ClientProfile) -> None:
+    if not all(entry.private for entry in profile.spent):
+        raise FederationError(
+            "its data were trained without protection before; no epsilon holds for them any more. Its "
+            "operator may begin anew (fl-dp ledger retire), which takes nothing back"
+        )
+    budget = _budget(profile)
+    spent = budget.epsilon_of(profile.spent)
+    if spent >= budget.epsilon:
+        raise AccountingError(f"epsilon {spent:.4f} of {budget.epsilon:g} is spent already.")
+
+
+def _budget(profile: ClientProfile) -> Budget:
+    return Budget(profile.epsilon, profile.delta, profile.accountant)
+
+
+def _noise_multiplier(profile: ClientProfile, config: RunConfig, steps: int) -> float:
+    if config.noise_multiplier != AUTO:
+        return float(config.noise_multiplier)
+    if profile.spent and not profile.vary_mechanism:
+        return profile.spent[0].noise_multiplier
+    rate = batch_size(profile, config) / profile.public_size
+    noise = _calibrated(rate, steps * config.rounds, _budget(profile), profile.spent)
+    return max(noise, profile.min_noise_multiplier)
+
+
+@lru_cache(maxsize=1024)
+def _calibrated(sample_rate: float, steps: int, budget: Budget, spent: tuple[Entry, ...]) -> float:
+    """Clients of equal size and history, the usual case, share one calibration.
+
+    AccountingError also when what is left of the budget is so little that only noise would be sent:
+    spending it would cost privacy and teach the model nothing.
+    """
+    noise = calibrate_noise(
+        sample_rate, steps, budget.epsilon, budget.delta, spent=spent, accountant=budget.accountant
+    )
+    if spent and noise > MOST_NOISE_OVER_FRESH * _calibrated(sample_rate, steps, budget, ()):
+        raise AccountingError(
+            f"epsilon {budget.epsilon_of(spent):.4f} of {budget.epsilon:g} is spent; {steps} more steps "
+            f"would need noise multiplier {noise:g}, and teach the model nothing"
+        )
+    return noise

@@ -1,0 +1,184 @@
+"""Which clients are there: greets every new node, and knows a client again that comes back."""
+
+import logging
+import time
+from collections.abc import Collection, Iterable
+
+from flwr.app import Message, MessageType, RecordDict
+from flwr.serverapp import Grid
+
+from fl_dp.config import RunConfig
+from fl_dp.errors import AccountingError, FederationError, FlDpError
+from fl_dp.federation.server.client_record import Member, shows_less
+from fl_dp.federation.server.planning import round_mechanism
+from fl_dp.federation.wire.messages import Refusal, one_line, profile_from_content
+from fl_dp.federation.wire.send_receive import pause, post
+from fl_dp.records import ClientProfile
+
+logger = logging.getLogger("fl_dp")
+
+PATIENCE = 60.0  # seconds that a round waits for the answers of nodes that were just greeted
+
+
+class Roster:
+    """The members by name, and what is known about the nodes that speak for them.
+
+    A client that was restarted comes back as another node under its name; the newest node speaks.
+    Its ledger must show at least what the server has seen in it: a restored backup is refused.
+    """
+
+    def __init__(self, config: RunConfig) -> None:
+        self.members: dict[str, Member] = {}
+        self._config = config
+        self._live: set[int] = set()
+        self._greeted: dict[str, tuple[int, float]] = {}  # by message id: the node, and when
+        self._answered: set[int] = set()
+        self._refused: dict[int, str] = {}  # by node: why it is no member
+        self._announced = ""
+        self.hellos = 0  # that were answered, the refused ones included
+
+    def restore(self, members: Iterable[Member], heard: Collection[str]) -> None:
+        """Know the members as they were; those that are not in `heard` say hello again when they come."""
+        self.members = {member.name: member for member in members}
+        self._answered = {member.node_id for member in self.members.values() if member.name in heard}
+
+    @property
+    def heard(self) -> list[str]:
+        """The members that need not say hello before they take part."""
+        return [name for name, member in self.members.items() if member.node_id in self._answered]
+
+    def gather(self, grid: Grid) -> list[Member]:
+        """Wait until a round can start; the members, sorted by name, that can take a step in it.
+
+        A round can start when min-clients are there and have said hello. None in the list: they are
+        there, but no budget has a step left. FlDpError when they do not come within round-timeout.
+        """
+        started = time.monotonic()
+        while True:
+            self._refresh(grid)
+            here = self._here()
+            waited = time.monotonic() - started
+            late = waited >= self._config.round_timeout
+            if len(here) >= self._config.min_clients and (late or not self._expecting()):
+                able = [member for member in here if member.can_take_part()]
+                if able or late or waited >= PATIENCE or not self._unseen():
+                    return able
+            if late or len(self._refused) > self._config.clients - self._config.min_clients:
+                raise FederationError(self._too_few(len(here), waited))
+            self._announce(len(here))
+            pause(started)
+
+    def greet_again(self, member: Member) -> None:
+        """Ask for the member's ledger before it takes part again."""
+        self._answered.discard(member.node_id)
+
+    def greet_all_again(self) -> None:
+        """Ask for every ledger before anybody takes part again."""
+        self._answered.clear()
+
+    def why_idle(self, member: Member) -> str:
+        """Why the member was not asked; empty if it was only not chosen."""
+        if member.reason:
+            return member.reason
+        if member.node_id not in self._live:
+            return "is not there"
+        return "" if member.can_take_part() else "has no budget for one more step"
+
+    def _here(self) -> list[Member]:
+        known = self._live & self._answered
+        return [member for _, member in sorted(self.members.items()) if member.node_id in known]
+
+    def _unseen(self) -> bool:
+        """Whether there may be clients that have not come yet; they may have budget."""
+        return len(self.members) + len(self._refused) < self._config.clients
+
+    def _expecting(self) -> bool:
+        """Whether a node was greeted so lately that its answer is worth a wait."""
+        now = time.monotonic()
+        return any(now - when < PATIENCE for _, when in self._greeted.values())
+
+    def _refresh(self, grid: Grid) -> None:
+        """Greet the nodes that are new, forget those that are gone, and take in the answers."""
+        self._live = set(grid.get_node_ids())
+        self._answered &= self._live
+        self._refused = {node: why for node, why in self._refused.items() if node in self._live}
+        self._greeted = {
+            key: (node, when) for key, (node, when) in self._greeted.items() if node in self._live
+        }
+        busy = {node for node, _ in self._greeted.values()}
+        strangers = sorted(self._live - self._answered - busy - self._refused.keys())
+        greetings = [self._greeting(node) for node in strangers]
+        self._greeted |= {key: (node, time.monotonic()) for key, node in post(grid, greetings).items()}
+        if self._greeted:
+            for reply in grid.pull_messages(list(self._greeted)):
+                node, _ = self._greeted.pop(reply.metadata.reply_to_message_id)
+                self._hear(node, reply)
+
+    def _greeting(self, node: int) -> Message:
+        return Message(RecordDict(), node, MessageType.QUERY, ttl=self._config.round_timeout)
+
+    def _hear(self, node: int, reply: Message) -> None:
+        self.hellos += 1
+        try:
+            if reply.has_error():
+                raise FederationError(reply.error.reason or "did not answer")
+            profile = profile_from_content(reply.content)
+            if isinstance(profile, Refusal):
+                raise FederationError(profile.reason)
+            member = self._recognise(node, profile)
+            member.epsilon()  # raises for a history or a delta that cannot be accounted for:
+            member.can_take_part()  # such a client is refused here, and does not end the run later
+        except FlDpError as error:
+            self._refused[node] = one_line(str(error))
+            logger.warning("node %d is no part of this run: %s", node, self._refused[node])
+        else:
+            self.members[member.name] = member
+            self._answered.add(node)
+
+    def _recognise(self, node: int, profile: ClientProfile) -> Member:
+        """The member that says hello: a new one, or one that is known, as it stands now."""
+        known = self.members.get(profile.client)
+        if known is None:
+            return self._member(node, profile)
+        if shows_less(profile.spent, known.spent):
+            known.reason = (
+                f"client {known.name} shows a ledger with fewer steps than it had before: it was restored "
+                "from a backup, or retired in the middle of the run. Give it its newest ledger back, or wait "
+                "for the next run"
+            )
+            raise FederationError(known.reason)
+        if node != known.node_id:
+            logger.warning("client %s is now node %d, no longer node %d", known.name, node, known.node_id)
+        if known.mechanism is None or profile.public_size != known.profile.public_size:
+            return self._member(node, profile, known.rounds)
+        return Member(profile, node, profile.spent, known.mechanism, rounds=known.rounds)
+
+    def _member(self, node: int, profile: ClientProfile, rounds: int = 0) -> Member:
+        """The member, with what one round does at it, or with the reason why it has no part in the run."""
+        mechanism, reason, exhausted = None, "", False
+        try:
+            mechanism = round_mechanism(profile, self._config)
+        except AccountingError as error:
+            reason, exhausted = str(error), True
+        except FlDpError as error:
+            reason = str(error)
+        if reason:
+            logger.warning("client %s can take no part: %s", profile.client, reason)
+        return Member(
+            profile, node, profile.spent, mechanism, exhausted=exhausted, reason=reason, rounds=rounds
+        )
+
+    def _announce(self, here: int) -> None:
+        """Say what is waited for, once."""
+        text = f"waiting for {self._config.min_clients} clients, {here} there"
+        if text != self._announced and here < self._config.min_clients:
+            logger.info(text)
+            self._announced = text
+
+    def _too_few(self, here: int, seconds: float) -> str:
+        whys = "; ".join(dict.fromkeys(self._refused.values()))  # each reason once
+        refused = f" {len(self._refused)} were refused: {whys}." if self._refused else ""
+        return (
+            f"A round needs min-clients = {self._config.min_clients} clients, {here} are there "
+            f"after {seconds:.0f} s (round-timeout = {self._config.round_timeout:g} s).{refused}"
+        )

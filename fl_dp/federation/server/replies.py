@@ -1,0 +1,112 @@
+"""What a client answers to a round, held against what the server asked for and knows."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flwr.app import Message
+
+from fl_dp.accounting.events import merge
+from fl_dp.errors import FederationError, FlDpError
+from fl_dp.federation.server.client_record import Member, shows_less
+from fl_dp.federation.wire.arrays import ArraySpec, NDArray
+from fl_dp.federation.wire.messages import Refusal, one_line, reply_from_content
+from fl_dp.records import Entry
+from fl_dp.reporting.reports import ClientStatus
+
+if TYPE_CHECKING:
+    from fl_dp.training import LocalUpdate
+
+TOLERANCE = 1e-6  # of a claimed epsilon: for rounding between machines, not for another mechanism
+LOST_STEPS = (
+    "its ledger does not show the steps that it held before and took now: it was restored from a backup, "
+    "or retired in the middle of the run"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of one client's round.
+
+    arrays: its update, if it is to be averaged. accounted: the server knows what the round has cost;
+    if not, the client must say hello again before its next round.
+    """
+
+    status: ClientStatus
+    reason: str = ""
+    arrays: Mapping[str, NDArray] | None = None
+    accounted: bool = True
+
+
+def settle(reply: Message | None, member: Member, asked: Entry, expected: Mapping[str, ArraySpec]) -> Verdict:
+    """Judge a reply (None: there was none) to a round of the mechanism `asked`, and book its cost on
+    `member`: what was verified, or all that may have been spent.
+    """
+    try:
+        answer, problem = _read(reply, expected)
+        if isinstance(answer, Refusal) and answer.status == "declined":  # nothing was reserved
+            member.exhausted |= answer.budget_exhausted
+            return Verdict("declined", answer.reason)
+        if isinstance(answer, Refusal):
+            raise FederationError(answer.reason)
+        _check_steps(answer, asked)
+        at_least = _with_round(answer, member, asked)
+        if shows_less(answer.spent, at_least):
+            member.spent = at_least  # so that its next hello is refused, too
+            return Verdict("failed", LOST_STEPS, accounted=False)
+        check_claim(answer, member, asked)
+    except FlDpError as error:
+        member.count_as_spent(asked)
+        return Verdict("failed", one_line(str(error)), accounted=False)
+    member.spent = merge(answer.spent)
+    if problem:
+        return Verdict("failed", one_line(problem))
+    member.rounds += 1
+    return Verdict("trained", arrays=answer.arrays)
+
+
+def check_claim(update: "LocalUpdate", member: Member, asked: Entry) -> None:
+    """Return if the client spent what it says, and no more than it was asked for; else FlDpError says
+    which claim does not match.
+
+    Epsilon is recomputed from the mechanism, never taken on trust; without privacy it is infinite. A client
+    that took part in another run in between shows steps that the server does not know: its update is dropped,
+    and it is greeted again.
+    """
+    if merge(update.spent) != _with_round(update, member, asked):
+        raise FederationError("its ledger does not show what it held before and this round, and no more")
+    if update.delta != member.profile.delta:
+        raise FederationError(f"claims delta {update.delta:g}, said {member.profile.delta:g} before")
+    if asked.private:
+        _check_epsilon(update, member)
+    elif update.epsilon != math.inf:
+        raise FederationError(f"claims epsilon {update.epsilon:.6f} for training without protection")
+
+
+def _check_epsilon(update: "LocalUpdate", member: Member) -> None:
+    epsilon = member.budget.epsilon_of(update.spent)
+    if not abs(epsilon - update.epsilon) <= TOLERANCE:  # not "> TOLERANCE": NaN must not pass
+        raise FederationError(f"claims epsilon {update.epsilon:.6f}, its mechanism costs {epsilon:.6f}")
+    if epsilon > member.profile.epsilon:
+        raise FederationError(
+            f"has spent epsilon {epsilon:.6f}, over its budget of {member.profile.epsilon:g}"
+        )
+
+
+def _check_steps(update: "LocalUpdate", asked: Entry) -> None:
+    if not 1 <= update.steps <= asked.steps:
+        raise FederationError(f"claims {update.steps} steps, was asked for {asked.steps}")
+
+
+def _with_round(update: "LocalUpdate", member: Member, asked: Entry) -> tuple[Entry, ...]:
+    """What the member is known to have spent, with the steps behind this update."""
+    return merge((*member.spent, Entry(asked.sample_rate, asked.noise_multiplier, update.steps)))
+
+
+def _read(reply: Message | None, expected: Mapping[str, ArraySpec]) -> "tuple[LocalUpdate | Refusal, str]":
+    if reply is None:
+        raise FederationError("no reply within round-timeout")
+    if reply.has_error():
+        raise FederationError(reply.error.reason or f"error {reply.error.code} without a reason")
+    return reply_from_content(reply.content, expected)

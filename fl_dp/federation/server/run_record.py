@@ -1,0 +1,53 @@
+"""What is on the disk about a run that is going on: from it alone the run can be resumed."""
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fl_dp.federation.server.state import STATE, ServerState, read_state, write_state
+from fl_dp.reporting.reports import RoundReport
+from fl_dp.reporting.run_directory import RunDirectory, to_line
+
+if TYPE_CHECKING:
+    from fl_dp.federation.server.strategy import PrivateFedAvg
+
+
+def kept_state(folder: Path) -> ServerState | None:
+    """The state of the run in `folder`; None if it was ended before any client was asked. ConfigError if
+    it is damaged.
+    """
+    return read_state(folder / STATE) if (folder / STATE).exists() else None
+
+
+class RunRecord:
+    """Keeps a run's state up to date, and rounds.jsonl with it.
+
+    state: what the run goes on from; None at its beginning, or where it has to begin again.
+    """
+
+    def __init__(self, out: RunDirectory, *, resumed: bool) -> None:
+        self.state = kept_state(out.path) if resumed else None
+        if resumed:
+            out.go_on_after(self.state.rounds if self.state else 0, self.state.line if self.state else "")
+        self._out = out
+        self._line = self.state.line if self.state else ""
+        self._started = time.monotonic() - (self.state.seconds if self.state else 0.0)
+
+    @property
+    def seconds(self) -> float:
+        """How long the run has taken, without the time in which it stood still."""
+        return time.monotonic() - self._started
+
+    def keep(self, strategy: "PrivateFedAvg") -> None:
+        """Keep how the run stands: what clients have said, before any of them is asked for a round."""
+        write_state(self._out.path / STATE, strategy.state(self._line, self.seconds))
+
+    def round_over(self, strategy: "PrivateFedAvg", report: RoundReport) -> None:
+        """Keep the round. The state first: a resumed run adds the line that is not there yet."""
+        self._line = to_line(report)
+        self.keep(strategy)
+        self._out.append_round(self._line)
+
+    def forget(self) -> None:
+        """The run is over, and nothing of it can be resumed: its secret is needed no more."""
+        (self._out.path / STATE).unlink(missing_ok=True)

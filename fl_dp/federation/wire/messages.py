@@ -1,0 +1,192 @@
+"""What server and clients say to each other, as Flower records, checked on receipt.
+
+    server -> client   hello: nothing                 a round: "plan", "arrays"
+    client -> server   "profile", "spent"             "report", "spent", "arrays"; or "refusal"
+
+What another machine sent is not trusted to be well-formed: a message with a missing, unknown, mistyped or
+impossible field is a ConfigError in words. A reply is built here from `ClientProfile`, `LocalUpdate` or
+`Refusal` alone; what is not a field of these does not leave the client.
+"""
+
+import math
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from flwr.app import ArrayRecord, ConfigRecord, RecordDict
+
+from fl_dp.config import ACCOUNTANTS
+from fl_dp.errors import BudgetExhaustedError, ConfigError, DataError, DeclinedError, FlDpError, LedgerError
+from fl_dp.federation.wire.arrays import ArraySpec, decode, encode
+from fl_dp.records import ClientProfile, Entry, RoundPlan, leaves_because
+
+if TYPE_CHECKING:
+    from fl_dp.training import LocalUpdate
+
+ARRAYS, PLAN, PROFILE, REFUSAL, REPORT, SPENT = "arrays", "plan", "profile", "refusal", "report", "spent"
+NO_ARRAYS = ArrayRecord()  # a reply's whose update is in a sum; shared, because making one takes a while
+MAX_ENTRIES = 1000  # of one ledger in one message
+MAX_NAME = 64
+MAX_REASON = 300
+
+_PLAN_FIELDS = typing.get_type_hints(RoundPlan)
+_PROFILE_FIELDS = {
+    "client": str, "public_size": int, "epsilon": float, "delta": float, "accountant": str,
+    "min_noise_multiplier": float, "vary_mechanism": bool, "retired": int, "allow_unprotected": bool,
+}  # fmt: skip
+_REPORT_FIELDS = {"steps": int, "epsilon": float, "delta": float}
+_REFUSAL_FIELDS = {"status": str, "reason": str, "budget_exhausted": bool}
+_SPENT_FIELDS = {"sample_rate": list, "noise_multiplier": list, "steps": list}
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A client's answer when it has no profile or update to give; `refusal_of` makes it from an error."""
+
+    status: Literal["declined", "failed"] = leaves_because("tells a decision from a fault")
+    reason: str = leaves_because("words of fl_dp: names, shapes and settings, never values from data")
+    budget_exhausted: bool = leaves_because("computed from spent", default=False)
+
+
+def refusal_of(error: Exception) -> Refusal:
+    """What may be told about `error`: its words if fl_dp worded them for strangers, else one fixed line.
+
+    Another library's text may quote the data, and even its class may depend on them. A DataError and a
+    LedgerError name files, and files may bear the names of patients. All stay in the client's log.
+    """
+    if isinstance(error, DeclinedError):
+        return Refusal("declined", one_line(str(error)), isinstance(error, BudgetExhaustedError))
+    if isinstance(error, DataError):
+        return Refusal("failed", "its data cannot be used; its own log says why")
+    if isinstance(error, LedgerError):
+        return Refusal("failed", "its ledger cannot be used; its own log says why")
+    if isinstance(error, FlDpError):
+        return Refusal("failed", one_line(str(error)))
+    return Refusal("failed", "an unexpected error; its own log says which")
+
+
+def config_record(content: RecordDict, name: str) -> ConfigRecord | None:
+    """The config record of that name; None: there is none. Flower's `config_records` copies all of them."""
+    record = content.get(name)
+    return record if isinstance(record, ConfigRecord) else None
+
+
+def array_record(content: RecordDict, name: str) -> ArrayRecord:
+    """The array record of that name; ConfigError if there is none."""
+    record = content.get(name)
+    if not isinstance(record, ArrayRecord):
+        raise ConfigError(f"message without the array record {name!r}.")
+    return record
+
+
+def plan_to_content(plan: RoundPlan, arrays: ArrayRecord) -> RecordDict:
+    """A round's message. `arrays` may be shared between messages; it is not copied."""
+    fields = {name: getattr(plan, name) for name in _PLAN_FIELDS}
+    return RecordDict({PLAN: ConfigRecord(fields), ARRAYS: arrays})
+
+
+def plan_from_content(content: RecordDict) -> tuple[RoundPlan, ArrayRecord]:
+    """The plan, and the global weights, still undecoded because only the model knows their shapes."""
+    return RoundPlan(**_fields(content, PLAN, _PLAN_FIELDS)), array_record(content, ARRAYS)
+
+
+def profile_to_content(profile: ClientProfile) -> RecordDict:
+    fields = {name: getattr(profile, name) for name in _PROFILE_FIELDS}
+    return RecordDict({PROFILE: ConfigRecord(fields), SPENT: _spent_record(profile.spent)})
+
+
+def profile_from_content(content: RecordDict) -> ClientProfile | Refusal:
+    """A client's answer to hello."""
+    if REFUSAL in content:
+        return _refusal(content)
+    profile = ClientProfile(**_fields(content, PROFILE, _PROFILE_FIELDS), spent=_spent(content))
+    _require(0 < len(profile.client) <= MAX_NAME and profile.client.isprintable(), "client", "a short name")
+    _require(profile.public_size >= 1, "public_size", "an integer >= 1")
+    _require(0 < profile.epsilon < math.inf, "epsilon", "a finite number > 0")
+    _require(0 < profile.delta < 1, "delta", "a number between 0 and 1")
+    _require(profile.accountant in ACCOUNTANTS, "accountant", " or ".join(ACCOUNTANTS))
+    least = profile.min_noise_multiplier
+    _require(0 <= least < math.inf, "min_noise_multiplier", "a finite number >= 0")
+    _require(profile.retired >= 0, "retired", "an integer >= 0")
+    return profile
+
+
+def update_to_content(update: "LocalUpdate") -> RecordDict:
+    fields = {name: getattr(update, name) for name in _REPORT_FIELDS}
+    arrays = encode(update.arrays) if update.arrays else NO_ARRAYS
+    return RecordDict({REPORT: ConfigRecord(fields), SPENT: _spent_record(update.spent), ARRAYS: arrays})
+
+
+def refusal_to_content(refusal: Refusal) -> RecordDict:
+    return RecordDict({REFUSAL: ConfigRecord(asdict(refusal))})
+
+
+def reply_from_content(
+    content: RecordDict, expected: Mapping[str, ArraySpec]
+) -> "tuple[LocalUpdate | Refusal, str]":
+    """A client's answer to a round, and what is wrong with its arrays (else empty).
+
+    Apart, because what a client has spent counts even when its arrays cannot be used.
+    """
+    from fl_dp.training import LocalUpdate
+
+    if REFUSAL in content:
+        return _refusal(content), ""
+    arrays, problem = {}, ""
+    try:
+        arrays = decode(array_record(content, ARRAYS), expected)
+    except ConfigError as error:
+        problem = str(error)
+    report = _fields(content, REPORT, _REPORT_FIELDS)
+    return LocalUpdate(arrays=arrays, spent=_spent(content), **report), problem
+
+
+def one_line(text: str) -> str:
+    """Text from another machine, made fit for a console: one line, printable, not too long."""
+    line = "".join(c if c.isprintable() else " " for c in text)
+    return " ".join(line.split())[:MAX_REASON]
+
+
+def _refusal(content: RecordDict) -> Refusal:
+    fields = _fields(content, REFUSAL, _REFUSAL_FIELDS)
+    _require(fields["status"] in ("declined", "failed"), "status", "declined or failed")
+    return Refusal(**{**fields, "reason": one_line(fields["reason"])})
+
+
+def _spent_record(entries: Sequence[Entry]) -> ConfigRecord:
+    return ConfigRecord({name: [getattr(entry, name) for entry in entries] for name in _SPENT_FIELDS})
+
+
+def _spent(content: RecordDict) -> tuple[Entry, ...]:
+    rates, noises, steps = _fields(content, SPENT, _SPENT_FIELDS).values()
+    _require(len(rates) == len(noises) == len(steps) <= MAX_ENTRIES, SPENT, "lists of one length")
+    _require(all(type(value) is float for value in (*rates, *noises)), SPENT, "rates and noises as floats")
+    _require(all(type(value) is int for value in steps), SPENT, "steps as integers")
+    return tuple(Entry(*values) for values in zip(rates, noises, steps, strict=True))
+
+
+def _fields(content: RecordDict, name: str, kinds: Mapping[str, type]) -> dict[str, Any]:
+    """The values of the config record `name`, in the order of `kinds`: these fields, of these types."""
+    record = config_record(content, name)
+    if record is None:
+        raise ConfigError(f"message without the record {name!r}; do both sides run the same fl_dp?")
+    values: dict[str, Any] = dict(record.items())
+    if values.keys() != kinds.keys():
+        raise ConfigError(
+            f"{name}: fields {sorted(values)[:20]}, expected {sorted(kinds)}; "
+            f"do both sides run the same fl_dp?"
+        )
+    for field, kind in kinds.items():
+        if type(values[field]) is not kind:  # a bool is no int
+            raise _impossible(f"{name}.{field}", kind.__name__)
+    return {field: values[field] for field in kinds}
+
+
+def _require(condition: bool, field: str, expected: str) -> None:
+    if not condition:
+        raise _impossible(field, expected)
+
+
+def _impossible(field: str, expected: str) -> ConfigError:
+    return ConfigError(f"message with an impossible {field}: expected {expected}.")

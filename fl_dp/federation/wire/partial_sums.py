@@ -1,0 +1,90 @@
+"""Updates that a grid has added up already: what it is asked, what it answers, and what that means.
+
+A grid that holds many clients in one process need not send each of their updates: it sends their weighted
+sums, and for every client a report whose own arrays are empty.
+
+    strategy -> grid    in a round's message: ADD_UP, the weight of this client's update
+    grid -> strategy    in a client's reply: GROUP, the sum that the update went into;
+                        and in one reply of each group: SUM and the messages answered by it
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.serverapp import Grid
+
+from fl_dp.errors import FederationError
+from fl_dp.federation.wire.arrays import ArraySpec, NDArray, decode, encode
+from fl_dp.federation.wire.messages import array_record, config_record
+
+ADD_UP, GROUP, SUM = "add-up", "group", "sum"
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedSum:
+    """sum of weight * update over some clients, float64 arrays by name; weight: the sum of their weights."""
+
+    arrays: Mapping[str, NDArray]
+    weight: float
+
+
+def adds_up(grid: Grid) -> bool:
+    """Whether the grid can answer with sums; it does so only when it is asked to."""
+    return bool(getattr(grid, "adds_up", False))
+
+
+def ask_for_sum(content: RecordDict, weight: float) -> RecordDict:
+    """A round's message that lets the grid add this client's update, times `weight`, to others."""
+    content[ADD_UP] = ConfigRecord({"weight": weight})
+    return content
+
+
+def asked_weight(content: RecordDict) -> float | None:
+    """The weight with which the update is to be added up; None: it is wanted alone."""
+    record = config_record(content, ADD_UP)
+    return None if record is None else float(record["weight"])  # type: ignore[arg-type]
+
+
+def make_group(
+    replies: Mapping[str, RecordDict], messages: Sequence[str], arrays: Mapping[str, NDArray]
+) -> None:
+    """Let the replies to `messages`, without arrays of their own, be a group with the sum `arrays`.
+
+    The first of them brings the sum, and the list of all; the others bear one record between them.
+    """
+    group = messages[0]
+    member = ConfigRecord({"group": group})
+    for message in messages:
+        replies[message][GROUP] = member
+    replies[group][GROUP] = ConfigRecord({"group": group, "messages": list(messages)})
+    replies[group][SUM] = encode(arrays)
+
+
+def group_of(reply: Message | None) -> str | None:
+    """The group whose sum holds the reply's update; None: the reply brings its own, or none."""
+    if reply is None or reply.has_error():
+        return None
+    record = config_record(reply.content, GROUP)
+    return None if record is None else str(record["group"])
+
+
+def read_sum(
+    replies: Iterable[Message], weights: Mapping[str, float], expected: Mapping[str, ArraySpec]
+) -> WeightedSum:
+    """The sum of one group: of exactly the updates of the `replies`.
+
+    weights: by the id of the message that was answered. Raises FederationError when the sum is missing
+    or holds other updates than these, and ConfigError for arrays that are not as expected or not finite.
+    """
+    answered = {reply.metadata.reply_to_message_id: reply.content for reply in replies}
+    carriers = [content for content in answered.values() if SUM in content]
+    if len(carriers) != 1:
+        raise FederationError(f"{len(carriers)} replies bring the sum of a group of {len(answered)}")
+    group = config_record(carriers[0], GROUP)
+    if group is None or set(group["messages"]) != set(answered):  # type: ignore[arg-type]
+        raise FederationError("a sum holds other updates than those that can be averaged")
+    sums = {name: ArraySpec(spec.shape, np.dtype(np.float64)) for name, spec in expected.items()}
+    arrays = decode(array_record(carriers[0], SUM), sums)
+    return WeightedSum(arrays, sum(weights[message_id] for message_id in answered))

@@ -1,0 +1,67 @@
+"""A server cannot talk a client out of its privacy."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from fl_dp.config import ClientConfig
+from fl_dp.errors import DeclinedError
+from fl_dp.federation.client.policy import MAX_STEPS, check_plan
+from fl_dp.records import RoundPlan
+
+CONFIG = ClientConfig(client="0", ledger="x.sqlite", min_noise_multiplier=1.0, max_grad_norm=1.5)
+PLAN = RoundPlan("run-1", 1, "linear", 10, 64, 0.5, 0.0, 1.0, 1.5)
+
+
+def test_a_plan_at_the_limits_is_accepted():
+    check_plan(PLAN, CONFIG, public_size=64)
+    check_plan(replace(PLAN, steps=MAX_STEPS, momentum=0.99), CONFIG, public_size=64)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"noise_multiplier": 0.5}, "asks for noise multiplier 0.5, this client's least is 1"),
+        ({"noise_multiplier": 0.0}, "noise multiplier 0"),
+        ({"noise_multiplier": -1.0}, "noise multiplier -1"),
+        ({"noise_multiplier": math.nan}, "noise multiplier nan"),
+        ({"noise_multiplier": math.inf}, "noise multiplier inf"),
+        ({"max_grad_norm": 2.0}, "asks for clipping bound 2, this client's largest is 1.5"),
+        ({"max_grad_norm": 0.0}, "clipping bound 0"),
+        ({"max_grad_norm": math.nan}, "clipping bound nan"),
+        ({"expected_batch_size": 65}, "expected batch size of 65, this client declares 64 records"),
+        ({"expected_batch_size": 0}, "expected batch size of 0"),
+        ({"steps": 0}, "asks for 0 steps"),
+        ({"steps": -3}, "asks for -3 steps"),
+        ({"steps": MAX_STEPS + 1}, "steps"),
+        ({"learning_rate": math.nan}, "learning rate nan"),
+        ({"learning_rate": math.inf}, "learning rate inf"),
+        ({"learning_rate": 0.0}, "learning rate 0"),
+        ({"momentum": 1.0}, "momentum 1"),
+        ({"momentum": -0.1}, "momentum -0.1"),
+        ({"momentum": math.nan}, "momentum nan"),
+        ({"server_round": 0}, "round 0"),
+        ({"run": ""}, "name of its run"),
+        ({"run": "x" * 65}, "names a run in more than 64"),
+        ({"run": "a\x1b[2J"}, "names a run in more than 64"),
+    ],
+)
+def test_what_a_client_will_not_do_is_declined_with_the_reason(changes, words):
+    with pytest.raises(DeclinedError, match=words):
+        check_plan(replace(PLAN, **changes), CONFIG, public_size=64)
+
+
+def test_without_limits_of_its_own_noise_must_still_be_there():
+    free = ClientConfig(client="0", ledger="x.sqlite")
+    check_plan(replace(PLAN, max_grad_norm=1e6, noise_multiplier=0.01), free, public_size=64)
+    for bound in (1e-45, 1e-13, 1e13, 3e38):
+        with pytest.raises(DeclinedError, match=r"clipping bound .* expected 1e-12 to 1e\+12"):
+            check_plan(replace(PLAN, max_grad_norm=bound), free, public_size=64)
+    for noise in (1e-300, 1e-4, 1e7):
+        with pytest.raises(DeclinedError, match=r"noise multiplier .* expected 0.001 to 1e\+06"):
+            check_plan(replace(PLAN, noise_multiplier=noise), free, public_size=64)
+    with pytest.raises(DeclinedError):
+        check_plan(replace(PLAN, noise_multiplier=0.0), free, public_size=64)
+    with pytest.raises(DeclinedError, match="clipping bound inf"):
+        check_plan(replace(PLAN, max_grad_norm=math.inf), free, public_size=64)

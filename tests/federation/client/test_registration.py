@@ -1,0 +1,76 @@
+"""The name of a client's data in its ledger says all that decides which records they are."""
+
+import dataclasses
+
+import pytest
+import torch
+
+from fl_dp.accounting.ledger.ledger import Ledger
+from fl_dp.config import ClientConfig
+from fl_dp.data.tensor_data import TensorData
+from fl_dp.errors import LedgerError
+from fl_dp.federation.client.registration import dataset_name, enrol
+
+WHOLE = ClientConfig(client="north", ledger="unused", data="npz:a.npz")
+PART = dataclasses.replace(WHOLE, partition_id=1, num_partitions=3)
+
+
+def data(n=30, seed=0):
+    x = torch.randn(n, 4, generator=torch.Generator().manual_seed(seed))
+    return TensorData(x, torch.zeros(n, dtype=torch.int64), ("a",))
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    with Ledger.open(tmp_path / "ledger.sqlite") as ledger:
+        yield ledger
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({"num_partitions": 1, "partition_id": 0}, "npz:a.npz"),
+        ({}, "npz:a.npz, part 1/3 (iid, seed 0)"),
+        ({"seed": 7}, "npz:a.npz, part 1/3 (iid, seed 7)"),
+        ({"partition": "dirichlet"}, "npz:a.npz, part 1/3 (dirichlet 0.5, seed 0)"),
+        ({"partition": "pathological"}, "npz:a.npz, part 1/3 (pathological 2, seed 0)"),
+        ({"partition": "sizes", "partition_sizes": "9, 8,7"}, "npz:a.npz, part 1/3 (sizes 9,8,7, seed 0)"),
+        ({"client": "south", "epsilon": 1.0, "device": "cpu"}, "npz:a.npz, part 1/3 (iid, seed 0)"),
+    ],
+)
+def test_a_name_says_what_decides_the_records_and_nothing_else(changes, name):
+    assert dataset_name(dataclasses.replace(PART, **changes)) == name
+
+
+@pytest.mark.parametrize(
+    "changes", [{"num_partitions": 4}, {"seed": 1}, {"partition": "dirichlet"}, {"num_partitions": 2}]
+)
+def test_another_cut_of_the_same_data_is_refused(ledger, changes):
+    enrol(ledger, data(), PART)
+    with pytest.raises(LedgerError, match="would share records with it"):
+        enrol(ledger, data(seed=1), dataclasses.replace(PART, **changes))
+    enrol(ledger, data(seed=1), dataclasses.replace(PART, partition_id=2))  # of the same cut
+
+
+def test_all_records_after_a_part_are_refused(ledger):
+    enrol(ledger, data(), PART)
+    with pytest.raises(LedgerError, match=r"npz:a\.npz would share records with it"):
+        enrol(ledger, data(seed=1), WHOLE)
+
+
+@pytest.mark.parametrize(
+    "records",
+    [torch.randperm(30), torch.arange(29), torch.arange(10)],
+    ids=["shuffled", "one less", "a third"],
+)
+def test_the_same_records_in_another_file_are_noticed(ledger, records):
+    enrol(ledger, data(), WHOLE)
+    with pytest.raises(LedgerError, match=r"npz:a\.npz"):
+        enrol(ledger, data().subset(records), dataclasses.replace(WHOLE, data="npz:b.npz"))
+
+
+def test_the_public_size_is_declared_once(ledger):
+    assert enrol(ledger, data(), WHOLE) == 30
+    assert enrol(ledger, data(), dataclasses.replace(WHOLE, public_size=99)) == 30
+    declared = dataclasses.replace(WHOLE, public_size=99, data="npz:b.npz")
+    assert enrol(ledger, data(seed=1), declared) == 99

@@ -1,0 +1,85 @@
+"""A round at one client follows from public numbers alone."""
+
+import dataclasses
+
+import pytest
+
+from fl_dp.accounting.epsilon import compute_epsilon
+from fl_dp.config import RunConfig
+from fl_dp.errors import AccountingError, FederationError
+from fl_dp.federation.server.planning import round_mechanism, round_plan
+from fl_dp.records import ClientProfile, Entry
+
+CONFIG = RunConfig(expected_batch_size=64, noise_multiplier=1.0, rounds=3, accountant="rdp")
+PROFILE = ClientProfile("0", 640, 3.0, 1e-5, (), "rdp")
+
+
+def test_a_round_is_the_local_epochs_in_poisson_batches():
+    assert round_mechanism(PROFILE, CONFIG) == Entry(0.1, 1.0, 10)
+    config = dataclasses.replace(CONFIG, local_epochs=2.05)
+    assert round_mechanism(PROFILE, config) == Entry(0.1, 1.0, 21)
+
+
+def test_a_client_with_fewer_records_than_a_batch_takes_all_of_them_in_every_step():
+    profile = dataclasses.replace(PROFILE, public_size=28)
+    mechanism = round_mechanism(profile, CONFIG)
+    assert mechanism == Entry(1.0, 1.0, 1)
+    plan = round_plan(profile, mechanism, CONFIG, "run", 2)
+    assert (plan.expected_batch_size, plan.steps, plan.server_round) == (28, 1, 2)
+
+
+def test_auto_noise_makes_all_rounds_fit_the_clients_own_budget():
+    config = dataclasses.replace(CONFIG, noise_multiplier="auto")
+    mechanism = round_mechanism(PROFILE, config)
+    whole_run = Entry(mechanism.sample_rate, mechanism.noise_multiplier, 3 * mechanism.steps)
+    assert 2.9 < compute_epsilon([whole_run], 1e-5, "rdp") <= 3.0
+
+
+def test_auto_noise_counts_what_was_spent_before():
+    config = dataclasses.replace(CONFIG, noise_multiplier="auto")
+    spent = (Entry(0.1, 1.0, 3),)
+    mechanism = round_mechanism(dataclasses.replace(PROFILE, spent=spent, vary_mechanism=True), config)
+    whole_run = Entry(mechanism.sample_rate, mechanism.noise_multiplier, 3 * mechanism.steps)
+    assert mechanism.noise_multiplier > round_mechanism(PROFILE, config).noise_multiplier
+    assert compute_epsilon([*spent, whole_run], 1e-5, "rdp") <= 3.0
+
+
+def test_a_budget_that_is_spent_has_no_mechanism():
+    spent = (Entry(0.1, 0.5, 100),)
+    config = dataclasses.replace(CONFIG, noise_multiplier="auto")
+    with pytest.raises(AccountingError, match="spent already"):
+        round_mechanism(dataclasses.replace(PROFILE, spent=spent), config)
+
+
+def test_a_budget_with_next_to_nothing_left_counts_as_spent():
+    config = dataclasses.replace(CONFIG, noise_multiplier="auto")
+    fresh = round_mechanism(PROFILE, config)
+    spent = (Entry(fresh.sample_rate, fresh.noise_multiplier, 30),)
+    with pytest.raises(AccountingError, match="teach the model nothing"):
+        round_mechanism(dataclasses.replace(PROFILE, spent=spent, vary_mechanism=True), config)
+
+
+def test_auto_noise_goes_on_with_the_noise_that_the_data_were_trained_with():
+    config = dataclasses.replace(CONFIG, noise_multiplier="auto")
+    profile = dataclasses.replace(PROFILE, spent=(Entry(0.1, 1.25, 3),))
+    assert round_mechanism(profile, config) == Entry(0.1, 1.25, 10)
+
+
+@pytest.mark.parametrize("spent", [(Entry(0.05, 1.0, 3),), (Entry(0.1, 1.5, 3),)])
+def test_another_mechanism_than_before_is_for_clients_that_let_it_vary(spent):
+    profile = dataclasses.replace(PROFILE, spent=spent)
+    with pytest.raises(FederationError, match="its epsilon holds for one mechanism"):
+        round_mechanism(profile, CONFIG)
+    assert round_mechanism(dataclasses.replace(profile, vary_mechanism=True), CONFIG) == Entry(0.1, 1.0, 10)
+
+
+def test_auto_noise_is_at_least_what_the_client_accepts():
+    config = dataclasses.replace(CONFIG, noise_multiplier="auto")
+    profile = dataclasses.replace(PROFILE, min_noise_multiplier=4.0)
+    assert round_mechanism(profile, config) == Entry(0.1, 4.0, 10)
+
+
+def test_an_absurd_number_of_steps_is_refused():
+    profile = dataclasses.replace(PROFILE, public_size=10**9)
+    with pytest.raises(FederationError, match="would take 15625000 steps"):
+        round_mechanism(profile, CONFIG)

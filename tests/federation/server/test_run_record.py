@@ -1,0 +1,106 @@
+"""A server that was killed goes on from its folder alone, as Flower's processes do."""
+
+import json
+
+import pytest
+import torch
+from flwr.app import Context, RecordDict
+
+from fl_dp.errors import ConfigError
+from fl_dp.federation.server.app import RESUMED_VARIABLE, app
+from fl_dp.federation.server.state import STATE
+from fl_dp.reporting.run_directory import RunDirectory
+
+
+class Killed(BaseException):
+    """As SIGKILL, but for the summary that is still written."""
+
+
+def serve(tmp_path, grid, run=77, **changes):
+    flat = {
+        "out": str(tmp_path / "out"), "rounds": 4, "noise-multiplier": 2.0, "round-timeout": 0.3,
+        "device": "cpu", "accountant": "rdp", **changes,
+    }  # fmt: skip
+    app(grid, Context(run, 0, {}, RecordDict(), flat))
+
+
+def two(fakes):
+    return fakes.Grid({1: fakes.Client("0"), 2: fakes.Client("1")})
+
+
+def lines(folder):
+    found = [json.loads(line) for line in (folder / "rounds.jsonl").read_text().splitlines()]
+    return [{key: value for key, value in line.items() if key != "seconds"} for line in found]
+
+
+@pytest.fixture
+def killed_after(monkeypatch):
+    """Have the server killed once in round N, when its state is on the disk and the line is not."""
+
+    def kill(server_round):
+        append, deaths = RunDirectory.append_round, [server_round]
+
+        def die(self, line):
+            if json.loads(line)["round"] in deaths:
+                deaths.clear()
+                raise Killed
+            append(self, line)
+
+        monkeypatch.setattr(RunDirectory, "append_round", die)
+
+    return kill
+
+
+def test_a_resumed_server_completes_the_run(tmp_path, fakes, monkeypatch, killed_after):
+    straight, grid = tmp_path / "straight", two(fakes)
+    straight.mkdir()
+    serve(straight, two(fakes))
+    killed_after(2)
+    with pytest.raises(Killed):
+        serve(tmp_path, grid)
+    assert [line["round"] for line in lines(tmp_path / "out")] == [1]
+    monkeypatch.setenv(RESUMED_VARIABLE, "1")
+    serve(tmp_path, grid, run=78)
+    assert lines(tmp_path / "out") == lines(straight / "out")
+    one, other = (torch.load(at / "out/model.pt", weights_only=True) for at in (straight, tmp_path))
+    assert all(torch.equal(one[name], other[name]) for name in one)
+    summary = json.loads((tmp_path / "out/summary.json").read_text())
+    assert (summary["status"], summary["rounds"]) == ("completed", 4)
+    assert summary["clients"]["0"]["rounds"] == 4
+    assert [plan.run for plan in grid.nodes[1].plans] == ["77", "77", "78", "78"]
+    assert not (tmp_path / "out" / STATE).exists()
+
+
+def test_a_server_killed_after_the_last_round_only_tidies_up(tmp_path, fakes, monkeypatch, killed_after):
+    grid = two(fakes)
+    killed_after(4)
+    with pytest.raises(Killed):
+        serve(tmp_path, grid)
+    asked = len(grid.sent)
+    monkeypatch.setenv(RESUMED_VARIABLE, "1")
+    serve(tmp_path, grid)
+    assert len(grid.sent) == asked
+    summary = json.loads((tmp_path / "out/summary.json").read_text())
+    assert (summary["status"], summary["rounds"], summary["accuracy"]) == (
+        "completed", 4, lines(tmp_path / "out")[-1]["accuracy"],
+    )  # fmt: skip
+    assert {client["status"] for client in summary["clients"].values()} == {"trained"}
+
+
+def test_a_server_that_asked_nobody_begins_again(tmp_path, fakes, monkeypatch):
+    monkeypatch.setenv(RESUMED_VARIABLE, "1")
+    (tmp_path / "out").mkdir()
+    serve(tmp_path, two(fakes))
+    assert len(lines(tmp_path / "out")) == 4
+
+
+def test_other_settings_are_refused_and_nothing_is_lost_by_that(tmp_path, fakes, monkeypatch, killed_after):
+    grid = two(fakes)
+    killed_after(2)
+    with pytest.raises(Killed):
+        serve(tmp_path, grid)
+    monkeypatch.setenv(RESUMED_VARIABLE, "1")
+    with pytest.raises(ConfigError, match="fit-clients = 1: the run was started with 2"):
+        serve(tmp_path, grid, **{"fit-clients": 1})
+    serve(tmp_path, grid)
+    assert len(lines(tmp_path / "out")) == 4

@@ -1,0 +1,144 @@
+"""The state file: all that was put in comes out, and what is no state is refused by name."""
+
+import json
+import stat
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fl_dp.config import RunConfig
+from fl_dp.errors import ConfigError
+from fl_dp.federation.server.client_record import Member
+from fl_dp.federation.server.state import ServerState, read_state, write_state
+from fl_dp.records import ClientProfile, Entry
+from fl_dp.reporting.reports import ClientRound, FederationBudget, RoundReport
+from fl_dp.reporting.run_directory import to_line
+
+REPORT = RoundReport(
+    round=3,
+    private=True,
+    epsilon=float("inf"),
+    delta=1e-5,
+    federation=FederationBudget(float("inf"), 0.5, 0.0, 1, 2, ("a",)),
+    noise_multiplier=1.1,
+    clients={
+        "a": ClientRound(float("inf"), 10, 0.1, 0, "trained"),
+        "b": ClientRound(0.5, 0, None, 0, "idle", "why"),
+    },
+    loss=0.4,
+    accuracy=None,
+    seconds=2.5,
+)  # fmt: skip
+SPENT = (Entry(0.1, 1.5, 40), Entry(1 / 3, 2.0, 1))
+MEMBERS = [
+    Member(
+        ClientProfile("a", 640, 3.0, 1e-5, SPENT, "rdp", 0.5, True, 2),
+        2**62 + 1, SPENT, Entry(0.1, 1.5, 10), unaccounted=(Entry(0.1, 1.5, 3),), rounds=4,
+    ),
+    Member(
+        ClientProfile("Zürich, \N{SNOWMAN}", 1, 0.1, 1e-6, (), "pld"),
+        7, (), None, exhausted=True, reason="why",
+    ),
+]  # fmt: skip
+
+
+@pytest.fixture
+def state() -> ServerState:
+    return ServerState(
+        run="17",
+        settings=RunConfig().to_flat(),
+        rounds=3,
+        seconds=1.5,
+        line=to_line(REPORT),
+        secret=bytes(range(32)),
+        members=MEMBERS,
+        heard=frozenset({"a"}),
+        arrays={"a.b": np.float32([[1.1, 2.2]]), "file": np.array(7, np.int64), "half": np.float16([0.1])},
+    )  # fmt: skip
+
+
+def test_what_is_written_is_read(state: ServerState, tmp_path: Path) -> None:
+    path = tmp_path / "state.npz"
+    for _ in range(2):  # in the place of an earlier one, too
+        write_state(path, state)
+    again = read_state(path)
+    assert replace(again, arrays={}) == replace(state, arrays={})
+    assert again.arrays.keys() == state.arrays.keys()
+    for name, array in state.arrays.items():
+        assert again.arrays[name].dtype == array.dtype
+        np.testing.assert_array_equal(again.arrays[name], array)
+    assert again.last_report() == REPORT
+    assert replace(again, line="").last_report() is None
+
+
+def test_it_holds_a_secret_and_only_its_owner_can_read_it(state: ServerState, tmp_path: Path) -> None:
+    write_state(tmp_path / "state.npz", state)
+    assert stat.S_IMODE((tmp_path / "state.npz").stat().st_mode) == 0o600
+    assert repr(state.secret) not in repr(state)
+
+
+def test_a_write_that_is_cut_short_leaves_the_state_before(
+    state: ServerState, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "state.npz"
+    write_state(path, state)
+
+    def full(descriptor: int) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="disk full"):
+        write_state(path, replace(state, rounds=4))
+    assert read_state(path).rounds == 3
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2, 0.5, 0.9, 0.999])
+def test_a_torn_file_is_refused_by_name(state: ServerState, tmp_path: Path, share: float) -> None:
+    path = tmp_path / "state.npz"
+    write_state(path, state)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(share * len(whole))])
+    with pytest.raises(ConfigError, match=r"state\.npz: damaged, or not the state of a run"):
+        read_state(path)
+
+
+def test_a_flipped_bit_is_found(state: ServerState, tmp_path: Path) -> None:
+    path = tmp_path / "state.npz"
+    write_state(path, state)
+    content = bytearray(path.read_bytes())
+    content[content.index(np.float32(2.2).tobytes())] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match="damaged"):
+        read_state(path)
+
+
+@pytest.mark.parametrize("kind", ["text", "another archive", "pickled", "another's header"])
+def test_a_foreign_file_is_refused_by_name(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "state.npz"
+    if kind == "text":
+        path.write_text("no state")
+    elif kind == "another archive":
+        np.savez(path, weights=np.zeros(3))
+    elif kind == "pickled":
+        np.savez(path, header=np.array([{"a": 1}], dtype=object))
+    else:
+        np.savez(path, header=np.frombuffer(json.dumps({"version": 1}).encode(), np.uint8))
+    with pytest.raises(ConfigError, match=r"state\.npz: damaged, or not the state of a run"):
+        read_state(path)
+
+
+def test_another_format_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "state.npz"
+    np.savez(path, header=np.frombuffer(json.dumps({"version": 99}).encode(), np.uint8))
+    with pytest.raises(ConfigError, match="is of format 99, this fl_dp reads 1"):
+        read_state(path)
+
+
+def test_a_run_goes_on_with_its_own_settings(state: ServerState) -> None:
+    state.check_same(RunConfig(out="elsewhere", round_timeout=7.0, clients_per_cpu=2))
+    with pytest.raises(ConfigError, match=r"rounds = 4: the run was started with 3"):
+        state.check_same(RunConfig(rounds=4))
+    with pytest.raises(ConfigError, match="device = 'cpu'"):
+        state.check_same(RunConfig(device="cpu"))

@@ -1,0 +1,99 @@
+"""The federation's budget: heterogeneous clients, who runs out first, and people with records at several."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from fl_dp.config import RunConfig
+from fl_dp.federation.server.strategy import PrivateFedAvg
+from fl_dp.federation.wire.arrays import encode, specs
+
+START = {"weight": np.zeros(2, np.float32)}
+CONFIG = RunConfig(
+    clients=3, min_clients=1, fit_clients=3, rounds=6, noise_multiplier=1.5, expected_batch_size=64,
+    round_timeout=1.0,
+)  # fmt: skip
+
+
+def run(clients, fakes, **changes):
+    config = dataclasses.replace(CONFIG, **changes)
+    strategy = PrivateFedAvg(config, "run-1", specs(START), lambda report: None)
+    strategy.start(fakes.Grid(dict(enumerate(clients, start=11))), encode(START))
+    return strategy
+
+
+@pytest.fixture
+def mixed(fakes):
+    """Sizes, deltas and budgets differ; the small client spends fastest and runs out first."""
+    return [
+        fakes.Client("small", public_size=128, epsilon=3.0),
+        fakes.Client("middle", public_size=640, epsilon=2.0, delta=1e-6),
+        fakes.Client("large", public_size=6400, epsilon=2.0),
+    ]
+
+
+def test_small_clients_run_out_first_and_the_rest_go_on(fakes, mixed):
+    strategy = run(mixed, fakes)
+    trained = {
+        name: [report.clients[name].status for report in strategy.reports].count("trained")
+        for name in ("small", "middle", "large")
+    }
+    assert 1 <= trained["small"] < trained["middle"] <= trained["large"] == 6
+    for report in strategy.reports:
+        for client in mixed:
+            assert report.clients[client.name].epsilon <= client.epsilon
+    assert [m.delta for m in strategy.budgets().values()] == [1e-5, 1e-6, 1e-5]  # by name
+    assert strategy.outcome() == ("completed", "")
+
+
+def test_every_client_keeps_its_own_rate_and_with_auto_its_own_noise(fakes, mixed):
+    strategy = run(mixed, fakes, noise_multiplier="auto", rounds=3)
+    plans = {client.name: client.plans for client in mixed}
+    assert all(len({plan.noise_multiplier for plan in one}) == 1 for one in plans.values())
+    assert len({one[0].noise_multiplier for one in plans.values()}) == 3
+    assert {name: one.sample_rate for name, one in strategy.reports[0].clients.items()} == {
+        "small": 0.5, "middle": 0.1, "large": 0.01,
+    }  # fmt: skip
+    assert all(report.federation.running_out == () for report in strategy.reports)
+    for client in mixed:
+        assert 0.95 * client.epsilon < strategy.budgets()[client.name].epsilon <= client.epsilon
+
+
+def test_rounds_left_are_the_rounds_that_then_are_taken(fakes, mixed):
+    strategy = run(mixed, fakes)
+    for report in strategy.reports:
+        later = strategy.reports[report.round :]
+        for name, client in report.clients.items():
+            took_part = sum(one.clients[name].status == "trained" for one in later)
+            assert client.rounds_left == took_part
+        short = {name for name, client in report.clients.items() if client.rounds_left < len(later)}
+        assert set(report.federation.running_out) == short
+        assert report.federation.rounds_ahead == len(later)
+    assert strategy.reports[0].federation.running_out[-1] == "small"
+    last = strategy.federation()
+    assert (last.rounds_ahead, "small" in last.running_out) == (6, True)
+
+
+def test_the_summary_says_whose_ledger_was_retired(fakes, mixed):
+    profile = mixed[0].profile
+    mixed[0].profile = lambda: dataclasses.replace(profile(), retired=2)
+    budgets = run(mixed, fakes, rounds=1).budgets()
+    assert {name: one.retired for name, one in budgets.items()} == {"small": 2, "middle": 0, "large": 0}
+
+
+def test_the_spread_is_that_of_the_clients(fakes, mixed):
+    report = run(mixed, fakes, rounds=1).reports[0]
+    epsilons = sorted(client.epsilon for client in report.clients.values())
+    found = report.federation
+    assert [found.least, found.median, found.largest] == epsilons
+    assert (report.epsilon, report.delta, found.clients_per_person) == (epsilons[2], 1e-5, 1)
+
+
+@pytest.mark.parametrize("at", [2, 3, 7])
+def test_a_person_at_several_clients_composes_the_largest(fakes, mixed, at):
+    report = run(mixed, fakes, rounds=1, clients_per_person=at).reports[0]
+    epsilons = sorted((client.epsilon for client in report.clients.values()), reverse=True)
+    assert report.epsilon == pytest.approx(sum(epsilons[:at]))
+    assert report.delta == pytest.approx(sum((1e-5, 1e-5, 1e-6)[:at]))
+    assert report.federation.clients_per_person == at

@@ -1,0 +1,158 @@
+"""What is said is what is heard; what cannot be right is refused in words."""
+
+from dataclasses import asdict, replace
+
+import numpy as np
+import pytest
+from flwr.app import ArrayRecord, ConfigRecord, RecordDict
+
+from fl_dp.errors import BudgetExhaustedError, ConfigError, DataError, DeclinedError, LedgerError
+from fl_dp.federation.wire import messages
+from fl_dp.federation.wire.arrays import encode, specs
+from fl_dp.records import ClientProfile, Entry, RoundPlan
+from fl_dp.training import LocalUpdate
+
+UNEXPECTED = "an unexpected error; its own log says which"
+PLAN = RoundPlan("run-1", 3, "linear", 12, 64, 0.5, 0.9, 1.25, 1.0)
+SPENT = (Entry(0.1, 1.5, 7), Entry(0.25, 2.0, 1))
+PROFILE = ClientProfile("hospital-3", 640, 3.0, 1e-5, SPENT, "pld", retired=2)
+ARRAYS = {"w": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.zeros((), np.float32)}
+UPDATE = LocalUpdate(arrays=ARRAYS, spent=SPENT, steps=7, epsilon=0.5, delta=1e-5)
+
+
+def over_the_wire(content: RecordDict) -> RecordDict:
+    """Every record serialised and read again, as Flower does."""
+    copy = RecordDict()
+    for name, record in content.items():
+        children = getattr(record, "children", None) or {}
+        copy[name] = type(record).inflate(record.deflate(), children or None)
+    return copy
+
+
+def test_a_plan_arrives_as_it_was_sent():
+    content = over_the_wire(messages.plan_to_content(PLAN, encode(ARRAYS)))
+    plan, arrays = messages.plan_from_content(content)
+    assert plan == PLAN
+    np.testing.assert_array_equal(arrays["w"].numpy(), ARRAYS["w"])
+
+
+@pytest.mark.parametrize("spent", [(), SPENT])
+def test_a_profile_arrives_as_it_was_sent(spent):
+    profile = replace(PROFILE, spent=spent)
+    assert messages.profile_from_content(over_the_wire(messages.profile_to_content(profile))) == profile
+
+
+def test_an_update_arrives_as_it_was_sent():
+    content = over_the_wire(messages.update_to_content(UPDATE))
+    update, problem = messages.reply_from_content(content, specs(ARRAYS))
+    assert problem == ""
+    assert (update.spent, update.steps, update.epsilon, update.delta) == (SPENT, 7, 0.5, 1e-5)
+    for name, array in ARRAYS.items():
+        np.testing.assert_array_equal(update.arrays[name], array)
+
+
+def test_an_update_holds_nothing_but_its_fields():
+    content = messages.update_to_content(UPDATE)
+    assert {name: set(record) for name, record in content.items()} == {
+        "report": {"steps", "epsilon", "delta"},
+        "spent": {"sample_rate", "noise_multiplier", "steps"},
+        "arrays": {"w", "b"},
+    }
+
+
+def test_spending_is_heard_even_when_the_arrays_are_no_use():
+    update, problem = messages.reply_from_content(messages.update_to_content(UPDATE), {})
+    assert update.spent == SPENT
+    assert "unknown ['b', 'w']" in problem
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (DeclinedError("too little noise"), ("declined", "too little noise", False)),
+        (BudgetExhaustedError("nothing left"), ("declined", "nothing left", True)),
+        (
+            LedgerError("/data/jane-doe.sqlite cannot be read"),
+            ("failed", "its ledger cannot be used; its own log says why", False),
+        ),
+        (
+            DataError("scans/smith.png: unreadable"),
+            ("failed", "its data cannot be used; its own log says why", False),
+        ),
+        (
+            ValueError("record 7 is 42 years old"),
+            ("failed", UNEXPECTED, False),
+        ),
+        (KeyError("patient Smith"), ("failed", UNEXPECTED, False)),
+    ],
+)
+def test_a_refusal_tells_only_words_of_our_own(error, expected):
+    refusal = messages.refusal_of(error)
+    assert (refusal.status, refusal.reason, refusal.budget_exhausted) == expected
+    heard = messages.profile_from_content(over_the_wire(messages.refusal_to_content(refusal)))
+    assert heard == refusal
+
+
+def plan_record(**changes):
+    return RecordDict({"plan": ConfigRecord({**asdict(PLAN), **changes}), "arrays": encode(ARRAYS)})
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (RecordDict(), "without the record 'plan'"),
+        (RecordDict({"plan": ConfigRecord(asdict(PLAN))}), "without the array record 'arrays'"),
+        (RecordDict({"plan": ArrayRecord()}), "without the record 'plan'"),
+        (plan_record(steps=1.5), "plan.steps: expected int"),
+        (plan_record(steps=True), "plan.steps: expected int"),
+        (plan_record(noise_multiplier="1"), "plan.noise_multiplier: expected float"),
+        (plan_record(epsilon=100.0), "same fl_dp"),
+    ],
+)
+def test_a_malformed_plan_is_refused(content, words):
+    with pytest.raises(ConfigError, match=words):
+        messages.plan_from_content(content)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"client": ""},
+        {"client": "a\x1b[2Jb"},  # would clear the server's terminal
+        {"client": "x" * 65},
+        {"public_size": 0},
+        {"epsilon": float("inf")},
+        {"epsilon": float("nan")},
+        {"delta": 0.0},
+        {"accountant": "trust me"},
+        {"min_noise_multiplier": -1.0},
+        {"min_noise_multiplier": float("nan")},
+        {"retired": -1},
+    ],
+)
+def test_an_impossible_profile_is_refused(changes):
+    with pytest.raises(ConfigError, match=f"impossible {next(iter(changes))}"):
+        messages.profile_from_content(messages.profile_to_content(replace(PROFILE, **changes)))
+
+
+@pytest.mark.parametrize(
+    "spent",
+    [
+        {"sample_rate": [0.1], "noise_multiplier": [1.0], "steps": []},
+        {"sample_rate": [0.1], "noise_multiplier": [1.0], "steps": [1.0]},
+        {"sample_rate": [1], "noise_multiplier": [1.0], "steps": [1]},
+        {"sample_rate": 0.1, "noise_multiplier": 1.0, "steps": 1},
+        {"sample_rate": [0.1], "noise_multiplier": [float("nan")], "steps": [1]},
+        {"sample_rate": [0.1], "noise_multiplier": [1.0], "steps": [-5]},
+    ],
+)
+def test_impossible_spending_is_refused(spent):
+    content = messages.profile_to_content(PROFILE)
+    content["spent"] = ConfigRecord(spent)
+    with pytest.raises(ConfigError):
+        messages.profile_from_content(content)
+
+
+def test_another_machines_text_is_made_fit_for_a_console():
+    assert messages.one_line("two\nlines \x1b[31mred\x07") == "two lines [31mred"
+    assert len(messages.one_line("x" * 10_000)) == messages.MAX_REASON

@@ -1,0 +1,46 @@
+"""Messages out, replies in."""
+
+import time
+
+from flwr.app import Message, RecordDict
+
+from fl_dp.federation.wire.send_receive import collect, post
+
+
+def echo(message):
+    return Message(message.content, reply_to=message)
+
+
+def questions(*nodes):
+    return [Message(RecordDict(), node, "query") for node in nodes]
+
+
+def test_replies_are_collected_until_all_are_there(fakes):
+    grid = fakes.Grid({1: echo, 2: echo})
+    replies = collect(grid, post(grid, questions(1, 2)), timeout=60)
+    assert sorted(reply.metadata.src_node_id for reply in replies) == [1, 2]
+
+
+def test_silence_ends_with_the_timeout(fakes):
+    grid = fakes.Grid({1: echo, 2: lambda message: None})
+    started = time.monotonic()
+    replies = collect(grid, post(grid, questions(1, 2)), timeout=0.2)
+    assert [reply.metadata.src_node_id for reply in replies] == [1]
+    assert 0.2 <= time.monotonic() - started < 2
+
+
+def test_what_could_not_be_sent_is_not_waited_for(fakes):
+    class Full(fakes.Grid):
+        def push_messages(self, messages):
+            first, *rest = messages
+            return [*super().push_messages([first]), *(None for _ in rest)]
+
+    grid = Full({1: echo, 2: echo})
+    sent = post(grid, questions(1, 2))
+    assert list(sent.values()) == [1]
+    assert len(collect(grid, sent, timeout=60)) == 1
+
+
+def test_nothing_to_send(fakes):
+    assert post(fakes.Grid(), []) == {}
+    assert collect(fakes.Grid(), {}, timeout=60) == []

@@ -13,9 +13,9 @@ from click.core import ParameterSource
 from fl_dp.audit.command import HELP as AUDIT_HELP
 from fl_dp.audit.command import audit
 from fl_dp.errors import ConfigError, FlDpError
-from fl_dp.launch.app_bundle import PROJECT
 from fl_dp.launch.arguments import ARGUMENTS, read_request, simulation_engine
 from fl_dp.launch.exit_codes import ExitCode
+from fl_dp.launch.flower.app_bundle import PROJECT
 from fl_dp.launch.plain_help import PlainCommand
 from fl_dp.launch.signals import stop_on_signals
 from fl_dp.ledger_commands import ledger_app

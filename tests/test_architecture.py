@@ -109,7 +109,7 @@ def test_entry_points_import_one_app_only(name: str) -> None:
         ("import fl_dp.federation.server.app", {"ray", "fl_dp.launch"}),
         ("import fl_dp.cli", {"torch", "flwr", "ray"}),
         ("import fl_dp.launch.launcher", {"torch", "ray", "flwr"}),
-        ("import fl_dp.launch.guard", {"torch", "flwr", "typer"}),
+        ("import fl_dp.launch.flower.guard", {"torch", "flwr", "typer"}),
     ],
 )
 def test_importing_a_part_leaves_the_rest_alone(statement: str, absent: set[str]) -> None:

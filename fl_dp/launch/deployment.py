@@ -5,24 +5,24 @@ from pathlib import Path
 
 from fl_dp.config import RunConfig
 from fl_dp.federation.server.app import RESUMED_VARIABLE
-from fl_dp.launch.app_bundle import build_bundle
 from fl_dp.launch.clients import write_client_files, write_client_template
-from fl_dp.launch.commands import write_client_commands, write_server_commands
-from fl_dp.launch.control import ControlClient
-from fl_dp.launch.environment import child_environment, cores
 from fl_dp.launch.exit_codes import ExitCode
-from fl_dp.launch.flower_simulation import simulation_environment, simulation_settings
-from fl_dp.launch.layout import SERVER_LOG, Layout
-from fl_dp.launch.outcome import conclude
-from fl_dp.launch.processes import Processes
-from fl_dp.launch.starting import (
+from fl_dp.launch.flower.app_bundle import build_bundle
+from fl_dp.launch.flower.commands import write_client_commands, write_server_commands
+from fl_dp.launch.flower.control import ControlClient
+from fl_dp.launch.flower.environment import child_environment, cores
+from fl_dp.launch.flower.processes import Processes
+from fl_dp.launch.flower.simulation import simulation_environment, simulation_settings
+from fl_dp.launch.flower.starting import (
     SUPERLINK,
     start_superlink,
     start_supernodes,
     supernode_options,
     wait_for_nodes,
 )
+from fl_dp.launch.outcome import conclude
 from fl_dp.launch.watching import watch_run
+from fl_dp.reporting.run_folder import SERVER_LOG, Layout
 
 _HOST = "127.0.0.1"
 Say = Callable[[str], None]

@@ -14,13 +14,13 @@ from fl_dp.cli import APP_OPTIONS, run_command, say
 from fl_dp.config import ClientConfig
 from fl_dp.errors import ConfigError
 from fl_dp.launch.clients import ledger_file, write_client_file
-from fl_dp.launch.commands import write_client_commands
-from fl_dp.launch.environment import child_environment, cores
 from fl_dp.launch.exit_codes import ExitCode
-from fl_dp.launch.processes import Processes
+from fl_dp.launch.flower.commands import write_client_commands
+from fl_dp.launch.flower.environment import child_environment, cores
+from fl_dp.launch.flower.processes import Processes
+from fl_dp.launch.flower.starting import check_running, start_supernodes, supernode_options
+from fl_dp.launch.flower.tls import supernode_security
 from fl_dp.launch.serve import DEFAULT_ADDRESS
-from fl_dp.launch.starting import check_running, start_supernodes, supernode_options
-from fl_dp.launch.tls import supernode_security
 from fl_dp.reporting.console import marked
 
 _POLL_SECONDS = 1.0

@@ -14,11 +14,10 @@ from fl_dp.config import RunConfig
 from fl_dp.durable_files import exclusive, write_whole
 from fl_dp.launch.arguments import Engine, Request
 from fl_dp.launch.exit_codes import ExitCode
-from fl_dp.launch.layout import Layout, claim_folder
 from fl_dp.launch.preflight import check_names, check_parts, check_server, with_absolute_paths
 from fl_dp.launch.ray_ahead import RayAhead, ray_ahead
 from fl_dp.launch.resumption import Launch, check_begun, check_unfinished, kept_config
-from fl_dp.reporting.run_directory import forget_end
+from fl_dp.reporting.run_folder import Layout, claim_folder, forget_end
 
 Say = Callable[[str], None]
 
@@ -39,7 +38,7 @@ def launch(
     this machine alone.
     """
     if engine == "flower":
-        from fl_dp.launch.flower_simulation import check_resources
+        from fl_dp.launch.flower.simulation import check_resources
 
         check_resources(request.config)
     config = with_absolute_paths(request.config)

@@ -4,11 +4,11 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from fl_dp.launch.control import RunStatus
 from fl_dp.launch.exit_codes import ExitCode, LaunchError
-from fl_dp.launch.follow import tail
-from fl_dp.launch.layout import SERVER_LOG, Layout
+from fl_dp.launch.flower.control import RunStatus
+from fl_dp.launch.flower.log_tail import tail
 from fl_dp.reporting.console import marked, print_budgets
+from fl_dp.reporting.run_folder import SERVER_LOG, Layout
 
 
 def conclude(status: RunStatus, layout: Layout, say: Callable[[str], None]) -> ExitCode:

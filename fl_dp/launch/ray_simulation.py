@@ -11,15 +11,14 @@ from flwr.supercore.task_identity import TaskIdentity
 from fl_dp.config import RunConfig
 from fl_dp.federation.server.app import run_federation
 from fl_dp.launch.clients import client_config
-from fl_dp.launch.control import RunStatus
 from fl_dp.launch.exit_codes import ExitCode
-from fl_dp.launch.layout import SERVER_LOG, Layout
+from fl_dp.launch.flower.control import RunStatus
 from fl_dp.launch.outcome import conclude
 from fl_dp.launch.ray_ahead import RayAhead
 from fl_dp.reporting.console import round_line
 from fl_dp.reporting.progress import RoundBar
 from fl_dp.reporting.reports import RoundReport
-from fl_dp.reporting.run_directory import append_line
+from fl_dp.reporting.run_folder import SERVER_LOG, Layout, append_line
 from fl_dp.simulation.session import Simulation, forget_secret, name_in_ledger, simulated_grid
 from fl_dp.simulation.tasks import RoundWork
 

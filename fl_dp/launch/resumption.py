@@ -14,7 +14,7 @@ from fl_dp.config import RunConfig
 from fl_dp.durable_files import write_whole
 from fl_dp.errors import ConfigError
 from fl_dp.launch.arguments import Engine
-from fl_dp.launch.layout import Layout
+from fl_dp.reporting.run_folder import Layout
 
 OVER = ("completed", "budget-exhausted")  # of a summary's status: nothing is left to be done
 

@@ -10,19 +10,19 @@ import typer
 from fl_dp.cli import APP_OPTIONS, DEFAULT_CONFIG, ConfigOption, SetOption, run_command, say
 from fl_dp.config import RunConfig
 from fl_dp.errors import ConfigError
-from fl_dp.launch.app_bundle import build_bundle
 from fl_dp.launch.arguments import read_request
-from fl_dp.launch.control import ControlClient
 from fl_dp.launch.deployment import server_environment
 from fl_dp.launch.exit_codes import ExitCode
+from fl_dp.launch.flower.app_bundle import build_bundle
+from fl_dp.launch.flower.control import ControlClient
+from fl_dp.launch.flower.processes import Processes
+from fl_dp.launch.flower.starting import SUPERLINK, check_running, start_superlink
+from fl_dp.launch.flower.tls import AUTHORITY, SERVER_FILES, superlink_security
 from fl_dp.launch.launcher import write_config
-from fl_dp.launch.layout import Layout, claim_folder
 from fl_dp.launch.outcome import conclude
 from fl_dp.launch.preflight import check_server, with_absolute_paths
-from fl_dp.launch.processes import Processes
-from fl_dp.launch.starting import SUPERLINK, check_running, start_superlink
-from fl_dp.launch.tls import AUTHORITY, SERVER_FILES, superlink_security
 from fl_dp.launch.watching import watch_run
+from fl_dp.reporting.run_folder import Layout, claim_folder
 
 DEFAULT_ADDRESS = "127.0.0.1:9092"
 _POLL_SECONDS = 1.0

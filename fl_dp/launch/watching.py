@@ -4,13 +4,13 @@ import time
 from collections.abc import Callable, Collection
 
 from fl_dp.config import RunConfig
-from fl_dp.launch.control import ControlClient, RunStatus
 from fl_dp.launch.exit_codes import LaunchError
-from fl_dp.launch.follow import JsonLines
-from fl_dp.launch.layout import Layout
-from fl_dp.launch.processes import Processes
-from fl_dp.launch.starting import SUPERLINK, check_running, ended
+from fl_dp.launch.flower.control import ControlClient, RunStatus
+from fl_dp.launch.flower.log_tail import JsonLines
+from fl_dp.launch.flower.processes import Processes
+from fl_dp.launch.flower.starting import SUPERLINK, check_running, ended
 from fl_dp.reporting.console import round_line
+from fl_dp.reporting.run_folder import Layout
 
 _POLL_SECONDS = 0.3
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from fl_dp.accounting.ledger.ledger import Ledger
-from fl_dp.launch.app_bundle import PROJECT
+from fl_dp.launch.flower.app_bundle import PROJECT
 from fl_dp.records import total_steps
 
 pytestmark = pytest.mark.slow

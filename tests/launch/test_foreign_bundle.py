@@ -7,11 +7,11 @@ import pytest
 
 from fl_dp.config import RunConfig
 from fl_dp.launch.clients import write_client_files
-from fl_dp.launch.commands import write_client_commands, write_server_commands
-from fl_dp.launch.control import ControlClient
-from fl_dp.launch.environment import child_environment
-from fl_dp.launch.processes import Processes
-from fl_dp.launch.starting import start_superlink, start_supernodes, supernode_options, wait_for_nodes
+from fl_dp.launch.flower.commands import write_client_commands, write_server_commands
+from fl_dp.launch.flower.control import ControlClient
+from fl_dp.launch.flower.environment import child_environment
+from fl_dp.launch.flower.processes import Processes
+from fl_dp.launch.flower.starting import start_superlink, start_supernodes, supernode_options, wait_for_nodes
 
 PYPROJECT = """
 [project]

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from fl_dp.launch.control import RunStatus
 from fl_dp.launch.exit_codes import ExitCode, LaunchError
-from fl_dp.launch.layout import Layout
+from fl_dp.launch.flower.control import RunStatus
 from fl_dp.launch.outcome import conclude
+from fl_dp.reporting.run_folder import Layout
 
 GOOD = RunStatus(finished=True, completed=True, details="")
 BAD = RunStatus(finished=True, completed=False, details="the server raised")

@@ -14,8 +14,8 @@ from fl_dp.errors import ConfigError
 from fl_dp.federation.server.state import STATE, ServerState, write_state
 from fl_dp.launch import launcher
 from fl_dp.launch.exit_codes import ExitCode
-from fl_dp.launch.layout import Layout
 from fl_dp.launch.resumption import Launch
+from fl_dp.reporting.run_folder import Layout
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import torch
 
 from fl_dp.errors import ConfigError
 from fl_dp.reporting.reports import ClientBudget, ClientRound, FederationBudget, RoundReport, Summary
-from fl_dp.reporting.run_directory import RunDirectory, to_line
+from fl_dp.reporting.run_folder import RunDirectory, to_line
 
 FEDERATION = FederationBudget(1.5, 0.75, 0.0, 1, 2, ("1",))
 REPORT = RoundReport(

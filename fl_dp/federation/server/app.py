@@ -18,7 +18,7 @@ from fl_dp.federation.server.run_record import RunRecord
 from fl_dp.federation.wire.arrays import decode, encode, load_arrays, specs, state_arrays
 from fl_dp.reporting.console import round_line
 from fl_dp.reporting.reports import RoundReport, RunStatus, Summary
-from fl_dp.reporting.run_directory import RunDirectory
+from fl_dp.reporting.run_folder import RunDirectory
 
 if TYPE_CHECKING:
     from torch import nn

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fl_dp.federation.server.state import STATE, ServerState, read_state, write_state
 from fl_dp.reporting.reports import RoundReport
-from fl_dp.reporting.run_directory import RunDirectory, to_line
+from fl_dp.reporting.run_folder import RunDirectory, to_line
 
 if TYPE_CHECKING:
     from fl_dp.federation.server.strategy import PrivateFedAvg

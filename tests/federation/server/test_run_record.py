@@ -9,7 +9,7 @@ from flwr.app import Context, RecordDict
 from fl_dp.errors import ConfigError
 from fl_dp.federation.server.app import RESUMED_VARIABLE, app
 from fl_dp.federation.server.state import STATE
-from fl_dp.reporting.run_directory import RunDirectory
+from fl_dp.reporting.run_folder import RunDirectory
 
 
 class Killed(BaseException):

@@ -4,8 +4,8 @@ import pytest
 
 from fl_dp.config import Auto, RunConfig
 from fl_dp.errors import ConfigError
-from fl_dp.launch.environment import cores
-from fl_dp.launch.flower_simulation import (
+from fl_dp.launch.flower.environment import cores
+from fl_dp.launch.flower.simulation import (
     check_resources,
     clients_at_once,
     simulation_environment,

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from fl_dp.errors import ConfigError
-from fl_dp.launch.layout import Layout, claim_folder
+from fl_dp.reporting.run_folder import Layout, claim_folder
 
 
 def test_runs_that_start_in_the_same_second_get_folders_of_their_own(tmp_path: Path) -> None:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from fl_dp.launch.app_bundle import build_bundle
 from fl_dp.launch.exit_codes import LaunchError
+from fl_dp.launch.flower.app_bundle import build_bundle
 
 
 @pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning")  # Flower's own

@@ -24,7 +24,7 @@ def write_client_commands(folder: Path) -> Path:
             folder / command, f"echo 'fl_dp: {command} refused: a client runs only its own code' >&2\nexit 1"
         )
     python = shlex.quote(sys.executable)
-    _write(folder / _CLIENT, f'exec {python} -P -m fl_dp.launch.local_clientapp "$@"')
+    _write(folder / _CLIENT, f'exec {python} -P -m fl_dp.launch.flower.local_clientapp "$@"')
     return folder
 
 

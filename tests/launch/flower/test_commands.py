@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from flwr.supercore.constant import TASK_TYPE_TO_COMMAND
 
-from fl_dp.launch.commands import write_client_commands, write_server_commands
+from fl_dp.launch.flower.commands import write_client_commands, write_server_commands
 
 
 def test_a_client_refuses_every_other_kind_of_task(tmp_path: Path) -> None:

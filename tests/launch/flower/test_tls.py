@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from fl_dp.errors import ConfigError
-from fl_dp.launch.tls import superlink_security, supernode_security
+from fl_dp.launch.flower.tls import superlink_security, supernode_security
 
 
 def test_no_tls_must_be_said() -> None:

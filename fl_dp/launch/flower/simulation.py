@@ -7,7 +7,7 @@ from flwr.proto.federation_config_pb2 import SimulationConfig
 from fl_dp.config import AUTO, RunConfig
 from fl_dp.errors import ConfigError
 from fl_dp.federation.client.settings import TEMPLATE_VARIABLE
-from fl_dp.launch.environment import cores, thread_settings
+from fl_dp.launch.flower.environment import cores, thread_settings
 
 
 def clients_at_once(config: RunConfig, available: int) -> int:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fl_dp.launch.environment import child_environment, cores
+from fl_dp.launch.flower.environment import child_environment, cores
 
 
 def test_our_commands_come_first_then_this_installations(tmp_path: Path) -> None:

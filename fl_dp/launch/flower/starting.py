@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from fl_dp.federation.client.settings import CONFIG_KEY
-from fl_dp.launch.control import ControlClient
 from fl_dp.launch.exit_codes import LaunchError
-from fl_dp.launch.follow import tail
-from fl_dp.launch.processes import Processes
+from fl_dp.launch.flower.control import ControlClient
+from fl_dp.launch.flower.log_tail import tail
+from fl_dp.launch.flower.processes import Processes
 
 SUPERLINK = "superlink"
 START_SECONDS = 180.0

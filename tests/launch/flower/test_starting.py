@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from fl_dp.launch.exit_codes import LaunchError
-from fl_dp.launch.processes import Processes
-from fl_dp.launch.starting import (
+from fl_dp.launch.flower.processes import Processes
+from fl_dp.launch.flower.starting import (
     ended,
     free_ports,
     start_superlink,

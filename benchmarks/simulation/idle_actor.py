@@ -4,8 +4,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from fl_dp.simulation.actor import TrainingActor
-from fl_dp.simulation.tasks import Task
+from fl_dp.simulation.actor.training_actor import TrainingActor
+from fl_dp.simulation.work import Task
 
 
 class IdleActor(TrainingActor):

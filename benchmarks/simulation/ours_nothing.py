@@ -19,7 +19,8 @@ from fl_dp.config import RunConfig
 from fl_dp.federation.server.app import run_federation
 from fl_dp.launch.clients import client_config
 from fl_dp.launch.flower.environment import cores
-from fl_dp.simulation import cluster, ray_runtime
+from fl_dp.simulation.cluster import machines as cluster
+from fl_dp.simulation.cluster import runtime as ray_runtime
 from fl_dp.simulation.session import Simulation, simulated_grid
 
 FEATURES = 10

@@ -36,7 +36,7 @@ class RayAhead:
         self._thread.join()
 
     def _run(self) -> None:
-        from fl_dp.simulation.ray_runtime import running
+        from fl_dp.simulation.cluster.runtime import running
 
         try:
             with running(self._address, self._processes.scratch, cores()):
@@ -56,7 +56,7 @@ def ray_ahead(address: str) -> Iterator[RayAhead]:
     listens there.
     """
     if address:
-        from fl_dp.simulation.ray_runtime import check_cluster
+        from fl_dp.simulation.cluster.runtime import check_cluster
 
         check_cluster(address)
     with Processes() as processes, _environment(processes.launch_id):

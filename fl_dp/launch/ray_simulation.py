@@ -20,7 +20,7 @@ from fl_dp.reporting.progress import RoundBar
 from fl_dp.reporting.reports import RoundReport
 from fl_dp.reporting.run_folder import SERVER_LOG, Layout, append_line
 from fl_dp.simulation.session import Simulation, forget_secret, name_in_ledger, simulated_grid
-from fl_dp.simulation.tasks import RoundWork
+from fl_dp.simulation.work import RoundWork
 
 WORK = "simulation.jsonl"
 CLIENTS_LOG = "clients"

@@ -28,9 +28,9 @@ from fl_dp.federation.wire.messages import (
 )
 from fl_dp.federation.wire.partial_sums import asked_weight
 from fl_dp.records import Entry, RoundPlan
-from fl_dp.simulation.keys import result_of
-from fl_dp.simulation.shared_data import Parts
-from fl_dp.simulation.tasks import Array, Done, Task
+from fl_dp.simulation.actor.keys import result_of
+from fl_dp.simulation.actor.shared_data import Parts
+from fl_dp.simulation.work import Array, Done, Task
 from fl_dp.training import LocalUpdate
 
 logger = logging.getLogger("fl_dp")

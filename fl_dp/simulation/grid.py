@@ -17,11 +17,11 @@ from fl_dp.federation.wire.arrays import ArraySpec, NDArray, decode
 from fl_dp.federation.wire.messages import ARRAYS, array_record, refusal_of, refusal_to_content
 from fl_dp.federation.wire.partial_sums import make_group
 from fl_dp.records import RoundPlan
+from fl_dp.simulation.actor.first_steps import grouped
+from fl_dp.simulation.actor.keys import digest_of
+from fl_dp.simulation.actor_pool import Crew
 from fl_dp.simulation.clients import SimulatedClients
-from fl_dp.simulation.crew import Crew
-from fl_dp.simulation.first_steps import grouped
-from fl_dp.simulation.keys import digest_of
-from fl_dp.simulation.tasks import Done, Round, RoundWork, Task
+from fl_dp.simulation.work import Done, Round, RoundWork, Task
 
 logger = logging.getLogger("fl_dp.simulation")
 

@@ -17,14 +17,14 @@ from fl_dp.durable_files import write_whole
 from fl_dp.federation.wire.arrays import specs, state_arrays
 from fl_dp.models.registry import build_model
 from fl_dp.records import RoundPlan
+from fl_dp.simulation.actor.keys import kept_secret, run_name
+from fl_dp.simulation.actor.shared_data import Parts, SharedData
+from fl_dp.simulation.actor_pool import Crew
 from fl_dp.simulation.clients import SimulatedClients
-from fl_dp.simulation.cluster import hirer, nodes
-from fl_dp.simulation.crew import Crew
+from fl_dp.simulation.cluster.machines import hirer, nodes
+from fl_dp.simulation.cluster.resources import Share, fitting, places, share
 from fl_dp.simulation.grid import Model, SimulationGrid
-from fl_dp.simulation.keys import kept_secret, run_name
-from fl_dp.simulation.resources import Share, fitting, places, share
-from fl_dp.simulation.shared_data import Parts, SharedData
-from fl_dp.simulation.tasks import ActorSettings, Measured, RoundWork
+from fl_dp.simulation.work import ActorSettings, Measured, RoundWork
 
 logger = logging.getLogger("fl_dp")
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fl_dp.simulation.suspects import Suspects
-from fl_dp.simulation.tasks import Array, Task
+from fl_dp.simulation.quarantine import Suspects
+from fl_dp.simulation.work import Array, Task
 
 Actor = Any  # a handle of TrainingActor; Ray's handles have no types
 

@@ -31,7 +31,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, problem: str = "") -> list[str]:
         yield
         seen.append("gone")
 
-    monkeypatch.setattr("fl_dp.simulation.ray_runtime.running", running)
+    monkeypatch.setattr("fl_dp.simulation.cluster.runtime.running", running)
     return seen
 
 

@@ -23,13 +23,13 @@ from fl_dp.federation.wire.messages import Refusal, plan_to_content, reply_from_
 from fl_dp.federation.wire.partial_sums import ask_for_sum, group_of, read_sum
 from fl_dp.models.registry import build_model
 from fl_dp.records import Entry, RoundPlan
-from fl_dp.simulation.actor import TrainingActor
+from fl_dp.simulation.actor.first_steps import TOGETHER
+from fl_dp.simulation.actor.shared_data import Parts, SharedData
+from fl_dp.simulation.actor.training_actor import TrainingActor
+from fl_dp.simulation.actor_pool import Crew
 from fl_dp.simulation.clients import SimulatedClients
-from fl_dp.simulation.crew import Crew
-from fl_dp.simulation.first_steps import TOGETHER
 from fl_dp.simulation.grid import Model, SimulationGrid
-from fl_dp.simulation.shared_data import Parts, SharedData
-from fl_dp.simulation.tasks import ActorSettings
+from fl_dp.simulation.work import ActorSettings
 
 HANGS = object()  # what a fault says of a call that never ends
 FEATURES, CLASSES, CLIENTS, RECORDS = 4, 3, 12, 30
@@ -149,7 +149,7 @@ def fake_ray(monkeypatch: pytest.MonkeyPatch) -> FakeRay:
     fake = FakeRay()
     for module in ("crew", "grid"):
         monkeypatch.setattr(f"fl_dp.simulation.{module}.ray", fake)
-    monkeypatch.setattr("fl_dp.simulation.crew.time", fake)
+    monkeypatch.setattr("fl_dp.simulation.actor_pool.time", fake)
     return fake
 
 

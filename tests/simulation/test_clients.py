@@ -9,9 +9,9 @@ from flwr.app import Message, MessageType
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.federation.wire.arrays import encode
 from fl_dp.federation.wire.messages import Refusal, plan_to_content, profile_from_content, reply_from_content
+from fl_dp.simulation.actor.shared_data import Parts
 from fl_dp.simulation.clients import SimulatedClients
-from fl_dp.simulation.shared_data import Parts
-from fl_dp.simulation.tasks import Done
+from fl_dp.simulation.work import Done
 
 CLIENTS = 12
 

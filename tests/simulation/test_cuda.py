@@ -12,9 +12,9 @@ from fl_dp.data.tensor_data import TensorData
 from fl_dp.federation.wire.arrays import state_arrays
 from fl_dp.models.registry import build_model
 from fl_dp.records import RoundPlan
-from fl_dp.simulation.actor import TrainingActor
-from fl_dp.simulation.shared_data import SharedData
-from fl_dp.simulation.tasks import ActorSettings, PortionDone, Round, Task
+from fl_dp.simulation.actor.shared_data import SharedData
+from fl_dp.simulation.actor.training_actor import TrainingActor
+from fl_dp.simulation.work import ActorSettings, PortionDone, Round, Task
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 DEVICES = ["cpu", pytest.param("cuda", marks=needs_gpu)]

@@ -11,9 +11,9 @@ from ray.exceptions import ActorDiedError
 
 from fl_dp.errors import ConfigError
 from fl_dp.federation.wire.messages import profile_from_content
-from fl_dp.simulation.actor import TrainingActor
-from fl_dp.simulation.crew import Crew
-from fl_dp.simulation.suspects import TRIES
+from fl_dp.simulation.actor.training_actor import TrainingActor
+from fl_dp.simulation.actor_pool import Crew
+from fl_dp.simulation.quarantine import TRIES
 
 CLIENTS = 12
 

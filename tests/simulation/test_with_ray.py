@@ -16,9 +16,10 @@ import ray
 
 from fl_dp.config import RunConfig
 from fl_dp.errors import FederationError
-from fl_dp.simulation import cluster, ray_runtime
-from fl_dp.simulation.crew import Crew
-from fl_dp.simulation.resources import share
+from fl_dp.simulation.actor_pool import Crew
+from fl_dp.simulation.cluster import machines as cluster
+from fl_dp.simulation.cluster import runtime as ray_runtime
+from fl_dp.simulation.cluster.resources import share
 
 pytestmark = [
     pytest.mark.slow,

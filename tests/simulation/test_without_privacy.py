@@ -18,11 +18,11 @@ from fl_dp.federation.wire.messages import plan_to_content, profile_from_content
 from fl_dp.models.registry import build_model
 from fl_dp.plain_training import PlainTrainer
 from fl_dp.records import Entry, RoundPlan
-from fl_dp.simulation.actor import TrainingActor
+from fl_dp.simulation.actor.keys import client_key
+from fl_dp.simulation.actor.shared_data import Parts, SharedData
+from fl_dp.simulation.actor.training_actor import TrainingActor
 from fl_dp.simulation.clients import SimulatedClients
-from fl_dp.simulation.keys import client_key
-from fl_dp.simulation.shared_data import Parts, SharedData
-from fl_dp.simulation.tasks import ActorSettings, Done, Round, Task
+from fl_dp.simulation.work import ActorSettings, Done, Round, Task
 
 PLAN = RoundPlan("run", 1, "linear", 5, 10, 0.5, 0.0, 0.0, 1.0, private=False)
 CPU = torch.device("cpu")

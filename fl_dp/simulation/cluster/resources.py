@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from fl_dp.config import AUTO, Auto, RunConfig
 from fl_dp.errors import ConfigError
-from fl_dp.simulation.cluster import Node
-from fl_dp.simulation.tasks import Measured
+from fl_dp.simulation.cluster.machines import Node
+from fl_dp.simulation.work import Measured
 
 FREE = 0.8  # of a machine's memory may be taken; the rest is for what was not measured
 RESOLUTION = 10_000  # Ray counts shares in such parts

@@ -4,9 +4,9 @@ import sys
 import pytest
 
 SCRIPT = """
-import fl_dp.simulation.worker_imports
+import fl_dp.simulation.cluster.worker_imports
 import gc, sys
-assert "fl_dp.simulation.actor" in sys.modules
+assert "fl_dp.simulation.actor.training_actor" in sys.modules
 assert gc.isenabled()
 assert gc.get_freeze_count() > 100_000
 """

@@ -4,8 +4,8 @@ import dataclasses
 import random
 
 from fl_dp.records import RoundPlan
-from fl_dp.simulation.portions import LONGEST_SECONDS, Portions
-from fl_dp.simulation.tasks import Done, Task
+from fl_dp.simulation.chunks import LONGEST_SECONDS, Portions
+from fl_dp.simulation.work import Done, Task
 
 
 def task(number: int, steps: int) -> Task:

@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Sequence
 
-from fl_dp.simulation.tasks import Task
+from fl_dp.simulation.work import Task
 
 TRIES = 3  # of a client whose process ended while it had nothing else in its hands
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from fl_dp.simulation.update_sum import BLOCK, UpdateSum, is_finite
+from fl_dp.simulation.actor.update_sum import BLOCK, UpdateSum, is_finite
 
 
 def test_the_sum_is_that_of_float64_whatever_the_shapes():

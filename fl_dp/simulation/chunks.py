@@ -4,7 +4,7 @@ import sys
 from collections import deque
 from collections.abc import Iterable, Sequence
 
-from fl_dp.simulation.tasks import Done, Task
+from fl_dp.simulation.work import Done, Task
 
 LONGEST_SECONDS = 0.5  # of one portion: it is what is lost when a process dies, and what others wait for
 SHARE = 2  # of what is left: a portion is at most 1 / (SHARE * actors) of it, so that all end together

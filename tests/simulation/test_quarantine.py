@@ -1,8 +1,8 @@
 """Promise: who ends a process is found out, and whoever was only beside it is not."""
 
 from fl_dp.records import RoundPlan
-from fl_dp.simulation.suspects import TRIES, Suspects
-from fl_dp.simulation.tasks import Task
+from fl_dp.simulation.quarantine import TRIES, Suspects
+from fl_dp.simulation.work import Task
 
 PLAN = RoundPlan("run", 1, "linear", 2, 4, 0.1, 0.0, 1.0, 1.0)
 TASKS = [Task(str(k), str(k), k, PLAN, 2, 0.1, None) for k in range(3)]

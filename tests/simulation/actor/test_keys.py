@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fl_dp.errors import ConfigError
-from fl_dp.simulation.keys import client_key, kept_secret, run_name
+from fl_dp.simulation.actor.keys import client_key, kept_secret, run_name
 
 
 def test_the_secret_is_made_once_and_its_owner_alone_can_read_it(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from fl_dp.durable_files import write_whole
 from fl_dp.errors import ConfigError
 from fl_dp.records import RoundPlan
-from fl_dp.simulation.tasks import Array
+from fl_dp.simulation.work import Array
 
 SECRET_BYTES = 32
 

@@ -6,7 +6,7 @@ Without the garbage collector: looking again and again through objects that stay
 import gc
 
 gc.disable()
-import fl_dp.simulation.actor  # noqa: E402, F401
+import fl_dp.simulation.actor.training_actor  # noqa: E402, F401
 
 gc.freeze()
 gc.enable()

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from fl_dp.data.tensor_data import TensorData
-from fl_dp.simulation.shared_data import Parts, SharedData
+from fl_dp.simulation.actor.shared_data import Parts, SharedData
 
 PARTS = [np.array([5, 1]), np.array([0, 2, 3]), np.array([4])]
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import ray
 
-from fl_dp.simulation.actor import TrainingActor
-from fl_dp.simulation.tasks import ActorSettings
+from fl_dp.simulation.actor.training_actor import TrainingActor
+from fl_dp.simulation.work import ActorSettings
 
 
 @dataclass(frozen=True, slots=True)

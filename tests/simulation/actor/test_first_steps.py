@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from fl_dp.simulation.first_steps import TOGETHER, grouped
-from fl_dp.simulation.tasks import Task
+from fl_dp.simulation.actor.first_steps import TOGETHER, grouped
+from fl_dp.simulation.work import Task
 
 
 def tasks(federation: Any, count: int, **plan: Any) -> list[Task]:

@@ -18,12 +18,12 @@ from fl_dp.engine.tracing.probe import probe
 from fl_dp.models.registry import build_model
 from fl_dp.plain_training import PlainTrainer
 from fl_dp.records import RoundPlan
-from fl_dp.simulation.first_steps import TOGETHER, begin_together, is_little
-from fl_dp.simulation.keys import client_key
-from fl_dp.simulation.process_memory import keep_freed_memory, own_bytes, peak_growth
-from fl_dp.simulation.shared_data import Parts, SharedData
-from fl_dp.simulation.tasks import ActorSettings, Array, Done, Measured, PortionDone, Round, Task
-from fl_dp.simulation.update_sum import UpdateSum, is_finite
+from fl_dp.simulation.actor.first_steps import TOGETHER, begin_together, is_little
+from fl_dp.simulation.actor.keys import client_key
+from fl_dp.simulation.actor.process_memory import keep_freed_memory, own_bytes, peak_growth
+from fl_dp.simulation.actor.shared_data import Parts, SharedData
+from fl_dp.simulation.actor.update_sum import UpdateSum, is_finite
+from fl_dp.simulation.work import ActorSettings, Array, Done, Measured, PortionDone, Round, Task
 from fl_dp.training import PrivateTrainer
 
 logger = logging.getLogger("fl_dp")

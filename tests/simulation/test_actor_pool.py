@@ -11,9 +11,9 @@ from ray.exceptions import ActorDiedError, OutOfMemoryError, RayTaskError
 
 from fl_dp.errors import ConfigError, FederationError
 from fl_dp.records import RoundPlan
-from fl_dp.simulation.crew import ENDED, START_SECONDS, Crew
-from fl_dp.simulation.suspects import TRIES
-from fl_dp.simulation.tasks import Done, PortionDone, Task
+from fl_dp.simulation.actor_pool import ENDED, START_SECONDS, Crew
+from fl_dp.simulation.quarantine import TRIES
+from fl_dp.simulation.work import Done, PortionDone, Task
 
 PLAN = RoundPlan("run", 1, "linear", 2, 8, 0.5, 0.0, 1.0, 1.0)
 TASKS = [Task(str(k), str(k), k, PLAN, 2, 0.1, weight=1.0 + k) for k in range(24)]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fl_dp.simulation.process_memory import keep_freed_memory, own_bytes, peak_growth
+from fl_dp.simulation.actor.process_memory import keep_freed_memory, own_bytes, peak_growth
 
 SIZE = 256 * 2**20
 

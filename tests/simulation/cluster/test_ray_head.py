@@ -9,8 +9,8 @@ import pytest
 import ray
 from ray._private import node
 
-from fl_dp.simulation import ray_runtime
-from fl_dp.simulation.ray_head import lean_head
+from fl_dp.simulation.cluster import runtime as ray_runtime
+from fl_dp.simulation.cluster.ray_head import lean_head
 
 NOT_NEEDED = {"monitor.py", "log_monitor.py", "dashboard.py"}
 

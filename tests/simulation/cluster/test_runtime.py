@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fl_dp.errors import ConfigError, FederationError
-from fl_dp.simulation.ray_runtime import MEMORY_SETTINGS, check_cluster, running
+from fl_dp.simulation.cluster.runtime import MEMORY_SETTINGS, check_cluster, running
 
 
 def test_a_listening_port_passes() -> None:
@@ -36,7 +36,7 @@ def test_a_cluster_that_cannot_be_joined_is_an_error_in_words(monkeypatch: Any, 
     def init(**options: Any) -> None:
         raise error
 
-    monkeypatch.setattr("fl_dp.simulation.cluster.ray.init", init)
+    monkeypatch.setattr("fl_dp.simulation.cluster.machines.ray.init", init)
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
         with pytest.raises(ConfigError, match="cannot join the Ray cluster"), running(address, Path("/"), 1):
@@ -53,6 +53,6 @@ def test_what_the_user_tells_the_c_library_is_kept(monkeypatch: Any, own: str | 
     def init(**options: Any) -> None:
         raise RuntimeError(os.environ[name])
 
-    monkeypatch.setattr("fl_dp.simulation.cluster.ray.init", init)
+    monkeypatch.setattr("fl_dp.simulation.cluster.machines.ray.init", init)
     with pytest.raises(FederationError, match=own or ours), running("", Path("/"), 1):
         raise AssertionError("it must not get here")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fl_dp.errors import ConfigError, FederationError
-from fl_dp.simulation.ray_head import lean_head
+from fl_dp.simulation.cluster.ray_head import lean_head
 
 # Before Ray is imported by whoever needs them: no statistics sent home, and no warning about GPUs that an
 # actor without one does not look at anyway. A process of ours is to have imported what it needs before it
@@ -20,7 +20,7 @@ from fl_dp.simulation.ray_head import lean_head
 SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    "RAY_preload_python_modules": "fl_dp.simulation.worker_imports",
+    "RAY_preload_python_modules": "fl_dp.simulation.cluster.worker_imports",
     "RAY_raylet_client_connect_timeout_milliseconds": "20",
     "RAY_raylet_client_num_connect_attempts": "500",
 }

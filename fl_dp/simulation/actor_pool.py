@@ -11,9 +11,9 @@ from ray.exceptions import OutOfMemoryError, RayError, RayTaskError
 from fl_dp.errors import FederationError
 from fl_dp.federation.wire.messages import one_line
 from fl_dp.records import RoundPlan
-from fl_dp.simulation.portions import Portions
-from fl_dp.simulation.suspects import TRIES, Suspects
-from fl_dp.simulation.tasks import Done, Measured, PortionDone, Task
+from fl_dp.simulation.chunks import Portions
+from fl_dp.simulation.quarantine import TRIES, Suspects
+from fl_dp.simulation.work import Done, Measured, PortionDone, Task
 from fl_dp.simulation.workers import Actor, Job, PartSum, Worker
 
 logger = logging.getLogger("fl_dp")

@@ -6,9 +6,9 @@ import pytest
 
 from fl_dp.config import RunConfig
 from fl_dp.errors import ConfigError
-from fl_dp.simulation.cluster import Node
-from fl_dp.simulation.resources import FREE, Share, fitting, places, share
-from fl_dp.simulation.tasks import Measured
+from fl_dp.simulation.cluster.machines import Node
+from fl_dp.simulation.cluster.resources import FREE, Share, fitting, places, share
+from fl_dp.simulation.work import Measured
 
 GIB = 2**30
 LAPTOP = Node(8, 0, 16 * GIB)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from fl_dp.simulation.tasks import Array
+from fl_dp.simulation.work import Array
 
 BLOCK = 2**16  # numbers that are widened to float64 at a time: they stay in the processor's cache
 

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from fl_dp.errors import ConfigError
-from fl_dp.simulation.actor import NOT_FINITE, TrainingActor
-from fl_dp.simulation.first_steps import TOGETHER
-from fl_dp.simulation.shared_data import Parts
-from fl_dp.simulation.tasks import PortionDone, Round, Task
+from fl_dp.simulation.actor.first_steps import TOGETHER
+from fl_dp.simulation.actor.shared_data import Parts
+from fl_dp.simulation.actor.training_actor import NOT_FINITE, TrainingActor
+from fl_dp.simulation.work import PortionDone, Round, Task
 from fl_dp.training import PrivateTrainer
 
 KERNELS = {"1.weight": "ghost", "1.bias": "instantiate"}
@@ -229,7 +229,7 @@ def test_first_steps_are_not_taken_together_where_they_are_large_or_not_private(
     actor, plan = federation.actor(physical_batch_size="auto"), federation.plan()
     public = dataclasses.replace(plan, private=False, noise_multiplier=0.0)
     assert actor.measure(public, 0).together == 0
-    monkeypatch.setattr("fl_dp.simulation.first_steps._LITTLE_BYTES", 100)
+    monkeypatch.setattr("fl_dp.simulation.actor.first_steps._LITTLE_BYTES", 100)
     measured = actor.measure(plan, 0)
     assert (measured.together, measured.at_once) == (0, 2 * plan.expected_batch_size)
 
@@ -241,7 +241,7 @@ def test_measuring_halves_a_batch_that_does_not_fit(federation: Any, monkeypatch
 
 def test_another_model_comes_and_goes(federation: Any, monkeypatch: Any) -> None:
     """A measurement of another model between two portions of a round does not disturb it."""
-    monkeypatch.setattr("fl_dp.simulation.actor.build_model", _any_name)
+    monkeypatch.setattr("fl_dp.simulation.actor.training_actor.build_model", _any_name)
     actor, calm = federation.actor(), federation.actor()
     before = train(actor, shared_round(federation), [task(federation, 1)], 64).done[0].arrays
     actor.measure(dataclasses.replace(federation.plan(), model="other"), 0)
@@ -271,6 +271,6 @@ def test_an_actor_imports_no_more_than_it_needs() -> None:
         "dp_accounting",
         "scipy",
     }
-    code = f"import sys, fl_dp.simulation.actor; print(sorted(set(sys.modules) & {heavy!r}))"
+    code = f"import sys, fl_dp.simulation.actor.training_actor; print(sorted(set(sys.modules) & {heavy!r}))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"

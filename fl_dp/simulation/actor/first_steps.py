@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fl_dp.data.tensor_data import TensorData
-from fl_dp.simulation.tasks import Task
+from fl_dp.simulation.work import Task
 from fl_dp.training import PrivateTrainer
 
 TOGETHER = 128  # examples in one pass: beyond that, hardly any time is won

@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from fl_dp.engine.noise import add_gaussian_noise
     from fl_dp.engine.sampling import PoissonSampler, poisson_draw
     from fl_dp.engine.tracing.probe import probe
-    from fl_dp.privacy_engine import PrivacyEngine
+    from fl_dp.privacy_engine.engine import PrivacyEngine
 
 # Imported on first use: a Flower process starts for every message, and import time is latency.
 _HOMES = {
     "ClippedSum": "fl_dp.engine.clipping",
     "PoissonSampler": "fl_dp.engine.sampling",
-    "PrivacyEngine": "fl_dp.privacy_engine",
+    "PrivacyEngine": "fl_dp.privacy_engine.engine",
     "add_gaussian_noise": "fl_dp.engine.noise",
     "clip_function": "fl_dp.engine.clip_functions",
     "clipped_grad_sum": "fl_dp.engine.clipping",

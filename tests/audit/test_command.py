@@ -5,9 +5,9 @@ import json
 import pytest
 import typer
 
-from fl_dp import training
 from fl_dp.audit.command import HELP, audit
 from fl_dp.cli import run_command
+from fl_dp.training import private as training
 
 SMALL = ["--canaries", "800", "--sample-rate", "1", "--steps", "1", "--rounds", "1"]
 

@@ -11,7 +11,6 @@ from functools import partial
 import pytest
 import torch
 
-from fl_dp import training
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.audit.canaries import GradientCanaries
 from fl_dp.audit.mislabelled import MislabelledRecords
@@ -19,6 +18,7 @@ from fl_dp.audit.one_run import AuditReport, run_audit
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import AccountingError
 from fl_dp.records import Entry, RoundPlan
+from fl_dp.training import private as training
 
 DELTA, BOUND = 1e-5, 0.7
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from flwr.app import RecordDict
 
-from fl_dp import training
 from fl_dp.config import RunConfig
 from fl_dp.federation.server.strategy import PrivateFedAvg
 from fl_dp.federation.wire.arrays import encode, specs, state_arrays
 from fl_dp.federation.wire.messages import Refusal, plan_to_content
 from fl_dp.records import RoundPlan
+from fl_dp.training import private as training
 
 PLAN = RoundPlan("run-1", 1, "linear", 4, 50, 0.5, 0.0, 8.0, 1.0)
 MARKER = 1234567.0

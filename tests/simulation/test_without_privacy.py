@@ -16,13 +16,13 @@ from fl_dp.engine.noise import keyed_generator
 from fl_dp.federation.wire.arrays import encode, specs, state_arrays
 from fl_dp.federation.wire.messages import plan_to_content, profile_from_content, reply_from_content
 from fl_dp.models.registry import build_model
-from fl_dp.plain_training import PlainTrainer
 from fl_dp.records import Entry, RoundPlan
 from fl_dp.simulation.actor.keys import client_key
 from fl_dp.simulation.actor.shared_data import Parts, SharedData
 from fl_dp.simulation.actor.training_actor import TrainingActor
 from fl_dp.simulation.clients import SimulatedClients
 from fl_dp.simulation.work import ActorSettings, Done, Round, Task
+from fl_dp.training.plain import PlainTrainer
 
 PLAN = RoundPlan("run", 1, "linear", 5, 10, 0.5, 0.0, 0.0, 1.0, private=False)
 CPU = torch.device("cpu")

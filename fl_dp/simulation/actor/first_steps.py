@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.simulation.work import Task
-from fl_dp.training import PrivateTrainer
+from fl_dp.training.private import PrivateTrainer
 
 TOGETHER = 128  # examples in one pass: beyond that, hardly any time is won
 _LITTLE_BYTES = 2**24  # of a step's tensors: where they are more, the time is their arithmetic

@@ -16,7 +16,6 @@ from fl_dp.engine.kernel_choice.memory import is_out_of_memory, peak_bytes
 from fl_dp.engine.noise import keyed_generator
 from fl_dp.engine.tracing.probe import probe
 from fl_dp.models.registry import build_model
-from fl_dp.plain_training import PlainTrainer
 from fl_dp.records import RoundPlan
 from fl_dp.simulation.actor.first_steps import TOGETHER, begin_together, is_little
 from fl_dp.simulation.actor.keys import client_key
@@ -24,7 +23,8 @@ from fl_dp.simulation.actor.process_memory import keep_freed_memory, own_bytes, 
 from fl_dp.simulation.actor.shared_data import Parts, SharedData
 from fl_dp.simulation.actor.update_sum import UpdateSum, is_finite
 from fl_dp.simulation.work import ActorSettings, Array, Done, Measured, PortionDone, Round, Task
-from fl_dp.training import PrivateTrainer
+from fl_dp.training.plain import PlainTrainer
+from fl_dp.training.private import PrivateTrainer
 
 logger = logging.getLogger("fl_dp")
 

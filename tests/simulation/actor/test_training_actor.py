@@ -14,7 +14,7 @@ from fl_dp.simulation.actor.first_steps import TOGETHER
 from fl_dp.simulation.actor.shared_data import Parts
 from fl_dp.simulation.actor.training_actor import NOT_FINITE, TrainingActor
 from fl_dp.simulation.work import PortionDone, Round, Task
-from fl_dp.training import PrivateTrainer
+from fl_dp.training.private import PrivateTrainer
 
 KERNELS = {"1.weight": "ghost", "1.bias": "instantiate"}
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 import torch
 
-from fl_dp.momentum_sgd import MomentumSGD
+from fl_dp.training.sgd import MomentumSGD
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
@@ -40,7 +40,7 @@ import sys, torch
 from fl_dp.engine.tracing.probe import probe
 from fl_dp.records import RoundPlan
 from fl_dp.data.tensor_data import TensorData
-from fl_dp.training import PrivateTrainer
+from fl_dp.training.private import PrivateTrainer
 data = TensorData(torch.randn(9, 3), torch.zeros(9, dtype=torch.int64), ("a", "b"))
 model = torch.nn.Linear(3, 2)
 plan = RoundPlan("r", 1, "m", 1, 3, 1.0, 0.5, 1.0, 1.0)

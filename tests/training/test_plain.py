@@ -8,8 +8,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from fl_dp.data.tensor_data import TensorData
-from fl_dp.plain_training import PlainTrainer
 from fl_dp.records import RoundPlan
+from fl_dp.training.plain import PlainTrainer
 
 CPU = torch.device("cpu")
 PLAN = RoundPlan(

@@ -33,7 +33,7 @@ from fl_dp.engine.noise import NoiseSource, add_gaussian_noise, system_generator
 from fl_dp.engine.sampling import PoissonSampler
 from fl_dp.engine.tracing.probe import probe
 from fl_dp.errors import ConfigError
-from fl_dp.privacy_settings import (
+from fl_dp.privacy_engine.settings import (
     ClippingStyle,
     check_optimizer,
     chosen_accountant,
@@ -42,8 +42,8 @@ from fl_dp.privacy_settings import (
     refuse_keywords,
     trained_parameters,
 )
+from fl_dp.privacy_engine.stats import NAMES, TrainingStats
 from fl_dp.records import Entry
-from fl_dp.training_stats import NAMES, TrainingStats
 
 
 @dataclass(frozen=True, slots=True)

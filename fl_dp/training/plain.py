@@ -13,8 +13,8 @@ from fl_dp.engine.kernel_choice.memory import is_out_of_memory
 from fl_dp.engine.kernel_choice.physical_batch import largest_batch
 from fl_dp.engine.noise import system_generator
 from fl_dp.engine.sampling import physical_batches
-from fl_dp.momentum_sgd import MomentumSGD
 from fl_dp.records import RoundPlan
+from fl_dp.training.sgd import MomentumSGD
 
 logger = logging.getLogger("fl_dp")
 

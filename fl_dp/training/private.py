@@ -25,9 +25,9 @@ from fl_dp.engine.noise import add_gaussian_noise, system_generator
 from fl_dp.engine.sampling import physical_batches, poisson_draw
 from fl_dp.engine.tracing.probe import probe
 from fl_dp.errors import NonFiniteError
-from fl_dp.momentum_sgd import MomentumSGD
-from fl_dp.plain_training import PlainTrainer
 from fl_dp.records import Entry, RoundPlan, leaves_because
+from fl_dp.training.plain import PlainTrainer
+from fl_dp.training.sgd import MomentumSGD
 
 logger = logging.getLogger("fl_dp")
 

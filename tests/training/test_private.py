@@ -8,14 +8,14 @@ import pytest
 import torch
 from torch import nn
 
-from fl_dp import training
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.tracing.probe import probe
 from fl_dp.errors import BudgetExhaustedError, ConfigError, ProbeError
 from fl_dp.records import Entry, RoundPlan
-from fl_dp.training import LocalUpdate, train_locally
+from fl_dp.training import private as training
+from fl_dp.training.private import LocalUpdate, train_locally
 
 PLAN = RoundPlan(
     run="run", server_round=1, model="linear", steps=4, expected_batch_size=20, learning_rate=0.5,

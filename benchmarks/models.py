@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fl_dp.models.tanh_cnn import tanh_cnn
+from fl_dp.models.architectures.tanh_cnn import tanh_cnn
 
 NUM_CLASSES = 10
 VOCABULARY = 1024

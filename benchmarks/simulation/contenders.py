@@ -18,7 +18,7 @@ from benchmarks.simulation.federation import (
 )
 from benchmarks.simulation.memory import available_bytes
 from benchmarks.simulation.watch import Command, NotMeasured, is_any, module
-from fl_dp.data.sources import load_data
+from fl_dp.data.source import load_data
 from fl_dp.errors import DataError
 from fl_dp.launch.flower.environment import cores, thread_settings
 

@@ -66,7 +66,7 @@ def _doing_nothing(options: argparse.Namespace) -> tuple[ServerApp, int]:
 
 
 def _training(options: argparse.Namespace) -> tuple[ServerApp, int]:
-    from fl_dp.models.registry import build_model
+    from fl_dp.models.build import build_model
 
     federation = FEDERATIONS[options.federation]
     model = build_model(federation.model, federation.input_shape, federation.classes, seed=0)

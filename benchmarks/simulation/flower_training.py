@@ -20,9 +20,9 @@ from benchmarks.simulation.federation import (
     NOISE_MULTIPLIER,
     Federation,
 )
-from fl_dp.data.sources import load_data
+from fl_dp.data.source import load_data
 from fl_dp.data.tensor_data import TensorData
-from fl_dp.models.registry import build_model
+from fl_dp.models.build import build_model
 
 sgd, opacus = ClientApp(), ClientApp()
 

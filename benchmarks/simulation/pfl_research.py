@@ -29,7 +29,7 @@ from torch import Tensor, nn
 
 from benchmarks.simulation.federation import FEDERATIONS, LEARNING_RATE, Federation
 from benchmarks.simulation.rounds import RoundClock
-from fl_dp.models.registry import build_model
+from fl_dp.models.build import build_model
 
 
 class WithLoss(nn.Module):

@@ -16,10 +16,10 @@ from fl_dp.audit.mislabelled import MislabelledRecords
 from fl_dp.audit.one_run import AuditReport, run_audit
 from fl_dp.config import AUTO, ClientConfig, RunConfig
 from fl_dp.data.partition import load_part
-from fl_dp.data.sources import load_data
+from fl_dp.data.source import load_data
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ConfigError
-from fl_dp.models.registry import build_model
+from fl_dp.models.build import build_model
 from fl_dp.records import RoundPlan
 
 _MISLABELLED = 1000  # at most, unless asked for: each takes a backward pass of its own in each round

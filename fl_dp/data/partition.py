@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fl_dp.config import PARTITIONS, ClientConfig, RunConfig, parse_sizes
 from fl_dp.data.flwr_partitioners import LabelDataSet, partitioners
-from fl_dp.data.sources import load_data
+from fl_dp.data.source import load_data
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ConfigError, DataError
 

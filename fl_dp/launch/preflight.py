@@ -34,9 +34,9 @@ def check_server(config: RunConfig) -> None:
     """
     import torch
 
-    from fl_dp.data.sources import load_data
+    from fl_dp.data.source import load_data
     from fl_dp.engine.tracing.probe import probe
-    from fl_dp.models.registry import build_model
+    from fl_dp.models.build import build_model
 
     test = load_data(config.data, Path(config.data_root), "test")
     try:

@@ -15,7 +15,7 @@ from fl_dp.data.partition import load_parts
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.durable_files import write_whole
 from fl_dp.federation.wire.arrays import specs, state_arrays
-from fl_dp.models.registry import build_model
+from fl_dp.models.build import build_model
 from fl_dp.records import RoundPlan
 from fl_dp.simulation.actor.keys import kept_secret, run_name
 from fl_dp.simulation.actor.shared_data import Parts, SharedData

@@ -9,7 +9,7 @@ import pytest
 
 from fl_dp.config import PARTITIONS, ClientConfig
 from fl_dp.data.partition import load_part, partition_indices
-from fl_dp.data.sources import load_data
+from fl_dp.data.source import load_data
 from fl_dp.errors import ConfigError, DataError
 
 LABELS = np.repeat(np.arange(10), 60)  # sorted, as many data sets are

@@ -29,7 +29,7 @@ from fl_dp.federation.wire.messages import (
     reply_from_content,
     update_to_content,
 )
-from fl_dp.models.registry import build_model
+from fl_dp.models.build import build_model
 from fl_dp.records import ClientProfile, Entry, RoundPlan
 from fl_dp.training.private import LocalUpdate, trainable_arrays
 

@@ -9,7 +9,7 @@ from torch import nn
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.federation.wire.arrays import state_arrays
 from fl_dp.federation.wire.messages import Refusal
-from fl_dp.models import registry
+from fl_dp.models import build as registry
 from fl_dp.records import Entry, RoundPlan
 
 PLAN = RoundPlan("run-1", 1, "linear", 2, 10, 0.5, 0.0, 2.0, 1.0)

@@ -6,7 +6,7 @@ from torch import nn
 from fl_dp.config import RunConfig
 from fl_dp.errors import ConfigError, DataError
 from fl_dp.launch.preflight import check_names, check_parts, check_server, with_absolute_paths
-from fl_dp.models import registry
+from fl_dp.models import build as registry
 
 
 def test_digits_and_linear_pass() -> None:

@@ -21,7 +21,7 @@ from fl_dp.federation.server.aggregations.mean import federated_average
 from fl_dp.federation.wire.arrays import ArraySpec, encode, specs, state_arrays
 from fl_dp.federation.wire.messages import Refusal, plan_to_content, reply_from_content
 from fl_dp.federation.wire.partial_sums import ask_for_sum, group_of, read_sum
-from fl_dp.models.registry import build_model
+from fl_dp.models.build import build_model
 from fl_dp.records import Entry, RoundPlan
 from fl_dp.simulation.actor.first_steps import TOGETHER
 from fl_dp.simulation.actor.shared_data import Parts, SharedData

@@ -10,7 +10,7 @@ import torch
 
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.federation.wire.arrays import state_arrays
-from fl_dp.models.registry import build_model
+from fl_dp.models.build import build_model
 from fl_dp.records import RoundPlan
 from fl_dp.simulation.actor.shared_data import SharedData
 from fl_dp.simulation.actor.training_actor import TrainingActor

@@ -15,7 +15,7 @@ from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.noise import keyed_generator
 from fl_dp.federation.wire.arrays import encode, specs, state_arrays
 from fl_dp.federation.wire.messages import plan_to_content, profile_from_content, reply_from_content
-from fl_dp.models.registry import build_model
+from fl_dp.models.build import build_model
 from fl_dp.records import Entry, RoundPlan
 from fl_dp.simulation.actor.keys import client_key
 from fl_dp.simulation.actor.shared_data import Parts, SharedData

@@ -78,7 +78,7 @@ def train_round(message: Message, config: ClientConfig) -> RecordDict:
     """Train as the message asks, if the policy allows it and the ledger has steps left."""
     from fl_dp.accounting.ledger.ledger import Ledger
     from fl_dp.data.partition import load_part
-    from fl_dp.models.registry import build_model
+    from fl_dp.models.build import build_model
     from fl_dp.training.private import train_locally
 
     plan, received = plan_from_content(message.content)

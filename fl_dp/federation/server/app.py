@@ -104,10 +104,10 @@ def prepare(
 
     run: its name in the clients' ledgers. `record` and `on_round` are told of each round.
     """
-    from fl_dp.data.sources import load_data
+    from fl_dp.data.source import load_data
     from fl_dp.federation.server.evaluation import evaluate
     from fl_dp.federation.server.strategy import PrivateFedAvg
-    from fl_dp.models.registry import build_model
+    from fl_dp.models.build import build_model
     from fl_dp.training.private import trainable_arrays
 
     test = load_data(config.data, Path(config.data_root), "test")

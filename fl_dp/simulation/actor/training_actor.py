@@ -15,7 +15,7 @@ from fl_dp.engine.kernel_choice.chooser import Planner
 from fl_dp.engine.kernel_choice.memory import is_out_of_memory, peak_bytes
 from fl_dp.engine.noise import keyed_generator
 from fl_dp.engine.tracing.probe import probe
-from fl_dp.models.registry import build_model
+from fl_dp.models.build import build_model
 from fl_dp.records import RoundPlan
 from fl_dp.simulation.actor.first_steps import TOGETHER, begin_together, is_little
 from fl_dp.simulation.actor.keys import client_key

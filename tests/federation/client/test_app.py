@@ -15,7 +15,7 @@ from fl_dp.errors import ModelError
 from fl_dp.federation.client.app import app
 from fl_dp.federation.wire.arrays import encode, specs, state_arrays
 from fl_dp.federation.wire.messages import Refusal, plan_to_content, profile_from_content, reply_from_content
-from fl_dp.models.registry import build_model
+from fl_dp.models.build import build_model
 from fl_dp.records import Entry, RoundPlan
 from fl_dp.training.private import trainable_arrays
 

@@ -8,7 +8,7 @@ from flwr.app import Context, RecordDict
 
 from fl_dp.errors import ConfigError, FlDpError
 from fl_dp.federation.server.app import app
-from fl_dp.models.registry import build_model
+from fl_dp.models.build import build_model
 
 
 def serve(tmp_path, fakes, nodes, **changes):

@@ -253,7 +253,7 @@ def test_another_model_comes_and_goes(federation: Any, monkeypatch: Any) -> None
 
 
 def _any_name(name: str, input_shape: Any, num_classes: int, seed: int) -> Any:
-    from fl_dp.models.registry import build_model
+    from fl_dp.models.build import build_model
 
     return build_model("linear", input_shape, num_classes, seed)
 

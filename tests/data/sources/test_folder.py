@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fl_dp.data.image_folder import load_folder
+from fl_dp.data.sources.folder import load_folder
 from fl_dp.errors import DataError
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from fl_dp.data.npz import load_npz
+from fl_dp.data.sources.npz import load_npz
 from fl_dp.errors import DataError
 
 

@@ -3,7 +3,7 @@ import importlib.util
 import pytest
 import torch
 
-from fl_dp.data.digits import load_digits
+from fl_dp.data.sources.digits import load_digits
 from fl_dp.errors import DataError
 
 

@@ -7,9 +7,9 @@ from torch import nn
 
 from fl_dp.config import MODELS
 from fl_dp.errors import ModelError
-from fl_dp.models.lenet_gn import lenet_gn
-from fl_dp.models.tanh_cnn import tanh_cnn
-from fl_dp.models.torchvision_models import torchvision_model
+from fl_dp.models.architectures.lenet_gn import lenet_gn
+from fl_dp.models.architectures.tanh_cnn import tanh_cnn
+from fl_dp.models.architectures.torchvision import torchvision_model
 
 _Shape = tuple[int, ...]
 

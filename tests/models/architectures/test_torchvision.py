@@ -10,8 +10,8 @@ from torchvision import models
 from torchvision.models import regnet
 
 from fl_dp.errors import ModelError
-from fl_dp.models.registry import build_model
-from fl_dp.models.torchvision_models import torchvision_model
+from fl_dp.models.architectures.torchvision import torchvision_model
+from fl_dp.models.build import build_model
 
 ALL = models.list_models(module=models)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fl_dp.data.cifar import load_cifar
+from fl_dp.data.cifar_files import load_cifar
 from fl_dp.errors import DataError
 
 

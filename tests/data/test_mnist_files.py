@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from fl_dp.data.mnist import load_mnist
+from fl_dp.data.mnist_files import load_mnist
 from fl_dp.errors import DataError
 
 FILES = (

@@ -1,7 +1,7 @@
 import pytest
 from torch import nn
 
-from fl_dp.models.tanh_cnn import tanh_cnn
+from fl_dp.models.architectures.tanh_cnn import tanh_cnn
 
 
 @pytest.mark.parametrize(("shape", "published"), [((1, 28, 28), 26_010), ((3, 32, 32), 550_570)])

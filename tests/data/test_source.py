@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fl_dp.data.sources import load_data
+from fl_dp.data.source import load_data
 from fl_dp.errors import DataError
 
 

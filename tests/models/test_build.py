@@ -3,8 +3,8 @@ import torch
 from torch import nn
 
 from fl_dp.errors import ModelError
-from fl_dp.models import registry
-from fl_dp.models.registry import build_model
+from fl_dp.models import build as registry
+from fl_dp.models.build import build_model
 
 FITTING = [
     ("linear", (1, 8, 8)),

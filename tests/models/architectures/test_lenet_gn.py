@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from fl_dp.models.lenet_gn import lenet_gn
+from fl_dp.models.architectures.lenet_gn import lenet_gn
 
 
 @pytest.mark.parametrize("shape", [(1, 28, 28), (3, 28, 28), (1, 32, 32), (3, 32, 32)])

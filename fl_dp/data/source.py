@@ -4,11 +4,11 @@ from functools import lru_cache
 from pathlib import Path
 
 from fl_dp.config import DATA_SETS
-from fl_dp.data.cifar import load_cifar
-from fl_dp.data.digits import load_digits
-from fl_dp.data.image_folder import load_folder
-from fl_dp.data.mnist import load_mnist
-from fl_dp.data.npz import load_npz
+from fl_dp.data.cifar_files import load_cifar
+from fl_dp.data.mnist_files import load_mnist
+from fl_dp.data.sources.digits import load_digits
+from fl_dp.data.sources.folder import load_folder
+from fl_dp.data.sources.npz import load_npz
 from fl_dp.data.tensor_data import Split, TensorData
 from fl_dp.errors import DataError
 

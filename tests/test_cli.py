@@ -10,7 +10,7 @@ import pytest
 import typer
 
 from fl_dp.cli import app, run_command
-from fl_dp.config import RunConfig
+from fl_dp.config.run import RunConfig
 from fl_dp.errors import DataError, FlDpError
 from fl_dp.launch import launcher
 from fl_dp.launch.arguments import Request

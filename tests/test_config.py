@@ -4,7 +4,8 @@ import dataclasses
 
 import pytest
 
-from fl_dp.config import ClientConfig, RunConfig, parse_sizes
+from fl_dp.config.client import ClientConfig
+from fl_dp.config.run import RunConfig, parse_sizes
 from fl_dp.errors import ConfigError
 
 CLIENT = {"client": "a", "ledger": "a.sqlite"}

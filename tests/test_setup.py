@@ -16,7 +16,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from fl_dp.config import RunConfig
+from fl_dp.config.run import RunConfig
 
 ROOT = Path(__file__).parents[1]
 

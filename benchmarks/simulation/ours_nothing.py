@@ -15,7 +15,7 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from benchmarks.simulation.idle_actor import IdleActor
 from benchmarks.simulation.rounds import RoundClock
-from fl_dp.config import RunConfig
+from fl_dp.config.run import RunConfig
 from fl_dp.federation.server.app import run_federation
 from fl_dp.launch.clients import client_config
 from fl_dp.launch.flower.environment import cores

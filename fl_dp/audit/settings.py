@@ -14,7 +14,9 @@ from fl_dp.accounting.epsilon import Accountant
 from fl_dp.audit.canaries import GradientCanaries
 from fl_dp.audit.mislabelled import MislabelledRecords
 from fl_dp.audit.one_run import AuditReport, run_audit
-from fl_dp.config import AUTO, ClientConfig, RunConfig
+from fl_dp.config.client import ClientConfig
+from fl_dp.config.flat import AUTO
+from fl_dp.config.run import RunConfig
 from fl_dp.data.partition import load_part
 from fl_dp.data.source import load_data
 from fl_dp.data.tensor_data import TensorData

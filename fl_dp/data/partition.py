@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fl_dp.config import PARTITIONS, ClientConfig, RunConfig, parse_sizes
+from fl_dp.config.client import ClientConfig
+from fl_dp.config.run import PARTITIONS, RunConfig, parse_sizes
 from fl_dp.data.flwr_partitioners import LabelDataSet, partitioners
 from fl_dp.data.source import load_data
 from fl_dp.data.tensor_data import TensorData

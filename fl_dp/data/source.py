@@ -3,7 +3,7 @@
 from functools import lru_cache
 from pathlib import Path
 
-from fl_dp.config import DATA_SETS
+from fl_dp.config.run import DATA_SETS
 from fl_dp.data.cifar_files import load_cifar
 from fl_dp.data.mnist_files import load_mnist
 from fl_dp.data.sources.digits import load_digits

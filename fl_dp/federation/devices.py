@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from fl_dp.config import AUTO
+from fl_dp.config.flat import AUTO
 from fl_dp.errors import ConfigError
 
 if TYPE_CHECKING:

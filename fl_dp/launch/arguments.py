@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fl_dp.config import AUTO, RunConfig, Scalar
+from fl_dp.config.flat import AUTO, Scalar
+from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
 from fl_dp.reporting.reports import NOT_PRIVATE
 

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import tomli_w
 
-from fl_dp.config import AUTO, ClientConfig, RunConfig
+from fl_dp.config.client import ClientConfig
+from fl_dp.config.flat import AUTO
+from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
 
 LEDGER = "ledger.sqlite"

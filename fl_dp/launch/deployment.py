@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from fl_dp.config import RunConfig
+from fl_dp.config.run import RunConfig
 from fl_dp.federation.server.app import RESUMED_VARIABLE
 from fl_dp.launch.clients import write_client_files, write_client_template
 from fl_dp.launch.exit_codes import ExitCode

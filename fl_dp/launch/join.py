@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from fl_dp.cli import APP_OPTIONS, run_command, say
-from fl_dp.config import ClientConfig
+from fl_dp.config.client import ClientConfig
 from fl_dp.errors import ConfigError
 from fl_dp.launch.clients import ledger_file, write_client_file
 from fl_dp.launch.exit_codes import ExitCode

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import tomli_w
 
-from fl_dp.config import RunConfig
+from fl_dp.config.run import RunConfig
 from fl_dp.durable_files import exclusive, write_whole
 from fl_dp.launch.arguments import Engine, Request
 from fl_dp.launch.exit_codes import ExitCode

@@ -3,7 +3,7 @@
 import dataclasses
 from pathlib import Path
 
-from fl_dp.config import DATA_SETS, MODELS, RunConfig
+from fl_dp.config.run import DATA_SETS, MODELS, RunConfig
 from fl_dp.errors import ConfigError, ModelError
 
 _PATH_SOURCES = ("npz:", "folder:")

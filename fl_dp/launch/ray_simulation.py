@@ -8,7 +8,7 @@ from pathlib import Path
 
 from flwr.supercore.task_identity import TaskIdentity
 
-from fl_dp.config import RunConfig
+from fl_dp.config.run import RunConfig
 from fl_dp.federation.server.app import run_federation
 from fl_dp.launch.clients import client_config
 from fl_dp.launch.exit_codes import ExitCode

@@ -10,7 +10,7 @@ from typing import Self
 
 import tomli_w
 
-from fl_dp.config import RunConfig
+from fl_dp.config.run import RunConfig
 from fl_dp.durable_files import write_whole
 from fl_dp.errors import ConfigError
 from fl_dp.launch.arguments import Engine

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Collection
 
-from fl_dp.config import RunConfig
+from fl_dp.config.run import RunConfig
 from fl_dp.launch.exit_codes import LaunchError
 from fl_dp.launch.flower.control import ControlClient, RunStatus
 from fl_dp.launch.flower.log_tail import JsonLines

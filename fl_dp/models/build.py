@@ -5,7 +5,7 @@ import math
 import torch
 from torch import nn
 
-from fl_dp.config import MODELS
+from fl_dp.config.run import MODELS
 from fl_dp.errors import ModelError
 from fl_dp.models.architectures.lenet_gn import lenet_gn
 from fl_dp.models.architectures.tanh_cnn import tanh_cnn

@@ -13,7 +13,7 @@ from flwr.app import Message, RecordDict
 
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.ledger.ledger import Ledger, Request, Reservation
-from fl_dp.config import ClientConfig
+from fl_dp.config.client import ClientConfig
 from fl_dp.errors import DeclinedError, FlDpError
 from fl_dp.federation.client.policy import check_plan
 from fl_dp.federation.client.profile import budget_of, profile_of

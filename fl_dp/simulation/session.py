@@ -10,7 +10,9 @@ from pathlib import Path
 import ray
 
 from fl_dp.accounting.ledger.ledger import Ledger
-from fl_dp.config import AUTO, ClientConfig, RunConfig
+from fl_dp.config.client import ClientConfig
+from fl_dp.config.flat import AUTO
+from fl_dp.config.run import RunConfig
 from fl_dp.data.partition import load_parts
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.durable_files import write_whole

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.ledger.ledger import Ledger
-from fl_dp.config import Auto
+from fl_dp.config.flat import Auto
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.backward import Axes
 from fl_dp.engine.clipping import ClippedSum, clipped_grad_sums, empty_sum

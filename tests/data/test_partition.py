@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fl_dp.config import PARTITIONS, ClientConfig
+from fl_dp.config.client import ClientConfig
+from fl_dp.config.run import PARTITIONS
 from fl_dp.data.partition import load_part, partition_indices
 from fl_dp.data.source import load_data
 from fl_dp.errors import ConfigError, DataError

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fl_dp.accounting.epsilon import compute_epsilon
-from fl_dp.config import RunConfig
+from fl_dp.config.run import RunConfig
 from fl_dp.federation.server.strategy import PrivateFedAvg
 from fl_dp.federation.wire.arrays import encode, specs, state_arrays
 from fl_dp.records import Entry

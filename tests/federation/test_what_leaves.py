@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from flwr.app import RecordDict
 
-from fl_dp.config import RunConfig
+from fl_dp.config.run import RunConfig
 from fl_dp.federation.server.strategy import PrivateFedAvg
 from fl_dp.federation.wire.arrays import encode, specs, state_arrays
 from fl_dp.federation.wire.messages import Refusal, plan_to_content

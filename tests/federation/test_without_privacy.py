@@ -8,7 +8,8 @@ import pytest
 from flwr.app import Context, RecordDict
 
 from fl_dp.accounting.ledger.ledger import Ledger
-from fl_dp.config import ClientConfig, RunConfig
+from fl_dp.config.client import ClientConfig
+from fl_dp.config.run import RunConfig
 from fl_dp.errors import DeclinedError, FederationError
 from fl_dp.federation.client.policy import check_plan
 from fl_dp.federation.server.app import app

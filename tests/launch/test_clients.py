@@ -3,7 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from fl_dp.config import ClientConfig, RunConfig
+from fl_dp.config.client import ClientConfig
+from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
 from fl_dp.federation.client.settings import TEMPLATE_VARIABLE, client_settings
 from fl_dp.launch.clients import client_config, ledger_file, write_client_files, write_client_template

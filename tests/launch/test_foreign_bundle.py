@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fl_dp.config import RunConfig
+from fl_dp.config.run import RunConfig
 from fl_dp.launch.clients import write_client_files
 from fl_dp.launch.flower.commands import write_client_commands, write_server_commands
 from fl_dp.launch.flower.control import ControlClient

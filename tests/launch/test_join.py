@@ -8,7 +8,7 @@ import typer
 
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.cli import APP_OPTIONS, run_command
-from fl_dp.config import ClientConfig
+from fl_dp.config.client import ClientConfig
 from fl_dp.launch import join as module
 
 

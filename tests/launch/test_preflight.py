@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from torch import nn
 
-from fl_dp.config import RunConfig
+from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError, DataError
 from fl_dp.launch.preflight import check_names, check_parts, check_server, with_absolute_paths
 from fl_dp.models import build as registry

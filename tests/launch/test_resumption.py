@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fl_dp.config import RunConfig
+from fl_dp.config.run import RunConfig
 from fl_dp.durable_files import exclusive
 from fl_dp.errors import ConfigError
 from fl_dp.federation.server.state import STATE, ServerState, write_state

@@ -15,7 +15,7 @@ from flwr.supercore.task_identity import TaskIdentity
 from ray.exceptions import ActorDiedError, GetTimeoutError, RayError
 
 from fl_dp.accounting.ledger.ledger import Ledger
-from fl_dp.config import ClientConfig
+from fl_dp.config.client import ClientConfig
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.federation.server.aggregations.mean import federated_average
 from fl_dp.federation.wire.arrays import ArraySpec, encode, specs, state_arrays

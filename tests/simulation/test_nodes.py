@@ -10,7 +10,7 @@ import pytest
 import ray
 from ray.cluster_utils import Cluster
 
-from fl_dp.config import RunConfig
+from fl_dp.config.run import RunConfig
 from fl_dp.federation.server.app import run_federation
 from fl_dp.launch.clients import client_config
 from fl_dp.simulation.cluster import machines as cluster

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import ray
 
-from fl_dp.config import RunConfig
+from fl_dp.config.run import RunConfig
 from fl_dp.errors import FederationError
 from fl_dp.simulation.actor_pool import Crew
 from fl_dp.simulation.cluster import machines as cluster

@@ -10,7 +10,7 @@ from flwr.app import Message
 from flwr.supercore.task_identity import TaskIdentity
 
 from fl_dp.accounting.ledger.ledger import Ledger
-from fl_dp.config import ClientConfig
+from fl_dp.config.client import ClientConfig
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.noise import keyed_generator
 from fl_dp.federation.wire.arrays import encode, specs, state_arrays

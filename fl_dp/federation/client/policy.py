@@ -2,7 +2,7 @@
 
 import math
 
-from fl_dp.config import ClientConfig
+from fl_dp.config.client import ClientConfig
 from fl_dp.errors import DeclinedError
 from fl_dp.records import RoundPlan
 

@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, cast
 
-from fl_dp.config import AUTO, ClientConfig
+from fl_dp.config.client import ClientConfig
+from fl_dp.config.flat import AUTO
 from fl_dp.records import ClientProfile, Entry
 
 if TYPE_CHECKING:

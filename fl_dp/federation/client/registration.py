@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from fl_dp.config import AUTO, ClientConfig
+from fl_dp.config.client import ClientConfig
+from fl_dp.config.flat import AUTO
 
 if TYPE_CHECKING:
     from fl_dp.accounting.ledger.ledger import Enrolment, Ledger

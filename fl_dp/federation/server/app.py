@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from flwr.app import ArrayRecord, Context, MetricRecord
 from flwr.serverapp import Grid, ServerApp
 
-from fl_dp.config import RunConfig
+from fl_dp.config.run import RunConfig
 from fl_dp.durable_files import exclusive
 from fl_dp.errors import ConfigError, FederationError, FlDpError
 from fl_dp.federation.devices import find_device

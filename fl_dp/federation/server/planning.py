@@ -5,7 +5,8 @@ from functools import lru_cache
 
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.calibration import calibrate_noise
-from fl_dp.config import AUTO, RunConfig
+from fl_dp.config.flat import AUTO
+from fl_dp.config.run import RunConfig
 from fl_dp.errors import AccountingError, FederationError
 from fl_dp.federation.client.one_mechanism import conflict
 from fl_dp.federation.client.policy import MAX_STEPS

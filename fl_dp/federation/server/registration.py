@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from flwr.app import Message, MessageType, RecordDict
 from flwr.serverapp import Grid
 
-from fl_dp.config import RunConfig
+from fl_dp.config.run import RunConfig
 from fl_dp.errors import AccountingError, FederationError, FlDpError
 from fl_dp.federation.server.client_record import Member, shows_less
 from fl_dp.federation.server.planning import round_mechanism

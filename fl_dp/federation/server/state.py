@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from fl_dp.config import RunConfig, Scalar
+from fl_dp.config.flat import Scalar
+from fl_dp.config.run import RunConfig
 from fl_dp.durable_files import write_whole
 from fl_dp.errors import ConfigError
 from fl_dp.federation.server.client_record import Member, member_of

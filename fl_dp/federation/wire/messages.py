@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 
-from fl_dp.config import ACCOUNTANTS
+from fl_dp.config.run import ACCOUNTANTS
 from fl_dp.errors import BudgetExhaustedError, ConfigError, DataError, DeclinedError, FlDpError, LedgerError
 from fl_dp.federation.wire.arrays import ArraySpec, decode, encode
 from fl_dp.records import ClientProfile, Entry, RoundPlan, leaves_because

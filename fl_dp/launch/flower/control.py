@@ -16,7 +16,7 @@ from flwr.supercore.control import ControlHttpClient
 from flwr.supercore.fab import Fab
 from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
 
-from fl_dp.config import Scalar
+from fl_dp.config.flat import Scalar
 from fl_dp.launch.exit_codes import LaunchError
 
 

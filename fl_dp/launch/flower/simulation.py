@@ -4,7 +4,8 @@ from pathlib import Path
 
 from flwr.proto.federation_config_pb2 import SimulationConfig
 
-from fl_dp.config import AUTO, RunConfig
+from fl_dp.config.flat import AUTO
+from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
 from fl_dp.federation.client.settings import TEMPLATE_VARIABLE
 from fl_dp.launch.flower.environment import cores, thread_settings

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from fl_dp.config import AUTO
+from fl_dp.config.flat import AUTO
 from fl_dp.engine.backward import Axes
 from fl_dp.engine.kernel_choice.chooser import Planner
 from fl_dp.engine.kernel_choice.memory import is_out_of_memory, peak_bytes

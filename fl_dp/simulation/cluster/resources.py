@@ -4,7 +4,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fl_dp.config import AUTO, Auto, RunConfig
+from fl_dp.config.flat import AUTO, Auto
+from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
 from fl_dp.simulation.cluster.machines import Node
 from fl_dp.simulation.work import Measured

@@ -9,7 +9,7 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.accounting.ledger.ledger import Ledger
-from fl_dp.config import ClientConfig
+from fl_dp.config.client import ClientConfig
 from fl_dp.data import partition
 from fl_dp.errors import ModelError
 from fl_dp.federation.client.app import app

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from fl_dp.config import ClientConfig
+from fl_dp.config.client import ClientConfig
 from fl_dp.errors import DeclinedError
 from fl_dp.federation.client.policy import MAX_STEPS, check_plan
 from fl_dp.records import RoundPlan

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fl_dp.accounting.ledger.ledger import Ledger
-from fl_dp.config import ClientConfig
+from fl_dp.config.client import ClientConfig
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import LedgerError
 from fl_dp.federation.client.registration import dataset_name, enrol

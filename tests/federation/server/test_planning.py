@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from fl_dp.accounting.epsilon import compute_epsilon
-from fl_dp.config import RunConfig
+from fl_dp.config.run import RunConfig
 from fl_dp.errors import AccountingError, FederationError
 from fl_dp.federation.server.planning import round_mechanism, round_plan
 from fl_dp.records import ClientProfile, Entry

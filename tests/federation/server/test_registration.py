@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from fl_dp.config import RunConfig
+from fl_dp.config.run import RunConfig
 from fl_dp.errors import FlDpError
 from fl_dp.federation.server import registration as roster_module
 from fl_dp.federation.server.client_record import shows_less

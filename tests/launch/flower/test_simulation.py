@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from fl_dp.config import Auto, RunConfig
+from fl_dp.config.flat import Auto
+from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
 from fl_dp.launch.flower.environment import cores
 from fl_dp.launch.flower.simulation import (

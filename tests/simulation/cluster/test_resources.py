@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fl_dp.config import RunConfig
+from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
 from fl_dp.simulation.cluster.machines import Node
 from fl_dp.simulation.cluster.resources import FREE, Share, fitting, places, share

@@ -1,0 +1,76 @@
+"""A client's own settings: its data, its ledger, its limits. They live on its disk; no message changes them."""
+
+import math
+import typing
+from dataclasses import dataclass
+
+from fl_dp.config.flat import AUTO, Auto, FlatConfig, require, require_batch, require_delta, require_positive
+from fl_dp.config.run import ACCOUNTANTS, PARTITIONS
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientConfig(FlatConfig):
+    """One client's own settings, from its own disk: data, ledger and the limits that it accepts.
+
+    A round that asks for more than the limits is declined. `client` names the client in reports;
+    `public_size` is the number of records that it declares public ("auto": counted once, when the
+    data are first entered in the ledger); `ledger` is the SQLite file. `vary_mechanism` lets servers
+    change sample rate and noise after the data's first round: docs/privacy.md says what is claimed then.
+    `allow_unprotected` lets them train without any protection, after which no epsilon holds for the data.
+    `memory_mib` is what a step may take, beside the process, model and data, where the physical batch
+    size is "auto".
+    """
+
+    client: str
+    ledger: str
+    data: str = "digits"
+    data_root: str = "data"
+    partition: str = "iid"
+    partition_alpha: float = 0.5
+    partition_classes: int = 2
+    partition_sizes: str = ""
+    partition_id: int = 0
+    num_partitions: int = 1
+    seed: int = 0
+    public_size: int | Auto = "auto"
+    # limits
+    epsilon: float = 3.0
+    delta: float | Auto = "auto"
+    min_noise_multiplier: float = 0.0
+    max_grad_norm: float = math.inf
+    vary_mechanism: bool = False
+    allow_unprotected: bool = False
+    accountant: str = "pld"
+    # machine
+    physical_batch_size: int | Auto = 64
+    memory_mib: int = 1024
+    device: str = "auto"
+
+    def __post_init__(self) -> None:
+        require(bool(self.client), "client", self.client, "a name")
+        require(bool(self.ledger), "ledger", self.ledger, "the path of the ledger file")
+        require(self.partition in PARTITIONS, "partition", self.partition, " or ".join(PARTITIONS))
+        require(self.num_partitions >= 1, "num-partitions", self.num_partitions, "an integer >= 1")
+        require(
+            0 <= self.partition_id < self.num_partitions,
+            "partition-id",
+            self.partition_id,
+            f"an integer from 0 to num-partitions - 1 = {self.num_partitions - 1}",
+        )
+        if self.public_size != AUTO:
+            require(
+                typing.cast(int, self.public_size) >= 1, "public-size", self.public_size, "an integer >= 1"
+            )
+        require(self.seed >= 0, "seed", self.seed, "an integer >= 0")
+        require(self.partition_classes >= 1, "partition-classes", self.partition_classes, "an integer >= 1")
+        require_positive(self, "epsilon", "memory_mib", "partition_alpha")
+        require_batch(self.physical_batch_size)
+        require_delta(self.delta)
+        require(
+            self.min_noise_multiplier >= 0,
+            "min-noise-multiplier",
+            self.min_noise_multiplier,
+            "a number >= 0",
+        )
+        require(self.max_grad_norm > 0, "max-grad-norm", self.max_grad_norm, "a number > 0")
+        require(self.accountant in ACCOUNTANTS, "accountant", self.accountant, " or ".join(ACCOUNTANTS))

@@ -1,0 +1,90 @@
+"""Flat settings with kebab-case keys become validated frozen dataclasses, and back."""
+
+import dataclasses
+import math
+import tomllib
+import types
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from fl_dp.errors import ConfigError
+
+AUTO = "auto"
+Auto = Literal["auto"]
+Scalar = str | int | float | bool
+
+_UNIONS = (typing.Union, types.UnionType)
+
+
+def key_of(field: str) -> str:
+    return field.replace("_", "-")
+
+
+def _typed(key: str, value: Any, hint: Any) -> Any:
+    """`value` as the type that `hint` declares; an int serves where a float is declared."""
+    options = typing.get_args(hint) if typing.get_origin(hint) in _UNIONS else (hint,)
+    for option in options:
+        if typing.get_origin(option) is Literal:
+            if value in typing.get_args(option):
+                return value
+        elif option is float and type(value) in (int, float):
+            return float(value)
+        elif type(value) is option:  # not isinstance: a bool must not pass for an int
+            return value
+    words = " or ".join(
+        repr(typing.get_args(o)[0]) if typing.get_origin(o) is Literal else o.__name__ for o in options
+    )
+    raise ConfigError(f"{key} = {value!r}: expected {words}.")
+
+
+class FlatConfig:
+    """Conversion between a frozen dataclass and a flat mapping with kebab-case keys."""
+
+    @classmethod
+    def from_flat(cls, flat: Mapping[str, Any]) -> Self:
+        """Build from a flat mapping; unknown keys and wrong types raise ConfigError by name."""
+        hints = typing.get_type_hints(cls)
+        known = {key_of(name): name for name in hints}
+        for key in flat:
+            if key not in known:
+                raise ConfigError(f"{key}: unknown key; known keys are {', '.join(sorted(known))}.")
+        return cls(**{known[k]: _typed(k, v, hints[known[k]]) for k, v in flat.items()})
+
+    @classmethod
+    def from_toml(cls, path: Path) -> Self:
+        """Read a flat TOML file; every error names the file."""
+        try:
+            return cls.from_flat(tomllib.loads(path.read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            raise ConfigError(f"{path}: no such config file.") from None
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise ConfigError(f"{path}: not a readable TOML file: {error}") from None
+        except (ConfigError, TypeError) as error:
+            raise ConfigError(f"{path}: {error}") from None
+
+    def to_flat(self) -> dict[str, Scalar]:
+        """The flat mapping that `from_flat` turns back into an equal object."""
+        return {key_of(f.name): getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
+
+
+def require(condition: bool, key: str, value: object, expected: str) -> None:
+    if not condition:
+        raise ConfigError(f"{key} = {value!r}: expected {expected}.")
+
+
+def require_positive(config: object, *fields: str) -> None:
+    for field in fields:
+        value = getattr(config, field)
+        require(0 < value < math.inf, key_of(field), value, "a finite number > 0")
+
+
+def require_delta(delta: float | Auto) -> None:
+    if delta != AUTO:
+        require(0 < typing.cast(float, delta) < 1, "delta", delta, "a number between 0 and 1, or 'auto'")
+
+
+def require_batch(size: int | Auto) -> None:
+    fits = isinstance(size, str) or size >= 1
+    require(fits, "physical-batch-size", size, "an integer >= 1, or 'auto'")

@@ -1,0 +1,134 @@
+"""A run's settings, the server's: what is trained, and what clients are asked for.
+
+Flower's flat run-config format.
+"""
+
+from dataclasses import dataclass
+
+from fl_dp.config.flat import (
+    AUTO,
+    Auto,
+    FlatConfig,
+    key_of,
+    require,
+    require_batch,
+    require_delta,
+    require_positive,
+)
+from fl_dp.errors import ConfigError
+
+DATA_SETS = ("digits", "mnist", "fashion_mnist", "cifar10", "cifar100", "npz:PATH", "folder:PATH")
+MODELS = ("linear", "tanh-cnn", "lenet-gn", "torchvision:NAME")
+PARTITIONS = ("iid", "dirichlet", "pathological", "sizes")
+ACCOUNTANTS = ("pld", "rdp")
+WEIGHTS = ("declared", "uniform")
+PRIVACY = ("on", "off")
+SAMPLINGS = ("fixed", "poisson")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig(FlatConfig):
+    """One run, as the server's operator asks for it. README.md explains every key."""
+
+    # data and its parts
+    data: str = "digits"
+    data_root: str = "data"
+    partition: str = "iid"
+    partition_alpha: float = 0.5
+    partition_classes: int = 2
+    partition_sizes: str = ""
+    # model
+    model: str = "linear"
+    # federation
+    clients: int = 2
+    min_clients: int = 2
+    fit_clients: int = 2
+    sampling: str = "fixed"
+    rounds: int = 3
+    weights: str = "declared"
+    round_timeout: float = 3600.0
+    evaluate_every: int = 1
+    # local training
+    local_epochs: float = 1.0
+    expected_batch_size: int = 64
+    physical_batch_size: int | Auto = 64
+    memory_mib: int = 1024
+    learning_rate: float = 0.5
+    momentum: float = 0.0
+    # privacy
+    privacy: str = "on"
+    noise_multiplier: float | Auto = "auto"
+    max_grad_norm: float = 1.0
+    epsilon: float = 3.0
+    delta: float | Auto = "auto"
+    accountant: str = "pld"
+    clients_per_person: int = 1
+    # machine
+    device: str = "auto"
+    clients_per_cpu: float | Auto = "auto"
+    clients_per_gpu: float | Auto = "auto"
+    client_timeout: float = 600.0
+    seed: int = 0
+    out: str = ""
+
+    @property
+    def private(self) -> bool:
+        """Whether clients train with differential privacy: always, unless privacy = "off"."""
+        return self.privacy == "on"
+
+    def __post_init__(self) -> None:
+        for field in ("clients", "min_clients", "fit_clients", "rounds"):
+            value = getattr(self, field)
+            require(value >= 1, key_of(field), value, "an integer >= 1")
+        for field in ("min_clients", "fit_clients"):
+            value = getattr(self, field)
+            require(value <= self.clients, key_of(field), value, f"at most clients = {self.clients}")
+        for field in ("expected_batch_size", "partition_classes", "memory_mib", "clients_per_person"):
+            value = getattr(self, field)
+            require(value >= 1, key_of(field), value, "an integer >= 1")
+        require_batch(self.physical_batch_size)
+        if isinstance(self.physical_batch_size, int):
+            require(
+                self.expected_batch_size % self.physical_batch_size == 0,
+                "expected-batch-size",
+                self.expected_batch_size,
+                f"a multiple of physical-batch-size = {self.physical_batch_size}",
+            )
+        require_positive(
+            self, "learning_rate", "max_grad_norm", "epsilon", "local_epochs", "partition_alpha",
+            "round_timeout", "client_timeout",
+        )  # fmt: skip
+        for field in ("clients_per_cpu", "clients_per_gpu"):
+            if getattr(self, field) != AUTO:
+                require_positive(self, field)
+        if self.noise_multiplier != AUTO:
+            require_positive(self, "noise_multiplier")
+        require_delta(self.delta)
+        require(0 <= self.momentum < 1, "momentum", self.momentum, "a number in [0, 1)")
+        for field in ("seed", "evaluate_every"):
+            value = getattr(self, field)
+            require(value >= 0, key_of(field), value, "an integer >= 0")
+        require(self.partition in PARTITIONS, "partition", self.partition, " or ".join(PARTITIONS))
+        require(self.accountant in ACCOUNTANTS, "accountant", self.accountant, " or ".join(ACCOUNTANTS))
+        require(self.weights in WEIGHTS, "weights", self.weights, " or ".join(WEIGHTS))
+        require(self.sampling in SAMPLINGS, "sampling", self.sampling, " or ".join(SAMPLINGS))
+        require(self.privacy in PRIVACY, "privacy", self.privacy, " or ".join(PRIVACY))
+        if self.partition == "sizes":
+            sizes = parse_sizes(self.partition_sizes)
+            require(
+                len(sizes) == self.clients,
+                "partition-sizes",
+                self.partition_sizes,
+                f"as many sizes as clients = {self.clients}",
+            )
+
+
+def parse_sizes(text: str) -> tuple[int, ...]:
+    """'100,50,25' as (100, 50, 25); each at least 1, else ConfigError."""
+    try:
+        sizes = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise ConfigError(f"partition-sizes = {text!r}: expected integers parted by commas.") from None
+    if min(sizes) < 1:
+        raise ConfigError(f"partition-sizes = {text!r}: every part needs at least one record.")
+    return sizes

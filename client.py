@@ -5,6 +5,6 @@ from fl_dp.federation.client.app import app
 __all__ = ["app"]
 
 if __name__ == "__main__":
-    from fl_dp.launch.join import main
+    from fl_dp.cli.client import main
 
     main()

@@ -3,4 +3,4 @@
 set -euo pipefail
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 "$root/scripts/setup.sh"
-exec "$root/.venv/bin/python" -P -m fl_dp.launch "$@"
+exec "$root/.venv/bin/python" -P -m fl_dp.cli "$@"

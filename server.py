@@ -5,6 +5,6 @@ from fl_dp.federation.server.app import app
 __all__ = ["app"]
 
 if __name__ == "__main__":
-    from fl_dp.launch.serve import main
+    from fl_dp.cli.server import main
 
     main()

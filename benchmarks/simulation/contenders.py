@@ -111,7 +111,7 @@ def _ours(engine: str, **settings: str | int) -> Callable[[str, Place], Command]
         values = {**_run_config(name, place), "device": "cpu", **settings}
         config.write_text(tomli_w.dumps(values), encoding="utf-8")
         arguments = ("--simulate", "--engine", engine, "--config", str(config), "--out", str(out))
-        return Command([sys.executable, "-P", "-m", "fl_dp.launch", *arguments], out, place.rounds)
+        return Command([sys.executable, "-P", "-m", "fl_dp.cli", *arguments], out, place.rounds)
 
     return command
 

@@ -22,7 +22,7 @@ from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.noise import system_generator
 from fl_dp.errors import AccountingError, ConfigError
 from fl_dp.records import Entry, RoundPlan, total_steps
-from fl_dp.training.private import LocalUpdate, train_locally, trainable_arrays
+from fl_dp.training.local_round import LocalUpdate, train_locally, trainable_arrays
 
 _DATASET = "canaries"  # in the audit's own ledger
 _PHYSICAL_BATCH = 64

@@ -1,4 +1,4 @@
-"""A client's own settings: its data, its ledger, its limits. They live on its disk; no message changes them."""
+"""A client's own settings: data, ledger, limits. They live on its disk; no message changes them."""
 
 import math
 import typing

@@ -12,10 +12,10 @@ import tomli_w
 
 from fl_dp.config.run import RunConfig
 from fl_dp.durable_files import exclusive, write_whole
-from fl_dp.launch.arguments import Engine, Request
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.preflight import check_names, check_parts, check_server, with_absolute_paths
 from fl_dp.launch.ray_ahead import RayAhead, ray_ahead
+from fl_dp.launch.request import Engine, Request
 from fl_dp.launch.resumption import Launch, check_begun, check_unfinished, kept_config
 from fl_dp.reporting.run_folder import Layout, claim_folder, forget_end
 

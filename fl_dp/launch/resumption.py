@@ -13,7 +13,7 @@ import tomli_w
 from fl_dp.config.run import RunConfig
 from fl_dp.durable_files import write_whole
 from fl_dp.errors import ConfigError
-from fl_dp.launch.arguments import Engine
+from fl_dp.launch.request import Engine
 from fl_dp.reporting.run_folder import Layout
 
 OVER = ("completed", "budget-exhausted")  # of a summary's status: nothing is left to be done

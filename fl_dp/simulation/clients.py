@@ -31,7 +31,7 @@ from fl_dp.records import Entry, RoundPlan
 from fl_dp.simulation.actor.keys import result_of
 from fl_dp.simulation.actor.shared_data import Parts
 from fl_dp.simulation.work import Array, Done, Task
-from fl_dp.training.private import LocalUpdate
+from fl_dp.training.local_round import LocalUpdate
 
 logger = logging.getLogger("fl_dp")
 

@@ -9,7 +9,7 @@ from torch import nn
 from fl_dp.audit.mislabelled import MislabelledRecords
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ConfigError
-from fl_dp.training.private import trainable_arrays
+from fl_dp.training.local_round import trainable_arrays
 
 
 def _data(count, seed):

@@ -18,7 +18,7 @@ from fl_dp.audit.one_run import AuditReport, run_audit
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import AccountingError
 from fl_dp.records import Entry, RoundPlan
-from fl_dp.training import private as training
+from fl_dp.training import private
 
 DELTA, BOUND = 1e-5, 0.7
 
@@ -39,7 +39,7 @@ def _audit(canaries, sample_rate, steps, noise_multiplier, rounds=1, momentum=0.
 def seeded(monkeypatch):
     """Noise and draws of the shipped step from seeds 1, 2, 3, ..."""
     seeds = iter(range(1, 1000))
-    monkeypatch.setattr(training, "system_generator", lambda *_: torch.Generator().manual_seed(next(seeds)))
+    monkeypatch.setattr(private, "system_generator", lambda *_: torch.Generator().manual_seed(next(seeds)))
 
 
 @pytest.mark.parametrize(
@@ -72,12 +72,12 @@ def _no_noise(clipped, *, noise_multiplier, generator):
     return {name: grad.clone() for name, grad in clipped.grads.items()}
 
 
-def _half_the_noise(clipped, *, noise_multiplier, generator, add=training.add_gaussian_noise):
+def _half_the_noise(clipped, *, noise_multiplier, generator, add=private.add_gaussian_noise):
     return add(clipped, noise_multiplier=noise_multiplier / 2, generator=generator)
 
 
 def _looser_clipping(
-    losses, parameters, sizes, *, max_grad_norm, factor, clip=training.clipped_grad_sums, **options
+    losses, parameters, sizes, *, max_grad_norm, factor, clip=private.clipped_grad_sums, **options
 ):
     sums = clip(losses, parameters, sizes, max_grad_norm=factor * max_grad_norm, **options)
     return [dataclasses.replace(one, sensitivity=max_grad_norm) for one in sums]  # as if nothing had happened
@@ -103,7 +103,7 @@ def test_a_step_broken_on_purpose_is_found(
     place, fault, canaries, sample_rate, steps, noise_multiplier, monkeypatch, seeded
 ):
     assert _audit(canaries, sample_rate, steps, noise_multiplier, seed=0).passed
-    monkeypatch.setattr(training, place, fault)
+    monkeypatch.setattr(private, place, fault)
     report = _audit(canaries, sample_rate, steps, noise_multiplier, seed=0)
     assert not report.passed
     assert report.found > report.claimed
@@ -126,7 +126,7 @@ def test_mislabelled_records_find_a_step_without_noise(monkeypatch, seeded):
         return run_audit(canaries, plan, 1, DELTA, coins=torch.Generator().manual_seed(0))
 
     assert audit().passed
-    monkeypatch.setattr(training, "add_gaussian_noise", _no_noise)
+    monkeypatch.setattr(private, "add_gaussian_noise", _no_noise)
     assert not audit().passed
 
 

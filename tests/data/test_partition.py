@@ -143,7 +143,8 @@ def test_the_set_is_cut_once_for_all_clients(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.slow
 def test_every_process_finds_the_same_parts_and_leaves_the_home_alone(tmp_path: Path) -> None:
     script = (
-        "from fl_dp.config import PARTITIONS, ClientConfig\n"
+        "from fl_dp.config.client import ClientConfig\n"
+        "from fl_dp.config.run import PARTITIONS\n"
         "from fl_dp.data.partition import load_part\n"
         "for p in PARTITIONS:\n"
         "    c = ClientConfig(client='0', ledger='l', num_partitions=2, partition=p, partition_sizes='9,9')\n"

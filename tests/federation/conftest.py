@@ -31,7 +31,7 @@ from fl_dp.federation.wire.messages import (
 )
 from fl_dp.models.build import build_model
 from fl_dp.records import ClientProfile, Entry, RoundPlan
-from fl_dp.training.private import LocalUpdate, trainable_arrays
+from fl_dp.training.local_round import LocalUpdate, trainable_arrays
 
 Node = Callable[[Message], Message | None]
 

@@ -13,7 +13,7 @@ from fl_dp.federation.server.strategy import PrivateFedAvg
 from fl_dp.federation.wire.arrays import encode, specs, state_arrays
 from fl_dp.federation.wire.messages import Refusal, plan_to_content
 from fl_dp.records import RoundPlan
-from fl_dp.training import private as training
+from fl_dp.training import private
 
 PLAN = RoundPlan("run-1", 1, "linear", 4, 50, 0.5, 0.0, 8.0, 1.0)
 MARKER = 1234567.0
@@ -72,7 +72,7 @@ def test_only_the_noised_arrays_depend_on_the_records(real_client, x, y):
 
 def test_one_record_moves_the_arrays_by_no_more_than_the_bound(real_client, monkeypatch):
     """Without noise and with every record drawn, so that what is left is the record itself."""
-    monkeypatch.setattr(training, "add_gaussian_noise", lambda clipped, **_: clipped.grads)
+    monkeypatch.setattr(private, "add_gaussian_noise", lambda clipped, **_: clipped.grads)
     plan = replace(PLAN, steps=1, expected_batch_size=100, learning_rate=1.0)
     ends = []
     for name, value in (("plain", 0.0), ("poisoned", 3e38), ("marked", MARKER)):
@@ -112,7 +112,7 @@ def test_an_error_amid_the_records_is_one_fixed_line_and_is_paid_for(real_client
         raise error
 
     client = real_client()
-    monkeypatch.setattr(training.PrivateTrainer, "step", fail)
+    monkeypatch.setattr(private.PrivateTrainer, "step", fail)
     assert client.train(PLAN) == Refusal("failed", "an unexpected error; its own log says which")
     assert [entry.steps for entry in client.hello().spent] == [PLAN.steps]
 
@@ -120,14 +120,14 @@ def test_an_error_amid_the_records_is_one_fixed_line_and_is_paid_for(real_client
 def test_the_servers_log_and_reports_tell_nothing_of_the_records(real_client, fakes, monkeypatch, caplog):
     clients = [real_client("plain"), real_client("poisoned"), real_client("broken")]
     clients[1].give(records(MARKER), LABELS)
-    take_step = training.PrivateTrainer.step
+    take_step = private.PrivateTrainer.step
 
     def fail_after_a_round(self, data, *arguments):
         take_step(self, data, *arguments)
         if self._plan.server_round == 2:
             raise ValueError(f"{SECRET}: {data.x[0].tolist()}")
 
-    monkeypatch.setattr(training.PrivateTrainer, "step", fail_after_a_round)
+    monkeypatch.setattr(private.PrivateTrainer, "step", fail_after_a_round)
     config = RunConfig(
         clients=3, min_clients=3, fit_clients=3, rounds=2, noise_multiplier=8.0, expected_batch_size=50,
         physical_batch_size="auto", round_timeout=5.0,

@@ -20,7 +20,7 @@ from fl_dp.records import total_steps
 
 pytestmark = pytest.mark.slow
 
-LAUNCH = [sys.executable, "-m", "fl_dp.launch"]
+LAUNCH = [sys.executable, "-m", "fl_dp.cli"]
 
 
 def start(folder: Path, *words: str) -> "subprocess.Popen[str]":

@@ -25,7 +25,7 @@ ROUNDS = 16
 
 def launch(*words: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", "fl_dp.launch", *words],
+        [sys.executable, "-P", "-m", "fl_dp.cli", *words],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
 

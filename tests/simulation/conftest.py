@@ -147,7 +147,7 @@ class FakeRay:
 def fake_ray(monkeypatch: pytest.MonkeyPatch) -> FakeRay:
     """Crew and grid find a FakeRay where they look for Ray, and its clock."""
     fake = FakeRay()
-    for module in ("crew", "grid"):
+    for module in ("actor_pool", "grid"):
         monkeypatch.setattr(f"fl_dp.simulation.{module}.ray", fake)
     monkeypatch.setattr("fl_dp.simulation.actor_pool.time", fake)
     return fake

@@ -14,8 +14,8 @@ from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.tracing.probe import probe
 from fl_dp.errors import BudgetExhaustedError, ConfigError, ProbeError
 from fl_dp.records import Entry, RoundPlan
-from fl_dp.training import private as training
-from fl_dp.training.private import LocalUpdate, train_locally
+from fl_dp.training import private
+from fl_dp.training.local_round import LocalUpdate, train_locally
 
 PLAN = RoundPlan(
     run="run", server_round=1, model="linear", steps=4, expected_batch_size=20, learning_rate=0.5,
@@ -89,7 +89,7 @@ def test_steps_are_paid_for_before_the_first_is_taken(ledger, data, monkeypatch)
     def fail(self, *_):
         raise RuntimeError("power cut")
 
-    monkeypatch.setattr(training.PrivateTrainer, "step", fail)
+    monkeypatch.setattr(private.PrivateTrainer, "step", fail)
     with pytest.raises(RuntimeError):
         _train(ledger, data)
     assert ledger.spent("data") == (Entry(0.2, 1.0, 4),)
@@ -125,7 +125,7 @@ def test_a_record_that_overflows_does_not_decide_what_the_others_contribute(data
     model = nn.Sequential(nn.Linear(5, 4), nn.PReLU(4), nn.Linear(4, 3))
     x, y = data.batch(torch.arange(6))
     x[3] = 3e38
-    trainer = training.PrivateTrainer(model, probe(model, x), PLAN, device=torch.device("cpu"))
+    trainer = private.PrivateTrainer(model, probe(model, x), PLAN, device=torch.device("cpu"))
     others = torch.tensor([0, 1, 2, 4, 5])
     found, clean = trainer._clipped_batch(x, y), trainer._clipped_batch(x[others], y[others])
     moved = torch.cat([(found.grads[n] - clean.grads[n]).flatten() for n in clean.grads]).norm()
@@ -137,7 +137,7 @@ def test_the_same_draws_and_noise_give_the_same_step_however_it_is_cut(data):
     ends = []
     for physical_batch_size in (3, 1000):
         model = _linear()
-        trainer = training.PrivateTrainer(model, probe(model, data.x), PLAN, device=torch.device("cpu"))
+        trainer = private.PrivateTrainer(model, probe(model, data.x), PLAN, device=torch.device("cpu"))
         trainer._noise, trainer._draws = (torch.Generator().manual_seed(seed) for seed in (1, 2))
         trainer.step(data, 0.3, physical_batch_size)
         ends.append(model.weight.detach())
@@ -150,7 +150,7 @@ def test_the_physical_batch_is_chosen_for_a_memory_from_shapes_alone(ledger, dat
     def step(self, data, sample_rate, physical_batch_size):
         sizes.append(physical_batch_size)
 
-    monkeypatch.setattr(training.PrivateTrainer, "step", step)
+    monkeypatch.setattr(private.PrivateTrainer, "step", step)
     other = TensorData(data.x[:1] * 1e30, data.y[:1], data.classes)
     plan = dataclasses.replace(PLAN, steps=1, expected_batch_size=50)
     for memory_mib, records in ((1, data), (1, other), (4, data)):

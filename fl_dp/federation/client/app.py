@@ -79,7 +79,7 @@ def train_round(message: Message, config: ClientConfig) -> RecordDict:
     from fl_dp.accounting.ledger.ledger import Ledger
     from fl_dp.data.partition import load_part
     from fl_dp.models.build import build_model
-    from fl_dp.training.private import train_locally
+    from fl_dp.training.local_round import train_locally
 
     plan, received = plan_from_content(message.content)
     data = load_part(config)

@@ -108,7 +108,7 @@ def prepare(
     from fl_dp.federation.server.evaluation import evaluate
     from fl_dp.federation.server.strategy import PrivateFedAvg
     from fl_dp.models.build import build_model
-    from fl_dp.training.private import trainable_arrays
+    from fl_dp.training.local_round import trainable_arrays
 
     test = load_data(config.data, Path(config.data_root), "test")
     model = build_model(config.model, test.input_shape, test.num_classes, config.seed)

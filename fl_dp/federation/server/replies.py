@@ -16,7 +16,7 @@ from fl_dp.records import Entry
 from fl_dp.reporting.reports import ClientStatus
 
 if TYPE_CHECKING:
-    from fl_dp.training.private import LocalUpdate
+    from fl_dp.training.local_round import LocalUpdate
 
 TOLERANCE = 1e-6  # of a claimed epsilon: for rounding between machines, not for another mechanism
 LOST_STEPS = (

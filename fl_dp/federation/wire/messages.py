@@ -22,7 +22,7 @@ from fl_dp.federation.wire.arrays import ArraySpec, decode, encode
 from fl_dp.records import ClientProfile, Entry, RoundPlan, leaves_because
 
 if TYPE_CHECKING:
-    from fl_dp.training.private import LocalUpdate
+    from fl_dp.training.local_round import LocalUpdate
 
 ARRAYS, PLAN, PROFILE, REFUSAL, REPORT, SPENT = "arrays", "plan", "profile", "refusal", "report", "spent"
 NO_ARRAYS = ArrayRecord()  # a reply's whose update is in a sum; shared, because making one takes a while
@@ -129,7 +129,7 @@ def reply_from_content(
 
     Apart, because what a client has spent counts even when its arrays cannot be used.
     """
-    from fl_dp.training.private import LocalUpdate
+    from fl_dp.training.local_round import LocalUpdate
 
     if REFUSAL in content:
         return _refusal(content), ""

@@ -10,7 +10,7 @@ from fl_dp.errors import BudgetExhaustedError, ConfigError, DataError, DeclinedE
 from fl_dp.federation.wire import messages
 from fl_dp.federation.wire.arrays import encode, specs
 from fl_dp.records import ClientProfile, Entry, RoundPlan
-from fl_dp.training.private import LocalUpdate
+from fl_dp.training.local_round import LocalUpdate
 
 UNEXPECTED = "an unexpected error; its own log says which"
 PLAN = RoundPlan("run-1", 3, "linear", 12, 64, 0.5, 0.9, 1.25, 1.0)

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 import typer
 
-from fl_dp.cli import app, run_command
+from fl_dp.cli.common import run_command
+from fl_dp.cli.main import app
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import DataError, FlDpError
 from fl_dp.launch import launcher
-from fl_dp.launch.arguments import Request
 from fl_dp.launch.exit_codes import ExitCode
+from fl_dp.launch.request import Request
 
 
 @pytest.fixture(autouse=True)
@@ -143,7 +144,7 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_console_script_and_the_module_are_the_same_command() -> None:
     script = Path(sys.executable).parent / "fl-dp"
-    module = [sys.executable, "-m", "fl_dp.launch"]
+    module = [sys.executable, "-m", "fl_dp.cli"]
     for command in ([str(script), "run", "0"], [*module, "0"]):
         result = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ})
         assert result.returncode == 2

@@ -6,7 +6,8 @@ import pytest
 
 from fl_dp.accounting.calibration import calibrate_noise
 from fl_dp.accounting.epsilon import compute_epsilon
-from fl_dp.cli import app, run_command
+from fl_dp.cli.common import run_command
+from fl_dp.cli.main import app
 from fl_dp.records import Entry
 
 PLAN = ["--records", "10000", "--batch-size", "256", "--local-epochs", "5", "--rounds", "40"]

@@ -10,7 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
-from fl_dp.cli import APP_OPTIONS, run_command, say
+from fl_dp.cli.common import APP_OPTIONS, run_command, say
+from fl_dp.cli.server import DEFAULT_ADDRESS
 from fl_dp.config.client import ClientConfig
 from fl_dp.errors import ConfigError
 from fl_dp.launch.clients import ledger_file, write_client_file
@@ -20,7 +21,6 @@ from fl_dp.launch.flower.environment import child_environment, cores
 from fl_dp.launch.flower.processes import Processes
 from fl_dp.launch.flower.starting import check_running, start_supernodes, supernode_options
 from fl_dp.launch.flower.tls import supernode_security
-from fl_dp.launch.serve import DEFAULT_ADDRESS
 from fl_dp.reporting.console import marked
 
 _POLL_SECONDS = 1.0

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
+from fl_dp.cli.arguments import ARGUMENTS, name_arguments, read_request
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
-from fl_dp.launch.arguments import ARGUMENTS, name_arguments, read_request
 
 
 @pytest.fixture

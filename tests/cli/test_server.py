@@ -1,7 +1,7 @@
 import pytest
 
+from fl_dp.cli.server import split_address
 from fl_dp.errors import ConfigError
-from fl_dp.launch.serve import split_address
 
 
 def test_addresses() -> None:

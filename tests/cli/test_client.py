@@ -7,9 +7,9 @@ import pytest
 import typer
 
 from fl_dp.accounting.ledger.ledger import Ledger
-from fl_dp.cli import APP_OPTIONS, run_command
+from fl_dp.cli import client as module
+from fl_dp.cli.common import APP_OPTIONS, run_command
 from fl_dp.config.client import ClientConfig
-from fl_dp.launch import join as module
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ import json
 import pytest
 import typer
 
-from fl_dp.audit.command import HELP, audit
-from fl_dp.cli import run_command
-from fl_dp.training import private as training
+from fl_dp.cli.audit import HELP, audit
+from fl_dp.cli.common import run_command
+from fl_dp.training import private
 
 SMALL = ["--canaries", "800", "--sample-rate", "1", "--steps", "1", "--rounds", "1"]
 
@@ -39,7 +39,7 @@ def test_json_and_plot_of_several_noise_levels(command, capsys, tmp_path):
 
 
 def test_a_broken_step_is_exit_1(command, capsys, monkeypatch):
-    monkeypatch.setattr(training, "add_gaussian_noise", lambda clipped, **_: dict(clipped.grads))
+    monkeypatch.setattr(private, "add_gaussian_noise", lambda clipped, **_: dict(clipped.grads))
     assert run_command(command, [*SMALL, "--noise-multiplier", "4"]) == 1
     assert "FAILED" in capsys.readouterr().out
 

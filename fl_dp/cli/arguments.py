@@ -10,6 +10,7 @@ from pathlib import Path
 from fl_dp.config.flat import AUTO, Scalar
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
+from fl_dp.launch.request import Engine, Request
 from fl_dp.reporting.reports import NOT_PRIVATE
 
 
@@ -19,9 +20,6 @@ def _number_or_auto(text: str) -> Scalar:
 
 def _integer_or_auto(text: str) -> Scalar:
     return text if text == AUTO else int(text)
-
-
-Engine = typing.Literal["ray", "flower"]
 
 
 @dataclass(frozen=True)
@@ -63,14 +61,6 @@ WITHOUT_PRIVACY = (
     "delta are not used",
     f"{NOT_PRIVATE}: the ledgers will say so, and no epsilon holds for these data afterwards",
 )
-
-
-@dataclass(frozen=True)
-class Request:
-    """A validated run, and what the user should be told about how it came to be."""
-
-    config: RunConfig
-    notes: tuple[str, ...]
 
 
 def read_request(

@@ -9,8 +9,8 @@ import pytest
 
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.ledger.ledger import Ledger
-from fl_dp.cli import run_command
-from fl_dp.ledger_commands import ledger_app
+from fl_dp.cli.common import run_command
+from fl_dp.cli.ledger import ledger_app
 from fl_dp.reporting.console import rounded_up
 
 BUDGET = Budget(epsilon=3.0, delta=1e-5, accountant="rdp")

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from fl_dp.cli import APP_OPTIONS, DEFAULT_CONFIG, ConfigOption, SetOption, run_command, say
+from fl_dp.cli.arguments import read_request
+from fl_dp.cli.common import APP_OPTIONS, DEFAULT_CONFIG, ConfigOption, SetOption, run_command, say
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
-from fl_dp.launch.arguments import read_request
 from fl_dp.launch.deployment import server_environment
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.flower.app_bundle import build_bundle

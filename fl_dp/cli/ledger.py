@@ -9,8 +9,8 @@ import typer
 from fl_dp.accounting.ledger.export import check_continues, read_export, to_export
 from fl_dp.accounting.ledger.hash_chain import Row, head
 from fl_dp.accounting.ledger.ledger import Ledger
+from fl_dp.cli.common import PlainCommand
 from fl_dp.errors import ConfigError, LedgerError
-from fl_dp.launch.plain_help import PlainCommand
 from fl_dp.reporting import ledger_table
 from fl_dp.reporting.console import rounded_up, times
 from fl_dp.reporting.ledger_report import AccountReport, account_reports

@@ -1,10 +1,11 @@
-"""`python -m fl_dp.launch`: the command `fl-dp run` under the name of run.sh."""
+"""`python -m fl_dp.cli`: the command `fl-dp run` under the name of run.sh."""
 
 import sys
 
 import typer
 
-from fl_dp.cli import APP_OPTIONS, RUN_OPTIONS, run, run_command
+from fl_dp.cli.common import APP_OPTIONS, run_command
+from fl_dp.cli.run import RUN_OPTIONS, run
 
 
 def main() -> None:

@@ -3,7 +3,7 @@ import signal
 
 import pytest
 
-from fl_dp.launch.signals import stop_on_signals
+from fl_dp.cli.signals import stop_on_signals
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

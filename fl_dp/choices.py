@@ -1,0 +1,98 @@
+"""A choice is a file: the file's name in a folder of choices is the name that users write.
+
+A folder holds choices and nothing else. Listing its names costs a directory listing, and only the file that
+is chosen is imported. What others must know of a choice stands in the file itself, in one constant, the
+descriptor. A package outside joins by an entry point of the group `fl_dp.<folder>`, which names a descriptor;
+it never stands in for a file of ours.
+"""
+
+import pkgutil
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
+from typing import TypeVar
+
+from fl_dp.errors import ConfigError
+
+Descriptor = TypeVar("Descriptor")
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """One kind of choice.
+
+    key: the setting whose value is a name of this kind. package: the folder. constant: the descriptor's name
+    in each of its files. dashed: users write `-` where the file's name has `_`.
+    A value may be NAME:ARGUMENT; whether a choice takes an argument its descriptor says.
+    """
+
+    key: str
+    package: str
+    constant: str
+    dashed: bool = False
+
+    @property
+    def group(self) -> str:
+        """The entry points' group: `fl_dp.architectures` for the folder fl_dp/models/architectures."""
+        return f"fl_dp.{self.package.rpartition('.')[2]}"
+
+    def built_in(self) -> tuple[str, ...]:
+        """The names of the files in the folder, sorted; none of them is imported."""
+        return tuple(sorted(_files(self.package, self.dashed)))
+
+    def names(self) -> tuple[str, ...]:
+        """All names that can be chosen, sorted: of files, and of other packages' entry points."""
+        return tuple(sorted({*self.built_in(), *(one.name for one in _entry_points(self.group))}))
+
+    def check(self, value: str, key: str = "") -> None:
+        """ConfigError unless `value`, without its argument, is a name. key: named in it, if another."""
+        name = value.partition(":")[0]
+        if name not in self.built_in() and name not in self.names():
+            raise ConfigError(f"{key or self.key} = {value!r}: expected {' or '.join(self.names())}.")
+
+    def load(self, value: str, kind: type[Descriptor]) -> Descriptor:
+        """The descriptor of the choice that `value` names, a `kind`; imports its file and no other.
+
+        Raises ConfigError for an unknown name, and for a file without such a descriptor.
+        """
+        self.check(value)
+        name = value.partition(":")[0]
+        if name in self.built_in():
+            where = f"{self.package}.{_files(self.package, self.dashed)[name]}"
+            descriptor = getattr(import_module(where), self.constant, None)
+        else:
+            entry = next(one for one in _entry_points(self.group) if one.name == name)
+            where, descriptor = f"{entry.value} (entry point {name} of {self.group})", entry.load()
+        if not isinstance(descriptor, kind):
+            raise ConfigError(
+                f"{self.key} = {value!r}: {where} has no {self.constant}, a {kind.__name__}; give it one."
+            )
+        return descriptor
+
+
+@lru_cache(maxsize=32)
+def _files(package: str, dashed: bool) -> dict[str, str]:
+    """The choices in a folder: the name that users write, and the file's."""
+    spec = find_spec(package)
+    if spec is None or spec.submodule_search_locations is None:
+        raise ConfigError(f"{package}: no such folder; is fl_dp installed completely?")
+    files = [module.name for module in pkgutil.iter_modules(spec.submodule_search_locations)]
+    return {file.replace("_", "-") if dashed else file: file for file in files}
+
+
+def _entry_points(group: str) -> Iterable[EntryPoint]:
+    return entry_points(group=group)
+
+
+ACCOUNTANTS = Choices("accountant", "fl_dp.accounting.accountants", "ACCOUNTANT")
+MODELS = Choices("model", "fl_dp.models.architectures", "MODEL", dashed=True)
+PARTITIONS = Choices("partition", "fl_dp.data.partitions", "PARTITION")
+SOURCES = Choices("data", "fl_dp.data.sources", "SOURCE")
+LOSSES = Choices("loss", "fl_dp.training.losses", "LOSS", dashed=True)
+AGGREGATIONS = Choices("aggregation", "fl_dp.federation.server.aggregations", "AGGREGATION", dashed=True)
+SERVER_OPTIMIZERS = Choices(
+    "server-optimizer", "fl_dp.federation.server.optimizers", "SERVER_OPTIMIZER", dashed=True
+)

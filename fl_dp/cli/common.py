@@ -1,0 +1,65 @@
+"""What all commands share: how one is run, how its errors end, what its help looks like."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import click
+import typer
+from typer.core import TyperCommand
+
+from fl_dp.cli.signals import stop_on_signals
+from fl_dp.errors import ConfigError, FlDpError
+from fl_dp.launch.exit_codes import ExitCode
+from fl_dp.launch.flower.app_bundle import PROJECT
+
+DEFAULT_CONFIG = PROJECT / "configs" / "digits.toml"
+
+# Defaults are worded by hand: typer shows them behind a backslash when its rich mark-up is off.
+ConfigOption = Annotated[
+    Path,
+    typer.Option(help="Run config, a flat TOML file [default: configs/digits.toml].", show_default=False),
+]
+SetOption = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any run-config key; repeatable.")
+]
+
+APP_OPTIONS: dict[str, Any] = {
+    "add_completion": False,
+    "pretty_exceptions_enable": False,
+    "rich_markup_mode": None,
+    "suggest_commands": False,  # click does so itself
+}
+
+
+def run_command(command: typer.Typer, arguments: Sequence[str], prog: str | None = None) -> int:
+    """Run `command`, print an error as one line on stderr, and return the exit code."""
+    try:
+        with stop_on_signals():
+            result = typer.main.get_command(command).main(list(arguments), prog, standalone_mode=False)
+    except (ConfigError, click.UsageError) as error:
+        text = error.format_message() if isinstance(error, click.UsageError) else str(error)
+        return _fail(text, ExitCode.USAGE)
+    except FlDpError as error:
+        return _fail(str(error), ExitCode.FAILED)
+    if result == ExitCode.INTERRUPTED:  # what typer makes of KeyboardInterrupt
+        print("interrupted; everything that was started has been stopped", file=sys.stderr, flush=True)
+    return int(result or 0)
+
+
+def _fail(text: str, code: ExitCode) -> int:
+    print(f"error: {text}", file=sys.stderr, flush=True)
+    return int(code)
+
+
+def say(text: str) -> None:
+    """A line on the console, at once."""
+    print(text, flush=True)
+
+
+class PlainCommand(TyperCommand):
+    """A command without rich mark-up; typer marks what is required for rich in any case, with a backslash."""
+
+    def get_help(self, ctx: Any) -> str:
+        return super().get_help(ctx).replace("\\[", "[")

@@ -1,0 +1,44 @@
+"""`fl-dp` and its commands."""
+
+import sys
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from fl_dp.cli.audit import HELP as AUDIT_HELP
+from fl_dp.cli.audit import audit
+from fl_dp.cli.common import APP_OPTIONS, PlainCommand, run_command, say
+from fl_dp.cli.ledger import ledger_app
+from fl_dp.cli.plan import BUDGET_HELP, CALIBRATE_HELP, budget, calibrate
+from fl_dp.cli.run import RUN_OPTIONS, run
+
+app = typer.Typer(name="fl-dp", **APP_OPTIONS)
+
+
+def main() -> None:
+    """Entry point of `fl-dp`."""
+    sys.exit(run_command(app, sys.argv[1:]))
+
+
+@app.callback(invoke_without_command=True)
+def about(
+    context: typer.Context,
+    show_version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    """Federated training with record-level differential privacy."""
+    if show_version:
+        say(f"fl-dp {version('fl-dp')}")
+    elif context.invoked_subcommand is None:
+        say(context.get_help())
+
+
+app.command(**RUN_OPTIONS)(run)
+app.command(help=BUDGET_HELP, cls=PlainCommand)(budget)
+app.command(help=CALIBRATE_HELP, cls=PlainCommand)(calibrate)
+app.command(help=AUDIT_HELP)(audit)
+app.add_typer(ledger_app, name="ledger")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""`fl-dp run`, which `run.sh` calls as well: one federation on this machine."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import click
+import typer
+from click.core import ParameterSource
+
+from fl_dp.cli.arguments import ARGUMENTS, read_request, simulation_engine
+from fl_dp.cli.common import DEFAULT_CONFIG, ConfigOption, SetOption, say
+from fl_dp.errors import ConfigError
+
+_ARGUMENT_ROWS = "\n".join(f"  {one.name:<13} {one.help} ({one.key})" for one in ARGUMENTS)
+_RUN_HELP = f"""Train a federation under differential privacy, with all its processes on this machine.
+
+\b
+Arguments, and the run-config keys that they set:
+{_ARGUMENT_ROWS}
+
+All of them may be left out, from the right; what is not given comes from the config file.
+
+Exit code: 0 trained as asked; 2 bad arguments, nothing started; 3 stopped early because the clients'
+budgets are spent; 1 anything else.
+"""
+
+
+def refuse_beside(context: typer.Context, *names: str) -> None:
+    """ConfigError when anything is given on the command line but the options `names`."""
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        if source is ParameterSource.COMMANDLINE and parameter.name not in names:
+            given = parameter.opts[0] if isinstance(parameter, click.Option) else "Arguments"
+            raise ConfigError(f"{given}: nothing may change in a run that is resumed; leave it out.")
+
+
+# Words such as -1 reach our own checks, which name the argument, instead of being unknown options.
+RUN_OPTIONS: dict[str, Any] = {"help": _RUN_HELP, "context_settings": {"ignore_unknown_options": True}}
+
+
+def run(
+    context: typer.Context,
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar=" ".join(one.name for one in ARGUMENTS), show_default=False)
+    ] = None,
+    config: ConfigOption = DEFAULT_CONFIG,
+    simulate: Annotated[bool, typer.Option("--simulate", help="Simulate the clients with Ray.")] = False,
+    engine: Annotated[
+        str | None, typer.Option(help="Of a simulation: ray (ours, the default) or flower (Flower's).")
+    ] = None,
+    ray_address: Annotated[
+        str | None, typer.Option(help="Of a simulation: a Ray cluster's HOST:PORT (6379).")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for results and logs [default: runs/<date-time>].")
+    ] = None,
+    ledger: Annotated[
+        Path | None, typer.Option(help="Folder of the clients' ledgers [default: below --out].")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of partition and first weights, never of noise or choices.")
+    ] = None,
+    settings: SetOption = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Go on with the run in DIR that was ended, as it was started."),
+    ] = None,
+) -> int:
+    if resume:
+        refuse_beside(context, "resume", "ray_address")
+        from fl_dp.launch import launcher
+
+        return launcher.resume(resume, ray_address=ray_address, say=say)
+    request = read_request(config, words or (), settings or (), seed)
+    kind = simulation_engine(simulate, engine, ray_address)
+    from fl_dp.launch.launcher import launch  # late: an error in an argument needs neither Flower nor torch
+
+    return launch(request, engine=kind, out=out, ledger=ledger, ray_address=ray_address or "", say=say)

@@ -1,0 +1,66 @@
+"""A choice is a file: listed without being imported, loaded by name, refused in words."""
+
+import sys
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+from fl_dp import choices
+from fl_dp.choices import Choices
+from fl_dp.errors import ConfigError
+
+
+@pytest.fixture
+def colours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Choices:
+    """A folder with two choices, and one file that lacks its descriptor."""
+    folder = tmp_path / "paintbox" / "colours"
+    folder.mkdir(parents=True)
+    (tmp_path / "paintbox" / "__init__.py").write_text("")
+    (folder / "__init__.py").write_text("")
+    (folder / "dark_red.py").write_text("COLOUR = 'ff0000'\n")
+    (folder / "green.py").write_text("COLOUR = '00ff00'\n")
+    (folder / "blank.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in [name for name in sys.modules if name.startswith("paintbox")]:
+        monkeypatch.delitem(sys.modules, name)
+    choices._files.cache_clear()
+    return Choices("colour", "paintbox.colours", "COLOUR", dashed=True)
+
+
+def test_listing_imports_no_choice(colours: Choices) -> None:
+    assert colours.names() == ("blank", "dark-red", "green")
+    assert not [name for name in sys.modules if name.startswith("paintbox.colours.")]
+
+
+def test_only_the_chosen_file_is_imported(colours: Choices) -> None:
+    assert colours.load("dark-red:deep", str) == "ff0000"
+    assert [name for name in sys.modules if name.startswith("paintbox.colours.")] == [
+        "paintbox.colours.dark_red"
+    ]
+
+
+@pytest.mark.parametrize("name", ["dark_red", "reds", "", "__init__", ".green"])
+def test_an_unknown_name_is_refused_with_all_names(colours: Choices, name: str) -> None:
+    with pytest.raises(ConfigError, match=r"colour = .*: expected blank or dark-red or green"):
+        colours.check(name)
+    with pytest.raises(ConfigError, match="expected blank or dark-red or green"):
+        colours.load(name, str)
+
+
+def test_a_file_without_its_descriptor_is_named(colours: Choices) -> None:
+    with pytest.raises(ConfigError, match=r"paintbox.colours.blank has no COLOUR, a str"):
+        colours.load("blank", str)
+
+
+def test_packages_outside_join_and_never_shadow(colours: Choices, monkeypatch: pytest.MonkeyPatch) -> None:
+    entries = [
+        EntryPoint("green", "os.path:sep", "fl_dp.colours"),
+        EntryPoint("blue", "os.path:sep", "fl_dp.colours"),
+    ]
+    monkeypatch.setattr(choices, "entry_points", lambda group: [one for one in entries if one.group == group])
+    assert colours.group == "fl_dp.colours"
+    assert colours.names() == ("blank", "blue", "dark-red", "green")
+    assert colours.load("blue", str) == "/"
+    assert colours.load("green", str) == "00ff00"
+    assert "blue" not in colours.built_in()

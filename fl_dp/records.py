@@ -1,8 +1,9 @@
 """Frozen dataclasses that several floors share."""
 
-from collections.abc import Iterable
-from dataclasses import MISSING, asdict, dataclass, field
-from typing import Any, Literal
+import typing
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any, Literal
 
 from fl_dp.errors import ConfigError
 
@@ -38,21 +39,41 @@ class Entry:
         return asdict(self)
 
 
-WHY_IT_MAY_LEAVE = "why it may leave"
+@dataclass(frozen=True, slots=True)
+class Leaves:
+    """Marks a field of something that leaves a client: Annotated[type, Leaves("why it may")].
 
-
-def leaves_because(reason: str, default: Any = MISSING) -> Any:
-    """A dataclass field of something that leaves a client, with the reason why it may.
-
-    Every number that leaves is such a field of `ClientProfile`, `LocalUpdate` or `Refusal`: messages are
-    built from these alone, and docs/privacy.md lists them.
+    Every number that leaves is a field of `ClientProfile`, `LocalUpdate` or `Refusal`, and is marked so: messages
+    are built from these alone, and docs/privacy.md lists them.
+    shown: the server writes the number into the client's line of rounds.jsonl, as the client sent it.
     """
-    return field(default=default, metadata={WHY_IT_MAY_LEAVE: reason})
+
+    because: str
+    shown: bool = False
+
+
+def leaving(record: type) -> dict[str, tuple[Any, Leaves]]:
+    """The fields of a record that leaves a client, by name: the type, and why it may leave.
+
+    TypeError for a field that is not marked.
+    """
+    found: dict[str, tuple[Any, Leaves]] = {}
+    for name, hint in typing.get_type_hints(record, include_extras=True).items():
+        marks = [mark for mark in getattr(hint, "__metadata__", ()) if isinstance(mark, Leaves)]
+        if len(marks) != 1:
+            raise TypeError(f"{record.__name__}.{name} leaves the client: mark it with why it may.")
+        found[name] = hint.__origin__, marks[0]
+    return found
 
 
 def total_steps(entries: Iterable[Entry]) -> int:
     """Number of steps over all entries."""
     return sum(entry.steps for entry in entries)
+
+
+# Raised whenever the same round, on the same data with the same randomness, gives another update, and by
+# nothing else. Sites that differ in it do not train together, and a round is not repeated under another.
+ARITHMETIC = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +84,7 @@ class RoundPlan:
     noise_multiplier: sigma over sensitivity; max_grad_norm: the clipping bound C.
     private: if not, plain SGD is asked for, in batches of `expected_batch_size`, NOT PROTECTED BY ANYTHING:
     noise_multiplier is then 0, and max_grad_norm is not used.
+    loss: the name of what is minimised. arithmetic: the server's `ARITHMETIC`.
     """
 
     run: str
@@ -75,6 +97,8 @@ class RoundPlan:
     noise_multiplier: float
     max_grad_norm: float
     private: bool = True
+    loss: str = "cross-entropy"
+    arithmetic: int = ARITHMETIC
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +113,42 @@ class ClientProfile:
     allow_unprotected: whether it takes part in runs without privacy.
     """
 
-    client: str = leaves_because("its operator's choice")
-    public_size: int = leaves_because("declared public by its operator")
-    epsilon: float = leaves_because("its operator's choice")
-    delta: float = leaves_because("its operator's choice")
-    spent: tuple[Entry, ...] = leaves_because("from plans, which servers chose, and from public numbers")
-    accountant: Literal["pld", "rdp"] = leaves_because("its operator's choice")
-    min_noise_multiplier: float = leaves_because("its operator's choice", default=0.0)
-    vary_mechanism: bool = leaves_because("its operator's choice", default=False)
-    retired: int = leaves_because("its operator's acts", default=0)
-    allow_unprotected: bool = leaves_because("its operator's choice", default=False)
+    client: Annotated[str, Leaves("its operator's choice")]
+    public_size: Annotated[int, Leaves("declared public by its operator")]
+    epsilon: Annotated[float, Leaves("its operator's choice")]
+    delta: Annotated[float, Leaves("its operator's choice")]
+    spent: Annotated[tuple[Entry, ...], Leaves("from plans, which servers chose, and from public numbers")]
+    accountant: Annotated[Literal["pld", "rdp"], Leaves("its operator's choice")]
+    min_noise_multiplier: Annotated[float, Leaves("its operator's choice")] = 0.0
+    vary_mechanism: Annotated[bool, Leaves("its operator's choice")] = False
+    retired: Annotated[int, Leaves("its operator's acts")] = 0
+    allow_unprotected: Annotated[bool, Leaves("its operator's choice")] = False
+
+
+@dataclass(frozen=True, slots=True)
+class LocalUpdate:
+    """A client's answer to a round that it trained.
+
+    arrays: trainable parameters after training, NumPy arrays by name. spent: what the client's ledger holds, this
+    round included; steps: taken in this round; epsilon, delta: the cost of `spent`, infinite without privacy.
+    """
+
+    arrays: Annotated[
+        Mapping[str, Any],
+        Leaves(
+            "noised in every step, which epsilon pays for; without privacy because its operator allows it"
+        ),
+    ]
+    spent: Annotated[tuple[Entry, ...], Leaves("from plans, which servers chose, and from public numbers")]
+    steps: Annotated[int, Leaves("from the plan and from what the budget had left", shown=True)]
+    epsilon: Annotated[float, Leaves("computed from spent")]
+    delta: Annotated[float, Leaves("its operator's choice")]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A client's answer when it has no profile or update to give."""
+
+    status: Annotated[Literal["declined", "failed"], Leaves("tells a decision from a fault")]
+    reason: Annotated[str, Leaves("words of fl_dp: names, shapes and settings, never values from data")]
+    budget_exhausted: Annotated[bool, Leaves("computed from spent")] = False

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fl_dp.training.local_round import LocalUpdate
 
 from fl_dp.federation.wire.messages import Refusal, profile_to_content, refusal_to_content, update_to_content
 from fl_dp.records import WHY_IT_MAY_LEAVE, ClientProfile, Entry
-from fl_dp.training.local_round import LocalUpdate
 
 TYPES = (ClientProfile, LocalUpdate, Refusal)
 DOCUMENT = Path(__file__).parents[1] / "docs" / "privacy.md"

@@ -5,7 +5,6 @@ import sys
 from collections.abc import Mapping
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fl_dp.data.tensor_data import TensorData
@@ -14,6 +13,7 @@ from fl_dp.engine.kernel_choice.physical_batch import largest_batch
 from fl_dp.engine.noise import system_generator
 from fl_dp.engine.sampling import physical_batches
 from fl_dp.records import RoundPlan
+from fl_dp.training.loss import loss_of
 from fl_dp.training.sgd import MomentumSGD
 
 logger = logging.getLogger("fl_dp")
@@ -36,6 +36,7 @@ class PlainTrainer:
         draws: torch.Generator | None = None,
     ) -> None:
         self._model, self._plan, self._device = model, plan, device
+        self._loss = loss_of(plan.loss)
         self._parameters = [p for p in model.parameters() if p.requires_grad]
         self._descent = MomentumSGD(
             self._parameters, learning_rate=plan.learning_rate, momentum=plan.momentum
@@ -67,8 +68,8 @@ class PlainTrainer:
 
     def rehearse(self, input_shape: tuple[int, ...], size: int) -> tuple[Tensor, ...]:
         """The gradient of `size` examples of random numbers; changes no weight."""
-        inputs, labels = torch.randn(size, *input_shape), torch.zeros(size, dtype=torch.int64)
-        return torch.autograd.grad(self._loss(inputs, labels), self._parameters, allow_unused=True)
+        inputs, labels = torch.randn(size, *input_shape), self._loss.blank_labels(size)
+        return torch.autograd.grad(self._sum_of_losses(inputs, labels), self._parameters, allow_unused=True)
 
     def step(self, data: TensorData, _sample_rate: float, physical_batch_size: int) -> None:
         """One batch, in parts of at most `physical_batch_size`. The sample rate is of private steps only."""
@@ -91,7 +92,9 @@ class PlainTrainer:
         try:
             parts = [
                 torch.autograd.grad(
-                    self._loss(*data.batch(indices)) / len(batch), self._parameters, allow_unused=True
+                    self._sum_of_losses(*data.batch(indices)) / len(batch),
+                    self._parameters,
+                    allow_unused=True,
                 )
                 for indices in physical_batches(batch, at_once)
             ]
@@ -101,7 +104,6 @@ class PlainTrainer:
             return None
         return [None if grads[0] is None else sum(grads[1:], grads[0]) for grads in zip(*parts, strict=True)]
 
-    def _loss(self, inputs: Tensor, labels: Tensor) -> Tensor:
-        """Summed over the examples."""
+    def _sum_of_losses(self, inputs: Tensor, labels: Tensor) -> Tensor:
         outputs = self._model(inputs.to(self._device))
-        return F.cross_entropy(outputs, labels.to(self._device), reduction="sum")
+        return self._loss.per_example(outputs, labels.to(self._device)).sum()

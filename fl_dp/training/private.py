@@ -7,7 +7,6 @@ from functools import reduce
 from operator import add
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fl_dp.data.tensor_data import TensorData
@@ -20,6 +19,7 @@ from fl_dp.engine.noise import add_gaussian_noise, system_generator
 from fl_dp.engine.sampling import physical_batches, poisson_draw
 from fl_dp.errors import NonFiniteError
 from fl_dp.records import RoundPlan
+from fl_dp.training.loss import loss_of
 from fl_dp.training.sgd import MomentumSGD
 
 logger = logging.getLogger("fl_dp")
@@ -45,6 +45,7 @@ class PrivateTrainer:
         draws: torch.Generator | None = None,
     ) -> None:
         self._model, self._axes, self._plan, self._device = model, axes, plan, device
+        self._loss = loss_of(plan.loss)
         self._parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
         self._descent = MomentumSGD(  # down the sum over a batch: the mean is that over its expected size
             list(self._parameters.values()),
@@ -76,7 +77,7 @@ class PrivateTrainer:
 
     def rehearse(self, input_shape: tuple[int, ...], size: int) -> ClippedSum:
         """The clipped sum of `size` examples of random numbers: chooses kernels, and changes no weight."""
-        examples = torch.randn(size, *input_shape), torch.zeros(size, dtype=torch.int64)
+        examples = torch.randn(size, *input_shape), self._loss.blank_labels(size)
         return empty_sum(self._parameters, self._plan.max_grad_norm) + self.clipped_sums([examples])[0]
 
     @property
@@ -113,7 +114,7 @@ class PrivateTrainer:
             torch.cat(parts) if len(parts) > 1 else parts[0] for parts in zip(*batches, strict=True)
         )
         outputs = self._model(inputs.to(self._device))
-        losses = F.cross_entropy(outputs, labels.to(self._device), reduction="none")
+        losses = self._loss.per_example(outputs, labels.to(self._device))
         return clipped_grad_sums(
             losses,
             self._parameters,

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fl_dp.training.local_round import LocalUpdate, trainable_arrays
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
@@ -31,7 +32,6 @@ from fl_dp.federation.wire.messages import (
 )
 from fl_dp.models.build import build_model
 from fl_dp.records import ClientProfile, Entry, RoundPlan
-from fl_dp.training.local_round import LocalUpdate, trainable_arrays
 
 Node = Callable[[Message], Message | None]
 

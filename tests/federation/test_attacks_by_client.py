@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from fl_dp.training.local_round import trainable_arrays
 
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.config.run import RunConfig
 from fl_dp.federation.server.strategy import PrivateFedAvg
 from fl_dp.federation.wire.arrays import encode, specs, state_arrays
 from fl_dp.records import Entry
-from fl_dp.training.local_round import trainable_arrays
 
 START = {"weight": np.zeros(3, np.float32)}
 CONFIG = RunConfig(

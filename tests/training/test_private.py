@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from fl_dp.training.local_round import LocalUpdate, train_locally
 from torch import nn
 
 from fl_dp.accounting.budget import Budget
@@ -15,7 +16,6 @@ from fl_dp.engine.tracing.probe import probe
 from fl_dp.errors import BudgetExhaustedError, ConfigError, ProbeError
 from fl_dp.records import Entry, RoundPlan
 from fl_dp.training import private
-from fl_dp.training.local_round import LocalUpdate, train_locally
 
 PLAN = RoundPlan(
     run="run", server_round=1, model="linear", steps=4, expected_batch_size=20, learning_rate=0.5,

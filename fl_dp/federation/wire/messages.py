@@ -11,18 +11,15 @@ impossible field is a ConfigError in words. A reply is built here from `ClientPr
 import math
 import typing
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import asdict
+from typing import Any, Literal
 
 from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 
 from fl_dp.config.run import ACCOUNTANTS
 from fl_dp.errors import BudgetExhaustedError, ConfigError, DataError, DeclinedError, FlDpError, LedgerError
 from fl_dp.federation.wire.arrays import ArraySpec, decode, encode
-from fl_dp.records import ClientProfile, Entry, RoundPlan, leaves_because
-
-if TYPE_CHECKING:
-    from fl_dp.training.local_round import LocalUpdate
+from fl_dp.records import ClientProfile, Entry, LocalUpdate, Refusal, RoundPlan, leaving
 
 ARRAYS, PLAN, PROFILE, REFUSAL, REPORT, SPENT = "arrays", "plan", "profile", "refusal", "report", "spent"
 NO_ARRAYS = ArrayRecord()  # a reply's whose update is in a sum; shared, because making one takes a while
@@ -31,22 +28,19 @@ MAX_NAME = 64
 MAX_REASON = 300
 
 _PLAN_FIELDS = typing.get_type_hints(RoundPlan)
-_PROFILE_FIELDS = {
-    "client": str, "public_size": int, "epsilon": float, "delta": float, "accountant": str,
-    "min_noise_multiplier": float, "vary_mechanism": bool, "retired": int, "allow_unprotected": bool,
-}  # fmt: skip
-_REPORT_FIELDS = {"steps": int, "epsilon": float, "delta": float}
-_REFUSAL_FIELDS = {"status": str, "reason": str, "budget_exhausted": bool}
 _SPENT_FIELDS = {"sample_rate": list, "noise_multiplier": list, "steps": list}
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """A client's answer when it has no profile or update to give; `refusal_of` makes it from an error."""
+def _plain_fields(record: type) -> dict[str, type]:
+    """Name and type of the record's fields that travel as they are; what is spent and arrays do not."""
+    fields = {name: typing.get_origin(kind) or kind for name, (kind, _) in leaving(record).items()}
+    plain = {name: str if kind is Literal else kind for name, kind in fields.items()}
+    return {name: kind for name, kind in plain.items() if kind in (str, int, float, bool)}
 
-    status: Literal["declined", "failed"] = leaves_because("tells a decision from a fault")
-    reason: str = leaves_because("words of fl_dp: names, shapes and settings, never values from data")
-    budget_exhausted: bool = leaves_because("computed from spent", default=False)
+
+_PROFILE_FIELDS = _plain_fields(ClientProfile)
+_REPORT_FIELDS = _plain_fields(LocalUpdate)
+_REFUSAL_FIELDS = _plain_fields(Refusal)
 
 
 def refusal_of(error: Exception) -> Refusal:
@@ -112,7 +106,7 @@ def profile_from_content(content: RecordDict) -> ClientProfile | Refusal:
     return profile
 
 
-def update_to_content(update: "LocalUpdate") -> RecordDict:
+def update_to_content(update: LocalUpdate) -> RecordDict:
     fields = {name: getattr(update, name) for name in _REPORT_FIELDS}
     arrays = encode(update.arrays) if update.arrays else NO_ARRAYS
     return RecordDict({REPORT: ConfigRecord(fields), SPENT: _spent_record(update.spent), ARRAYS: arrays})
@@ -124,13 +118,11 @@ def refusal_to_content(refusal: Refusal) -> RecordDict:
 
 def reply_from_content(
     content: RecordDict, expected: Mapping[str, ArraySpec]
-) -> "tuple[LocalUpdate | Refusal, str]":
+) -> tuple[LocalUpdate | Refusal, str]:
     """A client's answer to a round, and what is wrong with its arrays (else empty).
 
     Apart, because what a client has spent counts even when its arrays cannot be used.
     """
-    from fl_dp.training.local_round import LocalUpdate
-
     if REFUSAL in content:
         return _refusal(content), ""
     arrays, problem = {}, ""

@@ -1,0 +1,42 @@
+"""What becomes of a round's steps: an update, or a failure in words that may leave the client.
+
+Light to import: a simulation's training processes need it, and nothing else of the federation.
+"""
+
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+NOT_FINITE = "its update holds values that are not finite"
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """What became of a round that was paid for.
+
+    arrays: the trainable parameters by name; empty if they have gone into a sum of updates, or if it failed.
+    problem: why it failed, in words that may leave the client; else empty. log: for the client's own log alone.
+    """
+
+    arrays: Mapping[str, Any] = field(default_factory=dict)
+    problem: str = ""
+    log: str = ""
+
+
+def attempt(
+    train: Callable[[], Mapping[str, Any] | None], fatal: tuple[type[Exception], ...] = ()
+) -> Trained:
+    """What `train` gives, or the failure that it is; None from it means that its numbers are not finite.
+
+    No exception goes further, but for those of the `fatal` types: texts and tracebacks may quote the data.
+    """
+    try:
+        arrays = train()
+    except fatal:
+        raise
+    except Exception as error:
+        from fl_dp.federation.wire.messages import refusal_of  # late: it imports Flower
+
+        return Trained(problem=refusal_of(error).reason, log=traceback.format_exc())
+    return Trained(problem=NOT_FINITE) if arrays is None else Trained(arrays)

@@ -1,0 +1,56 @@
+"""A client's training in its own process, on its own data."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from flwr.app import RecordDict
+from torch import nn
+
+from fl_dp.config.client import ClientConfig
+from fl_dp.data.tensor_data import TensorData
+from fl_dp.federation.client.round import PaidRound, expected_weights
+from fl_dp.federation.devices import find_device
+from fl_dp.federation.wire.arrays import load_arrays, specs, state_arrays
+from fl_dp.models.build import build_model
+from fl_dp.records import RoundPlan
+from fl_dp.training.trainer import Trainer, axes_of, is_finite, take_steps, trainable_arrays, trainer_of
+
+
+class OwnTraining:
+    """Trains what a round's plan names, and keeps nothing from one round to the next.
+
+    model: trained in the place of the one that the plan names; given by audits alone.
+    """
+
+    def __init__(self, settings: ClientConfig, data: TensorData, model: nn.Module | None = None) -> None:
+        self._settings, self._data, self._given = settings, data, model
+        self._model: nn.Module | None = None
+        self._trainer: Trainer | None = None
+        self._at_once = 0
+
+    def prepare(self, plan: RoundPlan, content: RecordDict) -> None:
+        """Build the model, load the weights, and find the physical batch.
+
+        Raises DeclinedError for weights of another model, ModelError when the model cannot be protected,
+        ConfigError when not one example fits the memory.
+        """
+        settings, data = self._settings, self._data
+        model = self._given or build_model(plan.model, data.input_shape, data.num_classes, seed=0)
+        load_arrays(model, expected_weights(content, plan.model, specs(state_arrays(model))))
+        device = find_device(settings.device)
+        model = model.to(device).train()
+        axes = axes_of(model, data, device) if plan.private else None
+        trainer = trainer_of(model, plan, device, axes)
+        self._model, self._trainer = model, trainer
+        if isinstance(settings.physical_batch_size, int):
+            self._at_once = settings.physical_batch_size
+        else:
+            memory = settings.memory_mib * 2**20
+            self._at_once = trainer.largest_physical_batch(data.input_shape, memory, trainer.most_at_once)
+
+    def train(self, paid: PaidRound) -> Mapping[str, Any] | None:
+        """The trainable parameters after the steps, as arrays by name; None if not finite."""
+        assert self._model is not None
+        assert self._trainer is not None
+        take_steps(self._trainer, self._data, paid.steps, paid.accepted.sample_rate, self._at_once)
+        return trainable_arrays(self._model) if is_finite(self._model) else None

@@ -1,0 +1,266 @@
+"""What a client does with a round, written once: accept it, pay, train, settle, answer.
+
+Written over a list of clients that keep one ledger, with the training handed in. A real client is a list of
+one; a simulation is a list of many, trained by other processes; an audit is a list of one with canaries.
+
+    register -> accept -> pay -> (the training that is handed in) -> settle
+
+Only an accepted round can be paid for, and only a paid one can be trained and settled. What is paid is on the
+disk before the first step, and stays spent whatever becomes of the training.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+from flwr.app import RecordDict
+
+from fl_dp.config.client import ClientConfig
+from fl_dp.errors import ConfigError, DeclinedError, FlDpError
+from fl_dp.federation.client.attempt import Trained, attempt
+from fl_dp.federation.client.policy import check_plan
+from fl_dp.federation.client.profile import budget_of, profile_of
+from fl_dp.federation.client.registration import dataset_name, enrolment
+from fl_dp.federation.wire.arrays import ArraySpec, NDArray, decode
+from fl_dp.federation.wire.messages import ARRAYS, array_record, plan_from_content, refusal_of
+from fl_dp.records import ClientProfile, LocalUpdate, Refusal, RoundPlan
+from fl_dp.reporting.reports import NOT_PRIVATE
+
+if TYPE_CHECKING:
+    from fl_dp.accounting.budget import Budget
+    from fl_dp.accounting.ledger.ledger import Ledger, Reservation
+    from fl_dp.data.tensor_data import TensorData
+
+logger = logging.getLogger("fl_dp")
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """A client whose data are in the ledger: their name there, and how many records they are declared to be."""
+
+    settings: ClientConfig
+    dataset: str
+    public_size: int
+    budget: "Budget"
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedRound:
+    """A round that the client's policy allows. key: the caller's, to know the round again."""
+
+    key: str
+    client: Client
+    plan: RoundPlan
+
+    @property
+    def sample_rate(self) -> float:
+        return self.plan.expected_batch_size / self.client.public_size
+
+
+@dataclass(frozen=True, slots=True)
+class PaidRound:
+    """A round whose steps are paid for: `steps` of its plan may be taken."""
+
+    accepted: AcceptedRound
+    reservation: "Reservation"
+
+    @property
+    def steps(self) -> int:
+        return self.reservation.entry.steps
+
+
+Answers = dict[str, LocalUpdate | Refusal]  # by the round's key
+
+
+class ClientRounds:
+    """The rounds of clients that keep one ledger."""
+
+    def __init__(self, ledger: "Ledger") -> None:
+        self._ledger = ledger
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """With the ledger at `path`; LedgerError if it is not a sound one."""
+        from fl_dp.accounting.ledger.ledger import Ledger
+
+        return cls(Ledger.open(path))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._ledger.close()
+
+    def register(self, clients: Sequence[tuple[ClientConfig, "TensorData"]]) -> list[Client]:
+        """Enter the clients' data in the ledger on their first use, in one transaction.
+
+        LedgerError where their spending would start at zero although it did not: see `Ledger.register_all`.
+        """
+        wanted = [enrolment(data, settings) for settings, data in clients]
+        sizes = self._ledger.register_all(wanted)
+        return [
+            Client(settings, dataset_name(settings), size, budget_of(settings, size))
+            for (settings, _), size in zip(clients, sizes, strict=True)
+        ]
+
+    def profiles(self, clients: Sequence[Client]) -> list[ClientProfile]:
+        """The clients' public numbers, as the ledger stands now."""
+        retired = self._ledger.retirements()
+        spent = self._ledger.spent_all(client.dataset for client in clients)
+        return [
+            profile_of(client.settings, client.public_size, entries, retired)
+            for client, entries in zip(clients, spent, strict=True)
+        ]
+
+    def accept(
+        self, asked: Iterable[tuple[str, Client, RecordDict]]
+    ) -> tuple[list[AcceptedRound], dict[str, Refusal]]:
+        """The rounds, each a key, a client and a message's content, that the clients' policies allow; and
+        what is answered to the others.
+        """
+        accepted: list[AcceptedRound] = []
+        refusals: dict[str, Refusal] = {}
+        read: dict[int, RoundPlan | FlDpError] = {}  # many clients are sent one content
+        for key, client, content in asked:
+            if id(content) not in read:
+                read[id(content)] = _read(content)
+            try:
+                accepted.append(_accept(key, client, read[id(content)]))
+            except FlDpError as error:
+                refusals[key] = refusal_of(error)
+        _warn_of_unprotected(accepted)
+        return accepted, refusals
+
+    def pay(
+        self, accepted: Sequence[AcceptedRound], repeats: Callable[[RoundPlan], str] = lambda plan: ""
+    ) -> tuple[list[PaidRound], dict[str, Refusal]]:
+        """Reserve the rounds' steps, on the disk, in one transaction; what those answer that get none.
+
+        repeats: names all that decides a round's result beside the data, its randomness included, where a
+        round that is asked for again gives the same result and is therefore not paid for again; empty where
+        its randomness is new. LedgerError when nothing can be written; then nothing is paid for.
+        """
+        from fl_dp.accounting.ledger.ledger import Request
+
+        paid: list[PaidRound] = []
+        refusals: dict[str, Refusal] = {}
+        inputs = {plan: repeats(plan) for plan in {one.plan for one in accepted}}
+        requests = [
+            Request(
+                one.client.dataset,
+                one.plan.run,
+                one.plan.server_round,
+                (one.sample_rate, one.plan.noise_multiplier),
+                one.plan.steps,
+                one.client.budget if one.plan.private else None,
+                inputs=inputs[one.plan],
+            )
+            for one in accepted
+        ]
+        for one, result in zip(accepted, self._ledger.reserve_all(requests), strict=True):
+            if isinstance(result, DeclinedError):
+                refusals[one.key] = refusal_of(result)
+            else:
+                paid.append(PaidRound(one, result))
+        return paid, refusals
+
+    def settle(self, rounds: Sequence[tuple[PaidRound, Trained]]) -> Answers:
+        """What is answered when the rounds are over. Those that were trained are committed first, in one
+        transaction; the others stay reserved, which counts as spent.
+
+        LedgerError when that cannot be written; then no update may leave.
+        """
+        trained = [(paid, result) for paid, result in rounds if not result.problem]
+        self._ledger.commit_all(paid.reservation for paid, _ in trained)
+        spent = self._ledger.spent_all(paid.accepted.client.dataset for paid, _ in trained)
+        answers: Answers = {
+            paid.accepted.key: _failed(paid, result) for paid, result in rounds if result.problem
+        }
+        for (paid, result), entries in zip(trained, spent, strict=True):
+            budget = paid.accepted.client.budget
+            answers[paid.accepted.key] = LocalUpdate(
+                result.arrays, entries, paid.steps, budget.epsilon_of(entries), budget.delta
+            )
+        return answers
+
+
+def expected_weights(content: RecordDict, model: str, specs: Mapping[str, ArraySpec]) -> dict[str, NDArray]:
+    """The weights in a round's message; DeclinedError unless they are those of the model."""
+    try:
+        return decode(array_record(content, ARRAYS), specs)
+    except ConfigError as error:
+        raise DeclinedError(f"the weights received for model {model}: {error}") from None
+
+
+class Training(Protocol):
+    """How one client's steps are taken."""
+
+    def prepare(self, plan: RoundPlan, content: RecordDict) -> None:
+        """Make sure that the round can be trained, before it is paid for; FlDpError says why it cannot."""
+        ...
+
+    def train(self, paid: PaidRound) -> Mapping[str, Any] | None:
+        """The trainable parameters after the steps that are paid for, by name; None if not finite."""
+        ...
+
+
+def play(
+    rounds: ClientRounds, client: Client, content: RecordDict, training: Training
+) -> LocalUpdate | Refusal:
+    """One client's round, from the message's content to the answer.
+
+    Raises what `training.prepare` raises, and LedgerError; then nothing was trained, or nothing may leave.
+    """
+    key = client.dataset
+    accepted, refusals = rounds.accept([(key, client, content)])
+    if refusals:
+        return refusals[key]
+    training.prepare(accepted[0].plan, content)
+    paid, refusals = rounds.pay(accepted)
+    if refusals:
+        return refusals[key]
+    return rounds.settle([(paid[0], attempt(lambda: training.train(paid[0])))])[key]
+
+
+def refuse(keys: Iterable[str], error: Exception) -> dict[str, Refusal]:
+    """What is answered when a step above raised `error`, which stays in the clients' own log."""
+    if isinstance(error, DeclinedError):
+        logger.warning("declined: %s", error)
+    else:
+        logger.error("a message could not be answered", exc_info=error)
+    return dict.fromkeys(keys, refusal_of(error))
+
+
+def _read(content: RecordDict) -> RoundPlan | FlDpError:
+    try:
+        return plan_from_content(content)[0]
+    except FlDpError as error:
+        return error
+
+
+def _accept(key: str, client: Client, plan: RoundPlan | FlDpError) -> AcceptedRound:
+    if isinstance(plan, FlDpError):
+        raise plan
+    check_plan(plan, client.settings, client.public_size)
+    return AcceptedRound(key, client, plan)
+
+
+def _warn_of_unprotected(accepted: Sequence[AcceptedRound]) -> None:
+    """Said for each run and round in the clients' own log, before anything is trained."""
+    for run, server_round in sorted(
+        {(one.plan.run, one.plan.server_round) for one in accepted if not one.plan.private}
+    ):
+        logger.warning("%s: run %s, round %d", NOT_PRIVATE, run, server_round)
+
+
+def _failed(paid: PaidRound, result: Trained) -> Refusal:
+    client, plan = paid.accepted.client.settings.client, paid.accepted.plan
+    logger.warning("client %s failed: %s", client, result.problem)
+    if result.log:
+        logger.error("client %s, round %d:\n%s", client, plan.server_round, result.log)
+    return Refusal("failed", result.problem)

@@ -1,0 +1,71 @@
+"""One client's training: the trainer that a plan asks for, its steps, and what they leave in the model."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from fl_dp.data.tensor_data import TensorData
+from fl_dp.engine.backward import Axes
+from fl_dp.engine.kernel_choice.chooser import Planner
+from fl_dp.engine.tracing.probe import probe
+from fl_dp.records import RoundPlan
+from fl_dp.training.plain import PlainTrainer
+from fl_dp.training.private import PrivateTrainer
+
+Trainer = PrivateTrainer | PlainTrainer
+
+
+def axes_of(model: nn.Module, data: TensorData, device: torch.device) -> Axes:
+    """What the engine knows of the model, which is on `device`; ModelError if it cannot be protected."""
+    return probe(model, data.batch(torch.zeros(0, dtype=torch.int64))[0].to(device))
+
+
+def trainer_of(
+    model: nn.Module,
+    plan: RoundPlan,
+    device: torch.device,
+    axes: Axes | None,
+    *,
+    planner: Planner | None = None,
+    noise: torch.Generator | None = None,
+    draws: torch.Generator | None = None,
+) -> Trainer:
+    """The trainer that `plan` asks for, of a model that is on `device`. axes: not needed without privacy."""
+    if not plan.private:
+        return PlainTrainer(model.train(), plan, device=device, draws=draws)
+    assert axes is not None
+    return PrivateTrainer(model.train(), axes, plan, device=device, planner=planner, noise=noise, draws=draws)
+
+
+def take_steps(trainer: Trainer, data: TensorData, steps: int, sample_rate: float, at_once: int) -> None:
+    """Take the steps that were paid for. at_once: most examples in memory at a time."""
+    for _ in range(steps):
+        trainer.step(data, sample_rate, at_once)
+
+
+def trainable(model: nn.Module) -> dict[str, Tensor]:
+    """The trainable parameters by name; buffers are not among them. They are the model's own memory."""
+    return {name: p.detach() for name, p in model.named_parameters() if p.requires_grad}
+
+
+def is_finite(model: nn.Module) -> bool:
+    """Whether all trainable parameters are. A sum is not finite if one number is not, and seldom otherwise."""
+    return all(
+        math.isfinite(tensor.sum()) or bool(torch.isfinite(tensor).all())
+        for tensor in trainable(model).values()
+    )
+
+
+def trainable_arrays(model: nn.Module) -> dict[str, NDArray[Any]]:
+    """The trainable parameters by name, as arrays of their own."""
+    return as_arrays(trainable(model))
+
+
+def as_arrays(tensors: Mapping[str, Tensor]) -> dict[str, NDArray[Any]]:
+    """Copies of the tensors as arrays."""
+    return {name: np.array(tensor.cpu().numpy()) for name, tensor in tensors.items()}

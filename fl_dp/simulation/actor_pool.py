@@ -13,7 +13,7 @@ from fl_dp.federation.wire.messages import one_line
 from fl_dp.records import RoundPlan
 from fl_dp.simulation.chunks import Portions
 from fl_dp.simulation.quarantine import TRIES, Suspects
-from fl_dp.simulation.work import Done, Measured, PortionDone, Task
+from fl_dp.simulation.work import ClientWork, Done, Measured, PortionDone
 from fl_dp.simulation.workers import Actor, Job, PartSum, Worker
 
 logger = logging.getLogger("fl_dp")
@@ -99,7 +99,7 @@ class Crew:
                 words = _words(error)
         raise FederationError(f"Training processes end while a client's step is measured: {words}")
 
-    def begin(self, shared_round: Any, tasks: Sequence[Task]) -> None:
+    def begin(self, shared_round: Any, tasks: Sequence[ClientWork]) -> None:
         """Start a round. shared_round: reference to a Round. The round before is over, or is given up."""
         self._abandon()
         self._round, self._done, self._sums, self.repeated = shared_round, {}, [], 0
@@ -192,7 +192,7 @@ class Crew:
                 if worker in self._workers:
                     self._give(worker, [self._suspects.take()])
 
-    def _give(self, worker: Worker, tasks: list[Task]) -> None:
+    def _give(self, worker: Worker, tasks: list[ClientWork]) -> None:
         unknown = [] if worker.knows_round else [self._round]
         worker.knows_round = True
         ref = worker.actor.train.remote(self._number, tasks, self.at_once, *unknown)
@@ -308,7 +308,7 @@ class Crew:
         for worker in [worker for worker in self._workers if worker.jobs or worker.summed]:
             self._dismiss(worker)
 
-    def _forget(self, tasks: Sequence[Task]) -> None:
+    def _forget(self, tasks: Sequence[ClientWork]) -> None:
         for task in tasks:
             del self._done[task.message]
 

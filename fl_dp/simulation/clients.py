@@ -30,7 +30,7 @@ from fl_dp.federation.wire.partial_sums import asked_weight
 from fl_dp.records import Entry, RoundPlan
 from fl_dp.simulation.actor.keys import result_of
 from fl_dp.simulation.actor.shared_data import Parts
-from fl_dp.simulation.work import Array, Done, Task
+from fl_dp.simulation.work import Array, ClientWork, Done
 from fl_dp.training.local_round import LocalUpdate
 
 logger = logging.getLogger("fl_dp")
@@ -70,12 +70,12 @@ class SimulatedClients:
             for client, entries in zip(known, spent, strict=True)
         ]
 
-    def read(self, asked: Mapping[int, Message]) -> tuple[list[Task], dict[str, RecordDict]]:
+    def read(self, asked: Mapping[int, Message]) -> tuple[list[ClientWork], dict[str, RecordDict]]:
         """What the messages ask of the clients, where their policies allow it; and by message, what the
         others answer.
         """
         self._enrol(asked)
-        tasks: list[Task] = []
+        tasks: list[ClientWork] = []
         refusals: dict[str, RecordDict] = {}
         answers: dict[tuple[int, int], RoundPlan | RecordDict] = {}  # of one content to clients of one size
         for client, message in asked.items():
@@ -90,11 +90,13 @@ class SimulatedClients:
                 refusals[message.metadata.message_id] = answer.copy()
         return tasks, refusals
 
-    def pay(self, tasks: Sequence[Task], weights: str) -> tuple[list[Task], dict[str, RecordDict]]:
+    def pay(
+        self, tasks: Sequence[ClientWork], weights: str
+    ) -> tuple[list[ClientWork], dict[str, RecordDict]]:
         """Reserve the tasks' steps, in one transaction, on disk: the tasks with the steps that they may
         take; and by message, what those answer that may take none. weights: their digest.
         """
-        paid: list[Task] = []
+        paid: list[ClientWork] = []
         refusals: dict[str, RecordDict] = {}
         inputs = {plan: result_of(weights, plan) for plan in {task.plan for task in tasks}}
         results = self._ledger.reserve_all([self._request(task, inputs[task.plan]) for task in tasks])
@@ -106,7 +108,7 @@ class SimulatedClients:
                 paid.append(replace(task, steps=result.entry.steps))
         return paid, refusals
 
-    def answer(self, tasks: Iterable[Task], done: Mapping[str, Done]) -> dict[str, RecordDict]:
+    def answer(self, tasks: Iterable[ClientWork], done: Mapping[str, Done]) -> dict[str, RecordDict]:
         """What is answered for the tasks of a round, by message, when all of them are over.
 
         Committed first, in one transaction. The arrays are those of `done`, none if they are in a sum.
@@ -147,7 +149,7 @@ class SimulatedClients:
             return refusal_to_content(refusal_of(error))
         return plan
 
-    def _request(self, task: Task, inputs: str) -> Request:
+    def _request(self, task: ClientWork, inputs: str) -> Request:
         client, plan = self._known[task.part], task.plan
         return Request(
             client.dataset,
@@ -160,7 +162,7 @@ class SimulatedClients:
         )
 
 
-def _failure(task: Task, done: Done) -> RecordDict:
+def _failure(task: ClientWork, done: Done) -> RecordDict:
     logger.warning("client %s failed: %s", task.client, done.problem)
     return refusal_to_content(Refusal("failed", done.problem))
 
@@ -169,8 +171,8 @@ def _update(arrays: Mapping[str, Array], spent: tuple[Entry, ...], steps: int, b
     return update_to_content(LocalUpdate(arrays, spent, steps, budget.epsilon_of(spent), budget.delta))
 
 
-def _task(client: int, size: int, message: Message, plan: RoundPlan) -> Task:
-    return Task(
+def _task(client: int, size: int, message: Message, plan: RoundPlan) -> ClientWork:
+    return ClientWork(
         message=message.metadata.message_id,
         client=str(client),
         part=client,

@@ -21,7 +21,7 @@ from fl_dp.simulation.actor.first_steps import grouped
 from fl_dp.simulation.actor.keys import digest_of
 from fl_dp.simulation.actor_pool import Crew
 from fl_dp.simulation.clients import SimulatedClients
-from fl_dp.simulation.work import Done, Round, RoundWork, Task
+from fl_dp.simulation.work import ClientWork, Done, Round, RoundWork
 
 logger = logging.getLogger("fl_dp.simulation")
 
@@ -53,7 +53,7 @@ class _Batch:
     """
 
     shared_round: Any
-    tasks: Sequence[Task]
+    tasks: Sequence[ClientWork]
     messages: Mapping[str, Message]
     asked: float
     ttl: float
@@ -156,14 +156,14 @@ class SimulationGrid(Grid):
         tasks, refusals = self._clients.read(asked)
         by_id = {message.metadata.message_id: message for message in messages}
         self._refuse(by_id, refusals)
-        together: dict[tuple[str, int], list[Task]] = {}
+        together: dict[tuple[str, int], list[ClientWork]] = {}
         for task in tasks:
             weights = by_id[task.message].content.get(ARRAYS)
             together.setdefault((task.plan.model, id(weights)), []).append(task)
         for some in together.values():
             self._queue(some, by_id, now)
 
-    def _queue(self, tasks: Sequence[Task], by_id: Mapping[str, Message], asked: float) -> None:
+    def _queue(self, tasks: Sequence[ClientWork], by_id: Mapping[str, Message], asked: float) -> None:
         """Pay for the tasks and let them wait for the actors; refused if the weights are not the model's."""
         first = by_id[tasks[0].message]
         model = self._prepare(tasks[0].plan)
@@ -252,7 +252,7 @@ class SimulationGrid(Grid):
 
 
 def _shared_round(
-    task: Task, model: Model, weights: Mapping[str, NDArray], groups: Sequence[Sequence[Task]]
+    task: ClientWork, model: Model, weights: Mapping[str, NDArray], groups: Sequence[Sequence[ClientWork]]
 ) -> Any:
     """Put what all clients of the round share into Ray's store, from where each machine gets it once."""
     key = f"{task.plan.run}-{task.message}"

@@ -24,11 +24,11 @@ class Round:
     model: str
     weights: Mapping[str, Array]
     kernels: Mapping[str, str]
-    groups: Sequence[Sequence["Task"]] = ()
+    groups: Sequence[Sequence["ClientWork"]] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class ClientWork:
     """One client's round, paid for: `steps` of `plan` on part number `part`.
 
     message: the id of the message that asked for it. weight: of its update in the actor's sum; None: the

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fl_dp.simulation.quarantine import Suspects
-from fl_dp.simulation.work import Array, Task
+from fl_dp.simulation.work import Array, ClientWork
 
 Actor = Any  # a handle of TrainingActor; Ray's handles have no types
 
@@ -24,7 +24,7 @@ class Job:
     """A portion in an actor's hands. started: when its first task can have begun."""
 
     ref: Any
-    tasks: list[Task]
+    tasks: list[ClientWork]
     at_once: int
     started: float
 
@@ -36,7 +36,7 @@ class Worker:
     actor: Actor
     coming: Any  # resolves when the process is there; None from then on
     jobs: deque[Job] = field(default_factory=deque)
-    summed: list[Task] = field(default_factory=list)
+    summed: list[ClientWork] = field(default_factory=list)
     knows_round: bool = False
 
     def has_any(self, suspects: Suspects) -> bool:

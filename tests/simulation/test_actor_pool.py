@@ -13,10 +13,10 @@ from fl_dp.errors import ConfigError, FederationError
 from fl_dp.records import RoundPlan
 from fl_dp.simulation.actor_pool import ENDED, START_SECONDS, Crew
 from fl_dp.simulation.quarantine import TRIES
-from fl_dp.simulation.work import Done, PortionDone, Task
+from fl_dp.simulation.work import ClientWork, Done, PortionDone
 
 PLAN = RoundPlan("run", 1, "linear", 2, 8, 0.5, 0.0, 1.0, 1.0)
-TASKS = [Task(str(k), str(k), k, PLAN, 2, 0.1, weight=1.0 + k) for k in range(24)]
+TASKS = [ClientWork(str(k), str(k), k, PLAN, 2, 0.1, weight=1.0 + k) for k in range(24)]
 TIMEOUT = 60.0
 
 
@@ -34,7 +34,7 @@ class Adder:
         return f"{plan.model} {part}"
 
     def train(
-        self, number: int, tasks: Sequence[Task], at_once: int, shared_round: Any = None
+        self, number: int, tasks: Sequence[ClientWork], at_once: int, shared_round: Any = None
     ) -> PortionDone:
         if shared_round is not None:
             self.number = number
@@ -52,7 +52,7 @@ def crew_of(fake: Any, size: int, make: Callable[[], Any] = Adder) -> Crew:
     return Crew(lambda: fake.hire(make), size, TIMEOUT, at_once=64)
 
 
-def run(crew: Crew, tasks: Sequence[Task] = TASKS) -> Mapping[str, str]:
+def run(crew: Crew, tasks: Sequence[ClientWork] = TASKS) -> Mapping[str, str]:
     """Do a round, hold its sums against its messages, and return what went wrong, by message."""
     crew.begin("round", tasks)
     while not crew.advance(10.0):
@@ -237,7 +237,7 @@ def test_what_one_actor_finds_too_large_is_too_large_for_all(fake_ray: Any, monk
 
 
 def test_updates_wanted_alone_need_no_sum(fake_ray: Any) -> None:
-    alone = [Task(t.message, t.client, t.part, t.plan, t.steps, t.sample_rate, None) for t in TASKS]
+    alone = [ClientWork(t.message, t.client, t.part, t.plan, t.steps, t.sample_rate, None) for t in TASKS]
     crew = crew_of(fake_ray, 2)
     crew.begin("round", alone)
     assert crew.advance(10.0)

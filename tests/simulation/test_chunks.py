@@ -5,12 +5,12 @@ import random
 
 from fl_dp.records import RoundPlan
 from fl_dp.simulation.chunks import LONGEST_SECONDS, Portions
-from fl_dp.simulation.work import Done, Task
+from fl_dp.simulation.work import ClientWork, Done
 
 
-def task(number: int, steps: int) -> Task:
+def task(number: int, steps: int) -> ClientWork:
     plan = RoundPlan("run", 1, "linear", steps, 10, 0.5, 0.0, 1.0, 1.0)
-    return Task(str(number), str(number), number, plan, steps, 0.1, 1.0)
+    return ClientWork(str(number), str(number), number, plan, steps, 0.1, 1.0)
 
 
 def taught(seconds_per_record: float) -> Portions:

@@ -14,7 +14,7 @@ from fl_dp.models.build import build_model
 from fl_dp.records import RoundPlan
 from fl_dp.simulation.actor.shared_data import SharedData
 from fl_dp.simulation.actor.training_actor import TrainingActor
-from fl_dp.simulation.work import ActorSettings, PortionDone, Round, Task
+from fl_dp.simulation.work import ActorSettings, ClientWork, PortionDone, Round
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 DEVICES = ["cpu", pytest.param("cuda", marks=needs_gpu)]
@@ -29,7 +29,7 @@ def actor_on(federation: Any, device: str, **settings: Any) -> TrainingActor:
 
 def trained(actor: TrainingActor, federation: Any, weight: float | None, at_once: int = 64) -> PortionDone:
     plan = dataclasses.replace(federation.plan(), steps=4, noise_multiplier=LITTLE_NOISE)
-    tasks = [Task(str(k), str(k), k, plan, 4, 0.5, weight, group=0) for k in range(4)]
+    tasks = [ClientWork(str(k), str(k), k, plan, 4, 0.5, weight, group=0) for k in range(4)]
     return actor.train(1, tasks, at_once, Round("first", "linear", federation.start, KERNELS, [tasks]))
 
 
@@ -73,7 +73,7 @@ def test_memory_of_a_gpu_that_runs_out_halves_the_batch() -> None:
     actor = TrainingActor(SharedData.of(data, [np.arange(n)]), settings)
     start = state_arrays(build_model("tanh-cnn", (3, 32, 32), 10, seed=0))
     shared = Round("first", "tanh-cnn", start, actor.measure(plan, 0).kernels)
-    task = Task("0", "0", 0, plan, 2, 1.0, None)
+    task = ClientWork("0", "0", 0, plan, 2, 1.0, None)
     (plenty,) = actor.train(1, [task], n, shared).done
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()

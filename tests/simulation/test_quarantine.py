@@ -2,10 +2,10 @@
 
 from fl_dp.records import RoundPlan
 from fl_dp.simulation.quarantine import TRIES, Suspects
-from fl_dp.simulation.work import Task
+from fl_dp.simulation.work import ClientWork
 
 PLAN = RoundPlan("run", 1, "linear", 2, 4, 0.1, 0.0, 1.0, 1.0)
-TASKS = [Task(str(k), str(k), k, PLAN, 2, 0.1, None) for k in range(3)]
+TASKS = [ClientWork(str(k), str(k), k, PLAN, 2, 0.1, None) for k in range(3)]
 
 
 def test_nobody_is_a_suspect_at_first() -> None:

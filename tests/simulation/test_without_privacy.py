@@ -21,7 +21,7 @@ from fl_dp.simulation.actor.keys import client_key
 from fl_dp.simulation.actor.shared_data import Parts, SharedData
 from fl_dp.simulation.actor.training_actor import TrainingActor
 from fl_dp.simulation.clients import SimulatedClients
-from fl_dp.simulation.work import ActorSettings, Done, Round, Task
+from fl_dp.simulation.work import ActorSettings, ClientWork, Done, Round
 from fl_dp.training.plain import PlainTrainer
 
 PLAN = RoundPlan("run", 1, "linear", 5, 10, 0.5, 0.0, 0.0, 1.0, private=False)
@@ -84,7 +84,7 @@ def test_an_actor_trains_with_plain_sgd(shared):
     settings = ActorSettings(
         secret=secret, model="linear", device="cpu", threads=1, physical_batch_size=4, memory_mib=64
     )
-    task = Task("m", "1", 1, PLAN, 5, 1 / 3, None)
+    task = ClientWork("m", "1", 1, PLAN, 5, 1 / 3, None)
     actor = TrainingActor(shared, settings)
     assert actor.measure(PLAN, 1).kernels == {}
     start = Round("key", "linear", {name: array.copy() for name, array in state_arrays(model).items()}, {})

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fl_dp.data.tensor_data import TensorData
-from fl_dp.simulation.work import Task
+from fl_dp.simulation.work import ClientWork
 from fl_dp.training.private import PrivateTrainer
 
 TOGETHER = 128  # examples in one pass: beyond that, hardly any time is won
@@ -26,14 +26,16 @@ def is_little(step_bytes: int) -> bool:
     return step_bytes <= _LITTLE_BYTES
 
 
-def grouped(tasks: Sequence[Task], together: int, update_bytes: int) -> tuple[list[Task], list[list[Task]]]:
+def grouped(
+    tasks: Sequence[ClientWork], together: int, update_bytes: int
+) -> tuple[list[ClientWork], list[list[ClientWork]]]:
     """The tasks of a round, longest first, and the groups of two or more that take their first step together.
 
     together: most examples of such a step. update_bytes: of one client's update.
     """
     waiting = sorted(tasks, key=lambda task: -task.records)
-    ordered: list[Task] = []
-    groups: list[list[Task]] = []
+    ordered: list[ClientWork] = []
+    groups: list[list[ClientWork]] = []
     while left := len(waiting) - len(ordered):
         most = min(_SUMS_BYTES // max(1, update_bytes), -(-left // _SHARE))
         group = _first_group(waiting[len(ordered) : len(ordered) + max(1, most)], together)
@@ -44,7 +46,7 @@ def grouped(tasks: Sequence[Task], together: int, update_bytes: int) -> tuple[li
     return ordered, groups
 
 
-def _first_group(tasks: list[Task], together: int) -> list[Task]:
+def _first_group(tasks: list[ClientWork], together: int) -> list[ClientWork]:
     """Of the tasks as many, from the first on, as are one group."""
     room = _ROOM * together if tasks[0].plan.private else 0
     count = examples = 0
@@ -56,7 +58,7 @@ def _first_group(tasks: list[Task], together: int) -> list[Task]:
     return tasks[: max(1, count)]
 
 
-def _kind(task: Task) -> tuple[object, ...]:
+def _kind(task: ClientWork) -> tuple[object, ...]:
     """What must be the same for all: the model, and how an example's gradient is clipped."""
     return task.plan.private, task.plan.model, task.plan.max_grad_norm
 

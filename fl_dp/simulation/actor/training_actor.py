@@ -22,7 +22,7 @@ from fl_dp.simulation.actor.keys import client_key
 from fl_dp.simulation.actor.process_memory import keep_freed_memory, own_bytes, peak_growth
 from fl_dp.simulation.actor.shared_data import Parts, SharedData
 from fl_dp.simulation.actor.update_sum import UpdateSum, is_finite
-from fl_dp.simulation.work import ActorSettings, Array, Done, Measured, PortionDone, Round, Task
+from fl_dp.simulation.work import ActorSettings, Array, ClientWork, Done, Measured, PortionDone, Round
 from fl_dp.training.plain import PlainTrainer
 from fl_dp.training.private import PrivateTrainer
 
@@ -97,7 +97,7 @@ class TrainingActor:
         )
 
     def train(
-        self, number: int, tasks: Sequence[Task], at_once: int, shared_round: Round | None = None
+        self, number: int, tasks: Sequence[ClientWork], at_once: int, shared_round: Round | None = None
     ) -> PortionDone:
         """Train the tasks, one after the other. at_once: most examples in memory at a time.
 
@@ -143,7 +143,7 @@ class TrainingActor:
         self._trainable = {name: p for name, p in model.named_parameters() if p.requires_grad}
         self._fits, self._round_key = sys.maxsize, ""
 
-    def _try(self, task: Task, *, together: bool) -> Done:
+    def _try(self, task: ClientWork, *, together: bool) -> Done:
         """Train one client. What it raises is its own failure, and not the others'."""
         started = time.perf_counter()
         try:
@@ -165,7 +165,7 @@ class TrainingActor:
         update = None if arrays is None else {name: a.cpu().numpy().copy() for name, a in arrays.items()}
         return Done(task.message, seconds, problem, update, log)
 
-    def _begin(self, group: Sequence[Task]) -> None:
+    def _begin(self, group: Sequence[ClientWork]) -> None:
         """Have the group's trainers ready, with their first clipped sums from one pass.
 
         If a client raises there, each is trained from its beginning: that one raises again, and fails alone.
@@ -182,7 +182,7 @@ class TrainingActor:
         except Exception as error:
             logger.debug("a group of %d is trained one by one: %s", len(group), type(error).__name__)
 
-    def _train(self, task: Task) -> dict[str, Tensor] | None:
+    def _train(self, task: ClientWork) -> dict[str, Tensor] | None:
         """The trainable parameters after the task's steps, still the model's own; None if not finite."""
         assert self._model is not None
         self._load()
@@ -202,7 +202,7 @@ class TrainingActor:
                 tensor.copy_(start)
 
     def _trainer(
-        self, plan: RoundPlan, planner: Planner, task: Task | None = None
+        self, plan: RoundPlan, planner: Planner, task: ClientWork | None = None
     ) -> PrivateTrainer | PlainTrainer:
         """task: whose randomness is used; None: the system's."""
         if plan.private:
@@ -211,7 +211,7 @@ class TrainingActor:
         draws = keyed_generator(self._key(task, "draws")) if task else None
         return PlainTrainer(self._model.train(), plan, device=self._device, draws=draws)
 
-    def _private_trainer(self, plan: RoundPlan, planner: Planner, task: Task | None) -> PrivateTrainer:
+    def _private_trainer(self, plan: RoundPlan, planner: Planner, task: ClientWork | None) -> PrivateTrainer:
         assert self._model is not None
         assert self._axes is not None
         return PrivateTrainer(
@@ -247,7 +247,7 @@ class TrainingActor:
         assert self._model is not None
         return sum(parameter.nbytes for parameter in self._model.parameters())
 
-    def _key(self, task: Task, purpose: str) -> bytes:
+    def _key(self, task: ClientWork, purpose: str) -> bytes:
         return client_key(self._settings.secret, task.plan.run, task.plan.server_round, task.client, purpose)
 
 

@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 
 from fl_dp.simulation.actor.first_steps import TOGETHER, grouped
-from fl_dp.simulation.work import Task
+from fl_dp.simulation.work import ClientWork
 
 
-def tasks(federation: Any, count: int, **plan: Any) -> list[Task]:
+def tasks(federation: Any, count: int, **plan: Any) -> list[ClientWork]:
     asked = dataclasses.replace(federation.plan(), **plan)
-    return [Task(f"{count}-{k}", str(k), k, asked, asked.steps, 0.2, None) for k in range(count)]
+    return [ClientWork(f"{count}-{k}", str(k), k, asked, asked.steps, 0.2, None) for k in range(count)]
 
 
-def sizes(some: list[Task], together: int = TOGETHER, update_bytes: int = 10**5) -> list[int]:
+def sizes(some: list[ClientWork], together: int = TOGETHER, update_bytes: int = 10**5) -> list[int]:
     ordered, groups = grouped(some, together, update_bytes)
     assert sorted(task.message for task in ordered) == sorted(task.message for task in some)
     assert [task for task in ordered if task.group is not None] == [task for one in groups for task in one]

@@ -13,7 +13,7 @@ from fl_dp.errors import ConfigError
 from fl_dp.simulation.actor.first_steps import TOGETHER
 from fl_dp.simulation.actor.shared_data import Parts
 from fl_dp.simulation.actor.training_actor import NOT_FINITE, TrainingActor
-from fl_dp.simulation.work import PortionDone, Round, Task
+from fl_dp.simulation.work import ClientWork, PortionDone, Round
 from fl_dp.training.private import PrivateTrainer
 
 KERNELS = {"1.weight": "ghost", "1.bias": "instantiate"}
@@ -23,12 +23,12 @@ def shared_round(federation: Any, groups: Any = ()) -> Round:
     return Round("first", "linear", federation.start, KERNELS, groups)
 
 
-def task(federation: Any, client: int, weight: float | None = None, **plan: Any) -> Task:
+def task(federation: Any, client: int, weight: float | None = None, **plan: Any) -> ClientWork:
     asked = dataclasses.replace(federation.plan(), **plan)
-    return Task(str(client), str(client), client, asked, asked.steps, 0.2, weight)
+    return ClientWork(str(client), str(client), client, asked, asked.steps, 0.2, weight)
 
 
-def train(actor: TrainingActor, shared: Round, tasks: list[Task], at_once: int) -> PortionDone:
+def train(actor: TrainingActor, shared: Round, tasks: list[ClientWork], at_once: int) -> PortionDone:
     return actor.train(1, tasks, at_once, shared)
 
 
@@ -57,7 +57,7 @@ def test_what_is_added_up_is_what_is_sent_alone(federation: Any) -> None:
     assert actor.take_sum() == {}
 
 
-def _grouped(federation: Any, count: int, **plan: Any) -> tuple[Round, list[Task]]:
+def _grouped(federation: Any, count: int, **plan: Any) -> tuple[Round, list[ClientWork]]:
     tasks = [dataclasses.replace(task(federation, k, **plan), group=0) for k in range(count)]
     return shared_round(federation, [tasks]), tasks
 
@@ -136,7 +136,7 @@ def test_a_lost_gpu_ends_the_process(federation: Any, monkeypatch: Any) -> None:
 def _break_client(monkeypatch: Any, client: str, error: Exception) -> None:
     honest = TrainingActor._train
 
-    def train_one(self: TrainingActor, task: Task) -> Any:
+    def train_one(self: TrainingActor, task: ClientWork) -> Any:
         if task.client == client:
             raise error
         return honest(self, task)

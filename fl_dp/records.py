@@ -43,8 +43,8 @@ class Entry:
 class Leaves:
     """Marks a field of something that leaves a client: Annotated[type, Leaves("why it may")].
 
-    Every number that leaves is a field of `ClientProfile`, `LocalUpdate` or `Refusal`, and is marked so: messages
-    are built from these alone, and docs/privacy.md lists them.
+    Every number that leaves is a field of `ClientProfile`, `LocalUpdate` or `Refusal`, and is marked so:
+    messages are built from these alone, and docs/privacy.md lists them.
     shown: the server writes the number into the client's line of rounds.jsonl, as the client sent it.
     """
 
@@ -129,8 +129,9 @@ class ClientProfile:
 class LocalUpdate:
     """A client's answer to a round that it trained.
 
-    arrays: trainable parameters after training, NumPy arrays by name. spent: what the client's ledger holds, this
-    round included; steps: taken in this round; epsilon, delta: the cost of `spent`, infinite without privacy.
+    arrays: trainable parameters after training, NumPy arrays by name. spent: what the client's ledger holds,
+    this round included; steps: taken in this round; epsilon, delta: the cost of `spent`, infinite without
+    privacy.
     """
 
     arrays: Annotated[

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fl_dp.training.local_round import LocalUpdate
 
-from fl_dp.federation.wire.messages import Refusal, profile_to_content, refusal_to_content, update_to_content
-from fl_dp.records import WHY_IT_MAY_LEAVE, ClientProfile, Entry
+from fl_dp.federation.wire.messages import profile_to_content, refusal_to_content, update_to_content
+from fl_dp.records import ClientProfile, Entry, LocalUpdate, Refusal, leaving
 
 TYPES = (ClientProfile, LocalUpdate, Refusal)
 DOCUMENT = Path(__file__).parents[1] / "docs" / "privacy.md"
@@ -18,8 +17,17 @@ SPENT = (Entry(0.1, 1.0, 2),)
 
 def test_every_field_that_may_leave_has_a_reason_and_stands_in_the_document():
     rows = re.findall(r"^\| `(\w+\.\w+)` \| (.+) \|$", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE)
-    fields = [(f"{kind.__name__}.{f.name}", f) for kind in TYPES for f in dataclasses.fields(kind)]
-    assert rows == [(name, f.metadata[WHY_IT_MAY_LEAVE]) for name, f in fields]
+    marked = [
+        (f"{kind.__name__}.{name}", mark.because)
+        for kind in TYPES
+        for name, (_, mark) in leaving(kind).items()
+    ]
+    assert rows == marked
+
+
+def test_a_field_that_is_not_marked_is_refused_at_import():
+    with pytest.raises(TypeError, match=r"Entry.sample_rate leaves the client: mark it with why it may"):
+        leaving(Entry)
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,10 @@ class GradientCanaries:
     numbers of weights, so that they pass through the shipped step like any others.
 
     count: canaries; public_size: at least as many; the records beyond the canaries share one more weight.
+    loss: under which the gradients are what they are, whatever a run is trained with.
     """
+
+    loss = "cross-entropy"
 
     def __init__(self, count: int, public_size: int, max_grad_norm: float) -> None:
         if not 1 <= count <= public_size:

@@ -2,7 +2,6 @@
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.func import functional_call
@@ -10,6 +9,7 @@ from torch.func import functional_call
 from fl_dp.audit.canaries import Arrays
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ConfigError
+from fl_dp.training.loss import loss_of
 
 
 class MislabelledRecords:
@@ -20,11 +20,18 @@ class MislabelledRecords:
     whether a mistake shows with this model, its layers and its data.
     """
 
-    def __init__(self, model: nn.Module, ordinary: TensorData, spare: TensorData, seed: int = 0) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        ordinary: TensorData,
+        spare: TensorData,
+        seed: int = 0,
+        loss: str = "cross-entropy",
+    ) -> None:
         if ordinary.num_classes < 2:
             raise ConfigError("A wrong label needs data of two classes at least.")
         self.model, self.count, self.public_size = model, len(spare), len(ordinary) + len(spare)
-        self._ordinary = ordinary
+        self._ordinary, self._loss = ordinary, loss_of(loss)
         generator = torch.Generator().manual_seed(seed)
         others = torch.randint(1, spare.num_classes, spare.y.shape, generator=generator)
         self._canaries = TensorData(spare.x, (spare.y + others) % spare.num_classes, spare.classes)
@@ -42,7 +49,8 @@ class MislabelledRecords:
     def _score(self, canary: int, parameters: dict[str, Tensor], moved: dict[str, Tensor]) -> float:
         """Inner product of the movement with the direction of the canary's gradient; 0 if that is zero."""
         inputs, label = self._canaries.batch(torch.tensor([canary]))
-        loss = F.cross_entropy(functional_call(self.model, parameters, (inputs,)), label)
+        outputs = functional_call(self.model, parameters, (inputs,))
+        loss = self._loss.per_example(outputs, label).sum()
         grads = torch.autograd.grad(loss, list(parameters.values()), materialize_grads=True)
         length = float(torch.cat([grad.flatten() for grad in grads]).norm())
         along = sum(float((grad * moved[name]).sum()) for grad, name in zip(grads, parameters, strict=True))

@@ -1,10 +1,11 @@
 """One audit: flip the coins, train as shipped, look for the canaries, compare with the ledger's claim.
 
-Algorithm 1 of Steinke, Nasr, Jagielski 2023 (arXiv 2305.08846), around `train_locally`.
+Algorithm 1 of Steinke, Nasr, Jagielski 2023 (arXiv 2305.08846), around the shipped client.
 """
 
 import dataclasses
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,19 +13,21 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import nn
 
-from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.epsilon import Accountant, compute_epsilon
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.audit.canaries import Canaries
 from fl_dp.audit.guessing import find_epsilon
+from fl_dp.audit.ways import Deployed, Way
+from fl_dp.config.client import ClientConfig
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.noise import system_generator
 from fl_dp.errors import AccountingError, ConfigError
-from fl_dp.records import Entry, RoundPlan, total_steps
-from fl_dp.training.local_round import LocalUpdate, train_locally, trainable_arrays
+from fl_dp.federation.wire.arrays import state_arrays
+from fl_dp.records import Entry, LocalUpdate, RoundPlan, total_steps
 
-_DATASET = "canaries"  # in the audit's own ledger
+MakeWay = Callable[[ClientConfig, TensorData, nn.Module, Ledger], Way]
 _PHYSICAL_BATCH = 64
 
 
@@ -65,11 +68,13 @@ def run_audit(
     accountant: Accountant = "pld",
     confidence: float = 0.95,
     coins: torch.Generator | None = None,
+    way: MakeWay = Deployed,
 ) -> AuditReport:
     """Train `rounds` rounds of `plan` on data that hold each canary or not, and audit what was released.
 
-    The claim is what `train_locally` sends along: the ledger at `delta`. coins: decide which canaries
-    are in; None for one from the system's entropy. Noise and Poisson draws are the shipped ones in any case.
+    The claim is what the client sends along: its ledger at `delta`. coins: decide which canaries are in; None
+    for one from the system's entropy. Noise and Poisson draws are the shipped ones in any case. way: how the
+    client trains, as one of its own or as a simulated one.
     Raises ConfigError for no round at all, AccountingError for a plan without a finite epsilon to claim.
     """
     if rounds < 1:
@@ -77,8 +82,19 @@ def run_audit(
     included = torch.rand(canaries.count, generator=coins or system_generator()) < 0.5
     sample_rate = plan.expected_batch_size / canaries.public_size
     whole = Entry(sample_rate, plan.noise_multiplier, plan.steps * rounds)
-    budget = Budget(_finite_epsilon(whole, delta, accountant), delta, accountant)
-    scores, last = _train(canaries, plan, rounds, budget, canaries.data(included))
+    with tempfile.TemporaryDirectory() as folder:
+        settings = ClientConfig(
+            client="audit",
+            ledger=str(Path(folder) / "ledger.sqlite"),
+            data="canaries",
+            public_size=canaries.public_size,
+            epsilon=_finite_epsilon(whole, delta, accountant),
+            delta=delta,
+            accountant=accountant,
+            physical_batch_size=_PHYSICAL_BATCH,
+            device="cpu",
+        )
+        scores, last = _train(canaries, plan, rounds, settings, canaries.data(included), way)
     finding = find_epsilon(scores, included.numpy(), delta, confidence)
     return AuditReport(
         last.epsilon, finding.epsilon, last.delta, confidence, canaries.count, finding.guesses, finding.right,
@@ -87,27 +103,18 @@ def run_audit(
 
 
 def _train(
-    canaries: Canaries, plan: RoundPlan, rounds: int, budget: Budget, data: TensorData
+    canaries: Canaries, plan: RoundPlan, rounds: int, settings: ClientConfig, data: TensorData, way: MakeWay
 ) -> tuple[NDArray[np.float64], LocalUpdate]:
     """Scores (m,) summed over what left in each round, and the last of it, which claims for all."""
     scores = np.zeros(canaries.count)
-    with tempfile.TemporaryDirectory() as folder, Ledger.open(Path(folder) / "ledger.sqlite") as ledger:
-        ledger.register(_DATASET, data.fingerprint(), canaries.public_size)
+    weights = state_arrays(canaries.model)
+    with Ledger.open(Path(settings.ledger)) as ledger:
+        trained = way(settings, data, canaries.model, ledger)
         for server_round in range(1, rounds + 1):
-            before = trainable_arrays(canaries.model)
-            update = train_locally(
-                canaries.model,
-                data,
-                dataclasses.replace(plan, server_round=server_round),
-                ledger,
-                _DATASET,
-                budget,
-                public_size=canaries.public_size,
-                physical_batch_size=_PHYSICAL_BATCH,
-                memory_mib=1024,
-                device=torch.device("cpu"),
-            )
+            update = trained.train(dataclasses.replace(plan, server_round=server_round), weights)
+            before = {name: weights[name] for name in update.arrays}
             scores += canaries.scores(before, update.arrays)
+            weights |= update.arrays
     return scores, update
 
 

@@ -1,7 +1,6 @@
 """From a run's config to an audit: what its first client does, over data that hold canaries."""
 
 import dataclasses
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -11,9 +10,11 @@ import torch
 from fl_dp.accounting.budget import auto_delta
 from fl_dp.accounting.calibration import calibrate_noise
 from fl_dp.accounting.epsilon import Accountant
+from fl_dp.accounting.training_plan import steps_of_epochs
 from fl_dp.audit.canaries import GradientCanaries
 from fl_dp.audit.mislabelled import MislabelledRecords
-from fl_dp.audit.one_run import AuditReport, run_audit
+from fl_dp.audit.one_run import AuditReport, MakeWay, run_audit
+from fl_dp.audit.ways import Deployed
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
@@ -21,6 +22,7 @@ from fl_dp.data.partition import load_part
 from fl_dp.data.source import load_data
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ConfigError
+from fl_dp.federation.server.planning import expected_batch
 from fl_dp.models.build import build_model
 from fl_dp.records import RoundPlan
 
@@ -41,7 +43,9 @@ class Overrides:
             raise ConfigError(f"steps = {self.steps}: expected an integer >= 1.")
 
 
-def audit_gradients(config: RunConfig, overrides: Overrides, count: int) -> AuditReport:
+def audit_gradients(
+    config: RunConfig, overrides: Overrides, count: int, way: MakeWay = Deployed
+) -> AuditReport:
     """Audit with `count` gradient canaries, in the place of the client's data and model.
 
     The mechanism is the client's: sample rate, steps, noise and bound. Its records are as many as the
@@ -51,26 +55,33 @@ def audit_gradients(config: RunConfig, overrides: Overrides, count: int) -> Audi
     canaries = GradientCanaries(count, max(count, own_size), config.max_grad_norm)
     plan = _round_plan(config, overrides, own_size, canaries.public_size)
     rate = canaries.learning_rate(plan.expected_batch_size, plan.steps * config.rounds)
-    return _audit(canaries, dataclasses.replace(plan, learning_rate=rate), config, own_size)
+    plan = dataclasses.replace(plan, learning_rate=rate, loss=canaries.loss)
+    return _audit(canaries, plan, config, own_size, way)
 
 
-def audit_own_model(config: RunConfig, overrides: Overrides, count: int | None) -> AuditReport:
+def audit_own_model(
+    config: RunConfig, overrides: Overrides, count: int | None, way: MakeWay = Deployed
+) -> AuditReport:
     """Audit the config's model on its data, with `count` mislabelled records of the test split among them."""
     part, spare = _own_part(config), load_data(config.data, Path(config.data_root), "test")
     count = min(_MISLABELLED, len(spare)) if count is None else count
     if not 1 <= count <= len(spare):
         raise ConfigError(f"canaries = {count}: expected 1 to {len(spare)}, the records of the test split.")
     model = build_model(config.model, part.input_shape, part.num_classes, config.seed)
-    canaries = MislabelledRecords(model, part, spare.subset(torch.arange(count)), config.seed)
+    canaries = MislabelledRecords(model, part, spare.subset(torch.arange(count)), config.seed, config.loss)
     plan = _round_plan(config, overrides, len(part), canaries.public_size)
-    return _audit(canaries, plan, config, len(part))
+    return _audit(canaries, plan, config, len(part), way)
 
 
 def _audit(
-    canaries: GradientCanaries | MislabelledRecords, plan: RoundPlan, config: RunConfig, own_size: int
+    canaries: GradientCanaries | MislabelledRecords,
+    plan: RoundPlan,
+    config: RunConfig,
+    own_size: int,
+    way: MakeWay,
 ) -> AuditReport:
     accountant = cast(Accountant, config.accountant)
-    return run_audit(canaries, plan, config.rounds, _delta(config, own_size), accountant=accountant)
+    return run_audit(canaries, plan, config.rounds, _delta(config, own_size), accountant=accountant, way=way)
 
 
 def _own_part(config: RunConfig) -> TensorData:
@@ -90,9 +101,11 @@ def _own_part(config: RunConfig) -> TensorData:
 
 def _round_plan(config: RunConfig, overrides: Overrides, own_size: int, public_size: int) -> RoundPlan:
     """A round of the client of `own_size` records, as it would be with `public_size` of them."""
-    batch = min(config.expected_batch_size, own_size)
+    batch = expected_batch(config, own_size)
     rate = batch / own_size if overrides.sample_rate is None else overrides.sample_rate
-    steps = math.ceil(config.local_epochs * own_size / batch) if overrides.steps is None else overrides.steps
+    steps = (
+        steps_of_epochs(own_size, batch, config.local_epochs) if overrides.steps is None else overrides.steps
+    )
     expected_batch_size = max(1, round(rate * public_size))
     noise = config.noise_multiplier
     if noise == AUTO:
@@ -113,6 +126,7 @@ def _round_plan(config: RunConfig, overrides: Overrides, own_size: int, public_s
         momentum=config.momentum,
         noise_multiplier=float(noise),
         max_grad_norm=config.max_grad_norm,
+        loss=config.loss,
     )
 
 

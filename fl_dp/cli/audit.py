@@ -43,6 +43,9 @@ def audit(
             "--own-model", help="The config's model and data; mislabelled test records as canaries."
         ),
     ] = False,
+    simulated: Annotated[
+        bool, typer.Option("--simulated", help="Train as a simulated client does, not as a deployed one.")
+    ] = False,
     rounds: Annotated[int | None, typer.Option(help="Rounds.")] = None,
     steps: Annotated[int | None, typer.Option(help="Steps of a round.")] = None,
     sample_rate: Annotated[
@@ -54,14 +57,17 @@ def audit(
     plot: Annotated[Path | None, typer.Option(help="Write claimed against found, an SVG file.")] = None,
 ) -> int:
     from fl_dp.audit.settings import Overrides, audit_gradients, audit_own_model  # late: they import torch
+    from fl_dp.audit.ways import Deployed, Simulated
 
+    way = Simulated if simulated else Deployed
     overrides = Overrides(sample_rate, steps)
     reports = []
     for one in _configs(config, rounds, noise_multiplier or (), epsilon):
         if own_model:
-            report = audit_own_model(one, overrides, canaries)
+            report = audit_own_model(one, overrides, canaries, way)
         else:
-            report = audit_gradients(one, overrides, GRADIENT_CANARIES if canaries is None else canaries)
+            count = GRADIENT_CANARIES if canaries is None else canaries
+            report = audit_gradients(one, overrides, count, way)
         reports.append(report)
         if not as_json:
             print(_line(report), flush=True)

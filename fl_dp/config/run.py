@@ -5,6 +5,7 @@ Flower's flat run-config format.
 
 from dataclasses import dataclass
 
+from fl_dp.choices import AGGREGATIONS, LOSSES, SERVER_OPTIMIZERS
 from fl_dp.config.flat import (
     AUTO,
     Auto,
@@ -46,9 +47,13 @@ class RunConfig(FlatConfig):
     sampling: str = "fixed"
     rounds: int = 3
     weights: str = "declared"
+    aggregation: str = "mean"
+    server_optimizer: str = "fedavg"
+    server_learning_rate: float | Auto = "auto"
     round_timeout: float = 3600.0
     evaluate_every: int = 1
     # local training
+    loss: str = "cross-entropy"
     local_epochs: float = 1.0
     expected_batch_size: int = 64
     physical_batch_size: int | Auto = 64
@@ -101,8 +106,12 @@ class RunConfig(FlatConfig):
         for field in ("clients_per_cpu", "clients_per_gpu"):
             if getattr(self, field) != AUTO:
                 require_positive(self, field)
-        if self.noise_multiplier != AUTO:
-            require_positive(self, "noise_multiplier")
+        for field in ("noise_multiplier", "server_learning_rate"):
+            if getattr(self, field) != AUTO:
+                require_positive(self, field)
+        LOSSES.check(self.loss)
+        AGGREGATIONS.check(self.aggregation)
+        SERVER_OPTIMIZERS.check(self.server_optimizer)
         require_delta(self.delta)
         require(0 <= self.momentum < 1, "momentum", self.momentum, "a number in [0, 1)")
         for field in ("seed", "evaluate_every"):

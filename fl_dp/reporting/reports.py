@@ -40,6 +40,7 @@ class ClientRound:
     epsilon, steps: spent so far. sample_rate: of this run's rounds; None when the client has no part
     in them, and without privacy. rounds_left: in how many of the rounds still to come it could take part,
     the last one perhaps shortened. reason: why it was declined, failed or can take no part; else empty.
+    reported: the numbers of its update of this round that are shown (`LocalUpdate`), by name.
     """
 
     epsilon: float
@@ -48,6 +49,7 @@ class ClientRound:
     rounds_left: int
     status: ClientStatus
     reason: str = ""
+    reported: tuple[tuple[str, str | int | float | bool], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +127,14 @@ class Summary:
 def _with_clients(report: RoundReport | Summary) -> dict[str, Any]:
     """As `asdict`, which copies so deeply that a thousand clients take a hundred milliseconds."""
     whole = _shallow(report)
-    clients = {name: _shallow(client) for name, client in report.clients.items()}
+    clients = {name: _client_line(client) for name, client in report.clients.items()}
     federation = None if report.federation is None else _shallow(report.federation)
     return {**whole, "clients": clients, "federation": federation}
+
+
+def _client_line(client: ClientRound | ClientBudget) -> dict[str, Any]:
+    line = _shallow(client)
+    return {**line, "reported": dict(client.reported)} if isinstance(client, ClientRound) else line
 
 
 def _shallow(record: Any) -> dict[str, Any]:

@@ -1,183 +1,142 @@
-"""The clients' side of a simulation, beside their training: policy, budget, ledger, and what they answer.
+"""The clients of a simulation, beside their training: messages in, work for the actors, answers out.
 
-All clients share one ledger file, as clients on one machine do, and a round is paid for in one transaction
-before any of it is trained.
+What they do with a round is `federation.client.round`, as for any client. All of them share one ledger file,
+as clients on one machine do, and a round is paid for in one transaction before any of it is trained.
 """
 
-import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cache, partial
 
 from flwr.app import Message, RecordDict
 
-from fl_dp.accounting.budget import Budget
-from fl_dp.accounting.ledger.ledger import Ledger, Request, Reservation
+from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.client import ClientConfig
-from fl_dp.errors import DeclinedError, FlDpError
-from fl_dp.federation.client.policy import check_plan
-from fl_dp.federation.client.profile import budget_of, profile_of
-from fl_dp.federation.client.registration import dataset_name, enrolment
-from fl_dp.federation.wire.messages import (
-    Refusal,
-    plan_from_content,
-    profile_to_content,
-    refusal_of,
-    refusal_to_content,
-    update_to_content,
-)
+from fl_dp.errors import LedgerError
+from fl_dp.federation.client.attempt import Trained
+from fl_dp.federation.client.round import AcceptedRound, Client, ClientRounds, PaidRound, refuse
+from fl_dp.federation.client.settings import numbered
+from fl_dp.federation.wire.messages import profile_to_content, refusal_to_content, update_to_content
 from fl_dp.federation.wire.partial_sums import asked_weight
-from fl_dp.records import Entry, RoundPlan
+from fl_dp.records import Entry, LocalUpdate, Refusal
 from fl_dp.simulation.actor.keys import result_of
 from fl_dp.simulation.actor.shared_data import Parts
-from fl_dp.simulation.work import Array, ClientWork, Done
-from fl_dp.training.local_round import LocalUpdate
-
-logger = logging.getLogger("fl_dp")
-
-
-@dataclass(frozen=True, slots=True)
-class _Client:
-    """A client that is entered in the ledger: its data's name there, and their declared number."""
-
-    config: ClientConfig
-    dataset: str
-    size: int
-    budget: Budget
+from fl_dp.simulation.work import ClientWork, Done
 
 
 class SimulatedClients:
     """Clients 0, 1, ..., each with a part of its own.
 
-    settings: of client 0; the others differ from it in name and part alone. A round of the same run that
-    was paid for before is not paid for again if it starts from the same weights: its update is the same as
-    then (see `keys`). From others it is declined: with the noise of the first it would be no secret.
+    settings: of client 0; the others differ from it in name and part alone. A round that was paid for before,
+    of the same run, is not paid for again if it starts from the same weights: its update is the same as then
+    (see `keys`). From other weights it is declined: the same noise on two results would reveal their
+    difference.
     """
 
     def __init__(self, settings: ClientConfig, parts: Parts, ledger: Ledger) -> None:
-        self._settings, self._parts, self._ledger = settings, parts, ledger
-        self._known: dict[int, _Client] = {}
-        self._reserved: dict[str, Reservation] = {}
+        self._settings, self._parts, self._rounds = settings, parts, ClientRounds(ledger)
+        self._known: dict[int, Client] = {}
+        self._accepted: dict[str, AcceptedRound] = {}  # by message, as all below
+        self._paid: dict[str, PaidRound] = {}
 
-    def hello(self, clients: Sequence[int]) -> list[RecordDict]:
-        """What each answers to hello; those that are new are entered in the ledger, in one transaction."""
-        self._enrol(clients)
-        retired = self._ledger.retirements()
-        known = [self._known[client] for client in clients]
-        spent = self._ledger.spent_all(client.dataset for client in known)
-        return [
-            profile_to_content(profile_of(client.config, client.size, entries, retired))
-            for client, entries in zip(known, spent, strict=True)
-        ]
+    def register(self, clients: Sequence[int]) -> list[RecordDict]:
+        """What each answers when it is asked who it is; the new ones are entered in the ledger together."""
+        try:
+            self._enter(clients)
+            profiles = self._rounds.profiles([self._known[client] for client in clients])
+        except LedgerError as error:
+            return [refusal_to_content(one) for one in refuse(map(str, clients), error).values()]
+        return [profile_to_content(profile) for profile in profiles]
 
     def read(self, asked: Mapping[int, Message]) -> tuple[list[ClientWork], dict[str, RecordDict]]:
-        """What the messages ask of the clients, where their policies allow it; and by message, what the
-        others answer.
+        """The work that the messages ask for, where the clients' policies allow it; and what the other
+        clients answer, by message.
         """
-        self._enrol(asked)
-        tasks: list[ClientWork] = []
-        refusals: dict[str, RecordDict] = {}
-        answers: dict[tuple[int, int], RoundPlan | RecordDict] = {}  # of one content to clients of one size
-        for client, message in asked.items():
-            size = self._known[client].size
-            key = id(message.content), size
-            if key not in answers:
-                answers[key] = self._accepted(message.content, size)
-            answer = answers[key]
-            if isinstance(answer, RoundPlan):
-                tasks.append(_task(client, size, message, answer))
-            else:
-                refusals[message.metadata.message_id] = answer.copy()
-        return tasks, refusals
+        messages = {message.metadata.message_id: message for message in asked.values()}
+        try:
+            self._enter(asked)
+        except LedgerError as error:
+            return [], _contents(refuse(messages, error))
+        accepted, refusals = self._rounds.accept(
+            (message.metadata.message_id, self._known[client], message.content)
+            for client, message in asked.items()
+        )
+        self._accepted |= {one.key: one for one in accepted}
+        return [_work(one, messages[one.key]) for one in accepted], _contents(refusals)
 
     def pay(
-        self, tasks: Sequence[ClientWork], weights: str
+        self, works: Sequence[ClientWork], weights: str
     ) -> tuple[list[ClientWork], dict[str, RecordDict]]:
-        """Reserve the tasks' steps, in one transaction, on disk: the tasks with the steps that they may
-        take; and by message, what those answer that may take none. weights: their digest.
+        """Pay for the work, on the disk: what of it may be done, with the steps that may be taken; and what
+        the other clients answer, by message. weights: their digest.
         """
-        paid: list[ClientWork] = []
-        refusals: dict[str, RecordDict] = {}
-        inputs = {plan: result_of(weights, plan) for plan in {task.plan for task in tasks}}
-        results = self._ledger.reserve_all([self._request(task, inputs[task.plan]) for task in tasks])
-        for task, result in zip(tasks, results, strict=True):
-            if isinstance(result, DeclinedError):
-                refusals[task.message] = refusal_to_content(refusal_of(result))
-            else:
-                self._reserved[task.message] = result
-                paid.append(replace(task, steps=result.entry.steps))
-        return paid, refusals
-
-    def answer(self, tasks: Iterable[ClientWork], done: Mapping[str, Done]) -> dict[str, RecordDict]:
-        """What is answered for the tasks of a round, by message, when all of them are over.
-
-        Committed first, in one transaction. The arrays are those of `done`, none if they are in a sum.
-        """
-        over = [(task, done[task.message], self._reserved.pop(task.message)) for task in tasks]
-        trained = [one for one in over if not one[1].problem]
-        self._ledger.commit_all(paid for _, _, paid in trained)
-        spent = self._ledger.spent_all(self._known[task.part].dataset for task, _, _ in trained)
-        in_sum = cache(partial(_update, {}))  # clients that are alike share the records of one answer
-        contents = {task.message: _failure(task, result) for task, result, _ in over if result.problem}
-        for (task, result, _), entries in zip(trained, spent, strict=True):
-            budget = self._known[task.part].budget
-            contents[task.message] = (
-                _update(result.arrays, entries, task.steps, budget)
-                if result.arrays
-                else in_sum(entries, task.steps, budget).copy()
-            )
-        return contents
-
-    def _enrol(self, clients: Iterable[int]) -> None:
-        new = {
-            client: replace(self._settings, client=str(client), partition_id=client)
-            for client in clients
-            if client not in self._known
-        }
-        if not new:
-            return
-        wanted = [enrolment(self._parts[client], config) for client, config in new.items()]
-        for (client, config), size in zip(new.items(), self._ledger.register_all(wanted), strict=True):
-            self._known[client] = _Client(config, dataset_name(config), size, budget_of(config, size))
-
-    def _accepted(self, content: RecordDict, size: int) -> RoundPlan | RecordDict:
-        """The plan in a message, if the policy of a client of that size allows it; else what it answers."""
+        accepted = [self._accepted.pop(work.message) for work in works]
         try:
-            plan, _ = plan_from_content(content)
-            check_plan(plan, self._settings, size)
-        except FlDpError as error:
-            return refusal_to_content(refusal_of(error))
-        return plan
+            paid, refusals = self._rounds.pay(accepted, partial(result_of, weights))
+        except LedgerError as error:
+            return [], _contents(refuse((work.message for work in works), error))
+        by_message = {one.accepted.key: one for one in paid}
+        self._paid |= by_message
+        of_paid = [work for work in works if work.message in by_message]
+        return [work.taking(by_message[work.message].steps) for work in of_paid], _contents(refusals)
 
-    def _request(self, task: ClientWork, inputs: str) -> Request:
-        client, plan = self._known[task.part], task.plan
-        return Request(
-            client.dataset,
-            plan.run,
-            plan.server_round,
-            (task.sample_rate, plan.noise_multiplier),
-            plan.steps,
-            client.budget if plan.private else None,
-            inputs=inputs,
-        )
+    def forget(self, works: Iterable[ClientWork]) -> None:
+        """The work was accepted and will not be paid for."""
+        for work in works:
+            del self._accepted[work.message]
+
+    def answer(self, works: Iterable[ClientWork], done: Mapping[str, Done]) -> dict[str, RecordDict]:
+        """What is answered when all work of a round is over, by message.
+
+        Where the ledger cannot be written all are refused: no update may leave, in a sum or alone.
+        """
+        results = [(self._paid.pop(work.message), _trained(done[work.message])) for work in works]
+        try:
+            return _contents(self._rounds.settle(results))
+        except LedgerError as error:
+            return _contents(refuse((paid.accepted.key for paid, _ in results), error))
+
+    def _enter(self, clients: Iterable[int]) -> None:
+        """Enter the clients that are new in the ledger, in one transaction."""
+        new = [client for client in clients if client not in self._known]
+        if new:
+            parts = self._settings.num_partitions
+            settings = [numbered(self._settings, client, parts) for client in new]
+            data = [self._parts[client] for client in new]
+            self._known |= zip(
+                new, self._rounds.register(list(zip(settings, data, strict=True))), strict=True
+            )
 
 
-def _failure(task: ClientWork, done: Done) -> RecordDict:
-    logger.warning("client %s failed: %s", task.client, done.problem)
-    return refusal_to_content(Refusal("failed", done.problem))
+def _contents(answers: Mapping[str, LocalUpdate | Refusal]) -> dict[str, RecordDict]:
+    """The answers as messages' contents; those that are alike share records, which take a while to make."""
+    in_sum = cache(_without_arrays)
+    refusal = cache(refusal_to_content)
+    return {
+        key: refusal(one).copy()
+        if isinstance(one, Refusal)
+        else update_to_content(one)
+        if one.arrays
+        else in_sum(one.spent, one.steps, one.epsilon, one.delta).copy()
+        for key, one in answers.items()
+    }
 
 
-def _update(arrays: Mapping[str, Array], spent: tuple[Entry, ...], steps: int, budget: Budget) -> RecordDict:
-    return update_to_content(LocalUpdate(arrays, spent, steps, budget.epsilon_of(spent), budget.delta))
+def _without_arrays(spent: tuple[Entry, ...], steps: int, epsilon: float, delta: float) -> RecordDict:
+    return update_to_content(LocalUpdate({}, spent, steps, epsilon, delta))
 
 
-def _task(client: int, size: int, message: Message, plan: RoundPlan) -> ClientWork:
+def _trained(done: Done) -> Trained:
+    return Trained(done.arrays or {}, done.problem, done.log)
+
+
+def _work(accepted: AcceptedRound, message: Message) -> ClientWork:
+    settings, plan = accepted.client.settings, accepted.plan
     return ClientWork(
-        message=message.metadata.message_id,
-        client=str(client),
-        part=client,
+        message=accepted.key,
+        client=settings.client,
+        part=settings.partition_id,
         plan=plan,
         steps=plan.steps,
-        sample_rate=plan.expected_batch_size / size,
+        sample_rate=accepted.sample_rate,
         weight=asked_weight(message.content),
     )

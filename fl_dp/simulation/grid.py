@@ -1,7 +1,6 @@
 """Flower's Grid over simulated clients: messages in, replies out, and no weights to and fro in between."""
 
 import itertools
-import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,9 +11,10 @@ import ray
 from flwr.app import Error, Message, MessageType, RecordDict
 from flwr.serverapp import Grid
 
-from fl_dp.errors import ConfigError, DeclinedError
-from fl_dp.federation.wire.arrays import ArraySpec, NDArray, decode
-from fl_dp.federation.wire.messages import ARRAYS, array_record, refusal_of, refusal_to_content
+from fl_dp.errors import DeclinedError
+from fl_dp.federation.client.round import expected_weights, refuse
+from fl_dp.federation.wire.arrays import ArraySpec, NDArray
+from fl_dp.federation.wire.messages import ARRAYS, REFUSAL, refusal_to_content
 from fl_dp.federation.wire.partial_sums import make_group
 from fl_dp.records import RoundPlan
 from fl_dp.simulation.actor.first_steps import grouped
@@ -22,8 +22,6 @@ from fl_dp.simulation.actor.keys import digest_of
 from fl_dp.simulation.actor_pool import Crew
 from fl_dp.simulation.clients import SimulatedClients
 from fl_dp.simulation.work import ClientWork, Done, Round, RoundWork
-
-logger = logging.getLogger("fl_dp.simulation")
 
 PULL_SECONDS = 1.0  # that a pull may take when there is work: so long can a caller's own time-out be late
 SHOW_SECONDS = 0.2  # between two looks at how a round stands
@@ -146,7 +144,7 @@ class SimulationGrid(Grid):
 
     def _greet(self, messages: Sequence[Message]) -> None:
         asked = self._by_client(messages)
-        for message, content in zip(asked.values(), self._clients.hello(list(asked)), strict=True):
+        for message, content in zip(asked.values(), self._clients.register(list(asked)), strict=True):
             self._reply(message, content)
 
     def _start(self, messages: Sequence[Message]) -> None:
@@ -156,10 +154,10 @@ class SimulationGrid(Grid):
         tasks, refusals = self._clients.read(asked)
         by_id = {message.metadata.message_id: message for message in messages}
         self._refuse(by_id, refusals)
-        together: dict[tuple[str, int], list[ClientWork]] = {}
+        together: dict[tuple[str, str, int], list[ClientWork]] = {}
         for task in tasks:
             weights = by_id[task.message].content.get(ARRAYS)
-            together.setdefault((task.plan.model, id(weights)), []).append(task)
+            together.setdefault((task.plan.model, task.plan.loss, id(weights)), []).append(task)
         for some in together.values():
             self._queue(some, by_id, now)
 
@@ -168,12 +166,11 @@ class SimulationGrid(Grid):
         first = by_id[tasks[0].message]
         model = self._prepare(tasks[0].plan)
         try:
-            weights = decode(array_record(first.content, ARRAYS), model.specs)
-        except ConfigError as error:
-            refusal = refusal_of(
-                DeclinedError(f"the weights received for model {tasks[0].plan.model}: {error}")
-            )
-            self._refuse(by_id, {task.message: refusal_to_content(refusal) for task in tasks})
+            weights = expected_weights(first.content, tasks[0].plan.model, model.specs)
+        except DeclinedError as error:
+            self._clients.forget(tasks)
+            refused = refuse((task.message for task in tasks), error)
+            self._refuse(by_id, {key: refusal_to_content(one) for key, one in refused.items()})
             return
         paid, refusals = self._clients.pay(tasks, digest_of(weights))
         self._refuse(by_id, refusals)
@@ -202,12 +199,11 @@ class SimulationGrid(Grid):
     def _answer(self, batch: _Batch) -> None:
         done = {one.message: one for one in self._crew.done}
         for task in batch.tasks:
-            one = done.setdefault(task.message, Done(task.message, 0.0, TOO_LATE))
-            if one.log:
-                logger.error("client %s, round %d:\n%s", task.client, task.plan.server_round, one.log)
+            done.setdefault(task.message, Done(task.message, 0.0, TOO_LATE))
         contents = self._clients.answer(batch.tasks, done)
         for part in self._crew.take_sums():
-            make_group(contents, part.messages, part.arrays)
+            if not any(REFUSAL in contents[message] for message in part.messages):
+                make_group(contents, part.messages, part.arrays)
         for message_id, content in contents.items():
             self._reply(batch.messages[message_id], content)
 

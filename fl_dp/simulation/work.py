@@ -1,8 +1,8 @@
 """What driver and actors say to each other."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 from numpy import ndarray
 
@@ -44,6 +44,10 @@ class ClientWork:
     sample_rate: float
     weight: float | None
     group: int | None = None
+
+    def taking(self, steps: int) -> Self:
+        """The work with the steps that were paid for."""
+        return replace(self, steps=steps)
 
     @property
     def records(self) -> int:

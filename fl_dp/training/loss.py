@@ -13,8 +13,8 @@ from fl_dp.choices import LOSSES
 class Loss:
     """A loss over labelled examples.
 
-    per_example: outputs (N, classes) and labels (N,) to losses (N,), none of which depends on another example.
-    The engine refuses a loss that mixes examples.
+    per_example: outputs (N, classes) and labels (N,) to losses (N,), each of its own example alone; the
+    engine refuses a loss that mixes examples.
     blank_labels: N labels that fit, for examples of random numbers; they must say nothing of any data.
     is_right: outputs and labels to (N,) bool, whether each counts as right; its mean is the accuracy.
     """

@@ -54,7 +54,7 @@ def trainable(model: nn.Module) -> dict[str, Tensor]:
 
 
 def is_finite(model: nn.Module) -> bool:
-    """Whether all trainable parameters are. A sum is not finite if one number is not, and seldom otherwise."""
+    """Whether all trainable parameters are. A sum is not finite if a number is not, and seldom otherwise."""
     return all(
         math.isfinite(tensor.sum()) or bool(torch.isfinite(tensor).all())
         for tensor in trainable(model).values()

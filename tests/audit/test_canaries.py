@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from fl_dp.training.local_round import trainable_arrays
 
 from fl_dp.audit.canaries import GradientCanaries
 from fl_dp.engine.clipping import clipped_grad_sum
 from fl_dp.engine.tracing.probe import probe
 from fl_dp.errors import ConfigError
+from fl_dp.training.trainer import trainable_arrays
 
 BOUND = 0.3
 

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from fl_dp.training.local_round import trainable_arrays
 from torch import nn
 
 from fl_dp.audit.mislabelled import MislabelledRecords
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ConfigError
+from fl_dp.training.trainer import trainable_arrays
 
 
 def _data(count, seed):

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fl_dp.training.local_round import LocalUpdate, trainable_arrays
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
@@ -21,7 +20,6 @@ from fl_dp.accounting.events import merge
 from fl_dp.federation.client.app import app
 from fl_dp.federation.wire.arrays import encode, specs, state_arrays
 from fl_dp.federation.wire.messages import (
-    Refusal,
     plan_from_content,
     plan_to_content,
     profile_from_content,
@@ -31,7 +29,8 @@ from fl_dp.federation.wire.messages import (
     update_to_content,
 )
 from fl_dp.models.build import build_model
-from fl_dp.records import ClientProfile, Entry, RoundPlan
+from fl_dp.records import ClientProfile, Entry, LocalUpdate, Refusal, RoundPlan
+from fl_dp.training.trainer import trainable_arrays
 
 Node = Callable[[Message], Message | None]
 

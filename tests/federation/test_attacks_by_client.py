@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fl_dp.training.local_round import trainable_arrays
 
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.config.run import RunConfig
-from fl_dp.federation.server.strategy import PrivateFedAvg
+from fl_dp.federation.server.strategy import PrivateStrategy
 from fl_dp.federation.wire.arrays import encode, specs, state_arrays
 from fl_dp.records import Entry
+from fl_dp.training.trainer import trainable_arrays
 
 START = {"weight": np.zeros(3, np.float32)}
 CONFIG = RunConfig(
@@ -21,7 +21,7 @@ CONFIG = RunConfig(
 
 def run(nodes, fakes, config=CONFIG, start=START, on_round=lambda report: None):
     trainable = specs({name: start[name] for name in start})
-    strategy = PrivateFedAvg(config, "run-1", trainable, on_round)
+    strategy = PrivateStrategy(config, "run-1", trainable, on_round)
     strategy.start(fakes.Grid(dict(enumerate(nodes, start=11))), encode(start))
     return strategy
 

@@ -7,10 +7,9 @@ import pytest
 from torch import nn
 
 from fl_dp.accounting.epsilon import compute_epsilon
+from fl_dp.federation.client import own_training
 from fl_dp.federation.wire.arrays import state_arrays
-from fl_dp.federation.wire.messages import Refusal
-from fl_dp.models import build as registry
-from fl_dp.records import Entry, RoundPlan
+from fl_dp.records import Entry, Refusal, RoundPlan
 
 PLAN = RoundPlan("run-1", 1, "linear", 2, 10, 0.5, 0.0, 2.0, 1.0)
 ROUND = Entry(0.1, 2.0, 2)
@@ -127,7 +126,7 @@ def test_weights_with_which_nothing_can_be_checked_are_refused_before_data_are_t
 
 def test_a_model_whose_examples_mix_is_refused_before_data_are_touched(real_client, monkeypatch):
     mixing = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3, affine=False, track_running_stats=False))
-    monkeypatch.setattr(registry, "build_model", lambda *_, **__: mixing)
+    monkeypatch.setattr(own_training, "build_model", lambda *_, **__: mixing)
     client = real_client()
     refusal = client.train(PLAN, state_arrays(mixing))
     assert refusal.status == "failed"

@@ -14,7 +14,7 @@ from fl_dp.errors import DeclinedError, FederationError
 from fl_dp.federation.client.policy import check_plan
 from fl_dp.federation.server.app import app
 from fl_dp.federation.server.planning import round_mechanism, round_plan
-from fl_dp.federation.server.strategy import PrivateFedAvg
+from fl_dp.federation.server.strategy import PrivateStrategy
 from fl_dp.federation.wire.arrays import encode, specs, state_arrays
 from fl_dp.records import ClientProfile, Entry, RoundPlan
 from fl_dp.reporting.console import round_line
@@ -30,7 +30,7 @@ OFF = RunConfig(
 
 def run(nodes, fakes, start, config=OFF):
     reports = []
-    strategy = PrivateFedAvg(config, "run-1", specs(start), reports.append)
+    strategy = PrivateStrategy(config, "run-1", specs(start), reports.append)
     strategy.start(fakes.Grid(dict(enumerate(nodes, start=11))), encode(start))
     return strategy, reports
 

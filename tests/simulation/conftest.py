@@ -17,12 +17,12 @@ from ray.exceptions import ActorDiedError, GetTimeoutError, RayError
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.client import ClientConfig
 from fl_dp.data.tensor_data import TensorData
-from fl_dp.federation.server.aggregations.mean import federated_average
+from fl_dp.federation.server.aggregations.mean import Mean
 from fl_dp.federation.wire.arrays import ArraySpec, encode, specs, state_arrays
-from fl_dp.federation.wire.messages import Refusal, plan_to_content, reply_from_content
+from fl_dp.federation.wire.messages import plan_to_content, reply_from_content
 from fl_dp.federation.wire.partial_sums import ask_for_sum, group_of, read_sum
 from fl_dp.models.build import build_model
-from fl_dp.records import Entry, RoundPlan
+from fl_dp.records import Entry, Refusal, RoundPlan
 from fl_dp.simulation.actor.first_steps import TOGETHER
 from fl_dp.simulation.actor.shared_data import Parts, SharedData
 from fl_dp.simulation.actor.training_actor import TrainingActor
@@ -238,7 +238,7 @@ class Federation:
                 updates.append((result.arrays, weights[reply.metadata.reply_to_message_id]))
         sums = [read_sum(group, weights, self.specs) for group in groups.values()]
         if updates or sums:
-            answers.average = federated_average(updates, sums, self.specs)
+            answers.average = Mean().combine(updates, sums, self.specs)
         return answers
 
     def steps(self) -> dict[int, int]:

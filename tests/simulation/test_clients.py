@@ -8,7 +8,8 @@ from flwr.app import Message, MessageType
 
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.federation.wire.arrays import encode
-from fl_dp.federation.wire.messages import Refusal, plan_to_content, profile_from_content, reply_from_content
+from fl_dp.federation.wire.messages import plan_to_content, profile_from_content, reply_from_content
+from fl_dp.records import Refusal
 from fl_dp.simulation.actor.shared_data import Parts
 from fl_dp.simulation.clients import SimulatedClients
 from fl_dp.simulation.work import Done
@@ -37,11 +38,11 @@ def refusal(content: Any) -> Refusal:
 
 
 def test_hello_enters_all_clients_and_tells_their_public_numbers(federation: Any) -> None:
-    profiles = [profile_from_content(one) for one in federation.clients.hello(range(CLIENTS))]
+    profiles = [profile_from_content(one) for one in federation.clients.register(range(CLIENTS))]
     assert [profile.public_size for profile in profiles] == [30 + 2 * k for k in range(CLIENTS)]
     assert all(profile.spent == () for profile in profiles)
     assert len(federation.ledger.accounts()) == CLIENTS
-    federation.clients.hello(range(CLIENTS))
+    federation.clients.register(range(CLIENTS))
     assert len(federation.ledger.accounts()) == CLIENTS
 
 

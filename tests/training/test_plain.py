@@ -73,14 +73,14 @@ def test_a_client_with_fewer_records_than_a_batch_takes_them_all(data):
 
 def test_where_memory_runs_out_batches_are_halved_and_the_step_is_the_same(data, monkeypatch):
     trainer = PlainTrainer(_model(), PLAN, device=CPU, draws=torch.Generator().manual_seed(1))
-    whole, loss = _trained(data, dataclasses.replace(PLAN, steps=1)), trainer._loss
+    whole, loss = _trained(data, dataclasses.replace(PLAN, steps=1)), trainer._sum_of_losses
 
     def small_memory(inputs, labels):
         if len(inputs) > 4:
             raise torch.OutOfMemoryError("out of memory")
         return loss(inputs, labels)
 
-    monkeypatch.setattr(trainer, "_loss", small_memory)
+    monkeypatch.setattr(trainer, "_sum_of_losses", small_memory)
     trainer.step(data, IGNORED_RATE, 16)
     assert trainer.fits == 4
     torch.testing.assert_close(trainer._model.weight.detach(), whole, rtol=0, atol=1e-6)

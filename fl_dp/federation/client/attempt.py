@@ -16,7 +16,7 @@ class Trained:
     """What became of a round that was paid for.
 
     arrays: the trainable parameters by name; empty if they have gone into a sum of updates, or if it failed.
-    problem: why it failed, in words that may leave the client; else empty. log: for the client's own log alone.
+    problem: why it failed, in words that may leave the client; else empty. log: for the client's log alone.
     """
 
     arrays: Mapping[str, Any] = field(default_factory=dict)

@@ -2,9 +2,10 @@
 
 import math
 
+from fl_dp.choices import LOSSES
 from fl_dp.config.client import ClientConfig
 from fl_dp.errors import DeclinedError
-from fl_dp.records import RoundPlan
+from fl_dp.records import ARITHMETIC, RoundPlan
 
 MAX_STEPS = 1_000_000  # of one round: more is a mistake, or an attempt to keep the client busy
 MAX_RUN_NAME = 64  # characters; it is written into the ledger
@@ -37,11 +38,26 @@ def check_plan(plan: RoundPlan, config: ClientConfig, public_size: int) -> None:
         0 < plan.learning_rate < math.inf,
         f"asks for learning rate {plan.learning_rate:g}, expected a finite number > 0",
     )
+    _check_same_results(plan)
     _require(0 <= plan.momentum < 1, f"asks for momentum {plan.momentum:g}, expected a number in [0, 1)")
     if plan.private:
         _check_protection(plan, config)
     else:
         _check_unprotected(plan, config)
+
+
+def _check_same_results(plan: RoundPlan) -> None:
+    """The round must be the same computation at every site, and here now as when it was begun."""
+    _require(
+        plan.loss in LOSSES.built_in(),
+        f"asks for loss {plan.loss[:MAX_RUN_NAME]!r}, "
+        f"this client's fl_dp has {' and '.join(LOSSES.built_in())}",
+    )
+    _require(
+        plan.arithmetic == ARITHMETIC,
+        f"asks for arithmetic {plan.arithmetic}, this client's fl_dp has {ARITHMETIC}: the same round would "
+        "give another update here. Install one version of fl_dp at all sites",
+    )
 
 
 def _check_protection(plan: RoundPlan, config: ClientConfig) -> None:

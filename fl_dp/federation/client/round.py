@@ -39,7 +39,7 @@ logger = logging.getLogger("fl_dp")
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A client whose data are in the ledger: their name there, and how many records they are declared to be."""
+    """A client whose data are in the ledger: their name there, and their declared number of records."""
 
     settings: ClientConfig
     dataset: str

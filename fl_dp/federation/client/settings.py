@@ -32,12 +32,11 @@ def client_settings(node_config: Mapping[str, Any]) -> ClientConfig:
 
 def _numbered(template: ClientConfig, node_config: Mapping[str, Any]) -> ClientConfig:
     try:
-        part, parts = int(node_config["partition-id"]), int(node_config["num-partitions"])
+        return numbered(template, int(node_config["partition-id"]), int(node_config["num-partitions"]))
     except KeyError as missing:
         raise ConfigError(f"the node config of a simulated client lacks {missing}.") from None
-    return dataclasses.replace(
-        template,
-        client=str(part),
-        partition_id=part,
-        num_partitions=parts,
-    )
+
+
+def numbered(template: ClientConfig, part: int, parts: int) -> ClientConfig:
+    """The settings of the simulated client that holds part `part` of `parts`; its number is its name."""
+    return dataclasses.replace(template, client=str(part), partition_id=part, num_partitions=parts)

@@ -23,7 +23,7 @@ from fl_dp.reporting.run_folder import RunDirectory
 if TYPE_CHECKING:
     from torch import nn
 
-    from fl_dp.federation.server.strategy import Evaluate, PrivateFedAvg
+    from fl_dp.federation.server.strategy import Evaluate, PrivateStrategy
 
 logger = logging.getLogger("fl_dp")
 app = ServerApp()
@@ -37,7 +37,7 @@ class Federation:
     """What one run needs; `arrays` are what it starts from."""
 
     model: "nn.Module"
-    strategy: "PrivateFedAvg"
+    strategy: "PrivateStrategy"
     evaluate: "Evaluate"
     arrays: ArrayRecord
 
@@ -62,7 +62,7 @@ def run_federation(
 ) -> None:
     """Run the federation of the run config `flat`, its results below `folder`.
 
-    run: its name in the clients' ledgers, see `PrivateFedAvg`. on_round: told of each round when it is over.
+    run: its name in the clients' ledgers, see `PrivateStrategy`. on_round: called with each round's report.
     resumed: `folder` holds a run that was ended, which goes on from its last round.
     However it ends, summary.json says so; a failure is then raised.
     """
@@ -106,9 +106,9 @@ def prepare(
     """
     from fl_dp.data.source import load_data
     from fl_dp.federation.server.evaluation import evaluate
-    from fl_dp.federation.server.strategy import PrivateFedAvg
+    from fl_dp.federation.server.strategy import PrivateStrategy
     from fl_dp.models.build import build_model
-    from fl_dp.training.local_round import trainable_arrays
+    from fl_dp.training.trainer import trainable_arrays
 
     test = load_data(config.data, Path(config.data_root), "test")
     model = build_model(config.model, test.input_shape, test.num_classes, config.seed)
@@ -118,7 +118,7 @@ def prepare(
 
     def on_test_data(server_round: int, arrays: ArrayRecord) -> MetricRecord:
         load_arrays(model, decode(arrays, expected))
-        result = evaluate(model, test, device)
+        result = evaluate(model, test, config.loss, device)
         return MetricRecord({"loss": result.loss, "accuracy": result.accuracy})
 
     def report_round(report: RoundReport) -> None:
@@ -126,12 +126,12 @@ def prepare(
         on_round(report)
         logger.info(round_line(report.to_dict(), rounds=config.rounds, budget=config.epsilon))
 
-    strategy = PrivateFedAvg(
+    strategy = PrivateStrategy(
         config,
         run,
         specs(trainable_arrays(model)),
         on_round=report_round,
-        on_members=lambda: record.keep(strategy),
+        on_registered=lambda: record.keep(strategy),
     )
     if record.state:
         record.state.check_same(config)

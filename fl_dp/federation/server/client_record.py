@@ -16,11 +16,11 @@ from fl_dp.records import ClientProfile, Entry
 
 @dataclass
 class Member:
-    """A client that has said hello.
+    """A client that has registered.
 
     spent: its ledger as it last showed it, rounds that the server has verified included.
-    unaccounted: steps that it was asked for and of which it has given no believable account; they
-    count as spent until it says hello again.
+    unaccounted: steps that it was asked for and has not confirmed in a believable answer; they count as
+    spent until it registers again.
     mechanism: of each of its rounds, not private in a run without privacy; None if it cannot take part,
     `reason` says why.
     exhausted: it cannot take part for want of budget.
@@ -37,10 +37,10 @@ class Member:
     rounds: int = 0
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set a field; all that was found out from the old value goes. The values themselves never change."""
+        """Set a field, and clear the cached results. The values themselves never change."""
         object.__setattr__(self, name, value)
-        for found_out in ("budget", "row", "_history"):
-            self.__dict__.pop(found_out, None)
+        for cached in ("budget", "row", "_history"):
+            self.__dict__.pop(cached, None)
 
     @property
     def name(self) -> str:
@@ -52,7 +52,7 @@ class Member:
 
     @cached_property
     def row(self) -> str:
-        """All its fields, as a row of JSON; `member_of` reads it."""
+        """All its fields, as a row of JSON; `client_of` reads it."""
         return json.dumps(_values(self), default=_entry_values, allow_nan=False, separators=(",", ":"))
 
     @cached_property
@@ -80,7 +80,7 @@ class Member:
         return 0 if self.exhausted else self._history.rounds_left(at_most)
 
     def count_as_spent(self, asked: Entry) -> None:
-        """It was asked for a round and has not accounted for it: count what its budget lets it take."""
+        """It was asked for a round and has not confirmed it: count what its budget lets it take."""
         steps = self.steps_left(asked.steps)
         if steps:
             taken = Entry(asked.sample_rate, asked.noise_multiplier, steps)
@@ -88,18 +88,18 @@ class Member:
 
 
 _PROFILE = tuple(one.name for one in dataclasses.fields(ClientProfile))
-_MEMBER = tuple(one.name for one in dataclasses.fields(Member) if one.name != "profile")
-_values = attrgetter(*(f"profile.{name}" for name in _PROFILE), *_MEMBER)
+_RECORD = tuple(one.name for one in dataclasses.fields(Member) if one.name != "profile")
+_values = attrgetter(*(f"profile.{name}" for name in _PROFILE), *_RECORD)
 
 
 def _entry_values(entry: Entry) -> tuple[float, float, int]:
     return entry.sample_rate, entry.noise_multiplier, entry.steps
 
 
-def member_of(row: Sequence[Any]) -> Member:
-    """The member whose `row`, parsed, this is; ValueError or TypeError if it is none's."""
+def client_of(row: Sequence[Any]) -> Member:
+    """The client whose `row`, parsed, this is; ValueError or TypeError if it is none's."""
     profile = dict(zip(_PROFILE, row[: len(_PROFILE)], strict=True))
-    rest = dict(zip(_MEMBER, row[len(_PROFILE) :], strict=True))
+    rest = dict(zip(_RECORD, row[len(_PROFILE) :], strict=True))
     for values, name in ((profile, "spent"), (rest, "spent"), (rest, "unaccounted")):
         values[name] = tuple(Entry(*entry) for entry in values[name])
     if rest["mechanism"] is not None:

@@ -1,10 +1,10 @@
 """What one round of this run does at one client: its mechanism, from public numbers alone."""
 
-import math
 from functools import lru_cache
 
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.calibration import calibrate_noise
+from fl_dp.accounting.training_plan import steps_of_epochs
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import AccountingError, FederationError
@@ -25,8 +25,8 @@ def round_mechanism(profile: ClientProfile, config: RunConfig) -> Entry:
     budget. Raises AccountingError when the budget is spent or no noise is enough, and FederationError when
     the client's data, history or policy do not suit the run.
     """
-    size, batch = profile.public_size, batch_size(profile, config)
-    steps = math.ceil(config.local_epochs * size / batch)
+    size, batch = profile.public_size, expected_batch(config, profile.public_size)
+    steps = steps_of_epochs(size, batch, config.local_epochs)
     if steps > MAX_STEPS:
         raise FederationError(
             f"declares {size} records: a round would take {steps} steps, at most {MAX_STEPS} may be"
@@ -43,12 +43,12 @@ def round_mechanism(profile: ClientProfile, config: RunConfig) -> Entry:
     return mechanism
 
 
-def batch_size(profile: ClientProfile, config: RunConfig) -> int:
-    """The client's expected batch: as configured, or all of its records where it has fewer.
+def expected_batch(config: RunConfig, public_size: int) -> int:
+    """A client's expected batch: as configured, or all of its records where it has fewer.
 
     With all of them every step is a plain Gaussian mechanism: sound, but nothing is gained by sampling.
     """
-    return min(config.expected_batch_size, profile.public_size)
+    return min(config.expected_batch_size, public_size)
 
 
 def round_plan(
@@ -60,12 +60,13 @@ def round_plan(
         server_round=server_round,
         model=config.model,
         steps=mechanism.steps,
-        expected_batch_size=batch_size(profile, config),
+        expected_batch_size=expected_batch(config, profile.public_size),
         learning_rate=config.learning_rate,
         momentum=config.momentum,
         noise_multiplier=mechanism.noise_multiplier,
         max_grad_norm=config.max_grad_norm,
         private=mechanism.private,
+        loss=config.loss,
     )
 
 
@@ -95,7 +96,7 @@ def _noise_multiplier(profile: ClientProfile, config: RunConfig, steps: int) -> 
         return float(config.noise_multiplier)
     if profile.spent and not profile.vary_mechanism:
         return profile.spent[0].noise_multiplier
-    rate = batch_size(profile, config) / profile.public_size
+    rate = expected_batch(config, profile.public_size) / profile.public_size
     noise = _calibrated(rate, steps * config.rounds, _budget(profile), profile.spent)
     return max(noise, profile.min_noise_multiplier)
 

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from flwr.app import Message
 
@@ -11,12 +10,12 @@ from fl_dp.accounting.events import merge
 from fl_dp.errors import FederationError, FlDpError
 from fl_dp.federation.server.client_record import Member, shows_less
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray
-from fl_dp.federation.wire.messages import Refusal, one_line, reply_from_content
-from fl_dp.records import Entry
+from fl_dp.federation.wire.messages import one_line, reply_from_content
+from fl_dp.records import Entry, LocalUpdate, Refusal, leaving
 from fl_dp.reporting.reports import ClientStatus
 
-if TYPE_CHECKING:
-    from fl_dp.training.local_round import LocalUpdate
+Shown = str | int | float | bool
+_SHOWN = tuple(name for name, (_, mark) in leaving(LocalUpdate).items() if mark.shown)
 
 TOLERANCE = 1e-6  # of a claimed epsilon: for rounding between machines, not for another mechanism
 LOST_STEPS = (
@@ -29,14 +28,16 @@ LOST_STEPS = (
 class Verdict:
     """What became of one client's round.
 
-    arrays: its update, if it is to be averaged. accounted: the server knows what the round has cost;
-    if not, the client must say hello again before its next round.
+    arrays: its update, if it is to be averaged. confirmed: the server knows what the round has cost;
+    if not, the client must register again before its next round. reported: the numbers of its update that
+    are shown, by name.
     """
 
     status: ClientStatus
     reason: str = ""
     arrays: Mapping[str, NDArray] | None = None
-    accounted: bool = True
+    confirmed: bool = True
+    reported: tuple[tuple[str, Shown], ...] = ()
 
 
 def settle(reply: Message | None, member: Member, asked: Entry, expected: Mapping[str, ArraySpec]) -> Verdict:
@@ -53,26 +54,26 @@ def settle(reply: Message | None, member: Member, asked: Entry, expected: Mappin
         _check_steps(answer, asked)
         at_least = _with_round(answer, member, asked)
         if shows_less(answer.spent, at_least):
-            member.spent = at_least  # so that its next hello is refused, too
-            return Verdict("failed", LOST_STEPS, accounted=False)
+            member.spent = at_least  # so that its next registration is refused, too
+            return Verdict("failed", LOST_STEPS, confirmed=False)
         check_claim(answer, member, asked)
     except FlDpError as error:
         member.count_as_spent(asked)
-        return Verdict("failed", one_line(str(error)), accounted=False)
+        return Verdict("failed", one_line(str(error)), confirmed=False)
     member.spent = merge(answer.spent)
     if problem:
         return Verdict("failed", one_line(problem))
     member.rounds += 1
-    return Verdict("trained", arrays=answer.arrays)
+    return Verdict("trained", arrays=answer.arrays, reported=_shown(answer))
 
 
-def check_claim(update: "LocalUpdate", member: Member, asked: Entry) -> None:
+def check_claim(update: LocalUpdate, member: Member, asked: Entry) -> None:
     """Return if the client spent what it says, and no more than it was asked for; else FlDpError says
     which claim does not match.
 
     Epsilon is recomputed from the mechanism, never taken on trust; without privacy it is infinite. A client
     that took part in another run in between shows steps that the server does not know: its update is dropped,
-    and it is greeted again.
+    and it is asked again.
     """
     if merge(update.spent) != _with_round(update, member, asked):
         raise FederationError("its ledger does not show what it held before and this round, and no more")
@@ -84,7 +85,7 @@ def check_claim(update: "LocalUpdate", member: Member, asked: Entry) -> None:
         raise FederationError(f"claims epsilon {update.epsilon:.6f} for training without protection")
 
 
-def _check_epsilon(update: "LocalUpdate", member: Member) -> None:
+def _check_epsilon(update: LocalUpdate, member: Member) -> None:
     epsilon = member.budget.epsilon_of(update.spent)
     if not abs(epsilon - update.epsilon) <= TOLERANCE:  # not "> TOLERANCE": NaN must not pass
         raise FederationError(f"claims epsilon {update.epsilon:.6f}, its mechanism costs {epsilon:.6f}")
@@ -94,17 +95,21 @@ def _check_epsilon(update: "LocalUpdate", member: Member) -> None:
         )
 
 
-def _check_steps(update: "LocalUpdate", asked: Entry) -> None:
+def _shown(update: LocalUpdate) -> tuple[tuple[str, Shown], ...]:
+    return tuple((name, getattr(update, name)) for name in _SHOWN)
+
+
+def _check_steps(update: LocalUpdate, asked: Entry) -> None:
     if not 1 <= update.steps <= asked.steps:
         raise FederationError(f"claims {update.steps} steps, was asked for {asked.steps}")
 
 
-def _with_round(update: "LocalUpdate", member: Member, asked: Entry) -> tuple[Entry, ...]:
+def _with_round(update: LocalUpdate, member: Member, asked: Entry) -> tuple[Entry, ...]:
     """What the member is known to have spent, with the steps behind this update."""
     return merge((*member.spent, Entry(asked.sample_rate, asked.noise_multiplier, update.steps)))
 
 
-def _read(reply: Message | None, expected: Mapping[str, ArraySpec]) -> "tuple[LocalUpdate | Refusal, str]":
+def _read(reply: Message | None, expected: Mapping[str, ArraySpec]) -> tuple[LocalUpdate | Refusal, str]:
     if reply is None:
         raise FederationError("no reply within round-timeout")
     if reply.has_error():

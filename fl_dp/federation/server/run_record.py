@@ -9,7 +9,7 @@ from fl_dp.reporting.reports import RoundReport
 from fl_dp.reporting.run_folder import RunDirectory, to_line
 
 if TYPE_CHECKING:
-    from fl_dp.federation.server.strategy import PrivateFedAvg
+    from fl_dp.federation.server.strategy import PrivateStrategy
 
 
 def kept_state(folder: Path) -> ServerState | None:
@@ -38,11 +38,11 @@ class RunRecord:
         """How long the run has taken, without the time in which it stood still."""
         return time.monotonic() - self._started
 
-    def keep(self, strategy: "PrivateFedAvg") -> None:
-        """Keep how the run stands: what clients have said, before any of them is asked for a round."""
+    def keep(self, strategy: "PrivateStrategy") -> None:
+        """Keep how the run stands: which clients have registered, before any of them is asked for a round."""
         write_state(self._out.path / STATE, strategy.state(self._line, self.seconds))
 
-    def round_over(self, strategy: "PrivateFedAvg", report: RoundReport) -> None:
+    def round_over(self, strategy: "PrivateStrategy", report: RoundReport) -> None:
         """Keep the round. The state first: a resumed run adds the line that is not there yet."""
         self._line = to_line(report)
         self.keep(strategy)

@@ -18,13 +18,20 @@ from fl_dp.config.flat import Scalar
 from fl_dp.config.run import RunConfig
 from fl_dp.durable_files import write_whole
 from fl_dp.errors import ConfigError
-from fl_dp.federation.server.client_record import Member, member_of
+from fl_dp.federation.server.client_record import Member, client_of
 from fl_dp.federation.wire.arrays import NDArray
+from fl_dp.records import ARITHMETIC
 from fl_dp.reporting.reports import ClientRound, FederationBudget, RoundReport
 
 STATE = "state.npz"
-_VERSION = 1  # of the format
-_HEADER, _ARRAY = "header", "array "
+_VERSION = 2  # of the format
+_HEADER, _ARRAY, _AGGREGATED = "header", "array ", "aggregated "
+_ADDED_IN_VERSION_2 = {
+    "loss": "cross-entropy",
+    "aggregation": "mean",
+    "server-optimizer": "fedavg",
+    "server-learning-rate": "auto",
+}
 # These say where and how long, not what is done.
 _MAY_CHANGE = frozenset(
     {"out", "memory-mib", "clients-per-cpu", "clients-per-gpu", "client-timeout", "round-timeout"}
@@ -37,8 +44,9 @@ class ServerState:
 
     run: its name in the clients' ledgers. settings: the run config, flat. rounds: how many are over.
     seconds: that they took. line: of the last one in rounds.jsonl, without its end; empty before the first.
-    secret: of the choice of clients. members: every client that was ever there; heard: the names of
-    those that need not say hello again. arrays: of the global model, complete.
+    arithmetic: the `ARITHMETIC` of the fl_dp that ran them. secret: of the choice of clients. clients: all
+    that were ever there; registered: the names of those that need not be asked again. arrays: of the global
+    model, complete. aggregated: what aggregation and server optimizer remember.
     """
 
     run: str
@@ -47,9 +55,11 @@ class ServerState:
     seconds: float
     line: str
     secret: bytes = field(repr=False)
-    members: Sequence[Member]
-    heard: Collection[str]
+    clients: Sequence[Member]
+    registered: Collection[str]
     arrays: Mapping[str, NDArray]
+    aggregated: Mapping[str, NDArray] = field(default_factory=dict)
+    arithmetic: int = ARITHMETIC
 
     def check_same(self, config: RunConfig) -> None:
         """ConfigError, with the key, when the run was started with other settings than `config`."""
@@ -59,6 +69,12 @@ class ServerState:
                     f"{key} = {value!r}: the run was started with {self.settings.get(key)!r}; put that back, "
                     "or start a new run."
                 )
+        if self.arithmetic != ARITHMETIC:
+            raise ConfigError(
+                f"the run was started with arithmetic {self.arithmetic}, this fl_dp has {ARITHMETIC}: the "
+                "same round would give another update. Resume it with the fl_dp that started it, or start a "
+                "new run."
+            )
 
     def last_report(self) -> RoundReport | None:
         """The report that `line` is; None before the first round."""
@@ -67,12 +83,15 @@ class ServerState:
 
 def write_state(path: Path, state: ServerState) -> None:
     """Write the state to `path`, readable by its owner alone; it is on the disk when this returns."""
-    header = {key: getattr(state, key) for key in ("run", "settings", "rounds", "seconds", "line")}
-    header |= {"version": _VERSION, "secret": state.secret.hex(), "heard": list(state.heard)}
-    rows = ",".join(member.row for member in state.members)  # JSON already: few change in a round
-    text = f'{{"members":[{rows}],{json.dumps(header, allow_nan=False, separators=(",", ":"))[1:]}'
+    header = {
+        key: getattr(state, key) for key in ("run", "settings", "rounds", "seconds", "line", "arithmetic")
+    }
+    header |= {"version": _VERSION, "secret": state.secret.hex(), "registered": list(state.registered)}
+    rows = ",".join(client.row for client in state.clients)  # JSON already: few change in a round
+    text = f'{{"clients":[{rows}],{json.dumps(header, allow_nan=False, separators=(",", ":"))[1:]}'
     parts = {_HEADER: np.frombuffer(text.encode(), np.uint8)}
     parts |= {_ARRAY + name: array for name, array in state.arrays.items()}
+    parts |= {_AGGREGATED + name: array for name, array in state.aggregated.items()}
     write_whole(path, lambda file: np.savez(file, **parts), secret=True)  # type: ignore[arg-type]
 
 
@@ -81,10 +100,9 @@ def read_state(path: Path) -> ServerState:
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             header: dict[str, Any] = json.loads(archive[_HEADER].tobytes())
-            _check_version(path, header)
-            names = [name for name in archive.files if name != _HEADER]
-            arrays = {name.removeprefix(_ARRAY): archive[name] for name in names}
-        return _state(header, arrays)
+            header = _of_this_version(path, header)
+            arrays = {name: archive[name] for name in archive.files if name != _HEADER}
+        return _state(header, _named(arrays, _ARRAY), _named(arrays, _AGGREGATED))
     except ConfigError:
         raise
     except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile) as error:
@@ -93,34 +111,58 @@ def read_state(path: Path) -> ServerState:
         ) from None
 
 
-def _check_version(path: Path, header: Mapping[str, Any]) -> None:
+def _of_this_version(path: Path, header: dict[str, Any]) -> dict[str, Any]:
+    """The header in this format; ConfigError for a format that is not known."""
+    if header["version"] == 1:
+        return _from_version_1(header)
     if header["version"] != _VERSION:
         raise ConfigError(
-            f"{path}: is of format {header['version']}, this fl_dp reads {_VERSION}; resume the run with the "
-            "fl_dp that started it."
+            f"{path}: is of format {header['version']}, this fl_dp reads 1 and {_VERSION}; resume the run "
+            "with the fl_dp that started it."
         )
+    return header
 
 
-def _state(header: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> ServerState:
+def _from_version_1(header: dict[str, Any]) -> dict[str, Any]:
+    """Of 0.1.0: there was one loss, one aggregation, one server optimizer, and arithmetic 1."""
+    settings = {**_ADDED_IN_VERSION_2, **header["settings"]}
+    renamed = {"clients": header["members"], "registered": header["heard"]}
+    return {**header, **renamed, "settings": settings, "arithmetic": 1}
+
+
+def _named(arrays: Mapping[str, NDArray], prefix: str) -> dict[str, NDArray]:
+    return {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}
+
+
+def _state(
+    header: Mapping[str, Any], arrays: Mapping[str, NDArray], aggregated: Mapping[str, NDArray]
+) -> ServerState:
     return ServerState(
         run=header["run"],
         settings=header["settings"],
+        arithmetic=header["arithmetic"],
         rounds=header["rounds"],
         seconds=header["seconds"],
         line=header["line"],
         secret=bytes.fromhex(header["secret"]),
-        members=[member_of(row) for row in header["members"]],
-        heard=frozenset(header["heard"]),
+        clients=[client_of(row) for row in header["clients"]],
+        registered=frozenset(header["registered"]),
         arrays=arrays,
+        aggregated=aggregated,
     )
 
 
 def _report(line: Mapping[str, Any]) -> RoundReport:
     """The report that the line was made of; where JSON has null for want of infinity, an epsilon is that."""
-    clients = {name: ClientRound(**_with_epsilons(one)) for name, one in line["clients"].items()}
+    clients = {name: _client_round(one) for name, one in line["clients"].items()}
     running_out = tuple(line["federation"]["running_out"])
     federation = FederationBudget(**{**_with_epsilons(line["federation"]), "running_out": running_out})
     return RoundReport(**{**_with_epsilons(line), "clients": clients, "federation": federation})
+
+
+def _client_round(line: Mapping[str, Any]) -> ClientRound:
+    reported = tuple(line.get("reported", {}).items())  # format 1 had none
+    return ClientRound(**{**_with_epsilons(line), "reported": reported})
 
 
 def _with_epsilons(fields: Mapping[str, Any]) -> dict[str, Any]:

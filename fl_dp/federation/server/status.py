@@ -46,6 +46,7 @@ def client_round(member: Member, verdict: Verdict, rounds_ahead: int) -> ClientR
         member.rounds_left(rounds_ahead),
         verdict.status,
         verdict.reason,
+        verdict.reported,
     )
 
 

@@ -12,7 +12,7 @@ from flwr.serverapp import Grid
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds
 
 
-def post(grid: Grid, messages: Sequence[Message]) -> dict[str, int]:
+def send(grid: Grid, messages: Sequence[Message]) -> dict[str, int]:
     """Send the messages; the node asked, by the message's id, of those that went out.
 
     Grids write a message's id into it when they push it.
@@ -24,7 +24,7 @@ def post(grid: Grid, messages: Sequence[Message]) -> dict[str, int]:
     return {message_id: node_id for message_id, node_id in ids.items() if message_id in sent}
 
 
-def collect(grid: Grid, waiting: Collection[str], timeout: float) -> list[Message]:
+def receive(grid: Grid, waiting: Collection[str], timeout: float) -> list[Message]:
     """Replies to the messages `waiting`, until all are there or `timeout` seconds have passed."""
     started = time.monotonic()
     missing = set(waiting)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from fl_dp.durable_files import write_whole
 from fl_dp.errors import ConfigError
@@ -66,5 +67,9 @@ def digest_of(weights: Mapping[str, Array]) -> str:
 
 
 def result_of(weights: str, plan: RoundPlan) -> str:
-    """Stands for all that decides a client's update in a run, beside its data: digest of weights and plan."""
-    return hashlib.sha256(f"{weights} {plan}".encode()).hexdigest()
+    """Stands for all that decides a client's update in a run, beside its data and the run's secret.
+
+    weights: their digest. The plan names the loss and the arithmetic of this fl_dp; another PyTorch may
+    round, or draw, otherwise.
+    """
+    return hashlib.sha256(f"{weights} {plan} torch {torch.__version__}".encode()).hexdigest()

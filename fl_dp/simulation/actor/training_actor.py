@@ -3,8 +3,7 @@
 import logging
 import sys
 import time
-import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -14,24 +13,31 @@ from fl_dp.engine.backward import Axes
 from fl_dp.engine.kernel_choice.chooser import Planner
 from fl_dp.engine.kernel_choice.memory import is_out_of_memory, peak_bytes
 from fl_dp.engine.noise import keyed_generator
-from fl_dp.engine.tracing.probe import probe
+from fl_dp.federation.client.attempt import attempt
 from fl_dp.models.build import build_model
 from fl_dp.records import RoundPlan
 from fl_dp.simulation.actor.first_steps import TOGETHER, begin_together, is_little
 from fl_dp.simulation.actor.keys import client_key
 from fl_dp.simulation.actor.process_memory import keep_freed_memory, own_bytes, peak_growth
 from fl_dp.simulation.actor.shared_data import Parts, SharedData
-from fl_dp.simulation.actor.update_sum import UpdateSum, is_finite
+from fl_dp.simulation.actor.update_sum import UpdateSum
 from fl_dp.simulation.work import ActorSettings, Array, ClientWork, Done, Measured, PortionDone, Round
-from fl_dp.training.plain import PlainTrainer
 from fl_dp.training.private import PrivateTrainer
+from fl_dp.training.trainer import (
+    Trainer,
+    axes_of,
+    is_finite,
+    take_steps,
+    trainable,
+    trainable_arrays,
+    trainer_of,
+)
 
 logger = logging.getLogger("fl_dp")
 
 _CONTEXT_BYTES = 600 * 2**20  # of CUDA itself, in each process; the allocator does not count it
 _STEP_MARGIN = 1.8  # a process grows by up to that over the tensors that are seen (engine/physical_batch.py)
 _ROUND_COPIES = 4  # of the parameters, beside model and step: the global ones, noise, a sum in float64
-NOT_FINITE = "its update holds values that are not finite"
 
 
 class TrainingActor:
@@ -41,15 +47,20 @@ class TrainingActor:
     optimizer and generators are new.
     """
 
-    def __init__(self, shared: SharedData, settings: ActorSettings) -> None:
+    def __init__(
+        self,
+        shared: SharedData,
+        settings: ActorSettings,
+        build: Callable[[str, tuple[int, ...], int, int], nn.Module] = build_model,
+    ) -> None:
+        """build: gives the model of a name; another one in an audit alone."""
         torch.set_num_threads(settings.threads)
         keep_freed_memory()
-        self._parts, self._settings = Parts(shared), settings
+        self._parts, self._settings, self._build = Parts(shared), settings, build
         self._device = torch.device(settings.device)
         self._at_once = self._fits = sys.maxsize
         self._model: nn.Module | None = None
         self._model_name = ""
-        self._trainable: dict[str, nn.Parameter] = {}
         self._axes: Axes | None = None
         self._number = 0
         self._round: Round | None = None
@@ -58,7 +69,7 @@ class TrainingActor:
         self._planner = Planner()
         self._sum = UpdateSum()
         self._group: int | None = None  # whose first steps are taken
-        self._ready: dict[str, PrivateTrainer] = {}  # of its tasks that are not trained yet, by message
+        self._ready: dict[str, Trainer] = {}  # of its tasks that are not trained yet, by message
 
     def ready(self) -> None:
         """Return when the process is there, and its model: what follows is a client's own time."""
@@ -137,33 +148,30 @@ class TrainingActor:
         if name == self._model_name:
             return
         data = self._parts[part]
-        model = build_model(name, data.input_shape, data.num_classes, seed=0).to(self._device)
-        inputs = data.batch(torch.zeros(0, dtype=torch.int64))[0].to(self._device)
-        self._model, self._axes, self._model_name = model, probe(model, inputs), name
-        self._trainable = {name: p for name, p in model.named_parameters() if p.requires_grad}
+        model = self._build(name, data.input_shape, data.num_classes, 0).to(self._device)
+        self._model, self._axes, self._model_name = model, axes_of(model, data, self._device), name
         self._fits, self._round_key = sys.maxsize, ""
 
     def _try(self, task: ClientWork, *, together: bool) -> Done:
         """Train one client. What it raises is its own failure, and not the others'."""
         started = time.perf_counter()
-        try:
-            shared_round = self._prepare(task.part)
-            if together and task.group is not None and task.group != self._group:
-                self._begin(shared_round.groups[task.group])
-            arrays = self._train(task)
-            problem, log = "" if arrays is not None else NOT_FINITE, ""
-        except torch.AcceleratorError:
-            raise  # the GPU is lost to this process: the clients that follow need another one
-        except Exception as error:
-            from fl_dp.federation.wire.messages import refusal_of  # late: Flower, which no other task needs
-
-            arrays, problem, log = None, refusal_of(error).reason, traceback.format_exc()
+        # a GPU that is lost to this process is lost to the clients that follow, too: they need another one
+        trained = attempt(lambda: self._update(task, together=together), fatal=(torch.AcceleratorError,))
         seconds = time.perf_counter() - started
-        if task.weight is not None and arrays is not None:
-            self._sum.add(arrays, task.weight)
-            arrays = None
-        update = None if arrays is None else {name: a.cpu().numpy().copy() for name, a in arrays.items()}
-        return Done(task.message, seconds, problem, update, log)
+        return Done(task.message, seconds, trained.problem, trained.arrays, trained.log)
+
+    def _update(self, task: ClientWork, *, together: bool) -> Mapping[str, Array] | None:
+        """The task's update, empty if it went into the sum; None if it is not finite."""
+        shared_round = self._prepare(task.part)
+        if together and task.group is not None and task.group != self._group:
+            self._begin(shared_round.groups[task.group])
+        if not self._train(task):
+            return None
+        assert self._model is not None
+        if task.weight is None:
+            return trainable_arrays(self._model)
+        self._sum.add(trainable(self._model), task.weight)
+        return {}
 
     def _begin(self, group: Sequence[ClientWork]) -> None:
         """Have the group's trainers ready, with their first clipped sums from one pass.
@@ -173,8 +181,12 @@ class TrainingActor:
         self._group, self._ready = group[0].group, {}
         try:
             self._load()
-            trainers = {one.message: self._private_trainer(one.plan, self._planner, one) for one in group}
-            members = [(trainers[one.message], self._parts[one.part], one.sample_rate) for one in group]
+            trainers = {one.message: self._trainer(one.plan, self._planner, one) for one in group}
+            members = [
+                (trainer, self._parts[one.part], one.sample_rate)
+                for one in group
+                if isinstance(trainer := trainers[one.message], PrivateTrainer)  # as in every group
+            ]
             if begin_together(members, self._at_once):
                 self._ready = trainers
         except torch.AcceleratorError:
@@ -182,18 +194,15 @@ class TrainingActor:
         except Exception as error:
             logger.debug("a group of %d is trained one by one: %s", len(group), type(error).__name__)
 
-    def _train(self, task: ClientWork) -> dict[str, Tensor] | None:
-        """The trainable parameters after the task's steps, still the model's own; None if not finite."""
+    def _train(self, task: ClientWork) -> bool:
+        """Take the task's steps; whether the parameters are finite after them."""
         assert self._model is not None
         self._load()
         trainer = self._ready.pop(task.message, None) or self._trainer(task.plan, self._planner, task)
-        data = self._parts[task.part]
-        for _ in range(task.steps):
-            trainer.step(data, task.sample_rate, self._at_once)
+        take_steps(trainer, self._parts[task.part], task.steps, task.sample_rate, self._at_once)
         self._fits = min(self._fits, trainer.fits)
         self._at_once = min(self._at_once, self._fits)
-        update = {name: parameter.detach() for name, parameter in self._trainable.items()}
-        return update if all(map(is_finite, update.values())) else None
+        return is_finite(self._model)
 
     def _load(self) -> None:
         """The global weights, parameters and buffers, as if the model were new."""
@@ -201,32 +210,16 @@ class TrainingActor:
             for tensor, start in self._reset:
                 tensor.copy_(start)
 
-    def _trainer(
-        self, plan: RoundPlan, planner: Planner, task: ClientWork | None = None
-    ) -> PrivateTrainer | PlainTrainer:
+    def _trainer(self, plan: RoundPlan, planner: Planner, task: ClientWork | None = None) -> Trainer:
         """task: whose randomness is used; None: the system's."""
-        if plan.private:
-            return self._private_trainer(plan, planner, task)
         assert self._model is not None
+        noise = keyed_generator(self._key(task, "noise"), self._device) if task and plan.private else None
         draws = keyed_generator(self._key(task, "draws")) if task else None
-        return PlainTrainer(self._model.train(), plan, device=self._device, draws=draws)
-
-    def _private_trainer(self, plan: RoundPlan, planner: Planner, task: ClientWork | None) -> PrivateTrainer:
-        assert self._model is not None
-        assert self._axes is not None
-        return PrivateTrainer(
-            self._model.train(),
-            self._axes,
-            plan,
-            device=self._device,
-            planner=planner,
-            noise=keyed_generator(self._key(task, "noise"), self._device) if task else None,
-            draws=keyed_generator(self._key(task, "draws")) if task else None,
+        return trainer_of(
+            self._model, plan, self._device, self._axes, planner=planner, noise=noise, draws=draws
         )
 
-    def _rehearsed(
-        self, trainer: PrivateTrainer | PlainTrainer, shape: tuple[int, ...], size: int
-    ) -> tuple[int, int]:
+    def _rehearsed(self, trainer: Trainer, shape: tuple[int, ...], size: int) -> tuple[int, int]:
         """The size of a batch that fits, at most `size`, and what memory its step takes at its peak.
 
         By how the process grows at its first step; where that is not known, by the tensors that are seen.
@@ -259,7 +252,7 @@ def _gpu_bytes(device: torch.device) -> tuple[int, int]:
     return _CONTEXT_BYTES + torch.cuda.max_memory_reserved(device), total
 
 
-def _rehearsed(trainer: PrivateTrainer | PlainTrainer, shape: tuple[int, ...], size: int) -> int:
+def _rehearsed(trainer: Trainer, shape: tuple[int, ...], size: int) -> int:
     """The size of a batch that was rehearsed: `size`, or halved as often as memory ran out."""
     while True:
         try:

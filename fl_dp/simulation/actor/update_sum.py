@@ -1,6 +1,5 @@
 """The weighted sum of many clients' updates, kept while they are trained one after the other."""
 
-import math
 from collections.abc import Mapping
 
 import torch
@@ -29,11 +28,6 @@ class UpdateSum:
         taken = {name: total.cpu().numpy() for name, total in self._totals.items()}
         self._totals = {}
         return taken
-
-
-def is_finite(array: Tensor) -> bool:
-    """Whether all numbers are: a sum is not finite if one of them is not, and seldom else."""
-    return math.isfinite(array.sum()) or bool(torch.isfinite(array).all())
 
 
 def _add(total: Tensor, array: Tensor, weight: float) -> None:

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fl_dp.training.local_round import trainable_arrays
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 
 from fl_dp.accounting.epsilon import compute_epsilon
@@ -15,9 +14,10 @@ from fl_dp.data import partition
 from fl_dp.errors import ModelError
 from fl_dp.federation.client.app import app
 from fl_dp.federation.wire.arrays import encode, specs, state_arrays
-from fl_dp.federation.wire.messages import Refusal, plan_to_content, profile_from_content, reply_from_content
+from fl_dp.federation.wire.messages import plan_to_content, profile_from_content, reply_from_content
 from fl_dp.models.build import build_model
-from fl_dp.records import Entry, RoundPlan
+from fl_dp.records import Entry, Refusal, RoundPlan
+from fl_dp.training.trainer import trainable_arrays
 
 PLAN = RoundPlan("run-1", 1, "linear", 3, 64, 0.5, 0.0, 1.5, 1.0)
 

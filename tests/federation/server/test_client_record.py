@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fl_dp.federation.server.client_record import Member, member_of
+from fl_dp.federation.server.client_record import Member, client_of
 from fl_dp.records import ClientProfile, Entry
 
 ROUND = Entry(0.1, 1.5, 10)
@@ -52,12 +52,12 @@ def answers(one: Member) -> tuple[Any, ...]:
 @pytest.mark.parametrize(("name", "value"), CHANGES)
 def test_a_row_is_read_as_the_member_that_it_was_made_of(name: str, value: Any) -> None:
     one = Member(**{**made_of(member()), name: value})
-    assert member_of(json.loads(one.row)) == one
+    assert client_of(json.loads(one.row)) == one
 
 
 def test_a_row_of_another_length_is_no_members() -> None:
     with pytest.raises(ValueError, match="zip"):
-        member_of([*json.loads(member().row), 1])
+        client_of([*json.loads(member().row), 1])
 
 
 def test_a_member_takes_part_as_long_as_one_step_fits() -> None:

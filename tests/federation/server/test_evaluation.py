@@ -18,7 +18,7 @@ def test_evaluation_equals_one_example_at_a_time(monkeypatch):
         ("a", "b", "c"),
     )
     model = nn.Sequential(nn.Linear(5, 3), nn.Dropout(0.5))  # off in evaluation
-    result = evaluation.evaluate(model, data, torch.device("cpu"))
+    result = evaluation.evaluate(model, data, "cross-entropy", torch.device("cpu"))
     logits = [model[0](data.x[i : i + 1]) for i in range(10)]
     losses = [F.cross_entropy(logits[i], data.y[i : i + 1]).item() for i in range(10)]
     right = [logits[i].argmax().item() == data.y[i].item() for i in range(10)]

@@ -12,7 +12,7 @@ from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
 from fl_dp.federation.server.client_record import Member
 from fl_dp.federation.server.state import ServerState, read_state, write_state
-from fl_dp.records import ClientProfile, Entry
+from fl_dp.records import ARITHMETIC, ClientProfile, Entry
 from fl_dp.reporting.reports import ClientRound, FederationBudget, RoundReport
 from fl_dp.reporting.run_folder import to_line
 
@@ -24,7 +24,7 @@ REPORT = RoundReport(
     federation=FederationBudget(float("inf"), 0.5, 0.0, 1, 2, ("a",)),
     noise_multiplier=1.1,
     clients={
-        "a": ClientRound(float("inf"), 10, 0.1, 0, "trained"),
+        "a": ClientRound(float("inf"), 10, 0.1, 0, "trained", "", (("steps", 5),)),
         "b": ClientRound(0.5, 0, None, 0, "idle", "why"),
     },
     loss=0.4,
@@ -53,8 +53,9 @@ def state() -> ServerState:
         seconds=1.5,
         line=to_line(REPORT),
         secret=bytes(range(32)),
-        members=MEMBERS,
-        heard=frozenset({"a"}),
+        clients=MEMBERS,
+        registered=frozenset({"a"}),
+        aggregated={"optimizer first moment of a.b": np.float64([[0.1, 0.2]])},
         arrays={"a.b": np.float32([[1.1, 2.2]]), "file": np.array(7, np.int64), "half": np.float16([0.1])},
     )  # fmt: skip
 
@@ -64,11 +65,12 @@ def test_what_is_written_is_read(state: ServerState, tmp_path: Path) -> None:
     for _ in range(2):  # in the place of an earlier one, too
         write_state(path, state)
     again = read_state(path)
-    assert replace(again, arrays={}) == replace(state, arrays={})
-    assert again.arrays.keys() == state.arrays.keys()
-    for name, array in state.arrays.items():
-        assert again.arrays[name].dtype == array.dtype
-        np.testing.assert_array_equal(again.arrays[name], array)
+    assert replace(again, arrays={}, aggregated={}) == replace(state, arrays={}, aggregated={})
+    for found, written in ((again.arrays, state.arrays), (again.aggregated, state.aggregated)):
+        assert found.keys() == written.keys()
+        for name, array in written.items():
+            assert found[name].dtype == array.dtype
+            np.testing.assert_array_equal(found[name], array)
     assert again.last_report() == REPORT
     assert replace(again, line="").last_report() is None
 
@@ -132,7 +134,7 @@ def test_a_foreign_file_is_refused_by_name(tmp_path: Path, kind: str) -> None:
 def test_another_format_is_refused_with_what_to_do(tmp_path: Path) -> None:
     path = tmp_path / "state.npz"
     np.savez(path, header=np.frombuffer(json.dumps({"version": 99}).encode(), np.uint8))
-    with pytest.raises(ConfigError, match="is of format 99, this fl_dp reads 1"):
+    with pytest.raises(ConfigError, match="is of format 99, this fl_dp reads 1 and 2"):
         read_state(path)
 
 
@@ -142,3 +144,32 @@ def test_a_run_goes_on_with_its_own_settings(state: ServerState) -> None:
         state.check_same(RunConfig(rounds=4))
     with pytest.raises(ConfigError, match="device = 'cpu'"):
         state.check_same(RunConfig(device="cpu"))
+
+
+def test_a_round_of_other_results_is_not_gone_on_with(state: ServerState) -> None:
+    with pytest.raises(ConfigError, match="the same round would give another update"):
+        replace(state, arithmetic=ARITHMETIC + 1).check_same(RunConfig())
+
+
+def test_the_format_of_0_1_0_is_read(state: ServerState, tmp_path: Path) -> None:
+    """Before there were a choice of loss, aggregation and server optimizer; and clients were members."""
+    path = tmp_path / "state.npz"
+    write_state(path, replace(state, aggregated={}))
+    with np.load(path) as archive:
+        header = json.loads(archive["header"].tobytes())
+        arrays = {name: archive[name] for name in archive.files if name != "header"}
+    header["members"], header["heard"] = header.pop("clients"), header.pop("registered")
+    del header["arithmetic"]
+    for key in ("loss", "aggregation", "server-optimizer", "server-learning-rate"):
+        del header["settings"][key]
+    line = json.loads(header["line"])
+    for client in line["clients"].values():
+        del client["reported"]
+    old = {**header, "version": 1, "line": json.dumps(line)}
+    np.savez(path, header=np.frombuffer(json.dumps(old).encode(), np.uint8), **arrays)
+    again = read_state(path)
+    assert replace(again, arrays={}, line="") == replace(state, arrays={}, aggregated={}, line="")
+    again.check_same(RunConfig())
+    assert again.last_report().clients["b"] == REPORT.clients["b"]
+    with pytest.raises(ConfigError, match="aggregation = 'median': the run was started with 'mean'"):
+        again.check_same(RunConfig(aggregation="median"))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fl_dp.config.run import RunConfig
-from fl_dp.federation.server.strategy import PrivateFedAvg
+from fl_dp.federation.server.strategy import PrivateStrategy
 from fl_dp.federation.wire.arrays import encode, specs
 
 START = {"weight": np.zeros(2, np.float32)}
@@ -18,7 +18,7 @@ CONFIG = RunConfig(
 
 def run(clients, fakes, **changes):
     config = dataclasses.replace(CONFIG, **changes)
-    strategy = PrivateFedAvg(config, "run-1", specs(START), lambda report: None)
+    strategy = PrivateStrategy(config, "run-1", specs(START), lambda report: None)
     strategy.start(fakes.Grid(dict(enumerate(clients, start=11))), encode(START))
     return strategy
 

@@ -1,4 +1,4 @@
-"""PrivateFedAvg over a grid in memory: averaging, failures, lies, budgets, early end."""
+"""PrivateStrategy over a grid in memory: averaging, failures, lies, budgets, early end."""
 
 from dataclasses import replace
 
@@ -9,7 +9,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, Re
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import FlDpError
 from fl_dp.federation.server.client_sampling import ClientSampler
-from fl_dp.federation.server.strategy import PrivateFedAvg
+from fl_dp.federation.server.strategy import PrivateStrategy
 from fl_dp.federation.wire.arrays import encode, specs
 from fl_dp.federation.wire.messages import plan_from_content
 from fl_dp.records import Entry
@@ -30,7 +30,7 @@ def settings(**changes):
 def run(nodes, fakes, config=None, evaluate=None):
     """The strategy after a run over `nodes`, and its grid."""
     grid = fakes.Grid(dict(enumerate(nodes, start=11)))
-    strategy = PrivateFedAvg(config or settings(), "run-1", TRAINABLE, lambda report: None)
+    strategy = PrivateStrategy(config or settings(), "run-1", TRAINABLE, lambda report: None)
     strategy.start(grid, encode(START), evaluate_fn=evaluate)
     return strategy, grid
 
@@ -46,7 +46,7 @@ def statuses(strategy, server_round):
 def test_clients_that_are_asked_for_the_same_share_one_content(fakes):
     nodes = [fakes.Client("0"), fakes.Client("1"), fakes.Client("2", public_size=1900)]
     grid = fakes.Grid(dict(enumerate(nodes, start=11)))
-    strategy = PrivateFedAvg(settings(clients=3, fit_clients=3), "run-1", TRAINABLE, lambda report: None)
+    strategy = PrivateStrategy(settings(clients=3, fit_clients=3), "run-1", TRAINABLE, lambda report: None)
     messages = strategy.configure_train(1, encode(START), ConfigRecord(), grid)
     first, second, third = (
         message.content for message in sorted(messages, key=lambda m: m.metadata.dst_node_id)
@@ -248,7 +248,7 @@ def resumable(fakes, config, states, kill=lambda moment, server_round: None):
     """A new process on the same disks: the strategy as `states` left it, to which it adds. `kill` is asked at
     every moment at which the run may end.
     """
-    strategy = PrivateFedAvg(config, "run-1", TRAINABLE, lambda r: keep("over", r), lambda: keep("known"))
+    strategy = PrivateStrategy(config, "run-1", TRAINABLE, lambda r: keep("over", r), lambda: keep("known"))
 
     def keep(moment, report=None):
         states.append(strategy.state(to_line(strategy.reports[-1]) if strategy.reports else "", 1.0))
@@ -313,10 +313,10 @@ def test_a_run_killed_at_any_moment_and_resumed_is_the_run_that_was_not(fakes, m
 
 def test_under_a_new_name_a_round_that_nobody_knows_of_counts_until_the_client_says_hello(fakes):
     grid = fakes.Grid({11: fakes.Client("0"), 12: fakes.Client("1")})
-    first = PrivateFedAvg(settings(rounds=1), "run-1", TRAINABLE, lambda report: None)
+    first = PrivateStrategy(settings(rounds=1), "run-1", TRAINABLE, lambda report: None)
     first.start(grid, encode(START))
     state = replace(first.state(to_line(first.reports[0]), 1.0), secret=b"s" * 32)
-    second = PrivateFedAvg(settings(min_clients=1), "run-2", TRAINABLE, lambda report: None)
+    second = PrivateStrategy(settings(min_clients=1), "run-2", TRAINABLE, lambda report: None)
     second.resume(state)
     assert [budget.steps for budget in second.budgets().values()] == [20, 20]
     again = fakes.Grid({21: grid.nodes[11]})

@@ -4,13 +4,12 @@ from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
-from fl_dp.training.local_round import LocalUpdate
 from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 
 from fl_dp.errors import BudgetExhaustedError, ConfigError, DataError, DeclinedError, LedgerError
 from fl_dp.federation.wire import messages
 from fl_dp.federation.wire.arrays import encode, specs
-from fl_dp.records import ClientProfile, Entry, RoundPlan
+from fl_dp.records import ClientProfile, Entry, LocalUpdate, RoundPlan
 
 UNEXPECTED = "an unexpected error; its own log says which"
 PLAN = RoundPlan("run-1", 3, "linear", 12, 64, 0.5, 0.9, 1.25, 1.0)

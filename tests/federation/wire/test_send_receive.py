@@ -4,7 +4,7 @@ import time
 
 from flwr.app import Message, RecordDict
 
-from fl_dp.federation.wire.send_receive import collect, post
+from fl_dp.federation.wire.send_receive import receive, send
 
 
 def echo(message):
@@ -17,14 +17,14 @@ def questions(*nodes):
 
 def test_replies_are_collected_until_all_are_there(fakes):
     grid = fakes.Grid({1: echo, 2: echo})
-    replies = collect(grid, post(grid, questions(1, 2)), timeout=60)
+    replies = receive(grid, send(grid, questions(1, 2)), timeout=60)
     assert sorted(reply.metadata.src_node_id for reply in replies) == [1, 2]
 
 
 def test_silence_ends_with_the_timeout(fakes):
     grid = fakes.Grid({1: echo, 2: lambda message: None})
     started = time.monotonic()
-    replies = collect(grid, post(grid, questions(1, 2)), timeout=0.2)
+    replies = receive(grid, send(grid, questions(1, 2)), timeout=0.2)
     assert [reply.metadata.src_node_id for reply in replies] == [1]
     assert 0.2 <= time.monotonic() - started < 2
 
@@ -36,11 +36,11 @@ def test_what_could_not_be_sent_is_not_waited_for(fakes):
             return [*super().push_messages([first]), *(None for _ in rest)]
 
     grid = Full({1: echo, 2: echo})
-    sent = post(grid, questions(1, 2))
+    sent = send(grid, questions(1, 2))
     assert list(sent.values()) == [1]
-    assert len(collect(grid, sent, timeout=60)) == 1
+    assert len(receive(grid, sent, timeout=60)) == 1
 
 
 def test_nothing_to_send(fakes):
-    assert post(fakes.Grid(), []) == {}
-    assert collect(fakes.Grid(), {}, timeout=60) == []
+    assert send(fakes.Grid(), []) == {}
+    assert receive(fakes.Grid(), {}, timeout=60) == []

@@ -1,31 +1,29 @@
-"""Federated averaging (McMahan et al. 2017, arXiv 1602.05629) with public weights."""
+"""The weighted mean of federated averaging (McMahan et al. 2017, arXiv 1602.05629), with public weights."""
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from fl_dp.federation.server.aggregation import Aggregation, Update
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray
 from fl_dp.federation.wire.partial_sums import WeightedSum
 
 
-def federated_average(
-    updates: Sequence[tuple[Mapping[str, NDArray], float]],
-    sums: Sequence[WeightedSum],
-    specs: Mapping[str, ArraySpec],
-) -> dict[str, NDArray]:
-    """The weighted mean of all updates, array by array, in the types of `specs`.
-
-    updates: single ones, each with its weight > 0; sums: of updates that were added up elsewhere.
-    Added up in float64: the result does not depend, beyond the last bit, on who answered first, nor on
-    which updates were summed elsewhere. Post-processing of noised updates: it costs no privacy.
+class Mean(Aggregation):
+    """Added up in float64: the result does not depend, beyond the last bit, on who answered first, nor on
+    which updates were summed elsewhere.
     """
-    total = sum(weight for _, weight in updates) + sum(part.weight for part in sums)
-    return {name: _mean(name, updates, sums, spec, total) for name, spec in specs.items()}
+
+    def combine(
+        self, updates: Sequence[Update], sums: Sequence[WeightedSum], specs: Mapping[str, ArraySpec]
+    ) -> dict[str, NDArray]:
+        total = sum(weight for _, weight in updates) + sum(part.weight for part in sums)
+        return {name: _mean(name, updates, sums, spec, total) for name, spec in specs.items()}
 
 
 def _mean(
     name: str,
-    updates: Sequence[tuple[Mapping[str, NDArray], float]],
+    updates: Sequence[Update],
     sums: Sequence[WeightedSum],
     spec: ArraySpec,
     total_weight: float,
@@ -37,3 +35,6 @@ def _mean(
         total += part.arrays[name]
     total /= total_weight
     return total.astype(spec.dtype)
+
+
+AGGREGATION = Mean

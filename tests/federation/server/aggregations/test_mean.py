@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from fl_dp.federation.server.aggregations.mean import federated_average
+from fl_dp.federation.server.aggregations.mean import Mean
 from fl_dp.federation.wire.arrays import specs
 from fl_dp.federation.wire.partial_sums import WeightedSum
 
 
 def _average(updates, weights, sums=()):
-    return federated_average(list(zip(updates, weights, strict=True)), sums, specs(updates[0]))
+    return Mean().combine(list(zip(updates, weights, strict=True)), sums, specs(updates[0]))
 
 
 def test_the_weighted_mean_in_the_arrays_own_type():
@@ -38,5 +38,5 @@ def test_what_was_added_up_elsewhere_counts_as_if_it_had_come_alone():
         WeightedSum({"w": sum(w * u["w"].astype(np.float64) for u, w in some)}, sum(w for _, w in some))
         for some in (pairs[1:4], pairs[4:])
     ]
-    together = federated_average(pairs[:1], parts, specs(updates[0]))
+    together = Mean().combine(pairs[:1], parts, specs(updates[0]))
     np.testing.assert_allclose(together["w"], _average(updates, weights)["w"], rtol=1e-6)

@@ -1,0 +1,92 @@
+"""The ways in which a client's round is trained, as an audit drives them: deployed, or simulated.
+
+Both are the shipped code from the message to the answer; only the message's transport is left out.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Protocol
+
+import numpy as np
+import torch
+from flwr.app import Message, MessageType, RecordDict
+from torch import nn
+
+from fl_dp.accounting.ledger.ledger import Ledger
+from fl_dp.config.client import ClientConfig
+from fl_dp.data.tensor_data import TensorData
+from fl_dp.errors import FederationError
+from fl_dp.federation.client.own_training import OwnTraining
+from fl_dp.federation.client.round import ClientRounds, play
+from fl_dp.federation.wire.arrays import NDArray, encode
+from fl_dp.federation.wire.messages import plan_to_content, reply_from_content
+from fl_dp.federation.wire.partial_sums import ask_for_sum
+from fl_dp.records import LocalUpdate, Refusal, RoundPlan
+from fl_dp.simulation.actor.keys import digest_of, new_secret
+from fl_dp.simulation.actor.shared_data import Parts, SharedData
+from fl_dp.simulation.actor.training_actor import TrainingActor
+from fl_dp.simulation.clients import SimulatedClients
+from fl_dp.simulation.work import ActorSettings, Round
+
+
+class Way(Protocol):
+    """One client with its data, ledger and model."""
+
+    def train(self, plan: RoundPlan, weights: Mapping[str, NDArray]) -> LocalUpdate:
+        """What leaves the client after a round that starts from `weights`; FederationError if it refuses."""
+        ...
+
+
+class Deployed:
+    """As a client of its own trains: with randomness from the system's entropy."""
+
+    def __init__(self, settings: ClientConfig, data: TensorData, model: nn.Module, ledger: Ledger) -> None:
+        self._rounds = ClientRounds(ledger)
+        (self._client,) = self._rounds.register([(settings, data)])
+        self._training = OwnTraining(settings, data, model)
+
+    def train(self, plan: RoundPlan, weights: Mapping[str, NDArray]) -> LocalUpdate:
+        content = plan_to_content(plan, encode(weights))
+        return _update(play(self._rounds, self._client, content, self._training))
+
+
+class Simulated:
+    """As a simulated client trains: by an actor, with randomness from a secret, its update in a sum."""
+
+    def __init__(self, settings: ClientConfig, data: TensorData, model: nn.Module, ledger: Ledger) -> None:
+        shared = SharedData.of(data, [np.arange(len(data))])
+        self._clients = SimulatedClients(settings, Parts(shared), ledger)
+        self._settings = ActorSettings(
+            secret=new_secret(),
+            model=settings.client,
+            device="cpu",
+            threads=torch.get_num_threads(),
+            physical_batch_size=settings.physical_batch_size,
+            memory_mib=settings.memory_mib,
+        )
+        self._actor = TrainingActor(shared, self._settings, build=lambda *_: model)
+
+    def train(self, plan: RoundPlan, weights: Mapping[str, NDArray]) -> LocalUpdate:
+        message = Message(ask_for_sum(plan_to_content(plan, encode(weights)), 1.0), 1, MessageType.TRAIN)
+        message.metadata.__dict__["_message_id"] = str(plan.server_round)
+        works, refusals = self._clients.read({0: message})
+        if not refusals:
+            works, refusals = self._clients.pay(works, digest_of(weights))
+        for content in refusals.values():
+            _answered(content)  # raises
+        measured = self._actor.measure(plan, part=0)
+        shared_round = Round(str(plan.server_round), plan.model, weights, measured.kernels)
+        chunk = self._actor.train(plan.server_round, works, measured.at_once, shared_round)
+        contents = self._clients.answer(works, {one.message: one for one in chunk.done})
+        arrays = {name: array.astype(np.float32) for name, array in self._actor.take_sum().items()}
+        return replace(_answered(contents[message.metadata.message_id]), arrays=arrays)
+
+
+def _answered(content: RecordDict) -> LocalUpdate:
+    return _update(reply_from_content(content, {})[0])
+
+
+def _update(answer: LocalUpdate | Refusal) -> LocalUpdate:
+    if isinstance(answer, Refusal):
+        raise FederationError(f"The audited client refuses: {answer.reason}")
+    return answer

@@ -1,0 +1,56 @@
+"""How the updates of a round become one: what every aggregation in `aggregations/` promises."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from fl_dp.choices import AGGREGATIONS
+from fl_dp.errors import ConfigError
+from fl_dp.federation.wire.arrays import ArraySpec, NDArray
+from fl_dp.federation.wire.partial_sums import WeightedSum
+
+Update = tuple[Mapping[str, NDArray], float]  # a client's arrays, and its weight > 0
+
+
+class Aggregation(ABC):
+    """One for a whole run. Post-processing of noised updates: whatever it does costs no privacy.
+
+    needs_single_updates: whether it needs every update by itself; else a simulation sends it their sums.
+    """
+
+    needs_single_updates: ClassVar[bool] = False
+
+    @abstractmethod
+    def combine(
+        self, updates: Sequence[Update], sums: Sequence[WeightedSum], specs: Mapping[str, ArraySpec]
+    ) -> dict[str, NDArray]:
+        """One array for each of `specs`, in its shape and type, from one update or sum at least.
+
+        sums: of updates that were added up elsewhere; none where single updates are needed.
+        """
+
+    def state(self) -> Mapping[str, NDArray]:
+        """What it remembers from round to round, by name; a resumed run gives it back."""
+        return {}
+
+    def restore(self, state: Mapping[str, NDArray]) -> None:
+        """Go on from that state; ConfigError for one that is not its own."""
+        refuse_unknown(state, {}, f"aggregation {type(self).__name__}")
+
+
+def aggregation_of(name: str) -> Aggregation:
+    """A new one of that name, from its file in `aggregations/`."""
+    kind = AGGREGATIONS.load(name, type)
+    if not issubclass(kind, Aggregation):
+        raise ConfigError(f"aggregation = {name!r}: {kind.__name__} is no Aggregation.")
+    return kind()
+
+
+def refuse_unknown(state: Mapping[str, NDArray], known: Mapping[str, ArraySpec], whose: str) -> None:
+    """ConfigError unless the state holds the arrays that are known: these names, shapes and types."""
+    found = {name: ArraySpec(array.shape, array.dtype) for name, array in state.items()}
+    if found != known:
+        raise ConfigError(
+            f"the run's state holds {sorted(found)[:3]} for {whose}, expected {sorted(known)[:3]}; resume "
+            "the run with the fl_dp that started it."
+        )

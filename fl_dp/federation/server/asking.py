@@ -1,0 +1,66 @@
+"""What the chosen clients are asked for: each for its own mechanism, never for more than one round of it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from flwr.app import ArrayRecord, Message, MessageType, RecordDict
+
+from fl_dp.config.run import RunConfig
+from fl_dp.federation.server.client_record import Member
+from fl_dp.federation.server.planning import round_plan
+from fl_dp.federation.wire.messages import plan_to_content
+from fl_dp.federation.wire.partial_sums import ask_for_sum
+from fl_dp.records import Entry, RoundPlan
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A client that was asked for a round: by which message, and for what. weight: of its update."""
+
+    client: Member
+    mechanism: Entry
+    weight: float
+    message: Message
+
+
+class Asking:
+    """run: its name in the clients' ledgers."""
+
+    def __init__(self, config: RunConfig, run: str) -> None:
+        self._config, self._run = config, run
+
+    def ask(
+        self, clients: Sequence[Member], server_round: int, weights: ArrayRecord, *, in_sum: bool
+    ) -> list[Asked]:
+        """in_sum: the updates may come added up."""
+        content = self._contents(weights, in_sum)
+        return [self._ask(client, server_round, content) for client in clients]
+
+    def _contents(self, weights: ArrayRecord, in_sum: bool) -> Callable[[RoundPlan, float], RecordDict]:
+        """What gives a message's content; clients that are asked for the same share one."""
+
+        @cache
+        def content(plan: RoundPlan, weight: float) -> RecordDict:
+            alone = plan_to_content(plan, weights)
+            return ask_for_sum(alone, weight) if in_sum else alone
+
+        return content
+
+    def _ask(
+        self, client: Member, server_round: int, content: Callable[[RoundPlan, float], RecordDict]
+    ) -> Asked:
+        assert client.mechanism is not None  # only clients that can take a step are chosen
+        plan = round_plan(client.profile, client.mechanism, self._config, self._run, server_round)
+        weight = self._weight(client)
+        message = Message(
+            content(plan, weight),
+            client.node_id,
+            MessageType.TRAIN,
+            ttl=self._config.round_timeout,  # a client that sees it later does not train for nothing
+            group_id=str(server_round),
+        )
+        return Asked(client, client.mechanism, weight, message)
+
+    def _weight(self, client: Member) -> float:
+        return float(client.profile.public_size) if self._config.weights == "declared" else 1.0

@@ -1,0 +1,39 @@
+"""Who trains in a round: only clients that are there and have budget for a step, chosen by chance."""
+
+from collections.abc import Callable, Sequence
+
+from flwr.serverapp import Grid
+
+from fl_dp.config.run import RunConfig
+from fl_dp.federation.server.client_record import Member
+from fl_dp.federation.server.client_sampling import ClientSampler
+from fl_dp.federation.server.registration import Registration
+
+
+class Choosing:
+    """registration: who is there. on_registered: called when clients have registered, before any is asked."""
+
+    def __init__(
+        self, config: RunConfig, registration: Registration, on_registered: Callable[[], None]
+    ) -> None:
+        self._config, self._registration, self._on_registered = config, registration, on_registered
+        self._sampler = ClientSampler(config.sampling, config.fit_clients)
+        self.nobody_left = False  # no client that is there has budget for one more step
+
+    @property
+    def secret(self) -> bytes:
+        """What all choices follow from."""
+        return self._sampler.secret
+
+    def restore(self, secret: bytes) -> None:
+        """Choose as the run did that had this secret."""
+        self._sampler = ClientSampler(self._config.sampling, self._config.fit_clients, secret)
+
+    def choose(self, grid: Grid, server_round: int) -> Sequence[Member]:
+        """Wait until the round can start; those that train in it, which by a Poisson choice can be none."""
+        answers = self._registration.answers
+        able = self._registration.gather(grid)
+        if self._registration.answers > answers:
+            self._on_registered()
+        self.nobody_left = not able
+        return self._sampler.choose(able, server_round)

@@ -1,0 +1,79 @@
+"""What became of a round at every client that was asked: what it has not confirmed counts as spent."""
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from flwr.app import Message
+
+from fl_dp.errors import FlDpError
+from fl_dp.federation.server.aggregation import Update
+from fl_dp.federation.server.asking import Asked
+from fl_dp.federation.server.registration import Registration
+from fl_dp.federation.server.replies import Verdict, settle
+from fl_dp.federation.wire.arrays import ArraySpec
+from fl_dp.federation.wire.messages import one_line
+from fl_dp.federation.wire.partial_sums import WeightedSum, group_of, read_sum
+
+logger = logging.getLogger("fl_dp")
+
+
+@dataclass(slots=True)
+class Judged:
+    """A round's updates that stand, alone or in sums, and the verdict on every client that was asked."""
+
+    updates: list[Update] = field(default_factory=list)
+    sums: list[WeightedSum] = field(default_factory=list)
+    verdicts: dict[str, Verdict] = field(default_factory=dict)
+
+
+class Judging:
+    """registration: told of clients whose round is not confirmed, so that they register again.
+
+    trainable: the arrays that clients send back.
+    """
+
+    def __init__(self, registration: Registration, trainable: Mapping[str, ArraySpec]) -> None:
+        self._registration, self._trainable = registration, trainable
+
+    def judge(self, asked: Sequence[Asked], replies: Iterable[Message]) -> Judged:
+        """Hold every reply, or its absence, against what was asked; the cost goes to the clients' records."""
+        answers = {reply.metadata.reply_to_message_id: reply for reply in replies}
+        judged = Judged()
+        groups: dict[str, list[tuple[Asked, Message]]] = defaultdict(list)
+        for one in asked:
+            reply = answers.get(one.message.metadata.message_id)
+            group = group_of(reply)
+            verdict = self._settle(one, reply, {} if group else self._trainable)
+            judged.verdicts[one.client.name] = verdict
+            if verdict.arrays is None:
+                continue
+            if group and reply:
+                groups[group].append((one, reply))
+            else:
+                judged.updates.append((verdict.arrays, one.weight))
+        for group_of_one_sum in groups.values():
+            self._add_sum(judged, group_of_one_sum)
+        return judged
+
+    def _settle(self, asked: Asked, reply: Message | None, expected: Mapping[str, ArraySpec]) -> Verdict:
+        verdict = settle(reply, asked.client, asked.mechanism, expected)
+        if not verdict.confirmed:
+            self._registration.ask_again(asked.client)
+        if verdict.reason:
+            logger.warning("client %s %s: %s", asked.client.name, verdict.status, verdict.reason)
+        return verdict
+
+    def _add_sum(self, judged: Judged, group: list[tuple[Asked, Message]]) -> None:
+        """Add the sum that came for the group; if it cannot be used, none of its updates can."""
+        weights = {asked.message.metadata.message_id: asked.weight for asked, _ in group}
+        try:
+            judged.sums.append(read_sum([reply for _, reply in group], weights, self._trainable))
+            return
+        except FlDpError as error:
+            reason = one_line(str(error))
+        logger.warning("the updates of %d clients are lost: %s", len(group), reason)
+        for asked, _ in group:
+            asked.client.rounds -= 1
+            judged.verdicts[asked.client.name] = Verdict("failed", reason)

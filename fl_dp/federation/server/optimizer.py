@@ -1,0 +1,45 @@
+"""The server's step from the old global weights to the aggregated ones: what `optimizers/` promises."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import ClassVar
+
+from fl_dp.choices import SERVER_OPTIMIZERS
+from fl_dp.config.flat import AUTO, Auto
+from fl_dp.errors import ConfigError
+from fl_dp.federation.server.aggregation import refuse_unknown
+from fl_dp.federation.wire.arrays import NDArray
+
+Arrays = Mapping[str, NDArray]
+
+
+class ServerOptimizer(ABC):
+    """One for a whole run. Post-processing of noised updates: whatever it does costs no privacy.
+
+    usual_learning_rate: where the run config says "auto".
+    """
+
+    usual_learning_rate: ClassVar[float]
+
+    def __init__(self, learning_rate: float) -> None:
+        self.learning_rate = learning_rate
+
+    @abstractmethod
+    def step(self, weights: Arrays, aggregated: Arrays) -> dict[str, NDArray]:
+        """The new global weights, in the shapes and types of the old ones, `weights`."""
+
+    def state(self) -> Arrays:
+        """What it remembers from round to round, by name; a resumed run gives it back."""
+        return {}
+
+    def restore(self, state: Arrays) -> None:
+        """Go on from that state; ConfigError for one that is not its own."""
+        refuse_unknown(state, {}, f"server optimizer {type(self).__name__}")
+
+
+def server_optimizer_of(name: str, learning_rate: float | Auto) -> ServerOptimizer:
+    """A new one of that name, from its file in `optimizers/`."""
+    kind = SERVER_OPTIMIZERS.load(name, type)
+    if not issubclass(kind, ServerOptimizer):
+        raise ConfigError(f"server-optimizer = {name!r}: {kind.__name__} is no ServerOptimizer.")
+    return kind(kind.usual_learning_rate if learning_rate == AUTO else float(learning_rate))

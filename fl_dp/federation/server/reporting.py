@@ -1,0 +1,108 @@
+"""What is said of a round and of the run: every epsilon from what the clients have, or may have, spent."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+from flwr.app import MetricRecord
+
+from fl_dp.accounting.budget import BudgetReport
+from fl_dp.config.run import RunConfig
+from fl_dp.federation.server import status
+from fl_dp.federation.server.asking import Asked
+from fl_dp.federation.server.client_record import Member
+from fl_dp.federation.server.registration import Registration
+from fl_dp.federation.server.replies import Verdict
+from fl_dp.reporting.reports import ClientBudget, FederationBudget, RoundReport, RunStatus
+
+logger = logging.getLogger("fl_dp")
+
+
+class Reporting:
+    """verdicts: on the clients that were asked in the last round. last_round: of the run, its number."""
+
+    def __init__(self, config: RunConfig, registration: Registration) -> None:
+        self._config, self._registration = config, registration
+        self.verdicts: dict[str, Verdict] = {}
+        self.last_round = config.rounds
+        self.reports: list[RoundReport] = []
+
+    def restore(self, report: RoundReport) -> None:
+        """Go on after that round."""
+        self.reports = [report]
+        self.verdicts = {name: Verdict(one.status, one.reason) for name, one in report.clients.items()}
+
+    def announce(self) -> None:
+        """Log what is about to be run."""
+        c = self._config
+        logger.info(
+            "%d rounds of %d clients (at least %d there), noise multiplier %s, clipping bound %g, weights %s",
+            c.rounds, c.fit_clients, c.min_clients, c.noise_multiplier, c.max_grad_norm, c.weights,
+        )  # fmt: skip
+
+    def report(
+        self, server_round: int, asked: Sequence[Asked], metrics: MetricRecord, seconds: float
+    ) -> RoundReport:
+        """The report of a round that is over; it is kept."""
+        guarantee = self.guarantee()
+        assert guarantee is not None  # a round has clients
+        ahead = self.last_round - server_round
+        clients = {
+            name: status.client_round(client, self._verdict(client), ahead)
+            for name, client in sorted(self._clients.items())
+        }
+        report = RoundReport(
+            round=server_round,
+            private=self._config.private,
+            epsilon=guarantee.epsilon,
+            delta=guarantee.delta,
+            federation=status.federation(guarantee, clients, ahead),
+            noise_multiplier=min((one.mechanism.noise_multiplier for one in asked), default=0.0) or None,
+            clients=clients,
+            loss=_scalar(metrics, "loss"),
+            accuracy=_scalar(metrics, "accuracy"),
+            seconds=seconds,
+        )
+        self.reports.append(report)
+        return report
+
+    def outcome(self, *, nobody_left: bool) -> tuple[RunStatus, str]:
+        """How the run ended, and why, if not as asked."""
+        last = self.reports[-1] if self.reports else None
+        return status.outcome(self._clients.values(), last, ended_early=nobody_left)
+
+    def budgets(self) -> dict[str, ClientBudget]:
+        """Every client that was ever there, as it stands now, before another such run."""
+        return {
+            name: status.client_budget(client, self._verdict(client), self.last_round)
+            for name, client in sorted(self._clients.items())
+        }
+
+    def guarantee(self) -> BudgetReport | None:
+        """The federation's epsilon and delta so far; None before the first client."""
+        return status.guarantee(
+            self._clients.values(), self._config.clients_per_person, private=self._config.private
+        )
+
+    def federation(self) -> FederationBudget | None:
+        """How all budgets stand before another such run; None before the first client."""
+        together = self.guarantee()
+        return status.federation(together, self.budgets(), self.last_round) if together else None
+
+    @property
+    def _clients(self) -> Mapping[str, Member]:
+        return self._registration.clients
+
+    def _verdict(self, client: Member) -> Verdict:
+        return self.verdicts.get(client.name) or _idle(self._registration.why_idle(client))
+
+
+@lru_cache(maxsize=64)
+def _idle(reason: str) -> Verdict:
+    """Most clients in most rounds are idle, for few reasons."""
+    return Verdict("idle", reason)
+
+
+def _scalar(metrics: MetricRecord, name: str) -> float | None:
+    value = metrics.get(name)
+    return float(value) if isinstance(value, int | float) else None

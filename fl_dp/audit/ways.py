@@ -5,11 +5,10 @@ Both are the shipped code from the message to the answer; only the message's tra
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
-from flwr.app import Message, MessageType, RecordDict
 from torch import nn
 
 from fl_dp.accounting.ledger.ledger import Ledger
@@ -67,22 +66,24 @@ class Simulated:
         self._actor = TrainingActor(shared, self._settings, build=lambda *_: model)
 
     def train(self, plan: RoundPlan, weights: Mapping[str, NDArray]) -> LocalUpdate:
-        message = Message(ask_for_sum(plan_to_content(plan, encode(weights)), 1.0), 1, MessageType.TRAIN)
-        message.metadata.__dict__["_message_id"] = str(plan.server_round)
-        works, refusals = self._clients.read({0: message})
+        message = str(plan.server_round)
+        content = ask_for_sum(plan_to_content(plan, encode(weights)), 1.0)
+        works, refusals = self._clients.read({0: (message, content)})
         if not refusals:
             works, refusals = self._clients.pay(works, digest_of(weights))
-        for content in refusals.values():
-            _answered(content)  # raises
+        if refusals:
+            return _answered(refusals)
         measured = self._actor.measure(plan, part=0)
         shared_round = Round(str(plan.server_round), plan.model, weights, measured.kernels)
         chunk = self._actor.train(plan.server_round, works, measured.at_once, shared_round)
         contents = self._clients.answer(works, {one.message: one for one in chunk.done})
         arrays = {name: array.astype(np.float32) for name, array in self._actor.take_sum().items()}
-        return replace(_answered(contents[message.metadata.message_id]), arrays=arrays)
+        return replace(_answered(contents), arrays=arrays)
 
 
-def _answered(content: RecordDict) -> LocalUpdate:
+def _answered(contents: Mapping[str, Any]) -> LocalUpdate:
+    """What the one client answers; FederationError if it refuses."""
+    (content,) = contents.values()
     return _update(reply_from_content(content, {})[0])
 
 

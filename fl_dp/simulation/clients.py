@@ -7,7 +7,7 @@ as clients on one machine do, and a round is paid for in one transaction before 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, partial
 
-from flwr.app import Message, RecordDict
+from flwr.app import RecordDict
 
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.client import ClientConfig
@@ -21,6 +21,8 @@ from fl_dp.records import Entry, LocalUpdate, Refusal
 from fl_dp.simulation.actor.keys import result_of
 from fl_dp.simulation.actor.shared_data import Parts
 from fl_dp.simulation.work import ClientWork, Done
+
+Question = tuple[str, RecordDict]  # a message's id and its content
 
 
 class SimulatedClients:
@@ -47,21 +49,20 @@ class SimulatedClients:
             return [refusal_to_content(one) for one in refuse(map(str, clients), error).values()]
         return [profile_to_content(profile) for profile in profiles]
 
-    def read(self, asked: Mapping[int, Message]) -> tuple[list[ClientWork], dict[str, RecordDict]]:
-        """The work that the messages ask for, where the clients' policies allow it; and what the other
-        clients answer, by message.
+    def read(self, asked: Mapping[int, Question]) -> tuple[list[ClientWork], dict[str, RecordDict]]:
+        """The work that the messages ask for, by client, where the clients' policies allow it; and what the
+        other clients answer, by message.
         """
-        messages = {message.metadata.message_id: message for message in asked.values()}
+        contents = dict(asked.values())
         try:
             self._enter(asked)
         except LedgerError as error:
-            return [], _contents(refuse(messages, error))
+            return [], _contents(refuse(contents, error))
         accepted, refusals = self._rounds.accept(
-            (message.metadata.message_id, self._known[client], message.content)
-            for client, message in asked.items()
+            (message, self._known[client], content) for client, (message, content) in asked.items()
         )
         self._accepted |= {one.key: one for one in accepted}
-        return [_work(one, messages[one.key]) for one in accepted], _contents(refusals)
+        return [_work(one, contents[one.key]) for one in accepted], _contents(refusals)
 
     def pay(
         self, works: Sequence[ClientWork], weights: str
@@ -129,7 +130,7 @@ def _trained(done: Done) -> Trained:
     return Trained(done.arrays or {}, done.problem, done.log)
 
 
-def _work(accepted: AcceptedRound, message: Message) -> ClientWork:
+def _work(accepted: AcceptedRound, content: RecordDict) -> ClientWork:
     settings, plan = accepted.client.settings, accepted.plan
     return ClientWork(
         message=accepted.key,
@@ -138,5 +139,5 @@ def _work(accepted: AcceptedRound, message: Message) -> ClientWork:
         plan=plan,
         steps=plan.steps,
         sample_rate=accepted.sample_rate,
-        weight=asked_weight(message.content),
+        weight=asked_weight(content),
     )

@@ -151,7 +151,9 @@ class SimulationGrid(Grid):
         """Read what is asked, and queue it: tasks of one model from one set of weights together."""
         now = time.monotonic()
         asked = self._by_client(messages)
-        tasks, refusals = self._clients.read(asked)
+        tasks, refusals = self._clients.read(
+            {client: (message.metadata.message_id, message.content) for client, message in asked.items()}
+        )
         by_id = {message.metadata.message_id: message for message in messages}
         self._refuse(by_id, refusals)
         together: dict[tuple[str, str, int], list[ClientWork]] = {}

@@ -53,11 +53,11 @@ def test_a_line_of_rounds_jsonl(tmp_path):
         "clients": {
             "0": {
                 "epsilon": 1.5, "steps": 10, "sample_rate": 0.1, "rounds_left": 2, "status": "trained",
-                "reason": "",
+                "reason": "", "reported": {},
             },
             "1": {
                 "epsilon": 0.0, "steps": 0, "sample_rate": None, "rounds_left": 0, "status": "idle",
-                "reason": "why",
+                "reason": "why", "reported": {},
             },
         },
         "federation": {

@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any
 
 import pytest
-from flwr.app import Message, MessageType
+from flwr.app import RecordDict
 
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.federation.wire.arrays import encode
@@ -17,12 +17,9 @@ from fl_dp.simulation.work import Done
 CLIENTS = 12
 
 
-def asked(federation: Any, clients: range, **plan: Any) -> dict[int, Message]:
+def asked(federation: Any, clients: range, **plan: Any) -> dict[int, tuple[str, RecordDict]]:
     content = plan_to_content(dataclasses.replace(federation.plan(), **plan), encode(federation.start))
-    messages = {client: Message(content, client + 1, MessageType.TRAIN) for client in clients}
-    for client, message in messages.items():
-        message.metadata.__dict__["_message_id"] = f"{plan.get('server_round', 1)}-{client}"
-    return messages
+    return {client: (f"{plan.get('server_round', 1)}-{client}", content) for client in clients}
 
 
 def paid(federation: Any, clients: range, weights: str = "w", **plan: Any) -> Any:
@@ -145,6 +142,5 @@ def test_the_weight_of_a_sum_comes_from_the_message(federation: Any, weight: flo
     message = federation.messages(summed=weight is not None)[0]
     if weight is not None:
         message.content["add-up"]["weight"] = weight
-    message.metadata.__dict__["_message_id"] = "1"
-    tasks, _ = federation.clients.read({0: message})
+    tasks, _ = federation.clients.read({0: ("1", message.content)})
     assert tasks[0].weight == weight

@@ -6,7 +6,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from flwr.app import Message
 from flwr.supercore.task_identity import TaskIdentity
 
 from fl_dp.accounting.ledger.ledger import Ledger
@@ -50,9 +49,7 @@ def clients(shared, tmp_path, monkeypatch):
 
 
 def asked(plan):
-    message = Message(plan_to_content(plan, encode({})), 1, "train")
-    message.metadata.__dict__["_message_id"] = "m"
-    return {0: message}
+    return {0: ("m", plan_to_content(plan, encode({})))}
 
 
 def test_the_ledger_notes_it_and_refuses_privacy_afterwards(clients):
@@ -73,7 +70,7 @@ def test_the_ledger_notes_it_and_refuses_privacy_afterwards(clients):
 
 def test_clients_that_do_not_allow_it_decline(clients):
     careful = clients(allow_unprotected=False)
-    assert not profile_from_content(careful.hello([0])[0]).allow_unprotected
+    assert not profile_from_content(careful.register([0])[0]).allow_unprotected
     tasks, refusals = careful.read(asked(PLAN))
     assert tasks == []
     assert refusals["m"]["refusal"]["status"] == "declined"

@@ -51,12 +51,12 @@ class TrainingActor:
         self,
         shared: SharedData,
         settings: ActorSettings,
-        build: Callable[[str, tuple[int, ...], int, int], nn.Module] = build_model,
+        build: Callable[[str, tuple[int, ...], int, int], nn.Module] | None = None,
     ) -> None:
-        """build: gives the model of a name; another one in an audit alone."""
+        """build: gives the model of a name, where an audit has one of its own."""
         torch.set_num_threads(settings.threads)
         keep_freed_memory()
-        self._parts, self._settings, self._build = Parts(shared), settings, build
+        self._parts, self._settings, self._build = Parts(shared), settings, build or build_model
         self._device = torch.device(settings.device)
         self._at_once = self._fits = sys.maxsize
         self._model: nn.Module | None = None
@@ -158,7 +158,7 @@ class TrainingActor:
         # a GPU that is lost to this process is lost to the clients that follow, too: they need another one
         trained = attempt(lambda: self._update(task, together=together), fatal=(torch.AcceleratorError,))
         seconds = time.perf_counter() - started
-        return Done(task.message, seconds, trained.problem, trained.arrays, trained.log)
+        return Done(task.message, seconds, trained.problem, trained.arrays or None, trained.log)
 
     def _update(self, task: ClientWork, *, together: bool) -> Mapping[str, Array] | None:
         """The task's update, empty if it went into the sum; None if it is not finite."""

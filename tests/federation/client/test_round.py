@@ -298,4 +298,4 @@ def test_an_attempt_gives_way_to_fatal_errors_alone():
     with pytest.raises(KeyError):
         attempt(fail, fatal=(KeyError,))
     assert attempt(fail, fatal=(ValueError,)).problem == "an unexpected error; its own log says which"
-    assert attempt(lambda: {}) == Trained({})
+    assert attempt(dict) == Trained({})

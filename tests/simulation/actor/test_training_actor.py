@@ -10,9 +10,10 @@ import pytest
 import torch
 
 from fl_dp.errors import ConfigError
+from fl_dp.federation.client.attempt import NOT_FINITE
 from fl_dp.simulation.actor.first_steps import TOGETHER
 from fl_dp.simulation.actor.shared_data import Parts
-from fl_dp.simulation.actor.training_actor import NOT_FINITE, TrainingActor
+from fl_dp.simulation.actor.training_actor import TrainingActor
 from fl_dp.simulation.work import ClientWork, PortionDone, Round
 from fl_dp.training.private import PrivateTrainer
 

@@ -1,0 +1,140 @@
+"""A client's training as a whole: which trainer, which numbers, and whether they are numbers at all."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from fl_dp.data.tensor_data import TensorData
+from fl_dp.errors import ModelError
+from fl_dp.records import ARITHMETIC, RoundPlan
+from fl_dp.training.plain import PlainTrainer
+from fl_dp.training.private import PrivateTrainer
+from fl_dp.training.trainer import axes_of, is_finite, take_steps, trainable_arrays, trainer_of
+
+CPU = torch.device("cpu")
+PLAN = RoundPlan(
+    run="run", server_round=1, model="linear", steps=3, expected_batch_size=20, learning_rate=0.5,
+    momentum=0.9, noise_multiplier=0.7, max_grad_norm=0.5,
+)  # fmt: skip
+
+
+@pytest.fixture
+def data():
+    """40 records by a formula, the same on every machine."""
+    x = torch.sin(torch.arange(200, dtype=torch.float64)).float().reshape(40, 5)
+    return TensorData(x, torch.arange(40) % 3, ("a", "b", "c"))
+
+
+def _model():
+    model = nn.Linear(5, 3)
+    with torch.no_grad():
+        model.weight.copy_(torch.cos(torch.arange(15, dtype=torch.float64)).float().reshape(3, 5))
+        model.bias.zero_()
+    return model
+
+
+def _trained(data, plan):
+    model = _model()
+    noise, draws = (torch.Generator().manual_seed(seed) for seed in (1, 2))
+    axes = axes_of(model, data, CPU)
+    trainer = trainer_of(model, plan, CPU, axes, noise=noise, draws=draws)
+    take_steps(trainer, data, plan.steps, 0.5, 7)
+    return trainable_arrays(model)
+
+
+# What a round gives from fixed data, weights, draws and noise. If a change of the code changes these numbers,
+# it changes what a round computes: raise ARITHMETIC in fl_dp/records.py, and put the new numbers here.
+PINNED_ARITHMETIC = 1
+PINNED = {
+    True: [
+        0.939920,
+        0.543161,
+        -0.401573,
+        -0.907145,
+        -0.665866,
+        0.217921,
+        0.902343,
+        0.728352,
+        -0.062131,
+        -0.844950,
+        -0.679143,
+        0.118602,
+        0.816548,
+        0.770622,
+        0.023387,
+        0.165683,
+        0.004379,
+        -0.112989,
+    ],
+    False: [
+        0.430100,
+        0.469998,
+        0.077783,
+        -0.385946,
+        -0.494838,
+        0.164039,
+        0.605668,
+        0.490449,
+        -0.075687,
+        -0.572237,
+        -0.149548,
+        0.429231,
+        0.613378,
+        0.233588,
+        -0.360962,
+        -0.027036,
+        0.132660,
+        -0.105624,
+    ],
+}
+
+
+@pytest.mark.parametrize("private", [True, False])
+def test_a_change_of_results_raises_the_arithmetic(data, private):
+    plan = PLAN if private else dataclasses.replace(PLAN, private=False, noise_multiplier=0.0)
+    arrays = _trained(data, plan)
+    found = np.concatenate([arrays["weight"].flatten(), arrays["bias"]])
+    np.testing.assert_allclose(found, PINNED[private], rtol=0, atol=2e-5)
+    assert ARITHMETIC == PINNED_ARITHMETIC
+
+
+def test_the_trainer_is_the_one_that_the_plan_asks_for(data):
+    model = _model()
+    assert isinstance(trainer_of(model, PLAN, CPU, axes_of(model, data, CPU)), PrivateTrainer)
+    assert isinstance(trainer_of(model, dataclasses.replace(PLAN, private=False), CPU, None), PlainTrainer)
+
+
+def test_a_model_that_cannot_be_protected_is_refused(data):
+    with pytest.raises(ModelError):
+        axes_of(nn.Sequential(nn.Linear(5, 3), nn.BatchNorm1d(3, affine=False)), data, CPU)
+
+
+def test_arrays_are_copies_of_the_trainable_parameters_alone():
+    model = _model()
+    model.bias.requires_grad_(False)
+    arrays = trainable_arrays(model)
+    assert arrays.keys() == {"weight"}
+    arrays["weight"][:] = 7.0
+    assert not (model.weight == 7.0).any()
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
+def test_one_bad_number_is_found(bad):
+    model = _model()
+    assert is_finite(model)
+    with torch.no_grad():
+        model.weight[1, 2] = bad
+    assert not is_finite(model)
+
+
+def test_large_numbers_are_not_taken_for_bad_ones():
+    model = _model()
+    with torch.no_grad():
+        model.weight.fill_(3e38)
+    assert is_finite(model)
+    with torch.no_grad():
+        model.weight[0, 0], model.weight[0, 1] = float("inf"), -float("inf")
+    assert not is_finite(model)

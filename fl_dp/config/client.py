@@ -4,8 +4,9 @@ import math
 import typing
 from dataclasses import dataclass
 
+from fl_dp.choices import PARTITIONS
 from fl_dp.config.flat import AUTO, Auto, FlatConfig, require, require_batch, require_delta, require_positive
-from fl_dp.config.run import ACCOUNTANTS, PARTITIONS
+from fl_dp.config.run import ACCOUNTANTS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +50,7 @@ class ClientConfig(FlatConfig):
     def __post_init__(self) -> None:
         require(bool(self.client), "client", self.client, "a name")
         require(bool(self.ledger), "ledger", self.ledger, "the path of the ledger file")
-        require(self.partition in PARTITIONS, "partition", self.partition, " or ".join(PARTITIONS))
+        PARTITIONS.check(self.partition)
         require(self.num_partitions >= 1, "num-partitions", self.num_partitions, "an integer >= 1")
         require(
             0 <= self.partition_id < self.num_partitions,

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from fl_dp.data.source import Source
 from fl_dp.data.tensor_data import Split, TensorData
 from fl_dp.errors import DataError
 
@@ -45,3 +46,6 @@ def _is_test(labels: np.ndarray) -> np.ndarray:
     for label in np.unique(labels):
         mask[np.flatnonzero(labels == label)[_FOLD - 1 :: _FOLD]] = True
     return mask
+
+
+SOURCE = Source(lambda location, split: load_digits(split))

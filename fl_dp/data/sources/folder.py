@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from PIL import Image
 
+from fl_dp.data.source import Source
 from fl_dp.data.tensor_data import Split, TensorData
 from fl_dp.errors import DataError
 
@@ -88,3 +89,6 @@ def _pixels(file: Path) -> np.ndarray:
     if mode not in ("L", "RGB"):
         raise DataError(f"{file}: expected an image of colour mode L or RGB, not {mode}.")
     return pixels
+
+
+SOURCE = Source(lambda location, split: load_folder(location.path, split), argument="PATH", is_path=True)

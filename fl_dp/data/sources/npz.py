@@ -9,6 +9,7 @@ import torch
 from numpy.lib.npyio import NpzFile
 from torch import Tensor
 
+from fl_dp.data.source import Source
 from fl_dp.data.tensor_data import Split, TensorData
 from fl_dp.errors import DataError
 
@@ -88,3 +89,6 @@ def _classes(arrays: dict[str, np.ndarray]) -> tuple[str, ...]:
         return tuple(str(name) for name in names.ravel())
     labels = [_labels(name, arrays) for name in ("y_train", "y_test") if name in arrays]
     return tuple(str(label) for label in range(1 + max(int(y.max()) for y in labels if len(y))))
+
+
+SOURCE = Source(lambda location, split: load_npz(location.path, split), argument="PATH", is_path=True)

@@ -13,13 +13,12 @@ from fl_dp.config.run import ACCOUNTANTS
 class ClientConfig(FlatConfig):
     """One client's own settings, from its own disk: data, ledger and the limits that it accepts.
 
-    A round that asks for more than the limits is declined. `client` names the client in reports;
-    `public_size` is the number of records that it declares public ("auto": counted once, when the
-    data are first entered in the ledger); `ledger` is the SQLite file. `vary_mechanism` lets servers
+    The client declines a round that asks for more than the limits. `client` names it in reports.
+    `public_size` is the number of records that it declares in public; "auto": as many as there are when the
+    data are first entered in the ledger. `ledger` is the SQLite file. `vary_mechanism` lets servers
     change sample rate and noise after the data's first round: docs/privacy.md says what is claimed then.
-    `allow_unprotected` lets them train without any protection, after which no epsilon holds for the data.
-    `memory_mib` is what a step may take, beside the process, model and data, where the physical batch
-    size is "auto".
+    `allow_unprotected` lets servers train without any protection, after which no epsilon holds for the data.
+    `memory_mib` is for a physical batch size of "auto": what a step may take beside process, model and data.
     """
 
     client: str

@@ -1,4 +1,4 @@
-"""Everything that can be checked before a process is started: paths, data, parts, model, cores."""
+"""What is checked before a process is started: names, paths, data, parts, model."""
 
 import dataclasses
 from pathlib import Path
@@ -29,7 +29,7 @@ def check_choices(config: RunConfig) -> None:
 
 
 def with_absolute_paths(config: RunConfig) -> RunConfig:
-    """`config` such that it means the same from any working directory. Raises as `check_choices`."""
+    """`config` with absolute paths: the same from any working directory. Raises as `check_choices`."""
     from fl_dp.data.source import absolute_name
 
     data_root = Path(config.data_root).expanduser().absolute()

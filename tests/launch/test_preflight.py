@@ -50,7 +50,7 @@ def test_a_name_that_is_not_there_is_known_at_once(config: RunConfig, expected: 
         (RunConfig(data="digits:x"), "data = 'digits:x': digits takes no argument"),
         (RunConfig(model="torchvision"), "model = 'torchvision': .*write torchvision:NAME"),
         (RunConfig(partition="iid:2"), "partition = 'iid:2': iid takes no argument"),
-        (RunConfig(partition="sizes"), "partition-sizes = '': expected integers separated by commas"),
+        (RunConfig(partition="sizes"), "partition-sizes = '': expected sizes as in '100,50'"),
         (RunConfig(partition="sizes", partition_sizes="1,2,3"), "as many sizes as clients = 2"),
     ],
 )

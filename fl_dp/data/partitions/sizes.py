@@ -12,7 +12,7 @@ def parse_sizes(text: str) -> tuple[int, ...]:
     try:
         sizes = tuple(int(part) for part in text.split(","))
     except ValueError:
-        raise ConfigError(f"partition-sizes = {text!r}: expected integers separated by commas.") from None
+        raise ConfigError(f"partition-sizes = {text!r}: expected sizes as in '100,50'.") from None
     if min(sizes) < 1:
         raise ConfigError(f"partition-sizes = {text!r}: every part needs at least one record.")
     return sizes

@@ -51,7 +51,7 @@ def _folders(top: Path) -> list[Path]:
 
 
 def _images(folder: Path) -> list[Path]:
-    """Images at any depth, in an order that every file system agrees on."""
+    """Images at any depth, sorted: file systems list them in orders of their own."""
     found = (file for file in folder.rglob("*") if file.suffix.lower() in _SUFFIXES and file.is_file())
     return sorted(file for file in found if not file.name.startswith("."))
 

@@ -14,13 +14,14 @@ if TYPE_CHECKING:
 def enrol(ledger: "Ledger", data: "TensorData", config: ClientConfig) -> int:
     """Enter the client's data in its ledger, and return their declared number of records, as entered first.
 
-    LedgerError where their spending would start at zero although it did not: see `Ledger.register_all`.
+    LedgerError where they would get a new, empty account although these records have spent from another:
+    see `Ledger.register_all`.
     """
     return ledger.register_all([enrolment(data, config)])[0]
 
 
 def enrolment(data: "TensorData", config: ClientConfig) -> "Enrolment":
-    """The client's data as its ledger is to enter them, on their first use."""
+    """The client's data as they are entered in its ledger on their first use."""
     from fl_dp.accounting.ledger.ledger import Enrolment
 
     return Enrolment(

@@ -16,7 +16,7 @@ def tanh_cnn(input_shape: tuple[int, ...], num_classes: int) -> nn.Module:
     """
     channels, side = expect_square_image(input_shape, (28, 32))
     make = _for_28x28 if side == 28 else _for_32x32
-    # on CPUs max pooling goes over all channels of a pixel at once, if they lie side by side
+    # channels last: on CPUs max pooling then handles all channels of a pixel at once
     return make(channels, num_classes).to(memory_format=torch.channels_last)
 
 

@@ -72,6 +72,19 @@ class Choices:
             )
         return descriptor
 
+    def argument(self, value: str, wanted: str | None) -> str:
+        """ARGUMENT in `value`, NAME:ARGUMENT; empty for a choice that takes none.
+
+        wanted: what the choice's descriptor calls its argument; None: it takes none. ConfigError where one
+        is missing, and where one is given that nobody reads.
+        """
+        name, colon, argument = value.partition(":")
+        if wanted is None and colon:
+            raise ConfigError(f"{self.key} = {value!r}: {name} takes no argument; write {name}.")
+        if wanted is not None and not argument:
+            raise ConfigError(f"{self.key} = {value!r}: {name} takes an argument; write {name}:{wanted}.")
+        return argument
+
 
 @lru_cache(maxsize=32)
 def _files(package: str, dashed: bool) -> dict[str, str]:

@@ -64,3 +64,20 @@ def test_packages_outside_join_and_never_shadow(colours: Choices, monkeypatch: p
     assert colours.load("blue", str) == "/"
     assert colours.load("green", str) == "00ff00"
     assert "blue" not in colours.built_in()
+
+
+def test_an_argument_is_what_stands_behind_the_first_colon(colours: Choices) -> None:
+    assert colours.argument("green:a:b", "SHADE") == "a:b"
+    assert colours.argument("green", None) == ""
+
+
+@pytest.mark.parametrize("value", ["green", "green:"])
+def test_a_missing_argument_is_asked_for(colours: Choices, value: str) -> None:
+    with pytest.raises(ConfigError, match=f"colour = '{value}': green takes an argument; write green:SHADE"):
+        colours.argument(value, "SHADE")
+
+
+@pytest.mark.parametrize("value", ["green:", "green:deep"])
+def test_an_argument_that_nobody_reads_is_refused(colours: Choices, value: str) -> None:
+    with pytest.raises(ConfigError, match=f"colour = '{value}': green takes no argument; write green"):
+        colours.argument(value, None)

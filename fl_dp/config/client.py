@@ -4,21 +4,21 @@ import math
 import typing
 from dataclasses import dataclass
 
+from fl_dp.choices import PARTITIONS
 from fl_dp.config.flat import AUTO, Auto, FlatConfig, require, require_batch, require_delta, require_positive
-from fl_dp.config.run import ACCOUNTANTS, PARTITIONS
+from fl_dp.config.run import ACCOUNTANTS
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClientConfig(FlatConfig):
     """One client's own settings, from its own disk: data, ledger and the limits that it accepts.
 
-    A round that asks for more than the limits is declined. `client` names the client in reports;
-    `public_size` is the number of records that it declares public ("auto": counted once, when the
-    data are first entered in the ledger); `ledger` is the SQLite file. `vary_mechanism` lets servers
+    The client declines a round that asks for more than the limits. `client` names it in reports.
+    `public_size` is the number of records that it declares in public; "auto": as many as there are when the
+    data are first entered in the ledger. `ledger` is the SQLite file. `vary_mechanism` lets servers
     change sample rate and noise after the data's first round: docs/privacy.md says what is claimed then.
-    `allow_unprotected` lets them train without any protection, after which no epsilon holds for the data.
-    `memory_mib` is what a step may take, beside the process, model and data, where the physical batch
-    size is "auto".
+    `allow_unprotected` lets servers train without any protection, after which no epsilon holds for the data.
+    `memory_mib` is for a physical batch size of "auto": what a step may take beside process, model and data.
     """
 
     client: str
@@ -49,7 +49,7 @@ class ClientConfig(FlatConfig):
     def __post_init__(self) -> None:
         require(bool(self.client), "client", self.client, "a name")
         require(bool(self.ledger), "ledger", self.ledger, "the path of the ledger file")
-        require(self.partition in PARTITIONS, "partition", self.partition, " or ".join(PARTITIONS))
+        PARTITIONS.check(self.partition)
         require(self.num_partitions >= 1, "num-partitions", self.num_partitions, "an integer >= 1")
         require(
             0 <= self.partition_id < self.num_partitions,

@@ -5,7 +5,7 @@ Flower's flat run-config format.
 
 from dataclasses import dataclass
 
-from fl_dp.choices import AGGREGATIONS, LOSSES, SERVER_OPTIMIZERS
+from fl_dp.choices import AGGREGATIONS, LOSSES, PARTITIONS, SERVER_OPTIMIZERS
 from fl_dp.config.flat import (
     AUTO,
     Auto,
@@ -16,11 +16,7 @@ from fl_dp.config.flat import (
     require_delta,
     require_positive,
 )
-from fl_dp.errors import ConfigError
 
-DATA_SETS = ("digits", "mnist", "fashion_mnist", "cifar10", "cifar100", "npz:PATH", "folder:PATH")
-MODELS = ("linear", "tanh-cnn", "lenet-gn", "torchvision:NAME")
-PARTITIONS = ("iid", "dirichlet", "pathological", "sizes")
 ACCOUNTANTS = ("pld", "rdp")
 WEIGHTS = ("declared", "uniform")
 PRIVACY = ("on", "off")
@@ -117,27 +113,8 @@ class RunConfig(FlatConfig):
         for field in ("seed", "evaluate_every"):
             value = getattr(self, field)
             require(value >= 0, key_of(field), value, "an integer >= 0")
-        require(self.partition in PARTITIONS, "partition", self.partition, " or ".join(PARTITIONS))
+        PARTITIONS.check(self.partition)
         require(self.accountant in ACCOUNTANTS, "accountant", self.accountant, " or ".join(ACCOUNTANTS))
         require(self.weights in WEIGHTS, "weights", self.weights, " or ".join(WEIGHTS))
         require(self.sampling in SAMPLINGS, "sampling", self.sampling, " or ".join(SAMPLINGS))
         require(self.privacy in PRIVACY, "privacy", self.privacy, " or ".join(PRIVACY))
-        if self.partition == "sizes":
-            sizes = parse_sizes(self.partition_sizes)
-            require(
-                len(sizes) == self.clients,
-                "partition-sizes",
-                self.partition_sizes,
-                f"as many sizes as clients = {self.clients}",
-            )
-
-
-def parse_sizes(text: str) -> tuple[int, ...]:
-    """'100,50,25' as (100, 50, 25); each at least 1, else ConfigError."""
-    try:
-        sizes = tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise ConfigError(f"partition-sizes = {text!r}: expected integers parted by commas.") from None
-    if min(sizes) < 1:
-        raise ConfigError(f"partition-sizes = {text!r}: every part needs at least one record.")
-    return sizes

@@ -1,4 +1,4 @@
-"""torchvision's data sets, fetched once: one process at a time, never waiting for ever."""
+"""torchvision's data sets, downloaded once, by one process at a time, with a time-out."""
 
 import http.client
 import os
@@ -16,9 +16,9 @@ _SILENCE = 60.0  # seconds without a byte after which a download has failed
 
 
 def exclusive(root: Path) -> AbstractContextManager[object]:
-    """Hold `root` while its files are looked at or fetched, so that nobody reads half a file.
+    """Lock `root` while its files are looked for or downloaded, so that no process reads half a file.
 
-    Without write permission there is nothing to guard against: nobody downloads there.
+    There is no lock where `root` is read-only: no process of this user downloads there.
     """
     try:
         root.mkdir(parents=True, exist_ok=True)
@@ -47,7 +47,7 @@ def fetch(set_name: str, root: Path, **options: bool) -> Any:
 
 @contextmanager
 def _give_up_after(seconds: float) -> Iterator[None]:
-    """A time-out for every new socket: torchvision sets none, so a dead network would hang it."""
+    """A time-out for every new socket. torchvision sets none, and would wait for a dead network for ever."""
     before = socket.getdefaulttimeout()
     socket.setdefaulttimeout(seconds)
     try:

@@ -1,29 +1,42 @@
-"""flwr_datasets.partitioner without what it brings along: plots, `datasets`, a data set for each part."""
+"""flwr_datasets.partitioner without what it imports and does not need here: plots and `datasets`."""
 
 import importlib
 import importlib.util
 import sys
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from types import ModuleType
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Rows = NDArray[np.int64]
+from fl_dp.data.partition_scheme import Indices, Labels
 
 _PACKAGE, _DATA_SETS = "flwr_datasets", "datasets"
 
+# Both are said better elsewhere: the first by the DataError that follows, the second by the scheme's file.
+_EXPECTED_WARNINGS = ("The specified min_partition_size", "Classes: .* will NOT be used")
+
+
+def split_by(partitioner: Any, labels: Labels, number: int) -> list[Indices]:
+    """The `number` parts that one of flwr's `partitioners` makes of `labels`, as row numbers."""
+    partitioner.dataset = LabelDataSet(labels)
+    with warnings.catch_warnings():
+        for message in _EXPECTED_WARNINGS:
+            warnings.filterwarnings("ignore", message)
+        return [partitioner.load_partition(part) for part in range(number)]
+
 
 class LabelDataSet:
-    """As much of a `datasets.Dataset` with one column as partitioners use; a part is an array of row numbers.
+    """What partitioners use of a `datasets.Dataset` with one column; a part is an array of row numbers.
 
-    A part that is itself a data set takes a millisecond or two to build and to read, which is most of the
-    time when there are thousands of parts.
+    A part as a data set of its own takes a millisecond or two to build and to read. With thousands of parts
+    that is most of the time.
     """
 
-    def __init__(self, labels: Rows) -> None:
+    def __init__(self, labels: Labels) -> None:
         self._labels = labels
 
     def __len__(self) -> int:
@@ -33,18 +46,18 @@ class LabelDataSet:
     def num_rows(self) -> int:
         return len(self)
 
-    def __getitem__(self, column: str) -> Rows:
+    def __getitem__(self, column: str) -> Labels:
         """The labels, whatever the column's name: there is no other column."""
         return self._labels
 
     def unique(self, column: str) -> list[int]:
         return [int(label) for label in np.unique(self._labels)]
 
-    def select(self, indices: Iterable[int]) -> Rows:
+    def select(self, indices: Iterable[int]) -> Indices:
         return np.fromiter(indices, dtype=np.int64)
 
-    def shard(self, num_shards: int, index: int, contiguous: bool) -> Rows:
-        """Part number `index` of `num_shards` whose sizes differ by one at most, the larger ones first."""
+    def shard(self, num_shards: int, index: int, contiguous: bool) -> Indices:
+        """Part number `index` of `num_shards` parts; their sizes differ by one at most, larger ones first."""
         if not contiguous:
             raise NotImplementedError("only parts of neighbouring rows")
         size, larger = divmod(len(self), num_shards)
@@ -56,23 +69,23 @@ class LabelDataSet:
 def partitioners() -> ModuleType:
     """The module `flwr_datasets.partitioner`, whose partitioners take a LabelDataSet and nothing else.
 
-    The package's own __init__ imports its plotting (Matplotlib, seaborn, SciPy's statistics), and its
-    partitioners `datasets` for the type of what they cut (pandas, PyArrow, aiohttp): 2 s and 100 MiB, paid by
-    every process that cuts data, and with Flower that is one for each message. An empty package and a
-    `datasets` that holds the type alone stand in for them while the partitioners are imported. Both are then
-    taken away, and the copy with them: whoever imports flwr_datasets gets all of it, as ever.
+    The package's own __init__ imports its plotting (Matplotlib, seaborn, SciPy's statistics). Its
+    partitioners import `datasets` (pandas, PyArrow, aiohttp) for one type. Together that takes 2 s and
+    100 MiB in every process that splits data, and Flower starts a process for each message. So two stand-ins
+    are there while the partitioners are imported: an empty package, and a `datasets` with that type alone.
+    Both are removed afterwards, and so is this copy: `import flwr_datasets` then imports the real package.
     """
     spec = importlib.util.find_spec(_PACKAGE)
     package, data_sets = ModuleType(_PACKAGE), ModuleType(_DATA_SETS)
     package.__path__ = list(spec.submodule_search_locations or ()) if spec else []
     data_sets.Dataset = LabelDataSet  # type: ignore[attr-defined]
-    with _in_place_of_the_real_ones({_PACKAGE: package, _DATA_SETS: data_sets}):
+    with _imported_instead({_PACKAGE: package, _DATA_SETS: data_sets}):
         return importlib.import_module(f"{_PACKAGE}.partitioner")
 
 
 @contextmanager
-def _in_place_of_the_real_ones(stand_ins: dict[str, ModuleType]) -> Iterator[None]:
-    """Within it, `stand_ins` are what is imported by their names. What is then imported below them goes."""
+def _imported_instead(stand_ins: dict[str, ModuleType]) -> Iterator[None]:
+    """Within it, importing a name of `stand_ins` gives the stand-in; after it, all is as before."""
     real = _take_out(stand_ins)
     sys.modules.update(stand_ins)
     try:
@@ -83,6 +96,6 @@ def _in_place_of_the_real_ones(stand_ins: dict[str, ModuleType]) -> Iterator[Non
 
 
 def _take_out(packages: Iterable[str]) -> dict[str, ModuleType]:
-    """The packages' modules, no longer among those that are imported."""
+    """Remove the packages and all modules below them from `sys.modules`, and return them."""
     roots = set(packages)
     return {name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] in roots}

@@ -1,4 +1,4 @@
-"""MNIST and FashionMNIST: the IDX files of torchvision's layout, ROOT/<set>/raw."""
+"""MNIST and FashionMNIST: the IDX files that torchvision keeps in ROOT/<set>/raw."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ _CLASSES = {
 
 
 def load_mnist(set_name: str, root: Path, split: Split) -> TensorData:
-    """One split of "MNIST" or "FashionMNIST", uint8 (n, 1, H, W); read if there, else fetched."""
+    """One split of "MNIST" or "FashionMNIST", uint8 (n, 1, H, W); downloaded unless it is there."""
     raw = root / set_name / "raw"
     prefix = "train" if split == "train" else "t10k"
     image_file, label_file = raw / f"{prefix}-images-idx3-ubyte", raw / f"{prefix}-labels-idx1-ubyte"

@@ -1,4 +1,4 @@
-"""A data set as two tensors: what every source returns and every trainer reads."""
+"""A data set as two tensors: every source returns one, every trainer reads one."""
 
 import hashlib
 from collections.abc import Iterator
@@ -13,10 +13,12 @@ from fl_dp.errors import DataError
 
 Split = Literal["train", "test"]
 
-_RECORDS_PER_CHUNK = 4096  # laid out side by side for hashing: bounds the copy
+_RECORDS_PER_CHUNK = 4096  # copied for hashing at a time: bounds the memory
 
 
-@dataclass(frozen=True, slots=True, eq=False)  # eq: tensors do not compare to one bool; identity does
+@dataclass(
+    frozen=True, slots=True, eq=False
+)  # eq: comparing tensors gives no single bool, so identity counts
 class TensorData:
     """Labelled examples, held in memory as they were read.
 
@@ -76,13 +78,13 @@ class TensorData:
         return type(self)(self.x[indices], self.y[indices], self.classes)
 
     def fingerprint(self) -> str:
-        """SHA-256 over dtype, shape and the records in any order, in hex; equal in every process."""
+        """SHA-256 over dtype, shape and the set of records, in hex; the records' order does not change it."""
         digest = hashlib.sha256(f"{self.x.dtype} {tuple(self.x.shape)} {self.y.dtype}\n".encode())
         digest.update(b"".join(self.record_digests()))
         return digest.hexdigest()
 
     def record_digests(self) -> list[bytes]:
-        """SHA-256 of every record, label and contents, sorted: the same whatever order the records are in."""
+        """SHA-256 of every record, label and contents, sorted: the records' order does not change them."""
         chunks = zip(*(torch.split(tensor, _RECORDS_PER_CHUNK) for tensor in (self.y, self.x)), strict=True)
         return sorted(hashlib.sha256(record).digest() for y, x in chunks for record in _rows(y, x))
 

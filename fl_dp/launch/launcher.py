@@ -13,7 +13,13 @@ import tomli_w
 from fl_dp.config.run import RunConfig
 from fl_dp.durable_files import exclusive, write_whole
 from fl_dp.launch.exit_codes import ExitCode
-from fl_dp.launch.preflight import check_names, check_parts, check_server, with_absolute_paths
+from fl_dp.launch.preflight import (
+    check_choices,
+    check_names,
+    check_parts,
+    check_server,
+    with_absolute_paths,
+)
 from fl_dp.launch.ray_ahead import RayAhead, ray_ahead
 from fl_dp.launch.request import Engine, Request
 from fl_dp.launch.resumption import Launch, check_begun, check_unfinished, kept_config
@@ -41,9 +47,10 @@ def launch(
         from fl_dp.launch.flower.simulation import check_resources
 
         check_resources(request.config)
-    config = with_absolute_paths(request.config)
-    check_names(config)
+    check_names(request.config)
     with _under_way(engine, ray_address) as ray:
+        check_choices(request.config)
+        config = with_absolute_paths(request.config)
         check_server(config)
         notes = (*request.notes, *check_parts(config))
         layout = claim_folder(out)

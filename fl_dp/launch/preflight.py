@@ -1,29 +1,39 @@
-"""Everything that can be checked before a process is started: paths, data, parts, model, cores."""
+"""What is checked before a process is started: names, paths, data, parts, model."""
 
 import dataclasses
 from pathlib import Path
 
-from fl_dp.config.run import DATA_SETS, MODELS, RunConfig
+from fl_dp.choices import MODELS, SOURCES
+from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError, ModelError
-
-_PATH_SOURCES = ("npz:", "folder:")
-
-
-def with_absolute_paths(config: RunConfig) -> RunConfig:
-    """`config` such that it means the same from any working directory."""
-    data = config.data
-    for source in _PATH_SOURCES:
-        if data.startswith(source):
-            data = source + str(_absolute(data.removeprefix(source)))
-    return dataclasses.replace(config, data=data, data_root=str(_absolute(config.data_root)))
 
 
 def check_names(config: RunConfig) -> None:
     """ConfigError for a data set or a model that is not there: known at once, before anything is loaded."""
-    if _kind(config.data) not in map(_kind, DATA_SETS):
-        raise ConfigError(f"data = {config.data!r}: unknown data set; expected {', '.join(DATA_SETS)}.")
-    if _kind(config.model) not in map(_kind, MODELS):
-        raise ConfigError(f"model = {config.model!r}: unknown model; expected {', '.join(MODELS)}.")
+    SOURCES.check(config.data)
+    MODELS.check(config.model)
+
+
+def check_choices(config: RunConfig) -> None:
+    """ConfigError for a data set, model or partition with a wrong argument or wrong settings of its own.
+
+    Imports the chosen files, and torch with them, but reads no data.
+    """
+    from fl_dp.data.partition_scheme import PartitionSettings, choose_partition
+    from fl_dp.data.source import choose_source
+    from fl_dp.models.build import choose_model
+
+    choose_source(config.data)
+    choose_model(config.model)
+    choose_partition(PartitionSettings.of(config))
+
+
+def with_absolute_paths(config: RunConfig) -> RunConfig:
+    """`config` with absolute paths: the same from any working directory. Raises as `check_choices`."""
+    from fl_dp.data.source import absolute_name
+
+    data_root = Path(config.data_root).expanduser().absolute()
+    return dataclasses.replace(config, data=absolute_name(config.data), data_root=str(data_root))
 
 
 def check_server(config: RunConfig) -> None:
@@ -50,9 +60,9 @@ def check_server(config: RunConfig) -> None:
 
 
 def check_parts(config: RunConfig) -> tuple[str, ...]:
-    """Load the training data, downloading them once for all clients, and cut them into parts.
+    """Load the training data, downloading them once for all clients, and split them into parts.
 
-    Returns what the user should be told about the parts. Raises DataError.
+    Returns notes for the user about the parts. Raises DataError.
     """
     from fl_dp.data.partition import load_parts
 
@@ -63,12 +73,3 @@ def check_parts(config: RunConfig) -> tuple[str, ...]:
         f"the smallest part has {smallest} records; a client with fewer than "
         f"expected-batch-size = {config.expected_batch_size} takes all of its records in every step",
     )
-
-
-def _kind(data: str) -> str:
-    """`npz` of `npz:PATH`."""
-    return data.partition(":")[0]
-
-
-def _absolute(path: str) -> Path:
-    return Path(path).expanduser().absolute()

@@ -1,15 +1,11 @@
-"""Models by name: built from the data's shape and a seed, and seen to fit before anything starts."""
-
-import math
+"""A model by its name: built from the data's shape and a seed, and tried on two blank examples."""
 
 import torch
 from torch import nn
 
-from fl_dp.config.run import MODELS
+from fl_dp.choices import MODELS
 from fl_dp.errors import ModelError
-from fl_dp.models.architectures.lenet_gn import lenet_gn
-from fl_dp.models.architectures.tanh_cnn import tanh_cnn
-from fl_dp.models.architectures.torchvision import torchvision_model
+from fl_dp.models.model import Model
 
 _Shape = tuple[int, ...]
 
@@ -20,13 +16,15 @@ def build_model(name: str, input_shape: _Shape, num_classes: int, seed: int) -> 
     input_shape: (C, H, W) of images or (d,) of features.
     seed: same seed, same weights; the global random state is left as it was.
 
-    Raises ModelError for an unknown name and for a model that does not fit the data: it has then
-    refused the shape itself, or failed on two blank examples.
+    Raises ConfigError for a name that is not in architectures/ and for a wrong argument, ModelError for a
+    model that refuses the shape or fails on two blank examples.
     """
+    model_choice, argument = choose_model(name)
+    arguments = (argument,) if argument else ()
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)  # not torch.manual_seed: that reseeds GPUs, too
         try:
-            model = _construct(name, input_shape, num_classes)
+            model = model_choice.build(input_shape, num_classes, *arguments)
             logits_shape = _logits_shape(model, input_shape)
         except (RuntimeError, ValueError, AssertionError, IndexError) as error:
             raise ModelError(
@@ -41,17 +39,10 @@ def build_model(name: str, input_shape: _Shape, num_classes: int, seed: int) -> 
     return model
 
 
-def _construct(name: str, input_shape: _Shape, num_classes: int) -> nn.Module:
-    match name.split(":", 1):
-        case ["linear"]:
-            return nn.Sequential(nn.Flatten(), nn.Linear(math.prod(input_shape), num_classes))
-        case ["tanh-cnn"]:
-            return tanh_cnn(input_shape, num_classes)
-        case ["lenet-gn"]:
-            return lenet_gn(input_shape, num_classes)
-        case ["torchvision", architecture]:
-            return torchvision_model(architecture, input_shape, num_classes)
-    raise ModelError(f"model = {name!r}: unknown model; expected {', '.join(MODELS)}.")
+def choose_model(name: str) -> tuple[Model, str]:
+    """The descriptor of the model `name`, and the argument; ConfigError where either is wrong."""
+    model = MODELS.load(name, Model)
+    return model, MODELS.argument(name, model.argument)
 
 
 def _one_line(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""GroupNorm in the place of every batch norm, which would mix the records of a batch."""
+"""Replaces every batch norm, which mixes the records of a batch, with a GroupNorm, which does not."""
 
 import math
 

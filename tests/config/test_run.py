@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from fl_dp.config.client import ClientConfig
-from fl_dp.config.run import RunConfig, parse_sizes
+from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
 
 CLIENT = {"client": "a", "ledger": "a.sqlite"}
@@ -93,6 +93,7 @@ def test_a_bad_run_setting_is_refused_by_name(key, value):
         ("physical-batch-size", "all"),
         ("memory-mib", 0),
         ("seed", -1),
+        ("partition", "even"),
     ],
 )
 def test_a_bad_client_setting_is_refused_by_name(key, value):
@@ -114,12 +115,3 @@ def test_a_client_must_say_who_it_is_and_where_its_ledger_is(tmp_path):
     path.write_text('client = "a"\n')
     with pytest.raises(ConfigError, match="ledger"):
         ClientConfig.from_toml(path)
-
-
-def test_sizes_fit_the_clients():
-    assert parse_sizes("100, 50,25") == (100, 50, 25)
-    for text in ("", "a", "1,0"):
-        with pytest.raises(ConfigError, match="partition-sizes"):
-            parse_sizes(text)
-    with pytest.raises(ConfigError, match="as many sizes"):
-        RunConfig.from_flat({"partition": "sizes", "partition-sizes": "1,2,3"})

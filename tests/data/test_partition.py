@@ -8,20 +8,22 @@ import numpy as np
 import pytest
 
 from fl_dp.config.client import ClientConfig
-from fl_dp.config.run import PARTITIONS
+from fl_dp.data import partition_scheme
 from fl_dp.data.partition import load_part, partition_indices
+from fl_dp.data.partition_scheme import Partition, PartitionSettings
 from fl_dp.data.source import load_data
 from fl_dp.errors import ConfigError, DataError
 
 LABELS = np.repeat(np.arange(10), 60)  # sorted, as many data sets are
-OPTIONS: dict[str, Any] = {"seed": 3, "alpha": 0.5, "classes_per_partition": 2, "sizes": (100, 200, 50, 1)}
+SCHEMES = ("iid", "dirichlet", "pathological", "sizes")
+OPTIONS: dict[str, Any] = {"seed": 3, "alpha": 0.5, "classes": 2, "sizes": "100,200,50,1"}
 
 
-def parts_of(scheme: str, num_partitions: int = 4, **changed: Any) -> list[np.ndarray]:
-    return partition_indices(LABELS, num_partitions, scheme, **(OPTIONS | changed))
+def parts_of(scheme: str, number: int = 4, labels: np.ndarray = LABELS, **changed: Any) -> list[np.ndarray]:
+    return partition_indices(labels, PartitionSettings(scheme, number, **(OPTIONS | changed)))
 
 
-@pytest.mark.parametrize("scheme", PARTITIONS)
+@pytest.mark.parametrize("scheme", SCHEMES)
 def test_parts_are_disjoint_sorted_and_not_empty(scheme: str) -> None:
     parts = parts_of(scheme)
     together = np.concatenate(parts)
@@ -33,7 +35,7 @@ def test_parts_are_disjoint_sorted_and_not_empty(scheme: str) -> None:
         assert (np.diff(part) > 0).all()
 
 
-@pytest.mark.parametrize("scheme", PARTITIONS)
+@pytest.mark.parametrize("scheme", SCHEMES)
 def test_same_seed_same_parts(scheme: str) -> None:
     first, again, other = parts_of(scheme), parts_of(scheme), parts_of(scheme, seed=4)
     assert all((a == b).all() for a, b in zip(first, again, strict=True))
@@ -61,7 +63,7 @@ def test_dirichlet_gives_every_record_away_and_small_alpha_is_uneven() -> None:
 
 
 def test_pathological_parts_have_few_classes() -> None:
-    parts = parts_of("pathological", 10, classes_per_partition=2)
+    parts = parts_of("pathological", 10, classes=2)
     assert all(len(np.unique(LABELS[part])) == 2 for part in parts)
     assert sum(map(len, parts)) == 600  # as many clients as classes: none goes unused
 
@@ -79,36 +81,61 @@ def test_sizes_are_exact_and_drawn_from_everywhere() -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [
-        (
-            {"scheme": "iid", "num_partitions": 601},
-            DataError,
-            "600 records cannot be parted among 601 clients",
-        ),
-        ({"scheme": "dirichlet", "alpha": 1e-4, "num_partitions": 50}, DataError, "larger partition-alpha"),
-        ({"scheme": "pathological", "classes_per_partition": 11}, DataError, "smaller partition-classes"),
-        ({"scheme": "sizes", "sizes": (599, 1, 1, 1)}, DataError, "add up to 602, the data have 600"),
-        ({"scheme": "sizes", "sizes": (599, 1)}, ConfigError, "expected 4 sizes, one a client, not 2"),
-        ({"scheme": "sizes", "sizes": (0, 1, 1, 1)}, DataError, "sizes of at least 1"),
+        ({"scheme": "iid", "number": 601}, DataError, "600 records cannot be split among 601 clients"),
+        ({"scheme": "dirichlet", "alpha": 1e-4, "number": 50}, DataError, "larger partition-alpha"),
+        ({"scheme": "pathological", "classes": 11}, DataError, "smaller partition-classes"),
+        ({"scheme": "sizes", "sizes": "599,1,1,1"}, DataError, "add up to 602, the data have 600"),
+        ({"scheme": "sizes", "sizes": "599,1"}, ConfigError, "expected as many sizes as clients = 4"),
+        ({"scheme": "sizes", "sizes": "0,1,1,1"}, ConfigError, "every part needs at least one record"),
         ({"scheme": "iid", "seed": -1}, ConfigError, "seed=-1 >= 0"),
-        ({"scheme": "alphabetical"}, ConfigError, "expected iid or dirichlet or pathological or sizes"),
+        ({"scheme": "iid:3"}, ConfigError, "partition = 'iid:3': iid takes no argument"),
+        ({"scheme": "iid:3", "number": 1}, ConfigError, "partition = 'iid:3': iid takes no argument"),
+        ({"scheme": "alphabetical"}, ConfigError, "expected .*dirichlet or .*iid or .*sizes"),
     ],
 )
-def test_what_cannot_be_parted_is_refused(
+def test_what_cannot_be_split_is_refused(
     arguments: dict[str, Any], error: type[Exception], words: str
 ) -> None:
     with pytest.raises(error, match=words):
         parts_of(**arguments)
 
 
+def test_as_many_clients_as_records_may_be() -> None:
+    assert sorted(int(part[0]) for part in parts_of("iid", 600)) == list(range(600))
+
+
+def test_all_records_may_be_given_away_by_size() -> None:
+    assert sum(map(len, parts_of("sizes", sizes="597,1,1,1"))) == 600
+
+
 def test_no_error_counts_the_records_of_a_class() -> None:
-    labels = np.array([0] * 50 + [1] * 7)
     with pytest.raises(DataError) as error:
-        partition_indices(labels, 20, "pathological", **OPTIONS)
+        parts_of("pathological", 20, labels=np.array([0] * 50 + [1] * 7))
     assert "7" not in str(error.value).replace("57", "")
 
 
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        ([[0, 1], [1, 2]], "put a record into a part more than once"),
+        ([[0, 0], [1, 2]], "put a record into a part more than once"),
+        ([[0, 1]], "made 1 parts of 2"),
+        ([[0], [1], [2]], "made 3 parts of 2"),
+        ([[0, 1], []], "cannot be split so among 2 clients; try fewer clients"),
+    ],
+)
+def test_a_scheme_that_breaks_its_promise_is_refused(
+    parts: list[list[int]], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A record in two parts would have two budgets."""
+    broken = Partition(lambda labels, settings: [np.array(rows, dtype=np.int64) for rows in parts])
+    monkeypatch.setattr(partition_scheme, "_named", lambda settings: broken)
+    with pytest.raises(DataError, match=words):
+        parts_of("broken", 2)
+
+
 def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
-    for scheme in PARTITIONS:
+    for scheme in SCHEMES:
         parts_of(scheme)
     assert capfd.readouterr() == ("", "")
 
@@ -117,7 +144,7 @@ def config(**changed: Any) -> ClientConfig:
     return ClientConfig(**({"client": "0", "ledger": "ledger.sqlite", "num_partitions": 3} | changed))
 
 
-@pytest.mark.parametrize("scheme", PARTITIONS)
+@pytest.mark.parametrize("scheme", SCHEMES)
 def test_clients_parts_are_disjoint_parts_of_the_training_split(scheme: str) -> None:
     train = load_data("digits", Path("data"), "train")
     options = {"partition": scheme, "partition_sizes": "700,500,100"}
@@ -144,9 +171,8 @@ def test_the_set_is_cut_once_for_all_clients(monkeypatch: pytest.MonkeyPatch) ->
 def test_every_process_finds_the_same_parts_and_leaves_the_home_alone(tmp_path: Path) -> None:
     script = (
         "from fl_dp.config.client import ClientConfig\n"
-        "from fl_dp.config.run import PARTITIONS\n"
         "from fl_dp.data.partition import load_part\n"
-        "for p in PARTITIONS:\n"
+        f"for p in {SCHEMES}:\n"
         "    c = ClientConfig(client='0', ledger='l', num_partitions=2, partition=p, partition_sizes='9,9')\n"
         "    print(load_part(c).fingerprint())\n"
     )
@@ -161,5 +187,5 @@ def test_every_process_finds_the_same_parts_and_leaves_the_home_alone(tmp_path: 
         for hash_seed in ("1", "2")
     ]
     assert prints[0] == prints[1]
-    assert len(set(prints[0].split())) == len(PARTITIONS)
+    assert len(set(prints[0].split())) == len(SCHEMES)
     assert list(tmp_path.iterdir()) == []

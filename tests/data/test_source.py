@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fl_dp.data.source import load_data
-from fl_dp.errors import DataError
+from fl_dp.choices import SOURCES
+from fl_dp.data.source import Source, absolute_name, load_data
+from fl_dp.errors import ConfigError, DataError
 
 
 def test_digits_need_no_root() -> None:
@@ -38,9 +39,38 @@ def test_paths_start_from_the_working_directory(tmp_path: Path, monkeypatch: pyt
     assert len(load_data(f"npz:{tmp_path}/own.npz", Path("data"), "train")) == 3
 
 
-@pytest.mark.parametrize("name", ["digit", "", "npz", "npz:", "folder:", "digits:x", "cifar10:x"])
+@pytest.mark.parametrize("name", ["digit", "", "source", "tensor_data"])
 def test_an_unknown_name_lists_the_known(name: str) -> None:
-    with pytest.raises(
-        DataError, match=r"unknown data set; expected digits, mnist, .*, npz:PATH, folder:PATH"
-    ):
+    with pytest.raises(ConfigError, match=r"data = .*: expected .*") as error:
         load_data(name, Path("data"), "train")
+    assert all(known in str(error.value) for known in SOURCES.names())
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("npz", "npz takes an argument; write npz:PATH"),
+        ("npz:", "npz takes an argument; write npz:PATH"),
+        ("folder:", "folder takes an argument; write folder:PATH"),
+        ("digits:x", "digits takes no argument; write digits"),
+        ("cifar10:", "cifar10 takes no argument; write cifar10"),
+    ],
+)
+def test_a_missing_or_superfluous_argument_is_refused(name: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=f"data = '{name}': {words}"):
+        load_data(name, Path("data"), "train")
+
+
+@pytest.mark.parametrize("name", SOURCES.built_in())
+def test_every_file_has_its_descriptor(name: str) -> None:
+    source = SOURCES.load(name, Source)
+    assert source.argument or not source.is_path
+
+
+def test_only_paths_are_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", "/home/somebody")
+    assert absolute_name("digits") == "digits"
+    assert absolute_name("npz:a:b.npz") == f"npz:{tmp_path}/a:b.npz"
+    assert absolute_name("folder:~/images") == "folder:/home/somebody/images"
+    assert absolute_name("folder:/images") == "folder:/images"

@@ -5,7 +5,13 @@ from torch import nn
 
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError, DataError
-from fl_dp.launch.preflight import check_names, check_parts, check_server, with_absolute_paths
+from fl_dp.launch.preflight import (
+    check_choices,
+    check_names,
+    check_parts,
+    check_server,
+    with_absolute_paths,
+)
 from fl_dp.models import build as registry
 
 
@@ -27,13 +33,36 @@ def test_a_setting_at_fault_is_named(config: RunConfig, expected: str) -> None:
 @pytest.mark.parametrize(
     ("config", "expected"),
     [
-        (RunConfig(data="digit"), "data = 'digit': unknown data set; expected digits, mnist"),
-        (RunConfig(model="liner"), "model = 'liner': unknown model; expected linear, tanh-cnn"),
+        (RunConfig(data="digit"), "data = 'digit': expected .*digits or .*npz"),
+        (RunConfig(model="liner"), "model = 'liner': expected .*linear or .*torchvision"),
     ],
 )
 def test_a_name_that_is_not_there_is_known_at_once(config: RunConfig, expected: str) -> None:
+    for check in (check_names, check_choices):
+        with pytest.raises(ConfigError, match=expected):
+            check(config)
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        (RunConfig(data="npz"), "data = 'npz': npz takes an argument; write npz:PATH"),
+        (RunConfig(data="digits:x"), "data = 'digits:x': digits takes no argument"),
+        (RunConfig(model="torchvision"), "model = 'torchvision': .*write torchvision:NAME"),
+        (RunConfig(partition="iid:2"), "partition = 'iid:2': iid takes no argument"),
+        (RunConfig(partition="sizes"), "partition-sizes = '': expected sizes as in '100,50'"),
+        (RunConfig(partition="sizes", partition_sizes="1,2,3"), "as many sizes as clients = 2"),
+    ],
+)
+def test_a_wrong_argument_or_setting_is_known_before_data_are_read(config: RunConfig, expected: str) -> None:
+    check_names(config)
     with pytest.raises(ConfigError, match=expected):
-        check_names(config)
+        check_choices(config)
+
+
+def test_what_is_right_passes() -> None:
+    check_choices(RunConfig(data="npz:nowhere.npz", model="torchvision:resnet18"))
+    check_choices(RunConfig(partition="sizes", partition_sizes="1,2"))
 
 
 def test_a_missing_file_is_the_datas_fault(tmp_path: Path) -> None:

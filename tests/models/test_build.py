@@ -2,9 +2,11 @@ import pytest
 import torch
 from torch import nn
 
-from fl_dp.errors import ModelError
-from fl_dp.models import build as registry
+from fl_dp.choices import MODELS
+from fl_dp.errors import ConfigError, ModelError
+from fl_dp.models import build
 from fl_dp.models.build import build_model
+from fl_dp.models.model import Model
 
 FITTING = [
     ("linear", (1, 8, 8)),
@@ -47,11 +49,23 @@ def test_the_global_random_state_is_left_alone() -> None:
     assert torch.equal(torch.random.get_rng_state(), before)
 
 
-@pytest.mark.parametrize("name", ["resnet18", "", "linear:x", "torchvision"])
+@pytest.mark.parametrize("name", ["resnet18", "", "tanh_cnn", "model"])
 def test_an_unknown_name_lists_the_known(name: str) -> None:
-    with pytest.raises(
-        ModelError, match="unknown model; expected linear, tanh-cnn, lenet-gn, torchvision:NAME"
-    ):
+    with pytest.raises(ConfigError, match=r"model = .*: expected .*") as error:
+        build_model(name, (1, 8, 8), 10, seed=0)
+    assert all(known in str(error.value) for known in MODELS.names())
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("linear:x", "linear takes no argument; write linear"),
+        ("torchvision", "torchvision takes an argument; write torchvision:NAME"),
+        ("torchvision:", "torchvision takes an argument; write torchvision:NAME"),
+    ],
+)
+def test_a_missing_or_superfluous_argument_is_refused(name: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=f"model = '{name}': {words}"):
         build_model(name, (1, 8, 8), 10, seed=0)
 
 
@@ -77,6 +91,6 @@ def test_a_model_that_does_not_fit_is_refused_with_name_shape_and_remedy(
 
 
 def test_logits_of_another_shape_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_construct", lambda *arguments: nn.Identity())
+    monkeypatch.setattr(build, "choose_model", lambda name: (Model(lambda *arguments: nn.Identity()), ""))
     with pytest.raises(ModelError, match=r"expected logits of shape \(2, 10\) .* not \(2, 1, 8, 8\)"):
         build_model("linear", (1, 8, 8), 10, seed=0)

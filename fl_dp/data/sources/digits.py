@@ -1,4 +1,4 @@
-"""scikit-learn's handwritten digits: 1797 grey 8x8 images, there without a network."""
+"""scikit-learn's handwritten digits: 1797 grey 8x8 images, which need no download."""
 
 import importlib.util
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from fl_dp.data.source import Source
 from fl_dp.data.tensor_data import Split, TensorData
 from fl_dp.errors import DataError
 
@@ -29,7 +30,7 @@ def load_digits(split: Split) -> TensorData:
 def _csv_file() -> Path:
     """The file behind `sklearn.datasets.load_digits`, found without importing scikit-learn.
 
-    The import takes 1.3 s, this 0.01 s, and every Flower message starts a fresh client process.
+    That import takes 1.3 s, this takes 0.01 s, and each Flower message starts a new client process.
     """
     spec = importlib.util.find_spec("sklearn")
     for folder in (spec.submodule_search_locations or ()) if spec else ():
@@ -45,3 +46,6 @@ def _is_test(labels: np.ndarray) -> np.ndarray:
     for label in np.unique(labels):
         mask[np.flatnonzero(labels == label)[_FOLD - 1 :: _FOLD]] = True
     return mask
+
+
+SOURCE = Source(lambda location, split: load_digits(split))

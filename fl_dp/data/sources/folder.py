@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from PIL import Image
 
+from fl_dp.data.source import Source
 from fl_dp.data.tensor_data import Split, TensorData
 from fl_dp.errors import DataError
 
@@ -50,7 +51,7 @@ def _folders(top: Path) -> list[Path]:
 
 
 def _images(folder: Path) -> list[Path]:
-    """Images at any depth, in an order that every file system agrees on."""
+    """Images at any depth, sorted: file systems list them in orders of their own."""
     found = (file for file in folder.rglob("*") if file.suffix.lower() in _SUFFIXES and file.is_file())
     return sorted(file for file in found if not file.name.startswith("."))
 
@@ -88,3 +89,6 @@ def _pixels(file: Path) -> np.ndarray:
     if mode not in ("L", "RGB"):
         raise DataError(f"{file}: expected an image of colour mode L or RGB, not {mode}.")
     return pixels
+
+
+SOURCE = Source(lambda location, split: load_folder(location.path, split), argument="PATH", is_path=True)

@@ -9,10 +9,11 @@ import torch
 from numpy.lib.npyio import NpzFile
 from torch import Tensor
 
+from fl_dp.data.source import Source
 from fl_dp.data.tensor_data import Split, TensorData
 from fl_dp.errors import DataError
 
-_MAX_CHANNELS = 4  # of images that are not told from NCHW by their shape alone
+_MAX_CHANNELS = 4  # of an image: a longer last axis behind a short second one is a width, so NCHW
 
 
 def load_npz(path: Path, split: Split) -> TensorData:
@@ -24,8 +25,9 @@ def load_npz(path: Path, split: Split) -> TensorData:
     | `y_train`, `y_test`            | integer labels (n,), 0 to number of classes - 1          |
     | `classes`, may be left out     | one name per label; else 0 to the largest label in the file |
 
-    A client whose file holds only its own training part gives `classes`, so that it agrees with the
-    server on their number. A missing, damaged or mis-shaped file raises DataError that names it.
+    A file that holds only one client's part should have `classes`: the client may lack the largest label,
+    and its number of classes must be the server's. A missing, damaged or mis-shaped file raises DataError
+    that names it.
     """
     arrays = _read(path, split)
     try:
@@ -36,7 +38,7 @@ def load_npz(path: Path, split: Split) -> TensorData:
 
 
 def _read(path: Path, split: Split) -> dict[str, np.ndarray]:
-    """The split's two arrays, and what the classes are known by."""
+    """The split's two arrays, and those that say which classes there are."""
     needed = {f"x_{split}", f"y_{split}"}
     try:
         with path.open("rb") as file:
@@ -88,3 +90,6 @@ def _classes(arrays: dict[str, np.ndarray]) -> tuple[str, ...]:
         return tuple(str(name) for name in names.ravel())
     labels = [_labels(name, arrays) for name in ("y_train", "y_test") if name in arrays]
     return tuple(str(label) for label in range(1 + max(int(y.max()) for y in labels if len(y))))
+
+
+SOURCE = Source(lambda location, split: load_npz(location.path, split), argument="PATH", is_path=True)

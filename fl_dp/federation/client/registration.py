@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.flat import AUTO
+from fl_dp.data.partition_scheme import PartitionSettings, is_whole, rule_of
 
 if TYPE_CHECKING:
     from fl_dp.accounting.ledger.ledger import Enrolment, Ledger
@@ -13,13 +14,14 @@ if TYPE_CHECKING:
 def enrol(ledger: "Ledger", data: "TensorData", config: ClientConfig) -> int:
     """Enter the client's data in its ledger, and return their declared number of records, as entered first.
 
-    LedgerError where their spending would start at zero although it did not: see `Ledger.register_all`.
+    LedgerError where they would get a new, empty account although these records have spent from another:
+    see `Ledger.register_all`.
     """
     return ledger.register_all([enrolment(data, config)])[0]
 
 
 def enrolment(data: "TensorData", config: ClientConfig) -> "Enrolment":
-    """The client's data as its ledger is to enter them, on their first use."""
+    """The client's data as they are entered in its ledger on their first use."""
     from fl_dp.accounting.ledger.ledger import Enrolment
 
     return Enrolment(
@@ -34,25 +36,13 @@ def enrolment(data: "TensorData", config: ClientConfig) -> "Enrolment":
 
 def dataset_name(config: ClientConfig) -> str:
     """The name of the client's data in its ledger: `digits`, or `digits, part 0/2 (iid, seed 0)`."""
-    if _is_whole(config):
+    settings = PartitionSettings.of(config)
+    if is_whole(settings):
         return config.data
-    return f"{config.data}, part {config.partition_id}/{config.num_partitions} ({_rule(config)})"
+    return f"{config.data}, part {config.partition_id}/{config.num_partitions} ({rule_of(settings)})"
 
 
 def _cut(config: ClientConfig) -> str:
     """All that decides which record is in which part; empty: all are in one."""
-    return "" if _is_whole(config) else f"{config.num_partitions} parts ({_rule(config)})"
-
-
-def _is_whole(config: ClientConfig) -> bool:
-    return config.partition == "iid" and config.num_partitions == 1
-
-
-def _rule(config: ClientConfig) -> str:
-    """Scheme, its parameter if it has one, and seed; in full, so that two rules never look alike."""
-    parameters = {
-        "dirichlet": f" {config.partition_alpha!r}",
-        "pathological": f" {config.partition_classes}",
-        "sizes": f" {config.partition_sizes.replace(' ', '')}",
-    }
-    return f"{config.partition}{parameters.get(config.partition, '')}, seed {config.seed}"
+    settings = PartitionSettings.of(config)
+    return "" if is_whole(settings) else f"{config.num_partitions} parts ({rule_of(settings)})"

@@ -3,11 +3,12 @@
 from torch import nn
 
 from fl_dp.models.image_size import expect_square_image
+from fl_dp.models.model import Model
 
 
 def lenet_gn(input_shape: tuple[int, ...], num_classes: int) -> nn.Module:
     """Two 5x5 convolutions, three linear layers, tanh; for images of 28x28 or 32x32 pixels."""
-    channels, side = expect_square_image("lenet-gn", input_shape, (28, 32))
+    channels, side = expect_square_image(input_shape, (28, 32))
     return nn.Sequential(
         nn.Conv2d(channels, 6, kernel_size=5, padding=(32 - side) // 2),  # (n, 6, 28, 28)
         nn.GroupNorm(2, 6),
@@ -24,3 +25,6 @@ def lenet_gn(input_shape: tuple[int, ...], num_classes: int) -> nn.Module:
         nn.Tanh(),
         nn.Linear(84, num_classes),
     )
+
+
+MODEL = Model(lenet_gn)

@@ -4,6 +4,7 @@ import torch
 from torch import nn
 
 from fl_dp.models.image_size import expect_square_image
+from fl_dp.models.model import Model
 
 
 def tanh_cnn(input_shape: tuple[int, ...], num_classes: int) -> nn.Module:
@@ -13,9 +14,9 @@ def tanh_cnn(input_shape: tuple[int, ...], num_classes: int) -> nn.Module:
     tanh is the tempered sigmoid s / (1 + exp(-T x)) - o with s = T = 2, o = 1: a bounded activation
     keeps gradients short, so that clipping cuts off less.
     """
-    channels, side = expect_square_image("tanh-cnn", input_shape, (28, 32))
+    channels, side = expect_square_image(input_shape, (28, 32))
     make = _for_28x28 if side == 28 else _for_32x32
-    # on CPUs max pooling goes over all channels of a pixel at once, if they lie side by side
+    # channels last: on CPUs max pooling then handles all channels of a pixel at once
     return make(channels, num_classes).to(memory_format=torch.channels_last)
 
 
@@ -52,3 +53,6 @@ def _for_32x32(channels: int, num_classes: int) -> nn.Module:
         nn.Tanh(),
         nn.Linear(128, num_classes),
     )
+
+
+MODEL = Model(tanh_cnn)

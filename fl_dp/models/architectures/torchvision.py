@@ -9,6 +9,7 @@ from torch import nn
 
 from fl_dp.errors import ModelError
 from fl_dp.models.group_norm import replace_batch_norms
+from fl_dp.models.model import Model
 
 _CHANNELS = 3  # of the images that torchvision's models are made for
 
@@ -16,11 +17,11 @@ _NO_AUXILIARY_HEADS: dict[str, Any] = {"aux_logits": False, "init_weights": True
 _OPTIONS = {"googlenet": _NO_AUXILIARY_HEADS, "inception_v3": _NO_AUXILIARY_HEADS}
 
 
-def torchvision_model(architecture: str, input_shape: tuple[int, ...], num_classes: int) -> nn.Module:
+def torchvision_model(input_shape: tuple[int, ...], num_classes: int, architecture: str) -> nn.Module:
     """torchvision's `architecture` for images (C, H, W) of any number of channels.
 
-    Vision transformers and MaxViT take the data's size in place of 224x224. An unknown
-    architecture raises ModelError; a shape that it cannot take, ValueError or what its constructor raises.
+    Vision transformers and MaxViT are built for the data's size, not for 224x224. An unknown architecture
+    raises ModelError; a shape that it cannot take, ValueError or what its constructor raises.
     """
     from torchvision import models  # takes 1.3 s
 
@@ -32,7 +33,7 @@ def torchvision_model(architecture: str, input_shape: tuple[int, ...], num_class
             f"try {' or '.join(close)}."
         )
     if len(input_shape) != 3:
-        raise ValueError("it reads images (C, H, W)")
+        raise ValueError("it takes images (C, H, W)")
     options = _OPTIONS.get(architecture, {}) | _size_option(architecture, input_shape)
     model: nn.Module = models.get_model(architecture, weights=None, num_classes=num_classes, **options)
     if input_shape[0] != _CHANNELS:
@@ -42,7 +43,7 @@ def torchvision_model(architecture: str, input_shape: tuple[int, ...], num_class
 
 
 def _size_option(architecture: str, input_shape: tuple[int, ...]) -> dict[str, Any]:
-    """The option by which a family is told the size of its images, where it wants to know."""
+    """The constructor's option for the size of the images, for the families that have one."""
     _, height, width = input_shape
     if architecture.startswith("vit_"):
         return {"image_size": height}  # its forward refuses another width
@@ -54,7 +55,7 @@ def _size_option(architecture: str, input_shape: tuple[int, ...]) -> dict[str, A
 def _take_channels(model: nn.Module, channels: int) -> None:
     """Rebuild, in place, the convolution that reads the image, for another number of channels.
 
-    Its weights keep their distribution's width, scaled so that the output's variance stays as it was.
+    Its weights are drawn anew, with a standard deviation that keeps the output's variance as it was.
     """
     name, old = next((n, m) for n, m in model.named_modules() if isinstance(m, nn.Conv2d))
     new = nn.Conv2d(
@@ -70,3 +71,6 @@ def _take_channels(model: nn.Module, channels: int) -> None:
     if old.bias is not None:
         new.bias = old.bias
     model.set_submodule(name, new)
+
+
+MODEL = Model(torchvision_model, argument="NAME")

@@ -45,7 +45,7 @@ def test_every_classification_model_trains_on_grey_images_without_batch_norm(arc
 )
 def test_nothing_but_batch_norm_is_replaced(architecture: str) -> None:
     with torch.device("meta"):
-        ours = torchvision_model(architecture, (3, 224, 224), num_classes=7)
+        ours = torchvision_model((3, 224, 224), 7, architecture)
         original = models.get_model(architecture, num_classes=7)
     assert {n: p.shape for n, p in ours.named_parameters()} == {
         n: p.shape for n, p in original.named_parameters()
@@ -58,7 +58,7 @@ def test_nothing_but_batch_norm_is_replaced(architecture: str) -> None:
 @pytest.mark.parametrize("channels", [1, 4])
 def test_the_rebuilt_convolution_keeps_its_output_variance(channels: int) -> None:
     torch.manual_seed(0)
-    model = torchvision_model("resnet18", (channels, 32, 32), num_classes=10)
+    model = torchvision_model((channels, 32, 32), 10, "resnet18")
     original = models.resnet18().conv1
     assert model.conv1.weight.shape == (64, channels, 7, 7)
     assert (model.conv1.stride, model.conv1.padding) == (original.stride, original.padding)

@@ -160,7 +160,7 @@ def test_an_update_that_is_not_finite_is_no_update(federation: Any, monkeypatch:
 def test_weights_that_do_not_fit_fail_each_client_in_words_of_its_own(federation: Any) -> None:
     wrong = Round("r", "no-such-model", federation.start, KERNELS)
     done = train(federation.actor(), wrong, [task(federation, k) for k in range(2)], 64).done
-    assert all("unknown model" in one.problem for one in done)
+    assert all("model = 'no-such-model': expected " in one.problem for one in done)
 
 
 def _memory_for(monkeypatch: Any, most: int, sizes: list[int]) -> None:

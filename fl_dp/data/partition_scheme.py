@@ -1,0 +1,104 @@
+"""What a file in partitions/ says of its scheme: the constant `PARTITION`."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fl_dp.choices import PARTITIONS
+from fl_dp.config.client import ClientConfig
+from fl_dp.config.run import RunConfig
+
+Indices = NDArray[np.int64]
+Labels = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionSettings:
+    """All that decides, beside the data, which record is in which part.
+
+    scheme: the setting `partition`, with its argument if there is one. number: of parts. alpha, classes and
+    sizes: the settings `partition-alpha`, `partition-classes` and `partition-sizes`.
+    """
+
+    scheme: str
+    number: int
+    seed: int
+    alpha: float
+    classes: int
+    sizes: str
+
+    @classmethod
+    def of(cls, config: ClientConfig | RunConfig) -> Self:
+        return cls(
+            config.partition,
+            config.num_partitions if isinstance(config, ClientConfig) else config.clients,
+            config.seed,
+            config.partition_alpha,
+            config.partition_classes,
+            config.partition_sizes,
+        )
+
+    @property
+    def argument(self) -> str:
+        return self.scheme.partition(":")[2]
+
+
+def _no_parameter(settings: PartitionSettings) -> str:
+    return ""
+
+
+def _nothing_to_check(settings: PartitionSettings) -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A way to split a data set among clients.
+
+    split: the parts, as row numbers of `labels`, one array for each of `settings.number` clients; no row in
+    two parts, no part empty. The labels come in an order that was shuffled by the seed. A function of its
+    arguments alone; ValueError where the labels cannot be split so.
+    remedy: what to try then.
+    parameter: the settings that decide the parts, beside scheme, number and seed, as one text. Ledgers have
+    it in the names of their data. So settings that give other parts must differ in it, and it must never
+    change for settings that somebody has used.
+    check: raises ConfigError for settings that cannot be meant, whatever the data.
+    one_is_all: a single part is the whole data set, and has the data set's own name in ledgers.
+    argument: what users write behind the name, as errors call it: N of `shards:N`. None: nothing.
+    """
+
+    split: Callable[[Labels, PartitionSettings], Sequence[Indices]]
+    remedy: str = "fewer clients"
+    parameter: Callable[[PartitionSettings], str] = _no_parameter
+    check: Callable[[PartitionSettings], None] = _nothing_to_check
+    one_is_all: bool = False
+    argument: str | None = None
+
+
+def choose_partition(settings: PartitionSettings) -> Partition:
+    """The scheme that `settings` name; ConfigError where there is none, or where its settings are wrong."""
+    partition = _named(settings)
+    partition.check(settings)
+    return partition
+
+
+def is_whole(settings: PartitionSettings) -> bool:
+    """Whether there is one part, the data set itself, whatever the other settings."""
+    return settings.number == 1 and _named(settings).one_is_all
+
+
+def rule_of(settings: PartitionSettings) -> str:
+    """Scheme, its parameter if it has one, and seed; in full, so that two rules never look alike."""
+    parameter = _named(settings).parameter(settings)
+    scheme = f"{settings.scheme} {parameter}" if parameter else settings.scheme
+    return f"{scheme}, seed {settings.seed}"
+
+
+def _named(settings: PartitionSettings) -> Partition:
+    """The scheme, its settings unchecked: names in the ledger are asked for once for each client."""
+    partition = PARTITIONS.load(settings.scheme, Partition)
+    PARTITIONS.argument(settings.scheme, partition.argument)
+    return partition

@@ -1,0 +1,73 @@
+"""A data source is added by adding one file: shown with a copy of fl_dp that gets one more."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+CSV = '''\
+"""A folder with train.csv and test.csv: features, and the label behind them."""
+
+import numpy as np
+import torch
+
+from fl_dp.data.source import Location, Source
+from fl_dp.data.tensor_data import Split, TensorData
+from fl_dp.errors import DataError
+
+
+def load(location: Location, split: Split) -> TensorData:
+    file = location.path / f"{split}.csv"
+    if not file.exists():
+        raise DataError(f"{file}: no such file.")
+    table = torch.from_numpy(np.loadtxt(file, delimiter=",", ndmin=2))
+    return TensorData(table[:, :-1].float(), table[:, -1].long(), ("no", "yes"))
+
+
+SOURCE = Source(load, argument="PATH", is_path=True)
+'''
+
+USE = """\
+import os
+from fl_dp.choices import SOURCES
+from fl_dp.config.run import RunConfig
+from fl_dp.errors import FlDpError
+from fl_dp.launch.preflight import check_names, check_choices, check_parts, check_server, with_absolute_paths
+
+print(" ".join(SOURCES.names()))
+check_names(RunConfig(data="csv:table"))
+config = with_absolute_paths(RunConfig(data="csv:table"))
+print(config.data)
+os.chdir("/")
+check_server(config)
+print(*check_parts(config))
+for data, check in (("cvs:table", check_names), ("csv", check_choices), ("csv:table", check_server)):
+    try:
+        check(RunConfig(data=data))
+    except FlDpError as error:
+        print(error)
+"""
+
+
+def test_one_file_is_listed_loaded_and_found_from_anywhere(copied: Path) -> None:
+    (copied / "fl_dp" / "data" / "sources" / "csv.py").write_text(CSV)
+    (copied / "table").mkdir()
+    (copied / "table" / "train.csv").write_text("0.5,1.5,0\n-1,2,1\n0,0,1\n")
+    (copied / "table" / "test.csv").write_text("0.1,0.2,1\n")
+    result = subprocess.run(
+        [sys.executable, "-c", USE],
+        env=os.environ | {"PYTHONPATH": str(copied)},
+        cwd=copied,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    names, absolute, parts, unknown, without, elsewhere = result.stdout.splitlines()
+    assert "csv" in names.split()
+    assert absolute == f"csv:{copied / 'table'}"
+    assert parts.startswith("the smallest part has 1 records")
+    assert unknown.startswith("data = 'cvs:table': expected ")
+    assert " csv " in unknown
+    assert without == "data = 'csv': csv takes an argument; write csv:PATH."
+    assert elsewhere == "/table/test.csv: no such file."

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import MISSING, asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from fl_dp.errors import ConfigError
 
@@ -94,7 +94,7 @@ class ClientProfile:
     epsilon: float = leaves_because("its operator's choice")
     delta: float = leaves_because("its operator's choice")
     spent: tuple[Entry, ...] = leaves_because("from plans, which servers chose, and from public numbers")
-    accountant: Literal["pld", "rdp"] = leaves_because("its operator's choice")
+    accountant: str = leaves_because("its operator's choice")
     min_noise_multiplier: float = leaves_because("its operator's choice", default=0.0)
     vary_mechanism: bool = leaves_because("its operator's choice", default=False)
     retired: int = leaves_because("its operator's acts", default=0)

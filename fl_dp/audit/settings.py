@@ -4,13 +4,11 @@ import dataclasses
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
 import torch
 
 from fl_dp.accounting.budget import auto_delta
 from fl_dp.accounting.calibration import calibrate_noise
-from fl_dp.accounting.epsilon import Accountant
 from fl_dp.audit.canaries import GradientCanaries
 from fl_dp.audit.mislabelled import MislabelledRecords
 from fl_dp.audit.one_run import AuditReport, run_audit
@@ -69,8 +67,7 @@ def audit_own_model(config: RunConfig, overrides: Overrides, count: int | None) 
 def _audit(
     canaries: GradientCanaries | MislabelledRecords, plan: RoundPlan, config: RunConfig, own_size: int
 ) -> AuditReport:
-    accountant = cast(Accountant, config.accountant)
-    return run_audit(canaries, plan, config.rounds, _delta(config, own_size), accountant=accountant)
+    return run_audit(canaries, plan, config.rounds, _delta(config, own_size), accountant=config.accountant)
 
 
 def _own_part(config: RunConfig) -> TensorData:
@@ -101,7 +98,7 @@ def _round_plan(config: RunConfig, overrides: Overrides, own_size: int, public_s
             steps * config.rounds,
             config.epsilon,
             _delta(config, own_size),
-            accountant=cast(Accountant, config.accountant),
+            accountant=config.accountant,
         )
     return RoundPlan(
         run="audit",

@@ -4,8 +4,17 @@ import math
 import typing
 from dataclasses import dataclass
 
-from fl_dp.config.flat import AUTO, Auto, FlatConfig, require, require_batch, require_delta, require_positive
-from fl_dp.config.run import ACCOUNTANTS, PARTITIONS
+from fl_dp.config.flat import (
+    AUTO,
+    Auto,
+    FlatConfig,
+    require,
+    require_batch,
+    require_delta,
+    require_own_accountant,
+    require_positive,
+)
+from fl_dp.config.run import PARTITIONS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,4 +82,4 @@ class ClientConfig(FlatConfig):
             "a number >= 0",
         )
         require(self.max_grad_norm > 0, "max-grad-norm", self.max_grad_norm, "a number > 0")
-        require(self.accountant in ACCOUNTANTS, "accountant", self.accountant, " or ".join(ACCOUNTANTS))
+        require_own_accountant(self.accountant)

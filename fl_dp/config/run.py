@@ -13,6 +13,7 @@ from fl_dp.config.flat import (
     require,
     require_batch,
     require_delta,
+    require_own_accountant,
     require_positive,
 )
 from fl_dp.errors import ConfigError
@@ -20,7 +21,6 @@ from fl_dp.errors import ConfigError
 DATA_SETS = ("digits", "mnist", "fashion_mnist", "cifar10", "cifar100", "npz:PATH", "folder:PATH")
 MODELS = ("linear", "tanh-cnn", "lenet-gn", "torchvision:NAME")
 PARTITIONS = ("iid", "dirichlet", "pathological", "sizes")
-ACCOUNTANTS = ("pld", "rdp")
 WEIGHTS = ("declared", "uniform")
 PRIVACY = ("on", "off")
 SAMPLINGS = ("fixed", "poisson")
@@ -109,7 +109,7 @@ class RunConfig(FlatConfig):
             value = getattr(self, field)
             require(value >= 0, key_of(field), value, "an integer >= 0")
         require(self.partition in PARTITIONS, "partition", self.partition, " or ".join(PARTITIONS))
-        require(self.accountant in ACCOUNTANTS, "accountant", self.accountant, " or ".join(ACCOUNTANTS))
+        require_own_accountant(self.accountant)
         require(self.weights in WEIGHTS, "weights", self.weights, " or ".join(WEIGHTS))
         require(self.sampling in SAMPLINGS, "sampling", self.sampling, " or ".join(SAMPLINGS))
         require(self.privacy in PRIVACY, "privacy", self.privacy, " or ".join(PRIVACY))

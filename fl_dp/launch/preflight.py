@@ -3,6 +3,7 @@
 import dataclasses
 from pathlib import Path
 
+from fl_dp.accounting.accountant import check_holds_budgets
 from fl_dp.config.run import DATA_SETS, MODELS, RunConfig
 from fl_dp.errors import ConfigError, ModelError
 
@@ -19,7 +20,10 @@ def with_absolute_paths(config: RunConfig) -> RunConfig:
 
 
 def check_names(config: RunConfig) -> None:
-    """ConfigError for a data set or a model that is not there: known at once, before anything is loaded."""
+    """ConfigError for a data set or a model that is not there, or an accountant that may hold no budget:
+    known at once, before anything is loaded.
+    """
+    check_holds_budgets(config.accountant)
     if _kind(config.data) not in map(_kind, DATA_SETS):
         raise ConfigError(f"data = {config.data!r}: unknown data set; expected {', '.join(DATA_SETS)}.")
     if _kind(config.model) not in map(_kind, MODELS):

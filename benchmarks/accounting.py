@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.options import say, write
-from fl_dp.accounting import epsilon as accountants
+from fl_dp.accounting import epsilon
 from fl_dp.accounting.accountants import pld, rdp
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.calibration import calibrate_noise, steps_that_fit
@@ -24,9 +24,9 @@ from fl_dp.records import Entry
 
 CLIENTS, ROUNDS = 1000, 20
 DELTA = 1e-5
-CACHES = (accountants._compute, pld._entry_pld, pld._step_pld, rdp._curve)
+CACHES = (epsilon._compute, pld._entry_pld, pld._step_pld, rdp._curve)
 
-COMPARED: tuple[accountants.Accountant, ...] = ("pld", "rdp")
+COMPARED = ("pld", "rdp")
 
 Work = Callable[[], object]
 
@@ -73,8 +73,8 @@ def federation() -> dict[str, Work]:
         for client in range(CLIENTS)
     ]
 
-    def epsilons(histories: list[list[Entry]], accountant: accountants.Accountant) -> Work:
-        return lambda: [accountants.compute_epsilon(history, DELTA, accountant) for history in histories]
+    def epsilons(histories: list[list[Entry]], accountant: str) -> Work:
+        return lambda: [epsilon.compute_epsilon(history, DELTA, accountant) for history in histories]
 
     return {
         "all of one history, pld": epsilons(same, "pld"),

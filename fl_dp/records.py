@@ -118,7 +118,7 @@ class ClientProfile:
     epsilon: Annotated[float, Leaves("its operator's choice")]
     delta: Annotated[float, Leaves("its operator's choice")]
     spent: Annotated[tuple[Entry, ...], Leaves("from plans, which servers chose, and from public numbers")]
-    accountant: Annotated[Literal["pld", "rdp"], Leaves("its operator's choice")]
+    accountant: Annotated[str, Leaves("its operator's choice")]
     min_noise_multiplier: Annotated[float, Leaves("its operator's choice")] = 0.0
     vary_mechanism: Annotated[bool, Leaves("its operator's choice")] = False
     retired: Annotated[int, Leaves("its operator's acts")] = 0

@@ -5,8 +5,9 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from fl_dp.accounting.accountant import DEFAULT_ACCOUNTANT, check_holds_budgets
 from fl_dp.accounting.calibration import steps_that_fit
-from fl_dp.accounting.epsilon import Accountant, compute_epsilon
+from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.errors import ConfigError
 from fl_dp.records import Entry
 
@@ -25,21 +26,30 @@ def auto_delta(public_size: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The most that one data set may spend: `epsilon` at `delta`, as the accountant computes it."""
+    """The most that one data set may spend: `epsilon` at `delta`, as the accountant computes it.
+
+    ConfigError for an accountant that may not hold a budget (`check_holds_budgets`).
+    """
 
     epsilon: float
     delta: float
-    accountant: Accountant = "pld"
+    accountant: str = DEFAULT_ACCOUNTANT
 
     def __post_init__(self) -> None:
         if not 0.0 < self.epsilon < float("inf"):
             raise ConfigError(f"Expected epsilon={self.epsilon} > 0 and finite.")
         if not 0.0 < self.delta < 1.0:
             raise ConfigError(f"Expected delta={self.delta} in (0, 1).")
+        check_holds_budgets(self.accountant)
 
     def epsilon_of(self, entries: Iterable[Entry]) -> float:
         """What the entries have spent, at this budget's delta."""
         return compute_epsilon(entries, self.delta, self.accountant)
+
+    def in_words(self, spent: Iterable[Entry]) -> str:
+        """ "epsilon 2.9917 of 3 is spent at delta 1e-05, by pld"."""
+        so_far = f"epsilon {self.epsilon_of(spent):.4f} of {self.epsilon:g} is spent"
+        return f"{so_far} at delta {self.delta:g}, by {self.accountant}"
 
     def steps_that_fit(
         self, sample_rate: float, noise_multiplier: float, planned: int, spent: Iterable[Entry]

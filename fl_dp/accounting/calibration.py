@@ -3,7 +3,8 @@
 import math
 from collections.abc import Callable, Iterable, Sequence
 
-from fl_dp.accounting.epsilon import AnyAccountant, compute_epsilon
+from fl_dp.accounting.accountant import DEFAULT_ACCOUNTANT
+from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.accounting.events import merge
 from fl_dp.accounting.search import least_within
 from fl_dp.accounting.training_plan import Phase, rounds_of
@@ -26,7 +27,7 @@ def calibrate_noise(
     *,
     rounds: int = 1,
     spent: Iterable[Entry] = (),
-    accountant: AnyAccountant = "pld",
+    accountant: str = DEFAULT_ACCOUNTANT,
 ) -> float:
     """The least noise multiplier with which `spent` and the plan cost at most `epsilon` at `delta`.
 
@@ -45,7 +46,7 @@ def calibrate_plan(
     delta: float,
     *,
     spent: Iterable[Entry] = (),
-    accountant: AnyAccountant = "pld",
+    accountant: str = DEFAULT_ACCOUNTANT,
 ) -> float:
     """The least noise multiplier, one for all parts of the plan, that keeps `spent` and the plan in budget.
 
@@ -72,7 +73,7 @@ def calibrate_plan(
 
 
 def calibrate_phases(
-    phases: Sequence[Phase], epsilon: float, delta: float, *, accountant: AnyAccountant = "pld"
+    phases: Sequence[Phase], epsilon: float, delta: float, *, accountant: str = DEFAULT_ACCOUNTANT
 ) -> list[Phase]:
     """The phases, those without a noise multiplier with the least that keeps all of them in budget.
 
@@ -96,7 +97,7 @@ def steps_that_fit(
     delta: float,
     *,
     spent: Iterable[Entry] = (),
-    accountant: AnyAccountant = "pld",
+    accountant: str = DEFAULT_ACCOUNTANT,
 ) -> int:
     """The largest number of steps, 0 to `planned`, with which the total stays within `epsilon` at `delta`.
 
@@ -116,7 +117,7 @@ def rounds_that_fit(
     delta: float,
     *,
     spent: Iterable[Entry] = (),
-    accountant: AnyAccountant = "pld",
+    accountant: str = DEFAULT_ACCOUNTANT,
 ) -> int:
     """How many of the rounds, in their order, stay within `epsilon` at `delta` after `spent`."""
     spent = merge(spent)
@@ -128,7 +129,7 @@ def rounds_that_fit(
 
 
 def _most_that_fit(
-    history: Callable[[int], History], planned: int, epsilon: float, delta: float, accountant: AnyAccountant
+    history: Callable[[int], History], planned: int, epsilon: float, delta: float, accountant: str
 ) -> int:
     """The largest number from 0 to `planned` whose history stays within epsilon."""
 

@@ -15,7 +15,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from fl_dp.accounting.epsilon import Accountant, compute_epsilon
+from fl_dp.accounting.accountant import DEFAULT_ACCOUNTANT
+from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.audit.canaries import Canaries
 from fl_dp.audit.guessing import find_epsilon
@@ -65,7 +66,7 @@ def run_audit(
     rounds: int,
     delta: float,
     *,
-    accountant: Accountant = "pld",
+    accountant: str = DEFAULT_ACCOUNTANT,
     confidence: float = 0.95,
     coins: torch.Generator | None = None,
     way: MakeWay = Deployed,
@@ -118,7 +119,7 @@ def _train(
     return scores, update
 
 
-def _finite_epsilon(entry: Entry, delta: float, accountant: Accountant) -> float:
+def _finite_epsilon(entry: Entry, delta: float, accountant: str) -> float:
     """The budget that the whole plan just fits."""
     epsilon = compute_epsilon([entry], delta, accountant)
     if not 0.0 < epsilon < float("inf"):

@@ -3,13 +3,11 @@
 import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
 import torch
 
 from fl_dp.accounting.budget import auto_delta
 from fl_dp.accounting.calibration import calibrate_noise
-from fl_dp.accounting.epsilon import Accountant
 from fl_dp.accounting.training_plan import steps_of_epochs
 from fl_dp.audit.canaries import GradientCanaries
 from fl_dp.audit.mislabelled import MislabelledRecords
@@ -80,8 +78,9 @@ def _audit(
     own_size: int,
     way: MakeWay,
 ) -> AuditReport:
-    accountant = cast(Accountant, config.accountant)
-    return run_audit(canaries, plan, config.rounds, _delta(config, own_size), accountant=accountant, way=way)
+    return run_audit(
+        canaries, plan, config.rounds, _delta(config, own_size), accountant=config.accountant, way=way
+    )
 
 
 def _own_part(config: RunConfig) -> TensorData:
@@ -114,7 +113,7 @@ def _round_plan(config: RunConfig, overrides: Overrides, own_size: int, public_s
             steps * config.rounds,
             config.epsilon,
             _delta(config, own_size),
-            accountant=cast(Accountant, config.accountant),
+            accountant=config.accountant,
         )
     return RoundPlan(
         run="audit",

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from fl_dp.accounting.accountant import check_holds_budgets
 from fl_dp.cli.common import APP_OPTIONS, run_command, say
 from fl_dp.cli.server import DEFAULT_ADDRESS
 from fl_dp.config.client import ClientConfig
@@ -67,6 +68,7 @@ def join(
         "allow-unprotected": allow_unprotected or None, **_part(partition),
     }  # fmt: skip
     settings = _settings(config, {key: value for key, value in given.items() if value is not None}, ledger)
+    check_holds_budgets(settings.accountant)
     _enrol(settings)
     say(f"client {settings.client}: ledger {settings.ledger}, budget epsilon {settings.epsilon:g}")
     if settings.allow_unprotected:

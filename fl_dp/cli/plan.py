@@ -3,14 +3,15 @@
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, cast, get_args
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from fl_dp.accounting.accountant import DEFAULT_ACCOUNTANT
+from fl_dp.choices import ACCOUNTANTS
 from fl_dp.errors import ConfigError
 
 if TYPE_CHECKING:
-    from fl_dp.accounting.epsilon import AnyAccountant
     from fl_dp.accounting.training_plan import Phase
 
 _ROUNDS = """Rounds are those that the client takes part in. Where a server takes 10 of 100 clients at random
@@ -58,7 +59,11 @@ Delta = Annotated[
 ]
 AccountantName = Annotated[
     str,
-    typer.Option("--accountant", metavar="NAME", help="pld (tight), rdp (quick) or prv (by Opacus)."),
+    typer.Option(
+        "--accountant",
+        metavar="NAME",
+        help=f"{' or '.join(ACCOUNTANTS.built_in())}; docs/accounting.md compares.",
+    ),
 ]
 Then = Annotated[
     list[str] | None,
@@ -92,7 +97,7 @@ def budget(
     noise_multiplier: Noise = None,
     epsilon: Budget = None,
     delta: Delta = "auto",
-    accountant: AccountantName = "pld",
+    accountant: AccountantName = DEFAULT_ACCOUNTANT,
     then: Then = None,
     as_json: Json = False,
 ) -> None:
@@ -100,7 +105,8 @@ def budget(
     phases = _phases(records, first, then or ())
     if any(phase.noise_multiplier is None for phase in phases):
         raise ConfigError("--noise-multiplier: missing; fl-dp calibrate finds the one that a budget needs.")
-    _answer(phases, _delta(delta, records), _accountant(accountant), _checked_epsilon(epsilon), as_json)
+    ACCOUNTANTS.check(accountant, "--accountant")
+    _answer(phases, _delta(delta, records), accountant, _checked_epsilon(epsilon), as_json)
 
 
 def calibrate(
@@ -111,22 +117,23 @@ def calibrate(
     local_epochs: LocalEpochs = None,
     steps: Steps = None,
     delta: Delta = "auto",
-    accountant: AccountantName = "pld",
+    accountant: AccountantName = DEFAULT_ACCOUNTANT,
     then: Then = None,
     as_json: Json = False,
 ) -> None:
     from fl_dp.accounting.calibration import calibrate_phases
 
     phases = _phases(records, _values(batch_size, rounds, local_epochs, steps, None), then or ())
-    at, by = _delta(delta, records), _accountant(accountant)
-    calibrated = calibrate_phases(phases, cast(float, _checked_epsilon(epsilon)), at, accountant=by)
-    _answer(calibrated, at, by, epsilon, as_json)
+    ACCOUNTANTS.check(accountant, "--accountant")
+    at = _delta(delta, records)
+    calibrated = calibrate_phases(phases, cast(float, _checked_epsilon(epsilon)), at, accountant=accountant)
+    _answer(calibrated, at, accountant, epsilon, as_json)
 
 
 def _answer(
     phases: "Sequence[Phase]",
     delta: float,
-    accountant: "AnyAccountant",
+    accountant: str,
     epsilon: float | None,
     as_json: bool,
 ) -> None:
@@ -200,14 +207,6 @@ def _delta(text: str, records: int) -> float:
     if not 0.0 < delta < 1.0:
         raise ConfigError(f"--delta {text}: expected a number between 0 and 1, or auto.")
     return delta
-
-
-def _accountant(name: str) -> "AnyAccountant":
-    from fl_dp.accounting.epsilon import AnyAccountant
-
-    if name not in get_args(AnyAccountant):
-        raise ConfigError(f"--accountant {name}: expected {' or '.join(get_args(AnyAccountant))}.")
-    return cast("AnyAccountant", name)
 
 
 def _checked_epsilon(epsilon: float | None) -> float | None:

@@ -20,7 +20,7 @@ from fl_dp.launch.flower.starting import SUPERLINK, check_running, start_superli
 from fl_dp.launch.flower.tls import AUTHORITY, SERVER_FILES, superlink_security
 from fl_dp.launch.launcher import write_config
 from fl_dp.launch.outcome import conclude
-from fl_dp.launch.preflight import check_choices, check_server, with_absolute_paths
+from fl_dp.launch.preflight import check_choices, check_names, check_server, with_absolute_paths
 from fl_dp.launch.watching import watch_run
 from fl_dp.reporting.run_folder import Layout, claim_folder
 
@@ -51,6 +51,7 @@ def serve(
     host, port = split_address(address)
     security = superlink_security(certificates, insecure)
     request = read_request(config, settings=settings or ())
+    check_names(request.config)
     check_choices(request.config)
     run = with_absolute_paths(request.config)
     check_server(run)

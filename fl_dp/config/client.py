@@ -5,8 +5,16 @@ import typing
 from dataclasses import dataclass
 
 from fl_dp.choices import PARTITIONS
-from fl_dp.config.flat import AUTO, Auto, FlatConfig, require, require_batch, require_delta, require_positive
-from fl_dp.config.run import ACCOUNTANTS
+from fl_dp.config.flat import (
+    AUTO,
+    Auto,
+    FlatConfig,
+    require,
+    require_batch,
+    require_delta,
+    require_own_accountant,
+    require_positive,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,4 +81,4 @@ class ClientConfig(FlatConfig):
             "a number >= 0",
         )
         require(self.max_grad_norm > 0, "max-grad-norm", self.max_grad_norm, "a number > 0")
-        require(self.accountant in ACCOUNTANTS, "accountant", self.accountant, " or ".join(ACCOUNTANTS))
+        require_own_accountant(self.accountant)

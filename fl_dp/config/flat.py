@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
 
+from fl_dp.choices import ACCOUNTANTS
 from fl_dp.errors import ConfigError
 
 AUTO = "auto"
@@ -88,3 +89,19 @@ def require_delta(delta: float | Auto) -> None:
 def require_batch(size: int | Auto) -> None:
     fits = isinstance(size, str) or size >= 1
     require(fits, "physical-batch-size", size, "an integer >= 1, or 'auto'")
+
+
+def require_own_accountant(name: str) -> None:
+    """ConfigError unless fl_dp itself has an accountant of that name.
+
+    Whether its epsilon is a proven upper bound, the accountant alone knows: `Budget` asks it.
+    """
+    own = ACCOUNTANTS.built_in()
+    if name in own:
+        return
+    if name in ACCOUNTANTS.names():
+        raise ConfigError(
+            f"accountant = {name!r}: another package has brought it, so that it serves for planning (fl-dp "
+            f"budget --accountant {name}) and may not hold a budget; take one of {', '.join(own)}."
+        )
+    raise ConfigError(f"accountant = {name!r}: expected {' or '.join(own)}.")

@@ -14,10 +14,10 @@ from fl_dp.config.flat import (
     require,
     require_batch,
     require_delta,
+    require_own_accountant,
     require_positive,
 )
 
-ACCOUNTANTS = ("pld", "rdp")
 WEIGHTS = ("declared", "uniform")
 PRIVACY = ("on", "off")
 SAMPLINGS = ("fixed", "poisson")
@@ -114,7 +114,7 @@ class RunConfig(FlatConfig):
             value = getattr(self, field)
             require(value >= 0, key_of(field), value, "an integer >= 0")
         PARTITIONS.check(self.partition)
-        require(self.accountant in ACCOUNTANTS, "accountant", self.accountant, " or ".join(ACCOUNTANTS))
+        require_own_accountant(self.accountant)
         require(self.weights in WEIGHTS, "weights", self.weights, " or ".join(WEIGHTS))
         require(self.sampling in SAMPLINGS, "sampling", self.sampling, " or ".join(SAMPLINGS))
         require(self.privacy in PRIVACY, "privacy", self.privacy, " or ".join(PRIVACY))

@@ -3,13 +3,18 @@
 import dataclasses
 from pathlib import Path
 
+from fl_dp.accounting.accountant import check_holds_budgets
 from fl_dp.choices import MODELS, SOURCES
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError, ModelError
 
 
 def check_names(config: RunConfig) -> None:
-    """ConfigError for a data set or a model that is not there: known at once, before anything is loaded."""
+    """ConfigError for a data set or a model that is not there, or an accountant that may hold no budget.
+
+    Known at once, before anything is loaded.
+    """
+    check_holds_budgets(config.accountant)
     SOURCES.check(config.data)
     MODELS.check(config.model)
 

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from fl_dp.accounting.budget import auto_delta
-from fl_dp.accounting.epsilon import Accountant, compute_epsilon
+from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.engine.backward import Axes
 from fl_dp.engine.bounds import Bounds, grouped, sensitivity
 from fl_dp.engine.clip_functions import ClipFunction, clip_function
@@ -95,7 +95,7 @@ class PrivacyEngine:
         clipping: ClipFunction | str = "abadi",
         clipping_style: ClippingStyle = "all-layer",
         named_params: Iterable[tuple[str, nn.Parameter]] | None = None,
-        accountant: Accountant | None = None,
+        accountant: str | None = None,
         accounting_mode: str | None = None,
         record_snr: bool = True,
         generator: NoiseSource | None = None,

@@ -8,8 +8,8 @@ from typing import Any, Literal, get_args
 import torch
 from torch import nn
 
+from fl_dp.accounting.accountant import DEFAULT_ACCOUNTANT, check_holds_budgets
 from fl_dp.accounting.calibration import calibrate_noise
-from fl_dp.accounting.epsilon import Accountant
 from fl_dp.engine.bounds import Bounds, layers_of, split_bound
 from fl_dp.errors import ConfigError
 
@@ -18,7 +18,7 @@ from fl_dp.errors import ConfigError
 ClippingStyle = Literal["all-layer", "layer-wise", "param-wise"]
 
 # private_CNN's accounting_mode -> accountant, where the one is at least as careful as the other.
-_ACCOUNTING_MODES: dict[str, Accountant] = {"rdp": "rdp", "rdp_cks": "rdp", "glw": "pld"}
+_ACCOUNTING_MODES: dict[str, str] = {"rdp": "rdp", "rdp_cks": "rdp", "glw": "pld"}
 # Other keywords of private_CNN that cannot be honoured, and why.
 _REFUSED = {
     "alphas": "the accountant chooses its own orders",
@@ -37,10 +37,11 @@ def refuse_keywords(other: Mapping[str, Any]) -> None:
             raise ConfigError(f"{name}={value!r} cannot be honoured: {_REFUSED[name]}; leave it out.")
 
 
-def chosen_accountant(accountant: Accountant | None, accounting_mode: str | None) -> Accountant:
-    """The accountant by either keyword; "pld" when neither is given."""
+def chosen_accountant(accountant: str | None, accounting_mode: str | None) -> str:
+    """The accountant by either keyword, or the default: one that may hold a budget."""
     if accounting_mode is None:
-        return accountant or "pld"
+        check_holds_budgets(accountant or DEFAULT_ACCOUNTANT)
+        return accountant or DEFAULT_ACCOUNTANT
     if accountant is not None:
         raise ConfigError("Give accountant or accounting_mode, not both.")
     if accounting_mode not in _ACCOUNTING_MODES:
@@ -59,7 +60,7 @@ def chosen_noise(
     batch_size: int,
     sample_size: int,
     delta: float,
-    accountant: Accountant,
+    accountant: str,
 ) -> float:
     """The noise multiplier that was given, or the smallest whose `epochs` cost `target_epsilon` at most.
 

@@ -4,8 +4,10 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from fl_dp.accounting.epsilon import Accountant, compute_epsilon
-from fl_dp.accounting.ledger.accounts import Account, PaidRound, lineages
+from fl_dp.accounting.accountant import DEFAULT_ACCOUNTANT, check_holds_budgets
+from fl_dp.accounting.epsilon import compute_epsilon
+from fl_dp.accounting.ledger.accounts import Account, NotedBudget, PaidRound, lineages
+from fl_dp.errors import ConfigError
 from fl_dp.records import Entry, total_steps
 
 
@@ -16,7 +18,8 @@ class AccountReport:
     retirements: how often these data, or data of this name, were retired before this account began.
     rounds: those that were paid for; uncommitted: how many of them have no result that left.
     private: whether an epsilon holds; if not it is infinite: the data were trained without protection.
-    epsilon: what this account has spent at `delta`; budget: the wall, None if no round noted one.
+    epsilon: what this account has spent at `delta`, as `accountant` computes it, which is that of the last
+    budget if it may hold one. budget: the wall, None if no round noted one.
     epsilon_in_all: of a record that was there from the first account of these data up to this one.
     """
 
@@ -31,7 +34,7 @@ class AccountReport:
     private: bool
     steps: int
     spent: tuple[Entry, ...]
-    accountant: Accountant
+    accountant: str
     delta: float
     epsilon: float
     budget: float | None
@@ -53,7 +56,7 @@ def account_reports(accounts: Iterable[Account], delta: float | None = None) -> 
 
 def _report(account: Account, before: list[Account], delta: float | None) -> AccountReport:
     budget = account.last_budget()
-    accountant: Accountant = budget.accountant if budget else "pld"
+    accountant = _accountant(budget)
     delta = account.delta() if delta is None else delta
     spent = account.spent()
     in_all = (*spent, *(entry for earlier in before for entry in earlier.spent()))
@@ -75,3 +78,14 @@ def _report(account: Account, before: list[Account], delta: float | None) -> Acc
         budget=budget.epsilon if budget else None,
         epsilon_in_all=compute_epsilon(in_all, delta, accountant),
     )
+
+
+def _accountant(budget: NotedBudget | None) -> str:
+    """The budget's own; the default one where that is none that this fl_dp relies on."""
+    if budget is None:
+        return DEFAULT_ACCOUNTANT
+    try:
+        check_holds_budgets(budget.accountant)
+    except ConfigError:
+        return DEFAULT_ACCOUNTANT
+    return budget.accountant

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fl_dp.accounting.calibration import rounds_that_fit, steps_that_fit
-from fl_dp.accounting.epsilon import AnyAccountant, compute_epsilon
+from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.accounting.training_plan import Phase, rounds_of
 from fl_dp.records import Entry
 from fl_dp.reporting.console import rounded_up
@@ -27,7 +27,7 @@ class PlanReport:
 
     phases: tuple[Phase, ...]
     delta: float
-    accountant: AnyAccountant
+    accountant: str
     epsilon: float
     rdp: float
     course: tuple[tuple[int, float], ...]
@@ -43,9 +43,7 @@ class PlanReport:
         return dict(strict_json({**content, "phases": phases, "course": course}))
 
 
-def report_plan(
-    phases: Sequence[Phase], delta: float, accountant: AnyAccountant, budget: float | None
-) -> PlanReport:
+def report_plan(phases: Sequence[Phase], delta: float, accountant: str, budget: float | None) -> PlanReport:
     """Compute it; every phase has its noise multiplier."""
     rounds = list(rounds_of(phases))
 
@@ -67,7 +65,7 @@ def report_plan(
     )
 
 
-def _fitting(rounds: list[Entry], budget: float, delta: float, accountant: AnyAccountant) -> tuple[int, int]:
+def _fitting(rounds: list[Entry], budget: float, delta: float, accountant: str) -> tuple[int, int]:
     """Whole rounds within the budget, and steps of the next one: as a client's ledger would let it go."""
     whole = rounds_that_fit(rounds, budget, delta, accountant=accountant)
     if whole == len(rounds):

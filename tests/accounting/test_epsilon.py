@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fl_dp.accounting.epsilon import _compute, compute_epsilon
-from fl_dp.errors import AccountingError
+from fl_dp.errors import AccountingError, ConfigError
 from fl_dp.records import Entry
 
 GRID = [
@@ -203,5 +203,7 @@ def test_equal_histories_are_computed_once():
 
 
 def test_an_unknown_accountant_is_refused():
-    with pytest.raises(AccountingError, match="'moments': expected pld or rdp or prv"):
-        compute_epsilon([Entry(0.1, 1.0, 1)], 1e-5, "moments")
+    with pytest.raises(ConfigError, match=r"accountant = 'no-such-accountant': expected .*\bpld\b.*\brdp\b"):
+        compute_epsilon([Entry(0.1, 1.0, 1)], 1e-5, "no-such-accountant")
+    with pytest.raises(ConfigError, match="'pld:fine': an accountant takes no argument"):
+        compute_epsilon([], 1e-5, "pld:fine")

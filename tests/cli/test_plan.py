@@ -93,7 +93,10 @@ def test_no_privacy_is_no_number_in_json(capsys):
         (["calibrate", *PLAN], "--epsilon"),
         (["calibrate", *PLAN, "--epsilon", "0"], "--epsilon 0"),
         (["calibrate", *PLAN, "--epsilon", "1", "--delta", "0.x"], "--delta 0.x"),
-        (["calibrate", *PLAN, "--epsilon", "1", "--accountant", "gdp"], "--accountant gdp"),
+        (
+            ["calibrate", *PLAN, "--epsilon", "1", "--accountant", "no-such"],
+            "--accountant = 'no-such': expected",
+        ),
         (["calibrate", *PLAN, "--epsilon", "1", "--steps", "3"], "--steps, --local-epochs"),
         (["calibrate", *PLAN, "--epsilon", "1", "--then", "epochs=3"], "--then epochs=3: expected KEY"),
         (["calibrate", *PLAN, "--epsilon", "1", "--then", "rounds=many"], "--then rounds=many: expected an"),

@@ -61,7 +61,7 @@ def test_a_toml_file_is_read_and_named_in_every_error(tmp_path):
         ("partition-alpha", 0),
         ("partition-classes", 0),
         ("weights", "counted"),
-        ("accountant", "moments"),
+        ("accountant", "no-such-accountant"),
         ("clients-per-gpu", 0),
         ("clients-per-cpu", -1),
         ("client-timeout", 0),

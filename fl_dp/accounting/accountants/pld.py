@@ -1,12 +1,13 @@
 """Epsilon by privacy loss distributions (PLD): tight, the one that is reported."""
 
 import math
-import sys
 from collections.abc import Callable
 from functools import lru_cache, reduce
 from typing import TYPE_CHECKING
 
+from fl_dp.accounting.accountant import Accountant
 from fl_dp.accounting.events import order_two_divergence
+from fl_dp.accounting.transform_error import transform_error
 from fl_dp.errors import AccountingError
 from fl_dp.records import Entry, total_steps
 
@@ -41,15 +42,6 @@ def compute_pld_epsilon(entries: tuple[Entry, ...], delta: float) -> float:
     interval = _grid_interval(entries)
     composed = reduce(lambda left, right: left.compose(right), (_entry_pld(e, interval) for e in entries))
     return float(composed.get_epsilon_for_delta(resolved))
-
-
-def transform_error(entries: tuple[Entry, ...]) -> float:
-    """Bound of the rounding error in delta.
-
-    A transform is raised to the power `steps`, so that its error grows with the steps. Against the exact
-    delta of the Gaussian mechanism, 10^2 to 10^7 steps, at most 0.18 machine epsilons a step were seen.
-    """
-    return total_steps(entries) * sys.float_info.epsilon
 
 
 def _grid_interval(entries: tuple[Entry, ...]) -> float:
@@ -121,3 +113,6 @@ def _connect_dots(
     first, last = math.floor(least / interval), math.ceil(largest / interval)
     deltas = delta_of(np.arange(first, last + 1, dtype=np.float64) * interval)
     return create_pmf_pessimistic_connect_dots_fixed_gap(interval, first, last, deltas)
+
+
+ACCOUNTANT = Accountant(compute_pld_epsilon, upper_bound=True)

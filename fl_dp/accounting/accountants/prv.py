@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fl_dp.accounting.accountants.pld import transform_error
+from fl_dp.accounting.accountant import Accountant
 from fl_dp.accounting.accountants.rdp import compute_rdp_epsilon
+from fl_dp.accounting.transform_error import transform_error
 from fl_dp.errors import AccountingError
 from fl_dp.records import Entry, total_steps
 
@@ -26,7 +27,7 @@ _PANELS, _NODES = 200, 16
 
 
 def compute_prv_epsilon(entries: tuple[Entry, ...], delta: float) -> float:
-    """An upper bound of epsilon, up to floating-point rounding, about 0.02 above the true one.
+    """An upper bound of epsilon but for floating-point rounding, which is not bounded; about 0.02 too large.
 
     The upper end of the error interval of Gopi, Lee, Wutschitz 2021 (arXiv 2106.02848, section 5), for
     removing and for adding a record, the larger of the two; Opacus' own accountant looks at the first alone.
@@ -157,3 +158,8 @@ class _Truncated:
 
 def _refusal(what: str) -> AccountingError:
     return AccountingError(f"The accountant 'prv' cannot resolve {what}; take 'pld' or 'rdp'.")
+
+
+# No holder of budgets for two reasons more: it loads torch, through Opacus, and a ledger may hold histories
+# that it cannot resolve.
+ACCOUNTANT = Accountant(compute_prv_epsilon, upper_bound=False)

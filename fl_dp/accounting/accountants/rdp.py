@@ -5,6 +5,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from fl_dp.accounting.accountant import Accountant
 from fl_dp.accounting.renyi import Array, renyi_divergences
 from fl_dp.records import Entry
 
@@ -40,3 +41,6 @@ def _within_delta(divergence: float, delta: float) -> bool:
 @lru_cache(maxsize=8192)  # 2 KB each: a step that many clients, or many rounds, share is computed once
 def _curve(sample_rate: float, noise_multiplier: float) -> Array:
     return renyi_divergences(sample_rate, noise_multiplier, ORDERS)
+
+
+ACCOUNTANT = Accountant(compute_rdp_epsilon, upper_bound=True)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from fl_dp.accounting.budget import Budget, auto_delta
+from fl_dp.accounting.budget import auto_delta
 from fl_dp.accounting.events import merge
 from fl_dp.accounting.ledger.event_log import Content, Event
 from fl_dp.accounting.ledger.identity import Identity, IdentityIndex
@@ -12,13 +12,26 @@ from fl_dp.records import Entry
 
 
 @dataclass(frozen=True, slots=True)
+class NotedBudget:
+    """The budget that a round was held against, as it was noted.
+
+    Only a note: a ledger opens whatever was written in it, also by an accountant that this fl_dp has not, or
+    would not let hold a budget.
+    """
+
+    epsilon: float
+    delta: float
+    accountant: str
+
+
+@dataclass(frozen=True, slots=True)
 class PaidRound:
     """A round that was paid for.
 
     id: number of the event that reserved it; time: of that event, UTC, ISO 8601. committed: whether its
     steps were taken and their result was about to leave; they are spent in either case.
-    budget: the wall that it was held against; None if it was trained without protection, held against none,
-    or if an older fl_dp paid, which did not note it. inputs: as of its `Request`.
+    budget: None for a round without protection, which no budget holds, and for one that an older fl_dp paid
+    for, which did not note it. inputs: as of its `Request`.
     """
 
     id: int
@@ -26,7 +39,7 @@ class PaidRound:
     run: str
     server_round: int
     entry: Entry
-    budget: Budget | None
+    budget: NotedBudget | None
     committed: bool
     inputs: str = ""
 
@@ -64,8 +77,8 @@ class Account:
         """Whether an epsilon holds for it: False once it was trained without protection."""
         return all(paid.entry.private for paid in self.rounds)
 
-    def last_budget(self) -> Budget | None:
-        """The wall of the last round; None while none is known."""
+    def last_budget(self) -> NotedBudget | None:
+        """That of the last round that noted one; None if none has."""
         return next((paid.budget for paid in reversed(self.rounds) if paid.budget), None)
 
     def delta(self) -> float:
@@ -228,6 +241,6 @@ def _paid_round(event: Event) -> PaidRound:
     return PaidRound(event.id, c["time"], c["run"], c["round"], entry, _budget(c), False, c.get("inputs", ""))
 
 
-def _budget(content: Content) -> Budget | None:
+def _budget(content: Content) -> NotedBudget | None:
     noted = content.get("budget")
-    return Budget(noted["epsilon"], noted["delta"], noted["accountant"]) if noted else None
+    return NotedBudget(noted["epsilon"], noted["delta"], noted["accountant"]) if noted else None

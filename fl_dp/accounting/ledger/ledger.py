@@ -252,10 +252,7 @@ class Ledger:
             )
         steps = budget.steps_that_fit(*request.mechanism, request.planned, spent)
         if steps == 0:
-            raise BudgetExhaustedError(
-                f"Not one more step fits: epsilon {budget.epsilon_of(spent):.4f} of {budget.epsilon:g} "
-                f"is spent at delta {budget.delta:g}."
-            )
+            raise BudgetExhaustedError(f"Not one more step fits: {budget.in_words(spent)}.")
         entry = Entry(*request.mechanism, steps)
         number = self._append(
             book, "reserve", request.dataset, run=request.run, round=request.server_round,

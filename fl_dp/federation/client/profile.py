@@ -1,7 +1,7 @@
 """What a client's settings and its ledger say of it: its budget, and its public numbers."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.flat import AUTO
@@ -9,7 +9,6 @@ from fl_dp.records import ClientProfile, Entry
 
 if TYPE_CHECKING:
     from fl_dp.accounting.budget import Budget
-    from fl_dp.accounting.epsilon import Accountant
 
 
 def budget_of(config: ClientConfig, public_size: int) -> "Budget":
@@ -19,7 +18,7 @@ def budget_of(config: ClientConfig, public_size: int) -> "Budget":
 
     delta = auto_delta(public_size) if config.delta == AUTO else float(config.delta)
     kind = Budget if config.vary_mechanism else OneMechanismBudget
-    return kind(config.epsilon, delta, cast("Accountant", config.accountant))  # checked by ClientConfig
+    return kind(config.epsilon, delta, config.accountant)
 
 
 def profile_of(config: ClientConfig, public_size: int, spent: Iterable[Entry], retired: int) -> ClientProfile:

@@ -82,9 +82,8 @@ def _check_budget(profile: ClientProfile) -> None:
             "operator may begin anew (fl-dp ledger retire), which takes nothing back"
         )
     budget = _budget(profile)
-    spent = budget.epsilon_of(profile.spent)
-    if spent >= budget.epsilon:
-        raise AccountingError(f"epsilon {spent:.4f} of {budget.epsilon:g} is spent already.")
+    if budget.epsilon_of(profile.spent) >= budget.epsilon:
+        raise AccountingError(f"{budget.in_words(profile.spent)}.")
 
 
 def _budget(profile: ClientProfile) -> Budget:
@@ -113,7 +112,7 @@ def _calibrated(sample_rate: float, steps: int, budget: Budget, spent: tuple[Ent
     )
     if spent and noise > MOST_NOISE_OVER_FRESH * _calibrated(sample_rate, steps, budget, ()):
         raise AccountingError(
-            f"epsilon {budget.epsilon_of(spent):.4f} of {budget.epsilon:g} is spent; {steps} more steps "
-            f"would need noise multiplier {noise:g}, and teach the model nothing"
+            f"{budget.in_words(spent)}; {steps} more steps would need noise multiplier {noise:g}, and teach "
+            "the model nothing"
         )
     return noise

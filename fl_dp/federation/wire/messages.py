@@ -16,7 +16,6 @@ from typing import Any, Literal
 
 from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 
-from fl_dp.config.run import ACCOUNTANTS
 from fl_dp.errors import BudgetExhaustedError, ConfigError, DataError, DeclinedError, FlDpError, LedgerError
 from fl_dp.federation.wire.arrays import ArraySpec, decode, encode
 from fl_dp.records import ClientProfile, Entry, LocalUpdate, Refusal, RoundPlan, leaving
@@ -99,11 +98,20 @@ def profile_from_content(content: RecordDict) -> ClientProfile | Refusal:
     _require(profile.public_size >= 1, "public_size", "an integer >= 1")
     _require(0 < profile.epsilon < math.inf, "epsilon", "a finite number > 0")
     _require(0 < profile.delta < 1, "delta", "a number between 0 and 1")
-    _require(profile.accountant in ACCOUNTANTS, "accountant", " or ".join(ACCOUNTANTS))
+    _check_accountant(profile.accountant)
     least = profile.min_noise_multiplier
     _require(0 <= least < math.inf, "min_noise_multiplier", "a finite number >= 0")
     _require(profile.retired >= 0, "retired", "an integer >= 0")
     return profile
+
+
+def _check_accountant(name: str) -> None:
+    from fl_dp.accounting.accountant import check_holds_budgets  # late: a client never reads a profile
+
+    try:
+        check_holds_budgets(name)
+    except ConfigError as error:
+        raise ConfigError(f"message with an impossible accountant: {error}") from None
 
 
 def update_to_content(update: LocalUpdate) -> RecordDict:

@@ -3,7 +3,7 @@
 import pytest
 
 from fl_dp.accounting.budget import Budget, auto_delta
-from fl_dp.accounting.ledger.accounts import lineages
+from fl_dp.accounting.ledger.accounts import NotedBudget, lineages
 from fl_dp.accounting.ledger.event_log import EventLog
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.errors import DeclinedError, LedgerError
@@ -30,7 +30,7 @@ def test_an_account_tells_its_rounds_and_their_wall(ledger):
         ("run", 2, False),
     ]
     assert account.spent() == (Entry(0.1, 1.0, 5),)
-    assert account.last_budget() == BUDGET
+    assert account.last_budget() == NotedBudget(9.0, 1e-6, "rdp")
     assert account.delta() == 1e-6
     assert account.retired is None
 

@@ -123,7 +123,8 @@ def test_a_malformed_plan_is_refused(content, words):
         {"epsilon": float("inf")},
         {"epsilon": float("nan")},
         {"delta": 0.0},
-        {"accountant": "trust me"},
+        {"accountant": "no-such-accountant"},
+        {"accountant": "prv"},  # no proven upper bound
         {"min_noise_multiplier": -1.0},
         {"min_noise_multiplier": float("nan")},
         {"retired": -1},

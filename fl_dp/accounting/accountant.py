@@ -1,0 +1,48 @@
+"""An accountant: how it computes epsilon, and whether its answer may hold a budget."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from fl_dp.choices import ACCOUNTANTS
+from fl_dp.config.flat import require_own_accountant
+from fl_dp.errors import ConfigError
+from fl_dp.records import Entry
+
+DEFAULT_ACCOUNTANT = "pld"
+
+
+@dataclass(frozen=True, slots=True)
+class Accountant:
+    """The descriptor in every file of `accountants/`; the file's name is the accountant's.
+
+    compute: epsilon of merged entries at a delta in (0, 1). It is never asked about no entries, nor about
+    unprotected or hopelessly weak ones; AccountingError where it has no answer.
+    upper_bound: whether it is proven that no true epsilon is larger, rounding errors included. What is not,
+    serves for planning and comparing, and never holds a budget.
+    """
+
+    compute: Callable[[tuple[Entry, ...], float], float]
+    upper_bound: bool
+
+
+def find_accountant(name: str) -> Accountant:
+    """The accountant of that name; imports its file and no other. ConfigError if there is none."""
+    if ":" in name:
+        raise ConfigError(f"accountant = {name!r}: an accountant takes no argument; leave it out.")
+    return ACCOUNTANTS.load(name, Accountant)
+
+
+@lru_cache(maxsize=32)
+def check_holds_budgets(name: str) -> None:
+    """ConfigError unless the accountant may hold a budget: fl_dp's own, and a proven upper bound.
+
+    Nobody else can be asked to believe the epsilon of another package's accountant; its code is not loaded.
+    """
+    require_own_accountant(name)
+    if not find_accountant(name).upper_bound:
+        holders = [own for own in ACCOUNTANTS.built_in() if find_accountant(own).upper_bound]
+        raise ConfigError(
+            f"accountant = {name!r}: its epsilon is no proven upper bound, so that it serves for planning "
+            f"(fl-dp budget --accountant {name}) and may not hold a budget; take {' or '.join(holders)}."
+        )

@@ -11,7 +11,7 @@ from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.flat import Auto
 from fl_dp.data.tensor_data import TensorData
-from fl_dp.engine.tracing.probe import probe
+from fl_dp.engine.probe import probe
 from fl_dp.records import Entry, RoundPlan, leaves_because
 from fl_dp.training.plain import PlainTrainer
 from fl_dp.training.private import PrivateTrainer

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 
 from fl_dp.config.flat import AUTO
 from fl_dp.engine.backward import Axes
-from fl_dp.engine.kernel_choice.chooser import Planner
+from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.kernel_choice.memory import is_out_of_memory, peak_bytes
 from fl_dp.engine.noise import keyed_generator
-from fl_dp.engine.tracing.probe import probe
+from fl_dp.engine.probe import probe
 from fl_dp.models.build import build_model
 from fl_dp.records import RoundPlan
 from fl_dp.simulation.actor.first_steps import TOGETHER, begin_together, is_little
@@ -55,7 +55,7 @@ class TrainingActor:
         self._round: Round | None = None
         self._round_key = ""  # of the round whose model is there
         self._reset: list[tuple[Tensor, Tensor]] = []  # the model's arrays, and what they start from
-        self._planner = Planner()
+        self._chooser = KernelChooser()
         self._sum = UpdateSum()
         self._group: int | None = None  # whose first steps are taken
         self._ready: dict[str, PrivateTrainer] = {}  # of its tasks that are not trained yet, by message
@@ -71,12 +71,12 @@ class TrainingActor:
         """
         shape, setting = self._parts[part].input_shape, self._settings.physical_batch_size
         self._use_model(plan.model, part)
-        chooser = self._trainer(plan, Planner())
+        first = self._trainer(plan, KernelChooser())
         batch = plan.expected_batch_size if setting == AUTO else min(plan.expected_batch_size, int(setting))
-        batch = _rehearsed(chooser, shape, batch)
-        step = peak_bytes(lambda: chooser.rehearse(shape, batch), self._device)
+        batch = _rehearsed(first, shape, batch)
+        step = peak_bytes(lambda: first.rehearse(shape, batch), self._device)
         together = TOGETHER if plan.private and is_little(step) else 0
-        trainer = self._trainer(plan, Planner(fixed=chooser.kernels))
+        trainer = self._trainer(plan, KernelChooser(fixed=first.kernels))
         wanted = max(trainer.most_at_once, together)
         at_once = (
             trainer.largest_physical_batch(shape, self._settings.memory_mib * 2**20, wanted)
@@ -87,7 +87,7 @@ class TrainingActor:
         size, needed = self._rehearsed(trainer, shape, tried)
         held, total = _gpu_bytes(self._device)
         return Measured(
-            kernels=chooser.kernels,
+            kernels=first.kernels,
             at_once=at_once if size == tried else size,
             together=min(together, size),
             step_bytes=needed + _ROUND_COPIES * self._parameter_bytes(),
@@ -128,7 +128,7 @@ class TrainingActor:
         state = self._model.state_dict()  # a tied parameter is in the weights under its first name
         weights = self._round.weights.items()
         self._reset = [(state[name], torch.tensor(array, device=self._device)) for name, array in weights]
-        self._planner = Planner(fixed=self._round.kernels)
+        self._chooser = KernelChooser(fixed=self._round.kernels)
         self._round_key = self._round.key
         return self._round
 
@@ -173,7 +173,7 @@ class TrainingActor:
         self._group, self._ready = group[0].group, {}
         try:
             self._load()
-            trainers = {one.message: self._private_trainer(one.plan, self._planner, one) for one in group}
+            trainers = {one.message: self._private_trainer(one.plan, self._chooser, one) for one in group}
             members = [(trainers[one.message], self._parts[one.part], one.sample_rate) for one in group]
             if begin_together(members, self._at_once):
                 self._ready = trainers
@@ -186,7 +186,7 @@ class TrainingActor:
         """The trainable parameters after the task's steps, still the model's own; None if not finite."""
         assert self._model is not None
         self._load()
-        trainer = self._ready.pop(task.message, None) or self._trainer(task.plan, self._planner, task)
+        trainer = self._ready.pop(task.message, None) or self._trainer(task.plan, self._chooser, task)
         data = self._parts[task.part]
         for _ in range(task.steps):
             trainer.step(data, task.sample_rate, self._at_once)
@@ -202,16 +202,16 @@ class TrainingActor:
                 tensor.copy_(start)
 
     def _trainer(
-        self, plan: RoundPlan, planner: Planner, task: Task | None = None
+        self, plan: RoundPlan, chooser: KernelChooser, task: Task | None = None
     ) -> PrivateTrainer | PlainTrainer:
         """task: whose randomness is used; None: the system's."""
         if plan.private:
-            return self._private_trainer(plan, planner, task)
+            return self._private_trainer(plan, chooser, task)
         assert self._model is not None
         draws = keyed_generator(self._key(task, "draws")) if task else None
         return PlainTrainer(self._model.train(), plan, device=self._device, draws=draws)
 
-    def _private_trainer(self, plan: RoundPlan, planner: Planner, task: Task | None) -> PrivateTrainer:
+    def _private_trainer(self, plan: RoundPlan, chooser: KernelChooser, task: Task | None) -> PrivateTrainer:
         assert self._model is not None
         assert self._axes is not None
         return PrivateTrainer(
@@ -219,7 +219,7 @@ class TrainingActor:
             self._axes,
             plan,
             device=self._device,
-            planner=planner,
+            chooser=chooser,
             noise=keyed_generator(self._key(task, "noise"), self._device) if task else None,
             draws=keyed_generator(self._key(task, "draws")) if task else None,
         )

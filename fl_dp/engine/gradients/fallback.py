@@ -90,7 +90,7 @@ def _call_backward(use: Use, argument: Argument, grad: Tensor) -> Any:
     node: Any = use.node
     if not isinstance(node, BackwardCFunction):
         return node(grad)
-    found = node.apply(grad)
+    found: Any = node.apply(grad)  # type: ignore[no-untyped-call]
     if (len(found) if isinstance(found, tuple) else 1) != len(node.next_functions):
         raise NoRuleError(
             f"{argument.key}: a torch.autograd.Function with arguments that are not tensors, so that the "

@@ -15,9 +15,9 @@ from torch.func import functional_call, grad, vmap
 
 from benchmarks.models import per_example_losses
 from fl_dp.engine.clipping import ClippedSum, clipped_grad_sum
-from fl_dp.engine.kernel_choice.chooser import Mode, Planner
+from fl_dp.engine.kernel_choice.chooser import KernelChooser, Mode
 from fl_dp.engine.noise import NoiseSource, add_gaussian_noise
-from fl_dp.engine.tracing.probe import probe
+from fl_dp.engine.probe import probe
 
 MAX_GRAD_NORM, NOISE_MULTIPLIER, LEARNING_RATE = 1.0, 1.0, 0.01
 
@@ -67,7 +67,7 @@ def sgd(task: Task) -> Step:
 
 def fl_dp(task: Task, mode: Mode = "mixed", secure: bool = False) -> Step:
     axes = probe(task.model, task.inputs)  # in float32: layers are used alike under autocast
-    planner = Planner(mode)
+    chooser = KernelChooser(mode)
 
     def clipped() -> ClippedSum:
         return clipped_grad_sum(
@@ -75,7 +75,7 @@ def fl_dp(task: Task, mode: Mode = "mixed", secure: bool = False) -> Step:
             task.parameters,
             max_grad_norm=MAX_GRAD_NORM,
             axes=axes,
-            planner=planner,
+            chooser=chooser,
         )
 
     return _noisy_step(task, clipped, "secure" if secure else _generator(task))

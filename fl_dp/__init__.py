@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from fl_dp.engine.clip_functions import clip_function
     from fl_dp.engine.clipping import ClippedSum, clipped_grad_sum, empty_sum
     from fl_dp.engine.noise import add_gaussian_noise
+    from fl_dp.engine.probe import probe
     from fl_dp.engine.sampling import PoissonSampler, poisson_draw
-    from fl_dp.engine.tracing.probe import probe
     from fl_dp.privacy_engine.engine import PrivacyEngine
 
 # Imported on first use: a Flower process starts for every message, and import time is latency.
@@ -22,7 +22,7 @@ _HOMES = {
     "clipped_grad_sum": "fl_dp.engine.clipping",
     "empty_sum": "fl_dp.engine.clipping",
     "poisson_draw": "fl_dp.engine.sampling",
-    "probe": "fl_dp.engine.tracing.probe",
+    "probe": "fl_dp.engine.probe",
     "split_bound": "fl_dp.engine.bounds",
 }
 

@@ -103,6 +103,7 @@ def _entry_points(group: str) -> Iterable[EntryPoint]:
 ACCOUNTANTS = Choices("accountant", "fl_dp.accounting.accountants", "ACCOUNTANT")
 MODELS = Choices("model", "fl_dp.models.architectures", "MODEL", dashed=True)
 PARTITIONS = Choices("partition", "fl_dp.data.partitions", "PARTITION")
+RULES = Choices("rule", "fl_dp.engine.rules", "RULES")
 SOURCES = Choices("data", "fl_dp.data.sources", "SOURCE")
 LOSSES = Choices("loss", "fl_dp.training.losses", "LOSS", dashed=True)
 AGGREGATIONS = Choices("aggregation", "fl_dp.federation.server.aggregations", "AGGREGATION", dashed=True)

@@ -3,7 +3,8 @@
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -119,3 +120,45 @@ def test_importing_a_part_leaves_the_rest_alone(statement: str, absent: set[str]
     )
     assert result.returncode == 0, result.stderr
     assert result.stdout.split() == []
+
+
+def modules_of(paths: list[Path]) -> dict[str, Path]:
+    return {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in paths
+    }
+
+
+def imported_at_the_top(path: Path) -> Iterator[str]:
+    """Every module that importing a file imports; what stands in functions or under TYPE_CHECKING waits."""
+    waiting: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            yield node.module or ""
+        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            checking = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+            waiting += node.orelse if checking and isinstance(node, ast.If) else ast.iter_child_nodes(node)
+
+
+def import_graph(paths: list[Path], name: Callable[[str], str]) -> dict[str, set[str]]:
+    """Which of the modules imports which; modules of the same `name` are one."""
+    modules = modules_of(paths)
+    graph: dict[str, set[str]] = {name(module): set() for module in modules}
+    for module, path in modules.items():
+        graph[name(module)] |= {name(other) for other in imported_at_the_top(path) if other in modules}
+    return {module: others - {module} for module, others in graph.items()}
+
+
+def test_no_module_imports_itself_over_others() -> None:
+    TopologicalSorter(import_graph(FILES, lambda module: module)).prepare()  # CycleError names the cycle
+
+
+@pytest.mark.parametrize("part", sorted({part_of(path) for path in FILES if path.parent != PACKAGE}))
+def test_no_folder_of_a_part_imports_itself_over_others(part: str) -> None:
+    """The folders and files directly in a part: fl_dp.engine.tracing is one, fl_dp.engine.probe another."""
+    files = [path for path in FILES if part_of(path) == part]
+    TopologicalSorter(import_graph(files, lambda module: ".".join(module.split(".")[:3]))).prepare()

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from fl_dp.engine.gradients.fallback import masked_grads, pull_back
-from fl_dp.engine.gradients.layouts import Dense, Form, Kept, Outer
-from fl_dp.engine.kernel_choice.chooser import Planner
-from fl_dp.engine.rules import check_rules, form_of
+from fl_dp.engine.gradients.layouts import Dense, GradientLayout, Kept, Outer
+from fl_dp.engine.kernel_choice.chooser import KernelChooser
+from fl_dp.engine.rule_table import check_rules, layout_of
 from fl_dp.engine.tracing.axis import LEADING, BatchAxis
 from fl_dp.engine.tracing.capture import Argument, OperatorKey, Use, UseKey, find_uses, output_grads
 from fl_dp.engine.tracing.graph import graph_of
@@ -22,9 +22,10 @@ from fl_dp.errors import ProbeError
 class Axes:
     """What `probe` found out about a model: how to tell each example's part of every use.
 
-    batch: where the examples are in the output of each use. shared: operators whose rows are nobody's,
-    such as W + B @ A. fallback: uses that no rule covers, to be answered exactly and slowly.
-    owners: holds real batches against `batch`; remembers, so keep the same Axes from step to step.
+    batch: where the examples are in the output of each use. shared: operators whose output rows belong
+    to no single example, such as W + B @ A. fallback: uses that no rule covers; their gradients are
+    computed exactly but slowly. owners: compares real batches with `batch`. It remembers what it has
+    checked, so keep the same Axes from step to step.
     """
 
     batch: Mapping[UseKey, BatchAxis]
@@ -38,7 +39,7 @@ def keep_gradients(
     losses: Tensor,
     parameters: Mapping[str, Tensor],
     axes: Axes | None,
-    planner: Planner,
+    chooser: KernelChooser,
     *,
     retain_graph: bool = False,
 ) -> dict[str, Kept]:
@@ -51,8 +52,9 @@ def keep_gradients(
         check_rules(uses)
     else:
         axes.owners(losses, uses, axes.batch, graph)
-    book = _Book(planner, uses)
-    later: list[tuple[Use, Argument, Tensor | Form, BatchAxis]] = []
+    arriving = _Arriving(chooser, uses)
+    # Inputs whose gradients need further backward calls, which are made after the one pass.
+    later: list[tuple[Use, Argument, Tensor | GradientLayout, BatchAxis]] = []
 
     def on_grad(use: Use, grad: Tensor) -> None:
         for argument in use.arguments:
@@ -60,65 +62,69 @@ def keep_gradients(
             if argument.key in slow:
                 later.append((use, argument, grad, axis))
                 continue
-            form = form_of(use, argument, grad, axis, num_examples)
+            layout = layout_of(use, argument, grad, axis, num_examples)
             if argument.path is None:
-                later.append((use, argument, form, axis))
+                later.append((use, argument, layout, axis))
             else:
-                book.enter(argument.key.parameters[0], form)
+                arriving.add(argument.key.parameters[0], layout)
 
     output_grads(losses, uses, on_grad, retain_graph=retain_graph or bool(slow))
     for use, argument, found, axis in later:
         names = argument.key.parameters
-        if isinstance(found, Form):
+        if isinstance(found, GradientLayout):
             grads = found.instantiate().view(-1, *argument.shape)
         else:
             grads = masked_grads(use, argument, found, axis, num_examples)
         for name, pulled in pull_back(argument.edge, grads, parameters, names).items():
-            book.enter(name, Dense(pulled))
-    return book.closed()
+            arriving.add(name, Dense(pulled))
+    return arriving.finished()
 
 
-class _Book:
-    """Forms by parameter as they arrive, kept (and their layer's gradient freed) as soon as all are there."""
+class _Arriving:
+    """The layouts of each parameter's uses, as they arrive during the backward pass.
 
-    def __init__(self, planner: Planner, uses: tuple[Use, ...]) -> None:
-        self._planner = planner
-        self._left = Counter(name for use in uses for key in use.keys for name in key.parameters)
-        self._forms = defaultdict[str, list[Form]](list)
+    When the last use of a parameter has arrived, its kernel keeps what it needs, and the layer's
+    gradient is freed.
+    """
+
+    def __init__(self, chooser: KernelChooser, uses: tuple[Use, ...]) -> None:
+        self._chooser = chooser
+        self._missing = Counter(name for use in uses for key in use.keys for name in key.parameters)
+        self._layouts = defaultdict[str, list[GradientLayout]](list)
         self._kept: dict[str, Kept] = {}
 
-    def enter(self, name: str, form: Form) -> None:
-        self._forms[name].append(form)
-        self._left[name] -= 1
-        if self._left[name] == 0:
+    def add(self, name: str, layout: GradientLayout) -> None:
+        self._layouts[name].append(layout)
+        self._missing[name] -= 1
+        if self._missing[name] == 0:
             self._keep(name)
 
-    def closed(self) -> dict[str, Kept]:
-        """All that was kept; some uses may not matter to the losses, and then never arrive."""
-        for name in list(self._forms):
+    def finished(self) -> dict[str, Kept]:
+        """Everything that was kept. Uses that do not matter to the losses never arrive."""
+        for name in list(self._layouts):
             self._keep(name)
         return self._kept
 
     def _keep(self, name: str) -> None:
-        form = _joined(self._forms.pop(name))
-        self._kept[name] = self._planner.keep(name, form)
+        layout = _joined(self._layouts.pop(name))
+        self._kept[name] = self._chooser.keep(name, layout)
 
 
-def _joined(forms: list[Form]) -> Form:
-    """One form for all uses of a parameter; their cross terms count."""
-    if len(forms) == 1:
-        return forms[0]
-    outer = [form for form in forms if isinstance(form, Outer)]
-    if len(outer) == len(forms) and len({form.shape for form in outer}) == 1:
+def _joined(layouts: list[GradientLayout]) -> GradientLayout:
+    """One layout for all uses of a parameter, so that the cross terms between its uses count."""
+    if len(layouts) == 1:
+        return layouts[0]
+    outer = [layout for layout in layouts if isinstance(layout, Outer)]
+    if len(outer) == len(layouts) and len({layout.shape for layout in outer}) == 1:
         return Outer.joined(outer)
-    total = forms[0].instantiate()
-    for form in forms[1:]:
-        total = total + form.instantiate().view_as(total)
+    total = layouts[0].instantiate()
+    for layout in layouts[1:]:
+        total = total + layout.instantiate().view_as(total)
     return Dense(total)
 
 
 def _axis(key: UseKey, axes: Axes | None, num_examples: int) -> BatchAxis:
-    if axes is None or num_examples == 1:  # all rows are the one example's, wherever they are
+    if axes is None or num_examples == 1:  # all rows belong to the one example, wherever they are
         return LEADING
     axis = axes.batch.get(key)
     if axis is None:

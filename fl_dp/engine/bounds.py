@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from fl_dp.errors import ConfigError
 
-# One bound, or module (or parameter) name -> bound of what is in it: see `grouped`.
+# One bound for everything, or name of a module or parameter -> bound of its parameters: see `grouped`.
 Bounds = float | Mapping[str, float]
 
 
@@ -21,10 +21,10 @@ class Group:
 def grouped(max_grad_norm: Bounds, names: Collection[str]) -> tuple[Group, ...]:
     """The groups of the parameters `names`; every parameter is in exactly one.
 
-    max_grad_norm: a mapping has the names of modules or parameters as keys. The longest key that
-    leads to a parameter is its group: with {"": 1.0, "head": 0.1} head.weight is in "head", and
-    all that no other key leads to in "". Raises ConfigError for a parameter that no key leads to,
-    and for a key that is no parameter's group.
+    max_grad_norm: the keys of a mapping are names of modules or parameters. A parameter belongs to the
+    longest key that is its own name, the name of a module around it, or "". With {"": 1.0, "head": 0.1}
+    head.weight is in "head", and all parameters outside of head are in "". Raises ConfigError for a
+    parameter without a key, and for a key without a parameter.
     """
     if not isinstance(max_grad_norm, Mapping):
         return (Group(tuple(names), max_grad_norm),)

@@ -1,8 +1,8 @@
 """Clipping functions: the factor by which an example's gradient is scaled, given its length.
 
-All keep one contract: if no gradient is longer than the norm that is told of it, then no gradient
-times its factor is longer than C, after rounding too. A record adds one such vector to the sum or
-takes it away, so that the sum's sensitivity is C whatever the function.
+All functions keep one contract: if no gradient is longer than the norm that is given for it, then no
+gradient times its factor is longer than C, even after rounding. Adding or removing a record adds or
+removes one such vector, so the sum's sensitivity is C whatever the function.
 """
 
 import math
@@ -19,19 +19,20 @@ from fl_dp.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class ClipFunction(ABC):
-    """One clipping function with its settings, which are public: never chosen by looking at the data."""
+    """One clipping function with its settings. They are public: do not choose them by looking at the data."""
 
     name: ClassVar[str]
 
     def factors(self, norms: Tensor, max_grad_norm: float) -> Tensor:
         """Factor for each of `norms`, in their shape and type; norm * factor <= max_grad_norm.
 
-        norms: upper bounds of the lengths, in float32 or float64. A norm that is not finite gets 0,
-        and so does one so long that its factor would be subnormal, with few digits to round in.
+        norms: upper bounds of the lengths, in float32 or float64. A norm that is not finite gets the
+        factor 0. So does a norm so large that its factor would be subnormal, where rounding errors are
+        relatively large.
         """
         precision = torch.finfo(norms.dtype)
-        # Room for four roundings of relative size eps / 2: the bound's, the quotient's, the setting's
-        # and that of the product with the gradient. Sums below are never less than the norm in them.
+        # Room for four roundings of relative size eps / 2: of the bound, of the quotient, of the setting and
+        # of the product with the gradient. The sums in `_weights` never come out below the norm in them.
         factors = self._weights(norms, max_grad_norm * (1 - 4 * precision.eps)).clamp_max(precision.max)
         return torch.where(norms.isfinite() & (factors >= precision.tiny), factors, 0)
 
@@ -52,7 +53,7 @@ class ClipFunction(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Abadi(ClipFunction):
-    """min(1, C / norm) (Abadi et al. 2016): what is short stays as it is.
+    """min(1, C / norm) (Abadi et al. 2016): gradients no longer than C stay as they are.
 
     Sensitivity: norm * min(1, C / norm) = min(norm, C) <= C.
     """
@@ -63,7 +64,7 @@ class Abadi(ClipFunction):
         return (bound / norms).clamp_max(1.0)
 
     def check_bound(self, max_grad_norm: float) -> None:
-        """An infinite bound is let through: nothing is clipped then, and no noise can be added."""
+        """An infinite bound is allowed: then nothing is clipped, and noise cannot be added."""
         if not max_grad_norm > 0:
             raise ConfigError(f"Expected max_grad_norm={max_grad_norm} > 0.")
 
@@ -90,7 +91,8 @@ class Automatic(ClipFunction):
 class Psac(ClipFunction):
     """C / (norm + r / (norm + r)) (DP-PSAC, Xia et al. 2023, arXiv 2212.00328).
 
-    As "automatic" for long gradients, but the very short ones are not scaled up: at norm 0 it is C.
+    Long gradients are scaled as by "automatic". Very short ones are scaled up less, at norm 0
+    by C.
     Sensitivity: r / (norm + r) > 0, so that norm * C / (norm + r / (norm + r)) < C.
     """
 
@@ -108,7 +110,7 @@ class Psac(ClipFunction):
 class Global(ClipFunction):
     """C / Z where norm <= Z, else 0 (Bu, Wang, Dai, Long 2023, arXiv 2106.07830).
 
-    All gradients keep their lengths relative to one another; those longer than Z are left out.
+    Gradients keep their lengths relative to one another; gradients longer than Z contribute nothing.
     Sensitivity: norm <= Z, so that norm * C / Z <= C; 0 otherwise.
     """
 

@@ -13,7 +13,7 @@ from fl_dp.engine.backward import Axes, keep_gradients
 from fl_dp.engine.bounds import Bounds, Group, grouped, sensitivity
 from fl_dp.engine.clip_functions import Abadi, ClipFunction, clip_function
 from fl_dp.engine.gradients.layouts import Kept
-from fl_dp.engine.kernel_choice.chooser import Planner
+from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.precision import full_precision
 from fl_dp.engine.rounding import round_up
 from fl_dp.errors import ConfigError, ModelError
@@ -27,9 +27,9 @@ class ClippedSum:
     """Sum of per-example gradients, each scaled to length `sensitivity` at most.
 
     grads: parameter name -> sum, in the parameter's shape, in float32 at least. Adding or removing
-    one example, whatever it holds, moves the whole of `grads` by at most `sensitivity` in Euclidean
-    norm. norms: (N,) lengths before clipping, or (N, G) with G bounds, NaN or inf where not finite:
-    raw data, never to be sent. clipping: what scaled them.
+    one example, whatever it holds, moves all of `grads` together by at most `sensitivity` in Euclidean
+    norm. norms: (N,) lengths before clipping, or (N, G) with G bounds; NaN or inf where a gradient is not
+    finite. They are raw data: never send them. clipping: the function that gave the factors.
 
     | example's gradient | contribution with "abadi" |
     |---|---|
@@ -45,7 +45,7 @@ class ClippedSum:
     clipping: ClipFunction = ABADI
 
     def __add__(self, other: "ClippedSum") -> "ClippedSum":
-        """Sum over both batches; an example may be in one of them only, so the bound stays."""
+        """Sum over both batches. An example must be in one of them only: then the bound stays the same."""
         if self._kind() != other._kind():
             raise ConfigError(f"Cannot add clipped sums of {self._kind()} and {other._kind()}.")
         grads = {name: grad + other.grads[name] for name, grad in self.grads.items()}
@@ -57,7 +57,7 @@ class ClippedSum:
 
     @property
     def num_non_finite(self) -> int:
-        """Number of examples that contributed zero because of NaN or inf: raw data, as `norms` are."""
+        """Number of examples that contributed zero because of NaN or inf; raw data like `norms`."""
         return len(self.norms) - int(_finite(self.norms).sum())
 
 
@@ -79,17 +79,18 @@ def clipped_grad_sum(
     max_grad_norm: Bounds,
     clipping: ClipFunction | str = "abadi",
     axes: Axes | None = None,
-    planner: Planner | None = None,
+    chooser: KernelChooser | None = None,
 ) -> ClippedSum:
     """Clip each example's gradient to `max_grad_norm` and sum, in one backward pass.
 
-    losses: (N,), each example's own loss (reduction="none"), with its graph, which is consumed.
+    losses: (N,), each example's own loss (reduction="none"). Their graph is freed.
     parameters: name -> trainable leaf. max_grad_norm: one bound C on the length over all of them
-    (Abadi et al. 2016), or bounds C_g for groups by module name (see `grouped`), and then the
-    sensitivity is sqrt(sum of C_g^2); `split_bound` gives equal ones. clipping: the function, by
-    name or as `clip_function` makes it.
-    axes: from `probe`; None takes it that the batch is the leading dimension of every layer and
-    that no example influences another's loss, which the caller then vouches for.
+    (Abadi et al. 2016), or bounds C_g for groups by module name (see `grouped`). With groups the
+    sensitivity is sqrt(sum of C_g^2); `split_bound` makes equal bounds. clipping: the function, by name or
+    made by `clip_function`.
+    axes: from `probe`. With None the caller guarantees that the batch is the leading dimension of every
+    layer, and that no example influences another's loss.
+    chooser: remembers measured kernels from call to call; None for a new one.
 
     Raises NoRuleError for an operator without a rule, ModelError for losses of another shape,
     ConfigError for a bound that bounds nothing or a parameter without one.
@@ -102,7 +103,7 @@ def clipped_grad_sum(
         max_grad_norm=max_grad_norm,
         clipping=clipping,
         axes=axes,
-        planner=planner,
+        chooser=chooser,
     )[0]
 
 
@@ -115,12 +116,12 @@ def clipped_grad_sums(
     max_grad_norm: Bounds,
     clipping: ClipFunction | str = "abadi",
     axes: Axes | None = None,
-    planner: Planner | None = None,
+    chooser: KernelChooser | None = None,
 ) -> list[ClippedSum]:
     """`clipped_grad_sum` of each of several batches, in one backward pass for all of them.
 
-    losses: (N,), the batches one behind the other; sizes: their numbers of examples, some may be 0.
-    Raises what that raises, and ConfigError for sizes that do not add up to N.
+    losses: (N,), those of the first batch first. sizes: the batches' numbers of examples, some may be 0.
+    Raises the same errors, and ConfigError for sizes that do not add up to N.
     """
     _check(losses)
     if sum(sizes) != len(losses):
@@ -129,7 +130,7 @@ def clipped_grad_sums(
     groups = _checked_groups(max_grad_norm, parameters, clipping)
     if len(losses) == 0:
         return [empty_sum(parameters, max_grad_norm, clipping) for _ in sizes]
-    kept = keep_gradients(losses, parameters, axes, planner or Planner())
+    kept = keep_gradients(losses, parameters, axes, chooser or KernelChooser())
     norms = _norms(kept, groups, losses)
     batches = _slices(sizes)
     taking_part = _rows(norms, batches)
@@ -140,7 +141,7 @@ def clipped_grad_sums(
             size = sum(parameters[name].numel() for name in used)
             factors = clipping.factors(round_up(column, size, len(used)), group.bound)
             for name in used:
-                part = kept.pop(name)  # frees as it goes
+                part = kept.pop(name)  # frees each parameter's gradients after their use
                 for grads, rows in zip(sums, taking_part, strict=True):
                     grads[name] = _like(parameters[name], part.weighted_sum(factors, rows))
     return [
@@ -162,9 +163,9 @@ def _slices(sizes: Sequence[int]) -> list[slice]:
 
 
 def _rows(norms: Tensor, batches: Sequence[slice]) -> Sequence[slice | Tensor | None]:
-    """Of each batch the examples with finite gradients, None for all that there are.
+    """For each batch the examples with finite gradients; None for all examples.
 
-    That all gradients are finite is mostly seen from the sum of their lengths alone.
+    A finite sum of all lengths shows in one number that all gradients are finite.
     """
     if math.isfinite(norms.sum()) or bool((finite := _finite(norms)).all()):
         return batches if len(batches) > 1 else [None]
@@ -183,7 +184,8 @@ def _complete(grads: Mapping[str, Tensor], parameters: Mapping[str, Tensor]) -> 
 def _norms(kept: Mapping[str, Kept], groups: tuple[Group, ...], losses: Tensor) -> Tensor:
     """(N, G) gradient lengths over the parameters of each group.
 
-    In float32 unless all parts are float64: more digits would promise more than was computed.
+    In float64 only if all parts are: `round_up` adds the error of the type that it is given, which must be
+    the least precise one.
     """
     types = {part.norm_squared.dtype for part in kept.values()}
     dtype = torch.float64 if types == {torch.float64} else torch.float32
@@ -195,7 +197,7 @@ def _norms(kept: Mapping[str, Kept], groups: tuple[Group, ...], losses: Tensor) 
 
 
 def _in_type(tensor: Tensor, dtype: torch.dtype) -> Tensor:
-    """Asks first: calling `to` takes PyTorch longer than most of a small model's arithmetic."""
+    """`tensor` as `dtype`. Calling `to` needlessly takes longer than most of a small model's arithmetic."""
     return tensor if tensor.dtype == dtype else tensor.to(dtype)
 
 
@@ -214,7 +216,7 @@ def _zeros(parameter: Tensor) -> Tensor:
 
 
 def _sum_type(tensor: Tensor) -> torch.dtype:
-    """float32 at least: in fewer digits, rounding the sum moves it by more than one example does."""
+    """float32 at least: with fewer digits, rounding would move the sum by more than one example does."""
     return torch.promote_types(tensor.dtype, torch.float32)
 
 

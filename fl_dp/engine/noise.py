@@ -12,11 +12,11 @@ from fl_dp.engine.clipping import ClippedSum
 from fl_dp.engine.secure_noise import secure_normal
 from fl_dp.errors import ConfigError
 
-# "secure" draws from a cryptographic generator (see secure_noise.py), on the CPU and at about nine
-# times the cost of a torch.Generator, which can be seeded and whose state can be saved.
+# "secure" draws from a cryptographic generator on the CPU (see secure_noise.py), at about nine times the
+# cost of a torch.Generator. A torch.Generator can be seeded, and its state can be saved.
 NoiseSource = torch.Generator | Literal["secure"]
 
-_STATE_BYTES = 5056  # of torch's CPU generator: 24 bytes of head, 624 words in 8 bytes each, a tail
+_STATE_BYTES = 5056  # of torch's CPU generator: 24 bytes of head, 624 words of 8 bytes each, then a tail
 _HEAD, _WORDS = 24, 624
 _SEED_BYTES = 4 * _WORDS
 _KEY_BYTES = 32
@@ -25,18 +25,19 @@ _KEY_BYTES = 32
 def system_generator(device: torch.device | str = "cpu") -> torch.Generator:
     """A generator that starts from the operating system's entropy.
 
-    On CPUs `manual_seed` would not do: PyTorch keeps only 32 bits of the seed, so that all noise
-    streams can be tried out. Here all 624 words of the Mersenne twister are drawn instead. CUDA's
-    Philox takes 64 bits of seed.
+    On CPUs `manual_seed` is not enough: PyTorch keeps only 32 bits of the seed, so that an attacker can try
+    all streams of noise. Here all 624 words of the Mersenne twister are drawn instead. On CUDA the Philox
+    generator has a seed of 64 bits.
     """
     return _generator(secrets.token_bytes(_SEED_BYTES), device)
 
 
 def keyed_generator(key: bytes, device: torch.device | str = "cpu") -> torch.Generator:
-    """A generator whose state is `key` drawn out by SHAKE-256 (FIPS 202): the same key, the same numbers.
+    """A generator whose state is SHAKE-256 (FIPS 202) of `key`: the same key gives the same numbers.
 
-    For whoever does not know the key it is as good as `system_generator`; whoever does can take the noise
-    away again. A key is therefore at least 32 bytes of entropy, never used twice, and kept as the data are.
+    Without the key its numbers are as hard to predict as those of `system_generator`. With the key
+    anybody can compute the noise and subtract it. So a key needs at least 32 bytes of entropy, is used
+    once, and is kept as secret as the data.
     """
     if len(key) < _KEY_BYTES:
         raise ConfigError(f"A key of {len(key)} bytes: expected at least {_KEY_BYTES}.")
@@ -44,7 +45,7 @@ def keyed_generator(key: bytes, device: torch.device | str = "cpu") -> torch.Gen
 
 
 def _generator(seed: bytes, device: torch.device | str) -> torch.Generator:
-    """A generator that starts from as many of the `seed`'s bytes as PyTorch can take."""
+    """A generator that starts from `seed`: on CPUs from all of its bytes, elsewhere from 63 bits."""
     generator = torch.Generator(device)
     if generator.device.type != "cpu":
         return generator.manual_seed(int.from_bytes(seed[:8], "little") >> 1)
@@ -61,8 +62,8 @@ def add_gaussian_noise(
 ) -> Mapping[str, Tensor]:
     """The Gaussian mechanism: each entry gets noise of standard deviation multiplier * sensitivity.
 
-    Call once for each logical batch, with all its physical batches added up. The result is in
-    float32 at least, and "secure" noise is added in float64 before it is rounded to that.
+    Call once for each logical batch, with the sum of all its physical batches. The result is in float32
+    at least; "secure" noise is added in float64 before the result is rounded.
     Raises ConfigError for a multiplier or sensitivity that protects nothing.
     """
     deviation = noise_multiplier * clipped.sensitivity

@@ -1,4 +1,4 @@
-"""Products in the type of their inputs, whatever lower precision is allowed around them."""
+"""Products in the precision of their inputs, whatever lower precision the user allows elsewhere."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -10,13 +10,14 @@ import torch
 def full_precision(device: torch.device) -> Iterator[None]:
     """Within it, products and convolutions of float32 numbers are computed in float32.
 
-    Outside, three settings of the user may lower them: `torch.set_float32_matmul_precision` and
+    Otherwise three settings of the user may lower their precision: `torch.set_float32_matmul_precision`,
     `torch.backends.*.fp32_precision` (TensorFloat-32 on GPUs, bfloat16 on CPUs that have it), and
-    autocast. A rounding bound that counts in float32 would then be wrong by a factor of 8,000 or more.
+    autocast. A rounding bound for float32 would then be too small by a factor of 8,000 or more.
 
-    The settings are the whole process's: other threads compute in full precision meanwhile, and one
-    that lowers them meanwhile lowers them here. What is not lowered is not written: on CPUs nothing
-    by default, on GPUs cuDNN's convolutions, for which PyTorch allows TensorFloat-32.
+    The settings belong to the whole process. Other threads compute in full precision at the same time,
+    and a thread that lowers a setting meanwhile lowers it here, too. Only settings that are lowered are
+    written: by default none on CPUs, and on GPUs that of cuDNN's convolutions, for which PyTorch allows
+    TensorFloat-32.
     """
     mkldnn, cudnn = torch.backends.mkldnn, torch.backends.cudnn
     backends = (torch.backends.cuda.matmul, mkldnn.matmul, cudnn.conv, mkldnn.conv)  # type: ignore[attr-defined]

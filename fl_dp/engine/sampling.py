@@ -17,7 +17,7 @@ Batch = TypeVar("Batch")
 def poisson_draw(num_records: int, sample_rate: float, generator: torch.Generator) -> Tensor:
     """Indices of one logical batch: each record enters independently with `sample_rate`.
 
-    Uniform numbers are float64: in float32 a rate would be off by up to 2^-24.
+    The uniform numbers are float64: in float32 the rate would be wrong by up to 2^-24.
     """
     if not 0.0 < sample_rate <= 1.0:
         raise ConfigError(f"Expected sample_rate={sample_rate} in (0, 1].")
@@ -43,12 +43,12 @@ class PoissonSampler:
                 optimizer.virtual_step(loss=criterion(model(x), y))
             optimizer.step(loss=None)
 
-    The outer loop is the steps: an empty draw is a step whose inner loop runs not once. A plain
-    loop over the loader would lose those steps, and is refused.
+    One turn of the outer loop is one step. An empty draw is a step, too: its inner loop has no turn. A
+    plain loop over the loader would lose such steps, and is refused.
 
-    expected_batch_size over num_records is the sample rate. steps: logical batches in one pass over
-    `logical_batches`, None for as many as an epoch has. generator: None for one from the system's
-    entropy; it must be used for nothing else. The loader may prefetch, with any number of workers.
+    The sample rate is expected_batch_size over num_records. steps: logical batches in one pass over
+    `logical_batches`; None for as many as an epoch has. generator: used for nothing else; None for one from
+    the system's entropy. The loader may prefetch, with any number of workers.
     """
 
     def __init__(
@@ -72,16 +72,16 @@ class PoissonSampler:
         if self.steps < 1:
             raise ConfigError(f"Expected steps={self.steps} >= 1.")
         self._generator = system_generator() if generator is None else generator
-        # Where the training loop is; the loader may be ahead of it.
+        # The position of the training loop; the loader may be ahead of it.
         self._steps_done = 0
-        self._batches_done = 0  # physical ones, of the step after those
-        self._state = self._generator.get_state()  # before that step's draw
-        # By which the loader is ahead: each draw's number of physical batches, and the generator's state
-        # after it. None while no loop over `logical_batches` runs.
+        self._batches_done = 0  # physical batches of the step that has begun
+        self._state = self._generator.get_state()  # before the draw of that step
+        # The draws by which the loader is ahead: the number of physical batches of each, and the generator's
+        # state after it. None while no loop over `logical_batches` runs.
         self._draws: deque[tuple[int, Tensor]] | None = None
 
     def __iter__(self) -> Iterator[list[int]]:
-        """Physical batches of indices, for a loader that `logical_batches` was given."""
+        """Physical batches of indices, for the loader that was given to `logical_batches`."""
         if self._draws is None:
             raise ConfigError(
                 "A loop over the loader alone would not see empty draws, which are steps too; "
@@ -100,11 +100,17 @@ class PoissonSampler:
                 yield part.tolist()
 
     def logical_batches(self, loader: Iterable[Batch]) -> Iterator[Iterator[Batch]]:
-        """For every step the physical batches of its draw, none for an empty one.
+        """For every step the physical batches of its draw; none for an empty draw.
 
-        loader: what iterates over this sampler, a DataLoader or the sampler itself. A loop that was
-        left is taken up where it was, a finished one starts anew with new draws. What an inner loop
-        leaves over is skipped.
+        loader: iterates over this sampler; a DataLoader, or the sampler itself.
+
+        | the last loop | the next loop |
+        |---|---|
+        | left early | goes on after the last physical batch that was handed out |
+        | finished | starts again with new draws |
+
+        If an inner loop is left early, the rest of its physical batches is skipped when the outer loop
+        goes on.
         """
         if not getattr(loader, "in_order", True):
             raise ConfigError("A DataLoader with in_order=False mixes batches of several steps.")
@@ -114,7 +120,7 @@ class PoissonSampler:
             yield from self._steps(loader, draws)
             self._steps_done = 0
         finally:
-            if self._draws is draws:  # else a later loop has begun
+            if self._draws is draws:  # else another loop has begun since
                 self._draws = None
 
     def _steps(self, loader: Iterable[Batch], draws: deque[tuple[int, Tensor]]) -> Iterator[Iterator[Batch]]:
@@ -144,9 +150,9 @@ class PoissonSampler:
         self._steps_done, self._batches_done, self._state = self._steps_done + 1, 0, state_after
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the training loop is, to within a physical batch, for `load_state_dict`.
+        """The position of the training loop, to within a physical batch, for `load_state_dict`.
 
-        It tells which records are drawn next: as secret as the data.
+        It shows which records are drawn next: keep it as secret as the data.
         """
         return {
             "settings": self._settings(),
@@ -156,9 +162,9 @@ class PoissonSampler:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where the sampler of `state` was; the next `logical_batches` starts there.
+        """Go on at the position of the sampler of `state`: the next `logical_batches` starts there.
 
-        Raises ConfigError when that sampler had other settings, with which it would draw otherwise.
+        Raises ConfigError when that sampler had other settings, and so would draw other batches.
         """
         if state["settings"] != self._settings():
             raise ConfigError(

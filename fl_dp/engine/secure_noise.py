@@ -1,11 +1,11 @@
-"""Gaussian noise whose randomness cannot be guessed and whose last digits give nothing away.
+"""Gaussian noise whose randomness cannot be guessed and whose last digits do not reveal the value below.
 
-A generator made for simulation can be recovered from its output, and floating-point samplers reach
-only some of the numbers near a point, so that a noisy value's last digits can tell what it was
-before (Mironov 2012). Here the bits are AES-256 in counter mode, with a fresh key from the
-operating system for each tensor: there is no state that could be stolen, saved or copied by a fork.
-And every number is a sum of four, as in Holohan and Braghin 2021, arXiv 2107.10138: to undo it an
-attacker must search 2^159 combinations. That is hardening, not a proof.
+Two attacks are made hard. A generator made for simulation can be recovered from its output. Here the
+bits are AES-256 in counter mode, with a fresh key from the operating system for each tensor: there is
+no state that could be stolen, saved or copied by a fork. And a floating-point sampler reaches only
+some of the numbers near a point, so that the last digits of a noisy value can reveal the value without
+noise (Mironov 2012). Here every number is a sum of four (Holohan and Braghin 2021, arXiv 2107.10138):
+an attacker must search 2^159 combinations. That is hardening, not a proof.
 """
 
 import math
@@ -14,14 +14,14 @@ import secrets
 import torch
 from torch import Tensor
 
-# Of 53 random bits each. One fewer can be searched for: the last follows from the sum (section 5).
+# Each has 53 random bits. An attacker must search for three; the fourth follows from the sum (section 5).
 _SUMMANDS = 4
-_CHUNK = 1 << 13  # numbers at a time, so that their bits stay in the cache
+_CHUNK = 1 << 13  # numbers at a time: their bits stay in the cache
 
 
 def secure_normal(shape: torch.Size) -> Tensor:
     """Standard normal numbers, float64, on the CPU; needs the package `cryptography`."""
-    # Late: 20 ms that only those pay who ask for this source.
+    # Imported here, because it takes 20 ms and only this source needs it.
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
     stream = Cipher(algorithms.AES(secrets.token_bytes(32)), modes.CTR(bytes(16))).encryptor()
@@ -36,8 +36,8 @@ def secure_normal(shape: torch.Size) -> Tensor:
 def normal_from_bits(bits: Tensor) -> Tensor:
     """(n,) standard normal float64 numbers from (4 n,) uniform int64: sums of four, by inverse transform.
 
-    The uniform numbers are the 2^53 midpoints of an even grid on (-1, 1): symmetric, never -1, 0 or
-    1, so that every summand is finite. The sum of four of variance 1/4 has variance 1.
+    The uniform numbers are the 2^53 midpoints of an even grid on (-1, 1). The grid is symmetric and does
+    not contain -1, 0 or 1, so every summand is finite. Four summands of variance 1/4 have variance 1.
     """
     uniform = ((bits >> 11).double() + 0.5) * 2.0**-52
     return uniform.view(_SUMMANDS, -1).erfinv().sum(0) * math.sqrt(2.0 / _SUMMANDS)

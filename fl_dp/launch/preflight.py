@@ -50,7 +50,7 @@ def check_server(config: RunConfig) -> None:
     import torch
 
     from fl_dp.data.source import load_data
-    from fl_dp.engine.tracing.probe import probe
+    from fl_dp.engine.probe import probe
     from fl_dp.models.build import build_model
 
     test = load_data(config.data, Path(config.data_root), "test")

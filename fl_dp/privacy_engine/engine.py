@@ -8,7 +8,7 @@
     optimizer.step(loss=losses)  # no losses.backward()
 
 A thin adapter over `clipped_grad_sum` and `add_gaussian_noise`, with the names of private_CNN (Bu,
-Mao, Xu 2022). The guarantee counts every step as Poisson-sampled with rate batch_size /
+Mao, Xu 2022). The guarantee assumes that every batch is Poisson-sampled with rate batch_size /
 sample_size: draw batches with `PoissonSampler`.
 """
 
@@ -26,12 +26,12 @@ from fl_dp.engine.backward import Axes
 from fl_dp.engine.bounds import Bounds, grouped, sensitivity
 from fl_dp.engine.clip_functions import ClipFunction, clip_function
 from fl_dp.engine.clipping import ClippedSum, clipped_grad_sum, empty_sum
-from fl_dp.engine.kernel_choice.chooser import Mode, Planner
+from fl_dp.engine.kernel_choice.chooser import KernelChooser, Mode
 from fl_dp.engine.kernel_choice.physical_batch import largest_batch, with_examples
-from fl_dp.engine.kernel_choice.table import plan_table
+from fl_dp.engine.kernel_choice.table import kernel_table
 from fl_dp.engine.noise import NoiseSource, add_gaussian_noise, system_generator
+from fl_dp.engine.probe import probe
 from fl_dp.engine.sampling import PoissonSampler
-from fl_dp.engine.tracing.probe import probe
 from fl_dp.errors import ConfigError
 from fl_dp.privacy_engine.settings import (
     ClippingStyle,
@@ -48,7 +48,7 @@ from fl_dp.records import Entry
 
 @dataclass(frozen=True, slots=True)
 class PrivacySpent:
-    """What a number of steps costs; epsilon is infinite where steps were taken without noise."""
+    """What a number of steps costs; epsilon is infinite for steps without noise."""
 
     epsilon: float
     delta: float
@@ -58,22 +58,22 @@ class PrivacySpent:
 class PrivacyEngine:
     """Private training of one model with any `torch.optim` optimizer that takes no closure.
 
-    batch_size: expected logical batch, which gradients are divided by. sample_size: number of
-    records. Give `noise_multiplier`, or `target_epsilon` and `epochs` to have it calibrated;
-    `noise_multiplier=0` is allowed for checks and warns. target_delta: None for the largest power
+    batch_size: expected size of a logical batch; gradients are divided by it. sample_size: number of
+    records. Give `noise_multiplier`, or `target_epsilon` and `epochs` to have it calibrated.
+    `noise_multiplier=0` is allowed for checks, with a warning. target_delta: None for the largest power
     of ten below 1 / sample_size, at most 1e-5. ghost_clipping, mixed: ghost norms where they pay
-    (True, True), everywhere (True, False), or nowhere (False). kernels: parameter name -> kernel, where
-    it is not to be chosen (see `plan`). named_params: (name, parameter) pairs to train, None for all
-    that require gradients.
+    (True, True), everywhere (True, False), or nowhere (False). kernels: parameter name -> kernel, for
+    parameters whose kernel is fixed (see `kernel_table`). named_params: (name, parameter) pairs to train;
+    None for all that require gradients.
 
     max_grad_norm: clipping bound; a mapping gives one for each group of parameters (see
-    `engine.bounds.grouped`). clipping: "abadi", "automatic", "psac", or what `clip_function` makes.
+    `engine.bounds.grouped`). clipping: "abadi", "automatic", "psac", or made by `clip_function`.
     clipping_style: "all-layer" for one norm over all parameters, "layer-wise" or "param-wise" to split
-    the bound equally over modules or parameters. Noise is scaled to `sensitivity`, which is
-    max_grad_norm, or the root of the sum of the squares of several.
+    the bound equally over modules or parameters. Noise is scaled to `sensitivity`: max_grad_norm, or with
+    several bounds the root of the sum of their squares.
 
-    accountant: "pld" or "rdp"; private_CNN's accounting_mode serves as well. record_snr: whether
-    `get_training_stats` tells signal and noise. generator: source of the noise, "secure" for a
+    accountant: "pld" or "rdp"; private_CNN's accounting_mode is understood, too. record_snr: whether
+    `get_training_stats` reports signal and noise. generator: source of the noise, "secure" for a
     cryptographic one, None for a `torch.Generator` from the system's entropy.
     Raises ConfigError for settings that contradict one another.
     """
@@ -122,16 +122,17 @@ class PrivacyEngine:
             accountant=self.accountant,
         )
         mode: Mode = "instantiate" if not ghost_clipping else "mixed" if mixed else "ghost"
-        self.planner = Planner(mode, fixed=_checked_kernels(kernels or {}, self.parameters))
+        self.chooser = KernelChooser(mode, fixed=_checked_kernels(kernels or {}, self.parameters))
         self.steps = 0
         self.record_snr = record_snr
         device = next(iter(self.parameters.values())).device
         self._generator: NoiseSource = system_generator(device) if generator is None else generator
         self._locked = False
-        # Which modules train, as of the last call: batch norm mixes examples in training mode alone.
+        # Which modules were in training mode at the last call: batch norm mixes examples only in that mode.
         self._training: tuple[bool, ...] = ()
         self._axes: dict[tuple[bool, ...], Axes] = {}
-        self._inputs: tuple[tuple[Any, ...], dict[str, Any]] | None = None  # of a mode not checked yet
+        # What the model was called with, if it was not checked in that mode yet.
+        self._inputs: tuple[tuple[Any, ...], dict[str, Any]] | None = None
         self._pending: ClippedSum | None = None
         self._stats: TrainingStats | None = None
         self._optimizer: torch.optim.Optimizer | None = None
@@ -140,14 +141,14 @@ class PrivacyEngine:
     def attach(self, optimizer: torch.optim.Optimizer, *, sampler: PoissonSampler | None = None) -> None:
         """Make `optimizer.step(loss=losses)` private and add `optimizer.virtual_step(loss=losses)`.
 
-        losses: (N,), one per example. `step(loss=None)` ends a logical batch with what the virtual
-        steps gathered, which may be nothing: an empty Poisson draw. `.grad` is overwritten in each
-        step; `zero_grad` is not needed, and leaves alone what virtual steps gathered.
+        losses: (N,), one per example. `step(loss=None)` ends a logical batch with what the virtual steps
+        gathered; after an empty Poisson draw that is nothing. Each step overwrites `.grad`. `zero_grad` is
+        not needed, and does not change what virtual steps gathered.
         Learning rate schedulers may be made before or after. The optimizer also gets
         `get_privacy_spent` and `get_training_stats`.
 
-        sampler: what draws the batches, if it should be made sure that it draws at the rate which the
-        steps are priced with. Raises ConfigError when it does not, and when the optimizer holds a
+        sampler: draws the batches; give it to have its sample rate checked. Raises ConfigError when it
+        draws at another rate than the one by which steps are priced, and when the optimizer holds a
         parameter that this engine does not protect.
         """
         if self._optimizer is not None:
@@ -179,7 +180,7 @@ class PrivacyEngine:
         }
 
     def detach(self) -> None:
-        """Give the optimizer its own step back, stop watching the model, drop what virtual steps gathered."""
+        """Give the optimizer its own step back, remove the hooks, drop what virtual steps gathered."""
         if self._optimizer is None:
             return
         for name in self._added_to_optimizer():
@@ -189,7 +190,7 @@ class PrivacyEngine:
         self._optimizer, self._hooks, self._pending = None, [], None
 
     def lock(self) -> None:
-        """Refuse all steps, virtual ones too, until `unlock`: no data are touched meanwhile."""
+        """Refuse all steps, including virtual ones, until `unlock`: until then no data are touched."""
         self._locked = True
 
     def unlock(self) -> None:
@@ -197,7 +198,7 @@ class PrivacyEngine:
         self._locked = False
 
     def get_privacy_spent(self, *, steps: int | None = None) -> PrivacySpent:
-        """Cost at `target_delta` of `steps` steps, of all so far when None."""
+        """Cost at `target_delta` of `steps` steps; None for all steps so far."""
         steps = self.steps if steps is None else steps
         if steps and self.noise_multiplier == 0:
             return PrivacySpent(math.inf, self.target_delta, steps)
@@ -206,30 +207,30 @@ class PrivacyEngine:
         return PrivacySpent(epsilon, self.target_delta, steps)
 
     def get_training_stats(self) -> dict[str, float | None]:
-        """About the last step, from raw data: not private, for the eyes of the data's owner only.
+        """Numbers about the last step, made from raw data: only the data's owner may see them.
 
-        med_clip, max_clip, min_clip: over its examples and groups, what gradients were scaled by, 0 for
-        those that are not finite, whose number is non_finite. signal, noise: lengths of the clipped
-        sum and of the noise; snr: their ratio; noise_limit: the noise's expected length. None before
-        the first step, for clips of an empty batch, for snr and noise_limit without noise, and for
-        signal, noise and snr under record_snr=False.
+        med_clip, max_clip, min_clip: the factors by which gradients were scaled, over examples and groups;
+        0 for gradients that are not finite. non_finite: the number of those examples. signal, noise:
+        lengths of the clipped sum and of the noise; snr: their ratio; noise_limit: the noise's expected
+        length. None: all before the first step; the factors for an empty batch; snr and noise_limit
+        without noise; signal, noise and snr with record_snr=False.
         """
         return dict.fromkeys(NAMES) if self._stats is None else self._stats.as_dict()
 
-    def plan(self) -> None:
+    def kernel_table(self) -> None:
         """Print which kernel each parameter got, why, and what it costs.
 
-        T: positions of an example; p, d: output and input features. ms: of norm and weighted sum, for the
-        batch on which kernels were tried; next best: the fastest of the others. KiB kept: for each
-        example until the weighted sum. `kernels=` takes what should be otherwise, or all of
-        `engine.planner.kernels`, and then nothing is measured. Raises ConfigError before the first step.
+        T: positions of an example; p, d: output and input features. ms: time of norm and weighted sum, for
+        the batch on which kernels were tried; next best: the fastest of the others. KiB kept: memory for
+        each example from its norm to the weighted sum. With `kernels=` kernels are fixed; with all of
+        `engine.chooser.kernels` nothing is measured. Raises ConfigError before the first step.
         """
-        rows = {row.parameter: row for row in self.planner.rows}
+        rows = {row.parameter: row for row in self.chooser.rows}
         if not rows:
             raise ConfigError(
-                "There is no plan before the first step: kernels are chosen in its backward pass."
+                "There is no kernel table before the first step: kernels are chosen in its backward pass."
             )
-        print(plan_table(rows[name] for name in self.parameters if name in rows))
+        print(kernel_table(rows[name] for name in self.parameters if name in rows))
 
     def largest_physical_batch(self, losses_of: Callable[..., Tensor], *batch: Any, memory: int) -> int:
         """How many examples, up to twice `batch_size`, a step can take at once in `memory` bytes.
@@ -239,12 +240,12 @@ class PrivacyEngine:
             )
             sampler = PoissonSampler(50_000, expected_batch_size=256, physical_batch_size=size)
 
-        losses_of: losses (N,) of a batch. batch: what it takes, in any structure; its examples are
-        repeated, so a small one will do. memory: for what a step needs beside model, optimizer and data,
-        with a margin for what cannot be seen; on CPUs an estimate. Runs the model up to the clipped
-        sum on growing batches, and leaves no trace but the start-up check and the plan: the size
-        depends on shapes alone, unless what the model computes depends on values. The clipped sum is
-        the same, up to rounding, however a logical batch is cut.
+        losses_of: gives the losses (N,) of a batch. batch: its arguments, in any structure; its examples
+        are repeated, so a small batch is enough. memory: for what a step needs besides model, optimizer
+        and data. A margin is kept for memory that cannot be seen; on CPUs the result is an estimate.
+        Runs the model up to the clipped sum on growing batches. Only the start-up check and the chosen
+        kernels remain of it. The size depends on shapes alone, unless the model's computation depends on
+        values. The clipped sum is the same, up to rounding, however a logical batch is cut.
         Raises ConfigError when not even one example fits, and what a step may raise.
         """
         self._check_unlocked()
@@ -253,7 +254,8 @@ class PrivacyEngine:
             gathered = empty_sum(self.parameters, self.max_grad_norm, self.clipping)
             return gathered + self._clipped(losses_of(*with_examples(batch, size)))
 
-        watch = self.module.register_forward_pre_hook(self._note_inputs, with_kwargs=True)  # if not attached
+        # Without attach() nothing else notes the inputs.
+        watch = self.module.register_forward_pre_hook(self._note_inputs, with_kwargs=True)
         try:
             device = next(iter(self.parameters.values())).device
             return largest_batch(step, memory, device, at_most=2 * self.batch_size)
@@ -261,11 +263,11 @@ class PrivacyEngine:
             watch.remove()
 
     def state_dict(self) -> dict[str, Any]:
-        """All that `load_state_dict` needs for training to go on with the same noise.
+        """What `load_state_dict` needs so that training goes on with the same noise.
 
-        Beside it save the optimizer, the model and the sampler. What virtual steps gathered is in it
-        without noise, and the generator's state tells all noise, past and future: as secret as the
-        data. "secure" noise has no state, and is never the same.
+        Save the optimizer, the model and the sampler as well. The state holds what virtual steps gathered,
+        without noise, and the generator's state, from which all noise, past and future, can be computed:
+        keep it as secret as the data. "secure" noise has no state, and is never the same.
         """
         generator, pending = self._generator, self._pending
         return {
@@ -278,7 +280,7 @@ class PrivacyEngine:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on where the engine of `state` was.
 
-        Raises ConfigError when that engine had other settings: its steps would be priced wrongly.
+        Raises ConfigError when that engine had other settings, because its steps would be priced wrongly.
         """
         if state["settings"] != self._settings():
             raise ConfigError(f"The saved engine had {state['settings']}, this one has {self._settings()}.")
@@ -289,13 +291,13 @@ class PrivacyEngine:
         self._pending = None if pending is None else self._sum_from(pending)
 
     def _sum_from(self, pending: Mapping[str, Any]) -> ClippedSum:
-        """Back on the devices of the parameters, wherever the checkpoint was loaded."""
+        """The sum, moved to the devices of the parameters: a checkpoint may have been loaded elsewhere."""
         grads = {name: pending["grads"][name].to(p.device) for name, p in self.parameters.items()}
         norms = pending["norms"].to(next(iter(grads.values())).device)
         return ClippedSum(grads, self.sensitivity, norms, self.clipping)
 
     def _settings(self) -> dict[str, Any]:
-        """What prices a step, and where its noise comes from."""
+        """What decides the price of a step, and the source of its noise."""
         generator = self._generator
         return {
             "sample_rate": self.sample_rate,
@@ -306,7 +308,7 @@ class PrivacyEngine:
         }
 
     def _note_inputs(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """What the model is called with, where it has not been checked in its present mode yet."""
+        """Note the model's mode, and its inputs if it has not been checked in that mode yet."""
         if not torch.is_grad_enabled():
             return
         self._training = _training(module)
@@ -315,7 +317,7 @@ class PrivacyEngine:
     def _before_step(
         self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """PyTorch calls this with the arguments of `step`; what is returned the optimizer's own step gets."""
+        """PyTorch calls this with the arguments of `step`; the result goes to the optimizer's own step."""
         if "loss" not in kwargs:
             raise TypeError(
                 "A private step needs loss=, the losses per example, or loss=None to end a batch."
@@ -343,7 +345,7 @@ class PrivacyEngine:
             max_grad_norm=self.max_grad_norm,
             clipping=self.clipping,
             axes=self._axes.get(self._training) or self._probed(),
-            planner=self.planner,
+            chooser=self.chooser,
         )
 
     def _check_unlocked(self) -> None:
@@ -367,7 +369,7 @@ class PrivacyEngine:
         return axes
 
     def _set_grads(self) -> None:
-        """The noisy mean gradient of all that is pending; from here on the step counts."""
+        """Set the noisy mean gradient of everything pending; the step is counted before noise is drawn."""
         self._check_unlocked()
         clipped = self._pending or empty_sum(self.parameters, self.max_grad_norm, self.clipping)
         self._pending = None

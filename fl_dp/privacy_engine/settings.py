@@ -13,11 +13,11 @@ from fl_dp.accounting.calibration import calibrate_noise
 from fl_dp.engine.bounds import Bounds, layers_of, split_bound
 from fl_dp.errors import ConfigError
 
-# What is clipped together, in the words of fast-differential-privacy: everything, each module's own
-# parameters, or each parameter by itself.
+# Which parameters are clipped together, in the words of fast-differential-privacy: all of them, those of
+# each module, or each parameter by itself.
 ClippingStyle = Literal["all-layer", "layer-wise", "param-wise"]
 
-# private_CNN's accounting_mode -> accountant, where the one is at least as careful as the other.
+# private_CNN's accounting_mode -> an accountant of ours that is at least as careful.
 _ACCOUNTING_MODES: dict[str, str] = {"rdp": "rdp", "rdp_cks": "rdp", "glw": "pld"}
 # Other keywords of private_CNN that cannot be honoured, and why.
 _REFUSED = {
@@ -62,9 +62,9 @@ def chosen_noise(
     delta: float,
     accountant: str,
 ) -> float:
-    """The noise multiplier that was given, or the smallest whose `epochs` cost `target_epsilon` at most.
+    """The noise multiplier that was given, or the smallest with which `epochs` cost at most `target_epsilon`.
 
-    An epoch is ceil(sample_size / batch_size) steps, as many as an ordinary loop takes.
+    An epoch is ceil(sample_size / batch_size) steps, as in an ordinary loop.
     """
     if noise_multiplier is not None:
         if target_epsilon is not None:
@@ -91,8 +91,8 @@ def _checked_noise(noise_multiplier: float) -> float:
 def chosen_bounds(max_grad_norm: Bounds, style: ClippingStyle, names: Collection[str]) -> Bounds:
     """The clipping bounds of the parameters `names`.
 
-    A style that clips groups splits one bound over them equally, so that the sensitivity stays
-    `max_grad_norm`; bounds that are given for groups are taken as they are.
+    A style with groups splits one bound equally over them, so that the sensitivity stays
+    `max_grad_norm`. Bounds that are given for groups are used as they are.
     """
     if style not in get_args(ClippingStyle):
         raise ConfigError(f"clipping_style={style!r}: expected one of {', '.join(get_args(ClippingStyle))}.")
@@ -111,7 +111,7 @@ def chosen_bounds(max_grad_norm: Bounds, style: ClippingStyle, names: Collection
 def trained_parameters(
     module: nn.Module, named_params: Iterable[tuple[str, nn.Parameter]] | None
 ) -> dict[str, nn.Parameter]:
-    """Parameters to train, by the names that `module` gives them, whatever `named_params` calls them."""
+    """Parameters to train, by their names in `module`; the names in `named_params` do not matter."""
     trained = {name: p for name, p in module.named_parameters() if p.requires_grad}
     if named_params is not None:
         asked = {id(p): name for name, p in named_params}
@@ -126,7 +126,10 @@ def trained_parameters(
 
 
 def check_optimizer(optimizer: torch.optim.Optimizer, trained: Mapping[str, nn.Parameter]) -> None:
-    """Whatever the optimizer would move must get its gradient from the engine, and not noise alone."""
+    """ConfigError unless every parameter that the optimizer moves gets a gradient from the engine.
+
+    A parameter that was frozen later is refused, too: it would get noise alone.
+    """
     for name, parameter in trained.items():
         if not parameter.requires_grad:
             raise ConfigError(

@@ -1,4 +1,4 @@
-"""What a private step did to the gradients, from raw data: for the eyes of the data's owner only."""
+"""What a private step did to the gradients. Made from raw data: only the data's owner may see it."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -18,8 +18,8 @@ NAMES = ("med_clip", "max_clip", "min_clip", "non_finite", "snr", "signal", "noi
 class TrainingStats:
     """One step's clipped sum without its gradients; numbers stay on the device until they are asked for.
 
-    signal, noise: lengths of the clipped sum and of its noise, None where they were not recorded.
-    noise_limit: the noise's expected length.
+    signal, noise: lengths of the clipped sum and of its noise; None if they were not recorded.
+    noise_limit: the expected length of the noise.
     """
 
     clipped: ClippedSum
@@ -38,7 +38,7 @@ class TrainingStats:
         *,
         record_snr: bool,
     ) -> Self:
-        """Of the step that made `noisy` of `clipped`, whose bounds are those of `groups`."""
+        """The numbers of a step that added noise to `clipped` and got `noisy`; groups: with their bounds."""
         size = sum(grad.numel() for grad in clipped.grads.values())
         limit = math.sqrt(size) * noise_multiplier * clipped.sensitivity
         kept = ClippedSum({}, clipped.sensitivity, clipped.norms, clipped.clipping)
@@ -62,7 +62,7 @@ class TrainingStats:
         return stats
 
     def _factors(self) -> Tensor:
-        """(N, G) what each example's gradients were scaled by, 0 in all groups where one is not finite."""
+        """(N, G) factors of each example's gradients; 0 in all groups if one gradient is not finite."""
         norms = self.clipped.norms.view(-1, len(self.groups))
         columns = zip(norms.unbind(1), self.groups, strict=True)
         factors = [self.clipped.clipping.factors(column, group.bound) for column, group in columns]
@@ -70,5 +70,5 @@ class TrainingStats:
 
 
 def _length(tensors: Iterable[Tensor]) -> Tensor:
-    """Euclidean length of all together, left on the device: reading it would make a GPU wait."""
+    """Euclidean length of all tensors together. It stays on the device: reading it would make a GPU wait."""
     return nn.utils.get_total_norm([torch.linalg.vector_norm(tensor) for tensor in tensors])

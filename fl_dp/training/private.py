@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.backward import Axes
 from fl_dp.engine.clipping import ClippedSum, clipped_grad_sums, empty_sum
-from fl_dp.engine.kernel_choice.chooser import Planner
+from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.kernel_choice.memory import is_out_of_memory
 from fl_dp.engine.kernel_choice.physical_batch import largest_batch
 from fl_dp.engine.noise import add_gaussian_noise, system_generator
@@ -28,7 +28,7 @@ logger = logging.getLogger("fl_dp")
 class PrivateTrainer:
     """DP-SGD on one model: every step is one Poisson draw, clipped, summed and noised once.
 
-    planner: of an earlier trainer of such a model, whose kernels are then used again. noise, draws: sources
+    chooser: that of an earlier trainer of the same model, to use its kernels again. noise, draws: sources
     of the noise and of the Poisson draws, used for nothing else; None for the system's entropy.
     fits: most examples in memory at once that are known to fit; halved when memory runs out.
     """
@@ -40,7 +40,7 @@ class PrivateTrainer:
         plan: RoundPlan,
         *,
         device: torch.device,
-        planner: Planner | None = None,
+        chooser: KernelChooser | None = None,
         noise: torch.Generator | None = None,
         draws: torch.Generator | None = None,
     ) -> None:
@@ -52,7 +52,7 @@ class PrivateTrainer:
             learning_rate=plan.learning_rate / plan.expected_batch_size,
             momentum=plan.momentum,
         )
-        self._planner = planner or Planner()
+        self._chooser = chooser or KernelChooser()
         self._noise = noise or system_generator(device)
         self._draws = draws or system_generator()
         self._begun: ClippedSum | None = None
@@ -82,8 +82,8 @@ class PrivateTrainer:
 
     @property
     def kernels(self) -> Mapping[str, str]:
-        """What the planner chose in the latest batch, as `fixed` of another."""
-        return self._planner.kernels
+        """The kernels chosen in the latest batch; may be given to another chooser as `fixed`."""
+        return self._chooser.kernels
 
     def step(self, data: TensorData, sample_rate: float, physical_batch_size: int) -> None:
         """One logical batch. An empty draw is a step too: its sum is zero and its noise is not."""
@@ -121,7 +121,7 @@ class PrivateTrainer:
             [len(batch) for _, batch in batches],
             max_grad_norm=self._plan.max_grad_norm,
             axes=self._axes,
-            planner=self._planner,
+            chooser=self._chooser,
         )
 
     def _clipped_sum(self, data: TensorData, draw: Tensor, physical_batch_size: int) -> ClippedSum:

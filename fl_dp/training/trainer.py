@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.backward import Axes
-from fl_dp.engine.kernel_choice.chooser import Planner
-from fl_dp.engine.tracing.probe import probe
+from fl_dp.engine.kernel_choice.chooser import KernelChooser
+from fl_dp.engine.probe import probe
 from fl_dp.records import RoundPlan
 from fl_dp.training.plain import PlainTrainer
 from fl_dp.training.private import PrivateTrainer
@@ -31,7 +31,7 @@ def trainer_of(
     device: torch.device,
     axes: Axes | None,
     *,
-    planner: Planner | None = None,
+    chooser: KernelChooser | None = None,
     noise: torch.Generator | None = None,
     draws: torch.Generator | None = None,
 ) -> Trainer:
@@ -39,7 +39,7 @@ def trainer_of(
     if not plan.private:
         return PlainTrainer(model.train(), plan, device=device, draws=draws)
     assert axes is not None
-    return PrivateTrainer(model.train(), axes, plan, device=device, planner=planner, noise=noise, draws=draws)
+    return PrivateTrainer(model.train(), axes, plan, device=device, chooser=chooser, noise=noise, draws=draws)
 
 
 def take_steps(trainer: Trainer, data: TensorData, steps: int, sample_rate: float, at_once: int) -> None:

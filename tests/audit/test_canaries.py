@@ -7,7 +7,7 @@ import torch.nn.functional as F
 
 from fl_dp.audit.canaries import GradientCanaries
 from fl_dp.engine.clipping import clipped_grad_sum
-from fl_dp.engine.tracing.probe import probe
+from fl_dp.engine.probe import probe
 from fl_dp.errors import ConfigError
 from fl_dp.training.trainer import trainable_arrays
 

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from fl_dp.engine.backward import Axes
 from fl_dp.engine.clipping import ClippedSum, clipped_grad_sum
-from fl_dp.engine.kernel_choice.chooser import Planner
+from fl_dp.engine.kernel_choice.chooser import KernelChooser
 
 Loss = Callable[[nn.Module, Tensor], Tensor]
 
@@ -58,7 +58,7 @@ def clipped_by_engine(
         trainable(model),
         max_grad_norm=max_grad_norm,
         axes=axes,
-        planner=Planner(mode),  # type: ignore[arg-type]
+        chooser=KernelChooser(mode),  # type: ignore[arg-type]
     )
 
 

@@ -9,7 +9,7 @@ from definition import trainable
 from torch import Tensor, nn
 
 from fl_dp.engine.clipping import clipped_grad_sum
-from fl_dp.engine.tracing.probe import probe
+from fl_dp.engine.probe import probe
 from fl_dp.engine.tracing.structure import map_tensors, tensors
 
 Batch = tuple[tuple[Any, ...], dict[str, Any]]

@@ -12,7 +12,7 @@ from torch import nn
 from fl_dp.engine.bounds import layers_of, split_bound
 from fl_dp.engine.clip_functions import clip_function
 from fl_dp.engine.clipping import ClippedSum, clipped_grad_sum, clipped_grad_sums, empty_sum
-from fl_dp.engine.kernel_choice.chooser import Planner
+from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.errors import ConfigError
 
 FUNCTIONS = [
@@ -44,7 +44,7 @@ def _clipped(model, inputs, bounds, function="abadi", mode="mixed", losses=proje
         trainable(model),
         max_grad_norm=bounds,
         clipping=function,
-        planner=Planner(mode),
+        chooser=KernelChooser(mode),
     )
 
 
@@ -141,7 +141,11 @@ def test_several_batches_in_one_pass_are_each_as_alone(bounds, mode, poisoned):
         inputs[4] = math.nan
     sizes = [3, 0, 1, 5]
     found = clipped_grad_sums(
-        _linear(model, inputs), trainable(model), sizes, max_grad_norm=BOUNDS[bounds], planner=Planner(mode)
+        _linear(model, inputs),
+        trainable(model),
+        sizes,
+        max_grad_norm=BOUNDS[bounds],
+        chooser=KernelChooser(mode),
     )
     for one, batch in zip(found, torch.split(inputs, sizes), strict=True):
         alone = _clipped(model, batch, BOUNDS[bounds], mode=mode, losses=_linear)

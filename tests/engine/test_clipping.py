@@ -10,9 +10,10 @@ from torch import Tensor, nn
 from torchvision.models.convnext import CNBlockConfig, ConvNeXt
 from torchvision.models.swin_transformer import SwinTransformer
 from torchvision.models.vision_transformer import VisionTransformer
+from without_rule import Slope
 
 from fl_dp.engine.clipping import clipped_grad_sum
-from fl_dp.engine.tracing.probe import probe
+from fl_dp.engine.probe import probe
 from fl_dp.errors import ModelError, NonFiniteError, NoRuleError
 
 MODES = ("mixed", "ghost", "instantiate")
@@ -218,6 +219,7 @@ CASES = {
     "look-up": (LookUp, tokens),
     "embedding bag": (lambda: nn.EmbeddingBag(11, 4, mode="sum"), tokens),
     "PReLU": (lambda: nn.Sequential(nn.Linear(6, 4), nn.PReLU(4)), normal(6)),
+    "written in Python": (lambda: nn.Sequential(nn.Linear(6, 4), Slope(4)), normal(6)),
     "RMS norm": (lambda: nn.RMSNorm(6), normal(4, 6)),
     "instance norm": (lambda: nn.InstanceNorm2d(3, affine=True), normal(3, 4, 4)),
     "batch norm, evaluating": (
@@ -346,10 +348,10 @@ def test_terms_that_cancel_cannot_hide_a_long_gradient_in_float32(mode):
 
 def test_where_one_example_may_spoil_another_nothing_is_returned():
     """Without a rule, zero times NaN would make every gradient NaN, and all would contribute nothing."""
-    model, inputs = nn.Sequential(nn.Linear(6, 4), nn.PReLU(4)), torch.randn(4, 6)
+    model, inputs = nn.Sequential(nn.Linear(6, 4), Slope(4)), torch.randn(4, 6)
     axes = probe(model, inputs)
     inputs[2] = float("nan")
-    with pytest.raises(NonFiniteError, match="PreluKernel"):
+    with pytest.raises(NonFiniteError, match="SlopeBackward"):
         clipped_by_engine(model, inputs, 0.3, axes=axes)
     alone = clipped_by_engine(model, inputs[2:3], 0.3, axes=axes)
     assert length(alone.grads) == 0.0
@@ -362,7 +364,7 @@ def test_a_scalar_loss_is_refused():
 
 
 REFUSED = {
-    "PReLU": (nn.PReLU, "consumes weight"),
+    "written in Python": (lambda: Slope(6), "SlopeBackward consumes weight"),
     "low rank": (lambda: LowRank(), "consumes"),
 }
 

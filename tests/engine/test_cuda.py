@@ -12,9 +12,9 @@ from fl_dp import PrivacyEngine
 from fl_dp.engine.clipping import ClippedSum
 from fl_dp.engine.gradients.gram import gram_product
 from fl_dp.engine.gradients.layouts import Outer
-from fl_dp.engine.kernel_choice.chooser import Planner
+from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.noise import add_gaussian_noise, system_generator
-from fl_dp.engine.tracing.probe import probe
+from fl_dp.engine.probe import probe
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 DEVICES = ["cpu", pytest.param("cuda", marks=needs_gpu)]
@@ -133,13 +133,13 @@ def test_noise_is_on_the_device_and_has_the_stated_deviation(source, device):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_the_planner_measures_kernels_that_agree(device):
+def test_the_chooser_measures_kernels_that_agree(device):
     torch.manual_seed(0)
-    form = Outer(torch.randn(16, 8, 8, device=device), torch.randn(16, 8, 16, device=device))
-    planner = Planner()
-    planner.keep("weight", form)
-    assert planner.kernels["weight"] in form.kernels
-    norms = [form.keep(kernel).norm_squared for kernel in form.kernels]
+    layout = Outer(torch.randn(16, 8, 8, device=device), torch.randn(16, 8, 16, device=device))
+    chooser = KernelChooser()
+    chooser.keep("weight", layout)
+    assert chooser.kernels["weight"] in layout.kernels
+    norms = [layout.keep(kernel).norm_squared for kernel in layout.kernels]
     for other in norms[1:]:
         torch.testing.assert_close(other, norms[0], rtol=1e-3, atol=0)
 

@@ -5,7 +5,7 @@ import torch
 from structured import Batch, assert_equals_definition, call, exact
 from torch import nn
 
-from fl_dp.engine.tracing.probe import probe
+from fl_dp.engine.probe import probe
 from fl_dp.errors import ModelError
 
 transformers = pytest.importorskip("transformers")

@@ -9,7 +9,7 @@ from torchvision.models import maxvit, swin_transformer
 from torchvision.models.convnext import CNBlockConfig
 from torchvision.models.resnet import Bottleneck
 
-from fl_dp.engine.tracing.probe import probe
+from fl_dp.engine.probe import probe
 from fl_dp.models.group_norm import replace_batch_norms
 
 

@@ -6,7 +6,7 @@ from structured import Batch, assert_equals_definition, call, exact, losses_of
 from torch import Tensor, nn
 
 from fl_dp.engine.clipping import clipped_grad_sum
-from fl_dp.engine.tracing.probe import probe
+from fl_dp.engine.probe import probe
 from fl_dp.errors import NonFiniteError
 
 

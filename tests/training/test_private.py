@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from fl_dp.data.tensor_data import TensorData
-from fl_dp.engine.tracing.probe import probe
+from fl_dp.engine.probe import probe
 from fl_dp.records import RoundPlan
 from fl_dp.training import private
 
@@ -28,10 +28,33 @@ def _linear():
     return nn.Linear(5, 3)
 
 
+class _Scaled(torch.autograd.Function):
+    """An operator that cannot get a rule, because it is written in Python."""
+
+    @staticmethod
+    def forward(ctx, x, weight):
+        ctx.save_for_backward(x, weight)
+        return x * weight
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, weight = ctx.saved_tensors
+        return grad * weight, (grad * x).sum_to_size(weight.shape)
+
+
+class _Scale(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(4))
+
+    def forward(self, x):
+        return _Scaled.apply(x, self.weight)
+
+
 def test_a_record_that_overflows_does_not_decide_what_the_others_contribute(data):
-    """PReLU has no rule: there one example's infinity would make all gradients NaN, and the sum zero."""
+    """Without a rule one example's infinity would make all gradients NaN, and the sum zero."""
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(5, 4), nn.PReLU(4), nn.Linear(4, 3))
+    model = nn.Sequential(nn.Linear(5, 4), _Scale(), nn.Linear(4, 3))
     x, y = data.batch(torch.arange(6))
     x[3] = 3e38
     trainer = private.PrivateTrainer(model, probe(model, x), PLAN, device=torch.device("cpu"))

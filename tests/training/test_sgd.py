@@ -37,7 +37,7 @@ def test_gradients_are_left_as_they_were():
 def test_a_private_step_leaves_the_compiler_out():
     code = """
 import sys, torch
-from fl_dp.engine.tracing.probe import probe
+from fl_dp.engine.probe import probe
 from fl_dp.records import RoundPlan
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.training.private import PrivateTrainer

@@ -1,6 +1,6 @@
 """The arithmetic of a convolution's weight gradient, in any number of spatial dimensions.
 
-Images here are one group of one image each: a grouped convolution is a batch of smaller ones.
+A grouped convolution is treated as a batch of smaller ones: an image here is one group of one image.
 M images, d input and p output channels, T output positions, k kernel elements.
 """
 
@@ -12,10 +12,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fl_dp.engine.gradients.example_chunks import example_chunks
-from fl_dp.engine.gradients.gram import gram_product, inner_products, rounding_bound, row_lengths
+from fl_dp.engine.gradients.ghost_norm_bounds import rounding_bound, row_lengths
+from fl_dp.engine.gradients.gram import gram_product, inner_products
 from fl_dp.engine.precision import full_precision
 
-# Moving a number takes as long as about so many multiplications in a matrix product (one CPU core).
+# Moving one number takes as long as about this many multiplications in a matrix product (one CPU core).
 _MEMORY_COST = 40
 
 
@@ -33,7 +34,7 @@ class Geometry:
 def weight_grad(
     grad_output: Tensor, x: Tensor, shape: tuple[int, ...], geometry: Geometry, groups: int
 ) -> Tensor:
-    """The gradient of a weight of `shape`, summed over all images, by PyTorch's own backward."""
+    """The gradient of a weight of `shape`, summed over all images, by PyTorch's own backward function."""
     _, grad, _ = torch.ops.aten.convolution_backward(
         grad_output, x, grad_output.new_empty(1).expand(shape), None, geometry.stride, geometry.padding,
         geometry.dilation, False, (0,) * len(geometry.stride), groups, (False, True, False),
@@ -44,8 +45,8 @@ def weight_grad(
 def grads_by_forward(grad_output: Tensor, x: Tensor, geometry: Geometry) -> Tensor:
     """(M, p, 1, *kernel) for d = 1: the input convolved with the output gradient as the kernel.
 
-    Stride and dilation change places. Several times faster than PyTorch's own weight gradient of
-    depthwise convolutions on CPUs.
+    The stride is used as the dilation and the dilation as the stride. On CPUs this is several times
+    faster than PyTorch's own weight gradient of depthwise convolutions.
     """
     M, p = grad_output.shape[:2]
     grads = torch.convolution(
@@ -60,10 +61,10 @@ def grads_by_forward(grad_output: Tensor, x: Tensor, geometry: Geometry) -> Tens
 def grads_by_row(grad_output: Tensor, x: Tensor, geometry: Geometry) -> Tensor:
     """(kernel rows / s, M, p, s, rest of the kernel, d): a batched matrix product for each s rows.
 
-    Unfolds along all spatial dimensions but the first, so that a row's inputs lie side by side:
-    k^(1/2) times fewer copies than patches for a square kernel. s is the stride where the kernel is so many
-    rows that none is left over, else 1. Each product has memory of its own, without gaps: else PyTorch
-    multiplies one image at a time.
+    The input is unfolded along all spatial dimensions but the first, so that the inputs of a row lie side
+    by side. For a square kernel this copies k^(1/2) times less than patches do. s is the stride if the
+    number of kernel rows is a multiple of it, else 1. Each product gets contiguous memory of its own;
+    otherwise PyTorch would multiply one image at a time.
     """
     M, p, *output = grad_output.shape
     left = grad_output.flatten(2)
@@ -82,7 +83,7 @@ def grads_by_row(grad_output: Tensor, x: Tensor, geometry: Geometry) -> Tensor:
 def grads_by_patches(grad_output: Tensor, x: Tensor, geometry: Geometry) -> Tensor:
     """(M, p, kernel * d): one batched matrix product with the patches, of a few images at a time.
 
-    k^(1/2) times the copies of `grads_by_row`, but few calls: faster where images are small.
+    Copies k^(1/2) times as much as `grads_by_row`, but in few calls: faster where images are small.
     """
     left = grad_output.flatten(2)
     features = math.prod(geometry.kernel_size) * x.shape[1]
@@ -94,9 +95,9 @@ def grads_by_patches(grad_output: Tensor, x: Tensor, geometry: Geometry) -> Tens
 
 
 def weight_grad_by_matmul(grad_output: Tensor, x: Tensor, factors: Tensor, geometry: Geometry) -> Tensor:
-    """(p, d, *kernel) sum over images of factor times gradient, as one matrix product a kernel row.
+    """(p, d, *kernel) sum over images of factor times gradient, by one matrix product for each kernel row.
 
-    Faster than PyTorch's own where there are few positions an image.
+    Faster than PyTorch's own weight gradient where an image has few positions.
     """
     M, p, *output = grad_output.shape
     rest = range(3, 2 + len(output))
@@ -114,22 +115,23 @@ def weight_grad_by_matmul(grad_output: Tensor, x: Tensor, factors: Tensor, geome
 
 
 def _row_starts(geometry: Geometry) -> list[tuple[int, int]]:
-    """For each row of the kernel: which phase of the stride it reads, and from which row of that phase."""
+    """For each row of the kernel: the phase of the stride that it reads, and the first row in that phase."""
     stride = geometry.stride[0]
     offsets = [i * geometry.dilation[0] for i in range(geometry.kernel_size[0])]
     return [(offset % stride, offset // stride) for offset in offsets]
 
 
 def _rows_together(geometry: Geometry) -> int:
-    """Rows of the kernel that start at the same row of the input, each in a phase of its own."""
+    """How many rows of the kernel start at the same row of the input, each in a phase of its own."""
     kernel, stride, dilation = geometry.kernel_size[0], geometry.stride[0], geometry.dilation[0]
     return stride if dilation == 1 and kernel % stride == 0 else 1
 
 
 def _phases_side_by_side(rows: Tensor, spatial: int) -> Tensor:
-    """(M, 1, Hq, rest of the output, phases, rest of the kernel, d) from what `_unfolded` gives.
+    """(M, 1, Hq, rest of the output, phases, rest of the kernel, d) from the result of `_unfolded`.
 
-    A copy for each phase: in one, PyTorch would go over the phases innermost, a few numbers at a time.
+    Copies one phase after the other: a single copy would have the phases in its innermost loop, and
+    move only a few numbers at a time.
     """
     M, phases, *shape = rows.shape
     beside = rows.new_empty(M, *shape[:spatial], phases, *shape[spatial:])
@@ -141,8 +143,8 @@ def _phases_side_by_side(rows: Tensor, spatial: int) -> Tensor:
 def _unfolded(x: Tensor, geometry: Geometry, output: list[int]) -> Tensor:
     """A view (M, phases, Hq, rest of the output, rest of the kernel, d) of the padded input.
 
-    Row r of phase q is row q + r * stride of the padded input: what one row of the kernel meets at
-    all output rows is then a run of rows of one phase.
+    Row r of phase q is row q + r * stride of the padded input. The inputs that one row of the kernel
+    meets at all output rows are then consecutive rows of one phase.
     """
     M, d = x.shape[:2]
     stride = geometry.stride[0]
@@ -179,9 +181,10 @@ def ghost_norm_squared(grad_output: Tensor, x: Tensor, geometry: Geometry, image
 def _from_shifts(grad_output: Tensor, x: Tensor, geometry: Geometry, images: int) -> Tensor:
     """The Gram matrix of the patches is the sum over kernel elements of shifted Gram matrices of the input.
 
-    One spatial dimension after the other. k times less arithmetic than from the patches, which are
-    never formed. An entry passes through at most d + k operations on numbers that add up to no more
-    than |patch_t| |patch_s|, by Cauchy and Schwarz over the kernel elements.
+    The shifted matrices are added along one spatial dimension after the other. The patches are never
+    formed, and the arithmetic is k times less than with them. An entry passes through at most d + k
+    operations, on numbers that add up to at most |patch_t| |patch_s| (Cauchy and Schwarz over the kernel
+    elements).
     """
     dtype = torch.promote_types(x.dtype, torch.float32)
     x = F.pad(x, [side for pad in reversed(geometry.padding) for side in (pad, pad)]).to(dtype)
@@ -200,7 +203,7 @@ def _from_shifts(grad_output: Tensor, x: Tensor, geometry: Geometry, images: int
 def _shifted_sum(gram: Tensor, geometry: Geometry, output: torch.Size) -> Tensor:
     """(n, *output, *output) from (n, *padded input, *padded input)."""
     dims = len(output)
-    for i in reversed(range(dims)):  # the last first: longer runs of memory for the others
+    for i in reversed(range(dims)):  # the last dimension first leaves longer runs of memory for the others
         stride, dilation, span = (
             geometry.stride[i],
             geometry.dilation[i],
@@ -227,7 +230,7 @@ def _from_patches(grad_output: Tensor, x: Tensor, geometry: Geometry, images: in
 def _patches(x: Tensor, geometry: Geometry, output: torch.Size) -> Tensor:
     """(M, T, kernel * d): the inputs under each kernel element at each output position.
 
-    Channels last, so that what lies side by side here does so in the input, too.
+    The channels are last, so that numbers that are neighbours here are neighbours in the input, too.
     """
     padded = _channels_last(x, geometry, _padded_sizes(x, geometry))
     steps = padded.stride()[1:-1]
@@ -244,7 +247,7 @@ def _padded_sizes(x: Tensor, geometry: Geometry) -> list[int]:
 
 
 def _channels_last(x: Tensor, geometry: Geometry, sizes: list[int]) -> Tensor:
-    """(M, *sizes, d): the images with zeros before and behind; not always a copy."""
+    """(M, *sizes, d): the images padded with zeros on both sides; a view where nothing has to be moved."""
     x = x.movedim(1, -1)
     margins = [0, 0]  # of the last dimension first
     for pad, size, inner in zip(geometry.padding[::-1], sizes[::-1], x.shape[-2:0:-1], strict=True):

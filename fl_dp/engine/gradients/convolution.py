@@ -1,13 +1,17 @@
-"""The form of a convolution's weight gradient.
+"""The layout of a convolution's weight gradient.
 
-Kernels, measured against one another on the machine that trains (plan.py); arithmetic in
-conv_kernels.py:
-ghost-convolution, ghost-matmul: Gram matrices of patches and output gradients; they differ in the
-weighted sum.
-instantiate-grouped: one weight gradient of a convolution whose groups are the examples.
-instantiate-loop: one weight gradient an example. instantiate-rows: a batched matrix product for each
-row of the kernel, or each few. instantiate-patches: one with the patches.
-instantiate-forward: a convolution of the input with the output gradient, for groups of one input channel.
+Its kernels are measured against one another on the machine that trains (kernel_choice/chooser.py). Their
+arithmetic is in conv_kernels.py.
+
+| kernel | norm and weighted sum from |
+|---|---|
+| ghost-convolution | Gram matrices of patches and output gradients; the sum by PyTorch's weight gradient |
+| ghost-matmul | the same Gram matrices; the sum by matrix products |
+| instantiate-grouped | one weight gradient of a convolution whose groups are the examples |
+| instantiate-loop | one weight gradient for each example |
+| instantiate-rows | a batched matrix product for each row of the convolution's kernel, or for a few rows |
+| instantiate-patches | one batched matrix product with the patches |
+| instantiate-forward | a convolution of the input with the output gradient; only for groups of one channel |
 """
 
 import math
@@ -26,7 +30,7 @@ from fl_dp.engine.gradients.conv_kernels import (
     weight_grad_by_matmul,
 )
 from fl_dp.engine.gradients.layouts import (
-    Form,
+    GradientLayout,
     Kept,
     block_lengths,
     combine_instantiated,
@@ -40,8 +44,8 @@ _INSTANTIATE = ("instantiate-grouped", "instantiate-loop", "instantiate-rows", "
 
 
 @dataclass(frozen=True, slots=True)
-class Conv(Form):
-    """Weight gradients of a convolution; an example may bring several images (K > 1)."""
+class Conv(GradientLayout):
+    """Weight gradients of a convolution; an example may have several images (K > 1)."""
 
     grad_output: Tensor  # (N * K, p, *output size), an example's images adjacent
     input: Tensor  # (N * K, d, *input size)
@@ -64,7 +68,7 @@ class Conv(Form):
 
     @property
     def kernels(self) -> tuple[str, ...]:
-        # cuDNN may convolve by transforms, whose errors the bound of a ghost norm does not hold
+        # On GPUs cuDNN may convolve by transforms, whose errors the bound of a ghost norm does not cover.
         exact = ("ghost-convolution",) if self.input.device.type == "cpu" else ()
         forward = ("instantiate-forward",) if self.shape[1] == 1 else ()
         return (*exact, "ghost-matmul", *_INSTANTIATE, *forward)
@@ -106,7 +110,7 @@ class Conv(Form):
         return Conv(self.grad_output[:rows], self.input[:rows], self.images, self.geometry)
 
     def _one_by_one(self) -> Tensor:
-        """(N, *shape), one plain weight gradient an example: faster where each is large."""
+        """(N, *shape), one ordinary weight gradient for each example: faster where each is large."""
         g, x = self._by_example()
         grads = g.new_empty(len(g), *self.shape)
         for n, grad in enumerate(grads):
@@ -114,7 +118,7 @@ class Conv(Form):
         return grads
 
     def _keep_rows(self) -> Kept:
-        """The gradients stay as they come, kernel rows first: a view of them has the examples first."""
+        """Gradients in the order of the kernel's rows, without copies; a view puts the examples first."""
         grads = grads_by_row(*self._by_group(), self.geometry)  # (rows / s, N * K * G, p / G, s, ...)
         rows, N = grads.shape[0], self.num_examples
         grads = grads.view(rows, N, self.images, self.shape[0], -1)
@@ -123,7 +127,7 @@ class Conv(Form):
         return Kept(squared_total(lengths, (0, 2)), (grads.transpose(0, 1),), self._combine_rows)
 
     def _keep_patches(self) -> Kept:
-        """The gradients stay as they come, (N, p, kernel * d / groups)."""
+        """Gradients as the matrix product gives them, (N, p, kernel * d / groups)."""
         grads = grads_by_patches(*self._by_group(), self.geometry)  # (N * K * G, p / G, ...)
         grads = self._sum_images(grads.view(self.input.shape[0], self.shape[0], -1))
         return Kept(squared_lengths(grads), (grads,), self._combine_patches)
@@ -173,7 +177,7 @@ class Conv(Form):
         return g, self.input.reshape(M * G, -1, *self.input.shape[2:])
 
     def _ghost_norm_squared(self) -> Tensor:
-        """(N,); with groups, an example's images of each group are an example of their own."""
+        """(N,) squared lengths; each group is treated as an example, and an example's groups are added up."""
         N, G = self.num_examples, self.geometry.groups
         g, x = (
             tensor.reshape(N, self.images, G, -1, *tensor.shape[2:]).transpose(1, 2).flatten(0, 2)

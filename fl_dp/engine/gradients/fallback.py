@@ -1,19 +1,22 @@
-"""Exact, slower answers where no rule applies: what autograd itself would give, example by example.
+"""Exact but slow gradients where no rule applies: autograd's own, one example after the other.
 
-`pull_back` takes the gradient of an input that is a function of parameters (W + B @ A, a position
-table that was indexed) back to the parameters. `masked_grads` finds the gradient of such an input
-for an operator without a rule, by its own backward function, with all but one example's rows zero.
+`masked_grads` finds the gradient of one input of an operator without a rule: it calls the operator's own
+backward function with all rows but one example's set to zero. `pull_back` takes the gradient of an
+input that is a function of parameters (W + B @ A, a position table that was indexed) back to the
+parameters.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import BackwardCFunction
 from torch.autograd.graph import GradientEdge
 
 from fl_dp.engine.tracing.axis import BatchAxis
 from fl_dp.engine.tracing.capture import Argument, Use
-from fl_dp.errors import NonFiniteError
+from fl_dp.errors import NonFiniteError, NoRuleError
 
 
 def pull_back(
@@ -21,9 +24,9 @@ def pull_back(
 ) -> dict[str, Tensor]:
     """Per-example gradients (N, *shape) of the parameters `names` behind `edge`.
 
-    grads: (N, *shape of the input), its gradient for each example. The graph below `edge` must
-    still be there; it may hold data (x[mask] @ W), and then one example's NaN may spoil another's
-    gradient (zero times NaN is NaN): raises NonFiniteError.
+    grads: (N, *shape of the input), its gradient for each example. The graph below `edge` must still
+    exist. It may hold data (x[mask] @ W): then one example's NaN may spoil another's gradient, because
+    zero times NaN is NaN, and NonFiniteError is raised.
     """
     leaves = [parameters[name] for name in names]
     if edge.node.name().endswith("AccumulateGrad"):
@@ -41,7 +44,7 @@ def pull_back(
 
 
 def _check_spread(grads: Tensor, pulled: Tensor, names: Sequence[str]) -> None:
-    """What is finite must stay so, unless there is but one example."""
+    """NonFiniteError where a finite gradient became non-finite, unless there is only one example."""
     if len(grads) > 1 and bool((_finite(grads) & ~_finite(pulled)).any()):
         raise NonFiniteError(
             f"{', '.join(names)}: values that are not finite, and no rule to tell whose they are; take the "
@@ -55,19 +58,19 @@ def _finite(grads: Tensor) -> Tensor:
 
 
 def masked_grads(use: Use, argument: Argument, grad: Tensor, axis: BatchAxis, num_examples: int) -> Tensor:
-    """(N, *shape of the input): its gradient when only one example's rows of `grad` count.
+    """(N, *shape of the input): for each example, the input's gradient when only its rows of `grad` count.
 
-    One call of the operator's backward function for each example: N times its cost. Raises
-    NonFiniteError where one example's NaN may have spoilt another's gradient (zero times NaN is NaN):
-    counting both as zero would let one record decide what the others contribute.
+    Calls the operator's backward function once for each example, at N times its cost. Raises
+    NonFiniteError where one example's NaN may have spoilt another's gradient, because zero times NaN is
+    NaN. Counting both gradients as zero would let one record decide what the others contribute.
     """
     owner = axis.owners(grad.shape[axis.dim], num_examples, grad.device)
     owner = owner.view(-1, *(1,) * (grad.dim() - axis.dim - 1))
     found = []
     for n in range(num_examples):
-        inputs = use.node(torch.where(owner == n, grad, 0))  # type: ignore[operator]
+        inputs = _call_backward(use, argument, torch.where(owner == n, grad, 0))
         mine = inputs[argument.number] if isinstance(inputs, tuple) else inputs
-        # a backward function may leave it to autograd to sum over what was broadcast
+        # a backward function may leave the sum over broadcast dimensions to autograd
         found.append(grad.new_zeros(argument.shape) if mine is None else mine.sum_to_size(argument.shape))
     grads = torch.stack(found)
     if num_examples > 1 and not bool(grads.isfinite().all()):
@@ -76,3 +79,22 @@ def masked_grads(use: Use, argument: Argument, grad: Tensor, axis: BatchAxis, nu
             "examples one at a time, or add a rule under fl_dp/engine/rules/."
         )
     return grads
+
+
+def _call_backward(use: Use, argument: Argument, grad: Tensor) -> Any:
+    """The gradients of the operator's inputs: a tensor or None, or a tuple of these.
+
+    The user's own `torch.autograd.Function` returns one for each argument, also for those that are not
+    tensors; the graph knows the tensors alone. Where the numbers differ, NoRuleError is raised.
+    """
+    node: Any = use.node
+    if not isinstance(node, BackwardCFunction):
+        return node(grad)
+    found: Any = node.apply(grad)  # type: ignore[no-untyped-call]
+    if (len(found) if isinstance(found, tuple) else 1) != len(node.next_functions):
+        raise NoRuleError(
+            f"{argument.key}: a torch.autograd.Function with arguments that are not tensors, so that the "
+            "engine cannot tell which gradient is the parameter's; pass tensors alone, add a rule under "
+            "fl_dp/engine/rules/, or freeze the parameter (requires_grad_(False))."
+        )
+    return found

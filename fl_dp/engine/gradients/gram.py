@@ -1,8 +1,9 @@
 """Ghost norms: lengths of sums of outer products, from inner products alone, tile by tile.
 
-|sum over t of left_t right_t^T|^2 = sum over t, s of (left_t . left_s)(right_t . right_s): two
-T x T Gram matrices, here never whole. A tile is the part of both where t and s run over two blocks
-of positions; tiles left of the diagonal count twice, those right of it are never computed.
+|sum over t of left_t right_t^T|^2 = sum over t, s of (left_t . left_s)(right_t . right_s). That takes
+two T x T Gram matrices, which are never held whole. A tile is the part of both where t and s run over
+two blocks of positions. The matrices are symmetric: tiles left of the diagonal count twice, and tiles
+right of it are never computed. How much the sum is rounded up stands in ghost_norm_bounds.py.
 """
 
 import functools
@@ -14,20 +15,21 @@ import torch
 from torch import Tensor
 
 from fl_dp.engine.gradients.example_chunks import example_chunks
+from fl_dp.engine.gradients.ghost_norm_bounds import rounding_bound, row_lengths, row_squares, sum_dtype
 from fl_dp.engine.precision import full_precision
 
-# Positions of a tile's side. On CPUs tiles stay in the cache: measured on one core. GPUs want few
-# launches instead: not measured.
+# Positions on a side of a tile. On CPUs a tile fits the cache (measured on one core). On GPUs few launches
+# matter more (not measured).
 _CPU_TILE, _GPU_TILE = 128, 512
 
 
 def gram_product(left: Tensor, right: Tensor) -> Tensor:
     """(N,) sum over t, s of (left_t . left_s)(right_t . right_s), rounded up; float32 at least.
 
-    left: (N, T, p). right: (N, T, d). Never less than the true sum, whatever the values and whatever
-    precision the user allows, but for what lies below T^2 times the smallest normal number (a
-    length of T * 1e-19 in float32). inf or NaN where an example's values are not finite, or their
-    squares too large. No example's values reach another's sum.
+    left: (N, T, p). right: (N, T, d). The result is never less than the true sum, whatever the values
+    and whatever precision the user allows, except for what lies below T^2 times the smallest normal
+    number (a length of T * 1e-19 in float32). It is inf or NaN where an example's values are not
+    finite, or their squares are too large. No example's values reach another's sum.
     """
     if left.shape[1] == 1:
         return _single_products(left.squeeze(1), right.squeeze(1))
@@ -35,7 +37,7 @@ def gram_product(left: Tensor, right: Tensor) -> Tensor:
         from fl_dp.engine.gradients.gram_triton import gram_product_triton  # late: few machines have it
 
         return gram_product_triton(left, right)
-    dtype = _sum_dtype(left, right)
+    dtype = sum_dtype(left, right)
     tile = min(_CPU_TILE if left.device.type == "cpu" else _GPU_TILE, left.shape[1])
     copied = sum(rows.shape[2] for rows in (left, right) if rows.dtype != dtype)
     chunks = example_chunks(len(left), 2 * tile * (tile + copied), dtype, left.device)
@@ -46,9 +48,9 @@ def gram_product(left: Tensor, right: Tensor) -> Tensor:
 
 def _single_products(left: Tensor, right: Tensor) -> Tensor:
     """`gram_product` of one position: left (N, p), right (N, d). `rounding_bound` with one term."""
-    dtype = _sum_dtype(left, right)
+    dtype = sum_dtype(left, right)
     up = 1 + (left.shape[1] + right.shape[1] + 4) * torch.finfo(dtype).eps
-    return _row_squares(left, dtype) * _row_squares(right, dtype) * up
+    return row_squares(left, dtype) * row_squares(right, dtype) * up
 
 
 def _tiled(left: Tensor, right: Tensor, tile: int, dtype: torch.dtype) -> Tensor:
@@ -61,7 +63,7 @@ def _tiled(left: Tensor, right: Tensor, tile: int, dtype: torch.dtype) -> Tensor
         left_gram, right_gram = _gram(a, a), _gram(b, b)
         terms.append(row_lengths(left_gram, a.shape[2]) * row_lengths(right_gram, b.shape[2]))
         sums.append(sum(beside, start=inner_products(left_gram, right_gram)))
-    # The additions that a product passes through: its tile, its row of tiles, all rows of tiles.
+    # The additions that a product passes through: those of its tile, of its row of tiles, of all rows.
     length = left.shape[2] + right.shape[2] + 2 * tile + 2 * len(blocks)
     return sum(sums[1:], start=sums[0]) + rounding_bound(torch.cat(terms, 1), length)
 
@@ -80,63 +82,13 @@ def inner_products(a: Tensor, b: Tensor) -> Tensor:
     return a.mul_(b).sum(1).sum(1)
 
 
-def rounding_bound(terms: Tensor, length: int) -> Tensor:
-    """(N,) what to add to a sum over t, s of (left_t . left_s)(right_t . right_s), lest it be too small.
-
-    Where an example's terms cancel, rounding could hide the length of its gradient altogether, so
-    that it would pass unclipped.
-
-    terms: (N, T), |left_t| |right_t|. length: operations that any one elementary product passes
-    through: the p + d of its two inner products and the additions after them. By Cauchy and Schwarz
-    the magnitudes of all products add up to at most (sum_t |left_t| |right_t|)^2, so the error is
-    at most length * eps / 2 times that, to first order and in any order of summation (Higham 2002,
-    sections 3.1 and 4.2). Twice that is added: it also covers the higher orders and the error of
-    the bound itself, for lengths and T up to a million in float32.
-    """
-    return length * torch.finfo(terms.dtype).eps * terms.sum(1).square()
-
-
-def product_lengths(left: Tensor, right: Tensor) -> Tensor:
-    """(N, T) |left_t| |right_t|, never too small by underflow: the terms of `rounding_bound`."""
-    dtype = _sum_dtype(left, right)
-    return _row_squares(left, dtype).sqrt() * _row_squares(right, dtype).sqrt()
-
-
-def _row_squares(rows: Tensor, dtype: torch.dtype) -> Tensor:
-    """(...) squared lengths of rows (..., c), never too small by underflow."""
-    lengths: Tensor = torch.linalg.vector_norm(rows, dim=-1, dtype=dtype)
-    return lengths.square() + _lost(rows.shape[-1], dtype)
-
-
-def row_lengths(gram: Tensor, num_features: int) -> Tensor:
-    """(n, t) lengths of rows from the diagonal of their Gram matrix, never too small by underflow."""
-    return (gram.diagonal(0, 1, 2) + _lost(num_features, gram.dtype)).sqrt()
-
-
-def _lost(num_features: int, dtype: torch.dtype) -> float:
-    """What underflow may take off a sum of so many squares, over eps.
-
-    A tiny row times a huge one need not be short, yet the squares of the tiny one may all be zero:
-    an example could hide a long gradient behind that. Counted with lengths that hold what may be
-    lost over eps, the rounding bound alone makes up for it, also where numbers below the smallest
-    normal one are flushed to zero. That lengthens rows by 3e-16 * sqrt(num_features) in float32.
-    """
-    info = torch.finfo(dtype)
-    return num_features * info.tiny / info.eps
-
-
-def _sum_dtype(left: Tensor, right: Tensor) -> torch.dtype:
-    """Sums of products of half-precision numbers are taken in float32, which holds each product exactly."""
-    return torch.promote_types(torch.promote_types(left.dtype, right.dtype), torch.float32)
-
-
 def _fits_triton(left: Tensor, right: Tensor) -> bool:
-    return left.is_cuda and _sum_dtype(left, right) == torch.float32 and _has_triton(left.device)
+    return left.is_cuda and sum_dtype(left, right) == torch.float32 and _has_triton(left.device)
 
 
 @functools.cache
 def _has_triton(device: torch.device) -> bool:
-    """Whether a Triton kernel runs there: an NVIDIA GPU that it supports, Triton, and its C compiler."""
+    """Whether a Triton kernel runs there: it needs a supported NVIDIA GPU, Triton and a C compiler."""
     compiler = os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")
     installed = importlib.util.find_spec("triton") is not None and torch.version.cuda is not None
     return installed and compiler is not None and torch.cuda.get_device_capability(device) >= (8, 0)

@@ -1,7 +1,7 @@
 """Ghost norms on NVIDIA GPUs by one fused Triton kernel: no tile of a Gram matrix leaves the chip.
 
-One program computes a tile of both Gram matrices of one example, multiplies the two and stores the
-sum of what comes out, a single number. No atomics: the same input gives the same sum.
+One program computes a tile of both Gram matrices of one example, multiplies the two element by element
+and stores the sum of the products, a single number. Without atomics the same input gives the same sum.
 """
 
 import torch
@@ -9,9 +9,9 @@ import triton  # type: ignore[import-untyped]
 import triton.language as tl  # type: ignore[import-untyped]
 from torch import Tensor
 
-from fl_dp.engine.gradients.gram import product_lengths, rounding_bound
+from fl_dp.engine.gradients.ghost_norm_bounds import product_lengths, rounding_bound
 
-# Positions of a side of a tile, features at a time: both tiles stay in registers. Not measured on a GPU.
+# Positions on a side of a tile, and features at a time. Both tiles stay in registers. Not measured on a GPU.
 _SIDE, _BLOCK = 64, 32
 
 
@@ -31,7 +31,7 @@ def gram_product_triton(left: Tensor, right: Tensor) -> Tensor:
                 side=_SIDE, block=_BLOCK, num_warps=8, enable_fp_fusion=True,
             )  # fmt: skip
     length = p + d + 2 * min(T, _SIDE) + 2 * tiles
-    # Tensor cores cut off where others round: each addition may be off by twice as much (Fasi et al. 2021).
+    # Tensor cores truncate instead of rounding: each addition may be off by twice as much (Fasi et al. 2021).
     cuts = 1 if left.dtype == right.dtype == torch.float32 else 2
     return sums.sum(2).sum(1) + rounding_bound(product_lengths(left, right), cuts * length)
 
@@ -44,7 +44,7 @@ def _tile_sums(
     right_n: tl.tensor, right_t: tl.tensor, right_c: tl.tensor,
     side: tl.constexpr, block: tl.constexpr,
 ) -> None:  # fmt: skip
-    """sums[n, i, j] of the tile (i, j) and its mirror image (j, i), in one place; left alone where j > i."""
+    """Store in sums[n, i, j] the sum of the tile (i, j) and its mirror image (j, i); nothing where j > i."""
     program = tl.program_id(0).to(tl.int64)
     n = program // (tiles * tiles)
     i = program // tiles % tiles

@@ -1,9 +1,9 @@
-"""What a per-example gradient of one parameter looks like, before anyone computes it.
+"""How the per-example gradients of one parameter lie in memory, and their norms and weighted sums.
 
-A form answers two questions in one of several ways (kernels): how long is each example's gradient,
-and what is the weighted sum of the gradients over the examples. "ghost" kernels answer both
-without ever holding a per-example gradient (Goodfellow 2015; Li et al. 2021; Bu, Mao, Xu 2022,
-arXiv 2205.10683); "instantiate" kernels hold all of them at once.
+A layout describes per-example gradients before they are computed. It computes two things, by one of
+several kernels: the length of each example's gradient, and the weighted sum of the gradients over the
+examples. "ghost" kernels compute both without ever holding a per-example gradient (Goodfellow 2015; Li
+et al. 2021; Bu, Mao, Xu 2022, arXiv 2205.10683). "instantiate" kernels hold all of them at once.
 """
 
 import math
@@ -25,7 +25,7 @@ _BLOCK = 1024
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What a kernel keeps of one parameter between its norm and its weighted sum (book-keeping).
+    """What a kernel keeps of one parameter between its norm and its weighted sum.
 
     norm_squared: (N,) squared length of each example's gradient.
     parts: tensors whose first dimension is N; combine(factors, *parts) is the weighted sum.
@@ -38,9 +38,10 @@ class Kept:
     def weighted_sum(self, factors: Tensor, rows: Tensor | slice | None) -> Tensor:
         """Sum over examples of factor times gradient, in the parameter's shape.
 
-        Call within `full_precision`, as what is added must be what was measured, and without gradients.
-        factors: (N,). rows: the examples that take part, by index or slice, or None for all. An example
-        that is left out may hold inf or NaN: zero times inf is not zero, so it is never multiplied.
+        Call without gradients and within `full_precision`: the gradients that are added must be those
+        whose lengths were measured. factors: (N,). rows: the examples that take part, by index or slice,
+        or None for all. An example that is left out is never multiplied, as it may hold inf or NaN, and
+        zero times inf is not zero.
         """
         if rows is not None:
             factors = factors[rows]
@@ -48,7 +49,7 @@ class Kept:
         return self.combine(factors, *parts)
 
 
-class Form(ABC):
+class GradientLayout(ABC):
     """The gradients of one parameter for N examples; `shape` is the parameter's."""
 
     shape: torch.Size
@@ -56,7 +57,7 @@ class Form(ABC):
     @property
     @abstractmethod
     def kernels(self) -> tuple[str, ...]:
-        """Names of the ways to answer; `keep` takes any of them."""
+        """Names of the kernels; `keep` takes any of them."""
 
     @property
     @abstractmethod
@@ -77,7 +78,7 @@ class Form(ABC):
         """All per-example gradients, (N, *shape)."""
 
     @abstractmethod
-    def first(self, num_examples: int) -> "Form":
+    def first(self, num_examples: int) -> "GradientLayout":
         """The gradients of the first few examples alone."""
 
     @property
@@ -85,7 +86,7 @@ class Form(ABC):
     def signature(self) -> tuple[object, ...]:
         """What decides which kernel is cheapest: kind, sizes of one example, type, device.
 
-        Not the number of examples: it differs in every Poisson batch, and all kernels grow with it.
+        The number of examples is left out: it differs in every Poisson batch, and all kernels grow with it.
         """
 
     @property
@@ -97,9 +98,9 @@ class Form(ABC):
 def squared_lengths(grads: Tensor) -> Tensor:
     """(N,) sums of squares of gradients (N, ...), in float32 at least.
 
-    In blocks, and the blocks' sums in float64: PyTorch adds the squares of a row one after the
-    other, so that over 2^28 equal numbers 0.69 of their sum is found, and a gradient too long
-    would pass. No number passes through more than 1024 additions in float32.
+    PyTorch adds the squares of a row one after the other: of 2^28 equal numbers it finds 0.69 of the
+    sum, so that a gradient that is too long would pass. Here rows are added in blocks, and the blocks'
+    sums in float64. No number passes through more than 1024 additions in float32.
     """
     lengths = block_lengths(grads.reshape(grads.shape[0], math.prod(grads.shape[1:])))
     if lengths.shape[1] == 1:
@@ -138,7 +139,11 @@ def weighted_rows(factors: Tensor, rows: Tensor) -> Tensor:
 
 
 def weighted_pair(factors: Tensor, left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
-    """Both in one type, float32 at least; the smaller is scaled: their product is linear in each."""
+    """`left` and `right` with the factors multiplied into the smaller of the two, which costs least.
+
+    Their product is linear in each, so either may be scaled. Both results are in one type, float32 at
+    least.
+    """
     if left.numel() <= right.numel():
         left = weighted_rows(factors, left)
         return left, right.to(left.dtype)
@@ -163,8 +168,8 @@ def combine_instantiated(factors: Tensor, grads: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, slots=True)
-class Dense(Form):
-    """Gradients that are small enough to be there already: biases, scales, embeddings of position."""
+class Dense(GradientLayout):
+    """Gradients that the rule has computed, because they are small: biases, scales, position embeddings."""
 
     grads: Tensor  # (N, *shape)
 
@@ -203,11 +208,11 @@ class Dense(Form):
 
 
 @dataclass(frozen=True, slots=True)
-class Outer(Form):
-    """Gradients that are sums over positions of outer products: every matrix product.
+class Outer(GradientLayout):
+    """Gradients that are sums of outer products over positions: those of every matrix product.
 
-    ghost: <G, G> = sum over positions t, s of (left_t . left_s)(right_t . right_s); 2 T^2 numbers
-    an example in place of p * d.
+    ghost: <G, G> = sum over positions t, s of (left_t . left_s)(right_t . right_s), which takes 2 T^2
+    numbers for each example instead of p * d.
     """
 
     left: Tensor  # (N, T, p) output gradients
@@ -249,13 +254,15 @@ class Outer(Form):
         return Outer(self.left[:num_examples], self.right[:num_examples])
 
     @staticmethod
-    def joined(forms: "list[Outer]") -> "Outer":
+    def joined(layouts: "list[Outer]") -> "Outer":
         """Several uses of one matrix are one use with more positions: exact, cross terms included."""
-        return Outer(torch.cat([f.left for f in forms], 1), torch.cat([f.right for f in forms], 1))
+        return Outer(
+            torch.cat([one.left for one in layouts], 1), torch.cat([one.right for one in layouts], 1)
+        )
 
 
 def _combine_outer(factors: Tensor, left: Tensor, right: Tensor) -> Tensor:
-    """A few examples at a time: what is scaled is a copy."""
+    """The weighted sum, a few examples at a time: the factor that is scaled is copied."""
     dtype = torch.promote_types(left.dtype, torch.float32)
     numbers = left.shape[1] * min(left.shape[2], right.shape[2])
     total: Tensor | None = None
@@ -267,7 +274,7 @@ def _combine_outer(factors: Tensor, left: Tensor, right: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows(Form):
+class Rows(GradientLayout):
     """Gradients that touch few rows of a large table: embeddings.
 
     The ghost norm adds up only the rows that an example touches.

@@ -1,8 +1,8 @@
-"""Lengths of gradients that touch few rows of a large table: embeddings, without the table.
+"""Lengths of gradients that touch few rows of a large table (embeddings), found without the table.
 
-An example with T positions touches at most T rows. Where positions name the same row they are added
-up first, in a table of T rows of the example's own: T * d additions, where the Gram matrix of the
-positions takes T^2 * d, and no terms are left that could cancel.
+An example with T positions touches at most T rows. Positions of the same row are first added up, in
+a small table of T rows for each example. That takes T * d additions, where the Gram matrix of the
+positions takes T^2 * d, and it leaves no terms that could cancel.
 """
 
 import torch
@@ -15,8 +15,8 @@ def table_norm_squared(indices: Tensor, grads: Tensor) -> Tensor:
     """(N,) squared length of what each example adds to the table; in float32 at least.
 
     indices: (N, T) integers, the row of each position. grads: (N, T, d), what each position adds.
-    Never too small where the parts of a row cancel. inf or NaN where an example's values are not
-    finite, or their squares too large; no example's values reach another's norm.
+    The result is not too small where the parts of a row cancel. It is inf or NaN where an example's
+    values are not finite, or their squares are too large. No example's values reach another's norm.
     """
     dtype = torch.promote_types(grads.dtype, torch.float32)
     N, T, d = grads.shape
@@ -28,10 +28,10 @@ def table_norm_squared(indices: Tensor, grads: Tensor) -> Tensor:
 def _norm_squared(indices: Tensor, grads: Tensor) -> Tensor:
     """`table_norm_squared` of a few examples, the small tables of all of them at once.
 
-    Positions of one row may be added in another order here than in the weighted sum. With m of them
-    either sum is off by m eps / 2 times the sum of their lengths at most (Higham 2002, section
-    4.2); twice that, over all rows, is added to the length. It is next to nothing unless the parts
-    of a row cancel, which could otherwise come out as zero here and as a long gradient there.
+    The weighted sum may add the m positions of a row in another order than this norm. Either sum is off
+    by at most m eps / 2 times the sum of the positions' lengths (Higham 2002, section 4.2). Twice that,
+    over all rows, is added to the length. This matters only where the parts of a row cancel: without
+    it, the norm could be zero while the weighted sum adds a long gradient.
     """
     N, T, d = grads.shape
     rows = _compact(indices).flatten()
@@ -44,9 +44,9 @@ def _norm_squared(indices: Tensor, grads: Tensor) -> Tensor:
 
 
 def _compact(indices: Tensor) -> Tensor:
-    """(N, T) as indices: positions of one example and one row share a number, all others have their own.
+    """(N, T) numbers of rows in the small tables: positions of one example and one row share a number.
 
-    Example n's numbers are n T to n T + T - 1, so that one small table after the other takes them.
+    Example n has the numbers n T to n T + T - 1: the small tables stand one after the other.
     """
     N, T = indices.shape
     ordered, order = indices.sort(1)

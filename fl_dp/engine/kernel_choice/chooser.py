@@ -1,4 +1,4 @@
-"""Which kernel each layer uses: by formula where it is clear, by measurement on this machine where not."""
+"""Which kernel each layer uses: by a formula where that is clear, else by measurement on this machine."""
 
 import math
 import time
@@ -8,24 +8,24 @@ from typing import Literal
 
 import torch
 
-from fl_dp.engine.gradients.layouts import Form, Kept
-from fl_dp.engine.kernel_choice.table import PlanRow, is_ghost, plan_table
+from fl_dp.engine.gradients.layouts import GradientLayout, Kept
+from fl_dp.engine.kernel_choice.table import KernelRow, is_ghost, kernel_table
 from fl_dp.engine.precision import full_precision
 from fl_dp.errors import ConfigError
 
 Mode = Literal["mixed", "ghost", "instantiate"]
 
-# Fewer examples tell too little about time; until there are more, the formula decides.
+# With fewer examples times say too little: the formula decides until there are more.
 ENOUGH_EXAMPLES = 8
-# Outside these bounds of 2 T^2 / (p d) memory decides, whatever the time: the loser is not even tried.
+# Outside these bounds of 2 T^2 / (p d) memory decides, whatever the time. Nothing is measured.
 CLEAR_GHOST, CLEAR_INSTANTIATE = 1 / 4, 8.0
-# Unless so few bytes hold all gradients of the layer (a core's second-level cache): then time decides, and
-# only below this bound a ghost norm is sure to take less of it.
+# Where all gradients of the layer fit into so few bytes (a core's second-level cache), time decides instead.
+# Only below the second bound a ghost norm is sure to take less time.
 LITTLE_BYTES, CLEAR_GHOST_OF_LITTLE = 2**21, 1 / 32
-# A kernel may take so many times as long as the fastest if it keeps less: norm and weighted sum of one
-# layer are a small part of a step, but what is kept adds up over all layers.
+# A kernel that keeps less may take so many times as long as the fastest. Norm and weighted sum of one layer
+# are a small part of a step, but the memory that is kept adds up over all layers.
 SLOWER_FOR_MEMORY = 1.5
-# Two turns at least, and more of a small layer, whose times are close to one another.
+# Every kernel is tried twice at least, and more often where a layer is small and times are close together.
 MOST_TURNS, TRIAL_SECONDS = 8, 0.02
 
 _FAMILIES = ("ghost", "instantiate")
@@ -39,7 +39,7 @@ class _Trial:
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """final: it would be the same in every later batch of this kind."""
+    """A kernel, and why. final: the choice would be the same in every later batch of this kind."""
 
     kernel: str
     seconds: Mapping[str, float] | None = None
@@ -47,86 +47,88 @@ class _Choice:
 
 
 @dataclass
-class Planner:
-    """Chooses a kernel for every parameter, once for all whose forms have the same signature.
+class KernelChooser:
+    """Chooses a kernel for every parameter, once for all parameters whose layouts have the same signature.
 
-    mixed: mixed ghost clipping (Bu, Mao, Xu 2022): the rule 2 T^2 <= p d, and between the bounds
-    above the kernel that keeps least of those that are fast, measured once; the fastest, where all
-    gradients of the batch together take little. ghost, instantiate:
-    the best of that family for every parameter.
-    fixed: parameter name -> kernel, or a family; the mode is for the others. `kernels` of another
-    planner, on a machine of the same kind, are all fixed, and nothing is measured.
+    mode:
+    "mixed": mixed ghost clipping (Bu, Mao, Xu 2022). The formula 2 T^2 <= p d decides outside of the
+    bounds above. Between them the kernels are measured once. Of those that are fast, the one that keeps
+    least is chosen; where all gradients of the batch together take little memory, the fastest.
+    "ghost", "instantiate": the best kernel of that family for every parameter.
+
+    fixed: parameter name -> kernel, or a family. The mode applies to all other parameters. With the
+    `kernels` of another chooser, on a machine of the same kind, nothing is measured.
     """
 
     mode: Mode = "mixed"
     fixed: Mapping[str, str] = field(default_factory=dict)
     _measured: dict[tuple[object, ...], _Choice] = field(default_factory=dict, init=False, repr=False)
-    _rows: dict[str, PlanRow] = field(default_factory=dict, init=False, repr=False)
-    _final: dict[tuple[object, ...], PlanRow] = field(default_factory=dict, init=False, repr=False)
+    _rows: dict[str, KernelRow] = field(default_factory=dict, init=False, repr=False)
+    _final: dict[tuple[object, ...], KernelRow] = field(default_factory=dict, init=False, repr=False)
 
-    def keep(self, name: str, form: Form) -> Kept:
-        """What the chosen kernel keeps of the parameter `name`; what was chosen is entered in the plan.
+    def keep(self, name: str, layout: GradientLayout) -> Kept:
+        """What the chosen kernel keeps of the parameter `name`; the choice is noted in `rows`.
 
-        Raises ConfigError when the kernel that was fixed for it is not one of the form's.
+        Raises ConfigError when the kernel that was fixed for the parameter is not one of the layout's.
         """
-        kind = (name, form.signature, _is_little(form))
+        kind = (name, layout.signature, _is_little(layout))
         if row := self._final.get(kind):
             self._rows[name] = row
-            return form.keep(row.kernel)
-        choice = self._choose(name, form)
-        kept = form.keep(choice.kernel)
-        self._rows[name] = row = self._row(name, form, choice, kept)
+            return layout.keep(row.kernel)
+        choice = self._choose(name, layout)
+        kept = layout.keep(choice.kernel)
+        self._rows[name] = row = self._row(name, layout, choice, kept)
         if choice.final:
             self._final[kind] = row
         return kept
 
     @property
-    def rows(self) -> tuple[PlanRow, ...]:
-        """What was chosen in the latest batch, for the parameters that any batch has used so far."""
+    def rows(self) -> tuple[KernelRow, ...]:
+        """The latest choice for every parameter that any batch has used so far."""
         return tuple(self._rows.values())
 
     @property
     def kernels(self) -> dict[str, str]:
-        """Parameter -> kernel, as `fixed` of another planner."""
+        """Parameter name -> kernel; may be given to another chooser as `fixed`."""
         return {row.parameter: row.kernel for row in self.rows}
 
     def table(self) -> str:
-        """The plan as aligned plain text, parameters in the order of the backward pass."""
-        return plan_table(self.rows)
+        """The choices as aligned plain text, parameters in the order of the backward pass."""
+        return kernel_table(self.rows)
 
-    def _row(self, name: str, form: Form, choice: _Choice, kept: Kept) -> PlanRow:
-        return PlanRow(
+    def _row(self, name: str, layout: GradientLayout, choice: _Choice, kept: Kept) -> KernelRow:
+        return KernelRow(
             parameter=name,
-            form=type(form).__name__.lower(),
-            T=form.positions,
-            p=form.shape[:1].numel(),
-            d=form.shape[1:].numel(),
+            layout=type(layout).__name__.lower(),
+            T=layout.positions,
+            p=layout.shape[:1].numel(),
+            d=layout.shape[1:].numel(),
             kernel=choice.kernel,
             decided="measured" if choice.seconds else "fixed" if name in self.fixed else "formula",
             seconds=choice.seconds,
             kept_bytes=_kept_bytes(kept),
         )
 
-    def _choose(self, name: str, form: Form) -> _Choice:
-        candidates = self._candidates(name, form)
+    def _choose(self, name: str, layout: GradientLayout) -> _Choice:
+        candidates = self._candidates(name, layout)
         if len(candidates) == 1:
             return _Choice(candidates[0])
-        key = (form.signature, candidates, _is_little(form))
+        key = (layout.signature, candidates, _is_little(layout))
         if key not in self._measured:
-            if form.num_examples < ENOUGH_EXAMPLES:
-                return _Choice(_by_formula(form, candidates), final=False)
-            self._measured[key] = _by_trial(form, candidates)
+            if layout.num_examples < ENOUGH_EXAMPLES:
+                return _Choice(_by_formula(layout, candidates), final=False)
+            self._measured[key] = _by_trial(layout, candidates)
         return self._measured[key]
 
-    def _candidates(self, name: str, form: Form) -> tuple[str, ...]:
+    def _candidates(self, name: str, layout: GradientLayout) -> tuple[str, ...]:
         if name in self.fixed:
-            return _fixed_candidates(name, self.fixed[name], form.kernels)
-        ghost, instantiate = (_family(form.kernels, family) for family in _FAMILIES)
+            return _fixed_candidates(name, self.fixed[name], layout.kernels)
+        ghost, instantiate = (_family(layout.kernels, family) for family in _FAMILIES)
         if not ghost or self.mode == "instantiate":
             return instantiate
-        if self.mode == "ghost" or form.ghost_ratio <= _clear_ghost(form):
+        if self.mode == "ghost" or layout.ghost_ratio <= _clear_ghost(layout):
             return ghost
-        return instantiate if form.ghost_ratio >= CLEAR_INSTANTIATE else form.kernels
+        return instantiate if layout.ghost_ratio >= CLEAR_INSTANTIATE else layout.kernels
 
 
 def _fixed_candidates(name: str, asked: str, kernels: tuple[str, ...]) -> tuple[str, ...]:
@@ -139,32 +141,36 @@ def _fixed_candidates(name: str, asked: str, kernels: tuple[str, ...]) -> tuple[
     return candidates
 
 
-def _is_little(form: Form) -> bool:
-    """Whether all gradients of the batch are so small that memory does not matter."""
-    return 4 * form.num_examples * math.prod(form.shape) <= LITTLE_BYTES
+def _is_little(layout: GradientLayout) -> bool:
+    """Whether all gradients of the batch together are so small that memory does not matter."""
+    return 4 * layout.num_examples * math.prod(layout.shape) <= LITTLE_BYTES
 
 
-def _clear_ghost(form: Form) -> float:
-    """Of one position a ghost norm takes the time of two row lengths: there is nothing to measure."""
-    return CLEAR_GHOST_OF_LITTLE if form.positions > 1 and _is_little(form) else CLEAR_GHOST
+def _clear_ghost(layout: GradientLayout) -> float:
+    """The bound below which a ghost kernel is chosen without measuring.
+
+    With one position a ghost norm only takes two lengths of rows: then the larger bound always holds.
+    """
+    return CLEAR_GHOST_OF_LITTLE if layout.positions > 1 and _is_little(layout) else CLEAR_GHOST
 
 
 def _family(kernels: tuple[str, ...], family: str) -> tuple[str, ...]:
     return tuple(kernel for kernel in kernels if is_ghost(kernel) == (family == "ghost"))
 
 
-def _by_formula(form: Form, candidates: tuple[str, ...]) -> str:
-    family = _family(candidates, "ghost" if form.ghost_ratio <= 1 else "instantiate")
+def _by_formula(layout: GradientLayout, candidates: tuple[str, ...]) -> str:
+    family = _family(candidates, "ghost" if layout.ghost_ratio <= 1 else "instantiate")
     return (family or candidates)[-1]
 
 
-def _by_trial(form: Form, candidates: tuple[str, ...]) -> _Choice:
-    """The least kept by those that are nearly as fast as the fastest; of equals the faster.
+def _by_trial(layout: GradientLayout, candidates: tuple[str, ...]) -> _Choice:
+    """Of the kernels that are nearly as fast as the fastest, the one that keeps least; of equals the faster.
 
-    Where even all gradients take little, the fastest.
+    Where all gradients together take little memory, the fastest.
     """
-    little = _is_little(form)
-    few = form if little else form.first(max(ENOUGH_EXAMPLES, form.num_examples // 4))  # losers need memory
+    little = _is_little(layout)
+    # The kernels that lose may need much memory: they are tried on part of the batch.
+    few = layout if little else layout.first(max(ENOUGH_EXAMPLES, layout.num_examples // 4))
     trials = _trials(few, candidates)
     slower = 1.0 if little else SLOWER_FOR_MEMORY
     limit = slower * min(trial.seconds for trial in trials.values())
@@ -173,25 +179,26 @@ def _by_trial(form: Form, candidates: tuple[str, ...]) -> _Choice:
     return _Choice(kernel, {kernel: trial.seconds for kernel, trial in trials.items()})
 
 
-def _trials(form: Form, kernels: tuple[str, ...]) -> dict[str, _Trial]:
-    """For each kernel the least of some runs: the first may load code, any may be held up by other work.
+def _trials(layout: GradientLayout, kernels: tuple[str, ...]) -> dict[str, _Trial]:
+    """For each kernel the shortest of several runs: the first may load code, other work may slow down any.
 
-    In turns: a kernel that ran just before has its code and data at hand, which it has not within a step.
+    The kernels take turns. A kernel that has just run finds its code and data in the cache, which within
+    a step it would not.
     """
-    trials = {kernel: _trial(form, kernel) for kernel in kernels}
+    trials = {kernel: _trial(layout, kernel) for kernel in kernels}
     until = time.perf_counter() + TRIAL_SECONDS
     for turn in range(MOST_TURNS - 1):
         if turn > 0 and time.perf_counter() > until:
             break
         for kernel in kernels:
-            trials[kernel] = min(trials[kernel], _trial(form, kernel), key=lambda trial: trial.seconds)
+            trials[kernel] = min(trials[kernel], _trial(layout, kernel), key=lambda trial: trial.seconds)
     return trials
 
 
-def _trial(form: Form, kernel: str) -> _Trial:
+def _trial(layout: GradientLayout, kernel: str) -> _Trial:
     """Time of norm and weighted sum together."""
     start = time.perf_counter()
-    kept = form.keep(kernel)
+    kept = layout.keep(kernel)
     with full_precision(kept.norm_squared.device):
         kept.weighted_sum(torch.ones_like(kept.norm_squared), None)
     if kept.norm_squared.is_cuda:
@@ -200,5 +207,5 @@ def _trial(form: Form, kernel: str) -> _Trial:
 
 
 def _kept_bytes(kept: Kept) -> int:
-    """Bytes of one example, without what its tensors are views of: that may be a whole data set."""
+    """Bytes kept for one example. Of a view its own numbers count, not its base, which may be a data set."""
     return sum(part.numel() * part.element_size() for part in kept.parts) // len(kept.norm_squared)

@@ -11,11 +11,11 @@ from torch.utils._pytree import tree_leaves
 
 
 def peak_bytes(run: Callable[[], object], device: torch.device) -> int:
-    """Most bytes of tensors alive at once while `run()` runs, beyond those that live before.
+    """Most bytes of tensors alive at once while `run()` runs, beyond those that were alive before.
 
-    On CUDA by the allocator's statistics, in whose place the peak counters start anew. Elsewhere by
-    following every strided tensor that an operator returns until its storage is freed; what
-    operators use inside is not seen there.
+    On CUDA the number is the allocator's, whose peak counters are reset. Elsewhere every strided
+    tensor that an operator returns is followed until its storage is freed; memory that operators use
+    inside is not seen there.
     """
     if device.type == "cuda":
         torch.cuda.synchronize(device)
@@ -31,14 +31,14 @@ def peak_bytes(run: Callable[[], object], device: torch.device) -> int:
 
 
 def is_out_of_memory(error: RuntimeError) -> bool:
-    """Whether PyTorch raised it for want of memory: on CPUs only its words tell."""
+    """Whether PyTorch raised it because memory ran out; on CPUs only its text shows that."""
     return isinstance(error, torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)
 
 
 class _Following:
-    """Bytes of the storages that come into being under it, and their peak.
+    """Bytes of the storages that are created while it is active, and their peak.
 
-    Autograd's backward pass runs under the mode of the thread that asked for it.
+    Autograd's backward pass runs under the mode of the thread that started it.
     """
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class _Following:
         return result
 
     def _follow(self, structure: Any, *, new: bool) -> None:
-        """Follow the storages of all tensors; those first seen as arguments are older than the run."""
+        """Follow the storages of all tensors. A storage first seen as an argument is older than the run."""
         for leaf in tree_leaves(structure):
             if isinstance(leaf, Tensor) and leaf.layout == torch.strided:
                 storage = leaf.untyped_storage()
@@ -75,4 +75,7 @@ class _Following:
 
 
 class _Storages(_Following, TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Apart from what it does: a mode with a `__torch_dispatch__` of its own imports torch._dynamo, 1 s."""
+    """`_Following` as a mode of PyTorch's.
+
+    A class of its own, because a mode that defines `__torch_dispatch__` itself imports torch._dynamo (1 s).
+    """

@@ -1,4 +1,4 @@
-"""The largest physical batch whose step fits a memory: found by running, from shapes alone."""
+"""The largest physical batch whose step fits a memory, found by running steps that depend on shapes alone."""
 
 import math
 from collections.abc import Callable
@@ -12,19 +12,20 @@ from fl_dp.engine.kernel_choice.memory import peak_bytes
 from fl_dp.engine.tracing.structure import map_tensors, tensors
 from fl_dp.errors import ConfigError
 
-# What a process takes over the tensors that are seen. On CPUs: what operators use inside, and what the
-# allocator loses: the resident set grew by 1.2 to 1.8 times the tensors alive (eight models, one
-# thread). On CUDA the statistics hold what operators use; the allocator's loss is what is left.
+# How many times as much memory a process takes as the tensors that are seen. On CPUs operators use memory
+# inside, and the allocator loses some: the resident set grew by 1.2 to 1.8 times the tensors alive (eight
+# models, one thread). On CUDA the statistics include what operators use; only the allocator's loss is added.
 _CPU_MARGIN, _CUDA_MARGIN = 1.8, 1.2
 
 
 def largest_batch(step: Callable[[int], object], memory: int, device: torch.device, *, at_most: int) -> int:
     """The largest n up to `at_most`, nearly, for which step(n) takes no more than `memory` bytes.
 
-    step: computes on n examples, n >= 1; what it sets up, it sets up once. memory: beyond what lives
-    before the call, with a margin for what is not seen. The answer depends on the peaks of step(n)
-    alone, and has been run; all runs together take about three times as long as that one. PyTorch's global
-    random state is left as it was. Raises ConfigError when not even one example fits.
+    step: computes on n examples, n >= 1; its first call may set things up. memory: beyond what is alive
+    before the call; a margin is kept for memory that is not seen. The result depends on the peaks of
+    step(n) alone, and step has been run with it. All runs together take about three times as long as the
+    one with the result. PyTorch's global random state does not change. Raises ConfigError when not even
+    one example fits.
     """
     cuda = device.type == "cuda"
     room = int(memory / (_CUDA_MARGIN if cuda else _CPU_MARGIN))
@@ -46,16 +47,17 @@ def _needed(step: Callable[[int], object], room: int, device: torch.device, size
     try:
         return peak_bytes(lambda: step(size), device)
     except torch.OutOfMemoryError:
-        return 2 * room  # how much it would take is not known: half as many are tried next
+        return 2 * room  # how much it would take is unknown: as if it were twice the room, half is tried next
 
 
 def _predicted(needed: Callable[[int], int], room: int, at_most: int) -> int:
-    """By the line through the last two of sizes that double until the answer is below the next.
+    """The largest size that should fit, by a straight line through the peaks of two sizes.
 
-    Each moment of a step takes a + b n bytes, and the peak is the highest moment's: a line through two
-    sizes is right, or too low further up, where another moment may take the lead.
+    Sizes are doubled until the prediction lies below the next size. Each moment of a step takes a + b n
+    bytes, and the peak is that of the highest moment. A line through two sizes is therefore right, or too
+    low for larger sizes, where another moment may be the highest.
     """
-    needed(2)  # sets up what is set up once
+    needed(2)  # the first call may set things up
     size, peak = 1, needed(1)
     while True:
         before, size, peak = peak, 2 * size, needed(2 * size)
@@ -68,8 +70,8 @@ def _predicted(needed: Callable[[int], int], room: int, at_most: int) -> int:
 def with_examples(batch: Any, size: int) -> Any:
     """A batch of the structure of `batch` that holds `size` examples: those of `batch`, over and over.
 
-    The tensors whose first dimension is as long as that of the first tensor which has one hold the
-    examples; all else stays as it is. Raises ConfigError where there is no example to repeat.
+    The length of the batch is that of the first tensor that has a dimension. Every tensor of this length
+    holds examples; everything else stays as it is. Raises ConfigError where there is no example to repeat.
     """
     given = next((len(tensor) for _, tensor in tensors(batch) if tensor.dim()), 0)
     if given == 0:

@@ -1,4 +1,4 @@
-"""What was chosen for each parameter, as a table to read."""
+"""The kernels that were chosen, as a table to read."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -8,18 +8,18 @@ _MISSING = "-"
 
 
 @dataclass(frozen=True, slots=True)
-class PlanRow:
+class KernelRow:
     """The kernel of one parameter, and why that one.
 
-    form: the kind of its gradient. T: positions of an example; p, d: output and input features, so that
-    the parameter has p * d numbers. decided: "measured" where kernels were tried, by "formula" where
-    it was clear or there were too few examples, "fixed" where the user named the kernel.
+    layout: the kind of gradient layout. T: positions of an example. p, d: output and input features; the
+    parameter has p * d numbers. decided: "measured" where kernels were tried, "formula" where the formula
+    was clear or there were too few examples, "fixed" where the user named the kernel.
     seconds: kernel -> seconds of norm and weighted sum for the batch it was tried on; None unless measured.
-    kept_bytes: of one example, from its norm to the weighted sum.
+    kept_bytes: bytes of one example that are kept from its norm to the weighted sum.
     """
 
     parameter: str
-    form: str
+    layout: str
     T: int
     p: int
     d: int
@@ -34,20 +34,20 @@ class PlanRow:
 
 
 def is_ghost(kernel: str) -> bool:
-    """Whether a kernel answers without holding a per-example gradient."""
+    """Whether a kernel works without holding a per-example gradient."""
     return kernel.startswith("ghost")
 
 
 @dataclass(frozen=True, slots=True)
 class _Column:
     title: str
-    cell: Callable[[PlanRow], str]
+    cell: Callable[[KernelRow], str]
     right: bool = False
 
 
 _COLUMNS = (
     _Column("parameter", lambda row: row.parameter),
-    _Column("form", lambda row: row.form),
+    _Column("layout", lambda row: row.layout),
     _Column("T", lambda row: str(row.T), right=True),
     _Column("p", lambda row: str(row.p), right=True),
     _Column("d", lambda row: str(row.d), right=True),
@@ -61,8 +61,8 @@ _COLUMNS = (
 )
 
 
-def plan_table(rows: Iterable[PlanRow]) -> str:
-    """Aligned plain text, one line a parameter below a line of titles."""
+def kernel_table(rows: Iterable[KernelRow]) -> str:
+    """Aligned plain text: a line of titles, then one line for each parameter."""
     rows = list(rows)
     columns = [[column.title, *map(column.cell, rows)] for column in _COLUMNS]
     aligned = [_aligned(cells, column.right) for cells, column in zip(columns, _COLUMNS, strict=True)]
@@ -74,13 +74,13 @@ def _aligned(cells: list[str], right: bool) -> list[str]:
     return [cell.rjust(width) if right else cell.ljust(width) for cell in cells]
 
 
-def _next_best(row: PlanRow) -> str | None:
-    """The fastest kernel that was tried beside the chosen one."""
+def _next_best(row: KernelRow) -> str | None:
+    """The fastest of the kernels that were tried and not chosen."""
     others = [kernel for kernel in row.seconds or {} if kernel != row.kernel]
     return min(others, key=lambda kernel: (row.seconds or {})[kernel], default=None)
 
 
-def _milliseconds(row: PlanRow, kernel: str | None) -> str:
+def _milliseconds(row: KernelRow, kernel: str | None) -> str:
     if row.seconds is None or kernel is None:
         return _MISSING
     return f"{row.seconds[kernel] * 1e3:.2f}"

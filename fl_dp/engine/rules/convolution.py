@@ -2,12 +2,12 @@
 
 from fl_dp.engine.gradients.conv_kernels import Geometry
 from fl_dp.engine.gradients.convolution import Conv
-from fl_dp.engine.gradients.layouts import Dense, Form
-from fl_dp.engine.rules.rule import Site, refuse
+from fl_dp.engine.gradients.layouts import Dense, GradientLayout
+from fl_dp.engine.rule import Rule, Site, refuse
 from fl_dp.engine.tracing.axis import LEADING
 
 
-def convolution(site: Site) -> Form:
+def convolution(site: Site) -> GradientLayout:
     """ConvolutionBackward0(input, weight, bias)."""
     grad = site.grad
     if site.key.argument == 0 or site.axis.dim != 0:
@@ -17,7 +17,7 @@ def convolution(site: Site) -> Form:
     return _weight(site)
 
 
-def _weight(site: Site) -> Form:
+def _weight(site: Site) -> GradientLayout:
     node = site.node
     geometry = Geometry(
         tuple(site.shape[2:]),
@@ -32,3 +32,6 @@ def _weight(site: Site) -> Form:
     if node._saved_transposed:  # the gradient of a convolution, whose input is our output
         grad, x = x, grad
     return Conv(grad, x, x.shape[0] // site.num_examples, geometry)
+
+
+RULES = {"ConvolutionBackward0": Rule(convolution)}

@@ -2,20 +2,21 @@
 
 import torch
 
-from fl_dp.engine.gradients.layouts import Form, Rows
-from fl_dp.engine.rules.rule import Site, mixes
+from fl_dp.engine.gradients.layouts import GradientLayout, Rows
+from fl_dp.engine.rule import Rule, Site
+from fl_dp.engine.rule_helpers import NO_PADDING, refuse_scaling_by_frequency
 
-NO_PADDING = (-1, 2**64 - 1)  # how autograd's node shows that there is no padding index
 
-
-def embedding(site: Site) -> Form:
-    """EmbeddingBackward0(table (V, d)) over indices of any shape; with sparse=True too, but not sparsely."""
+def embedding(site: Site) -> GradientLayout:
+    """EmbeddingBackward0(table (V, d)) over indices of any shape; sparse=True gives a dense gradient, too."""
     node = site.node
-    if node._saved_scale_grad_by_freq:
-        mixes(site.key, "scale_grad_by_freq divides by the number of uses in the whole batch")
+    refuse_scaling_by_frequency(site)
     indices = site.rows(node._saved_indices).flatten(1).long()  # (N, T)
     grads = site.rows(site.grad)
     grads = grads.reshape(*indices.shape, grads.shape[-1])  # (N, T, d)
     if node._saved_padding_idx not in NO_PADDING:
         grads = torch.where((indices == node._saved_padding_idx)[:, :, None], 0, grads)
     return Rows(indices, grads, node._saved_weight_sym_argsize_0)
+
+
+RULES = {"EmbeddingBackward0": Rule(embedding)}

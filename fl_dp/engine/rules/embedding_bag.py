@@ -3,23 +3,22 @@
 import torch
 from torch import Tensor
 
-from fl_dp.engine.gradients.layouts import Form, Rows
-from fl_dp.engine.rules.embedding import NO_PADDING
-from fl_dp.engine.rules.rule import Site, mixes, refuse
+from fl_dp.engine.gradients.layouts import GradientLayout, Rows
+from fl_dp.engine.rule import Rule, Site, refuse
+from fl_dp.engine.rule_helpers import NO_PADDING, refuse_scaling_by_frequency
 
 _MEAN, _MAX = 1, 2
 
 
-def embedding_bag(site: Site) -> Form:
+def embedding_bag(site: Site) -> GradientLayout:
     """EmbeddingBagBackward0(table (V, d), weights): bags of any lengths, K of them an example."""
     node = site.node
-    if node._saved_scale_grad_by_freq:
-        mixes(site.key, "scale_grad_by_freq divides by the number of uses in the whole batch")
+    refuse_scaling_by_frequency(site)
     if site.key.argument != 0 or node._saved_mode == _MAX:
         refuse(site.key, "weights of rows, and mode='max', have no rule")
     indices = node._saved_indices.long()  # (L,) row of each position
     bag = _bag_of(len(indices), node._saved_offsets, len(site.grad))  # (L,)
-    counts = torch.ones_like(indices, dtype=torch.bool)  # (L,) all but padding
+    counts = torch.ones_like(indices, dtype=torch.bool)  # (L,) whether a position counts: all but padding
     if node._saved_padding_idx not in NO_PADDING:
         counts = indices != node._saved_padding_idx
     grads = site.grad[bag] * _scale(site, bag, counts)[:, None]
@@ -33,13 +32,13 @@ def embedding_bag(site: Site) -> Form:
 
 
 def _bag_of(num_positions: int, offsets: Tensor, num_bags: int) -> Tensor:
-    """(L,) bag of each position; a bag may be empty, and the last offset may be the end."""
+    """(L,) bag of each position; a bag may be empty, and the last offset may be the end of the list."""
     positions = torch.arange(num_positions, device=offsets.device)
     return torch.bucketize(positions, offsets[:num_bags].long(), right=True) - 1
 
 
 def _scale(site: Site, bag: Tensor, counts: Tensor) -> Tensor:
-    """(L,) what a row is multiplied by on its way into its bag."""
+    """(L,) what the row at each position is multiplied by before it is added to its bag."""
     scale = site.grad.new_ones(len(bag))
     if site.node._saved_per_sample_weights is not None:
         scale = scale * site.node._saved_per_sample_weights
@@ -57,3 +56,6 @@ def _places(owner: Tensor, num_examples: int) -> Tensor:
     places = torch.empty_like(owner)
     places[order] = torch.arange(len(owner), device=owner.device) - starts[owner[order]]
     return places
+
+
+RULES = {"EmbeddingBagBackward0": Rule(embedding_bag)}

@@ -1,4 +1,4 @@
-"""Scales and shifts of GroupNorm and LayerNorm; each example is normalised alone, so both are exact."""
+"""Scales and shifts of GroupNorm and LayerNorm; both normalise each example alone, so the rules are exact."""
 
 import math
 
@@ -6,13 +6,13 @@ import torch
 from torch import Tensor
 
 from fl_dp.engine.gradients.example_chunks import example_chunks
-from fl_dp.engine.gradients.layouts import Dense, Form
-from fl_dp.engine.rules.rule import Site, refuse
+from fl_dp.engine.gradients.layouts import Dense, GradientLayout
+from fl_dp.engine.rule import Rule, Site, refuse
 
-_FUSED_POSITIONS = 16  # PyTorch's own group norm backward is slow below
+_FUSED_POSITIONS = 16  # with fewer positions PyTorch's own group norm backward is slow
 
 
-def group_norm(site: Site) -> Form:
+def group_norm(site: Site) -> GradientLayout:
     """NativeGroupNormBackward0(input (M, C, ...), weight (C,), bias (C,))."""
     if site.key.argument == 0 or site.axis.dim != 0:
         refuse(site.key, "only the weight and bias of a group norm over (N, channels, ...) have a rule")
@@ -28,8 +28,8 @@ def _group_norm_scale(site: Site, grad: Tensor) -> Tensor:
     mean, rstd = site.node._saved_result1, site.node._saved_result2  # (M, groups)
     groups = site.node._saved_group
     if grad.device.type == "cpu" and S >= _FUSED_POSITIONS and grad.dtype == x.dtype == mean.dtype:
-        # all images as one of M * C channels: its weight gradient is ours, in one pass without copies;
-        # the weight itself does not come into it, but PyTorch 2.11 wants one
+        # All images as one image of M * C channels: the gradient of its weight is what is asked for, in one
+        # pass without copies. The weight's values do not matter, but PyTorch 2.11 wants a weight.
         _, sums, _ = torch.ops.aten.native_group_norm_backward(
             grad.view(1, M * C, S), x.view(1, M * C, S), mean.view(1, -1), rstd.view(1, -1),
             grad.new_ones(M * C), 1, M * C, S, M * groups, (False, True, False),
@@ -40,7 +40,7 @@ def _group_norm_scale(site: Site, grad: Tensor) -> Tensor:
     return scaled.sum(2)
 
 
-def layer_norm(site: Site) -> Form:
+def layer_norm(site: Site) -> GradientLayout:
     """NativeLayerNormBackward0(input, weight, bias), both over the last dimensions."""
     node = site.node
     trailing = len(node._saved_normalized_shape)
@@ -60,3 +60,6 @@ def layer_norm(site: Site) -> Form:
 def _sum_leading(rows: Tensor, trailing: int) -> Tensor:
     """(N, K, ..., *normalized shape) summed over all but N and the last `trailing` dimensions."""
     return rows.flatten(1, rows.dim() - trailing - 1).sum(1)
+
+
+RULES = {"NativeGroupNormBackward0": Rule(group_norm), "NativeLayerNormBackward0": Rule(layer_norm)}

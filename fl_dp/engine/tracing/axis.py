@@ -14,7 +14,7 @@ class BatchAxis:
 
     minor=False: an example's rows are adjacent (N, K), as after flattening (N, T, d) to (N*T, d).
     minor=True: they are N apart (K, N), as after flattening (T, N, d).
-    single=True: only K = 1 is known to be laid out so, where the two are the same.
+    single=True: the axis was seen with K = 1 only, where both orders are the same; other K are refused.
     """
 
     dim: int = 0

@@ -1,8 +1,8 @@
-"""Sees every use of a trainable parameter: the autograd graph of the losses is the record.
+"""Finds every use of a trainable parameter in the autograd graph of the losses.
 
-Nothing is hooked or patched during the forward pass. Whatever the model's code was, a parameter
-can reach a loss only through an edge of the graph into its AccumulateGrad node, so a walk over the
-graph finds every use, inside composite operators too, and cannot miss one
+Nothing is hooked or patched during the forward pass. Whatever the model's code does, a parameter
+can reach a loss only through an edge of the graph into its AccumulateGrad node. A walk over the
+graph therefore finds every use, also inside composite operators, and cannot miss one
 (docs/decisions/0001-capture-from-the-autograd-graph.md).
 """
 
@@ -16,7 +16,7 @@ from torch.autograd.graph import GradientEdge, Node
 
 from fl_dp.engine.tracing.graph import Graph, Operator, graph_of
 
-# Operators of one input that only reshape or cast: a parameter behind them is still the parameter.
+# Operators of one input that only reshape or cast: their output is still made of the parameter alone.
 SHAPE_OPERATORS = frozenset(
     f"{name}Backward0"
     for name in (
@@ -24,19 +24,19 @@ SHAPE_OPERATORS = frozenset(
         "T", "ToCopy", "Transpose", "UnsafeView", "Unsqueeze", "View",
     )
 ) | {"SqueezeBackward1"}  # fmt: skip
-# Behind these alone a rule can see through: it works with the transpose, and casts cost nothing.
+# Operators that a rule allows between a parameter and its use: rules handle the transpose and casts.
 PLAIN_PATH = frozenset({"TBackward0", "ToCopyBackward0"})
 
 
-# Operators on lists of tensors of any length, all treated alike.
+# Operators on a list of tensors of any length, which treat all of them alike.
 LISTS = frozenset({"CatBackward0", "StackBackward0"})
 
 
 @dataclass(frozen=True, slots=True)
 class UseKey:
-    """What tells one use from another, the same in every step: parameters, operator, argument.
+    """Identifies a use in every step: by operator, number of the argument, and parameters.
 
-    argument: 0 for the inputs of `LISTS`, of which there may be one for each example.
+    argument: always 0 for `LISTS`, which may have one input for each example.
     """
 
     operator: str
@@ -47,16 +47,16 @@ class UseKey:
         return f"{self.operator.removesuffix('Backward0')} (parameter {', '.join(self.parameters)})"
 
 
-# An operator by all of its inputs that are made of parameters: what tells B @ A from x @ (B @ A).
+# Identifies an operator by all of its inputs that are made of parameters: B @ A has two, x @ (B @ A) one.
 OperatorKey = frozenset[UseKey]
 
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One input of an operator that is made of parameters alone: a parameter, or a function of some.
+    """One input of an operator that is made of parameters alone: a parameter, or a function of several.
 
-    number: which input. edge: where it comes from in the graph. path: operators between a single
-    parameter and the use; None if the input is more than one parameter behind `PLAIN_PATH` operators.
+    number: which input. edge: where it comes from in the graph. path: the operators between the
+    parameter and the use, if there is one parameter and all operators are in `PLAIN_PATH`; else None.
     """
 
     key: UseKey
@@ -66,7 +66,7 @@ class Argument:
 
     @property
     def shape(self) -> torch.Size:
-        """Of the input as the operator gets it."""
+        """The shape in which the operator gets the input."""
         return torch.Size(self.edge.node._input_metadata[self.edge.output_nr].shape)
 
 
@@ -74,7 +74,7 @@ class Argument:
 class Use:
     """An operator in which parameters meet data.
 
-    frontier: no other use lies below, so nothing needs the gradient of its inputs.
+    frontier: no other use lies below it, so the gradient of its inputs is not needed.
     """
 
     node: Node
@@ -88,7 +88,7 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class _Origin:
-    """What a node's value is made of: parameters alone (their names), or anything with data (none)."""
+    """What a node's value is made of. names: the parameters, if of these alone; empty if data are in it."""
 
     names: tuple[str, ...] = ()
     path: tuple[str, ...] | None = None
@@ -105,8 +105,8 @@ def find_uses(
 ) -> tuple[Use, ...]:
     """Every use of `parameters` in the graph of `losses`, those nearest the input first.
 
-    shared: operators that are known to work on parameters and constants alone (`probe` finds them),
-    such as W + B @ A; the use is then where their result meets data. graph: of the losses, if known.
+    shared: operators that `probe` found to belong to no single example, such as W + B @ A. The use is
+    then the operator in which their result meets data. graph: that of the losses, if it is known.
     """
     names = {id(parameter): name for name, parameter in parameters.items()}
     uses: list[Use] = []
@@ -166,15 +166,15 @@ def output_grads(
 ) -> None:
     """One backward pass of the summed losses; `on_grad` gets each use's output gradient as it arrives.
 
-    No parameter gradient is computed on the way, and none below the frontier. A use that no
-    gradient reaches (its output does not matter to the losses) is not reported.
-    weights: (N,), to weigh the losses in the sum.
+    No gradient of a parameter is computed, and none below the frontier. A use whose output does not
+    matter to the losses gets no gradient and is not reported.
+    weights: (N,), the weights of the losses in the sum; None for ones.
     """
     frontier = [use for use in uses if use.frontier]
     inner = [use for use in uses if not use.frontier]
     handles = [use.node.register_prehook(_reporter(use, on_grad)) for use in inner]
     try:
-        # a scalar: when it is given output gradients, autograd.grad imports sympy, which takes a second
+        # A scalar needs no output gradients. Given some, autograd.grad imports sympy, which takes a second.
         with torch.enable_grad():
             total = (losses * (torch.ones_like(losses) if weights is None else weights)).sum()
         grads = torch.autograd.grad(

@@ -1,4 +1,4 @@
-"""Which rows are which example's, in the output of every use: seen from the losses of synthetic examples."""
+"""Which rows belong to which example in the output of every use, found from losses of synthetic examples."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -15,10 +15,10 @@ Masks = tuple[Tensor, ...]  # one for each example: the entries of an output tha
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
-    """Where the examples are in the uses of one graph.
+class ExampleRows:
+    """Where the examples' rows are in the uses of one graph.
 
-    unknown: uses that fit several layouts, as some example's loss reached nothing there.
+    unknown: uses for which several axes fit, because some example's loss reached nothing there.
     """
 
     uses: tuple[Use, ...]
@@ -27,19 +27,21 @@ class Layout:
     unknown: tuple[UseKey, ...]
 
 
-def find_layout(
+def find_example_rows(
     losses: Tensor, parameters: Mapping[str, Tensor], shared: frozenset[OperatorKey] = frozenset()
-) -> Layout:
-    """Tell uses from operators whose rows are nobody's: these come into the gradient of a later operator.
+) -> ExampleRows:
+    """Find the batch axis of every use; pass over operators in whose output no example has its own rows.
 
-    Such operators work on parameters alone (W + B @ A), where every example's loss reaches the whole
-    output, or on rows that data picked (x[mask]), where an example's rows are not in one place. The
-    next operator of which every example has rows of its own is then the use.
+    There are two kinds of such operators. Some work on parameters alone (W + B @ A), so that every
+    example's loss reaches the whole output. Others work on rows that data picked (x[mask]), so that an
+    example's rows are not in one place. They are not uses: the search goes on to the next operator
+    above them in whose output every example has its own rows, and that operator is the use.
 
-    The losses themselves are the last: what is found there is one backward pass for each example.
+    At the latest the search ends at the losses, where every example has its own row. The gradient of a
+    parameter that is used there takes one backward call for each example.
 
-    losses: (N,) of a few examples; one backward pass each, and again for every such operator that
-    rests on another one. shared: such operators that are known already.
+    losses: (N,) of a few examples. A round of the search takes one backward pass for each of them; every
+    round but the last passes over the lowest such operators. shared: those that are known already.
     """
     while True:
         uses = find_uses(losses, parameters, shared)
@@ -48,17 +50,15 @@ def find_layout(
         mixed = [use for use in uses if any(fitting.get(key) == [] for key in use.keys)]
         if not mixed:
             break
-        lowest = [use for use in mixed if use.frontier] or mixed[:1]  # uses come in the order of the graph
+        lowest = [use for use in mixed if use.frontier] or mixed[:1]  # uses are in the order of the graph
         shared |= {frozenset(use.keys) for use in lowest}
-    axes = {key: layouts[0] for key, layouts in fitting.items()}
-    unknown = tuple(
-        key for key, layouts in fitting.items() if len(layouts) > 1 and not _complete(reached[key])
-    )
-    return Layout(uses, axes, shared, unknown)
+    batch = {key: axes[0] for key, axes in fitting.items()}
+    unknown = tuple(key for key, axes in fitting.items() if len(axes) > 1 and not _complete(reached[key]))
+    return ExampleRows(uses, batch, shared, unknown)
 
 
 def _reached(losses: Tensor, uses: tuple[Use, ...]) -> dict[Node, Masks]:
-    """For every use that matters to any loss."""
+    """For every use that matters to any loss, the entries that each example's loss reaches."""
     found: dict[Node, dict[int, Tensor]] = defaultdict(dict)
     for example in range(len(losses)):
 
@@ -82,17 +82,17 @@ def _by_key(uses: Iterable[Use], reached: Mapping[Node, Masks]) -> dict[UseKey, 
 
 
 def _fitting(uses: list[Masks]) -> list[BatchAxis]:
-    """All layouts, the likeliest first, in which every example's rows are its own, in all uses of one key."""
+    """All axes along which no example reaches another's rows, in all uses of one key; the likeliest first."""
     fitting = []
     for dim in range(uses[0][0].dim()):
         single = all(masks[0].shape[dim] == len(masks) for masks in uses)
-        layouts = [BatchAxis(dim, False, True)] if single else [BatchAxis(dim, False), BatchAxis(dim, True)]
-        fitting += [axis for axis in layouts if all(_fits(axis, masks) for masks in uses)]
+        axes = [BatchAxis(dim, False, True)] if single else [BatchAxis(dim, False), BatchAxis(dim, True)]
+        fitting += [axis for axis in axes if all(_fits(axis, masks) for masks in uses)]
     return fitting
 
 
 def _complete(uses: list[Masks]) -> bool:
-    """Whether every example reaches something, everywhere: then the likeliest layout that fits is right."""
+    """Whether every example reaches something in every use: then the likeliest axis that fits is right."""
     return all(bool(mask.any()) for masks in uses for mask in masks)
 
 
@@ -100,8 +100,8 @@ def _fits(axis: BatchAxis, masks: Masks) -> bool:
     if masks[0].shape[axis.dim] % len(masks):
         return False
     for example, mask in enumerate(masks):
-        owners = axis.split(mask, len(masks)).flatten(1).any(1)
-        owners[example] = False
-        if bool(owners.any()):
+        reached = axis.split(mask, len(masks)).flatten(1).any(1)  # (N,) whose rows this example reaches
+        reached[example] = False
+        if bool(reached.any()):
             return False
     return True

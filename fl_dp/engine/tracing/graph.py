@@ -1,4 +1,4 @@
-"""The autograd graph below the losses, walked once and shared by all who ask about it."""
+"""The autograd graph below the losses, walked once for everything that needs it."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -6,12 +6,12 @@ from typing import NamedTuple
 from torch import Tensor
 from torch.autograd.graph import Node
 
-# A node's inputs as autograd gives them: the node that each comes from (None: no gradient), its output.
+# A node's inputs: for each, the node it comes from (None where it needs no gradient), and which output.
 Inputs = tuple[tuple[Node | None, int], ...]
 
 
 class Operator(NamedTuple):
-    """What a node stands for; asked once, as each answer of autograd's is made anew."""
+    """A node's name and inputs, asked for once: autograd makes new objects for each request."""
 
     name: str
     inputs: Inputs
@@ -22,7 +22,7 @@ Graph = Mapping[Node, Operator]
 
 
 def graph_of(losses: Tensor) -> Graph:
-    """The graph of `losses`; iterative, so deep graphs are fine."""
+    """The graph of `losses`. It is walked without recursion, so that a deep graph is no problem."""
     graph: dict[Node, Operator] = {}
     seen: set[Node] = set()
     stack: list[tuple[Node, Inputs | None]] = [] if losses.grad_fn is None else [(losses.grad_fn, None)]

@@ -12,13 +12,13 @@ from fl_dp.errors import ModelError, ProbeError
 
 _SEED = 0
 
-Outputs = Mapping[str, Tensor]  # by their path in what the model returns: "[0]", "['logits']"
+Outputs = Mapping[str, Tensor]  # path in what the model returns ("[0]", "['logits']") -> tensor
 
 
 def call(model: nn.Module, parameters: Mapping[str, Tensor], batch: Synthetic) -> Outputs:
-    """The tensors that the model returns, made with copies of its buffers.
+    """The tensors that the model returns when it is called with copies of its buffers.
 
-    Only tuples, lists, mappings and dataclasses are looked into. Raises ProbeError when a buffer
+    Tensors inside tuples, lists, mappings and dataclasses are found. Raises ProbeError when a buffer
     changes, and when the model cannot be called on synthetic examples.
     """
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
@@ -45,10 +45,10 @@ def check_independence(
 ) -> frozenset[str]:
     """Paths of the outputs that hold examples: their first dimension is the batch.
 
-    Each example in turn is replaced by another one; all outputs of the others must stay. Losses can
-    be made of any output, so one that depends on data must lead with the batch, or ModelError is
-    raised; what depends on parameters alone (a temperature) may have any shape.
-    Raises ProbeError where examples influence one another.
+    Each example in turn is replaced by another one; the outputs of all others must not change.
+    Losses can be made of any output. The first dimension of an output that depends on data must
+    therefore be the batch, else ModelError is raised. An output that depends on parameters alone (a
+    temperature) may have any shape. Raises ProbeError where examples influence one another.
     """
     before = call(model, parameters, batch)
     _check_numbers(before)
@@ -83,7 +83,7 @@ def _check_numbers(outputs: Outputs) -> None:
 
 
 def _check_memory(first: Outputs, second: Outputs) -> None:
-    """The same batch again must give the same."""
+    """The same batch must give the same outputs again."""
     if first.keys() != second.keys() or not all(_same(first[path], second[path]) for path in first):
         raise ProbeError(
             "Two calls on the same batch gave different outputs: the model remembers data of earlier "
@@ -110,7 +110,7 @@ def _check_constant(path: str, before: Tensor, after: Tensor) -> None:
 
 
 def _same(before: Tensor, after: Tensor) -> bool:
-    """Up to what another order of summation may change; NaN and infinities in the same places."""
+    """Equal up to what another order of summation may change, with NaN and infinities in the same places."""
     if before.shape != after.shape or before.dtype != after.dtype:
         return False
     if not before.is_floating_point() or not before.numel():

@@ -1,9 +1,10 @@
-"""Whose is each row of a real batch? Asked where synthetic examples could not show it.
+"""Checks on a real batch that each row of a use belongs to the example that `probe` found.
 
 `probe` learns from three synthetic examples where each example's rows are. But data can move rows
 (x[mask], sorting, mixtures of experts), and the user's losses can mix examples (a contrastive loss,
-a mean): neither need show there. Here the losses of a real batch are weighed by powers of two, which
-scale gradients without rounding: a row that belongs to its example's loss alone scales as that does.
+a mean). Synthetic examples need not show either. Here the losses of a real batch are multiplied by
+powers of two, which scale gradients without rounding. If a row belongs to its example's loss alone,
+its gradient scales by the same power.
 """
 
 from collections.abc import Mapping
@@ -18,7 +19,7 @@ from fl_dp.engine.tracing.capture import Use, UseKey, output_grads
 from fl_dp.engine.tracing.graph import Graph, graph_of
 from fl_dp.errors import ProbeError
 
-# Operators that may put rows where data say; those written in Python count, too: nobody knows them.
+# Operators that may move rows to places that depend on data. Operators written in Python count as such, too.
 _MOVERS = frozenset(
     f"{name}Backward{overload}"
     for name in (
@@ -29,15 +30,16 @@ _MOVERS = frozenset(
     for overload in range(2)
 )  # fmt: skip
 _WEIGHTS = 8  # 1, 2, ..., 128
-_TOLERANCE = 1e-3  # of a row's length; neighbouring weights differ by a factor of two
+_TOLERANCE = 1e-3  # relative to a row's length; two different weights differ by a factor of two at least
 
 
 @dataclass
 class OwnerCheck:
     """Remembers the graphs that have been checked, so that a model of fixed shape is checked once.
 
-    A graph is known by its operators in order and by the rows an example has in each use. One in
-    which data may move rows above a use is checked in every batch: two more backward passes.
+    A graph is recognised by its operators in order and by the number of rows an example has in each
+    use. A graph in which data may move rows above a use is checked in every batch, at the cost of two
+    more backward passes.
     """
 
     known: set[int] = field(default_factory=set)
@@ -49,7 +51,10 @@ class OwnerCheck:
         axes: Mapping[UseKey, BatchAxis],
         graph: Graph | None = None,
     ) -> None:
-        """Raises ProbeError as `check_owners` does. The graph of `losses` (`graph`, if known) is kept."""
+        """Check the batch, if needed; raises ProbeError as `check_owners` does. `losses` keep their graph.
+
+        graph: that of `losses`, if it is known.
+        """
         if losses.shape[0] < 2:
             return
         graph = graph or graph_of(losses)
@@ -60,7 +65,7 @@ class OwnerCheck:
 
 
 def data_may_move_rows(losses: Tensor, uses: tuple[Use, ...], graph: Graph | None = None) -> bool:
-    """Whether an operator that moves rows as data say lies between some use and the losses."""
+    """Whether an operator that may move rows depending on data lies between some use and the losses."""
     graph = graph or graph_of(losses)
     movers = {node for node, operator in graph.items() if operator.name in _MOVERS or _is_python(node)}
     if not movers:
@@ -79,10 +84,10 @@ def _is_python(node: Node) -> bool:
 
 
 def check_owners(losses: Tensor, uses: tuple[Use, ...], axes: Mapping[UseKey, BatchAxis]) -> None:
-    """Each row of a use's gradient must be that of one example's loss, the one that `axes` tells.
+    """Check that each row of a use's gradient comes from the loss of the example named by `axes`.
 
-    A row that is another example's passes with probability 1/8, many of them hardly ever. Rows that
-    are not finite or too small for their type are not judged.
+    A single row of another example is overlooked with probability 1/8; many such rows are hardly ever
+    overlooked together. Rows that are not finite, or too small for their type, are not checked.
 
     Raises ProbeError, naming the use and the way out.
     """
@@ -105,7 +110,7 @@ def check_owners(losses: Tensor, uses: tuple[Use, ...], axes: Mapping[UseKey, Ba
 def _row_lengths(
     losses: Tensor, uses: tuple[Use, ...], axes: Mapping[UseKey, BatchAxis], weights: Tensor
 ) -> dict[tuple[Node, UseKey], tuple[Tensor, float]]:
-    """For each use: (N, K) lengths of its gradient's rows, and the least that its type scales exactly."""
+    """For each use: (N, K) lengths of its gradient's rows, and the least length that scales exactly."""
     found = {}
 
     def note(use: Use, grad: Tensor) -> None:
@@ -125,7 +130,7 @@ def _row_lengths(
 def _signature(
     num_examples: int, uses: tuple[Use, ...], axes: Mapping[UseKey, BatchAxis], graph: Graph
 ) -> int:
-    """Of the graph, but not of the number of examples, which differs in every Poisson batch."""
+    """Identifies the graph, whatever the number of examples, which differs in every Poisson batch."""
     operators = tuple(operator.name for operator in graph.values())
     rows = []
     for use in uses:
@@ -136,7 +141,7 @@ def _signature(
 
 
 def _generator() -> torch.Generator:
-    """One of its own: a check must not move the random numbers of training."""
+    """A generator for the check alone: the check must not change the random numbers of training."""
     generator = torch.Generator()
     generator.seed()
     return generator

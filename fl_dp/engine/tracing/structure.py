@@ -11,7 +11,7 @@ from torch import Tensor
 def tensors(structure: Any, path: str = "") -> Iterator[tuple[str, Tensor]]:
     """Every tensor in `structure` with its path ("[0].logits"), in order.
 
-    Other objects are not looked into.
+    Tensors inside other objects are not found.
     """
     if isinstance(structure, Tensor):
         yield path, structure
@@ -20,10 +20,10 @@ def tensors(structure: Any, path: str = "") -> Iterator[tuple[str, Tensor]]:
 
 
 def map_tensors(change: Callable[[Tensor], Tensor], structure: Any) -> Any:
-    """A copy of `structure` with `change` applied to every tensor; all else is passed on as it is.
+    """A copy of `structure` with `change` applied to every tensor; everything else is passed on unchanged.
 
-    A tensor that stands in several places is changed once: attention tells itself by
-    `query is key`.
+    A tensor that stands in several places is changed once, and its places share the result: PyTorch
+    recognises self-attention by `query is key`.
     """
     return _mapped(change, structure, {})
 

@@ -1,4 +1,4 @@
-"""Synthetic examples in the place of real ones: inputs of the same structure, types and shapes."""
+"""Synthetic examples that replace real ones: inputs of the same structure, types and shapes."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +16,7 @@ NUM_EXAMPLES = 3
 class Synthetic:
     """A batch of NUM_EXAMPLES synthetic examples: `model(*args, **kwargs)`.
 
-    examples: identities of the tensors that hold them; the others are the user's own.
+    examples: identities of the tensors that hold the examples; all other tensors are the user's own.
     """
 
     args: tuple[Any, ...]
@@ -24,7 +24,7 @@ class Synthetic:
     examples: frozenset[int]
 
     def with_other(self, example: int) -> "Synthetic":
-        """The same batch, but for one example: other normal values, 0 for 1, false for true."""
+        """The same batch with one example replaced: new normal values, 0 in place of 1, false of true."""
 
         def changed(tensor: Tensor) -> Tensor:
             if id(tensor) not in self.examples:
@@ -38,18 +38,25 @@ class Synthetic:
 
 
 def synthetic(args: tuple[Any, ...], kwargs: dict[str, Any], truth: bool) -> Synthetic:
-    """Replace every tensor that leads with the batch; none of its values is read.
+    """Replace every tensor whose first dimension is the batch; none of its values is read.
 
-    That is every tensor whose first dimension is as long as that of the first tensor which has one.
-    Floating types become normal; integers 1 and 0 at random, which all tables of two rows or more
-    have; booleans `truth` and its opposite at random. The first and second position of each
-    example are 1 and 0: a mask leaves something in, whichever way it is meant. Vectors of integers
-    or booleans are all 1 or `truth`. Other tensors (a mask (T, T), a number) and what is no tensor
-    are passed on.
+    The length of the batch is that of the first tensor that has a dimension; every tensor of this length
+    is replaced.
 
-    A tensor that only happens to be as long as the batch is replaced as well; the model then fails
-    or mixes examples, and is refused. In a batch of one, a tensor of length 1 that was to be
-    broadcast to all examples is replaced by three rows, which comes to the same.
+    | type | what replaces it |
+    |---|---|
+    | floating point | normal numbers |
+    | integers | 1 and 0 at random, which are rows of every table of two rows or more |
+    | booleans | `truth` and its opposite at random |
+    | a vector of integers or booleans | all 1, or all `truth` |
+
+    In the last dimension the first entry is always 1 (or `truth`), the second always 0 (or its opposite):
+    so a mask never leaves out everything, whether true means in or out. Other tensors (a mask (T, T), a
+    number) and what is not a tensor are passed on unchanged.
+
+    A tensor that has the length of the batch by chance is replaced as well. The model then fails or
+    mixes examples, and is refused. In a batch of one, a tensor of length 1 that the model broadcasts to
+    all examples is replaced by three rows, which gives the same result.
 
     Raises ModelError where no tensor has a dimension.
     """
@@ -93,5 +100,5 @@ def _other(example: Tensor) -> Tensor:
         return torch.randn_like(example) * 3
     other = ~example if example.dtype == torch.bool else 1 - example
     if example.dim() and example.shape[-1] > 1:
-        other[..., 0] = example[..., 0]  # a mask must not leave out everything: NaN would spread
+        other[..., 0] = example[..., 0]  # else a mask could leave out everything, and the output be NaN
     return other

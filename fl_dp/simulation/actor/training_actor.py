@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from fl_dp.config.flat import AUTO
 from fl_dp.engine.backward import Axes
-from fl_dp.engine.kernel_choice.chooser import Planner
+from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.kernel_choice.memory import is_out_of_memory, peak_bytes
 from fl_dp.engine.noise import keyed_generator
 from fl_dp.federation.client.attempt import attempt
@@ -66,7 +66,7 @@ class TrainingActor:
         self._round: Round | None = None
         self._round_key = ""  # of the round whose model is there
         self._reset: list[tuple[Tensor, Tensor]] = []  # the model's arrays, and what they start from
-        self._planner = Planner()
+        self._chooser = KernelChooser()
         self._sum = UpdateSum()
         self._group: int | None = None  # whose first steps are taken
         self._ready: dict[str, Trainer] = {}  # of its tasks that are not trained yet, by message
@@ -82,12 +82,12 @@ class TrainingActor:
         """
         shape, setting = self._parts[part].input_shape, self._settings.physical_batch_size
         self._use_model(plan.model, part)
-        chooser = self._trainer(plan, Planner())
+        first = self._trainer(plan, KernelChooser())
         batch = plan.expected_batch_size if setting == AUTO else min(plan.expected_batch_size, int(setting))
-        batch = _rehearsed(chooser, shape, batch)
-        step = peak_bytes(lambda: chooser.rehearse(shape, batch), self._device)
+        batch = _rehearsed(first, shape, batch)
+        step = peak_bytes(lambda: first.rehearse(shape, batch), self._device)
         together = TOGETHER if plan.private and is_little(step) else 0
-        trainer = self._trainer(plan, Planner(fixed=chooser.kernels))
+        trainer = self._trainer(plan, KernelChooser(fixed=first.kernels))
         wanted = max(trainer.most_at_once, together)
         at_once = (
             trainer.largest_physical_batch(shape, self._settings.memory_mib * 2**20, wanted)
@@ -98,7 +98,7 @@ class TrainingActor:
         size, needed = self._rehearsed(trainer, shape, tried)
         held, total = _gpu_bytes(self._device)
         return Measured(
-            kernels=chooser.kernels,
+            kernels=first.kernels,
             at_once=at_once if size == tried else size,
             together=min(together, size),
             step_bytes=needed + _ROUND_COPIES * self._parameter_bytes(),
@@ -139,7 +139,7 @@ class TrainingActor:
         state = self._model.state_dict()  # a tied parameter is in the weights under its first name
         weights = self._round.weights.items()
         self._reset = [(state[name], torch.tensor(array, device=self._device)) for name, array in weights]
-        self._planner = Planner(fixed=self._round.kernels)
+        self._chooser = KernelChooser(fixed=self._round.kernels)
         self._round_key = self._round.key
         return self._round
 
@@ -181,7 +181,7 @@ class TrainingActor:
         self._group, self._ready = group[0].group, {}
         try:
             self._load()
-            trainers = {one.message: self._trainer(one.plan, self._planner, one) for one in group}
+            trainers = {one.message: self._trainer(one.plan, self._chooser, one) for one in group}
             members = [
                 (trainer, self._parts[one.part], one.sample_rate)
                 for one in group
@@ -198,7 +198,7 @@ class TrainingActor:
         """Take the task's steps; whether the parameters are finite after them."""
         assert self._model is not None
         self._load()
-        trainer = self._ready.pop(task.message, None) or self._trainer(task.plan, self._planner, task)
+        trainer = self._ready.pop(task.message, None) or self._trainer(task.plan, self._chooser, task)
         take_steps(trainer, self._parts[task.part], task.steps, task.sample_rate, self._at_once)
         self._fits = min(self._fits, trainer.fits)
         self._at_once = min(self._at_once, self._fits)
@@ -210,13 +210,13 @@ class TrainingActor:
             for tensor, start in self._reset:
                 tensor.copy_(start)
 
-    def _trainer(self, plan: RoundPlan, planner: Planner, task: ClientWork | None = None) -> Trainer:
+    def _trainer(self, plan: RoundPlan, chooser: KernelChooser, task: ClientWork | None = None) -> Trainer:
         """task: whose randomness is used; None: the system's."""
         assert self._model is not None
         noise = keyed_generator(self._key(task, "noise"), self._device) if task and plan.private else None
         draws = keyed_generator(self._key(task, "draws")) if task else None
         return trainer_of(
-            self._model, plan, self._device, self._axes, planner=planner, noise=noise, draws=draws
+            self._model, plan, self._device, self._axes, chooser=chooser, noise=noise, draws=draws
         )
 
     def _rehearsed(self, trainer: Trainer, shape: tuple[int, ...], size: int) -> tuple[int, int]:

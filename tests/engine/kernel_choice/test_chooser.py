@@ -8,8 +8,8 @@ from torch import nn
 from fl_dp.engine.clipping import clipped_grad_sum
 from fl_dp.engine.gradients.convolution import Conv, Geometry
 from fl_dp.engine.gradients.layouts import Dense, Kept, Outer, Rows
-from fl_dp.engine.kernel_choice import chooser as plan
-from fl_dp.engine.kernel_choice.chooser import Planner
+from fl_dp.engine.kernel_choice import chooser as choosing
+from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.errors import ConfigError
 
 GEOMETRY = Geometry((3, 3), (1, 1), (1, 1), (1, 1), 1)
@@ -24,10 +24,10 @@ def _conv(n=8):
     return Conv(torch.randn(n, 8, 4, 4), torch.randn(n, 4, 4, 4), 1, GEOMETRY)
 
 
-def _kernel(form, *, mode="mixed", **fixed):
-    planner = Planner(mode, fixed=fixed)
-    planner.keep("w", form)
-    return planner.kernels["w"]
+def _kernel(layout, *, mode="mixed", **fixed):
+    chooser = KernelChooser(mode, fixed=fixed)
+    chooser.keep("w", layout)
+    return chooser.kernels["w"]
 
 
 def _refuse_to_measure(*_):
@@ -35,7 +35,7 @@ def _refuse_to_measure(*_):
 
 
 class _Scripted(Outer):
-    """A form whose kernels take and keep what a test says: kernel -> (seconds, numbers an example)."""
+    """A layout whose kernels take and keep what a test says: kernel -> (seconds, numbers an example)."""
 
     kernels = ("ghost", "ghost-other", "instantiate", "instantiate-other")
     clock = 0.0
@@ -52,24 +52,24 @@ class _Scripted(Outer):
 
 @pytest.fixture
 def scripted(monkeypatch):
-    monkeypatch.setattr(plan.time, "perf_counter", lambda: _Scripted.clock)
+    monkeypatch.setattr(choosing.time, "perf_counter", lambda: _Scripted.clock)
     return _Scripted(torch.zeros(8, 8, 8), torch.zeros(8, 8, 16))
 
 
 def test_the_formula_decides_clear_cases_without_measuring(monkeypatch):
-    monkeypatch.setattr(plan, "_trial", _refuse_to_measure)
+    monkeypatch.setattr(choosing, "_trial", _refuse_to_measure)
     assert _kernel(_outer(T=2, p=64, d=64)) == "ghost"
     assert _kernel(_outer(T=64, p=2, d=2)) == "instantiate"
     assert _kernel(Dense(torch.randn(2, 3))) == "instantiate"
 
 
 def test_close_cases_are_measured_once_a_signature_and_told_for_every_layer(monkeypatch):
-    planner = Planner()
-    planner.keep("a", _outer(T=8, p=8, d=16))
-    monkeypatch.setattr(plan, "_trial", _refuse_to_measure)
-    planner.keep("b", _outer(T=8, p=8, d=16, n=11))  # Poisson batches differ in size
-    planner.keep("b", _outer(T=8, p=8, d=16, n=2))
-    a, b = planner.rows
+    chooser = KernelChooser()
+    chooser.keep("a", _outer(T=8, p=8, d=16))
+    monkeypatch.setattr(choosing, "_trial", _refuse_to_measure)
+    chooser.keep("b", _outer(T=8, p=8, d=16, n=11))  # Poisson batches differ in size
+    chooser.keep("b", _outer(T=8, p=8, d=16, n=2))
+    a, b = chooser.rows
     assert (a.parameter, b.parameter) == ("a", "b")
     assert a.kernel == b.kernel
     assert a.decided == b.decided == "measured"
@@ -78,7 +78,7 @@ def test_close_cases_are_measured_once_a_signature_and_told_for_every_layer(monk
 
 @pytest.mark.parametrize(("T", "kernel"), [(7, "ghost"), (9, "instantiate")])
 def test_the_formula_decides_close_cases_of_few_examples(T, kernel, monkeypatch):  # noqa: N803
-    monkeypatch.setattr(plan, "_trial", _refuse_to_measure)
+    monkeypatch.setattr(choosing, "_trial", _refuse_to_measure)
     assert _kernel(_outer(T=T, p=8, d=16, n=3)) == kernel
 
 
@@ -102,12 +102,12 @@ def test_a_mode_is_obeyed(mode):
     ],
 )
 def test_of_the_fast_kernels_the_one_that_keeps_least_is_chosen(scripted, costs, expected, monkeypatch):
-    monkeypatch.setattr(plan, "LITTLE_BYTES", 0)
+    monkeypatch.setattr(choosing, "LITTLE_BYTES", 0)
     scripted_costs = dict(zip(_Scripted.kernels, costs, strict=True))
     type(scripted).costs = scripted_costs
-    planner = Planner()
-    planner.keep("w", scripted)
-    (row,) = planner.rows
+    chooser = KernelChooser()
+    chooser.keep("w", scripted)
+    (row,) = chooser.rows
     assert row.kernel == expected
     assert row.kept_bytes == 4 * scripted_costs[expected][1]
     assert row.seconds == pytest.approx({kernel: seconds for kernel, (seconds, _) in scripted_costs.items()})
@@ -121,10 +121,10 @@ def test_of_little_the_fastest_is_chosen_whatever_it_keeps(scripted):
 
 def test_what_is_clear_by_memory_is_measured_where_memory_does_not_matter(monkeypatch):
     tried = []
-    monkeypatch.setattr(plan, "_trial", lambda _, kernel: tried.append(kernel) or plan._Trial(1.0, 1))
+    monkeypatch.setattr(choosing, "_trial", lambda _, kernel: tried.append(kernel) or choosing._Trial(1.0, 1))
     _kernel(_outer(T=4, p=16, d=16))  # 2 T^2 / (p d) = 1/8
     assert tried[:4] == ["ghost", "instantiate"] * 2  # in turns
-    monkeypatch.setattr(plan, "_trial", _refuse_to_measure)
+    monkeypatch.setattr(choosing, "_trial", _refuse_to_measure)
     assert _kernel(_outer(T=4, p=16, d=16, n=2**11 + 1)) == "ghost"  # more than 2 MiB
     assert _kernel(_outer(T=1, p=4, d=8)) == "ghost"  # one position
 
@@ -132,47 +132,47 @@ def test_what_is_clear_by_memory_is_measured_where_memory_does_not_matter(monkey
 def test_a_choice_among_little_is_not_taken_over_where_memory_matters(scripted, monkeypatch):
     costs = [(1.1, 1), (1.2, 2), (1.0, 9), (1.3, 2)]
     type(scripted).costs = dict(zip(_Scripted.kernels, costs, strict=True))
-    planner = Planner()
-    planner.keep("w", scripted)
-    assert planner.kernels["w"] == "instantiate"
-    monkeypatch.setattr(plan, "LITTLE_BYTES", 0)
-    planner.keep("w", scripted)
-    assert planner.kernels["w"] == "ghost"
+    chooser = KernelChooser()
+    chooser.keep("w", scripted)
+    assert chooser.kernels["w"] == "instantiate"
+    monkeypatch.setattr(choosing, "LITTLE_BYTES", 0)
+    chooser.keep("w", scripted)
+    assert chooser.kernels["w"] == "ghost"
 
 
-def test_the_plan_tells_the_latest_batch_also_where_it_was_met_before():
-    planner = Planner()
+def test_the_rows_are_of_the_latest_batch_also_where_its_kind_was_met_before():
+    chooser = KernelChooser()
     for T in (8, 4, 8):
-        planner.keep("w", _outer(T=T, p=8, d=16))
-        assert [row.T for row in planner.rows] == [T]
+        chooser.keep("w", _outer(T=T, p=8, d=16))
+        assert [row.T for row in chooser.rows] == [T]
 
 
 @pytest.mark.parametrize("kernel", _conv().kernels)
 def test_a_kernel_is_fixed_by_parameter_whatever_the_mode(kernel, monkeypatch):
-    monkeypatch.setattr(plan, "_trial", _refuse_to_measure)
+    monkeypatch.setattr(choosing, "_trial", _refuse_to_measure)
     for mode in ("mixed", "ghost", "instantiate"):
         assert _kernel(_conv(), mode=mode, w=kernel) == kernel
 
 
 @pytest.mark.parametrize("family", ["ghost", "instantiate"])
 def test_a_fixed_family_means_the_best_of_it(family):
-    planner = Planner(fixed={"a": family})
-    planner.keep("a", _conv())
-    planner.keep("b", _conv())
-    a, b = planner.rows
+    chooser = KernelChooser(fixed={"a": family})
+    chooser.keep("a", _conv())
+    chooser.keep("b", _conv())
+    a, b = chooser.rows
     assert a.kernel.startswith(family)
     assert a.seconds.keys() == {kernel for kernel in _conv().kernels if kernel.startswith(family)}
     assert b.seconds.keys() == set(_conv().kernels)
 
 
 @pytest.mark.parametrize("asked", ["ghost-row", "instantiate-rows", "", "fast"])
-def test_a_kernel_that_the_form_lacks_is_refused_by_name(asked):
+def test_a_kernel_that_the_layout_lacks_is_refused_by_name(asked):
     with pytest.raises(
         ConfigError, match=rf"layer\.weight has no kernel '{asked}'.* ghost, instantiate, and"
     ):
-        Planner(fixed={"layer.weight": asked}).keep("layer.weight", _outer(T=4, p=2, d=3))
+        KernelChooser(fixed={"layer.weight": asked}).keep("layer.weight", _outer(T=4, p=2, d=3))
     with pytest.raises(ConfigError, match=r"layer\.bias has no kernel 'ghost'"):
-        Planner(fixed={"layer.bias": "ghost"}).keep("layer.bias", Dense(torch.randn(2, 3)))
+        KernelChooser(fixed={"layer.bias": "ghost"}).keep("layer.bias", Dense(torch.randn(2, 3)))
 
 
 def _model():
@@ -186,17 +186,17 @@ def _model():
     )
 
 
-def _sum(model, planner):
+def _sum(model, chooser):
     inputs = torch.randn(8, 2, 6, 6, generator=torch.Generator().manual_seed(0))
     losses = model(inputs).square().sum(1)
-    return clipped_grad_sum(losses, trainable(model), max_grad_norm=0.5, planner=planner)
+    return clipped_grad_sum(losses, trainable(model), max_grad_norm=0.5, chooser=chooser)
 
 
-def test_kernels_of_one_plan_fix_another_and_nothing_is_measured(monkeypatch):
-    model, first = _model(), Planner()
+def test_kernels_of_one_chooser_fix_those_of_another_and_nothing_is_measured(monkeypatch):
+    model, first = _model(), KernelChooser()
     clipped = _sum(model, first)
-    monkeypatch.setattr(plan, "_trial", _refuse_to_measure)
-    second = Planner(fixed=first.kernels)
+    monkeypatch.setattr(choosing, "_trial", _refuse_to_measure)
+    second = KernelChooser(fixed=first.kernels)
     again = _sum(model, second)
     assert second.kernels == first.kernels
     assert second.kernels.keys() == trainable(model).keys()
@@ -206,7 +206,7 @@ def test_kernels_of_one_plan_fix_another_and_nothing_is_measured(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("form", "expected"),
+    ("layout", "expected"),
     [
         (Dense(torch.zeros(8, 5)), ("dense", 1, 5, 1)),
         (Dense(torch.zeros(8)), ("dense", 1, 1, 1)),
@@ -217,23 +217,23 @@ def test_kernels_of_one_plan_fix_another_and_nothing_is_measured(monkeypatch):
     ],
     ids=str,
 )
-def test_a_row_tells_the_sizes_of_the_gradient(form, expected):
-    planner = Planner()
-    planner.keep("w", form)
-    (row,) = planner.rows
-    assert (row.form, row.T, row.p, row.d) == expected
-    assert row.p * row.d == form.shape.numel()
-    kept = form.keep(row.kernel)
+def test_a_row_tells_the_sizes_of_the_gradient(layout, expected):
+    chooser = KernelChooser()
+    chooser.keep("w", layout)
+    (row,) = chooser.rows
+    assert (row.layout, row.T, row.p, row.d) == expected
+    assert row.p * row.d == layout.shape.numel()
+    kept = layout.keep(row.kernel)
     assert row.kept_bytes * 8 == sum(part.numel() * part.element_size() for part in kept.parts)
 
 
-def test_the_plan_tells_nothing_about_how_many_examples_there_are(monkeypatch):
+def test_the_table_tells_nothing_about_how_many_examples_there_are(monkeypatch):
     """Sizes of Poisson batches are raw data."""
     tables = []
     for n in (3, 5):
-        planner = Planner()
-        planner.keep("w", _outer(T=4, p=3, d=4, n=n))
-        tables.append(planner.table())
+        chooser = KernelChooser()
+        chooser.keep("w", _outer(T=4, p=3, d=4, n=n))
+        tables.append(chooser.table())
     assert tables[0] == tables[1]
 
 
@@ -247,13 +247,13 @@ def test_the_plan_tells_nothing_about_how_many_examples_there_are(monkeypatch):
         (Geometry((2, 2), (2, 1), (1, 0), (2, 1), 1), (4, 7)),  # rows of one phase, none left over
     ],
 )
-@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
-def test_all_kernels_of_a_convolution_agree(geometry, output, layout):
-    x = torch.randn(7, 4, 7, 8).to(memory_format=layout)[1:]
-    g = torch.randn(6, 6, *output).to(memory_format=layout)
-    form = Conv(g, x, 2, geometry)  # two images an example
+@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
+def test_all_kernels_of_a_convolution_agree(geometry, output, memory_format):
+    x = torch.randn(7, 4, 7, 8).to(memory_format=memory_format)[1:]
+    g = torch.randn(6, 6, *output).to(memory_format=memory_format)
+    layout = Conv(g, x, 2, geometry)  # two images an example
     factors = torch.tensor([0.5, 0.0, 2.0])
-    kept = [form.keep(kernel) for kernel in form.kernels]
+    kept = [layout.keep(kernel) for kernel in layout.kernels]
     for other in kept[1:]:
         torch.testing.assert_close(other.norm_squared, kept[0].norm_squared, rtol=1e-3, atol=1e-3)
         for rows in (None, torch.tensor([0, 2])):
@@ -271,9 +271,9 @@ def test_strided_kernels_in_any_number_of_dimensions(spatial, kernel):
     output = tuple((a - b) // 2 + 1 for a, b in zip(x.shape[2:], size, strict=True))
     g = torch.randn(3, 5, *output, dtype=torch.float64)
     two, none, one = ((number,) * spatial for number in (2, 0, 1))
-    form = Conv(g, x, 1, Geometry(size, two, none, one, 1))
-    expected = form.instantiate()
-    kept = form.keep(kernel)
+    layout = Conv(g, x, 1, Geometry(size, two, none, one, 1))
+    expected = layout.instantiate()
+    kept = layout.keep(kernel)
     torch.testing.assert_close(kept.norm_squared, expected.flatten(1).square().sum(1))
     for n in range(3):
         torch.testing.assert_close(kept.weighted_sum(torch.eye(3).double()[n], None), expected[n])
@@ -283,29 +283,31 @@ def test_kernels_are_tried_on_a_part_of_the_batch_unless_it_is_little(monkeypatc
     """What all of them need together would be the peak of the whole training."""
     sizes = []
     monkeypatch.setattr(
-        plan, "_trial", lambda form, kernel: sizes.append(form.num_examples) or plan._Trial(1.0, 1)
+        choosing,
+        "_trial",
+        lambda layout, kernel: sizes.append(layout.num_examples) or choosing._Trial(1.0, 1),
     )
     _kernel(_outer(T=8, p=8, d=16, n=20))
     assert set(sizes) == {20}
     sizes.clear()
-    monkeypatch.setattr(plan, "LITTLE_BYTES", 0)
+    monkeypatch.setattr(choosing, "LITTLE_BYTES", 0)
     for n in (8, 20, 64):
         _kernel(_outer(T=8, p=8, d=16, n=n))
     assert set(sizes) == {8, 16}
 
 
 @pytest.mark.parametrize(
-    "form",
+    "layout",
     [
         _outer(T=3, p=4, d=5, n=6),
         Dense(torch.randn(6, 3)),
         Rows(torch.randint(9, (6, 4)), torch.randn(6, 4, 2), 9),
         Conv(torch.randn(12, 4, 4, 4), torch.randn(12, 4, 4, 4), 2, GEOMETRY),
     ],
-    ids=lambda form: type(form).__name__,
+    ids=lambda layout: type(layout).__name__,
 )
-def test_the_first_examples_of_a_form_are_its_first_gradients(form):
-    few = form.first(2)
+def test_the_first_examples_of_a_layout_are_its_first_gradients(layout):
+    few = layout.first(2)
     assert few.num_examples == 2
-    assert few.signature == form.signature
-    torch.testing.assert_close(few.instantiate(), form.instantiate()[:2])
+    assert few.signature == layout.signature
+    torch.testing.assert_close(few.instantiate(), layout.instantiate()[:2])

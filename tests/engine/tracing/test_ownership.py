@@ -7,9 +7,9 @@ from structured import exact
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from fl_dp.engine.probe import probe
 from fl_dp.engine.tracing.capture import find_uses
 from fl_dp.engine.tracing.ownership import OwnerCheck, check_owners, data_may_move_rows
-from fl_dp.engine.tracing.probe import probe
 from fl_dp.errors import ProbeError
 
 

@@ -1,4 +1,4 @@
-"""The plan can be read and fixed by hand, and the physical batch chosen for a memory."""
+"""Kernels can be read and fixed by hand, and the physical batch chosen for a memory."""
 
 import copy
 import re
@@ -9,11 +9,11 @@ import torch.nn.functional as F
 from attached import attached, losses_of, small_batch, small_engine, small_model, without_noise
 from torch import nn
 
-from fl_dp.engine.kernel_choice import chooser as plan
+from fl_dp.engine.kernel_choice import chooser as choosing
 from fl_dp.errors import ConfigError, ProbeError
 
 MIB = 2**20
-TITLES = "parameter form T p d norm kernel decided ms next best ms KiB kept"
+TITLES = "parameter layout T p d norm kernel decided ms next best ms KiB kept"
 
 
 def _conv_model():
@@ -26,10 +26,10 @@ def _images(n=12):
     return torch.randn(n, 1, 6, 6, generator=generator), torch.randint(0, 3, (n,), generator=generator)
 
 
-def test_the_plan_is_printed_in_the_models_order(capsys):
+def test_the_kernel_table_is_printed_in_the_models_order(capsys):
     model, optimizer, engine = attached(_conv_model())
     optimizer.step(loss=losses_of(model, *_images()))
-    assert engine.plan() is None
+    assert engine.kernel_table() is None
     titles, *lines = capsys.readouterr().out.splitlines()
     assert titles.split() == TITLES.split()
     assert [line.split()[0] for line in lines] == ["0.weight", "0.bias", "3.weight", "3.bias"]
@@ -37,22 +37,22 @@ def test_the_plan_is_printed_in_the_models_order(capsys):
     assert re.match(r"3\.weight +outer +1 +3 +64 +ghost +ghost +formula +- ", lines[2])
 
 
-def test_there_is_no_plan_before_the_first_step(capsys):
+def test_there_is_no_kernel_table_before_the_first_step(capsys):
     _, _, engine = attached()
-    with pytest.raises(ConfigError, match="no plan before the first step"):
-        engine.plan()
+    with pytest.raises(ConfigError, match="no kernel table before the first step"):
+        engine.kernel_table()
     assert capsys.readouterr().out == ""
 
 
-def test_kernels_are_fixed_by_name_and_a_plan_can_be_taken_over(monkeypatch):
+def test_kernels_are_fixed_by_name_and_those_of_another_engine_can_be_taken_over(monkeypatch):
     x, y = _images()
     model, optimizer, first = attached(_conv_model(), kernels={"0.weight": "instantiate-rows"})
     optimizer.step(loss=losses_of(model, x, y))
-    assert first.planner.kernels["0.weight"] == "instantiate-rows"
-    monkeypatch.setattr(plan, "_trial", lambda form, kernel: pytest.fail("measured"))
-    model, optimizer, second = attached(_conv_model(), kernels=first.planner.kernels)
+    assert first.chooser.kernels["0.weight"] == "instantiate-rows"
+    monkeypatch.setattr(choosing, "_trial", lambda layout, kernel: pytest.fail("measured"))
+    model, optimizer, second = attached(_conv_model(), kernels=first.chooser.kernels)
     optimizer.step(loss=losses_of(model, x, y))
-    assert second.planner.kernels == first.planner.kernels
+    assert second.chooser.kernels == first.chooser.kernels
 
 
 def test_an_unknown_parameter_or_kernel_is_refused_before_anything_is_trained():

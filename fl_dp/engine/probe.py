@@ -1,8 +1,8 @@
 """Start-up checks on synthetic inputs: can the engine bound what one example contributes to this model?
 
-Not a list of forbidden classes: what a model does decides, however it is spelt. Found are where
-the batch axis lies in every layer, examples that influence one another (batch norm), buffers that
-remember data, and per-example gradients that differ from one backward pass per example.
+There is no list of forbidden classes: what a model does decides, however it is written. The checks find
+where the batch axis lies in every layer. They refuse examples that influence one another (batch norm),
+buffers that remember data, and per-example gradients that differ from one backward pass per example.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,11 +15,11 @@ from torch import Tensor, nn
 
 from fl_dp.engine.backward import Axes, keep_gradients
 from fl_dp.engine.gradients.layouts import Kept
-from fl_dp.engine.kernel_choice.chooser import Planner
+from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.precision import full_precision
-from fl_dp.engine.rules import form_of
+from fl_dp.engine.rule_table import layout_of
 from fl_dp.engine.tracing.capture import OperatorKey, Use, UseKey, output_grads
-from fl_dp.engine.tracing.example_rows import Layout, find_layout
+from fl_dp.engine.tracing.example_rows import ExampleRows, find_example_rows
 from fl_dp.engine.tracing.independence import call, check_independence
 from fl_dp.engine.tracing.ownership import data_may_move_rows
 from fl_dp.engine.tracing.structure import tensors
@@ -27,17 +27,19 @@ from fl_dp.engine.tracing.synthetic import NUM_EXAMPLES, synthetic
 from fl_dp.errors import ModelError, NoRuleError, ProbeError
 
 _TOLERANCE = 1e-3  # relative; the mistakes that are looked for are of order one
-_ATTEMPTS = 4  # on other synthetic examples: a dead ReLU may hide a use, data may move rows otherwise
+_ATTEMPTS = (
+    4  # each on new synthetic examples: a dead ReLU may hide a use, other data may move rows elsewhere
+)
 
 
 def probe(model: nn.Module, *args: Any, **kwargs: Any) -> Axes:
     """Check `model` and find the batch axis of every use of its trainable parameters.
 
-    args, kwargs: as the model is called; tensors in tuples, lists, mappings and dataclasses are found.
-    Those as long as the first one hold the examples: only their shapes and types matter, values are
-    never read (`synthetic` says what takes their place). All else is passed on as it is.
-    Outputs may be of any structure as well; what depends on data must lead with the batch.
-    The model, its buffers and PyTorch's global random state are left as they were.
+    args, kwargs: what the model is called with; tensors in tuples, lists, mappings and dataclasses are
+    found. Tensors as long as the first one hold the examples. Only their shapes and types matter: their
+    values are never read (`synthetic` says what replaces them). Everything else is passed on unchanged.
+    Outputs may be of any structure as well; the first dimension of every output that depends on data
+    must be the batch. The model, its buffers and PyTorch's global random state do not change.
 
     Raises ProbeError, NoRuleError or ModelError, naming the layer and the way out.
     """
@@ -60,16 +62,17 @@ def probe(model: nn.Module, *args: Any, **kwargs: Any) -> Axes:
 
 @contextmanager
 def _no_autocast() -> Iterator[None]:
-    """In fewer digits the checks would see too little; what uses what is the same in all."""
+    """Without autocast the checks have enough digits; which operator uses which parameter is the same."""
     with torch.autocast("cpu", enabled=False), torch.autocast("cuda", enabled=False):
         yield
 
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """What one synthetic batch shows: nothing where a use is unknown.
+    """What one synthetic batch shows. The axes are empty where the rows of some use are unknown.
 
-    settled: another batch would show no more, as every parameter was used and data can move no rows.
+    settled: another batch would show nothing new, because every parameter was used and data cannot move
+    rows.
     """
 
     axes: Axes
@@ -89,21 +92,22 @@ def _try(
     batch = synthetic(args, kwargs, truth=attempt % 2 == 0)
     examples = check_independence(model, parameters, batch)
     losses = _losses(call(model, parameters, batch), examples)
-    layout = find_layout(losses, parameters, shared)
-    if layout.unknown:
-        return _Trial(Axes({}), layout.unknown)
+    rows = find_example_rows(losses, parameters, shared)
+    if rows.unknown:
+        return _Trial(Axes({}), rows.unknown)
     changed = _losses(call(model, parameters, batch.with_other(0)), examples)
-    axes = Axes(layout.batch, layout.shared, _without_rule(losses, layout))
+    axes = Axes(rows.batch, rows.shared, _without_rule(losses, rows))
     _check_gradients(losses, changed, parameters, axes)
-    used = {name for key in layout.batch for name in key.parameters}
-    settled = used == parameters.keys() and not data_may_move_rows(losses, layout.uses)
+    used = {name for key in rows.batch for name in key.parameters}
+    settled = used == parameters.keys() and not data_may_move_rows(losses, rows.uses)
     return _Trial(axes, settled=settled)
 
 
 def _perturbed(parameter: Tensor, attempt: int) -> Tensor:
-    """A copy with no zeros, which would hide what lies below a layer initialised to zero.
+    """A copy without zeros: a layer initialised to zero would hide every use below it.
 
-    Near the parameter in the first attempt, far from it in the others, where data may take another way.
+    In the first attempt the copy is near the parameter. In the others it is far away, so that data may be
+    routed differently.
     """
     noise = torch.randn_like(parameter)
     scale = float(parameter.detach().float().pow(2).mean().sqrt()) or 1.0
@@ -111,7 +115,7 @@ def _perturbed(parameter: Tensor, attempt: int) -> Tensor:
 
 
 def _losses(outputs: Mapping[str, Tensor], examples: frozenset[str]) -> Tensor:
-    """(N,) sums that weigh every finite entry of every output differently."""
+    """(N,) weighted sums of the outputs; every finite entry has a weight of its own."""
     torch.manual_seed(0)  # the same weights in every call
     parts = [_weighted(o) for path, o in outputs.items() if path in examples and o.requires_grad]
     if not parts:
@@ -128,31 +132,31 @@ def _joined(one: Axes, other: Axes) -> Axes:
     return Axes({**one.batch, **other.batch}, one.shared | other.shared, one.fallback | other.fallback)
 
 
-def _without_rule(losses: Tensor, layout: Layout) -> frozenset[UseKey]:
-    """Uses that no rule covers; refuses those that the fallback cannot answer either."""
+def _without_rule(losses: Tensor, rows: ExampleRows) -> frozenset[UseKey]:
+    """Uses that no rule covers; NoRuleError where the fallback does not work either."""
     found: set[UseKey] = set()
 
     def ask(use: Use, grad: Tensor) -> None:
         for argument in use.arguments:
             try:
-                form_of(use, argument, grad, layout.batch[argument.key], NUM_EXAMPLES)
+                layout_of(use, argument, grad, rows.batch[argument.key], NUM_EXAMPLES)
             except NoRuleError:
                 if len(use.node._input_metadata) > 1:
                     raise
                 found.add(argument.key)
 
     with torch.no_grad():
-        output_grads(losses, layout.uses, ask, retain_graph=True)
+        output_grads(losses, rows.uses, ask, retain_graph=True)
     return frozenset(found)
 
 
 def _check_gradients(losses: Tensor, changed: Tensor, parameters: Mapping[str, Tensor], axes: Axes) -> None:
     """The definition: the engine's per-example gradients equal one backward pass per example.
 
-    changed: losses of the batch with another first example, which must leave the gradients of the
-    others as they are; a backward function could mix examples that the forward pass keeps apart.
+    changed: losses of the batch with another first example. The gradients of all other examples must not
+    change: a backward function could mix examples that the forward pass keeps apart.
     """
-    kept = keep_gradients(losses, parameters, axes, Planner(), retain_graph=True)
+    kept = keep_gradients(losses, parameters, axes, KernelChooser(), retain_graph=True)
     for example in range(NUM_EXAMPLES):
         _check_example(example, losses, changed, parameters, kept)
 
@@ -160,7 +164,7 @@ def _check_gradients(losses: Tensor, changed: Tensor, parameters: Mapping[str, T
 def _check_example(
     example: int, losses: Tensor, changed: Tensor, parameters: Mapping[str, Tensor], kept: Mapping[str, Kept]
 ) -> None:
-    """Parameter by parameter: beside large models there may be little memory left."""
+    """Compare one parameter after the other: with large models there may be little memory left."""
     one_hot = torch.zeros_like(losses)
     one_hot[example] = 1
     expected = _gradients(losses[example], parameters)

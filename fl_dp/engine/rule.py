@@ -1,4 +1,4 @@
-"""What every rule is given, and how it refuses."""
+"""What every rule is given, what it says about itself, and how it refuses."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor
 
-from fl_dp.engine.gradients.layouts import Form
+from fl_dp.engine.gradients.layouts import GradientLayout
 from fl_dp.engine.tracing.axis import BatchAxis
 from fl_dp.engine.tracing.capture import Argument, UseKey
 from fl_dp.errors import ModelError, NoRuleError
@@ -18,8 +18,9 @@ class Site:
     """One input of an operator that is made of parameters, and the gradient of the operator's output.
 
     node: the operator's autograd node; what the forward pass saved is in its `_saved_*` attributes.
-    argument: the input. transposed: it is the transpose of the parameter, and the form is to
-    be the parameter's. parameters: how many such inputs the operator has.
+    argument: the input. transposed: the input is the transpose of the parameter; the rule returns the
+    layout of the parameter's gradient. parameters: how many inputs of the operator are made of
+    parameters.
     """
 
     argument: Argument
@@ -36,7 +37,7 @@ class Site:
 
     @property
     def shape(self) -> torch.Size:
-        """Of the input."""
+        """The shape of the input."""
         return self.argument.shape
 
     def rows(self, tensor: Tensor) -> Tensor:
@@ -44,14 +45,25 @@ class Site:
         return self.axis.split(tensor, self.num_examples)
 
     def sums(self, tensor: Tensor) -> Tensor:
-        """`tensor` as (N, ...), an example's rows added up."""
+        """`tensor` as (N, ...): each example's rows added up."""
         if self.axis.dim == 0 and tensor.shape[0] == self.num_examples:
             return tensor
         rows = self.rows(tensor)
-        return rows.sum(1) if rows.shape[1] != 1 else rows.squeeze(1)  # a sum over one would copy
+        return rows.sum(1) if rows.shape[1] != 1 else rows.squeeze(1)  # a sum over one row would copy
 
 
-Rule = Callable[[Site], Form]
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What the engine knows about one autograd operator.
+
+    layout_of: the layout of the gradient of the input that a `Site` describes; it raises NoRuleError
+    for a way of using the operator that it does not cover.
+    only_checked: the rule may be used only for a model that `probe` has checked, because the graph
+    alone does not show where the examples are in the operator's output.
+    """
+
+    layout_of: Callable[[Site], GradientLayout]
+    only_checked: bool = False
 
 
 def refuse(key: UseKey, reason: str) -> NoReturn:
@@ -62,9 +74,9 @@ def refuse(key: UseKey, reason: str) -> NoReturn:
     )
 
 
-def mixes(key: UseKey, reason: str) -> NoReturn:
-    """Say that what one example contributes depends on others: no rule and no fallback can mend that."""
+def refuse_mixing(key: UseKey, reason: str) -> NoReturn:
+    """Say that one example's gradient depends on other examples; neither a rule nor the fallback helps."""
     raise ModelError(
         f"{key.operator.removesuffix('Backward0')} consumes {', '.join(key.parameters)}, but {reason}; "
-        "examples then move one another's gradients, which no clipping bounds: switch that off."
+        "examples then change one another's gradients, and clipping bounds nothing: switch that off."
     )

@@ -5,8 +5,8 @@ import torch
 from torch import Tensor, nn
 
 from fl_dp.engine.clipping import clipped_grad_sum
+from fl_dp.engine.probe import probe
 from fl_dp.engine.tracing.axis import BatchAxis
-from fl_dp.engine.tracing.probe import probe
 from fl_dp.errors import ModelError, NoRuleError, ProbeError
 
 
@@ -90,6 +90,32 @@ def test_a_fused_operator_of_several_outputs_is_refused_by_name():
 
     with pytest.raises(NoRuleError, match=r"RnnLayer consumes lstm\.weight_ih_l0, .* freeze the parameter"):
         probe(Recurrent(), torch.randn(5, 2, 4))
+
+
+def test_a_function_of_the_users_with_arguments_that_are_no_tensors_is_refused_by_name():
+    """Its backward function returns a gradient for each argument; the graph knows the tensors alone."""
+
+    class Power(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, exponent, x, weight):
+            ctx.save_for_backward(x, weight)
+            return x**exponent * weight
+
+        @staticmethod
+        def backward(ctx, grad):
+            x, weight = ctx.saved_tensors
+            return None, grad * 2 * x * weight, (grad * x**2).sum(0)
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(4))
+
+        def forward(self, x):
+            return Power.apply(2, x, self.weight)
+
+    with pytest.raises(NoRuleError, match=r"Power.* \(parameter weight\): .* not tensors.* freeze"):
+        probe(Model(), torch.randn(5, 4))
 
 
 def test_layers_behind_a_zero_initialised_one_are_seen():

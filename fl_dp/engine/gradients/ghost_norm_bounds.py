@@ -1,0 +1,57 @@
+"""How much rounding and underflow may take off a ghost norm: what is added so that none is too small.
+
+A ghost norm adds up products of inner products (gram.py). Where an example's terms cancel, rounding
+could hide the length of its gradient altogether, and the gradient would then pass unclipped. So
+every ghost norm is increased by its error bound.
+"""
+
+import torch
+from torch import Tensor
+
+
+def rounding_bound(terms: Tensor, length: int) -> Tensor:
+    """(N,) what to add to a sum over t, s of (left_t . left_s)(right_t . right_s): it is then not too small.
+
+    terms: (N, T), |left_t| |right_t|. length: operations that any one elementary product passes
+    through: the p + d of its two inner products and the additions after them. By Cauchy and Schwarz
+    the magnitudes of all products add up to at most (sum_t |left_t| |right_t|)^2. The error is
+    therefore at most length * eps / 2 times that, to first order and in any order of summation
+    (Higham 2002, sections 3.1 and 4.2). Twice that is added: it also covers the higher orders and the
+    error of the bound itself, for lengths and T up to a million in float32.
+    """
+    return length * torch.finfo(terms.dtype).eps * terms.sum(1).square()
+
+
+def product_lengths(left: Tensor, right: Tensor) -> Tensor:
+    """(N, T) |left_t| |right_t|, never too small by underflow: the terms of `rounding_bound`."""
+    dtype = sum_dtype(left, right)
+    return row_squares(left, dtype).sqrt() * row_squares(right, dtype).sqrt()
+
+
+def row_squares(rows: Tensor, dtype: torch.dtype) -> Tensor:
+    """(...) squared lengths of rows (..., c), never too small by underflow."""
+    lengths: Tensor = torch.linalg.vector_norm(rows, dim=-1, dtype=dtype)
+    return lengths.square() + _lost(rows.shape[-1], dtype)
+
+
+def row_lengths(gram: Tensor, num_features: int) -> Tensor:
+    """(n, t) lengths of rows from the diagonal of their Gram matrix, never too small by underflow."""
+    return (gram.diagonal(0, 1, 2) + _lost(num_features, gram.dtype)).sqrt()
+
+
+def sum_dtype(left: Tensor, right: Tensor) -> torch.dtype:
+    """The type in which products are added: at least float32, which holds half-precision products exactly."""
+    return torch.promote_types(torch.promote_types(left.dtype, right.dtype), torch.float32)
+
+
+def _lost(num_features: int, dtype: torch.dtype) -> float:
+    """What underflow may take off a sum of `num_features` squares, divided by eps.
+
+    A tiny row times a huge one need not be short, yet the squares of the tiny one may all be zero:
+    an example could hide a long gradient in this way. Each squared length is therefore increased by
+    what underflow may take off it, over eps. `rounding_bound` multiplies by eps and so makes up for
+    the loss, also where numbers below the smallest normal one are flushed to zero. Rows become longer
+    by 3e-16 * sqrt(num_features) in float32.
+    """
+    info = torch.finfo(dtype)
+    return num_features * info.tiny / info.eps

@@ -11,9 +11,9 @@ from ray.exceptions import OutOfMemoryError, RayError, RayTaskError
 from fl_dp.errors import FederationError
 from fl_dp.federation.wire.messages import one_line
 from fl_dp.records import RoundPlan
-from fl_dp.simulation.chunks import Portions
-from fl_dp.simulation.quarantine import TRIES, Suspects
-from fl_dp.simulation.work import ClientWork, Done, Measured, PortionDone
+from fl_dp.simulation.chunks import Chunks
+from fl_dp.simulation.quarantine import TRIES, Quarantine
+from fl_dp.simulation.work import ChunkDone, ClientWork, Done, Measured
 from fl_dp.simulation.workers import Actor, Job, PartSum, Worker
 
 logger = logging.getLogger("fl_dp")
@@ -23,10 +23,10 @@ LOOK_SECONDS = 1.0  # between two looks for actors that hang
 ENDED = "its process ended while it was trained (killed, or out of memory)"
 
 
-class Crew:
+class ActorPool:
     """Does one round's tasks after the other's, on actors that may die.
 
-    hire: starts an actor. size: how many there are to be. client_timeout: seconds that one client may take.
+    start_actor: starts one. size: how many there are to be. client_timeout: seconds that one client may take.
     at_once: most examples in memory at a time; halved for all when memory runs out. repeated: how often a
     client of this round had to be begun again.
 
@@ -36,13 +36,15 @@ class Crew:
     first step that they had taken with others: nothing is paid for twice.
     """
 
-    def __init__(self, hire: Callable[[], Actor], size: int, client_timeout: float, at_once: int) -> None:
+    def __init__(
+        self, start_actor: Callable[[], Actor], size: int, client_timeout: float, at_once: int
+    ) -> None:
         self.at_once = at_once
         self.repeated = 0
-        self._hire, self._size, self._client_timeout = hire, size, client_timeout
+        self._start_actor, self._size, self._client_timeout = start_actor, size, client_timeout
         self._workers: list[Worker] = []
-        self._portions = Portions()
-        self._suspects = Suspects()
+        self._chunks = Chunks()
+        self._suspects = Quarantine()
         self._round: Any = None
         self._number = 0  # of the round, counted from 1
         self._finishing = False
@@ -73,7 +75,7 @@ class Crew:
 
     def start(self) -> None:
         """Begin to start the actors."""
-        self._hire_missing()
+        self._start_missing()
 
     def resize(self, size: int) -> None:
         """Have `size` actors from now on; of those too many, the ones with nothing in their hands go."""
@@ -81,7 +83,7 @@ class Crew:
         there_first = sorted(self._workers, key=lambda worker: worker.coming is not None)
         for worker in there_first[size:]:
             if not worker.jobs and not worker.summed:
-                self._dismiss(worker)
+                self._stop_actor(worker)
 
     def measure(self, plan: RoundPlan, part: int) -> Measured:
         """What an actor finds out about a client's step.
@@ -108,7 +110,7 @@ class Crew:
         self._number += 1
         for worker in self._workers:
             worker.knows_round = False
-        self._portions.put(tasks)
+        self._chunks.put(tasks)
         self._someone_since = time.monotonic()
 
     def advance(self, seconds: float) -> bool:
@@ -118,7 +120,7 @@ class Crew:
         """
         until = time.monotonic() + seconds
         while True:
-            self._hire_missing()
+            self._start_missing()
             self._hand_out()
             if self._is_idle() and self._take_sums():
                 return True
@@ -137,14 +139,14 @@ class Crew:
         self.finish()
         for worker in [worker for worker in self._workers if worker.jobs]:
             self._forget(worker.summed)
-            self._dismiss(worker)
+            self._stop_actor(worker)
         self._take_sums()
         self._give_up_waiting()
 
     def close(self) -> None:
         """End all actors."""
         for worker in list(self._workers):
-            self._dismiss(worker)
+            self._stop_actor(worker)
 
     def _here(self) -> list[Worker]:
         return [worker for worker in self._workers if worker.coming is None]
@@ -153,16 +155,16 @@ class Crew:
         """The first actor that is there, which is waited for."""
         self._someone_since = time.monotonic()
         while not self.actors:
-            self._hire_missing()
+            self._start_missing()
             self._wait(LOOK_SECONDS)
         return self._here()[0]
 
     def _get(self, ref: Any) -> Any:
         return ray.get(ref, timeout=self._client_timeout)  # what does not come is lost: GetTimeoutError
 
-    def _hire_missing(self) -> None:
+    def _start_missing(self) -> None:
         while len(self._workers) < self._size:
-            actor = self._hire()
+            actor = self._start_actor()
             self._workers.append(Worker(actor, actor.ready.remote()))
         if self.actors:
             self._someone_since = time.monotonic()
@@ -173,21 +175,21 @@ class Crew:
             )
 
     def _hand_out(self) -> None:
-        """Suspects first; then a portion for whoever has none, and one to follow."""
+        """Quarantine first; then a chunk for whoever has none, and one to follow."""
         if self._finishing:
             self._give_up_waiting()
         self._hand_out_suspects()
         here = self._here()
         for ahead in (0, 1):
             for worker in here:
-                plenty = len(self._portions) > ahead * len(here)
+                plenty = len(self._chunks) > ahead * len(here)
                 if len(worker.jobs) <= ahead and plenty and not worker.has_any(self._suspects):
-                    self._give(worker, self._portions.take(len(here)))
+                    self._give(worker, self._chunks.take(len(here)))
 
     def _hand_out_suspects(self) -> None:
         """Each alone, to an actor with no sum; when there is no other work, its sum is fetched before."""
         for worker in self._here():
-            if self._suspects and not worker.jobs and not (worker.summed and self._portions):
+            if self._suspects and not worker.jobs and not (worker.summed and self._chunks):
                 self._take_sums([worker])
                 if worker in self._workers:
                     self._give(worker, [self._suspects.take()])
@@ -199,10 +201,10 @@ class Crew:
         worker.jobs.append(Job(ref, tasks, self.at_once, time.monotonic()))
 
     def _is_idle(self) -> bool:
-        return not (self._portions or self._suspects or any(worker.jobs for worker in self._workers))
+        return not (self._chunks or self._suspects or any(worker.jobs for worker in self._workers))
 
     def _wait(self, seconds: float) -> None:
-        """Take in what comes first: an actor that is there now, or a portion that is done."""
+        """Take in what comes first: an actor that is there now, or a chunk that is done."""
         waiting = dict(self._awaited())
         if not waiting:
             time.sleep(seconds)
@@ -232,8 +234,8 @@ class Crew:
             worker.jobs[0].started = time.monotonic()
         self._settle(worker, job, result)
 
-    def _settle(self, worker: Worker, job: Job, result: PortionDone) -> None:
-        self._portions.learn(job.tasks, result.done)
+    def _settle(self, worker: Worker, job: Job, result: ChunkDone) -> None:
+        self._chunks.learn(job.tasks, result.done)
         self._remember(result.at_once)
         for task, done in zip(job.tasks, result.done, strict=True):
             self._done[task.message] = done
@@ -256,15 +258,15 @@ class Crew:
 
     def _lose(self, worker: Worker, error: Exception) -> None:
         """An actor is gone: find its tasks another one."""
-        self._dismiss(worker)
+        self._stop_actor(worker)
         if worker.coming is not None:
             self._count_failed_start(error)
         else:
             logger.warning("a training process is gone: %s", _words(error))
         if worker.jobs:
             self._suspect_all(worker.jobs.popleft(), error)
-        self._portions.put([task for job in worker.jobs for task in job.tasks])
-        self._portions.put(worker.summed)
+        self._chunks.put([task for job in worker.jobs for task in job.tasks])
+        self._chunks.put(worker.summed)
         self._forget(worker.summed)
         self.repeated += len(worker.summed)
 
@@ -286,7 +288,7 @@ class Crew:
             if not worker.jobs:
                 continue
             job = worker.jobs[0]
-            allowed = self._client_timeout + 2 * self._portions.seconds(job.tasks)
+            allowed = self._client_timeout + 2 * self._chunks.seconds(job.tasks)
             if time.monotonic() - job.started > allowed:
                 self._let_go(worker, job)
 
@@ -299,20 +301,20 @@ class Crew:
         self._lose(worker, FederationError(f"a client {reason}"))
 
     def _give_up_waiting(self) -> None:
-        self._portions.clear()
+        self._chunks.clear()
         self._suspects.give_up()
 
     def _abandon(self) -> None:
         """Give up what is left of the round; actors that are at work on it are replaced."""
         self._give_up_waiting()
         for worker in [worker for worker in self._workers if worker.jobs or worker.summed]:
-            self._dismiss(worker)
+            self._stop_actor(worker)
 
     def _forget(self, tasks: Sequence[ClientWork]) -> None:
         for task in tasks:
             del self._done[task.message]
 
-    def _dismiss(self, worker: Worker) -> None:
+    def _stop_actor(self, worker: Worker) -> None:
         self._workers.remove(worker)
         ray.kill(worker.actor)
 

@@ -8,7 +8,7 @@ from fl_dp.simulation.work import ClientWork
 TRIES = 3  # of a client whose process ended while it had nothing else in its hands
 
 
-class Suspects:
+class Quarantine:
     """Tasks that are to be tried again, each by itself: if that ends its process, too, it was that one.
 
     In a round a task is a suspect from the first process that ended with it, until the round is over.

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fl_dp.simulation.quarantine import Suspects
+from fl_dp.simulation.quarantine import Quarantine
 from fl_dp.simulation.work import Array, ClientWork
 
 Actor = Any  # a handle of TrainingActor; Ray's handles have no types
@@ -21,7 +21,7 @@ class PartSum:
 
 @dataclass
 class Job:
-    """A portion in an actor's hands. started: when its first task can have begun."""
+    """A chunk in an actor's hands. started: when its first task can have begun."""
 
     ref: Any
     tasks: list[ClientWork]
@@ -39,6 +39,6 @@ class Worker:
     summed: list[ClientWork] = field(default_factory=list)
     knows_round: bool = False
 
-    def has_any(self, suspects: Suspects) -> bool:
+    def has_any(self, suspects: Quarantine) -> bool:
         """Whether any task in its hands is one of them."""
         return any(task in suspects for job in self.jobs for task in job.tasks)

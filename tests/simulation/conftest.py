@@ -145,11 +145,12 @@ class FakeRay:
 
 @pytest.fixture
 def fake_ray(monkeypatch: pytest.MonkeyPatch) -> FakeRay:
-    """ActorPool and grid find a FakeRay where they look for Ray, and its clock."""
+    """Actor pool and grid find a FakeRay where they look for Ray; the pool also finds its clock."""
     fake = FakeRay()
-    for module in ("actor_pool", "grid"):
+    for module in ("actor_pool", "pool_actors", "grid"):
         monkeypatch.setattr(f"fl_dp.simulation.{module}.ray", fake)
-    monkeypatch.setattr("fl_dp.simulation.actor_pool.time", fake)
+    for module in ("actor_pool", "pool_actors"):
+        monkeypatch.setattr(f"fl_dp.simulation.{module}.time", fake)
     return fake
 
 

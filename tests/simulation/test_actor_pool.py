@@ -11,8 +11,10 @@ from ray.exceptions import ActorDiedError, OutOfMemoryError, RayTaskError
 
 from fl_dp.errors import ConfigError, FederationError
 from fl_dp.records import RoundPlan
-from fl_dp.simulation.actor_pool import ENDED, START_SECONDS, ActorPool
+from fl_dp.simulation.actor_pool import ActorPool
+from fl_dp.simulation.pool_actors import START_SECONDS
 from fl_dp.simulation.quarantine import TRIES
+from fl_dp.simulation.round_state import ENDED
 from fl_dp.simulation.work import ChunkDone, ClientWork, Done
 
 PLAN = RoundPlan("run", 1, "linear", 2, 8, 0.5, 0.0, 1.0, 1.0)

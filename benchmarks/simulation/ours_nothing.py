@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     simulation = Simulation(
         config, client_config(config, 0, options.out), options.out, on_work=lambda work: None
     )
-    cluster.TrainingActor = IdleActor  # what a simulation hires
+    cluster.TrainingActor = IdleActor  # what a simulation starts
     clock = RoundClock(options.out)
     TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1  # in whose name Flower sends
     with ray_runtime.running("", options.out / "ray", cores()), simulated_grid(simulation) as grid:

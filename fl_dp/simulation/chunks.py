@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 
 from fl_dp.simulation.work import ClientWork, Done
 
-LONGEST_SECONDS = 0.5  # of one portion: it is what is lost when a process dies, and what others wait for
-SHARE = 2  # of what is left: a portion is at most 1 / (SHARE * actors) of it, so that all end together
+LONGEST_SECONDS = 0.5  # of one chunk: it is what is lost when a process dies, and what others wait for
+SHARE = 2  # of what is left: a chunk is at most 1 / (SHARE * actors) of it, so that all end together
 REMEMBERED = 0.9  # of the measured speed, at each new measurement
 
 
-class Portions:
-    """The tasks of a round that no actor has yet, longest first, cut into portions as they are asked for.
+class Chunks:
+    """The tasks of a round that no actor has yet, longest first, cut into chunks as they are asked for.
 
     By measured seconds per record, not by count: clients differ in size. As no actor gets much ahead of
     time, a slow one is handed less, and what it would have been given goes to the others.
@@ -32,24 +32,24 @@ class Portions:
         self._records = sum(task.records for task in together)
 
     def take(self, actors: int) -> list[ClientWork]:
-        """The next portion, of whole groups, when `actors` actors share what is left.
+        """The next chunk, of whole groups, when `actors` actors share what is left.
 
         At least one group if there is one.
         """
         speed = self.seconds_per_record  # until it was measured, one task at a time
         limit = min(self._records / (SHARE * actors), LONGEST_SECONDS / speed) if speed else 0
-        portion: list[ClientWork] = []
+        chunk: list[ClientWork] = []
         records = 0
-        while self._waiting and self._goes_along(portion, records, limit):
-            portion.append(self._waiting.popleft())
-            records += portion[-1].records
+        while self._waiting and self._goes_along(chunk, records, limit):
+            chunk.append(self._waiting.popleft())
+            records += chunk[-1].records
         self._records -= records
-        return portion
+        return chunk
 
-    def _goes_along(self, portion: Sequence[ClientWork], records: int, limit: float) -> bool:
+    def _goes_along(self, chunk: Sequence[ClientWork], records: int, limit: float) -> bool:
         following = self._waiting[0]
-        same_group = portion and following.group is not None and portion[-1].group == following.group
-        return not portion or bool(same_group) or records + following.records <= limit
+        same_group = chunk and following.group is not None and chunk[-1].group == following.group
+        return not chunk or bool(same_group) or records + following.records <= limit
 
     def clear(self) -> list[ClientWork]:
         """Take out all that is left."""
@@ -59,7 +59,7 @@ class Portions:
         return left
 
     def learn(self, tasks: Iterable[ClientWork], done: Iterable[Done]) -> None:
-        """Take in how long the tasks of a portion took."""
+        """Take in how long the tasks of a chunk took."""
         records = sum(task.records for task in tasks)
         seconds = sum(one.seconds for one in done)
         measured = seconds / records if records else 0.0

@@ -19,7 +19,7 @@ from fl_dp.federation.wire.partial_sums import make_group
 from fl_dp.records import RoundPlan
 from fl_dp.simulation.actor.first_steps import grouped
 from fl_dp.simulation.actor.keys import digest_of
-from fl_dp.simulation.actor_pool import Crew
+from fl_dp.simulation.actor_pool import ActorPool
 from fl_dp.simulation.clients import SimulatedClients
 from fl_dp.simulation.work import ClientWork, Done, Round, RoundWork
 
@@ -77,12 +77,12 @@ class SimulationGrid(Grid):
         self,
         clients: SimulatedClients,
         number: int,
-        crew: Crew,
+        pool: ActorPool,
         prepare: Callable[[RoundPlan], Model],
         on_work: Callable[[RoundWork], None],
     ) -> None:
         """number: of clients. prepare: what is needed of a plan's model. on_work: told how a round stands."""
-        self._clients, self._number, self._crew = clients, number, crew
+        self._clients, self._number, self._pool = clients, number, pool
         self._prepare, self._on_work = prepare, on_work
         self._ids = itertools.count(1)
         self._run: Any = None
@@ -185,13 +185,13 @@ class SimulationGrid(Grid):
         """Work on the first batch for at most that long, and answer it when it is over."""
         batch = self._batches[0]
         if not batch.begun:
-            self._crew.begin(batch.shared_round, batch.tasks)
+            self._pool.begin(batch.shared_round, batch.tasks)
             batch.begun = True
-        over = self._crew.advance(seconds)
+        over = self._pool.advance(seconds)
         if not over and batch.has_passed(LAST_START):
-            self._crew.finish()
+            self._pool.finish()
         if not over and batch.has_passed(IN_TIME):
-            self._crew.stop()
+            self._pool.stop()
             over = True
         self._on_work(self._standing(batch, over))
         if over:
@@ -199,28 +199,28 @@ class SimulationGrid(Grid):
             self._answer(batch)
 
     def _answer(self, batch: _Batch) -> None:
-        done = {one.message: one for one in self._crew.done}
+        done = {one.message: one for one in self._pool.done}
         for task in batch.tasks:
             done.setdefault(task.message, Done(task.message, 0.0, TOO_LATE))
         contents = self._clients.answer(batch.tasks, done)
-        for part in self._crew.take_sums():
+        for part in self._pool.take_sums():
             if not any(REFUSAL in contents[message] for message in part.messages):
                 make_group(contents, part.messages, part.arrays)
         for message_id, content in contents.items():
             self._reply(batch.messages[message_id], content)
 
     def _standing(self, batch: _Batch, ended: bool) -> RoundWork:
-        done = {one.message: one for one in self._crew.done}
+        done = {one.message: one for one in self._pool.done}
         return RoundWork(
             server_round=batch.tasks[0].plan.server_round,
             clients=len(batch.tasks),
             over=len(done),
             failed=sum(bool(one.problem) for one in done.values()),
-            repeated=self._crew.repeated,
+            repeated=self._pool.repeated,
             records=sum(task.records for task in batch.tasks if task.message in done),
             seconds=time.monotonic() - batch.asked,
             busy_seconds=sum(one.seconds for one in done.values()),
-            actors=self._crew.actors,
+            actors=self._pool.actors,
             ended=ended,
             private=batch.tasks[0].plan.private,
         )

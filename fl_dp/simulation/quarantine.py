@@ -1,32 +1,33 @@
-"""Clients whose process ended while it had them in its hands: one of them may be why."""
+"""Tasks that may end their process: each is tried alone, until it is known which one does."""
 
 from collections import deque
 from collections.abc import Sequence
 
 from fl_dp.simulation.work import ClientWork
 
-TRIES = 3  # of a client whose process ended while it had nothing else in its hands
+TRIES = 3  # of a task whose process ended while it was the only one in its chunk
 
 
-class Suspects:
-    """Tasks that are to be tried again, each by itself: if that ends its process, too, it was that one.
+class Quarantine:
+    """The tasks that a process worked on when it ended: one of them may be why.
 
-    In a round a task is a suspect from the first process that ended with it, until the round is over.
+    Each waits here to be tried alone; if its process ends again, it was that task. A task stays in
+    quarantine from the first process that ended with it until the round is over, while it is tried, too.
     """
 
     def __init__(self) -> None:
         self._waiting: deque[ClientWork] = deque()
-        self._deaths: dict[str, int] = {}  # by message: of processes that had nothing else in their hands
+        self._deaths: dict[str, int] = {}  # by message: processes that ended while they worked on it alone
 
-    def __bool__(self) -> bool:
-        """Whether any waits to be tried again."""
-        return bool(self._waiting)
+    def __len__(self) -> int:
+        """How many wait to be tried alone."""
+        return len(self._waiting)
 
     def __contains__(self, task: ClientWork) -> bool:
         return task.message in self._deaths
 
     def put(self, tasks: Sequence[ClientWork]) -> list[ClientWork]:
-        """A process ended with `tasks`. Returns those that have been tried often enough."""
+        """A process ended while it worked on `tasks`. Returns those that have been tried often enough."""
         given_up: list[ClientWork] = []
         for task in tasks:
             deaths = self._deaths[task.message] = self._deaths.get(task.message, 0) + (len(tasks) == 1)
@@ -38,10 +39,10 @@ class Suspects:
         return self._waiting.popleft()
 
     def give_up(self) -> None:
-        """Try none again; they stay suspects."""
+        """Try none again; they stay in quarantine."""
         self._waiting.clear()
 
     def begin(self) -> None:
-        """A new round: nobody is a suspect."""
+        """A new round: no task is in quarantine."""
         self.give_up()
         self._deaths = {}

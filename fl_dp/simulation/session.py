@@ -21,9 +21,9 @@ from fl_dp.models.build import build_model
 from fl_dp.records import RoundPlan
 from fl_dp.simulation.actor.keys import kept_secret, run_name
 from fl_dp.simulation.actor.shared_data import Parts, SharedData
-from fl_dp.simulation.actor_pool import Crew
+from fl_dp.simulation.actor_pool import ActorPool
 from fl_dp.simulation.clients import SimulatedClients
-from fl_dp.simulation.cluster.machines import hirer, nodes
+from fl_dp.simulation.cluster.machines import actor_starter, nodes
 from fl_dp.simulation.cluster.resources import Share, fitting, places, share
 from fl_dp.simulation.grid import Model, SimulationGrid
 from fl_dp.simulation.work import ActorSettings, Measured, RoundWork
@@ -63,19 +63,19 @@ def simulated_grid(simulation: Simulation) -> Iterator[SimulationGrid]:
         physical_batch_size=config.physical_batch_size,
         memory_mib=config.memory_mib,
     )
-    hire = hirer(ray.put(shared), settings, {"num_cpus": one.cpus, "num_gpus": one.gpus})
+    start_actor = actor_starter(ray.put(shared), settings, {"num_cpus": one.cpus, "num_gpus": one.gpus})
     at_once = 1 if config.physical_batch_size == AUTO else int(config.physical_batch_size)
     # GPUs hold few contexts beside what steps need: there one actor measures before others are started
     first = 1 if one.gpus else min(places(one, there), config.fit_clients)
-    crew = Crew(hire, first, config.client_timeout, at_once)
-    crew.start()
+    pool = ActorPool(start_actor, first, config.client_timeout, at_once)
+    pool.start()
     try:
         with Ledger.open(Path(simulation.client.ledger)) as ledger:
             clients = SimulatedClients(simulation.client, Parts(shared), ledger)
-            prepare = _Preparation(simulation, crew, one, train)
-            yield SimulationGrid(clients, len(shared), crew, prepare, simulation.on_work)
+            prepare = _Preparation(simulation, pool, one, train)
+            yield SimulationGrid(clients, len(shared), pool, prepare, simulation.on_work)
     finally:
-        crew.close()
+        pool.close()
 
 
 def name_in_ledger(simulation: Simulation) -> str:
@@ -98,8 +98,8 @@ class _Preparation:
     The number of actors is found anew for each round: machines may have come or gone.
     """
 
-    def __init__(self, simulation: Simulation, crew: Crew, one: Share, like: TensorData) -> None:
-        self._simulation, self._crew, self._share = simulation, crew, one
+    def __init__(self, simulation: Simulation, pool: ActorPool, one: Share, like: TensorData) -> None:
+        self._simulation, self._pool, self._share = simulation, pool, one
         self._input_shape, self._num_classes = like.input_shape, like.num_classes
         self._models: dict[str, tuple[Model, Measured]] = {}
         self._actors = 0
@@ -115,8 +115,8 @@ class _Preparation:
         return model
 
     def _measure(self, plan: RoundPlan) -> Measured:
-        measured = self._crew.measure(plan, part=0)
-        self._crew.at_once = measured.at_once
+        measured = self._pool.measure(plan, part=0)
+        self._pool.at_once = measured.at_once
         logger.info(
             "a training process takes %.0f MiB; at most %d examples at once",
             (measured.process_bytes + measured.step_bytes) / 2**20,
@@ -129,7 +129,7 @@ class _Preparation:
         if actors != self._actors:
             logger.info("%d training processes", actors)
         self._actors = actors
-        self._crew.resize(actors)
+        self._pool.resize(actors)
 
 
 def _kept(path: Path, model: str, kernels: Mapping[str, str]) -> Mapping[str, str]:

@@ -70,7 +70,7 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True)
-class PortionDone:
+class ChunkDone:
     """What became of some tasks; at_once: the physical batch that fits, as the actor knows by now."""
 
     done: Sequence[Done]

@@ -26,7 +26,7 @@ from fl_dp.records import Entry, Refusal, RoundPlan
 from fl_dp.simulation.actor.first_steps import TOGETHER
 from fl_dp.simulation.actor.shared_data import Parts, SharedData
 from fl_dp.simulation.actor.training_actor import TrainingActor
-from fl_dp.simulation.actor_pool import Crew
+from fl_dp.simulation.actor_pool import ActorPool
 from fl_dp.simulation.clients import SimulatedClients
 from fl_dp.simulation.grid import Model, SimulationGrid
 from fl_dp.simulation.work import ActorSettings
@@ -79,7 +79,7 @@ class FakeRay:
         self.fault: Callable[[Ref, bool], Any] = lambda ref, ended: None
         self._random = random.Random(seed)
 
-    def hire(self, make: Callable[[], Any]) -> Handle:
+    def start_actor(self, make: Callable[[], Any]) -> Handle:
         self.actors.append(Handle(self, make, len(self.actors)))
         return self.actors[-1]
 
@@ -145,11 +145,12 @@ class FakeRay:
 
 @pytest.fixture
 def fake_ray(monkeypatch: pytest.MonkeyPatch) -> FakeRay:
-    """Crew and grid find a FakeRay where they look for Ray, and its clock."""
+    """Actor pool and grid find a FakeRay where they look for Ray; the pool also finds its clock."""
     fake = FakeRay()
-    for module in ("actor_pool", "grid"):
+    for module in ("actor_pool", "pool_actors", "grid"):
         monkeypatch.setattr(f"fl_dp.simulation.{module}.ray", fake)
-    monkeypatch.setattr("fl_dp.simulation.actor_pool.time", fake)
+    for module in ("actor_pool", "pool_actors"):
+        monkeypatch.setattr(f"fl_dp.simulation.{module}.time", fake)
     return fake
 
 
@@ -173,7 +174,7 @@ class Answers:
 
 
 class Federation:
-    """CLIENTS clients of 30 to 52 records each, a linear model, two steps a round; a grid over a crew."""
+    """CLIENTS clients of 30 to 52 records each, a linear model, two steps a round; a grid over a pool."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -198,9 +199,9 @@ class Federation:
     def actor(self, **settings: Any) -> TrainingActor:
         return TrainingActor(self.shared, self.settings(**settings))
 
-    def grid(self, crew: Crew) -> SimulationGrid:
+    def grid(self, pool: ActorPool) -> SimulationGrid:
         model = Model(self.specs, {"1.weight": "ghost", "1.bias": "instantiate"}, together=TOGETHER)
-        return SimulationGrid(self.clients, CLIENTS, crew, lambda plan: model, on_work=self.work.append)
+        return SimulationGrid(self.clients, CLIENTS, pool, lambda plan: model, on_work=self.work.append)
 
     def plan(self, server_round: int = 1) -> RoundPlan:
         return RoundPlan("run", server_round, "linear", 2, 8, 0.5, 0.0, 1.0, 1.0)

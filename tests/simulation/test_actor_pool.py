@@ -11,9 +11,11 @@ from ray.exceptions import ActorDiedError, OutOfMemoryError, RayTaskError
 
 from fl_dp.errors import ConfigError, FederationError
 from fl_dp.records import RoundPlan
-from fl_dp.simulation.actor_pool import ENDED, START_SECONDS, Crew
+from fl_dp.simulation.actor_pool import ActorPool
+from fl_dp.simulation.pool_actors import START_SECONDS
 from fl_dp.simulation.quarantine import TRIES
-from fl_dp.simulation.work import ClientWork, Done, PortionDone
+from fl_dp.simulation.round_state import ENDED
+from fl_dp.simulation.work import ChunkDone, ClientWork, Done
 
 PLAN = RoundPlan("run", 1, "linear", 2, 8, 0.5, 0.0, 1.0, 1.0)
 TASKS = [ClientWork(str(k), str(k), k, PLAN, 2, 0.1, weight=1.0 + k) for k in range(24)]
@@ -35,44 +37,44 @@ class Adder:
 
     def train(
         self, number: int, tasks: Sequence[ClientWork], at_once: int, shared_round: Any = None
-    ) -> PortionDone:
+    ) -> ChunkDone:
         if shared_round is not None:
             self.number = number
         assert number == self.number
         for task in tasks:
             self.total += (task.weight or 0.0) * 2.0**task.part
-        return PortionDone([Done(task.message, 0.01) for task in tasks], min(at_once, self.at_once))
+        return ChunkDone([Done(task.message, 0.01) for task in tasks], min(at_once, self.at_once))
 
     def take_sum(self) -> dict[str, Any]:
         total, self.total = self.total, 0.0
         return {"w": np.array([total])}
 
 
-def crew_of(fake: Any, size: int, make: Callable[[], Any] = Adder) -> Crew:
-    return Crew(lambda: fake.hire(make), size, TIMEOUT, at_once=64)
+def pool_of(fake: Any, size: int, make: Callable[[], Any] = Adder) -> ActorPool:
+    return ActorPool(lambda: fake.start_actor(make), size, TIMEOUT, at_once=64)
 
 
-def run(crew: Crew, tasks: Sequence[ClientWork] = TASKS) -> Mapping[str, str]:
+def run(pool: ActorPool, tasks: Sequence[ClientWork] = TASKS) -> Mapping[str, str]:
     """Do a round, hold its sums against its messages, and return what went wrong, by message."""
-    crew.begin("round", tasks)
-    while not crew.advance(10.0):
+    pool.begin("round", tasks)
+    while not pool.advance(10.0):
         pass
-    assert sorted(one.message for one in crew.done) == sorted(task.message for task in tasks)
-    counted = [message for part in crew.sums for message in part.messages]
+    assert sorted(one.message for one in pool.done) == sorted(task.message for task in tasks)
+    counted = [message for part in pool.sums for message in part.messages]
     assert len(counted) == len(set(counted))
-    assert set(counted) == {one.message for one in crew.done if not one.problem}
-    for part in crew.sums:
+    assert set(counted) == {one.message for one in pool.done if not one.problem}
+    for part in pool.sums:
         members = [tasks[int(message)] for message in part.messages]
         assert part.arrays["w"] == sum(task.weight * 2.0**task.part for task in members if task.weight)
-    return {one.message: one.problem for one in crew.done if one.problem}
+    return {one.message: one.problem for one in pool.done if one.problem}
 
 
 @pytest.mark.parametrize("actors", [1, 2, 4])
 def test_every_task_is_done_and_counted_once(fake_ray: Any, actors: int) -> None:
-    crew = crew_of(fake_ray, actors)
+    pool = pool_of(fake_ray, actors)
     for _ in range(3):
-        assert run(crew) == {}
-    assert crew.repeated == 0
+        assert run(pool) == {}
+    assert pool.repeated == 0
     assert len(fake_ray.actors) == actors
 
 
@@ -83,11 +85,11 @@ def test_a_process_that_dies_at_any_call_costs_nobody_anything(
 ) -> None:
     """Every call of a round is a moment to die at: starting, training, or handing over the sum."""
     fake_ray.fault = count = _Counted()
-    run(crew_of(fake_ray, actors))
+    run(pool_of(fake_ray, actors))
     assert count.calls > 3 * actors
     for moment in range(count.calls):
         fake_ray.fault = _Counted(moment, ended)
-        assert run(crew_of(fake_ray, actors)) == {}, f"died at call {moment}"
+        assert run(pool_of(fake_ray, actors)) == {}, f"died at call {moment}"
 
 
 class _Counted:
@@ -104,44 +106,44 @@ class _Counted:
 
 
 def test_processes_that_die_at_random_for_many_rounds(fake_ray: Any) -> None:
-    crew, luck = crew_of(fake_ray, 3), random.Random(1)
+    pool, luck = pool_of(fake_ray, 3), random.Random(1)
     # seldom enough that no client is alone with a process that dies three times in a row
     fake_ray.fault = lambda ref, ended: ActorDiedError() if luck.random() < 0.01 else None
-    assert [run(crew) for _ in range(200)] == [{}] * 200
+    assert [run(pool) for _ in range(200)] == [{}] * 200
     assert len(fake_ray.actors) > 50
 
 
 def test_all_processes_die_at_once(fake_ray: Any) -> None:
-    crew = crew_of(fake_ray, 4)
-    run(crew)
+    pool = pool_of(fake_ray, 4)
+    run(pool)
     for moment in ("idle", "at work"):
         if moment == "at work":
-            crew.begin("round", TASKS)
-            crew.advance(0.0)
+            pool.begin("round", TASKS)
+            pool.advance(0.0)
         for handle in fake_ray.actors:
             handle.dead = ActorDiedError()
-        assert run(crew) == {}
+        assert run(pool) == {}
 
 
 def test_a_client_that_always_ends_its_process_fails_alone(fake_ray: Any) -> None:
     fake_ray.fault = kills("7")
-    crew = crew_of(fake_ray, 2)
-    run(crew, TASKS[:4])  # some speed is known, so that portions hold several clients
-    assert run(crew) == {"7": ENDED}
+    pool = pool_of(fake_ray, 2)
+    run(pool, TASKS[:4])  # some speed is known, so that chunks hold several clients
+    assert run(pool) == {"7": ENDED}
     assert len(fake_ray.actors) == 2 + TRIES + 1  # begun once among others, then alone
 
 
 def test_such_a_client_takes_no_sum_along_once_it_is_suspected(fake_ray: Any) -> None:
     """What is trained again is what its first process held, not what others have added up since."""
-    crew = crew_of(fake_ray, 1)
-    run(crew)
-    fake_ray.fault = kills("0")  # the largest index comes last; this one is in the last portion
-    run(crew)
-    assert crew.repeated <= len(TASKS) + TRIES
+    pool = pool_of(fake_ray, 1)
+    run(pool)
+    fake_ray.fault = kills("0")  # the largest index comes last; this one is in the last chunk
+    run(pool)
+    assert pool.repeated <= len(TASKS) + TRIES
 
 
 def kills(message: str, error: Exception | None = None) -> Callable[[Any, bool], Any]:
-    """A fault: whatever portion holds that message ends its process."""
+    """A fault: whatever chunk holds that message ends its process."""
 
     def fault(ref: Any, ended: bool) -> Any:
         holds = ref.method == "train" and any(task.message == message for task in ref.args[1])
@@ -152,9 +154,9 @@ def kills(message: str, error: Exception | None = None) -> Callable[[Any, bool],
 
 @pytest.mark.parametrize("with_others", [False, True])
 def test_a_client_that_hangs_is_let_go_of(fakes: Any, fake_ray: Any, with_others: bool) -> None:
-    crew = crew_of(fake_ray, 2)
+    pool = pool_of(fake_ray, 2)
     if with_others:
-        run(crew)
+        run(pool)
 
     def fault(ref: Any, ended: bool) -> Any:
         hangs = ref.method == "train" and any(task.message == "3" for task in ref.args[1])
@@ -162,7 +164,7 @@ def test_a_client_that_hangs_is_let_go_of(fakes: Any, fake_ray: Any, with_others
 
     fake_ray.fault = fault
     before = fake_ray.now
-    assert run(crew) == {"3": f"took longer than client-timeout = {TIMEOUT:g} s"}
+    assert run(pool) == {"3": f"took longer than client-timeout = {TIMEOUT:g} s"}
     assert fake_ray.now - before < 3 * TIMEOUT
 
 
@@ -175,7 +177,7 @@ def test_a_process_that_hangs_with_its_sum_is_let_go_of(fakes: Any, fake_ray: An
         return fakes.HANGS if ref in hung else None
 
     fake_ray.fault = fault
-    assert run(crew_of(fake_ray, 2)) == {}
+    assert run(pool_of(fake_ray, 2)) == {}
     assert fake_ray.now < 2 * TIMEOUT
 
 
@@ -186,7 +188,7 @@ def test_processes_that_do_not_start_end_the_run_in_words(fake_ray: Any) -> None
     text = "The actor died because of an error raised in its creation task\n\nNo module named 'x'"
     fake_ray.fault = lambda ref, ended: _died(text)
     with pytest.raises(FederationError, match=r"do not start: No module named 'x'$"):
-        run(crew_of(fake_ray, 2, fails))
+        run(pool_of(fake_ray, 2, fails))
     assert len(fake_ray.actors) <= 6
 
 
@@ -199,21 +201,21 @@ def _died(text: str) -> ActorDiedError:
 def test_processes_that_never_come_end_the_run_in_words(fakes: Any, fake_ray: Any) -> None:
     fake_ray.fault = lambda ref, ended: fakes.HANGS
     with pytest.raises(FederationError, match="clients-per-cpu"):
-        run(crew_of(fake_ray, 2))
+        run(pool_of(fake_ray, 2))
     assert fake_ray.now < START_SECONDS + 10
 
 
 def test_memory_that_ran_out_halves_the_batch_for_good(fake_ray: Any, caplog: Any) -> None:
     error = OutOfMemoryError("low on memory")
-    crew = crew_of(fake_ray, 2)
-    run(crew)
+    pool = pool_of(fake_ray, 2)
+    run(pool)
     fake_ray.fault = lambda ref, ended: error if ref.method == "train" and ref.args[2] == 64 else None
-    run(crew)
-    assert crew.at_once == 32  # once, however many had 64 when they ended
+    run(pool)
+    assert pool.at_once == 32  # once, however many had 64 when they ended
     assert "at most 32 examples at once" in caplog.text
     fake_ray.fault = kills("5", OutOfMemoryError("low on memory"))
-    run(crew)
-    assert crew.at_once == 32 // 2**TRIES // 2  # once among others, then alone
+    run(pool)
+    assert pool.at_once == 32 // 2**TRIES // 2  # once among others, then alone
 
 
 def test_no_other_death_is_taken_for_a_want_of_memory(fake_ray: Any) -> None:
@@ -221,36 +223,36 @@ def test_no_other_death_is_taken_for_a_want_of_memory(fake_ray: Any) -> None:
     fake_ray.fault = kills(
         "5", _died("(1) the process was killed by the OOM killer due to high memory usage")
     )
-    crew = crew_of(fake_ray, 2)
-    run(crew)
-    assert crew.at_once == 64
+    pool = pool_of(fake_ray, 2)
+    run(pool)
+    assert pool.at_once == 64
 
 
 def test_what_one_actor_finds_too_large_is_too_large_for_all(fake_ray: Any, monkeypatch: Any) -> None:
-    crew = crew_of(fake_ray, 2)
+    pool = pool_of(fake_ray, 2)
     monkeypatch.setattr(Adder, "at_once", 16)
-    run(crew)
-    assert crew.at_once == 16
+    run(pool)
+    assert pool.at_once == 16
     monkeypatch.setattr(Adder, "at_once", 64)
-    run(crew)
-    assert crew.at_once == 16
+    run(pool)
+    assert pool.at_once == 16
 
 
 def test_updates_wanted_alone_need_no_sum(fake_ray: Any) -> None:
     alone = [ClientWork(t.message, t.client, t.part, t.plan, t.steps, t.sample_rate, None) for t in TASKS]
-    crew = crew_of(fake_ray, 2)
-    crew.begin("round", alone)
-    assert crew.advance(10.0)
-    assert len(crew.done) == len(TASKS)
-    assert not crew.sums
+    pool = pool_of(fake_ray, 2)
+    pool.begin("round", alone)
+    assert pool.advance(10.0)
+    assert len(pool.done) == len(TASKS)
+    assert not pool.sums
 
 
 def test_measuring_outlives_a_process_or_two(fake_ray: Any) -> None:
     fake_ray.fault = kills_first("measure", TRIES - 1)
-    assert crew_of(fake_ray, 1).measure(PLAN, 3) == "linear 3"
+    assert pool_of(fake_ray, 1).measure(PLAN, 3) == "linear 3"
     fake_ray.fault = kills_first("measure", TRIES)
     with pytest.raises(FederationError, match="end while a client's step is measured"):
-        crew_of(fake_ray, 1).measure(PLAN, 3)
+        pool_of(fake_ray, 1).measure(PLAN, 3)
 
 
 def kills_first(method: str, number: int) -> Callable[[Any, bool], Any]:
@@ -262,76 +264,76 @@ def test_what_measuring_raises_is_raised_as_it_was(fake_ray: Any) -> None:
     error = RayTaskError("measure", "a remote traceback", ConfigError("Not even one example fits 5 MiB."))
     fake_ray.fault = lambda ref, ended: error if ref.method == "measure" else None
     with pytest.raises(ConfigError, match=r"^Not even one example fits 5 MiB\.$"):
-        crew_of(fake_ray, 1).measure(PLAN, 0)
+        pool_of(fake_ray, 1).measure(PLAN, 0)
 
 
 def test_resize_keeps_those_that_are_there(fakes: Any, fake_ray: Any) -> None:
     fake_ray.fault = lambda ref, ended: fakes.HANGS if ref.handle.number == 0 else None  # does not come
-    crew = crew_of(fake_ray, 3)
-    run(crew)
-    crew.resize(2)
+    pool = pool_of(fake_ray, 3)
+    run(pool)
+    pool.resize(2)
     assert [handle.dead is None for handle in fake_ray.actors] == [False, True, True]
-    crew.resize(4)
-    assert run(crew) == {}
+    pool.resize(4)
+    assert run(pool) == {}
     assert len(fake_ray.actors) == 5
 
 
 def test_resize_leaves_a_round_that_is_on_its_way_alone(fake_ray: Any) -> None:
-    crew = crew_of(fake_ray, 4)
-    run(crew)
-    crew.begin("round", TASKS)
-    crew.advance(0.0)
-    crew.resize(1)
-    while not crew.advance(1.0):
+    pool = pool_of(fake_ray, 4)
+    run(pool)
+    pool.begin("round", TASKS)
+    pool.advance(0.0)
+    pool.resize(1)
+    while not pool.advance(1.0):
         pass
-    assert len(crew.done) == len(TASKS)
+    assert len(pool.done) == len(TASKS)
 
 
 def test_finish_begins_nothing_more_and_keeps_what_is_done(fake_ray: Any) -> None:
-    crew = crew_of(fake_ray, 2)
-    run(crew)
-    crew.begin("round", TASKS)
-    crew.advance(0.0)
-    crew.finish()
-    assert crew.advance(1.0)
-    assert 0 < len(crew.done) < len(TASKS)
-    assert sum(len(part.messages) for part in crew.sums) == len(crew.done)
+    pool = pool_of(fake_ray, 2)
+    run(pool)
+    pool.begin("round", TASKS)
+    pool.advance(0.0)
+    pool.finish()
+    assert pool.advance(1.0)
+    assert 0 < len(pool.done) < len(TASKS)
+    assert sum(len(part.messages) for part in pool.sums) == len(pool.done)
 
 
 @pytest.mark.parametrize("end", ["finish", "stop"])
 def test_a_sum_that_is_lost_at_the_end_of_a_round_counts_for_nobody(fake_ray: Any, end: str) -> None:
     """There is no time to train its clients again: they are not done."""
-    crew = crew_of(fake_ray, 1)
-    run(crew)
-    crew.begin("round", TASKS)
-    crew.advance(0.0)
-    crew.finish()
+    pool = pool_of(fake_ray, 1)
+    run(pool)
+    pool.begin("round", TASKS)
+    pool.advance(0.0)
+    pool.finish()
     fake_ray.fault = lambda ref, ended: ActorDiedError() if ref.method == "take_sum" else None
-    assert crew.advance(1.0)
+    assert pool.advance(1.0)
     if end == "stop":
-        crew.stop()
-    assert not crew.done
-    assert not crew.sums
+        pool.stop()
+    assert not pool.done
+    assert not pool.sums
 
 
 def test_stop_ends_a_round_at_once_and_counts_only_what_was_fetched(fakes: Any, fake_ray: Any) -> None:
-    crew = crew_of(fake_ray, 3)
-    while crew.actors < 3:
-        run(crew)
+    pool = pool_of(fake_ray, 3)
+    while pool.actors < 3:
+        run(pool)
     fake_ray.fault = lambda ref, ended: fakes.HANGS if ref.handle.number == 0 else None
-    crew.begin("round", TASKS)
-    crew.advance(1.0)
-    crew.stop()
-    counted = {message for part in crew.sums for message in part.messages}
-    assert counted == {one.message for one in crew.done}
+    pool.begin("round", TASKS)
+    pool.advance(1.0)
+    pool.stop()
+    counted = {message for part in pool.sums for message in part.messages}
+    assert counted == {one.message for one in pool.done}
     assert 0 < len(counted) < len(TASKS)
     fake_ray.fault = lambda ref, ended: None
-    assert run(crew) == {}
+    assert run(pool) == {}
 
 
 def test_close_ends_all(fake_ray: Any) -> None:
-    crew = crew_of(fake_ray, 3)
-    crew.start()
-    crew.close()
+    pool = pool_of(fake_ray, 3)
+    pool.start()
+    pool.close()
     assert all(handle.dead for handle in fake_ray.actors)
-    assert crew.actors == 0
+    assert pool.actors == 0

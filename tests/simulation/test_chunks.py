@@ -1,10 +1,10 @@
-"""Portions: everything once, longest first, small at the end."""
+"""Chunks: everything once, longest first, small at the end."""
 
 import dataclasses
 import random
 
 from fl_dp.records import RoundPlan
-from fl_dp.simulation.chunks import LONGEST_SECONDS, Portions
+from fl_dp.simulation.chunks import LONGEST_SECONDS, Chunks
 from fl_dp.simulation.work import ClientWork, Done
 
 
@@ -13,75 +13,75 @@ def task(number: int, steps: int) -> ClientWork:
     return ClientWork(str(number), str(number), number, plan, steps, 0.1, 1.0)
 
 
-def taught(seconds_per_record: float) -> Portions:
-    portions = Portions()
-    portions.learn([task(0, 1)], [Done("0", 10 * seconds_per_record)])
-    return portions
+def taught(seconds_per_record: float) -> Chunks:
+    chunks = Chunks()
+    chunks.learn([task(0, 1)], [Done("0", 10 * seconds_per_record)])
+    return chunks
 
 
 def test_one_at_a_time_until_the_speed_is_known() -> None:
-    portions = Portions()
-    portions.put(task(k, 1) for k in range(100))
-    assert [len(portions.take(2)) for _ in range(3)] == [1, 1, 1]
+    chunks = Chunks()
+    chunks.put(task(k, 1) for k in range(100))
+    assert [len(chunks.take(2)) for _ in range(3)] == [1, 1, 1]
 
 
 def test_every_task_is_handed_out_once_longest_first() -> None:
     luck = random.Random(0)
     tasks = [task(k, luck.randint(1, 50)) for k in range(200)]
-    portions = taught(1e-4)
-    portions.put(tasks)
+    chunks = taught(1e-4)
+    chunks.put(tasks)
     taken = []
-    while portions:
-        taken += portions.take(4)
+    while chunks:
+        taken += chunks.take(4)
     assert sorted(one.message for one in taken) == sorted(one.message for one in tasks)
     assert [one.records for one in taken] == sorted((one.records for one in tasks), reverse=True)
 
 
 def test_what_comes_later_is_sorted_in() -> None:
-    portions = Portions()
-    portions.put([task(1, 5)])
-    portions.put([task(2, 9)])
-    assert portions.take(1)[0].message == "2"
+    chunks = Chunks()
+    chunks.put([task(1, 5)])
+    chunks.put([task(2, 9)])
+    assert chunks.take(1)[0].message == "2"
 
 
 def test_no_portion_is_long_and_the_last_are_the_smallest() -> None:
-    portions = taught(1e-3)
-    portions.put(task(k, 1) for k in range(1000))  # 10 ms each
+    chunks = taught(1e-3)
+    chunks.put(task(k, 1) for k in range(1000))  # 10 ms each
     sizes = []
-    while portions:
-        sizes.append(len(portions.take(2)))
+    while chunks:
+        sizes.append(len(chunks.take(2)))
     assert max(sizes) * 0.01 <= LONGEST_SECONDS
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[-1] == 1
 
 
 def test_a_task_longer_than_a_portion_is_one_by_itself() -> None:
-    portions = taught(1.0)
-    portions.put([task(1, 100), task(2, 100)])
-    assert len(portions.take(1)) == 1
+    chunks = taught(1.0)
+    chunks.put([task(1, 100), task(2, 100)])
+    assert len(chunks.take(1)) == 1
 
 
 def test_speed_follows_what_is_measured_slowly() -> None:
-    portions = taught(1.0)
-    portions.learn([task(0, 1)], [Done("0", 20.0)])
-    assert 1.0 < portions.seconds_per_record < 1.2
-    assert portions.seconds([task(1, 2)]) == 20 * portions.seconds_per_record
+    chunks = taught(1.0)
+    chunks.learn([task(0, 1)], [Done("0", 20.0)])
+    assert 1.0 < chunks.seconds_per_record < 1.2
+    assert chunks.seconds([task(1, 2)]) == 20 * chunks.seconds_per_record
 
 
 def test_clear_gives_back_what_was_left() -> None:
-    portions = Portions()
-    portions.put([task(1, 1), task(2, 1)])
-    assert len(portions.clear()) == 2
-    assert not portions
-    assert portions.take(1) == []
+    chunks = Chunks()
+    chunks.put([task(1, 1), task(2, 1)])
+    assert len(chunks.clear()) == 2
+    assert not chunks
+    assert chunks.take(1) == []
 
 
 def test_a_group_is_not_torn_apart() -> None:
-    portions = taught(1e-3)
-    portions.put(dataclasses.replace(task(k, 1), group=k // 4 if k < 80 else None) for k in range(100))
+    chunks = taught(1e-3)
+    chunks.put(dataclasses.replace(task(k, 1), group=k // 4 if k < 80 else None) for k in range(100))
     taken = []
-    while portions:
-        taken.append(portions.take(8))
+    while chunks:
+        taken.append(chunks.take(8))
     for group in range(20):
-        assert sum(any(one.group == group for one in portion) for portion in taken) == 1
-    assert [len(portion) for portion in taken[-4:]] == [1, 1, 1, 1]
+        assert sum(any(one.group == group for one in chunk) for chunk in taken) == 1
+    assert [len(chunk) for chunk in taken[-4:]] == [1, 1, 1, 1]

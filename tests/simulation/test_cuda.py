@@ -14,7 +14,7 @@ from fl_dp.models.build import build_model
 from fl_dp.records import RoundPlan
 from fl_dp.simulation.actor.shared_data import SharedData
 from fl_dp.simulation.actor.training_actor import TrainingActor
-from fl_dp.simulation.work import ActorSettings, ClientWork, PortionDone, Round
+from fl_dp.simulation.work import ActorSettings, ChunkDone, ClientWork, Round
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 DEVICES = ["cpu", pytest.param("cuda", marks=needs_gpu)]
@@ -27,7 +27,7 @@ def actor_on(federation: Any, device: str, **settings: Any) -> TrainingActor:
     return TrainingActor(federation.shared, made)
 
 
-def trained(actor: TrainingActor, federation: Any, weight: float | None, at_once: int = 64) -> PortionDone:
+def trained(actor: TrainingActor, federation: Any, weight: float | None, at_once: int = 64) -> ChunkDone:
     plan = dataclasses.replace(federation.plan(), steps=4, noise_multiplier=LITTLE_NOISE)
     tasks = [ClientWork(str(k), str(k), k, plan, 4, 0.5, weight, group=0) for k in range(4)]
     return actor.train(1, tasks, at_once, Round("first", "linear", federation.start, KERNELS, [tasks]))

@@ -12,14 +12,14 @@ from ray.exceptions import ActorDiedError
 from fl_dp.errors import ConfigError
 from fl_dp.federation.wire.messages import profile_from_content
 from fl_dp.simulation.actor.training_actor import TrainingActor
-from fl_dp.simulation.actor_pool import Crew
+from fl_dp.simulation.actor_pool import ActorPool
 from fl_dp.simulation.quarantine import TRIES
 
 CLIENTS = 12
 
 
-def crew_of(fake: Any, federation: Any, size: int, **settings: Any) -> Crew:
-    return Crew(lambda: fake.hire(lambda: federation.actor(**settings)), size, 600.0, at_once=64)
+def pool_of(fake: Any, federation: Any, size: int, **settings: Any) -> ActorPool:
+    return ActorPool(lambda: fake.start_actor(lambda: federation.actor(**settings)), size, 600.0, at_once=64)
 
 
 def close(one: Any, other: Any) -> bool:
@@ -34,8 +34,8 @@ def test_sums_equal_plain_averaging_of_single_updates(
     fake_ray: Any, two_federations: Any, actors: int
 ) -> None:
     one, other = two_federations
-    single = other.round(other.grid(crew_of(fake_ray, other, 1)), other.messages(summed=False))
-    summed = one.round(one.grid(crew_of(fake_ray, one, actors)), one.messages())
+    single = other.round(other.grid(pool_of(fake_ray, other, 1)), other.messages(summed=False))
+    summed = one.round(one.grid(pool_of(fake_ray, one, actors)), one.messages())
     assert close(summed.average, single.average)
     assert summed.spent == single.spent
     assert len(summed.spent) == CLIENTS
@@ -47,7 +47,7 @@ def test_the_order_of_the_clients_changes_nothing(fake_ray: Any, two_federations
         messages = federation.messages()
         if shuffle:
             random.Random(0).shuffle(messages)
-        grid = federation.grid(crew_of(fake_ray, federation, 2))
+        grid = federation.grid(pool_of(fake_ray, federation, 2))
         averages.append(federation.round(grid, messages).average)
     assert close(*averages)
 
@@ -56,7 +56,7 @@ def test_a_clients_update_does_not_depend_on_its_actor(fake_ray: Any, two_federa
     """Bit for bit, also where some take their first step together: whoever trains them, and after whom."""
     updates = []
     for federation, actors in zip(two_federations, (1, 5), strict=True):
-        grid = federation.grid(crew_of(fake_ray, federation, actors))
+        grid = federation.grid(pool_of(fake_ray, federation, actors))
         updates.append(_updates(grid, federation.messages(summed=False)))
     assert len(updates[0]) == CLIENTS
     for client, arrays in updates[0].items():
@@ -66,10 +66,10 @@ def test_a_clients_update_does_not_depend_on_its_actor(fake_ray: Any, two_federa
 def test_a_clients_update_does_not_depend_on_who_else_takes_part(fake_ray: Any, two_federations: Any) -> None:
     """But for rounding, if they take their first step together."""
     one, other = two_federations
-    among_all = _updates(one.grid(crew_of(fake_ray, one, 3)), one.messages(summed=False))
+    among_all = _updates(one.grid(pool_of(fake_ray, one, 3)), one.messages(summed=False))
     messages = other.messages(summed=False)
     for client in (5, CLIENTS - 1):
-        alone = _updates(other.grid(crew_of(fake_ray, other, 3)), messages[client : client + 1])
+        alone = _updates(other.grid(pool_of(fake_ray, other, 3)), messages[client : client + 1])
         assert close(alone[client], among_all[client])
 
 
@@ -81,7 +81,7 @@ def _updates(grid: Any, messages: list[Message]) -> dict[int, dict[str, Any]]:
 
 
 def test_clients_and_rounds_have_randomness_of_their_own(fake_ray: Any, federation: Any) -> None:
-    grid = federation.grid(crew_of(fake_ray, federation, 2))
+    grid = federation.grid(pool_of(fake_ray, federation, 2))
     seen = []
     for server_round in (1, 2):
         for reply in grid.send_and_receive(federation.messages(server_round, summed=False)):
@@ -98,7 +98,7 @@ def test_twenty_rounds_with_processes_that_die_at_random(fake_ray: Any, two_fede
         fake_ray.fault = lambda ref, ended, on=striking: (
             ActorDiedError() if on and luck.random() < 0.03 else None
         )
-        grid, arrays = federation.grid(crew_of(fake_ray, federation, 3)), None
+        grid, arrays = federation.grid(pool_of(fake_ray, federation, 3)), None
         for server_round in range(1, 21):
             answers = federation.round(grid, federation.messages(server_round, arrays=arrays))
             assert not answers.refused
@@ -117,7 +117,7 @@ def test_what_fails_is_paid_for_and_left_out(fake_ray: Any, two_federations: Any
     federation, without = two_federations
     with monkeypatch.context() as patch:
         _misbehave(patch, {"2": "raises", "4": "not finite", "9": "ends its process"}, fake_ray)
-        answers = federation.round(federation.grid(crew_of(fake_ray, federation, 2)), federation.messages())
+        answers = federation.round(federation.grid(pool_of(fake_ray, federation, 2)), federation.messages())
     assert answers.refused == {
         2: "an unexpected error; its own log says which",
         4: "its update holds values that are not finite",
@@ -127,7 +127,7 @@ def test_what_fails_is_paid_for_and_left_out(fake_ray: Any, two_federations: Any
     assert federation.work[-1].failed == 3
     fake_ray.fault = lambda ref, ended: None
     fine = [message for k, message in enumerate(without.messages()) if k not in answers.refused]
-    expected = without.round(without.grid(crew_of(fake_ray, without, 1)), fine)
+    expected = without.round(without.grid(pool_of(fake_ray, without, 1)), fine)
     assert close(answers.average, expected.average)
 
 
@@ -154,7 +154,7 @@ def _misbehave(monkeypatch: Any, clients: dict[str, str], fake_ray: Any) -> None
 
 
 def test_a_failed_client_may_take_part_in_the_next_round(fake_ray: Any, federation: Any) -> None:
-    grid = federation.grid(crew_of(fake_ray, federation, 2))
+    grid = federation.grid(pool_of(fake_ray, federation, 2))
     left = iter(range(TRIES + 1))
 
     def fault(ref: Any, ended: bool) -> Any:
@@ -177,7 +177,7 @@ def test_a_round_out_of_time_answers_with_what_is_done(
         return fakes.HANGS if hangs else None
 
     fake_ray.fault = fault
-    grid = federation.grid(crew_of(fake_ray, federation, 2))
+    grid = federation.grid(pool_of(fake_ray, federation, 2))
     answers = federation.round(grid, federation.messages(ttl=20.0))  # 20 s, a client may take 600
     assert answers.average is not None
     assert 0 < len(answers.refused) < CLIENTS
@@ -187,7 +187,7 @@ def test_a_round_out_of_time_answers_with_what_is_done(
 
 
 def test_hello_is_answered_at_once(fake_ray: Any, federation: Any) -> None:
-    grid = federation.grid(crew_of(fake_ray, federation, 1))
+    grid = federation.grid(pool_of(fake_ray, federation, 1))
     replies = grid.send_and_receive([Message(RecordDict(), k, MessageType.QUERY) for k in (1, 12)])
     profiles = [profile_from_content(reply.content) for reply in replies]
     assert sorted((p.client, p.public_size) for p in profiles) == [("0", 30), ("11", 52)]
@@ -206,7 +206,7 @@ def test_hello_is_answered_at_once(fake_ray: Any, federation: Any) -> None:
 def test_what_cannot_be_answered_is_an_error_not_a_silence(
     fake_ray: Any, federation: Any, node: int, kind: str, words: str
 ) -> None:
-    grid = federation.grid(crew_of(fake_ray, federation, 1))
+    grid = federation.grid(pool_of(fake_ray, federation, 1))
     good = federation.messages()[2]
     odd = Message(good.content, node, kind)
     replies = list(grid.send_and_receive([good, odd]))
@@ -217,7 +217,7 @@ def test_what_cannot_be_answered_is_an_error_not_a_silence(
 
 
 def test_weights_of_another_model_are_declined_and_not_paid_for(fake_ray: Any, federation: Any) -> None:
-    grid = federation.grid(crew_of(fake_ray, federation, 1))
+    grid = federation.grid(pool_of(fake_ray, federation, 1))
     wrong = {name: array[:1] for name, array in federation.start.items()}
     answers = federation.round(grid, federation.messages(arrays=wrong))
     assert len(answers.refused) == CLIENTS
@@ -229,7 +229,7 @@ def test_what_preparation_raises_ends_the_run_as_it_was(fake_ray: Any, federatio
     def prepare(plan: Any) -> Any:
         raise ConfigError("Not even one example fits 5 MiB.")
 
-    grid = federation.grid(crew_of(fake_ray, federation, 1))
+    grid = federation.grid(pool_of(fake_ray, federation, 1))
     grid._prepare = prepare
     with pytest.raises(ConfigError, match="Not even one example"):
         grid.push_messages(federation.messages())
@@ -240,7 +240,7 @@ def test_a_caller_is_never_kept_waiting_for_long(
 ) -> None:
     monkeypatch.setattr("fl_dp.simulation.grid.time", fake_ray)
     fake_ray.fault = hang_in_training(fakes)
-    grid = federation.grid(crew_of(fake_ray, federation, 1))
+    grid = federation.grid(pool_of(fake_ray, federation, 1))
     sent = grid.push_messages(federation.messages())
     before = fake_ray.now
     assert not list(grid.pull_messages(sent))

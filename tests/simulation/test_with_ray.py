@@ -16,7 +16,7 @@ import ray
 
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import FederationError
-from fl_dp.simulation.actor_pool import Crew
+from fl_dp.simulation.actor_pool import ActorPool
 from fl_dp.simulation.cluster import machines as cluster
 from fl_dp.simulation.cluster import runtime as ray_runtime
 from fl_dp.simulation.cluster.resources import share
@@ -66,18 +66,20 @@ def watched(folder: Path, habits: dict[str, str]) -> type:
 
 
 @pytest.fixture
-def crew_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    crews = []
+def pool_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    pools = []
 
-    def make(federation: Any, kind: type, timeout: float = 60.0) -> Crew:
+    def make(federation: Any, kind: type, timeout: float = 60.0) -> ActorPool:
         monkeypatch.setattr(cluster, "TrainingActor", kind)
-        hire = cluster.hirer(ray.put(federation.shared), federation.settings(), {"num_cpus": 1})
-        crews.append(Crew(hire, CORES, timeout, at_once=64))
-        return crews[-1]
+        start_actor = cluster.actor_starter(
+            ray.put(federation.shared), federation.settings(), {"num_cpus": 1}
+        )
+        pools.append(ActorPool(start_actor, CORES, timeout, at_once=64))
+        return pools[-1]
 
     yield make
-    for crew in crews:
-        crew.close()
+    for pool in pools:
+        pool.close()
 
 
 def close(one: Any, other: Any) -> bool:
@@ -94,15 +96,15 @@ def kill(folder: Path, number: int, delay: float) -> int:
     return len(files)
 
 
-def test_twenty_rounds_with_processes_killed_at_random(two_federations: Any, crew_of: Any) -> None:
+def test_twenty_rounds_with_processes_killed_at_random(two_federations: Any, pool_of: Any) -> None:
     """In four rounds one, at any moment; in one all of them at once."""
     disturbed, calm = two_federations
     luck = random.Random(3)
     strikes = {3: 1, 7: 1, 11: CORES, 15: 1, 18: 1}
-    crew = crew_of(disturbed, watched(disturbed.folder, {}))
+    pool = pool_of(disturbed, watched(disturbed.folder, {}))
     models, kills = [], []
     for federation in two_federations:
-        grid, arrays = federation.grid(crew), None
+        grid, arrays = federation.grid(pool), None
         for server_round in range(1, 21):
             number = strikes.get(server_round, 0) if federation is disturbed else 0
             with ThreadPoolExecutor() as pool:
@@ -118,11 +120,11 @@ def test_twenty_rounds_with_processes_killed_at_random(two_federations: Any, cre
     assert disturbed.steps() == calm.steps() == dict.fromkeys(range(CLIENTS), 40)
 
 
-def test_a_round_of_clients_that_misbehave(two_federations: Any, crew_of: Any) -> None:
+def test_a_round_of_clients_that_misbehave(two_federations: Any, pool_of: Any) -> None:
     federation, without = two_federations
     habits = {"1": "ends its process", "5": "hangs", "8": "raises"}
-    crew = crew_of(federation, watched(federation.folder, habits), timeout=4.0)
-    answers = federation.round(federation.grid(crew), federation.messages())
+    pool = pool_of(federation, watched(federation.folder, habits), timeout=4.0)
+    answers = federation.round(federation.grid(pool), federation.messages())
     assert answers.refused == {
         1: "its process ended while it was trained (killed, or out of memory)",
         5: "took longer than client-timeout = 4 s",
@@ -130,12 +132,12 @@ def test_a_round_of_clients_that_misbehave(two_federations: Any, crew_of: Any) -
     }
     assert federation.steps() == dict.fromkeys(range(CLIENTS), 2)
     fine = [message for k, message in enumerate(without.messages()) if k not in answers.refused]
-    expected = without.round(without.grid(crew), fine)
+    expected = without.round(without.grid(pool), fine)
     assert close(answers.average, expected.average)
 
 
-def test_processes_that_do_not_start(federation: Any, crew_of: Any) -> None:
-    grid = federation.grid(crew_of(federation, Unable))
+def test_processes_that_do_not_start(federation: Any, pool_of: Any) -> None:
+    grid = federation.grid(pool_of(federation, Unable))
     with pytest.raises(FederationError, match=r"do not start: ModuleNotFoundError: No module named 'fl_dp'$"):
         federation.round(grid, federation.messages())
 

@@ -3,7 +3,7 @@
 Noise and Poisson draws of a client's round depend on the run's secret, the client and the round alone: not on
 which process trains it, how often it was begun, or whether the run was killed and resumed in between. What
 is done again from the same weights then gives the same update, which costs no privacy. (One exception in the
-last bits, after a process has died with the other one: see `crew`.)
+last bits, after a process has died with the other one: see `actor_pool`.)
 """
 
 import hashlib

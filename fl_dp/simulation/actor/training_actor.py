@@ -21,7 +21,7 @@ from fl_dp.simulation.actor.keys import client_key
 from fl_dp.simulation.actor.process_memory import keep_freed_memory, own_bytes, peak_growth
 from fl_dp.simulation.actor.shared_data import Parts, SharedData
 from fl_dp.simulation.actor.update_sum import UpdateSum
-from fl_dp.simulation.work import ActorSettings, Array, ClientWork, Done, Measured, PortionDone, Round
+from fl_dp.simulation.work import ActorSettings, Array, ChunkDone, ClientWork, Done, Measured, Round
 from fl_dp.training.private import PrivateTrainer
 from fl_dp.training.trainer import (
     Trainer,
@@ -109,10 +109,10 @@ class TrainingActor:
 
     def train(
         self, number: int, tasks: Sequence[ClientWork], at_once: int, shared_round: Round | None = None
-    ) -> PortionDone:
+    ) -> ChunkDone:
         """Train the tasks, one after the other. at_once: most examples in memory at a time.
 
-        number: of the round. shared_round: needed with its first portion alone; unpacking takes time.
+        number: of the round. shared_round: needed with its first chunk alone; unpacking takes time.
         A task that comes alone is trained without its group, which may hold what ended another process.
         RuntimeError if this process does not know round `number`.
         """
@@ -123,7 +123,7 @@ class TrainingActor:
         self._at_once = min(at_once, self._fits)
         self._group, self._ready = None, {}
         done = [self._try(task, together=len(tasks) > 1) for task in tasks]
-        return PortionDone(done, self._at_once)
+        return ChunkDone(done, self._at_once)
 
     def take_sum(self) -> dict[str, Array]:
         """The weighted sum of all updates since the last call, float64; empty when there was none."""

@@ -24,7 +24,7 @@ def nodes() -> list[Node]:
     return [_node(one["Resources"]) for one in ray.nodes() if one["Alive"]]
 
 
-def hirer(shared: Any, settings: ActorSettings, resources: Mapping[str, float]) -> Callable[[], Any]:
+def actor_starter(shared: Any, settings: ActorSettings, resources: Mapping[str, float]) -> Callable[[], Any]:
     """What starts an actor: `shared` is a reference to the data; `resources` are Ray's words for its share.
 
     An actor that dies is not restarted by Ray, which would give its clients to a process that has no sum.

@@ -14,7 +14,7 @@ from fl_dp.federation.client.attempt import NOT_FINITE
 from fl_dp.simulation.actor.first_steps import TOGETHER
 from fl_dp.simulation.actor.shared_data import Parts
 from fl_dp.simulation.actor.training_actor import TrainingActor
-from fl_dp.simulation.work import ClientWork, PortionDone, Round
+from fl_dp.simulation.work import ChunkDone, ClientWork, Round
 from fl_dp.training.private import PrivateTrainer
 
 KERNELS = {"1.weight": "ghost", "1.bias": "instantiate"}
@@ -29,7 +29,7 @@ def task(federation: Any, client: int, weight: float | None = None, **plan: Any)
     return ClientWork(str(client), str(client), client, asked, asked.steps, 0.2, weight)
 
 
-def train(actor: TrainingActor, shared: Round, tasks: list[ClientWork], at_once: int) -> PortionDone:
+def train(actor: TrainingActor, shared: Round, tasks: list[ClientWork], at_once: int) -> ChunkDone:
     return actor.train(1, tasks, at_once, shared)
 
 
@@ -241,7 +241,7 @@ def test_measuring_halves_a_batch_that_does_not_fit(federation: Any, monkeypatch
 
 
 def test_another_model_comes_and_goes(federation: Any, monkeypatch: Any) -> None:
-    """A measurement of another model between two portions of a round does not disturb it."""
+    """A measurement of another model between two chunks of a round does not disturb it."""
     monkeypatch.setattr("fl_dp.simulation.actor.training_actor.build_model", _any_name)
     actor, calm = federation.actor(), federation.actor()
     before = train(actor, shared_round(federation), [task(federation, 1)], 64).done[0].arrays

@@ -1,0 +1,210 @@
+"""Where each task of a round is, and what to do next: every update counts once, or not at all.
+
+Decisions only, without Ray and without a clock. `ActorPool` reports what has happened, asks for the next
+steps, and carries them out. `tests/simulation/test_round_state.py` walks through all that can happen.
+
+    waiting -----> assigned -----> summed -----> fetched      `summed`: the update is in an actor's sum, which
+       ^            |  |  |           |                       is lost with the actor until it is fetched
+       |            |  |  +-> failed  |
+       |            |  v              |                       an actor is lost: the chunk that it worked on is
+       |            | quarantined     |                       quarantined; its other chunks, and the tasks in
+       +------------+-----------------+                       its sum, wait again
+
+A quarantined task is assigned alone. When the round ends early, tasks that wait or are lost are left out.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+from fl_dp.simulation.chunks import Chunks
+from fl_dp.simulation.quarantine import Quarantine
+from fl_dp.simulation.work import ClientWork, Done
+
+ENDED = "its process ended while it was trained (killed, or out of memory)"
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """Let the actor train these tasks, after those that it has."""
+
+    actor: int
+    tasks: Sequence[ClientWork]
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSum:
+    """Fetch what the actor has added up, and report `sum_fetched` or `actor_lost`."""
+
+    actor: int
+
+
+Step = Assign | FetchSum
+
+
+@dataclass(slots=True)
+class ActorTasks:
+    """What an actor has. chunks: assigned, in order; it works on the first. summed: in its sum."""
+
+    chunks: deque[list[ClientWork]] = field(default_factory=deque)
+    summed: list[ClientWork] = field(default_factory=list)
+
+    @property
+    def is_free(self) -> bool:
+        """Whether nothing of the round would be lost with the actor."""
+        return not self.chunks and not self.summed
+
+
+@dataclass
+class RoundState:
+    """One round after the other, over actors that may be lost at any time. Actors have numbers, never reused.
+
+    done: what became of a task, by its message; one in a sum that is lost is done no more. repeated: how
+    often a task had to be begun again because an actor was lost. finishing: nothing more is assigned.
+    """
+
+    waiting: Chunks = field(default_factory=Chunks)
+    quarantine: Quarantine = field(default_factory=Quarantine)
+    actors: dict[int, ActorTasks] = field(default_factory=dict)
+    done: dict[str, Done] = field(default_factory=dict)
+    repeated: int = 0
+    finishing: bool = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all tasks are fetched, failed, or left out."""
+        return self._is_idle and not any(has.summed for has in self.actors.values())
+
+    def next_steps(self) -> list[Step]:
+        """What to do now; when there is nothing, wait for an event. Tasks count as assigned from here on.
+
+        Carry out all steps, then ask again: what is fetched, or lost, may allow others.
+        """
+        if self._is_idle:
+            return [FetchSum(actor) for actor, has in self.actors.items() if has.summed]
+        return self._quarantined_steps() + self._chunk_steps()
+
+    def begin(self, tasks: Iterable[ClientWork]) -> list[int]:
+        """A new round, whatever became of the last one.
+
+        Returns the actors to stop, gone from here: they work on the last round, or hold a sum of it.
+        """
+        stopped = self._take_out([actor for actor, has in self.actors.items() if not has.is_free])
+        self.done, self.repeated, self.finishing = {}, 0, False
+        self.quarantine.begin()
+        self.waiting.clear()
+        self.waiting.put(tasks)
+        return list(stopped)
+
+    def actor_ready(self, actor: int) -> None:
+        """A new actor can be assigned tasks."""
+        self.actors[actor] = ActorTasks()
+
+    def chunk_done(self, actor: int, results: Sequence[Done]) -> None:
+        """An actor has done the first of its chunks."""
+        has = self.actors[actor]
+        tasks = has.chunks.popleft()
+        self.waiting.learn(tasks, results)
+        for task, result in zip(tasks, results, strict=True):
+            self.done[task.message] = result
+            if task.weight is not None and not result.problem:
+                has.summed.append(task)
+
+    def sum_fetched(self, actor: int) -> list[str]:
+        """An actor's sum has arrived, and a new one begins there. Returns whose updates are in it."""
+        has = self.actors[actor]
+        messages, has.summed = [task.message for task in has.summed], []
+        return messages
+
+    def actor_lost(self, actor: int) -> None:
+        """An actor is gone. A task that it worked on may be why: each is tried alone, or has failed."""
+        chunks = self.actors[actor].chunks
+        begun = chunks.popleft() if chunks else []
+        failed = self.quarantine.put(begun)
+        self.done |= {task.message: Done(task.message, 0.0, ENDED) for task in failed}
+        self._put_back(actor, begun_again=len(begun) - len(failed))
+
+    def actor_hangs(self, actor: int, problem: str, seconds: float) -> None:
+        """An actor was stopped because it hung. A task that it worked on alone is why, and has failed."""
+        chunks = self.actors[actor].chunks
+        if len(chunks[0]) > 1:
+            self.actor_lost(actor)
+            return
+        (task,) = chunks.popleft()
+        self.done[task.message] = Done(task.message, seconds, problem)
+        self._put_back(actor)
+
+    def actor_stopped(self, actor: int) -> None:
+        """An actor is no longer to be used; it is free, or was not ready yet."""
+        self.actors.pop(actor, None)
+
+    def finish(self) -> None:
+        """Assign nothing more: what is assigned is the last of this round."""
+        self.finishing = True
+        self._leave_out_the_rest()
+
+    def stop(self) -> list[int]:
+        """End the round with the sums that can be fetched at once: those of actors without assigned tasks.
+
+        Returns the actors to stop, gone from here, and what they had is left out.
+        """
+        self.finish()
+        stopped = self._take_out([actor for actor, has in self.actors.items() if has.chunks])
+        for has in stopped.values():
+            self._forget(has.summed)
+        return list(stopped)
+
+    @property
+    def _is_idle(self) -> bool:
+        return not (self.waiting or self.quarantine or any(has.chunks for has in self.actors.values()))
+
+    def _quarantined_steps(self) -> list[Step]:
+        """Each task alone, on an actor without a sum; when no other task waits, a sum is fetched first."""
+        free = (
+            (actor, has)
+            for actor, has in self.actors.items()
+            if not has.chunks and not (has.summed and self.waiting)
+        )
+        return [
+            FetchSum(actor) if has.summed else self._assign(actor, [self.quarantine.take()])
+            for actor, has in islice(free, len(self.quarantine))
+        ]
+
+    def _chunk_steps(self) -> list[Step]:
+        """A chunk for each actor that has none; then one to follow, but not behind a quarantined task."""
+        steps: list[Step] = []
+        for ahead in (0, 1):
+            for actor, has in self.actors.items():
+                enough = len(self.waiting) > ahead * len(self.actors)
+                if enough and len(has.chunks) <= ahead and not self._tries_quarantined(has):
+                    steps.append(self._assign(actor, self.waiting.take(len(self.actors))))
+        return steps
+
+    def _tries_quarantined(self, has: ActorTasks) -> bool:
+        return any(task in self.quarantine for chunk in has.chunks for task in chunk)
+
+    def _assign(self, actor: int, tasks: list[ClientWork]) -> Assign:
+        self.actors[actor].chunks.append(tasks)
+        return Assign(actor, tasks)
+
+    def _put_back(self, actor: int, begun_again: int = 0) -> None:
+        """Take out an actor; its tasks wait again, unless the round is finishing."""
+        has = self.actors.pop(actor)
+        self._forget(has.summed)
+        self.waiting.put([*(task for chunk in has.chunks for task in chunk), *has.summed])
+        if self.finishing:
+            self._leave_out_the_rest()
+        else:
+            self.repeated += begun_again + len(has.summed)
+
+    def _leave_out_the_rest(self) -> None:
+        self.waiting.clear()
+        self.quarantine.give_up()
+
+    def _forget(self, tasks: Iterable[ClientWork]) -> None:
+        for task in tasks:
+            del self.done[task.message]
+
+    def _take_out(self, actors: Iterable[int]) -> dict[int, ActorTasks]:
+        return {actor: self.actors.pop(actor) for actor in actors}

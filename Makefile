@@ -1,8 +1,11 @@
-.PHONY: setup check test test-fast bench bench-engine bench-simulation
+.PHONY: setup check test test-fast mutants bench bench-engine bench-simulation
 
 DEVICE = cpu
 DATA_ROOT = data
 PFL_PYTHON =
+NUMBER = 100
+SEED = 0
+JOBS = 1
 
 setup:
 	@scripts/setup.sh
@@ -10,13 +13,16 @@ setup:
 check: setup
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
-	.venv/bin/mypy --strict fl_dp
+	.venv/bin/mypy --strict fl_dp scripts
 
 test: setup
 	.venv/bin/python -m pytest
 
 test-fast: setup
 	.venv/bin/python -m pytest -m "not slow"
+
+mutants: setup
+	.venv/bin/python -m scripts.mutation --number $(NUMBER) --seed $(SEED) --jobs $(JOBS)
 
 bench: setup
 	.venv/bin/python -m benchmarks.everything --device $(DEVICE) --out runs/bench

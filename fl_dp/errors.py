@@ -1,12 +1,12 @@
-"""The exceptions that fl_dp raises; every one says what, where and what next.
+"""The exceptions that fl_dp raises. Every one says what is wrong, where, and what to do next.
 
-Text of an `FlDpError` may leave the client (a decline's reason reaches the server), so it carries
+The text of an `FlDpError` may leave the client: the reason of a declined round reaches the server. It carries
 names, shapes and settings, never values from data.
 """
 
 
 class FlDpError(Exception):
-    """Root of the tree: an error that fl_dp foresaw and worded."""
+    """Root of the tree: an error that fl_dp foresaw, in words of its own."""
 
 
 class ConfigError(FlDpError, ValueError):
@@ -30,9 +30,9 @@ class ProbeError(ModelError):
 
 
 class NonFiniteError(ModelError):
-    """Values that are not finite reached an operator without a rule: whose they are cannot be told.
+    """Values that are not finite reached an operator without a rule: nothing says whose gradient they spoil.
 
-    A batch of one example never raises it: there the gradient counts as zero, like any that is not finite.
+    A batch of one example never raises it: a gradient that is not finite counts as zero there, as always.
     """
 
 
@@ -45,7 +45,11 @@ class LedgerError(FlDpError):
 
 
 class FederationError(FlDpError):
-    """A federation cannot go on, or one of its members cannot be believed."""
+    """A federation cannot go on, or one of its clients cannot be believed."""
+
+
+class LaunchError(FlDpError):
+    """A process could not be started, stopped too early, or ended without a result."""
 
 
 class DeclinedError(FlDpError):

@@ -22,7 +22,7 @@ from fl_dp.launch.launcher import write_config
 from fl_dp.launch.outcome import conclude
 from fl_dp.launch.preflight import check_choices, check_names, check_server, with_absolute_paths
 from fl_dp.launch.watching import watch_run
-from fl_dp.reporting.run_folder import Layout, claim_folder
+from fl_dp.reporting.run_folder import RunFolder, claim_folder
 
 DEFAULT_ADDRESS = "127.0.0.1:9092"
 _POLL_SECONDS = 1.0
@@ -55,27 +55,27 @@ def serve(
     check_choices(request.config)
     run = with_absolute_paths(request.config)
     check_server(run)
-    layout = claim_folder(out)
+    folder = claim_folder(out)
     for note in request.notes:
         say(note)
-    return _serve(write_config(run, layout), layout, host, port, security, certificates)
+    return _serve(write_config(run, folder), folder, host, port, security, certificates)
 
 
 def _serve(
-    config: RunConfig, layout: Layout, host: str, port: int, security: list[str], certificates: Path | None
+    config: RunConfig, folder: RunFolder, host: str, port: int, security: list[str], certificates: Path | None
 ) -> ExitCode:
     with Processes() as processes:
-        env = server_environment(layout, {})
-        log = layout.log(SUPERLINK)
+        env = server_environment(folder, {})
+        log = folder.log(SUPERLINK)
         address = start_superlink(processes, env, log, security, host, port)
-        say(f"serving on {address}; join with: python client.py --superlink {address}; in {layout.shown}")
+        say(f"serving on {address}; join with: python client.py --superlink {address}; in {folder.shown}")
         root = None if certificates is None else certificates / AUTHORITY
         reachable = address.replace("0.0.0.0", "127.0.0.1")  # "every interface" is no address to call
         with ControlClient(reachable, root) as control:
             _wait_for_clients(control, config.min_clients, processes, log)
             run_id = control.start_run(build_bundle(), config.to_flat(), None)
-            status = watch_run(run_id, config, layout, control, processes, (), say)
-    return conclude(status, layout, say)
+            status = watch_run(run_id, config, folder, control, processes, (), say)
+    return conclude(status, folder, say)
 
 
 def _wait_for_clients(control: ControlClient, least: int, processes: Processes, log: Path) -> None:

@@ -1,8 +1,6 @@
-"""What a launch tells the shell, and the error that ends one."""
+"""What a launch tells the shell."""
 
 from enum import IntEnum
-
-from fl_dp.errors import FlDpError
 
 
 class ExitCode(IntEnum):
@@ -13,7 +11,3 @@ class ExitCode(IntEnum):
     USAGE = 2
     BUDGET_EXHAUSTED = 3
     INTERRUPTED = 130  # 128 + SIGINT, as shells report it
-
-
-class LaunchError(FlDpError):
-    """A process could not be started, stopped too early, or ended without a result."""

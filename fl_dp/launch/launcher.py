@@ -23,7 +23,8 @@ from fl_dp.launch.preflight import (
 from fl_dp.launch.ray_ahead import RayAhead, ray_ahead
 from fl_dp.launch.request import Engine, Request
 from fl_dp.launch.resumption import Launch, check_begun, check_unfinished, kept_config
-from fl_dp.reporting.run_folder import Layout, claim_folder, forget_end
+from fl_dp.reporting.run_folder import RunFolder, claim_folder
+from fl_dp.reporting.run_results import forget_end
 
 Say = Callable[[str], None]
 
@@ -39,9 +40,9 @@ def launch(
 ) -> ExitCode:
     """Check everything, start Flower, watch the run, stop everything; FlDpError when it fails.
 
-    engine: of a simulation; None for a process for each client. out: the run's folder, None for a new one;
-    ledger: the folder of the clients' ledger, None for one below `out`. ray_address: of a cluster, empty for
-    this machine alone.
+    engine: what simulates the clients; None when each is a process of its own.
+    out: the run's folder; None for a new one. ledger: the folder of the clients' ledger; None for one below
+    `out`. ray_address: of a Ray cluster; empty when this machine alone simulates.
     """
     if engine == "flower":
         from fl_dp.launch.flower.simulation import check_resources
@@ -53,44 +54,44 @@ def launch(
         config = with_absolute_paths(request.config)
         check_server(config)
         notes = (*request.notes, *check_parts(config))
-        layout = claim_folder(out)
-        with exclusive(layout.lock):
-            config = write_config(config, layout)
+        folder = claim_folder(out)
+        with exclusive(folder.lock):
+            config = write_config(config, folder)
             for note in notes:
                 say(note)
-            say(f"{'simulating' if engine else 'starting'} {config.clients} clients; files in {layout.shown}")
-            start = Launch(engine, (ledger or layout.ledgers).absolute(), ray_address)
-            start.write(layout)
-            return _run(config, layout, start, ray, say, resumed=False)
+            say(f"{'simulating' if engine else 'starting'} {config.clients} clients; files in {folder.shown}")
+            start = Launch(engine, (ledger or folder.ledgers).absolute(), ray_address)
+            start.write(folder)
+            return _run(config, folder, start, ray, say, resumed=False)
 
 
-def resume(folder: Path, *, ray_address: str | None, say: Say) -> ExitCode:
-    """Go on with the run in `folder` that was ended before it was over; FlDpError when it fails.
+def resume(path: Path, *, ray_address: str | None, say: Say) -> ExitCode:
+    """Go on with the run in the folder `path`, which stopped before it was over; FlDpError when it fails.
 
-    ray_address: of a cluster, where it is another one now.
+    ray_address: of the cluster, if its address has changed; else None.
     """
     from fl_dp.federation.server.run_record import kept_state
 
-    layout = Layout(folder.absolute())
-    check_begun(layout)
-    with exclusive(layout.lock):
-        check_unfinished(layout)
-        config, start, state = kept_config(layout), Launch.read(layout), kept_state(layout.out)
+    folder = RunFolder(path.absolute())
+    check_begun(folder)
+    with exclusive(folder.lock):
+        check_unfinished(folder)
+        config, start, state = kept_config(folder), Launch.read(folder), kept_state(folder.path)
         if ray_address is not None:
             start = start.at(ray_address)
         if state:
             state.check_same(config)
         with _under_way(start.engine, start.ray_address) as ray:
             check_server(config)
-            forget_end(layout.out)
+            forget_end(folder)
             over = state.rounds if state else 0
-            say(f"resuming after round {over} of {config.rounds}; files in {layout.shown}")
-            return _run(config, layout, start, ray, say, resumed=True)
+            say(f"resuming after round {over} of {config.rounds}; files in {folder.shown}")
+            return _run(config, folder, start, ray, say, resumed=True)
 
 
 @contextmanager
 def _under_way(engine: Engine | None, ray_address: str) -> Iterator[RayAhead | None]:
-    """What takes long and can start before all is checked: Ray, for a simulation of our own."""
+    """Ray, which starts while the run is being checked; None unless our own engine simulates."""
     if engine != "ray":
         yield None
         return
@@ -99,21 +100,21 @@ def _under_way(engine: Engine | None, ray_address: str) -> Iterator[RayAhead | N
 
 
 def _run(
-    config: RunConfig, layout: Layout, start: Launch, ray: RayAhead | None, say: Say, *, resumed: bool
+    config: RunConfig, folder: RunFolder, start: Launch, ray: RayAhead | None, say: Say, *, resumed: bool
 ) -> ExitCode:
     start.ledgers.mkdir(parents=True, exist_ok=True)
     if ray is not None:
         from fl_dp.launch.ray_simulation import simulate  # late: it imports torch and Ray
 
-        return simulate(config, layout, start.ledgers, ray, say, resumed=resumed)
+        return simulate(config, folder, start.ledgers, ray, say, resumed=resumed)
     from fl_dp.launch.deployment import deploy, simulate_with_flower
 
     go = simulate_with_flower if start.engine else deploy
-    return go(config, layout, start.ledgers, say, resumed=resumed)
+    return go(config, folder, start.ledgers, say, resumed=resumed)
 
 
-def write_config(config: RunConfig, layout: Layout) -> RunConfig:
-    """`config` with its folder filled in, written to config.toml: what really runs."""
-    config = dataclasses.replace(config, out=str(layout.out))
-    write_whole(layout.config, lambda file: tomli_w.dump(config.to_flat(), file))
+def write_config(config: RunConfig, folder: RunFolder) -> RunConfig:
+    """Write to config.toml what really runs: `config` with its folder filled in; returns that."""
+    config = dataclasses.replace(config, out=str(folder.path))
+    write_whole(folder.config, lambda file: tomli_w.dump(config.to_flat(), file))
     return config

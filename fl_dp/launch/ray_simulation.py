@@ -18,7 +18,8 @@ from fl_dp.launch.ray_ahead import RayAhead
 from fl_dp.reporting.console import round_line
 from fl_dp.reporting.progress import RoundBar
 from fl_dp.reporting.reports import RoundReport
-from fl_dp.reporting.run_folder import SERVER_LOG, Layout, append_line
+from fl_dp.reporting.run_folder import SERVER_LOG, RunFolder
+from fl_dp.reporting.run_results import append_line
 from fl_dp.simulation.session import Simulation, forget_secret, name_in_ledger, simulated_grid
 from fl_dp.simulation.work import RoundWork
 
@@ -28,14 +29,14 @@ CLIENTS_LOG = "clients"
 
 def simulate(
     config: RunConfig,
-    layout: Layout,
+    folder: RunFolder,
     ledgers: Path,
     ray: RayAhead,
     say: Callable[[str], None],
     *,
     resumed: bool,
 ) -> ExitCode:
-    """Run the federation; FlDpError when it fails. resumed: as of `run_federation`."""
+    """Run the federation; FlDpError when it fails. resumed: as in `run_federation`."""
     bar = RoundBar()
 
     def on_round(report: RoundReport) -> None:
@@ -47,24 +48,24 @@ def simulate(
         bar.show(work.server_round, work.over, work.clients, speed)
         if work.ended:
             bar.clear()
-            append_line(layout.out / WORK, asdict(work))
+            append_line(folder.path / WORK, asdict(work))
 
-    simulation = Simulation(config, client_config(config, 0, ledgers), layout.clients, on_work)
+    simulation = Simulation(config, client_config(config, 0, ledgers), folder.clients, on_work)
     with ExitStack() as stack:
-        stack.enter_context(_logs(layout))
+        stack.enter_context(_logs(folder))
         stack.callback(bar.clear)
         ray.wait()
         grid = stack.enter_context(simulated_grid(simulation))
         _take_identity()
         run, flat = name_in_ledger(simulation), config.to_flat()
-        status = _run(lambda: run_federation(grid, flat, run, layout.out, on_round, resumed=resumed))
+        status = _run(lambda: run_federation(grid, flat, run, folder.path, on_round, resumed=resumed))
     if status.completed:
-        forget_secret(layout.clients)
-    return conclude(status, layout, say)
+        forget_secret(folder.clients)
+    return conclude(status, folder, say)
 
 
 def _run(federation: Callable[[], None]) -> RunStatus:
-    """What Flower would say of the run; the cause of a failure is in the server's log and summary."""
+    """Run `federation`; returns the status that Flower would give it. The cause of a failure is logged."""
     try:
         federation()
     except Exception as error:
@@ -74,14 +75,17 @@ def _run(federation: Callable[[], None]) -> RunStatus:
 
 
 def _take_identity() -> None:
-    """Flower's messages ask in whose name they are sent; its own processes are told by the SuperLink."""
+    """Give this process an identity: every message of Flower's names its sender.
+
+    In Flower's own processes the SuperLink gives it.
+    """
     TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1
 
 
 @contextmanager
-def _logs(layout: Layout) -> Iterator[None]:
-    """The server's log and, apart, the clients': a traceback may quote their data."""
-    with _log_file("fl_dp", layout.log(SERVER_LOG)), _log_file("fl_dp.simulation", layout.log(CLIENTS_LOG)):
+def _logs(folder: RunFolder) -> Iterator[None]:
+    """The server's log, and another for the clients: a traceback of theirs may quote their data."""
+    with _log_file("fl_dp", folder.log(SERVER_LOG)), _log_file("fl_dp.simulation", folder.log(CLIENTS_LOG)):
         yield
 
 

@@ -14,7 +14,7 @@ from fl_dp.config.run import RunConfig
 from fl_dp.durable_files import write_whole
 from fl_dp.errors import ConfigError
 from fl_dp.launch.request import Engine
-from fl_dp.reporting.run_folder import Layout
+from fl_dp.reporting.run_folder import RunFolder
 
 OVER = ("completed", "budget-exhausted")  # of a summary's status: nothing is left to be done
 
@@ -31,12 +31,12 @@ class Launch:
     ledgers: Path
     ray_address: str
 
-    def write(self, layout: Layout) -> None:
+    def write(self, folder: RunFolder) -> None:
         """Keep it in the run's folder; its ledgers below that are still found when the folder has moved."""
-        inside = self.ledgers.is_relative_to(layout.out)
-        ledgers = self.ledgers.relative_to(layout.out) if inside else self.ledgers
+        inside = self.ledgers.is_relative_to(folder.path)
+        ledgers = self.ledgers.relative_to(folder.path) if inside else self.ledgers
         table = {"engine": self.engine or "", "ledgers": str(ledgers), "ray-address": self.ray_address}
-        write_whole(layout.launch, lambda file: tomli_w.dump(table, file))
+        write_whole(folder.launch, lambda file: tomli_w.dump(table, file))
 
     def at(self, ray_address: str) -> Self:
         """The same at another cluster; ConfigError unless it is a simulation with our engine."""
@@ -45,34 +45,34 @@ class Launch:
         return dataclasses.replace(self, ray_address=ray_address)
 
     @classmethod
-    def read(cls, layout: Layout) -> Self:
+    def read(cls, folder: RunFolder) -> Self:
         """That of the run in the folder; ConfigError when it is damaged."""
         try:
-            table = tomllib.loads(layout.launch.read_text(encoding="utf-8"))
+            table = tomllib.loads(folder.launch.read_text(encoding="utf-8"))
             engine, ledgers, address = table["engine"], table["ledgers"], table["ray-address"]
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, KeyError) as error:
-            raise ConfigError(f"{layout.launch}: cannot be read: {error}.") from None
+            raise ConfigError(f"{folder.launch}: cannot be read: {error}.") from None
         if engine not in ("", *typing.get_args(Engine)):
-            raise ConfigError(f"{layout.launch}: engine = {engine!r} is not one of this fl_dp's.")
-        return cls(engine or None, layout.out / ledgers, address)
+            raise ConfigError(f"{folder.launch}: engine = {engine!r} is not one of this fl_dp's.")
+        return cls(engine or None, folder.path / ledgers, address)
 
 
-def check_begun(layout: Layout) -> None:
+def check_begun(folder: RunFolder) -> None:
     """ConfigError unless the folder holds a run of run.sh."""
-    if not layout.launch.exists():
-        raise ConfigError(f"--resume {layout.shown}: holds no run of run.sh that has begun; start a new one.")
+    if not folder.launch.exists():
+        raise ConfigError(f"--resume {folder.shown}: holds no run of run.sh that has begun; start a new one.")
 
 
-def check_unfinished(layout: Layout) -> None:
+def check_unfinished(folder: RunFolder) -> None:
     """ConfigError when the run is over. One that failed or was interrupted is not."""
-    if not layout.summary.exists():
+    if not folder.summary.exists():
         return
-    status = json.loads(layout.summary.read_text(encoding="utf-8"))["status"]
+    status = json.loads(folder.summary.read_text(encoding="utf-8"))["status"]
     if status in OVER:
         how = "has completed" if status == "completed" else "has spent its clients' privacy budgets"
-        raise ConfigError(f"--resume {layout.shown}: there is nothing to resume, the run {how}.")
+        raise ConfigError(f"--resume {folder.shown}: there is nothing to resume, the run {how}.")
 
 
-def kept_config(layout: Layout) -> RunConfig:
+def kept_config(folder: RunFolder) -> RunConfig:
     """The run's config; its folder is the one in which it lies now."""
-    return dataclasses.replace(RunConfig.from_toml(layout.config), out=str(layout.out))
+    return dataclasses.replace(RunConfig.from_toml(folder.config), out=str(folder.path))

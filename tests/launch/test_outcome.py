@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from fl_dp.launch.exit_codes import ExitCode, LaunchError
+from fl_dp.errors import LaunchError
+from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.flower.control import RunStatus
 from fl_dp.launch.outcome import conclude
-from fl_dp.reporting.run_folder import Layout
+from fl_dp.reporting.run_folder import RunFolder
 
 GOOD = RunStatus(finished=True, completed=True, details="")
 BAD = RunStatus(finished=True, completed=False, details="the server raised")
@@ -18,56 +19,56 @@ CLIENT = {
 
 
 @pytest.fixture
-def layout(tmp_path: Path) -> Layout:
-    return Layout(tmp_path)
+def folder(tmp_path: Path) -> RunFolder:
+    return RunFolder(tmp_path)
 
 
-def write(layout: Layout, status: str, reason: str = "", private: bool = True) -> None:
+def write(folder: RunFolder, status: str, reason: str = "", private: bool = True) -> None:
     summary: dict[str, Any] = {
         "status": status, "private": private, "reason": reason, "rounds": 2, "clients": {"0": CLIENT},
     }  # fmt: skip
-    layout.summary.write_text(json.dumps(summary))
+    folder.summary.write_text(json.dumps(summary))
 
 
-def test_trained_as_asked(layout: Layout, capsys: pytest.CaptureFixture[str]) -> None:
-    write(layout, "completed")
+def test_trained_as_asked(folder: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    write(folder, "completed")
     said: list[str] = []
-    assert conclude(GOOD, layout, said.append) == ExitCode.TRAINED
-    assert said == [f"results in {layout.out}"]
+    assert conclude(GOOD, folder, said.append) == ExitCode.TRAINED
+    assert said == [f"results in {folder.path}"]
     assert "Privacy spent" in capsys.readouterr().out
 
 
-def test_spent_budgets_are_a_normal_end_and_said(layout: Layout) -> None:
-    write(layout, "budget-exhausted")
+def test_spent_budgets_are_a_normal_end_and_said(folder: RunFolder) -> None:
+    write(folder, "budget-exhausted")
     said: list[str] = []
-    assert conclude(GOOD, layout, said.append) == ExitCode.BUDGET_EXHAUSTED == 3
+    assert conclude(GOOD, folder, said.append) == ExitCode.BUDGET_EXHAUSTED == 3
     assert "budgets are spent (after round 2)" in said[-1]
 
 
-def test_a_failed_run_gives_cause_and_log(layout: Layout) -> None:
-    write(layout, "failed", "no client trained: all declined")
+def test_a_failed_run_gives_cause_and_log(folder: RunFolder) -> None:
+    write(folder, "failed", "no client trained: all declined")
     with pytest.raises(LaunchError, match=r"no client trained: all declined\. Log: .*server\.log"):
-        conclude(GOOD, layout, print)  # also when Flower calls it completed
+        conclude(GOOD, folder, print)  # also when Flower calls it completed
 
 
-def test_no_summary_gives_flowers_words_and_the_end_of_the_log(layout: Layout) -> None:
-    layout.log("server").parent.mkdir()
-    layout.log("server").write_text("Traceback\nValueError: x\n")
+def test_no_summary_gives_flowers_words_and_the_end_of_the_log(folder: RunFolder) -> None:
+    folder.log("server").parent.mkdir()
+    folder.log("server").write_text("Traceback\nValueError: x\n")
     with pytest.raises(LaunchError, match=r"(?s)the server raised.*server\.log.*ValueError: x"):
-        conclude(BAD, layout, print)
+        conclude(BAD, folder, print)
 
 
-def test_a_server_that_fails_after_its_summary_did_not_succeed(layout: Layout) -> None:
-    write(layout, "completed")
+def test_a_server_that_fails_after_its_summary_did_not_succeed(folder: RunFolder) -> None:
+    write(folder, "completed")
     with pytest.raises(LaunchError, match="after its last round: the server raised"):
-        conclude(BAD, layout, print)
+        conclude(BAD, folder, print)
 
 
 def test_the_last_lines_of_a_run_without_privacy_say_so(
-    layout: Layout, capsys: pytest.CaptureFixture[str]
+    folder: RunFolder, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write(layout, "completed", private=False)
+    write(folder, "completed", private=False)
     said: list[str] = []
-    assert conclude(GOOD, layout, said.append) == ExitCode.TRAINED
-    assert said == [f"NOT PRIVATE: results in {layout.out}"]
+    assert conclude(GOOD, folder, said.append) == ExitCode.TRAINED
+    assert said == [f"NOT PRIVATE: results in {folder.path}"]
     assert capsys.readouterr().out.startswith("NOT PRIVATE: ")

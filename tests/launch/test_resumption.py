@@ -15,19 +15,19 @@ from fl_dp.federation.server.state import STATE, ServerState, write_state
 from fl_dp.launch import launcher
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.resumption import Launch
-from fl_dp.reporting.run_folder import Layout
+from fl_dp.reporting.run_folder import RunFolder
 
 
 @pytest.fixture
-def layout(tmp_path: Path) -> Layout:
+def folder(tmp_path: Path) -> RunFolder:
     """A folder as a killed simulation leaves it, after round 2."""
-    layout = Layout(tmp_path / "out")
-    layout.out.mkdir()
-    config = launcher.write_config(RunConfig(), layout)
-    Launch("ray", layout.ledgers, "").write(layout)
+    folder = RunFolder(tmp_path / "out")
+    folder.path.mkdir()
+    config = launcher.write_config(RunConfig(), folder)
+    Launch("ray", folder.ledgers, "").write(folder)
     state = ServerState("r", config.to_flat(), 2, 1.0, "{}", b"s" * 32, [], frozenset(), {})
-    write_state(layout.out / STATE, state)
-    return layout
+    write_state(folder.path / STATE, state)
+    return folder
 
 
 @pytest.fixture
@@ -36,9 +36,9 @@ def run(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     seen: list[tuple[Any, ...]] = []
 
     def start(
-        config: RunConfig, layout: Layout, start: Launch, ray: Any, say: Any, *, resumed: bool
+        config: RunConfig, folder: RunFolder, start: Launch, ray: Any, say: Any, *, resumed: bool
     ) -> ExitCode:
-        seen.append((config, layout, start, resumed))
+        seen.append((config, folder, start, resumed))
         return ExitCode.TRAINED
 
     monkeypatch.setattr(launcher, "_run", start)
@@ -53,46 +53,48 @@ def resume(folder: Path, ray_address: str | None = None) -> list[str]:
     return said
 
 
-def test_a_killed_run_goes_on_as_it_was_launched(layout: Layout, run: list[Any]) -> None:
-    (said,) = resume(layout.out)
+def test_a_killed_run_goes_on_as_it_was_launched(folder: RunFolder, run: list[Any]) -> None:
+    (said,) = resume(folder.path)
     assert said.startswith("resuming after round 2 of 3; files in ")
-    assert run == [(RunConfig(out=str(layout.out)), layout, Launch("ray", layout.ledgers, ""), True)]
+    assert run == [(RunConfig(out=str(folder.path)), folder, Launch("ray", folder.ledgers, ""), True)]
 
 
-def test_a_folder_that_has_moved_takes_its_ledgers_along(layout: Layout, run: list[Any]) -> None:
-    moved = Layout(layout.out.rename(layout.out.parent / "moved"))
-    resume(moved.out)
+def test_a_folder_that_has_moved_takes_its_ledgers_along(folder: RunFolder, run: list[Any]) -> None:
+    moved = RunFolder(folder.path.rename(folder.path.parent / "moved"))
+    resume(moved.path)
     config, _, start, _ = run[0]
-    assert (config.out, start.ledgers) == (str(moved.out), moved.ledgers)
+    assert (config.out, start.ledgers) == (str(moved.path), moved.ledgers)
 
 
-def test_lasting_ledgers_elsewhere_stay_there(layout: Layout, run: list[Any], tmp_path: Path) -> None:
-    Launch("flower", tmp_path / "lasting", "").write(layout)
-    resume(layout.out)
+def test_lasting_ledgers_elsewhere_stay_there(folder: RunFolder, run: list[Any], tmp_path: Path) -> None:
+    Launch("flower", tmp_path / "lasting", "").write(folder)
+    resume(folder.path)
     assert run[0][2] == Launch("flower", tmp_path / "lasting", "")
 
 
-def test_a_run_killed_before_any_client_was_asked_begins_again(layout: Layout, run: list[Any]) -> None:
-    (layout.out / STATE).unlink()
-    assert resume(layout.out)[0].startswith("resuming after round 0 of 3")
+def test_a_run_killed_before_any_client_was_asked_begins_again(folder: RunFolder, run: list[Any]) -> None:
+    (folder.path / STATE).unlink()
+    assert resume(folder.path)[0].startswith("resuming after round 0 of 3")
 
 
-def test_a_failed_or_interrupted_run_goes_on(layout: Layout, run: list[Any]) -> None:
-    layout.summary.write_text(json.dumps({"status": "failed", "reason": "interrupted"}))
-    resume(layout.out)
+def test_a_failed_or_interrupted_run_goes_on(folder: RunFolder, run: list[Any]) -> None:
+    folder.summary.write_text(json.dumps({"status": "failed", "reason": "interrupted"}))
+    resume(folder.path)
     assert len(run) == 1
-    assert not layout.summary.exists()  # what is said about the end is not that of the last attempt
+    assert not folder.summary.exists()  # what is said about the end is not that of the last attempt
 
 
 @pytest.mark.parametrize(
     ("status", "words"),
     [("completed", "nothing to resume, the run has completed"), ("budget-exhausted", "privacy budgets")],
 )
-def test_a_run_that_is_over_stays_as_it_is(layout: Layout, run: list[Any], status: str, words: str) -> None:
-    layout.summary.write_text(json.dumps({"status": status}))
+def test_a_run_that_is_over_stays_as_it_is(
+    folder: RunFolder, run: list[Any], status: str, words: str
+) -> None:
+    folder.summary.write_text(json.dumps({"status": status}))
     with pytest.raises(ConfigError, match=words):
-        resume(layout.out)
-    assert layout.summary.exists()
+        resume(folder.path)
+    assert folder.summary.exists()
     assert run == []
 
 
@@ -104,37 +106,37 @@ def test_a_folder_without_a_run_is_refused_and_left_alone(tmp_path: Path, folder
     assert [path.name for path in tmp_path.rglob("*")] == ["empty"]
 
 
-def test_only_one_process_at_a_time(layout: Layout, run: list[Any]) -> None:
-    with exclusive(layout.lock), pytest.raises(ConfigError, match="another process is at work on this run"):
-        resume(layout.out)
+def test_only_one_process_at_a_time(folder: RunFolder, run: list[Any]) -> None:
+    with exclusive(folder.lock), pytest.raises(ConfigError, match="another process is at work on this run"):
+        resume(folder.path)
     assert run == []
 
 
-def test_changed_settings_are_refused_by_key(layout: Layout, run: list[Any]) -> None:
-    launcher.write_config(RunConfig(fit_clients=1), layout)
+def test_changed_settings_are_refused_by_key(folder: RunFolder, run: list[Any]) -> None:
+    launcher.write_config(RunConfig(fit_clients=1), folder)
     with pytest.raises(ConfigError, match="fit-clients = 1: the run was started with 2"):
-        resume(layout.out)
+        resume(folder.path)
     assert run == []
 
 
-def test_a_damaged_state_is_refused_before_anything_starts(layout: Layout, run: list[Any]) -> None:
-    (layout.out / STATE).write_bytes(b"PK")
+def test_a_damaged_state_is_refused_before_anything_starts(folder: RunFolder, run: list[Any]) -> None:
+    (folder.path / STATE).write_bytes(b"PK")
     with pytest.raises(ConfigError, match=r"state\.npz: damaged"):
-        resume(layout.out)
+        resume(folder.path)
     assert run == []
 
 
 @pytest.mark.parametrize("text", ["engine = ", 'engine = "own"\nledgers = ""\nray-address = ""\n', ""])
-def test_a_damaged_note_of_the_launch_is_refused(layout: Layout, run: list[Any], text: str) -> None:
-    layout.launch.write_text(text)
+def test_a_damaged_note_of_the_launch_is_refused(folder: RunFolder, run: list[Any], text: str) -> None:
+    folder.launch.write_text(text)
     with pytest.raises(ConfigError, match=r"launch\.toml: "):
-        resume(layout.out)
+        resume(folder.path)
     assert run == []
 
 
-def test_a_cluster_may_have_another_address_now(layout: Layout, run: list[Any]) -> None:
-    resume(layout.out, "head:6379")
+def test_a_cluster_may_have_another_address_now(folder: RunFolder, run: list[Any]) -> None:
+    resume(folder.path, "head:6379")
     assert run[0][2].ray_address == "head:6379"
-    replace(Launch.read(layout), engine=None).write(layout)
+    replace(Launch.read(folder), engine=None).write(folder)
     with pytest.raises(ConfigError, match="--ray-address head:6379: this run is no simulation"):
-        resume(layout.out, "head:6379")
+        resume(folder.path, "head:6379")

@@ -3,11 +3,11 @@ from pathlib import Path
 import pytest
 
 from fl_dp.errors import ConfigError
-from fl_dp.reporting.run_folder import Layout, claim_folder
+from fl_dp.reporting.run_folder import RunFolder, claim_folder
 
 
 def test_runs_that_start_in_the_same_second_get_folders_of_their_own(tmp_path: Path) -> None:
-    folders = {claim_folder(None, tmp_path / "runs").out for _ in range(3)}
+    folders = {claim_folder(None, tmp_path / "runs").path for _ in range(3)}
     assert len(folders) == 3
     assert all(folder.is_absolute() and (folder / "logs").is_dir() for folder in folders)
 
@@ -26,10 +26,10 @@ def test_a_file_in_its_place_is_refused(tmp_path: Path) -> None:
 
 def test_a_folder_with_other_files_serves(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").touch()
-    assert claim_folder(tmp_path).out == tmp_path
+    assert claim_folder(tmp_path).path == tmp_path
 
 
 def test_a_folder_is_shown_as_a_person_would_type_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert Layout(tmp_path / "runs" / "a").shown == Path("runs/a")
-    assert Layout(Path("/elsewhere")).shown == Path("/elsewhere")
+    assert RunFolder(tmp_path / "runs" / "a").shown == Path("runs/a")
+    assert RunFolder(Path("/elsewhere")).shown == Path("/elsewhere")

@@ -18,7 +18,7 @@ from fl_dp.federation.server.run_record import RunRecord
 from fl_dp.federation.wire.arrays import decode, encode, load_arrays, specs, state_arrays
 from fl_dp.reporting.console import round_line
 from fl_dp.reporting.reports import RoundReport, RunStatus, Summary
-from fl_dp.reporting.run_folder import RunDirectory
+from fl_dp.reporting.run_results import RunResults
 
 if TYPE_CHECKING:
     from torch import nn
@@ -66,7 +66,7 @@ def run_federation(
     resumed: `folder` holds a run that was ended, which goes on from its last round.
     However it ends, summary.json says so; a failure is then raised.
     """
-    out = RunDirectory(folder, resumed=resumed)
+    out = RunResults(folder, resumed=resumed)
     with exclusive(folder / _LOCK):
         _run(grid, flat, run, out, RunRecord(out, resumed=resumed), on_round)
 
@@ -75,7 +75,7 @@ def _run(
     grid: Grid,
     flat: Mapping[str, Any],
     run: str,
-    out: RunDirectory,
+    out: RunResults,
     record: RunRecord,
     on_round: Callable[[RoundReport], None],
 ) -> None:
@@ -143,7 +143,7 @@ def prepare(
 
 
 def _leave(
-    out: RunDirectory,
+    out: RunResults,
     federation: Federation | None,
     private: bool,
     status: RunStatus,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fl_dp.federation.server.state import STATE, ServerState, read_state, write_state
 from fl_dp.reporting.reports import RoundReport
-from fl_dp.reporting.run_folder import RunDirectory, to_line
+from fl_dp.reporting.run_results import RunResults, to_line
 
 if TYPE_CHECKING:
     from fl_dp.federation.server.strategy import PrivateStrategy
@@ -25,7 +25,7 @@ class RunRecord:
     state: what the run goes on from; None at its beginning, or where it has to begin again.
     """
 
-    def __init__(self, out: RunDirectory, *, resumed: bool) -> None:
+    def __init__(self, out: RunResults, *, resumed: bool) -> None:
         self.state = kept_state(out.path) if resumed else None
         if resumed:
             out.go_on_after(self.state.rounds if self.state else 0, self.state.line if self.state else "")

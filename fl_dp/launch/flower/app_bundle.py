@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import fl_dp
-from fl_dp.launch.exit_codes import LaunchError
+from fl_dp.errors import LaunchError
 
 PROJECT = Path(fl_dp.__file__).parents[1]
 _FILES = ("pyproject.toml", "server.py", "client.py")

@@ -17,7 +17,7 @@ from flwr.supercore.fab import Fab
 from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
 
 from fl_dp.config.flat import Scalar
-from fl_dp.launch.exit_codes import LaunchError
+from fl_dp.errors import LaunchError
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ and the app. It neither unpacks what the server sent nor imports from it; the ap
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from fl_dp.launch.exit_codes import LaunchError
+from fl_dp.errors import LaunchError
 
 if TYPE_CHECKING:
     from flwr.clientapp import ClientApp

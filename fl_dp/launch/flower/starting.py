@@ -6,8 +6,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from fl_dp.errors import LaunchError
 from fl_dp.federation.client.settings import CONFIG_KEY
-from fl_dp.launch.exit_codes import LaunchError
 from fl_dp.launch.flower.control import ControlClient
 from fl_dp.launch.flower.log_tail import tail
 from fl_dp.launch.flower.processes import Processes

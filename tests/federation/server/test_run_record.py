@@ -9,7 +9,7 @@ from flwr.app import Context, RecordDict
 from fl_dp.errors import ConfigError
 from fl_dp.federation.server.app import RESUMED_VARIABLE, app
 from fl_dp.federation.server.state import STATE
-from fl_dp.reporting.run_folder import RunDirectory
+from fl_dp.reporting.run_results import RunResults
 
 
 class Killed(BaseException):
@@ -38,7 +38,7 @@ def killed_after(monkeypatch):
     """Have the server killed once in round N, when its state is on the disk and the line is not."""
 
     def kill(server_round):
-        append, deaths = RunDirectory.append_round, [server_round]
+        append, deaths = RunResults.append_round, [server_round]
 
         def die(self, line):
             if json.loads(line)["round"] in deaths:
@@ -46,7 +46,7 @@ def killed_after(monkeypatch):
                 raise Killed
             append(self, line)
 
-        monkeypatch.setattr(RunDirectory, "append_round", die)
+        monkeypatch.setattr(RunResults, "append_round", die)
 
     return kill
 

@@ -14,7 +14,7 @@ from fl_dp.federation.server.client_record import Member
 from fl_dp.federation.server.state import ServerState, read_state, write_state
 from fl_dp.records import ARITHMETIC, ClientProfile, Entry
 from fl_dp.reporting.reports import ClientRound, FederationBudget, RoundReport
-from fl_dp.reporting.run_folder import to_line
+from fl_dp.reporting.run_results import to_line
 
 REPORT = RoundReport(
     round=3,

@@ -13,7 +13,7 @@ from fl_dp.federation.server.strategy import PrivateStrategy
 from fl_dp.federation.wire.arrays import encode, specs
 from fl_dp.federation.wire.messages import plan_from_content
 from fl_dp.records import Entry
-from fl_dp.reporting.run_folder import to_line
+from fl_dp.reporting.run_results import to_line
 
 START = {"weight": np.zeros((2, 3), np.float32), "frozen": np.full(4, 7, np.int64)}
 TRAINABLE = specs({"weight": START["weight"]})

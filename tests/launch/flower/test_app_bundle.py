@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fl_dp.launch.exit_codes import LaunchError
+from fl_dp.errors import LaunchError
 from fl_dp.launch.flower.app_bundle import build_bundle
 
 

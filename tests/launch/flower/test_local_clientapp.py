@@ -5,8 +5,8 @@ import flwr
 import pytest
 from flwr.supernode.runtime import run_clientapp as flower
 
+from fl_dp.errors import LaunchError
 from fl_dp.federation.client.app import app
-from fl_dp.launch.exit_codes import LaunchError
 from fl_dp.launch.flower.local_clientapp import use_local_app
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fl_dp.launch.exit_codes import LaunchError
+from fl_dp.errors import LaunchError
 from fl_dp.launch.flower.processes import Processes
 from fl_dp.launch.flower.starting import (
     ended,

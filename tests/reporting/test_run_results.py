@@ -8,7 +8,7 @@ import torch
 
 from fl_dp.errors import ConfigError
 from fl_dp.reporting.reports import ClientBudget, ClientRound, FederationBudget, RoundReport, Summary
-from fl_dp.reporting.run_folder import RunDirectory, to_line
+from fl_dp.reporting.run_results import RunResults, to_line
 
 FEDERATION = FederationBudget(1.5, 0.75, 0.0, 1, 2, ("1",))
 REPORT = RoundReport(
@@ -45,7 +45,7 @@ def strict(text):
 
 
 def test_a_line_of_rounds_jsonl(tmp_path):
-    directory = RunDirectory(tmp_path / "new" / "run")
+    directory = RunResults(tmp_path / "new" / "run")
     directory.append_round(to_line(REPORT))
     (line,) = (directory.path / "rounds.jsonl").read_text().splitlines()
     assert strict(line) == {
@@ -69,14 +69,14 @@ def test_a_line_of_rounds_jsonl(tmp_path):
 
 
 def test_lines_are_appended(tmp_path):
-    directory = RunDirectory(tmp_path)
+    directory = RunResults(tmp_path)
     directory.append_round(to_line(REPORT))
     directory.append_round(to_line(REPORT))
     assert len((tmp_path / "rounds.jsonl").read_text().splitlines()) == 2
 
 
 def test_what_json_cannot_say_is_null(tmp_path):
-    directory = RunDirectory(tmp_path)
+    directory = RunResults(tmp_path)
     clients = {"0": ClientRound(float("inf"), 1, 0.1, 0, "trained")}
     report = dataclasses.replace(REPORT, epsilon=float("inf"), clients=clients, loss=float("nan"))
     directory.append_round(to_line(report))
@@ -85,7 +85,7 @@ def test_what_json_cannot_say_is_null(tmp_path):
 
 
 def test_the_summary(tmp_path):
-    RunDirectory(tmp_path).write_summary(SUMMARY)
+    RunResults(tmp_path).write_summary(SUMMARY)
     summary = strict((tmp_path / "summary.json").read_text())
     assert {"status", "rounds", "epsilon", "delta", "accuracy", "loss", "seconds", "clients"} <= set(summary)
     assert summary["clients"]["0"]["budget"] == 3.0
@@ -93,13 +93,13 @@ def test_the_summary(tmp_path):
 
 def test_the_model_is_loaded_without_pickled_code(tmp_path):
     state = torch.nn.Linear(2, 3).state_dict()
-    RunDirectory(tmp_path).save_model(state, private=True)
+    RunResults(tmp_path).save_model(state, private=True)
     loaded = torch.load(tmp_path / "model.pt", weights_only=True)
     assert torch.equal(loaded["weight"], state["weight"])
 
 
 def test_a_write_that_fails_leaves_nothing_under_the_name(tmp_path, monkeypatch):
-    directory = RunDirectory(tmp_path)
+    directory = RunResults(tmp_path)
     monkeypatch.setattr("os.fsync", lambda descriptor: (_ for _ in ()).throw(OSError("disk full")))
     with pytest.raises(OSError, match="disk full"):
         directory.write_summary(SUMMARY)
@@ -110,13 +110,13 @@ def test_a_write_that_fails_leaves_nothing_under_the_name(tmp_path, monkeypatch)
 def test_a_directory_that_holds_a_run_is_refused(tmp_path, name):
     (tmp_path / name).touch()
     with pytest.raises(ConfigError, match=f"already holds {name}"):
-        RunDirectory(tmp_path)
+        RunResults(tmp_path)
 
 
 def test_a_directory_with_logs_and_settings_is_fine(tmp_path):
     (tmp_path / "logs").mkdir()
     (tmp_path / "config.toml").touch()
-    RunDirectory(tmp_path)
+    RunResults(tmp_path)
 
 
 @pytest.mark.parametrize("torn", ["", '{"round": 2, "eps', '{"round": 2}\n', '{"round": 2}\n{"round": 3}\n'])
@@ -124,7 +124,7 @@ def test_a_resumed_run_has_the_lines_of_its_rounds_and_no_end(tmp_path, torn):
     (tmp_path / "rounds.jsonl").write_text('{"round": 1}\n' + torn)
     for name in ("summary.json", "model.pt", "model-NOT-PRIVATE.pt"):
         (tmp_path / name).touch()
-    RunDirectory(tmp_path, resumed=True).go_on_after(2, '{"round": 2}')
+    RunResults(tmp_path, resumed=True).go_on_after(2, '{"round": 2}')
     assert (tmp_path / "rounds.jsonl").read_text() == '{"round": 1}\n{"round": 2}\n'
     assert [path.name for path in tmp_path.iterdir()] == ["rounds.jsonl"]
 
@@ -132,11 +132,11 @@ def test_a_resumed_run_has_the_lines_of_its_rounds_and_no_end(tmp_path, torn):
 def test_a_run_that_begins_again_has_no_lines(tmp_path):
     for _ in range(2):
         (tmp_path / "rounds.jsonl").write_text('{"round": 1}\n')
-        RunDirectory(tmp_path, resumed=True).go_on_after(0, "")
+        RunResults(tmp_path, resumed=True).go_on_after(0, "")
         assert list(tmp_path.iterdir()) == []
 
 
 def test_a_resumed_run_whose_lines_are_lost_is_refused(tmp_path):
     (tmp_path / "rounds.jsonl").write_text('{"round": 1}\n')
     with pytest.raises(ConfigError, match=r"rounds\.jsonl: holds 1 of 3 rounds"):
-        RunDirectory(tmp_path, resumed=True).go_on_after(3, '{"round": 3}')
+        RunResults(tmp_path, resumed=True).go_on_after(3, '{"round": 3}')

@@ -1,0 +1,90 @@
+"""What a run writes of its results: rounds.jsonl, summary.json and the model."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fl_dp.durable_files import append_text, write_whole
+from fl_dp.errors import ConfigError
+from fl_dp.reporting.reports import RoundReport, Summary, strict_json
+from fl_dp.reporting.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    import torch
+
+
+class RunResults:
+    """The results of one run in the folder `path`, which is made if it is not there.
+
+    resumed: whether the run goes on; if not, a folder that holds results is a ConfigError.
+    """
+
+    def __init__(self, path: Path, *, resumed: bool = False) -> None:
+        self.path = path
+        self._folder = RunFolder(path)
+        for file in (self._folder.rounds, *_written_at_the_end(self._folder)):
+            if not resumed and file.exists():
+                raise ConfigError(
+                    f"out = {str(path)!r}: already holds {file.name} of an earlier run; name another."
+                )
+        path.mkdir(parents=True, exist_ok=True)
+
+    def go_on_after(self, rounds: int, last: str) -> None:
+        """Undo how the run ended: no summary, no model, and in rounds.jsonl the lines of `rounds` rounds.
+
+        last: the line of the last of them, which may have been written in part or not at all. ConfigError
+        when one before it is not there.
+        """
+        forget_end(self._folder)
+        file = self._folder.rounds
+        lines = file.read_text(encoding="utf-8").splitlines()[: max(rounds - 1, 0)] if file.exists() else []
+        if rounds == 0:
+            file.unlink(missing_ok=True)
+            return
+        if len(lines) < rounds - 1:
+            raise ConfigError(f"{file}: holds {len(lines)} of {rounds} rounds; put it back as it was.")
+        text = "".join(f"{line}\n" for line in (*lines, last))
+        write_whole(file, lambda opened: opened.write(text.encode()))
+
+    def append_round(self, line: str) -> None:
+        """Append one line, of `to_line`, to rounds.jsonl; it is on the disk when this returns."""
+        append_text(self._folder.rounds, line + "\n")
+
+    def write_summary(self, summary: Summary) -> None:
+        """Write summary.json, whole or not at all."""
+        text = _dumps(summary.to_dict(), indent=2) + "\n"
+        write_whole(self._folder.summary, lambda file: file.write(text.encode()))
+
+    def save_model(self, state: Mapping[str, "torch.Tensor"], *, private: bool) -> None:
+        """Write the model, a state dict for `torch.load(..., weights_only=True)`. private: is the run?"""
+        import torch
+
+        write_whole(self._folder.model(private=private), lambda file: torch.save(dict(state), file))
+
+
+def forget_end(folder: RunFolder) -> None:
+    """Delete what the run left when it was over."""
+    for file in _written_at_the_end(folder):
+        file.unlink(missing_ok=True)
+
+
+def _written_at_the_end(folder: RunFolder) -> tuple[Path, ...]:
+    return folder.summary, folder.model(private=True), folder.model(private=False)
+
+
+def to_line(report: RoundReport) -> str:
+    """The report as a line of rounds.jsonl, without its end."""
+    return _dumps(report.to_dict())
+
+
+def append_line(path: Path, value: Mapping[str, Any]) -> None:
+    """Append `value` as a line of JSON; it is on the disk when this returns."""
+    append_text(path, _dumps(value) + "\n")
+
+
+def _dumps(value: Mapping[str, Any], indent: int | None = None) -> str:
+    try:
+        return json.dumps(value, allow_nan=False, indent=indent)
+    except ValueError:  # a number that JSON has not; to look for one in every report first takes longer
+        return json.dumps(strict_json(value), allow_nan=False, indent=indent)

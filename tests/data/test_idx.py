@@ -14,6 +14,11 @@ def test_reads_what_was_written(tmp_path: Path, write_idx) -> None:
     assert (read_idx(tmp_path / "images", ndim=3).numpy() == IMAGES).all()
 
 
+def test_a_file_without_records_is_read(tmp_path: Path, write_idx) -> None:
+    write_idx(tmp_path / "images", IMAGES[:0])
+    assert read_idx(tmp_path / "images", ndim=3).shape == (0, 3, 4)
+
+
 @pytest.mark.parametrize("change", [-1, 1])
 def test_a_truncated_or_overlong_file_is_named_with_both_lengths(
     tmp_path: Path, write_idx, change: int

@@ -90,3 +90,13 @@ def test_labels_out_of_range_are_refused(root: Path, write_idx) -> None:
     write_idx(root / "FashionMNIST" / "raw" / FILES[1], np.full(6, 10))
     with pytest.raises(DataError, match="label in 0 to 9"):
         load_mnist("FashionMNIST", root, "train")
+
+
+@pytest.mark.parametrize(("set_name", "last"), [("MNIST", "9"), ("FashionMNIST", "Ankle boot")])
+def test_there_are_ten_classes(tmp_path: Path, write_idx, set_name: str, last: str) -> None:
+    """As many as outputs of the model: whatever labels a file has."""
+    raw = tmp_path / set_name / "raw"
+    write_idx(raw / "train-images-idx3-ubyte", np.zeros((2, 28, 28)))
+    write_idx(raw / "train-labels-idx1-ubyte", np.zeros(2))
+    data = load_mnist(set_name, tmp_path, "train")
+    assert (data.num_classes, data.classes[-1]) == (10, last)

@@ -46,6 +46,13 @@ def test_without_train_and_test_names_decide(tmp_path: Path) -> None:
     assert before <= set(load_folder(tmp_path, "test").x[:, 0, 0, 0].tolist())  # nobody changes sides
 
 
+def test_the_split_by_name_never_changes(tmp_path: Path) -> None:
+    """An image that changed sides would be trained on in one run and tested on in the next."""
+    for k in range(30):
+        save(tmp_path / "cat" / f"{k:02}.png", k)
+    assert load_folder(tmp_path, "test").x[:, 0, 0, 0].tolist() == [2, 13, 28]
+
+
 def test_an_empty_folder_declares_a_class(tmp_path: Path) -> None:
     save(tmp_path / "train" / "dog" / "1.png")
     (tmp_path / "train" / "cat").mkdir()

@@ -145,3 +145,16 @@ def test_one_bare_array_is_refused(tmp_path: Path) -> None:
 def test_a_missing_file_is_named(path: Path) -> None:
     with pytest.raises(DataError, match=r"own\.npz: no such file"):
         load_npz(path, "train")
+
+
+@pytest.mark.parametrize(("shape", "channels"), [((2, 5, 5, 5), 5), ((2, 4, 4, 4), 4), ((2, 1, 9, 4), 4)])
+def test_images_that_may_be_nhwc_are_read_so(path: Path, shape: tuple[int, ...], channels: int) -> None:
+    np.savez(path, **arrays(x_test=np.zeros(shape, dtype=np.uint8)))
+    assert load_npz(path, "test").input_shape == (channels, *shape[1:3])
+
+
+@pytest.mark.parametrize("shape", [(2, 4, 5, 5), (2, 1, 28, 28), (2, 3, 32, 32)])
+def test_images_that_must_be_nchw_are_refused(path: Path, shape: tuple[int, ...]) -> None:
+    np.savez(path, **arrays(x_test=np.zeros(shape, dtype=np.uint8)))
+    with pytest.raises(DataError, match=r"x_test: expected uint8 images \(n, H, W\) or \(n, H, W, C\)"):
+        load_npz(path, "test")

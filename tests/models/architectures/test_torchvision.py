@@ -66,6 +66,15 @@ def test_the_rebuilt_convolution_keeps_its_output_variance(channels: int) -> Non
     assert math.isclose(*fan_in, rel_tol=0.1)
 
 
+@pytest.mark.parametrize(("architecture", "first"), [("resnet18", "conv1"), ("squeezenet1_1", "features.0")])
+def test_the_rebuilt_convolution_has_a_bias_where_there_was_one(architecture: str, first: str) -> None:
+    with torch.device("meta"):
+        ours = torchvision_model((1, 32, 32), 10, architecture).get_submodule(first)
+        original = models.get_model(architecture).get_submodule(first)
+    assert ours.weight.shape[1] == 1
+    assert (ours.bias is None) == (original.bias is None)
+
+
 def test_vision_transformers_take_the_datas_size() -> None:
     with torch.device("meta"):
         assert build_model("torchvision:vit_b_16", (3, 32, 32), 10, seed=0)(

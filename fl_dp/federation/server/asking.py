@@ -7,7 +7,7 @@ from functools import cache
 from flwr.app import ArrayRecord, Message, MessageType, RecordDict
 
 from fl_dp.config.run import RunConfig
-from fl_dp.federation.server.client_record import Member
+from fl_dp.federation.server.client_record import ClientRecord
 from fl_dp.federation.server.planning import round_plan
 from fl_dp.federation.wire.messages import plan_to_content
 from fl_dp.federation.wire.partial_sums import ask_for_sum
@@ -18,7 +18,7 @@ from fl_dp.records import Entry, RoundPlan
 class Asked:
     """A client that was asked for a round: by which message, and for what. weight: of its update."""
 
-    client: Member
+    client: ClientRecord
     mechanism: Entry
     weight: float
     message: Message
@@ -31,7 +31,7 @@ class Asking:
         self._config, self._run = config, run
 
     def ask(
-        self, clients: Sequence[Member], server_round: int, weights: ArrayRecord, *, in_sum: bool
+        self, clients: Sequence[ClientRecord], server_round: int, weights: ArrayRecord, *, in_sum: bool
     ) -> list[Asked]:
         """in_sum: the updates may come added up."""
         content = self._contents(weights, in_sum)
@@ -48,7 +48,7 @@ class Asking:
         return content
 
     def _ask(
-        self, client: Member, server_round: int, content: Callable[[RoundPlan, float], RecordDict]
+        self, client: ClientRecord, server_round: int, content: Callable[[RoundPlan, float], RecordDict]
     ) -> Asked:
         assert client.mechanism is not None  # only clients that can take a step are chosen
         plan = round_plan(client.profile, client.mechanism, self._config, self._run, server_round)
@@ -62,5 +62,5 @@ class Asking:
         )
         return Asked(client, client.mechanism, weight, message)
 
-    def _weight(self, client: Member) -> float:
+    def _weight(self, client: ClientRecord) -> float:
         return float(client.profile.public_size) if self._config.weights == "declared" else 1.0

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from flwr.serverapp import Grid
 
 from fl_dp.config.run import RunConfig
-from fl_dp.federation.server.client_record import Member
+from fl_dp.federation.server.client_record import ClientRecord
 from fl_dp.federation.server.client_sampling import ClientSampler
 from fl_dp.federation.server.registration import Registration
 
@@ -29,7 +29,7 @@ class Choosing:
         """Choose as the run did that had this secret."""
         self._sampler = ClientSampler(self._config.sampling, self._config.fit_clients, secret)
 
-    def choose(self, grid: Grid, server_round: int) -> Sequence[Member]:
+    def choose(self, grid: Grid, server_round: int) -> Sequence[ClientRecord]:
         """Wait until the round can start; those that train in it, which by a Poisson choice can be none."""
         answers = self._registration.answers
         able = self._registration.gather(grid)

@@ -15,7 +15,7 @@ from fl_dp.records import ClientProfile, Entry
 
 
 @dataclass
-class Member:
+class ClientRecord:
     """A client that has registered.
 
     spent: its ledger as it last showed it, rounds that the server has verified included.
@@ -88,7 +88,7 @@ class Member:
 
 
 _PROFILE = tuple(one.name for one in dataclasses.fields(ClientProfile))
-_RECORD = tuple(one.name for one in dataclasses.fields(Member) if one.name != "profile")
+_RECORD = tuple(one.name for one in dataclasses.fields(ClientRecord) if one.name != "profile")
 _values = attrgetter(*(f"profile.{name}" for name in _PROFILE), *_RECORD)
 
 
@@ -96,7 +96,7 @@ def _entry_values(entry: Entry) -> tuple[float, float, int]:
     return entry.sample_rate, entry.noise_multiplier, entry.steps
 
 
-def client_of(row: Sequence[Any]) -> Member:
+def client_of(row: Sequence[Any]) -> ClientRecord:
     """The client whose `row`, parsed, this is; ValueError or TypeError if it is none's."""
     profile = dict(zip(_PROFILE, row[: len(_PROFILE)], strict=True))
     rest = dict(zip(_RECORD, row[len(_PROFILE) :], strict=True))
@@ -104,7 +104,7 @@ def client_of(row: Sequence[Any]) -> Member:
         values[name] = tuple(Entry(*entry) for entry in values[name])
     if rest["mechanism"] is not None:
         rest["mechanism"] = Entry(*rest["mechanism"])
-    return Member(ClientProfile(**profile), **rest)
+    return ClientRecord(ClientProfile(**profile), **rest)
 
 
 def shows_less(shown: Iterable[Entry], seen: Iterable[Entry]) -> bool:

@@ -9,7 +9,7 @@ from flwr.serverapp import Grid
 
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import AccountingError, FederationError, FlDpError
-from fl_dp.federation.server.client_record import Member, shows_less
+from fl_dp.federation.server.client_record import ClientRecord, shows_less
 from fl_dp.federation.server.planning import round_mechanism
 from fl_dp.federation.wire.messages import one_line, profile_from_content
 from fl_dp.federation.wire.send_receive import pause, send
@@ -28,7 +28,7 @@ class Registration:
     """
 
     def __init__(self, config: RunConfig) -> None:
-        self.clients: dict[str, Member] = {}
+        self.clients: dict[str, ClientRecord] = {}
         self.answers = 0  # of nodes that were asked who they are, the refused ones included
         self._config = config
         self._live: set[int] = set()
@@ -37,7 +37,7 @@ class Registration:
         self._refused: dict[int, str] = {}  # by node: why it takes no part
         self._announced = ""
 
-    def restore(self, clients: Iterable[Member], registered: Collection[str]) -> None:
+    def restore(self, clients: Iterable[ClientRecord], registered: Collection[str]) -> None:
         """Know the clients as they were; those that are not `registered` are asked again when they come."""
         self.clients = {client.name: client for client in clients}
         self._registered = {client.node_id for client in self.clients.values() if client.name in registered}
@@ -47,7 +47,7 @@ class Registration:
         """The clients that need not be asked who they are before they take part."""
         return [name for name, client in self.clients.items() if client.node_id in self._registered]
 
-    def gather(self, grid: Grid) -> list[Member]:
+    def gather(self, grid: Grid) -> list[ClientRecord]:
         """Wait until a round can start; the clients, sorted by name, that can take a step in it.
 
         A round can start when min-clients are there and registered. An empty list means that they are there,
@@ -68,7 +68,7 @@ class Registration:
             self._announce(len(here))
             pause(started)
 
-    def ask_again(self, client: Member) -> None:
+    def ask_again(self, client: ClientRecord) -> None:
         """Ask for the client's ledger before it takes part again."""
         self._registered.discard(client.node_id)
 
@@ -76,7 +76,7 @@ class Registration:
         """Ask for every ledger before anybody takes part again."""
         self._registered.clear()
 
-    def why_idle(self, client: Member) -> str:
+    def why_idle(self, client: ClientRecord) -> str:
         """Why the client was not asked for a round; empty if it was only not chosen."""
         if client.reason:
             return client.reason
@@ -84,7 +84,7 @@ class Registration:
             return "is not there"
         return "" if client.can_take_part() else "has no budget for one more step"
 
-    def _here(self) -> list[Member]:
+    def _here(self) -> list[ClientRecord]:
         known = self._live & self._registered
         return [client for _, client in sorted(self.clients.items()) if client.node_id in known]
 
@@ -133,7 +133,7 @@ class Registration:
             self.clients[client.name] = client
             self._registered.add(node)
 
-    def _recognise(self, node: int, profile: ClientProfile) -> Member:
+    def _recognise(self, node: int, profile: ClientProfile) -> ClientRecord:
         """The client that registers: a new one, or one that is known, as it stands now."""
         known = self.clients.get(profile.client)
         if known is None:
@@ -149,9 +149,9 @@ class Registration:
             logger.warning("client %s is now node %d, no longer node %d", known.name, node, known.node_id)
         if known.mechanism is None or profile.public_size != known.profile.public_size:
             return self._client(node, profile, known.rounds)
-        return Member(profile, node, profile.spent, known.mechanism, rounds=known.rounds)
+        return ClientRecord(profile, node, profile.spent, known.mechanism, rounds=known.rounds)
 
-    def _client(self, node: int, profile: ClientProfile, rounds: int = 0) -> Member:
+    def _client(self, node: int, profile: ClientProfile, rounds: int = 0) -> ClientRecord:
         """The client, with what one round does at it, or with the reason why it has no part in the run."""
         mechanism, reason, exhausted = None, "", False
         try:
@@ -162,7 +162,7 @@ class Registration:
             reason = str(error)
         if reason:
             logger.warning("client %s can take no part: %s", profile.client, reason)
-        return Member(
+        return ClientRecord(
             profile, node, profile.spent, mechanism, exhausted=exhausted, reason=reason, rounds=rounds
         )
 

@@ -8,7 +8,7 @@ from flwr.app import Message
 
 from fl_dp.accounting.events import merge
 from fl_dp.errors import FederationError, FlDpError
-from fl_dp.federation.server.client_record import Member, shows_less
+from fl_dp.federation.server.client_record import ClientRecord, shows_less
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray
 from fl_dp.federation.wire.messages import one_line, reply_from_content
 from fl_dp.records import Entry, LocalUpdate, Refusal, leaving
@@ -40,34 +40,36 @@ class Verdict:
     reported: tuple[tuple[str, Shown], ...] = ()
 
 
-def settle(reply: Message | None, member: Member, asked: Entry, expected: Mapping[str, ArraySpec]) -> Verdict:
+def settle(
+    reply: Message | None, client: ClientRecord, asked: Entry, expected: Mapping[str, ArraySpec]
+) -> Verdict:
     """Judge a reply (None: there was none) to a round of the mechanism `asked`, and book its cost on
-    `member`: what was verified, or all that may have been spent.
+    `client`: what was verified, or all that may have been spent.
     """
     try:
         answer, problem = _read(reply, expected)
         if isinstance(answer, Refusal) and answer.status == "declined":  # nothing was reserved
-            member.exhausted |= answer.budget_exhausted
+            client.exhausted |= answer.budget_exhausted
             return Verdict("declined", answer.reason)
         if isinstance(answer, Refusal):
             raise FederationError(answer.reason)
         _check_steps(answer, asked)
-        at_least = _with_round(answer, member, asked)
+        at_least = _with_round(answer, client, asked)
         if shows_less(answer.spent, at_least):
-            member.spent = at_least  # so that its next registration is refused, too
+            client.spent = at_least  # so that its next registration is refused, too
             return Verdict("failed", LOST_STEPS, confirmed=False)
-        check_claim(answer, member, asked)
+        check_claim(answer, client, asked)
     except FlDpError as error:
-        member.count_as_spent(asked)
+        client.count_as_spent(asked)
         return Verdict("failed", one_line(str(error)), confirmed=False)
-    member.spent = merge(answer.spent)
+    client.spent = merge(answer.spent)
     if problem:
         return Verdict("failed", one_line(problem))
-    member.rounds += 1
+    client.rounds += 1
     return Verdict("trained", arrays=answer.arrays, reported=_shown(answer))
 
 
-def check_claim(update: LocalUpdate, member: Member, asked: Entry) -> None:
+def check_claim(update: LocalUpdate, client: ClientRecord, asked: Entry) -> None:
     """Return if the client spent what it says, and no more than it was asked for; else FlDpError says
     which claim does not match.
 
@@ -75,23 +77,23 @@ def check_claim(update: LocalUpdate, member: Member, asked: Entry) -> None:
     that took part in another run in between shows steps that the server does not know: its update is dropped,
     and it is asked again.
     """
-    if merge(update.spent) != _with_round(update, member, asked):
+    if merge(update.spent) != _with_round(update, client, asked):
         raise FederationError("its ledger does not show what it held before and this round, and no more")
-    if update.delta != member.profile.delta:
-        raise FederationError(f"claims delta {update.delta:g}, said {member.profile.delta:g} before")
+    if update.delta != client.profile.delta:
+        raise FederationError(f"claims delta {update.delta:g}, said {client.profile.delta:g} before")
     if asked.private:
-        _check_epsilon(update, member)
+        _check_epsilon(update, client)
     elif update.epsilon != math.inf:
         raise FederationError(f"claims epsilon {update.epsilon:.6f} for training without protection")
 
 
-def _check_epsilon(update: LocalUpdate, member: Member) -> None:
-    epsilon = member.budget.epsilon_of(update.spent)
+def _check_epsilon(update: LocalUpdate, client: ClientRecord) -> None:
+    epsilon = client.budget.epsilon_of(update.spent)
     if not abs(epsilon - update.epsilon) <= TOLERANCE:  # not "> TOLERANCE": NaN must not pass
         raise FederationError(f"claims epsilon {update.epsilon:.6f}, its mechanism costs {epsilon:.6f}")
-    if epsilon > member.profile.epsilon:
+    if epsilon > client.profile.epsilon:
         raise FederationError(
-            f"has spent epsilon {epsilon:.6f}, over its budget of {member.profile.epsilon:g}"
+            f"has spent epsilon {epsilon:.6f}, over its budget of {client.profile.epsilon:g}"
         )
 
 
@@ -104,9 +106,9 @@ def _check_steps(update: LocalUpdate, asked: Entry) -> None:
         raise FederationError(f"claims {update.steps} steps, was asked for {asked.steps}")
 
 
-def _with_round(update: LocalUpdate, member: Member, asked: Entry) -> tuple[Entry, ...]:
-    """What the member is known to have spent, with the steps behind this update."""
-    return merge((*member.spent, Entry(asked.sample_rate, asked.noise_multiplier, update.steps)))
+def _with_round(update: LocalUpdate, client: ClientRecord, asked: Entry) -> tuple[Entry, ...]:
+    """What the client is known to have spent, with the steps behind this update."""
+    return merge((*client.spent, Entry(asked.sample_rate, asked.noise_multiplier, update.steps)))
 
 
 def _read(reply: Message | None, expected: Mapping[str, ArraySpec]) -> tuple[LocalUpdate | Refusal, str]:

@@ -10,7 +10,7 @@ from fl_dp.accounting.budget import BudgetReport
 from fl_dp.config.run import RunConfig
 from fl_dp.federation.server import status
 from fl_dp.federation.server.asking import Asked
-from fl_dp.federation.server.client_record import Member
+from fl_dp.federation.server.client_record import ClientRecord
 from fl_dp.federation.server.registration import Registration
 from fl_dp.federation.server.replies import Verdict
 from fl_dp.reporting.reports import ClientBudget, FederationBudget, RoundReport, RunStatus
@@ -90,10 +90,10 @@ class Reporting:
         return status.federation(together, self.budgets(), self.last_round) if together else None
 
     @property
-    def _clients(self) -> Mapping[str, Member]:
+    def _clients(self) -> Mapping[str, ClientRecord]:
         return self._registration.clients
 
-    def _verdict(self, client: Member) -> Verdict:
+    def _verdict(self, client: ClientRecord) -> Verdict:
         return self.verdicts.get(client.name) or _idle(self._registration.why_idle(client))
 
 

@@ -18,7 +18,7 @@ from fl_dp.config.flat import Scalar
 from fl_dp.config.run import RunConfig
 from fl_dp.durable_files import write_whole
 from fl_dp.errors import ConfigError
-from fl_dp.federation.server.client_record import Member, client_of
+from fl_dp.federation.server.client_record import ClientRecord, client_of
 from fl_dp.federation.wire.arrays import NDArray
 from fl_dp.records import ARITHMETIC
 from fl_dp.reporting.reports import ClientRound, FederationBudget, RoundReport
@@ -55,7 +55,7 @@ class ServerState:
     seconds: float
     line: str
     secret: bytes = field(repr=False)
-    clients: Sequence[Member]
+    clients: Sequence[ClientRecord]
     registered: Collection[str]
     arrays: Mapping[str, NDArray]
     aggregated: Mapping[str, NDArray] = field(default_factory=dict)

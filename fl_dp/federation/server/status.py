@@ -6,12 +6,14 @@ from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 
 from fl_dp.accounting.budget import BudgetReport, federation_budget
-from fl_dp.federation.server.client_record import Member
+from fl_dp.federation.server.client_record import ClientRecord
 from fl_dp.federation.server.replies import Verdict
 from fl_dp.reporting.reports import ClientBudget, ClientRound, FederationBudget, RoundReport, RunStatus
 
 
-def guarantee(members: Collection[Member], clients_per_person: int, *, private: bool) -> BudgetReport | None:
+def guarantee(
+    members: Collection[ClientRecord], clients_per_person: int, *, private: bool
+) -> BudgetReport | None:
     """What a person is guaranteed who has a record at that many clients, earlier runs on the same
     ledgers included; None: no client yet. A run that is not private guarantees nothing, whoever took part.
     """
@@ -36,7 +38,7 @@ def federation(
     )
 
 
-def client_round(member: Member, verdict: Verdict, rounds_ahead: int) -> ClientRound:
+def client_round(member: ClientRecord, verdict: Verdict, rounds_ahead: int) -> ClientRound:
     """The member in a line of rounds.jsonl."""
     mechanism = member.mechanism
     return _client_round(
@@ -53,7 +55,7 @@ def client_round(member: Member, verdict: Verdict, rounds_ahead: int) -> ClientR
 _client_round = lru_cache(maxsize=4096)(ClientRound)  # most clients of a round are alike
 
 
-def client_budget(member: Member, verdict: Verdict, rounds_ahead: int) -> ClientBudget:
+def client_budget(member: ClientRecord, verdict: Verdict, rounds_ahead: int) -> ClientBudget:
     """The member in summary.json."""
     return ClientBudget(
         epsilon=member.epsilon(),
@@ -69,7 +71,7 @@ def client_budget(member: Member, verdict: Verdict, rounds_ahead: int) -> Client
 
 
 def outcome(
-    members: Collection[Member], last: RoundReport | None, ended_early: bool
+    members: Collection[ClientRecord], last: RoundReport | None, ended_early: bool
 ) -> tuple[RunStatus, str]:
     """How a run ended, and why if not as asked.
 

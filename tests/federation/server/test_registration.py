@@ -82,19 +82,19 @@ def test_a_refused_client_may_come_back_with_its_newest_ledger(registration, fak
 def test_the_noise_is_calibrated_once_and_kept_for_the_run(fakes):
     registration = Registration(replace(CONFIG, noise_multiplier="auto"))
     grid = fakes.Grid({1: fakes.Client("a"), 2: fakes.Client("b", epsilon=1.0)})
-    first = [member.mechanism for member in registration.gather(grid)]
+    first = [client.mechanism for client in registration.gather(grid)]
     assert first[0].noise_multiplier < first[1].noise_multiplier  # each within its own budget
     grid.nodes[1].spent = (Entry(0.1, 2.0, 10),)
     registration.ask_again(registration.clients["a"])
-    assert [member.mechanism for member in registration.gather(grid)] == first
+    assert [client.mechanism for client in registration.gather(grid)] == first
 
 
 def test_a_client_that_has_not_confirmed_is_asked_again(registration, fakes):
     grid = fakes.Grid({1: fakes.Client("a"), 2: fakes.Client("b")})
-    member = registration.gather(grid)[0]
-    member.count_as_spent(Entry(0.1, 2.0, 5))
-    assert member.steps() == 5
-    registration.ask_again(member)
+    client = registration.gather(grid)[0]
+    client.count_as_spent(Entry(0.1, 2.0, 5))
+    assert client.steps() == 5
+    registration.ask_again(client)
     again = registration.gather(grid)[0]
     assert (again.name, again.steps()) == ("a", 0)  # its ledger shows that nothing was taken
 
@@ -157,3 +157,31 @@ def test_a_client_not_seen_yet_may_still_have_budget(registration, fakes):
 )
 def test_shows_less(shown, less):
     assert shows_less(shown, (Entry(0.1, 1.0, 5),)) is less
+
+
+def test_who_was_refused_is_not_waited_for(fakes):
+    """Two clients without budget and one that is refused are all that there are: the run is over at once."""
+    spent = (Entry(0.1, 0.5, 10_000),)
+    grid = fakes.Grid({n: fakes.Client(str(n), spent=spent) for n in (1, 2)})
+    grid.nodes[3] = fakes.refuse("failed", "no data")
+    looks = iter(range(3))
+    nodes = grid.get_node_ids
+    grid.get_node_ids = lambda: nodes() if next(looks, None) is not None else pytest.fail("it waits")
+    registration = Registration(replace(CONFIG, round_timeout=3600.0))
+    assert registration.gather(grid) == []
+
+
+def test_a_client_that_may_still_come_is_waited_for(fakes):
+    """It may have budget where those that are there have none."""
+    grid = fakes.Grid({n: fakes.Client(str(n), spent=(Entry(0.1, 0.5, 10_000),)) for n in (1, 2)})
+    looks = []
+
+    def get_node_ids():
+        looks.append(1)
+        if len(looks) == 3:
+            grid.nodes[3] = fakes.Client("3")
+        return list(grid.nodes)
+
+    grid.get_node_ids = get_node_ids
+    registration = Registration(replace(CONFIG, round_timeout=3600.0))
+    assert names(registration.gather(grid)) == ["3"]

@@ -10,7 +10,7 @@ import pytest
 
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
-from fl_dp.federation.server.client_record import Member
+from fl_dp.federation.server.client_record import ClientRecord
 from fl_dp.federation.server.state import ServerState, read_state, write_state
 from fl_dp.records import ARITHMETIC, ClientProfile, Entry
 from fl_dp.reporting.reports import ClientRound, FederationBudget, RoundReport
@@ -33,11 +33,11 @@ REPORT = RoundReport(
 )  # fmt: skip
 SPENT = (Entry(0.1, 1.5, 40), Entry(1 / 3, 2.0, 1))
 MEMBERS = [
-    Member(
+    ClientRecord(
         ClientProfile("a", 640, 3.0, 1e-5, SPENT, "rdp", 0.5, True, 2),
         2**62 + 1, SPENT, Entry(0.1, 1.5, 10), unaccounted=(Entry(0.1, 1.5, 3),), rounds=4,
     ),
-    Member(
+    ClientRecord(
         ClientProfile("Zürich, \N{SNOWMAN}", 1, 0.1, 1e-6, (), "pld"),
         7, (), None, exhausted=True, reason="why",
     ),

@@ -8,8 +8,9 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, Re
 
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import FlDpError
+from fl_dp.federation.server.choosing import Choosing
 from fl_dp.federation.server.client_sampling import ClientSampler
-from fl_dp.federation.server.strategy import PrivateStrategy
+from fl_dp.federation.server.strategy import PrivateStrategy, usual_parts
 from fl_dp.federation.wire.arrays import encode, specs
 from fl_dp.federation.wire.messages import plan_from_content
 from fl_dp.records import Entry
@@ -276,9 +277,13 @@ class SameAgain:
 
 
 @pytest.mark.parametrize("moment", ["known", "asked", "over"])
-@pytest.mark.parametrize("sampling", ["fixed", "poisson"])
-def test_a_run_killed_at_any_moment_and_resumed_is_the_run_that_was_not(fakes, moment, sampling):
-    config = settings(clients=6, min_clients=6, fit_clients=3, rounds=8, sampling=sampling)
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"sampling": "poisson"}, {"server_optimizer": "fedadam"}, {"aggregation": "median"}],
+    ids=str,
+)
+def test_a_run_killed_at_any_moment_and_resumed_is_the_run_that_was_not(fakes, moment, changes):
+    config = settings(clients=6, min_clients=6, fit_clients=3, rounds=8, **changes)
 
     def reports(deadly):
         deaths = set(deadly)
@@ -346,3 +351,49 @@ def test_the_evaluation_of_each_round_stands_in_its_report(fakes):
     strategy, _ = run([fakes.Client("0"), fakes.Client("1")], fakes, evaluate=evaluate)
     assert [(r.loss, r.accuracy) for r in strategy.reports] == [(1.0, 0.1), (2.0, 0.2), (3.0, 0.3)]
     assert all(report.seconds > 0 for report in strategy.reports)
+
+
+def test_what_is_not_evaluated_has_no_loss(fakes):
+    """Without something to evaluate with in any round; else in the rounds that are due, and in the last."""
+    asked = []
+
+    def evaluate(server_round, arrays):
+        asked.append(server_round)
+        return MetricRecord({"loss": 1.0, "accuracy": 0.5})
+
+    clients = [fakes.Client("0"), fakes.Client("1")]
+    strategy, _ = run(clients, fakes, settings(rounds=2), evaluate=None)
+    assert [report.loss for report in strategy.reports] == [None, None]
+    strategy, _ = run(clients, fakes, settings(rounds=5, evaluate_every=2), evaluate=evaluate)
+    assert asked == [2, 4, 5]
+    assert [report.loss for report in strategy.reports] == [None, 1.0, None, 1.0, 1.0]
+
+
+def test_a_number_of_the_client_stands_in_its_line(fakes):
+    strategy, _ = run(
+        [fakes.Client("0"), fakes.Client("1", mishaps={1: fakes.Refusal("declined", "no")})],
+        fakes,
+        settings(rounds=1),
+    )
+    clients = strategy.reports[0].to_dict()["clients"]
+    assert clients["0"]["reported"] == {"steps": 10}
+    assert clients["1"]["reported"] == {}
+
+
+def test_another_federation_replaces_one_part(fakes):
+    """Here the choice: the client that has spent least trains."""
+
+    class LeastSpent(Choosing):
+        def choose(self, grid, server_round):
+            able = super().choose(grid, server_round)
+            return sorted(able, key=lambda client: (client.steps(), client.name))[:1]
+
+    def make_parts(config, run, trainable, on_registered):
+        parts = usual_parts(config, run, trainable, on_registered)
+        parts.choosing = LeastSpent(config, parts.registration, on_registered)
+        return parts
+
+    strategy = PrivateStrategy(settings(rounds=4), "run-1", TRAINABLE, lambda r: None, make_parts=make_parts)
+    strategy.start(fakes.Grid({11: fakes.Client("0"), 12: fakes.Client("1")}), encode(START))
+    trained = [[n for n, c in r.clients.items() if c.status == "trained"] for r in strategy.reports]
+    assert trained == [["0"], ["1"], ["0"], ["1"]]

@@ -1,0 +1,42 @@
+"""The median of updates, number by number, and of nothing else."""
+
+import numpy as np
+import pytest
+
+from fl_dp.errors import FederationError
+from fl_dp.federation.server.aggregations.median import Median
+from fl_dp.federation.wire.arrays import specs
+from fl_dp.federation.wire.partial_sums import WeightedSum
+
+START = {"w": np.zeros((2, 3), np.float32)}
+
+
+def _updates(count):
+    generator = np.random.default_rng(count)
+    return [({"w": generator.normal(size=(2, 3)).astype(np.float32)}, 1.0) for _ in range(count)]
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 8])
+def test_it_is_the_middle_of_each_number(count):
+    updates = _updates(count)
+    found = Median().combine(updates, [], specs(START))["w"]
+    for place in np.ndindex(2, 3):
+        ordered = sorted(update["w"][place] for update, _ in updates)
+        middle = (ordered[(count - 1) // 2] + ordered[count // 2]) / 2
+        assert found[place] == pytest.approx(middle, rel=1e-6)
+    assert found.dtype == np.float32
+
+
+def test_one_client_moves_it_no_further_than_the_others_are_apart():
+    updates = _updates(7)
+    liar = ({"w": np.full((2, 3), 1e30, np.float32)}, 1e9)
+    found = Median().combine([*updates, liar], [], specs(START))["w"]
+    others = np.array([update["w"] for update, _ in updates])
+    assert (found <= others.max(axis=0)).all()
+    assert (found >= others.min(axis=0)).all()
+
+
+def test_of_sums_there_is_no_median():
+    assert Median.needs_single_updates
+    with pytest.raises(FederationError, match="needs each by itself"):
+        Median().combine([], [WeightedSum({"w": np.zeros((2, 3))}, 2.0)], specs(START))

@@ -1,0 +1,64 @@
+"""Updates become global weights: by name, with a state that is kept, and nothing that is not known."""
+
+import numpy as np
+import pytest
+from flwr.app import ArrayRecord
+
+from fl_dp.config.run import RunConfig
+from fl_dp.errors import ConfigError
+from fl_dp.federation.server.aggregating import Aggregating
+from fl_dp.federation.server.judging import Judged
+from fl_dp.federation.wire.arrays import encode, specs
+
+START = {"w": np.float32([1.0, 2.0]), "frozen": np.int64([7])}
+TRAINABLE = specs({"w": START["w"]})
+
+
+def _aggregating(**settings):
+    return Aggregating(RunConfig(**settings), TRAINABLE)
+
+
+def _judged(*values):
+    return Judged(updates=[({"w": np.float32([value, -value])}, 1.0) for value in values])
+
+
+def _arrays(record: ArrayRecord):
+    return {name: array.numpy() for name, array in record.items()}
+
+
+def test_a_round_without_updates_gives_nothing():
+    assert _aggregating().aggregate(encode(START), Judged()) is None
+
+
+@pytest.mark.parametrize(("aggregation", "expected"), [("mean", 4.0), ("median", 2.0)])
+def test_the_aggregation_is_the_one_that_the_config_names(aggregation, expected):
+    new = _arrays(_aggregating(aggregation=aggregation).aggregate(encode(START), _judged(1.0, 2.0, 9.0)))
+    np.testing.assert_array_equal(new["w"], [expected, -expected])
+    np.testing.assert_array_equal(new["frozen"], [7])
+
+
+def test_only_what_needs_single_updates_asks_for_them():
+    assert not _aggregating().needs_single_updates
+    assert _aggregating(aggregation="median").needs_single_updates
+
+
+def test_the_servers_learning_rate_is_taken_or_its_optimizers_usual_one():
+    for rate, expected in ((0.5, [2.5, -1.0]), ("auto", [4.0, -4.0])):
+        new = _arrays(_aggregating(server_learning_rate=rate).aggregate(encode(START), _judged(4.0)))
+        np.testing.assert_array_equal(new["w"], expected)
+
+
+def test_its_state_goes_on_in_another_process():
+    settings = {"server_optimizer": "fedadam", "aggregation": "median"}
+    one, weights = _aggregating(**settings), encode(START)
+    weights = one.aggregate(weights, _judged(3.0))
+    other = _aggregating(**settings)
+    other.restore(one.state())
+    again, straight = other.aggregate(weights, _judged(5.0)), one.aggregate(weights, _judged(5.0))
+    np.testing.assert_array_equal(_arrays(again)["w"], _arrays(straight)["w"])
+
+
+@pytest.mark.parametrize("name", ["aggregation momentum", "optimizer first moment of w"])
+def test_a_state_that_is_not_known_is_refused(name):
+    with pytest.raises(ConfigError, match=r"the run's state holds .*; resume the run with the fl_dp that"):
+        _aggregating().restore({name: np.zeros(2)})

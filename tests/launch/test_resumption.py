@@ -25,7 +25,7 @@ def layout(tmp_path: Path) -> Layout:
     layout.out.mkdir()
     config = launcher.write_config(RunConfig(), layout)
     Launch("ray", layout.ledgers, "").write(layout)
-    state = ServerState("r", config.to_flat(), 2, 1.0, "{}", b"s" * 32, [], frozenset(), {})
+    state = ServerState("r", config.to_flat(), 2, 1.0, "", b"s" * 32, [], frozenset(), {})
     write_state(layout.out / STATE, state)
     return layout
 

@@ -23,7 +23,7 @@ from fl_dp.federation.wire.arrays import NDArray
 from fl_dp.reporting.reports import ClientRound, FederationBudget, RoundReport
 
 STATE = "state.npz"
-_VERSION = 1  # of the format
+_VERSION = 2  # of the format
 _HEADER, _ARRAY = "header", "array "
 # These say where and how long, not what is done.
 _MAY_CHANGE = frozenset(
@@ -84,7 +84,9 @@ def read_state(path: Path) -> ServerState:
             _check_version(path, header)
             names = [name for name in archive.files if name != _HEADER]
             arrays = {name.removeprefix(_ARRAY): archive[name] for name in names}
-        return _state(header, arrays)
+        state = _state(header, arrays)
+        state.last_report()  # a line that is no report is noticed here, before anything is asked of a client
+        return state
     except ConfigError:
         raise
     except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile) as error:
@@ -118,8 +120,9 @@ def _state(header: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> ServerSt
 def _report(line: Mapping[str, Any]) -> RoundReport:
     """The report that the line was made of; where JSON has null for want of infinity, an epsilon is that."""
     clients = {name: ClientRound(**_with_epsilons(one)) for name, one in line["clients"].items()}
-    running_out = tuple(line["federation"]["running_out"])
-    federation = FederationBudget(**{**_with_epsilons(line["federation"]), "running_out": running_out})
+    together = _with_epsilons(line["federation"])
+    names = {key: tuple(together[key]) for key in ("accountants", "running_out")}
+    federation = FederationBudget(**{**together, **names})
     return RoundReport(**{**_with_epsilons(line), "clients": clients, "federation": federation})
 
 

@@ -1,4 +1,4 @@
-"""How the members stand, in the words of the reports."""
+"""What the clients have spent and have left, as the reports say it."""
 
 import dataclasses
 import math
@@ -12,8 +12,9 @@ from fl_dp.reporting.reports import ClientBudget, ClientRound, FederationBudget,
 
 
 def guarantee(members: Collection[Member], clients_per_person: int, *, private: bool) -> BudgetReport | None:
-    """What a person is guaranteed who has a record at that many clients, earlier runs on the same
-    ledgers included; None: no client yet. A run that is not private guarantees nothing, whoever took part.
+    """What is guaranteed to a person who has a record at that many clients; None: there is no client yet.
+
+    Earlier runs on the same ledgers count. A run that is not private guarantees nothing, whoever took part.
     """
     if not members:
         return None
@@ -25,11 +26,12 @@ def guarantee(members: Collection[Member], clients_per_person: int, *, private: 
 def federation(
     together: BudgetReport, clients: Mapping[str, ClientRound | ClientBudget], rounds_ahead: int
 ) -> FederationBudget:
-    """The clients' budgets side by side, `rounds_ahead` rounds before the end."""
+    """The clients' budgets together, `rounds_ahead` rounds before the end."""
     return FederationBudget(
         largest=together.largest,
         median=together.median,
         least=together.least,
+        accountants=tuple(sorted({client.accountant for client in clients.values()})),
         clients_per_person=together.clients_per_person,
         rounds_ahead=rounds_ahead,
         running_out=tuple(name for name, client in clients.items() if client.rounds_left < rounds_ahead),
@@ -41,6 +43,7 @@ def client_round(member: Member, verdict: Verdict, rounds_ahead: int) -> ClientR
     mechanism = member.mechanism
     return _client_round(
         member.epsilon(),
+        member.profile.accountant,
         member.steps(),
         mechanism.sample_rate if mechanism and mechanism.private else None,
         member.rounds_left(rounds_ahead),
@@ -56,6 +59,7 @@ def client_budget(member: Member, verdict: Verdict, rounds_ahead: int) -> Client
     """The member in summary.json."""
     return ClientBudget(
         epsilon=member.epsilon(),
+        accountant=member.profile.accountant,
         budget=member.profile.epsilon,
         delta=member.profile.delta,
         steps=member.steps(),

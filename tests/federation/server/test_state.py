@@ -21,11 +21,11 @@ REPORT = RoundReport(
     private=True,
     epsilon=float("inf"),
     delta=1e-5,
-    federation=FederationBudget(float("inf"), 0.5, 0.0, 1, 2, ("a",)),
+    federation=FederationBudget(float("inf"), 0.5, 0.0, ("pld", "rdp"), 1, 2, ("a",)),
     noise_multiplier=1.1,
     clients={
-        "a": ClientRound(float("inf"), 10, 0.1, 0, "trained"),
-        "b": ClientRound(0.5, 0, None, 0, "idle", "why"),
+        "a": ClientRound(float("inf"), "rdp", 10, 0.1, 0, "trained"),
+        "b": ClientRound(0.5, "pld", 0, None, 0, "idle", "why"),
     },
     loss=0.4,
     accuracy=None,
@@ -124,7 +124,7 @@ def test_a_foreign_file_is_refused_by_name(tmp_path: Path, kind: str) -> None:
     elif kind == "pickled":
         np.savez(path, header=np.array([{"a": 1}], dtype=object))
     else:
-        np.savez(path, header=np.frombuffer(json.dumps({"version": 1}).encode(), np.uint8))
+        np.savez(path, header=np.frombuffer(json.dumps({"version": 2}).encode(), np.uint8))
     with pytest.raises(ConfigError, match=r"state\.npz: damaged, or not the state of a run"):
         read_state(path)
 
@@ -132,8 +132,17 @@ def test_a_foreign_file_is_refused_by_name(tmp_path: Path, kind: str) -> None:
 def test_another_format_is_refused_with_what_to_do(tmp_path: Path) -> None:
     path = tmp_path / "state.npz"
     np.savez(path, header=np.frombuffer(json.dumps({"version": 99}).encode(), np.uint8))
-    with pytest.raises(ConfigError, match="is of format 99, this fl_dp reads 1"):
+    with pytest.raises(ConfigError, match="is of format 99, this fl_dp reads 2"):
         read_state(path)
+
+
+def test_a_line_that_is_no_report_is_refused_at_once(state: ServerState, tmp_path: Path) -> None:
+    """Before anything is asked of a client; as of a report that says not whose an epsilon is."""
+    line = json.loads(state.line)
+    del line["clients"]["b"]["accountant"]
+    write_state(tmp_path / "state.npz", replace(state, line=json.dumps(line)))
+    with pytest.raises(ConfigError, match=r"state\.npz: damaged, or not the state of a run \(TypeError\)"):
+        read_state(tmp_path / "state.npz")
 
 
 def test_a_run_goes_on_with_its_own_settings(state: ServerState) -> None:

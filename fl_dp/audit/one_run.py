@@ -34,7 +34,8 @@ class AuditReport:
     """What the ledger claims beside what was found.
 
     claimed: epsilon at `delta`, an upper bound; found: a lower bound of it at `confidence`, from `right`
-    right ones of `guesses` guesses which of `canaries` canaries were in. steps: of all rounds. accountant: whose claim it is.
+    right ones of `guesses` guesses which of `canaries` canaries were in. steps: of all rounds. accountant:
+    the one that computes the claim.
     """
 
     claimed: float

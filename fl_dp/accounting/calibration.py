@@ -7,14 +7,14 @@ from fl_dp.accounting.accountant import DEFAULT_ACCOUNTANT
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.accounting.events import merge
 from fl_dp.accounting.search import least_within
-from fl_dp.accounting.training_plan import Phase, rounds_of
+from fl_dp.accounting.training_plan import TrainingPlan
 from fl_dp.errors import AccountingError, ConfigError
 from fl_dp.records import Entry
 
 History = tuple[Entry, ...]
-Plan = Sequence[tuple[float, int]]
+Parts = Sequence[tuple[float, int]]  # of a plan: sample rate and steps of each
 
-# Noise multipliers of 4 significant digits, numbered upwards from 1.000, which is number 0.
+# Noise multipliers of 4 significant digits are numbered upwards; 1.000 is number 0.
 _PER_DECADE = 9000
 _LEAST_NOISE, _MOST_NOISE = 2.0**-4, 2.0**13
 
@@ -32,61 +32,60 @@ def calibrate_noise(
     """The least noise multiplier with which `spent` and the plan cost at most `epsilon` at `delta`.
 
     The plan: `steps` steps in each of `rounds` rounds, those in which this client takes part. For the
-    tolerance, the limits and the errors see `calibrate_plan`.
+    tolerance, the limits and the errors see `calibrate_parts`.
     """
     if rounds < 1:
         raise ConfigError(f"Expected rounds={rounds} >= 1.")
-    plan = [(sample_rate, steps * rounds)]
-    return calibrate_plan(plan, epsilon, delta, spent=spent, accountant=accountant)
+    return calibrate_parts(
+        [(sample_rate, steps * rounds)], epsilon, delta, spent=spent, accountant=accountant
+    )
 
 
-def calibrate_plan(
-    plan: Plan,
+def calibrate_parts(
+    parts: Parts,
     epsilon: float,
     delta: float,
     *,
     spent: Iterable[Entry] = (),
     accountant: str = DEFAULT_ACCOUNTANT,
 ) -> float:
-    """The least noise multiplier, one for all parts of the plan, that keeps `spent` and the plan in budget.
+    """The least noise multiplier, one for all parts, that keeps them and `spent` within `epsilon` at `delta`.
 
-    plan: (sample rate, steps) of each part. What comes back costs at most `epsilon` at `delta`, as the
-    accountant computes it. It has 4 significant digits and a thousandth less would not be enough: equal
-    clients get equal, short numbers. It grows with steps, rates and what is spent, and falls with epsilon
-    and delta; "pld" and "prv", whose grids change with the plan, keep this order to a thousandth. At least
-    1/16, whatever the budget. Raises AccountingError when no noise multiplier up to 8192 is enough.
+    The accountant computes what they cost. The answer has 4 significant digits, so that equal clients get
+    equal, short numbers; a thousandth less would not be enough. It is at least 1/16, whatever the budget.
+    It grows with steps, rates and what is spent, and falls with epsilon and delta. An accountant whose grid
+    changes with the history ("pld", "prv") keeps this order to a thousandth.
+    Raises AccountingError when no noise multiplier up to 8192 is enough.
     """
     spent = merge(spent)
 
     def cost(number: int) -> float:
-        return compute_epsilon(_history(plan, _noise(number), spent), delta, accountant)
+        return compute_epsilon(_history(parts, _noise(number), spent), delta, accountant)
 
     already = compute_epsilon(spent, delta, accountant)
-    start = 1.0 if accountant == "rdp" else _noise_by_rdp(plan, epsilon, delta, spent)
+    start = 1.0 if accountant == "rdp" else _noise_by_rdp(parts, epsilon, delta, spent)
     bracket = _bracket(cost, epsilon, start) if already <= epsilon else None
     if bracket is None:
-        raise _no_noise_is_enough(plan, epsilon, delta, already)
+        raise _no_noise_is_enough(parts, epsilon, delta, already)
     low, high = bracket
     if low == high:
         return _LEAST_NOISE
     return _noise(least_within(cost, epsilon, low, high, position=lambda number: math.log(_noise(number))))
 
 
-def calibrate_phases(
-    phases: Sequence[Phase], epsilon: float, delta: float, *, accountant: str = DEFAULT_ACCOUNTANT
-) -> list[Phase]:
-    """The phases, those without a noise multiplier with the least that keeps all of them in budget.
+def calibrate_plan(
+    plan: TrainingPlan, epsilon: float, delta: float, *, accountant: str = DEFAULT_ACCOUNTANT
+) -> TrainingPlan:
+    """The plan; each phase without a noise multiplier gets the least that keeps all of them in budget.
 
-    Tolerance, limits and errors are those of `calibrate_plan`; ConfigError when every phase has one.
+    Tolerance, limits and errors are those of `calibrate_parts`; ConfigError when every phase has one.
     """
-    plan = [
-        (phase.sample_rate, phase.steps * phase.rounds) for phase in phases if phase.noise_multiplier is None
-    ]
-    if not plan:
+    chosen, open_ = plan.split()
+    if not open_.phases:
         raise ConfigError("noise-multiplier: every phase of the plan has one; nothing is left to calibrate.")
-    fixed = rounds_of(phase for phase in phases if phase.noise_multiplier is not None)
-    noise = calibrate_plan(plan, epsilon, delta, spent=fixed, accountant=accountant)
-    return [phase.with_noise(noise) for phase in phases]
+    parts = [(phase.sample_rate, phase.steps * phase.rounds) for phase in open_.phases]
+    noise = calibrate_parts(parts, epsilon, delta, spent=chosen.rounds(), accountant=accountant)
+    return plan.with_noise(noise)
 
 
 def steps_that_fit(
@@ -144,14 +143,14 @@ def _most_that_fit(
     return planned - missing
 
 
-def _history(plan: Plan, noise_multiplier: float, spent: History) -> History:
-    return (*spent, *(Entry(sample_rate, noise_multiplier, steps) for sample_rate, steps in plan))
+def _history(parts: Parts, noise_multiplier: float, spent: History) -> History:
+    return (*spent, *(Entry(sample_rate, noise_multiplier, steps) for sample_rate, steps in parts))
 
 
-def _noise_by_rdp(plan: Plan, epsilon: float, delta: float, spent: History) -> float:
+def _noise_by_rdp(parts: Parts, epsilon: float, delta: float, spent: History) -> float:
     """Where a slower accountant starts: RDP takes a hundredth of its time, and asks for a little more."""
     try:
-        return calibrate_plan(plan, epsilon, delta, spent=spent, accountant="rdp")
+        return calibrate_parts(parts, epsilon, delta, spent=spent, accountant="rdp")
     except AccountingError:  # RDP has no answer; the tighter accountant may still have one
         return 1.0
 
@@ -187,9 +186,10 @@ def _number(noise_multiplier: float) -> int:
     return decade * _PER_DECADE + round(noise_multiplier * 10.0 ** (3 - decade)) - 1000
 
 
-def _no_noise_is_enough(plan: Plan, epsilon: float, delta: float, already: float) -> AccountingError:
-    parts = " and ".join(f"{steps} more steps at sample rate {rate:.4g}" for rate, steps in plan)
+def _no_noise_is_enough(parts: Parts, epsilon: float, delta: float, already: float) -> AccountingError:
+    wanted = " and ".join(f"{steps} more steps at sample rate {rate:.4g}" for rate, steps in parts)
     return AccountingError(
-        f"No noise multiplier up to {_MOST_NOISE:g} keeps {parts} within epsilon={epsilon} at delta={delta}; "
-        f"{already:.4g} is spent already. Plan fewer steps, smaller batches or a larger epsilon."
+        f"No noise multiplier up to {_MOST_NOISE:g} keeps {wanted} within epsilon={epsilon} at "
+        f"delta={delta}; {already:.4g} is spent already. Plan fewer steps, smaller batches or a "
+        "larger epsilon."
     )

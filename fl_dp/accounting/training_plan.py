@@ -1,7 +1,7 @@
-"""A plan of training at one client: rounds of equal steps, and how many steps a round of epochs has."""
+"""A plan of training at one client: phases of equal rounds, and how many steps a round of epochs has."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from fl_dp.accounting.epsilon import MAX_STEPS
@@ -35,7 +35,7 @@ class Phase:
             )
         if self.rounds * self.steps > MAX_STEPS:
             raise ConfigError(
-                f"rounds = {self.rounds} of steps = {self.steps}: expected at most {MAX_STEPS} steps in all."
+                f"rounds = {self.rounds} of steps = {self.steps}: expected at most {MAX_STEPS} steps."
             )
         if self.noise_multiplier is not None and not 0.0 < self.noise_multiplier < math.inf:
             raise ConfigError(f"noise-multiplier = {self.noise_multiplier}: expected a finite number > 0.")
@@ -55,6 +55,28 @@ class Phase:
         return self if self.noise_multiplier is not None else replace(self, noise_multiplier=noise_multiplier)
 
 
+@dataclass(frozen=True, slots=True)
+class TrainingPlan:
+    """Phases, one after the other."""
+
+    phases: tuple[Phase, ...]
+
+    def rounds(self) -> Iterator[Entry]:
+        """What every round does to the data, in order; each phase must have its noise multiplier."""
+        for phase in self.phases:
+            yield from [phase.round()] * phase.rounds
+
+    def with_noise(self, noise_multiplier: float) -> "TrainingPlan":
+        """The plan with this noise multiplier in every phase that has none."""
+        return TrainingPlan(tuple(phase.with_noise(noise_multiplier) for phase in self.phases))
+
+    def split(self) -> "tuple[TrainingPlan, TrainingPlan]":
+        """The phases that have a noise multiplier, and those that have none."""
+        chosen = tuple(phase for phase in self.phases if phase.noise_multiplier is not None)
+        not_chosen = tuple(phase for phase in self.phases if phase.noise_multiplier is None)
+        return TrainingPlan(chosen), TrainingPlan(not_chosen)
+
+
 def steps_of_epochs(records: int, batch_size: int, local_epochs: float) -> int:
     """Steps of `local_epochs` expected passes over the records, rounded up, as a federation takes them."""
     if records < 1 or batch_size < 1:
@@ -62,9 +84,3 @@ def steps_of_epochs(records: int, batch_size: int, local_epochs: float) -> int:
     if not 0.0 < local_epochs < math.inf:
         raise ConfigError(f"local-epochs = {local_epochs}: expected a finite number > 0.")
     return math.ceil(local_epochs * records / batch_size)
-
-
-def rounds_of(phases: Iterable[Phase]) -> Iterator[Entry]:
-    """Every round, in order."""
-    for phase in phases:
-        yield from [phase.round()] * phase.rounds

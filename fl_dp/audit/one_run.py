@@ -37,7 +37,8 @@ class AuditReport:
     """What the ledger claims beside what was found.
 
     claimed: epsilon at `delta`, an upper bound; found: a lower bound of it at `confidence`, from `right`
-    right ones of `guesses` guesses which of `canaries` canaries were in. steps: of all rounds.
+    right ones of `guesses` guesses which of `canaries` canaries were in. steps: of all rounds. accountant:
+    the one that computes the claim.
     """
 
     claimed: float
@@ -50,6 +51,7 @@ class AuditReport:
     sample_rate: float
     noise_multiplier: float
     steps: int
+    accountant: str
 
     @property
     def passed(self) -> bool:
@@ -99,7 +101,7 @@ def run_audit(
     finding = find_epsilon(scores, included.numpy(), delta, confidence)
     return AuditReport(
         last.epsilon, finding.epsilon, last.delta, confidence, canaries.count, finding.guesses, finding.right,
-        sample_rate, plan.noise_multiplier, total_steps(last.spent),
+        sample_rate, plan.noise_multiplier, total_steps(last.spent), accountant,
     )  # fmt: skip
 
 

@@ -99,6 +99,7 @@ def _line(report: "AuditReport") -> str:
     verdict = "passed" if report.passed else "FAILED: what was found is more than what is claimed"
     return (
         f"noise multiplier {report.noise_multiplier:g}: claimed epsilon {report.claimed:.3f} at delta "
-        f"{report.delta:g}; found at least {report.found:.3f} at {report.confidence:.0%} confidence "
-        f"({report.right} of {report.guesses} guesses right, {report.canaries} canaries): {verdict}"
+        f"{report.delta:g}, by {report.accountant}; found at least {report.found:.3f} at "
+        f"{report.confidence:.0%} confidence ({report.right} of {report.guesses} guesses right, "
+        f"{report.canaries} canaries): {verdict}"
     )

@@ -70,7 +70,8 @@ def join(
     settings = _settings(config, {key: value for key, value in given.items() if value is not None}, ledger)
     check_holds_budgets(settings.accountant)
     _enrol(settings)
-    say(f"client {settings.client}: ledger {settings.ledger}, budget epsilon {settings.epsilon:g}")
+    budget = f"budget epsilon {settings.epsilon:g} by {settings.accountant}"
+    say(f"client {settings.client}: ledger {settings.ledger}, {budget}")
     if settings.allow_unprotected:
         say(
             marked(

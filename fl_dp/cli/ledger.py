@@ -1,4 +1,4 @@
-"""`fl-dp ledger`: what was spent on this machine, whether it can be believed, and how to begin afresh."""
+"""`fl-dp ledger`: what was spent on this machine, whether it can be believed, and how to begin anew."""
 
 import json
 from pathlib import Path
@@ -39,7 +39,8 @@ def show(
 ) -> None:
     """Print every data set in the ledger file PATH, what it has paid for, and the epsilon that it has spent.
 
-    "in all" is for a record that was there from these data's first account on: retiring takes nothing back.
+    "by" names the accountant whose epsilon it is. "total" is the epsilon of a record that was there from the
+    first account of these data on: retiring an account undoes nothing.
     """
     if delta is not None and not 0.0 < delta < 1.0:
         raise ConfigError(f"--delta {delta:g}: expected a number between 0 and 1.")
@@ -106,14 +107,15 @@ def retire(
 
     DATASET is a name as `fl-dp ledger show` has it, in quotes where it has spaces.
 
-    This takes no privacy loss back, and the old entries stay; servers are told that the ledger was retired.
+    This undoes no privacy loss, and the old entries stay; servers learn that the ledger was retired.
     """
     report = _in_use(path, dataset)
     typer.echo(
-        f"{dataset} has spent epsilon {rounded_up(report.epsilon)} at delta {report.delta:g}, "
-        f"{rounded_up(report.epsilon_in_all)} in all; {_before(report)}.\n"
-        "Retiring it takes none of this back: what is spent from now on comes on top, and reports of later "
-        "runs count only from here. The old entries stay."
+        f"{dataset} has spent epsilon {rounded_up(report.epsilon)} at delta {report.delta:g}, by "
+        f"{report.accountant}; with the accounts before it {rounded_up(report.epsilon_in_all)}; "
+        f"{_before(report)}.\n"
+        "Retiring it undoes none of this: what is spent from now on comes on top, and reports of later runs "
+        "count only from here. The old entries stay."
     )
     if not (yes or _typed(dataset)):
         raise ConfigError(f"{dataset} was not retired: type its name, or give --yes.")

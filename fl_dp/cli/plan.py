@@ -12,7 +12,7 @@ from fl_dp.choices import ACCOUNTANTS
 from fl_dp.errors import ConfigError
 
 if TYPE_CHECKING:
-    from fl_dp.accounting.training_plan import Phase
+    from fl_dp.accounting.training_plan import Phase, TrainingPlan
 
 _ROUNDS = """Rounds are those that the client takes part in. Where a server takes 10 of 100 clients at random
 in each of 400 rounds, plan for about 40. A client's ledger ends its part at its budget, whatever was planned.
@@ -102,11 +102,11 @@ def budget(
     as_json: Json = False,
 ) -> None:
     first = _values(batch_size, rounds, local_epochs, steps, noise_multiplier)
-    phases = _phases(records, first, then or ())
-    if any(phase.noise_multiplier is None for phase in phases):
+    plan = _plan(records, first, then or ())
+    if any(phase.noise_multiplier is None for phase in plan.phases):
         raise ConfigError("--noise-multiplier: missing; fl-dp calibrate finds the one that a budget needs.")
     ACCOUNTANTS.check(accountant, "--accountant")
-    _answer(phases, _delta(delta, records), accountant, _checked_epsilon(epsilon), as_json)
+    _answer(plan, _delta(delta, records), accountant, _checked_epsilon(epsilon), as_json)
 
 
 def calibrate(
@@ -121,17 +121,17 @@ def calibrate(
     then: Then = None,
     as_json: Json = False,
 ) -> None:
-    from fl_dp.accounting.calibration import calibrate_phases
+    from fl_dp.accounting.calibration import calibrate_plan
 
-    phases = _phases(records, _values(batch_size, rounds, local_epochs, steps, None), then or ())
+    plan = _plan(records, _values(batch_size, rounds, local_epochs, steps, None), then or ())
     ACCOUNTANTS.check(accountant, "--accountant")
     at = _delta(delta, records)
-    calibrated = calibrate_phases(phases, cast(float, _checked_epsilon(epsilon)), at, accountant=accountant)
+    calibrated = calibrate_plan(plan, cast(float, _checked_epsilon(epsilon)), at, accountant=accountant)
     _answer(calibrated, at, accountant, epsilon, as_json)
 
 
 def _answer(
-    phases: "Sequence[Phase]",
+    plan: "TrainingPlan",
     delta: float,
     accountant: str,
     epsilon: float | None,
@@ -139,7 +139,7 @@ def _answer(
 ) -> None:
     from fl_dp.reporting.plan_report import print_plan, report_plan
 
-    report = report_plan(phases, delta, accountant, epsilon)
+    report = report_plan(plan, delta, accountant, epsilon)
     if as_json:
         typer.echo(json.dumps(report.to_dict(), allow_nan=False, indent=2))
     else:
@@ -161,8 +161,11 @@ def _values(
     }
 
 
-def _phases(records: int, first: Values, then: Sequence[str]) -> "list[Phase]":
-    return [_phase(records, values) for values in (first, *(_changed(first, text) for text in then))]
+def _plan(records: int, first: Values, then: Sequence[str]) -> "TrainingPlan":
+    from fl_dp.accounting.training_plan import TrainingPlan
+
+    wanted = (first, *(_changed(first, text) for text in then))
+    return TrainingPlan(tuple(_phase(records, values) for values in wanted))
 
 
 def _phase(records: int, values: Values) -> "Phase":

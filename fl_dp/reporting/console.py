@@ -1,4 +1,4 @@
-"""What stands on the console: one line a round, and the clients' budgets at the end.
+"""What a run prints on the console: one line a round, and the clients' budgets at the end.
 
 Both are made from the JSON of `reports`, so that whoever follows rounds.jsonl prints the same.
 """
@@ -16,7 +16,7 @@ from rich.text import Text
 from fl_dp.reporting.reports import NOT_PRIVATE
 
 ENDS = 5  # clients shown at either end of a table that is too long to be shown whole
-COLUMNS = ("client", "epsilon", "of", "delta", "steps", "rounds", "left", "last round")
+COLUMNS = ("client", "epsilon", "of", "delta", "by", "steps", "rounds", "left", "last round")
 
 
 def round_line(record: Mapping[str, Any], *, rounds: int, budget: float) -> str:
@@ -39,16 +39,17 @@ def _privacy(record: Mapping[str, Any], budget: float) -> str:
     if not record["private"]:
         return f"{NOT_PRIVATE} (no epsilon holds)"
     delta = _number(record["delta"], "g")
-    return f"eps {rounded_up(record['epsilon'])} of {rounded_up(budget)} (delta {delta})"
+    by = ", ".join(record["federation"]["accountants"])
+    return f"eps {rounded_up(record['epsilon'])} of {rounded_up(budget)} (delta {delta}, by {by})"
 
 
 def marked(text: str, *, private: bool) -> str:
-    """`text`, with the mark before it that everything of a run without privacy bears."""
+    """`text`; in a run without privacy with the mark before it."""
     return text if private else f"{NOT_PRIVATE}: {text}"
 
 
 def rounded_up(epsilon: float | None) -> str:
-    """Two decimals, rounded up: a printed epsilon is never below the true one. None: not finite."""
+    """Two decimals, rounded up: what is printed is never below what was computed. None: not finite."""
     if epsilon is None or epsilon == float("inf"):
         return "inf"
     # repr, not the binary value: 1.1 is then 1.10 and not 1.11, and reads back as 1.1
@@ -61,7 +62,7 @@ def print_budgets(
     """Print a table of the clients' budgets, `clients` from summary.json; private: whether the run was.
 
     The largest epsilon first. Of many clients only both ends are shown, with the number left out.
-    On a pipe the table is plain text in columns.
+    "by" names the accountant whose epsilon it is. On a pipe the table is plain text in columns.
     """
     console = console or Console(file=sys.stdout)
     if not clients:
@@ -81,10 +82,11 @@ def print_budgets(
 
 
 def spread_line(clients: Mapping[str, Mapping[str, Any]]) -> str:
-    """Largest, median and least epsilon of the clients."""
+    """Largest, median and least epsilon of the clients, and the accountants that have computed them."""
     spent = [_spent(client) for client in clients.values()]
     values = {"largest": max(spent), "median": statistics.median(spent), "least": min(spent)}
-    return "epsilon: " + ", ".join(f"{name} {rounded_up(value)}" for name, value in values.items())
+    by = ", ".join(sorted({client["accountant"] for client in clients.values()}))
+    return f"epsilon, by {by}: " + ", ".join(f"{name} {rounded_up(value)}" for name, value in values.items())
 
 
 def retirement_lines(clients: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -116,9 +118,10 @@ def budget_rows(clients: Mapping[str, Mapping[str, Any]], *, private: bool) -> l
 
 def _row(name: str, client: Mapping[str, Any], private: bool) -> tuple[str, ...]:
     reason = f": {client['reason']}" if client["reason"] else ""
-    spent = (rounded_up(client["epsilon"]), rounded_up(client["budget"]), f"{client['delta']:g}")
+    by = client["accountant"]
+    spent = (rounded_up(client["epsilon"]), rounded_up(client["budget"]), f"{client['delta']:g}", by)
     if not private and client["epsilon"] is None:
-        spent = (NOT_PRIVATE, "-", "-")
+        spent = (NOT_PRIVATE, "-", "-", "-")
     return (
         name,
         *spent,

@@ -20,7 +20,7 @@ class AccountReport:
     private: whether an epsilon holds; if not it is infinite: the data were trained without protection.
     epsilon: what this account has spent at `delta`, as `accountant` computes it, which is that of the last
     budget if it may hold one. budget: the wall, None if no round noted one.
-    epsilon_in_all: of a record that was there from the first account of these data up to this one.
+    epsilon_in_all: the total for a record that was there from the first account of these data to this one.
     """
 
     dataset: str
@@ -59,7 +59,7 @@ def _report(account: Account, before: list[Account], delta: float | None) -> Acc
     accountant = _accountant(budget)
     delta = account.delta() if delta is None else delta
     spent = account.spent()
-    in_all = (*spent, *(entry for earlier in before for entry in earlier.spent()))
+    total = (*spent, *(entry for earlier in before for entry in earlier.spent()))
     return AccountReport(
         dataset=account.dataset,
         fingerprint=account.fingerprint,
@@ -76,7 +76,7 @@ def _report(account: Account, before: list[Account], delta: float | None) -> Acc
         delta=delta,
         epsilon=compute_epsilon(spent, delta, accountant),
         budget=budget.epsilon if budget else None,
-        epsilon_in_all=compute_epsilon(in_all, delta, accountant),
+        epsilon_in_all=compute_epsilon(total, delta, accountant),
     )
 
 

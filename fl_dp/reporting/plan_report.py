@@ -1,13 +1,13 @@
 """What a plan of training costs: the answer of `fl-dp budget` and `fl-dp calibrate`."""
 
 import dataclasses
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fl_dp.accounting.accountant import find_accountant
 from fl_dp.accounting.calibration import rounds_that_fit, steps_that_fit
 from fl_dp.accounting.epsilon import compute_epsilon
-from fl_dp.accounting.training_plan import Phase, rounds_of
+from fl_dp.accounting.training_plan import Phase, TrainingPlan
 from fl_dp.records import Entry
 from fl_dp.reporting.console import rounded_up
 from fl_dp.reporting.reports import strict_json
@@ -20,14 +20,15 @@ _COURSE = 5  # points of the way to the last round
 class PlanReport:
     """Epsilon of a plan, and how much of it a budget allows.
 
-    course: (round, epsilon after it), the last round last. rdp: epsilon by RDP, for comparison.
-    budget: the epsilon asked for, if any; fitting_rounds whole rounds stay within it, and fitting_steps of
-    the round after them.
+    upper_bound: whether epsilon is proven to be one. course: (round, epsilon after it), the last round last.
+    rdp: epsilon by RDP, for comparison. budget: the epsilon asked for, if any; fitting_rounds whole rounds
+    stay within it, and fitting_steps of the round after them.
     """
 
-    phases: tuple[Phase, ...]
+    plan: TrainingPlan
     delta: float
     accountant: str
+    upper_bound: bool
     epsilon: float
     rdp: float
     course: tuple[tuple[int, float], ...]
@@ -37,15 +38,16 @@ class PlanReport:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON has it; an infinite epsilon is None."""
-        phases = [{**dataclasses.asdict(phase), "sample_rate": phase.sample_rate} for phase in self.phases]
+        plan = self.plan.phases
+        phases = [{**dataclasses.asdict(phase), "sample_rate": phase.sample_rate} for phase in plan]
         course = [{"round": number, "epsilon": epsilon} for number, epsilon in self.course]
-        content = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        content = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "plan"}
         return dict(strict_json({**content, "phases": phases, "course": course}))
 
 
-def report_plan(phases: Sequence[Phase], delta: float, accountant: str, budget: float | None) -> PlanReport:
+def report_plan(plan: TrainingPlan, delta: float, accountant: str, budget: float | None) -> PlanReport:
     """Compute it; every phase has its noise multiplier."""
-    rounds = list(rounds_of(phases))
+    rounds = list(plan.rounds())
 
     def epsilon_after(count: int) -> float:
         return compute_epsilon(rounds[:count], delta, accountant)
@@ -53,9 +55,10 @@ def report_plan(phases: Sequence[Phase], delta: float, accountant: str, budget: 
     stops = sorted({-(-len(rounds) * part // _COURSE) for part in range(1, _COURSE + 1)})
     fitting = None if budget is None else _fitting(rounds, budget, delta, accountant)
     return PlanReport(
-        phases=tuple(phases),
+        plan=plan,
         delta=delta,
         accountant=accountant,
+        upper_bound=find_accountant(accountant).upper_bound,
         epsilon=epsilon_after(len(rounds)),
         rdp=compute_epsilon(rounds, delta, "rdp"),
         course=tuple((stop, epsilon_after(stop)) for stop in stops),
@@ -86,16 +89,18 @@ def _fitting(rounds: list[Entry], budget: float, delta: float, accountant: str) 
 def print_plan(report: PlanReport) -> None:
     """Print it for people: the plan, then what it costs on the way."""
     columns = ("rounds", "batch size", "sample rate", "steps a round", "noise multiplier")
-    print_table("The plan, at one client", columns, [_cells(phase) for phase in report.phases])
+    print_table("The plan, at one client", columns, [_cells(phase) for phase in report.plan.phases])
     print()
     course = [(str(number), rounded_up(epsilon)) for number, epsilon in report.course]
     title = f"Epsilon at delta {report.delta:g}, by {report.accountant}"
     print_table(title, ("after round", "epsilon"), course)
+    if not report.upper_bound:
+        print(f"({report.accountant} gives no proven upper bound: it may not hold a client's budget)")
     if report.accountant != "rdp":
         print(f"(by rdp, a quicker and looser bound: {rounded_up(report.rdp)})")
     if report.budget is not None:
         print(f"\n{_verdict(report)}")
-    if len({(phase.sample_rate, phase.noise_multiplier) for phase in report.phases}) > 1:
+    if len({(phase.sample_rate, phase.noise_multiplier) for phase in report.plan.phases}) > 1:
         print(
             "\nSample rate or noise changes on the way: epsilon holds if that is settled beforehand."
             "\nClients of a federation take part in it only with vary-mechanism (docs/privacy.md)."
@@ -108,7 +113,7 @@ def _cells(phase: Phase) -> tuple[str, ...]:
 
 
 def _verdict(report: PlanReport) -> str:
-    total = sum(phase.rounds for phase in report.phases)
+    total = sum(phase.rounds for phase in report.plan.phases)
     if report.fitting_rounds == total:
         return f"Within the budget of epsilon {report.budget:g}."
     return (

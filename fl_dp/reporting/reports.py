@@ -1,6 +1,7 @@
 """What is reported about a round and about a run: the formats of rounds.jsonl and summary.json.
 
-An epsilon here is always a total: over all rounds, and over earlier runs on the same ledger.
+An epsilon here is always a total: over all rounds, and over earlier runs on the same ledger. Whose it is, is
+said beside it: a client's `accountant`, the federation's `accountants`.
 """
 
 import math
@@ -18,16 +19,18 @@ NOT_PRIVATE = "NOT PRIVATE"  # the mark of everything that comes from a run with
 
 @dataclass(frozen=True, slots=True)
 class FederationBudget:
-    """How the budgets of all clients stand together.
+    """The budgets of all clients together.
 
-    largest, median, least: of the clients' epsilons. clients_per_person: the number of clients at which
-    one person may have a record; the report's epsilon and delta hold for that. rounds_ahead: rounds still
-    to come. running_out: clients whose budgets end before these do, in order of their names.
+    largest, median, least: of the clients' epsilons. accountants: those that have computed them, sorted.
+    clients_per_person: the number of clients at which one person may have a record; the report's epsilon and
+    delta hold for that. rounds_ahead: rounds still to come. running_out: the clients whose budgets end before
+    these do, sorted.
     """
 
     largest: float
     median: float
     least: float
+    accountants: tuple[str, ...]
     clients_per_person: int
     rounds_ahead: int
     running_out: tuple[str, ...]
@@ -37,13 +40,15 @@ class FederationBudget:
 class ClientRound:
     """One client after one round.
 
-    epsilon, steps: spent so far. sample_rate: of this run's rounds; None when the client has no part
-    in them, and without privacy. rounds_left: in how many of the rounds still to come it could take part,
-    the last one perhaps shortened. reason: why it was declined, failed or can take no part; else empty.
-    reported: the numbers of its update of this round that are shown (`LocalUpdate`), by name.
+    epsilon, steps: spent so far; accountant: the one that has computed epsilon. sample_rate: of this run's
+    rounds; None when the client has no part in them, and without privacy. rounds_left: in how many of the
+    rounds still to come it could take part, the last one perhaps shortened. reason: why it declined, failed
+    or can take no part; else empty. reported: the numbers of its update of this round that are shown
+    (`LocalUpdate`), by name.
     """
 
     epsilon: float
+    accountant: str
     steps: int
     sample_rate: float | None
     rounds_left: int
@@ -57,7 +62,7 @@ class RoundReport:
     """One line of rounds.jsonl.
 
     epsilon, delta: the federation's: the largest over its clients (their data are disjoint), or with
-    clients_per_person = m the sum of the m largest. federation: how its clients' budgets stand.
+    clients_per_person = m the sum of the m largest. federation: its clients' budgets together.
     private: whether the run is; if not, epsilon is infinite, whatever the clients' are.
     noise_multiplier: the least that a client of this round was asked for; None without privacy, and when
     none was asked.
@@ -82,7 +87,7 @@ class RoundReport:
 
 @dataclass(frozen=True, slots=True)
 class ClientBudget:
-    """One client at the end of a run: `epsilon` spent of `budget`, at `delta`.
+    """One client at the end of a run: `epsilon` spent of `budget`, at `delta`, as `accountant` computes it.
 
     rounds: rounds of this run whose update was accepted. rounds_left: in how many rounds of another such
     run it could take part. status, reason: of the last round. retired: accounts that were retired in its
@@ -90,6 +95,7 @@ class ClientBudget:
     """
 
     epsilon: float
+    accountant: str
     budget: float
     delta: float
     steps: int
@@ -104,8 +110,8 @@ class ClientBudget:
 class Summary:
     """summary.json. `rounds` is the number of rounds run; `reason` says why it is not "completed".
 
-    private, epsilon: as in a RoundReport. federation: too, the rounds ahead being those of another such run;
-    None without clients.
+    private, epsilon, delta, federation: as in a RoundReport, but the rounds ahead are those of another such
+    run. epsilon, delta and federation are None without clients.
     """
 
     status: RunStatus

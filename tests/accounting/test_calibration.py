@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from fl_dp.accounting import calibration
 from fl_dp.accounting.calibration import (
     calibrate_noise,
-    calibrate_phases,
+    calibrate_parts,
     calibrate_plan,
     rounds_that_fit,
     steps_that_fit,
 )
 from fl_dp.accounting.epsilon import compute_epsilon
-from fl_dp.accounting.training_plan import Phase, rounds_of
+from fl_dp.accounting.training_plan import Phase, TrainingPlan
 from fl_dp.errors import AccountingError, ConfigError
 from fl_dp.records import Entry
 
@@ -89,23 +89,24 @@ def test_rounds_of_a_plan_are_calibrated_for_together(accountant):
 
 
 def test_one_noise_for_parts_that_differ():
-    plan = [(0.02, 100), (0.1, 10)]
-    noise = calibrate_plan(plan, 2.0, 1e-5)
+    parts = [(0.02, 100), (0.1, 10)]
+    noise = calibrate_parts(parts, 2.0, 1e-5)
 
     def cost(noise_multiplier: float) -> float:
-        return compute_epsilon([Entry(rate, noise_multiplier, steps) for rate, steps in plan], 1e-5)
+        return compute_epsilon([Entry(rate, noise_multiplier, steps) for rate, steps in parts], 1e-5)
 
     assert cost(noise) <= 2.0 < cost(noise * (1 - 2e-3))
 
 
 def test_phases_with_a_noise_of_their_own_keep_it():
     phases = [Phase(1000, 50, 4, 20), Phase(1000, 50, 2, 20, 3.0), Phase(1000, 100, 1, 10)]
-    first, second, third = calibrate_phases(phases, 2.0, 1e-5, accountant="rdp")
+    calibrated = calibrate_plan(TrainingPlan(tuple(phases)), 2.0, 1e-5, accountant="rdp")
+    first, second, third = calibrated.phases
     assert second == phases[1]
     assert first.noise_multiplier == third.noise_multiplier
-    assert 1.99 < compute_epsilon(rounds_of([first, second, third]), 1e-5, "rdp") <= 2.0
+    assert 1.99 < compute_epsilon(calibrated.rounds(), 1e-5, "rdp") <= 2.0
     with pytest.raises(ConfigError, match="nothing is left to calibrate"):
-        calibrate_phases(phases[1:2], 2.0, 1e-5)
+        calibrate_plan(TrainingPlan((phases[1],)), 2.0, 1e-5)
 
 
 @settings(max_examples=15, deadline=None)

@@ -2,14 +2,14 @@
 
 import pytest
 
-from fl_dp.accounting.training_plan import Phase, rounds_of, steps_of_epochs
+from fl_dp.accounting.training_plan import Phase, TrainingPlan, steps_of_epochs
 from fl_dp.errors import ConfigError
 from fl_dp.records import Entry
 
 
 def test_rounds_follow_one_another():
-    phases = [Phase(100, 20, 2, 5, 1.5), Phase(100, 100, 1, 3, 2.0)]
-    assert list(rounds_of(phases)) == [Entry(0.2, 1.5, 5), Entry(0.2, 1.5, 5), Entry(1.0, 2.0, 3)]
+    plan = TrainingPlan((Phase(100, 20, 2, 5, 1.5), Phase(100, 100, 1, 3, 2.0)))
+    assert list(plan.rounds()) == [Entry(0.2, 1.5, 5), Entry(0.2, 1.5, 5), Entry(1.0, 2.0, 3)]
 
 
 def test_noise_is_given_to_phases_that_have_none():

@@ -7,7 +7,7 @@ from fl_dp.audit.one_run import AuditReport
 
 
 def _report(noise_multiplier, claimed, found):
-    return AuditReport(claimed, found, 1e-5, 0.95, 1000, 100, 80, 0.1, noise_multiplier, 10)
+    return AuditReport(claimed, found, 1e-5, 0.95, 1000, 100, 80, 0.1, noise_multiplier, 10, "pld")
 
 
 def _heights(svg):

@@ -74,7 +74,7 @@ def test_parts_of_one_cut_stand_side_by_side_and_another_cut_is_refused_before_j
         assert client(*words) == 1
         error = capsys.readouterr().err
         assert "digits is entered as digits, part 0/2 (iid, seed 0)" in error
-        assert "Part the data as then, or retire" in error
+        assert "Split the data as before, or retire" in error
     assert len(joined) == 2
 
 

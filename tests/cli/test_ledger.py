@@ -40,7 +40,7 @@ def test_show_prints_what_was_spent(path: Path, capsys: pytest.CaptureFixture[st
     lines = capsys.readouterr().out.splitlines()
     with Ledger.open(path) as opened:
         epsilon = rounded_up(BUDGET.epsilon_of(opened.spent("digits")))
-    words = ["digits", "in", "use", "2", "1", "8", epsilon, "3.00", "1e-05", epsilon]
+    words = ["digits", "in", "use", "2", "1", "8", epsilon, "3.00", "1e-05", "rdp", epsilon]
     assert lines[2].split()[: len(words)] == words
     assert lines[5].split() == ["digits", "in", "use", "0.05", "1.5", "8"]
 
@@ -130,7 +130,7 @@ def test_retire_asks_for_the_name(
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(typed))
     assert ledger("retire", path, "digits") == code
-    assert "takes none of this back" in capsys.readouterr().out
+    assert "undoes none of this" in capsys.readouterr().out
     with Ledger.open(path) as opened:
         assert (opened.accounts()[0].retired is None) == bool(code)
 

@@ -13,7 +13,7 @@ from fl_dp.reporting.run_folder import RunFolder
 GOOD = RunStatus(finished=True, completed=True, details="")
 BAD = RunStatus(finished=True, completed=False, details="the server raised")
 CLIENT = {
-    "epsilon": 1.0, "budget": 3.0, "delta": 1e-5, "steps": 9, "rounds": 3,
+    "epsilon": 1.0, "accountant": "pld", "budget": 3.0, "delta": 1e-5, "steps": 9, "rounds": 3,
     "rounds_left": 0, "status": "trained", "reason": "", "retired": 0,
 }  # fmt: skip
 

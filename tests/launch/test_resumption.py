@@ -25,7 +25,7 @@ def folder(tmp_path: Path) -> RunFolder:
     folder.path.mkdir()
     config = launcher.write_config(RunConfig(), folder)
     Launch("ray", folder.ledgers, "").write(folder)
-    state = ServerState("r", config.to_flat(), 2, 1.0, "{}", b"s" * 32, [], frozenset(), {})
+    state = ServerState("r", config.to_flat(), 2, 1.0, "", b"s" * 32, [], frozenset(), {})
     write_state(folder.path / STATE, state)
     return folder
 

@@ -10,7 +10,7 @@ from fl_dp.errors import ConfigError
 from fl_dp.reporting.reports import ClientBudget, ClientRound, FederationBudget, RoundReport, Summary
 from fl_dp.reporting.run_results import RunResults, to_line
 
-FEDERATION = FederationBudget(1.5, 0.75, 0.0, 1, 2, ("1",))
+FEDERATION = FederationBudget(1.5, 0.75, 0.0, ("pld", "rdp"), 1, 2, ("1",))
 REPORT = RoundReport(
     round=1,
     private=True,
@@ -18,7 +18,10 @@ REPORT = RoundReport(
     delta=1e-5,
     federation=FEDERATION,
     noise_multiplier=1.1,
-    clients={"0": ClientRound(1.5, 10, 0.1, 2, "trained"), "1": ClientRound(0.0, 0, None, 0, "idle", "why")},
+    clients={
+        "0": ClientRound(1.5, "pld", 10, 0.1, 2, "trained"),
+        "1": ClientRound(0.0, "rdp", 0, None, 0, "idle", "why"),
+    },
     loss=0.4,
     accuracy=0.9,
     seconds=2.5,
@@ -33,7 +36,7 @@ SUMMARY = Summary(
     accuracy=0.9,
     loss=0.4,
     seconds=2.5,
-    clients={"0": ClientBudget(1.5, 3.0, 1e-5, 10, 1, 2, "trained")},
+    clients={"0": ClientBudget(1.5, "pld", 3.0, 1e-5, 10, 1, 2, "trained")},
 )
 
 
@@ -52,17 +55,17 @@ def test_a_line_of_rounds_jsonl(tmp_path):
         "round": 1, "private": True, "epsilon": 1.5, "delta": 1e-5, "noise_multiplier": 1.1,
         "clients": {
             "0": {
-                "epsilon": 1.5, "steps": 10, "sample_rate": 0.1, "rounds_left": 2, "status": "trained",
-                "reason": "", "reported": {},
+                "epsilon": 1.5, "accountant": "pld", "steps": 10, "sample_rate": 0.1, "rounds_left": 2,
+                "status": "trained", "reason": "", "reported": {},
             },
             "1": {
-                "epsilon": 0.0, "steps": 0, "sample_rate": None, "rounds_left": 0, "status": "idle",
-                "reason": "why", "reported": {},
+                "epsilon": 0.0, "accountant": "rdp", "steps": 0, "sample_rate": None, "rounds_left": 0,
+                "status": "idle", "reason": "why", "reported": {},
             },
         },
         "federation": {
-            "largest": 1.5, "median": 0.75, "least": 0.0, "clients_per_person": 1, "rounds_ahead": 2,
-            "running_out": ["1"],
+            "largest": 1.5, "median": 0.75, "least": 0.0, "accountants": ["pld", "rdp"],
+            "clients_per_person": 1, "rounds_ahead": 2, "running_out": ["1"],
         },
         "loss": 0.4, "accuracy": 0.9, "seconds": 2.5,
     }  # fmt: skip
@@ -77,7 +80,7 @@ def test_lines_are_appended(tmp_path):
 
 def test_what_json_cannot_say_is_null(tmp_path):
     directory = RunResults(tmp_path)
-    clients = {"0": ClientRound(float("inf"), 1, 0.1, 0, "trained")}
+    clients = {"0": ClientRound(float("inf"), "pld", 1, 0.1, 0, "trained")}
     report = dataclasses.replace(REPORT, epsilon=float("inf"), clients=clients, loss=float("nan"))
     directory.append_round(to_line(report))
     line = strict((tmp_path / "rounds.jsonl").read_text())

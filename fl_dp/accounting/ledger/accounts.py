@@ -10,6 +10,10 @@ from fl_dp.accounting.ledger.identity import Identity, IdentityIndex
 from fl_dp.errors import LedgerError
 from fl_dp.records import Entry
 
+# The kind of an entry that reserves a round without protection. The word is in the ledgers of the past, and
+# stays for them.
+UNPROTECTED = "expose"
+
 
 @dataclass(frozen=True, slots=True)
 class NotedBudget:
@@ -103,7 +107,7 @@ class AccountBook:
         match event.content["kind"]:
             case "register":
                 self._register(event)
-            case "reserve" | "expose":
+            case "reserve" | "expose":  # UNPROTECTED
                 self._reserve(event)
             case "commit":
                 self._commit(event)
@@ -124,7 +128,7 @@ class AccountBook:
         return held.public_size if held and held.identity.fingerprint == fingerprint else None
 
     def conflict(self, new: Identity) -> str:
-        """Why `new` may not be entered beside the data sets in use; empty if it may."""
+        """Why `new` may not be entered beside the data sets that are in use; empty if it may."""
         return self._identities.conflict(new)
 
     def spent(self, dataset: str) -> tuple[Entry, ...] | None:
@@ -132,21 +136,21 @@ class AccountBook:
         held = self._in_use.get(dataset)
         return None if held is None else held.spent
 
-    def exposed_in(self, dataset: str) -> str:
+    def unprotected_in(self, dataset: str) -> str:
         """The run in which the data set in use was first trained without protection; empty: in none."""
-        return self._in_use[dataset].exposed_in
+        return self._in_use[dataset].unprotected_in
 
     def taken(self, dataset: str, run: str, server_round: int) -> PaidRound | None:
-        """The round as it was paid for before, by this data set or a retired one of its name."""
+        """The round, if this data set, or a retired one of the same name, has paid for it before."""
         return self._taken.get((dataset, run, server_round))
 
     def holder(self, reservation: int) -> str | None:
-        """The data set in use that has reserved under that number and not committed; None: there is none."""
+        """The data set in use whose reservation has that number and is not committed; None: there is none."""
         held = self._by_reservation.get(reservation)
         return held.identity.dataset if held and held.retired is None else None
 
     def holds(self, paid: PaidRound, dataset: str) -> bool:
-        """Whether it is the data set in use that has paid for the round, and not a retired one."""
+        """Whether the data set in use has paid for the round itself, not a retired one of its name."""
         held = self._in_use.get(dataset)
         return held is not None and paid.id in held.rounds
 
@@ -177,7 +181,7 @@ class AccountBook:
 
 @dataclass
 class _Open:
-    """An account as it grows. spent: of its rounds, merged; exposed_in: see `AccountBook.exposed_in`."""
+    """An account as it grows. spent: of its rounds, merged; unprotected_in: see `AccountBook`."""
 
     id: int
     identity: Identity
@@ -186,13 +190,13 @@ class _Open:
     retired: str | None = None
     rounds: dict[int, PaidRound] = field(default_factory=dict)
     spent: tuple[Entry, ...] = ()
-    exposed_in: str = ""
+    unprotected_in: str = ""
 
     def pay(self, paid: PaidRound) -> None:
         self.rounds[paid.id] = paid
         self.spent = merge((*self.spent, paid.entry))
         if not paid.entry.private:
-            self.exposed_in = self.exposed_in or paid.run
+            self.unprotected_in = self.unprotected_in or paid.run
 
     def commit(self, reservation: int) -> PaidRound:
         paid = self.rounds[reservation] = replace(self.rounds[reservation], committed=True)
@@ -210,10 +214,10 @@ class _Open:
 
 
 def lineages(accounts: Iterable[Account]) -> list[list[Account]]:
-    """The accounts in groups, oldest first: a record in one of a group may have been in all of it.
+    """The accounts in groups, each oldest first: all accounts of a group may hold some of the same records.
 
-    Retiring an account ends its budget, not what is known about its records: what they have spent is the
-    composition of a whole group.
+    Retiring an account ends its budget, but what its rounds have shown of its records stays known. What such
+    a record has spent is therefore the composition of a whole group.
     """
     groups: list[list[Account]] = []
     for account in accounts:
@@ -228,7 +232,7 @@ def _are_kin(account: Account, group: Iterable[Account]) -> bool:
 
 
 def _identity(content: Content) -> Identity:
-    """An older fl_dp noted no source, cut or sketch: what it entered stands for the whole of its name."""
+    """An older fl_dp noted no source, cut or sketch: what it entered counts as a whole set of that name."""
     dataset = content["dataset"]
     source, cut, sketch = (content.get(key) for key in ("source", "cut", "sketch"))
     return Identity(dataset, content["fingerprint"], source or dataset, cut or "", sketch or "")
@@ -236,7 +240,7 @@ def _identity(content: Content) -> Identity:
 
 def _paid_round(event: Event) -> PaidRound:
     c = event.content
-    noise_multiplier = 0.0 if c["kind"] == "expose" else c["noise_multiplier"]
+    noise_multiplier = 0.0 if c["kind"] == UNPROTECTED else c["noise_multiplier"]
     entry = Entry(c["sample_rate"], noise_multiplier, c["steps"])
     return PaidRound(event.id, c["time"], c["run"], c["round"], entry, _budget(c), False, c.get("inputs", ""))
 

@@ -1,9 +1,9 @@
 """A durable, append-only, hash-chained log in one SQLite file.
 
-Every row carries the hash of itself and of the row before, so that a row that was edited or taken
-out is found; rows that were cut off the end are found by SQLite's own count of the rows ever made.
-This finds accidents and clumsy hands, not somebody who rewrites the whole file, nor an older copy of it:
-for these keep an export elsewhere (see `ledger_export`).
+Every row carries the hash of itself and of the row before, so that a row that was edited or removed is found.
+SQLite's own count of the rows ever made finds rows that were cut off the end.
+This finds accidents and clumsy changes. It finds neither somebody who rewrites the whole file nor an older
+copy of it; an export that is kept elsewhere does (see `export`).
 """
 
 import json
@@ -95,8 +95,9 @@ class EventLog:
             return self._read(0, "")
 
     def new_events(self) -> list[Event]:
-        """The events that were added since the last call; at the first call all. Verified, as all before them
-        are again if anybody else has written into the file in between.
+        """The events that were added since the last call, verified; at the first call all.
+
+        If another process has written into the file in between, all earlier ones are verified again.
         """
         with self._snapshot():
             version = self._pragma("data_version")  # another one after every commit of another connection
@@ -114,12 +115,14 @@ class EventLog:
         return [Event(row.id, json.loads(row.content)) for row in rows]
 
     def forget(self) -> None:
-        """Let the next `new_events` begin with the first: some that it has given may have been undone."""
+        """Let the next `new_events` give all again: some of those it gave may have been undone."""
         self._seen = (0, "")
 
     def _read(self, after: int, previous: str) -> list[Row]:
-        """The rows after number `after`, whose hash is `previous`; only inside a transaction, whose state is
-        one: else a row that is added in between looks like one removed.
+        """The rows after number `after`, whose hash is `previous`.
+
+        Only inside a transaction, so that rows and their count are of one moment: a row that is added between
+        the two queries would look like one that was removed.
         """
         with _named(self.path):
             found = self._connection.execute(

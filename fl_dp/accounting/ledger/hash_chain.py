@@ -1,7 +1,7 @@
 """A chain of hashes over rows of text: a row that was edited, removed or put in between breaks it.
 
-The hash of a row covers the row and the hash before it, so that the last one, the head, stands for all of
-them: whoever keeps a head elsewhere can tell later whether the rows up to it are still the same.
+The hash of a row covers the row and the hash before it. The last hash, the head, thus stands for all rows:
+whoever keeps a head elsewhere can tell later whether the rows up to it are still the same.
 """
 
 import hashlib
@@ -30,8 +30,8 @@ def head(rows: Sequence[Row]) -> str:
 def first_broken(rows: Sequence[Row], made: int, after: int = 0, previous: str = "") -> int | None:
     """Number of the first row that is not as it was appended; None if all are.
 
-    made: how many rows were ever appended, by a count kept apart: a chain cut off at its end looks whole.
-    after, previous: number and hash of the row before the first of `rows`, which is known to be sound.
+    made: how many rows were ever appended. It is counted elsewhere, because a chain that was cut off at its
+    end looks whole. after, previous: number and hash of the row before `rows`, which is known to be sound.
     """
     for expected, row in enumerate(rows, start=after + 1):
         if row.id != expected or row.hash != chain_hash(previous, row.content):

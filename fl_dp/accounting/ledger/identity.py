@@ -9,7 +9,7 @@ from itertools import islice
 
 from fl_dp.accounting.ledger.overlap import share_many
 
-_RETIRE = "retire {held} (fl-dp ledger retire), which takes nothing back of what is spent"
+_RETIRE = "retire {held} (fl-dp ledger retire); what is spent cannot be undone"
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +17,8 @@ class Identity:
     """A data set, or one part of it.
 
     dataset: its name in the ledger; fingerprint: of its contents.
-    source: the operator's name of the whole set; cut: what decides which of its records are in which part,
-    empty if all are in one. Parts of one cut share no record.
+    source: the operator's name of the whole set; cut: the rule that splits the whole set into parts, empty if
+    it is not split. Parts of one cut share no record.
     sketch: a sample of its records (see `overlap`); empty if none was taken.
     """
 
@@ -29,7 +29,7 @@ class Identity:
     sketch: str = ""
 
     def may_share_records(self, other: "Identity") -> bool:
-        """Whether anything that is known of the two says that a record may be in both."""
+        """Whether a record may be in both, by anything that is known of the two."""
         if self.fingerprint == other.fingerprint or self.dataset == other.dataset:
             return True
         if self.source == other.source:
@@ -52,7 +52,7 @@ def conflict(held: Identity, new: Identity) -> str:
     if held.source == new.source:
         return (
             f"{held.source} is entered as {held.dataset}; {new.dataset} would share records with it, and "
-            f"what they have spent would not count. Part the data as then, or {retire}."
+            f"what they have spent would not count. Split the data as before, or {retire}."
         )
     return (
         f"{new.dataset} seems to share many records with {held.dataset}, and what they have spent would not "
@@ -61,9 +61,9 @@ def conflict(held: Identity, new: Identity) -> str:
 
 
 class IdentityIndex:
-    """The data sets in use, found quickly by what a new one may conflict with.
+    """The data sets in use, arranged so that a new one is compared with few of them.
 
-    A simulation enters thousands of parts of one set; they need not be compared with each other one by one.
+    A simulation enters thousands of parts of one set; comparing each with all others would take long.
     """
 
     def __init__(self) -> None:
@@ -82,7 +82,7 @@ class IdentityIndex:
         del self._by_source[identity.source][identity.dataset]
 
     def conflict(self, new: Identity) -> str:
-        """`conflict` with the first that there is one with; empty if there is none."""
+        """The first `conflict` with a data set in use; empty if there is none."""
         return next((reason for held in self._comparable(new) if (reason := conflict(held, new))), "")
 
     def _comparable(self, new: Identity) -> Iterator[Identity]:
@@ -90,5 +90,5 @@ class IdentityIndex:
             if found is not None:
                 yield found
         for source, parts in self._by_source.items():
-            # all parts of one set that are in use are of one cut: any of them tells
+            # all parts of one set that are in use are of one cut, so that one of them stands for all
             yield from islice(parts.values(), 1) if source == new.source else parts.values()

@@ -1,8 +1,8 @@
 """What the data on this machine have spent, over all runs: a wall, not an alarm.
 
-Keyed by data set and not by run, because privacy is spent by the data. A round is paid for in
-two entries: reserved before training, committed before its result leaves. What was reserved and never
-committed counts as spent, whatever happened in between; nothing is ever given back (docs/ledger.md says why).
+The ledger is keyed by data set and not by run, because the data spend privacy. A round is paid for in two
+entries: it is reserved before training, and committed before its result leaves. What was reserved and never
+committed counts as spent, whatever happened in between. Nothing is ever given back; docs/ledger.md says why.
 Training without protection passes the wall, and is noted beforehand: from then on no epsilon holds for those
 data, and no private round is paid for.
 """
@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from fl_dp.accounting.budget import Budget
-from fl_dp.accounting.ledger.accounts import Account, AccountBook
+from fl_dp.accounting.ledger.accounts import UNPROTECTED, Account, AccountBook
 from fl_dp.accounting.ledger.event_log import EventLog
 from fl_dp.accounting.ledger.hash_chain import Row
 from fl_dp.accounting.ledger.identity import Identity
@@ -29,12 +29,12 @@ Digests = Callable[[], Iterable[bytes]]  # of a data set's records; asked for on
 
 
 @dataclass(frozen=True, slots=True)
-class Enrolment:
+class Registration:
     """A data set to be entered in a ledger.
 
     fingerprint: of the contents, so that a changed or renamed set is noticed. source: the whole set that
-    it is a part of, by `cut` (see `Identity`); itself if empty. digests: so that a set with many of the
-    same records is noticed; what is kept of them is keyed, and stays in this file.
+    this one is a part of, by `cut` (see `Identity`); empty if it is no part. digests: so that a set with many
+    of the same records is noticed. Only a keyed sample of them is kept, in this file alone.
     """
 
     dataset: str
@@ -50,9 +50,9 @@ class Request:
     """A round to be paid for, see `Ledger.reserve`.
 
     budget: the wall; None for training without protection, whose noise multiplier is 0.
-    inputs: stands for all that decides the round's result beside the data, its randomness included; empty if
-    that is fresh. A round that was paid for before, with the same inputs, gives the result that it gave then,
-    and need not be paid for again.
+    inputs: a digest of all that decides the round's result, but the data; the randomness included. Empty if
+    the randomness is fresh. A round that was paid for before, with the same inputs, gives the same result
+    again, and need not be paid for again.
     """
 
     dataset: str
@@ -68,7 +68,7 @@ class Request:
 class Reservation:
     """Steps that are paid for and may now be taken; `id` is the number of their entry.
 
-    committed: their result may have left before; it is the same.
+    committed: the same round was committed before. Its result may have left then, and is the same now.
     """
 
     id: int
@@ -126,16 +126,17 @@ class Ledger:
         return self._read().accounts()
 
     def register(self, dataset: str, fingerprint: str, public_size: int, **more: Any) -> int:
-        """Enter one data set, see `Enrolment` and `register_all`; returns its public size."""
-        return self.register_all([Enrolment(dataset, fingerprint, public_size, **more)])[0]
+        """Enter one data set, see `Registration` and `register_all`; returns its public size."""
+        return self.register_all([Registration(dataset, fingerprint, public_size, **more)])[0]
 
-    def register_all(self, enrolments: Sequence[Enrolment]) -> list[int]:
+    def register_all(self, registrations: Sequence[Registration]) -> list[int]:
         """Enter data sets on their first use, all or none; returns their public sizes, as declared then.
 
-        LedgerError when a record may be in another set of this ledger: its spending would start at zero.
+        LedgerError when another set of this ledger may hold some of the same records: what they have spent
+        there would not count here.
         """
         with self._writing() as book:
-            return [self._register(book, one) for one in enrolments]
+            return [self._register(book, one) for one in registrations]
 
     def spent(self, dataset: str) -> tuple[Entry, ...]:
         """All that the data set has paid for, reserved or committed, equal mechanisms merged.
@@ -181,8 +182,8 @@ class Ledger:
     def commit(self, reservation: Reservation) -> None:
         """Note that the reserved steps were taken and their result is about to leave.
 
-        LedgerError if they are not open to be committed: unknown, committed before, or of a data set that was
-        retired in between. Their result must then not leave.
+        LedgerError if the reservation is unknown, was committed before, or is of a data set that was retired
+        in between. The result must then not leave.
         """
         self.commit_all([reservation])
 
@@ -194,7 +195,7 @@ class Ledger:
                     self._commit(book, reservation.id)
 
     def retirements(self) -> int:
-        """How many accounts were retired in this ledger, of whatever data: a name is quickly changed."""
+        """How many accounts were retired in this ledger. All data sets count: a name is quickly changed."""
         return self._read().retirements
 
     def retire(self, dataset: str) -> None:
@@ -208,14 +209,14 @@ class Ledger:
             self._append(book, "retire", dataset)
 
     def _read(self) -> AccountBook:
-        """The accounts as they stand, after what was added by whomever."""
+        """The accounts as they stand, with what other processes have added."""
         for event in self._log.new_events():
             self._book.add(event)
         return self._book
 
     @contextmanager
     def _writing(self) -> Iterator[AccountBook]:
-        """A transaction, and the accounts in it. If it fails nothing of it stays, here as on the disk."""
+        """A transaction, and the accounts in it. If it fails, nothing stays, here or on disk."""
         try:
             with self._log.writing():
                 yield self._read()
@@ -224,7 +225,7 @@ class Ledger:
             self._log.forget()
             raise
 
-    def _register(self, book: AccountBook, new: Enrolment) -> int:
+    def _register(self, book: AccountBook, new: Registration) -> int:
         known = book.public_size(new.dataset, new.fingerprint)
         if known is not None:
             return known
@@ -244,11 +245,11 @@ class Ledger:
     def _reserve(self, book: AccountBook, request: Request) -> Reservation:
         spent, budget = self._spent(book, request.dataset), request.budget
         if budget is None:
-            return self._expose(book, request)
-        if run := book.exposed_in(request.dataset):
+            return self._reserve_unprotected(book, request)
+        if run := book.unprotected_in(request.dataset):
             raise DeclinedError(
                 f"These data were trained without protection in run {run}; no epsilon holds for them any "
-                "more. Their operator may begin anew (fl-dp ledger retire), which takes nothing back."
+                "more. Their operator may begin anew (fl-dp ledger retire); what is spent cannot be undone."
             )
         steps = budget.steps_that_fit(*request.mechanism, request.planned, spent)
         if steps == 0:
@@ -262,26 +263,29 @@ class Ledger:
         )  # fmt: skip
         return Reservation(number, entry)
 
-    def _expose(self, book: AccountBook, request: Request) -> Reservation:
+    def _reserve_unprotected(self, book: AccountBook, request: Request) -> Reservation:
         """Note that the data are about to be trained without protection: no step is refused."""
         sample_rate, noise_multiplier = request.mechanism
         entry = Entry(sample_rate, noise_multiplier, request.planned)
         if entry.private:
             raise LedgerError(f"noise multiplier {noise_multiplier:g}: steps with noise need a budget.")
         number = self._append(
-            book, "expose", request.dataset, run=request.run, round=request.server_round,
+            book, UNPROTECTED, request.dataset, run=request.run, round=request.server_round,
             sample_rate=sample_rate, steps=entry.steps, **_inputs(request),
         )  # fmt: skip
         return Reservation(number, entry)
 
     def _paid_before(self, book: AccountBook, request: Request) -> Reservation | None:
-        """The reservation of the same round, to be used again; DeclinedError if it may not be."""
+        """The reservation of a round that was paid for before, if its result would be the same.
+
+        None if it was not paid for; DeclinedError if its result would be another.
+        """
         self._spent(book, request.dataset)  # LedgerError for an unknown data set
         paid = book.taken(request.dataset, request.run, request.server_round)
         if paid is None:
             return None
-        same = request.inputs and request.inputs == paid.inputs
-        if not (same and book.holds(paid, request.dataset)):
+        same_result = request.inputs and request.inputs == paid.inputs
+        if not (same_result and book.holds(paid, request.dataset)):
             raise DeclinedError(
                 f"Round {request.server_round} of run {request.run} was taken before; it is not repeated."
             )

@@ -1,8 +1,9 @@
-"""Whether two sets share many records, told from a small sample of each: bottom-k sketches.
+"""Whether two sets share many records, judged by a small sample of each: bottom-k sketches.
 
-Every record has a number that only the holder of a key can compute; a sketch holds the least of them. Up to
-the end of the shorter reach both sketches are complete, and there a shared record is in both (Broder 1997,
-"On the resemblance and containment of documents"; k least values: Cohen, Kaplan 2007).
+Every record has a number that only the holder of a key can compute. A sketch holds a set's k least numbers,
+and so all of its numbers up to the largest that it holds. Two sketches are compared up to the smaller of
+their two largest numbers: up to there neither lacks any, and a record of both sets is in both sketches
+(Broder 1997, "On the resemblance and containment of documents"; k least values: Cohen, Kaplan 2007).
 """
 
 import hashlib
@@ -22,8 +23,9 @@ def sketch(records: Iterable[bytes], key: bytes) -> str:
 def share_many(one: str, other: str) -> bool:
     """Whether two sketches by one key have MANY of the smaller set's sampled records in common.
 
-    An empty sketch, of a set that is not known, shares nothing. Sets of n and m distinct records, n <= m, are
-    compared by about min(n, SIZE * n / m) records of the smaller: with n far below m / SIZE, by none.
+    An empty sketch, of a set whose records are not known, shares nothing. Of two sets of n and m distinct
+    records, n <= m, about min(n, SIZE * n / m) records of the smaller are compared: none if n is far below
+    m / SIZE.
     """
     sampled, others = _numbers(one), _numbers(other)
     end = min(_reach(sampled), _reach(others))
@@ -38,5 +40,5 @@ def _numbers(text: str) -> set[str]:
 
 
 def _reach(numbers: set[str]) -> str:
-    """Up to which number a sketch is complete; a short one holds the whole set."""
+    """The number up to which a sketch lacks none of its set; one that is not full lacks none at all."""
     return max(numbers) if len(numbers) == SIZE else "g"  # above every hex digit

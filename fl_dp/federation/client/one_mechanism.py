@@ -1,10 +1,11 @@
-"""One mechanism for all of a data set's rounds: what makes its epsilon hold whatever a server asks next.
+"""One mechanism for all of a data set's rounds, so that its epsilon holds whatever a server asks next.
 
-A server that sees the first rounds' results may let its next questions depend on them. For weights, clipping
-bound and learning rate that costs nothing (Zhu, Dong, Wang 2022, arXiv 2106.08567, theorem 10). For
-sample rate and noise it does: an accountant that only knows their sums may then report too little
-(arXiv 2602.15815: such filters hold if the compositions of all mechanisms are totally ordered). Steps of one
-mechanism are ordered, by their number. docs/privacy.md has the argument.
+A server sees the results of the first rounds, and may choose its next plans by them. If it chooses weights,
+clipping bound or learning rate that way, epsilon stays the same (Zhu, Dong, Wang 2022, arXiv 2106.08567,
+theorem 10). If it chooses sample rate or noise that way, epsilon may be larger than what an accountant
+reports, because the accountant adds up the steps as if all had been planned beforehand. Adding up is sound
+where the compositions of all mechanisms are totally ordered (arXiv 2602.15815). Steps of one mechanism are:
+more steps cost more. docs/privacy.md has the argument.
 """
 
 from collections.abc import Iterable
@@ -15,10 +16,9 @@ from fl_dp.records import Entry
 
 
 class OneMechanismBudget(Budget):
-    """A budget that pays for steps of one sample rate and one noise multiplier only, those of its first.
+    """A budget that pays for steps of one sample rate and one noise multiplier only: those of its first step.
 
-    Checked where the ledger asks it, inside the ledger's transaction, so that two rounds at once cannot both
-    be the first.
+    The ledger asks it inside its transaction, so that two rounds at the same time cannot both be the first.
     """
 
     __slots__ = ()
@@ -26,7 +26,7 @@ class OneMechanismBudget(Budget):
     def steps_that_fit(
         self, sample_rate: float, noise_multiplier: float, planned: int, spent: Iterable[Entry]
     ) -> int:
-        """As of any Budget; DeclinedError, with the reason, for another mechanism than was spent on."""
+        """As of any Budget; DeclinedError, with the reason, for a mechanism that differs from the first."""
         spent = tuple(spent)
         if reason := conflict(sample_rate, noise_multiplier, spent):
             raise DeclinedError(reason)
@@ -34,7 +34,7 @@ class OneMechanismBudget(Budget):
 
 
 def conflict(sample_rate: float, noise_multiplier: float, spent: Iterable[Entry]) -> str:
-    """Why this is not the mechanism that was spent on; empty if it is, or if nothing was spent."""
+    """Why this is not the mechanism of the steps before; empty if it is, or if there are none."""
     held = sorted({(entry.sample_rate, entry.noise_multiplier) for entry in spent})
     if held in ([], [(sample_rate, noise_multiplier)]):
         return ""

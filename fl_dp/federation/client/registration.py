@@ -7,7 +7,7 @@ from fl_dp.config.flat import AUTO
 from fl_dp.data.partition_scheme import PartitionSettings, is_whole, rule_of
 
 if TYPE_CHECKING:
-    from fl_dp.accounting.ledger.ledger import Enrolment, Ledger
+    from fl_dp.accounting.ledger.ledger import Ledger, Registration
     from fl_dp.data.tensor_data import TensorData
 
 
@@ -20,11 +20,11 @@ def enrol(ledger: "Ledger", data: "TensorData", config: ClientConfig) -> int:
     return ledger.register_all([enrolment(data, config)])[0]
 
 
-def enrolment(data: "TensorData", config: ClientConfig) -> "Enrolment":
+def enrolment(data: "TensorData", config: ClientConfig) -> "Registration":
     """The client's data as they are entered in its ledger on their first use."""
-    from fl_dp.accounting.ledger.ledger import Enrolment
+    from fl_dp.accounting.ledger.ledger import Registration
 
-    return Enrolment(
+    return Registration(
         dataset_name(config),
         data.fingerprint(),
         len(data) if config.public_size == AUTO else int(config.public_size),

@@ -1,4 +1,4 @@
-"""What a client has spent, and what that leaves it: asked about every client in every round."""
+"""What a client has spent, and what is left of its budget: asked about every client in every round."""
 
 import math
 from functools import cached_property, lru_cache
@@ -8,10 +8,10 @@ from fl_dp.records import Entry, total_steps
 
 
 class History:
-    """`spent`, merged entries, held against a budget; and what more rounds of `mechanism` would do to it.
+    """What `spent`, merged entries, costs; and how much more of `mechanism` the budget allows.
 
-    Nothing in it changes: what was asked once is known from then on. Get it from `history_of`, which gives
-    thousands of clients that are alike one between them.
+    Nothing in it changes, so that every answer is computed once. Get it from `history_of`: thousands of
+    clients that are alike share one.
     """
 
     def __init__(self, budget: Budget, mechanism: Entry | None, spent: tuple[Entry, ...]) -> None:
@@ -28,8 +28,9 @@ class History:
         return total_steps(self._spent)
 
     def steps_left(self, planned: int) -> int:
-        """How many of `planned` steps fit the budget, as the client's own ledger would say; without privacy
-        all, and without a mechanism none.
+        """How many of `planned` steps fit the budget, as the client's own ledger would say.
+
+        All of them without privacy; none without a mechanism.
         """
         if self._mechanism is None:
             return 0
@@ -42,9 +43,9 @@ class History:
         return self._fitting[planned]
 
     def rounds_left(self, at_most: int) -> int:
-        """In how many of `at_most` rounds more steps fit; the last one may be a short one.
+        """In how many of `at_most` further rounds at least one step fits; the last may be a short one.
 
-        A forecast, which nothing is paid by: see `_Reach`.
+        It is a forecast, on which no payment depends: see `_Reach`.
         """
         if self._mechanism is None:
             return 0
@@ -57,7 +58,7 @@ class History:
 
     @cached_property
     def _reach(self) -> tuple[int, "_Reach"]:
-        """Steps of the mechanism: those that are spent, and what is known of how many fit."""
+        """How many steps of the mechanism are spent, and what is known of how many fit in total."""
         assert self._mechanism is not None
         rate, noise = self._mechanism.sample_rate, self._mechanism.noise_multiplier
         others = tuple(e for e in self._spent if (e.sample_rate, e.noise_multiplier) != (rate, noise))
@@ -65,10 +66,12 @@ class History:
 
 
 class _Reach:
-    """How many steps of a mechanism are known to fit, and whether not one more does.
+    """How many steps of a mechanism are known to fit a budget, spent ones included.
 
-    That fewer fit where more do is taken for granted, although the grid of an accountant may see it otherwise
-    by a step. Of a client's rounds in the past and ahead the sum never grows: it is computed once or twice.
+    is_all: whether it is known that not one more fits. If many steps fit, fewer are assumed to fit as well;
+    an accountant whose grid changes with the steps may be off by one step there.
+    The rounds that a client has taken and those still ahead are together never more than the run's. The first
+    question is thus the largest, and one or two computations answer all.
     """
 
     steps: int = 0
@@ -77,7 +80,7 @@ class _Reach:
 
 @lru_cache(maxsize=4096)
 def history_of(budget: Budget, mechanism: Entry | None, spent: tuple[Entry, ...]) -> History:
-    """The one history of all clients of which these are equal. spent: merged."""
+    """The history that all clients with these values share. spent: merged."""
     return History(budget, mechanism, spent)
 
 
@@ -85,5 +88,5 @@ def history_of(budget: Budget, mechanism: Entry | None, spent: tuple[Entry, ...]
 def _reach_of(
     budget: Budget, sample_rate: float, noise_multiplier: float, others: tuple[Entry, ...]
 ) -> _Reach:
-    """The one of all histories that differ only in how many steps of the mechanism they hold."""
+    """The one that is shared by histories which differ only in their number of steps of the mechanism."""
     return _Reach()

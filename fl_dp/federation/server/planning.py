@@ -79,7 +79,7 @@ def _check_budget(profile: ClientProfile) -> None:
     if not all(entry.private for entry in profile.spent):
         raise FederationError(
             "its data were trained without protection before; no epsilon holds for them any more. Its "
-            "operator may begin anew (fl-dp ledger retire), which takes nothing back"
+            "operator may begin anew (fl-dp ledger retire); what is spent cannot be undone"
         )
     budget = _budget(profile)
     if budget.epsilon_of(profile.spent) >= budget.epsilon:

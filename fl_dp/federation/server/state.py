@@ -19,19 +19,13 @@ from fl_dp.config.run import RunConfig
 from fl_dp.durable_files import write_whole
 from fl_dp.errors import ConfigError
 from fl_dp.federation.server.client_record import ClientRecord, client_of
+from fl_dp.federation.server.state_formats import VERSION, in_this_format
 from fl_dp.federation.wire.arrays import NDArray
 from fl_dp.records import ARITHMETIC
 from fl_dp.reporting.reports import ClientRound, FederationBudget, RoundReport
 
 STATE = "state.npz"
-_VERSION = 2  # of the format
 _HEADER, _ARRAY, _AGGREGATED = "header", "array ", "aggregated "
-_ADDED_IN_VERSION_2 = {
-    "loss": "cross-entropy",
-    "aggregation": "mean",
-    "server-optimizer": "fedavg",
-    "server-learning-rate": "auto",
-}
 # These say where and how long, not what is done.
 _MAY_CHANGE = frozenset(
     {"out", "memory-mib", "clients-per-cpu", "clients-per-gpu", "client-timeout", "round-timeout"}
@@ -86,7 +80,7 @@ def write_state(path: Path, state: ServerState) -> None:
     header = {
         key: getattr(state, key) for key in ("run", "settings", "rounds", "seconds", "line", "arithmetic")
     }
-    header |= {"version": _VERSION, "secret": state.secret.hex(), "registered": list(state.registered)}
+    header |= {"version": VERSION, "secret": state.secret.hex(), "registered": list(state.registered)}
     rows = ",".join(client.row for client in state.clients)  # JSON already: few change in a round
     text = f'{{"clients":[{rows}],{json.dumps(header, allow_nan=False, separators=(",", ":"))[1:]}'
     parts = {_HEADER: np.frombuffer(text.encode(), np.uint8)}
@@ -100,34 +94,17 @@ def read_state(path: Path) -> ServerState:
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             header: dict[str, Any] = json.loads(archive[_HEADER].tobytes())
-            header = _of_this_version(path, header)
+            header = in_this_format(path, header)
             arrays = {name: archive[name] for name in archive.files if name != _HEADER}
-        return _state(header, _named(arrays, _ARRAY), _named(arrays, _AGGREGATED))
+        state = _state(header, _named(arrays, _ARRAY), _named(arrays, _AGGREGATED))
+        state.last_report()  # a line that is no report is noticed here, before anything is asked of a client
+        return state
     except ConfigError:
         raise
     except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile) as error:
         raise ConfigError(
             f"{path}: damaged, or not the state of a run ({type(error).__name__}); it cannot be resumed."
         ) from None
-
-
-def _of_this_version(path: Path, header: dict[str, Any]) -> dict[str, Any]:
-    """The header in this format; ConfigError for a format that is not known."""
-    if header["version"] == 1:
-        return _from_version_1(header)
-    if header["version"] != _VERSION:
-        raise ConfigError(
-            f"{path}: is of format {header['version']}, this fl_dp reads 1 and {_VERSION}; resume the run "
-            "with the fl_dp that started it."
-        )
-    return header
-
-
-def _from_version_1(header: dict[str, Any]) -> dict[str, Any]:
-    """Of 0.1.0: there was one loss, one aggregation, one server optimizer, and arithmetic 1."""
-    settings = {**_ADDED_IN_VERSION_2, **header["settings"]}
-    renamed = {"clients": header["members"], "registered": header["heard"]}
-    return {**header, **renamed, "settings": settings, "arithmetic": 1}
 
 
 def _named(arrays: Mapping[str, NDArray], prefix: str) -> dict[str, NDArray]:
@@ -155,14 +132,14 @@ def _state(
 def _report(line: Mapping[str, Any]) -> RoundReport:
     """The report that the line was made of; where JSON has null for want of infinity, an epsilon is that."""
     clients = {name: _client_round(one) for name, one in line["clients"].items()}
-    running_out = tuple(line["federation"]["running_out"])
-    federation = FederationBudget(**{**_with_epsilons(line["federation"]), "running_out": running_out})
+    together = _with_epsilons(line["federation"])
+    names = {key: tuple(together[key]) for key in ("accountants", "running_out")}
+    federation = FederationBudget(**{**together, **names})
     return RoundReport(**{**_with_epsilons(line), "clients": clients, "federation": federation})
 
 
 def _client_round(line: Mapping[str, Any]) -> ClientRound:
-    reported = tuple(line.get("reported", {}).items())  # format 1 had none
-    return ClientRound(**{**_with_epsilons(line), "reported": reported})
+    return ClientRound(**{**_with_epsilons(line), "reported": tuple(line["reported"].items())})
 
 
 def _with_epsilons(fields: Mapping[str, Any]) -> dict[str, Any]:

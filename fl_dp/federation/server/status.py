@@ -1,4 +1,4 @@
-"""How the members stand, in the words of the reports."""
+"""What the clients have spent and have left, as the reports say it."""
 
 import dataclasses
 import math
@@ -12,14 +12,15 @@ from fl_dp.reporting.reports import ClientBudget, ClientRound, FederationBudget,
 
 
 def guarantee(
-    members: Collection[ClientRecord], clients_per_person: int, *, private: bool
+    clients: Collection[ClientRecord], clients_per_person: int, *, private: bool
 ) -> BudgetReport | None:
-    """What a person is guaranteed who has a record at that many clients, earlier runs on the same
-    ledgers included; None: no client yet. A run that is not private guarantees nothing, whoever took part.
+    """What is guaranteed to a person who has a record at that many clients; None: there is no client yet.
+
+    Earlier runs on the same ledgers count. A run that is not private guarantees nothing, whoever took part.
     """
-    if not members:
+    if not clients:
         return None
-    spent = [(member.epsilon(), member.profile.delta) for member in members]
+    spent = [(client.epsilon(), client.profile.delta) for client in clients]
     together = federation_budget(spent, clients_per_person)
     return together if private else dataclasses.replace(together, epsilon=math.inf)
 
@@ -27,25 +28,27 @@ def guarantee(
 def federation(
     together: BudgetReport, clients: Mapping[str, ClientRound | ClientBudget], rounds_ahead: int
 ) -> FederationBudget:
-    """The clients' budgets side by side, `rounds_ahead` rounds before the end."""
+    """The clients' budgets together, `rounds_ahead` rounds before the end."""
     return FederationBudget(
         largest=together.largest,
         median=together.median,
         least=together.least,
+        accountants=tuple(sorted({client.accountant for client in clients.values()})),
         clients_per_person=together.clients_per_person,
         rounds_ahead=rounds_ahead,
         running_out=tuple(name for name, client in clients.items() if client.rounds_left < rounds_ahead),
     )
 
 
-def client_round(member: ClientRecord, verdict: Verdict, rounds_ahead: int) -> ClientRound:
-    """The member in a line of rounds.jsonl."""
-    mechanism = member.mechanism
+def client_round(client: ClientRecord, verdict: Verdict, rounds_ahead: int) -> ClientRound:
+    """The client in a line of rounds.jsonl."""
+    mechanism = client.mechanism
     return _client_round(
-        member.epsilon(),
-        member.steps(),
+        client.epsilon(),
+        client.profile.accountant,
+        client.steps(),
         mechanism.sample_rate if mechanism and mechanism.private else None,
-        member.rounds_left(rounds_ahead),
+        client.rounds_left(rounds_ahead),
         verdict.status,
         verdict.reason,
         verdict.reported,
@@ -55,33 +58,34 @@ def client_round(member: ClientRecord, verdict: Verdict, rounds_ahead: int) -> C
 _client_round = lru_cache(maxsize=4096)(ClientRound)  # most clients of a round are alike
 
 
-def client_budget(member: ClientRecord, verdict: Verdict, rounds_ahead: int) -> ClientBudget:
-    """The member in summary.json."""
+def client_budget(client: ClientRecord, verdict: Verdict, rounds_ahead: int) -> ClientBudget:
+    """The client in summary.json."""
     return ClientBudget(
-        epsilon=member.epsilon(),
-        budget=member.profile.epsilon,
-        delta=member.profile.delta,
-        steps=member.steps(),
-        rounds=member.rounds,
-        rounds_left=member.rounds_left(rounds_ahead),
+        epsilon=client.epsilon(),
+        accountant=client.profile.accountant,
+        budget=client.profile.epsilon,
+        delta=client.profile.delta,
+        steps=client.steps(),
+        rounds=client.rounds,
+        rounds_left=client.rounds_left(rounds_ahead),
         status=verdict.status,
         reason=verdict.reason,
-        retired=member.profile.retired,
+        retired=client.profile.retired,
     )
 
 
 def outcome(
-    members: Collection[ClientRecord], last: RoundReport | None, ended_early: bool
+    clients: Collection[ClientRecord], last: RoundReport | None, ended_early: bool
 ) -> tuple[RunStatus, str]:
     """How a run ended, and why if not as asked.
 
     last: the report of its last round. ended_early: nobody was left who could take a step.
     """
     if ended_early:
-        if any(member.mechanism is not None or member.exhausted for member in members):
+        if any(client.mechanism is not None or client.exhausted for client in clients):
             return "budget-exhausted", "No client that is there has budget for one more step."
-        return "failed", _each_once(member.reason for member in members)
-    if not any(member.rounds for member in members):
+        return "failed", _each_once(client.reason for client in clients)
+    if not any(client.rounds for client in clients):
         reasons = _each_once(client.reason for client in last.clients.values()) if last else ""
         return "failed", f"No client ever trained: {reasons}"
     return "completed", ""

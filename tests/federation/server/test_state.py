@@ -21,11 +21,11 @@ REPORT = RoundReport(
     private=True,
     epsilon=float("inf"),
     delta=1e-5,
-    federation=FederationBudget(float("inf"), 0.5, 0.0, 1, 2, ("a",)),
+    federation=FederationBudget(float("inf"), 0.5, 0.0, ("pld", "rdp"), 1, 2, ("a",)),
     noise_multiplier=1.1,
     clients={
-        "a": ClientRound(float("inf"), 10, 0.1, 0, "trained", "", (("steps", 5),)),
-        "b": ClientRound(0.5, 0, None, 0, "idle", "why"),
+        "a": ClientRound(float("inf"), "rdp", 10, 0.1, 0, "trained", "", (("steps", 5),)),
+        "b": ClientRound(0.5, "pld", 0, None, 0, "idle", "why"),
     },
     loss=0.4,
     accuracy=None,
@@ -126,7 +126,7 @@ def test_a_foreign_file_is_refused_by_name(tmp_path: Path, kind: str) -> None:
     elif kind == "pickled":
         np.savez(path, header=np.array([{"a": 1}], dtype=object))
     else:
-        np.savez(path, header=np.frombuffer(json.dumps({"version": 1}).encode(), np.uint8))
+        np.savez(path, header=np.frombuffer(json.dumps({"version": 2}).encode(), np.uint8))
     with pytest.raises(ConfigError, match=r"state\.npz: damaged, or not the state of a run"):
         read_state(path)
 
@@ -136,6 +136,15 @@ def test_another_format_is_refused_with_what_to_do(tmp_path: Path) -> None:
     np.savez(path, header=np.frombuffer(json.dumps({"version": 99}).encode(), np.uint8))
     with pytest.raises(ConfigError, match="is of format 99, this fl_dp reads 1 and 2"):
         read_state(path)
+
+
+def test_a_line_that_is_no_report_is_refused_at_once(state: ServerState, tmp_path: Path) -> None:
+    """Before anything is asked of a client; as of a report that says not whose an epsilon is."""
+    line = json.loads(state.line)
+    del line["clients"]["b"]["accountant"]
+    write_state(tmp_path / "state.npz", replace(state, line=json.dumps(line)))
+    with pytest.raises(ConfigError, match=r"state\.npz: damaged, or not the state of a run \(TypeError\)"):
+        read_state(tmp_path / "state.npz")
 
 
 def test_a_run_goes_on_with_its_own_settings(state: ServerState) -> None:
@@ -152,8 +161,11 @@ def test_a_round_of_other_results_is_not_gone_on_with(state: ServerState) -> Non
 
 
 def test_the_format_of_0_1_0_is_read(state: ServerState, tmp_path: Path) -> None:
-    """Before there were a choice of loss, aggregation and server optimizer; and clients were members."""
+    """Loss, aggregation and server optimizer could not be chosen, and clients were called members."""
     path = tmp_path / "state.npz"
+    names = {"a": "rdp", MEMBERS[1].name: "pld"}
+    report = replace(REPORT, clients=dict(zip(names, REPORT.clients.values(), strict=True)))
+    state = replace(state, line=to_line(report))
     write_state(path, replace(state, aggregated={}))
     with np.load(path) as archive:
         header = json.loads(archive["header"].tobytes())
@@ -163,13 +175,15 @@ def test_the_format_of_0_1_0_is_read(state: ServerState, tmp_path: Path) -> None
     for key in ("loss", "aggregation", "server-optimizer", "server-learning-rate"):
         del header["settings"][key]
     line = json.loads(header["line"])
+    del line["federation"]["accountants"]
     for client in line["clients"].values():
-        del client["reported"]
+        del client["reported"], client["accountant"]
     old = {**header, "version": 1, "line": json.dumps(line)}
     np.savez(path, header=np.frombuffer(json.dumps(old).encode(), np.uint8), **arrays)
     again = read_state(path)
     assert replace(again, arrays={}, line="") == replace(state, arrays={}, aggregated={}, line="")
     again.check_same(RunConfig())
-    assert again.last_report().clients["b"] == REPORT.clients["b"]
+    shown = {name: replace(client, reported=()) for name, client in report.clients.items()}
+    assert again.last_report() == replace(report, clients=shown)
     with pytest.raises(ConfigError, match="aggregation = 'median': the run was started with 'mean'"):
         again.check_same(RunConfig(aggregation="median"))

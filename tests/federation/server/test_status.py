@@ -87,6 +87,8 @@ def test_the_spread_is_that_of_the_clients(fakes, mixed):
     epsilons = sorted(client.epsilon for client in report.clients.values())
     found = report.federation
     assert [found.least, found.median, found.largest] == epsilons
+    assert found.accountants == ("rdp",)
+    assert {client.accountant for client in report.clients.values()} == {"rdp"}
     assert (report.epsilon, report.delta, found.clients_per_person) == (epsilons[2], 1e-5, 1)
 
 

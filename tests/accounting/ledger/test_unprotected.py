@@ -23,7 +23,7 @@ def ledger(tmp_path):
         yield ledger
 
 
-def _expose(ledger, dataset="digits", run="bare", server_round=1):
+def _unprotected(ledger, dataset="digits", run="bare", server_round=1):
     return ledger.reserve(dataset, run, server_round, NO_NOISE, 500, None)
 
 
@@ -35,7 +35,7 @@ def test_steps_without_noise_cost_everything(accountant):
 
 
 def test_all_steps_are_taken_and_the_epsilon_is_infinite_from_then_on(ledger):
-    ledger.commit(_expose(ledger))
+    ledger.commit(_unprotected(ledger))
     assert ledger.spent("digits") == (Entry(0.1, 0.0, 500),)
     assert BUDGET.epsilon_of(ledger.spent("digits")) == math.inf
     (row,) = [json.loads(row.content) for row in ledger.rows() if "expose" in row.content]
@@ -43,12 +43,12 @@ def test_all_steps_are_taken_and_the_epsilon_is_infinite_from_then_on(ledger):
 
 
 def test_it_is_noted_before_the_first_step(ledger):
-    _expose(ledger)  # and the power fails
+    _unprotected(ledger)  # and the power fails
     assert BUDGET.epsilon_of(ledger.spent("digits")) == math.inf
 
 
 def test_every_later_private_round_on_these_data_is_refused_with_the_reason(tmp_path, ledger):
-    ledger.commit(_expose(ledger))
+    ledger.commit(_unprotected(ledger))
     words = "trained without protection in run bare; no epsilon holds for them any more"
     with pytest.raises(DeclinedError, match=words):
         ledger.reserve("digits", "run", 1, MECHANISM, 1, BUDGET)
@@ -59,14 +59,14 @@ def test_every_later_private_round_on_these_data_is_refused_with_the_reason(tmp_
 
 def test_private_rounds_before_it_are_lost_too(ledger):
     ledger.commit(ledger.reserve("digits", "run", 1, MECHANISM, 2, BUDGET))
-    ledger.commit(_expose(ledger))
+    ledger.commit(_unprotected(ledger))
     (digits, other) = account_reports(ledger.accounts())
     assert (digits.epsilon, digits.private, digits.steps) == (math.inf, False, 502)
     assert (other.epsilon, other.private) == (0.0, True)
 
 
 def test_retiring_begins_anew_but_in_all_it_stays_infinite(ledger):
-    ledger.commit(_expose(ledger))
+    ledger.commit(_unprotected(ledger))
     ledger.retire("digits")
     ledger.register("digits", "f1", 1000)
     assert ledger.reserve("digits", "run", 1, MECHANISM, 2, BUDGET).entry.steps == 2
@@ -86,7 +86,7 @@ def test_no_wall_means_no_noise_and_no_noise_passes_no_wall(ledger):
 def test_a_round_is_not_taken_twice_unless_its_result_is_the_same(ledger):
     (first,) = ledger.reserve_all([Request("digits", "bare", 1, NO_NOISE, 500, None, inputs="i")])
     with pytest.raises(DeclinedError, match="taken before"):
-        _expose(ledger)
+        _unprotected(ledger)
     (again,) = ledger.reserve_all([Request("digits", "bare", 1, NO_NOISE, 500, None, inputs="i")])
     assert again == first
     (private,) = ledger.reserve_all([Request("digits", "bare", 1, MECHANISM, 500, BUDGET, inputs="j")])

@@ -12,8 +12,8 @@ class Entry:
     """`steps` applications of one Poisson-sampled Gaussian mechanism.
 
     sample_rate: probability with which each record enters a step, in (0, 1].
-    noise_multiplier: standard deviation of the noise over the sensitivity; 0 for steps that were not
-    protected, whose epsilon is infinite.
+    noise_multiplier: standard deviation of the noise over the sensitivity; 0 for unprotected steps, whose
+    epsilon is infinite.
     steps: number of steps, >= 1; an empty Poisson draw is still a step.
     """
 
@@ -44,7 +44,7 @@ WHY_IT_MAY_LEAVE = "why it may leave"
 def leaves_because(reason: str, default: Any = MISSING) -> Any:
     """A dataclass field of something that leaves a client, with the reason why it may.
 
-    Every number that leaves is such a field of `ClientProfile`, `LocalUpdate` or `Refusal`: messages are
+    Every number that leaves is such a field of `ClientProfile`, `LocalUpdate` or `Refusal`. Messages are
     built from these alone, and docs/privacy.md lists them.
     """
     return field(default=default, metadata={WHY_IT_MAY_LEAVE: reason})
@@ -61,8 +61,8 @@ class RoundPlan:
 
     steps: local DP-SGD steps; expected_batch_size: expected records of one Poisson draw;
     noise_multiplier: sigma over sensitivity; max_grad_norm: the clipping bound C.
-    private: if not, plain SGD is asked for, in batches of `expected_batch_size`, NOT PROTECTED BY ANYTHING:
-    noise_multiplier is then 0, and max_grad_norm is not used.
+    private: False asks for SGD WITHOUT ANY PROTECTION, in batches of `expected_batch_size`. noise_multiplier
+    is then 0, and max_grad_norm is not used.
     """
 
     run: str
@@ -79,7 +79,7 @@ class RoundPlan:
 
 @dataclass(frozen=True, slots=True)
 class ClientProfile:
-    """What a client tells the server before its first round: public numbers only.
+    """What a client sends to the server before its first round: public numbers only.
 
     client: its name in reports; public_size: the declared number of records;
     epsilon, delta: the client's own budget; spent: its ledger's entries so far;

@@ -56,7 +56,7 @@ def join(
     root_certificates: Annotated[Path | None, typer.Option(help="CA certificate of the server.")] = None,
     insecure: Annotated[bool, typer.Option("--insecure", help="Connect without TLS.")] = False,
 ) -> int:
-    """Join the server and train whenever it asks, within the limits given here. Ctrl-C leaves.
+    """Join the server and train whenever it asks, within the limits given here. Ctrl-C ends it.
 
     The server cannot change the limits, nor the code: only what is installed here runs.
     """
@@ -67,7 +67,7 @@ def join(
         "allow-unprotected": allow_unprotected or None, **_part(partition),
     }  # fmt: skip
     settings = _settings(config, {key: value for key, value in given.items() if value is not None}, ledger)
-    _enrol(settings)
+    _register_data(settings)
     say(f"client {settings.client}: ledger {settings.ledger}, budget epsilon {settings.epsilon:g}")
     if settings.allow_unprotected:
         say(
@@ -79,7 +79,7 @@ def join(
 
 
 def _settings(file: Path | None, given: dict[str, Any], ledger: Path | None) -> ClientConfig:
-    """File and options as one; name and ledger have defaults, the ledger's for every name the same."""
+    """File and options together. The ledger that is used without either is the same for every name."""
     base = {} if file is None else _read(file)
     client = given.get("client") or base.get("client") or socket.gethostname()
     if "/" in client:
@@ -91,8 +91,8 @@ def _settings(file: Path | None, given: dict[str, Any], ledger: Path | None) -> 
     return ClientConfig.from_flat({**base, **given, "client": client})
 
 
-def _enrol(settings: ClientConfig) -> None:
-    """Read the data and enter them in the ledger: what is wrong with either is then said before joining."""
+def _register_data(settings: ClientConfig) -> None:
+    """Read the data and register them in the ledger: what is wrong with either is reported before joining."""
     from fl_dp.accounting.ledger.ledger import Ledger  # late: these import torch
     from fl_dp.data.partition import load_part
     from fl_dp.federation.client.registration import enrol

@@ -58,8 +58,8 @@ def say(text: str) -> None:
     print(text, flush=True)
 
 
-class PlainCommand(TyperCommand):
-    """A command without rich mark-up; typer marks what is required for rich in any case, with a backslash."""
+class CommandWithoutMarkup(TyperCommand):
+    """A command whose help has no rich mark-up: typer leaves a backslash before `[required]` in any case."""
 
     def get_help(self, ctx: Any) -> str:
         return super().get_help(ctx).replace("\\[", "[")

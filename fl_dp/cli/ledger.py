@@ -1,4 +1,4 @@
-"""`fl-dp ledger`: what was spent on this machine, whether it can be believed, and how to begin afresh."""
+"""`fl-dp ledger`: show, verify, export and retire what the data on this machine have spent."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ import typer
 from fl_dp.accounting.ledger.export import check_continues, read_export, to_export
 from fl_dp.accounting.ledger.hash_chain import Row, head
 from fl_dp.accounting.ledger.ledger import Ledger
-from fl_dp.cli.common import PlainCommand
+from fl_dp.cli.common import CommandWithoutMarkup
 from fl_dp.errors import ConfigError, LedgerError
 from fl_dp.reporting import ledger_table
 from fl_dp.reporting.console import rounded_up, times
@@ -28,7 +28,7 @@ def about(context: typer.Context) -> None:
         typer.echo(context.get_help())
 
 
-@ledger_app.command(cls=PlainCommand)
+@ledger_app.command(cls=CommandWithoutMarkup)
 def show(
     path: LedgerPath,
     rounds: Annotated[bool, typer.Option("--rounds", help="List every round as well.")] = False,
@@ -39,7 +39,7 @@ def show(
 ) -> None:
     """Print every data set in the ledger file PATH, what it has paid for, and the epsilon that it has spent.
 
-    "in all" is for a record that was there from these data's first account on: retiring takes nothing back.
+    "in all" includes the retired accounts of these data: retiring undoes no privacy loss.
     """
     if delta is not None and not 0.0 < delta < 1.0:
         raise ConfigError(f"--delta {delta:g}: expected a number between 0 and 1.")
@@ -53,7 +53,7 @@ def show(
         ledger_table.print_rounds(reports)
 
 
-@ledger_app.command(cls=PlainCommand)
+@ledger_app.command(cls=CommandWithoutMarkup)
 def verify(
     path: Annotated[
         Path, typer.Argument(metavar="PATH", help="A ledger file, or an export of one.", show_default=False)
@@ -67,7 +67,7 @@ def verify(
 
     Exit code: 0 if sound, 1 if not; the error names the entry.
 
-    Entries alone cannot show that the whole file is an older copy, or was written anew: --continues can.
+    Entries alone cannot show that the file is an older copy, or was rewritten as a whole; --continues can.
     """
     rows = _rows(path)
     if continues is not None:
@@ -75,7 +75,7 @@ def verify(
     typer.echo(f"{path}: {len(rows)} entries, none edited or removed; head {head(rows) or 'none'}")
 
 
-@ledger_app.command(cls=PlainCommand)
+@ledger_app.command(cls=CommandWithoutMarkup)
 def export(
     path: LedgerPath,
     out: Annotated[
@@ -94,7 +94,7 @@ def export(
         raise ConfigError(f"--out {out}: cannot be written: {error.strerror}.") from None
 
 
-@ledger_app.command(cls=PlainCommand)
+@ledger_app.command(cls=CommandWithoutMarkup)
 def retire(
     path: LedgerPath,
     dataset: Annotated[
@@ -106,13 +106,13 @@ def retire(
 
     DATASET is a name as `fl-dp ledger show` has it, in quotes where it has spaces.
 
-    This takes no privacy loss back, and the old entries stay; servers are told that the ledger was retired.
+    This undoes no privacy loss. The old entries stay, and servers see that the ledger was retired.
     """
     report = _in_use(path, dataset)
     typer.echo(
         f"{dataset} has spent epsilon {rounded_up(report.epsilon)} at delta {report.delta:g}, "
         f"{rounded_up(report.epsilon_in_all)} in all; {_before(report)}.\n"
-        "Retiring it takes none of this back: what is spent from now on comes on top, and reports of later "
+        "Retiring it undoes none of this: what is spent from now on comes on top, although reports of later "
         "runs count only from here. The old entries stay."
     )
     if not (yes or _typed(dataset)):
@@ -145,13 +145,13 @@ def _before(report: AccountReport) -> str:
 def _typed(dataset: str) -> bool:
     try:
         return input("Type the data set's name to retire it: ") == dataset
-    except EOFError:  # nobody is there
-        typer.echo()  # the prompt has left the line open
+    except EOFError:  # standard input is closed
+        typer.echo()  # the prompt's line has no end yet
         return False
 
 
 def _rows(path: Path) -> list[Row]:
-    """The verified entries of a ledger, or of an export, which is text in braces."""
+    """The verified entries of a ledger or of an export, which begins with a brace."""
     try:
         with path.open("rb") as file:
             is_export = file.read(1) == b"{"

@@ -1,7 +1,4 @@
-"""A run's settings, the server's: what is trained, and what clients are asked for.
-
-Flower's flat run-config format.
-"""
+"""The server's settings of a run, in Flower's flat format: what is trained, what clients are asked for."""
 
 from dataclasses import dataclass
 
@@ -128,7 +125,7 @@ def parse_sizes(text: str) -> tuple[int, ...]:
     try:
         sizes = tuple(int(part) for part in text.split(","))
     except ValueError:
-        raise ConfigError(f"partition-sizes = {text!r}: expected integers parted by commas.") from None
+        raise ConfigError(f"partition-sizes = {text!r}: expected integers separated by commas.") from None
     if min(sizes) < 1:
         raise ConfigError(f"partition-sizes = {text!r}: every part needs at least one record.")
     return sizes

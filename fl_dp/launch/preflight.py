@@ -1,4 +1,4 @@
-"""Everything that can be checked before a process is started: paths, data, parts, model, cores."""
+"""What is checked before a process is started: paths, names, data, parts, model."""
 
 import dataclasses
 from pathlib import Path
@@ -10,7 +10,7 @@ _PATH_SOURCES = ("npz:", "folder:")
 
 
 def with_absolute_paths(config: RunConfig) -> RunConfig:
-    """`config` such that it means the same from any working directory."""
+    """`config` with absolute paths, so that it means the same in any working directory."""
     data = config.data
     for source in _PATH_SOURCES:
         if data.startswith(source):
@@ -52,7 +52,7 @@ def check_server(config: RunConfig) -> None:
 def check_parts(config: RunConfig) -> tuple[str, ...]:
     """Load the training data, downloading them once for all clients, and cut them into parts.
 
-    Returns what the user should be told about the parts. Raises DataError.
+    Returns notes on the parts for the user. Raises DataError.
     """
     from fl_dp.data.partition import load_parts
 

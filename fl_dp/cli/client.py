@@ -10,8 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fl_dp.cli.common import APP_OPTIONS, run_command, say
-from fl_dp.cli.server import DEFAULT_ADDRESS
+from fl_dp.cli.common import APP_OPTIONS, DEFAULT_ADDRESS, run_command, say
 from fl_dp.config.client import ClientConfig
 from fl_dp.errors import ConfigError
 from fl_dp.launch.clients import ledger_file, write_client_file

@@ -15,6 +15,7 @@ from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.flower.app_bundle import PROJECT
 
 DEFAULT_CONFIG = PROJECT / "configs" / "digits.toml"
+DEFAULT_ADDRESS = "127.0.0.1:9092"  # of server.py, which client.py joins
 
 # Defaults are worded by hand: typer shows them behind a backslash when its rich mark-up is off.
 ConfigOption = Annotated[

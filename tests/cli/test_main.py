@@ -139,7 +139,11 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(app, ["--version"]) == 0
     assert capsys.readouterr().out.startswith("fl-dp ")
     assert run_command(app, ["run", "--help"]) == 0
-    assert "VBATCHSIZE" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "VBATCHSIZE" in shown
+    assert "completion" not in shown
+    assert run_command(app, []) == 0
+    assert "completion" not in capsys.readouterr().out
 
 
 def test_the_console_script_and_the_module_are_the_same_command() -> None:

@@ -9,14 +9,14 @@ from typing import BinaryIO
 
 from fl_dp.errors import ConfigError
 
-_ANYBODY, _OWNER = 0o666, 0o600  # less what the process's umask takes
+_ANYBODY, _OWNER = 0o666, 0o600  # permissions, before the process's umask
 
 
 def write_whole(path: Path, write: Callable[[BinaryIO], object], *, secret: bool = False) -> None:
-    """Put what `write` writes in the place of the file `path`.
+    """Replace the content of the file `path` by what `write` writes.
 
-    Whenever the process or the machine stops, `path` is what it was or what it is to be, nothing in between.
-    One process at a time. secret: only its owner can read it.
+    If the process or the machine stops at any moment, `path` holds its old content or all of the new one.
+    Only one process at a time may write it. secret: only its owner can read it.
     """
     unfinished = path.with_name(f".{path.name}.new")
     mode = _OWNER if secret else _ANYBODY
@@ -41,7 +41,7 @@ def append_text(path: Path, text: str) -> None:
 def exclusive(path: Path) -> Iterator[None]:
     """Hold the lock file `path`; ConfigError while another process does.
 
-    The system takes the lock away from a process that ends, however it ends.
+    The system releases the lock when the process ends, however it ends.
     """
     with path.open("w") as file:
         try:
@@ -54,7 +54,7 @@ def exclusive(path: Path) -> Iterator[None]:
 
 
 def _sync_folder(folder: Path) -> None:
-    """A new name is on the disk only when its folder is."""
+    """Write the folder itself to the disk: only then is a new name in it durable."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

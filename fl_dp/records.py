@@ -13,8 +13,8 @@ class Entry:
     """`steps` applications of one Poisson-sampled Gaussian mechanism.
 
     sample_rate: probability with which each record enters a step, in (0, 1].
-    noise_multiplier: standard deviation of the noise over the sensitivity; 0 for steps that were not
-    protected, whose epsilon is infinite.
+    noise_multiplier: standard deviation of the noise over the sensitivity; 0 for unprotected steps, whose
+    epsilon is infinite.
     steps: number of steps, >= 1; an empty Poisson draw is still a step.
     """
 
@@ -82,8 +82,8 @@ class RoundPlan:
 
     steps: local DP-SGD steps; expected_batch_size: expected records of one Poisson draw;
     noise_multiplier: sigma over sensitivity; max_grad_norm: the clipping bound C.
-    private: if not, plain SGD is asked for, in batches of `expected_batch_size`, NOT PROTECTED BY ANYTHING:
-    noise_multiplier is then 0, and max_grad_norm is not used.
+    private: False asks for SGD WITHOUT ANY PROTECTION, in batches of `expected_batch_size`. noise_multiplier
+    is then 0, and max_grad_norm is not used.
     loss: the name of what is minimised. arithmetic: the server's `ARITHMETIC`.
     """
 
@@ -103,7 +103,7 @@ class RoundPlan:
 
 @dataclass(frozen=True, slots=True)
 class ClientProfile:
-    """What a client tells the server before its first round: public numbers only.
+    """What a client sends to the server before its first round: public numbers only.
 
     client: its name in reports; public_size: the declared number of records;
     epsilon, delta: the client's own budget; spent: its ledger's entries so far;

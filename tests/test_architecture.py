@@ -90,6 +90,15 @@ def test_imports_point_down_and_packages_stay_in_their_place(path: Path) -> None
         assert part in USERS.get(package, set()), f"{part} may not import {package}"
 
 
+def test_the_command_lines_files_import_one_another_in_no_circle() -> None:
+    """Late imports included: of two files in a circle neither can be read alone."""
+    files = {f"fl_dp.cli.{path.stem}": path for path in FILES if part_of(path) == "cli"}
+    imported = {name: set(imported_modules(path)) & files.keys() for name, path in files.items()}
+    while free := {name for name, others in imported.items() if not others & imported.keys()}:
+        imported = {name: others for name, others in imported.items() if name not in free}
+    assert imported == {}
+
+
 @pytest.mark.parametrize("name", ["server", "client"])
 def test_entry_points_import_one_app_only(name: str) -> None:
     """Flower imports them in every process it starts: each import there is paid for in every round."""

@@ -60,3 +60,16 @@ def test_a_lock_is_held_by_one_process_and_ends_with_it(tmp_path: Path) -> None:
     for _ in range(2):
         with exclusive(path):
             pass
+
+
+def test_others_may_read_a_file_as_far_as_the_umask_lets_them_but_no_secret(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        write_whole(tmp_path / "file", lambda file: file.write(b"x"))
+        write_whole(tmp_path / "secret", lambda file: file.write(b"x"), secret=True)
+        os.umask(0)
+        write_whole(tmp_path / "open", lambda file: file.write(b"x"))
+    finally:
+        os.umask(before)
+    modes = {path.name: oct(path.stat().st_mode & 0o777) for path in tmp_path.iterdir()}
+    assert modes == {"file": "0o644", "secret": "0o600", "open": "0o666"}

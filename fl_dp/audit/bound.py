@@ -14,12 +14,12 @@ _HALVINGS = 30
 
 
 def p_value(canaries: int, guesses: int, right: int, epsilon: float, delta: float) -> float:
-    """The most that any (epsilon, delta)-DP mechanism lets P[at least `right` of `guesses` are right] be.
+    """The largest probability of `right` or more right guesses under any (epsilon, delta)-DP mechanism.
 
-    Corollary 5.4 of the paper (version 1; its appendix D computes the same). Each of `canaries` records
-    is included by a fair coin of its own; who has seen the output guesses `guesses` of the coins, chosen
-    by the output alone. The number of right guesses is then stochastically dominated by W + F, where W is
-    Binomial(guesses, e^eps / (1 + e^eps)) and F, what delta may add, is in {0..canaries} with
+    Corollary 5.4 of the paper (version 1; its appendix D computes the same). A fair coin for each of
+    `canaries` records decides whether it is included. Somebody sees the output, and from it alone chooses
+    `guesses` of the coins and guesses them. The number of right guesses is then stochastically dominated by a
+    sum W + F. W is Binomial(guesses, e^eps / (1 + e^eps)), and F, the part of delta, is in {0..canaries} with
     E[F] <= 2 * canaries * delta. Hence, with v = right,
 
         P[right >= v] <= P[W >= v] + 2 * canaries * delta * max over i >= 1 of P[v - i <= W < v] / i.
@@ -39,8 +39,8 @@ def epsilon_lower_bound(
 ) -> float:
     """An epsilon that is at most the true one, at `delta`, with probability `confidence` at least.
 
-    The largest whose p-value is below 1 - confidence, rounded down; 0.0 where none is. The bound errs
-    above the truth only when more guesses are right than happens with probability 1 - confidence.
+    The largest epsilon whose p-value is below 1 - confidence, rounded down; 0.0 if there is none. It exceeds
+    the true one only by luck in guessing that has a probability of 1 - confidence at most.
     """
     if not 0.0 < confidence < 1.0:
         raise ConfigError(f"Expected confidence={confidence} in (0, 1).")

@@ -1,4 +1,4 @@
-"""Records made to be found: what an audit asks of them, and those whose gradients are unit vectors."""
+"""Canaries, records made to be found: their protocol, and the canaries with gradients along one axis."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -37,13 +37,13 @@ class Canaries(Protocol):
 
 
 class GradientCanaries:
-    """Canary i has the gradient of a unit vector, longer than the clipping bound, in weight i alone.
+    """Canary i has a gradient in weight i alone, ten times as long as the clipping bound C.
 
-    They are the worst records that there can be (Dirac gradients in the paper): each moves a weight of its
-    own by exactly C in every step that it is drawn for, and nothing else does but the noise. Records are the
-    numbers of weights, so that they pass through the shipped step like any others.
+    No record can show more (Dirac gradients in the paper): in every step that draws it, it moves a weight of
+    its own by exactly C, and only the noise moves that weight as well. A record is the number of its weight,
+    so that it passes through the shipped step like any other.
 
-    count: canaries; public_size: at least as many; the records beyond the canaries share one more weight.
+    count: canaries. public_size: records, at least as many; those beyond the canaries share one more weight.
     loss: under which the gradients are what they are, whatever a run is trained with.
     """
 
@@ -68,11 +68,10 @@ class GradientCanaries:
         return moved[0, : self.count]
 
     def learning_rate(self, expected_batch_size: int, steps: int) -> float:
-        """One with which `steps` steps, drawn in each, move a canary's logit by 1 (without momentum).
+        """The rate at which `steps` steps move the logit of a canary that is drawn in each by 1.
 
-        The margin of 50 then lasts, and the gradient stays as it is.
-
-        A step is noised before it is multiplied by the rate: the claim does not depend on it.
+        The logits' margin of 50 then outlasts the training, and the gradient keeps its length (without
+        momentum). The claim does not depend on the rate: noise is added before a step is multiplied by it.
         """
         return expected_batch_size / (steps * self._max_grad_norm * self._gradient_norm)
 
@@ -80,7 +79,7 @@ class GradientCanaries:
 class _OneWeightEach(nn.Module):
     """Logits (b, 2) for inputs (b, 1), numbers of weights; the loss of class 1 is linear in the weight.
 
-    Class 0 leads by a margin that training cannot make up, so that the loss, softplus(margin + z), has the
+    Class 0 leads by a margin that training cannot make up. The loss, softplus(margin + z), therefore has the
     slope 1 in z = gradient_norm * weight throughout.
     """
 

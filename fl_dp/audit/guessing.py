@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from fl_dp.audit.bound import epsilon_lower_bound
 from fl_dp.errors import AccountingError, ConfigError
 
-# Guesses, as a part of the canaries. More guesses are surer of a small epsilon, fewer reach a larger one:
-# all are tried, and each takes an equal part of the error probability.
+# 2: guess one half of the canaries, and so on. Many guesses prove a small epsilon more surely, few can prove
+# a larger one. All are tried; each gets an equal share of the error probability.
 _PARTS = (2, 8, 32)
 
 
@@ -28,8 +28,8 @@ def find_epsilon(
     """A lower bound of epsilon at `delta`, above the truth with probability 1 - confidence at most.
 
     scores: (m,) one for each canary, high for those that look included; included: (m,) the coins.
-    The best of several numbers of guesses is taken after seeing which were right, so that each is
-    computed at its share of the error probability (Bonferroni).
+    Several numbers of guesses are tried and the best is taken, after seeing which were right. Each is
+    therefore computed at a share of the error probability (Bonferroni).
     Raises ConfigError for fewer than two canaries, AccountingError for scores that are not finite.
     """
     if len(scores) < 2:

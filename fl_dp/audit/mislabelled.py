@@ -15,9 +15,9 @@ from fl_dp.training.loss import loss_of
 class MislabelledRecords:
     """The records `spare`, each under a wrong label, among the `ordinary` records of a model's own data.
 
-    A canary's score is how far the model moved along the canary's gradient, as it was before. Ordinary
-    gradients point in similar directions, so that this finds much less than gradient canaries do: it asks
-    whether a mistake shows with this model, its layers and its data.
+    A canary's score is how far the model moved along the canary's gradient at the old weights. Gradients of
+    ordinary records point in similar directions, so these canaries find much less than gradient canaries.
+    They show whether there is a mistake with this model, its layers and its data.
     """
 
     def __init__(

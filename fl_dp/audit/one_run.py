@@ -34,7 +34,7 @@ _PHYSICAL_BATCH = 64
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """What the ledger claims beside what was found.
+    """What the ledger claims, and what was found.
 
     claimed: epsilon at `delta`, an upper bound; found: a lower bound of it at `confidence`, from `right`
     right ones of `guesses` guesses which of `canaries` canaries were in. steps: of all rounds. accountant:
@@ -55,7 +55,7 @@ class AuditReport:
 
     @property
     def passed(self) -> bool:
-        """False: the claim is false, or 1 - confidence happened."""
+        """If not, the claim is false, or the audit erred, with a probability of 1 - confidence at most."""
         return self.found <= self.claimed
 
     def to_dict(self) -> dict[str, Any]:
@@ -73,12 +73,12 @@ def run_audit(
     coins: torch.Generator | None = None,
     way: MakeWay = Deployed,
 ) -> AuditReport:
-    """Train `rounds` rounds of `plan` on data that hold each canary or not, and audit what was released.
+    """Train `rounds` rounds of `plan` on data that include each canary by a coin; audit what was released.
 
-    The claim is what the client sends along: its ledger at `delta`. coins: decide which canaries are in; None
-    for one from the system's entropy. Noise and Poisson draws are the shipped ones in any case. way: how the
-    client trains, as one of its own or as a simulated one.
-    Raises ConfigError for no round at all, AccountingError for a plan without a finite epsilon to claim.
+    The claim is the epsilon that the client sends with its result: its ledger's, at `delta`. coins: decide
+    which canaries are included; None for a generator seeded by the system. Noise and Poisson draws are the
+    shipped ones in any case. way: how the client trains, as one of its own or as a simulated one.
+    Raises ConfigError for no round at all, AccountingError for a plan whose epsilon is not finite.
     """
     if rounds < 1:
         raise ConfigError(f"Expected rounds={rounds} >= 1.")
@@ -108,7 +108,7 @@ def run_audit(
 def _train(
     canaries: Canaries, plan: RoundPlan, rounds: int, settings: ClientConfig, data: TensorData, way: MakeWay
 ) -> tuple[NDArray[np.float64], LocalUpdate]:
-    """Scores (m,) summed over what left in each round, and the last of it, which claims for all."""
+    """Scores (m,), summed over the rounds, and the last update, whose claim covers all of them."""
     scores = np.zeros(canaries.count)
     weights = state_arrays(canaries.model)
     with Ledger.open(Path(settings.ledger)) as ledger:
@@ -122,7 +122,7 @@ def _train(
 
 
 def _finite_epsilon(entry: Entry, delta: float, accountant: str) -> float:
-    """The budget that the whole plan just fits."""
+    """The smallest budget that the whole plan fits."""
     epsilon = compute_epsilon([entry], delta, accountant)
     if not 0.0 < epsilon < float("inf"):
         raise AccountingError(

@@ -1,4 +1,4 @@
-"""From a run's config to an audit: what its first client does, over data that hold canaries."""
+"""From a run's config to an audit: what its first client does, on data with canaries."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -24,12 +24,12 @@ from fl_dp.federation.server.planning import expected_batch
 from fl_dp.models.build import build_model
 from fl_dp.records import RoundPlan
 
-_MISLABELLED = 1000  # at most, unless asked for: each takes a backward pass of its own in each round
+_MISLABELLED = 1000  # the most that are taken unasked: each costs a backward pass in each round
 
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """Of a round's mechanism, what shall not be as the config has it; None: as it has it."""
+    """Parts of a round's mechanism that differ from the config; None: as in the config."""
 
     sample_rate: float | None = None
     steps: int | None = None
@@ -46,8 +46,8 @@ def audit_gradients(
 ) -> AuditReport:
     """Audit with `count` gradient canaries, in the place of the client's data and model.
 
-    The mechanism is the client's: sample rate, steps, noise and bound. Its records are as many as the
-    canaries where they are fewer, so that its expected batch grows with them.
+    The mechanism is the client's: sample rate, steps, noise and bound. A client with fewer records than
+    canaries is given as many records as canaries; its expected batch grows by the same factor.
     """
     own_size = len(_own_part(config))
     canaries = GradientCanaries(count, max(count, own_size), config.max_grad_norm)
@@ -99,7 +99,7 @@ def _own_part(config: RunConfig) -> TensorData:
 
 
 def _round_plan(config: RunConfig, overrides: Overrides, own_size: int, public_size: int) -> RoundPlan:
-    """A round of the client of `own_size` records, as it would be with `public_size` of them."""
+    """The round of a client with `own_size` records, as it would be with `public_size` records."""
     batch = expected_batch(config, own_size)
     rate = batch / own_size if overrides.sample_rate is None else overrides.sample_rate
     steps = (

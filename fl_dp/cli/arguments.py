@@ -1,4 +1,4 @@
-"""The words of a command line, over a config file, become one `RunConfig`."""
+"""Turns a command line and a config file into one validated request."""
 
 import re
 import tomllib
@@ -56,7 +56,7 @@ _CAPS = (
 )
 
 
-WITHOUT_PRIVACY = (
+UNPROTECTED = (
     f'{NOT_PRIVATE}: privacy = "off" trains without protection; noise-multiplier, max-grad-norm, epsilon and '
     "delta are not used",
     f"{NOT_PRIVATE}: the ledgers will say so, and no epsilon holds for these data afterwards",
@@ -79,16 +79,16 @@ def read_request(
         raise ConfigError(name_arguments(str(error))) from None
     notes = [f"{key} = {value} (the config file says {base[key]})" for key, value in capped.items()]
     if not config.private:
-        notes += WITHOUT_PRIVACY
+        notes += UNPROTECTED
     return Request(config, tuple(notes))
 
 
 def simulation_engine(simulate: bool, engine: str | None, ray_address: str | None) -> Engine | None:
-    """Which engine simulates the clients; None: none, they are processes of their own."""
+    """Which engine simulates the clients; None when each is a process of its own."""
     if not simulate:
         for option, given in (("--engine", engine), ("--ray-address", ray_address)):
             if given is not None:
-                raise ConfigError(f"{option} {given}: is of a simulation; add --simulate.")
+                raise ConfigError(f"{option} {given}: needs a simulation; add --simulate.")
         return None
     chosen = engine or "ray"
     if chosen not in typing.get_args(Engine):
@@ -133,7 +133,7 @@ def _settings(texts: Sequence[str]) -> dict[str, Scalar]:
 
 
 def _value(key: str, text: str) -> Scalar:
-    """`text` as a TOML value; as it stands when that is not TOML or the key takes only strings."""
+    """`text` as a TOML value; unchanged when it is not TOML, or when the key takes only strings."""
     try:
         table = tomllib.loads(f"value = {text}")
     except tomllib.TOMLDecodeError:

@@ -16,13 +16,12 @@ if TYPE_CHECKING:
 
 GRADIENT_CANARIES = 20_000
 
-HELP = """Look for records that give themselves away: a lower bound of epsilon beside the one that is claimed.
+HELP = """Attack the training code as it is shipped: is the epsilon that its ledger claims true?
 
-Trains the shipped client step on canaries, records that a coin put in or left out, and guesses from what is
-sent which were in. Right guesses prove that epsilon is at least so large. The claim is the ledger's.
+Trains with canaries, records that a coin includes or leaves out, and guesses from what the client sends which
+were included. Right guesses prove a lower bound of epsilon. If it is above the claim, the claim is false.
 
-Exit code: 0 what was found stays below what is claimed; 1 it does not, or the audit could not be made;
-2 bad arguments.
+Exit code: 0 the bound found is not above the claim; 1 it is, or the audit could not be made; 2 bad arguments.
 """
 
 Noises = Annotated[
@@ -84,7 +83,7 @@ def audit(
 def _configs(
     path: Path | None, rounds: int | None, noises: Sequence[float], epsilon: float | None
 ) -> list[RunConfig]:
-    """The config with what was asked for otherwise; one for each noise multiplier."""
+    """The config with the command line's changes, once for each noise multiplier."""
     if noises and epsilon is not None:
         raise ConfigError("--epsilon calibrates the noise, --noise-multiplier sets it: give one of them.")
     config = RunConfig() if path is None else RunConfig.from_toml(path)

@@ -11,8 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from fl_dp.accounting.accountant import check_holds_budgets
-from fl_dp.cli.common import APP_OPTIONS, run_command, say
-from fl_dp.cli.server import DEFAULT_ADDRESS
+from fl_dp.cli.common import APP_OPTIONS, DEFAULT_ADDRESS, run_command, say
 from fl_dp.config.client import ClientConfig
 from fl_dp.errors import ConfigError
 from fl_dp.launch.clients import ledger_file, write_client_file
@@ -57,7 +56,7 @@ def join(
     root_certificates: Annotated[Path | None, typer.Option(help="CA certificate of the server.")] = None,
     insecure: Annotated[bool, typer.Option("--insecure", help="Connect without TLS.")] = False,
 ) -> int:
-    """Join the server and train whenever it asks, within the limits given here. Ctrl-C leaves.
+    """Join the server and train whenever it asks, within the limits given here. Ctrl-C ends it.
 
     The server cannot change the limits, nor the code: only what is installed here runs.
     """
@@ -69,7 +68,7 @@ def join(
     }  # fmt: skip
     settings = _settings(config, {key: value for key, value in given.items() if value is not None}, ledger)
     check_holds_budgets(settings.accountant)
-    _enrol(settings)
+    _register_data(settings)
     budget = f"budget epsilon {settings.epsilon:g} by {settings.accountant}"
     say(f"client {settings.client}: ledger {settings.ledger}, {budget}")
     if settings.allow_unprotected:
@@ -82,7 +81,7 @@ def join(
 
 
 def _settings(file: Path | None, given: dict[str, Any], ledger: Path | None) -> ClientConfig:
-    """File and options as one; name and ledger have defaults, the ledger's for every name the same."""
+    """File and options together. The ledger that is used without either is the same for every name."""
     base = {} if file is None else _read(file)
     client = given.get("client") or base.get("client") or socket.gethostname()
     if "/" in client:
@@ -94,8 +93,8 @@ def _settings(file: Path | None, given: dict[str, Any], ledger: Path | None) -> 
     return ClientConfig.from_flat({**base, **given, "client": client})
 
 
-def _enrol(settings: ClientConfig) -> None:
-    """Read the data and enter them in the ledger: what is wrong with either is then said before joining."""
+def _register_data(settings: ClientConfig) -> None:
+    """Read the data and register them in the ledger: what is wrong with either is reported before joining."""
     from fl_dp.accounting.ledger.ledger import Ledger  # late: these import torch
     from fl_dp.data.partition import load_part
     from fl_dp.federation.client.registration import enrol

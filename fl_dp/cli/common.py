@@ -15,6 +15,7 @@ from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.flower.app_bundle import PROJECT
 
 DEFAULT_CONFIG = PROJECT / "configs" / "digits.toml"
+DEFAULT_ADDRESS = "127.0.0.1:9092"  # of server.py, which client.py joins
 
 # Defaults are worded by hand: typer shows them behind a backslash when its rich mark-up is off.
 ConfigOption = Annotated[
@@ -58,8 +59,8 @@ def say(text: str) -> None:
     print(text, flush=True)
 
 
-class PlainCommand(TyperCommand):
-    """A command without rich mark-up; typer marks what is required for rich in any case, with a backslash."""
+class CommandWithoutMarkup(TyperCommand):
+    """A command whose help has no rich mark-up: typer leaves a backslash before `[required]` in any case."""
 
     def get_help(self, ctx: Any) -> str:
         return super().get_help(ctx).replace("\\[", "[")

@@ -1,4 +1,4 @@
-"""`fl-dp ledger`: what was spent on this machine, whether it can be believed, and how to begin anew."""
+"""`fl-dp ledger`: show, verify, export and retire what the data on this machine have spent."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ import typer
 from fl_dp.accounting.ledger.export import check_continues, read_export, to_export
 from fl_dp.accounting.ledger.hash_chain import Row, head
 from fl_dp.accounting.ledger.ledger import Ledger
-from fl_dp.cli.common import PlainCommand
+from fl_dp.cli.common import CommandWithoutMarkup
 from fl_dp.errors import ConfigError, LedgerError
 from fl_dp.reporting import ledger_table
 from fl_dp.reporting.console import rounded_up, times
@@ -28,7 +28,7 @@ def about(context: typer.Context) -> None:
         typer.echo(context.get_help())
 
 
-@ledger_app.command(cls=PlainCommand)
+@ledger_app.command(cls=CommandWithoutMarkup)
 def show(
     path: LedgerPath,
     rounds: Annotated[bool, typer.Option("--rounds", help="List every round as well.")] = False,
@@ -54,7 +54,7 @@ def show(
         ledger_table.print_rounds(reports)
 
 
-@ledger_app.command(cls=PlainCommand)
+@ledger_app.command(cls=CommandWithoutMarkup)
 def verify(
     path: Annotated[
         Path, typer.Argument(metavar="PATH", help="A ledger file, or an export of one.", show_default=False)
@@ -68,7 +68,7 @@ def verify(
 
     Exit code: 0 if sound, 1 if not; the error names the entry.
 
-    Entries alone cannot show that the whole file is an older copy, or was written anew: --continues can.
+    Entries alone cannot show that the file is an older copy, or was rewritten as a whole; --continues can.
     """
     rows = _rows(path)
     if continues is not None:
@@ -76,7 +76,7 @@ def verify(
     typer.echo(f"{path}: {len(rows)} entries, none edited or removed; head {head(rows) or 'none'}")
 
 
-@ledger_app.command(cls=PlainCommand)
+@ledger_app.command(cls=CommandWithoutMarkup)
 def export(
     path: LedgerPath,
     out: Annotated[
@@ -95,7 +95,7 @@ def export(
         raise ConfigError(f"--out {out}: cannot be written: {error.strerror}.") from None
 
 
-@ledger_app.command(cls=PlainCommand)
+@ledger_app.command(cls=CommandWithoutMarkup)
 def retire(
     path: LedgerPath,
     dataset: Annotated[
@@ -147,13 +147,13 @@ def _before(report: AccountReport) -> str:
 def _typed(dataset: str) -> bool:
     try:
         return input("Type the data set's name to retire it: ") == dataset
-    except EOFError:  # nobody is there
-        typer.echo()  # the prompt has left the line open
+    except EOFError:  # standard input is closed
+        typer.echo()  # the prompt's line has no end yet
         return False
 
 
 def _rows(path: Path) -> list[Row]:
-    """The verified entries of a ledger, or of an export, which is text in braces."""
+    """The verified entries of a ledger or of an export, which begins with a brace."""
     try:
         with path.open("rb") as file:
             is_export = file.read(1) == b"{"

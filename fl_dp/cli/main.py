@@ -8,7 +8,7 @@ import typer
 
 from fl_dp.cli.audit import HELP as AUDIT_HELP
 from fl_dp.cli.audit import audit
-from fl_dp.cli.common import APP_OPTIONS, PlainCommand, run_command, say
+from fl_dp.cli.common import APP_OPTIONS, CommandWithoutMarkup, run_command, say
 from fl_dp.cli.ledger import ledger_app
 from fl_dp.cli.plan import BUDGET_HELP, CALIBRATE_HELP, budget, calibrate
 from fl_dp.cli.run import RUN_OPTIONS, run
@@ -34,8 +34,8 @@ def about(
 
 
 app.command(**RUN_OPTIONS)(run)
-app.command(help=BUDGET_HELP, cls=PlainCommand)(budget)
-app.command(help=CALIBRATE_HELP, cls=PlainCommand)(calibrate)
+app.command(help=BUDGET_HELP, cls=CommandWithoutMarkup)(budget)
+app.command(help=CALIBRATE_HELP, cls=CommandWithoutMarkup)(calibrate)
 app.command(help=AUDIT_HELP)(audit)
 app.add_typer(ledger_app, name="ledger")
 

@@ -48,7 +48,7 @@ Rounds = Annotated[int, typer.Option(metavar="N", help="Rounds that it takes par
 LocalEpochs = Annotated[
     float | None, typer.Option(metavar="X", help="Expected passes over its records in a round [default: 1].")
 ]
-Steps = Annotated[int | None, typer.Option(metavar="N", help="Steps in a round, not --local-epochs.")]
+Steps = Annotated[int | None, typer.Option(metavar="N", help="Steps in a round, in place of --local-epochs.")]
 Noise = Annotated[
     float | None,
     typer.Option(metavar="X", help="Standard deviation of the noise over the clipping bound."),
@@ -179,7 +179,7 @@ def _phase(records: int, values: Values) -> "Phase":
 
 
 def _changed(first: Values, text: str) -> Values:
-    """The first rounds' values with those of a --then; its steps or epochs take the place of either."""
+    """The first rounds' values, changed by a --then. Its steps or local epochs replace both of these."""
     given = dict(_read(part.strip()) for part in text.split(","))
     if "steps" in given and "local-epochs" in given:
         raise ConfigError(f"--then {text}: give steps or local-epochs, not both.")

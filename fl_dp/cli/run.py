@@ -26,7 +26,7 @@ budgets are spent; 1 anything else.
 
 
 def refuse_beside(context: typer.Context, *names: str) -> None:
-    """ConfigError when anything is given on the command line but the options `names`."""
+    """ConfigError when the command line holds anything but the options `names`."""
     for parameter in context.command.params:
         source = context.get_parameter_source(parameter.name or "")
         if source is ParameterSource.COMMANDLINE and parameter.name not in names:
@@ -63,7 +63,7 @@ def run(
     settings: SetOption = None,
     resume: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Go on with the run in DIR that was ended, as it was started."),
+        typer.Option(metavar="DIR", help="Go on with the run in DIR, which was stopped, as it was started."),
     ] = None,
 ) -> int:
     if resume:

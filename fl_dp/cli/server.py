@@ -8,7 +8,15 @@ from typing import Annotated
 import typer
 
 from fl_dp.cli.arguments import read_request
-from fl_dp.cli.common import APP_OPTIONS, DEFAULT_CONFIG, ConfigOption, SetOption, run_command, say
+from fl_dp.cli.common import (
+    APP_OPTIONS,
+    DEFAULT_ADDRESS,
+    DEFAULT_CONFIG,
+    ConfigOption,
+    SetOption,
+    run_command,
+    say,
+)
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
 from fl_dp.launch.deployment import server_environment
@@ -24,7 +32,6 @@ from fl_dp.launch.preflight import check_choices, check_names, check_server, wit
 from fl_dp.launch.watching import watch_run
 from fl_dp.reporting.run_folder import RunFolder, claim_folder
 
-DEFAULT_ADDRESS = "127.0.0.1:9092"
 _POLL_SECONDS = 1.0
 
 

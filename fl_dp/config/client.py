@@ -21,12 +21,14 @@ from fl_dp.config.flat import (
 class ClientConfig(FlatConfig):
     """One client's own settings, from its own disk: data, ledger and the limits that it accepts.
 
-    The client declines a round that asks for more than the limits. `client` names it in reports.
-    `public_size` is the number of records that it declares in public; "auto": as many as there are when the
-    data are first entered in the ledger. `ledger` is the SQLite file. `vary_mechanism` lets servers
-    change sample rate and noise after the data's first round: docs/privacy.md says what is claimed then.
-    `allow_unprotected` lets servers train without any protection, after which no epsilon holds for the data.
-    `memory_mib` is for a physical batch size of "auto": what a step may take beside process, model and data.
+    A round that asks for more than the limits is declined.
+
+    client: the name in reports. ledger: the SQLite file. public_size: the number of records that the client
+    declares public; "auto" counts them once, when the data are registered in the ledger. vary_mechanism:
+    servers may change sample rate and noise after the data's first round; docs/privacy.md says what is
+    claimed then. allow_unprotected: servers may train without any protection; no epsilon holds for the data
+    afterwards. memory_mib: what a step may take besides process, model and data, when the physical batch size
+    is "auto".
     """
 
     client: str

@@ -1,7 +1,4 @@
-"""A run's settings, the server's: what is trained, and what clients are asked for.
-
-Flower's flat run-config format.
-"""
+"""The server's settings of a run, in Flower's flat format: what is trained, what clients are asked for."""
 
 from dataclasses import dataclass
 

@@ -1,1 +1,1 @@
-"""Starting a federation from a shell: arguments, Flower's processes, clean-up, exit codes."""
+"""Launching a federation: one run from a validated request to an exit code."""

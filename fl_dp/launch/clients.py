@@ -20,8 +20,8 @@ _SHARED = (
 def client_config(config: RunConfig, client: int, ledger: Path) -> ClientConfig:
     """Settings of client number `client` of a run whose clients all live on this machine.
 
-    Its limits are what the run says that it will ask: a server that asks for more is declined. That of a run
-    without privacy allows this, because who started it is the operator of its clients as well.
+    Its limits are what the run config announces: a server that asks for more is declined. A run without
+    privacy is allowed, because whoever started it operates its clients as well.
     """
     noise = config.noise_multiplier
     return ClientConfig(
@@ -38,7 +38,7 @@ def client_config(config: RunConfig, client: int, ledger: Path) -> ClientConfig:
 def ledger_file(folder: Path) -> Path:
     """The ledger in `folder`: one for all data of this machine, whatever the clients' names.
 
-    ConfigError where an older fl_dp has kept others, whose spending would not count.
+    ConfigError when the folder holds only ledgers of an older fl_dp: what they have spent would not count.
     """
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"--ledger {folder}: expected a folder; the ledger in it is {LEDGER}.")
@@ -61,12 +61,12 @@ def write_client_files(config: RunConfig, folder: Path, ledger: Path) -> list[Pa
 
 
 def write_client_template(config: RunConfig, folder: Path, ledger: Path) -> Path:
-    """One file for all simulated clients, which differ in name and part alone: that of the first."""
+    """One file for all simulated clients: the first client's. The others differ only in name and part."""
     return write_client_file(client_config(config, 0, ledger), folder / "simulation.toml")
 
 
 def write_client_file(config: ClientConfig, path: Path) -> Path:
-    """Write `config` to `path`, its folder included; returns `path`."""
+    """Write `config` to `path`, whose folder is made if needed; returns `path`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(tomli_w.dumps(config.to_flat()), encoding="utf-8")
     return path

@@ -1,4 +1,4 @@
-"""A federation of Flower's own processes on this machine: deployed, or in its simulation."""
+"""A federation in Flower's own processes on this machine: one per client, or its simulation."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -79,5 +79,5 @@ def _start_clients(
 
 
 def _resumption(resumed: bool) -> dict[str, str]:
-    """What tells the server app that its run goes on."""
+    """The variable by which the server app knows that its run goes on; none for a new run."""
     return {RESUMED_VARIABLE: "1"} if resumed else {}

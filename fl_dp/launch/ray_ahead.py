@@ -1,4 +1,4 @@
-"""Ray, starting in the background while a run is being checked: it takes as long as the rest together."""
+"""Ray's start, in the background while a run is being checked: it takes as long as all the rest."""
 
 import gc
 import os
@@ -11,7 +11,7 @@ from fl_dp.launch.flower.processes import MARKER, Processes
 
 
 class RayAhead:
-    """Ray, from a thread of its own, which stays: Linux ends processes with the thread that began them."""
+    """Starts Ray in a thread that lives as long as Ray: Linux ends processes with their thread."""
 
     def __init__(self, address: str, processes: Processes) -> None:
         self._address, self._processes = address, processes
@@ -23,7 +23,7 @@ class RayAhead:
         self._thread.start()
 
     def wait(self) -> None:
-        """Return when Ray is there; FlDpError if it does not come. Everything is imported by then."""
+        """Return when Ray is ready; FlDpError if it failed to start. Its modules are imported by then."""
         self._settled.wait()
         gc.freeze()
         gc.enable()
@@ -31,7 +31,7 @@ class RayAhead:
             raise self._error
 
     def stop(self) -> None:
-        """Stop Ray, if it has come; not to be called while anything uses it."""
+        """Stop Ray, if it has started. Nothing may be using it any more."""
         self._no_more.set()
         self._thread.join()
 
@@ -42,7 +42,7 @@ class RayAhead:
             with running(self._address, self._processes.scratch, cores()):
                 self._settled.set()
                 self._no_more.wait()
-        except BaseException as error:  # to be raised where it is waited for
+        except BaseException as error:  # raised again by `wait`
             self._error = error
         finally:
             self._settled.set()
@@ -50,10 +50,10 @@ class RayAhead:
 
 @contextmanager
 def ray_ahead(address: str) -> Iterator[RayAhead]:
-    """Ray is starting within it, and is gone after it, with all its processes.
+    """Within it Ray starts; after it Ray has ended, with all its processes.
 
-    address: of a cluster that is there already, empty for this machine alone. ConfigError at once if nothing
-    listens there.
+    address: of a cluster that is running already; empty for a Ray of this machine alone. ConfigError at once
+    when nothing listens at the address.
     """
     if address:
         from fl_dp.simulation.cluster.runtime import check_cluster
@@ -61,7 +61,7 @@ def ray_ahead(address: str) -> Iterator[RayAhead]:
         check_cluster(address)
     with Processes() as processes, _environment(processes.launch_id):
         ahead = RayAhead(address, processes)
-        gc.disable()  # what is imported meanwhile stays: looking through it again takes a sixth of the time
+        gc.disable()  # imported modules are never freed; to look through them takes a sixth of the time
         try:
             ahead.start()
             yield ahead
@@ -72,7 +72,7 @@ def ray_ahead(address: str) -> Iterator[RayAhead]:
 
 @contextmanager
 def _environment(launch_id: str) -> Iterator[None]:
-    """What Ray's processes inherit: the mark by which they are found, and one thread for each library."""
+    """Set what Ray's processes inherit: the marker by which they are found, and one thread per library."""
     added = {MARKER: launch_id, "RAY_ADDRESS": "", **thread_settings(1)}
     before = {name: os.environ.get(name) for name in added}
     os.environ.update(added)

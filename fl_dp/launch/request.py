@@ -1,4 +1,4 @@
-"""What a launch is asked for, once the command line was understood."""
+"""A run as it was asked for on the command line, validated."""
 
 import typing
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ Engine = typing.Literal["ray", "flower"]
 
 @dataclass(frozen=True)
 class Request:
-    """A validated run, and what the user should be told about how it came to be."""
+    """A validated run config. notes: lines for the user, about values that were lowered and about privacy."""
 
     config: RunConfig
     notes: tuple[str, ...]

@@ -16,15 +16,15 @@ from fl_dp.errors import ConfigError
 from fl_dp.launch.request import Engine
 from fl_dp.reporting.run_folder import RunFolder
 
-OVER = ("completed", "budget-exhausted")  # of a summary's status: nothing is left to be done
+OVER = ("completed", "budget-exhausted")  # statuses in summary.json of runs with nothing left to do
 
 
 @dataclass(frozen=True)
 class Launch:
-    """What a launch decides beside the run config.
+    """What a launch needs to know besides the run config.
 
-    engine: of a simulation; None for a process for each client. ledgers: the folder of the clients' ledger,
-    absolute. ray_address: of a cluster, empty for this machine alone.
+    engine: what simulates the clients; None when each is a process of its own. ledgers: the folder of the
+    clients' ledger, absolute. ray_address: of a Ray cluster; empty when this machine alone simulates.
     """
 
     engine: Engine | None
@@ -32,21 +32,21 @@ class Launch:
     ray_address: str
 
     def write(self, folder: RunFolder) -> None:
-        """Keep it in the run's folder; its ledgers below that are still found when the folder has moved."""
+        """Write it to launch.toml. The path of ledgers inside the run's folder is relative: folders move."""
         inside = self.ledgers.is_relative_to(folder.path)
         ledgers = self.ledgers.relative_to(folder.path) if inside else self.ledgers
         table = {"engine": self.engine or "", "ledgers": str(ledgers), "ray-address": self.ray_address}
         write_whole(folder.launch, lambda file: tomli_w.dump(table, file))
 
     def at(self, ray_address: str) -> Self:
-        """The same at another cluster; ConfigError unless it is a simulation with our engine."""
+        """The same launch on another cluster; ConfigError unless it is a simulation with our engine."""
         if self.engine != "ray":
             raise ConfigError(f"--ray-address {ray_address}: this run is no simulation with --engine ray.")
         return dataclasses.replace(self, ray_address=ray_address)
 
     @classmethod
     def read(cls, folder: RunFolder) -> Self:
-        """That of the run in the folder; ConfigError when it is damaged."""
+        """The launch of the run in `folder`; ConfigError when launch.toml is damaged."""
         try:
             table = tomllib.loads(folder.launch.read_text(encoding="utf-8"))
             engine, ledgers, address = table["engine"], table["ledgers"], table["ray-address"]
@@ -74,5 +74,5 @@ def check_unfinished(folder: RunFolder) -> None:
 
 
 def kept_config(folder: RunFolder) -> RunConfig:
-    """The run's config; its folder is the one in which it lies now."""
+    """The run's config. Its `out` is where the folder is now, which may have been moved."""
     return dataclasses.replace(RunConfig.from_toml(folder.config), out=str(folder.path))

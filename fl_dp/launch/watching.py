@@ -33,9 +33,7 @@ def watch_run(
     alive = set(clients)
     while True:
         check_running(processes, SUPERLINK, folder.log(SUPERLINK))
-        status = control.status(
-            run_id
-        )  # asked before the lines are read: a finished run has written its last one
+        status = control.status(run_id)  # asked first: once it is finished, its last line is there
         for line in rounds.new():
             say(round_line(line, rounds=config.rounds, budget=config.epsilon))
         if status.finished:

@@ -1,1 +1,1 @@
-"""What a run tells its user: lines on the console, JSON for programs, the files that it leaves."""
+"""What a run reports to its user: lines on the console, JSON for programs, files in its folder."""

@@ -1,6 +1,6 @@
-"""What a run prints on the console: one line a round, and the clients' budgets at the end.
+"""What the console shows: one line a round, and the clients' budgets at the end.
 
-Both are made from the JSON of `reports`, so that whoever follows rounds.jsonl prints the same.
+Both are made from the JSON of `reports`, so that a program that follows rounds.jsonl can print the same.
 """
 
 import statistics
@@ -44,7 +44,7 @@ def _privacy(record: Mapping[str, Any], budget: float) -> str:
 
 
 def marked(text: str, *, private: bool) -> str:
-    """`text`; in a run without privacy with the mark before it."""
+    """`text`, with NOT PRIVATE before it unless the run is private."""
     return text if private else f"{NOT_PRIVATE}: {text}"
 
 
@@ -156,7 +156,7 @@ def _spent(client: Mapping[str, Any]) -> float:
 
 
 def _natural(name: str) -> tuple[int, str]:
-    """Clients that are numbered stand in the order of their numbers."""
+    """A sort key: clients whose names are numbers come in the order of their numbers, before all others."""
     return (int(name) if name.isdecimal() else sys.maxsize, name)
 
 

@@ -16,11 +16,11 @@ class AccountReport:
     """One data set from its registration to its retirement, or until now.
 
     retirements: how often these data, or data of this name, were retired before this account began.
-    rounds: those that were paid for; uncommitted: how many of them have no result that left.
-    private: whether an epsilon holds; if not it is infinite: the data were trained without protection.
+    rounds: those that were paid for; uncommitted: how many of them sent no result.
+    private: False when unprotected steps were taken; epsilon is then infinite.
     epsilon: what this account has spent at `delta`, as `accountant` computes it, which is that of the last
-    budget if it may hold one. budget: the wall, None if no round noted one.
-    epsilon_in_all: the total for a record that was there from the first account of these data to this one.
+    budget if it may hold one. budget: its upper limit; None if no round noted one.
+    epsilon_in_all: this account and all earlier ones of these data together.
     """
 
     dataset: str
@@ -45,7 +45,7 @@ class AccountReport:
 
 
 def account_reports(accounts: Iterable[Account], delta: float | None = None) -> list[AccountReport]:
-    """A report for each account, oldest first; delta: to compute at instead of each account's own."""
+    """A report for each account, oldest first. delta: replaces each account's own."""
     reports = [
         (account.id, _report(account, lineage[:position], delta))
         for lineage in lineages(accounts)

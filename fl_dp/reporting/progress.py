@@ -1,11 +1,11 @@
-"""How the round that is being run stands, on a terminal: one line that is gone when the round is over."""
+"""The progress of the current round, on a terminal: one line, deleted when the round is over."""
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 
 class RoundBar:
-    """Clients done of a round, records a second, time left. Off a terminal it shows nothing."""
+    """Shows clients done, records a second and time left. Where standard error is no terminal, nothing."""
 
     def __init__(self, console: Console | None = None) -> None:
         """console: standard error unless given, so that a pipe gets lines alone."""
@@ -30,7 +30,7 @@ class RoundBar:
         self._progress.update(self._task, completed=over, speed=records_per_second)
 
     def clear(self) -> None:
-        """Take the line away; the next `show` begins a new one."""
+        """Delete the line; the next `show` begins a new one."""
         if self._task is not None:
             self._progress.stop()
             self._progress.remove_task(self._task)

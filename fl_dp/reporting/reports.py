@@ -14,7 +14,7 @@ from typing import Any, Literal
 ClientStatus = Literal["trained", "declined", "failed", "idle"]
 RunStatus = Literal["completed", "budget-exhausted", "failed"]
 
-NOT_PRIVATE = "NOT PRIVATE"  # the mark of everything that comes from a run without privacy
+NOT_PRIVATE = "NOT PRIVATE"  # marks everything that comes from a run without privacy
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class RoundReport:
     """One line of rounds.jsonl.
 
     epsilon, delta: the federation's: the largest over its clients (their data are disjoint), or with
-    clients_per_person = m the sum of the m largest. federation: its clients' budgets together.
+    clients_per_person = m the sum of the m largest. federation: its clients' budgets.
     private: whether the run is; if not, epsilon is infinite, whatever the clients' are.
     noise_multiplier: the least that a client of this round was asked for; None without privacy, and when
     none was asked.
@@ -89,8 +89,8 @@ class RoundReport:
 class ClientBudget:
     """One client at the end of a run: `epsilon` spent of `budget`, at `delta`, as `accountant` computes it.
 
-    rounds: rounds of this run whose update was accepted. rounds_left: in how many rounds of another such
-    run it could take part. status, reason: of the last round. retired: accounts that were retired in its
+    rounds: rounds of this run whose update was accepted. rounds_left: in how many rounds of another run like
+    this one it could take part. status, reason: of the last round. retired: accounts that were retired in its
     ledger; what they spent is not in `epsilon`.
     """
 
@@ -131,7 +131,7 @@ class Summary:
 
 
 def _with_clients(report: RoundReport | Summary) -> dict[str, Any]:
-    """As `asdict`, which copies so deeply that a thousand clients take a hundred milliseconds."""
+    """Like `asdict`, whose deep copies would take a hundred milliseconds for a thousand clients."""
     whole = _shallow(report)
     clients = {name: _client_line(client) for name, client in report.clients.items()}
     federation = None if report.federation is None else _shallow(report.federation)

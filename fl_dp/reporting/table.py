@@ -1,4 +1,4 @@
-"""A table on the console: with lines on a terminal, plain columns on a pipe."""
+"""A table on the console: with lines on a terminal, in bare columns on a pipe."""
 
 import sys
 from collections.abc import Collection, Sequence
@@ -16,7 +16,7 @@ def print_table(
     left: Collection[str] = (),
     console: Console | None = None,
 ) -> None:
-    """Print `rows`, a cell for each of `columns`. left: the columns of words; numbers stand right."""
+    """Print `rows`, a cell for each of `columns`. left: columns of words; the others are aligned right."""
     console = console or Console(file=sys.stdout)
     if not console.is_terminal:
         console.print(_plain(title, columns, rows), soft_wrap=True, markup=False, highlight=False)

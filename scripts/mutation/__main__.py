@@ -18,6 +18,7 @@ from scripts.mutation.tests_of import DEFAULT_PARTS, files_of
 from scripts.mutation.trial import Trial, Workshop
 
 ROOT = Path(__file__).parents[2]
+_SHOWN = 140  # characters of a changed line that are printed; the results file has all
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -89,7 +90,15 @@ def _report(change: Change, trial: Trial, count: str) -> None:
     print(f"{count} {change.file}:{change.line}: {trial.verdict}, {trial.seconds:.0f} s", flush=True)
     if trial.verdict == "survived":
         print(f"    SURVIVED ({change.kind}, in {change.place or 'the module'})", flush=True)
-        print(f"    - {change.before}\n    + {change.after}", flush=True)
+        print(f"    - {_near(change.before, change.after)}", flush=True)
+        print(f"    + {_near(change.after, change.before)}", flush=True)
+
+
+def _near(text: str, other: str) -> str:
+    """The part of a long `text` around its first difference to `other`."""
+    same = next((i for i, (one, two) in enumerate(zip(text, other, strict=False)) if one != two), 0)
+    start = max(same - _SHOWN // 2, 0)
+    return ("... " if start else "") + text[start : start + _SHOWN]
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -7,12 +7,12 @@ _GPU_ONLY = {"gram_triton.py"}
 
 # Parts whose promises are tested in other folders than tests/<part>, too.
 _FOLDERS = {
-    "config": ("tests/config", "tests/cli"),
+    "config": ("tests/config", "tests/cli", "tests/test_setup.py"),
     "durable_files": ("tests/test_durable_files.py", "tests/reporting"),
     "engine": ("tests/engine", "tests/privacy_engine"),
     "errors": ("tests/cli",),
     "launch": ("tests/launch", "tests/cli"),
-    "records": ("tests/accounting", "tests/federation"),
+    "records": ("tests/test_records.py", "tests/accounting", "tests/federation"),
     "reporting": ("tests/reporting", "tests/cli"),
     "training": ("tests/training", "tests/federation", "tests/simulation"),
 }

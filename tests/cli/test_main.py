@@ -67,8 +67,8 @@ def test_options_may_follow_the_arguments(launched: list[Any]) -> None:
         (["--config"], "--config"),
         (["--config", "absent.toml"], "absent.toml"),
         (["--set", "nonsense=1"], "nonsense"),
-        (["--engine", "ray"], "--engine ray: is of a simulation"),
-        (["--ray-address", "auto"], "--ray-address auto: is of a simulation"),
+        (["--engine", "ray"], "--engine ray: needs a simulation"),
+        (["--ray-address", "auto"], "--ray-address auto: needs a simulation"),
         (["--simulate", "--engine", "own"], "--engine own: expected ray or flower"),
         (["--simulate", "--engine", "flower", "--ray-address", "auto"], "--ray-address auto: Flower's"),
     ],
@@ -139,7 +139,11 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(app, ["--version"]) == 0
     assert capsys.readouterr().out.startswith("fl-dp ")
     assert run_command(app, ["run", "--help"]) == 0
-    assert "VBATCHSIZE" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "VBATCHSIZE" in shown
+    assert "completion" not in shown
+    assert run_command(app, []) == 0
+    assert "completion" not in capsys.readouterr().out
 
 
 def test_the_console_script_and_the_module_are_the_same_command() -> None:

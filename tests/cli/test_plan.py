@@ -28,6 +28,16 @@ def test_the_noise_of_a_plan(capsys):
     assert (answer["delta"], answer["budget"], answer["fitting_rounds"]) == (1e-5, 3.0, 40)
 
 
+def test_a_delta_is_taken_as_it_is_given(capsys):
+    words = ["budget", *PLAN, "--noise-multiplier", "3.3", "--accountant", "rdp"]
+    answer = _json([*words, "--delta", "1e-6"], capsys)
+    assert answer["delta"] == 1e-6
+    assert answer["epsilon"] == pytest.approx(
+        compute_epsilon([Entry(256 / 10000, 3.3, 40 * STEPS)], 1e-6, "rdp")
+    )
+    assert _json([*words, "--delta", "auto"], capsys)["delta"] == 1e-5
+
+
 def test_what_a_plan_costs_on_the_way(capsys):
     answer = _json(["budget", *PLAN, "--noise-multiplier", "3.3", "--accountant", "rdp"], capsys)
     assert [point["round"] for point in answer["course"]] == [8, 16, 24, 32, 40]

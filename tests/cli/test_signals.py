@@ -1,9 +1,18 @@
 import os
 import signal
+from collections.abc import Iterator
 
 import pytest
 
 from fl_dp.cli.signals import stop_on_signals
+
+
+@pytest.fixture(autouse=True)
+def _not_under_nohup() -> Iterator[None]:
+    """Pytest itself may have been started with SIGHUP ignored."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

@@ -31,6 +31,15 @@ def test_a_toml_file_is_read_and_named_in_every_error(tmp_path):
         RunConfig.from_toml(tmp_path / "missing.toml")
 
 
+def test_a_client_assumes_what_a_run_assumes():
+    run, client = RunConfig().to_flat(), ClientConfig.from_flat(CLIENT).to_flat()
+    differ = {key for key in run.keys() & client.keys() if run[key] != client[key]}
+    assert differ == {"max-grad-norm"}  # a run asks for a bound; to a client it is a limit
+    assert client["max-grad-norm"] == float("inf")
+    assert not client["allow-unprotected"]
+    assert not client["vary-mechanism"]
+
+
 @pytest.mark.parametrize(
     ("key", "value"),
     [

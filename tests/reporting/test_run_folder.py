@@ -29,6 +29,18 @@ def test_a_folder_with_other_files_serves(tmp_path: Path) -> None:
     assert claim_folder(tmp_path).path == tmp_path
 
 
+def test_files_have_the_names_that_the_readme_gives() -> None:
+    folder = RunFolder(Path("/run"))
+    paths = (
+        folder.config, folder.launch, folder.rounds, folder.summary, folder.clients, folder.ledgers,
+        folder.logs, folder.log("server"), folder.model(private=True), folder.model(private=False),
+    )  # fmt: skip
+    assert [str(path.relative_to("/run")) for path in paths] == [
+        "config.toml", "launch.toml", "rounds.jsonl", "summary.json", "clients", "ledgers",
+        "logs", "logs/server.log", "model.pt", "model-NOT-PRIVATE.pt",
+    ]  # fmt: skip
+
+
 def test_a_folder_is_shown_as_a_person_would_type_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert RunFolder(tmp_path / "runs" / "a").shown == Path("runs/a")

@@ -24,8 +24,8 @@ def in_this_format(path: Path, header: dict[str, Any]) -> dict[str, Any]:
         return _from_1(header)
     if header["version"] != VERSION:
         raise ConfigError(
-            f"{path}: is of format {header['version']}, this fl_dp reads 1 and {VERSION}; resume the run with "
-            "the fl_dp that started it."
+            f"{path}: is of format {header['version']}, this fl_dp reads 1 and {VERSION}; resume the run "
+            "with the fl_dp that started it."
         )
     return header
 

@@ -22,7 +22,7 @@ from fl_dp.errors import LaunchError
 
 @dataclass(frozen=True)
 class RunStatus:
-    """Where a run stands for Flower; `details` is the ServerApp's error, if it raised one."""
+    """Flower's status of a run. details: the ServerApp's error, if it raised one."""
 
     finished: bool
     completed: bool
@@ -80,12 +80,12 @@ class ControlClient:
             details=run.status.details,
         )
 
-    def _errors(self) -> "_Worded":
-        return _Worded(self.address)
+    def _errors(self) -> "_RequestErrors":
+        return _RequestErrors(self.address)
 
 
 @dataclass(frozen=True)
-class _Worded:
+class _RequestErrors:
     """Turns a failed request into a LaunchError that names the SuperLink."""
 
     address: str

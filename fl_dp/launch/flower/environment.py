@@ -1,4 +1,4 @@
-"""The environment of Flower's processes: quiet, private to one run, and first on its own PATH."""
+"""The environment of Flower's processes: state of their own, our commands first on PATH, no telemetry."""
 
 import os
 import sys
@@ -22,8 +22,8 @@ def child_environment(
 ) -> dict[str, str]:
     """This process's environment, changed for a Flower process.
 
-    flower_home: Flower's state, in place of ~/.flwr; commands: the folder that stands first on
-    PATH; threads: how many the numerical libraries may start.
+    flower_home: the folder of Flower's state, in place of ~/.flwr. commands: the folder that comes first on
+    PATH. threads: how many the numerical libraries may start.
     """
     interpreter = Path(sys.executable).parent
     path = os.pathsep.join([str(commands), str(interpreter), os.environ.get("PATH", os.defpath)])

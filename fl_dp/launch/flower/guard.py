@@ -1,8 +1,8 @@
-"""Ends the processes of a launch whose launcher was killed before it could.
+"""Ends the processes of a launch when the launcher was killed before it could do so.
 
-Runs as `python -m fl_dp.launch.flower.guard LAUNCH_ID SCRATCH`. The launcher holds the other end of
-standard input; when it closes, however the launcher ended, nothing of the launch may live on, and
-its scratch folder goes.
+Runs as `python -m fl_dp.launch.flower.guard LAUNCH_ID SCRATCH`. The launcher holds the other end of standard
+input, which closes however the launcher ends. The guard then ends what is left of the launch and deletes its
+scratch folder.
 """
 
 import shutil

@@ -14,7 +14,7 @@ from fl_dp.errors import LaunchError
 if TYPE_CHECKING:
     from flwr.clientapp import ClientApp
 
-# Flower's internals below were read in these versions; another one may load code by another way.
+# The internals used below were checked in these versions of Flower; another may load code differently.
 CHECKED_VERSIONS = ("1.41.0",)
 
 
@@ -50,7 +50,7 @@ def use_local_app() -> None:
 
 
 def _ignore(*_: Any, **__: Any) -> None:
-    """Leave what the server sent where it is: unopened."""
+    """Do nothing: what the server sent stays unopened."""
 
 
 def _local_loader(*_: Any, **__: Any) -> Callable[..., "ClientApp"]:

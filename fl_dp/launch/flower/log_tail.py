@@ -1,4 +1,4 @@
-"""Reads a growing file, such as a process writes it, without tearing lines."""
+"""Reads a log that a process is still writing."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class JsonLines:
-    """The lines of a JSON-lines file, each handed out once, when it is complete."""
+    """The lines of a JSON-lines file, each returned once, when it is complete."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

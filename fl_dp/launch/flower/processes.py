@@ -1,4 +1,4 @@
-"""The processes of one launch: each in its own session, all of them gone when the launch ends."""
+"""The processes of one launch: each in its own session, all of them ended with the launch."""
 
 import ctypes
 import os
@@ -27,11 +27,11 @@ class Processes:
     """Starts processes, knows which have ended, and ends all of them and their descendants.
 
     A descendant may leave its session (Flower's SuperExec and Ray do); it is found by a marker in
-    the environment, which it inherits. Should this process be killed outright, a guard process
-    does the same in its place.
+    the environment, which it inherits. If this process is killed outright, a guard process does the
+    same in its place.
 
-    scratch: a folder with a short path, removed with the processes; the path of a socket may have
-    no more than 107 characters, and a run's own folder may lie deep.
+    scratch: a folder with a short path, for sockets, whose paths may have no more than 107 characters;
+    a run's own folder may have a long one. It is deleted with the processes.
     """
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class Processes:
         for process in self._started.values():
             process.kill()  # where there is no /proc, these are the only ones known
             process.wait()
-        _bury(ended)
+        _reap(ended)
         if self._guard.stdin is not None:
             self._guard.stdin.close()
         self._guard.wait()
@@ -85,14 +85,14 @@ def end_launch(launch_id: str) -> set[Identity]:
     """End all processes that carry the marker `launch_id` and their descendants; returns them."""
     seen: set[Identity] = set()
     for sent, seconds in ((signal.SIGTERM, GRACE_SECONDS), (signal.SIGKILL, KILL_SECONDS)):
-        told: set[Identity] = set()
+        signalled: set[Identity] = set()
         deadline = time.monotonic() + seconds
-        # What was seen once is remembered: an orphan may have overwritten its environment (Ray's do).
+        # A process once seen is remembered: an orphan may overwrite its environment and with it the marker.
         while alive := (_living(launch_id, seen)):
             seen |= alive
-            for identity in alive - told:
+            for identity in alive - signalled:
                 _send(identity, sent)
-            told |= alive
+            signalled |= alive
             if time.monotonic() > deadline:
                 break
             time.sleep(_POLL_SECONDS)
@@ -102,16 +102,16 @@ def end_launch(launch_id: str) -> set[Identity]:
 def _adopt_orphans() -> None:
     """Become the parent of descendants whose own parent ends first.
 
-    In a container the first process often buries nobody: they would stay in its table for ever.
+    In a container the first process often reaps no orphans: they would stay in the process table for ever.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def _bury(ended: set[Identity]) -> None:
-    """Take adopted orphans that have ended out of the process table."""
+def _reap(ended: set[Identity]) -> None:
+    """Remove adopted orphans that have ended from the process table."""
     for pid, _ in ended:
-        with suppress(ChildProcessError):  # not ours: its own parent has seen to it
+        with suppress(ChildProcessError):  # not our child: its own parent reaps it
             os.waitpid(pid, os.WNOHANG)
 
 
@@ -119,11 +119,11 @@ def _send(identity: Identity, sent: signal.Signals) -> None:
     try:
         os.kill(identity[0], sent)
     except ProcessLookupError:
-        return  # it ended by itself between the look and the signal
+        return  # it ended by itself before the signal reached it
 
 
 def _living(launch_id: str, known: set[Identity]) -> set[Identity]:
-    """Living processes that are known, or marked, or descend from such a one."""
+    """Living processes that are in `known` or carry the marker, and the descendants of these."""
     parents = _process_table()
     wanted = f"{MARKER}={launch_id}".encode()
     found = {one for one in parents if one in known or wanted in _environment(one[0])}

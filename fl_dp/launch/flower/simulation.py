@@ -1,4 +1,4 @@
-"""What Flower's Ray simulation is told: how many clients, and how many of them at a time."""
+"""The settings of Flower's Ray simulation: how many clients, and how many of them at a time."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ def clients_at_once(config: RunConfig, available: int) -> int:
 
 
 def check_resources(config: RunConfig) -> None:
-    """ConfigError when this machine has not what even one simulated client is to have."""
+    """ConfigError when this machine lacks what a single simulated client needs."""
     clients_at_once(config, cores())
     if config.clients_per_gpu != AUTO:
         import torch
@@ -32,9 +32,9 @@ def check_resources(config: RunConfig) -> None:
 def simulation_settings(config: RunConfig) -> SimulationConfig:
     """Flower's settings for `config` on this machine's cores.
 
-    Flower takes whole cores per client only. A core of Ray's is but a unit of its bookkeeping, so
-    here it means one client: a client takes one, and Ray has as many as may run at once. "auto" is one client
-    a core, and no GPU: what fits one is not measured here.
+    Flower accepts only whole cores per client. To Ray a core is a unit of bookkeeping, so here it stands for
+    one client: Ray gets as many as clients may run at once. "auto" is one client per core and no GPU, because
+    what fits on a GPU is not measured here.
     """
     return SimulationConfig(
         num_supernodes=config.clients,
@@ -49,8 +49,8 @@ def simulation_settings(config: RunConfig) -> SimulationConfig:
 def simulation_environment(config: RunConfig, template: Path, ray_folder: Path) -> dict[str, str]:
     """The environment of the simulation's processes; Ray's workers inherit it.
 
-    ray_folder: where Ray keeps its sockets, one folder per launch so that two do not meet. Short:
-    the path of a socket may have 107 characters.
+    ray_folder: where Ray keeps its sockets, a folder of this launch alone. Its path must be short: that of a
+    socket may have 107 characters.
     """
     return {
         TEMPLATE_VARIABLE: str(template),

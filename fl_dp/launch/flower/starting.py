@@ -1,4 +1,4 @@
-"""Starts a SuperLink and SuperNodes, and sees that they are ready."""
+"""Starts a SuperLink and SuperNodes; they are ready when the call returns."""
 
 import re
 import socket
@@ -16,7 +16,7 @@ SUPERLINK = "superlink"
 START_SECONDS = 180.0
 _ATTEMPTS = 5
 _POLL_SECONDS = 0.1
-# Both are uvicorn's words in the log of the process itself: an answer on the port could be another's.
+# uvicorn's words, looked for in the process's own log: another process may be answering on the port.
 _SERVING = "Uvicorn running on"
 _TAKEN = re.compile("address already in use", re.IGNORECASE)
 
@@ -94,7 +94,7 @@ def ended(code: int) -> str:
 
 
 def free_ports(count: int) -> list[int]:
-    """Loopback ports that are free now; another process may still be faster, so a start is tried again."""
+    """Loopback ports that are free now. Another process may take one first, so callers try again."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [one.getsockname()[1] for one in sockets]
     for one in sockets:
@@ -103,10 +103,10 @@ def free_ports(count: int) -> list[int]:
 
 
 def _serves(processes: Processes, name: str, log: Path) -> bool:
-    """True when the process serves its port, False when that was taken; LaunchError if it ends otherwise."""
+    """True once the process serves its port, False when the port was taken; LaunchError if it just ends."""
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
-        code = processes.exit_code(name)  # before the log: what it wrote before it ended is then complete
+        code = processes.exit_code(name)  # asked first: the log of one that has ended is complete
         text = log.read_text(encoding="utf-8", errors="replace")
         if code is None and _SERVING in text:
             return True

@@ -1,4 +1,4 @@
-"""The choice between TLS and none, which the user of a by-hand server or client must make in words."""
+"""TLS or none: neither is a default of server.py and client.py, their user must say which."""
 
 from pathlib import Path
 

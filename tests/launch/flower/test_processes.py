@@ -122,6 +122,16 @@ def test_another_launch_is_left_alone(
         assert first.exit_code("child") is None
 
 
+def test_each_process_has_a_session_of_its_own(tmp_path: Path) -> None:
+    """Ctrl-C reaches the launcher alone, which then ends the others in order."""
+    with Processes() as processes:
+        show = [sys.executable, "-c", "import os; print(os.getsid(0), os.getpid())"]
+        processes.start("own", show, os.environ, tmp_path / "log")
+        assert wait_for(lambda: processes.exit_code("own") == 0)
+    session, pid = (tmp_path / "log").read_text().split()
+    assert session == pid
+
+
 def test_exit_codes_and_output(tmp_path: Path) -> None:
     with Processes() as processes:
         processes.start("three", ["sh", "-c", "echo out; echo err >&2; exit 3"], os.environ, tmp_path / "log")

@@ -1,4 +1,4 @@
-"""Ray, starting in the background while a run is being checked: it takes as long as the rest together."""
+"""Ray, started in the background while a run is checked: it takes as long to start as all else together."""
 
 import gc
 import os
@@ -11,11 +11,11 @@ from fl_dp.launch.flower.processes import MARKER, Processes
 
 
 class RayAhead:
-    """Ray, from a thread of its own, which stays: Linux ends processes with the thread that began them."""
+    """Starts Ray in a thread that stays: Linux ends Ray's processes with the thread that started them."""
 
     def __init__(self, address: str, processes: Processes) -> None:
         self._address, self._processes = address, processes
-        self._settled, self._no_more = threading.Event(), threading.Event()
+        self._decided, self._stopping = threading.Event(), threading.Event()
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="ray", daemon=True)
 
@@ -23,16 +23,16 @@ class RayAhead:
         self._thread.start()
 
     def wait(self) -> None:
-        """Return when Ray is there; FlDpError if it does not come. Everything is imported by then."""
-        self._settled.wait()
+        """Return when Ray runs; FlDpError if it cannot start. Everything must be imported by then."""
+        self._decided.wait()
         gc.freeze()
         gc.enable()
         if self._error is not None:
             raise self._error
 
     def stop(self) -> None:
-        """Stop Ray, if it has come; not to be called while anything uses it."""
-        self._no_more.set()
+        """Stop Ray, if it has started. Nothing may use it any more."""
+        self._stopping.set()
         self._thread.join()
 
     def _run(self) -> None:
@@ -40,20 +40,20 @@ class RayAhead:
 
         try:
             with running(self._address, self._processes.scratch, cores()):
-                self._settled.set()
-                self._no_more.wait()
-        except BaseException as error:  # to be raised where it is waited for
+                self._decided.set()
+                self._stopping.wait()
+        except BaseException as error:  # raised again by `wait`
             self._error = error
         finally:
-            self._settled.set()
+            self._decided.set()
 
 
 @contextmanager
 def ray_ahead(address: str) -> Iterator[RayAhead]:
-    """Ray is starting within it, and is gone after it, with all its processes.
+    """Within this context Ray starts and runs; afterwards all its processes are gone.
 
-    address: of a cluster that is there already, empty for this machine alone. ConfigError at once if nothing
-    listens there.
+    address: of a cluster that runs already; empty: this machine alone. ConfigError at once if nothing listens
+    at that address.
     """
     if address:
         from fl_dp.simulation.cluster.runtime import check_cluster
@@ -61,7 +61,7 @@ def ray_ahead(address: str) -> Iterator[RayAhead]:
         check_cluster(address)
     with Processes() as processes, _environment(processes.launch_id):
         ahead = RayAhead(address, processes)
-        gc.disable()  # what is imported meanwhile stays: looking through it again takes a sixth of the time
+        gc.disable()  # imported modules are never freed: looking through them takes a sixth of the time
         try:
             ahead.start()
             yield ahead

@@ -1,4 +1,4 @@
-"""A simulation with our own engine: the server runs in this process, the clients in Ray's."""
+"""A simulated federation: the server runs in this process, the clients in Ray's processes."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -64,7 +64,7 @@ def simulate(
 
 
 def _run(federation: Callable[[], None]) -> RunStatus:
-    """What Flower would say of the run; the cause of a failure is in the server's log and summary."""
+    """A status as Flower's of a run. The cause of a failure is in the server's log and summary."""
     try:
         federation()
     except Exception as error:
@@ -74,13 +74,13 @@ def _run(federation: Callable[[], None]) -> RunStatus:
 
 
 def _take_identity() -> None:
-    """Flower's messages ask in whose name they are sent; its own processes are told by the SuperLink."""
+    """Flower's messages need the sender's identity, which a real federation gets from the SuperLink."""
     TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1
 
 
 @contextmanager
 def _logs(layout: Layout) -> Iterator[None]:
-    """The server's log and, apart, the clients': a traceback may quote their data."""
+    """The server's log, and another one for the clients: a traceback may quote their data."""
     with _log_file("fl_dp", layout.log(SERVER_LOG)), _log_file("fl_dp.simulation", layout.log(CLIENTS_LOG)):
         yield
 

@@ -53,12 +53,11 @@ class Setup:
 
 @cache
 def tasks_of(setup: Setup, number: int) -> tuple[ClientWork, ...]:
-    """Those of a round, in the order of their names."""
+    """Those of a round, in the order of their names, which are the same in each round."""
     count = setup.tasks if number == 1 else -(-setup.tasks // 2)
-    names = [f"{number}{'abcdef'[k]}" for k in range(count)]
     return tuple(
         ClientWork(name, name, k, PLAN, 2, 0.1, None if 0 < k == count - 1 else 1.0)
-        for k, name in enumerate(names)
+        for k, name in enumerate("abcdef"[:count])
     )
 
 
@@ -247,6 +246,8 @@ class Situation:
                 assert one.queue == [tuple(suspected[:1])], "in quarantine, and not alone"
                 assert not one.total, "a sum could be lost with a task in quarantine"
             assert len(one.queue) <= 2
+        held = any(one.total for one in self.real.values())
+        assert self.state.is_over == (not held and not list(self.undone()))
         self.check_places()
 
     def check_places(self) -> None:
@@ -266,9 +267,6 @@ class Situation:
     def check_rest(self) -> None:
         """When nothing is to be done but to wait: something is on its way, or the round is over."""
         on_its_way = any(one.queue for one in self.real.values())
-        held = any(one.queue or one.total for one in self.real.values())
-        undone = list(self.undone())
-        assert self.state.is_over == (not undone and not held)
         if self.state.is_over and not self.finishing:
             assert set(self.state.done) == {task.message for task in self.tasks}
         assert self.state.is_over or on_its_way or len(self.real) < self.setup.actors, "waits for nothing"

@@ -51,18 +51,15 @@ class Chunks:
         same_group = chunk and following.group is not None and chunk[-1].group == following.group
         return not chunk or bool(same_group) or records + following.records <= limit
 
-    def clear(self) -> list[ClientWork]:
-        """Empty it. Returns the tasks that were left."""
-        left = list(self._waiting)
+    def clear(self) -> None:
         self._waiting.clear()
-        self._records = 0
-        return left
 
     def learn(self, tasks: Iterable[ClientWork], done: Iterable[Done]) -> None:
         """Measure the speed by how long the tasks of a chunk took."""
         records = sum(task.records for task in tasks)
-        seconds = sum(one.seconds for one in done)
-        measured = seconds / records if records else 0.0
+        if not records:
+            return
+        measured = sum(one.seconds for one in done) / records
         old = self.seconds_per_record
         self.seconds_per_record = REMEMBERED * old + (1 - REMEMBERED) * measured if old else measured
 

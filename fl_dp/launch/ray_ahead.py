@@ -15,7 +15,7 @@ class RayAhead:
 
     def __init__(self, address: str, processes: Processes) -> None:
         self._address, self._processes = address, processes
-        self._settled, self._no_more = threading.Event(), threading.Event()
+        self._decided, self._stopping = threading.Event(), threading.Event()
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="ray", daemon=True)
 
@@ -24,7 +24,7 @@ class RayAhead:
 
     def wait(self) -> None:
         """Return when Ray is ready; FlDpError if it failed to start. Its modules are imported by then."""
-        self._settled.wait()
+        self._decided.wait()
         gc.freeze()
         gc.enable()
         if self._error is not None:
@@ -32,7 +32,7 @@ class RayAhead:
 
     def stop(self) -> None:
         """Stop Ray, if it has started. Nothing may be using it any more."""
-        self._no_more.set()
+        self._stopping.set()
         self._thread.join()
 
     def _run(self) -> None:
@@ -40,12 +40,12 @@ class RayAhead:
 
         try:
             with running(self._address, self._processes.scratch, cores()):
-                self._settled.set()
-                self._no_more.wait()
+                self._decided.set()
+                self._stopping.wait()
         except BaseException as error:  # raised again by `wait`
             self._error = error
         finally:
-            self._settled.set()
+            self._decided.set()
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""A simulation with our own engine: the server runs in this process, the clients in Ray's."""
+"""A simulated federation: the server runs in this process, the clients in Ray's processes."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -9,6 +9,7 @@ from pathlib import Path
 from flwr.supercore.task_identity import TaskIdentity
 
 from fl_dp.config.run import RunConfig
+from fl_dp.federation.client.round import CLIENTS_LOGGER
 from fl_dp.federation.server.app import run_federation
 from fl_dp.launch.clients import client_config
 from fl_dp.launch.exit_codes import ExitCode
@@ -85,7 +86,7 @@ def _take_identity() -> None:
 @contextmanager
 def _logs(folder: RunFolder) -> Iterator[None]:
     """The server's log, and another for the clients: a traceback of theirs may quote their data."""
-    with _log_file("fl_dp", folder.log(SERVER_LOG)), _log_file("fl_dp.simulation", folder.log(CLIENTS_LOG)):
+    with _log_file("fl_dp", folder.log(SERVER_LOG)), _log_file(CLIENTS_LOGGER, folder.log(CLIENTS_LOG)):
         yield
 
 

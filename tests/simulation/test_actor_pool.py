@@ -133,7 +133,7 @@ def test_a_client_that_always_ends_its_process_fails_alone(fake_ray: Any) -> Non
     assert len(fake_ray.actors) == 2 + TRIES + 1  # begun once among others, then alone
 
 
-def test_such_a_client_takes_no_sum_along_once_it_is_suspected(fake_ray: Any) -> None:
+def test_such_a_client_loses_no_sum_once_it_is_quarantined(fake_ray: Any) -> None:
     """What is trained again is what its first process held, not what others have added up since."""
     pool = pool_of(fake_ray, 1)
     run(pool)
@@ -153,7 +153,7 @@ def kills(message: str, error: Exception | None = None) -> Callable[[Any, bool],
 
 
 @pytest.mark.parametrize("with_others", [False, True])
-def test_a_client_that_hangs_is_let_go_of(fakes: Any, fake_ray: Any, with_others: bool) -> None:
+def test_a_client_that_hangs_is_stopped(fakes: Any, fake_ray: Any, with_others: bool) -> None:
     pool = pool_of(fake_ray, 2)
     if with_others:
         run(pool)
@@ -168,7 +168,7 @@ def test_a_client_that_hangs_is_let_go_of(fakes: Any, fake_ray: Any, with_others
     assert fake_ray.now - before < 3 * TIMEOUT
 
 
-def test_a_process_that_hangs_with_its_sum_is_let_go_of(fakes: Any, fake_ray: Any) -> None:
+def test_a_process_that_hangs_with_its_sum_is_stopped(fakes: Any, fake_ray: Any) -> None:
     hung = []
 
     def fault(ref: Any, ended: bool) -> Any:

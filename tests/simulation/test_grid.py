@@ -186,6 +186,26 @@ def test_a_round_out_of_time_answers_with_what_is_done(
     assert federation.steps() == dict.fromkeys(range(CLIENTS), 2)
 
 
+def test_a_round_is_begun_once_however_often_it_is_looked_at(
+    fake_ray: Any, federation: Any, monkeypatch: Any
+) -> None:
+    """Begun again, it would train its clients again, on new actors, until its time is over."""
+    monkeypatch.setattr("fl_dp.simulation.grid.time", fake_ray)
+    trained: list[str] = []
+
+    def slow(ref: Any, ended: bool) -> None:
+        if ended and ref.method == "train":
+            fake_ray.now += 2.0  # the grid looks several times a second
+            trained.extend(task.client for task in ref.args[1])
+
+    fake_ray.fault = slow
+    grid = federation.grid(pool_of(fake_ray, federation, 2))
+    answers = federation.round(grid, federation.messages(ttl=100.0))
+    assert sorted(trained, key=int) == [str(client) for client in range(CLIENTS)]
+    assert len(answers.spent) == CLIENTS
+    assert len(fake_ray.actors) == 2
+
+
 def test_hello_is_answered_at_once(fake_ray: Any, federation: Any) -> None:
     grid = federation.grid(pool_of(fake_ray, federation, 1))
     replies = grid.send_and_receive([Message(RecordDict(), k, MessageType.QUERY) for k in (1, 12)])

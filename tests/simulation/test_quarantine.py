@@ -1,4 +1,4 @@
-"""Promise: who ends a process is found out, and whoever was only beside it is not."""
+"""Promise: the task that ends a process is found, and tasks of the same chunk are not blamed."""
 
 from fl_dp.records import RoundPlan
 from fl_dp.simulation.quarantine import TRIES, Quarantine
@@ -8,39 +8,39 @@ PLAN = RoundPlan("run", 1, "linear", 2, 4, 0.1, 0.0, 1.0, 1.0)
 TASKS = [ClientWork(str(k), str(k), k, PLAN, 2, 0.1, None) for k in range(3)]
 
 
-def test_nobody_is_a_suspect_at_first() -> None:
-    suspects = Quarantine()
-    assert not suspects
-    assert TASKS[0] not in suspects
+def test_no_task_is_in_quarantine_at_first() -> None:
+    quarantine = Quarantine()
+    assert not quarantine
+    assert TASKS[0] not in quarantine
 
 
 def test_all_that_were_there_are_suspects_and_come_back_in_order() -> None:
-    suspects = Quarantine()
-    assert suspects.put(TASKS[:2]) == []
-    assert suspects
-    assert [task in suspects for task in TASKS] == [True, True, False]
-    assert [suspects.take(), suspects.take()] == TASKS[:2]
-    assert not suspects
-    assert TASKS[0] in suspects  # while it is tried, too
+    quarantine = Quarantine()
+    assert quarantine.put(TASKS[:2]) == []
+    assert quarantine
+    assert [task in quarantine for task in TASKS] == [True, True, False]
+    assert [quarantine.take(), quarantine.take()] == TASKS[:2]
+    assert not quarantine
+    assert TASKS[0] in quarantine  # while it is tried, too
 
 
 def test_only_ends_by_itself_count() -> None:
-    suspects = Quarantine()
+    quarantine = Quarantine()
     for _ in range(2 * TRIES):
-        assert suspects.put(TASKS[:2]) == []
-        suspects.take(), suspects.take()
+        assert quarantine.put(TASKS[:2]) == []
+        quarantine.take(), quarantine.take()
     for _ in range(TRIES - 1):
-        assert suspects.put(TASKS[:1]) == []
-        suspects.take()
-    assert suspects.put(TASKS[:1]) == TASKS[:1]
-    assert not suspects
+        assert quarantine.put(TASKS[:1]) == []
+        quarantine.take()
+    assert quarantine.put(TASKS[:1]) == TASKS[:1]
+    assert not quarantine
 
 
-def test_who_is_given_up_stays_a_suspect_until_the_next_round() -> None:
-    suspects = Quarantine()
-    suspects.put(TASKS)
-    suspects.give_up()
-    assert not suspects
-    assert TASKS[0] in suspects
-    suspects.begin()
-    assert TASKS[0] not in suspects
+def test_what_is_given_up_stays_in_quarantine_until_the_next_round() -> None:
+    quarantine = Quarantine()
+    quarantine.put(TASKS)
+    quarantine.give_up()
+    assert not quarantine
+    assert TASKS[0] in quarantine
+    quarantine.begin()
+    assert TASKS[0] not in quarantine

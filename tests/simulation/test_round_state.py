@@ -53,12 +53,11 @@ class Setup:
 
 @cache
 def tasks_of(setup: Setup, number: int) -> tuple[ClientWork, ...]:
-    """Those of a round, in the order of their names."""
+    """Those of a round, in the order of their names, which are the same in each round."""
     count = setup.tasks if number == 1 else -(-setup.tasks // 2)
-    names = [f"{number}{'abcdef'[k]}" for k in range(count)]
     return tuple(
         ClientWork(name, name, k, PLAN, 2, 0.1, None if 0 < k == count - 1 else 1.0)
-        for k, name in enumerate(names)
+        for k, name in enumerate("abcdef"[:count])
     )
 
 
@@ -181,9 +180,9 @@ class Situation:
         self.suspected |= set(begun) if not hangs or len(begun) > 1 else set()
         self.accused = self.accused.union(begun) - failed
         for message in begun:
-            problem = HANGS if hangs and len(begun) == 1 else ENDED
+            failure = Done(message, 60.0, HANGS) if hangs and len(begun) == 1 else Done(message, 0.0, ENDED)
             assert (message in self.state.done) == (message in failed)
-            assert message not in failed or self.state.done[message].problem == problem
+            assert message not in failed or self.state.done[message] == failure
         return 0 if self.finishing else len(begun) - len(failed) + len(one.total)
 
     def stop(self) -> None:
@@ -209,13 +208,16 @@ class Situation:
         if self.fetching:
             return
         waiting, quarantined = len(self.state.waiting), len(self.state.quarantine)
+        left = waiting
         busy = any(one.queue for one in self.real.values())
         for step in self.state.next_steps():
             one = self.real[step.actor]
             if isinstance(step, Assign):
                 assert not self.finishing, "begun after the round's last start"
                 assert 0 < len(step.tasks) <= self.setup.chunk
+                assert not one.queue or left > len(self.real), "the last tasks are not for who is at work"
                 one.queue.append(tuple(step.tasks))
+                left -= 0 if step.tasks[0].message in self.accused else len(step.tasks)
             else:
                 assert isinstance(step, FetchSum)
                 assert one.total, "there is nothing to fetch"
@@ -233,6 +235,7 @@ class Situation:
 
     def check(self) -> None:
         """In every situation."""
+        assert self.state.finishing == self.finishing
         assert list(self.state.actors) == list(self.real)
         for actor, one in self.real.items():
             has = self.state.actors[actor]
@@ -243,6 +246,8 @@ class Situation:
                 assert one.queue == [tuple(suspected[:1])], "in quarantine, and not alone"
                 assert not one.total, "a sum could be lost with a task in quarantine"
             assert len(one.queue) <= 2
+        held = any(one.total for one in self.real.values())
+        assert self.state.is_over == (not held and not list(self.undone()))
         self.check_places()
 
     def check_places(self) -> None:
@@ -262,9 +267,6 @@ class Situation:
     def check_rest(self) -> None:
         """When nothing is to be done but to wait: something is on its way, or the round is over."""
         on_its_way = any(one.queue for one in self.real.values())
-        held = any(one.queue or one.total for one in self.real.values())
-        undone = list(self.undone())
-        assert self.state.is_over == (not undone and not held)
         if self.state.is_over and not self.finishing:
             assert set(self.state.done) == {task.message for task in self.tasks}
         assert self.state.is_over or on_its_way or len(self.real) < self.setup.actors, "waits for nothing"
@@ -379,3 +381,25 @@ def path_to(came_from: Mapping[Any, Any], frozen: Any) -> str:
 )
 def test_whatever_happens_every_update_counts_once_and_the_round_ends(setup: Setup) -> None:
     assert walk(setup) > 3000
+
+
+def test_an_actor_answers_for_each_task_of_its_chunk() -> None:
+    state = RoundState()
+    state.begin(tasks_of(Setup(actors=1, tasks=2, chunk=2, faults=0), 1))
+    state.actor_ready(0)
+    (step,) = state.next_steps()
+    assert isinstance(step, Assign)
+    with pytest.raises(ValueError, match="zip"):
+        state.chunk_done(0, [])
+
+
+def test_what_a_record_takes_is_learnt_from_chunks_and_kept_for_the_next_round() -> None:
+    state = RoundState()
+    (task,) = tasks_of(Setup(actors=1, tasks=1, chunk=1, faults=0), 1)
+    state.begin([task])
+    state.actor_ready(0)
+    state.next_steps()
+    state.chunk_done(0, [Done(task.message, 8.0)])
+    assert state.waiting.seconds([task]) == 8.0
+    state.begin([task])
+    assert state.waiting.seconds([task]) == 8.0

@@ -34,7 +34,10 @@ if TYPE_CHECKING:
     from fl_dp.accounting.ledger.ledger import Ledger, Reservation
     from fl_dp.data.tensor_data import TensorData
 
-logger = logging.getLogger("fl_dp")
+CLIENTS_LOGGER = (
+    "fl_dp.clients"  # a log of its own where server and clients are one process: it may quote data
+)
+logger = logging.getLogger(CLIENTS_LOGGER)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,10 @@
-"""The first steps of several clients in one pass: they all start from the same weights.
+"""The first steps of several clients in one pass, which is possible as they all start from the same weights.
 
-A step of a few small examples is mostly the time it takes to call each operator: the clipped sums of five
-clients of 20 images of 28 x 28 pixels took 0.6 of the time, in one pass, that they take one by one.
+A step of a few small examples mostly waits for the calls of its operators. Five clients with 20 images of
+28 x 28 pixels each: their clipped sums took 0.6 of the time in one pass that they take one by one.
 
-Who takes it together is settled when a round begins, and does not depend on who trains whom: in passes of
-other sizes sums are rounded otherwise, and a round that is repeated must give the same updates.
+The groups of clients that step together are fixed when a round begins, whichever actors train them. A pass of
+another size rounds its sums differently, and a round that is repeated must give the same updates.
 """
 
 from collections.abc import Sequence
@@ -14,11 +14,11 @@ from fl_dp.data.tensor_data import TensorData
 from fl_dp.simulation.work import ClientWork
 from fl_dp.training.private import PrivateTrainer
 
-TOGETHER = 128  # examples in one pass: beyond that, hardly any time is won
-_LITTLE_BYTES = 2**24  # of a step's tensors: where they are more, the time is their arithmetic
-_ROOM = 0.8  # of the examples for the expected batches: Poisson draws may be larger
-_SUMS_BYTES = 2**23  # of all clients' sums together, which wait until it is each one's turn
-_SHARE = 8  # of the tasks that are left a group is at most 1 / _SHARE: all actors are to end together
+TOGETHER = 128  # examples in one pass: more of them save hardly any more time
+_LITTLE_BYTES = 2**24  # of a step's tensors; a larger step spends its time on arithmetic anyway
+_ROOM = 0.8  # of TOGETHER, for the expected batches: Poisson draws may be larger
+_SUMS_BYTES = 2**23  # of the clipped sums of a group, which are kept until each client is trained
+_SHARE = 8  # a group is at most 1 / _SHARE of the tasks that are left, so that all actors end together
 
 
 def is_little(step_bytes: int) -> bool:
@@ -47,7 +47,7 @@ def grouped(
 
 
 def _first_group(tasks: list[ClientWork], together: int) -> list[ClientWork]:
-    """Of the tasks as many, from the first on, as are one group."""
+    """The first task and those after it that can step together with it."""
     room = _ROOM * together if tasks[0].plan.private else 0
     count = examples = 0
     for task in tasks:
@@ -59,15 +59,15 @@ def _first_group(tasks: list[ClientWork], together: int) -> list[ClientWork]:
 
 
 def _kind(task: ClientWork) -> tuple[object, ...]:
-    """What must be the same for all: the model, and how an example's gradient is clipped."""
+    """What all tasks of a group have in common: the model, and how an example's gradient is clipped."""
     return task.plan.private, task.plan.model, task.plan.max_grad_norm
 
 
 def begin_together(clients: Sequence[tuple[PrivateTrainer, TensorData, float]], most: int) -> bool:
     """Let each trainer begin with a clipped sum from one pass; False if they draw more than `most` examples.
 
-    clients: trainer, data and sample rate of each; the trainers are of one model, which holds the weights
-    that all start from. Trainers for which that fails, or raises, are of no more use.
+    clients: trainer, data and sample rate of each. All trainers share one model, which holds the weights that
+    they start from. If this returns False or raises, the trainers must not be used: they have drawn already.
     """
     batches = [data.batch(trainer.draw(data, rate)) for trainer, data, rate in clients]
     if sum(len(labels) for _, labels in batches) > most:

@@ -1,4 +1,4 @@
-"""How much memory a process has for itself alone."""
+"""The memory of an actor's process: how much it has for itself alone, and that steps keep it."""
 
 import ctypes
 import resource
@@ -6,18 +6,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 _STATUS = Path("/proc/self/status")  # Linux, proc(5)
-_CLEAR, _PEAK = Path("/proc/self/clear_refs"), "5"  # lets the peak begin anew
+_CLEAR, _PEAK = Path("/proc/self/clear_refs"), "5"  # written there: resets the peak
 
-# malloc.h of glibc: from which size on a block has pages of its own, at most 32 MiB, and how much may be
-# free at the heap's end before it is given back.
+# malloc.h of glibc. M_MMAP_THRESHOLD: blocks from this size on get pages of their own; 32 MiB is the most.
+# M_TRIM_THRESHOLD: the heap's free end is returned to the system when it is larger.
 _MMAP_THRESHOLD, _TRIM_THRESHOLD = (-3, 32 * 2**20), (-1, 2**30)
 
 
 def keep_freed_memory() -> None:
-    """Do not give back what a step frees to the system, only to take it again in the next.
+    """Keep the memory that a training step frees for the next step, instead of returning it to the system.
 
-    Else a step of 20 small images waits for some 300 new pages, which takes 0.3 ms when another process does
-    the same. Without glibc's allocator nothing is changed.
+    Otherwise a step of 20 small images waits for some 300 new pages: 0.3 ms when another process does the
+    same. Without glibc's allocator this does nothing.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
@@ -26,10 +26,10 @@ def keep_freed_memory() -> None:
 
 
 def own_bytes() -> int:
-    """Memory of this process that it shares with no other: what one more such process would take.
+    """Memory that this process shares with no other: what one more such process would take.
 
-    Without the code of libraries, which a machine holds once however many processes use it (half of what
-    PyTorch takes), and without Ray's store. Where there is no /proc: most that it has held, all included.
+    Not counted: Ray's store, and the code of libraries (half of what PyTorch takes), which a machine holds
+    once for all processes. Without /proc: the most that this process has held, these included.
     """
     if not _STATUS.exists():
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
@@ -37,8 +37,9 @@ def own_bytes() -> int:
 
 
 def peak_growth(run: Callable[[], object]) -> int | None:
-    """By how much the process grew at most while `run()` ran; None where the system cannot tell, and then
-    it was not run.
+    """Run `run()`; returns by how many bytes the process grew at most meanwhile.
+
+    None where the system cannot tell; `run` was not called then.
     """
     try:
         _CLEAR.write_text(_PEAK)

@@ -14,9 +14,9 @@ from fl_dp.data.tensor_data import TensorData
 
 @dataclass(frozen=True)
 class SharedData:
-    """All clients' records, part after part; pickled, Ray keeps the arrays once on each machine.
+    """All clients' records, one part after the other. Ray stores its arrays once on each machine.
 
-    x: (n, ...) and y: (n,), as of a TensorData. bounds: (parts + 1,), part k is bounds[k] to bounds[k + 1].
+    x: (n, ...) and y: (n,), as in a TensorData. bounds: (parts + 1,); part k is bounds[k] to bounds[k + 1].
     """
 
     x: NDArray[Any]
@@ -49,7 +49,7 @@ class Parts:
 
 
 def _read_only(array: NDArray[Any]) -> torch.Tensor:
-    """A tensor over memory that may not be written; nothing in fl_dp writes into data."""
+    """A tensor over memory that must not be written to; nothing in fl_dp writes into data."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The given NumPy array is not writable")
         return torch.from_numpy(array)

@@ -1,4 +1,4 @@
-"""The weighted sum of many clients' updates, kept while they are trained one after the other."""
+"""The weighted sum of the updates of the clients that an actor trains, one after the other."""
 
 from collections.abc import Mapping
 
@@ -11,7 +11,7 @@ BLOCK = 2**16  # numbers that are widened to float64 at a time: they stay in the
 
 
 class UpdateSum:
-    """sum of weight * update, in float64: float32 updates add up exactly to far below their own rounding."""
+    """Sum of weight * update, in float64: its error is far below the rounding of the float32 updates."""
 
     def __init__(self) -> None:
         self._totals: dict[str, Tensor] = {}
@@ -31,7 +31,7 @@ class UpdateSum:
 
 
 def _add(total: Tensor, array: Tensor, weight: float) -> None:
-    """In blocks: half the time of adding float32 to float64 as a whole, which widens number by number."""
+    """Add in blocks, in half the time: adding float32 to float64 at once widens number by number."""
     if array.numel() <= BLOCK:
         total.add_(array.to(torch.float64), alpha=weight)
         return

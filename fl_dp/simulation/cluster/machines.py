@@ -1,4 +1,4 @@
-"""What a simulation asks of Ray: which machines there are, and actors on them."""
+"""What a simulation asks of Ray: which machines there are, and to start actors on them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from fl_dp.simulation.work import ActorSettings
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """What one machine has: cores and GPUs, and bytes of memory for tasks (Ray leaves out its store)."""
+    """What one machine has. memory: bytes for processes; Ray has subtracted its store."""
 
     cpus: float
     gpus: float
@@ -25,9 +25,10 @@ def nodes() -> list[Node]:
 
 
 def actor_starter(shared: Any, settings: ActorSettings, resources: Mapping[str, float]) -> Callable[[], Any]:
-    """What starts an actor: `shared` is a reference to the data; `resources` are Ray's words for its share.
+    """A function that starts an actor. shared: reference to the data. resources: its share, by Ray's names.
 
-    An actor that dies is not restarted by Ray, which would give its clients to a process that has no sum.
+    Ray must not restart an actor that dies: it would send the actor's clients to a process that has lost the
+    sum of the clients before them.
     """
     remote = ray.remote(TrainingActor).options(max_restarts=0, max_task_retries=0, **resources)
     return lambda: remote.remote(shared, settings)

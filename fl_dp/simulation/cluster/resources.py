@@ -1,4 +1,4 @@
-"""How many actors there are, and what each of them has."""
+"""How many actors a simulation has, and how much of a machine each of them gets."""
 
 import math
 from collections.abc import Sequence
@@ -10,28 +10,28 @@ from fl_dp.errors import ConfigError
 from fl_dp.simulation.cluster.machines import Node
 from fl_dp.simulation.work import Measured
 
-FREE = 0.8  # of a machine's memory may be taken; the rest is for what was not measured
-RESOLUTION = 10_000  # Ray counts shares in such parts
+USABLE = 0.8  # of a machine's memory; the rest is for what was not measured
+RESOLUTION = 10_000  # Ray counts shares of a core or GPU in such parts
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one actor has of a machine: cores, GPUs, both may be fractions, and threads."""
+    """What one actor gets of a machine: cores and GPUs, both may be fractions."""
 
     cpus: float
     gpus: float
 
     @property
     def threads(self) -> int:
-        """So that all actors together have as many as there are cores."""
+        """All actors together have one for each core."""
         return max(1, int(self.cpus))
 
 
 def share(config: RunConfig, nodes: Sequence[Node]) -> Share:
-    """An actor's share: ConfigError where no machine has as much.
+    """An actor's share. ConfigError when no machine has as much.
 
-    "auto" is a core for each actor, and on GPUs as many actors as there are cores for each; memory may
-    then allow fewer, see `fitting`.
+    "auto": on CPUs a core for each actor; on GPUs as many actors for each GPU as there are cores for it.
+    Memory may allow fewer actors, see `fitting`.
     """
     gpus = _uses_gpus(config, nodes)
     if not gpus:
@@ -41,14 +41,15 @@ def share(config: RunConfig, nodes: Sequence[Node]) -> Share:
         per_gpu = _number(config.clients_per_gpu, max(1.0, richest.cpus // richest.gpus))
         if per_gpu < 1 and not (1 / per_gpu).is_integer():
             raise ConfigError(
-                f"clients-per-gpu = {per_gpu:g}: more than one GPU for a client are to be whole ones; "
+                f"clients-per-gpu = {per_gpu:g}: a client can have several GPUs only as whole ones; "
                 "expected at least 1, or 1/2, 1/3, ..."
             )
         found = Share(min(1.0, _part_of_one(per_gpu * richest.gpus / richest.cpus)), _part_of_one(per_gpu))
     if not places(found, nodes):
         raise ConfigError(
             f"clients-per-cpu = {config.clients_per_cpu}, clients-per-gpu = {config.clients_per_gpu}: "
-            f"a client is to have {found.cpus:g} cores and {found.gpus:g} GPUs, and no machine has as much."
+            f"a client needs {found.cpus:g} cores and {found.gpus:g} GPUs, and no machine has as much; "
+            "raise them, or leave them at 'auto'."
         )
     return found
 
@@ -59,16 +60,17 @@ def places(one: Share, nodes: Sequence[Node]) -> int:
 
 
 def fitting(config: RunConfig, one: Share, nodes: Sequence[Node], measured: Measured) -> int:
-    """How many actors to have: those that there are places for; where the number is "auto", only as many
-    as fit the memory, by what one step needs; and never more than clients in a round. At least one.
+    """How many actors to have: at least one, and at most as many as there are places, or clients in a round.
+
+    Where the number is "auto", at most as many as fit the memory, by what was measured for one step.
     """
     most = min(places(one, nodes), config.fit_clients)
     if one.gpus and config.clients_per_gpu == AUTO and measured.gpu_bytes:
-        per_gpu = max(1, int(FREE * measured.gpu_total // measured.gpu_bytes))
+        per_gpu = max(1, int(USABLE * measured.gpu_total // measured.gpu_bytes))
         most = min(most, sum(int(node.gpus) * per_gpu for node in nodes))
     if not one.gpus and config.clients_per_cpu == AUTO:
         need = measured.process_bytes + measured.step_bytes
-        most = min(most, sum(min(_on(node, one), int(FREE * node.memory // need)) for node in nodes))
+        most = min(most, sum(min(_on(node, one), int(USABLE * node.memory // need)) for node in nodes))
     return max(1, most)
 
 
@@ -84,10 +86,12 @@ def _part_of_one(number: float) -> float:
 
 
 def _uses_gpus(config: RunConfig, nodes: Sequence[Node]) -> bool:
-    there = any(node.gpus for node in nodes)
-    if config.device.startswith("cuda") and not there:
-        raise ConfigError(f"device = {config.device!r}: no machine has a GPU; 'auto' takes what is there.")
-    return there and config.device != "cpu"
+    found = any(node.gpus for node in nodes)
+    if config.device.startswith("cuda") and not found:
+        raise ConfigError(
+            f"device = {config.device!r}: no machine has a GPU; 'auto' uses GPUs where there are some."
+        )
+    return found and config.device != "cpu"
 
 
 def _number(setting: float | Auto, automatic: float) -> float:

@@ -1,6 +1,7 @@
-"""Ray itself, started and stopped: on this machine alone, or a cluster that is there already.
+"""Ray itself, started and stopped on this machine, or joined as a cluster that runs already.
 
-Apart from what runs on it (`cluster`), which imports PyTorch: Ray can so be started beside that.
+This file does not import what runs on Ray (`machines`), and so not PyTorch: Ray can start while PyTorch is
+imported.
 """
 
 import os
@@ -13,10 +14,10 @@ from typing import Any
 from fl_dp.errors import ConfigError, FederationError
 from fl_dp.simulation.cluster.ray_head import lean_head
 
-# Before Ray is imported by whoever needs them: no statistics sent home, and no warning about GPUs that an
-# actor without one does not look at anyway. A process of ours is to have imported what it needs before it
-# is given anything to do. Ray's processes look for each other every 20 ms instead of every second, as long:
-# the first look is always too early.
+# Set before Ray is imported. In this order: Ray sends no usage statistics. It does not warn about GPUs, which
+# an actor without one does not use. A worker imports what an actor needs before it gets anything to do. Ray's
+# processes look for each other every 20 ms instead of every second, for as long in total: the first look is
+# always too early.
 SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
@@ -24,22 +25,22 @@ SETTINGS = {
     "RAY_raylet_client_connect_timeout_milliseconds": "20",
     "RAY_raylet_client_num_connect_attempts": "500",
 }
-# Of Linux' C library, in processes that begin from now on, unless the user has others: memory in pages of
-# 2 MiB where the system has them. A round of small clients takes about 1.5 % less time.
+# For the C library of Linux, in processes that start from now on, unless the user has set it: memory in pages
+# of 2 MiB where the system has them. A round of small clients takes about 1.5 % less time.
 MEMORY_SETTINGS = "GLIBC_TUNABLES", "glibc.malloc.hugetlb=1"
-_ERRORS_ONLY = 40  # logging.ERROR: Ray's own lines are for people who run Ray
+_ERRORS_ONLY = 40  # logging.ERROR: Ray's other lines are about Ray itself, not about the run
 _CONNECT_SECONDS = 10.0
 
 
 def check_cluster(address: str) -> None:
     """Return if something listens at `address`, host:port of a cluster's head; ConfigError if not.
 
-    To be asked before anything else is done: Ray itself tries for five minutes, then ends the process.
+    Call it first: Ray itself would try for five minutes, then end this process.
     """
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():
         raise ConfigError(
-            f"--ray-address {address}: expected HOST:PORT, as `ray start --head` says it (port 6379)."
+            f"--ray-address {address}: expected HOST:PORT, as `ray start --head` prints it (port 6379)."
         )
     try:
         socket.create_connection((host, int(port)), _CONNECT_SECONDS).close()
@@ -52,16 +53,16 @@ def check_cluster(address: str) -> None:
 
 @contextmanager
 def running(address: str, scratch: Path, cpus: int) -> Iterator[None]:
-    """Ray is there within it: the cluster at `address`, or one of `cpus` cores on this machine if empty.
+    """Within this context Ray runs: the cluster at `address`; if that is empty, `cpus` cores of this machine.
 
-    scratch: a folder with a short path, for the sockets of a Ray of our own. ConfigError when there is
-    no cluster at that address, or one that this Python and Ray cannot be part of.
+    scratch: a folder with a short path, for the sockets of Ray on this machine. ConfigError when there is no
+    cluster at that address, or it runs another version of Python or Ray.
     """
     if address:
         check_cluster(address)
     os.environ.update(SETTINGS)
     os.environ.setdefault(*MEMORY_SETTINGS)
-    import ray  # late: it reads the settings above
+    import ray  # late: Ray reads the settings above when it is imported
 
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": _ERRORS_ONLY}
     if address:
@@ -71,7 +72,7 @@ def running(address: str, scratch: Path, cpus: int) -> Iterator[None]:
     try:
         with nullcontext() if address else lean_head():
             ray.init(**options)
-    except (ConnectionError, RuntimeError, SystemExit) as error:  # SystemExit: Ray has given up
+    except (ConnectionError, RuntimeError, SystemExit) as error:  # SystemExit: Ray's way to give up
         if not address:
             raise FederationError(f"Ray does not start on this machine: {_one_line(error)}") from error
         raise ConfigError(

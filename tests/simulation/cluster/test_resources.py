@@ -7,7 +7,7 @@ import pytest
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
 from fl_dp.simulation.cluster.machines import Node
-from fl_dp.simulation.cluster.resources import FREE, Share, fitting, places, share
+from fl_dp.simulation.cluster.resources import USABLE, Share, fitting, places, share
 from fl_dp.simulation.work import Measured
 
 GIB = 2**30
@@ -72,7 +72,7 @@ def test_what_no_machine_has_is_refused(settings: dict[str, Any], node: Node, wo
 
 def test_memory_decides_only_where_the_number_is_auto() -> None:
     need = measured(process=GIB, step=GIB)
-    fit = int(FREE * 16 / 2)
+    fit = int(USABLE * 16 / 2)
     assert fitting(config(), Share(1, 0), [LAPTOP], need) == fit
     assert fitting(config(), Share(1, 0), [LAPTOP, LAPTOP], need) == 2 * fit
     assert fitting(config(clients_per_cpu=1.0), Share(1, 0), [LAPTOP], need) == 8

@@ -1,4 +1,4 @@
-"""A parameter added to data: biases that PyTorch adds apart, position embeddings."""
+"""A parameter that data are added to or multiplied by, or that is repeated: scales, position embeddings."""
 
 from fl_dp.engine.gradients.layouts import GradientLayout
 from fl_dp.engine.rule import Rule, Site, refuse

@@ -98,6 +98,13 @@ def test_a_data_loader_keeps_the_boundaries(options):
     assert _steps(sampler, loader) == _steps(_sampler())
 
 
+def test_as_many_as_there_are_is_everyone_in_every_step():
+    sampler = PoissonSampler(5, expected_batch_size=5, physical_batch_size=5, steps=2)
+    assert sampler.sample_rate == 1.0
+    assert _steps(sampler) == [[[0, 1, 2, 3, 4]]] * 2
+    assert len(_steps(PoissonSampler(1, expected_batch_size=1, physical_batch_size=1, steps=1))) == 1
+
+
 def test_only_empty_draws_are_steps_without_batches():
     sampler = PoissonSampler(10**6, expected_batch_size=1, physical_batch_size=1, steps=3)
     sampler.sample_rate = 1e-15

@@ -96,6 +96,45 @@ class ClassToken(nn.Module):
         return self.linear(torch.cat([self.token.expand(len(x), -1, -1), x], 1).tanh())
 
 
+class RepeatedToken(nn.Module):
+    """A token in front of every example's rows, spelt `repeat`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.token, self.linear = nn.Parameter(torch.randn(1, 1, 6)), nn.Linear(6, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear(torch.cat([self.token.repeat(len(x), 2, 1), x], 1).tanh())
+
+
+class Called(nn.Module):
+    """A parameter and what is done with it."""
+
+    def __init__(self, shape: tuple[int, ...], function) -> None:
+        super().__init__()
+        self.weight, self.function = nn.Parameter(torch.randn(shape)), function
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.function(x, self.weight)
+
+
+class Bags(nn.Module):
+    """Bags of rows of a table, taken in a way that has no rule."""
+
+    def __init__(self, way: str) -> None:
+        super().__init__()
+        self.way, self.table = way, nn.Parameter(torch.randn(11, 4))
+        self.weights = nn.Parameter(torch.ones(3, 6))
+        self.table.requires_grad_(way == "max")
+        self.weights.requires_grad_(way == "weights")
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = x.abs().long()
+        if self.way == "max":
+            return nn.functional.embedding_bag(rows, self.table, mode="max")
+        return nn.functional.embedding_bag(rows, self.table, mode="sum", per_sample_weights=self.weights)
+
+
 class LayerScale(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -213,6 +252,34 @@ CASES = {
     "position embedding": (PositionEmbedding, normal(4, 6)),
     "scale": (Scaled, normal(4, 6)),
     "layer scale": (LayerScale, normal(4, 6)),
+    "repeated token": (RepeatedToken, normal(4, 6)),
+    # Ways of use that rules refuse, for the fallback to answer:
+    "repeated along a longer dimension": (lambda: Called((2,), lambda x, w: x * w.repeat(3)), normal(6)),
+    "repeated over the batch alone": (
+        lambda: Called((2, 3), lambda x, w: x * w.repeat(len(x), 1, 1)),
+        normal(2, 3),
+    ),
+    "added twice": (lambda: Called((6,), lambda x, w: torch.add(x, w, alpha=2)), normal(6)),
+    "added in front": (lambda: Called((6,), lambda x, w: torch.add(w, x, alpha=2)), normal(6)),
+    "taken away": (lambda: Called((6,), lambda x, w: x - w), normal(6)),
+    "its own sum": (lambda: Called((6,), lambda x, w: x * (w + w)), normal(6)),
+    "its own square": (lambda: Called((6,), lambda x, w: x * (w * w)), normal(6)),
+    "times a constant": (lambda: Called((6,), lambda x, w: x * (w * 2)), normal(6)),
+    "a left factor": (lambda: Called((3, 6), lambda x, w: (w @ x.T).T), normal(6)),
+    "a left factor with a bias": (
+        lambda: Called((3, 6), lambda x, w: torch.addmm(x.new_ones(3, len(x)), w, x.T).T),
+        normal(6),
+    ),
+    "a scaled product": (
+        lambda: Called((6, 3), lambda x, w: torch.addmm(x[:, :3], x, w, alpha=2, beta=3)),
+        normal(6),
+    ),
+    "a scaled bias": (
+        lambda: Called((3,), lambda x, w: torch.addmm(w, x, x.new_ones(6, 3), beta=3)),
+        normal(6),
+    ),
+    "transposed and broadcast": (lambda: Called((3, 2), lambda x, w: x * w.t()), normal(2, 3)),
+    "plain matrix product": (lambda: Called((6, 3), lambda x, w: x @ w), normal(4, 6)),
     "low rank": (LowRank, normal(4, 6)),
     "class token": (ClassToken, normal(4, 6)),
     "relative position bias": (RelativeBias, normal(2, 3, 3)),
@@ -366,6 +433,41 @@ def test_a_scalar_loss_is_refused():
 REFUSED = {
     "written in Python": (lambda: Slope(6), "SlopeBackward consumes weight"),
     "low rank": (lambda: LowRank(), "consumes"),
+    "expanded": (lambda: Called((1, 6), lambda x, w: x * w.expand(len(x), 6)), "only for models that"),
+    "repeated": (lambda: Called((1, 6), lambda x, w: x * w.repeat(len(x), 1)), "only for models that"),
+    "a sum of two": (lambda: Called((6,), lambda x, w: x * (w + w)), "sum of two parameters"),
+    "a product of two": (lambda: Called((6,), lambda x, w: x * (w * w)), "product of two parameters"),
+    "times a constant": (lambda: Called((6,), lambda x, w: x * (w * 2)), "spans the batch"),
+    "alpha": (lambda: Called((6,), lambda x, w: torch.add(x, w, alpha=2)), "alpha other than 1"),
+    "left factor": (lambda: Called((3, 6), lambda x, w: (w @ x.T).T), "left factor of a matrix product"),
+    "left factor with a bias": (
+        lambda: Called((3, 6), lambda x, w: torch.addmm(x.new_ones(3, 3), w, x.T).T),
+        "left factor of a matrix product",
+    ),
+    "addmm with beta": (
+        lambda: Called((3,), lambda x, w: torch.addmm(w, x, x.new_ones(6, 3), beta=3)),
+        "alpha or beta other than 1",
+    ),
+    "addmm with alpha": (
+        lambda: Called((6, 3), lambda x, w: torch.addmm(x[:, :3], x, w, alpha=2)),
+        "alpha or beta other than 1",
+    ),
+    "spans the batch": (lambda: Called((3, 1), lambda x, w: x + w), r"its shape \(3, 1\) spans the batch"),
+    "transposed": (lambda: Called((6, 1), lambda x, w: x * w.t()), "transposed parameter that is broadcast"),
+    "a filter of data": (
+        lambda: Called((3, 2, 4), lambda x, w: nn.functional.conv1d(w, x.view(3, 2, 3))),
+        "only the weight and bias of a convolution",
+    ),
+    "a normalised parameter": (
+        lambda: Called((3, 6), lambda x, w: nn.functional.layer_norm(w, (6,), x[0])),
+        "only the weight and bias of a layer norm",
+    ),
+    "a parameter in groups": (
+        lambda: Called((3, 6), lambda x, w: nn.functional.group_norm(w, 2, x[0])),
+        "only the weight and bias of a group norm",
+    ),
+    "largest of a bag": (lambda: Bags("max"), "mode='max'"),
+    "weighted bags": (lambda: Bags("weights"), "weights of rows"),
 }
 
 

@@ -1,12 +1,14 @@
 """Noise has the stated standard deviation, comes from full entropy, and is never nothing."""
 
+import hashlib
 import math
+import struct
 
 import pytest
 import torch
 
 from fl_dp.engine.clipping import ClippedSum
-from fl_dp.engine.noise import add_gaussian_noise, system_generator
+from fl_dp.engine.noise import add_gaussian_noise, keyed_generator, system_generator
 from fl_dp.errors import ConfigError
 
 
@@ -81,6 +83,36 @@ def test_system_generators_differ_in_more_than_32_bits():
     assert states[0].unique().numel() > 600
     draws = torch.randn(20_000, generator=system_generator())
     assert abs(float(draws.std()) - 1) < 0.05
+
+
+def _numbers(generator):
+    return torch.rand(8, dtype=torch.float64, generator=generator)
+
+
+def test_a_key_decides_all_numbers_and_another_key_gives_others():
+    key = bytes(range(32))
+    assert torch.equal(_numbers(keyed_generator(key)), _numbers(keyed_generator(key)))
+    for other in (bytes(32), key[:-1] + b"\0", key + b"\0"):
+        assert not (_numbers(keyed_generator(key)) == _numbers(keyed_generator(other))).any()
+
+
+def test_a_key_fills_the_whole_state_by_shake_256():
+    key = b"k" * 40
+    words = struct.unpack("<624I", hashlib.shake_256(key).digest(4 * 624))
+    state = keyed_generator(key).get_state()[24 : 24 + 8 * 624].view(torch.int64)
+    assert tuple(state.tolist()) == words
+
+
+def test_a_key_that_is_too_short_is_refused():
+    with pytest.raises(ConfigError, match="A key of 31 bytes: expected at least 32"):
+        keyed_generator(b"k" * 31)
+
+
+def test_a_generator_whose_state_is_not_known_is_not_touched(monkeypatch):
+    """Another PyTorch may keep another state: writing into it could leave noise that can be guessed."""
+    monkeypatch.setattr("fl_dp.engine.noise._STATE_BYTES", 5057)
+    with pytest.raises(RuntimeError, match="5056 bytes is not known"):
+        system_generator()
 
 
 @pytest.mark.parametrize("multiplier", [0.0, -1.0, float("nan"), float("inf")])

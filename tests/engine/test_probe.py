@@ -5,7 +5,10 @@ import torch
 from torch import Tensor, nn
 
 from fl_dp.engine.clipping import clipped_grad_sum
+from fl_dp.engine.gradients.layouts import Dense
 from fl_dp.engine.probe import probe
+from fl_dp.engine.rule import Rule
+from fl_dp.engine.rule_table import RULES
 from fl_dp.engine.tracing.axis import BatchAxis
 from fl_dp.errors import ModelError, NoRuleError, ProbeError
 
@@ -296,3 +299,37 @@ def test_under_autocast_the_checks_run_in_full():
     with torch.autocast("cpu", dtype=torch.bfloat16):
         found = probe(model, inputs)
     assert found == probe(model, inputs)
+
+
+@pytest.mark.parametrize("wrong_by", [0.01, -1.0])
+@pytest.mark.parametrize("name", ["AddmmBackward0", "ConvolutionBackward0"])
+def test_a_rule_that_is_wrong_by_a_hundredth_is_refused(name, wrong_by, monkeypatch):
+    """Whoever adds a rule: what it gives is held against one backward pass per example at every start."""
+    right = RULES[name].layout_of
+
+    def wrong(site):
+        return Dense(right(site).instantiate() * (1 + wrong_by))
+
+    monkeypatch.setitem(RULES, name, Rule(wrong))
+    model = nn.Sequential(nn.Conv1d(2, 3, 2), nn.Tanh(), nn.Flatten(), nn.Linear(9, 2))
+    with pytest.raises(ProbeError, match="is not what one backward pass per example gives"):
+        probe(model, torch.randn(5, 2, 4))
+
+
+def test_gradients_are_on_during_the_check_whatever_the_caller_s_mode():
+    with torch.no_grad():
+        assert probe(nn.Linear(4, 2), torch.randn(5, 4)).batch
+        assert not torch.is_grad_enabled()
+
+
+def test_a_model_without_an_output_that_depends_on_a_parameter_is_refused():
+    class Fixed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(4))
+
+        def forward(self, x):
+            return x * 2
+
+    with pytest.raises(ModelError, match="No output of the model depends on a trainable parameter"):
+        probe(Fixed(), torch.randn(5, 4))

@@ -38,3 +38,13 @@ def test_norms_that_are_not_finite_stay_so():
 
 def test_without_any_use_there_is_nothing_to_round():
     assert round_up(torch.zeros(3), 0, 0).eq(0).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(("num_elements", "num_terms"), [(1, 1), (10**6, 3), (10**8, 5000)])
+def test_what_is_added_is_no_less_than_the_theorem_asks_for(dtype, num_elements, num_terms):
+    """Higham 2002, section 4.2: 1024 + terms additions, each off by eps / 2; the root by half of that."""
+    precision = torch.finfo(dtype)
+    zero, one = round_up(torch.tensor([0.0, 1.0], dtype=dtype), num_elements, num_terms).tolist()
+    assert zero**2 >= num_elements * precision.tiny * (1 - 4 * precision.eps)
+    assert one - 1 >= (1024 + num_terms) * precision.eps / 4

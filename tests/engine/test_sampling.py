@@ -42,6 +42,16 @@ def test_a_rate_that_is_no_probability_is_refused(rate):
         poisson_draw(3, rate, torch.Generator())
 
 
+def test_a_rate_is_kept_to_more_digits_than_float32_has():
+    """float32 has no number between 1 - 2^-24 and 1: a rate in between would take everyone."""
+
+    rate = 1 - 2.0**-30
+    largest = torch.tensor([1 - 2.0**-53, 1 - 2.0**-30, 1 - 2.0**-29], dtype=torch.float64)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch, "rand", lambda n, dtype, generator: largest.to(dtype))
+        assert poisson_draw(3, rate, torch.Generator()).tolist() == [2]
+
+
 def test_an_empty_physical_batch_size_is_refused():
     with pytest.raises(ConfigError, match="physical_batch_size"):
         list(physical_batches(torch.arange(3), 0))
@@ -88,6 +98,13 @@ def test_a_data_loader_keeps_the_boundaries(options):
     assert _steps(sampler, loader) == _steps(_sampler())
 
 
+def test_as_many_as_there_are_is_everyone_in_every_step():
+    sampler = PoissonSampler(5, expected_batch_size=5, physical_batch_size=5, steps=2)
+    assert sampler.sample_rate == 1.0
+    assert _steps(sampler) == [[[0, 1, 2, 3, 4]]] * 2
+    assert len(_steps(PoissonSampler(1, expected_batch_size=1, physical_batch_size=1, steps=1))) == 1
+
+
 def test_only_empty_draws_are_steps_without_batches():
     sampler = PoissonSampler(10**6, expected_batch_size=1, physical_batch_size=1, steps=3)
     sampler.sample_rate = 1e-15
@@ -110,6 +127,51 @@ def test_a_loop_takes_up_where_it_was_left_and_skips_what_an_inner_loop_leaves()
         first_batches.append(next(batches, None))
     assert first_batches == [step[0] if step else None for step in whole[:15]]
     assert _steps(sampler) == whole[15:]
+
+
+def _leave(sampler, stop):
+    """Take `stop` physical batches, then leave both loops, as `break` and `return` do."""
+    taken = []
+    for batches in sampler.logical_batches(sampler):
+        for batch in batches:
+            taken.append(batch)
+            if len(taken) == stop:
+                return taken
+    return taken
+
+
+@pytest.mark.parametrize("stop", range(1, 12))
+def test_a_loop_left_within_a_step_goes_on_with_the_next_physical_batch(stop):
+    """However often it is left, every draw of the uninterrupted loop is trained on, and once."""
+    whole, sampler = _steps(_sampler()), _sampler()
+    taken = _leave(sampler, stop) + _leave(sampler, 3)
+    rest = _steps(sampler)
+    assert taken + [b for step in rest for b in step] == [b for step in whole for b in step]
+    assert rest[1:] == whole[len(whole) - len(rest) + 1 :]
+
+
+def test_after_a_loop_that_was_left_a_loop_over_the_loader_alone_is_still_refused():
+    """It would train on the records of a draw that was never counted as a step."""
+    sampler = _sampler()
+    _leave(sampler, 2)
+    with pytest.raises(ConfigError, match="logical_batches"):
+        iter(sampler)
+    assert _steps(sampler)
+    with pytest.raises(ConfigError, match="logical_batches"):
+        iter(sampler)
+
+
+def test_a_loop_that_is_closed_late_does_not_end_the_one_that_has_begun():
+    sampler, whole = _sampler(), _steps(_sampler())
+    left = sampler.logical_batches(sampler)
+    assert list(next(left)) == whole[0]
+    begun = sampler.logical_batches(sampler)
+    assert list(next(begun)) == whole[1]
+    left.close()
+    assert list(iter(sampler))  # is not refused: the second loop still runs
+    begun.close()
+    with pytest.raises(ConfigError, match="logical_batches"):
+        iter(sampler)
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,12 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from fl_dp import PoissonSampler, PrivacyEngine, add_gaussian_noise, clipped_grad_sum
+from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.engine.bounds import split_bound
 from fl_dp.engine.clip_functions import Psac, clip_function
 from fl_dp.errors import ConfigError, ProbeError
+from fl_dp.privacy_engine.engine import PrivacySpent
+from fl_dp.records import Entry
 
 
 @pytest.mark.parametrize(
@@ -71,6 +74,89 @@ def test_steps_are_counted_and_priced():
     assert (first.steps, second.steps) == (1, 2)
     assert 0 < first.epsilon < second.epsilon < math.inf
     assert second.delta == 1e-5
+
+
+@pytest.mark.parametrize("accountant", ["pld", "rdp"])
+def test_the_price_is_that_of_the_mechanism_whose_steps_were_taken(accountant):
+    _, optimizer, engine = attached(noise_multiplier=0.8, accountant=accountant, batch_size=20)
+    for _ in range(3):
+        optimizer.step(loss=None)
+    entry = Entry(20 / 1000, 0.8, 3)
+    assert engine.sample_rate == entry.sample_rate
+    expected = compute_epsilon([entry], 1e-5, accountant)
+    assert engine.get_privacy_spent() == PrivacySpent(expected, 1e-5, 3)
+    longer = compute_epsilon([Entry(20 / 1000, 0.8, 40)], 1e-5, accountant)
+    assert engine.get_privacy_spent(steps=40) == PrivacySpent(longer, 1e-5, 40)
+    assert engine.get_privacy_spent(steps=0).epsilon == 0.0
+
+
+def test_the_delta_is_the_one_asked_for():
+    engine = small_engine(small_model(), noise_multiplier=1.0, target_delta=1e-7)
+    assert (engine.target_delta, engine.get_privacy_spent().delta) == (1e-7, 1e-7)
+    assert small_engine(small_model(), noise_multiplier=1.0).target_delta == 1e-5
+
+
+def test_a_step_counts_even_if_its_noise_fails_and_its_batch_is_gone(monkeypatch):
+    """Part of the noise may have been drawn: the step is paid, and its records are in no later step."""
+    x, y = small_batch()
+    model, optimizer, engine = attached()
+
+    def broken(*args, **kwargs):
+        raise OSError("no entropy")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("fl_dp.privacy_engine.engine.add_gaussian_noise", broken)
+        with pytest.raises(OSError, match="no entropy"):
+            optimizer.step(loss=losses_of(model, x, y))
+    assert engine.steps == 1
+    assert engine._pending is None
+    optimizer.step(loss=None)
+    assert (engine.steps, engine.get_training_stats()["signal"]) == (2, 0.0)
+
+
+def test_a_batch_is_in_one_step_alone():
+    x, y = small_batch()
+    model = small_model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    without_noise(model).attach(optimizer)
+    optimizer.virtual_step(loss=losses_of(model, x, y))
+    optimizer.step(loss=None)
+    assert model[0].weight.grad.abs().sum() > 0
+    optimizer.step(loss=None)
+    assert model[0].weight.grad.eq(0).all()
+
+
+def test_no_steps_cost_nothing_even_without_noise():
+    engine = without_noise(small_model())
+    assert engine.get_privacy_spent().epsilon == 0.0
+    assert engine.get_privacy_spent(steps=1).epsilon == math.inf
+
+
+@pytest.mark.parametrize(
+    ("options", "mode"),
+    [
+        ({}, "mixed"),
+        ({"mixed": False}, "ghost"),
+        ({"ghost_clipping": False}, "instantiate"),
+        ({"ghost_clipping": False, "mixed": False}, "instantiate"),
+    ],
+)
+def test_keywords_of_private_cnn_choose_the_kernels(options, mode):
+    assert small_engine(small_model(), noise_multiplier=1.0, **options).chooser.mode == mode
+
+
+def test_gradients_are_in_the_types_of_their_parameters():
+    x, y = small_batch()
+    model, optimizer, _ = attached(small_model().bfloat16())
+    optimizer.step(loss=losses_of(model, x.bfloat16(), y))
+    assert {p.grad.dtype for p in model.parameters()} == {torch.bfloat16}
+
+
+@pytest.mark.parametrize(("batch_size", "sample_size"), [(0, 10), (11, 10), (-1, 10)])
+def test_a_batch_larger_than_the_data_or_empty_is_refused(batch_size, sample_size):
+    with pytest.raises(ConfigError, match=f"batch_size={batch_size} <= sample_size={sample_size}"):
+        small_engine(small_model(), noise_multiplier=1.0, batch_size=batch_size, sample_size=sample_size)
+    assert small_engine(small_model(), noise_multiplier=1.0, batch_size=1, sample_size=1).sample_rate == 1.0
 
 
 def test_no_noise_warns_and_its_epsilon_is_infinite():
@@ -177,6 +263,29 @@ def test_evaluation_between_steps_needs_no_check():
     model.train()
     optimizer.step(loss=losses_of(model, x, y))
     assert len(engine._axes) == 1
+
+
+def test_an_evaluation_between_call_and_step_changes_nothing():
+    """Only calls that gradients can come from say in which mode the losses were made."""
+    x, y = small_batch()
+    model, optimizer, engine = attached()
+    losses = losses_of(model, x, y)
+    model.eval()
+    with torch.no_grad():
+        model(x)
+    model.train()
+    optimizer.step(loss=losses)
+    assert engine.steps == 1
+    assert set(engine._axes) == {(True,) * 4}
+
+
+def test_a_model_that_was_checked_is_not_checked_again(monkeypatch):
+    x, y = small_batch()
+    model, optimizer, engine = attached()
+    optimizer.step(loss=losses_of(model, x, y))
+    monkeypatch.setattr("fl_dp.privacy_engine.engine.probe", lambda *_, **__: pytest.fail("checked again"))
+    optimizer.step(loss=losses_of(model, x, y))
+    assert engine._inputs is None  # nor is a batch kept
 
 
 def test_code_written_for_private_cnn_runs():

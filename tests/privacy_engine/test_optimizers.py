@@ -80,10 +80,23 @@ def test_detach_gives_the_optimizer_its_step_back():
     engine = small_engine(model, noise_multiplier=1.0)
     engine.attach(optimizer)
     engine.detach()
-    assert not hasattr(optimizer, "virtual_step")
+    names = ("virtual_step", "privacy_engine", "get_privacy_spent", "get_training_stats")
+    assert not any(hasattr(optimizer, name) for name in names)
     losses_of(model, x, y).mean().backward()
     optimizer.step()
     assert engine.steps == 0
+    assert engine._inputs is None  # the model is not watched any more
+
+
+def test_detach_drops_what_virtual_steps_gathered_and_may_be_called_twice():
+    x, y = small_batch()
+    model, optimizer, engine = attached()
+    optimizer.virtual_step(loss=losses_of(model, x, y))
+    engine.detach()
+    engine.detach()
+    engine.attach(optimizer)
+    optimizer.step(loss=None)
+    assert engine.get_training_stats()["signal"] == 0.0
 
 
 @pytest.mark.parametrize(

@@ -107,3 +107,78 @@ def test_a_sampler_that_draws_at_another_rate_is_refused():
     sampler = PoissonSampler(1000, expected_batch_size=20, physical_batch_size=5)
     with pytest.raises(ConfigError, match=r"rate 0\.02, the engine prices steps at 0\.01"):
         engine.attach(torch.optim.SGD(model.parameters()), sampler=sampler)
+
+
+def test_a_sampler_that_draws_at_the_engine_s_rate_is_accepted():
+    model = small_model()
+    engine = small_engine(model, noise_multiplier=1.0)
+    sampler = PoissonSampler(1000, expected_batch_size=10, physical_batch_size=5)
+    engine.attach(torch.optim.SGD(model.parameters()), sampler=sampler)
+
+
+@pytest.mark.parametrize(("with_grad", "refused"), [(True, True), (False, False)])
+def test_a_frozen_parameter_outside_of_the_engine_is_refused_where_the_optimizer_would_move_it(
+    with_grad, refused
+):
+    """Optimizers move what has a gradient: one that was left there was made without noise."""
+    model = small_model()
+    engine = small_engine(model, noise_multiplier=1.0, named_params=model[2].named_parameters())
+    for parameter in model[0].parameters():
+        parameter.requires_grad_(False)
+        parameter.grad = torch.ones_like(parameter) if with_grad else None
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    if refused:
+        with pytest.raises(ConfigError, match=r"of shape \(8, 6\) that the engine was not given"):
+            engine.attach(optimizer)
+    else:
+        engine.attach(optimizer)
+
+
+@pytest.mark.parametrize(
+    ("given", "accountant"),
+    [
+        ({}, "pld"),
+        ({"accountant": "rdp"}, "rdp"),
+        ({"accounting_mode": "rdp"}, "rdp"),
+        ({"accounting_mode": "rdp_cks"}, "rdp"),
+        ({"accounting_mode": "glw"}, "pld"),
+    ],
+)
+def test_the_accountant_by_either_keyword(given, accountant):
+    assert small_engine(small_model(), noise_multiplier=1.0, **given).accountant == accountant
+
+
+def test_a_keyword_that_asks_for_nothing_is_honoured():
+    assert small_engine(small_model(), noise_multiplier=1.0, fp16=False, alphas=False)
+
+
+@pytest.mark.parametrize(
+    ("noise_multiplier", "words"),
+    [(-1e-9, "=-1e-09 >= 0"), (math.inf, "finite"), (math.nan, "nan")],
+)
+def test_noise_that_is_no_number_from_zero_up_is_refused(noise_multiplier, words):
+    with pytest.raises(ConfigError, match=words):
+        small_engine(small_model(), noise_multiplier=noise_multiplier)
+
+
+def test_named_params_that_leave_nothing_to_train_are_refused_and_frozen_ones_are_left_out():
+    model = small_model()
+    model[0].requires_grad_(False)
+    engine = small_engine(model, noise_multiplier=1.0)
+    assert list(engine.parameters) == ["2.weight", "2.bias"]
+    with pytest.raises(ConfigError, match="no parameter that requires gradients"):
+        small_engine(model, noise_multiplier=1.0, named_params=model[0].named_parameters())
+
+
+@pytest.mark.parametrize(
+    ("style", "bounds"),
+    [
+        ("all-layer", 0.1),
+        ("layer-wise", {"0": 0.1 / 2**0.5, "2": 0.1 / 2**0.5}),
+        ("param-wise", dict.fromkeys(["0.weight", "0.bias", "2.weight", "2.bias"], 0.05)),
+    ],
+)
+def test_styles_split_the_bound_and_keep_the_sensitivity(style, bounds):
+    engine = small_engine(small_model(), noise_multiplier=1.0, clipping_style=style)
+    assert engine.max_grad_norm == pytest.approx(bounds)
+    assert engine.sensitivity == pytest.approx(0.1)

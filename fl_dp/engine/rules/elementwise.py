@@ -1,6 +1,4 @@
-"""A parameter added to data: biases that PyTorch adds apart, position embeddings."""
-
-from torch import Tensor
+"""A parameter that data are added to or multiplied by, or that is repeated: scales, position embeddings."""
 
 from fl_dp.engine.gradients.layouts import GradientLayout
 from fl_dp.engine.rule import Rule, Site, refuse
@@ -21,8 +19,6 @@ def multiplication(site: Site) -> GradientLayout:
     if site.parameters > 1:
         refuse(site.key, "the product of two parameters has no rule")
     other = site.node._saved_other if site.key.argument == 0 else site.node._saved_self
-    if not isinstance(other, Tensor):
-        refuse(site.key, "a parameter times a constant has no rule")
     return broadcast_sum(site, site.grad * other)
 
 

@@ -77,3 +77,29 @@ def test_vectors_of_lengths_and_flags_are_alike_in_all_examples(truth):
     batch = _made(torch.full((7,), 9), torch.zeros(7, dtype=torch.bool), truth=truth)
     assert batch.args[0].tolist() == [1, 1, 1]
     assert batch.args[1].tolist() == [truth] * 3
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex64])
+def test_another_example_is_drawn_anew_and_is_no_function_of_the_first(dtype):
+    batch = _made(torch.randn(7, 400, dtype=dtype))
+    before, after = batch.args[0], batch.with_other(1).args[0]
+    assert before.dtype == after.dtype == dtype
+    together = (before[1] * after[1].conj()).real
+    assert abs(float(together.mean())) < 6 * float(together.std()) / 20
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.float32])
+@pytest.mark.parametrize("shape", [(7, 1), (7, 4, 1), (7,), (7, 2)])
+def test_another_example_differs_whatever_its_shape(shape, dtype):
+    """One that stayed as it is could not show that it moves others."""
+    batch = _made(torch.zeros(shape, dtype=dtype))
+    for example in range(NUM_EXAMPLES):
+        other = batch.with_other(example).args[0]
+        assert not torch.equal(batch.args[0][example], other[example])
+
+
+def test_of_several_positions_the_first_stays_so_that_no_mask_leaves_out_everything():
+    mask = torch.zeros(7, 4, dtype=torch.bool)
+    for truth in (True, False):
+        batch = _made(mask, truth=truth)
+        assert batch.with_other(2).args[0][:, 0].eq(truth).all()

@@ -1,0 +1,71 @@
+"""One backward pass: all uses of a parameter together, and none that the start-up check did not see."""
+
+import pytest
+import torch
+from definition import per_example_grads, projected_losses, trainable
+from torch import Tensor, nn
+
+from fl_dp.engine.backward import Axes, keep_gradients
+from fl_dp.engine.kernel_choice.chooser import KernelChooser
+from fl_dp.engine.probe import probe
+from fl_dp.errors import ProbeError
+
+
+class Twice(nn.Module):
+    """A layer used on x and on half of its own output; `also` uses its bias once more."""
+
+    def __init__(self, also: bool = False) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer, self.also = nn.Linear(6, 6).double(), also
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.layer(self.layer(x).tanh())
+        return y * self.layer.bias if self.also else y
+
+
+def _kept(model: nn.Module, inputs: Tensor, axes: Axes | None = None, mode: str = "ghost"):
+    chooser = KernelChooser(mode)
+    kept = keep_gradients(projected_losses(model, inputs), trainable(model), axes, chooser)
+    return kept, {row.parameter: row for row in chooser.rows}
+
+
+@pytest.mark.parametrize("mode", ["ghost", "instantiate"])
+@pytest.mark.parametrize("also", [False, True])
+def test_norms_and_sums_are_those_of_all_uses_together(mode, also):
+    model, inputs = Twice(also), torch.randn(5, 3, 6, dtype=torch.float64)
+    axes = probe(model, inputs)
+    kept, _ = _kept(model, inputs, axes, mode)
+    factors = torch.rand(5, dtype=torch.float64)
+    for i, name in enumerate(trainable(model)):
+        grads = torch.stack([one[i] for one in per_example_grads(model, inputs)])
+        torch.testing.assert_close(kept[name].norm_squared, grads.flatten(1).square().sum(1))
+        expected = torch.tensordot(factors, grads, dims=1)
+        with torch.no_grad():
+            found = kept[name].weighted_sum(factors, None).view_as(expected)
+            some = kept[name].weighted_sum(factors, torch.tensor([0, 3])).view_as(expected)
+        torch.testing.assert_close(found, expected)
+        torch.testing.assert_close(some, factors[0] * grads[0] + factors[3] * grads[3])
+
+
+def test_uses_of_one_matrix_are_one_use_with_more_positions_and_stay_a_ghost():
+    """Were they added up instead, every per-example gradient would be held."""
+    _, rows = _kept(Twice(), torch.randn(5, 3, 6, dtype=torch.float64))
+    weight = rows["layer.weight"]
+    assert (weight.layout, weight.T, weight.p, weight.d, weight.kernel) == ("outer", 2 * 3, 6, 6, "ghost")
+
+
+def test_a_parameter_that_no_loss_depends_on_is_not_kept():
+    model = Twice()
+    model.register_parameter("spare", nn.Parameter(torch.ones(4)))
+    assert set(_kept(model, torch.randn(5, 6, dtype=torch.float64))[0]) == {"layer.weight", "layer.bias"}
+
+
+def test_a_use_that_the_start_up_check_did_not_see_is_refused_by_name():
+    """`also` is set after the check: whose the rows of the new use are, nobody knows."""
+    model, inputs = Twice(), torch.randn(5, 6, dtype=torch.float64)
+    axes = probe(model, inputs)
+    model.also = True
+    with pytest.raises(ProbeError, match=r"Mul \(parameter layer\.bias\) was not used in this way"):
+        _kept(model, inputs, axes)
+    assert _kept(model, inputs[:1], axes)[0]  # one example's rows are its own, wherever they are

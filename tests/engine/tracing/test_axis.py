@@ -1,0 +1,51 @@
+"""Rows are split by example, and owners say the same; what is not known is refused."""
+
+import pytest
+import torch
+
+from fl_dp.engine.tracing.axis import LEADING, BatchAxis
+from fl_dp.errors import ProbeError
+
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2])
+@pytest.mark.parametrize("rows_per_example", [1, 2, 5])
+@pytest.mark.parametrize("minor", [False, True])
+def test_every_row_goes_to_its_owner_in_order(dim, rows_per_example, minor):
+    n = 3
+    order = [(e, k) for e in range(n) for k in range(rows_per_example)]
+    if minor:
+        order = [(e, k) for k in range(rows_per_example) for e in range(n)]
+    values = torch.tensor([10 * example + row for example, row in order])
+    shape = [4, 4, 4]
+    shape[dim] = len(order)
+    tensor = values.view([-1 if d == dim else 1 for d in range(3)]).expand(shape)
+    axis = BatchAxis(dim, minor)
+    found = axis.split(tensor, n)
+    assert found.shape == (n, rows_per_example, 4, 4)
+    assert found[:, :, 0, 0].tolist() == [[10 * e + k for k in range(rows_per_example)] for e in range(n)]
+    assert axis.owners(len(order), n, CPU).tolist() == [example for example, _ in order]
+
+
+def test_the_other_dimensions_keep_their_order():
+    assert BatchAxis(1).split(torch.zeros(4, 6, 5, 7), 3).shape == (3, 2, 4, 5, 7)
+
+
+@pytest.mark.parametrize("axis", [LEADING, BatchAxis(1), BatchAxis(0, minor=True)])
+def test_rows_that_are_no_multiple_of_the_examples_are_refused(axis):
+    for ask in (lambda: axis.split(torch.zeros(7, 7), 3), lambda: axis.owners(7, 3, CPU)):
+        with pytest.raises(ProbeError, match=r"7 rows in dimension \d, not a multiple of the 3 examples"):
+            ask()
+
+
+def test_an_order_that_was_never_seen_is_refused():
+    axis = BatchAxis(0, single=True)
+    assert axis.split(torch.zeros(3, 2), 3).shape == (3, 1, 2)
+    with pytest.raises(ProbeError, match=r"2 rows an example in dimension 0.*checked with one"):
+        axis.split(torch.zeros(6, 2), 3)
+
+
+def test_no_rows_are_nobody_s():
+    assert LEADING.split(torch.zeros(0, 2), 3).shape == (3, 0, 2)
+    assert LEADING.owners(0, 3, CPU).tolist() == []

@@ -1,0 +1,162 @@
+"""An output may depend on its own example alone; whatever else it depends on is refused, in words."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from fl_dp.engine.tracing.independence import _same, check_independence
+from fl_dp.engine.tracing.synthetic import synthetic
+from fl_dp.errors import ModelError, ProbeError
+
+
+class Model(nn.Module):
+    def __init__(self, function) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Tensor):
+        return self.function(x)
+
+
+def _check(function, inputs: Tensor | None = None):
+    torch.manual_seed(0)
+    batch = synthetic((torch.randn(5, 4) if inputs is None else inputs,), {}, truth=True)
+    return check_independence(Model(function), {}, batch)
+
+
+def _mixes_integers(x: Tensor) -> Tensor:
+    """Each example's rank in the batch: an output that is not a floating-point number."""
+    return x.sum(1).argsort().argsort()
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        _mixes_integers,
+        lambda x: x - x.mean(0),
+        lambda x: x.cumsum(0),
+        lambda x: torch.where(x[-1:] > 0, x, torch.inf),
+        lambda x: x + 1e-3 * x.abs().mean(),
+        lambda x: {"own": x, "mixed": [x.flip(0)]},
+    ],
+)
+def test_outputs_that_depend_on_another_example_are_refused(function):
+    with pytest.raises(ProbeError, match="depends on another example"):
+        _check(function)
+
+
+@pytest.mark.parametrize("example", [0, 1, 2])
+def test_each_example_is_tried(example):
+    """One that moves all others is found, whichever it is."""
+    with pytest.raises(ProbeError, match="depends on another example"):
+        _check(lambda x: x + x[example])
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x.argmax(1),
+        lambda x: x[:, :0],
+        lambda x: x * torch.where(x > 0, torch.inf, 1.0).nan_to_num(posinf=torch.inf),
+        lambda x: torch.where(x > 0, x, -torch.inf),
+        lambda x: {"y": x, "constant": torch.ones(2), "number": torch.tensor(3.0), "none": None},
+        lambda x: x * 0,
+        lambda x: x * 1e30,
+    ],
+)
+def test_outputs_of_their_own_example_pass_whatever_their_type_and_values(function):
+    assert _check(function)
+
+
+def test_the_paths_of_outputs_that_hold_examples_are_found():
+    assert _check(lambda x: (x, {"b": x.sum(1), "c": torch.ones(4)})) == {"[0]", "[1]['b']"}
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (lambda x: {"y": x, "mean": x.mean()}, r"output \['mean'\] has shape \(\)"),
+        (lambda x: {"y": x, "some": x[x > 0]}, r"output \['some'\] has shape"),
+        (lambda x: torch.ones(2), r"no tensor of shape \(3, \.\.\.\)"),
+        (lambda x: {str(float(x[0, 0])): x}, "another structure for other data"),
+        (lambda x: x[:, :1] / 0 * 0, "holds NaN"),
+    ],
+)
+def test_outputs_that_no_example_owns_are_refused(function, words):
+    with pytest.raises(ModelError, match=words):
+        _check(function)
+
+
+def test_a_model_that_remembers_is_refused():
+    seen: list[Tensor] = []
+
+    def remembers(x: Tensor) -> Tensor:
+        seen.append(x)
+        return x + len(seen)
+
+    with pytest.raises(ProbeError, match="remembers data of earlier batches"):
+        _check(remembers)
+    with pytest.raises(ProbeError, match="remembers data of earlier batches"):
+        _check(lambda x: {str(len(seen)): x} if seen.append(x) is None else x)
+
+
+def test_random_numbers_of_torch_are_the_same_in_every_call():
+    assert _check(lambda x: x + torch.randn_like(x[:1]))
+
+
+def test_a_model_that_cannot_be_called_says_so():
+    with pytest.raises(ProbeError, match="raised IndexError on 3 synthetic examples"):
+        _check(lambda x: x[:, 7])
+
+
+class Counts(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("fixed", torch.ones(4))
+        self.register_buffer("total", torch.zeros(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.total += x.sum()
+        return x * self.fixed
+
+
+def test_a_buffer_that_is_written_is_named_and_the_model_s_own_stays():
+    model = Counts()
+    with pytest.raises(ProbeError, match="writes to buffer total, which then holds data"):
+        check_independence(model, {}, synthetic((torch.randn(5, 4),), {}, truth=True))
+    assert float(model.total) == 0
+
+
+ONE = torch.tensor([1.0, -2.0, 0.0])
+
+
+@pytest.mark.parametrize(
+    ("other", "same"),
+    [
+        (ONE, True),
+        (ONE * (1 + 1e-6), True),  # another order of summation
+        (ONE + torch.tensor([0.0, 0.0, 1e-6]), True),  # beside a 2, it may be rounding
+        (ONE + torch.tensor([0.0, 0.0, 1e-3]), False),
+        (ONE.double(), False),
+        (ONE.view(1, 3), False),
+        (torch.tensor([1.0, -2.0, torch.nan]), False),
+        (torch.tensor([1.0, -2.0, torch.inf]), False),
+    ],
+)
+def test_the_same_is_the_same_up_to_rounding(other, same):
+    assert _same(ONE, other) is same
+    assert _same(other, ONE) is same
+
+
+def test_infinities_and_nan_are_the_same_in_the_same_places():
+    values = torch.tensor([1.0, torch.inf, -torch.inf, torch.nan])
+    assert _same(values, values.clone())
+    assert not _same(values, values * -1)
+    large = torch.tensor([1.0, torch.inf])
+    assert not _same(large, torch.tensor([1.01, torch.inf]))  # an infinity does not hide the rest
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_in_half_precision_a_thousandth_is_the_most_that_passes(dtype):
+    one = torch.tensor([1.0, 0.0], dtype=dtype)
+    assert not _same(one, torch.tensor([1.0, 2e-3], dtype=dtype))

@@ -23,7 +23,7 @@ class RayAhead:
         self._thread.start()
 
     def wait(self) -> None:
-        """Return when Ray is ready; FlDpError if it failed to start. Its modules are imported by then."""
+        """Return when Ray runs; FlDpError if it cannot start. Import everything before calling this."""
         self._decided.wait()
         gc.freeze()
         gc.enable()
@@ -50,7 +50,7 @@ class RayAhead:
 
 @contextmanager
 def ray_ahead(address: str) -> Iterator[RayAhead]:
-    """Within it Ray starts; after it Ray has ended, with all its processes.
+    """Within this context Ray starts and runs; afterwards all its processes are gone.
 
     address: of a cluster that is running already; empty for a Ray of this machine alone. ConfigError at once
     when nothing listens at the address.

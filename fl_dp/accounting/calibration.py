@@ -1,4 +1,4 @@
-"""The inverse questions: which noise keeps a plan within a budget, and how many steps or rounds still fit."""
+"""Which noise keeps a plan within a budget, and how many steps or rounds of a plan still fit one."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -148,7 +148,10 @@ def _history(parts: Parts, noise_multiplier: float, spent: History) -> History:
 
 
 def _noise_by_rdp(parts: Parts, epsilon: float, delta: float, spent: History) -> float:
-    """Where a slower accountant starts: RDP takes a hundredth of its time, and asks for a little more."""
+    """RDP's answer, from which the search with a slower accountant starts.
+
+    It takes a hundredth of the time, and is most often a little larger than the answer that is sought.
+    """
     try:
         return calibrate_parts(parts, epsilon, delta, spent=spent, accountant="rdp")
     except AccountingError:  # RDP has no answer; the tighter accountant may still have one
@@ -158,7 +161,7 @@ def _noise_by_rdp(parts: Parts, epsilon: float, delta: float, spent: History) ->
 def _bracket(cost: Callable[[int], float], epsilon: float, start: float) -> tuple[int, int] | None:
     """The numbers of two noise multipliers, about a quarter apart: the second is enough, the first is not.
 
-    Both are the least allowed where that is enough; None where the most allowed is not.
+    Both are that of the least noise multiplier allowed if this one is enough; None if the largest is not.
     """
     noise, least = start, _number(_LEAST_NOISE)
     while cost(_number(noise)) > epsilon:

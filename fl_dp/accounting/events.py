@@ -10,8 +10,8 @@ from fl_dp.records import Entry
 def merge(entries: Iterable[Entry]) -> tuple[Entry, ...]:
     """One entry for each (sample_rate, noise_multiplier), its steps added up, sorted.
 
-    The guarantee of non-adaptively chosen mechanisms does not depend on their order, so that all equals
-    merge, not only neighbours: equal histories become equal keys of a cache.
+    Equal mechanisms are merged wherever they stand, because the guarantee of mechanisms that are not chosen
+    by earlier results does not depend on their order. Equal histories thus become equal keys of a cache.
     """
     entries = tuple(entries)
     if len(entries) < 2:

@@ -7,9 +7,11 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-_LEFT = 9.5  # standard deviations of the noise; what lies left of them is less than 1e-20
-_BLOCK = 20  # orders at once: more cost time on points that only the largest needs, fewer on calls
-_ROUNDING = 8 * np.finfo(np.float64).eps  # a few operations for each term, and the sum
+_LEFT = 9.5  # standard deviations of the noise; further left lies less than 1e-20 of its mass
+# Orders that are computed together. A larger block wastes time on points that only its largest order needs, a
+# smaller one on calls.
+_BLOCK = 20
+_ROUNDING = 8 * np.finfo(np.float64).eps  # of a few operations for each term, and of their sum
 
 
 def renyi_divergences(sample_rate: float, noise_multiplier: float, orders: Array) -> Array:

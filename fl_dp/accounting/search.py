@@ -11,9 +11,9 @@ def least_within(
     """The least integer in (low, high] whose cost is at most `budget`, where that of `low` is above it.
 
     The cost never rises with the integer, and that of `high` is within the budget. position: grows with
-    the integer; the logarithm of the cost should be close to a straight line over it. The Illinois variant of
-    regula falsi: the answer does not depend on `position`, the number of computations does, about 5 after
-    those of both ends.
+    the integer; the logarithm of the cost should be close to a straight line over it. It changes nothing but
+    the number of computations: about 5 after those of both ends. The method is the Illinois variant of regula
+    falsi.
     """
     above, below = _log_excess(cost(low), budget), _log_excess(cost(high), budget)
     moved = ""
@@ -32,8 +32,8 @@ def least_within(
 
 
 def _log_excess(cost: float, budget: float) -> float:
-    """log(cost / budget), > 0 if and only if cost > budget; within 3 of 0, as a cost may be 0 or inf."""
+    """log(cost / budget), > 0 if and only if cost > budget; cut at -3 and 3, as a cost may be 0 or inf."""
     ratio = cost / budget
     if cost > budget:
         return min(max(math.log(ratio), 1e-9), 3.0)
-    return max(math.log(ratio), -3.0) if ratio > 0.0 else -3.0  # the ratio of a tiny cost rounds to 0
+    return max(math.log(ratio), -3.0) if ratio > 0.0 else -3.0  # the ratio of a tiny cost may round to 0

@@ -69,7 +69,7 @@ def report_plan(plan: TrainingPlan, delta: float, accountant: str, budget: float
 
 
 def _fitting(rounds: list[Entry], budget: float, delta: float, accountant: str) -> tuple[int, int]:
-    """Whole rounds within the budget, and steps of the next one: as a client's ledger would let it go."""
+    """Whole rounds within the budget, and steps of the next one: what a client's ledger would allow."""
     whole = rounds_that_fit(rounds, budget, delta, accountant=accountant)
     if whole == len(rounds):
         return whole, 0

@@ -61,9 +61,9 @@ def in_copy(copy: Path, code: str, *words: str) -> subprocess.CompletedProcess[s
 
 def test_it_plans_and_says_what_its_epsilon_is_worth(copy: Path) -> None:
     words = ["budget", *PLAN, "--accountant", "newcomer"]
-    told = in_copy(copy, COMMAND, *words, "--json")
-    assert told.returncode == 0, told.stderr
-    answer = json.loads(told.stdout)
+    ended = in_copy(copy, COMMAND, *words, "--json")
+    assert ended.returncode == 0, ended.stderr
+    answer = json.loads(ended.stdout)
     assert (answer["accountant"], answer["upper_bound"]) == ("newcomer", False)
     rate = 256 / 10000
     assert 0 < answer["epsilon"] < compute_epsilon([Entry(rate, 2.0, 100)], 1e-5)  # as the issue has seen it
@@ -100,9 +100,9 @@ for ask in (
     except ConfigError as error:
         print(error)
 """
-    told = in_copy(copy, code)
-    assert told.returncode == 0, told.stderr
-    *refusals, unknown = told.stdout.splitlines()
+    ended = in_copy(copy, code)
+    assert ended.returncode == 0, ended.stderr
+    *refusals, unknown = ended.stdout.splitlines()
     assert len(refusals) == 5
     for refusal in refusals:
         assert "accountant = 'newcomer': its epsilon is no proven upper bound" in refusal
@@ -114,14 +114,14 @@ for ask in (
 
 def test_a_client_and_a_run_are_refused_before_anything_starts(copy: Path) -> None:
     (copy / "run.toml").write_text('accountant = "newcomer"\n')
-    told = in_copy(copy, COMMAND, "run", "--config", "run.toml", "--simulate")
-    assert (told.returncode, told.stdout) == (2, "")
-    assert "accountant = 'newcomer': its epsilon is no proven upper bound" in told.stderr
+    ended = in_copy(copy, COMMAND, "run", "--config", "run.toml", "--simulate")
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "accountant = 'newcomer': its epsilon is no proven upper bound" in ended.stderr
     (copy / "client.toml").write_text('accountant = "newcomer"\nledger = "ledger.sqlite"\n')
     code = "from fl_dp.cli.client import main; main()"
-    told = in_copy(copy, code, "--config", "client.toml", "--insecure")
-    assert (told.returncode, told.stdout) == (2, "")
-    assert "accountant = 'newcomer': its epsilon is no proven upper bound" in told.stderr
+    ended = in_copy(copy, code, "--config", "client.toml", "--insecure")
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "accountant = 'newcomer': its epsilon is no proven upper bound" in ended.stderr
     assert not (copy / "ledger.sqlite").exists()
 
 

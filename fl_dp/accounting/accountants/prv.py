@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _ERROR = 0.01  # of epsilon: Opacus' own choice; less where epsilon is less than 1
 _LEAST_ERROR, _MOST_ERROR = 1e-4, 0.1
-_DELTA_SHARE = 1e-3  # of delta, for what the truncation loses: Opacus' own choice
+_DELTA_SHARE = 1e-3  # of delta, which pays for what the truncation loses: Opacus' own choice
 _POINTS = 2**21  # of the grid at most; they bound time (about 3 s) and memory
 _MOST_LOSS = 700.0  # exp of it is still a float
 _TAIL = 12.0  # standard deviations of the noise; beyond them nothing adds to a mean
@@ -50,7 +50,7 @@ def compute_prv_epsilon(entries: tuple[Entry, ...], delta: float) -> float:
 def _errors(entries: tuple[Entry, ...], delta: float, delta_error: float) -> tuple[float, float]:
     """The error of epsilon that the grid can keep, and the half-width of the grid.
 
-    The half-width leaves out at most delta_error, as RDP bounds it, in either tail (remark 5.6).
+    Outside of the grid lies at most delta_error in either tail, by RDP's bound (remark 5.6).
     """
     steps = total_steps(entries)
     singles = (Entry(e.sample_rate, e.noise_multiplier, 1) for e in entries)
@@ -140,7 +140,7 @@ def _step(entry: Entry) -> "StepLoss":
 class _Truncated:
     """A loss given that it lies in an interval, with the two methods that Opacus' `discretize` calls.
 
-    Its own class of this purpose integrates the mean with errors up to 1e-8 a step, which add up.
+    Opacus' own class for this purpose integrates the mean with errors up to 1e-8 a step, which add up.
     """
 
     def __init__(self, loss: _Loss, least: float, largest: float) -> None:

@@ -1,4 +1,4 @@
-"""Sketches: sets that share many records are told from sets that share few, whatever their sizes."""
+"""Sketches: sets that share many records are distinguished from sets that share few, whatever their sizes."""
 
 import hashlib
 

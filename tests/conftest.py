@@ -1,42 +1,56 @@
-"""What tests of several parts share."""
+"""A copy of the package, for tests of what it takes to add something to it."""
 
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import fl_dp
 
-Extended = Callable[[Mapping[str, str], str], str]
+
+class Copy:
+    """A folder with a copy of fl_dp, which is what processes run there import."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(Path(fl_dp.__file__).parent, folder / "fl_dp", ignore=ignored)
+
+    def add(self, path: str, text: str) -> None:
+        """One new file below fl_dp."""
+        with (self.folder / "fl_dp" / path).open("x", encoding="utf-8") as file:
+            file.write(text)
+
+    def edit(self, path: str, old: str, new: str) -> None:
+        """A change in a file below fl_dp; `old` must stand there once."""
+        file = self.folder / "fl_dp" / path
+        before, after = file.read_text(encoding="utf-8").split(old)
+        file.write_text(before + new + after, encoding="utf-8")
+
+    def run(self, code: str, *words: str) -> subprocess.CompletedProcess[str]:
+        """What becomes of the code in a process of its own."""
+        return subprocess.run(
+            [sys.executable, "-c", code, *words],
+            capture_output=True, text=True, check=False, cwd=self.folder,
+            env=os.environ | {"PYTHONPATH": str(self.folder)},
+        )  # fmt: skip
+
+    def lines(self, code: str) -> list[str]:
+        """What the code prints; it must end well."""
+        result = self.run(code)
+        assert result.returncode == 0, result.stderr
+        return result.stdout.splitlines()
+
+
+@pytest.fixture(scope="session")
+def copy_package() -> Callable[[Path], Copy]:
+    return Copy
 
 
 @pytest.fixture
-def extended(tmp_path: Path) -> Extended:
-    """Runs code in a process of its own whose fl_dp is a copy with some files more, or in place of its own.
-
-    files: text by path below fl_dp/. Returns what the code prints.
-    """
-
-    def run(files: Mapping[str, str], code: str) -> str:
-        package = tmp_path / "extended" / "fl_dp"
-        shutil.copytree(
-            Path(fl_dp.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__", "*.pyc")
-        )
-        for path, text in files.items():
-            (package / path).write_text(text, encoding="utf-8")
-        result = subprocess.run(
-            [sys.executable, "-c", code],
-            env=os.environ | {"PYTHONPATH": str(package.parent)},
-            cwd=package.parent,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert result.returncode == 0, result.stderr
-        return result.stdout
-
-    return run
+def copied(tmp_path: Path) -> Copy:
+    return Copy(tmp_path)

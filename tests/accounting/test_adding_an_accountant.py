@@ -1,12 +1,8 @@
 """Adding an accountant takes one file: it plans at once, and holds no budget unless it is proven and ours."""
 
 import json
-import os
-import shutil
-import subprocess
-import sys
 from importlib.metadata import EntryPoint
-from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +16,6 @@ from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
 from fl_dp.records import Entry
 
-PACKAGE = Path(choices.__file__).parent
 APPROXIMATE = '''
 """Epsilon by the central limit theorem (Bu, Dong, Long, Su 2020): an approximation, often too small."""
 
@@ -44,35 +39,27 @@ COMMAND = "import sys; from fl_dp.cli.main import main; main()"
 
 
 @pytest.fixture(scope="module")
-def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a copy of the package, and one file more."""
-    folder = tmp_path_factory.mktemp("copy")
-    shutil.copytree(PACKAGE, folder / "fl_dp", ignore=shutil.ignore_patterns("__pycache__"))
-    (folder / "fl_dp" / "accounting" / "accountants" / "newcomer.py").write_text(APPROXIMATE)
-    return folder
+def copy(tmp_path_factory: pytest.TempPathFactory, copy_package: Any) -> Any:
+    """A copy of the package, with one file more."""
+    copy = copy_package(tmp_path_factory.mktemp("copy"))
+    copy.add("accounting/accountants/newcomer.py", APPROXIMATE)
+    return copy
 
 
-def in_copy(copy: Path, code: str, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", code, *words],
-        capture_output=True, text=True, check=False, cwd=copy, env={**os.environ, "PYTHONPATH": str(copy)},
-    )  # fmt: skip
-
-
-def test_it_plans_and_says_what_its_epsilon_is_worth(copy: Path) -> None:
+def test_it_plans_and_says_what_its_epsilon_is_worth(copy: Any) -> None:
     words = ["budget", *PLAN, "--accountant", "newcomer"]
-    ended = in_copy(copy, COMMAND, *words, "--json")
+    ended = copy.run(COMMAND, *words, "--json")
     assert ended.returncode == 0, ended.stderr
     answer = json.loads(ended.stdout)
     assert (answer["accountant"], answer["upper_bound"]) == ("newcomer", False)
     rate = 256 / 10000
     assert 0 < answer["epsilon"] < compute_epsilon([Entry(rate, 2.0, 100)], 1e-5)  # as the issue has seen it
-    shown = in_copy(copy, COMMAND, *words).stdout
+    shown = copy.run(COMMAND, *words).stdout
     assert "by newcomer" in shown
     assert "no proven upper bound" in shown
 
 
-def test_it_is_listed_and_holds_no_budget(copy: Path) -> None:
+def test_it_is_listed_and_holds_no_budget(copy: Any) -> None:
     code = """
 from fl_dp.accounting.accountant import check_holds_budgets
 from fl_dp.accounting.budget import Budget
@@ -100,7 +87,7 @@ for ask in (
     except ConfigError as error:
         print(error)
 """
-    ended = in_copy(copy, code)
+    ended = copy.run(code)
     assert ended.returncode == 0, ended.stderr
     *refusals, unknown = ended.stdout.splitlines()
     assert len(refusals) == 5
@@ -112,17 +99,17 @@ for ask in (
     assert "expected newcomer or " in unknown
 
 
-def test_a_client_and_a_run_are_refused_before_anything_starts(copy: Path) -> None:
-    (copy / "run.toml").write_text('accountant = "newcomer"\n')
-    ended = in_copy(copy, COMMAND, "run", "--config", "run.toml", "--simulate")
+def test_a_client_and_a_run_are_refused_before_anything_starts(copy: Any) -> None:
+    (copy.folder / "run.toml").write_text('accountant = "newcomer"\n')
+    ended = copy.run(COMMAND, "run", "--config", "run.toml", "--simulate")
     assert (ended.returncode, ended.stdout) == (2, "")
     assert "accountant = 'newcomer': its epsilon is no proven upper bound" in ended.stderr
-    (copy / "client.toml").write_text('accountant = "newcomer"\nledger = "ledger.sqlite"\n')
+    (copy.folder / "client.toml").write_text('accountant = "newcomer"\nledger = "ledger.sqlite"\n')
     code = "from fl_dp.cli.client import main; main()"
-    ended = in_copy(copy, code, "--config", "client.toml", "--insecure")
+    ended = copy.run(code, "--config", "client.toml", "--insecure")
     assert (ended.returncode, ended.stdout) == (2, "")
     assert "accountant = 'newcomer': its epsilon is no proven upper bound" in ended.stderr
-    assert not (copy / "ledger.sqlite").exists()
+    assert not (copy.folder / "ledger.sqlite").exists()
 
 
 @pytest.fixture

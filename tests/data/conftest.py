@@ -1,14 +1,11 @@
-"""What several data tests need: IDX files in miniature, and a copy of fl_dp to add files to."""
+"""What several data tests need: IDX files in miniature."""
 
-import shutil
 import struct
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-
-import fl_dp
 
 WriteIdx = Callable[[Path, np.ndarray], bytes]
 
@@ -25,11 +22,3 @@ def write_idx() -> WriteIdx:
         return content
 
     return write
-
-
-@pytest.fixture
-def copied(tmp_path: Path) -> Path:
-    """A folder with a copy of fl_dp."""
-    source = Path(fl_dp.__file__).parent
-    shutil.copytree(source, tmp_path / "fl_dp", ignore=shutil.ignore_patterns("__pycache__"))
-    return tmp_path

@@ -1,9 +1,6 @@
 """A partition is added by adding one file: shown with a copy of fl_dp that gets one more."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
+from typing import Any
 
 BY_LABEL = '''\
 """Every STEP-th record, sorted by label, in equal shares."""
@@ -44,18 +41,9 @@ for partition in ("bylabel", "by_label"):
 """
 
 
-def test_one_file_is_listed_used_and_named_in_ledgers(copied: Path) -> None:
-    (copied / "fl_dp" / "data" / "partitions" / "by_label.py").write_text(BY_LABEL)
-    result = subprocess.run(
-        [sys.executable, "-c", USE],
-        env=os.environ | {"PYTHONPATH": str(copied)},
-        cwd=copied,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert result.returncode == 0, result.stderr
-    names, in_ledger, records, unknown, without = result.stdout.splitlines()
+def test_one_file_is_listed_used_and_named_in_ledgers(copied: Any) -> None:
+    copied.add("data/partitions/by_label.py", BY_LABEL)
+    names, in_ledger, records, unknown, without = copied.lines(USE)
     assert "by_label" in names.split()
     assert in_ledger == "digits, part 3/10 (by_label:2, seed 0)"
     assert int(records) in (72, 73)  # a tenth of half of 1442

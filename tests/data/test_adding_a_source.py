@@ -1,9 +1,6 @@
 """A data source is added by adding one file: shown with a copy of fl_dp that gets one more."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
+from typing import Any
 
 CSV = '''\
 """A folder with train.csv and test.csv: features, and the label behind them."""
@@ -49,23 +46,15 @@ for data, check in (("cvs:table", check_names), ("csv", check_choices), ("csv:ta
 """
 
 
-def test_one_file_is_listed_loaded_and_found_from_anywhere(copied: Path) -> None:
-    (copied / "fl_dp" / "data" / "sources" / "csv.py").write_text(CSV)
-    (copied / "table").mkdir()
-    (copied / "table" / "train.csv").write_text("0.5,1.5,0\n-1,2,1\n0,0,1\n")
-    (copied / "table" / "test.csv").write_text("0.1,0.2,1\n")
-    result = subprocess.run(
-        [sys.executable, "-c", USE],
-        env=os.environ | {"PYTHONPATH": str(copied)},
-        cwd=copied,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert result.returncode == 0, result.stderr
-    names, absolute, parts, unknown, without, elsewhere = result.stdout.splitlines()
+def test_one_file_is_listed_loaded_and_found_from_anywhere(copied: Any) -> None:
+    copied.add("data/sources/csv.py", CSV)
+    table = copied.folder / "table"
+    table.mkdir()
+    (table / "train.csv").write_text("0.5,1.5,0\n-1,2,1\n0,0,1\n")
+    (table / "test.csv").write_text("0.1,0.2,1\n")
+    names, absolute, parts, unknown, without, elsewhere = copied.lines(USE)
     assert "csv" in names.split()
-    assert absolute == f"csv:{copied / 'table'}"
+    assert absolute == f"csv:{table}"
     assert parts.startswith("the smallest part has 1 records")
     assert unknown.startswith("data = 'cvs:table': expected ")
     assert " csv " in unknown

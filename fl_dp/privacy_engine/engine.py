@@ -72,9 +72,9 @@ class PrivacyEngine:
     the bound equally over modules or parameters. Noise is scaled to `sensitivity`: max_grad_norm, or with
     several bounds the root of the sum of their squares.
 
-    accountant: "pld" or "rdp"; private_CNN's accounting_mode is understood, too. record_snr: whether
-    `get_training_stats` reports signal and noise. generator: source of the noise, "secure" for a
-    cryptographic one, None for a `torch.Generator` from the system's entropy.
+    accountant: one that may hold a budget, such as "pld" or "rdp"; private_CNN's accounting_mode serves as
+    well. record_snr: whether `get_training_stats` reports signal and noise. generator: source of the noise,
+    "secure" for a cryptographic one, None for a `torch.Generator` from the system's entropy.
     Raises ConfigError for settings that contradict one another.
     """
 

@@ -34,6 +34,20 @@ def test_a_budget_that_bounds_nothing_is_refused(budget):
         Budget(*budget)
 
 
+def test_only_a_proven_upper_bound_holds_a_budget():
+    with pytest.raises(ConfigError, match=r"'prv': its epsilon is no proven upper bound.*take .*pld"):
+        Budget(3.0, 1e-5, "prv")
+    with pytest.raises(ConfigError, match="'no-such-accountant': expected "):
+        Budget(3.0, 1e-5, "no-such-accountant")
+
+
+def test_a_budget_says_in_words_what_is_spent_and_by_whom():
+    spent = [Entry(0.1, 2.0, 10)]
+    budget = Budget(3.0, 1e-5, "rdp")
+    words = f"epsilon {budget.epsilon_of(spent):.4f} of 3 is spent at delta 1e-05, by rdp"
+    assert budget.in_words(spent) == words
+
+
 def test_a_budget_is_a_wall():
     budget = Budget(4.0, 1e-5, "rdp")
     steps = budget.steps_that_fit(0.1, 1.0, 100, ())

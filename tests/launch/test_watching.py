@@ -20,6 +20,7 @@ BUDGET = {
     "largest": 1.0,
     "median": 1.0,
     "least": 1.0,
+    "accountants": ["pld"],
     "clients_per_person": 1,
     "rounds_ahead": 1,
     "running_out": [],

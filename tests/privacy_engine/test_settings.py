@@ -51,6 +51,8 @@ def test_accounting_modes_of_private_cnn_choose_the_accountant(mode, accountant)
         ({"noise_multiplier": 1.0, "clipping": "flat"}, "one of abadi, automatic, psac, global"),
         ({"noise_multiplier": 1.0, "clipping": "global"}, "needs Z"),
         ({"noise_multiplier": 1.0, "accounting_mode": "rdp", "accountant": "rdp"}, "not both"),
+        ({"noise_multiplier": 1.0, "accountant": "prv"}, "no proven upper bound"),
+        ({"noise_multiplier": 1.0, "accountant": "no-such-accountant"}, "expected .*pld"),
         ({"noise_multiplier": 1.0, "accounting_mode": "gdp"}, "can report less"),
         ({"noise_multiplier": 1.0, "accounting_mode": "all"}, "one number"),
         ({"noise_multiplier": 1.0, "alphas": (2, 3)}, r"alphas=.*its own orders"),

@@ -33,6 +33,6 @@ def evaluate(model: nn.Module, data: "TensorData", loss_name: str, device: torch
         indices = torch.arange(start, min(start + BATCH_SIZE, len(data)))
         inputs, labels = data.batch(indices)
         outputs, labels = model(inputs.to(device)), labels.to(device)
-        loss += loss_function.per_example(outputs, labels).sum().double().cpu()
+        loss += loss_function.per_example(outputs, labels).double().sum().cpu()
         correct += int(loss_function.is_right(outputs, labels).sum())
     return Evaluation(loss.item() / len(data), correct / len(data))

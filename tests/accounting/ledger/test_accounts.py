@@ -3,11 +3,13 @@
 import pytest
 
 from fl_dp.accounting.budget import Budget, auto_delta
+from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.accounting.ledger.accounts import NotedBudget, lineages
 from fl_dp.accounting.ledger.event_log import EventLog
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.errors import DeclinedError, LedgerError
 from fl_dp.records import Entry, total_steps
+from fl_dp.reporting.ledger_report import account_reports
 
 BUDGET = Budget(epsilon=9.0, delta=1e-6, accountant="rdp")
 MECHANISM = (0.1, 1.0)
@@ -57,6 +59,29 @@ def test_a_round_of_an_older_fl_dp_has_no_wall_but_is_spent(tmp_path):
         (account,) = ledger.accounts()
     assert total_steps(account.spent()) == 4
     assert account.last_budget() is None
+
+
+def test_a_ledger_opens_whatever_accountant_it_has_noted(tmp_path):
+    """One that was added by hand, or comes with a later fl_dp: its epsilons are then by the default one."""
+    log = EventLog.open(tmp_path / "noted.sqlite", create=True)
+    common = {"time": "2026-01-01T00:00:00+00:00", "dataset": "digits"}
+    budget = {"epsilon": 3.0, "delta": 1e-6, "accountant": "no-such-accountant"}
+    with log.writing():
+        log.append({"kind": "register", "fingerprint": "f1", "public_size": 1000, **common})
+        log.append(
+            {
+                "kind": "reserve", "run": "r", "round": 1, "sample_rate": 0.1, "noise_multiplier": 1.0,
+                "steps": 4, "budget": budget, **common,
+            }
+        )  # fmt: skip
+    log.close()
+    with Ledger.open(tmp_path / "noted.sqlite") as ledger:
+        accounts = ledger.accounts()
+        ledger.commit(ledger.reserve("digits", "run", 1, MECHANISM, 2, BUDGET))
+    assert accounts[0].last_budget() == NotedBudget(**budget)
+    (report,) = account_reports(accounts)
+    assert (report.accountant, report.budget, report.delta) == ("pld", 3.0, 1e-6)
+    assert report.epsilon == compute_epsilon([Entry(0.1, 1.0, 4)], 1e-6, "pld")
 
 
 def test_parts_of_one_cut_are_no_kin_and_the_whole_that_follows_is_kin_to_all(ledger):

@@ -4,12 +4,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from fl_dp.engine.backward import Axes
 from fl_dp.engine.clipping import clipped_grad_sum
 from fl_dp.engine.gradients.layouts import Dense
-from fl_dp.engine.probe import probe
+from fl_dp.engine.probe import _Trial, probe
 from fl_dp.engine.rule import Rule
 from fl_dp.engine.rule_table import RULES
 from fl_dp.engine.tracing.axis import BatchAxis
+from fl_dp.engine.tracing.capture import UseKey
 from fl_dp.errors import ModelError, NoRuleError, ProbeError
 
 
@@ -333,3 +335,39 @@ def test_a_model_without_an_output_that_depends_on_a_parameter_is_refused():
 
     with pytest.raises(ModelError, match="No output of the model depends on a trainable parameter"):
         probe(Fixed(), torch.randn(5, 4))
+
+
+KEY, OTHER = (UseKey("MmBackward0", 1, (name,)) for name in ("one", "other"))
+SEEN = _Trial(Axes({KEY: BatchAxis()}))
+MORE = _Trial(Axes({OTHER: BatchAxis(1)}, frozenset({frozenset({KEY})}), frozenset({OTHER})), settled=True)
+HIDDEN = _Trial(Axes({}), (OTHER,))
+
+
+@pytest.mark.parametrize(
+    ("trials", "found", "tried"),
+    [
+        ([MORE], {OTHER}, 1),
+        ([SEEN, MORE], {KEY, OTHER}, 2),
+        ([HIDDEN, MORE], {OTHER}, 2),
+        ([SEEN, HIDDEN, HIDDEN, HIDDEN], {KEY}, 4),
+        ([HIDDEN, HIDDEN, HIDDEN, SEEN], {KEY}, 4),
+    ],
+)
+def test_what_several_synthetic_batches_show_is_joined_until_it_is_settled(trials, found, tried, monkeypatch):
+    attempts = []
+
+    def scripted(model, args, kwargs, shared, attempt):
+        attempts.append(attempt)
+        return trials[attempt]
+
+    monkeypatch.setattr("fl_dp.engine.probe._try", scripted)
+    axes = probe(nn.Linear(4, 2), torch.randn(5, 4))
+    assert (set(axes.batch), attempts) == (found, list(range(tried)))
+    if trials[-1] is MORE:
+        assert (axes.shared, axes.fallback) == (MORE.axes.shared, MORE.axes.fallback)
+
+
+def test_a_use_that_every_synthetic_batch_hides_is_refused(monkeypatch):
+    monkeypatch.setattr("fl_dp.engine.probe._try", lambda *_: HIDDEN)
+    with pytest.raises(ProbeError, match=r"parameter other\): in 4 synthetic batches some example's loss"):
+        probe(nn.Linear(4, 2), torch.randn(5, 4))

@@ -154,6 +154,7 @@ def test_infinities_and_nan_are_the_same_in_the_same_places():
     assert not _same(values, values * -1)
     large = torch.tensor([1.0, torch.inf])
     assert not _same(large, torch.tensor([1.01, torch.inf]))  # an infinity does not hide the rest
+    assert not _same(large * 1e-8, large * 1.01e-8)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

@@ -279,6 +279,31 @@ def test_resize_keeps_those_that_are_there(fakes: Any, fake_ray: Any) -> None:
     assert len(fake_ray.actors) == 5
 
 
+def test_actors_that_are_too_many_get_nothing_more(fake_ray: Any) -> None:
+    pool = pool_of(fake_ray, 3)
+    while pool.actors < 3:
+        run(pool)
+    pool.resize(1)
+    assert pool.actors == 1
+    assert run(pool) == {}
+    assert [handle.dead is None for handle in fake_ray.actors] == [True, False, False]
+
+
+def test_what_all_clients_of_a_round_share_is_sent_once_to_each_actor(fake_ray: Any) -> None:
+    """Unpacking it takes time."""
+    sent: list[tuple[int, int]] = []
+
+    def note(ref: Any, ended: bool) -> None:
+        if ended and ref.method == "train" and len(ref.args) == 4:
+            sent.append((ref.args[0], ref.handle.number))
+
+    fake_ray.fault = note
+    pool = pool_of(fake_ray, 2)
+    for _ in range(3):
+        run(pool)
+    assert len(sent) == len(set(sent))
+
+
 def test_resize_leaves_a_round_that_is_on_its_way_alone(fake_ray: Any) -> None:
     pool = pool_of(fake_ray, 4)
     run(pool)

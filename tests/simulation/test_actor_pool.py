@@ -153,7 +153,7 @@ def kills(message: str, error: Exception | None = None) -> Callable[[Any, bool],
 
 
 @pytest.mark.parametrize("with_others", [False, True])
-def test_a_client_that_hangs_is_stopped(fakes: Any, fake_ray: Any, with_others: bool) -> None:
+def test_a_client_that_hangs_is_stopped(fakes: Any, fake_ray: Any, caplog: Any, with_others: bool) -> None:
     pool = pool_of(fake_ray, 2)
     if with_others:
         run(pool)
@@ -166,6 +166,7 @@ def test_a_client_that_hangs_is_stopped(fakes: Any, fake_ray: Any, with_others: 
     before = fake_ray.now
     assert run(pool) == {"3": f"took longer than client-timeout = {TIMEOUT:g} s"}
     assert fake_ray.now - before < 3 * TIMEOUT
+    assert f"a client took longer than client-timeout = {TIMEOUT:g} s" in caplog.text
 
 
 def test_a_process_that_hangs_with_its_sum_is_stopped(fakes: Any, fake_ray: Any) -> None:
@@ -189,7 +190,7 @@ def test_processes_that_do_not_start_end_the_run_in_words(fake_ray: Any) -> None
     fake_ray.fault = lambda ref, ended: _died(text)
     with pytest.raises(FederationError, match=r"do not start: No module named 'x'$"):
         run(pool_of(fake_ray, 2, fails))
-    assert len(fake_ray.actors) <= 6
+    assert len(fake_ray.actors) == 2 + 2 * 2  # the first two, and two more tries for each
 
 
 def _died(text: str) -> ActorDiedError:
@@ -276,6 +277,31 @@ def test_resize_keeps_those_that_are_there(fakes: Any, fake_ray: Any) -> None:
     pool.resize(4)
     assert run(pool) == {}
     assert len(fake_ray.actors) == 5
+
+
+def test_actors_that_are_too_many_get_nothing_more(fake_ray: Any) -> None:
+    pool = pool_of(fake_ray, 3)
+    while pool.actors < 3:
+        run(pool)
+    pool.resize(1)
+    assert pool.actors == 1
+    assert run(pool) == {}
+    assert [handle.dead is None for handle in fake_ray.actors] == [True, False, False]
+
+
+def test_what_all_clients_of_a_round_share_is_sent_once_to_each_actor(fake_ray: Any) -> None:
+    """Unpacking it takes time."""
+    sent: list[tuple[int, int]] = []
+
+    def note(ref: Any, ended: bool) -> None:
+        if ended and ref.method == "train" and len(ref.args) == 4:
+            sent.append((ref.args[0], ref.handle.number))
+
+    fake_ray.fault = note
+    pool = pool_of(fake_ray, 2)
+    for _ in range(3):
+        run(pool)
+    assert len(sent) == len(set(sent))
 
 
 def test_resize_leaves_a_round_that_is_on_its_way_alone(fake_ray: Any) -> None:

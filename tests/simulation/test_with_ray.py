@@ -107,8 +107,8 @@ def test_twenty_rounds_with_processes_killed_at_random(two_federations: Any, poo
         grid, arrays = federation.grid(pool), None
         for server_round in range(1, 21):
             number = strikes.get(server_round, 0) if federation is disturbed else 0
-            with ThreadPoolExecutor() as pool:
-                struck = pool.submit(kill, federation.folder, number, luck.uniform(0.0, 0.1))
+            with ThreadPoolExecutor() as threads:
+                struck = threads.submit(kill, federation.folder, number, luck.uniform(0.0, 0.1))
                 answers = federation.round(grid, federation.messages(server_round, arrays=arrays))
                 kills.append(struck.result())
             assert not answers.refused

@@ -7,6 +7,7 @@ _GPU_ONLY = {"gram_triton.py"}
 
 # Parts whose promises are tested in other folders than tests/<part>, too.
 _FOLDERS = {
+    "audit": ("tests/audit", "tests/cli/test_audit.py"),
     "config": ("tests/config", "tests/cli", "tests/test_setup.py"),
     "durable_files": ("tests/test_durable_files.py", "tests/reporting"),
     "engine": ("tests/engine", "tests/privacy_engine"),

@@ -95,12 +95,11 @@ def _settings(file: Path | None, given: dict[str, Any], ledger: Path | None) -> 
 
 def _register_data(settings: ClientConfig) -> None:
     """Read the data and register them in the ledger: what is wrong with either is reported before joining."""
-    from fl_dp.accounting.ledger.ledger import Ledger  # late: these import torch
-    from fl_dp.data.partition import load_part
-    from fl_dp.federation.client.registration import enrol
+    from fl_dp.data.partition import load_part  # late: these import torch
+    from fl_dp.federation.client.round import ClientRounds
 
-    with Ledger.open(Path(settings.ledger)) as ledger:
-        enrol(ledger, load_part(settings), settings)
+    with ClientRounds.open(Path(settings.ledger)) as rounds:
+        rounds.register([(settings, load_part(settings))])
 
 
 def _read(file: Path) -> dict[str, Any]:

@@ -65,10 +65,10 @@ class _Batch:
 class SimulationGrid(Grid):
     """A grid whose clients train in this machine's, or a cluster's, actors.
 
-    Hello is answered at once. A round's messages go to the actors together; `pull_messages` is where the
-    work is driven, and returns when there are replies. Adds updates up when it is asked to (see
-    `federation.partial_sums`), and sends every single one when it is not: Flower's strategies run on it
-    too, for the price of all updates passing through this process.
+    A registration is answered at once. A round's messages go to the actors together; `pull_messages` drives
+    the work, and returns when there are replies. Updates are added up where a message allows it (see
+    `federation.wire.partial_sums`) and sent one by one where it does not. Flower's strategies run on it too;
+    all updates then pass through this process.
     """
 
     adds_up = True
@@ -115,7 +115,7 @@ class SimulationGrid(Grid):
         sent = list(messages)
         for message in sent:
             message.metadata.__dict__["_message_id"] = str(next(self._ids))  # as Flower's grids do
-        self._greet([one for one in sent if one.metadata.message_type == MessageType.QUERY])
+        self._register([one for one in sent if one.metadata.message_type == MessageType.QUERY])
         self._start([one for one in sent if one.metadata.message_type == MessageType.TRAIN])
         for message in sent:
             if message.metadata.message_type not in (MessageType.QUERY, MessageType.TRAIN):
@@ -142,7 +142,7 @@ class SimulationGrid(Grid):
             replies += new
         return replies
 
-    def _greet(self, messages: Sequence[Message]) -> None:
+    def _register(self, messages: Sequence[Message]) -> None:
         asked = self._by_client(messages)
         for message, content in zip(asked.values(), self._clients.register(list(asked)), strict=True):
             self._reply(message, content)

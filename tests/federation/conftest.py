@@ -170,7 +170,7 @@ class RealClient:
     def ask(self, kind: str, content: RecordDict) -> RecordDict:
         return self(Message(content, 11, kind)).content
 
-    def hello(self) -> Any:
+    def register(self) -> Any:
         return profile_from_content(self.ask("query", RecordDict()))
 
     def train(self, plan: RoundPlan, arrays: Any = None) -> Any:

@@ -36,14 +36,14 @@ def test_a_plan_that_protects_nothing_is_declined_and_costs_nothing(real_client,
     refusal = client.train(replace(PLAN, **changes))
     assert refusal.status == "declined"
     assert words in refusal.reason
-    assert client.hello().spent == ()
+    assert client.register().spent == ()
 
 
 def test_the_clients_own_limits_stand_over_what_is_asked(real_client):
     client = real_client(**{"min-noise-multiplier": 3.0, "max-grad-norm": 0.5})
     assert "least is 3" in client.train(replace(PLAN, max_grad_norm=0.5)).reason
     assert "largest is 0.5" in client.train(replace(PLAN, noise_multiplier=3.0)).reason
-    assert client.hello().spent == ()
+    assert client.register().spent == ()
 
 
 def test_hardly_any_noise_is_more_than_any_budget(real_client):
@@ -71,7 +71,7 @@ def test_a_round_is_not_repeated(real_client):
     for replay in (PLAN, replace(PLAN, steps=1), replace(PLAN, learning_rate=9.0)):
         refusal = client.train(replay)
         assert refusal == Refusal("declined", "Round 1 of run run-1 was taken before; it is not repeated.")
-    assert client.hello().spent == (ROUND,)
+    assert client.register().spent == (ROUND,)
 
 
 def test_a_run_by_another_name_pays_from_the_same_budget(real_client):
@@ -93,7 +93,7 @@ def test_noise_and_rate_may_not_depend_on_what_was_seen(real_client, run, change
     assert (
         "sample rate 0.1 with noise multiplier 2, and its epsilon holds for one mechanism" in refusal.reason
     )
-    assert client.hello().spent == (ROUND,)
+    assert client.register().spent == (ROUND,)
     assert client.train(replace(PLAN, run=run, server_round=2)).spent == (replace(ROUND, steps=4),)
 
 
@@ -112,7 +112,7 @@ def test_weights_that_are_not_finite_are_declined(real_client, value):
     refusal = client.train(PLAN, arrays)
     assert refusal.status == "declined"
     assert "'1.bias': holds values that are not finite" in refusal.reason
-    assert client.hello().spent == ()
+    assert client.register().spent == ()
 
 
 def test_weights_with_which_nothing_can_be_checked_are_refused_before_data_are_touched(real_client):
@@ -121,7 +121,7 @@ def test_weights_with_which_nothing_can_be_checked_are_refused_before_data_are_t
     refusal = client.train(PLAN, arrays)
     assert refusal.status == "failed"
     assert "synthetic examples" in refusal.reason
-    assert client.hello().spent == ()
+    assert client.register().spent == ()
 
 
 def test_a_model_whose_examples_mix_is_refused_before_data_are_touched(real_client, monkeypatch):
@@ -131,4 +131,4 @@ def test_a_model_whose_examples_mix_is_refused_before_data_are_touched(real_clie
     refusal = client.train(PLAN, state_arrays(mixing))
     assert refusal.status == "failed"
     assert "example" in refusal.reason
-    assert client.hello().spent == ()
+    assert client.register().spent == ()

@@ -31,7 +31,7 @@ def records(value=None):
 
 
 def answers(client, x, y=LABELS):
-    """What leaves a client that holds these records, at hello and in a round."""
+    """What leaves a client that holds these records, when it registers and in a round."""
     client.give(x, y)
     plan = plan_to_content(PLAN, encode(state_arrays(client.model)))
     return client.ask("query", RecordDict()), client.ask("train", plan)
@@ -115,7 +115,7 @@ def test_an_error_amid_the_records_is_one_fixed_line_and_is_paid_for(real_client
     client = real_client()
     monkeypatch.setattr(private.PrivateTrainer, "step", fail)
     assert client.train(PLAN) == Refusal("failed", "an unexpected error; its own log says which")
-    assert [entry.steps for entry in client.hello().spent] == [PLAN.steps]
+    assert [entry.steps for entry in client.register().spent] == [PLAN.steps]
 
 
 def test_the_servers_log_and_reports_tell_nothing_of_the_records(real_client, fakes, monkeypatch, caplog):

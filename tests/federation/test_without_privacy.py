@@ -70,7 +70,7 @@ def test_a_client_that_is_asked_although_it_does_not_allow_it_trains_nothing(rea
     refusal = client.train(PLAN)
     assert refusal.status == "declined"
     assert "has not allowed" in refusal.reason
-    assert client.hello().spent == ()
+    assert client.register().spent == ()
 
 
 def test_after_it_no_private_round_is_trained_until_the_data_are_retired(real_client):

@@ -34,7 +34,7 @@ def refusal(content: Any) -> Refusal:
     return found
 
 
-def test_hello_enters_all_clients_and_tells_their_public_numbers(federation: Any) -> None:
+def test_registration_enters_all_clients_and_gives_their_public_numbers(federation: Any) -> None:
     profiles = [profile_from_content(one) for one in federation.clients.register(range(CLIENTS))]
     assert [profile.public_size for profile in profiles] == [30 + 2 * k for k in range(CLIENTS)]
     assert all(profile.spent == () for profile in profiles)

@@ -206,7 +206,7 @@ def test_a_round_is_begun_once_however_often_it_is_looked_at(
     assert len(fake_ray.actors) == 2
 
 
-def test_hello_is_answered_at_once(fake_ray: Any, federation: Any) -> None:
+def test_registration_is_answered_at_once(fake_ray: Any, federation: Any) -> None:
     grid = federation.grid(pool_of(fake_ray, federation, 1))
     replies = grid.send_and_receive([Message(RecordDict(), k, MessageType.QUERY) for k in (1, 12)])
     profiles = [profile_from_content(reply.content) for reply in replies]

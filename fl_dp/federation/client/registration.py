@@ -7,20 +7,11 @@ from fl_dp.config.flat import AUTO
 from fl_dp.data.partition_scheme import PartitionSettings, is_whole, rule_of
 
 if TYPE_CHECKING:
-    from fl_dp.accounting.ledger.ledger import Ledger, Registration
+    from fl_dp.accounting.ledger.ledger import Registration
     from fl_dp.data.tensor_data import TensorData
 
 
-def enrol(ledger: "Ledger", data: "TensorData", config: ClientConfig) -> int:
-    """Enter the client's data in its ledger, and return their declared number of records, as entered first.
-
-    LedgerError where they would get a new, empty account although these records have spent from another:
-    see `Ledger.register_all`.
-    """
-    return ledger.register_all([enrolment(data, config)])[0]
-
-
-def enrolment(data: "TensorData", config: ClientConfig) -> "Registration":
+def registration_of(data: "TensorData", config: ClientConfig) -> "Registration":
     """The client's data as they are entered in its ledger on their first use."""
     from fl_dp.accounting.ledger.ledger import Registration
 

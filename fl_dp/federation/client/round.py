@@ -23,7 +23,7 @@ from fl_dp.errors import ConfigError, DeclinedError, FlDpError
 from fl_dp.federation.client.attempt import Trained, attempt
 from fl_dp.federation.client.policy import check_plan
 from fl_dp.federation.client.profile import budget_of, profile_of
-from fl_dp.federation.client.registration import dataset_name, enrolment
+from fl_dp.federation.client.registration import dataset_name, registration_of
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray, decode
 from fl_dp.federation.wire.messages import ARRAYS, array_record, plan_from_content, refusal_of
 from fl_dp.records import ClientProfile, LocalUpdate, Refusal, RoundPlan
@@ -104,7 +104,7 @@ class ClientRounds:
 
         LedgerError where their spending would start at zero although it did not: see `Ledger.register_all`.
         """
-        wanted = [enrolment(data, settings) for settings, data in clients]
+        wanted = [registration_of(data, settings) for settings, data in clients]
         sizes = self._ledger.register_all(wanted)
         return [
             Client(settings, dataset_name(settings), size, budget_of(settings, size))

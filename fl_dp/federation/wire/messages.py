@@ -1,7 +1,9 @@
 """What server and clients say to each other, as Flower records, checked on receipt.
 
-    server -> client   hello: nothing                 a round: "plan", "arrays"
-    client -> server   "profile", "spent"             "report", "spent", "arrays"; or "refusal"
+                       registration        a round
+    server -> client   nothing             "plan", "arrays"
+    client -> server   "profile", "spent"  "report", "spent", "arrays"
+    client -> server, in either, where there is nothing else to answer: "refusal"
 
 What another machine sent is not trusted to be well-formed: a message with a missing, unknown, mistyped or
 impossible field is a ConfigError in words. A reply is built here from `ClientProfile`, `LocalUpdate` or
@@ -90,7 +92,7 @@ def profile_to_content(profile: ClientProfile) -> RecordDict:
 
 
 def profile_from_content(content: RecordDict) -> ClientProfile | Refusal:
-    """A client's answer to hello."""
+    """A client's answer when it is asked to register."""
     if REFUSAL in content:
         return _refusal(content)
     profile = ClientProfile(**_fields(content, PROFILE, _PROFILE_FIELDS), spent=_spent(content))

@@ -49,7 +49,7 @@ def call(kind, content, node_config):
     return app(message, Context(1, 11, node_config, RecordDict(), {})).content
 
 
-def hello(node_config):
+def register(node_config):
     return profile_from_content(call("query", RecordDict(), node_config))
 
 
@@ -58,33 +58,35 @@ def train(plan, model, node_config, arrays=None):
     return reply_from_content(call("train", content, node_config), specs(trainable_arrays(model)))
 
 
-def test_hello_tells_the_public_numbers(settings):
-    profile = hello(settings())
+def test_registration_tells_the_public_numbers(settings):
+    profile = register(settings())
     assert (profile.client, profile.epsilon, profile.delta) == ("hospital", 3.0, 1e-5)
     assert profile.spent == ()
     assert 600 < profile.public_size < 800
-    assert hello(settings(**{"public-size": 5})).public_size == profile.public_size  # the ledger's, for good
+    assert (
+        register(settings(**{"public-size": 5})).public_size == profile.public_size
+    )  # the ledger's, for good
 
 
-def test_hello_tells_that_the_ledger_was_retired(settings, model):
+def test_registration_tells_that_the_ledger_was_retired(settings, model):
     node_config = settings()
     train(PLAN, model, node_config)
-    assert hello(node_config).retired == 0
+    assert register(node_config).retired == 0
     with Ledger.open(Path(ClientConfig.from_toml(Path(node_config["client-config"])).ledger)) as ledger:
         ledger.retire("digits, part 0/2 (iid, seed 0)")
-    profile = hello(node_config)
+    profile = register(node_config)
     assert (profile.retired, profile.spent) == (1, ())
 
 
 def test_a_round_is_trained_paid_for_and_reported(settings, model):
     node_config = settings()
-    size = hello(node_config).public_size
+    size = register(node_config).public_size
     update, problem = train(PLAN, model, node_config)
     expected = (Entry(64 / size, 1.5, 3),)
     assert problem == ""
     assert (update.spent, update.steps, update.delta) == (expected, 3, 1e-5)
     assert update.epsilon == compute_epsilon(expected, 1e-5, "rdp")
-    assert hello(node_config).spent == expected
+    assert register(node_config).spent == expected
     before = trainable_arrays(model)
     assert all(not np.array_equal(update.arrays[name], before[name]) for name in before)
 
@@ -94,7 +96,7 @@ def test_a_round_that_asks_too_much_is_declined_and_costs_nothing(settings, mode
     refusal, _ = train(replace(PLAN, noise_multiplier=0.5), model, node_config)
     assert refusal.status == "declined"
     assert "asks for noise multiplier 0.5, this client's least is 1" in refusal.reason
-    assert hello(node_config).spent == ()
+    assert register(node_config).spent == ()
 
 
 def test_a_spent_budget_is_declined_recognisably(settings, model):
@@ -113,7 +115,7 @@ def test_the_budget_holds_over_rounds_and_the_last_is_shortened(settings, model)
         steps.append(answer.steps)
     assert answer.budget_exhausted
     assert set(steps[:-1]) == {4}
-    assert hello(node_config).spent[0].steps == sum(steps)
+    assert register(node_config).spent[0].steps == sum(steps)
 
 
 def test_the_servers_settings_never_reach_the_client(settings, model):
@@ -138,7 +140,7 @@ def test_weights_that_are_not_the_models_are_declined(settings, model, name, cha
     refusal, _ = train(PLAN, model, node_config, arrays)
     assert refusal.status == "declined"
     assert refusal.reason.startswith("the weights received for model linear: array")
-    assert hello(node_config).spent == ()
+    assert register(node_config).spent == ()
 
 
 def test_an_unknown_model_is_a_failure_in_words(settings, model):
@@ -148,7 +150,7 @@ def test_an_unknown_model_is_a_failure_in_words(settings, model):
 
 def test_no_settings_is_a_failure_in_words(monkeypatch):
     monkeypatch.delenv("FL_DP_CLIENT_CONFIG", raising=False)
-    assert "no settings" in hello({}).reason
+    assert "no settings" in register({}).reason
 
 
 def test_another_librarys_error_text_stays_at_home(settings, model, monkeypatch, caplog):
@@ -156,7 +158,7 @@ def test_another_librarys_error_text_stays_at_home(settings, model, monkeypatch,
         raise ValueError("could not convert 'Mrs Smith, HIV positive' to float")
 
     monkeypatch.setattr(partition, "load_part", poisoned)
-    for refusal in (hello(settings()), train(PLAN, model, settings())[0]):
+    for refusal in (register(settings()), train(PLAN, model, settings())[0]):
         assert refusal == Refusal("failed", "an unexpected error; its own log says which")
     assert "Mrs Smith" in caplog.text  # the client's own log has the traceback
 
@@ -166,4 +168,4 @@ def test_words_of_our_own_are_told(settings, monkeypatch):
         raise ModelError("the model cannot be protected")
 
     monkeypatch.setattr(partition, "load_part", broken)
-    assert hello(settings()) == Refusal("failed", "the model cannot be protected")
+    assert register(settings()) == Refusal("failed", "the model cannot be protected")

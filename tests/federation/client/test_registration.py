@@ -9,7 +9,7 @@ from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.client import ClientConfig
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import LedgerError
-from fl_dp.federation.client.registration import dataset_name, enrol
+from fl_dp.federation.client.registration import dataset_name, registration_of
 
 WHOLE = ClientConfig(client="north", ledger="unused", data="npz:a.npz")
 PART = dataclasses.replace(WHOLE, partition_id=1, num_partitions=3)
@@ -46,16 +46,18 @@ def test_a_name_says_what_decides_the_records_and_nothing_else(changes, name):
     "changes", [{"num_partitions": 4}, {"seed": 1}, {"partition": "dirichlet"}, {"num_partitions": 2}]
 )
 def test_another_cut_of_the_same_data_is_refused(ledger, changes):
-    enrol(ledger, data(), PART)
+    ledger.register_all([registration_of(data(), PART)])
     with pytest.raises(LedgerError, match="would share records with it"):
-        enrol(ledger, data(seed=1), dataclasses.replace(PART, **changes))
-    enrol(ledger, data(seed=1), dataclasses.replace(PART, partition_id=2))  # of the same cut
+        ledger.register_all([registration_of(data(seed=1), dataclasses.replace(PART, **changes))])
+    ledger.register_all(
+        [registration_of(data(seed=1), dataclasses.replace(PART, partition_id=2))]
+    )  # of the same cut
 
 
 def test_all_records_after_a_part_are_refused(ledger):
-    enrol(ledger, data(), PART)
+    ledger.register_all([registration_of(data(), PART)])
     with pytest.raises(LedgerError, match=r"npz:a\.npz would share records with it"):
-        enrol(ledger, data(seed=1), WHOLE)
+        ledger.register_all([registration_of(data(seed=1), WHOLE)])
 
 
 @pytest.mark.parametrize(
@@ -64,13 +66,15 @@ def test_all_records_after_a_part_are_refused(ledger):
     ids=["shuffled", "one less", "a third"],
 )
 def test_the_same_records_in_another_file_are_noticed(ledger, records):
-    enrol(ledger, data(), WHOLE)
+    ledger.register_all([registration_of(data(), WHOLE)])
     with pytest.raises(LedgerError, match=r"npz:a\.npz"):
-        enrol(ledger, data().subset(records), dataclasses.replace(WHOLE, data="npz:b.npz"))
+        ledger.register_all(
+            [registration_of(data().subset(records), dataclasses.replace(WHOLE, data="npz:b.npz"))]
+        )
 
 
 def test_the_public_size_is_declared_once(ledger):
-    assert enrol(ledger, data(), WHOLE) == 30
+    assert ledger.register_all([registration_of(data(), WHOLE)]) == [30]
     assert enrol(ledger, data(), dataclasses.replace(WHOLE, public_size=99)) == 30
     declared = dataclasses.replace(WHOLE, public_size=99, data="npz:b.npz")
-    assert enrol(ledger, data(seed=1), declared) == 99
+    assert ledger.register_all([registration_of(data(seed=1), declared)]) == [99]

@@ -101,7 +101,7 @@ def test_a_decline_a_failure_and_silence_do_not_stop_the_round(fakes):
     assert set(statuses(strategy, 2).values()) == {"trained"}
 
 
-def test_a_silent_clients_plan_counts_as_spent_until_it_says_hello_again(fakes):
+def test_a_silent_clients_plan_counts_as_spent_until_it_registers_again(fakes):
     nodes = [fakes.Client("0"), fakes.Client("1", mishaps={1: None})]
     strategy, grid = run(nodes, fakes, settings(rounds=2))
     first, second = (report.clients["1"] for report in strategy.reports)
@@ -316,7 +316,7 @@ def test_a_run_killed_at_any_moment_and_resumed_is_the_run_that_was_not(fakes, m
     assert broken[2:] == straight[2:]
 
 
-def test_under_a_new_name_a_round_that_nobody_knows_of_counts_until_the_client_says_hello(fakes):
+def test_under_a_new_name_a_round_that_nobody_knows_of_counts_until_the_client_registers(fakes):
     grid = fakes.Grid({11: fakes.Client("0"), 12: fakes.Client("1")})
     first = PrivateStrategy(settings(rounds=1), "run-1", TRAINABLE, lambda report: None)
     first.start(grid, encode(START))

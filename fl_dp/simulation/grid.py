@@ -193,7 +193,7 @@ class SimulationGrid(Grid):
         if not over and batch.has_passed(IN_TIME):
             self._pool.stop()
             over = True
-        self._on_work(self._standing(batch, over))
+        self._on_work(self._status(batch, over))
         if over:
             self._batches.popleft()
             self._answer(batch)
@@ -209,7 +209,7 @@ class SimulationGrid(Grid):
         for message_id, content in contents.items():
             self._reply(batch.messages[message_id], content)
 
-    def _standing(self, batch: _Batch, ended: bool) -> RoundWork:
+    def _status(self, batch: _Batch, ended: bool) -> RoundWork:
         done = {one.message: one for one in self._pool.done}
         return RoundWork(
             server_round=batch.tasks[0].plan.server_round,

@@ -12,18 +12,25 @@ import pytest
 import torch
 
 from fl_dp.accounting.epsilon import compute_epsilon
+from fl_dp.audit import ways
 from fl_dp.audit.canaries import GradientCanaries
 from fl_dp.audit.mislabelled import MislabelledRecords
 from fl_dp.audit.one_run import AuditReport, run_audit
+from fl_dp.audit.ways import Deployed, Simulated
 from fl_dp.data.tensor_data import TensorData
-from fl_dp.errors import AccountingError
+from fl_dp.errors import AccountingError, FederationError
 from fl_dp.records import Entry, RoundPlan
 from fl_dp.training import private
 
 DELTA, BOUND = 1e-5, 0.7
 
 
-def _audit(canaries, sample_rate, steps, noise_multiplier, rounds=1, momentum=0.0, seed=None) -> AuditReport:
+WAYS = [Deployed, Simulated]
+
+
+def _audit(
+    canaries, sample_rate, steps, noise_multiplier, rounds=1, momentum=0.0, seed=None, way=Deployed
+) -> AuditReport:
     gradient = GradientCanaries(canaries, canaries, BOUND)
     batch = round(sample_rate * canaries)
     plan = RoundPlan(
@@ -32,13 +39,14 @@ def _audit(canaries, sample_rate, steps, noise_multiplier, rounds=1, momentum=0.
         noise_multiplier=noise_multiplier, max_grad_norm=BOUND,
     )  # fmt: skip
     coins = None if seed is None else torch.Generator().manual_seed(seed)
-    return run_audit(gradient, plan, rounds, DELTA, coins=coins)
+    return run_audit(gradient, plan, rounds, DELTA, coins=coins, way=way)
 
 
 @pytest.fixture
 def seeded(monkeypatch):
-    """Noise and draws of the shipped step from seeds 1, 2, 3, ..."""
+    """Noise and draws of the shipped step from seeds 1, 2, 3, ..., or from a known secret of a simulation."""
     seeds = iter(range(1, 1000))
+    monkeypatch.setattr(ways, "new_secret", lambda: bytes(range(32)))
     monkeypatch.setattr(private, "system_generator", lambda *_: torch.Generator().manual_seed(next(seeds)))
 
 
@@ -52,11 +60,11 @@ def seeded(monkeypatch):
         (0.05, 5, 0.6, 3, 0.9),
     ],
 )
-@pytest.mark.parametrize("repeat", range(2))
+@pytest.mark.parametrize("way", WAYS)
 def test_what_is_found_stays_below_what_is_claimed(
-    sample_rate, steps, noise_multiplier, rounds, momentum, repeat
+    sample_rate, steps, noise_multiplier, rounds, momentum, way
 ):
-    report = _audit(1000, sample_rate, steps, noise_multiplier, rounds, momentum)
+    report = _audit(1000, sample_rate, steps, noise_multiplier, rounds, momentum, way=way)
     assert report.passed
     assert report.found < report.claimed
     entry = Entry(sample_rate, noise_multiplier, steps * rounds)
@@ -99,12 +107,13 @@ def _everybody(num_records, sample_rate, generator):
     ],
     ids=["no noise", "no noise, sampled", "half the noise", "twice the bound", "no bound", "no sampling"],
 )
+@pytest.mark.parametrize("way", WAYS)
 def test_a_step_broken_on_purpose_is_found(
-    place, fault, canaries, sample_rate, steps, noise_multiplier, monkeypatch, seeded
+    place, fault, canaries, sample_rate, steps, noise_multiplier, way, monkeypatch, seeded
 ):
-    assert _audit(canaries, sample_rate, steps, noise_multiplier, seed=0).passed
+    assert _audit(canaries, sample_rate, steps, noise_multiplier, seed=0, way=way).passed
     monkeypatch.setattr(private, place, fault)
-    report = _audit(canaries, sample_rate, steps, noise_multiplier, seed=0)
+    report = _audit(canaries, sample_rate, steps, noise_multiplier, seed=0, way=way)
     assert not report.passed
     assert report.found > report.claimed
     assert report.to_dict()["passed"] is False
@@ -133,3 +142,30 @@ def test_mislabelled_records_find_a_step_without_noise(monkeypatch, seeded):
 def test_hardly_any_noise_leaves_nothing_to_audit():
     with pytest.raises(AccountingError, match="nothing to audit"):
         _audit(10, 1.0, 1, 0.01)
+
+
+def test_a_simulated_client_whose_noise_is_that_of_another_round_is_found(monkeypatch, seeded):
+    """What only a simulation can get wrong: keys that repeat, so that two rounds' noise can be taken off."""
+    canaries = GradientCanaries(2000, 2000, BOUND)
+    noise = []
+
+    def remembered(clipped, *, noise_multiplier, generator, add=private.add_gaussian_noise):
+        noisy = add(clipped, noise_multiplier=noise_multiplier, generator=generator)
+        noise.append({name: noisy[name] - grad for name, grad in clipped.grads.items()})
+        return noisy
+
+    monkeypatch.setattr(private, "add_gaussian_noise", remembered)
+    plan = RoundPlan(
+        run="audit", server_round=1, model="canaries", steps=1, expected_batch_size=2000,
+        learning_rate=canaries.learning_rate(2000, 2), momentum=0.0, noise_multiplier=2.0,
+        max_grad_norm=BOUND,
+    )  # fmt: skip
+    run_audit(canaries, plan, 2, DELTA, way=Simulated)
+    first, second = (torch.cat([part.flatten() for part in one.values()]) for one in noise)
+    assert torch.corrcoef(torch.stack([first, second]))[0, 1].abs() < 0.1
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_client_that_refuses_ends_the_audit_in_words(way):
+    with pytest.raises(FederationError, match="The audited client refuses: the round asks for momentum 1"):
+        _audit(100, 1.0, 1, 1.0, momentum=1.0, way=way)

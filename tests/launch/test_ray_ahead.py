@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fl_dp.errors import FederationError
+from fl_dp.errors import ConfigError, FederationError
 from fl_dp.launch.flower.processes import MARKER
 from fl_dp.launch.ray_ahead import ray_ahead
 
@@ -65,3 +65,12 @@ def test_garbage_is_collected_again_after_a_refusal(monkeypatch: pytest.MonkeyPa
     with pytest.raises(KeyError), ray_ahead(""):
         raise KeyError
     assert gc.isenabled()
+
+
+def test_an_address_where_no_cluster_is_is_refused_before_anything_starts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen = stand_in(monkeypatch)
+    with pytest.raises(ConfigError, match="no Ray cluster answers there"), ray_ahead("127.0.0.1:1"):
+        raise AssertionError("it must not get here")
+    assert not seen

@@ -1,6 +1,10 @@
-"""Ray's few calls without Ray, and a small federation whose clients train for real."""
+"""Ray's few calls without Ray, and a small federation whose clients train for real.
+
+Makes `small_round` importable.
+"""
 
 import random
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +34,8 @@ from fl_dp.simulation.actor_pool import ActorPool
 from fl_dp.simulation.clients import SimulatedClients
 from fl_dp.simulation.grid import Model, SimulationGrid
 from fl_dp.simulation.work import ActorSettings
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 HANGS = object()  # what a fault says of a call that never ends
 FEATURES, CLASSES, CLIENTS, RECORDS = 4, 3, 12, 30

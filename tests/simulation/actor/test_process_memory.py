@@ -3,9 +3,13 @@
 import mmap
 import resource
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
+import pytest
 
+from fl_dp.simulation.actor import process_memory
 from fl_dp.simulation.actor.process_memory import keep_freed_memory, own_bytes, peak_growth
 
 SIZE = 256 * 2**20
@@ -42,3 +46,14 @@ def test_freed_memory_is_used_again_without_asking_the_system() -> None:
     for _ in range(20):
         np.ones(2**22, dtype=np.uint8)  # 1,024 pages
     assert resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before < 1024
+
+
+@pytest.mark.parametrize("glibc", [True, False])
+def test_glibc_is_told_to_keep_memory_and_another_c_library_is_left_alone(
+    monkeypatch: Any, glibc: bool
+) -> None:
+    told: dict[int, int] = {}
+    library = SimpleNamespace(mallopt=told.__setitem__) if glibc else SimpleNamespace()
+    monkeypatch.setattr(process_memory.ctypes, "CDLL", lambda name: library)
+    keep_freed_memory()
+    assert told == ({-3: 32 * 2**20, -1: 2**30} if glibc else {})  # M_MMAP_THRESHOLD, M_TRIM_THRESHOLD

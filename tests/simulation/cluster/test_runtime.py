@@ -1,5 +1,6 @@
 """An address where no cluster is: words, at once, and nothing started."""
 
+import logging
 import os
 import socket
 from pathlib import Path
@@ -56,3 +57,17 @@ def test_what_the_user_tells_the_c_library_is_kept(monkeypatch: Any, own: str | 
     monkeypatch.setattr("fl_dp.simulation.cluster.machines.ray.init", init)
     with pytest.raises(FederationError, match=own or ours), running("", Path("/"), 1):
         raise AssertionError("it must not get here")
+
+
+@pytest.mark.parametrize("cluster", [False, True], ids=["this machine", "a cluster"])
+def test_ray_is_quiet_and_is_shut_down_also_after_an_error(monkeypatch: Any, cluster: bool) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr("fl_dp.simulation.cluster.machines.ray.init", lambda **options: asked.append(options))
+    monkeypatch.setattr("fl_dp.simulation.cluster.machines.ray.shutdown", lambda: asked.append("shut down"))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}" if cluster else ""
+        with pytest.raises(KeyError, match="asked 1"), running(address, Path("/scratch"), 3):
+            raise KeyError(f"asked {len(asked)}")
+    ours = {"num_cpus": 3, "include_dashboard": False, "_temp_dir": "/scratch"}
+    quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
+    assert asked == [quiet | ({"address": address} if cluster else ours), "shut down"]

@@ -69,3 +69,27 @@ def test_a_use_that_the_start_up_check_did_not_see_is_refused_by_name():
     with pytest.raises(ProbeError, match=r"Mul \(parameter layer\.bias\) was not used in this way"):
         _kept(model, inputs, axes)
     assert _kept(model, inputs[:1], axes)[0]  # one example's rows are its own, wherever they are
+
+
+class Blocked(torch.autograd.Function):
+    """Lets no gradient through: the uses below it are in the graph, and are never reported."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return None
+
+
+def test_a_use_that_no_gradient_reaches_does_not_hold_up_the_others():
+    torch.manual_seed(0)
+    layer, x = nn.Linear(6, 3).double(), torch.randn(5, 6, dtype=torch.float64)
+    chooser = KernelChooser()
+    losses = (layer(x) + Blocked.apply(layer(2 * x))).sin().sum(1)
+    kept = keep_gradients(losses, trainable(layer), None, chooser, retain_graph=True)
+    for name, parameter in trainable(layer).items():
+        grads = [torch.autograd.grad(loss, parameter, retain_graph=True)[0] for loss in losses]
+        expected = torch.stack(grads).flatten(1).square().sum(1)
+        torch.testing.assert_close(kept[name].norm_squared, expected)

@@ -41,6 +41,7 @@ def test_accounting_modes_of_private_cnn_choose_the_accountant(mode, accountant)
         ({"noise_multiplier": 1.0, "max_grad_norm": 0.0}, "max_grad_norm=0.0"),
         ({"noise_multiplier": 1.0, "max_grad_norm": math.inf}, "max_grad_norm=inf"),
         ({"target_epsilon": 1.0, "epochs": 0}, "epochs=0"),
+        ({"target_epsilon": 1.0, "epochs": math.inf}, "epochs=inf"),
         ({"noise_multiplier": 1.0, "max_grad_norm": {"0": 0.1}}, "2.weight is in no group"),
         ({"noise_multiplier": 1.0, "max_grad_norm": {"0": 0.1, "2": -1.0}}, "max_grad_norm=-1.0"),
         (

@@ -24,6 +24,12 @@ def _conv(n=8):
     return Conv(torch.randn(n, 8, 4, 4), torch.randn(n, 4, 4, 4), 1, GEOMETRY)
 
 
+def _conv1d(groups):
+    """Two images of 5 output positions an example; 8 output and 4 input channels, 3 elements."""
+    geometry = Geometry((3,), (1,), (0,), (1,), groups)
+    return Conv(torch.zeros(6, 8, 5), torch.zeros(6, 4, 7), 2, geometry)
+
+
 def _kernel(layout, *, mode="mixed", **fixed):
     chooser = KernelChooser(mode, fixed=fixed)
     chooser.keep("w", layout)
@@ -61,6 +67,29 @@ def test_the_formula_decides_clear_cases_without_measuring(monkeypatch):
     assert _kernel(_outer(T=2, p=64, d=64)) == "ghost"
     assert _kernel(_outer(T=64, p=2, d=2)) == "instantiate"
     assert _kernel(Dense(torch.randn(2, 3))) == "instantiate"
+    few, many = torch.zeros(9, 3, dtype=torch.int64), torch.zeros(9, 40, dtype=torch.int64)
+    assert _kernel(Rows(few, torch.randn(9, 3, 60), 1000)) == "ghost"  # 2 T^2 / (V d) of a large table
+    assert _kernel(Rows(many, torch.randn(9, 40, 2), 10)) == "instantiate"
+
+
+@pytest.mark.parametrize(
+    ("layout", "ratio"),
+    [
+        (Outer(torch.zeros(9, 3, 5), torch.zeros(9, 3, 7)), 2 * 9 / 35),
+        (Rows(torch.zeros(9, 3, dtype=torch.int64), torch.zeros(9, 3, 7), 11), 2 * 9 / 77),
+        (
+            Conv(torch.zeros(6, 8, 5), torch.zeros(6, 4, 7), 2, Geometry((3,), (1,), (0,), (1,), 1)),
+            2 * 100 / 96,
+        ),
+        (
+            Conv(torch.zeros(6, 8, 5), torch.zeros(6, 4, 7), 2, Geometry((3,), (1,), (0,), (1,), 4)),
+            2 * 400 / 24,
+        ),
+    ],
+)
+def test_the_ratio_is_of_gram_matrices_to_gradients(layout, ratio):
+    """2 T^2 numbers over p d; with groups a pair of Gram matrices for each."""
+    assert layout.ghost_ratio == pytest.approx(ratio)
 
 
 def test_close_cases_are_measured_once_a_signature_and_told_for_every_layer(monkeypatch):

@@ -34,6 +34,11 @@ def test_a_budget_that_bounds_nothing_is_refused(budget):
         Budget(*budget)
 
 
+@pytest.mark.parametrize("budget", [(1e-3, 1e-12), (0.5, 0.5), (1e6, 0.999)])
+def test_a_budget_may_be_small_or_large(budget):
+    assert (Budget(*budget).epsilon, Budget(*budget).delta) == budget
+
+
 def test_only_a_proven_upper_bound_holds_a_budget():
     with pytest.raises(ConfigError, match=r"'prv': its epsilon is no proven upper bound.*take .*pld"):
         Budget(3.0, 1e-5, "prv")

@@ -44,6 +44,7 @@ def test_opacus_finds_the_same_noise():
 
 def test_a_budget_without_bounds_still_gets_some_noise():
     assert calibrate_noise(0.001, 1, 90.0, 1e-5, accountant="rdp") >= 1 / 16
+    assert calibrate_noise(0.001, 1, 400.0, 1e-5, accountant="rdp") == 1 / 16
 
 
 def test_a_spent_budget_cannot_be_calibrated_for():

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from fl_dp.accounting.ledger.identity import Identity, conflict
+from fl_dp.accounting.ledger.identity import Identity, IdentityIndex, conflict
 from fl_dp.accounting.ledger.overlap import sketch
 
 RECORDS = [bytes([n]) * 32 for n in range(40)]
@@ -50,3 +50,23 @@ def test_what_may_share_records_is_refused_with_words_that_say_what_to_do(change
     reason = conflict(PART, replace(PART, **changes))
     assert words in reason
     assert conflict(replace(PART, **changes), PART)
+
+
+def test_every_part_of_another_set_is_compared():
+    """A copy of records of the second part is noticed as well, whichever part was entered first."""
+    index = IdentityIndex()
+    index.add(PART)
+    second = Identity("set, part 1/2 (iid, seed 0)", "f1", "set", HALVES, sketch(RECORDS[20:], b"key"))
+    index.add(second)
+    copy = Identity("copy", "g", "copy", "", sketch(RECORDS[30:], b"key"))
+    assert "copy seems to share many records with set, part 1/2" in index.conflict(copy)
+    index.remove(second)
+    assert index.conflict(copy) == ""
+
+
+def test_a_part_of_another_cut_conflicts_whichever_part_it_is_held_against():
+    index = IdentityIndex()
+    for number, fingerprint in enumerate("ab"):
+        index.add(replace(PART, dataset=f"set, part {number}/2", fingerprint=fingerprint))
+    assert index.conflict(replace(PART, dataset="set, part 5/9", fingerprint="c", cut="9 parts"))
+    assert index.conflict(replace(PART, dataset="set, part 2/2", fingerprint="c")) == ""

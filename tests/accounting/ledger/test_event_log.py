@@ -1,0 +1,99 @@
+"""A ledger that was written in the past opens, and says what it said then: a ledger is somebody's history."""
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from fl_dp.accounting.budget import Budget
+from fl_dp.accounting.ledger.accounts import NotedBudget
+from fl_dp.accounting.ledger.ledger import Ledger, Request
+from fl_dp.errors import LedgerError
+from fl_dp.records import Entry
+
+SCHEMA = """
+    PRAGMA application_id = 1718379632;
+    PRAGMA user_version = 1;
+    CREATE TABLE events (id INTEGER PRIMARY KEY AUTOINCREMENT, content TEXT NOT NULL, hash TEXT NOT NULL);
+    CREATE TRIGGER events_stay BEFORE UPDATE ON events BEGIN SELECT RAISE(ABORT, 'append only'); END;
+    CREATE TRIGGER events_remain BEFORE DELETE ON events BEGIN SELECT RAISE(ABORT, 'append only'); END;
+"""
+TIME = '"time": "2026-01-01T00:00:00+00:00"'
+BUDGET = '"budget": {"accountant": "rdp", "delta": 1e-05, "epsilon": 3.0}, "dataset": "a"'
+# The exact text of entries, and their hashes, as they were written when the format was new.
+ROWS = [
+    (
+        f'{{"cut": "", "dataset": "a", "fingerprint": "f", "kind": "register", "public_size": 1000, '
+        f'"sketch": "", "source": "a", {TIME}}}',
+        "cdf654de2a1d460fd47f4d4dd166c440f828b4908ade83db87988b2a11d43281",
+    ),
+    (
+        f'{{{BUDGET}, "inputs": "i", "kind": "reserve", "noise_multiplier": 1.5, "round": 1, "run": "r", '
+        f'"sample_rate": 0.05, "steps": 4, {TIME}}}',
+        "bfa0030498a2ce2ad17d740092cc98ea1d7b981082ee5a62a712ba43b2354546",
+    ),
+    (
+        f'{{"dataset": "a", "kind": "commit", "reserved": 2, {TIME}}}',
+        "4477be6067b725da1d2affc433aa02dee68a3eaeda58113edf30380eb3f5a7c7",
+    ),
+    (
+        f'{{"dataset": "a", "kind": "expose", "round": 2, "run": "r", "sample_rate": 0.1, "steps": 7, '
+        f"{TIME}}}",
+        "f61a3f8c8e59a1bb44ee5ed8f55edfad8593d924a4cf3df80e745ae8d855b080",
+    ),
+    (
+        f'{{"dataset": "a", "kind": "retire", {TIME}}}',
+        "e21c2e399150e02a47456df397f39aa988f082ffc69ab5b965bbab4ea4a869ab",
+    ),
+]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    connection = sqlite3.connect(tmp_path / "old.sqlite")
+    connection.executescript(SCHEMA)
+    connection.executemany("INSERT INTO events (content, hash) VALUES (?, ?)", ROWS)
+    connection.commit()
+    connection.close()
+    return tmp_path / "old.sqlite"
+
+
+def test_a_ledger_of_the_first_format_opens_and_goes_on(path: Path) -> None:
+    with Ledger.open(path) as ledger:
+        (account,) = ledger.accounts()
+        assert ledger.register("a", "f", 1000) == 1000
+        assert ledger.reserve("a", "s", 1, (0.05, 1.5), 2, Budget(3.0, 1e-5, "rdp")).entry.steps == 2
+    assert account.spent() == (Entry(0.05, 1.5, 4), Entry(0.1, 0.0, 7))
+    assert [(paid.committed, paid.inputs) for paid in account.rounds] == [(True, "i"), (False, "")]
+    assert account.last_budget() == NotedBudget(3.0, 1e-5, "rdp")
+    assert (account.private, account.retired) == (False, "2026-01-01T00:00:00+00:00")
+
+
+def test_what_is_written_today_has_the_form_of_then(tmp_path: Path) -> None:
+    """Key for key; only the time differs."""
+    with Ledger.open(tmp_path / "new.sqlite") as ledger:
+        ledger.register("a", "f", 1000)
+        wall = Budget(3.0, 1e-5, "rdp")
+        (paid,) = ledger.reserve_all([Request("a", "r", 1, (0.05, 1.5), 4, wall, inputs="i")])
+        ledger.commit(paid)
+        ledger.reserve("a", "r", 2, (0.1, 0.0), 7, None)
+        ledger.retire("a")
+        rows = ledger.rows()
+    then = [json.loads(content) for content, _ in ROWS]
+    assert [{**json.loads(row.content), "time": then[0]["time"]} for row in rows] == then
+    connection = sqlite3.connect(tmp_path / "new.sqlite")
+    found = [
+        connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
+    ]
+    connection.close()
+    assert found == [1718379632, 1]
+
+
+@pytest.mark.parametrize("name", ["application_id", "user_version"])
+def test_another_programs_file_and_another_format_are_refused(path: Path, name: str) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute(f"PRAGMA {name} = 7")
+    connection.close()
+    with pytest.raises(LedgerError, match="not a ledger that this fl_dp can read"):
+        Ledger.open(path)

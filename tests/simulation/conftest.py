@@ -209,6 +209,9 @@ class Federation:
         model = Model(self.specs, {"1.weight": "ghost", "1.bias": "instantiate"}, together=TOGETHER)
         return SimulationGrid(self.clients, CLIENTS, pool, lambda plan: model, on_work=self.work.append)
 
+    def shared_part(self, part: int) -> TensorData:
+        return Parts(self.shared)[part]
+
     def plan(self, server_round: int = 1) -> RoundPlan:
         return RoundPlan("run", server_round, "linear", 2, 8, 0.5, 0.0, 1.0, 1.0)
 

@@ -1,5 +1,6 @@
 """The grid's promise: what it answers equals plain federated averaging of the same clients' updates."""
 
+import dataclasses
 import random
 from collections.abc import Callable
 from typing import Any
@@ -9,8 +10,11 @@ import pytest
 from flwr.app import Message, MessageType, RecordDict
 from ray.exceptions import ActorDiedError
 
+from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
-from fl_dp.federation.wire.messages import profile_from_content
+from fl_dp.federation.server.strategy import PrivateStrategy
+from fl_dp.federation.wire.arrays import encode
+from fl_dp.federation.wire.messages import plan_to_content, profile_from_content
 from fl_dp.simulation.actor.training_actor import TrainingActor
 from fl_dp.simulation.actor_pool import ActorPool
 from fl_dp.simulation.quarantine import TRIES
@@ -270,3 +274,26 @@ def test_a_caller_is_never_kept_waiting_for_long(
 
 def hang_in_training(fakes: Any) -> Callable[[Any, bool], Any]:
     return lambda ref, ended: fakes.HANGS if ref.method == "train" else None
+
+
+def test_a_median_gets_every_single_update_from_a_simulation(fake_ray: Any, two_federations: Any) -> None:
+    """The median of the actors' sums would be another number, without complaint."""
+    one, other = two_federations
+    config = RunConfig(
+        clients=CLIENTS, min_clients=CLIENTS, fit_clients=CLIENTS, rounds=1, noise_multiplier=1.0,
+        expected_batch_size=8, physical_batch_size=8, aggregation="median", accountant="rdp",
+    )  # fmt: skip
+    trained: list[Any] = []
+    strategy = PrivateStrategy(config, "run", one.specs, trained.append)
+    grid = one.grid(pool_of(fake_ray, one, 3))
+    strategy.start(grid, encode(one.start))
+    assert {client.status for client in trained[0].clients.values()} == {"trained"}
+    plans = [dataclasses.replace(other.plan(), steps=-(-(30 + 2 * k) // 8)) for k in range(CLIENTS)]
+    messages = [
+        Message(plan_to_content(plan, encode(other.start)), k + 1, MessageType.TRAIN)
+        for k, plan in enumerate(plans)
+    ]
+    updates = _updates(other.grid(pool_of(fake_ray, other, 1)), messages)
+    for name, array in strategy.result.arrays.items():
+        middle = np.median([update[name] for update in updates.values()], axis=0)
+        np.testing.assert_allclose(array.numpy(), middle, rtol=1e-5, atol=1e-6)

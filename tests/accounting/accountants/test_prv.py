@@ -88,6 +88,7 @@ def test_the_mean_of_a_part_of_the_losses_is_its_integral(least, largest):
     ("entry", "delta", "words"),
     [
         (Entry(0.1, 1.0, 100), 1e-12, "delta=1e-12 is too small"),
+        (Entry(1e-3, 5.0, 100_000), 9.5e-10, "is too small"),  # by what the transforms' rounding may take
         (Entry(1.0, 0.032, 1), 1e-7, "losses up to"),
         (Entry(0.01, 1.0, 900_000), 1e-5, "900000 steps"),
     ],

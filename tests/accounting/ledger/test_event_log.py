@@ -97,3 +97,14 @@ def test_another_programs_file_and_another_format_are_refused(path: Path, name: 
     connection.close()
     with pytest.raises(LedgerError, match="not a ledger that this fl_dp can read"):
         Ledger.open(path)
+
+
+def test_a_file_that_was_written_without_a_new_entry_is_as_sound_as_before(path: Path) -> None:
+    """As by a VACUUM while it is open here."""
+    with Ledger.open(path) as ledger:
+        before = ledger.accounts()
+        connection = sqlite3.connect(path)
+        connection.execute("CREATE TABLE other (x)")
+        connection.commit()
+        connection.close()
+        assert ledger.accounts() == before

@@ -45,7 +45,7 @@ def test_the_plan_has_no_noise_no_budget_and_the_steps_of_a_private_one():
         round_mechanism(replace(profile, allow_unprotected=False), OFF)
 
 
-def test_a_private_run_does_not_plan_with_data_that_were_exposed():
+def test_a_private_run_does_not_plan_with_data_that_were_trained_unprotected():
     profile = ClientProfile("0", 100, 1.0, 1e-5, (Entry(0.1, 0.0, 1),), "rdp", allow_unprotected=True)
     with pytest.raises(FederationError, match="trained without protection before; no epsilon holds"):
         round_mechanism(profile, replace(OFF, privacy="on"))

@@ -14,7 +14,7 @@ def test_no_task_is_in_quarantine_at_first() -> None:
     assert TASKS[0] not in quarantine
 
 
-def test_all_that_were_there_are_suspects_and_come_back_in_order() -> None:
+def test_all_that_a_process_had_are_quarantined_and_come_back_in_order() -> None:
     quarantine = Quarantine()
     assert quarantine.put(TASKS[:2]) == []
     assert quarantine

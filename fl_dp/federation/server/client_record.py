@@ -19,7 +19,7 @@ class ClientRecord:
     """A client that has registered.
 
     spent: its ledger as it last showed it, rounds that the server has verified included.
-    unaccounted: steps that it was asked for and has not confirmed in a believable answer; they count as
+    unconfirmed: steps that it was asked for and has not confirmed in a believable answer; they count as
     spent until it registers again.
     mechanism: of each of its rounds, not private in a run without privacy; None if it cannot take part,
     `reason` says why.
@@ -31,7 +31,7 @@ class ClientRecord:
     node_id: int
     spent: tuple[Entry, ...]
     mechanism: Entry | None
-    unaccounted: tuple[Entry, ...] = ()
+    unconfirmed: tuple[Entry, ...] = ()
     exhausted: bool = False
     reason: str = ""
     rounds: int = 0
@@ -58,7 +58,7 @@ class ClientRecord:
     @cached_property
     def _history(self) -> History:
         """Of all that it has, or may have, spent."""
-        return history_of(self.budget, self.mechanism, merge((*self.spent, *self.unaccounted)))
+        return history_of(self.budget, self.mechanism, merge((*self.spent, *self.unconfirmed)))
 
     def steps(self) -> int:
         return self._history.steps
@@ -84,7 +84,7 @@ class ClientRecord:
         steps = self.steps_left(asked.steps)
         if steps:
             taken = Entry(asked.sample_rate, asked.noise_multiplier, steps)
-            self.unaccounted = (*self.unaccounted, taken)
+            self.unconfirmed = (*self.unconfirmed, taken)
 
 
 _PROFILE = tuple(one.name for one in dataclasses.fields(ClientProfile))
@@ -100,7 +100,7 @@ def client_of(row: Sequence[Any]) -> ClientRecord:
     """The client whose `row`, parsed, this is; ValueError or TypeError if it is none's."""
     profile = dict(zip(_PROFILE, row[: len(_PROFILE)], strict=True))
     rest = dict(zip(_RECORD, row[len(_PROFILE) :], strict=True))
-    for values, name in ((profile, "spent"), (rest, "spent"), (rest, "unaccounted")):
+    for values, name in ((profile, "spent"), (rest, "spent"), (rest, "unconfirmed")):
         values[name] = tuple(Entry(*entry) for entry in values[name])
     if rest["mechanism"] is not None:
         rest["mechanism"] = Entry(*rest["mechanism"])

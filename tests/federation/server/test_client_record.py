@@ -22,7 +22,7 @@ CHANGES = [
     ("spent", (Entry(0.1, 1.5, 90),)),
     ("mechanism", Entry(0.1, 1.5, 20)),
     ("mechanism", None),
-    ("unaccounted", (ROUND,)),
+    ("unconfirmed", (ROUND,)),
     ("exhausted", True),
     ("reason", "why"),
     ("rounds", 4),

@@ -78,8 +78,8 @@ def test_steps_left_are_exactly_what_the_ledger_would_say(asked: list[int]) -> N
 def test_without_a_mechanism_nothing_is_left_and_without_privacy_all() -> None:
     assert history_of(BUDGET, None, spent(1)).steps_left(5) == 0
     assert history_of(BUDGET, None, spent(1)).rounds_left(5) == 0
-    exposed = history_of(BUDGET, Entry(0.1, 0.0, 10), ())
-    assert (exposed.steps_left(5), exposed.rounds_left(5)) == (5, 5)
+    unprotected = history_of(BUDGET, Entry(0.1, 0.0, 10), ())
+    assert (unprotected.steps_left(5), unprotected.rounds_left(5)) == (5, 5)
 
 
 def test_clients_that_are_alike_have_one_history() -> None:

@@ -1,4 +1,4 @@
-"""Who is there: greetings, restarts, names, refusals."""
+"""Who is there: registrations, restarts, names, refusals."""
 
 from dataclasses import replace
 

@@ -35,7 +35,7 @@ SPENT = (Entry(0.1, 1.5, 40), Entry(1 / 3, 2.0, 1))
 MEMBERS = [
     ClientRecord(
         ClientProfile("a", 640, 3.0, 1e-5, SPENT, "rdp", 0.5, True, 2),
-        2**62 + 1, SPENT, Entry(0.1, 1.5, 10), unaccounted=(Entry(0.1, 1.5, 3),), rounds=4,
+        2**62 + 1, SPENT, Entry(0.1, 1.5, 10), unconfirmed=(Entry(0.1, 1.5, 3),), rounds=4,
     ),
     ClientRecord(
         ClientProfile("Zürich, \N{SNOWMAN}", 1, 0.1, 1e-6, (), "pld"),

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from flwr.app import ConfigRecord
 
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.config.run import RunConfig
@@ -81,3 +82,25 @@ def test_a_ledger_restored_from_a_backup_is_refused_for_good(fakes, real_client)
     assert "Give it its newest ledger back, or wait for the next run" in north[3].reason
     assert [one.steps for one in north] == [2, 4, 6, 6, 6]  # what the server knows, not what it is shown
     assert all(report.clients["south"].status == "trained" for report in strategy.reports)
+
+
+@pytest.mark.parametrize("aggregation", ["mean", "median"])
+def test_a_sum_that_nobody_asked_for_is_not_taken(fakes, aggregation):
+    """A client of its own that claims to answer for a group: its update counts as its own, once."""
+
+    class Claims(fakes.Client):
+        def __call__(self, message):
+            reply = super().__call__(message)
+            if message.metadata.message_type == "train":
+                reply.content["group"] = ConfigRecord({"group": "1", "messages": ["1", "2"]})
+                reply.content["sum"] = encode({"weight": np.full((2, 3), 1e30)})
+            return reply
+
+    start = {"weight": np.zeros((2, 3), np.float32)}
+    config = RunConfig(
+        rounds=1, noise_multiplier=2.0, round_timeout=0.3, accountant="rdp", aggregation=aggregation
+    )
+    strategy = PrivateStrategy(config, "run-1", specs(start), lambda report: None)
+    strategy.start(fakes.Grid({11: Claims("0"), 12: fakes.Client("1")}), encode(start))
+    assert {client.status for client in strategy.reports[0].clients.values()} == {"trained"}
+    np.testing.assert_array_equal(strategy.result.arrays["weight"].numpy(), np.ones((2, 3)))

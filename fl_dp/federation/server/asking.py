@@ -16,12 +16,16 @@ from fl_dp.records import Entry, RoundPlan
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A client that was asked for a round: by which message, and for what. weight: of its update."""
+    """A client that was asked for a round: by which message, and for what.
+
+    weight: of its update; in_sum: whether that may come added up to others'.
+    """
 
     client: ClientRecord
     mechanism: Entry
     weight: float
     message: Message
+    in_sum: bool
 
 
 class Asking:
@@ -35,7 +39,7 @@ class Asking:
     ) -> list[Asked]:
         """in_sum: the updates may come added up."""
         content = self._contents(weights, in_sum)
-        return [self._ask(client, server_round, content) for client in clients]
+        return [self._ask(client, server_round, content, in_sum) for client in clients]
 
     def _contents(self, weights: ArrayRecord, in_sum: bool) -> Callable[[RoundPlan, float], RecordDict]:
         """What gives a message's content; clients that are asked for the same share one."""
@@ -48,7 +52,11 @@ class Asking:
         return content
 
     def _ask(
-        self, client: ClientRecord, server_round: int, content: Callable[[RoundPlan, float], RecordDict]
+        self,
+        client: ClientRecord,
+        server_round: int,
+        content: Callable[[RoundPlan, float], RecordDict],
+        in_sum: bool,
     ) -> Asked:
         assert client.mechanism is not None  # only clients that can take a step are chosen
         plan = round_plan(client.profile, client.mechanism, self._config, self._run, server_round)
@@ -60,7 +68,7 @@ class Asking:
             ttl=self._config.round_timeout,  # a client that sees it later does not train for nothing
             group_id=str(server_round),
         )
-        return Asked(client, client.mechanism, weight, message)
+        return Asked(client, client.mechanism, weight, message, in_sum)
 
     def _weight(self, client: ClientRecord) -> float:
         return float(client.profile.public_size) if self._config.weights == "declared" else 1.0

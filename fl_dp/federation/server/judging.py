@@ -44,7 +44,7 @@ class Judging:
         groups: dict[str, list[tuple[Asked, Message]]] = defaultdict(list)
         for one in asked:
             reply = answers.get(one.message.metadata.message_id)
-            group = group_of(reply)
+            group = group_of(reply) if one.in_sum else None  # else a client has made it up
             verdict = self._settle(one, reply, {} if group else self._trainable)
             judged.verdicts[one.client.name] = verdict
             if verdict.arrays is None:

@@ -10,6 +10,7 @@ disk before the first step, and stays spent whatever becomes of the training.
 """
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -137,6 +138,7 @@ class ClientRounds:
             except FlDpError as error:
                 refusals[key] = refusal_of(error)
         _warn_of_unprotected(accepted)
+        _warn_of_refusals(refusals)
         return accepted, refusals
 
     def pay(
@@ -170,6 +172,7 @@ class ClientRounds:
                 refusals[one.key] = refusal_of(result)
             else:
                 paid.append(PaidRound(one, result))
+        _warn_of_refusals(refusals)
         return paid, refusals
 
     def settle(self, rounds: Sequence[tuple[PaidRound, Trained]]) -> Answers:
@@ -259,6 +262,12 @@ def _warn_of_unprotected(accepted: Sequence[AcceptedRound]) -> None:
         {(one.plan.run, one.plan.server_round) for one in accepted if not one.plan.private}
     ):
         logger.warning("%s: run %s, round %d", NOT_PRIVATE, run, server_round)
+
+
+def _warn_of_refusals(refusals: Mapping[str, Refusal]) -> None:
+    """Said in the clients' own log, once for all that refuse for the same reason."""
+    for (status, reason), count in Counter((one.status, one.reason) for one in refusals.values()).items():
+        logger.warning("%s%s: %s", status, f" by {count} clients" if count > 1 else "", reason)
 
 
 def _failed(paid: PaidRound, result: Trained) -> Refusal:

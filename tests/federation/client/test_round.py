@@ -231,6 +231,16 @@ def test_another_computation_is_declined_and_costs_nothing(site, data, changes, 
     assert site.spent() == ()
 
 
+def test_what_is_refused_stands_once_in_the_clients_log(site, data, caplog):
+    client = site.client(data, epsilon=1e-6)
+    wrong = plan_to_content(dataclasses.replace(PLAN, momentum=2.0), encode({}))
+    site.rounds.accept([("a", client, wrong), ("b", client, wrong)])
+    site.rounds.pay(site.rounds.accept([("c", client, plan_to_content(PLAN, encode({})))])[0])
+    first, second = (record.getMessage() for record in caplog.records)
+    assert first.startswith("declined by 2 clients: the round asks for momentum 2")
+    assert second.startswith("declined: Not one more step fits")
+
+
 def test_a_message_that_cannot_be_read_is_refused(site, data):
     accepted, refusals = site.rounds.accept([("key", site.client(data), RecordDict())])
     assert not accepted

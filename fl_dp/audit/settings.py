@@ -85,17 +85,9 @@ def _audit(
 
 def _own_part(config: RunConfig) -> TensorData:
     """The data of the run's first client."""
-    shared = (
-        "data",
-        "data_root",
-        "partition",
-        "partition_alpha",
-        "partition_classes",
-        "partition_sizes",
-        "seed",
+    return load_part(
+        ClientConfig(client="0", ledger="none", num_partitions=config.clients, **config.of_data())
     )
-    settings = {key: getattr(config, key) for key in shared}
-    return load_part(ClientConfig(client="0", ledger="none", num_partitions=config.clients, **settings))
 
 
 def _round_plan(config: RunConfig, overrides: Overrides, own_size: int, public_size: int) -> RoundPlan:

@@ -4,11 +4,10 @@ import math
 import typing
 from dataclasses import dataclass
 
-from fl_dp.choices import PARTITIONS
+from fl_dp.config.data import DataSettings
 from fl_dp.config.flat import (
     AUTO,
     Auto,
-    FlatConfig,
     require,
     require_batch,
     require_delta,
@@ -18,7 +17,7 @@ from fl_dp.config.flat import (
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClientConfig(FlatConfig):
+class ClientConfig(DataSettings):
     """One client's own settings, from its own disk: data, ledger and the limits that it accepts.
 
     A round that asks for more than the limits is declined.
@@ -33,15 +32,9 @@ class ClientConfig(FlatConfig):
 
     client: str
     ledger: str
-    data: str = "digits"
-    data_root: str = "data"
-    partition: str = "iid"
-    partition_alpha: float = 0.5
-    partition_classes: int = 2
-    partition_sizes: str = ""
+    # data
     partition_id: int = 0
     num_partitions: int = 1
-    seed: int = 0
     public_size: int | Auto = "auto"
     # limits
     epsilon: float = 3.0
@@ -57,9 +50,9 @@ class ClientConfig(FlatConfig):
     device: str = "auto"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(bool(self.client), "client", self.client, "a name")
         require(bool(self.ledger), "ledger", self.ledger, "the path of the ledger file")
-        PARTITIONS.check(self.partition)
         require(self.num_partitions >= 1, "num-partitions", self.num_partitions, "an integer >= 1")
         require(
             0 <= self.partition_id < self.num_partitions,
@@ -71,9 +64,7 @@ class ClientConfig(FlatConfig):
             require(
                 typing.cast(int, self.public_size) >= 1, "public-size", self.public_size, "an integer >= 1"
             )
-        require(self.seed >= 0, "seed", self.seed, "an integer >= 0")
-        require(self.partition_classes >= 1, "partition-classes", self.partition_classes, "an integer >= 1")
-        require_positive(self, "epsilon", "memory_mib", "partition_alpha")
+        require_positive(self, "epsilon", "memory_mib")
         require_batch(self.physical_batch_size)
         require_delta(self.delta)
         require(

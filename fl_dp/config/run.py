@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from fl_dp.choices import AGGREGATIONS, LOSSES, PARTITIONS, SERVER_OPTIMIZERS
+from fl_dp.choices import AGGREGATIONS, LOSSES, SERVER_OPTIMIZERS
+from fl_dp.config.data import DataSettings
 from fl_dp.config.flat import (
     AUTO,
     Auto,
-    FlatConfig,
     key_of,
     require,
     require_batch,
@@ -21,16 +21,9 @@ SAMPLINGS = ("fixed", "poisson")
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunConfig(FlatConfig):
+class RunConfig(DataSettings):
     """One run, as the server's operator asks for it. README.md explains every key."""
 
-    # data and its parts
-    data: str = "digits"
-    data_root: str = "data"
-    partition: str = "iid"
-    partition_alpha: float = 0.5
-    partition_classes: int = 2
-    partition_sizes: str = ""
     # model
     model: str = "linear"
     # federation
@@ -66,7 +59,6 @@ class RunConfig(FlatConfig):
     clients_per_cpu: float | Auto = "auto"
     clients_per_gpu: float | Auto = "auto"
     client_timeout: float = 600.0
-    seed: int = 0
     out: str = ""
 
     @property
@@ -75,13 +67,14 @@ class RunConfig(FlatConfig):
         return self.privacy == "on"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for field in ("clients", "min_clients", "fit_clients", "rounds"):
             value = getattr(self, field)
             require(value >= 1, key_of(field), value, "an integer >= 1")
         for field in ("min_clients", "fit_clients"):
             value = getattr(self, field)
             require(value <= self.clients, key_of(field), value, f"at most clients = {self.clients}")
-        for field in ("expected_batch_size", "partition_classes", "memory_mib", "clients_per_person"):
+        for field in ("expected_batch_size", "memory_mib", "clients_per_person"):
             value = getattr(self, field)
             require(value >= 1, key_of(field), value, "an integer >= 1")
         require_batch(self.physical_batch_size)
@@ -93,7 +86,7 @@ class RunConfig(FlatConfig):
                 f"a multiple of physical-batch-size = {self.physical_batch_size}",
             )
         require_positive(
-            self, "learning_rate", "max_grad_norm", "epsilon", "local_epochs", "partition_alpha",
+            self, "learning_rate", "max_grad_norm", "epsilon", "local_epochs",
             "round_timeout", "client_timeout",
         )  # fmt: skip
         for field in ("clients_per_cpu", "clients_per_gpu"):
@@ -107,10 +100,7 @@ class RunConfig(FlatConfig):
         SERVER_OPTIMIZERS.check(self.server_optimizer)
         require_delta(self.delta)
         require(0 <= self.momentum < 1, "momentum", self.momentum, "a number in [0, 1)")
-        for field in ("seed", "evaluate_every"):
-            value = getattr(self, field)
-            require(value >= 0, key_of(field), value, "an integer >= 0")
-        PARTITIONS.check(self.partition)
+        require(self.evaluate_every >= 0, "evaluate-every", self.evaluate_every, "an integer >= 0")
         require_own_accountant(self.accountant)
         require(self.weights in WEIGHTS, "weights", self.weights, " or ".join(WEIGHTS))
         require(self.sampling in SAMPLINGS, "sampling", self.sampling, " or ".join(SAMPLINGS))

@@ -10,10 +10,8 @@ from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
 
 LEDGER = "ledger.sqlite"
-_SHARED = (
-    "data", "data_root", "partition", "partition_alpha", "partition_classes", "partition_sizes",
-    "seed", "epsilon", "delta", "accountant", "physical_batch_size", "memory_mib", "device",
-    "max_grad_norm",
+_SHARED = (  # with the settings of the data
+    "epsilon", "delta", "accountant", "physical_batch_size", "memory_mib", "device", "max_grad_norm",
 )  # fmt: skip
 
 
@@ -31,6 +29,7 @@ def client_config(config: RunConfig, client: int, ledger: Path) -> ClientConfig:
         num_partitions=config.clients,
         min_noise_multiplier=0.0 if noise == AUTO else float(noise),
         allow_unprotected=not config.private,
+        **config.of_data(),
         **{key: getattr(config, key) for key in _SHARED},
     )
 

@@ -179,6 +179,9 @@ def test_a_step_too_weak_to_resolve_costs_as_much_as_a_stronger_one():
     weak, stronger = Entry(1e-12, 1.0, 1000), Entry(1e-7, 1.0, 1000)
     for accountant in ("pld", "rdp"):
         assert compute_epsilon([weak], 1e-9, accountant) == compute_epsilon([stronger], 1e-9, accountant)
+    weak, stronger = Entry(1.0, 1e6, 1000), Entry(1.0, 1e4, 1000)
+    for accountant in ("pld", "rdp"):
+        assert compute_epsilon([weak], 1e-9, accountant) == compute_epsilon([stronger], 1e-9, accountant) > 0
 
 
 @pytest.mark.parametrize("delta", [0.0, 1.0, -1e-5, math.nan])

@@ -173,12 +173,17 @@ def test_nothing_costs_nothing_and_no_privacy_is_infinite():
     assert compute_epsilon([], 1e-5) == 0.0
     assert compute_epsilon([Entry(0.5, 1e-3, 1)], 1e-5) == math.inf
     assert compute_epsilon([Entry(0.5, 100.0, 10**9)], 1e-5) == math.inf
+    million, one_more = Entry(1e-3, 50.0, 1_000_000), Entry(1e-3, 50.0, 1_000_001)
+    assert compute_epsilon([million], 1e-5, "rdp") < compute_epsilon([one_more], 1e-5, "rdp") == math.inf
 
 
 def test_a_step_too_weak_to_resolve_costs_as_much_as_a_stronger_one():
     weak, stronger = Entry(1e-12, 1.0, 1000), Entry(1e-7, 1.0, 1000)
     for accountant in ("pld", "rdp"):
         assert compute_epsilon([weak], 1e-9, accountant) == compute_epsilon([stronger], 1e-9, accountant)
+    weak, stronger = Entry(1.0, 1e6, 1000), Entry(1.0, 1e4, 1000)
+    for accountant in ("pld", "rdp"):
+        assert compute_epsilon([weak], 1e-9, accountant) == compute_epsilon([stronger], 1e-9, accountant) > 0
 
 
 @pytest.mark.parametrize("delta", [0.0, 1.0, -1e-5, math.nan])

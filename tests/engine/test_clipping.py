@@ -259,6 +259,10 @@ CASES = {
         lambda: Called((2, 3), lambda x, w: x * w.repeat(len(x), 1, 1)),
         normal(2, 3),
     ),
+    "repeated over the batch and a longer dimension": (
+        lambda: Called((2,), lambda x, w: x * w.repeat(len(x), 3)),
+        normal(6),
+    ),
     "added twice": (lambda: Called((6,), lambda x, w: torch.add(x, w, alpha=2)), normal(6)),
     "added in front": (lambda: Called((6,), lambda x, w: torch.add(w, x, alpha=2)), normal(6)),
     "taken away": (lambda: Called((6,), lambda x, w: x - w), normal(6)),
@@ -346,6 +350,21 @@ def test_equals_one_backward_per_example(case, num_examples, mode):
     _assert_equal(clipped_by_engine(model, inputs, 1e6, mode, axes).grads, expected_free)
     expected = clipped_by_definition(model, inputs, 0.3)
     _assert_equal(clipped_by_engine(model, inputs, 0.3, mode, axes).grads, expected)
+
+
+# PReLU is left out: a rule for it may come.
+LEFT_TO_THE_FALLBACK = {
+    "repeated over the batch and a longer dimension", "added twice", "taken away", "a left factor",
+    "a left factor with a bias", "a scaled product", "a scaled bias", "transposed and broadcast", "look-up",
+    "written in Python", "instance norm", "batch norm, evaluating",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", sorted(CASES.keys() - {"PReLU"}))
+def test_what_has_a_rule_is_not_left_to_the_fallback(case):
+    """The fallback is right as well, at the cost of one backward call an example."""
+    make, sample = CASES[case]
+    assert bool(probe(make(), sample(3)).fallback) == (case in LEFT_TO_THE_FALLBACK)
 
 
 def test_frozen_parameters_are_left_out():

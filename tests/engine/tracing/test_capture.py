@@ -95,3 +95,14 @@ def test_lists_of_any_length_are_used_in_one_way():
         (use,) = find_uses(torch.cat([torch.randn(1, 4), *[token] * n]).sum(1), {"token": token})
         assert set(use.keys) == {UseKey("CatBackward0", 0, ("token",))}
         assert [argument.number for argument in use.arguments] == list(range(1, n + 1))
+
+
+def test_losses_that_are_made_of_parameters_alone_are_a_use():
+    """Reshaped or cast, a parameter may be the losses themselves: nothing above would see it."""
+    weight, reported = torch.randn(3, 1, requires_grad=True), []
+    for losses in (weight.view(3), weight.squeeze(1).double()):
+        (use,) = find_uses(losses, {"weight": weight})
+        assert use.node is losses.grad_fn
+        assert [key.parameters for key in use.keys] == [("weight",)]
+        output_grads(losses, (use,), lambda use, grad: reported.append(grad.tolist()))
+    assert reported == [[1.0, 1.0, 1.0]] * 2

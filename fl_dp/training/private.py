@@ -47,8 +47,9 @@ class PrivateTrainer:
         self._model, self._axes, self._plan, self._device = model, axes, plan, device
         self._loss = loss_of(plan.loss)
         self._parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
-        self._descent = MomentumSGD(  # down the sum over a batch: the mean is that over its expected size
+        self._descent = MomentumSGD(
             list(self._parameters.values()),
+            # Gradients are sums over a batch. Dividing the rate once replaces dividing every gradient.
             learning_rate=plan.learning_rate / plan.expected_batch_size,
             momentum=plan.momentum,
         )

@@ -14,10 +14,10 @@ from fl_dp.engine.backward import Axes
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.probe import probe
 from fl_dp.records import RoundPlan
-from fl_dp.training.plain import PlainTrainer
 from fl_dp.training.private import PrivateTrainer
+from fl_dp.training.unprotected import UnprotectedTrainer
 
-Trainer = PrivateTrainer | PlainTrainer
+Trainer = PrivateTrainer | UnprotectedTrainer
 
 
 def axes_of(model: nn.Module, data: TensorData, device: torch.device) -> Axes:
@@ -37,7 +37,7 @@ def trainer_of(
 ) -> Trainer:
     """The trainer that `plan` asks for, of a model that is on `device`. axes: not needed without privacy."""
     if not plan.private:
-        return PlainTrainer(model.train(), plan, device=device, draws=draws)
+        return UnprotectedTrainer(model.train(), plan, device=device, draws=draws)
     assert axes is not None
     return PrivateTrainer(model.train(), axes, plan, device=device, chooser=chooser, noise=noise, draws=draws)
 

@@ -21,7 +21,7 @@ from fl_dp.simulation.actor.shared_data import Parts, SharedData
 from fl_dp.simulation.actor.training_actor import TrainingActor
 from fl_dp.simulation.clients import SimulatedClients
 from fl_dp.simulation.work import ActorSettings, ClientWork, Done, Round
-from fl_dp.training.plain import PlainTrainer
+from fl_dp.training.unprotected import UnprotectedTrainer
 
 PLAN = RoundPlan("run", 1, "linear", 5, 10, 0.5, 0.0, 0.0, 1.0, private=False)
 CPU = torch.device("cpu")
@@ -87,7 +87,7 @@ def test_an_actor_trains_with_plain_sgd(shared):
     start = Round("key", "linear", {name: array.copy() for name, array in state_arrays(model).items()}, {})
     (done,) = actor.train(1, [task], 4, start).done
     draws = keyed_generator(client_key(secret, "run", 1, "1", "draws"))
-    trainer = PlainTrainer(model, PLAN, device=CPU, draws=draws)
+    trainer = UnprotectedTrainer(model, PLAN, device=CPU, draws=draws)
     for _ in range(5):
         trainer.step(Parts(shared)[1], 1 / 3, 1000)
     assert done.problem == ""

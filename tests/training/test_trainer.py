@@ -10,9 +10,9 @@ from torch import nn
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ModelError
 from fl_dp.records import ARITHMETIC, RoundPlan
-from fl_dp.training.plain import PlainTrainer
 from fl_dp.training.private import PrivateTrainer
 from fl_dp.training.trainer import axes_of, is_finite, take_steps, trainable_arrays, trainer_of
+from fl_dp.training.unprotected import UnprotectedTrainer
 
 CPU = torch.device("cpu")
 PLAN = RoundPlan(
@@ -104,7 +104,9 @@ def test_a_change_of_results_raises_the_arithmetic(data, private):
 def test_the_trainer_is_the_one_that_the_plan_asks_for(data):
     model = _model()
     assert isinstance(trainer_of(model, PLAN, CPU, axes_of(model, data, CPU)), PrivateTrainer)
-    assert isinstance(trainer_of(model, dataclasses.replace(PLAN, private=False), CPU, None), PlainTrainer)
+    assert isinstance(
+        trainer_of(model, dataclasses.replace(PLAN, private=False), CPU, None), UnprotectedTrainer
+    )
 
 
 def test_a_model_that_cannot_be_protected_is_refused(data):

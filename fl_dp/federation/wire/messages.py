@@ -32,16 +32,16 @@ _PLAN_FIELDS = typing.get_type_hints(RoundPlan)
 _SPENT_FIELDS = {"sample_rate": list, "noise_multiplier": list, "steps": list}
 
 
-def _plain_fields(record: type) -> dict[str, type]:
+def _scalar_fields(record: type) -> dict[str, type]:
     """Name and type of the record's fields that travel as they are; what is spent and arrays do not."""
     fields = {name: typing.get_origin(kind) or kind for name, (kind, _) in leaving(record).items()}
     plain = {name: str if kind is Literal else kind for name, kind in fields.items()}
     return {name: kind for name, kind in plain.items() if kind in (str, int, float, bool)}
 
 
-_PROFILE_FIELDS = _plain_fields(ClientProfile)
-_REPORT_FIELDS = _plain_fields(LocalUpdate)
-_REFUSAL_FIELDS = _plain_fields(Refusal)
+_PROFILE_FIELDS = _scalar_fields(ClientProfile)
+_REPORT_FIELDS = _scalar_fields(LocalUpdate)
+_REFUSAL_FIELDS = _scalar_fields(Refusal)
 
 
 def refusal_of(error: Exception) -> Refusal:

@@ -9,7 +9,7 @@ from torch import nn
 
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.records import RoundPlan
-from fl_dp.training.plain import PlainTrainer
+from fl_dp.training.unprotected import UnprotectedTrainer
 
 CPU = torch.device("cpu")
 PLAN = RoundPlan(
@@ -33,7 +33,7 @@ def _model():
 
 def _trained(data, plan=PLAN, physical_batch_size=1000):
     model = _model()
-    trainer = PlainTrainer(model, plan, device=CPU, draws=torch.Generator().manual_seed(1))
+    trainer = UnprotectedTrainer(model, plan, device=CPU, draws=torch.Generator().manual_seed(1))
     for _ in range(plan.steps):
         trainer.step(data, IGNORED_RATE, physical_batch_size)
     return model.weight.detach()
@@ -72,7 +72,7 @@ def test_a_client_with_fewer_records_than_a_batch_takes_them_all(data):
 
 
 def test_where_memory_runs_out_batches_are_halved_and_the_step_is_the_same(data, monkeypatch):
-    trainer = PlainTrainer(_model(), PLAN, device=CPU, draws=torch.Generator().manual_seed(1))
+    trainer = UnprotectedTrainer(_model(), PLAN, device=CPU, draws=torch.Generator().manual_seed(1))
     whole, loss = _trained(data, dataclasses.replace(PLAN, steps=1)), trainer._sum_of_losses
 
     def small_memory(inputs, labels):
@@ -88,7 +88,7 @@ def test_where_memory_runs_out_batches_are_halved_and_the_step_is_the_same(data,
 
 def test_what_it_measures_beforehand_changes_no_weight(data):
     model = _model()
-    trainer = PlainTrainer(model, PLAN, device=CPU)
+    trainer = UnprotectedTrainer(model, PLAN, device=CPU)
     assert (
         1
         <= trainer.largest_physical_batch(data.input_shape, 2**24, trainer.most_at_once)

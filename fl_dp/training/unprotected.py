@@ -19,7 +19,7 @@ from fl_dp.training.sgd import MomentumSGD
 logger = logging.getLogger("fl_dp")
 
 
-class PlainTrainer:
+class UnprotectedTrainer:
     """NOT PRIVATE: SGD on one model, with the methods of a `PrivateTrainer`, which it stands in for.
 
     A step takes the next `expected_batch_size` records of a shuffled pass over the data; the last batch of a

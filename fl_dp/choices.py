@@ -53,24 +53,43 @@ class Choices:
         if name not in self.built_in() and name not in self.names():
             raise ConfigError(f"{key or self.key} = {value!r}: expected {' or '.join(self.names())}.")
 
+    def check_built_in(self, value: str, what: str) -> None:
+        """ConfigError unless `value` is the name of a file of ours. what: why no other will do."""
+        self.check(value)
+        if value not in self.built_in():
+            raise ConfigError(
+                f"{self.key} = {value!r}: another package has brought it; expected {what}: "
+                f"{' or '.join(self.built_in())}."
+            )
+
     def load(self, value: str, kind: type[Descriptor]) -> Descriptor:
         """The descriptor of the choice that `value` names, a `kind`; imports its file and no other.
 
         Raises ConfigError for an unknown name, and for a file without such a descriptor.
         """
         self.check(value)
-        name = value.partition(":")[0]
+        where, descriptor = self._found(value.partition(":")[0])
+        if isinstance(descriptor, kind):
+            return descriptor
+        is_there = "nothing" if descriptor is None else f"{descriptor!r:.60}"
+        raise ConfigError(
+            f"{self.key} = {value!r}: {where} cannot be used: its {self.constant} is {is_there}, expected "
+            f"{'a class' if kind is type else f'a {kind.__name__}'}."
+        )
+
+    def _found(self, name: str) -> tuple[str, object]:
+        """Where the choice is, and its descriptor or None; ConfigError if its file cannot be imported."""
+        entry = None
         if name in self.built_in():
             where = f"{self.package}.{_files(self.package, self.dashed)[name]}"
-            descriptor = getattr(import_module(where), self.constant, None)
         else:
             entry = next(one for one in _entry_points(self.group) if one.name == name)
-            where, descriptor = f"{entry.value} (entry point {name} of {self.group})", entry.load()
-        if not isinstance(descriptor, kind):
-            raise ConfigError(
-                f"{self.key} = {value!r}: {where} has no {self.constant}, a {kind.__name__}; give it one."
-            )
-        return descriptor
+            where = f"{entry.value} (entry point {name} of {self.group})"
+        try:
+            return where, entry.load() if entry else getattr(import_module(where), self.constant, None)
+        except Exception as error:
+            words = f"{type(error).__name__}: {error}"
+            raise ConfigError(f"{self.key} = {name!r}: {where} cannot be used: {words}") from error
 
     def argument(self, value: str, wanted: str | None) -> str:
         """ARGUMENT in `value`, NAME:ARGUMENT; empty for a choice that takes none.

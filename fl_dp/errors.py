@@ -56,5 +56,9 @@ class DeclinedError(FlDpError):
     """A client will not train this round; the message is the reason, fit for the server."""
 
 
+class RoundTakenError(DeclinedError):
+    """A round was paid for before, and is not repeated: what it has cost is spent already."""
+
+
 class BudgetExhaustedError(DeclinedError):
     """Not one of the planned steps fits the client's remaining budget."""

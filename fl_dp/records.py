@@ -45,7 +45,8 @@ class Leaves:
 
     Every number that leaves is a field of `ClientProfile`, `LocalUpdate` or `Refusal`, and is marked so:
     messages are built from these alone, and docs/privacy.md lists them.
-    shown: the server writes the number into the client's line of rounds.jsonl, as the client sent it.
+    shown: the server writes the number into the client's line of rounds.jsonl, as the client sent it; an
+    int, a float or a bool, because a text could be as long as its sender likes.
     """
 
     because: str
@@ -55,13 +56,15 @@ class Leaves:
 def leaving(record: type) -> dict[str, tuple[Any, Leaves]]:
     """The fields of a record that leaves a client, by name: the type, and why it may leave.
 
-    TypeError for a field that is not marked.
+    TypeError for a field that is not marked, or that cannot be shown.
     """
     found: dict[str, tuple[Any, Leaves]] = {}
     for name, hint in typing.get_type_hints(record, include_extras=True).items():
         marks = [mark for mark in getattr(hint, "__metadata__", ()) if isinstance(mark, Leaves)]
         if len(marks) != 1:
             raise TypeError(f"{record.__name__}.{name} leaves the client: mark it with why it may.")
+        if marks[0].shown and hint.__origin__ not in (int, float, bool):
+            raise TypeError(f"{record.__name__}.{name} is shown: only int, float and bool can be.")
         found[name] = hint.__origin__, marks[0]
     return found
 

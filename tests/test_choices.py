@@ -49,8 +49,19 @@ def test_an_unknown_name_is_refused_with_all_names(colours: Choices, name: str) 
 
 
 def test_a_file_without_its_descriptor_is_named(colours: Choices) -> None:
-    with pytest.raises(ConfigError, match=r"paintbox.colours.blank has no COLOUR, a str"):
+    with pytest.raises(ConfigError, match=r"paintbox.colours.blank cannot be used: its COLOUR is nothing"):
         colours.load("blank", str)
+    with pytest.raises(ConfigError, match=r"its COLOUR is '00ff00', expected a int"):
+        colours.load("green", int)
+
+
+def test_a_file_that_cannot_be_imported_is_named(colours: Choices, tmp_path: Path) -> None:
+    (tmp_path / "paintbox" / "colours" / "broken.py").write_text("COLOUR = 1 +\n")
+    choices._files.cache_clear()
+    with pytest.raises(
+        ConfigError, match=r"colour = 'broken': paintbox.colours.broken cannot be used: Syntax"
+    ):
+        colours.load("broken", int)
 
 
 def test_packages_outside_join_and_never_shadow(colours: Choices, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,12 +3,13 @@
 import dataclasses
 import re
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import pytest
 
 from fl_dp.federation.wire.messages import profile_to_content, refusal_to_content, update_to_content
-from fl_dp.records import ClientProfile, Entry, LocalUpdate, Refusal, leaving
+from fl_dp.records import ClientProfile, Entry, Leaves, LocalUpdate, Refusal, leaving
 
 TYPES = (ClientProfile, LocalUpdate, Refusal)
 DOCUMENT = Path(__file__).parents[1] / "docs" / "privacy.md"
@@ -49,3 +50,12 @@ def test_a_message_holds_its_types_fields_and_nothing_else(content, kind):
 
 def test_what_is_spent_is_entries_of_public_numbers():
     assert [field.name for field in dataclasses.fields(Entry)] == ["sample_rate", "noise_multiplier", "steps"]
+
+
+def test_only_numbers_are_shown():
+    @dataclasses.dataclass
+    class Wordy:
+        text: Annotated[str, Leaves("because", shown=True)]
+
+    with pytest.raises(TypeError, match=r"Wordy.text is shown: only int, float and bool can be"):
+        leaving(Wordy)

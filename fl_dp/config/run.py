@@ -95,7 +95,7 @@ class RunConfig(DataSettings):
         for field in ("noise_multiplier", "server_learning_rate"):
             if getattr(self, field) != AUTO:
                 require_positive(self, field)
-        LOSSES.check(self.loss)
+        LOSSES.check_built_in(self.loss, "a loss that all sites have")
         AGGREGATIONS.check(self.aggregation)
         SERVER_OPTIMIZERS.check(self.server_optimizer)
         require_delta(self.delta)

@@ -20,17 +20,23 @@ def check_names(config: RunConfig) -> None:
 
 
 def check_choices(config: RunConfig) -> None:
-    """ConfigError for a data set, model or partition with a wrong argument or wrong settings of its own.
+    """ConfigError for a choice whose file cannot be used, or that has a wrong argument or wrong settings.
 
     Imports the chosen files, and torch with them, but reads no data.
     """
     from fl_dp.data.partition_scheme import PartitionSettings, choose_partition
     from fl_dp.data.source import choose_source
+    from fl_dp.federation.server.aggregation import aggregation_of
+    from fl_dp.federation.server.optimizer import server_optimizer_of
     from fl_dp.models.build import choose_model
+    from fl_dp.training.loss import loss_of
 
     choose_source(config.data)
     choose_model(config.model)
     choose_partition(PartitionSettings.of(config))
+    loss_of(config.loss)
+    aggregation_of(config.aggregation)
+    server_optimizer_of(config.server_optimizer, config.server_learning_rate)
 
 
 def with_absolute_paths(config: RunConfig) -> RunConfig:

@@ -66,7 +66,7 @@ class RoundReport:
     private: whether the run is; if not, epsilon is infinite, whatever the clients' are.
     noise_multiplier: the least that a client of this round was asked for; None without privacy, and when
     none was asked.
-    loss, accuracy: of the global model on the server's test data, mean cross-entropy and share.
+    loss, accuracy: of the global model on the server's test data, mean of the run's loss, and share.
     seconds: wall time, the wait for clients included.
     """
 

@@ -5,7 +5,10 @@ as clients on one machine do, and a round is paid for in one transaction before 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache, partial
+from dataclasses import fields
+from functools import partial
+from operator import attrgetter
+from typing import Any
 
 from flwr.app import RecordDict
 
@@ -17,10 +20,12 @@ from fl_dp.federation.client.round import AcceptedRound, Client, ClientRounds, P
 from fl_dp.federation.client.settings import numbered
 from fl_dp.federation.wire.messages import profile_to_content, refusal_to_content, update_to_content
 from fl_dp.federation.wire.partial_sums import asked_weight
-from fl_dp.records import Entry, LocalUpdate, Refusal
+from fl_dp.records import LocalUpdate, Refusal
 from fl_dp.simulation.actor.keys import result_of
 from fl_dp.simulation.actor.shared_data import Parts
 from fl_dp.simulation.work import ClientWork, Done
+
+_OTHER_FIELDS = attrgetter(*(field.name for field in fields(LocalUpdate) if field.name != "arrays"))
 
 Question = tuple[str, RecordDict]  # a message's id and its content
 
@@ -110,20 +115,17 @@ class SimulatedClients:
 
 def _contents(answers: Mapping[str, LocalUpdate | Refusal]) -> dict[str, RecordDict]:
     """The answers as messages' contents; those that are alike share records, which take a while to make."""
-    in_sum = cache(_without_arrays)
-    refusal = cache(refusal_to_content)
-    return {
-        key: refusal(one).copy()
-        if isinstance(one, Refusal)
-        else update_to_content(one)
-        if one.arrays
-        else in_sum(one.spent, one.steps, one.epsilon, one.delta).copy()
-        for key, one in answers.items()
-    }
-
-
-def _without_arrays(spent: tuple[Entry, ...], steps: int, epsilon: float, delta: float) -> RecordDict:
-    return update_to_content(LocalUpdate({}, spent, steps, epsilon, delta))
+    made: dict[Any, RecordDict] = {}
+    contents = {}
+    for key, one in answers.items():
+        if isinstance(one, LocalUpdate) and one.arrays:
+            contents[key] = update_to_content(one)
+            continue
+        alike = one if isinstance(one, Refusal) else _OTHER_FIELDS(one)
+        if alike not in made:
+            made[alike] = refusal_to_content(one) if isinstance(one, Refusal) else update_to_content(one)
+        contents[key] = made[alike].copy()
+    return contents
 
 
 def _trained(done: Done) -> Trained:

@@ -165,10 +165,10 @@ class SimulationGrid(Grid):
 
     def _queue(self, tasks: Sequence[ClientWork], by_id: Mapping[str, Message], asked: float) -> None:
         """Pay for the tasks and let them wait for the actors; refused if the weights are not the model's."""
-        first = by_id[tasks[0].message]
-        model = self._prepare(tasks[0].plan)
+        first, plan = by_id[tasks[0].message], tasks[0].plan
+        model = self._prepare(plan)  # what it raises ends the run: it would be so for every client and round
         try:
-            weights = expected_weights(first.content, tasks[0].plan.model, model.specs)
+            weights = expected_weights(first.content, plan.model, model.specs)
         except DeclinedError as error:
             self._clients.forget(tasks)
             refused = refuse((task.message for task in tasks), error)

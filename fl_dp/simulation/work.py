@@ -16,7 +16,7 @@ class Round:
     """What all clients of a round share; it travels once to each machine.
 
     key: new for every round and every model's weights. weights: the global state, complete.
-    kernels: of the engine's plan, the same in every actor, so that no result depends on which one it was.
+    kernels: chosen by the engine, the same in every actor, so that no result depends on which one it was.
     groups: of tasks that take their first step together.
     """
 
@@ -81,7 +81,7 @@ class ChunkDone:
 class Measured:
     """What an actor found out about one client's step.
 
-    kernels: of the engine's plan. at_once: the physical batch. together: examples of a first step that
+    kernels: chosen by the engine. at_once: the physical batch. together: examples of a first step that
     several clients take together, 0 if they should not. step_bytes: what a round takes at its peak,
     beside model and data; process_bytes: what the actor's process has for itself alone. gpu_bytes: what an
     actor holds of its GPU, gpu_total: what that has; 0 without one.

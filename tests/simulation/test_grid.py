@@ -297,3 +297,26 @@ def test_a_median_gets_every_single_update_from_a_simulation(fake_ray: Any, two_
     for name, array in strategy.result.arrays.items():
         middle = np.median([update[name] for update in updates.values()], axis=0)
         np.testing.assert_allclose(array.numpy(), middle, rtol=1e-5, atol=1e-6)
+
+
+def test_a_round_that_was_paid_for_and_cannot_be_repeated_counts(fake_ray: Any, federation: Any) -> None:
+    """As after a resumption with another PyTorch: its clients train nothing, and what it cost is reported."""
+    config = RunConfig(
+        clients=CLIENTS, min_clients=CLIENTS, fit_clients=CLIENTS, rounds=1, noise_multiplier=1.0,
+        expected_batch_size=8, physical_batch_size=8, accountant="rdp",
+    )  # fmt: skip
+    strategy = PrivateStrategy(config, "run", federation.specs, lambda report: None)
+    grid = federation.grid(pool_of(fake_ray, federation, 2))
+    federation.clients.register(range(CLIENTS))
+    list(grid.get_node_ids())
+    strategy._parts.registration.gather(grid)  # the server knows the ledgers as they were before the round
+    paid = {k: (str(k), federation.messages()[k].content) for k in range(CLIENTS)}
+    works, _ = federation.clients.read(paid)
+    federation.clients.pay(works, "the same weights under another PyTorch")
+    strategy.start(grid, encode(federation.start))
+    clients = strategy.reports[0].clients
+    assert {client.status for client in clients.values()} == {"failed"}
+    assert "taken before" in clients["0"].reason
+    for name, steps in federation.steps().items():
+        assert clients[str(name)].steps >= steps == 2
+    assert strategy.guarantee().epsilon > 0

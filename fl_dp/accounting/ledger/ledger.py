@@ -21,7 +21,7 @@ from fl_dp.accounting.ledger.event_log import EventLog
 from fl_dp.accounting.ledger.hash_chain import Row
 from fl_dp.accounting.ledger.identity import Identity
 from fl_dp.accounting.ledger.overlap import sketch
-from fl_dp.errors import BudgetExhaustedError, DeclinedError, LedgerError
+from fl_dp.errors import BudgetExhaustedError, DeclinedError, LedgerError, RoundTakenError
 from fl_dp.records import Entry
 
 Mechanism = tuple[float, float]  # sample rate, noise multiplier
@@ -286,7 +286,7 @@ class Ledger:
             return None
         same_result = request.inputs and request.inputs == paid.inputs
         if not (same_result and book.holds(paid, request.dataset)):
-            raise DeclinedError(
+            raise RoundTakenError(
                 f"Round {request.server_round} of run {request.run} was taken before; it is not repeated."
             )
         return Reservation(paid.id, paid.entry, paid.committed)

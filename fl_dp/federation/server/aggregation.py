@@ -1,14 +1,15 @@
 """How the updates of a round become one: what every aggregation in `aggregations/` promises."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar, TypeVar
 
-from fl_dp.choices import AGGREGATIONS
+from fl_dp.choices import AGGREGATIONS, Choices
 from fl_dp.errors import ConfigError
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray
 from fl_dp.federation.wire.partial_sums import WeightedSum
 
+Kind = TypeVar("Kind")
 Update = tuple[Mapping[str, NDArray], float]  # a client's arrays, and its weight > 0
 
 
@@ -42,8 +43,16 @@ def aggregation_of(name: str) -> Aggregation:
     """A new one of that name, from its file in `aggregations/`."""
     kind = AGGREGATIONS.load(name, type)
     if not issubclass(kind, Aggregation):
-        raise ConfigError(f"aggregation = {name!r}: {kind.__name__} is no Aggregation.")
-    return kind()
+        raise ConfigError(f"aggregation = {name!r}: {kind.__name__} is not a subclass of Aggregation.")
+    return made(kind, AGGREGATIONS, name)
+
+
+def made(kind: Callable[..., Kind], choices: Choices, name: str, *arguments: object) -> Kind:
+    """One of that kind; ConfigError where its class lacks something."""
+    try:
+        return kind(*arguments)
+    except (TypeError, AttributeError) as error:
+        raise ConfigError(f"{choices.key} = {name!r}: cannot be made: {error}") from error
 
 
 def refuse_unknown(state: Mapping[str, NDArray], known: Mapping[str, ArraySpec], whose: str) -> None:

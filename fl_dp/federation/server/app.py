@@ -150,27 +150,40 @@ def _leave(
     reason: str,
     seconds: float,
 ) -> None:
-    """Write what was reached, the summary last: whoever sees it finds the rest complete."""
+    """Write what was reached, the summary last: whoever sees it finds the rest complete.
+
+    The summary says what was spent, and is written even where the model cannot be.
+    """
+    try:
+        if federation and federation.strategy.reports:
+            _save_model(out, federation, private=private)
+    finally:
+        out.write_summary(_summary(federation, private, status, reason, seconds))
+
+
+def _save_model(out: RunResults, federation: Federation, *, private: bool) -> None:
+    arrays = decode(federation.strategy.result.arrays, specs(state_arrays(federation.model)))
+    load_arrays(federation.model, arrays)
+    out.save_model(federation.model.state_dict(), private=private)
+
+
+def _summary(
+    federation: Federation | None, private: bool, status: RunStatus, reason: str, seconds: float
+) -> Summary:
     reports = federation.strategy.reports if federation else []
-    if federation and reports:
-        arrays = decode(federation.strategy.result.arrays, specs(state_arrays(federation.model)))
-        load_arrays(federation.model, arrays)
-        out.save_model(federation.model.state_dict(), private=private)
     guarantee = federation.strategy.guarantee() if federation else None
-    out.write_summary(
-        Summary(
-            status=status,
-            private=private,
-            rounds=reports[-1].round if reports else 0,
-            epsilon=guarantee.epsilon if guarantee else None,
-            delta=guarantee.delta if guarantee else None,
-            federation=federation.strategy.federation() if federation else None,
-            accuracy=reports[-1].accuracy if reports else None,
-            loss=reports[-1].loss if reports else None,
-            seconds=seconds,
-            clients=federation.strategy.budgets() if federation else {},
-            reason=reason,
-        )
+    return Summary(
+        status=status,
+        private=private,
+        rounds=reports[-1].round if reports else 0,
+        epsilon=guarantee.epsilon if guarantee else None,
+        delta=guarantee.delta if guarantee else None,
+        federation=federation.strategy.federation() if federation else None,
+        accuracy=reports[-1].accuracy if reports else None,
+        loss=reports[-1].loss if reports else None,
+        seconds=seconds,
+        clients=federation.strategy.budgets() if federation else {},
+        reason=reason,
     )
 
 

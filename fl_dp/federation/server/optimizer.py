@@ -7,7 +7,7 @@ from typing import ClassVar
 from fl_dp.choices import SERVER_OPTIMIZERS
 from fl_dp.config.flat import AUTO, Auto
 from fl_dp.errors import ConfigError
-from fl_dp.federation.server.aggregation import refuse_unknown
+from fl_dp.federation.server.aggregation import made, refuse_unknown
 from fl_dp.federation.wire.arrays import NDArray
 
 Arrays = Mapping[str, NDArray]
@@ -29,7 +29,10 @@ class ServerOptimizer(ABC):
         """The new global weights, in the shapes and types of the old ones, `weights`."""
 
     def state(self) -> Arrays:
-        """What it remembers from round to round, by name; a resumed run gives it back."""
+        """What it remembers from round to round, by name; a resumed run gives it back.
+
+        A step makes new arrays and never writes into these: a step that fails is undone by `restore`.
+        """
         return {}
 
     def restore(self, state: Arrays) -> None:
@@ -41,5 +44,12 @@ def server_optimizer_of(name: str, learning_rate: float | Auto) -> ServerOptimiz
     """A new one of that name, from its file in `optimizers/`."""
     kind = SERVER_OPTIMIZERS.load(name, type)
     if not issubclass(kind, ServerOptimizer):
-        raise ConfigError(f"server-optimizer = {name!r}: {kind.__name__} is no ServerOptimizer.")
-    return kind(kind.usual_learning_rate if learning_rate == AUTO else float(learning_rate))
+        raise ConfigError(
+            f"server-optimizer = {name!r}: {kind.__name__} is not a subclass of ServerOptimizer."
+        )
+    usual = getattr(kind, "usual_learning_rate", None)
+    if usual is None:
+        raise ConfigError(
+            f"server-optimizer = {name!r}: {kind.__name__} has no usual_learning_rate; give it one."
+        )
+    return made(kind, SERVER_OPTIMIZERS, name, usual if learning_rate == AUTO else float(learning_rate))

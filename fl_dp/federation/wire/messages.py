@@ -18,7 +18,15 @@ from typing import Any, Literal
 
 from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 
-from fl_dp.errors import BudgetExhaustedError, ConfigError, DataError, DeclinedError, FlDpError, LedgerError
+from fl_dp.errors import (
+    BudgetExhaustedError,
+    ConfigError,
+    DataError,
+    DeclinedError,
+    FlDpError,
+    LedgerError,
+    RoundTakenError,
+)
 from fl_dp.federation.wire.arrays import ArraySpec, decode, encode
 from fl_dp.records import ClientProfile, Entry, LocalUpdate, Refusal, RoundPlan, leaving
 
@@ -50,6 +58,8 @@ def refusal_of(error: Exception) -> Refusal:
     Another library's text may quote the data, and even its class may depend on them. A DataError and a
     LedgerError name files, and files may bear the names of patients. All stay in the client's log.
     """
+    if isinstance(error, RoundTakenError):  # no decline: those have cost nothing
+        return Refusal("failed", one_line(str(error)))
     if isinstance(error, DeclinedError):
         return Refusal("declined", one_line(str(error)), isinstance(error, BudgetExhaustedError))
     if isinstance(error, DataError):

@@ -60,7 +60,7 @@ def _first_group(tasks: list[ClientWork], together: int) -> list[ClientWork]:
 
 def _kind(task: ClientWork) -> tuple[object, ...]:
     """What all tasks of a group have in common: the model, and how an example's gradient is clipped."""
-    return task.plan.private, task.plan.model, task.plan.max_grad_norm
+    return task.plan.private, task.plan.model, task.plan.loss, task.plan.max_grad_norm
 
 
 def begin_together(clients: Sequence[tuple[PrivateTrainer, TensorData, float]], most: int) -> bool:

@@ -25,18 +25,18 @@ from fl_dp.simulation.work import ActorSettings, Array, ChunkDone, ClientWork, D
 from fl_dp.training.private import PrivateTrainer
 from fl_dp.training.trainer import (
     Trainer,
+    as_arrays,
     axes_of,
     is_finite,
     take_steps,
     trainable,
-    trainable_arrays,
     trainer_of,
 )
 
 logger = logging.getLogger("fl_dp")
 
 _CONTEXT_BYTES = 600 * 2**20  # of CUDA itself, in each process; the allocator does not count it
-_STEP_MARGIN = 1.8  # a process grows by up to that over the tensors that are seen (engine/physical_batch.py)
+_STEP_MARGIN = 1.8  # times the tensors that are seen: so much may a process grow (see engine/kernel_choice)
 _ROUND_COPIES = 4  # of the parameters, beside model and step: the global ones, noise, a sum in float64
 
 
@@ -158,20 +158,23 @@ class TrainingActor:
         # a GPU that is lost to this process is lost to the clients that follow, too: they need another one
         trained = attempt(lambda: self._update(task, together=together), fatal=(torch.AcceleratorError,))
         seconds = time.perf_counter() - started
-        return Done(task.message, seconds, trained.problem, trained.arrays or None, trained.log)
+        alone = None
+        if not trained.problem and task.weight is None:
+            alone = as_arrays(trained.arrays)
+        elif not trained.problem and task.weight is not None:
+            # What fails here ends the process, and its sum: no part of an update may stay in it.
+            self._sum.add(trained.arrays, task.weight)
+        return Done(task.message, seconds, trained.problem, alone, trained.log)
 
-    def _update(self, task: ClientWork, *, together: bool) -> Mapping[str, Array] | None:
-        """The task's update, empty if it went into the sum; None if it is not finite."""
+    def _update(self, task: ClientWork, *, together: bool) -> Mapping[str, Tensor] | None:
+        """The task's update, in the model's own memory; None if it is not finite."""
         shared_round = self._prepare(task.part)
         if together and task.group is not None and task.group != self._group:
             self._begin(shared_round.groups[task.group])
         if not self._train(task):
             return None
         assert self._model is not None
-        if task.weight is None:
-            return trainable_arrays(self._model)
-        self._sum.add(trainable(self._model), task.weight)
-        return {}
+        return trainable(self._model)
 
     def _begin(self, group: Sequence[ClientWork]) -> None:
         """Have the group's trainers ready, with their first clipped sums from one pass.

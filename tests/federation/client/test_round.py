@@ -309,3 +309,11 @@ def test_an_attempt_gives_way_to_fatal_errors_alone():
         attempt(fail, fatal=(KeyError,))
     assert attempt(fail, fatal=(ValueError,)).problem == "an unexpected error; its own log says which"
     assert attempt(dict) == Trained({})
+
+
+def test_a_round_that_was_paid_for_and_is_not_repeated_is_no_decline(site, data):
+    """A decline tells the server that the round has cost nothing."""
+    assert site.train(data).steps == 4
+    again = site.train(data)
+    assert (again.status, again.budget_exhausted) == ("failed", False)
+    assert "was taken before; it is not repeated" in again.reason

@@ -115,3 +115,39 @@ def test_one_file_each(copied: Any) -> None:
     assert (single, resumed, moved) == ("True", "True", "True")
     assert aggregation == "aggregation = 'trimed-mean': expected mean or median or trimmed-mean."
     assert optimizer == "server-optimizer = 'fedavg-m': expected fedadam or fedavg or fedavgm."
+
+
+HALF = """
+from fl_dp.federation.server.aggregation import Aggregation
+
+
+class Half(Aggregation):
+    pass
+
+
+AGGREGATION = Half
+"""
+
+CHECK = """
+from fl_dp.config.run import RunConfig
+from fl_dp.errors import ConfigError
+from fl_dp.launch.preflight import check_choices
+
+for config in (RunConfig(aggregation="half"), RunConfig(server_optimizer="half"), RunConfig(loss="half")):
+    try:
+        check_choices(config)
+    except ConfigError as error:
+        print(error)
+"""
+
+
+def test_a_file_that_is_half_written_is_refused_before_anything_starts(copied: Any) -> None:
+    copied.add("federation/server/aggregations/half.py", HALF)
+    copied.add("federation/server/optimizers/half.py", "SERVER_OPTIMIZER = 3\n")
+    copied.add("training/losses/half.py", "import no_such_package\n")
+    aggregation, optimizer, loss = copied.lines(CHECK)
+    assert aggregation.startswith(
+        "aggregation = 'half': cannot be made: Can't instantiate abstract class Half"
+    )
+    assert "its SERVER_OPTIMIZER is 3, expected a class" in optimizer
+    assert "losses.half cannot be used: ModuleNotFoundError" in loss

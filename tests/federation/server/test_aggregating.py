@@ -62,3 +62,20 @@ def test_its_state_goes_on_in_another_process():
 def test_a_state_that_is_not_known_is_refused(name):
     with pytest.raises(ConfigError, match=r"the run's state holds .*; resume the run with the fl_dp that"):
         _aggregating().restore({name: np.zeros(2)})
+
+
+@pytest.mark.parametrize("optimizer", ["fedavg", "fedadam"])
+def test_weights_that_are_not_finite_do_not_take_the_place_of_others(optimizer, caplog):
+    """A client near the largest number that there is, and a server's rate above 1."""
+    aggregating = _aggregating(server_optimizer=optimizer, server_learning_rate=1e39)
+    calm = _aggregating(server_optimizer=optimizer, server_learning_rate=1e39)
+    assert aggregating.aggregate(encode(START), _judged(3e38)) is None
+    assert "not finite" in caplog.text
+    start = encode({"w": np.zeros(2, np.float32), "frozen": START["frozen"]})
+    after, expected = (one.aggregate(start, _judged(1e-9)) for one in (aggregating, calm))
+    np.testing.assert_array_equal(_arrays(after)["w"], _arrays(expected)["w"])  # nothing of it is remembered
+
+
+def test_a_state_of_nobody_is_refused():
+    with pytest.raises(ConfigError, match="holds \\['momentum'\\], which nothing here remembers"):
+        _aggregating().restore({"momentum": np.zeros(2)})

@@ -13,6 +13,7 @@ from fl_dp.federation.server.client_sampling import ClientSampler
 from fl_dp.federation.server.strategy import PrivateStrategy, usual_parts
 from fl_dp.federation.wire.arrays import encode, specs
 from fl_dp.federation.wire.messages import plan_from_content
+from fl_dp.federation.wire.partial_sums import ADD_UP
 from fl_dp.records import Entry
 from fl_dp.reporting.run_results import to_line
 
@@ -397,3 +398,45 @@ def test_another_federation_replaces_one_part(fakes):
     strategy.start(fakes.Grid({11: fakes.Client("0"), 12: fakes.Client("1")}), encode(START))
     trained = [[n for n, c in r.clients.items() if c.status == "trained"] for r in strategy.reports]
     assert trained == [["0"], ["1"], ["0"], ["1"]]
+
+
+class AddsUp:
+    """A grid that could answer with sums."""
+
+    adds_up = True
+
+
+@pytest.mark.parametrize(("aggregation", "asked"), [("mean", True), ("median", False)])
+def test_only_an_aggregation_that_can_use_sums_asks_for_them(fakes, aggregation, asked):
+    class Grid(AddsUp, fakes.Grid):
+        pass
+
+    grid = Grid({11: fakes.Client("0"), 12: fakes.Client("1")})
+    config = settings(rounds=1, aggregation=aggregation)
+    strategy = PrivateStrategy(config, "run-1", TRAINABLE, lambda report: None)
+    strategy.start(grid, encode(START))
+    trained = [message for message in grid.sent if message.metadata.message_type == "train"]
+    assert [ADD_UP in message.content for message in trained] == [asked, asked]
+
+
+def test_a_sum_that_is_lost_leaves_no_round_that_was_trained(fakes):
+    """Two clients answer for a group whose sum never comes: none of them has taken part in the average."""
+
+    class Grid(AddsUp, fakes.Grid):
+        pass
+
+    class WithoutSum(fakes.Client):
+        def __call__(self, message):
+            reply = super().__call__(message)
+            if message.metadata.message_type == "train":
+                reply.content["group"] = ConfigRecord({"group": "1"})
+                reply.content["arrays"] = ArrayRecord()
+            return reply
+
+    strategy = PrivateStrategy(settings(rounds=1), "run-1", TRAINABLE, lambda report: None)
+    strategy.start(Grid({11: WithoutSum("0"), 12: WithoutSum("1")}), encode(START))
+    clients = strategy.reports[0].clients.values()
+    assert {(client.status, client.steps) for client in clients} == {("failed", 10)}  # and it is paid for
+    assert {one.rounds for one in strategy.budgets().values()} == {0}
+    assert strategy.outcome()[0] == "failed"
+    np.testing.assert_array_equal(weights(strategy)["weight"], START["weight"])

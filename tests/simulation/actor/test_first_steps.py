@@ -63,3 +63,12 @@ def test_the_longest_first_and_more_steps_do_not_matter(federation: Any) -> None
 
 def test_without_privacy_each_alone(federation: Any) -> None:
     assert sizes(tasks(federation, 60, private=False, noise_multiplier=0.0)) == []
+
+
+def test_only_clients_of_one_model_loss_and_bound_step_together(federation: Any) -> None:
+    for change in ({"model": "other"}, {"loss": "other"}, {"max_grad_norm": 3.0}):
+        plain, other = tasks(federation, 20), tasks(federation, 21, **change)
+        _, groups = grouped([*plain, *other], TOGETHER, 1)
+        assert groups
+        for group in groups:
+            assert len({(one.plan.model, one.plan.loss, one.plan.max_grad_norm) for one in group}) == 1

@@ -1,12 +1,15 @@
 """The secret of a simulation, and what follows from it."""
 
+import dataclasses
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fl_dp.errors import ConfigError
-from fl_dp.simulation.actor.keys import client_key, kept_secret, run_name
+from fl_dp.records import ARITHMETIC, RoundPlan
+from fl_dp.simulation.actor.keys import client_key, kept_secret, result_of, run_name
 
 
 def test_the_secret_is_made_once_and_its_owner_alone_can_read_it(tmp_path: Path) -> None:
@@ -38,3 +41,18 @@ def test_every_use_has_a_key_of_its_own() -> None:
     keys = {client_key(b"a" * 32, *use) for use in uses}
     assert len(keys) == len(uses)
     assert client_key(b"b" * 32, *uses[0]) not in keys
+
+
+def test_all_that_decides_a_result_is_in_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same noise on another result would reveal their difference."""
+    plan = RoundPlan("run", 1, "linear", 2, 8, 0.5, 0.0, 1.0, 1.0)
+    names = {result_of("weights", plan), result_of("other weights", plan)}
+    changes: list[dict[str, Any]] = [
+        {"steps": 3}, {"learning_rate": 0.6}, {"loss": "another"}, {"arithmetic": ARITHMETIC + 1},
+        {"max_grad_norm": 2.0}, {"noise_multiplier": 2.0},
+    ]  # fmt: skip
+    names |= {result_of("weights", dataclasses.replace(plan, **change)) for change in changes}
+    monkeypatch.setattr("torch.__version__", "another")
+    names.add(result_of("weights", plan))
+    assert len(names) == 3 + len(changes)
+    assert result_of("weights", plan) == result_of("weights", dataclasses.replace(plan))

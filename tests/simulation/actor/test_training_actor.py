@@ -11,6 +11,7 @@ import torch
 
 from fl_dp.errors import ConfigError
 from fl_dp.federation.client.attempt import NOT_FINITE
+from fl_dp.simulation.actor import update_sum
 from fl_dp.simulation.actor.first_steps import TOGETHER
 from fl_dp.simulation.actor.shared_data import Parts
 from fl_dp.simulation.actor.training_actor import TrainingActor
@@ -275,3 +276,20 @@ def test_an_actor_imports_no_more_than_it_needs() -> None:
     code = f"import sys, fl_dp.simulation.actor.training_actor; print(sorted(set(sys.modules) & {heavy!r}))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+def test_an_update_that_is_added_in_part_ends_the_process_and_its_sum(
+    federation: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reported as a client's failure it would leave part of an update behind, in a sum that is then used."""
+    actor, add = federation.actor(), update_sum._add
+    calls = iter(range(100))
+
+    def short_of_memory(total: Any, array: Any, weight: float) -> None:
+        if next(calls) == 3:  # the second array of the second client
+            raise RuntimeError("out of memory")
+        add(total, array, weight)
+
+    monkeypatch.setattr(update_sum, "_add", short_of_memory)
+    with pytest.raises(RuntimeError, match="out of memory"):
+        train(actor, shared_round(federation), [task(federation, k, weight=1.0) for k in range(3)], 64)

@@ -1,0 +1,66 @@
+"""A client's training in its own process: what it refuses before a payment, what it keeps back."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from fl_dp.accounting.ledger.ledger import Ledger
+from fl_dp.config.client import ClientConfig
+from fl_dp.data.tensor_data import TensorData
+from fl_dp.errors import DeclinedError, ModelError
+from fl_dp.federation.client.attempt import NOT_FINITE
+from fl_dp.federation.client.own_training import OwnTraining
+from fl_dp.federation.client.round import ClientRounds, play
+from fl_dp.federation.wire.arrays import encode, state_arrays
+from fl_dp.federation.wire.messages import plan_to_content
+from fl_dp.models.build import build_model
+from fl_dp.records import Refusal, RoundPlan
+
+PLAN = RoundPlan("run", 1, "linear", 3, 20, 1e30, 0.0, 0.0, 1.0, private=False)
+SETTINGS = ClientConfig(
+    client="a", ledger="given", data="data", physical_batch_size=8, device="cpu", allow_unprotected=True
+)
+
+
+@pytest.fixture
+def data():
+    generator = torch.Generator().manual_seed(0)
+    return TensorData(1e4 * torch.randn(40, 5, generator=generator), torch.arange(40) % 3, ("a", "b", "c"))
+
+
+def _content(plan, model):
+    return plan_to_content(plan, encode(state_arrays(model)))
+
+
+def test_an_update_that_is_not_finite_is_a_failure_and_does_not_leave(tmp_path, data):
+    """With a learning rate that overflows; its round is paid for."""
+    model = build_model("linear", (5,), 3, seed=0)
+    with Ledger.open(tmp_path / "ledger.sqlite") as ledger:
+        rounds = ClientRounds(ledger)
+        (client,) = rounds.register([(SETTINGS, data)])
+        plan = dataclasses.replace(PLAN, learning_rate=3e38)
+        answer = play(rounds, client, _content(plan, model), OwnTraining(SETTINGS, data))
+        assert answer == Refusal("failed", NOT_FINITE)
+        assert [entry.steps for entry in ledger.spent("data")] == [3]
+
+
+def test_the_model_is_the_plans_and_starts_from_the_weights_received(data):
+    model = build_model("linear", (5,), 3, seed=7)
+    training = OwnTraining(SETTINGS, data)
+    training.prepare(PLAN, _content(PLAN, model))
+    for name, array in state_arrays(training._model).items():
+        np.testing.assert_array_equal(array, state_arrays(model)[name])
+
+
+def test_what_cannot_be_trained_is_said_before_it_is_paid_for(data):
+    model = build_model("linear", (5,), 3, seed=0)
+    with pytest.raises(DeclinedError, match="the weights received for model linear"):
+        OwnTraining(SETTINGS, data).prepare(PLAN, _content(PLAN, nn.Linear(5, 2)))
+    mixing = nn.Sequential(nn.Linear(5, 3), nn.BatchNorm1d(3, affine=False, track_running_stats=False))
+    private = dataclasses.replace(PLAN, private=True, noise_multiplier=1.0)
+    with pytest.raises(ModelError):
+        OwnTraining(SETTINGS, data, mixing).prepare(private, _content(private, mixing))
+    OwnTraining(SETTINGS, data).prepare(private, _content(private, model))

@@ -129,3 +129,16 @@ def test_an_unbounded_sum_is_refused():
 def test_a_source_that_is_not_known_is_refused():
     with pytest.raises(ConfigError, match=r"'os'.*'secure'"):
         add_gaussian_noise(_zeros(), noise_multiplier=1.0, generator="os")
+
+
+def test_a_seed_fills_the_624_words_and_nothing_else():
+    """What stands before and behind them in torch's state are its counters and a kept normal number."""
+    fresh, seeded = torch.Generator().get_state(), keyed_generator(b"k" * 32).get_state()
+    words = slice(24, 24 + 8 * 624)
+    same = fresh == seeded
+    assert same[: words.start].all()
+    assert same[words.stop :].all()
+    found = seeded[words].view(torch.int64)
+    assert (found >= 0).all()
+    assert (found < 2**32).all()
+    assert len(found.unique()) == 624

@@ -6,6 +6,7 @@ from torch import nn
 
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.probe import probe
+from fl_dp.errors import NonFiniteError
 from fl_dp.records import RoundPlan
 from fl_dp.training import private
 
@@ -57,7 +58,11 @@ def test_a_record_that_overflows_does_not_decide_what_the_others_contribute(data
     model = nn.Sequential(nn.Linear(5, 4), _Scale(), nn.Linear(4, 3))
     x, y = data.batch(torch.arange(6))
     x[3] = 3e38
+    with torch.no_grad():
+        model[0].weight.fill_(2.0)  # 3e38 overflows here
     trainer = private.PrivateTrainer(model, probe(model, x), PLAN, device=torch.device("cpu"))
+    with pytest.raises(NonFiniteError):
+        trainer.clipped_sums([(x, y)])  # all at once, it cannot be told whose the infinity is
     others = torch.tensor([0, 1, 2, 4, 5])
     found, clean = trainer._clipped_batch(x, y), trainer._clipped_batch(x[others], y[others])
     moved = torch.cat([(found.grads[n] - clean.grads[n]).flatten() for n in clean.grads]).norm()

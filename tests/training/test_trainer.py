@@ -140,3 +140,13 @@ def test_large_numbers_are_not_taken_for_bad_ones():
     with torch.no_grad():
         model.weight[0, 0], model.weight[0, 1] = float("inf"), -float("inf")
     assert not is_finite(model)
+
+
+def test_what_the_engine_knows_of_a_model_comes_from_no_record(data, monkeypatch):
+    asked = []
+    batch = TensorData.batch
+    monkeypatch.setattr(
+        TensorData, "batch", lambda self, indices: asked.append(len(indices)) or batch(self, indices)
+    )
+    axes_of(_model(), data, CPU)
+    assert asked == [0]

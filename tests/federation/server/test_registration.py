@@ -185,3 +185,15 @@ def test_a_client_that_may_still_come_is_waited_for(fakes):
     grid.get_node_ids = get_node_ids
     registration = Registration(replace(CONFIG, round_timeout=3600.0))
     assert names(registration.gather(grid)) == ["3"]
+
+
+def test_a_client_with_another_number_of_records_has_another_mechanism(registration, fakes):
+    """Its sample rate follows from it. The number may change where a ledger was retired in between."""
+    grid = fakes.Grid({1: fakes.Client("a"), 2: fakes.Client("b")})
+    before = registration.gather(grid)[0]
+    before.rounds = 3
+    grid.nodes[1].public_size = 1280
+    registration.ask_again(before)
+    after = registration.gather(grid)[0]
+    assert after.mechanism.sample_rate == before.mechanism.sample_rate / 2
+    assert (after.mechanism.steps, after.rounds) == (2 * before.mechanism.steps, 3)

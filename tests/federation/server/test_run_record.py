@@ -8,7 +8,8 @@ from flwr.app import Context, RecordDict
 
 from fl_dp.errors import ConfigError
 from fl_dp.federation.server.app import RESUMED_VARIABLE, app
-from fl_dp.federation.server.state import STATE
+from fl_dp.federation.server.run_record import RunRecord
+from fl_dp.federation.server.state import STATE, ServerState, write_state
 from fl_dp.reporting.run_results import RunResults
 
 
@@ -104,3 +105,17 @@ def test_other_settings_are_refused_and_nothing_is_lost_by_that(tmp_path, fakes,
         serve(tmp_path, grid, **{"fit-clients": 1})
     serve(tmp_path, grid)
     assert len(lines(tmp_path / "out")) == 4
+
+
+def test_a_resumed_run_has_taken_the_time_of_both_parts(tmp_path, monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr("fl_dp.federation.server.run_record.time.monotonic", lambda: now[0])
+    record = RunRecord(RunResults(tmp_path), resumed=False)
+    now[0] += 7.0
+    assert record.seconds == 7.0
+    state = ServerState("r", {}, 0, record.seconds, "", b"s" * 32, [], (), {})
+    write_state(tmp_path / STATE, state)
+    now[0] = 50.0  # another process, another clock
+    resumed = RunRecord(RunResults(tmp_path, resumed=True), resumed=True)
+    now[0] += 2.0
+    assert resumed.seconds == 9.0

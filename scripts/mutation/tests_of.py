@@ -12,6 +12,7 @@ _FOLDERS = {
     "durable_files": ("tests/test_durable_files.py", "tests/reporting"),
     "engine": ("tests/engine", "tests/privacy_engine"),
     "errors": ("tests/cli",),
+    "federation": ("tests/federation", "tests/simulation/test_grid.py", "tests/simulation/test_clients.py"),
     "launch": ("tests/launch", "tests/cli"),
     "records": ("tests/test_records.py", "tests/accounting", "tests/federation"),
     "reporting": ("tests/reporting", "tests/cli"),

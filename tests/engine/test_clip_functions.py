@@ -32,7 +32,7 @@ EDGES = [0.0, 1e-45, 1.2e-38, 1e-20, 1.0, 3.0, 1e19, 3.4e38, math.inf, -math.inf
 @pytest.mark.parametrize("bound", [1e-3, 1.0, 40.0])
 def test_equals_the_formula_of_the_paper(name, bound):
     settings, formula = FORMULAS[name]
-    norms = torch.tensor([0.0, 1e-9, 1e-3, 0.5, 1.0, 1.9, 2.1, 30.0, 1e6], dtype=torch.float64)
+    norms = torch.tensor([0.0, 1e-9, 1e-3, 0.5, 1.0, 1.9, 2.0, 2.1, 30.0, 1e6], dtype=torch.float64)
     expected = torch.tensor([formula(float(x), bound) for x in norms], dtype=torch.float64)
     torch.testing.assert_close(clip_function(name, **settings).factors(norms, bound), expected)
 

@@ -49,3 +49,9 @@ def test_a_sketch_is_small_and_tells_nothing_without_its_key() -> None:
     large = sketch(records(range(5_000)), KEY)
     assert len(large) == overlap.SIZE * 16
     assert not share_many(large, sketch(records(range(5_000)), b"another key"))
+
+
+def test_a_sketch_is_as_long_as_those_that_ledgers_hold_already():
+    """A shorter or longer one could not be compared with them."""
+    assert (overlap.SIZE, overlap.MANY) == (1024, 0.1)
+    assert len(sketch(records(range(2000)), KEY)) == 1024 * 16

@@ -1,6 +1,7 @@
 """The floors of the design: imports point down only, and each floor knows only what it needs."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -90,15 +91,6 @@ def test_imports_point_down_and_packages_stay_in_their_place(path: Path) -> None
         assert part in USERS.get(package, set()), f"{part} may not import {package}"
 
 
-def test_the_command_lines_files_import_one_another_in_no_circle() -> None:
-    """Late imports included: of two files in a circle neither can be read alone."""
-    files = {f"fl_dp.cli.{path.stem}": path for path in FILES if part_of(path) == "cli"}
-    imported = {name: set(imported_modules(path)) & files.keys() for name, path in files.items()}
-    while free := {name for name, others in imported.items() if not others & imported.keys()}:
-        imported = {name: others for name, others in imported.items() if name not in free}
-    assert imported == {}
-
-
 @pytest.mark.parametrize("name", ["server", "client"])
 def test_entry_points_import_one_app_only(name: str) -> None:
     """Flower imports them in every process it starts: each import there is paid for in every round."""
@@ -138,8 +130,8 @@ def modules_of(paths: list[Path]) -> dict[str, Path]:
     }
 
 
-def imported_at_the_top(path: Path) -> Iterator[str]:
-    """Every module that importing a file imports; what stands in functions or under TYPE_CHECKING waits."""
+def imported_when_run(path: Path) -> Iterator[str]:
+    """Every module that a file imports when it is imported or used, but not those for the type checker."""
     waiting: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
     while waiting:
         node = waiting.pop()
@@ -148,7 +140,7 @@ def imported_at_the_top(path: Path) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom):
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
             yield node.module or ""
-        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        else:
             checking = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
             waiting += node.orelse if checking and isinstance(node, ast.If) else ast.iter_child_nodes(node)
 
@@ -158,11 +150,12 @@ def import_graph(paths: list[Path], name: Callable[[str], str]) -> dict[str, set
     modules = modules_of(paths)
     graph: dict[str, set[str]] = {name(module): set() for module in modules}
     for module, path in modules.items():
-        graph[name(module)] |= {name(other) for other in imported_at_the_top(path) if other in modules}
+        graph[name(module)] |= {name(other) for other in imported_when_run(path) if other in modules}
     return {module: others - {module} for module, others in graph.items()}
 
 
 def test_no_module_imports_itself_over_others() -> None:
+    """Late imports included: of modules in a circle none can be read alone."""
     TopologicalSorter(import_graph(FILES, lambda module: module)).prepare()  # CycleError names the cycle
 
 
@@ -171,3 +164,17 @@ def test_no_folder_of_a_part_imports_itself_over_others(part: str) -> None:
     """The folders and files directly in a part: fl_dp.engine.tracing is one, fl_dp.engine.probe another."""
     files = [path for path in FILES if part_of(path) == part]
     TopologicalSorter(import_graph(files, lambda module: ".".join(module.split(".")[:3]))).prepare()
+
+
+def test_no_part_imports_itself_over_others() -> None:
+    files = [path for path in FILES if part_of(path) != "__init__"]
+    TopologicalSorter(import_graph(files, lambda module: ".".join(module.split(".")[:2]))).prepare()
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_import_goes_around_the_floors(path: Path) -> None:
+    """Neither by the names of the package itself, which are those of all floors, nor by a name in a text."""
+    text = path.read_text(encoding="utf-8")
+    names = ast.walk(ast.parse(text))
+    assert not any(isinstance(node, ast.ImportFrom) and node.module == "fl_dp" for node in names)
+    assert not re.search(r"import(_module|__)\(\s*f?[\"']fl_dp", text)

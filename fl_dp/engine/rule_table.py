@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from fl_dp import choices
+from fl_dp.choices import RULES as FOLDER
 from fl_dp.choices import Choices
 from fl_dp.engine.gradients.layouts import GradientLayout
 from fl_dp.engine.rule import Rule, Site, refuse
@@ -14,10 +14,14 @@ from fl_dp.errors import ConfigError
 
 
 def gathered(folder: Choices) -> Mapping[str, Rule]:
-    """The rules of all files in `folder`, by operator; ConfigError where two files cover one operator."""
+    """The rules of all files in `folder`, by operator; ConfigError where two files cover one operator.
+
+    Of our own files alone: what is clipped rests on them. An operator without a rule is answered exactly as
+    well, only more slowly.
+    """
     rules: dict[str, Rule] = {}
     of_file: dict[str, str] = {}
-    for file in folder.names():
+    for file in folder.built_in():
         for operator, rule in folder.load(file, dict).items():
             if not isinstance(rule, Rule):
                 raise ConfigError(f"{folder.package}.{file}: {folder.constant}[{operator!r}] is not a Rule.")
@@ -30,7 +34,7 @@ def gathered(folder: Choices) -> Mapping[str, Rule]:
     return rules
 
 
-RULES = gathered(choices.RULES)
+RULES = gathered(FOLDER)
 
 
 def check_rules(uses: tuple[Use, ...]) -> None:

@@ -81,7 +81,7 @@ def test_the_rules_of_all_files_are_gathered(folder):
     [
         ("RULES = {'XBackward0': Rule(repr)}", "another and one both have a rule for XBackward0; remove one"),
         ("RULES = {'YBackward0': repr}", r"another: RULES\['YBackward0'\] is not a Rule"),
-        ("", "another has no RULES"),
+        ("", "another cannot be used: its RULES is nothing"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_refused_by_name(folder, text, words):

@@ -15,7 +15,7 @@ class Loss:
 
     per_example: outputs (N, classes) and labels (N,) to losses (N,), each of its own example alone; the
     engine refuses a loss that mixes examples.
-    blank_labels: N labels that fit, for examples of random numbers; they must say nothing of any data.
+    blank_labels: N valid labels for examples of random numbers, the same whatever the data.
     is_right: outputs and labels to (N,) bool, whether each counts as right; its mean is the accuracy.
     """
 

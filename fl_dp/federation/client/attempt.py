@@ -27,9 +27,9 @@ class Trained:
 def attempt(
     train: Callable[[], Mapping[str, Any] | None], fatal: tuple[type[Exception], ...] = ()
 ) -> Trained:
-    """What `train` gives, or the failure that it is; None from it means that its numbers are not finite.
+    """Run `train`. A failure becomes words that may leave; None means numbers that are not finite.
 
-    No exception goes further, but for those of the `fatal` types: texts and tracebacks may quote the data.
+    Only exceptions of the `fatal` types go further: texts and tracebacks may quote the data.
     """
     try:
         arrays = train()

@@ -19,7 +19,7 @@ from fl_dp.training.trainer import Trainer, axes_of, is_finite, take_steps, trai
 class OwnTraining:
     """Trains what a round's plan names, and keeps nothing from one round to the next.
 
-    model: trained in the place of the one that the plan names; given by audits alone.
+    model: used instead of the plan's model; given by audits alone.
     """
 
     def __init__(self, settings: ClientConfig, data: TensorData, model: nn.Module | None = None) -> None:

@@ -124,8 +124,9 @@ class ClientRounds:
     def accept(
         self, asked: Iterable[tuple[str, Client, RecordDict]]
     ) -> tuple[list[AcceptedRound], dict[str, Refusal]]:
-        """The rounds, each a key, a client and a message's content, that the clients' policies allow; and
-        what is answered to the others.
+        """Split requests into accepted rounds and refusals, by each client's own policy.
+
+        asked: for each round a key, the client, and the message's content.
         """
         accepted: list[AcceptedRound] = []
         refusals: dict[str, Refusal] = {}
@@ -146,9 +147,9 @@ class ClientRounds:
     ) -> tuple[list[PaidRound], dict[str, Refusal]]:
         """Reserve the rounds' steps, on the disk, in one transaction; what those answer that get none.
 
-        repeats: names all that decides a round's result beside the data, its randomness included, where a
-        round that is asked for again gives the same result and is therefore not paid for again; empty where
-        its randomness is new. LedgerError when nothing can be written; then nothing is paid for.
+        repeats: a digest of all that decides a round's result beside the data, its randomness included. A
+        round that is asked for again with the same digest gives the same result and is free. Empty: never.
+        LedgerError when nothing can be written; then nothing is paid for.
         """
         from fl_dp.accounting.ledger.ledger import Request
 

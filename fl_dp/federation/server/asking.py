@@ -1,4 +1,4 @@
-"""What the chosen clients are asked for: each for its own mechanism, never for more than one round of it."""
+"""What each chosen client is asked for: at most one round of its own mechanism."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -30,7 +30,7 @@ class Choosing:
         self._sampler = ClientSampler(self._config.sampling, self._config.fit_clients, secret)
 
     def choose(self, grid: Grid, server_round: int) -> Sequence[ClientRecord]:
-        """Wait until the round can start; those that train in it, which by a Poisson choice can be none."""
+        """Wait until the round can start; returns who trains. With Poisson sampling that may be nobody."""
         answers = self._registration.answers
         able = self._registration.gather(grid)
         if self._registration.answers > answers:

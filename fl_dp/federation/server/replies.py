@@ -56,7 +56,7 @@ def settle(
         _check_steps(answer, asked)
         at_least = _with_round(answer, client, asked)
         if shows_less(answer.spent, at_least):
-            client.spent = at_least  # so that its next registration is refused, too
+            client.spent = at_least  # its next registration is then refused as well
             return Verdict("failed", LOST_STEPS, confirmed=False)
         check_claim(answer, client, asked)
     except FlDpError as error:

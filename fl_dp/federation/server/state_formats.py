@@ -1,4 +1,4 @@
-"""The header of a run's state in the format of this fl_dp, also where an earlier one has written it."""
+"""Reads the header of a run's state, of format 1 or 2, and returns one of format 2."""
 
 import json
 from pathlib import Path

@@ -88,7 +88,7 @@ class PrivateStrategy(Strategy):
 
     @property
     def reports(self) -> list[RoundReport]:
-        """Of the rounds that are over; after a resumption of those from its last round before it on."""
+        """Reports of the finished rounds; after a resumption, from the last finished round on."""
         return self._parts.reporting.reports
 
     def state(self, line: str, seconds: float) -> ServerState:
@@ -111,9 +111,8 @@ class PrivateStrategy(Strategy):
     def resume(self, state: ServerState) -> None:
         """Let `start`, given the state's arrays, go on after the rounds of `state`.
 
-        Under the same name, which is for clients that do the same again, the round that was begun is done as
-        it would have been, from what the ledgers showed before it. Under a new one every client registers
-        first, and until it does counts as having spent a round that nobody knows of.
+        Under the same name the round that was begun is repeated exactly. Under a new name every client
+        registers first; until it does, it counts as having spent one round that the server has not seen.
         """
         parts = self._parts
         self._over, report = state.rounds, state.last_report()

@@ -67,7 +67,7 @@ def digest_of(weights: Mapping[str, Array]) -> str:
 
 
 def result_of(weights: str, plan: RoundPlan) -> str:
-    """Stands for all that decides a client's update in a run, beside its data and the run's secret.
+    """A digest of all that decides a client's update, beside its data and the run's secret.
 
     weights: their digest. The plan names the loss and the arithmetic of this fl_dp; another PyTorch may
     round, or draw, otherwise.

@@ -46,3 +46,8 @@ def test_numbers_out_of_range_are_refused_by_name(numbers, words):
 def test_epochs_that_are_no_amount_are_refused(epochs):
     with pytest.raises(ConfigError, match="local-epochs"):
         steps_of_epochs(100, 10, epochs)
+
+
+def test_a_client_of_one_record_has_a_step_for_each_pass():
+    assert steps_of_epochs(1, 1, 1.0) == 1
+    assert steps_of_epochs(1, 1, 3.0) == 3

@@ -1,6 +1,7 @@
 """Adding a rule takes one new file: shown on a copy of the package, with an operator that has no rule."""
 
 import re
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
@@ -88,3 +89,12 @@ def test_a_file_that_cannot_be_used_is_refused_by_name(folder, text, words):
     choices = folder("another", text)
     with pytest.raises(ConfigError, match=words):
         gathered(choices)
+
+
+def test_another_packages_rule_is_not_taken(folder, monkeypatch):
+    """What is clipped rests on rules: a package that is only installed cannot bring one in."""
+    entry = EntryPoint("another", "builtins:dict", "fl_dp.rules")
+    monkeypatch.setattr("fl_dp.choices.entry_points", lambda group: [entry])
+    choices = folder("__init__", "")
+    assert "another" in choices.names()
+    assert gathered(choices) == {"XBackward0": Rule(print)}

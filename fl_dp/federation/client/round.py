@@ -130,12 +130,13 @@ class ClientRounds:
         """
         accepted: list[AcceptedRound] = []
         refusals: dict[str, Refusal] = {}
-        read: dict[int, RoundPlan | FlDpError] = {}  # many clients are sent one content
+        # Many clients are sent one content. It is kept beside its plan, so that no other gets its id.
+        read: dict[int, tuple[RecordDict, RoundPlan | FlDpError]] = {}
         for key, client, content in asked:
             if id(content) not in read:
-                read[id(content)] = _read(content)
+                read[id(content)] = content, _read(content)
             try:
-                accepted.append(_accept(key, client, read[id(content)]))
+                accepted.append(_accept(key, client, read[id(content)][1]))
             except FlDpError as error:
                 refusals[key] = refusal_of(error)
         _warn_of_unprotected(accepted)

@@ -192,19 +192,21 @@ def test_two_processes_never_overspend_together(path):
 
 def test_a_reader_is_not_alarmed_by_a_writer(path):
     context = multiprocessing.get_context("spawn")
-    start = context.Event()
-    writer = context.Process(target=_write, args=(path, start))
+    ready, opened = context.Event(), context.Event()
+    writer = context.Process(target=_write, args=(path, ready, opened))
     writer.start()
-    assert start.wait(60)
-    with Ledger.open(path) as ledger:
+    assert ready.wait(60)
+    with Ledger.open(path) as ledger:  # before the first entry: opening reads what the entries mean
+        opened.set()
         while writer.is_alive():
             ledger.verify()
     assert writer.exitcode == 0
 
 
-def _write(path, start):
+def _write(path, ready, opened):
     log = EventLog.open(path, create=False)
-    start.set()
+    ready.set()
+    assert opened.wait(60)
     for _ in range(300):
         with log.writing():
             log.new_events()

@@ -22,7 +22,7 @@ from fl_dp.federation.wire.messages import plan_to_content, reply_from_content
 from fl_dp.federation.wire.partial_sums import ask_for_sum
 from fl_dp.records import LocalUpdate, Refusal, RoundPlan
 from fl_dp.simulation.actor.keys import digest_of, new_secret
-from fl_dp.simulation.actor.shared_data import Parts, SharedData
+from fl_dp.simulation.actor.shared_data import SharedData, SharedParts
 from fl_dp.simulation.actor.training_actor import TrainingActor
 from fl_dp.simulation.clients import SimulatedClients
 from fl_dp.simulation.work import ActorSettings, Round
@@ -54,7 +54,7 @@ class Simulated:
 
     def __init__(self, settings: ClientConfig, data: TensorData, model: nn.Module, ledger: Ledger) -> None:
         shared = SharedData.of(data, [np.arange(len(data))])
-        self._clients = SimulatedClients(settings, Parts(shared), ledger)
+        self._clients = SimulatedClients(settings, SharedParts(shared), ledger)
         self._settings = ActorSettings(
             secret=new_secret(),
             model=settings.client,

@@ -10,7 +10,7 @@ from pathlib import Path
 from fl_dp.config.flat import AUTO, Scalar
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
-from fl_dp.launch.request import Engine, Request
+from fl_dp.launch.request import Engine, RunRequest
 from fl_dp.reporting.reports import NOT_PRIVATE
 
 
@@ -65,7 +65,7 @@ UNPROTECTED = (
 
 def read_request(
     file: Path, positional: Sequence[str] = (), settings: Sequence[str] = (), seed: int | None = None
-) -> Request:
+) -> RunRequest:
     """The run that `file` describes, changed by the command line; ConfigError names the culprit.
 
     positional: texts in the order of ARGUMENTS, as many as there are; settings: `key=value` texts.
@@ -80,7 +80,7 @@ def read_request(
     notes = [f"{key} = {value} (the config file says {base[key]})" for key, value in capped.items()]
     if not config.private:
         notes += UNPROTECTED
-    return Request(config, tuple(notes))
+    return RunRequest(config, tuple(notes))
 
 
 def simulation_engine(simulate: bool, engine: str | None, ray_address: str | None) -> Engine | None:

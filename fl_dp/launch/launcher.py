@@ -21,7 +21,7 @@ from fl_dp.launch.preflight import (
     with_absolute_paths,
 )
 from fl_dp.launch.ray_ahead import RayAhead, ray_ahead
-from fl_dp.launch.request import Engine, Request
+from fl_dp.launch.request import Engine, RunRequest
 from fl_dp.launch.resumption import Launch, check_begun, check_unfinished, kept_config
 from fl_dp.reporting.run_folder import RunFolder, claim_folder
 from fl_dp.reporting.run_results import forget_end
@@ -30,7 +30,7 @@ Say = Callable[[str], None]
 
 
 def launch(
-    request: Request,
+    request: RunRequest,
     *,
     engine: Engine | None,
     out: Path | None,

@@ -6,13 +6,13 @@ from typing import Any
 
 from fl_dp.errors import LaunchError
 from fl_dp.launch.exit_codes import ExitCode
-from fl_dp.launch.flower.control import RunStatus
+from fl_dp.launch.flower.control import FlowerRunStatus
 from fl_dp.launch.flower.log_tail import tail
 from fl_dp.reporting.console import marked, print_budgets
 from fl_dp.reporting.run_folder import SERVER_LOG, RunFolder
 
 
-def conclude(status: RunStatus, folder: RunFolder, say: Callable[[str], None]) -> ExitCode:
+def conclude(status: FlowerRunStatus, folder: RunFolder, say: Callable[[str], None]) -> ExitCode:
     """Print the clients' budgets and return the exit code; LaunchError when the run failed.
 
     The server's own summary decides, because Flower calls a run completed even when no client ever trained.

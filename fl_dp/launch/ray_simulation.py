@@ -13,7 +13,7 @@ from fl_dp.federation.client.round import CLIENTS_LOGGER
 from fl_dp.federation.server.app import run_federation
 from fl_dp.launch.clients import client_config
 from fl_dp.launch.exit_codes import ExitCode
-from fl_dp.launch.flower.control import RunStatus
+from fl_dp.launch.flower.control import FlowerRunStatus
 from fl_dp.launch.outcome import conclude
 from fl_dp.launch.ray_ahead import RayAhead
 from fl_dp.reporting.console import round_line
@@ -65,14 +65,14 @@ def simulate(
     return conclude(status, folder, say)
 
 
-def _run(federation: Callable[[], None]) -> RunStatus:
+def _run(federation: Callable[[], None]) -> FlowerRunStatus:
     """Run `federation`; returns the status that Flower would give it. The cause of a failure is logged."""
     try:
         federation()
     except Exception as error:
         logging.getLogger("fl_dp").exception("the server failed")
-        return RunStatus(finished=True, completed=False, details=str(error))
-    return RunStatus(finished=True, completed=True, details="")
+        return FlowerRunStatus(finished=True, completed=False, details=str(error))
+    return FlowerRunStatus(finished=True, completed=True, details="")
 
 
 def _take_identity() -> None:

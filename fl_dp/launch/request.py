@@ -9,7 +9,7 @@ Engine = typing.Literal["ray", "flower"]
 
 
 @dataclass(frozen=True)
-class Request:
+class RunRequest:
     """A validated run config. notes: lines for the user, about values that were lowered and about privacy."""
 
     config: RunConfig

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection
 
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import LaunchError
-from fl_dp.launch.flower.control import ControlClient, RunStatus
+from fl_dp.launch.flower.control import ControlClient, FlowerRunStatus
 from fl_dp.launch.flower.log_tail import JsonLines
 from fl_dp.launch.flower.processes import Processes
 from fl_dp.launch.flower.starting import SUPERLINK, check_running, ended
@@ -23,7 +23,7 @@ def watch_run(
     processes: Processes,
     clients: Collection[str],
     say: Callable[[str], None],
-) -> RunStatus:
+) -> FlowerRunStatus:
     """Print a line per round until the run is over; returns the status that Flower gives it.
 
     clients: names of the client processes that were started here. When one ends, a line says so and the run

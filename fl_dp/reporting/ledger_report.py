@@ -6,7 +6,7 @@ from typing import Any
 
 from fl_dp.accounting.accountant import DEFAULT_ACCOUNTANT, check_holds_budgets
 from fl_dp.accounting.epsilon import compute_epsilon
-from fl_dp.accounting.ledger.accounts import Account, NotedBudget, PaidRound, lineages
+from fl_dp.accounting.ledger.accounts import Account, LedgerRound, NotedBudget, lineages
 from fl_dp.errors import ConfigError
 from fl_dp.records import Entry, total_steps
 
@@ -29,7 +29,7 @@ class AccountReport:
     registered: str
     retired: str | None
     retirements: int
-    rounds: tuple[PaidRound, ...]
+    rounds: tuple[LedgerRound, ...]
     uncommitted: int
     private: bool
     steps: int

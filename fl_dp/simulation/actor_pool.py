@@ -23,14 +23,14 @@ LOOK_SECONDS = 1.0  # between two looks for actors that hang
 
 @dataclass(frozen=True)
 class PartSum:
-    """What one actor has added up: of the tasks with these messages, float64 arrays by name."""
+    """What one actor has added up: of the items with these messages, float64 arrays by name."""
 
     messages: Sequence[str]
     arrays: Mapping[str, Array]
 
 
 class ActorPool:
-    """Does one round's tasks after the other's, on actors that may die.
+    """Does one round's items after the other's, on actors that may die.
 
     start_actor: starts one. size: how many there are to be. client_timeout: seconds that one client may take.
     at_once: most examples in memory at a time; halved for all when memory runs out.
@@ -58,7 +58,7 @@ class ActorPool:
 
     @property
     def done(self) -> Sequence[Done]:
-        """What has become of the round's tasks so far."""
+        """What has become of the round's items so far."""
         return list(self._round.done.values())
 
     @property
@@ -105,9 +105,9 @@ class ActorPool:
                 words = words_of(error)
         raise FederationError(f"Training processes end while a client's step is measured: {words}")
 
-    def begin(self, shared_round: Any, tasks: Sequence[ClientWork]) -> None:
+    def begin(self, shared_round: Any, items: Sequence[ClientWork]) -> None:
         """Start a round. shared_round: reference to a Round. The round before is over, or is given up."""
-        self._actors.stop(self._round.begin(tasks))
+        self._actors.stop(self._round.begin(items))
         self._shared_round, self._sums = shared_round, []
         self._number += 1
         for actor in self._actors:
@@ -160,14 +160,14 @@ class ActorPool:
         while steps := self._round.next_steps():
             for step in steps:
                 if isinstance(step, Assign):
-                    self._train(step.actor, step.tasks)
+                    self._train(step.actor, step.items)
             self._fetch_sums([step.actor for step in steps if isinstance(step, FetchSum)])
 
-    def _train(self, actor: int, tasks: Sequence[ClientWork]) -> None:
+    def _train(self, actor: int, items: Sequence[ClientWork]) -> None:
         one = self._actors[actor]
         unknown = [] if one.knows_round else [self._shared_round]
         one.knows_round = True
-        ref = one.handle.train.remote(self._number, tasks, self.at_once, *unknown)
+        ref = one.handle.train.remote(self._number, items, self.at_once, *unknown)
         one.calls.append(Call(ref, self.at_once, time.monotonic()))
 
     def _fetch_sums(self, actors: Iterable[int]) -> None:
@@ -219,9 +219,9 @@ class ActorPool:
                 self._actors.stop([actor])
                 self._round.actor_hangs(actor, reason, self._client_timeout)
 
-    def _allowed(self, tasks: Sequence[ClientWork]) -> float:
+    def _allowed(self, items: Sequence[ClientWork]) -> float:
         """Seconds that an actor may take for a chunk."""
-        return self._client_timeout + 2 * self._round.waiting.seconds(tasks)
+        return self._client_timeout + 2 * self._round.waiting.seconds(items)
 
     def _limit(self, at_once: int) -> None:
         if at_once < self.at_once:

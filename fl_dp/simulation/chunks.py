@@ -1,4 +1,4 @@
-"""How many tasks an actor gets at a time: enough that messages cost little, few enough that nobody waits."""
+"""How many items an actor gets at a time: enough that messages cost little, few enough that nobody waits."""
 
 import sys
 from collections import deque
@@ -12,7 +12,7 @@ REMEMBERED = 0.9  # weight of the speed measured so far, at each new measurement
 
 
 class Chunks:
-    """The tasks of a round that no actor has yet, longest first, cut into chunks as they are asked for.
+    """The items of a round that no actor has yet, longest first, cut into chunks as they are asked for.
 
     A chunk is measured in seconds, by the seconds that a record took so far: clients differ in size. An
     actor gets its next chunk when it is nearly done, so a slow actor gets fewer of them.
@@ -26,17 +26,17 @@ class Chunks:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def put(self, tasks: Iterable[ClientWork]) -> None:
-        together = sorted((*self._waiting, *tasks), key=_order)
+    def put(self, items: Iterable[ClientWork]) -> None:
+        together = sorted((*self._waiting, *items), key=_order)
         self._waiting = deque(together)
-        self._records = sum(task.records for task in together)
+        self._records = sum(item.records for item in together)
 
     def take(self, actors: int) -> list[ClientWork]:
         """The next chunk, when `actors` actors share what is left. Groups stay whole.
 
-        At least one task, or one group, if any is left.
+        At least one item, or one group, if any is left.
         """
-        speed = self.seconds_per_record  # 0 until it was measured: one task, or group, at a time
+        speed = self.seconds_per_record  # 0 until it was measured: one item, or group, at a time
         limit = min(self._records / (SHARE * actors), LONGEST_SECONDS / speed) if speed else 0
         chunk: list[ClientWork] = []
         records = 0
@@ -54,20 +54,20 @@ class Chunks:
     def clear(self) -> None:
         self._waiting.clear()
 
-    def learn(self, tasks: Iterable[ClientWork], done: Iterable[Done]) -> None:
-        """Measure the speed by how long the tasks of a chunk took."""
-        records = sum(task.records for task in tasks)
+    def learn(self, items: Iterable[ClientWork], done: Iterable[Done]) -> None:
+        """Measure the speed by how long the items of a chunk took."""
+        records = sum(item.records for item in items)
         if not records:
             return
         measured = sum(one.seconds for one in done) / records
         old = self.seconds_per_record
         self.seconds_per_record = REMEMBERED * old + (1 - REMEMBERED) * measured if old else measured
 
-    def seconds(self, tasks: Iterable[ClientWork]) -> float:
-        """How long the tasks should take one actor; 0 while nothing was measured."""
-        return self.seconds_per_record * sum(task.records for task in tasks)
+    def seconds(self, items: Iterable[ClientWork]) -> float:
+        """How long the items should take one actor; 0 while nothing was measured."""
+        return self.seconds_per_record * sum(item.records for item in items)
 
 
-def _order(task: ClientWork) -> tuple[int, int]:
-    """Longest first; of those equally long, groups together, and tasks without a group last."""
-    return -task.records, sys.maxsize if task.group is None else task.group
+def _order(item: ClientWork) -> tuple[int, int]:
+    """Longest first; of those equally long, groups together, and items without a group last."""
+    return -item.records, sys.maxsize if item.group is None else item.group

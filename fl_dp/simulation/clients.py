@@ -22,7 +22,7 @@ from fl_dp.federation.wire.messages import profile_to_content, refusal_to_conten
 from fl_dp.federation.wire.partial_sums import asked_weight
 from fl_dp.records import LocalUpdate, Refusal
 from fl_dp.simulation.actor.keys import result_of
-from fl_dp.simulation.actor.shared_data import Parts
+from fl_dp.simulation.actor.shared_data import SharedParts
 from fl_dp.simulation.work import ClientWork, Done
 
 _OTHER_FIELDS = attrgetter(*(field.name for field in fields(LocalUpdate) if field.name != "arrays"))
@@ -39,7 +39,7 @@ class SimulatedClients:
     difference.
     """
 
-    def __init__(self, settings: ClientConfig, parts: Parts, ledger: Ledger) -> None:
+    def __init__(self, settings: ClientConfig, parts: SharedParts, ledger: Ledger) -> None:
         self._settings, self._parts, self._rounds = settings, parts, ClientRounds(ledger)
         self._known: dict[int, Client] = {}
         self._accepted: dict[str, AcceptedRound] = {}  # by message, as all below

@@ -32,7 +32,7 @@ _NO_HANDLER = 1
 
 
 @dataclass(frozen=True)
-class Model:
+class RoundModel:
     """What a round of a model needs: its arrays, and the engine's kernels for it.
 
     together: examples of a first step that several clients take together, 0 if they should not.
@@ -45,13 +45,13 @@ class Model:
 
 @dataclass
 class _Batch:
-    """Tasks that start from the same weights. shared_round: a reference to their Round.
+    """Work items that start from the same weights. shared_round: a reference to their Round.
 
     asked: when; ttl: seconds from then on in which an answer counts.
     """
 
     shared_round: Any
-    tasks: Sequence[ClientWork]
+    items: Sequence[ClientWork]
     messages: Mapping[str, Message]
     asked: float
     ttl: float
@@ -78,7 +78,7 @@ class SimulationGrid(Grid):
         clients: SimulatedClients,
         number: int,
         pool: ActorPool,
-        prepare: Callable[[RoundPlan], Model],
+        prepare: Callable[[RoundPlan], RoundModel],
         on_work: Callable[[RoundWork], None],
     ) -> None:
         """number: of clients. prepare: what is needed of a plan's model. on_work: told how a round stands."""
@@ -148,44 +148,44 @@ class SimulationGrid(Grid):
             self._reply(message, content)
 
     def _start(self, messages: Sequence[Message]) -> None:
-        """Read what is asked, and queue it: tasks of one model from one set of weights together."""
+        """Read what is asked, and queue it: items of one model from one set of weights together."""
         now = time.monotonic()
         asked = self._by_client(messages)
-        tasks, refusals = self._clients.read(
+        items, refusals = self._clients.read(
             {client: (message.metadata.message_id, message.content) for client, message in asked.items()}
         )
         by_id = {message.metadata.message_id: message for message in messages}
         self._refuse(by_id, refusals)
         together: dict[tuple[str, str, int], list[ClientWork]] = {}
-        for task in tasks:
-            weights = by_id[task.message].content.get(ARRAYS)
-            together.setdefault((task.plan.model, task.plan.loss, id(weights)), []).append(task)
+        for item in items:
+            weights = by_id[item.message].content.get(ARRAYS)
+            together.setdefault((item.plan.model, item.plan.loss, id(weights)), []).append(item)
         for some in together.values():
             self._queue(some, by_id, now)
 
-    def _queue(self, tasks: Sequence[ClientWork], by_id: Mapping[str, Message], asked: float) -> None:
-        """Pay for the tasks and let them wait for the actors; refused if the weights are not the model's."""
-        first, plan = by_id[tasks[0].message], tasks[0].plan
+    def _queue(self, items: Sequence[ClientWork], by_id: Mapping[str, Message], asked: float) -> None:
+        """Pay for the items and let them wait for the actors; refused if the weights are not the model's."""
+        first, plan = by_id[items[0].message], items[0].plan
         model = self._prepare(plan)  # what it raises ends the run: it would be so for every client and round
         try:
             weights = expected_weights(first.content, plan.model, model.specs)
         except DeclinedError as error:
-            self._clients.forget(tasks)
-            refused = refuse((task.message for task in tasks), error)
+            self._clients.forget(items)
+            refused = refuse((item.message for item in items), error)
             self._refuse(by_id, {key: refusal_to_content(one) for key, one in refused.items()})
             return
-        paid, refusals = self._clients.pay(tasks, digest_of(weights))
+        paid, refusals = self._clients.pay(items, digest_of(weights))
         self._refuse(by_id, refusals)
         if paid:
             ordered, groups = grouped(paid, model.together, sum(one.nbytes for one in weights.values()))
-            shared_round = _shared_round(tasks[0], model, weights, groups)
+            shared_round = _shared_round(items[0], model, weights, groups)
             self._batches.append(_Batch(shared_round, ordered, by_id, asked, first.metadata.ttl))
 
     def _work(self, seconds: float) -> None:
         """Work on the first batch for at most that long, and answer it when it is over."""
         batch = self._batches[0]
         if not batch.begun:
-            self._pool.begin(batch.shared_round, batch.tasks)
+            self._pool.begin(batch.shared_round, batch.items)
             batch.begun = True
         over = self._pool.advance(seconds)
         if not over and batch.has_passed(LAST_START):
@@ -200,9 +200,9 @@ class SimulationGrid(Grid):
 
     def _answer(self, batch: _Batch) -> None:
         done = {one.message: one for one in self._pool.done}
-        for task in batch.tasks:
-            done.setdefault(task.message, Done(task.message, 0.0, TOO_LATE))
-        contents = self._clients.answer(batch.tasks, done)
+        for item in batch.items:
+            done.setdefault(item.message, Done(item.message, 0.0, TOO_LATE))
+        contents = self._clients.answer(batch.items, done)
         for part in self._pool.take_sums():
             if not any(REFUSAL in contents[message] for message in part.messages):
                 make_group(contents, part.messages, part.arrays)
@@ -212,17 +212,17 @@ class SimulationGrid(Grid):
     def _status(self, batch: _Batch, ended: bool) -> RoundWork:
         done = {one.message: one for one in self._pool.done}
         return RoundWork(
-            server_round=batch.tasks[0].plan.server_round,
-            clients=len(batch.tasks),
+            server_round=batch.items[0].plan.server_round,
+            clients=len(batch.items),
             over=len(done),
             failed=sum(bool(one.problem) for one in done.values()),
             repeated=self._pool.repeated,
-            records=sum(task.records for task in batch.tasks if task.message in done),
+            records=sum(item.records for item in batch.items if item.message in done),
             seconds=time.monotonic() - batch.asked,
             busy_seconds=sum(one.seconds for one in done.values()),
             actors=self._pool.actors,
             ended=ended,
-            private=batch.tasks[0].plan.private,
+            private=batch.items[0].plan.private,
         )
 
     def _by_client(self, messages: Iterable[Message]) -> dict[int, Message]:
@@ -250,8 +250,11 @@ class SimulationGrid(Grid):
 
 
 def _shared_round(
-    task: ClientWork, model: Model, weights: Mapping[str, NDArray], groups: Sequence[Sequence[ClientWork]]
+    item: ClientWork,
+    model: RoundModel,
+    weights: Mapping[str, NDArray],
+    groups: Sequence[Sequence[ClientWork]],
 ) -> Any:
     """Put what all clients of the round share into Ray's store, from where each machine gets it once."""
-    key = f"{task.plan.run}-{task.message}"
-    return ray.put(Round(key, task.plan.model, weights, model.kernels, groups))
+    key = f"{item.plan.run}-{item.message}"
+    return ray.put(Round(key, item.plan.model, weights, model.kernels, groups))

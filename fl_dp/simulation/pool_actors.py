@@ -20,7 +20,7 @@ START_SECONDS = 180.0  # without any actor that is ready
 
 @dataclass
 class Call:
-    """A chunk that the actor was asked to train. started: when its first task can have begun."""
+    """A chunk that the actor was asked to train. started: when its first item can have begun."""
 
     ref: Any
     at_once: int

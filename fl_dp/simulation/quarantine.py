@@ -1,17 +1,17 @@
-"""Tasks that may end their process: each is tried alone, until it is known which one does."""
+"""Work items that may end their process: each is tried alone, until it is known which one does."""
 
 from collections import deque
 from collections.abc import Sequence
 
 from fl_dp.simulation.work import ClientWork
 
-TRIES = 3  # of a task whose process ended while it was the only one in its chunk
+TRIES = 3  # of an item whose process ended while it was the only one in its chunk
 
 
 class Quarantine:
-    """The tasks that a process worked on when it ended: one of them may be why.
+    """The items that a process worked on when it ended: one of them may be why.
 
-    Each waits here to be tried alone; if its process ends again, it was that task. A task stays in
+    Each waits here to be tried alone; if its process ends again, it was that item. An item stays in
     quarantine from the first process that ended with it until the round is over, while it is tried, too.
     """
 
@@ -23,15 +23,15 @@ class Quarantine:
         """How many wait to be tried alone."""
         return len(self._waiting)
 
-    def __contains__(self, task: ClientWork) -> bool:
-        return task.message in self._deaths
+    def __contains__(self, item: ClientWork) -> bool:
+        return item.message in self._deaths
 
-    def put(self, tasks: Sequence[ClientWork]) -> list[ClientWork]:
-        """A process ended while it worked on `tasks`. Returns those that have been tried often enough."""
+    def put(self, items: Sequence[ClientWork]) -> list[ClientWork]:
+        """A process ended while it worked on `items`. Returns those that have been tried often enough."""
         given_up: list[ClientWork] = []
-        for task in tasks:
-            deaths = self._deaths[task.message] = self._deaths.get(task.message, 0) + (len(tasks) == 1)
-            (self._waiting if deaths < TRIES else given_up).append(task)
+        for item in items:
+            deaths = self._deaths[item.message] = self._deaths.get(item.message, 0) + (len(items) == 1)
+            (self._waiting if deaths < TRIES else given_up).append(item)
         return given_up
 
     def take(self) -> ClientWork:
@@ -43,6 +43,6 @@ class Quarantine:
         self._waiting.clear()
 
     def begin(self) -> None:
-        """A new round: no task is in quarantine."""
+        """A new round: no item is in quarantine."""
         self.give_up()
         self._deaths = {}

@@ -1,4 +1,4 @@
-"""Where each task of a round is, and what to do next: every update counts once, or not at all.
+"""Where each item of a round is, and what to do next: every update counts once, or not at all.
 
 Decisions only, without Ray and without a clock. `ActorPool` reports what has happened, asks for the next
 steps, and carries them out. `tests/simulation/test_round_state.py` walks through all that can happen.
@@ -7,10 +7,10 @@ steps, and carries them out. `tests/simulation/test_round_state.py` walks throug
        ^            |  |  |           |                       is lost with the actor until it is fetched
        |            |  |  +-> failed  |
        |            |  v              |                       an actor is lost: the chunk that it worked on is
-       |            | quarantined     |                       quarantined; its other chunks, and the tasks in
+       |            | quarantined     |                       quarantined; its other chunks, and the items in
        +------------+-----------------+                       its sum, wait again
 
-A quarantined task is assigned alone. When the round ends early, tasks that wait or are lost are left out.
+A quarantined item is assigned alone. When the round ends early, items that wait or are lost are left out.
 """
 
 from collections import deque
@@ -27,10 +27,10 @@ ENDED = "its process ended while it was trained (killed, or out of memory)"
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """Let the actor train these tasks, after those that it has."""
+    """Let the actor train these items, after those that it has."""
 
     actor: int
-    tasks: Sequence[ClientWork]
+    items: Sequence[ClientWork]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ Step = Assign | FetchSum
 
 
 @dataclass(slots=True)
-class ActorTasks:
+class ActorItems:
     """What an actor has. chunks: assigned, in order; it works on the first. summed: in its sum."""
 
     chunks: deque[list[ClientWork]] = field(default_factory=deque)
@@ -60,20 +60,20 @@ class ActorTasks:
 class RoundState:
     """One round after the other, over actors that may be lost at any time. Actors have numbers, never reused.
 
-    done: what became of a task, by its message; one in a sum that is lost is done no more. repeated: how
-    often a task had to be begun again because an actor was lost. finishing: nothing more is assigned.
+    done: what became of an item, by its message; one in a sum that is lost is done no more. repeated: how
+    often an item had to be begun again because an actor was lost. finishing: nothing more is assigned.
     """
 
     waiting: Chunks = field(default_factory=Chunks)
     quarantine: Quarantine = field(default_factory=Quarantine)
-    actors: dict[int, ActorTasks] = field(default_factory=dict)
+    actors: dict[int, ActorItems] = field(default_factory=dict)
     done: dict[str, Done] = field(default_factory=dict)
     repeated: int = 0
     finishing: bool = False
 
     @property
     def is_over(self) -> bool:
-        """Whether all tasks are fetched, failed, or left out."""
+        """Whether all items are fetched, failed, or left out."""
         return self._is_idle and not any(has.summed for has in self.actors.values())
 
     def next_steps(self) -> list[Step]:
@@ -85,7 +85,7 @@ class RoundState:
             return [FetchSum(actor) for actor, has in self.actors.items() if has.summed]
         return self._quarantined_steps() + self._chunk_steps()
 
-    def begin(self, tasks: Iterable[ClientWork]) -> list[int]:
+    def begin(self, items: Iterable[ClientWork]) -> list[int]:
         """A new round, whatever became of the last one.
 
         Returns the actors to stop, gone from here: they work on the last round, or hold a sum of it.
@@ -94,45 +94,45 @@ class RoundState:
         self.done, self.repeated, self.finishing = {}, 0, False
         self.quarantine.begin()
         self.waiting.clear()
-        self.waiting.put(tasks)
+        self.waiting.put(items)
         return list(stopped)
 
     def actor_ready(self, actor: int) -> None:
-        """A new actor can be assigned tasks."""
-        self.actors[actor] = ActorTasks()
+        """A new actor can be assigned items."""
+        self.actors[actor] = ActorItems()
 
     def chunk_done(self, actor: int, results: Sequence[Done]) -> None:
         """An actor has done the first of its chunks."""
         has = self.actors[actor]
-        tasks = has.chunks.popleft()
-        self.waiting.learn(tasks, results)
-        for task, result in zip(tasks, results, strict=True):
-            self.done[task.message] = result
-            if task.weight is not None and not result.problem:
-                has.summed.append(task)
+        items = has.chunks.popleft()
+        self.waiting.learn(items, results)
+        for item, result in zip(items, results, strict=True):
+            self.done[item.message] = result
+            if item.weight is not None and not result.problem:
+                has.summed.append(item)
 
     def sum_fetched(self, actor: int) -> list[str]:
         """An actor's sum has arrived, and a new one begins there. Returns whose updates are in it."""
         has = self.actors[actor]
-        messages, has.summed = [task.message for task in has.summed], []
+        messages, has.summed = [item.message for item in has.summed], []
         return messages
 
     def actor_lost(self, actor: int) -> None:
-        """An actor is gone. A task that it worked on may be why: each is tried alone, or has failed."""
+        """An actor is gone. An item that it worked on may be why: each is tried alone, or has failed."""
         chunks = self.actors[actor].chunks
         begun = chunks.popleft() if chunks else []
         failed = self.quarantine.put(begun)
-        self.done |= {task.message: Done(task.message, 0.0, ENDED) for task in failed}
+        self.done |= {item.message: Done(item.message, 0.0, ENDED) for item in failed}
         self._put_back(actor, begun_again=len(begun) - len(failed))
 
     def actor_hangs(self, actor: int, problem: str, seconds: float) -> None:
-        """An actor was stopped because it hung. A task that it worked on alone is why, and has failed."""
+        """An actor was stopped because it hung. An item that it worked on alone is why, and has failed."""
         chunks = self.actors[actor].chunks
         if len(chunks[0]) > 1:
             self.actor_lost(actor)
             return
-        (task,) = chunks.popleft()
-        self.done[task.message] = Done(task.message, seconds, problem)
+        (item,) = chunks.popleft()
+        self.done[item.message] = Done(item.message, seconds, problem)
         self._put_back(actor)
 
     def actor_stopped(self, actor: int) -> None:
@@ -145,7 +145,7 @@ class RoundState:
         self._leave_out_the_rest()
 
     def stop(self) -> list[int]:
-        """End the round with the sums that can be fetched at once: those of actors without assigned tasks.
+        """End the round with the sums that can be fetched at once: those of actors without assigned items.
 
         Returns the actors to stop, gone from here, and what they had is left out.
         """
@@ -160,7 +160,7 @@ class RoundState:
         return not (self.waiting or self.quarantine or any(has.chunks for has in self.actors.values()))
 
     def _quarantined_steps(self) -> list[Step]:
-        """Each task alone, on an actor without a sum; when no other task waits, a sum is fetched first."""
+        """Each item alone, on an actor without a sum; when no other item waits, a sum is fetched first."""
         free = (
             (actor, has)
             for actor, has in self.actors.items()
@@ -172,7 +172,7 @@ class RoundState:
         ]
 
     def _chunk_steps(self) -> list[Step]:
-        """A chunk for each actor that has none; then one to follow, but not behind a quarantined task."""
+        """A chunk for each actor that has none; then one to follow, but not behind a quarantined item."""
         steps: list[Step] = []
         for ahead in (0, 1):
             for actor, has in self.actors.items():
@@ -181,18 +181,18 @@ class RoundState:
                     steps.append(self._assign(actor, self.waiting.take(len(self.actors))))
         return steps
 
-    def _tries_quarantined(self, has: ActorTasks) -> bool:
-        return any(task in self.quarantine for chunk in has.chunks for task in chunk)
+    def _tries_quarantined(self, has: ActorItems) -> bool:
+        return any(item in self.quarantine for chunk in has.chunks for item in chunk)
 
-    def _assign(self, actor: int, tasks: list[ClientWork]) -> Assign:
-        self.actors[actor].chunks.append(tasks)
-        return Assign(actor, tasks)
+    def _assign(self, actor: int, items: list[ClientWork]) -> Assign:
+        self.actors[actor].chunks.append(items)
+        return Assign(actor, items)
 
     def _put_back(self, actor: int, begun_again: int = 0) -> None:
-        """Take out an actor; its tasks wait again, unless the round is finishing."""
+        """Take out an actor; its items wait again, unless the round is finishing."""
         has = self.actors.pop(actor)
         self._forget(has.summed)
-        self.waiting.put([*(task for chunk in has.chunks for task in chunk), *has.summed])
+        self.waiting.put([*(item for chunk in has.chunks for item in chunk), *has.summed])
         if self.finishing:
             self._leave_out_the_rest()
         else:
@@ -202,9 +202,9 @@ class RoundState:
         self.waiting.clear()
         self.quarantine.give_up()
 
-    def _forget(self, tasks: Iterable[ClientWork]) -> None:
-        for task in tasks:
-            del self.done[task.message]
+    def _forget(self, items: Iterable[ClientWork]) -> None:
+        for item in items:
+            del self.done[item.message]
 
-    def _take_out(self, actors: Iterable[int]) -> dict[int, ActorTasks]:
+    def _take_out(self, actors: Iterable[int]) -> dict[int, ActorItems]:
         return {actor: self.actors.pop(actor) for actor in actors}

@@ -20,12 +20,12 @@ from fl_dp.federation.wire.arrays import specs, state_arrays
 from fl_dp.models.build import build_model
 from fl_dp.records import RoundPlan
 from fl_dp.simulation.actor.keys import kept_secret, run_name
-from fl_dp.simulation.actor.shared_data import Parts, SharedData
+from fl_dp.simulation.actor.shared_data import SharedData, SharedParts
 from fl_dp.simulation.actor_pool import ActorPool
 from fl_dp.simulation.clients import SimulatedClients
 from fl_dp.simulation.cluster.machines import actor_starter, nodes
 from fl_dp.simulation.cluster.resources import Share, fitting, places, share
-from fl_dp.simulation.grid import Model, SimulationGrid
+from fl_dp.simulation.grid import RoundModel, SimulationGrid
 from fl_dp.simulation.work import ActorSettings, Measured, RoundWork
 
 logger = logging.getLogger("fl_dp")
@@ -71,7 +71,7 @@ def simulated_grid(simulation: Simulation) -> Iterator[SimulationGrid]:
     pool.start()
     try:
         with Ledger.open(Path(simulation.client.ledger)) as ledger:
-            clients = SimulatedClients(simulation.client, Parts(shared), ledger)
+            clients = SimulatedClients(simulation.client, SharedParts(shared), ledger)
             prepare = _Preparation(simulation, pool, one, train)
             yield SimulationGrid(clients, len(shared), pool, prepare, simulation.on_work)
     finally:
@@ -101,15 +101,15 @@ class _Preparation:
     def __init__(self, simulation: Simulation, pool: ActorPool, one: Share, like: TensorData) -> None:
         self._simulation, self._pool, self._share = simulation, pool, one
         self._input_shape, self._num_classes = like.input_shape, like.num_classes
-        self._models: dict[str, tuple[Model, Measured]] = {}
+        self._models: dict[str, tuple[RoundModel, Measured]] = {}
         self._actors = 0
 
-    def __call__(self, plan: RoundPlan) -> Model:
+    def __call__(self, plan: RoundPlan) -> RoundModel:
         if plan.model not in self._models:
             arrays = state_arrays(build_model(plan.model, self._input_shape, self._num_classes, seed=0))
             measured = self._measure(plan)
             kernels = _kept(self._simulation.folder / KERNELS, plan.model, measured.kernels)
-            self._models[plan.model] = Model(specs(arrays), kernels, measured.together), measured
+            self._models[plan.model] = RoundModel(specs(arrays), kernels, measured.together), measured
         model, measured = self._models[plan.model]
         self._resize(measured)
         return model

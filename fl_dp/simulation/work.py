@@ -17,7 +17,7 @@ class Round:
 
     key: new for every round and every model's weights. weights: the global state, complete.
     kernels: chosen by the engine, the same in every actor, so that no result depends on which one it was.
-    groups: of tasks that take their first step together.
+    groups: of items that take their first step together.
     """
 
     key: str
@@ -29,11 +29,11 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class ClientWork:
-    """One client's round, paid for: `steps` of `plan` on part number `part`.
+    """A work item: one client's round, paid for: `steps` of `plan` on part number `part`.
 
     message: the id of the message that asked for it. weight: of its update in the actor's sum; None: the
     update is wanted alone. records: expected number over all steps, by which work is shared out.
-    group: number of the task's group in its Round; None if it begins alone.
+    group: number of the item's group in its Round; None if it begins alone.
     """
 
     message: str
@@ -56,7 +56,7 @@ class ClientWork:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What became of a task.
+    """What became of an item.
 
     seconds: in which it was trained. problem: why there is no update, in words that may be told to a
     server; empty if there is one. arrays: the update, if it was wanted alone. log: for the clients' own log.
@@ -71,7 +71,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class ChunkDone:
-    """What became of some tasks; at_once: the physical batch that fits, as the actor knows by now."""
+    """What became of some items; at_once: the physical batch that fits, as the actor knows by now."""
 
     done: Sequence[Done]
     at_once: int

@@ -15,7 +15,7 @@ from fl_dp.config.run import RunConfig
 from fl_dp.errors import DataError, FlDpError
 from fl_dp.launch import launcher
 from fl_dp.launch.exit_codes import ExitCode
-from fl_dp.launch.request import Request
+from fl_dp.launch.request import RunRequest
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +23,7 @@ def launched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[RunC
     """Runs that would have been launched; the working directory is empty."""
     seen: list[tuple[RunConfig, dict[str, Any]]] = []
 
-    def launch(request: Request, **options: Any) -> ExitCode:
+    def launch(request: RunRequest, **options: Any) -> ExitCode:
         del options["say"]
         seen.append((request.config, options))
         return ExitCode.BUDGET_EXHAUSTED

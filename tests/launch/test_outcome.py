@@ -6,12 +6,12 @@ import pytest
 
 from fl_dp.errors import LaunchError
 from fl_dp.launch.exit_codes import ExitCode
-from fl_dp.launch.flower.control import RunStatus
+from fl_dp.launch.flower.control import FlowerRunStatus
 from fl_dp.launch.outcome import conclude
 from fl_dp.reporting.run_folder import RunFolder
 
-GOOD = RunStatus(finished=True, completed=True, details="")
-BAD = RunStatus(finished=True, completed=False, details="the server raised")
+GOOD = FlowerRunStatus(finished=True, completed=True, details="")
+BAD = FlowerRunStatus(finished=True, completed=False, details="the server raised")
 CLIENT = {
     "epsilon": 1.0, "accountant": "pld", "budget": 3.0, "delta": 1e-5, "steps": 9, "rounds": 3,
     "rounds_left": 0, "status": "trained", "reason": "", "retired": 0,

@@ -10,12 +10,12 @@ import pytest
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import LaunchError
 from fl_dp.launch import watching
-from fl_dp.launch.flower.control import RunStatus
+from fl_dp.launch.flower.control import FlowerRunStatus
 from fl_dp.launch.flower.starting import SUPERLINK
 from fl_dp.launch.watching import watch_run
 from fl_dp.reporting.run_folder import RunFolder
 
-GOES_ON, OVER = RunStatus(False, False, ""), RunStatus(True, True, "")
+GOES_ON, OVER = FlowerRunStatus(False, False, ""), FlowerRunStatus(True, True, "")
 BUDGET = {
     "largest": 1.0,
     "median": 1.0,
@@ -32,11 +32,11 @@ class Flower:
     """Its Control API and processes at once. statuses: one for each look; writes: lines at each look."""
 
     folder: RunFolder
-    statuses: Iterator[RunStatus]
+    statuses: Iterator[FlowerRunStatus]
     writes: Iterator[int | None]
     codes: dict[str, list[int | None]]
 
-    def status(self, run_id: int) -> RunStatus:
+    def status(self, run_id: int) -> FlowerRunStatus:
         assert run_id == 7
         if (server_round := next(self.writes)) is not None:
             with self.folder.rounds.open("a") as file:
@@ -60,7 +60,7 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watching.time, "sleep", lambda seconds: None)
 
 
-def watch(flower: Flower, clients: tuple[str, ...], said: list[str]) -> RunStatus:
+def watch(flower: Flower, clients: tuple[str, ...], said: list[str]) -> FlowerRunStatus:
     return watch_run(7, RunConfig(rounds=2), flower.folder, flower, flower, clients, said.append)  # type: ignore[arg-type]
 
 

@@ -28,11 +28,11 @@ from fl_dp.federation.wire.partial_sums import ask_for_sum, group_of, read_sum
 from fl_dp.models.build import build_model
 from fl_dp.records import Entry, Refusal, RoundPlan
 from fl_dp.simulation.actor.first_steps import TOGETHER
-from fl_dp.simulation.actor.shared_data import Parts, SharedData
+from fl_dp.simulation.actor.shared_data import SharedData, SharedParts
 from fl_dp.simulation.actor.training_actor import TrainingActor
 from fl_dp.simulation.actor_pool import ActorPool
 from fl_dp.simulation.clients import SimulatedClients
-from fl_dp.simulation.grid import Model, SimulationGrid
+from fl_dp.simulation.grid import RoundModel, SimulationGrid
 from fl_dp.simulation.work import ActorSettings
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -189,7 +189,7 @@ class Federation:
         self.start = state_arrays(model)
         self.specs: Mapping[str, ArraySpec] = specs(self.start)
         self.ledger = Ledger.open(folder / "ledger.sqlite")
-        self.clients = SimulatedClients(self.config(), Parts(self.shared), self.ledger)
+        self.clients = SimulatedClients(self.config(), SharedParts(self.shared), self.ledger)
         self.work: list[Any] = []
 
     def config(self) -> ClientConfig:
@@ -206,11 +206,11 @@ class Federation:
         return TrainingActor(self.shared, self.settings(**settings))
 
     def grid(self, pool: ActorPool) -> SimulationGrid:
-        model = Model(self.specs, {"1.weight": "ghost", "1.bias": "instantiate"}, together=TOGETHER)
+        model = RoundModel(self.specs, {"1.weight": "ghost", "1.bias": "instantiate"}, together=TOGETHER)
         return SimulationGrid(self.clients, CLIENTS, pool, lambda plan: model, on_work=self.work.append)
 
     def shared_part(self, part: int) -> TensorData:
-        return Parts(self.shared)[part]
+        return SharedParts(self.shared)[part]
 
     def plan(self, server_round: int = 1) -> RoundPlan:
         return RoundPlan("run", server_round, "linear", 2, 8, 0.5, 0.0, 1.0, 1.0)

@@ -13,7 +13,7 @@ from typing import Any
 from fl_dp.records import RoundPlan
 from fl_dp.simulation.chunks import Chunks
 from fl_dp.simulation.quarantine import TRIES
-from fl_dp.simulation.round_state import ENDED, ActorTasks, Assign, FetchSum, RoundState
+from fl_dp.simulation.round_state import ENDED, ActorItems, Assign, FetchSum, RoundState
 from fl_dp.simulation.work import ClientWork, Done
 
 PLAN = RoundPlan("run", 1, "linear", 2, 8, 0.5, 0.0, 1.0, 1.0)
@@ -31,18 +31,18 @@ class FixedChunks(Chunks):
     def take(self, actors: int) -> list[ClientWork]:
         return [self._waiting.popleft() for _ in range(min(self._size, len(self)))]
 
-    def learn(self, tasks: Iterable[ClientWork], done: Iterable[Done]) -> None: ...
+    def learn(self, items: Iterable[ClientWork], done: Iterable[Done]) -> None: ...
 
 
 @dataclass(frozen=True)
 class Setup:
-    """actors, faults, rounds: how many. tasks: of the first round; a second one has half as many.
+    """actors, faults, rounds: how many. items: of the first round; a second one has half as many.
 
-    The first task may fail by itself, whenever it is trained; the last one's update is wanted alone.
+    The first item may fail by itself, whenever it is trained; the last one's update is wanted alone.
     """
 
     actors: int
-    tasks: int
+    items: int
     chunk: int
     faults: int
     rounds: int = 2
@@ -51,7 +51,7 @@ class Setup:
 @cache
 def tasks_of(setup: Setup, number: int) -> tuple[ClientWork, ...]:
     """Those of a round, in the order of their names, which are the same in each round."""
-    count = setup.tasks if number == 1 else -(-setup.tasks // 2)
+    count = setup.items if number == 1 else -(-setup.items // 2)
     return tuple(
         ClientWork(name, name, k, PLAN, 2, 0.1, None if 0 < k == count - 1 else 1.0)
         for k, name in enumerate("abcdef"[:count])
@@ -72,12 +72,12 @@ class Situation:
 
     fetching: actors whose sums are asked for and have not come yet. fetched: whose updates were in the sums.
     suspected: who was in a chunk whose process ended; accused: of them, who was not trained since. deaths: of
-    processes that ended with that task alone.
+    processes that ended with that item alone.
     """
 
     setup: Setup
     state: RoundState
-    tasks: tuple[ClientWork, ...]
+    items: tuple[ClientWork, ...]
     faults: int
     round: int = 1
     real: dict[int, RealActor] = field(default_factory=dict)
@@ -99,7 +99,7 @@ class Situation:
         for actor, one in self.real.items():
             if one.queue:
                 yield "done", actor
-                if any(task.part == 0 for task in one.queue[0]):
+                if any(item.part == 0 for item in one.queue[0]):
                     yield "done, one failed", actor
             if self.faults:
                 yield "lost", actor
@@ -143,7 +143,7 @@ class Situation:
     def fetch(self, actor: int) -> None:
         self.fetching.remove(actor)
         one = self.real[actor]
-        assert not one.queue, "tasks are trained while the sum is fetched: are they in it?"
+        assert not one.queue, "items are trained while the sum is fetched: are they in it?"
         assert sorted(self.state.sum_fetched(actor)) == sorted(one.total)
         self.fetched += one.total
         one.total = []
@@ -151,18 +151,18 @@ class Situation:
     def train(self, actor: int, *, fails: bool) -> None:
         one = self.real[actor]
         chunk = one.queue.pop(0)
-        failed = {task.message for task in chunk if fails and task.part == 0}
-        one.total += [task.message for task in chunk if task.weight and task.message not in failed]
-        self.accused -= {task.message for task in chunk}
+        failed = {item.message for item in chunk if fails and item.part == 0}
+        one.total += [item.message for item in chunk if item.weight and item.message not in failed]
+        self.accused -= {item.message for item in chunk}
         self.state.chunk_done(actor, [Done(t.message, 1.0, "raised" * (t.message in failed)) for t in chunk])
 
     def lose(self, actor: int, *, hangs: bool) -> int:
-        """Returns how many tasks have to be begun again."""
+        """Returns how many items have to be begun again."""
         self.faults -= 1
         one = self.real.pop(actor)
         if actor in self.fetching:
             self.fetching.remove(actor)
-        begun = [task.message for task in one.queue[0]] if one.queue else []
+        begun = [item.message for item in one.queue[0]] if one.queue else []
         failed = set()
         if hangs:
             self.state.actor_hangs(actor, HANGS, 60.0)
@@ -190,10 +190,10 @@ class Situation:
     def begin(self) -> None:
         taken = [actor for actor, one in self.real.items() if one.queue or one.total]
         self.round += 1
-        self.tasks = tasks_of(self.setup, self.round)
+        self.items = tasks_of(self.setup, self.round)
         self.fetched, self.finishing = [], False
         self.accused, self.suspected, self.deaths = set(), set(), Counter()
-        assert self.state.begin(self.tasks) == taken
+        assert self.state.begin(self.items) == taken
         for actor in taken:
             del self.real[actor]
 
@@ -208,10 +208,10 @@ class Situation:
             one = self.real[step.actor]
             if isinstance(step, Assign):
                 assert not self.finishing, "begun after the round's last start"
-                assert 0 < len(step.tasks) <= self.setup.chunk
-                assert not one.queue or left > len(self.real), "the last tasks are not for who is at work"
-                one.queue.append(tuple(step.tasks))
-                left -= 0 if step.tasks[0].message in self.accused else len(step.tasks)
+                assert 0 < len(step.items) <= self.setup.chunk
+                assert not one.queue or left > len(self.real), "the last items are not for who is at work"
+                one.queue.append(tuple(step.items))
+                left -= 0 if step.items[0].message in self.accused else len(step.items)
             else:
                 assert isinstance(step, FetchSum)
                 assert one.total, "there is nothing to fetch"
@@ -249,13 +249,13 @@ class Situation:
         )
 
 
-def messages(tasks: Iterable[ClientWork]) -> tuple[str, ...]:
-    return tuple(task.message for task in tasks)
+def messages(items: Iterable[ClientWork]) -> tuple[str, ...]:
+    return tuple(item.message for item in items)
 
 
 def thawed(setup: Setup, frozen: Any) -> Situation:
     number, faults, finishing, waiting, (queue, ends), actors, done, fetching, fetched, onlooker = frozen
-    of = {task.message: task for task in tasks_of(setup, number)}
+    of = {item.message: item for item in tasks_of(setup, number)}
     state = RoundState(waiting=FixedChunks(setup.chunk), repeated=ANY, finishing=finishing)
     state.waiting._waiting.extend(of[message] for message in waiting)
     state.quarantine._waiting.extend(of[message] for message in queue)
@@ -265,7 +265,7 @@ def thawed(setup: Setup, frozen: Any) -> Situation:
     for k, (chunks, total) in enumerate(actors):
         queue = [tuple(of[message] for message in chunk) for chunk in chunks]
         real[k] = RealActor(queue, list(total))
-        state.actors[k] = ActorTasks(deque(map(list, queue)), [of[message] for message in total])
+        state.actors[k] = ActorItems(deque(map(list, queue)), [of[message] for message in total])
     accused, suspected, deaths = onlooker
     return Situation(
         setup, state, tuple(of.values()), faults, number, real, list(fetching), list(fetched),

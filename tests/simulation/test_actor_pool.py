@@ -18,7 +18,7 @@ from fl_dp.simulation.round_state import ENDED
 from fl_dp.simulation.work import ChunkDone, ClientWork, Done
 
 PLAN = RoundPlan("run", 1, "linear", 2, 8, 0.5, 0.0, 1.0, 1.0)
-TASKS = [ClientWork(str(k), str(k), k, PLAN, 2, 0.1, weight=1.0 + k) for k in range(24)]
+ITEMS = [ClientWork(str(k), str(k), k, PLAN, 2, 0.1, weight=1.0 + k) for k in range(24)]
 TIMEOUT = 60.0
 
 
@@ -36,14 +36,14 @@ class Adder:
         return f"{plan.model} {part}"
 
     def train(
-        self, number: int, tasks: Sequence[ClientWork], at_once: int, shared_round: Any = None
+        self, number: int, items: Sequence[ClientWork], at_once: int, shared_round: Any = None
     ) -> ChunkDone:
         if shared_round is not None:
             self.number = number
         assert number == self.number
-        for task in tasks:
-            self.total += (task.weight or 0.0) * 2.0**task.part
-        return ChunkDone([Done(task.message, 0.01) for task in tasks], min(at_once, self.at_once))
+        for item in items:
+            self.total += (item.weight or 0.0) * 2.0**item.part
+        return ChunkDone([Done(item.message, 0.01) for item in items], min(at_once, self.at_once))
 
     def take_sum(self) -> dict[str, Any]:
         total, self.total = self.total, 0.0
@@ -54,18 +54,18 @@ def pool_of(fake: Any, size: int, make: Callable[[], Any] = Adder) -> ActorPool:
     return ActorPool(lambda: fake.start_actor(make), size, TIMEOUT, at_once=64)
 
 
-def run(pool: ActorPool, tasks: Sequence[ClientWork] = TASKS) -> Mapping[str, str]:
+def run(pool: ActorPool, items: Sequence[ClientWork] = ITEMS) -> Mapping[str, str]:
     """Do a round, hold its sums against its messages, and return what went wrong, by message."""
-    pool.begin("round", tasks)
+    pool.begin("round", items)
     while not pool.advance(10.0):
         pass
-    assert sorted(one.message for one in pool.done) == sorted(task.message for task in tasks)
+    assert sorted(one.message for one in pool.done) == sorted(item.message for item in items)
     counted = [message for part in pool.sums for message in part.messages]
     assert len(counted) == len(set(counted))
     assert set(counted) == {one.message for one in pool.done if not one.problem}
     for part in pool.sums:
-        members = [tasks[int(message)] for message in part.messages]
-        assert part.arrays["w"] == sum(task.weight * 2.0**task.part for task in members if task.weight)
+        members = [items[int(message)] for message in part.messages]
+        assert part.arrays["w"] == sum(item.weight * 2.0**item.part for item in members if item.weight)
     return {one.message: one.problem for one in pool.done if one.problem}
 
 
@@ -118,7 +118,7 @@ def test_all_processes_die_at_once(fake_ray: Any) -> None:
     run(pool)
     for moment in ("idle", "at work"):
         if moment == "at work":
-            pool.begin("round", TASKS)
+            pool.begin("round", ITEMS)
             pool.advance(0.0)
         for handle in fake_ray.actors:
             handle.dead = ActorDiedError()
@@ -128,7 +128,7 @@ def test_all_processes_die_at_once(fake_ray: Any) -> None:
 def test_a_client_that_always_ends_its_process_fails_alone(fake_ray: Any) -> None:
     fake_ray.fault = kills("7")
     pool = pool_of(fake_ray, 2)
-    run(pool, TASKS[:4])  # some speed is known, so that chunks hold several clients
+    run(pool, ITEMS[:4])  # some speed is known, so that chunks hold several clients
     assert run(pool) == {"7": ENDED}
     assert len(fake_ray.actors) == 2 + TRIES + 1  # begun once among others, then alone
 
@@ -139,14 +139,14 @@ def test_such_a_client_loses_no_sum_once_it_is_quarantined(fake_ray: Any) -> Non
     run(pool)
     fake_ray.fault = kills("0")  # the largest index comes last; this one is in the last chunk
     run(pool)
-    assert pool.repeated <= len(TASKS) + TRIES
+    assert pool.repeated <= len(ITEMS) + TRIES
 
 
 def kills(message: str, error: Exception | None = None) -> Callable[[Any, bool], Any]:
     """A fault: whatever chunk holds that message ends its process."""
 
     def fault(ref: Any, ended: bool) -> Any:
-        holds = ref.method == "train" and any(task.message == message for task in ref.args[1])
+        holds = ref.method == "train" and any(item.message == message for item in ref.args[1])
         return (error or ActorDiedError()) if holds else None
 
     return fault
@@ -159,7 +159,7 @@ def test_a_client_that_hangs_is_stopped(fakes: Any, fake_ray: Any, caplog: Any, 
         run(pool)
 
     def fault(ref: Any, ended: bool) -> Any:
-        hangs = ref.method == "train" and any(task.message == "3" for task in ref.args[1])
+        hangs = ref.method == "train" and any(item.message == "3" for item in ref.args[1])
         return fakes.HANGS if hangs else None
 
     fake_ray.fault = fault
@@ -186,7 +186,7 @@ def test_processes_that_do_not_start_end_the_run_in_words(fake_ray: Any) -> None
     def fails() -> None:
         raise ActorDiedError  # unreachable for a FakeRay: the fault strikes before
 
-    text = "The actor died because of an error raised in its creation task\n\nNo module named 'x'"
+    text = "The actor died because of an error raised in its creation item\n\nNo module named 'x'"
     fake_ray.fault = lambda ref, ended: _died(text)
     with pytest.raises(FederationError, match=r"do not start: No module named 'x'$"):
         run(pool_of(fake_ray, 2, fails))
@@ -240,11 +240,11 @@ def test_what_one_actor_finds_too_large_is_too_large_for_all(fake_ray: Any, monk
 
 
 def test_updates_wanted_alone_need_no_sum(fake_ray: Any) -> None:
-    alone = [ClientWork(t.message, t.client, t.part, t.plan, t.steps, t.sample_rate, None) for t in TASKS]
+    alone = [ClientWork(t.message, t.client, t.part, t.plan, t.steps, t.sample_rate, None) for t in ITEMS]
     pool = pool_of(fake_ray, 2)
     pool.begin("round", alone)
     assert pool.advance(10.0)
-    assert len(pool.done) == len(TASKS)
+    assert len(pool.done) == len(ITEMS)
     assert not pool.sums
 
 
@@ -307,22 +307,22 @@ def test_what_all_clients_of_a_round_share_is_sent_once_to_each_actor(fake_ray: 
 def test_resize_leaves_a_round_that_is_on_its_way_alone(fake_ray: Any) -> None:
     pool = pool_of(fake_ray, 4)
     run(pool)
-    pool.begin("round", TASKS)
+    pool.begin("round", ITEMS)
     pool.advance(0.0)
     pool.resize(1)
     while not pool.advance(1.0):
         pass
-    assert len(pool.done) == len(TASKS)
+    assert len(pool.done) == len(ITEMS)
 
 
 def test_finish_begins_nothing_more_and_keeps_what_is_done(fake_ray: Any) -> None:
     pool = pool_of(fake_ray, 2)
     run(pool)
-    pool.begin("round", TASKS)
+    pool.begin("round", ITEMS)
     pool.advance(0.0)
     pool.finish()
     assert pool.advance(1.0)
-    assert 0 < len(pool.done) < len(TASKS)
+    assert 0 < len(pool.done) < len(ITEMS)
     assert sum(len(part.messages) for part in pool.sums) == len(pool.done)
 
 
@@ -331,7 +331,7 @@ def test_a_sum_that_is_lost_at_the_end_of_a_round_counts_for_nobody(fake_ray: An
     """There is no time to train its clients again: they are not done."""
     pool = pool_of(fake_ray, 1)
     run(pool)
-    pool.begin("round", TASKS)
+    pool.begin("round", ITEMS)
     pool.advance(0.0)
     pool.finish()
     fake_ray.fault = lambda ref, ended: ActorDiedError() if ref.method == "take_sum" else None
@@ -347,12 +347,12 @@ def test_stop_ends_a_round_at_once_and_counts_only_what_was_fetched(fakes: Any, 
     while pool.actors < 3:
         run(pool)
     fake_ray.fault = lambda ref, ended: fakes.HANGS if ref.handle.number == 0 else None
-    pool.begin("round", TASKS)
+    pool.begin("round", ITEMS)
     pool.advance(1.0)
     pool.stop()
     counted = {message for part in pool.sums for message in part.messages}
     assert counted == {one.message for one in pool.done}
-    assert 0 < len(counted) < len(TASKS)
+    assert 0 < len(counted) < len(ITEMS)
     fake_ray.fault = lambda ref, ended: None
     assert run(pool) == {}
 

@@ -8,45 +8,45 @@ from fl_dp.simulation.chunks import LONGEST_SECONDS, Chunks
 from fl_dp.simulation.work import ClientWork, Done
 
 
-def task(number: int, steps: int) -> ClientWork:
+def item(number: int, steps: int) -> ClientWork:
     plan = RoundPlan("run", 1, "linear", steps, 10, 0.5, 0.0, 1.0, 1.0)
     return ClientWork(str(number), str(number), number, plan, steps, 0.1, 1.0)
 
 
 def with_speed(seconds_per_record: float) -> Chunks:
     chunks = Chunks()
-    chunks.learn([task(0, 1)], [Done("0", 10 * seconds_per_record)])
+    chunks.learn([item(0, 1)], [Done("0", 10 * seconds_per_record)])
     return chunks
 
 
 def test_one_at_a_time_until_the_speed_is_known() -> None:
     chunks = Chunks()
-    chunks.put(task(k, 1) for k in range(100))
+    chunks.put(item(k, 1) for k in range(100))
     assert [len(chunks.take(2)) for _ in range(3)] == [1, 1, 1]
 
 
 def test_every_task_is_handed_out_once_longest_first() -> None:
     luck = random.Random(0)
-    tasks = [task(k, luck.randint(1, 50)) for k in range(200)]
+    items = [item(k, luck.randint(1, 50)) for k in range(200)]
     chunks = with_speed(1e-4)
-    chunks.put(tasks)
+    chunks.put(items)
     taken = []
     while chunks:
         taken += chunks.take(4)
-    assert sorted(one.message for one in taken) == sorted(one.message for one in tasks)
-    assert [one.records for one in taken] == sorted((one.records for one in tasks), reverse=True)
+    assert sorted(one.message for one in taken) == sorted(one.message for one in items)
+    assert [one.records for one in taken] == sorted((one.records for one in items), reverse=True)
 
 
 def test_what_comes_later_is_sorted_in() -> None:
     chunks = Chunks()
-    chunks.put([task(1, 5)])
-    chunks.put([task(2, 9)])
+    chunks.put([item(1, 5)])
+    chunks.put([item(2, 9)])
     assert chunks.take(1)[0].message == "2"
 
 
 def test_no_chunk_is_long_and_the_last_are_the_smallest() -> None:
     chunks = with_speed(1e-3)
-    chunks.put(task(k, 1) for k in range(1000))  # 10 ms each
+    chunks.put(item(k, 1) for k in range(1000))  # 10 ms each
     sizes = []
     while chunks:
         sizes.append(len(chunks.take(2)))
@@ -57,26 +57,26 @@ def test_no_chunk_is_long_and_the_last_are_the_smallest() -> None:
 
 def test_a_task_longer_than_a_chunk_is_one_by_itself() -> None:
     chunks = with_speed(1.0)
-    chunks.put([task(1, 100), task(2, 100)])
+    chunks.put([item(1, 100), item(2, 100)])
     assert len(chunks.take(1)) == 1
 
 
 def test_speed_follows_what_is_measured_slowly() -> None:
     chunks = with_speed(1.0)
-    chunks.learn([task(0, 1)], [Done("0", 20.0)])
+    chunks.learn([item(0, 1)], [Done("0", 20.0)])
     assert 1.0 < chunks.seconds_per_record < 1.2
-    assert chunks.seconds([task(1, 2)]) == 20 * chunks.seconds_per_record
+    assert chunks.seconds([item(1, 2)]) == 20 * chunks.seconds_per_record
 
 
 def test_tasks_without_records_tell_nothing_about_the_speed() -> None:
     chunks = with_speed(1.0)
-    chunks.learn([task(0, 0)], [Done("0", 1.0)])
+    chunks.learn([item(0, 0)], [Done("0", 1.0)])
     assert chunks.seconds_per_record == 1.0
 
 
 def test_clear_leaves_nothing() -> None:
     chunks = Chunks()
-    chunks.put([task(1, 1), task(2, 1)])
+    chunks.put([item(1, 1), item(2, 1)])
     chunks.clear()
     assert not chunks
     assert chunks.take(1) == []
@@ -84,7 +84,7 @@ def test_clear_leaves_nothing() -> None:
 
 def test_a_group_is_not_torn_apart() -> None:
     chunks = with_speed(1e-3)
-    chunks.put(dataclasses.replace(task(k, 1), group=k // 4 if k < 80 else None) for k in range(100))
+    chunks.put(dataclasses.replace(item(k, 1), group=k // 4 if k < 80 else None) for k in range(100))
     taken = []
     while chunks:
         taken.append(chunks.take(8))

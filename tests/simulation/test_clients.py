@@ -10,7 +10,7 @@ from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.federation.wire.arrays import encode
 from fl_dp.federation.wire.messages import plan_to_content, profile_from_content, reply_from_content
 from fl_dp.records import Refusal
-from fl_dp.simulation.actor.shared_data import Parts
+from fl_dp.simulation.actor.shared_data import SharedParts
 from fl_dp.simulation.clients import SimulatedClients
 from fl_dp.simulation.work import Done
 
@@ -23,9 +23,9 @@ def asked(federation: Any, clients: range, **plan: Any) -> dict[int, tuple[str, 
 
 
 def paid(federation: Any, clients: range, weights: str = "w", **plan: Any) -> Any:
-    tasks, refusals = federation.clients.read(asked(federation, clients, **plan))
+    items, refusals = federation.clients.read(asked(federation, clients, **plan))
     assert not refusals
-    return federation.clients.pay(tasks, weights)
+    return federation.clients.pay(items, weights)
 
 
 def refusal(content: Any) -> Refusal:
@@ -44,29 +44,29 @@ def test_registration_enters_all_clients_and_gives_their_public_numbers(federati
 
 
 def test_tasks_are_what_the_plan_asks_for(federation: Any) -> None:
-    tasks, _ = federation.clients.read(asked(federation, range(2)))
-    assert [(t.client, t.part, t.steps, t.sample_rate) for t in tasks] == [
+    items, _ = federation.clients.read(asked(federation, range(2)))
+    assert [(t.client, t.part, t.steps, t.sample_rate) for t in items] == [
         ("0", 0, 2, 8 / 30),
         ("1", 1, 2, 8 / 32),
     ]
 
 
 def test_a_policy_speaks_before_anything_is_paid(federation: Any) -> None:
-    tasks, refusals = federation.clients.read(asked(federation, range(2), max_grad_norm=1e13))
-    assert not tasks
+    items, refusals = federation.clients.read(asked(federation, range(2), max_grad_norm=1e13))
+    assert not items
     assert all("clipping bound" in refusal(content).reason for content in refusals.values())
     assert set(federation.steps().values()) == {0}
 
 
 def test_steps_are_on_disk_before_training_and_stay_when_nothing_comes_of_it(federation: Any) -> None:
-    tasks, _ = paid(federation, range(3))
+    items, _ = paid(federation, range(3))
     with Ledger.open_existing(federation.folder / "ledger.sqlite") as seen:
         assert sum(len(account.rounds) for account in seen.accounts()) == 3
-    done = {task.message: Done(task.message, 0.1) for task in tasks}
-    done[tasks[1].message] = Done(tasks[1].message, 0.1, problem="it broke")
-    contents = federation.clients.answer(tasks, done)
-    assert refusal(contents[tasks[1].message]) == Refusal("failed", "it broke")
-    update, _ = reply_from_content(contents[tasks[0].message], {})
+    done = {item.message: Done(item.message, 0.1) for item in items}
+    done[items[1].message] = Done(items[1].message, 0.1, problem="it broke")
+    contents = federation.clients.answer(items, done)
+    assert refusal(contents[items[1].message]) == Refusal("failed", "it broke")
+    update, _ = reply_from_content(contents[items[0].message], {})
     assert sum(entry.steps for entry in update.spent) == update.steps == 2
     assert federation.steps() == {0: 2, 1: 2, 2: 2}
 
@@ -88,11 +88,11 @@ def test_a_round_of_the_same_run_is_paid_for_once(federation: Any) -> None:
 
 def test_the_last_round_takes_the_steps_that_fit_and_the_next_none(federation: Any) -> None:
     tight = dataclasses.replace(federation.config(), epsilon=4.0)
-    federation.clients = SimulatedClients(tight, Parts(federation.shared), federation.ledger)
+    federation.clients = SimulatedClients(tight, SharedParts(federation.shared), federation.ledger)
     steps = []
     for server_round in range(1, 40):
-        tasks, refusals = paid(federation, range(1), server_round=server_round, steps=3)
-        steps += [task.steps for task in tasks]
+        items, refusals = paid(federation, range(1), server_round=server_round, steps=3)
+        steps += [item.steps for item in items]
         if refusals:
             break
     (content,) = refusals.values()
@@ -104,36 +104,36 @@ def test_the_last_round_takes_the_steps_that_fit_and_the_next_none(federation: A
 
 def test_what_one_message_asks_of_many_is_read_for_each_size(federation: Any) -> None:
     """Clients have 30, 32, 34, ... records; batches of 33 are more than two of them have."""
-    tasks, refusals = federation.clients.read(asked(federation, range(4), expected_batch_size=33))
-    assert [task.client for task in tasks] == ["2", "3"]
+    items, refusals = federation.clients.read(asked(federation, range(4), expected_batch_size=33))
+    assert [item.client for item in items] == ["2", "3"]
     words = [refusal(refusals[f"1-{client}"]).reason for client in range(2)]
     assert ["declares 30" in words[0], "declares 32" in words[1]] == [True, True]
 
 
 def test_answers_that_are_alike_are_not_one(federation: Any) -> None:
-    tasks, _ = paid(federation, range(3))
-    done = {task.message: Done(task.message, 0.1) for task in tasks}
-    first, second, _ = federation.clients.answer(tasks, done).values()
+    items, _ = paid(federation, range(3))
+    done = {item.message: Done(item.message, 0.1) for item in items}
+    first, second, _ = federation.clients.answer(items, done).values()
     first["more"] = encode({})
     assert "more" not in second
 
 
 def test_refusals_that_are_alike_are_not_one(federation: Any) -> None:
     settings = dataclasses.replace(federation.config(), public_size=30)
-    clients = SimulatedClients(settings, Parts(federation.shared), federation.ledger)
+    clients = SimulatedClients(settings, SharedParts(federation.shared), federation.ledger)
     _, refusals = clients.read(asked(federation, range(2), learning_rate=-1.0))
     refusals["1-0"]["more"] = encode({})
     assert "more" not in refusals["1-1"]
 
 
 def test_a_failed_client_that_was_retired_meanwhile_costs_the_others_nothing(federation: Any) -> None:
-    tasks, _ = paid(federation, range(2))
-    done = {task.message: Done(task.message, 0.1) for task in tasks}
-    done[tasks[1].message] = Done(tasks[1].message, 0.1, problem="it broke")
+    items, _ = paid(federation, range(2))
+    done = {item.message: Done(item.message, 0.1) for item in items}
+    done[items[1].message] = Done(items[1].message, 0.1, problem="it broke")
     federation.ledger.retire(federation.ledger.accounts()[1].dataset)
-    contents = federation.clients.answer(tasks, done)
-    assert refusal(contents[tasks[1].message]).reason == "it broke"
-    update, _ = reply_from_content(contents[tasks[0].message], {})
+    contents = federation.clients.answer(items, done)
+    assert refusal(contents[items[1].message]).reason == "it broke"
+    update, _ = reply_from_content(contents[items[0].message], {})
     assert update.steps == 2
 
 
@@ -142,5 +142,5 @@ def test_the_weight_of_a_sum_comes_from_the_message(federation: Any, weight: flo
     message = federation.messages(summed=weight is not None)[0]
     if weight is not None:
         message.content["add-up"]["weight"] = weight
-    tasks, _ = federation.clients.read({0: ("1", message.content)})
-    assert tasks[0].weight == weight
+    items, _ = federation.clients.read({0: ("1", message.content)})
+    assert items[0].weight == weight

@@ -29,8 +29,8 @@ def actor_on(federation: Any, device: str, **settings: Any) -> TrainingActor:
 
 def trained(actor: TrainingActor, federation: Any, weight: float | None, at_once: int = 64) -> ChunkDone:
     plan = dataclasses.replace(federation.plan(), steps=4, noise_multiplier=LITTLE_NOISE)
-    tasks = [ClientWork(str(k), str(k), k, plan, 4, 0.5, weight, group=0) for k in range(4)]
-    return actor.train(1, tasks, at_once, Round("first", "linear", federation.start, KERNELS, [tasks]))
+    items = [ClientWork(str(k), str(k), k, plan, 4, 0.5, weight, group=0) for k in range(4)]
+    return actor.train(1, items, at_once, Round("first", "linear", federation.start, KERNELS, [items]))
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -73,16 +73,16 @@ def test_memory_of_a_gpu_that_runs_out_halves_the_batch() -> None:
     actor = TrainingActor(SharedData.of(data, [np.arange(n)]), settings)
     start = state_arrays(build_model("tanh-cnn", (3, 32, 32), 10, seed=0))
     shared = Round("first", "tanh-cnn", start, actor.measure(plan, 0).kernels)
-    task = ClientWork("0", "0", 0, plan, 2, 1.0, None)
-    (plenty,) = actor.train(1, [task], n, shared).done
+    item = ClientWork("0", "0", 0, plan, 2, 1.0, None)
+    (plenty,) = actor.train(1, [item], n, shared).done
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
-    actor.train(1, [task], n, shared)
+    actor.train(1, [item], n, shared)
     needed, total = torch.cuda.max_memory_reserved(), torch.cuda.get_device_properties(0).total_memory
     torch.cuda.empty_cache()
     torch.cuda.set_per_process_memory_fraction(0.6 * needed / total)
     try:
-        result = actor.train(1, [task], n, shared)
+        result = actor.train(1, [item], n, shared)
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
     assert not result.done[0].problem

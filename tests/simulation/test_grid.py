@@ -138,20 +138,20 @@ def test_what_fails_is_paid_for_and_left_out(fake_ray: Any, two_federations: Any
 def _misbehave(monkeypatch: Any, clients: dict[str, str], fake_ray: Any) -> None:
     honest = TrainingActor._train
 
-    def train(self: TrainingActor, task: Any) -> Any:
-        what = clients.get(task.client)
+    def train(self: TrainingActor, item: Any) -> Any:
+        what = clients.get(item.client)
         if what == "raises":
             raise ValueError("patient 17")
         if what == "not finite":
             self._reset = [(tensor, start * float("nan")) for tensor, start in self._reset]
             self._round_key = ""
-        return honest(self, task)
+        return honest(self, item)
 
     monkeypatch.setattr(TrainingActor, "_train", train)
     doomed = {client for client, what in clients.items() if what == "ends its process"}
 
     def fault(ref: Any, ended: bool) -> Any:
-        hit = ref.method == "train" and any(task.client in doomed for task in ref.args[1])
+        hit = ref.method == "train" and any(item.client in doomed for item in ref.args[1])
         return ActorDiedError() if hit else None
 
     fake_ray.fault = fault
@@ -162,7 +162,7 @@ def test_a_failed_client_may_take_part_in_the_next_round(fake_ray: Any, federati
     left = iter(range(TRIES + 1))
 
     def fault(ref: Any, ended: bool) -> Any:
-        doomed = ref.method == "train" and any(task.client == "0" for task in ref.args[1])
+        doomed = ref.method == "train" and any(item.client == "0" for item in ref.args[1])
         return ActorDiedError() if doomed and next(left, None) is not None else None
 
     fake_ray.fault = fault
@@ -177,7 +177,7 @@ def test_a_round_out_of_time_answers_with_what_is_done(
     monkeypatch.setattr("fl_dp.simulation.grid.time", fake_ray)
 
     def fault(ref: Any, ended: bool) -> Any:
-        hangs = ref.method == "train" and any(task.client == "11" for task in ref.args[1])
+        hangs = ref.method == "train" and any(item.client == "11" for item in ref.args[1])
         return fakes.HANGS if hangs else None
 
     fake_ray.fault = fault
@@ -200,7 +200,7 @@ def test_a_round_is_begun_once_however_often_it_is_looked_at(
     def slow(ref: Any, ended: bool) -> None:
         if ended and ref.method == "train":
             fake_ray.now += 2.0  # the grid looks several times a second
-            trained.extend(task.client for task in ref.args[1])
+            trained.extend(item.client for item in ref.args[1])
 
     fake_ray.fault = slow
     grid = federation.grid(pool_of(fake_ray, federation, 2))

@@ -45,9 +45,9 @@ def nodes() -> Iterator[Cluster]:
 class Slow(cluster.TrainingActor):
     """Slow enough to be struck in the middle of a round."""
 
-    def _train(self, task: Any) -> Any:
+    def _train(self, item: Any) -> Any:
         time.sleep(0.1)
-        return super()._train(task)
+        return super()._train(item)
 
 
 def run(folder: Path, secret: bytes, on_work: Callable[[Any], None]) -> list[dict[str, Any]]:

@@ -25,11 +25,11 @@ def check(now: Situation) -> None:
     for actor, one in now.real.items():
         has = now.state.actors[actor]
         assert [tuple(chunk) for chunk in has.chunks] == one.queue
-        assert [task.message for task in has.summed] == one.total
-        suspected = [task for chunk in one.queue for task in chunk if task.message in now.accused]
+        assert [item.message for item in has.summed] == one.total
+        suspected = [item for chunk in one.queue for item in chunk if item.message in now.accused]
         if suspected:
             assert one.queue == [tuple(suspected[:1])], "in quarantine, and not alone"
-            assert not one.total, "a sum could be lost with a task in quarantine"
+            assert not one.total, "a sum could be lost with an item in quarantine"
         assert len(one.queue) <= 2
     held = any(one.total for one in now.real.values())
     assert now.state.is_over == (not held and not list(now.undone()))
@@ -39,29 +39,29 @@ def check(now: Situation) -> None:
 
 
 def check_places(now: Situation) -> None:
-    """Every task is in exactly one place, or left out; what was fetched stays so."""
+    """Every item is in exactly one place, or left out; what was fetched stays so."""
     done = now.state.done
     sums = now.fetched + [message for one in now.real.values() for message in one.total]
-    added = [t.message for t in now.tasks if t.weight and t.message in done and not done[t.message].problem]
+    added = [t.message for t in now.items if t.weight and t.message in done and not done[t.message].problem]
     assert sorted(sums) == added, "an update counts twice, or is lost"
     places = sorted([*messages(now.undone()), *done])
     if now.finishing:
         assert len(places) == len(set(places)), "in two places"
     else:
-        assert places == [task.message for task in now.tasks], "not in one place"
+        assert places == [item.message for item in now.items], "not in one place"
 
 
 def check_rest(now: Situation) -> None:
     """When nothing is to be done but to wait: something is on its way, or the round is over."""
     on_its_way = any(one.queue for one in now.real.values())
     if now.state.is_over and not now.finishing:
-        assert set(now.state.done) == {task.message for task in now.tasks}
+        assert set(now.state.done) == {item.message for item in now.items}
     assert now.state.is_over or on_its_way or len(now.real) < now.setup.actors, "waits for nothing"
     assert not (now.finishing and (now.state.waiting or now.state.quarantine))
     for one in now.real.values():
-        trying = any(task.message in now.suspected for chunk in one.queue for task in chunk)
+        trying = any(item.message in now.suspected for chunk in one.queue for item in chunk)
         if not one.queue:
-            assert not now.state.waiting, "has nothing to do while tasks wait"
+            assert not now.state.waiting, "has nothing to do while items wait"
             assert not now.state.quarantine
         elif len(one.queue) == 1 and not trying:
             assert len(now.state.waiting) <= len(now.real), "has nothing to follow"
@@ -78,7 +78,7 @@ def effort(now: Situation) -> int:
 def walk(setup: Setup) -> int:
     """Every event in every situation that can be reached; the number of situations."""
     start = Situation(setup, RoundState(waiting=FixedChunks(setup.chunk)), tasks_of(setup, 1), setup.faults)
-    assert start.state.begin(start.tasks) == []
+    assert start.state.begin(start.items) == []
     came_from: dict[Any, Any] = {start.frozen(): None}
     to_visit = deque(came_from)
     while to_visit:
@@ -111,12 +111,12 @@ def path_to(came_from: Mapping[Any, Any], frozen: Any) -> str:
     "setup",
     [
         Setup(
-            actors=1, tasks=3, chunk=2, faults=TRIES + 1
-        ),  # one task ends its process: with another, then alone
-        Setup(actors=2, tasks=3, chunk=1, faults=TRIES),
-        Setup(actors=2, tasks=4, chunk=2, faults=2),
-        Setup(actors=3, tasks=3, chunk=1, faults=2),
-        Setup(actors=3, tasks=4, chunk=1, faults=1),
+            actors=1, items=3, chunk=2, faults=TRIES + 1
+        ),  # one item ends its process: with another, then alone
+        Setup(actors=2, items=3, chunk=1, faults=TRIES),
+        Setup(actors=2, items=4, chunk=2, faults=2),
+        Setup(actors=3, items=3, chunk=1, faults=2),
+        Setup(actors=3, items=4, chunk=1, faults=1),
     ],
     ids=str,
 )
@@ -126,7 +126,7 @@ def test_whatever_happens_every_update_counts_once_and_the_round_ends(setup: Set
 
 def test_an_actor_answers_for_each_task_of_its_chunk() -> None:
     state = RoundState()
-    state.begin(tasks_of(Setup(actors=1, tasks=2, chunk=2, faults=0), 1))
+    state.begin(tasks_of(Setup(actors=1, items=2, chunk=2, faults=0), 1))
     state.actor_ready(0)
     (step,) = state.next_steps()
     assert isinstance(step, Assign)
@@ -136,11 +136,11 @@ def test_an_actor_answers_for_each_task_of_its_chunk() -> None:
 
 def test_what_a_record_takes_is_learnt_from_chunks_and_kept_for_the_next_round() -> None:
     state = RoundState()
-    (task,) = tasks_of(Setup(actors=1, tasks=1, chunk=1, faults=0), 1)
-    state.begin([task])
+    (item,) = tasks_of(Setup(actors=1, items=1, chunk=1, faults=0), 1)
+    state.begin([item])
     state.actor_ready(0)
     state.next_steps()
-    state.chunk_done(0, [Done(task.message, 8.0)])
-    assert state.waiting.seconds([task]) == 8.0
-    state.begin([task])
-    assert state.waiting.seconds([task]) == 8.0
+    state.chunk_done(0, [Done(item.message, 8.0)])
+    assert state.waiting.seconds([item]) == 8.0
+    state.begin([item])
+    assert state.waiting.seconds([item]) == 8.0

@@ -51,16 +51,16 @@ def watched(folder: Path, habits: dict[str, str]) -> type:
     """A TrainingActor that tells in `folder` which process it is in, and whose clients have these habits."""
 
     class Watched(cluster.TrainingActor):
-        def _train(self, task: Any) -> Any:
+        def _train(self, item: Any) -> Any:
             (folder / f"{os.getpid()}.pid").touch()
-            match habits.get(task.client):
+            match habits.get(item.client):
                 case "ends its process":
                     os.kill(os.getpid(), signal.SIGKILL)
                 case "hangs":
                     time.sleep(1000)
                 case "raises":
                     raise ValueError("patient 17")
-            return super()._train(task)
+            return super()._train(item)
 
     return Watched
 

@@ -17,7 +17,7 @@ from fl_dp.federation.wire.messages import plan_to_content, profile_from_content
 from fl_dp.models.build import build_model
 from fl_dp.records import Entry, RoundPlan
 from fl_dp.simulation.actor.keys import client_key
-from fl_dp.simulation.actor.shared_data import Parts, SharedData
+from fl_dp.simulation.actor.shared_data import SharedData, SharedParts
 from fl_dp.simulation.actor.training_actor import TrainingActor
 from fl_dp.simulation.clients import SimulatedClients
 from fl_dp.simulation.work import ActorSettings, ClientWork, Done, Round
@@ -44,7 +44,7 @@ def clients(shared, tmp_path, monkeypatch):
     )  # fmt: skip
     with Ledger.open(tmp_path / "ledger.sqlite") as ledger:
         yield lambda **changes: SimulatedClients(
-            dataclasses.replace(config, **changes), Parts(shared), ledger
+            dataclasses.replace(config, **changes), SharedParts(shared), ledger
         )
 
 
@@ -54,16 +54,16 @@ def asked(plan):
 
 def test_the_ledger_notes_it_and_refuses_privacy_afterwards(clients):
     bare = clients()
-    tasks, refusals = bare.read(asked(PLAN))
-    paid, more = bare.pay(tasks, "w")
+    items, refusals = bare.read(asked(PLAN))
+    paid, more = bare.pay(items, "w")
     assert (len(paid), refusals, more) == (1, {}, {})
     update = {"w": np.zeros(2, np.float32)}
     content = bare.answer(paid, {"m": Done("m", 0.1, arrays=update)})["m"]
     reply, problem = reply_from_content(content, specs(update))
     assert (reply.epsilon, reply.spent, problem) == (math.inf, (Entry(1 / 3, 0.0, 5),), "")
     private = dataclasses.replace(PLAN, private=True, noise_multiplier=1.0, server_round=2)
-    tasks, _ = bare.read(asked(private))
-    paid, refusals = bare.pay(tasks, "w")
+    items, _ = bare.read(asked(private))
+    paid, refusals = bare.pay(items, "w")
     assert paid == []
     assert "without protection in run run" in str(refusals["m"]["refusal"]["reason"])
 
@@ -71,8 +71,8 @@ def test_the_ledger_notes_it_and_refuses_privacy_afterwards(clients):
 def test_clients_that_do_not_allow_it_decline(clients):
     careful = clients(allow_unprotected=False)
     assert not profile_from_content(careful.register([0])[0]).allow_unprotected
-    tasks, refusals = careful.read(asked(PLAN))
-    assert tasks == []
+    items, refusals = careful.read(asked(PLAN))
+    assert items == []
     assert refusals["m"]["refusal"]["status"] == "declined"
 
 
@@ -81,15 +81,15 @@ def test_an_actor_trains_with_plain_sgd(shared):
     settings = ActorSettings(
         secret=secret, model="linear", device="cpu", threads=1, physical_batch_size=4, memory_mib=64
     )
-    task = ClientWork("m", "1", 1, PLAN, 5, 1 / 3, None)
+    item = ClientWork("m", "1", 1, PLAN, 5, 1 / 3, None)
     actor = TrainingActor(shared, settings)
     assert actor.measure(PLAN, 1).kernels == {}
     start = Round("key", "linear", {name: array.copy() for name, array in state_arrays(model).items()}, {})
-    (done,) = actor.train(1, [task], 4, start).done
+    (done,) = actor.train(1, [item], 4, start).done
     draws = keyed_generator(client_key(secret, "run", 1, "1", "draws"))
     trainer = UnprotectedTrainer(model, PLAN, device=CPU, draws=draws)
     for _ in range(5):
-        trainer.step(Parts(shared)[1], 1 / 3, 1000)
+        trainer.step(SharedParts(shared)[1], 1 / 3, 1000)
     assert done.problem == ""
     for name, array in state_arrays(model).items():
         np.testing.assert_allclose(done.arrays[name], array, rtol=0, atol=1e-6)

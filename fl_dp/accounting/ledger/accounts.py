@@ -29,13 +29,13 @@ class NotedBudget:
 
 
 @dataclass(frozen=True, slots=True)
-class PaidRound:
+class LedgerRound:
     """A round that was paid for.
 
     id: number of the event that reserved it; time: of that event, UTC, ISO 8601. committed: whether its
     steps were taken and their result was about to leave; they are spent in either case.
     budget: None for a round without protection, which no budget holds, and for one that an older fl_dp paid
-    for, which did not note it. inputs: as of its `Request`.
+    for, which did not note it. inputs: as of its `ReservationRequest`.
     """
 
     id: int
@@ -61,7 +61,7 @@ class Account:
     identity: Identity
     public_size: int
     registered: str
-    rounds: tuple[PaidRound, ...]
+    rounds: tuple[LedgerRound, ...]
     retired: str | None
 
     @property
@@ -99,7 +99,7 @@ class AccountBook:
         self._accounts: list[_Open] = []
         self._in_use: dict[str, _Open] = {}  # by data set
         self._by_reservation: dict[int, _Open] = {}
-        self._taken: dict[tuple[str, str, int], PaidRound] = {}  # by data set, run and round
+        self._taken: dict[tuple[str, str, int], LedgerRound] = {}  # by data set, run and round
         self._identities = IdentityIndex()
 
     def add(self, event: Event) -> None:
@@ -140,7 +140,7 @@ class AccountBook:
         """The run in which the data set in use was first trained without protection; empty: in none."""
         return self._in_use[dataset].unprotected_in
 
-    def taken(self, dataset: str, run: str, server_round: int) -> PaidRound | None:
+    def taken(self, dataset: str, run: str, server_round: int) -> LedgerRound | None:
         """The round, if this data set, or a retired one of the same name, has paid for it before."""
         return self._taken.get((dataset, run, server_round))
 
@@ -149,7 +149,7 @@ class AccountBook:
         held = self._by_reservation.get(reservation)
         return held.identity.dataset if held and held.retired is None else None
 
-    def holds(self, paid: PaidRound, dataset: str) -> bool:
+    def holds(self, paid: LedgerRound, dataset: str) -> bool:
         """Whether the data set in use has paid for the round itself, not a retired one of its name."""
         held = self._in_use.get(dataset)
         return held is not None and paid.id in held.rounds
@@ -188,17 +188,17 @@ class _Open:
     public_size: int
     registered: str
     retired: str | None = None
-    rounds: dict[int, PaidRound] = field(default_factory=dict)
+    rounds: dict[int, LedgerRound] = field(default_factory=dict)
     spent: tuple[Entry, ...] = ()
     unprotected_in: str = ""
 
-    def pay(self, paid: PaidRound) -> None:
+    def pay(self, paid: LedgerRound) -> None:
         self.rounds[paid.id] = paid
         self.spent = merge((*self.spent, paid.entry))
         if not paid.entry.private:
             self.unprotected_in = self.unprotected_in or paid.run
 
-    def commit(self, reservation: int) -> PaidRound:
+    def commit(self, reservation: int) -> LedgerRound:
         paid = self.rounds[reservation] = replace(self.rounds[reservation], committed=True)
         return paid
 
@@ -238,11 +238,13 @@ def _identity(content: Content) -> Identity:
     return Identity(dataset, content["fingerprint"], source or dataset, cut or "", sketch or "")
 
 
-def _paid_round(event: Event) -> PaidRound:
+def _paid_round(event: Event) -> LedgerRound:
     c = event.content
     noise_multiplier = 0.0 if c["kind"] == UNPROTECTED else c["noise_multiplier"]
     entry = Entry(c["sample_rate"], noise_multiplier, c["steps"])
-    return PaidRound(event.id, c["time"], c["run"], c["round"], entry, _budget(c), False, c.get("inputs", ""))
+    return LedgerRound(
+        event.id, c["time"], c["run"], c["round"], entry, _budget(c), False, c.get("inputs", "")
+    )
 
 
 def _budget(content: Content) -> NotedBudget | None:

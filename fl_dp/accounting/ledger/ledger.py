@@ -29,7 +29,7 @@ Digests = Callable[[], Iterable[bytes]]  # of a data set's records; asked for on
 
 
 @dataclass(frozen=True, slots=True)
-class Registration:
+class DataDeclaration:
     """A data set to be entered in a ledger.
 
     fingerprint: of the contents, so that a changed or renamed set is noticed. source: the whole set that
@@ -46,7 +46,7 @@ class Registration:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ReservationRequest:
     """A round to be paid for, see `Ledger.reserve`.
 
     budget: the wall; None for training without protection, whose noise multiplier is 0.
@@ -126,10 +126,10 @@ class Ledger:
         return self._read().accounts()
 
     def register(self, dataset: str, fingerprint: str, public_size: int, **more: Any) -> int:
-        """Enter one data set, see `Registration` and `register_all`; returns its public size."""
-        return self.register_all([Registration(dataset, fingerprint, public_size, **more)])[0]
+        """Enter one data set, see `DataDeclaration` and `register_all`; returns its public size."""
+        return self.register_all([DataDeclaration(dataset, fingerprint, public_size, **more)])[0]
 
-    def register_all(self, registrations: Sequence[Registration]) -> list[int]:
+    def register_all(self, registrations: Sequence[DataDeclaration]) -> list[int]:
         """Enter data sets on their first use, all or none; returns their public sizes, as declared then.
 
         LedgerError when another set of this ledger may hold some of the same records: what they have spent
@@ -166,12 +166,14 @@ class Ledger:
         reserved before (a replay) and for data that were trained without protection before, LedgerError when
         nothing can be written.
         """
-        paid = self.reserve_all([Request(dataset, run, server_round, mechanism, planned, budget)])[0]
+        paid = self.reserve_all([ReservationRequest(dataset, run, server_round, mechanism, planned, budget)])[
+            0
+        ]
         if isinstance(paid, DeclinedError):
             raise paid
         return paid
 
-    def reserve_all(self, requests: Sequence[Request]) -> list[Reservation | DeclinedError]:
+    def reserve_all(self, requests: Sequence[ReservationRequest]) -> list[Reservation | DeclinedError]:
         """Pay for several rounds in one transaction: for each its reservation, or why there is none.
 
         LedgerError when nothing can be written; then nothing is paid for.
@@ -225,7 +227,7 @@ class Ledger:
             self._log.forget()
             raise
 
-    def _register(self, book: AccountBook, new: Registration) -> int:
+    def _register(self, book: AccountBook, new: DataDeclaration) -> int:
         known = book.public_size(new.dataset, new.fingerprint)
         if known is not None:
             return known
@@ -236,13 +238,15 @@ class Ledger:
         self._append(book, "register", **asdict(identity), public_size=new.public_size)
         return new.public_size
 
-    def _reserve_or_decline(self, book: AccountBook, request: Request) -> Reservation | DeclinedError:
+    def _reserve_or_decline(
+        self, book: AccountBook, request: ReservationRequest
+    ) -> Reservation | DeclinedError:
         try:
             return self._paid_before(book, request) or self._reserve(book, request)
         except DeclinedError as declined:
             return declined
 
-    def _reserve(self, book: AccountBook, request: Request) -> Reservation:
+    def _reserve(self, book: AccountBook, request: ReservationRequest) -> Reservation:
         spent, budget = self._spent(book, request.dataset), request.budget
         if budget is None:
             return self._reserve_unprotected(book, request)
@@ -263,7 +267,7 @@ class Ledger:
         )  # fmt: skip
         return Reservation(number, entry)
 
-    def _reserve_unprotected(self, book: AccountBook, request: Request) -> Reservation:
+    def _reserve_unprotected(self, book: AccountBook, request: ReservationRequest) -> Reservation:
         """Note that the data are about to be trained without protection: no step is refused."""
         sample_rate, noise_multiplier = request.mechanism
         entry = Entry(sample_rate, noise_multiplier, request.planned)
@@ -275,7 +279,7 @@ class Ledger:
         )  # fmt: skip
         return Reservation(number, entry)
 
-    def _paid_before(self, book: AccountBook, request: Request) -> Reservation | None:
+    def _paid_before(self, book: AccountBook, request: ReservationRequest) -> Reservation | None:
         """The reservation of a round that was paid for before, if its result would be the same.
 
         None if it was not paid for; DeclinedError if its result would be another.
@@ -310,5 +314,5 @@ class Ledger:
         return event.id
 
 
-def _inputs(request: Request) -> dict[str, str]:
+def _inputs(request: ReservationRequest) -> dict[str, str]:
     return {"inputs": request.inputs} if request.inputs else {}

@@ -7,15 +7,15 @@ from fl_dp.config.flat import AUTO
 from fl_dp.data.partition_scheme import PartitionSettings, is_whole, rule_of
 
 if TYPE_CHECKING:
-    from fl_dp.accounting.ledger.ledger import Registration
+    from fl_dp.accounting.ledger.ledger import DataDeclaration
     from fl_dp.data.tensor_data import TensorData
 
 
-def registration_of(data: "TensorData", config: ClientConfig) -> "Registration":
+def registration_of(data: "TensorData", config: ClientConfig) -> "DataDeclaration":
     """The client's data as they are entered in its ledger on their first use."""
-    from fl_dp.accounting.ledger.ledger import Registration
+    from fl_dp.accounting.ledger.ledger import DataDeclaration
 
-    return Registration(
+    return DataDeclaration(
         dataset_name(config),
         data.fingerprint(),
         len(data) if config.public_size == AUTO else int(config.public_size),

@@ -152,13 +152,13 @@ class ClientRounds:
         round that is asked for again with the same digest gives the same result and is free. Empty: never.
         LedgerError when nothing can be written; then nothing is paid for.
         """
-        from fl_dp.accounting.ledger.ledger import Request
+        from fl_dp.accounting.ledger.ledger import ReservationRequest
 
         paid: list[PaidRound] = []
         refusals: dict[str, Refusal] = {}
         inputs = {plan: repeats(plan) for plan in {one.plan for one in accepted}}
         requests = [
-            Request(
+            ReservationRequest(
                 one.client.dataset,
                 one.plan.run,
                 one.plan.server_round,

@@ -27,7 +27,7 @@ Evaluate = Callable[[int, ArrayRecord], MetricRecord | None]
 
 
 @dataclass(slots=True)
-class Parts:
+class StrategyParts:
     """What the strategy is made of. Another federation replaces one of them; each file says its promise."""
 
     registration: Registration
@@ -40,10 +40,10 @@ class Parts:
 
 def usual_parts(
     config: RunConfig, run: str, trainable: Mapping[str, ArraySpec], on_registered: Callable[[], None]
-) -> Parts:
+) -> StrategyParts:
     """The parts of a run as its config has them."""
     registration = Registration(config)
-    return Parts(
+    return StrategyParts(
         registration,
         Choosing(config, registration, on_registered),
         Asking(config, run),
@@ -75,7 +75,7 @@ class PrivateStrategy(Strategy):
         on_round: Callable[[RoundReport], None],
         on_registered: Callable[[], None] = lambda: None,
         make_parts: Callable[
-            [RunConfig, str, Mapping[str, ArraySpec], Callable[[], None]], Parts
+            [RunConfig, str, Mapping[str, ArraySpec], Callable[[], None]], StrategyParts
         ] = usual_parts,
     ) -> None:
         self.result = Result()

@@ -21,7 +21,7 @@ from fl_dp.errors import LaunchError
 
 
 @dataclass(frozen=True)
-class RunStatus:
+class FlowerRunStatus:
     """Flower's status of a run. details: the ServerApp's error, if it raised one."""
 
     finished: bool
@@ -71,10 +71,10 @@ class ControlClient:
             raise LaunchError(f"The SuperLink at {self.address} did not start the run.")
         return response.run_id
 
-    def status(self, run_id: int) -> RunStatus:
+    def status(self, run_id: int) -> FlowerRunStatus:
         with self._errors():
             run = self._client.ListRuns(ListRunsRequest(run_id=run_id)).run_dict[run_id]
-        return RunStatus(
+        return FlowerRunStatus(
             finished=run.status.status == Status.FINISHED,
             completed=run.status.sub_status == SubStatus.COMPLETED,
             details=run.status.details,

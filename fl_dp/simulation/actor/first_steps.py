@@ -18,7 +18,7 @@ TOGETHER = 128  # examples in one pass: more of them save hardly any more time
 _LITTLE_BYTES = 2**24  # of a step's tensors; a larger step spends its time on arithmetic anyway
 _ROOM = 0.8  # of TOGETHER, for the expected batches: Poisson draws may be larger
 _SUMS_BYTES = 2**23  # of the clipped sums of a group, which are kept until each client is trained
-_SHARE = 8  # a group is at most 1 / _SHARE of the tasks that are left, so that all actors end together
+_SHARE = 8  # a group is at most 1 / _SHARE of the items that are left, so that all actors end together
 
 
 def is_little(step_bytes: int) -> bool:
@@ -27,40 +27,40 @@ def is_little(step_bytes: int) -> bool:
 
 
 def grouped(
-    tasks: Sequence[ClientWork], together: int, update_bytes: int
+    items: Sequence[ClientWork], together: int, update_bytes: int
 ) -> tuple[list[ClientWork], list[list[ClientWork]]]:
-    """The tasks of a round, longest first, and the groups of two or more that take their first step together.
+    """The items of a round, longest first, and the groups of two or more that take their first step together.
 
     together: most examples of such a step. update_bytes: of one client's update.
     """
-    waiting = sorted(tasks, key=lambda task: -task.records)
+    waiting = sorted(items, key=lambda item: -item.records)
     ordered: list[ClientWork] = []
     groups: list[list[ClientWork]] = []
     while left := len(waiting) - len(ordered):
         most = min(_SUMS_BYTES // max(1, update_bytes), -(-left // _SHARE))
         group = _first_group(waiting[len(ordered) : len(ordered) + max(1, most)], together)
         if len(group) > 1:
-            group = [replace(task, group=len(groups)) for task in group]
+            group = [replace(item, group=len(groups)) for item in group]
             groups.append(group)
         ordered += group
     return ordered, groups
 
 
-def _first_group(tasks: list[ClientWork], together: int) -> list[ClientWork]:
-    """The first task and those after it that can step together with it."""
-    room = _ROOM * together if tasks[0].plan.private else 0
+def _first_group(items: list[ClientWork], together: int) -> list[ClientWork]:
+    """The first item and those after it that can step together with it."""
+    room = _ROOM * together if items[0].plan.private else 0
     count = examples = 0
-    for task in tasks:
-        examples += task.plan.expected_batch_size
-        if examples > room or _kind(task) != _kind(tasks[0]):
+    for item in items:
+        examples += item.plan.expected_batch_size
+        if examples > room or _kind(item) != _kind(items[0]):
             break
         count += 1
-    return tasks[: max(1, count)]
+    return items[: max(1, count)]
 
 
-def _kind(task: ClientWork) -> tuple[object, ...]:
-    """What all tasks of a group have in common: the model, and how an example's gradient is clipped."""
-    return task.plan.private, task.plan.model, task.plan.loss, task.plan.max_grad_norm
+def _kind(item: ClientWork) -> tuple[object, ...]:
+    """What all items of a group have in common: the model, and how an example's gradient is clipped."""
+    return item.plan.private, item.plan.model, item.plan.loss, item.plan.max_grad_norm
 
 
 def begin_together(clients: Sequence[tuple[PrivateTrainer, TensorData, float]], most: int) -> bool:

@@ -36,7 +36,7 @@ class SharedData:
         return len(self.bounds) - 1
 
 
-class Parts:
+class SharedParts:
     """The parts of a SharedData as TensorData that share its memory."""
 
     def __init__(self, shared: SharedData) -> None:

@@ -19,7 +19,7 @@ from fl_dp.records import RoundPlan
 from fl_dp.simulation.actor.first_steps import TOGETHER, begin_together, is_little
 from fl_dp.simulation.actor.keys import client_key
 from fl_dp.simulation.actor.process_memory import keep_freed_memory, own_bytes, peak_growth
-from fl_dp.simulation.actor.shared_data import Parts, SharedData
+from fl_dp.simulation.actor.shared_data import SharedData, SharedParts
 from fl_dp.simulation.actor.update_sum import UpdateSum
 from fl_dp.simulation.work import ActorSettings, Array, ChunkDone, ClientWork, Done, Measured, Round
 from fl_dp.training.private import PrivateTrainer
@@ -56,7 +56,7 @@ class TrainingActor:
         """build: gives the model of a name, where an audit has one of its own."""
         torch.set_num_threads(settings.threads)
         keep_freed_memory()
-        self._parts, self._settings, self._build = Parts(shared), settings, build or build_model
+        self._parts, self._settings, self._build = SharedParts(shared), settings, build or build_model
         self._device = torch.device(settings.device)
         self._at_once = self._fits = sys.maxsize
         self._model: nn.Module | None = None
@@ -69,7 +69,7 @@ class TrainingActor:
         self._chooser = KernelChooser()
         self._sum = UpdateSum()
         self._group: int | None = None  # whose first steps are taken
-        self._ready: dict[str, Trainer] = {}  # of its tasks that are not trained yet, by message
+        self._ready: dict[str, Trainer] = {}  # of its items that are not trained yet, by message
 
     def ready(self) -> None:
         """Return when the process is there, and its model: what follows is a client's own time."""
@@ -108,21 +108,21 @@ class TrainingActor:
         )
 
     def train(
-        self, number: int, tasks: Sequence[ClientWork], at_once: int, shared_round: Round | None = None
+        self, number: int, items: Sequence[ClientWork], at_once: int, shared_round: Round | None = None
     ) -> ChunkDone:
-        """Train the tasks, one after the other. at_once: most examples in memory at a time.
+        """Train the items, one after the other. at_once: most examples in memory at a time.
 
         number: of the round. shared_round: needed with its first chunk alone; unpacking takes time.
-        A task that comes alone is trained without its group, which may hold what ended another process.
+        An item that comes alone is trained without its group, which may hold what ended another process.
         RuntimeError if this process does not know round `number`.
         """
         if shared_round is not None:
             self._number, self._round = number, shared_round
         if number != self._number:
-            raise RuntimeError(f"tasks of round {number} for a process in round {self._number}")
+            raise RuntimeError(f"items of round {number} for a process in round {self._number}")
         self._at_once = min(at_once, self._fits)
         self._group, self._ready = None, {}
-        done = [self._try(task, together=len(tasks) > 1) for task in tasks]
+        done = [self._try(item, together=len(items) > 1) for item in items]
         return ChunkDone(done, self._at_once)
 
     def take_sum(self) -> dict[str, Array]:
@@ -152,26 +152,26 @@ class TrainingActor:
         self._model, self._axes, self._model_name = model, axes_of(model, data, self._device), name
         self._fits, self._round_key = sys.maxsize, ""
 
-    def _try(self, task: ClientWork, *, together: bool) -> Done:
+    def _try(self, item: ClientWork, *, together: bool) -> Done:
         """Train one client. What it raises is its own failure, and not the others'."""
         started = time.perf_counter()
         # a GPU that is lost to this process is lost to the clients that follow, too: they need another one
-        trained = attempt(lambda: self._update(task, together=together), fatal=(torch.AcceleratorError,))
+        trained = attempt(lambda: self._update(item, together=together), fatal=(torch.AcceleratorError,))
         seconds = time.perf_counter() - started
         alone = None
-        if not trained.problem and task.weight is None:
+        if not trained.problem and item.weight is None:
             alone = as_arrays(trained.arrays)
-        elif not trained.problem and task.weight is not None:
+        elif not trained.problem and item.weight is not None:
             # What fails here ends the process, and its sum: no part of an update may stay in it.
-            self._sum.add(trained.arrays, task.weight)
-        return Done(task.message, seconds, trained.problem, alone, trained.log)
+            self._sum.add(trained.arrays, item.weight)
+        return Done(item.message, seconds, trained.problem, alone, trained.log)
 
-    def _update(self, task: ClientWork, *, together: bool) -> Mapping[str, Tensor] | None:
-        """The task's update, in the model's own memory; None if it is not finite."""
-        shared_round = self._prepare(task.part)
-        if together and task.group is not None and task.group != self._group:
-            self._begin(shared_round.groups[task.group])
-        if not self._train(task):
+    def _update(self, item: ClientWork, *, together: bool) -> Mapping[str, Tensor] | None:
+        """The item's update, in the model's own memory; None if it is not finite."""
+        shared_round = self._prepare(item.part)
+        if together and item.group is not None and item.group != self._group:
+            self._begin(shared_round.groups[item.group])
+        if not self._train(item):
             return None
         assert self._model is not None
         return trainable(self._model)
@@ -197,12 +197,12 @@ class TrainingActor:
         except Exception as error:
             logger.debug("a group of %d is trained one by one: %s", len(group), type(error).__name__)
 
-    def _train(self, task: ClientWork) -> bool:
-        """Take the task's steps; whether the parameters are finite after them."""
+    def _train(self, item: ClientWork) -> bool:
+        """Take the item's steps; whether the parameters are finite after them."""
         assert self._model is not None
         self._load()
-        trainer = self._ready.pop(task.message, None) or self._trainer(task.plan, self._chooser, task)
-        take_steps(trainer, self._parts[task.part], task.steps, task.sample_rate, self._at_once)
+        trainer = self._ready.pop(item.message, None) or self._trainer(item.plan, self._chooser, item)
+        take_steps(trainer, self._parts[item.part], item.steps, item.sample_rate, self._at_once)
         self._fits = min(self._fits, trainer.fits)
         self._at_once = min(self._at_once, self._fits)
         return is_finite(self._model)
@@ -213,11 +213,11 @@ class TrainingActor:
             for tensor, start in self._reset:
                 tensor.copy_(start)
 
-    def _trainer(self, plan: RoundPlan, chooser: KernelChooser, task: ClientWork | None = None) -> Trainer:
-        """task: whose randomness is used; None: the system's."""
+    def _trainer(self, plan: RoundPlan, chooser: KernelChooser, item: ClientWork | None = None) -> Trainer:
+        """item: whose randomness is used; None: the system's."""
         assert self._model is not None
-        noise = keyed_generator(self._key(task, "noise"), self._device) if task and plan.private else None
-        draws = keyed_generator(self._key(task, "draws")) if task else None
+        noise = keyed_generator(self._key(item, "noise"), self._device) if item and plan.private else None
+        draws = keyed_generator(self._key(item, "draws")) if item else None
         return trainer_of(
             self._model, plan, self._device, self._axes, chooser=chooser, noise=noise, draws=draws
         )
@@ -243,8 +243,8 @@ class TrainingActor:
         assert self._model is not None
         return sum(parameter.nbytes for parameter in self._model.parameters())
 
-    def _key(self, task: ClientWork, purpose: str) -> bytes:
-        return client_key(self._settings.secret, task.plan.run, task.plan.server_round, task.client, purpose)
+    def _key(self, item: ClientWork, purpose: str) -> bytes:
+        return client_key(self._settings.secret, item.plan.run, item.plan.server_round, item.client, purpose)
 
 
 def _gpu_bytes(device: torch.device) -> tuple[int, int]:

@@ -8,7 +8,7 @@ import pytest
 
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.ledger.accounts import NotedBudget
-from fl_dp.accounting.ledger.ledger import Ledger, Request
+from fl_dp.accounting.ledger.ledger import Ledger, ReservationRequest
 from fl_dp.errors import LedgerError
 from fl_dp.records import Entry
 
@@ -75,7 +75,7 @@ def test_what_is_written_today_has_the_form_of_then(tmp_path: Path) -> None:
     with Ledger.open(tmp_path / "new.sqlite") as ledger:
         ledger.register("a", "f", 1000)
         wall = Budget(3.0, 1e-5, "rdp")
-        (paid,) = ledger.reserve_all([Request("a", "r", 1, (0.05, 1.5), 4, wall, inputs="i")])
+        (paid,) = ledger.reserve_all([ReservationRequest("a", "r", 1, (0.05, 1.5), 4, wall, inputs="i")])
         ledger.commit(paid)
         ledger.reserve("a", "r", 2, (0.1, 0.0), 7, None)
         ledger.retire("a")

@@ -6,7 +6,7 @@ import math
 import pytest
 
 from fl_dp.accounting.budget import Budget
-from fl_dp.accounting.ledger.ledger import Ledger, Request
+from fl_dp.accounting.ledger.ledger import Ledger, ReservationRequest
 from fl_dp.errors import BudgetExhaustedError, DeclinedError, LedgerError
 from fl_dp.records import Entry
 from fl_dp.reporting.ledger_report import account_reports
@@ -84,10 +84,12 @@ def test_no_wall_means_no_noise_and_no_noise_passes_no_wall(ledger):
 
 
 def test_a_round_is_not_taken_twice_unless_its_result_is_the_same(ledger):
-    (first,) = ledger.reserve_all([Request("digits", "bare", 1, NO_NOISE, 500, None, inputs="i")])
+    (first,) = ledger.reserve_all([ReservationRequest("digits", "bare", 1, NO_NOISE, 500, None, inputs="i")])
     with pytest.raises(DeclinedError, match="taken before"):
         _unprotected(ledger)
-    (again,) = ledger.reserve_all([Request("digits", "bare", 1, NO_NOISE, 500, None, inputs="i")])
+    (again,) = ledger.reserve_all([ReservationRequest("digits", "bare", 1, NO_NOISE, 500, None, inputs="i")])
     assert again == first
-    (private,) = ledger.reserve_all([Request("digits", "bare", 1, MECHANISM, 500, BUDGET, inputs="j")])
+    (private,) = ledger.reserve_all(
+        [ReservationRequest("digits", "bare", 1, MECHANISM, 500, BUDGET, inputs="j")]
+    )
     assert isinstance(private, DeclinedError)

@@ -9,16 +9,16 @@ from fl_dp.simulation.actor.first_steps import TOGETHER, grouped
 from fl_dp.simulation.work import ClientWork
 
 
-def tasks(federation: Any, count: int, **plan: Any) -> list[ClientWork]:
+def items(federation: Any, count: int, **plan: Any) -> list[ClientWork]:
     asked = dataclasses.replace(federation.plan(), **plan)
     return [ClientWork(f"{count}-{k}", str(k), k, asked, asked.steps, 0.2, None) for k in range(count)]
 
 
 def sizes(some: list[ClientWork], together: int = TOGETHER, update_bytes: int = 10**5) -> list[int]:
     ordered, groups = grouped(some, together, update_bytes)
-    assert sorted(task.message for task in ordered) == sorted(task.message for task in some)
-    assert [task for task in ordered if task.group is not None] == [task for one in groups for task in one]
-    assert all(task.group == number for number, one in enumerate(groups) for task in one)
+    assert sorted(item.message for item in ordered) == sorted(item.message for item in some)
+    assert [item for item in ordered if item.group is not None] == [item for one in groups for item in one]
+    assert all(item.group == number for number, one in enumerate(groups) for item in one)
     return [len(one) for one in groups]
 
 
@@ -36,38 +36,38 @@ def sizes(some: list[ClientWork], together: int = TOGETHER, update_bytes: int = 
 def test_as_many_as_fit(
     federation: Any, batch: int, together: int, update_bytes: int, largest: int | None
 ) -> None:
-    found = sizes(tasks(federation, 60, expected_batch_size=batch), together, update_bytes)
+    found = sizes(items(federation, 60, expected_batch_size=batch), together, update_bytes)
     assert max(found, default=None) == largest
 
 
 def test_the_last_ones_go_alone_so_that_all_actors_end_together(federation: Any) -> None:
-    found = sizes(tasks(federation, 100, expected_batch_size=20))
+    found = sizes(items(federation, 100, expected_batch_size=20))
     assert found == sorted(found, reverse=True)
     assert sum(found) == 92
-    assert sizes(tasks(federation, 8)) == []
+    assert sizes(items(federation, 8)) == []
 
 
 def test_only_clients_whose_gradients_are_clipped_alike(federation: Any) -> None:
-    some = tasks(federation, 20) + tasks(federation, 21, max_grad_norm=0.25)
+    some = items(federation, 20) + items(federation, 21, max_grad_norm=0.25)
     _, groups = grouped(some, TOGETHER, 1)
     assert groups
-    assert all(len({task.plan.max_grad_norm for task in group}) == 1 for group in groups)
+    assert all(len({item.plan.max_grad_norm for item in group}) == 1 for group in groups)
 
 
 def test_the_longest_first_and_more_steps_do_not_matter(federation: Any) -> None:
-    some = tasks(federation, 20) + tasks(federation, 21, steps=7)
+    some = items(federation, 20) + items(federation, 21, steps=7)
     ordered, groups = grouped(some, TOGETHER, 1)
-    assert [task.steps for task in ordered] == [7] * 21 + [2] * 20
-    assert any(len({task.steps for task in group}) == 2 for group in groups)
+    assert [item.steps for item in ordered] == [7] * 21 + [2] * 20
+    assert any(len({item.steps for item in group}) == 2 for group in groups)
 
 
 def test_without_privacy_each_alone(federation: Any) -> None:
-    assert sizes(tasks(federation, 60, private=False, noise_multiplier=0.0)) == []
+    assert sizes(items(federation, 60, private=False, noise_multiplier=0.0)) == []
 
 
 def test_only_clients_of_one_model_loss_and_bound_step_together(federation: Any) -> None:
     for change in ({"model": "other"}, {"loss": "other"}, {"max_grad_norm": 3.0}):
-        plain, other = tasks(federation, 20), tasks(federation, 21, **change)
+        plain, other = items(federation, 20), items(federation, 21, **change)
         _, groups = grouped([*plain, *other], TOGETHER, 1)
         assert groups
         for group in groups:

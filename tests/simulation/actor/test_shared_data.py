@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from fl_dp.data.tensor_data import TensorData
-from fl_dp.simulation.actor.shared_data import Parts, SharedData
+from fl_dp.simulation.actor.shared_data import SharedData, SharedParts
 
 PARTS = [np.array([5, 1]), np.array([0, 2, 3]), np.array([4])]
 
@@ -19,7 +19,7 @@ def data() -> TensorData:
 def test_parts_hold_the_records_of_their_indices() -> None:
     shared = SharedData.of(data(), PARTS)
     assert len(shared) == 3
-    parts = Parts(shared)
+    parts = SharedParts(shared)
     for number, indices in enumerate(PARTS):
         expected = data().subset(torch.from_numpy(indices))
         assert parts[number].x.equal(expected.x)
@@ -31,7 +31,7 @@ def test_parts_are_views_of_memory_that_may_not_be_written(recwarn: Any) -> None
     shared = SharedData.of(data(), PARTS)
     for array in (shared.x, shared.y):
         array.flags.writeable = False  # as in Ray's store
-    parts = Parts(shared)
+    parts = SharedParts(shared)
     assert parts[1].x.data_ptr() == shared.x[2:].ctypes.data
     assert not recwarn
 

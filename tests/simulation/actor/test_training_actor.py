@@ -13,7 +13,7 @@ from fl_dp.errors import ConfigError
 from fl_dp.federation.client.attempt import NOT_FINITE
 from fl_dp.simulation.actor import update_sum
 from fl_dp.simulation.actor.first_steps import TOGETHER
-from fl_dp.simulation.actor.shared_data import Parts
+from fl_dp.simulation.actor.shared_data import SharedParts
 from fl_dp.simulation.actor.training_actor import TrainingActor
 from fl_dp.simulation.work import ChunkDone, ClientWork, Round
 from fl_dp.training.private import PrivateTrainer
@@ -25,31 +25,31 @@ def shared_round(federation: Any, groups: Any = ()) -> Round:
     return Round("first", "linear", federation.start, KERNELS, groups)
 
 
-def task(federation: Any, client: int, weight: float | None = None, **plan: Any) -> ClientWork:
+def item(federation: Any, client: int, weight: float | None = None, **plan: Any) -> ClientWork:
     asked = dataclasses.replace(federation.plan(), **plan)
     return ClientWork(str(client), str(client), client, asked, asked.steps, 0.2, weight)
 
 
-def train(actor: TrainingActor, shared: Round, tasks: list[ClientWork], at_once: int) -> ChunkDone:
-    return actor.train(1, tasks, at_once, shared)
+def train(actor: TrainingActor, shared: Round, items: list[ClientWork], at_once: int) -> ChunkDone:
+    return actor.train(1, items, at_once, shared)
 
 
 def test_a_round_is_told_once_and_tasks_of_another_one_are_not_trained(federation: Any) -> None:
     """On other weights they would give an update that nobody has asked for."""
     actor = federation.actor()
-    told = actor.train(1, [task(federation, 0)], 64, shared_round(federation)).done[0].arrays
-    known = actor.train(1, [task(federation, 0)], 64).done[0].arrays
+    told = actor.train(1, [item(federation, 0)], 64, shared_round(federation)).done[0].arrays
+    known = actor.train(1, [item(federation, 0)], 64).done[0].arrays
     assert all(np.array_equal(told[name], known[name]) for name in told)
     with pytest.raises(RuntimeError, match="round 2 for a process in round 1"):
-        actor.train(2, [task(federation, 0)], 64)
+        actor.train(2, [item(federation, 0)], 64)
 
 
 def test_what_is_added_up_is_what_is_sent_alone(federation: Any) -> None:
     actor = federation.actor()
     first = shared_round(federation)
-    alone = train(actor, first, [task(federation, k) for k in range(5)], 64).done
+    alone = train(actor, first, [item(federation, k) for k in range(5)], 64).done
     assert actor.take_sum() == {}
-    done = train(actor, first, [task(federation, k, weight=k + 0.5) for k in range(5)], 64).done
+    done = train(actor, first, [item(federation, k, weight=k + 0.5) for k in range(5)], 64).done
     assert all(one.arrays is None and not one.problem for one in done)
     total = actor.take_sum()
     for name, array in total.items():
@@ -60,17 +60,17 @@ def test_what_is_added_up_is_what_is_sent_alone(federation: Any) -> None:
 
 
 def _grouped(federation: Any, count: int, **plan: Any) -> tuple[Round, list[ClientWork]]:
-    tasks = [dataclasses.replace(task(federation, k, **plan), group=0) for k in range(count)]
-    return shared_round(federation, [tasks]), tasks
+    items = [dataclasses.replace(item(federation, k, **plan), group=0) for k in range(count)]
+    return shared_round(federation, [items]), items
 
 
 def test_a_group_takes_its_first_step_in_one_pass(federation: Any, monkeypatch: Any) -> None:
     sizes: list[int] = []
     _memory_for(monkeypatch, 64, sizes)
-    grouped, tasks = _grouped(federation, 5, steps=3)
-    together = train(federation.actor(), grouped, tasks, 64).done
+    grouped, items = _grouped(federation, 5, steps=3)
+    together = train(federation.actor(), grouped, items, 64).done
     assert len(sizes) == 1 + 5 * 2
-    for one, part in zip(together, tasks, strict=True):
+    for one, part in zip(together, items, strict=True):
         (alone,) = train(federation.actor(), grouped, [part], 64).done
         for name, array in alone.arrays.items():
             assert np.abs(one.arrays[name] - array).max() <= 1e-6 * np.abs(array).max()
@@ -78,9 +78,9 @@ def test_a_group_takes_its_first_step_in_one_pass(federation: Any, monkeypatch: 
 
 def test_a_group_of_which_some_are_trained_elsewhere_gives_the_same_updates(federation: Any) -> None:
     """To the last bit: what is done again after a process was lost must not tell anything new."""
-    grouped, tasks = _grouped(federation, 5)
-    whole = train(federation.actor(), grouped, tasks, 64).done
-    rest = train(federation.actor(), grouped, tasks[2:4], 64).done
+    grouped, items = _grouped(federation, 5)
+    whole = train(federation.actor(), grouped, items, 64).done
+    rest = train(federation.actor(), grouped, items[2:4], 64).done
     for one, other in zip(whole[2:4], rest, strict=True):
         assert all(np.array_equal(one.arrays[name], array) for name, array in other.arrays.items())
 
@@ -88,14 +88,14 @@ def test_a_group_of_which_some_are_trained_elsewhere_gives_the_same_updates(fede
 def test_a_group_that_draws_too_much_is_trained_one_by_one(federation: Any, monkeypatch: Any) -> None:
     sizes: list[int] = []
     _memory_for(monkeypatch, 12, sizes)
-    grouped, tasks = _grouped(federation, 5, steps=2)
-    assert not any(one.problem for one in train(federation.actor(), grouped, tasks, 12).done)
+    grouped, items = _grouped(federation, 5, steps=2)
+    assert not any(one.problem for one in train(federation.actor(), grouped, items, 12).done)
     assert len(sizes) >= 5 * 2
     assert max(sizes) <= 12
 
 
 def test_data_that_raise_fail_their_client_alone_also_in_a_group(federation: Any, monkeypatch: Any) -> None:
-    honest, poisoned = PrivateTrainer.draw, len(Parts(federation.shared)[1])
+    honest, poisoned = PrivateTrainer.draw, len(SharedParts(federation.shared)[1])
 
     def draw(self: Any, data: Any, sample_rate: float) -> Any:
         if len(data) == poisoned:
@@ -103,26 +103,26 @@ def test_data_that_raise_fail_their_client_alone_also_in_a_group(federation: Any
         return honest(self, data, sample_rate)
 
     monkeypatch.setattr(PrivateTrainer, "draw", draw)
-    grouped, tasks = _grouped(federation, 3)
-    done = train(federation.actor(), grouped, tasks, 64).done
+    grouped, items = _grouped(federation, 3)
+    done = train(federation.actor(), grouped, items, 64).done
     assert [bool(one.problem) for one in done] == [False, True, False]
-    (alone,) = train(federation.actor(), grouped, tasks[:1], 64).done
+    (alone,) = train(federation.actor(), grouped, items[:1], 64).done
     assert all(np.array_equal(done[0].arrays[name], array) for name, array in alone.arrays.items())
 
 
 def test_each_client_starts_from_the_rounds_weights(federation: Any) -> None:
     """Also after a client that failed, and in a second round of other weights."""
     actor, fresh = federation.actor(), federation.actor()
-    train(actor, shared_round(federation), [task(federation, 1), task(federation, 2)], 64)
+    train(actor, shared_round(federation), [item(federation, 1), item(federation, 2)], 64)
     second = Round("second", "linear", {n: a + 1 for n, a in federation.start.items()}, KERNELS)
-    one, other = (train(a, second, [task(federation, 3)], 64).done[0].arrays for a in (actor, fresh))
+    one, other = (train(a, second, [item(federation, 3)], 64).done[0].arrays for a in (actor, fresh))
     assert all(np.array_equal(one[name], other[name]) for name in other)
 
 
 def test_a_client_that_raises_fails_alone_and_its_words_stay(federation: Any, monkeypatch: Any) -> None:
     _break_client(monkeypatch, "1", ValueError("patient 17"))
     done = train(
-        federation.actor(), shared_round(federation), [task(federation, k) for k in range(3)], 64
+        federation.actor(), shared_round(federation), [item(federation, k) for k in range(3)], 64
     ).done
     assert [bool(one.problem) for one in done] == [False, True, False]
     assert "patient" not in done[1].problem
@@ -132,16 +132,16 @@ def test_a_client_that_raises_fails_alone_and_its_words_stay(federation: Any, mo
 def test_a_lost_gpu_ends_the_process(federation: Any, monkeypatch: Any) -> None:
     _break_client(monkeypatch, "1", torch.AcceleratorError("device-side assert triggered"))
     with pytest.raises(torch.AcceleratorError):
-        train(federation.actor(), shared_round(federation), [task(federation, k) for k in range(3)], 64)
+        train(federation.actor(), shared_round(federation), [item(federation, k) for k in range(3)], 64)
 
 
 def _break_client(monkeypatch: Any, client: str, error: Exception) -> None:
     honest = TrainingActor._train
 
-    def train_one(self: TrainingActor, task: ClientWork) -> Any:
-        if task.client == client:
+    def train_one(self: TrainingActor, item: ClientWork) -> Any:
+        if item.client == client:
             raise error
-        return honest(self, task)
+        return honest(self, item)
 
     monkeypatch.setattr(TrainingActor, "_train", train_one)
 
@@ -153,14 +153,14 @@ def test_an_update_that_is_not_finite_is_no_update(federation: Any, monkeypatch:
 
     monkeypatch.setattr(PrivateTrainer, "step", step)
     actor = federation.actor()
-    (done,) = train(actor, shared_round(federation), [task(federation, 0, weight=1.0)], 64).done
+    (done,) = train(actor, shared_round(federation), [item(federation, 0, weight=1.0)], 64).done
     assert done.problem == NOT_FINITE
     assert actor.take_sum() == {}
 
 
 def test_weights_that_do_not_fit_fail_each_client_in_words_of_its_own(federation: Any) -> None:
     wrong = Round("r", "no-such-model", federation.start, KERNELS)
-    done = train(federation.actor(), wrong, [task(federation, k) for k in range(2)], 64).done
+    done = train(federation.actor(), wrong, [item(federation, k) for k in range(2)], 64).done
     assert all("model = 'no-such-model': expected " in one.problem for one in done)
 
 
@@ -180,8 +180,8 @@ def test_memory_that_runs_out_halves_the_batch_and_is_remembered(federation: Any
     sizes: list[int] = []
     _memory_for(monkeypatch, 5, sizes)
     actor = federation.actor()
-    tasks = [task(federation, k, steps=4, expected_batch_size=16) for k in range(6, 9)]
-    all_records = [dataclasses.replace(one, sample_rate=1.0) for one in tasks]  # draws of 42 records and more
+    items = [item(federation, k, steps=4, expected_batch_size=16) for k in range(6, 9)]
+    all_records = [dataclasses.replace(one, sample_rate=1.0) for one in items]  # draws of 42 records and more
     result = train(actor, shared_round(federation), all_records, 40)
     assert not any(one.problem for one in result.done)
     assert result.at_once == 5
@@ -193,16 +193,16 @@ def test_memory_that_runs_out_halves_the_batch_and_is_remembered(federation: Any
 
 
 def test_a_smaller_batch_gives_the_same_update(federation: Any, monkeypatch: Any) -> None:
-    whole = train(federation.actor(), shared_round(federation), [task(federation, 4, steps=5)], 64).done[0]
+    whole = train(federation.actor(), shared_round(federation), [item(federation, 4, steps=5)], 64).done[0]
     _memory_for(monkeypatch, 3, [])
-    parts = train(federation.actor(), shared_round(federation), [task(federation, 4, steps=5)], 64).done[0]
+    parts = train(federation.actor(), shared_round(federation), [item(federation, 4, steps=5)], 64).done[0]
     for name, array in whole.arrays.items():
         assert np.abs(parts.arrays[name] - array).max() <= 1e-6 * np.abs(array).max()
 
 
 def test_one_example_that_does_not_fit_fails_its_client(federation: Any, monkeypatch: Any) -> None:
     _memory_for(monkeypatch, 0, [])
-    (done,) = train(federation.actor(), shared_round(federation), [task(federation, 0)], 64).done
+    (done,) = train(federation.actor(), shared_round(federation), [item(federation, 0)], 64).done
     assert done.problem
 
 
@@ -245,10 +245,10 @@ def test_another_model_comes_and_goes(federation: Any, monkeypatch: Any) -> None
     """A measurement of another model between two chunks of a round does not disturb it."""
     monkeypatch.setattr("fl_dp.simulation.actor.training_actor.build_model", _any_name)
     actor, calm = federation.actor(), federation.actor()
-    before = train(actor, shared_round(federation), [task(federation, 1)], 64).done[0].arrays
+    before = train(actor, shared_round(federation), [item(federation, 1)], 64).done[0].arrays
     actor.measure(dataclasses.replace(federation.plan(), model="other"), 0)
-    after = train(actor, shared_round(federation), [task(federation, 1)], 64).done[0].arrays
-    expected = train(calm, shared_round(federation), [task(federation, 1)], 64).done[0].arrays
+    after = train(actor, shared_round(federation), [item(federation, 1)], 64).done[0].arrays
+    expected = train(calm, shared_round(federation), [item(federation, 1)], 64).done[0].arrays
     for name in expected:
         assert np.array_equal(before[name], expected[name])
         assert np.array_equal(after[name], expected[name])
@@ -292,4 +292,4 @@ def test_an_update_that_is_added_in_part_ends_the_process_and_its_sum(
 
     monkeypatch.setattr(update_sum, "_add", short_of_memory)
     with pytest.raises(RuntimeError, match="out of memory"):
-        train(actor, shared_round(federation), [task(federation, k, weight=1.0) for k in range(3)], 64)
+        train(actor, shared_round(federation), [item(federation, k, weight=1.0) for k in range(3)], 64)

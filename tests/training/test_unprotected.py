@@ -55,6 +55,16 @@ def test_it_is_the_loop_that_everybody_writes(data):
     torch.testing.assert_close(_trained(data), _by_hand(data), rtol=0, atol=1e-6)
 
 
+def test_a_parameter_that_the_loss_leaves_out_stays(data):
+    model = _model()
+    model.register_parameter("unused", nn.Parameter(torch.ones(2)))
+    trainer = UnprotectedTrainer(model, PLAN, device=CPU, draws=torch.Generator().manual_seed(1))
+    for _ in range(PLAN.steps):
+        trainer.step(data, IGNORED_RATE, 7)
+    assert torch.equal(model.unused.detach(), torch.ones(2))
+    torch.testing.assert_close(model.weight.detach(), _by_hand(data), rtol=0, atol=1e-6)
+
+
 @pytest.mark.parametrize("physical_batch_size", [1, 3, 20])
 def test_however_a_batch_is_cut(data, physical_batch_size):
     torch.testing.assert_close(

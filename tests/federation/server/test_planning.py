@@ -51,6 +51,13 @@ def test_a_budget_that_is_spent_has_no_mechanism():
         round_mechanism(dataclasses.replace(PROFILE, spent=spent), config)
 
 
+def test_a_budget_that_is_spent_to_the_last_digit_is_spent():
+    spent = (Entry(0.1, 1.0, 10),)
+    budget = compute_epsilon(spent, PROFILE.delta, "rdp")
+    with pytest.raises(AccountingError, match="is spent"):
+        round_mechanism(dataclasses.replace(PROFILE, epsilon=budget, spent=spent), CONFIG)
+
+
 def test_a_budget_with_next_to_nothing_left_counts_as_spent():
     config = dataclasses.replace(CONFIG, noise_multiplier="auto")
     fresh = round_mechanism(PROFILE, config)

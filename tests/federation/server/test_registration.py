@@ -105,6 +105,18 @@ def test_a_node_that_does_not_answer_holds_a_round_up_only_so_long(registration,
     assert names(registration.gather(grid)) == ["a", "b"]
 
 
+def test_what_is_waited_for_is_said_once_and_not_when_all_are_there(registration, fakes, caplog):
+    caplog.set_level("INFO")
+    grid = fakes.Grid({1: fakes.Client("a")})
+    with pytest.raises(FlDpError, match="needs min-clients = 2"):
+        registration.gather(grid)
+    assert caplog.text.count("waiting for 2 clients, 1 there") == 1
+    caplog.clear()
+    grid.nodes[2] = fakes.Client("b")
+    registration.gather(grid)
+    assert "waiting for" not in caplog.text
+
+
 def test_when_too_many_are_refused_it_does_not_wait_for_the_timeout(fakes):
     no_data = fakes.refuse("failed", "data = 'digits' cannot be read")
     grid = fakes.Grid({1: no_data, 2: no_data, 3: fakes.Client("c")})

@@ -39,6 +39,12 @@ def test_all_layouts_and_types_arrive():
         assert received[name].dtype == array.dtype
 
 
+def test_columns_first_as_flower_sends_them():
+    array = np.asfortranarray(np.arange(6.0).reshape(2, 3))
+    received = decode(ArrayRecord({"a": Array(array)}), specs({"a": array}))
+    np.testing.assert_array_equal(received["a"], array)
+
+
 def test_a_tied_weight_travels_once_and_is_loaded_under_both_names():
     model = Tied()
     arrays = state_arrays(model)

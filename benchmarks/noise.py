@@ -17,7 +17,7 @@ from benchmarks.markdown import table
 from benchmarks.models import MODELS
 from benchmarks.options import Report, common_parser, publish
 from fl_dp.engine.clipping import ClippedSum
-from fl_dp.engine.noise import NoiseSource, add_gaussian_noise
+from fl_dp.engine.noise.gaussian import NoiseSource, add_gaussian_noise
 
 _NUMBERS, _TIMES = 1_000_000, 9
 _MODEL = "vgg11"

@@ -16,7 +16,7 @@ from torch.func import functional_call, grad, vmap
 from benchmarks.models import per_example_losses
 from fl_dp.engine.clipping import ClippedSum, clipped_grad_sum
 from fl_dp.engine.kernel_choice.chooser import KernelChooser, Mode
-from fl_dp.engine.noise import NoiseSource, add_gaussian_noise
+from fl_dp.engine.noise.gaussian import NoiseSource, add_gaussian_noise
 from fl_dp.engine.probe import probe
 
 MAX_GRAD_NORM, NOISE_MULTIPLIER, LEARNING_RATE = 1.0, 1.0, 0.01

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from fl_dp.engine.bounds import split_bound
     from fl_dp.engine.clip_functions import clip_function
     from fl_dp.engine.clipping import ClippedSum, clipped_grad_sum, empty_sum
-    from fl_dp.engine.noise import add_gaussian_noise
+    from fl_dp.engine.noise.gaussian import add_gaussian_noise
     from fl_dp.engine.probe import probe
     from fl_dp.engine.sampling import PoissonSampler, poisson_draw
     from fl_dp.privacy_engine.engine import PrivacyEngine
@@ -17,7 +17,7 @@ _HOMES = {
     "ClippedSum": "fl_dp.engine.clipping",
     "PoissonSampler": "fl_dp.engine.sampling",
     "PrivacyEngine": "fl_dp.privacy_engine.engine",
-    "add_gaussian_noise": "fl_dp.engine.noise",
+    "add_gaussian_noise": "fl_dp.engine.noise.gaussian",
     "clip_function": "fl_dp.engine.clip_functions",
     "clipped_grad_sum": "fl_dp.engine.clipping",
     "empty_sum": "fl_dp.engine.clipping",

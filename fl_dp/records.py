@@ -76,7 +76,7 @@ def total_steps(entries: Iterable[Entry]) -> int:
 
 # Raised whenever the same round, on the same data with the same randomness, gives another update, and by
 # nothing else. Sites that differ in it do not train together, and a round is not repeated under another.
-ARITHMETIC = 1
+ARITHMETIC = 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ ABOVE_THE_BASE = {part for part, floor in FLOORS.items() if floor in (2, 3)}
 USERS = {
     "torch": {"engine", "data", "models", "launch", *ABOVE_THE_BASE},
     "torchvision": {"data", "models"},
-    "numpy": {"accounting", "data", "models", *ABOVE_THE_BASE},
+    "numpy": {"engine", "accounting", "data", "models", *ABOVE_THE_BASE},
     "sklearn": {"data"},
     "flwr_datasets": {"data"},
     "filelock": {"data"},
@@ -38,7 +38,7 @@ USERS = {
     "scipy": {"accounting", "audit"},
     "flwr": {"federation", "simulation", "launch", "client", "server"},
     "ray": {"simulation"},
-    "cryptography": {"engine"},  # secure noise, imported when asked for
+    "cryptography": {"engine"},  # the bytes of noise and draws
     "triton": {"engine"},  # a kernel for GPUs, imported where it can run
     "httpx": {"launch"},
     "rich": {"reporting"},

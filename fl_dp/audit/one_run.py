@@ -23,7 +23,7 @@ from fl_dp.audit.guessing import find_epsilon
 from fl_dp.audit.ways import Deployed, Way
 from fl_dp.config.client import ClientConfig
 from fl_dp.data.tensor_data import TensorData
-from fl_dp.engine.noise import system_generator
+from fl_dp.engine.noise.generators import system_generator
 from fl_dp.errors import AccountingError, ConfigError
 from fl_dp.federation.wire.arrays import state_arrays
 from fl_dp.records import Entry, LocalUpdate, RoundPlan, total_steps

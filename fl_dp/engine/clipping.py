@@ -26,10 +26,10 @@ _by_name = functools.cache(clip_function)
 class ClippedSum:
     """Sum of per-example gradients, each scaled to length `sensitivity` at most.
 
-    grads: parameter name -> sum, in the parameter's shape, in float32 at least. Adding or removing
-    one example, whatever it holds, moves all of `grads` together by at most `sensitivity` in Euclidean
-    norm. norms: (N,) lengths before clipping, or (N, G) with G bounds; NaN or inf where a gradient is not
-    finite. They are raw data: never send them. clipping: the function that gave the factors.
+    grads: parameter name -> sum, in the parameter's shape, in float32 at least; a sum of several in float64.
+    Adding or removing one example, whatever it holds, moves all of `grads` together by at most `sensitivity`
+    in Euclidean norm. norms: (N,) lengths before clipping, or (N, G) with G bounds; NaN or inf where a
+    gradient is not finite. They are raw data: never send them. clipping: the function that gave the factors.
 
     | example's gradient | contribution with "abadi" |
     |---|---|
@@ -48,7 +48,8 @@ class ClippedSum:
         """Sum over both batches. An example must be in one of them only: then the bound stays the same."""
         if self._kind() != other._kind():
             raise ConfigError(f"Cannot add clipped sums of {self._kind()} and {other._kind()}.")
-        grads = {name: grad + other.grads[name] for name, grad in self.grads.items()}
+        # In float64: float32 sums of many parts would move by several times C (see engine/noise/grid.py).
+        grads = {name: grad.to(_long(grad)) + other.grads[name] for name, grad in self.grads.items()}
         return ClippedSum(grads, self.sensitivity, torch.cat([self.norms, other.norms]), self.clipping)
 
     def _kind(self) -> str:
@@ -218,6 +219,11 @@ def _zeros(parameter: Tensor) -> Tensor:
 def _sum_type(tensor: Tensor) -> torch.dtype:
     """float32 at least: with fewer digits, rounding would move the sum by more than one example does."""
     return torch.promote_types(tensor.dtype, torch.float32)
+
+
+def _long(tensor: Tensor) -> torch.dtype:
+    """For sums of sums: complex numbers stay complex."""
+    return torch.promote_types(tensor.dtype, torch.float64)
 
 
 def _checked(clipping: ClipFunction | str) -> ClipFunction:

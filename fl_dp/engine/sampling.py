@@ -1,28 +1,38 @@
 """Poisson sampling: logical batches of random size, cut into physical batches that fit in memory."""
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from fl_dp.engine.noise import system_generator
+from fl_dp.engine.noise.generators import system_generator
+from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.errors import ConfigError
 
 Batch = TypeVar("Batch")
 
 
-def poisson_draw(num_records: int, sample_rate: float, generator: torch.Generator) -> Tensor:
+def poisson_draw(num_records: int, sample_rate: float, source: Randomness | torch.Generator) -> Tensor:
     """Indices of one logical batch: each record enters independently with `sample_rate`.
 
-    The uniform numbers are float64: in float32 the rate would be wrong by up to 2^-24.
+    source: used for this draw alone if it is a Randomness; then a record enters if 64 random bits are below
+    sample_rate 2^64, rounded down. A torch.Generator gives float64 numbers of 53 bits: in float32 the rate
+    would be wrong by up to 2^-24.
     """
     if not 0.0 < sample_rate <= 1.0:
         raise ConfigError(f"Expected sample_rate={sample_rate} in (0, 1].")
-    draws = torch.rand(num_records, dtype=torch.float64, generator=generator)
-    return (draws < sample_rate).nonzero().squeeze(1)
+    if isinstance(source, torch.Generator):
+        draws = torch.rand(num_records, dtype=torch.float64, generator=source)
+        return (draws < sample_rate).nonzero().squeeze(1)
+    if sample_rate == 1.0:
+        return torch.arange(num_records)
+    words = source.stream().words(num_records, np.uint64)
+    return torch.from_numpy(np.flatnonzero(words < np.uint64(math.ldexp(sample_rate, 64))))
 
 
 def physical_batches(indices: Tensor, physical_batch_size: int) -> Iterator[Tensor]:

@@ -29,7 +29,7 @@ from fl_dp.engine.clipping import ClippedSum, clipped_grad_sum, empty_sum
 from fl_dp.engine.kernel_choice.chooser import KernelChooser, Mode
 from fl_dp.engine.kernel_choice.physical_batch import largest_batch, with_examples
 from fl_dp.engine.kernel_choice.table import kernel_table
-from fl_dp.engine.noise import NoiseSource, add_gaussian_noise, system_generator
+from fl_dp.engine.noise.gaussian import NoiseSource, add_gaussian_noise
 from fl_dp.engine.probe import probe
 from fl_dp.engine.sampling import PoissonSampler
 from fl_dp.errors import ConfigError
@@ -125,8 +125,7 @@ class PrivacyEngine:
         self.chooser = KernelChooser(mode, fixed=_checked_kernels(kernels or {}, self.parameters))
         self.steps = 0
         self.record_snr = record_snr
-        device = next(iter(self.parameters.values())).device
-        self._generator: NoiseSource = system_generator(device) if generator is None else generator
+        self._generator: NoiseSource = "secure" if generator is None else generator
         self._locked = False
         # Which modules were in training mode at the last call: batch norm mixes examples only in that mode.
         self._training: tuple[bool, ...] = ()

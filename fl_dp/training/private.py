@@ -15,7 +15,8 @@ from fl_dp.engine.clipping import ClippedSum, clipped_grad_sums, empty_sum
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.kernel_choice.memory import is_out_of_memory
 from fl_dp.engine.kernel_choice.physical_batch import largest_batch
-from fl_dp.engine.noise import add_gaussian_noise, system_generator
+from fl_dp.engine.noise.gaussian import add_gaussian_noise
+from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.engine.sampling import physical_batches, poisson_draw
 from fl_dp.errors import NonFiniteError
 from fl_dp.records import RoundPlan
@@ -28,8 +29,9 @@ logger = logging.getLogger("fl_dp")
 class PrivateTrainer:
     """DP-SGD on one model: every step is one Poisson draw, clipped, summed and noised once.
 
-    chooser: that of an earlier trainer of the same model, to use its kernels again. noise, draws: sources
-    of the noise and of the Poisson draws, used for nothing else; None for the system's entropy.
+    chooser: that of an earlier trainer of the same model, to use its kernels again. randomness: where the
+    draws, the model's own random numbers (dropout) and the noise of all its steps come from, used for nothing
+    else; None for the system's entropy.
     fits: most examples in memory at once that are known to fit; halved when memory runs out.
     """
 
@@ -41,10 +43,9 @@ class PrivateTrainer:
         *,
         device: torch.device,
         chooser: KernelChooser | None = None,
-        noise: torch.Generator | None = None,
-        draws: torch.Generator | None = None,
+        randomness: Randomness | None = None,
     ) -> None:
-        self._model, self._axes, self._plan, self._device = model, axes, plan, device
+        self._model, self._axes, self._plan, self.device = model, axes, plan, device
         self._loss = loss_of(plan.loss)
         self._parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
         self._descent = MomentumSGD(
@@ -54,8 +55,8 @@ class PrivateTrainer:
             momentum=plan.momentum,
         )
         self._chooser = chooser or KernelChooser()
-        self._noise = noise or system_generator(device)
-        self._draws = draws or system_generator()
+        self._randomness = randomness or Randomness.system()
+        self._steps = 0
         self._begun: ClippedSum | None = None
         self.fits = sys.maxsize
 
@@ -74,7 +75,7 @@ class PrivateTrainer:
         def rehearse(size: int) -> ClippedSum:
             return self.rehearse(input_shape, size)
 
-        return largest_batch(rehearse, memory, self._device, at_most=at_most)
+        return largest_batch(rehearse, memory, self.device, at_most=at_most)
 
     def rehearse(self, input_shape: tuple[int, ...], size: int) -> ClippedSum:
         """The clipped sum of `size` examples of random numbers: chooses kernels, and changes no weight."""
@@ -91,15 +92,31 @@ class PrivateTrainer:
         clipped, self._begun = self._begun, None
         if clipped is None:
             draw = self.draw(data, sample_rate)
-            clipped = self._clipped_sum(data, draw, min(physical_batch_size, self.fits))
+            with self.masks.in_torch(self.device):
+                clipped = self._clipped_sum(data, draw, min(physical_batch_size, self.fits))
         noisy = add_gaussian_noise(
-            clipped, noise_multiplier=self._plan.noise_multiplier, generator=self._noise
+            clipped, noise_multiplier=self._plan.noise_multiplier, generator=self._of_step()
         )
-        self._descent.step([noisy[name] for name in self._parameters])
+        self._steps += 1
+        self._descent.step([noisy[name].to(_step_type(p)) for name, p in self._parameters.items()])
+
+    def _of_step(self) -> Randomness:
+        """The randomness of the step that comes next."""
+        return self._randomness.child("step", self._steps)
+
+    @property
+    def masks(self) -> Randomness:
+        """What the model draws from in the next step: a number of its own for each slot of its batch.
+
+        A mask need not belong to a record. All masks of a step are secret, independent and alike: whether
+        a record is there or not, the others' masks have the same distribution, and given the masks it moves
+        the sum by C at most.
+        """
+        return self._of_step().child("masks")
 
     def draw(self, data: TensorData, sample_rate: float) -> Tensor:
         """The records of the next logical batch; whoever asks computes its sum, for `begin`."""
-        return poisson_draw(len(data), sample_rate, self._draws)
+        return poisson_draw(len(data), sample_rate, self._of_step().child("draw"))
 
     def begin(self, clipped: ClippedSum) -> None:
         """Let the next step be of the logical batch that was drawn last, whose clipped sum this is."""
@@ -114,8 +131,8 @@ class PrivateTrainer:
         inputs, labels = (
             torch.cat(parts) if len(parts) > 1 else parts[0] for parts in zip(*batches, strict=True)
         )
-        outputs = self._model(inputs.to(self._device))
-        losses = self._loss.per_example(outputs, labels.to(self._device))
+        outputs = self._model(inputs.to(self.device))
+        losses = self._loss.per_example(outputs, labels.to(self.device))
         return clipped_grad_sums(
             losses,
             self._parameters,
@@ -148,3 +165,8 @@ class PrivateTrainer:
         except NonFiniteError:
             pairs = zip(torch.split(inputs, 1), torch.split(labels, 1), strict=True)
             return reduce(add, (self.clipped_sums([pair])[0] for pair in pairs))
+
+
+def _step_type(parameter: Tensor) -> torch.dtype:
+    """Of a step: the sum of several physical batches has more digits than a parameter can use."""
+    return torch.promote_types(parameter.dtype, torch.float32)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.backward import Axes
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
+from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.engine.probe import probe
 from fl_dp.records import RoundPlan
 from fl_dp.training.private import PrivateTrainer
@@ -32,14 +33,13 @@ def trainer_of(
     axes: Axes | None,
     *,
     chooser: KernelChooser | None = None,
-    noise: torch.Generator | None = None,
-    draws: torch.Generator | None = None,
+    randomness: Randomness | None = None,
 ) -> Trainer:
     """The trainer that `plan` asks for, of a model that is on `device`. axes: not needed without privacy."""
     if not plan.private:
-        return UnprotectedTrainer(model.train(), plan, device=device, draws=draws)
+        return UnprotectedTrainer(model.train(), plan, device=device, randomness=randomness)
     assert axes is not None
-    return PrivateTrainer(model.train(), axes, plan, device=device, chooser=chooser, noise=noise, draws=draws)
+    return PrivateTrainer(model.train(), axes, plan, device=device, chooser=chooser, randomness=randomness)
 
 
 def take_steps(trainer: Trainer, data: TensorData, steps: int, sample_rate: float, at_once: int) -> None:

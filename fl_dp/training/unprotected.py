@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.kernel_choice.memory import is_out_of_memory
 from fl_dp.engine.kernel_choice.physical_batch import largest_batch
-from fl_dp.engine.noise import system_generator
+from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.engine.sampling import physical_batches
 from fl_dp.records import RoundPlan
 from fl_dp.training.loss import loss_of
@@ -24,7 +24,8 @@ class UnprotectedTrainer:
 
     A step takes the next `expected_batch_size` records of a shuffled pass over the data; the last batch of a
     pass may be smaller, then another pass begins. The loss is the mean over the batch.
-    draws: source of the shuffling, None for the system's entropy. fits: as of a PrivateTrainer.
+    randomness: source of the shuffling and of what the model draws, None for the system's entropy.
+    fits: as of a PrivateTrainer.
     """
 
     def __init__(
@@ -33,7 +34,7 @@ class UnprotectedTrainer:
         plan: RoundPlan,
         *,
         device: torch.device,
-        draws: torch.Generator | None = None,
+        randomness: Randomness | None = None,
     ) -> None:
         self._model, self._plan, self._device = model, plan, device
         self._loss = loss_of(plan.loss)
@@ -41,7 +42,9 @@ class UnprotectedTrainer:
         self._descent = MomentumSGD(
             self._parameters, learning_rate=plan.learning_rate, momentum=plan.momentum
         )
-        self._draws = draws or system_generator()
+        self._randomness = randomness or Randomness.system()
+        self._draws = self._randomness.child("draws").generator()
+        self._steps = 0
         self._rest_of_pass = torch.empty(0, dtype=torch.int64)
         self.fits = sys.maxsize
 
@@ -75,9 +78,11 @@ class UnprotectedTrainer:
         """One batch, in parts of at most `physical_batch_size`. The sample rate is of private steps only."""
         batch = self._next_batch(len(data))
         at_once = min(physical_batch_size, self.fits)
-        while (gradients := self._gradients(data, batch, at_once)) is None:
-            at_once = self.fits = at_once // 2
-            logger.warning("memory ran out: at most %d examples at once from now on", at_once)
+        with self._randomness.child("masks", self._steps).in_torch(self._device):
+            while (gradients := self._gradients(data, batch, at_once)) is None:
+                at_once = self.fits = at_once // 2
+                logger.warning("memory ran out: at most %d examples at once from now on", at_once)
+        self._steps += 1
         self._descent.step(gradients)
 
     def _next_batch(self, size: int) -> Tensor:

@@ -18,6 +18,7 @@ from fl_dp.audit.mislabelled import MislabelledRecords
 from fl_dp.audit.one_run import AuditReport, run_audit
 from fl_dp.audit.ways import Deployed, Simulated
 from fl_dp.data.tensor_data import TensorData
+from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.errors import AccountingError, FederationError
 from fl_dp.records import Entry, RoundPlan
 from fl_dp.training import private
@@ -47,7 +48,7 @@ def seeded(monkeypatch):
     """Noise and draws of the shipped step from seeds 1, 2, 3, ..., or from a known secret of a simulation."""
     seeds = iter(range(1, 1000))
     monkeypatch.setattr(ways, "new_secret", lambda: bytes(range(32)))
-    monkeypatch.setattr(private, "system_generator", lambda *_: torch.Generator().manual_seed(next(seeds)))
+    monkeypatch.setattr(private.Randomness, "system", lambda: Randomness(next(seeds).to_bytes(32)))
 
 
 @pytest.mark.parametrize(

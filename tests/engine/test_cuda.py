@@ -13,7 +13,8 @@ from fl_dp.engine.clipping import ClippedSum
 from fl_dp.engine.gradients.gram import gram_product
 from fl_dp.engine.gradients.layouts import Outer
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
-from fl_dp.engine.noise import add_gaussian_noise, system_generator
+from fl_dp.engine.noise.gaussian import add_gaussian_noise
+from fl_dp.engine.noise.generators import system_generator
 from fl_dp.engine.probe import probe
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")

@@ -189,14 +189,13 @@ def test_no_noise_warns_and_its_epsilon_is_infinite():
 )
 def test_functions_and_styles_of_clipping_are_those_of_the_plain_functions(options, expected):
     x, y = small_batch()
-    model, optimizer, engine = attached(**options)
+    seeded, generator = (torch.Generator().manual_seed(4) for _ in range(2))
+    model, optimizer, engine = attached(**options, generator=seeded)
     twin = small_model()
     clipped = clipped_grad_sum(
         losses_of(twin, x, y), dict(twin.named_parameters()), **{"max_grad_norm": 0.1, **expected}
     )
     assert engine.sensitivity == clipped.sensitivity
-    generator = torch.Generator()
-    generator.set_state(engine.state_dict()["generator"])
     noisy = add_gaussian_noise(clipped, noise_multiplier=1.0, generator=generator)
     optimizer.step(loss=losses_of(model, x, y))
     for name, parameter in model.named_parameters():
@@ -317,16 +316,17 @@ def test_code_written_for_private_cnn_runs():
 
 def test_a_step_without_losses_ends_the_batch_and_an_empty_one_is_noise():
     x, y = small_batch()
-    model, optimizer, engine = attached(lr=1.0)
+    seeded, its_seeded = torch.Generator(), torch.Generator()
+    model, optimizer, engine = attached(lr=1.0, generator=seeded)
     before = model[0].weight.detach().clone()
     optimizer.step(loss=None)
     noise = (before - model[0].weight.detach()) * 10
     assert engine.steps == 1
     assert 0.05 < float(noise.std()) < 0.2  # noise_multiplier * max_grad_norm = 0.1
-    twin, twin_optimizer, _ = attached(lr=1.0)
-    for each, its_optimizer in ((model, optimizer), (twin, twin_optimizer)):
+    twin, twin_optimizer, _ = attached(lr=1.0, generator=its_seeded)
+    for each, generator in ((model, seeded), (twin, its_seeded)):
         each.load_state_dict(small_model().state_dict())
-        its_optimizer.privacy_engine._generator.manual_seed(3)
+        generator.manual_seed(3)
     optimizer.virtual_step(loss=losses_of(model, x, y))
     optimizer.step(loss=None)
     twin_optimizer.step(loss=losses_of(twin, x, y))

@@ -23,11 +23,10 @@ from fl_dp.errors import ConfigError, ModelError
 )
 def test_any_optimizer_gets_the_gradient_it_would_get_by_hand(optimizer_class):
     x, y = small_batch()
-    model, optimizer, engine = attached(optimizer_class=optimizer_class)
+    seeded, generator = (torch.Generator().manual_seed(4) for _ in range(2))
+    model, optimizer, _ = attached(optimizer_class=optimizer_class, generator=seeded)
     twin = small_model()
     by_hand = optimizer_class(twin.parameters(), lr=0.1)
-    generator = torch.Generator().manual_seed(4)
-    engine._generator.manual_seed(4)
     for _ in range(3):
         optimizer.step(loss=losses_of(model, x, y))
         clipped = clipped_grad_sum(losses_of(twin, x, y), dict(twin.named_parameters()), max_grad_norm=0.1)

@@ -11,7 +11,7 @@ from flwr.supercore.task_identity import TaskIdentity
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.client import ClientConfig
 from fl_dp.data.tensor_data import TensorData
-from fl_dp.engine.noise import keyed_generator
+from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.federation.wire.arrays import encode, specs, state_arrays
 from fl_dp.federation.wire.messages import plan_to_content, profile_from_content, reply_from_content
 from fl_dp.models.build import build_model
@@ -86,8 +86,8 @@ def test_an_actor_trains_with_plain_sgd(shared):
     assert actor.measure(PLAN, 1).kernels == {}
     start = Round("key", "linear", {name: array.copy() for name, array in state_arrays(model).items()}, {})
     (done,) = actor.train(1, [item], 4, start).done
-    draws = keyed_generator(client_key(secret, "run", 1, "1", "draws"))
-    trainer = UnprotectedTrainer(model, PLAN, device=CPU, draws=draws)
+    randomness = Randomness(client_key(secret, "run", 1, "1"))
+    trainer = UnprotectedTrainer(model, PLAN, device=CPU, randomness=randomness)
     for _ in range(5):
         trainer.step(SharedParts(shared)[1], 1 / 3, 1000)
     assert done.problem == ""

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from fl_dp.data.tensor_data import TensorData
+from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.errors import ModelError
 from fl_dp.records import ARITHMETIC, RoundPlan
 from fl_dp.training.private import PrivateTrainer
@@ -38,62 +39,63 @@ def _model():
 
 def _trained(data, plan):
     model = _model()
-    noise, draws = (torch.Generator().manual_seed(seed) for seed in (1, 2))
     axes = axes_of(model, data, CPU)
-    trainer = trainer_of(model, plan, CPU, axes, noise=noise, draws=draws)
+    trainer = trainer_of(model, plan, CPU, axes, randomness=Randomness(bytes(range(32))))
     take_steps(trainer, data, plan.steps, 0.5, 7)
     return trainable_arrays(model)
 
 
 # What a round gives from fixed data, weights, draws and noise. If a change of the code changes these numbers,
 # it changes what a round computes: raise ARITHMETIC in fl_dp/records.py, and put the new numbers here.
-PINNED_ARITHMETIC = 1
+PINNED_ARITHMETIC = 2
 PINNED = {
     True: [
-        0.939920,
-        0.543161,
-        -0.401573,
-        -0.907145,
-        -0.665866,
-        0.217921,
-        0.902343,
-        0.728352,
-        -0.062131,
-        -0.844950,
-        -0.679143,
-        0.118602,
-        0.816548,
-        0.770622,
-        0.023387,
-        0.165683,
-        0.004379,
-        -0.112989,
+        0.940992,
+        0.581797,
+        -0.338553,
+        -0.849071,
+        -0.647010,
+        0.147589,
+        0.837739,
+        0.717675,
+        -0.094266,
+        -0.791439,
+        -0.630429,
+        0.203270,
+        0.845744,
+        0.686783,
+        0.025198,
+        0.015940,
+        -0.013952,
+        -0.053625,
     ],
     False: [
-        0.430100,
-        0.469998,
-        0.077783,
-        -0.385946,
-        -0.494838,
-        0.164039,
-        0.605668,
-        0.490449,
-        -0.075687,
-        -0.572237,
-        -0.149548,
-        0.429231,
-        0.613378,
-        0.233588,
-        -0.360962,
-        -0.027036,
-        0.132660,
-        -0.105624,
+        0.440522,
+        0.535342,
+        0.137971,
+        -0.386250,
+        -0.555355,
+        0.163231,
+        0.565471,
+        0.447819,
+        -0.081555,
+        -0.535948,
+        -0.159162,
+        0.404085,
+        0.595819,
+        0.239759,
+        -0.336734,
+        -0.001939,
+        0.220290,
+        -0.218351,
     ],
 }
 
 
 @pytest.mark.parametrize("private", [True, False])
-def test_a_change_of_results_raises_the_arithmetic(data, private):
+def test_a_change_of_results_raises_the_arithmetic(data, private, monkeypatch):
+    # else the last bit of a sum, which differs between machines, would decide all of the noise
+    monkeypatch.setattr(Randomness, "digest", lambda self, chunks: b"")
     plan = PLAN if private else dataclasses.replace(PLAN, private=False, noise_multiplier=0.0)
     arrays = _trained(data, plan)
     found = np.concatenate([arrays["weight"].flatten(), arrays["bias"]])

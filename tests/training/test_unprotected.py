@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from fl_dp.data.tensor_data import TensorData
+from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.records import RoundPlan
 from fl_dp.training.unprotected import UnprotectedTrainer
 
@@ -17,6 +18,7 @@ PLAN = RoundPlan(
     momentum=0.9, noise_multiplier=0.0, max_grad_norm=1.0, private=False,
 )  # fmt: skip
 IGNORED_RATE = 0.123
+SOURCE = Randomness(bytes(range(32)))
 
 
 @pytest.fixture
@@ -33,7 +35,7 @@ def _model():
 
 def _trained(data, plan=PLAN, physical_batch_size=1000):
     model = _model()
-    trainer = UnprotectedTrainer(model, plan, device=CPU, draws=torch.Generator().manual_seed(1))
+    trainer = UnprotectedTrainer(model, plan, device=CPU, randomness=SOURCE)
     for _ in range(plan.steps):
         trainer.step(data, IGNORED_RATE, physical_batch_size)
     return model.weight.detach()
@@ -41,7 +43,7 @@ def _trained(data, plan=PLAN, physical_batch_size=1000):
 
 def _by_hand(data):
     """Seven steps: passes of 20, 20 and 10 records, each pass shuffled anew."""
-    model, draws = _model(), torch.Generator().manual_seed(1)
+    model, draws = _model(), SOURCE.child("draws").generator()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     passes = [torch.randperm(50, generator=draws).split(20) for _ in range(3)]
     for batch in [batch for one in passes for batch in one][:7]:
@@ -58,7 +60,7 @@ def test_it_is_the_loop_that_everybody_writes(data):
 def test_a_parameter_that_the_loss_leaves_out_stays(data):
     model = _model()
     model.register_parameter("unused", nn.Parameter(torch.ones(2)))
-    trainer = UnprotectedTrainer(model, PLAN, device=CPU, draws=torch.Generator().manual_seed(1))
+    trainer = UnprotectedTrainer(model, PLAN, device=CPU, randomness=SOURCE)
     for _ in range(PLAN.steps):
         trainer.step(data, IGNORED_RATE, 7)
     assert torch.equal(model.unused.detach(), torch.ones(2))
@@ -82,7 +84,7 @@ def test_a_client_with_fewer_records_than_a_batch_takes_them_all(data):
 
 
 def test_where_memory_runs_out_batches_are_halved_and_the_step_is_the_same(data, monkeypatch):
-    trainer = UnprotectedTrainer(_model(), PLAN, device=CPU, draws=torch.Generator().manual_seed(1))
+    trainer = UnprotectedTrainer(_model(), PLAN, device=CPU, randomness=SOURCE)
     whole, loss = _trained(data, dataclasses.replace(PLAN, steps=1)), trainer._sum_of_losses
 
     def small_memory(inputs, labels):

@@ -72,7 +72,10 @@ def begin_together(clients: Sequence[tuple[PrivateTrainer, TensorData, float]], 
     batches = [data.batch(trainer.draw(data, rate)) for trainer, data, rate in clients]
     if sum(len(labels) for _, labels in batches) > most:
         return False
-    sums = clients[0][0].clipped_sums(batches)
+    first = clients[0][0]
+    masks = first.masks.child("together", *(trainer.masks.key for trainer, _, _ in clients))
+    with masks.in_torch(first.device):
+        sums = first.clipped_sums(batches)
     for (trainer, _, _), clipped in zip(clients, sums, strict=True):
         trainer.begin(clipped)
     return True

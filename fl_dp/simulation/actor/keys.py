@@ -36,9 +36,9 @@ def run_name(secret: bytes, device: str) -> str:
     return hashlib.blake2b(f"run on {device}".encode(), key=secret, digest_size=8).hexdigest()
 
 
-def client_key(secret: bytes, run: str, server_round: int, client: str, purpose: str) -> bytes:
-    """The key of one stream of random numbers, by keyed BLAKE2 (RFC 7693): 32 bytes, one for each use."""
-    names = "\0".join((run, str(server_round), client, purpose))
+def client_key(secret: bytes, run: str, server_round: int, client: str) -> bytes:
+    """The key of all randomness of a client's round, by keyed BLAKE2 (RFC 7693): 32 bytes."""
+    names = "\0".join((run, str(server_round), client))
     return hashlib.blake2b(names.encode(), key=secret, digest_size=SECRET_BYTES).digest()
 
 

@@ -12,7 +12,7 @@ from fl_dp.config.flat import AUTO
 from fl_dp.engine.backward import Axes
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.kernel_choice.memory import is_out_of_memory, peak_bytes
-from fl_dp.engine.noise import keyed_generator
+from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.federation.client.attempt import attempt
 from fl_dp.models.build import build_model
 from fl_dp.records import RoundPlan
@@ -216,11 +216,8 @@ class TrainingActor:
     def _trainer(self, plan: RoundPlan, chooser: KernelChooser, item: ClientWork | None = None) -> Trainer:
         """item: whose randomness is used; None: the system's."""
         assert self._model is not None
-        noise = keyed_generator(self._key(item, "noise"), self._device) if item and plan.private else None
-        draws = keyed_generator(self._key(item, "draws")) if item else None
-        return trainer_of(
-            self._model, plan, self._device, self._axes, chooser=chooser, noise=noise, draws=draws
-        )
+        randomness = self._randomness(item) if item else None
+        return trainer_of(self._model, plan, self._device, self._axes, chooser=chooser, randomness=randomness)
 
     def _rehearsed(self, trainer: Trainer, shape: tuple[int, ...], size: int) -> tuple[int, int]:
         """The size of a batch that fits, at most `size`, and what memory its step takes at its peak.
@@ -243,8 +240,9 @@ class TrainingActor:
         assert self._model is not None
         return sum(parameter.nbytes for parameter in self._model.parameters())
 
-    def _key(self, item: ClientWork, purpose: str) -> bytes:
-        return client_key(self._settings.secret, item.plan.run, item.plan.server_round, item.client, purpose)
+    def _randomness(self, item: ClientWork) -> Randomness:
+        key = client_key(self._settings.secret, item.plan.run, item.plan.server_round, item.client)
+        return Randomness(key)
 
 
 def _gpu_bytes(device: torch.device) -> tuple[int, int]:

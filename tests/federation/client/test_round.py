@@ -143,7 +143,7 @@ def test_the_physical_batch_is_chosen_for_a_memory_from_shapes_alone(tmp_path, d
     monkeypatch.setattr(private.PrivateTrainer, "step", step)
     other = TensorData(data.x[:1] * 1e30, data.y[:1], data.classes)
     plan = dataclasses.replace(PLAN, steps=1, expected_batch_size=50)
-    for name, memory_mib, records in (("one", 1, data), ("other", 1, other), ("large", 4, data)):
+    for name, memory_mib, records in (("one", 2, data), ("other", 2, other), ("large", 6, data)):
         model = nn.Sequential(nn.Linear(5, 5000), nn.Tanh(), nn.Linear(5000, 3))
         (tmp_path / name).mkdir()
         site = Site(tmp_path / name)

@@ -181,7 +181,11 @@ def test_the_format_of_0_1_0_is_read(state: ServerState, tmp_path: Path) -> None
     old = {**header, "version": 1, "line": json.dumps(line)}
     np.savez(path, header=np.frombuffer(json.dumps(old).encode(), np.uint8), **arrays)
     again = read_state(path)
-    assert replace(again, arrays={}, line="") == replace(state, arrays={}, aggregated={}, line="")
+    expected = replace(state, arithmetic=1, arrays={}, aggregated={}, line="")
+    assert replace(again, arrays={}, line="") == expected
+    with pytest.raises(ConfigError, match="arithmetic"):
+        again.check_same(RunConfig())
+    again = replace(again, arithmetic=ARITHMETIC)
     again.check_same(RunConfig())
     shown = {name: replace(client, reported=()) for name, client in report.clients.items()}
     assert again.last_report() == replace(report, clients=shown)

@@ -1,20 +1,11 @@
-"""Gaussian noise for a clipped sum, and where its randomness comes from."""
+"""Generators of torch that start from full entropy. What they draw has no proof: see `gaussian.py`."""
 
 import hashlib
 import secrets
-from collections.abc import Mapping
-from typing import Literal
 
 import torch
-from torch import Tensor
 
-from fl_dp.engine.clipping import ClippedSum
-from fl_dp.engine.secure_noise import secure_normal
 from fl_dp.errors import ConfigError
-
-# "secure" draws from a cryptographic generator on the CPU (see secure_noise.py), at about nine times the
-# cost of a torch.Generator. A torch.Generator can be seeded, and its state can be saved.
-NoiseSource = torch.Generator | Literal["secure"]
 
 _STATE_BYTES = 5056  # of torch's CPU generator: 24 bytes of head, 624 words of 8 bytes each, then a tail
 _HEAD, _WORDS = 24, 624
@@ -55,33 +46,3 @@ def _generator(seed: bytes, device: torch.device | str) -> torch.Generator:
     words = torch.frombuffer(bytearray(seed), dtype=torch.int32).to(torch.int64) & 0xFFFFFFFF
     state[_HEAD : _HEAD + 8 * _WORDS] = words.view(torch.uint8)
     return generator.set_state(state)
-
-
-def add_gaussian_noise(
-    clipped: ClippedSum, *, noise_multiplier: float, generator: NoiseSource
-) -> Mapping[str, Tensor]:
-    """The Gaussian mechanism: each entry gets noise of standard deviation multiplier * sensitivity.
-
-    Call once for each logical batch, with the sum of all its physical batches. The result is in float32
-    at least; "secure" noise is added in float64 before the result is rounded.
-    Raises ConfigError for a multiplier or sensitivity that protects nothing.
-    """
-    deviation = noise_multiplier * clipped.sensitivity
-    if not 0 < deviation < float("inf"):
-        raise ConfigError(
-            f"Expected noise_multiplier={noise_multiplier} times sensitivity={clipped.sensitivity} "
-            "to be finite and > 0."
-        )
-    if generator != "secure" and not isinstance(generator, torch.Generator):
-        raise ConfigError(f"generator={generator!r}: expected a torch.Generator or 'secure'.")
-    return {name: _add_noise(grad, deviation, generator) for name, grad in clipped.grads.items()}
-
-
-def _add_noise(grad: Tensor, deviation: float, generator: NoiseSource) -> Tensor:
-    dtype = torch.promote_types(grad.dtype, torch.float32)
-    if generator == "secure":
-        noise = secure_normal(grad.shape).mul_(deviation)
-        return noise.add_(grad.cpu()).to(grad.device, dtype)
-    noise = torch.empty(grad.shape, dtype=dtype, device=generator.device)
-    noise = noise.normal_(0.0, deviation, generator=generator)
-    return (noise if noise.device == grad.device else noise.to(grad.device)).add_(grad)

@@ -1,0 +1,71 @@
+"""The public grid on which sum and noise are added, and what its rounding costs.
+
+The clipped sum is rounded to multiples of a public unit g, noise is drawn in integers, and both are added
+exactly. What is released is a function of (integers of the sum + integers of the noise) and of public
+numbers: floating point has no part in it.
+
+What one record can move. By the triangle inequality, a record moves the rounded sum by at most
+
+    C  +  FLOAT_ERROR C  +  sqrt(d) g        (d numbers; two values that differ by a differ by a + g at most
+                                              after rounding to multiples of g)
+
+and the noise is made larger by this much, so that its multiplier, relative to what a record can move, is
+the one that is accounted for.
+
+FLOAT_ERROR is an assumption, not a theorem: it stands for all rounding in floating point between a
+record's own gradient and the sum, for both of two neighbouring data sets. Products of float32 numbers are
+added up in blocks, and their error is bounded by the numbers before they cancel, not by C. Searches over
+hostile weights, lengths and batches (`tests/attacks/test_moving_the_sum.py`) stay ten times below it.
+Sums of physical batches are added in float64, where N examples in K parts err by at most N K 2^-52 C:
+another 2^-10 C for 2^21 examples, one at a time.
+
+Why Gaussian accounting serves. The discrete Gaussian of width w is, up to a factor of 1 +- 2^-130 in every
+probability, a continuous one of width sqrt(w^2 - s^2), rounded at random to integers by the discrete
+Gaussian of width s = 2.21 around it (Peikert 2010, theorem 3.1, by the same sum as in
+`discrete_gaussian.py`). Rounding is post-processing. So a step is a Poisson-subsampled Gaussian mechanism
+whose multiplier is smaller by a factor of sqrt(1 - s^2 / w^2) > 1 - 2^-42, which WIDENED makes up for.
+"""
+
+import math
+from dataclasses import dataclass
+
+from fl_dp.engine.noise.discrete_gaussian import FEWEST, MOST, width
+from fl_dp.errors import ConfigError
+
+FLOAT_ERROR = 1e-3  # of the sensitivity
+MOST_EXAMPLES = 2**20  # expected in a logical batch: beyond it the sums' own rounding is not covered
+WIDENED = 1 + 1e-9
+_ROUNDING = 2.0**-8  # of the sensitivity: as much may the rounding to the grid cost before it is made finer
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseGrid:
+    """unit: g, public. levels: of the noise, see `discrete_gaussian`. deviation: of the noise; C's unit."""
+
+    unit: float
+    levels: int
+    deviation: float
+
+
+def noise_grid(sensitivity: float, noise_multiplier: float, count: int) -> NoiseGrid:
+    """The grid for a sum of `count` numbers that one record moves by `sensitivity` at most.
+
+    deviation: noise_multiplier times all that a record can move, the rounding to this very grid included.
+    Raises ConfigError for a noise or a sensitivity that protects nothing, and for noise so large that no
+    grid is fine enough.
+    """
+    plain = noise_multiplier * sensitivity * (1 + FLOAT_ERROR) * WIDENED
+    if not 0 < plain < math.inf:
+        raise ConfigError(
+            f"Expected noise_multiplier={noise_multiplier} times sensitivity={sensitivity} to be finite "
+            "and > 0."
+        )
+    for levels in range(FEWEST, MOST + 1):
+        rounding = noise_multiplier * math.sqrt(count) * WIDENED / width(levels)  # of the deviation
+        if rounding <= _ROUNDING:
+            deviation = plain / (1 - rounding)
+            return NoiseGrid(deviation / width(levels), levels, deviation)
+    raise ConfigError(
+        f"noise_multiplier={noise_multiplier:g} over {count} numbers: the noise is too large for its grid; "
+        "lower it."
+    )

@@ -1,0 +1,100 @@
+"""Secret bytes, and the streams of bytes that come from them: AES-256 in counter mode.
+
+Whoever has the secret bytes can compute every number that is drawn, and take the noise away: they are kept
+as secret as the data, and are used for one payment alone. Without them the streams look random to everybody
+whose computing power is bounded (AES and BLAKE2 taken as pseudorandom functions).
+"""
+
+import hashlib
+import secrets
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+import torch
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from numpy.typing import NDArray
+
+from fl_dp.engine.noise.generators import keyed_generator
+from fl_dp.errors import ConfigError
+
+KEY_BYTES = 32
+_BLOCK = 16  # bytes of a block of AES
+
+
+@dataclass(frozen=True, slots=True)
+class Randomness:
+    """The source of all that one payment draws. key: at least 32 secret bytes, never used elsewhere."""
+
+    key: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if len(self.key) < KEY_BYTES:
+            raise ConfigError(f"A key of {len(self.key)} bytes: expected at least {KEY_BYTES}.")
+
+    @classmethod
+    def system(cls) -> Self:
+        """From the operating system's entropy."""
+        return cls(secrets.token_bytes(KEY_BYTES))
+
+    def child(self, *names: str | int | bytes) -> "Randomness":
+        """A source of its own for each list of names, by keyed BLAKE2b (RFC 7693).
+
+        It tells nothing of this one, nor of its other children. Names of other types or lengths never give
+        the same child: each is hashed with its type and its length.
+        """
+        digest = hashlib.blake2b(key=hashlib.blake2b(self.key).digest(), digest_size=KEY_BYTES)
+        for name in names:
+            encoded = name if isinstance(name, bytes) else str(name).encode()
+            digest.update(f"{type(name).__name__} {len(encoded)} ".encode() + encoded)
+        return Randomness(digest.digest())
+
+    def stream(self, number: int = 0) -> "ByteStream":
+        """Stream `number` of this source; two streams share no block of AES."""
+        return ByteStream(self.key[:KEY_BYTES], number)
+
+    def generator(self, device: torch.device | str = "cpu") -> torch.Generator:
+        """A torch.Generator of this source, for what has no proof to keep: see `keyed_generator`."""
+        return keyed_generator(self.key, device)
+
+    def digest(self, chunks: Iterable[NDArray[Any]]) -> bytes:
+        """16 bytes that differ for different numbers, but with a chance of 2^-100: GMAC under this key.
+
+        A polynomial hash with a secret point (McGrew, Viega 2004): it finds equal inputs, and is no digest
+        to show to anybody.
+        """
+        mac = Cipher(algorithms.AES(self.child("digest").key), modes.GCM(bytes(12))).encryptor()
+        for chunk in chunks:
+            mac.authenticate_additional_data(np.ascontiguousarray(chunk).data.cast("B"))
+        mac.finalize()
+        return mac.tag
+
+    @contextmanager
+    def in_torch(self, device: torch.device) -> Iterator[None]:
+        """Within it, torch's global generators on the CPU and on `device` draw from this source.
+
+        What a model draws (dropout, stochastic depth) comes from there. Afterwards they go on as before.
+        """
+        with torch.random.fork_rng([device] if device.type == "cuda" else []):
+            torch.set_rng_state(self.child("cpu").generator().get_state())
+            if device.type == "cuda":
+                torch.cuda.set_rng_state(self.child("cuda").generator(device).get_state(), device)
+            yield
+
+
+class ByteStream:
+    """The bytes of AES-256-CTR with one key; `number` is the upper half of the counter."""
+
+    def __init__(self, key: bytes, number: int) -> None:
+        counter = number.to_bytes(8, "big") + bytes(8)
+        self._cipher = Cipher(algorithms.AES(key), modes.CTR(counter)).encryptor()
+
+    def words(self, count: int, dtype: type[np.unsignedinteger[Any]]) -> NDArray[Any]:
+        """The next `count` uniform numbers of that type; little-endian, whatever the machine."""
+        wanted = np.dtype(dtype).newbyteorder("<")
+        zeros = bytes(count * wanted.itemsize)
+        buffer = np.empty(len(zeros) + _BLOCK, np.uint8)
+        self._cipher.update_into(zeros, buffer.data)
+        return buffer[: len(zeros)].view(wanted)

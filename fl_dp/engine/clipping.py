@@ -122,11 +122,12 @@ def clipped_grad_sums(
     """`clipped_grad_sum` of each of several batches, in one backward pass for all of them.
 
     losses: (N,), those of the first batch first. sizes: the batches' numbers of examples, some may be 0.
-    Raises the same errors, and ConfigError for sizes that do not add up to N.
+    Losses behind those of the last batch count nowhere. Raises the same errors, and ConfigError for sizes
+    that add up to more than N.
     """
     _check(losses)
-    if sum(sizes) != len(losses):
-        raise ConfigError(f"Batches of {list(sizes)} examples: expected them to add up to {len(losses)}.")
+    if sum(sizes) > len(losses):
+        raise ConfigError(f"Batches of {list(sizes)} examples: there are {len(losses)} losses.")
     clipping = _checked(clipping)
     groups = _checked_groups(max_grad_norm, parameters, clipping)
     if len(losses) == 0:
@@ -169,7 +170,7 @@ def _rows(norms: Tensor, batches: Sequence[slice]) -> Sequence[slice | Tensor | 
     A finite sum of all lengths shows in one number that all gradients are finite.
     """
     if math.isfinite(norms.sum()) or bool((finite := _finite(norms)).all()):
-        return batches if len(batches) > 1 else [None]
+        return [None] if batches == [slice(0, len(norms))] else batches
     return [finite[batch].nonzero().squeeze(1) + batch.start for batch in batches]
 
 

@@ -35,7 +35,7 @@ _NO_HANDLER = 1
 class RoundModel:
     """What a round of a model needs: its arrays, and the engine's kernels for it.
 
-    together: examples of a first step that several clients take together, 0 if they should not.
+    together: rows of the passes in which several clients take their first step, 0 if they should not.
     """
 
     specs: Mapping[str, ArraySpec]
@@ -257,4 +257,4 @@ def _shared_round(
 ) -> Any:
     """Put what all clients of the round share into Ray's store, from where each machine gets it once."""
     key = f"{item.plan.run}-{item.message}"
-    return ray.put(Round(key, item.plan.model, weights, model.kernels, groups))
+    return ray.put(Round(key, item.plan.model, weights, model.kernels, groups, model.together))

@@ -2,10 +2,11 @@
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import ray
 
@@ -30,7 +31,8 @@ from fl_dp.simulation.work import ActorSettings, Measured, RoundWork
 
 logger = logging.getLogger("fl_dp")
 
-SECRET, KERNELS = "secret", "kernels.json"
+SECRET, SHAPES = "secret", "shapes.json"
+_ROWS = ("at_once", "together")
 
 
 @dataclass(frozen=True)
@@ -107,22 +109,21 @@ class _Preparation:
     def __call__(self, plan: RoundPlan) -> RoundModel:
         if plan.model not in self._models:
             arrays = state_arrays(build_model(plan.model, self._input_shape, self._num_classes, seed=0))
-            measured = self._measure(plan)
-            kernels = _kept(self._simulation.folder / KERNELS, plan.model, measured.kernels)
-            self._models[plan.model] = RoundModel(specs(arrays), kernels, measured.together), measured
+            measured = _kept(self._simulation.folder / SHAPES, plan.model, self._pool.measure(plan, part=0))
+            self._use(measured)
+            model = RoundModel(specs(arrays), measured.kernels, measured.together)
+            self._models[plan.model] = model, measured
         model, measured = self._models[plan.model]
         self._resize(measured)
         return model
 
-    def _measure(self, plan: RoundPlan) -> Measured:
-        measured = self._pool.measure(plan, part=0)
+    def _use(self, measured: Measured) -> None:
         self._pool.at_once = measured.at_once
         logger.info(
             "a training process takes %.0f MiB; at most %d examples at once",
             (measured.process_bytes + measured.step_bytes) / 2**20,
             measured.at_once,
         )
-        return measured
 
     def _resize(self, measured: Measured) -> None:
         actors = fitting(self._simulation.config, self._share, nodes(), measured)
@@ -132,10 +133,17 @@ class _Preparation:
         self._pool.resize(actors)
 
 
-def _kept(path: Path, model: str, kernels: Mapping[str, str]) -> Mapping[str, str]:
-    """The kernels of a run's first measurement, so that a resumed run rounds as it would have."""
+def _kept(path: Path, model: str, measured: Measured) -> Measured:
+    """With the kernels and rows of the run's first measurement, so that it rounds as it would have.
+
+    Fewer rows where there is less memory now.
+    """
     if not path.exists():
-        text = json.dumps({model: dict(kernels)})
+        rows = {name: getattr(measured, name) for name in _ROWS}
+        text = json.dumps({model: {**rows, "kernels": dict(measured.kernels)}})
         write_whole(path, lambda file: file.write(text.encode()))
-    found: dict[str, dict[str, str]] = json.loads(path.read_text(encoding="utf-8"))
-    return found.get(model, kernels)
+    found: dict[str, dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
+    if model not in found:
+        return measured
+    rows = {name: min(found[model][name], getattr(measured, name)) for name in _ROWS}
+    return replace(measured, kernels=found[model]["kernels"], **rows)

@@ -17,7 +17,7 @@ class Round:
 
     key: new for every round and every model's weights. weights: the global state, complete.
     kernels: chosen by the engine, the same in every actor, so that no result depends on which one it was.
-    groups: of items that take their first step together.
+    groups: of items that take their first step together. together: rows of the passes of such a step.
     """
 
     key: str
@@ -25,6 +25,7 @@ class Round:
     weights: Mapping[str, Array]
     kernels: Mapping[str, str]
     groups: Sequence[Sequence["ClientWork"]] = ()
+    together: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +82,8 @@ class ChunkDone:
 class Measured:
     """What an actor found out about one client's step.
 
-    kernels: chosen by the engine. at_once: the physical batch. together: examples of a first step that
-    several clients take together, 0 if they should not. step_bytes: what a round takes at its peak,
+    kernels: chosen by the engine. at_once: rows of a pass. together: rows of the passes in which several
+    clients take their first step, 0 if they should not. step_bytes: what a round takes at its peak,
     beside model and data; process_bytes: what the actor's process has for itself alone. gpu_bytes: what an
     actor holds of its GPU, gpu_total: what that has; 0 without one.
     """

@@ -2,7 +2,8 @@
 
 import logging
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from operator import add
 
@@ -18,12 +19,14 @@ from fl_dp.engine.kernel_choice.physical_batch import largest_batch
 from fl_dp.engine.noise.gaussian import add_gaussian_noise
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.engine.sampling import physical_batches, poisson_draw
-from fl_dp.errors import NonFiniteError
 from fl_dp.records import RoundPlan
 from fl_dp.training.loss import loss_of
+from fl_dp.training.rows import best_rows, filled_up
 from fl_dp.training.sgd import MomentumSGD
 
 logger = logging.getLogger("fl_dp")
+
+_TRIES = 2  # of a pass, of which the shorter counts
 
 
 class PrivateTrainer:
@@ -77,10 +80,24 @@ class PrivateTrainer:
 
         return largest_batch(rehearse, memory, self.device, at_most=at_most)
 
+    def choose_rows(self, input_shape: tuple[int, ...], at_most: int) -> int:
+        """The rows of every pass, up to `at_most`, for `step`; by how long passes of random numbers take."""
+
+        def seconds(size: int) -> float:
+            self.rehearse(input_shape, size)  # chooses kernels
+            times = []
+            for _ in range(_TRIES):
+                start = time.perf_counter()
+                self.rehearse(input_shape, size)
+                times.append(time.perf_counter() - start)
+            return min(times)
+
+        return best_rows(seconds, self._plan.expected_batch_size, at_most)
+
     def rehearse(self, input_shape: tuple[int, ...], size: int) -> ClippedSum:
         """The clipped sum of `size` examples of random numbers: chooses kernels, and changes no weight."""
         examples = torch.randn(size, *input_shape), self._loss.blank_labels(size)
-        return empty_sum(self._parameters, self._plan.max_grad_norm) + self.clipped_sums([examples])[0]
+        return empty_sum(self._parameters, self._plan.max_grad_norm) + self.clipped_sums([examples], size)[0]
 
     @property
     def kernels(self) -> Mapping[str, str]:
@@ -88,7 +105,10 @@ class PrivateTrainer:
         return self._chooser.kernels
 
     def step(self, data: TensorData, sample_rate: float, physical_batch_size: int) -> None:
-        """One logical batch. An empty draw is a step too: its sum is zero and its noise is not."""
+        """One logical batch, in passes of `physical_batch_size` rows (see `rows.py`).
+
+        An empty draw is a step too: its sum is zero and its noise is not. Nothing in the records raises.
+        """
         clipped, self._begun = self._begun, None
         if clipped is None:
             draw = self.draw(data, sample_rate)
@@ -122,15 +142,15 @@ class PrivateTrainer:
         """Let the next step be of the logical batch that was drawn last, whose clipped sum this is."""
         self._begun = clipped
 
-    def clipped_sums(self, batches: Sequence[tuple[Tensor, Tensor]]) -> list[ClippedSum]:
+    def clipped_sums(self, batches: Sequence[tuple[Tensor, Tensor]], rows: int) -> list[ClippedSum]:
         """Of each batch, examples and labels, the clipped sum at the model's weights; all in one pass.
 
-        Batches may be of different clients: no example can influence what is added for another one.
-        Raises NonFiniteError when one example may spoil the others: see `clipped_grad_sum`.
+        rows: of the pass, at least as many as there are examples. Batches may be of different clients: no
+        example can influence what is added for another one. What one example may spoil for the others
+        raises: see `clipped_grad_sum`.
         """
-        inputs, labels = (
-            torch.cat(parts) if len(parts) > 1 else parts[0] for parts in zip(*batches, strict=True)
-        )
+        inputs, labels = (torch.cat(parts) for parts in zip(*batches, strict=True))
+        inputs, labels = filled_up(inputs, labels, rows, self._loss.blank_labels)
         outputs = self._model(inputs.to(self.device))
         losses = self._loss.per_example(outputs, labels.to(self.device))
         return clipped_grad_sums(
@@ -147,9 +167,9 @@ class PrivateTrainer:
         try:
             clipped = None
             for indices in physical_batches(draw, physical_batch_size):
-                batch = self._clipped_batch(*data.batch(indices))
+                batch = self.clipped_or_none([data.batch(indices)], physical_batch_size)[0]
                 clipped = batch if clipped is None else clipped + batch
-            return clipped or empty_sum(self._parameters, self._plan.max_grad_norm)
+            return clipped or self.nothing()
         except RuntimeError as error:
             if physical_batch_size == 1 or not is_out_of_memory(error):
                 raise
@@ -158,13 +178,46 @@ class PrivateTrainer:
         logger.warning("memory ran out: at most %d examples at once from now on", self.fits)
         return self._clipped_sum(data, draw, self.fits)
 
-    def _clipped_batch(self, inputs: Tensor, labels: Tensor) -> ClippedSum:
-        """The clipped sum of one physical batch; one example at a time where one may spoil the others."""
+    def clipped_or_none(self, batches: Sequence[tuple[Tensor, Tensor]], rows: int) -> list[ClippedSum]:
+        """As `clipped_sums`, but an example that makes it raise contributes nothing, and the others all.
+
+        Each example is then computed alone, in a pass of the same shape: whether it counts is decided by
+        itself. What it raised goes to the client's own log.
+        """
         try:
-            return self.clipped_sums([(inputs, labels)])[0]
-        except NonFiniteError:
-            pairs = zip(torch.split(inputs, 1), torch.split(labels, 1), strict=True)
-            return reduce(add, (self.clipped_sums([pair])[0] for pair in pairs))
+            return self.clipped_sums(batches, rows)
+        except Exception as error:
+            if _is_the_machines(error):
+                raise
+            logger.warning("examples are computed one by one: %s", error)
+        return [
+            reduce(add, (self._alone(pair, rows) for pair in _pairs(*batch)), self.nothing())
+            for batch in batches
+        ]
+
+    def _alone(self, pair: tuple[Tensor, Tensor], rows: int) -> ClippedSum:
+        try:
+            return self.clipped_sums([pair], rows)[0]
+        except Exception as error:
+            if _is_the_machines(error):
+                raise
+            logger.warning("an example contributes nothing: %s", error)
+            return self.nothing()
+
+    def nothing(self) -> ClippedSum:
+        """The clipped sum of no examples."""
+        return empty_sum(self._parameters, self._plan.max_grad_norm)
+
+
+def _pairs(inputs: Tensor, labels: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """Each example as a batch of its own."""
+    return zip(torch.split(inputs, 1), torch.split(labels, 1), strict=True)
+
+
+def _is_the_machines(error: Exception) -> bool:
+    """Whether it tells of memory or of a device, and not of what an example holds."""
+    lost = isinstance(error, torch.AcceleratorError)
+    return lost or (isinstance(error, RuntimeError) and is_out_of_memory(error))
 
 
 def _step_type(parameter: Tensor) -> torch.dtype:

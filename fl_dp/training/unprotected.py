@@ -69,6 +69,10 @@ class UnprotectedTrainer:
 
         return largest_batch(rehearse, memory, self._device, at_most=at_most)
 
+    def choose_rows(self, _input_shape: tuple[int, ...], at_most: int) -> int:
+        """`at_most`: passes need no shape of their own."""
+        return at_most
+
     def rehearse(self, input_shape: tuple[int, ...], size: int) -> tuple[Tensor, ...]:
         """The gradient of `size` examples of random numbers; changes no weight."""
         inputs, labels = torch.randn(size, *input_shape), self._loss.blank_labels(size)

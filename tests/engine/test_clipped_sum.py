@@ -155,10 +155,23 @@ def test_several_batches_in_one_pass_are_each_as_alone(bounds, mode, poisoned):
             torch.testing.assert_close(one.grads[name], grad, rtol=1e-12, atol=1e-12)
 
 
-def test_batches_that_are_not_all_examples_are_refused():
+def test_batches_of_more_examples_than_losses_are_refused():
     model = _model()
-    with pytest.raises(ConfigError, match=r"\[2, 3\] examples: expected them to add up to 6"):
-        clipped_grad_sums(_linear(model, torch.randn(6, 6)), trainable(model), [2, 3], max_grad_norm=1.0)
+    with pytest.raises(ConfigError, match=r"\[3, 4\] examples: there are 6 losses"):
+        clipped_grad_sums(_linear(model, torch.randn(6, 6)), trainable(model), [3, 4], max_grad_norm=1.0)
+
+
+@pytest.mark.parametrize("sizes", [[4], [1, 3], [4, 0]])
+@pytest.mark.parametrize("filling", [0.0, 7.0, math.nan])
+def test_losses_behind_the_last_batch_count_nowhere(sizes, filling):
+    model, inputs = _model().double(), torch.randn(4, 6, dtype=torch.float64)
+    full = torch.cat([inputs, torch.full((3, 6), filling, dtype=torch.float64)])
+    found = clipped_grad_sums(_linear(model, full), trainable(model), sizes, max_grad_norm=0.3)
+    alone = clipped_grad_sums(_linear(model, inputs), trainable(model), sizes, max_grad_norm=0.3)
+    for one, other in zip(found, alone, strict=True):
+        assert len(one.norms) == len(other.norms)
+        for name, grad in other.grads.items():
+            torch.testing.assert_close(one.grads[name], grad, rtol=1e-12, atol=1e-12)
 
 
 def test_a_gradient_whose_square_overflows_contributes_nothing_and_is_counted():

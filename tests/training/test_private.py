@@ -63,9 +63,9 @@ def test_a_record_that_overflows_does_not_decide_what_the_others_contribute(data
         model[0].weight.fill_(2.0)  # 3e38 overflows here
     trainer = private.PrivateTrainer(model, probe(model, x), PLAN, device=torch.device("cpu"))
     with pytest.raises(NonFiniteError):
-        trainer.clipped_sums([(x, y)])  # all at once, it cannot be told whose the infinity is
+        trainer.clipped_sums([(x, y)], 8)  # all at once, it cannot be told whose the infinity is
     others = torch.tensor([0, 1, 2, 4, 5])
-    found, clean = trainer._clipped_batch(x, y), trainer._clipped_batch(x[others], y[others])
+    (found,), (clean,) = (trainer.clipped_or_none([pair], 8) for pair in ((x, y), (x[others], y[others])))
     moved = torch.cat([(found.grads[n] - clean.grads[n]).flatten() for n in clean.grads]).norm()
     assert moved <= PLAN.max_grad_norm * (1 + 1e-5)
     assert all(grad.abs().sum() > 0 for grad in clean.grads.values())
@@ -82,3 +82,75 @@ def test_the_same_draws_give_the_same_step_however_it_is_cut(data, monkeypatch):
         trainer.step(data, 0.3, physical_batch_size)
         ends.append(model.weight.detach())
     torch.testing.assert_close(ends[0], ends[1], rtol=0, atol=1e-6)
+
+
+class _Raises(nn.Module):
+    """A model of the user's that cannot take some records, and says so."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(5, 3)
+
+    def forward(self, x):
+        if bool((x > 100).any()):
+            raise ValueError("a value above 100")
+        return self.linear(x)
+
+
+@pytest.mark.parametrize("rows", [1, 4, 7])
+def test_a_record_that_makes_the_model_raise_contributes_nothing_and_the_others_all(data, rows, caplog):
+    torch.manual_seed(0)
+    model = _Raises()
+    x = data.x.clone()
+    x[3] = 1000.0
+    spoiled = TensorData(x, data.y, data.classes)
+    trainer = private.PrivateTrainer(model, probe(model, data.x), PLAN, device=torch.device("cpu"))
+    found = trainer._clipped_sum(spoiled, torch.arange(7), rows)
+    expected = trainer._clipped_sum(data, torch.tensor([0, 1, 2, 4, 5, 6]), rows)
+    for name, grad in expected.grads.items():
+        torch.testing.assert_close(found.grads[name].to(grad.dtype), grad, rtol=0, atol=1e-6)
+    assert "an example contributes nothing: a value above 100" in caplog.text
+
+
+def test_memory_that_runs_out_is_no_records_fault(data, monkeypatch):
+    trainer = private.PrivateTrainer(_linear(), probe(_linear(), data.x), PLAN, device=torch.device("cpu"))
+
+    def full(batches, rows):
+        raise torch.OutOfMemoryError("out of memory")
+
+    monkeypatch.setattr(trainer, "clipped_sums", full)
+    with pytest.raises(torch.OutOfMemoryError):
+        trainer._clipped_sum(data, torch.arange(5), 8)
+    assert trainer.fits == 1
+
+
+def test_every_pass_has_the_same_shape_whatever_is_drawn(data, monkeypatch):
+    shapes = set()
+    model = _linear()
+    model.register_forward_pre_hook(lambda module, args: shapes.add(tuple(args[0].shape)))
+    trainer = private.PrivateTrainer(model, probe(_linear(), data.x), PLAN, device=torch.device("cpu"))
+    for _ in range(20):
+        trainer.step(data, 0.2, 8)
+    assert shapes == {(8, 5)}
+
+
+def test_the_models_own_random_numbers_follow_from_the_key_and_are_new_for_every_step_and_slot(data):
+    """Masks of a known seed, or shared by slots or steps, are known to a server, or cancel out."""
+
+    def masks(key):
+        model = nn.Sequential(nn.Linear(5, 64), nn.Dropout(), nn.Linear(64, 3))
+        axes = probe(model, data.x)
+        found = []
+        model[1].register_forward_hook(lambda module, args, output: found.append(output.detach() != 0))
+        trainer = private.PrivateTrainer(
+            model, axes, PLAN, device=torch.device("cpu"), randomness=Randomness(key)
+        )
+        before = torch.get_rng_state()
+        for _ in range(3):
+            trainer.step(data, 1.0, 50)  # two passes
+        assert torch.equal(torch.get_rng_state(), before)
+        return torch.cat(found)
+
+    first, again, other = masks(b"k" * 32), masks(b"k" * 32), masks(b"l" * 32)
+    assert torch.equal(first, again)
+    assert len(torch.cat([first, other]).unique(dim=0)) == 2 * 3 * 100

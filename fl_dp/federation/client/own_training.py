@@ -26,7 +26,7 @@ class OwnTraining:
         self._settings, self._data, self._given = settings, data, model
         self._model: nn.Module | None = None
         self._trainer: Trainer | None = None
-        self._at_once = 0
+        self._rows = 0
 
     def prepare(self, plan: RoundPlan, content: RecordDict) -> None:
         """Build the model, load the weights, and find the physical batch.
@@ -43,14 +43,15 @@ class OwnTraining:
         trainer = trainer_of(model, plan, device, axes)
         self._model, self._trainer = model, trainer
         if isinstance(settings.physical_batch_size, int):
-            self._at_once = settings.physical_batch_size
+            at_most = settings.physical_batch_size
         else:
             memory = settings.memory_mib * 2**20
-            self._at_once = trainer.largest_physical_batch(data.input_shape, memory, trainer.most_at_once)
+            at_most = trainer.largest_physical_batch(data.input_shape, memory, trainer.most_at_once)
+        self._rows = trainer.choose_rows(data.input_shape, at_most)
 
     def train(self, paid: PaidRound) -> Mapping[str, Any] | None:
         """The trainable parameters after the steps, as arrays by name; None if not finite."""
         assert self._model is not None
         assert self._trainer is not None
-        take_steps(self._trainer, self._data, paid.steps, paid.accepted.sample_rate, self._at_once)
+        take_steps(self._trainer, self._data, paid.steps, paid.accepted.sample_rate, self._rows)
         return trainable_arrays(self._model) if is_finite(self._model) else None

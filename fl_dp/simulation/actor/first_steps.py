@@ -3,8 +3,8 @@
 A step of a few small examples mostly waits for the calls of its operators. Five clients with 20 images of
 28 x 28 pixels each: their clipped sums took 0.6 of the time in one pass that they take one by one.
 
-The groups of clients that step together are fixed when a round begins, whichever actors train them. A pass of
-another size rounds its sums differently, and a round that is repeated must give the same updates.
+The groups of clients that step together are fixed when a round begins, whichever actors train them, and all
+their passes have one number of rows, whatever they draw: another shape may round differently.
 """
 
 from collections.abc import Sequence
@@ -63,19 +63,37 @@ def _kind(item: ClientWork) -> tuple[object, ...]:
     return item.plan.private, item.plan.model, item.plan.loss, item.plan.max_grad_norm
 
 
-def begin_together(clients: Sequence[tuple[PrivateTrainer, TensorData, float]], most: int) -> bool:
-    """Let each trainer begin with a clipped sum from one pass; False if they draw more than `most` examples.
+def begin_together(clients: Sequence[tuple[PrivateTrainer, TensorData, float]], rows: int) -> None:
+    """Let each trainer begin with a clipped sum from common passes.
 
-    clients: trainer, data and sample rate of each. All trainers share one model, which holds the weights that
-    they start from. If this returns False or raises, the trainers must not be used: they have drawn already.
+    clients: trainer, data and sample rate of each. rows: of each pass, whatever is drawn. All trainers share
+    one model, which holds the weights that they start from.
     """
-    batches = [data.batch(trainer.draw(data, rate)) for trainer, data, rate in clients]
-    if sum(len(labels) for _, labels in batches) > most:
-        return False
     first = clients[0][0]
+    draws = [data.batch(trainer.draw(data, rate)) for trainer, data, rate in clients]
+    sums = [first.nothing() for _ in clients]
     masks = first.masks.child("together", *(trainer.masks.key for trainer, _, _ in clients))
     with masks.in_torch(first.device):
-        sums = first.clipped_sums(batches)
+        for there in _passes([len(labels) for _, labels in draws], rows):
+            parts = [(draws[client][0][part], draws[client][1][part]) for client, part in there]
+            for (client, _), clipped in zip(there, first.clipped_or_none(parts, rows), strict=True):
+                sums[client] = sums[client] + clipped
     for (trainer, _, _), clipped in zip(clients, sums, strict=True):
         trainer.begin(clipped)
-    return True
+
+
+def _passes(sizes: Sequence[int], rows: int) -> list[list[tuple[int, slice]]]:
+    """What is in each pass of `rows` rows when all examples stand in line: clients, and which of theirs."""
+    passes: list[list[tuple[int, slice]]] = []
+    room = 0
+    for client, size in enumerate(sizes):
+        start = 0
+        while start < size:
+            if room == 0:
+                passes.append([])
+                room = rows
+            end = min(size, start + room)
+            passes[-1].append((client, slice(start, end)))
+            room -= end - start
+            start = end
+    return passes

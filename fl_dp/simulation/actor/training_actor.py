@@ -89,17 +89,17 @@ class TrainingActor:
         together = TOGETHER if plan.private and is_little(step) else 0
         trainer = self._trainer(plan, KernelChooser(fixed=first.kernels))
         wanted = max(trainer.most_at_once, together)
-        at_once = (
+        at_most = (
             trainer.largest_physical_batch(shape, self._settings.memory_mib * 2**20, wanted)
             if setting == AUTO
-            else int(setting)
+            else min(int(setting), wanted)
         )
-        tried = min(at_once, wanted)
-        size, needed = self._rehearsed(trainer, shape, tried)
+        rows, together = trainer.choose_rows(shape, at_most), min(together, at_most)
+        size, needed = self._rehearsed(trainer, shape, max(rows, together))
         held, total = _gpu_bytes(self._device)
         return Measured(
             kernels=first.kernels,
-            at_once=at_once if size == tried else size,
+            at_once=min(rows, size),
             together=min(together, size),
             step_bytes=needed + _ROUND_COPIES * self._parameter_bytes(),
             process_bytes=own_bytes(),
@@ -110,7 +110,7 @@ class TrainingActor:
     def train(
         self, number: int, items: Sequence[ClientWork], at_once: int, shared_round: Round | None = None
     ) -> ChunkDone:
-        """Train the items, one after the other. at_once: most examples in memory at a time.
+        """Train the items, one after the other. at_once: rows of each pass.
 
         number: of the round. shared_round: needed with its first chunk alone; unpacking takes time.
         An item that comes alone is trained without its group, which may hold what ended another process.
@@ -170,18 +170,20 @@ class TrainingActor:
         """The item's update, in the model's own memory; None if it is not finite."""
         shared_round = self._prepare(item.part)
         if together and item.group is not None and item.group != self._group:
-            self._begin(shared_round.groups[item.group])
+            self._begin(shared_round.groups[item.group], shared_round.together)
         if not self._train(item):
             return None
         assert self._model is not None
         return trainable(self._model)
 
-    def _begin(self, group: Sequence[ClientWork]) -> None:
-        """Have the group's trainers ready, with their first clipped sums from one pass.
+    def _begin(self, group: Sequence[ClientWork], rows: int) -> None:
+        """Have the group's trainers ready, with their first clipped sums from common passes of `rows` rows.
 
-        If a client raises there, each is trained from its beginning: that one raises again, and fails alone.
+        If that takes too much memory, each is trained from its beginning.
         """
         self._group, self._ready = group[0].group, {}
+        if not 1 <= rows <= self._fits:
+            return
         try:
             self._load()
             trainers = {one.message: self._trainer(one.plan, self._chooser, one) for one in group}
@@ -190,8 +192,8 @@ class TrainingActor:
                 for one in group
                 if isinstance(trainer := trainers[one.message], PrivateTrainer)  # as in every group
             ]
-            if begin_together(members, self._at_once):
-                self._ready = trainers
+            begin_together(members, rows)
+            self._ready = trainers
         except torch.AcceleratorError:
             raise
         except Exception as error:

@@ -1,0 +1,52 @@
+"""Every pass has one public shape, and what fills it up counts for nothing."""
+
+import math
+
+import pytest
+import torch
+
+from fl_dp.training.rows import best_rows, expected_passes, filled_up
+
+
+def test_rows_are_filled_up_with_blank_examples():
+    inputs, labels = torch.randn(3, 2, 4), torch.tensor([2, 1, 2])
+    full, their_labels = filled_up(inputs, labels, 5, lambda n: torch.zeros(n, dtype=torch.int64))
+    assert torch.equal(full[:3], inputs)
+    assert torch.equal(full[3:], torch.zeros(2, 2, 4))
+    assert their_labels.tolist() == [2, 1, 2, 0, 0]
+    assert their_labels.dtype == labels.dtype
+
+
+def test_a_full_pass_is_in_memory_of_its_own():
+    inputs, labels = torch.randn(4, 3), torch.zeros(4, dtype=torch.int64)
+    full, _ = filled_up(inputs[1:], labels[1:], 3, lambda n: torch.zeros(n, dtype=torch.int64))
+    assert torch.equal(full, inputs[1:])
+    assert full.data_ptr() % 64 == 0
+
+
+@pytest.mark.parametrize("expected", [1, 3, 64, 1000])
+@pytest.mark.parametrize("rows", [1, 8, 64, 5000])
+def test_expected_passes_are_the_mean_over_poisson_draws(expected, rows):
+    draws = torch.poisson(torch.full((200_000,), float(expected)), generator=torch.Generator().manual_seed(0))
+    passes = (draws / rows).ceil()
+    error = 6 * float(passes.std()) / math.sqrt(len(draws)) + 1e-6
+    assert expected_passes(expected, rows) == pytest.approx(float(passes.mean()), abs=error)
+
+
+def test_passes_that_cost_by_the_row_are_short_and_those_that_cost_by_the_pass_are_long():
+    assert best_rows(lambda size: 1e-3 * size, 64, 1000) == 8
+    assert best_rows(lambda size: 1.0, 64, 1000) == 88
+    assert 8 < best_rows(lambda size: 8e-3 + 1e-3 * size, 64, 1000) < 88
+
+
+@pytest.mark.parametrize(("expected", "at_most"), [(1, 1), (64, 5), (64, 1), (3, 64), (20, 64), (500, 64)])
+def test_there_are_never_more_than_fit_nor_less_than_one(expected, at_most):
+    for seconds in (lambda size: 1.0, lambda size: float(size), lambda size: 1.0 / size):
+        assert 1 <= best_rows(seconds, expected, at_most) <= at_most
+
+
+def test_waste_is_small_where_a_row_costs():
+    """A step of mean 64 takes at most 10 % more rows, one of mean 20 at most 20 %."""
+    for expected, most in ((64, 1.10), (20, 1.20)):
+        rows = best_rows(lambda size: 1e-3 * size, expected, 1000)
+        assert expected_passes(expected, rows) * rows <= most * expected

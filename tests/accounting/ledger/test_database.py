@@ -68,6 +68,16 @@ def test_a_maker_that_is_killed_between_its_two_names_costs_nothing(tmp_path, mo
     assert [file.name for file in tmp_path.iterdir()] == ["ledger.sqlite"]
 
 
+def test_a_long_entry_keeps_no_reader_waiting(tmp_path, monkeypatch):
+    """More than SQLite's cache holds: it would begin to write the file, and lock it, before the commit."""
+    monkeypatch.setattr(database, "_BUSY_SECONDS", 0.05)
+    with Ledger.open(tmp_path / "ledger.sqlite") as ledger, ledger._log.writing():
+        ledger._log.new_events()
+        for _ in range(4000):
+            ledger._log.append({"kind": "test", "text": "x" * 1000})
+        Ledger.open(tmp_path / "ledger.sqlite").close()
+
+
 @pytest.fixture
 def old(tmp_path):
     """A ledger as an older fl_dp leaves it after a crash: its last entries are in the write-ahead log."""

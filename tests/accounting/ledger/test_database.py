@@ -123,9 +123,13 @@ def test_the_entries_in_a_write_ahead_log_are_moved_into_the_file(old, tmp_path)
     assert [file.name for file in tmp_path.iterdir()] == ["ledger.sqlite"]
     shutil.copy(old, tmp_path / "copy")
     assert spent_steps(tmp_path / "copy") == ROUNDS
+
+
+def test_a_ledger_that_was_just_converted_is_used_like_any_other(old):
     with Ledger.open(old) as ledger:
-        assert ledger._log.database.pragma("busy_timeout") == 60_000
-        assert ledger._log.database.pragma("secure_delete") == 1
+        pragma = ledger._log.database.pragma
+        assert (pragma("journal_mode"), pragma("synchronous"), pragma("secure_delete")) == ("delete", 3, 1)
+        assert pragma("busy_timeout") == 60_000  # milliseconds
 
 
 def test_the_way_back_is_one_statement_of_sqlite(old):
@@ -153,27 +157,45 @@ def test_of_many_that_convert_a_ledger_at_once_none_is_refused(old):
     assert spent_steps(old) == ROUNDS
 
 
-def convert(path, ready):
-    ready.send_bytes(b"ready")
+def convert(path, replies):
+    replies.send_bytes(b"ready")
     Ledger.open(path)
+    replies.send_bytes(b"done")
+    signal.pause()
+
+
+def converting(old, folder):
+    """A process that begins to convert a copy of the ledger now, the pipe of its replies, and the copy."""
+    folder.mkdir()
+    for suffix in ("", "-wal"):
+        shutil.copy(f"{old}{suffix}", folder / f"ledger.sqlite{suffix}")
+    replies, theirs = PROCESSES.Pipe(duplex=False)
+    client = PROCESSES.Process(target=convert, args=(folder / "ledger.sqlite", theirs))
+    client.start()
+    theirs.close()
+    assert replies.recv_bytes() == b"ready"
+    return client, replies, folder / "ledger.sqlite"
+
+
+def seconds_of_a_conversion(old, folder):
+    client, replies, _ = converting(old, folder)
+    start = time.perf_counter()
+    assert replies.recv_bytes() == b"done"
+    seconds = time.perf_counter() - start
+    client.kill()
+    client.join(30)
+    return seconds
 
 
 @pytest.mark.slow
-def test_a_conversion_that_is_killed_at_any_of_200_moments_loses_nothing(old, tmp_path):
+def test_a_conversion_that_is_killed_at_any_of_100_moments_loses_nothing(old, tmp_path):
+    longest = max(seconds_of_a_conversion(old, tmp_path / f"whole {number}") for number in range(5))
     moments, converted = random.Random(5), 0
-    for number in range(200):
-        folder = tmp_path / f"{number}"
-        folder.mkdir()
-        for suffix in ("", "-wal"):
-            shutil.copy(f"{old}{suffix}", folder / f"ledger.sqlite{suffix}")
-        ready, theirs = PROCESSES.Pipe(duplex=False)
-        client = PROCESSES.Process(target=convert, args=(folder / "ledger.sqlite", theirs))
-        client.start()
-        theirs.close()
-        assert ready.recv_bytes() == b"ready"
-        time.sleep(moments.uniform(0.0, 0.006))
-        os.kill(client.pid, signal.SIGKILL)
+    for number in range(100):
+        client, _, path = converting(old, tmp_path / f"{number}")
+        time.sleep(moments.uniform(0.0, 1.5 * longest))
+        client.kill()
         client.join(30)
-        converted += is_converted(folder / "ledger.sqlite")
-        assert spent_steps(folder / "ledger.sqlite") == ROUNDS
-    assert 0 < converted < 200  # moments before and after
+        converted += is_converted(path)
+        assert spent_steps(path) == ROUNDS
+    assert 0 < converted < 100  # moments before and after

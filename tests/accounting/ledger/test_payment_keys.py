@@ -193,6 +193,16 @@ def test_retiring_erases_the_keys_of_that_data_set(path, ledger):
     assert isinstance(refused, RoundTakenError)
 
 
+def test_a_key_that_an_older_fl_dp_left_when_it_retired_the_data_set_is_not_used(path, ledger):
+    paid = pay(ledger)
+    with ledger._writing() as book:
+        ledger._append(book, "retire", "d7")
+    ledger.register("d7", "f7", 9, source="set", cut="parts")
+    assert found(path, [paid[7]]) == 1
+    (refused,) = ledger.reserve_all([request("d7")])
+    assert isinstance(refused, RoundTakenError)
+
+
 def test_no_key_is_in_an_export_an_entry_or_a_text(ledger):
     paid = pay(ledger)
     ledger.commit_all(paid)

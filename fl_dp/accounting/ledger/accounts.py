@@ -147,7 +147,18 @@ class AccountBook:
     def holder(self, reservation: int) -> str | None:
         """The data set in use whose reservation has that number and is not committed; None: there is none."""
         held = self._by_reservation.get(reservation)
-        return held.identity.dataset if held and held.retired is None else None
+        is_open = held and held.retired is None and not held.rounds[reservation].committed
+        return held.identity.dataset if held and is_open else None
+
+    def paid(self, reservation: int) -> tuple[str, LedgerRound]:
+        """The data set, in use or retired, and the round of the reservation that has that number.
+
+        LedgerError if there is none.
+        """
+        held = self._by_reservation.get(reservation)
+        if held is None:
+            raise LedgerError(f"entry {reservation} of the ledger is no reservation; restore it from a copy.")
+        return held.identity.dataset, held.rounds[reservation]
 
     def holds(self, paid: LedgerRound, dataset: str) -> bool:
         """Whether the data set in use has paid for the round itself, not a retired one of its name."""
@@ -168,7 +179,7 @@ class AccountBook:
         self._taken[held.identity.dataset, paid.run, paid.server_round] = paid
 
     def _commit(self, event: Event) -> None:
-        held = self._by_reservation.pop(event.content["reserved"])
+        held = self._by_reservation[event.content["reserved"]]
         paid = held.commit(event.content["reserved"])
         self._taken[held.identity.dataset, paid.run, paid.server_round] = paid
 

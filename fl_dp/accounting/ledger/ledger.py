@@ -5,22 +5,25 @@ entries: it is reserved before training, and committed before its result leaves.
 committed counts as spent, whatever happened in between. Nothing is ever given back; docs/ledger.md says why.
 Training without protection passes the wall, and is noted beforehand: from then on no epsilon holds for those
 data, and no private round is paid for.
+A payment has secret bytes, from which all of its round's random numbers follow. They are kept only as long as
+the round may be repeated, see `Reservation`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from fl_dp.accounting.budget import Budget
-from fl_dp.accounting.ledger.accounts import UNPROTECTED, Account, AccountBook
+from fl_dp.accounting.ledger.accounts import UNPROTECTED, Account, AccountBook, LedgerRound
 from fl_dp.accounting.ledger.event_log import EventLog
 from fl_dp.accounting.ledger.hash_chain import Row
 from fl_dp.accounting.ledger.identity import Identity
 from fl_dp.accounting.ledger.overlap import sketch
+from fl_dp.accounting.ledger.payment_keys import PaymentKeys, new_key
 from fl_dp.errors import BudgetExhaustedError, DeclinedError, LedgerError, RoundTakenError
 from fl_dp.records import Entry
 
@@ -50,9 +53,9 @@ class ReservationRequest:
     """A round to be paid for, see `Ledger.reserve`.
 
     budget: the wall; None for training without protection, whose noise multiplier is 0.
-    inputs: a digest of all that decides the round's result, but the data; the randomness included. Empty if
-    the randomness is fresh. A round that was paid for before, with the same inputs, gives the same result
-    again, and need not be paid for again.
+    inputs: a digest of all that decides the round's result, but the data and the key of its `Reservation`.
+    A round that was paid for before, with the same inputs, gives the same result again as long as that key is
+    kept, and need not be paid for again. Empty: the round is never repeated, and its key never kept.
     """
 
     dataset: str
@@ -68,11 +71,15 @@ class ReservationRequest:
 class Reservation:
     """Steps that are paid for and may now be taken; `id` is the number of their entry.
 
+    key: 32 secret bytes, drawn for this payment alone. All random numbers of its steps follow from them.
+    If the round may be repeated, the ledger keeps them until `Ledger.erase_keys`, and a repetition gets the
+    same. Else nothing but this value ever holds them.
     committed: the same round was committed before. Its result may have left then, and is the same now.
     """
 
     id: int
     entry: Entry
+    key: bytes = field(repr=False)
     committed: bool = False
 
 
@@ -81,6 +88,7 @@ class Ledger:
 
     def __init__(self, log: EventLog) -> None:
         self._log, self._book = log, AccountBook()
+        self._keys = PaymentKeys(log.database)
 
     @classmethod
     def open(cls, path: Path) -> Self:
@@ -176,6 +184,8 @@ class Ledger:
     def reserve_all(self, requests: Sequence[ReservationRequest]) -> list[Reservation | DeclinedError]:
         """Pay for several rounds in one transaction: for each its reservation, or why there is none.
 
+        A round that was paid for before is a RoundTakenError. Only a repetition (see `ReservationRequest`)
+        whose key is kept gets the reservation of then, with that key.
         LedgerError when nothing can be written; then nothing is paid for.
         """
         with self._writing() as book:
@@ -190,11 +200,21 @@ class Ledger:
         self.commit_all([reservation])
 
     def commit_all(self, reservations: Iterable[Reservation]) -> None:
-        """Commit several, all or none."""
+        """Commit several, all or none. Their keys stay as they are, see `erase_keys`."""
         with self._writing() as book:
             for reservation in reservations:
                 if not reservation.committed:
                     self._commit(book, reservation.id)
+
+    def erase_keys(self, run: str, up_to_round: int) -> None:
+        """Erase the keys of the run's rounds up to that one, of all data sets, from every byte of the file.
+
+        From then on nobody can repeat those rounds, nor take off their noise. Call it when their results are
+        stored durably, and before anything leaves. Calling it again changes nothing.
+        LedgerError when it cannot be written; then no key is erased.
+        """
+        with self._writing() as book:
+            self._erase_keys(book, lambda dataset, paid: paid.run == run and paid.server_round <= up_to_round)
 
     def retirements(self) -> int:
         """How many accounts were retired in this ledger. All data sets count: a name is quickly changed."""
@@ -203,11 +223,12 @@ class Ledger:
     def retire(self, dataset: str) -> None:
         """End the data set's account, so that its next use begins a new one with nothing spent.
 
-        The entries stay: privacy that was spent stays spent, only the wall moves. LedgerError if no such
-        data set is in use.
+        The entries stay: privacy that was spent stays spent, only the wall moves. The keys of its payments
+        are erased. LedgerError if no such data set is in use.
         """
         with self._writing() as book:
             self._spent(book, dataset)
+            self._erase_keys(book, lambda holder, paid: holder == dataset)
             self._append(book, "retire", dataset)
 
     def _read(self) -> AccountBook:
@@ -223,7 +244,7 @@ class Ledger:
             with self._log.writing():
                 yield self._read()
         except BaseException:
-            self._book = AccountBook()
+            self._book, self._keys = AccountBook(), PaymentKeys(self._log.database)
             self._log.forget()
             raise
 
@@ -265,7 +286,7 @@ class Ledger:
             sample_rate=entry.sample_rate, noise_multiplier=entry.noise_multiplier, steps=entry.steps,
             **_inputs(request),
         )  # fmt: skip
-        return Reservation(number, entry)
+        return self._reservation(number, entry, request)
 
     def _reserve_unprotected(self, book: AccountBook, request: ReservationRequest) -> Reservation:
         """Note that the data are about to be trained without protection: no step is refused."""
@@ -277,23 +298,36 @@ class Ledger:
             book, UNPROTECTED, request.dataset, run=request.run, round=request.server_round,
             sample_rate=sample_rate, steps=entry.steps, **_inputs(request),
         )  # fmt: skip
-        return Reservation(number, entry)
+        return self._reservation(number, entry, request)
+
+    def _reservation(self, number: int, entry: Entry, request: ReservationRequest) -> Reservation:
+        """With a new key, which is kept beside the entry if the round may be repeated."""
+        paid = Reservation(number, entry, new_key())
+        if request.inputs:
+            self._keys.keep(number, paid.key)
+        return paid
 
     def _paid_before(self, book: AccountBook, request: ReservationRequest) -> Reservation | None:
         """The reservation of a round that was paid for before, if its result would be the same.
 
-        None if it was not paid for; DeclinedError if its result would be another.
+        None if it was not paid for; RoundTakenError if its result would be another. That includes a round
+        whose key was erased, or is of an older fl_dp, which kept none: new bytes would be a second release.
         """
         self._spent(book, request.dataset)  # LedgerError for an unknown data set
         paid = book.taken(request.dataset, request.run, request.server_round)
         if paid is None:
             return None
         same_result = request.inputs and request.inputs == paid.inputs
-        if not (same_result and book.holds(paid, request.dataset)):
+        key = self._keys.get(paid.id) if same_result and book.holds(paid, request.dataset) else None
+        if key is None:
             raise RoundTakenError(
                 f"Round {request.server_round} of run {request.run} was taken before; it is not repeated."
             )
-        return Reservation(paid.id, paid.entry, paid.committed)
+        return Reservation(paid.id, paid.entry, key, paid.committed)
+
+    def _erase_keys(self, book: AccountBook, which: Callable[[str, LedgerRound], bool]) -> None:
+        """Erase the keys of those rounds, given with the data set that paid for each."""
+        self._keys.erase(lambda number: which(*book.paid(number)))
 
     def _commit(self, book: AccountBook, number: int) -> None:
         dataset = book.holder(number)

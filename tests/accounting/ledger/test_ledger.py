@@ -147,7 +147,7 @@ def test_a_reservation_is_committed_once(path):
     with Ledger.open(path) as ledger:
         reservation = ledger.reserve("digits", "run", 1, MECHANISM, 2, BUDGET)
         ledger.commit(reservation)
-        for wrong in (reservation, Reservation(99, reservation.entry)):
+        for wrong in (reservation, Reservation(99, reservation.entry, reservation.key)):
             with pytest.raises(LedgerError, match="not open to be committed"):
                 ledger.commit(wrong)
 
@@ -275,7 +275,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_anything_is_trained(tm
 def test_a_full_disk_declines_the_round(path):
     """A stand-in for a full disk: SQLite may not make the file any larger."""
     with Ledger.open(path) as ledger:
-        ledger._log._connection.execute("PRAGMA max_page_count = 1")
+        ledger._log.database.execute("PRAGMA max_page_count = 1")
         with pytest.raises(LedgerError, match="full"):
             _spend(ledger, "run", (0.001, 50.0))
         before = ledger.spent("digits")

@@ -11,15 +11,17 @@ import shutil
 import signal
 import sys
 import time
+from contextlib import suppress
 
 import pytest
 
 from fl_dp.accounting.budget import Budget
-from fl_dp.accounting.ledger.ledger import Ledger
+from fl_dp.accounting.ledger.ledger import Ledger, ReservationRequest
 from fl_dp.errors import LedgerError
 from fl_dp.records import total_steps
 
 MECHANISM = (0.1, 1.0)
+PAGE = 4096  # bytes
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["__main__", __name__])
 
@@ -40,12 +42,11 @@ def begin(path):
     return path
 
 
-def take_rounds(path, run, replies, rounds=None, checkpoint_pages=1000):
-    """Reply b"." to each round after its commit; without an end if `rounds` is None."""
+def take_rounds(path, run, replies):
+    """Reply b"." to each round after its commit, without an end."""
     with Ledger.open(path) as ledger:
-        ledger._log._connection.execute(f"PRAGMA wal_autocheckpoint = {checkpoint_pages}")
         replies.send_bytes(b"ready")
-        for server_round in itertools.count() if rounds is None else range(rounds):
+        for server_round in itertools.count():
             reservation = ledger.reserve("digits", run, server_round, MECHANISM, 1, BUDGET)
             ledger.commit(reservation)
             replies.send_bytes(b".")
@@ -156,18 +157,19 @@ def test_a_client_that_is_killed_at_any_line_of_a_round_has_spent_what_it_releas
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("order", list(itertools.permutations(("", "-wal", "-shm"))), ids="".join)
+@pytest.mark.parametrize("order", list(itertools.permutations(("", "-journal"))), ids="".join)
 def test_files_copied_while_they_are_written_hold_all_that_was_released_or_are_refused(tmp_path, order):
-    """A stand-in for a loss of power. Checkpoints are made often, so that all files change."""
+    """A stand-in for a loss of power. The journal is there only now and then."""
     path = begin(tmp_path / "ledger.sqlite")
-    client, replies = start(take_often_checkpointed_rounds, path)
+    client, replies = start(take_rounds, path, "run")
     moments, released, opened = random.Random(1), 0, 0
-    for number in range(25):
-        time.sleep(moments.uniform(0.0, 0.01))
+    for number in range(100):
+        time.sleep(moments.uniform(0.0, 0.005))
         released += received(replies)
         copy = tmp_path / f"copy{number}"
         for suffix in order:
-            shutil.copy(f"{path}{suffix}", f"{copy}{suffix}")
+            with suppress(FileNotFoundError):
+                shutil.copy(f"{path}{suffix}", f"{copy}{suffix}")
         try:
             spent = spent_steps(copy)
         except LedgerError:  # refused: the files are of different moments
@@ -180,37 +182,99 @@ def test_files_copied_while_they_are_written_hold_all_that_was_released_or_are_r
     assert opened > 0
 
 
-def take_often_checkpointed_rounds(path, replies):
-    take_rounds(path, "run", replies, checkpoint_pages=5)
+def entered(path, journal):
+    """Reserve a round; the file before and after, and the journal as it was before SQLite deleted it."""
+    before = path.read_bytes()
+    with Ledger.open(path) as ledger, ledger._writing() as book:
+        ledger._reserve(
+            book, ReservationRequest("digits", "run", len(before), MECHANISM, 1, BUDGET, "inputs")
+        )
+        os.link(f"{path}-journal", journal)  # a second name, which stays
+    return before, path.read_bytes(), journal.read_bytes()
 
 
-def commit_rounds(path, rounds):
-    """Take rounds and keep the ledger open; the size of the write-ahead log after each."""
-    ledger = Ledger.open(path)
-    sizes = []
-    for server_round in range(rounds):
-        ledger.commit(ledger.reserve("digits", "run", server_round, MECHANISM, 1, BUDGET))
-        sizes.append(os.path.getsize(f"{path}-wal"))
-    return ledger, sizes
+@pytest.fixture(params=[0, 11, 40], ids="{} entries".format)
+def stages(request, tmp_path):
+    """Of an entry that makes the file longer, after some others."""
+    path = begin(tmp_path / "ledger.sqlite")
+    with Ledger.open(path) as ledger:
+        for server_round in range(request.param):
+            ledger.reserve("digits", "before", server_round, MECHANISM, 1, BUDGET)
+    return request.param, *entered(path, tmp_path / "journal")
+
+
+def reopened(folder, main, journal):
+    (folder / "copy").write_bytes(main)
+    (folder / "copy-journal").unlink(missing_ok=True)
+    if journal is not None:
+        (folder / "copy-journal").write_bytes(journal)
+    return spent_steps(folder / "copy")
+
+
+def garbage_where_written(before, after):
+    """The file after an entry, with noise in place of each page that the entry changed."""
+    noise, pages = random.Random(3), range(0, len(after), PAGE)
+    changed = [before[page : page + PAGE] != after[page : page + PAGE] for page in pages]
+    return b"".join(
+        noise.randbytes(PAGE) if new else after[page : page + PAGE]
+        for page, new in zip(pages, changed, strict=True)
+    )
 
 
 @pytest.mark.parametrize("tail", ["cut", "garbage"])
-def test_what_was_on_its_way_to_the_disk_may_be_lost_and_nothing_else(tmp_path, tail):
-    path = begin(tmp_path / "ledger.sqlite")
-    ledger, sizes = commit_rounds(path, 4)
-    wal = (tmp_path / "ledger.sqlite-wal").read_bytes()
-    copy, noise = tmp_path / "copy", random.Random(2)
-    for cut in range(0, len(wal), 509):
-        shutil.copy(path, copy)
-        rest = noise.randbytes(len(wal) - cut) if tail == "garbage" else b""
-        (tmp_path / "copy-wal").write_bytes(wal[:cut] + rest)
-        (tmp_path / "copy-shm").unlink(missing_ok=True)
-        assert sum(size <= cut for size in sizes) <= spent_steps(copy) <= 4
-    ledger.close()
+def test_a_journal_that_is_not_on_the_disk_yet_changes_nothing(tmp_path, stages, tail):
+    """Power is lost before the journal is synced: the ledger itself was not touched."""
+    spent, before, _, journal = stages
+    noise = random.Random(2)
+    for cut in range(0, len(journal), 509):
+        rest = noise.randbytes(len(journal) - cut) if tail == "garbage" else b""
+        assert reopened(tmp_path, before, journal[:cut] + rest) == spent
+
+
+@pytest.mark.parametrize("written", ["from the front", "from the end", "garbage"])
+def test_an_entry_that_is_not_whole_on_the_disk_yet_is_undone(tmp_path, stages, written):
+    """Power is lost while the ledger is written. What was released before is all there."""
+    spent, before, after, journal = stages
+    assert before != after
+    old = before + bytes(len(after) - len(before))
+    for cut in range(0, len(after) + 1, 509):
+        torn = {
+            "from the front": after[:cut] + before[cut:],
+            "from the end": old[:cut] + after[cut:],
+            "garbage": after[:cut] + garbage_where_written(before, after)[cut:],
+        }
+        assert reopened(tmp_path, torn[written], journal) == spent
+
+
+def test_without_its_journal_a_torn_ledger_is_refused_or_holds_no_less(tmp_path, stages):
+    """As when it was renamed after a crash, and the journal was left behind."""
+    spent, before, after, _ = stages
+    opened = 0
+    for cut in range(0, len(after) + 1, 509):
+        for torn in (after[:cut] + before[cut:], before[:cut] + after[cut:]):
+            with suppress(LedgerError):
+                assert reopened(tmp_path, torn, None) >= spent
+                opened += 1
+    assert opened > 0
+
+
+def test_an_entry_is_there_once_the_journal_is_gone(tmp_path, stages):
+    spent, _, after, _ = stages
+    assert reopened(tmp_path, after, None) == spent + 1
 
 
 def test_commits_are_on_disk_before_they_return(tmp_path):
     with Ledger.open(tmp_path / "ledger.sqlite") as ledger:
-        assert ledger._log._pragma("journal_mode") == "wal"
-        assert ledger._log._pragma("synchronous") == 2  # FULL
-        assert ledger._log._pragma("fullfsync") == 1
+        pragma = ledger._log.database.pragma
+        assert pragma("journal_mode") == "delete"
+        assert pragma("synchronous") == 3  # EXTRA
+        assert pragma("fullfsync") == 1
+
+
+def test_all_that_is_committed_is_in_the_one_file(tmp_path):
+    path = begin(tmp_path / "ledger.sqlite")
+    with Ledger.open(path) as ledger:
+        ledger.commit(ledger.reserve("digits", "run", 1, MECHANISM, 3, BUDGET))
+        assert [file.name for file in tmp_path.iterdir()] == ["ledger.sqlite"]
+        shutil.copy(path, tmp_path / "copy")
+    assert spent_steps(tmp_path / "copy") == 3

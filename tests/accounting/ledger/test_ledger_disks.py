@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from fl_dp.accounting.budget import Budget
-from fl_dp.accounting.ledger import event_log
+from fl_dp.accounting.ledger import database
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.errors import LedgerError
 
@@ -72,7 +72,7 @@ def test_a_read_only_ledger_declines(path):
 
 
 def test_a_ledger_that_another_process_holds_is_waited_for_and_then_declines(path, monkeypatch):
-    monkeypatch.setattr(event_log, "_BUSY_SECONDS", 0.05)
+    monkeypatch.setattr(database, "_BUSY_SECONDS", 0.05)
     with Ledger.open(path) as ledger, Ledger.open(path) as other:
         with other._log.writing(), pytest.raises(LedgerError, match="Another process has held it"):
             ledger.reserve("digits", "run", 1, MECHANISM, 1, BUDGET)

@@ -1,0 +1,242 @@
+"""One SQLite file whose commits are on the disk, in that one file, when they return.
+
+SQLite's rollback journal is beside the file only during a transaction. Its write-ahead log, which an older
+fl_dp used, keeps the last commits in a second file: whoever opened the ledger by another name missed them.
+"""
+
+import os
+import random
+import sqlite3
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from fl_dp.accounting.ledger.one_name import (
+    FileId,
+    real_path,
+    refuse_mount_point,
+    remove_leftovers,
+    sole_name,
+    temporary_prefix,
+)
+from fl_dp.errors import LedgerError
+
+_BUSY_SECONDS = 60.0  # another process may be computing an epsilon inside its transaction
+_PAUSE = (0.005, 0.05)  # seconds, at random: of two processes that wait for each other, one must go first
+_SETTINGS = (
+    "synchronous = EXTRA",  # FULL, and the folder is synced once the journal is deleted: that is the commit
+    "fullfsync = ON",  # macOS: fsync alone ends in the drive's cache
+    "secure_delete = ON",  # what is erased is overwritten
+    "temp_store = MEMORY",  # nor does a copy of it go to a temporary file
+    "cache_spill = OFF",  # the file is written by the commit alone, so that others can read it until then
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """How a file of ours is known, and the statements that make its tables."""
+
+    application_id: int  # in the file's header
+    version: int
+    tables: str
+
+
+class Database:
+    """One open file. Every fault of the file, the disk or its rights is a LedgerError that names it."""
+
+    def __init__(self, path: Path, file: FileId) -> None:
+        self.path, self._file = path, file
+        with _named(path):
+            # mode=rw: a file that vanished just now is an error, not an empty data base
+            uri = f"{path.as_uri()}?mode=rw"
+            self._connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
+
+    @classmethod
+    def open(cls, path: Path, file_format: Format, *, create: bool) -> Self:
+        """Open the file at `path`. If nothing is there it is made (create), or else refused.
+
+        A file of another format is refused and never replaced; so is one with several names. A file with a
+        write-ahead log is converted.
+        """
+        path, file = _find(path, file_format, create)
+        deadline = time.monotonic() + _BUSY_SECONDS
+        while True:
+            opened = cls(path, file)
+            try:
+                opened._prepare(file_format)
+                if opened._without_write_ahead_log():
+                    return opened
+            except BaseException:
+                opened.close()
+                raise
+            opened.close()  # two that wait with the file open would keep each other from it
+            if time.monotonic() > deadline:
+                raise LedgerError(
+                    f"{path}: another process has the ledger open, with the write-ahead log of an older "
+                    "fl_dp, which has to be converted. End that process, then begin again; no entry was "
+                    "changed."
+                )
+            time.sleep(random.uniform(*_PAUSE))
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def execute(self, statement: str, values: Sequence[Any] = ()) -> int:
+        """Run a statement that gives no rows; the number of the row that was inserted last."""
+        with _named(self.path):
+            return self._connection.execute(statement, values).lastrowid or 0
+
+    def query(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """The rows that a statement gives."""
+        with _named(self.path):
+            return self._connection.execute(statement, values).fetchall()
+
+    def pragma(self, name: str) -> Any:
+        return self.query(f"PRAGMA {name}")[0][0]
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Several reads of one state."""
+        if self._connection.in_transaction:
+            yield
+            return
+        self.execute("BEGIN")
+        try:
+            yield
+        finally:
+            self._end()
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """A transaction that no other process writes in; on disk when it ends, undone if it fails."""
+        self._refuse_other_names()
+        self.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self.execute("COMMIT")
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        """Undo what was not committed. SQLite has done so itself after some errors."""
+        if self._connection.in_transaction:
+            self.execute("ROLLBACK")
+
+    def _prepare(self, file_format: Format) -> None:
+        """Check whose file it is, and have every commit on disk before it returns."""
+        found = (self.pragma("application_id"), self.pragma("user_version"))
+        if found != (file_format.application_id, file_format.version):
+            raise LedgerError(
+                f"{self.path}: not a ledger that this fl_dp can read (schema {file_format.version}). "
+                "Nothing was changed; name another file, or restore this one."
+            )
+        for setting in _SETTINGS:
+            self.execute(f"PRAGMA {setting}")
+
+    def _without_write_ahead_log(self) -> bool:
+        """Move what a write-ahead log holds into the file, for good; False while another process has it open.
+
+        SQLite does it in steps, after each of which a crash leaves a sound file with all entries.
+        """
+        if self.pragma("journal_mode") != "wal":
+            return True
+        self.execute("PRAGMA busy_timeout = 0")
+        try:
+            self._connection.execute("PRAGMA journal_mode = DELETE")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
+                return False
+            raise _failure(self.path, error) from None
+        self.execute(f"PRAGMA busy_timeout = {round(1000 * _BUSY_SECONDS)}")
+        return bool(self.pragma("journal_mode") == "delete")
+
+    def _refuse_other_names(self) -> None:
+        """A name that was given, or taken away, since the file was opened."""
+        try:
+            found = sole_name(self.path)
+        except OSError as error:
+            raise LedgerError(f"{self.path}: the ledger cannot be found: {error.strerror}.") from None
+        if found != self._file:
+            raise LedgerError(
+                f"{self.path}: is another file than the ledger that was opened; put that one back, or begin "
+                "again with this one."
+            )
+
+
+def _find(path: Path, file_format: Format, create: bool) -> tuple[Path, FileId]:
+    """The file at `path`, made if need be, by its only name; LedgerError if it has several."""
+    if path.is_dir():
+        raise LedgerError(f"{path}: is a folder; name the ledger's file in it.")
+    try:
+        if create:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        path = real_path(path)
+        if not path.exists():
+            if not create:
+                raise LedgerError(f"{path}: there is no ledger; name the file that the client says it keeps.")
+            _create(path, file_format)
+        refuse_mount_point(path)
+        if path.stat().st_nlink > 1:
+            remove_leftovers(path)
+        return path, sole_name(path)
+    except OSError as error:
+        raise LedgerError(f"{path}: the ledger cannot be made or opened: {error.strerror}.") from None
+
+
+def _create(path: Path, file_format: Format) -> None:
+    """Make an empty file, whole or not at all; another process may win, then its file stays."""
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=temporary_prefix(path))
+    os.close(descriptor)
+    temporary = Path(name)
+    try:
+        with _named(path, "made"):
+            connection = sqlite3.connect(temporary, isolation_level=None)
+            try:
+                connection.executescript(
+                    f"PRAGMA application_id = {file_format.application_id};"
+                    f"PRAGMA user_version = {file_format.version}; {file_format.tables}"
+                )
+            finally:
+                connection.close()
+        with suppress(FileExistsError):
+            os.link(temporary, path)  # a rename would replace a file that came meanwhile
+    finally:
+        temporary.unlink(missing_ok=True)
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _named(path: Path, done: str = "read or written") -> Iterator[None]:
+    """SQLite's errors with the file's name and what to do."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _failure(path, error, done) from None
+
+
+def _failure(path: Path, error: sqlite3.Error, done: str = "read or written") -> LedgerError:
+    return LedgerError(
+        f"{path}: the ledger cannot be {done} ({error}); until it can, nothing may be trained or sent. "
+        f"{_remedy(error)}"
+    )
+
+
+def _remedy(error: sqlite3.Error) -> str:
+    code = getattr(error, "sqlite_errorcode", None)
+    if code == sqlite3.SQLITE_BUSY:
+        return f"Another process has held it for {_BUSY_SECONDS:g} s: wait for its end, or end it."
+    if code == sqlite3.SQLITE_NOTADB:
+        return "If this is not the ledger, name the right file; if it is, restore it from a copy."
+    return "Free the disk or mend the file's rights; if the file is damaged, restore it from a copy."

@@ -1,0 +1,277 @@
+"""One payment, one key: given again only to the same round, and in no byte of the file once it is erased."""
+
+import itertools
+import json
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+
+import pytest
+
+from fl_dp.accounting.budget import Budget
+from fl_dp.accounting.ledger import payment_keys
+from fl_dp.accounting.ledger.export import to_export
+from fl_dp.accounting.ledger.ledger import DataDeclaration, Ledger, ReservationRequest
+from fl_dp.accounting.ledger.payment_keys import PaymentKeys, new_key
+from fl_dp.errors import LedgerError, RoundTakenError
+
+SETS = 300  # keys on several pages
+
+
+class Endless(Budget):
+    """A budget without an end: what an epsilon costs is tested elsewhere."""
+
+    def steps_that_fit(self, sample_rate, noise_multiplier, planned, spent):
+        return planned
+
+
+BUDGET = Endless(1.0, 1e-5, "rdp")
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "ledger.sqlite"
+
+
+@pytest.fixture
+def ledger(path):
+    with Ledger.open(path) as ledger:
+        ledger.register_all(
+            [DataDeclaration(f"d{number}", f"f{number}", 9, "set", "parts") for number in range(SETS)]
+        )
+        yield ledger
+
+
+def request(dataset, server_round=1, run="run", inputs="inputs", budget=BUDGET):
+    mechanism = (0.1, 1.0) if budget else (0.1, 0.0)
+    return ReservationRequest(dataset, run, server_round, mechanism, 1, budget, inputs)
+
+
+def pay(ledger, server_round=1, run="run", sets=SETS):
+    """The reservations of all data sets; RoundTakenErrors among them are raised."""
+    results = ledger.reserve_all([request(f"d{number}", server_round, run) for number in range(sets)])
+    for result in results:
+        if isinstance(result, RoundTakenError):
+            raise result
+    return results
+
+
+def bytes_on_disk(path):
+    """Of all files of the ledger, with its folder's."""
+    return b"".join(file.read_bytes() for file in path.parent.iterdir())
+
+
+def found(path, reservations):
+    content = bytes_on_disk(path)
+    return sum(one.key in content for one in reservations)
+
+
+def test_every_payment_has_a_key_of_its_own(ledger):
+    keys = [one.key for server_round in (1, 2) for one in pay(ledger, server_round)]
+    assert {len(key) for key in keys} == {32}
+    assert len(set(keys)) == 2 * SETS
+
+
+def test_a_key_is_the_systems_entropy(ledger, monkeypatch):
+    monkeypatch.setattr(payment_keys.secrets, "token_bytes", lambda count: bytes(range(count)))
+    (paid,) = pay(ledger, sets=1)
+    assert paid.key == bytes(range(32))
+
+
+def test_a_repeated_round_has_the_key_of_the_first_time(path, ledger):
+    first = pay(ledger)
+    assert pay(ledger) == first
+    ledger.commit_all(first)
+    with Ledger.open(path) as another:
+        again = pay(another)
+    assert [one.key for one in again] == [one.key for one in first]
+    assert all(one.committed for one in again)
+
+
+def test_a_round_twice_in_one_request_has_one_key(ledger):
+    first, second = ledger.reserve_all([request("d1"), request("d1")])
+    assert first == second
+
+
+def test_a_round_without_privacy_is_repeated_with_its_key_too(ledger):
+    (first,) = ledger.reserve_all([request("d1", budget=None)])
+    (again,) = ledger.reserve_all([request("d1", budget=None)])
+    assert again == first
+
+
+@pytest.mark.parametrize("changed", ["other inputs", ""])
+def test_another_round_under_the_same_number_has_no_key(ledger, changed):
+    pay(ledger)
+    (refused,) = ledger.reserve_all([request("d1", inputs=changed)])
+    assert isinstance(refused, RoundTakenError)
+
+
+@pytest.mark.parametrize("budget", [BUDGET, None], ids=["private", "unprotected"])
+def test_a_key_that_may_not_be_repeated_is_never_written(path, ledger, budget):
+    paid = ledger.reserve_all([request(f"d{number}", inputs="", budget=budget) for number in range(9)])
+    assert {len(one.key) for one in paid} == {32}
+    assert found(path, paid) == 0
+    ledger.commit_all(paid)
+    assert found(path, paid) == 0
+
+
+def test_committing_erases_nothing(path, ledger):
+    paid = pay(ledger)
+    ledger.commit_all(paid)
+    assert found(path, paid) == SETS
+
+
+def test_an_erased_key_is_in_no_byte_of_the_ledger(path, ledger):
+    paid = pay(ledger)
+    ledger.commit_all(paid)
+    assert found(path, paid) == SETS
+    ledger.erase_keys("run", 1)
+    assert found(path, paid) == 0
+    assert [file.name for file in path.parent.iterdir()] == ["ledger.sqlite"]
+
+
+def test_the_keys_of_a_runs_rounds_up_to_a_number_are_erased_and_no_others(path, ledger):
+    paid = {(run, n): pay(ledger, n, run) for n in (1, 2, 3) for run in ("run", "other")}
+    ledger.erase_keys("run", 2)
+    for (run, number), reservations in paid.items():
+        gone = run == "run" and number <= 2
+        assert found(path, reservations) == (0 if gone else SETS)
+    ledger.erase_keys("run", 3)
+    ledger.erase_keys("other", 3)
+    assert sum(found(path, reservations) for reservations in paid.values()) == 0
+
+
+@pytest.mark.parametrize("seed", [0, 2, 5])
+def test_no_copy_stays_where_some_keys_go_and_others_stay(path, ledger, seed):
+    """Deleted row by row, some would stay for each of these seeds: SQLite moves rows and forgets where."""
+    chance, kept, number = random.Random(seed), {}, itertools.count(1)
+    database = ledger._log.database
+    keys = PaymentKeys(database)
+    for share in (0.5, 0.5, 0.5, 0.5, 1.0):
+        with database.writing():
+            for _ in range(400):
+                reservation = next(number)
+                kept[reservation] = new_key()
+                keys.keep(reservation, kept[reservation])
+        gone = {reservation for reservation in kept if chance.random() < share}
+        with database.writing():
+            keys.erase(gone.__contains__)
+        content = bytes_on_disk(path)
+        assert {reservation for reservation, key in kept.items() if key in content} == kept.keys() - gone
+        kept = {reservation: key for reservation, key in kept.items() if reservation not in gone}
+
+
+def test_a_round_whose_key_was_erased_is_taken(ledger):
+    ledger.commit_all(pay(ledger))
+    ledger.erase_keys("run", 1)
+    for _ in range(2):
+        with pytest.raises(RoundTakenError, match="was taken before; it is not repeated"):
+            pay(ledger)
+    assert len(pay(ledger, 2)) == SETS
+
+
+def test_erasing_again_changes_nothing(path, ledger):
+    pay(ledger)
+    ledger.erase_keys("run", 1)
+    before = path.read_bytes()
+    for up_to in (0, 1, 7):
+        ledger.erase_keys("run", up_to)
+    ledger.erase_keys("unheard of", 1)
+    assert path.read_bytes() == before
+
+
+def test_retiring_erases_the_keys_of_that_data_set(path, ledger):
+    paid = pay(ledger)
+    ledger.retire("d7")
+    assert found(path, [paid[7]]) == 0
+    assert found(path, paid) == SETS - 1
+    ledger.register("d7", "f7", 9, source="set", cut="parts")
+    (refused,) = ledger.reserve_all([request("d7")])
+    assert isinstance(refused, RoundTakenError)
+
+
+def test_a_key_that_an_older_fl_dp_left_when_it_retired_the_data_set_is_not_used(path, ledger):
+    paid = pay(ledger)
+    with ledger._writing() as book:
+        ledger._append(book, "retire", "d7")
+    ledger.register("d7", "f7", 9, source="set", cut="parts")
+    assert found(path, [paid[7]]) == 1
+    (refused,) = ledger.reserve_all([request("d7")])
+    assert isinstance(refused, RoundTakenError)
+
+
+def test_no_key_is_in_an_export_an_entry_or_a_text(ledger):
+    paid = pay(ledger)
+    ledger.commit_all(paid)
+    shown = json.dumps(to_export(ledger.rows())) + repr(paid) + str(ledger.accounts())
+    assert not any(one.key.hex() in shown or repr(one.key) in shown for one in paid)
+
+
+def test_what_was_undone_leaves_no_key(path, ledger):
+    ledger._log.database.execute("CREATE TABLE ballast (x)")
+    with pytest.raises(LedgerError, match="not registered"):
+        ledger.reserve_all([request("d1"), request("unknown")])
+    first = pay(ledger)  # the table of keys was undone as well
+    assert pay(ledger) == first
+
+
+def test_a_round_that_an_older_fl_dp_paid_for_is_taken(path, ledger):
+    """It kept no keys: a repetition would be another release."""
+    pay(ledger)
+    connection = sqlite3.connect(path)
+    connection.execute("DROP TABLE payment_keys")
+    connection.close()
+    with Ledger.open(path) as reopened, pytest.raises(RoundTakenError):
+        pay(reopened)
+
+
+def test_a_ledger_without_a_table_for_keys_has_nothing_to_erase(ledger):
+    ledger.erase_keys("run", 1)
+    ledger.retire("d1")
+
+
+def test_a_key_of_no_reservation_is_a_damaged_ledger(path, ledger):
+    pay(ledger)
+    connection = sqlite3.connect(path)
+    connection.execute("INSERT INTO payment_keys VALUES (99999, x'00')")
+    connection.commit()
+    connection.close()
+    with pytest.raises(LedgerError, match="entry 99999 of the ledger is no reservation; restore it"):
+        ledger.erase_keys("run", 1)
+
+
+def test_deleted_bytes_are_overwritten_by_every_connection(ledger):
+    assert ledger._log.database.pragma("secure_delete") == 1
+    assert ledger._log.database.pragma("temp_store") == 2  # memory
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from fl_dp.accounting.ledger.ledger import Ledger
+
+with Ledger.open(Path(sys.argv[1])) as ledger:
+    if sys.argv[2] == "after":
+        ledger.erase_keys("run", 1)
+        os.kill(os.getpid(), signal.SIGKILL)
+    with ledger._writing() as book:
+        ledger._erase_keys(book, lambda dataset, paid: True)
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize(("moment", "left"), [("amid", SETS), ("after", 0)])
+def test_keys_are_erased_all_or_none_when_a_client_is_killed(path, ledger, moment, left):
+    paid = pay(ledger)
+    done = subprocess.run([sys.executable, "-c", KILLED, str(path), moment])
+    assert done.returncode == -signal.SIGKILL
+    with Ledger.open(path) as reopened:
+        assert found(path, paid) == left
+        if left:
+            assert pay(reopened) == paid
+        reopened.erase_keys("run", 1)
+        assert found(path, paid) == 0
+    assert not os.path.exists(f"{path}-journal")

@@ -31,9 +31,10 @@ def compute_pld_epsilon(entries: tuple[Entry, ...], delta: float) -> float:
 
     Every rounding is to the safe side: the discretised loss distribution dominates the true one (Doroshenko
     et al. 2022, "Connect the Dots", arXiv 2207.04380) and cut tails count as infinite loss. What is left are
-    the rounding errors of the Fourier transforms, which may go either way; `transform_error` pays for them.
+    the rounding errors of the Fourier transforms and of each step's delta, which may go either way;
+    `transform_error` and `_evaluation_error` pay for them.
     """
-    resolved = delta - transform_error(entries)
+    resolved = delta - transform_error(entries) - _evaluation_error(entries)
     if resolved < delta / 2:
         raise AccountingError(
             f"delta={delta} is smaller than PLD can resolve over {total_steps(entries)} steps in double "
@@ -41,7 +42,20 @@ def compute_pld_epsilon(entries: tuple[Entry, ...], delta: float) -> float:
         )
     interval = _grid_interval(entries)
     composed = reduce(lambda left, right: left.compose(right), (_entry_pld(e, interval) for e in entries))
+    if composed.get_delta_for_epsilon(0.0) <= resolved:  # else every loss is looked at, down to exp(800)
+        return 0.0
     return float(composed.get_epsilon_for_delta(resolved))
+
+
+def _evaluation_error(entries: tuple[Entry, ...]) -> float:
+    """Bound of what errors of the steps' deltas may add to that of all steps together.
+
+    The delta of a composition is a mean of the delta of any one of its steps over the losses of the others,
+    so that an error of the one moves it by at most as much; the steps are replaced one after the other.
+    """
+    from fl_dp.accounting.privacy_loss import StepLoss
+
+    return sum(e.steps * StepLoss(e.sample_rate, e.noise_multiplier).evaluation_error() for e in entries)
 
 
 def _grid_interval(entries: tuple[Entry, ...]) -> float:

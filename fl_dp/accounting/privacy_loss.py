@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import erfcx, log_ndtr, ndtr  # type: ignore[import-untyped]
+from scipy.special import erfcx, ndtr  # type: ignore[import-untyped]
 
 Array = NDArray[np.float64]
 
@@ -68,8 +68,8 @@ class StepLoss:
     def _addition(self, epsilon: Array) -> Array:
         """Q(X <= x) - exp(epsilon) P(X <= x), x the outcome whose loss is -epsilon <= 0.
 
-        It is v (Q(X <= x) - exp(-g) R(X <= x)) with v = 1 - exp(epsilon) (1 - q) = q (1 - w), and 0 beyond the
-        largest loss, -log(1 - q), where v would be negative.
+        It is v (Q(X <= x) - exp(-g) R(X <= x)) with v = 1 - exp(epsilon) (1 - q) = q (1 - w), and 0 beyond
+        the largest loss, -log(1 - q), where v would be negative.
         """
         q, s = self.sample_rate, self.noise_multiplier
         most = -math.log1p(-q) if q < 1.0 else math.inf
@@ -83,8 +83,8 @@ class StepLoss:
         """P(N >= t) - exp(((t + 1/s)^2 - t^2) / 2) P(N >= t + 1/s), N a standard normal, t >= -1/s.
 
         With erfcx, P(N >= t) = exp(-t^2 / 2) erfcx(t / sqrt(2)) / 2, the exponentials cancel. Where 1/s is
-        small, so is the difference: there the derivative of erfcx is integrated (Gauss-Legendre; it is entire,
-        ten nodes on a length of 1 err by less than 1e-17), and nothing cancels.
+        small, so is the difference: there the derivative of erfcx is integrated, and nothing cancels: by
+        Gauss-Legendre, whose ten nodes err by less than 1e-17 on a length of 1, since it is entire.
         """
         width, bell = 1.0 / self.noise_multiplier, 0.5 * np.exp(-t * t / 2)
         if width > 1.0:

@@ -13,8 +13,8 @@ mp = mpmath.mp.clone()
 mp.dps = 60
 
 # How far above the closed form PLD may be. Seen at these settings: 0.09 % for one step and for up to 100,000
-# without sampling, 0.24 % at delta 1e-13, where what pays for rounding is not small beside it, and 1.2 % for a
-# million steps.
+# without sampling, 0.24 % at delta 1e-13, where what pays for rounding is not small beside it, and 1.2 % for
+# a million steps.
 TIGHT, TINY_DELTA, MILLION = 1e-3, 3e-3, 0.015
 SLACK = 1e-12  # of an epsilon next to zero
 
@@ -128,7 +128,7 @@ RATES = [1e-7, 1e-3, 0.1, 0.5, 0.51, 0.9, 0.999, 1 - 1e-12, 1 - 2**-53, 1.0]
 @pytest.mark.parametrize("rate", RATES)
 @pytest.mark.parametrize("noise", [0.0317, 0.05, 0.3, 0.99, 1.0, 10.0, 1e4])
 def test_deltas_err_by_no_more_than_they_say(rate: float, noise: float) -> None:
-    """PLD pays for `evaluation_error`. Before, with exponentials of large numbers, delta was up to 2e-5 low."""
+    """PLD pays for `evaluation_error`. With exponentials of large numbers a delta came out 2e-5 too low."""
     step, rng = StepLoss(rate, noise), random.Random(5)
     q, s = mp.mpf(rate), mp.mpf(noise)
     for _ in range(6):

@@ -89,7 +89,8 @@ def _largest_loss(entry: Entry) -> float:
 
 @lru_cache(maxsize=32)  # a distribution may take 6 MB
 def _entry_pld(entry: Entry, interval: float) -> "PrivacyLossDistribution":
-    return _step_pld(entry.sample_rate, entry.noise_multiplier, interval).self_compose(entry.steps)
+    step = _step_pld(entry.sample_rate, entry.noise_multiplier, interval)
+    return step if entry.steps == 1 else step.self_compose(entry.steps)
 
 
 @lru_cache(maxsize=32)
@@ -119,14 +120,15 @@ def _connect_dots(
     """The distribution on multiples of `interval` whose delta is that of the mechanism at each of them.
 
     delta is convex in exp(epsilon), so that between the points it is larger, and the mass beyond `largest`
-    counts as infinite loss: an upper bound (Doroshenko et al. 2022, algorithm 1).
+    counts as infinite loss: an upper bound (Doroshenko et al. 2022, algorithm 1). Dense: of a sparse one
+    dp_accounting computes points^steps as an integer first, which takes ten seconds for a million steps.
     """
     import numpy as np
     from dp_accounting.pld.pld_pmf import create_pmf_pessimistic_connect_dots_fixed_gap
 
     first, last = math.floor(least / interval), math.ceil(largest / interval)
     deltas = delta_of(np.arange(first, last + 1, dtype=np.float64) * interval)
-    return create_pmf_pessimistic_connect_dots_fixed_gap(interval, first, last, deltas)
+    return create_pmf_pessimistic_connect_dots_fixed_gap(interval, first, last, deltas).to_dense_pmf()
 
 
 ACCOUNTANT = Accountant(compute_pld_epsilon, upper_bound=True)

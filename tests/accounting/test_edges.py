@@ -104,7 +104,7 @@ def test_more_steps_than_a_float_can_count(accountant: str) -> None:
 @pytest.mark.parametrize("delta", [0.5, 1 - 1e-9, JUST_BELOW_ONE])
 @pytest.mark.parametrize("entry", [Entry(1.0, 0.06, 3), Entry(JUST_BELOW_ONE, 0.06, 2), Entry(0.5, 0.5, 50)])
 def test_a_delta_near_one(entry: Entry, delta: float, accountant: str) -> None:
-    """pld looks at losses down to -1000 there, whose exponentials overflowed."""
+    """At rate 1 - 1e-16 and noise 0.06 the deltas of pld's grid once rose by rounding, which was refused."""
     assert 0.0 <= compute_epsilon([entry], delta, accountant) < math.inf
 
 

@@ -42,7 +42,9 @@ def compute_pld_epsilon(entries: tuple[Entry, ...], delta: float) -> float:
         )
     interval = _grid_interval(entries)
     composed = reduce(lambda left, right: left.compose(right), (_entry_pld(e, interval) for e in entries))
-    if composed.get_delta_for_epsilon(0.0) <= resolved:  # else every loss is looked at, down to exp(800)
+    if (
+        composed.get_delta_for_epsilon(0.0) <= resolved
+    ):  # else losses below 0 are looked at, whose exponentials may overflow
         return 0.0
     return float(composed.get_epsilon_for_delta(resolved))
 

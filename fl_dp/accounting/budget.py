@@ -11,6 +11,8 @@ from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.errors import ConfigError
 from fl_dp.records import Entry
 
+_MOST_RECORDS = 10**15  # the delta of more, 1e-16 and less, no accountant resolves over some steps
+
 
 def auto_delta(public_size: int) -> float:
     """The largest power of ten strictly below 1 / public_size, at most 1e-5.
@@ -21,6 +23,8 @@ def auto_delta(public_size: int) -> float:
     """
     if public_size < 1:
         raise ConfigError(f"Expected public_size={public_size} >= 1.")
+    if public_size > _MOST_RECORDS:
+        raise ConfigError(f"Expected public_size of at most {_MOST_RECORDS:g}; name a delta instead.")
     return float(f"1e-{max(5, len(str(public_size)))}")
 
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 
 from fl_dp.accounting.accountant import DEFAULT_ACCOUNTANT
-from fl_dp.accounting.epsilon import compute_epsilon
+from fl_dp.accounting.epsilon import MAX_STEPS, compute_epsilon
 from fl_dp.accounting.events import merge
 from fl_dp.accounting.search import least_within
 from fl_dp.accounting.training_plan import TrainingPlan
@@ -57,6 +57,7 @@ def calibrate_parts(
     changes with the history ("pld", "prv") keeps this order to a thousandth.
     Raises AccountingError when no noise multiplier up to 8192 is enough.
     """
+    _require_number(epsilon)
     spent = merge(spent)
 
     def cost(number: int) -> float:
@@ -135,12 +136,21 @@ def _most_that_fit(
     def cost(missing: int) -> float:
         return compute_epsilon(history(planned - missing), delta, accountant)
 
-    if planned < 1 or cost(0) <= epsilon:
+    _require_number(epsilon)
+    if planned < 1 or epsilon == math.inf:
         return max(planned, 0)
+    planned = min(planned, MAX_STEPS)  # of one step more epsilon is infinite
+    if cost(0) <= epsilon:
+        return planned
     if cost(planned - 1) > epsilon:
         return 0
     missing = least_within(cost, epsilon, 0, planned - 1, position=lambda i: -math.log(planned - i))
     return planned - missing
+
+
+def _require_number(epsilon: float) -> None:
+    if math.isnan(epsilon):
+        raise AccountingError("Expected epsilon=nan to be a number >= 0; name the budget that must hold.")
 
 
 def _history(parts: Parts, noise_multiplier: float, spent: History) -> History:

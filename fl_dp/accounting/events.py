@@ -30,7 +30,8 @@ def order_two_divergence(entry: Entry) -> float:
     """
     if not entry.private:
         return math.inf
-    gaussian: float = entry.noise_multiplier**-2.0
+    inverse = 1.0 / entry.noise_multiplier
+    gaussian = inverse * inverse  # of 1e-300 it is infinite, which is above the true one; a power would raise
     if gaussian > 700.0:  # expm1 would overflow; without sampling the divergence is larger
         return gaussian
     return math.log1p(entry.sample_rate**2 * math.expm1(gaussian))

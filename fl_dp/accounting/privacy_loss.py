@@ -1,14 +1,17 @@
 """The privacy loss of one step, the Poisson-sampled Gaussian mechanism, in closed form."""
 
 import math
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import log_ndtr, ndtr  # type: ignore[import-untyped]
+from scipy.special import erfcx, ndtr  # type: ignore[import-untyped]
 
 Array = NDArray[np.float64]
 
+_SQRT_2 = math.sqrt(2.0)
 _LARGE = 40.0  # from here on exp(loss) - 1 is exp(loss) in double precision
 
 
@@ -35,19 +38,63 @@ class StepLoss:
         """The outcome that has this loss; -inf for a loss up to log(1 - q)."""
         return self._gaussian_loss(np.asarray(loss, dtype=np.float64)) * self.noise_multiplier**2 + 0.5
 
-    def removal_delta(self, epsilon: Array) -> Array:
-        """delta of P against Q: P(X >= x) - exp(epsilon) Q(X >= x), x the outcome whose loss is epsilon."""
-        q, s, gaussian, x = self.sample_rate, self.noise_multiplier, *self._cut(epsilon)
-        some: Array = q * (ndtr((1 - x) / s) - np.exp(gaussian + log_ndtr(-x / s)))
-        every = -np.expm1(np.minimum(epsilon, 0.0))  # no outcome has less than this loss
-        return np.clip(np.where(gaussian == -np.inf, every, some), 0.0, 1.0)
+    def removal_delta(self, epsilon: ArrayLike) -> Array:
+        """delta of P against Q, within `evaluation_error` of the true one."""
+        return _of_both_signs(np.asarray(epsilon, dtype=np.float64), self._removal, self._addition)
 
-    def addition_delta(self, epsilon: Array) -> Array:
-        """delta of Q against P: Q(X <= x) - exp(epsilon) P(X <= x), x the outcome whose loss is -epsilon."""
-        q, s, gaussian, x = self.sample_rate, self.noise_multiplier, *self._cut(-epsilon)
-        without, with_record = gaussian + log_ndtr(x / s), log_ndtr((x - 1) / s)
-        delta: Array = q * (np.exp(epsilon + without) - np.exp(epsilon + with_record))
-        return np.clip(delta, 0.0, 1.0)
+    def addition_delta(self, epsilon: ArrayLike) -> Array:
+        """delta of Q against P, within `evaluation_error` of the true one."""
+        return _of_both_signs(np.asarray(epsilon, dtype=np.float64), self._addition, self._removal)
+
+    def evaluation_error(self) -> float:
+        """Bound of the rounding error of both deltas at an epsilon >= 0.
+
+        Each is at most q times `_likelier`, a number of about min(1, 1 / s), whose argument is off by a few
+        machine epsilons. Against 60 digits at most 0.6 of this was seen. Below 0 a machine epsilon is added
+        at most, that of the 1 in `_of_both_signs`.
+        """
+        s = self.noise_multiplier
+        per_rate = 2 / s if s >= 1.0 else 3 + 0.5 / s
+        return self.sample_rate * per_rate * sys.float_info.epsilon
+
+    def _removal(self, epsilon: Array) -> Array:
+        """P(X >= x) - exp(epsilon) Q(X >= x), x the outcome whose loss is epsilon >= 0.
+
+        What both have in common cancels: it is q (R(X >= x) - exp(g) Q(X >= x)) with R = N(1, s^2) and g the
+        loss of x without sampling.
+        """
+        return self.sample_rate * self._likelier((self.outcome(epsilon) - 1) / self.noise_multiplier)
+
+    def _addition(self, epsilon: Array) -> Array:
+        """Q(X <= x) - exp(epsilon) P(X <= x), x the outcome whose loss is -epsilon <= 0.
+
+        It is v (Q(X <= x) - exp(-g) R(X <= x)) with v = 1 - exp(epsilon) (1 - q) = q (1 - w), and 0 beyond
+        the largest loss, -log(1 - q), where v would be negative.
+        """
+        q, s = self.sample_rate, self.noise_multiplier
+        most = -math.log1p(-q) if q < 1.0 else math.inf
+        below = np.where(epsilon < most, epsilon, 0.0)
+        w = (1.0 - q) / q * np.expm1(below) if q < 1.0 else np.zeros_like(below)
+        possible = (epsilon < most) & (w < 1.0)
+        x = s**2 * (np.log1p(-np.where(possible, w, 0.0)) - below) + 0.5
+        return np.where(possible, q * (1.0 - w) * self._likelier(-x / s), 0.0)
+
+    def _likelier(self, t: Array) -> Array:
+        """P(N >= t) - exp(((t + 1/s)^2 - t^2) / 2) P(N >= t + 1/s), N a standard normal, t >= -1/s.
+
+        With erfcx, P(N >= t) = exp(-t^2 / 2) erfcx(t / sqrt(2)) / 2, the exponentials cancel. Where 1/s is
+        small, so is the difference: there the derivative of erfcx is integrated, and nothing cancels: by
+        Gauss-Legendre, whose ten nodes err by less than 1e-17 on a length of 1, since it is entire.
+        """
+        width, bell = 1.0 / self.noise_multiplier, 0.5 * np.exp(-t * t / 2)
+        if width > 1.0:
+            return np.asarray(ndtr(-t) - bell * erfcx((t + width) / _SQRT_2))
+        nodes, weights = np.polynomial.legendre.leggauss(10)
+        fall = np.zeros_like(t)
+        for node, weight in zip(nodes, weights, strict=True):
+            u = t + width * (1 + node) / 2
+            fall += weight * width / 2 * (math.sqrt(2 / math.pi) - u * erfcx(u / _SQRT_2))
+        return np.asarray(bell * fall)
 
     def removal_cdf(self, loss: ArrayLike) -> Array:
         """Probability under P that log(P / Q) is at most `loss`."""
@@ -58,11 +105,6 @@ class StepLoss:
         """Probability under Q that log(Q / P) is at most `loss`."""
         return np.asarray(ndtr(-self.outcome(-np.asarray(loss, dtype=np.float64)) / self.noise_multiplier))
 
-    def _cut(self, loss: Array) -> tuple[Array, Array]:
-        """The loss that the outcome would have without sampling, and the outcome."""
-        gaussian = self._gaussian_loss(loss)
-        return gaussian, gaussian * self.noise_multiplier**2 + 0.5
-
     def _gaussian_loss(self, loss: Array) -> Array:
         """log((exp(loss) - (1 - q)) / q); -inf for a loss up to log(1 - q)."""
         q = self.sample_rate
@@ -71,3 +113,17 @@ class StepLoss:
         ratio = np.maximum(np.expm1(np.minimum(loss, _LARGE)) / q, -1.0)
         with np.errstate(divide="ignore"):  # log of 0 is meant
             return np.where(loss > _LARGE, loss - math.log(q), np.log1p(ratio))
+
+
+def _of_both_signs(epsilon: Array, own: Callable[[Array], Array], other: Callable[[Array], Array]) -> Array:
+    """The delta at any epsilon, in [0, 1], from formulas for epsilon >= 0.
+
+    delta(P, Q; -e) = 1 - exp(-e) + exp(-e) delta(Q, P; e), by the definition of both: so no exponential of a
+    large number, whose rounding error would be large as well, is ever taken.
+    """
+    size = np.abs(epsilon)
+    delta = own(size)
+    negative = epsilon < 0.0
+    if negative.any():
+        delta = np.where(negative, -np.expm1(-size) + np.exp(-size) * other(size), delta)
+    return np.clip(delta, 0.0, 1.0)

@@ -32,7 +32,12 @@ def least_within(
 
 
 def _log_excess(cost: float, budget: float) -> float:
-    """log(cost / budget), > 0 if and only if cost > budget; cut at -3 and 3, as a cost may be 0 or inf."""
+    """log(cost / budget), > 0 if and only if cost > budget; cut at -3 and 3, as a cost may be 0 or inf.
+
+    Nothing is within a budget of 0 but a cost of 0.
+    """
+    if budget == 0.0:
+        return 3.0 if cost > 0.0 else -3.0
     ratio = cost / budget
     if cost > budget:
         return min(max(math.log(ratio), 1e-9), 3.0)

@@ -8,6 +8,8 @@ from fl_dp.accounting.epsilon import MAX_STEPS
 from fl_dp.errors import ConfigError
 from fl_dp.records import Entry
 
+_MOST_RECORDS = 10**15  # the products with them stay exact integers in double precision
+
 
 @dataclass(frozen=True, slots=True)
 class Phase:
@@ -83,4 +85,9 @@ def steps_of_epochs(records: int, batch_size: int, local_epochs: float) -> int:
         raise ConfigError(f"records = {records}, batch-size = {batch_size}: expected integers >= 1.")
     if not 0.0 < local_epochs < math.inf:
         raise ConfigError(f"local-epochs = {local_epochs}: expected a finite number > 0.")
-    return math.ceil(local_epochs * records / batch_size)
+    if records > _MOST_RECORDS:
+        raise ConfigError(f"records: expected at most {_MOST_RECORDS:g}; more are not counted exactly.")
+    steps = local_epochs * records / batch_size
+    if not math.isfinite(steps):
+        raise ConfigError(f"local-epochs = {local_epochs} of records = {records}: too many steps to count.")
+    return math.ceil(steps)

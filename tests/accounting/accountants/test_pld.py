@@ -10,6 +10,7 @@ from fl_dp.accounting.accountants.pld import (
     _RESOLUTION,
     _STEP_POINTS,
     _TOTAL_POINTS,
+    _evaluation_error,
     _grid_interval,
     _largest_loss,
     compute_pld_epsilon,
@@ -91,10 +92,12 @@ def test_the_grid_is_as_fine_as_its_points_allow(entries: tuple[Entry, ...]) -> 
     assert wanted / math.sqrt(2) < interval <= wanted
 
 
-def test_the_rounding_of_the_transforms_is_paid_for_from_delta() -> None:
+def test_rounding_is_paid_for_from_delta() -> None:
+    """That of the transforms, a machine epsilon a step, and that of the steps' deltas."""
     entries = (Entry(0.01, 2.0, 3000), Entry(0.02, 2.0, 1000))
     assert transform_error(entries) == 4000 * 2.0**-52
-    least = 2 * transform_error(entries)
+    assert _evaluation_error(entries) == pytest.approx((0.01 * 3000 + 0.02 * 1000) * 2.0**-52)
+    least = 2 * (transform_error(entries) + _evaluation_error(entries))
     assert compute_pld_epsilon(entries, 1.01 * least) > compute_pld_epsilon(entries, 1e-9)
     with pytest.raises(AccountingError, match="over 4000 steps in double precision"):
         compute_pld_epsilon(entries, 0.99 * least)

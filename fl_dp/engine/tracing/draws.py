@@ -20,7 +20,6 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from fl_dp.engine.tracing.structure import tensors
 from fl_dp.errors import ProbeError
 
 # The same number must not hide a part of the model: one that is dropped in every place shows nothing. Masks
@@ -33,17 +32,17 @@ class Watch(TorchDispatchMode):
     """While it is active, random numbers may come from torch's global generator alone, seeded with `seed`.
 
     level: None, numbers are drawn as always; else all entries of a draw are this quantile of their
-    distribution, or another fixed number of it. drew: whether there was any draw. eps: the coarsest
-    rounding of any result, relative, whatever type the outputs have in the end.
+    distribution, or another fixed number of it. drew: whether there was any draw. dtypes: of all results.
 
     Operators that draw from a distribution which is not known here draw as always. Their results may then
-    look as if they depended on the place, never the other way round. Raises ProbeError for other sources.
+    look as if they depended on the place, never the other way round. Raises ProbeError where numbers come
+    from elsewhere.
     """
 
     def __init__(self, seed: int, level: float | None = None) -> None:
         super().__init__()
         self.drew = False
-        self.eps = 0.0
+        self.dtypes: set[torch.dtype] = set()
         self._seed, self._level = seed, level
 
     def __enter__(self) -> Self:
@@ -57,15 +56,21 @@ class Watch(TorchDispatchMode):
             self.check_source()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        draw = _Draw(func, args, kwargs or {}, self._level)
-        drawn = _may_draw(func) and draw.named.get("dropout_p") != 0  # attention that drops nothing
-        result = self._drawn(draw) if drawn else draw.real()
-        for _, tensor in tensors(result):
-            if tensor.is_floating_point():
-                self.eps = max(self.eps, torch.finfo(tensor.dtype).eps)
+        result = self._drawn(func, args, kwargs or {}) if _may_draw(func) else func(*args, **(kwargs or {}))
+        for part in result if isinstance(result, tuple) else (result,):
+            if isinstance(part, Tensor):
+                self.dtypes.add(part.dtype)
         return result
 
-    def _drawn(self, draw: "_Draw") -> Any:
+    @property
+    def eps(self) -> float:
+        """The coarsest rounding of any result, relative: the outputs may have a finer type in the end."""
+        return max((torch.finfo(dtype).eps for dtype in self.dtypes if dtype.is_floating_point), default=0.0)
+
+    def _drawn(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        draw = _Draw(func, args, kwargs, self._level)
+        if draw.named.get("dropout_p") == 0:  # attention that drops nothing
+            return draw.real()
         self.drew = True
         self.check_source(draw.named.get("generator"))
         rule = _RULES.get(draw.func.overloadpacket, _without_dropout)
@@ -73,8 +78,9 @@ class Watch(TorchDispatchMode):
 
     def check_source(self, generator: torch.Generator | None = None) -> None:
         """ProbeError if `generator`, or the global one now, is not what it was seeded to be."""
-        own = generator is not None and not any(generator is known for known in _global_generators())
-        if own or any(known.initial_seed() != self._seed for known in _global_generators()):
+        known = _global_generators()
+        own = generator is not None and generator._cdata not in {each._cdata for each in known}
+        if own or any(each.initial_seed() != self._seed for each in known):
             raise ProbeError(
                 "The forward pass draws random numbers from a generator of its own, or seeds torch's global "
                 "one. Masks and noise under a known seed are known to everybody; draw from torch's global "
@@ -166,17 +172,6 @@ def _native_dropout(draw: _Draw) -> tuple[Tensor, Tensor]:
     return output.copy_(x / (1 - p) if kept else torch.zeros_like(x)), mask.fill_(kept)
 
 
-def _rrelu(draw: _Draw) -> Tensor:
-    named = draw.named
-    slope = _between(draw, named["lower"], named["upper"]) if named["training"] else None
-    x = named["self"].clone()
-    result: Tensor = draw.real()
-    if slope is None:
-        return result
-    named["noise"].copy_(torch.where(x < 0, slope, 1.0))
-    return result.copy_(torch.where(x < 0, x * slope, x))
-
-
 def _without_dropout(draw: _Draw) -> Any:
     """Attention and recurrent layers that drop inside of themselves: then they do not. Others draw."""
     names = [argument.name for argument in draw.func._schema.arguments]
@@ -214,5 +209,4 @@ _RULES: Mapping[Any, Callable[[_Draw], Any]] = {
     _aten._standard_gamma: _each(lambda _, n: n["self"]),
     _aten._sample_dirichlet: _each(lambda _, n: n["self"] / n["self"].sum(-1, keepdim=True)),
     _aten.native_dropout: _native_dropout,
-    _aten.rrelu_with_noise: _rrelu, _aten.rrelu_with_noise_: _rrelu,
 }  # fmt: skip

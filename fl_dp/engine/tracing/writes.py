@@ -55,7 +55,7 @@ class ParameterCopies:
             if not same_values(parameter.detach(), copy):
                 raise ProbeError(
                     f"The forward pass writes to parameter {name}, which then holds data that no noise "
-                    "protects; let the model return such values, not keep them."
+                    "protects; let the model return such values, not keep them (embeddings: without max_norm)."
                 )
 
 

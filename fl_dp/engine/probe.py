@@ -1,9 +1,9 @@
 """Start-up checks on synthetic inputs: can the engine bound what one example contributes to this model?
 
 There is no list of forbidden classes: what a model does decides, however it is written. The checks find
-where the batch axis lies in every layer. They refuse examples that influence one another (batch norm), or whose
-place matters, models that remember data, and per-example gradients that differ from one backward pass per
-example.
+where the batch axis lies in every layer. They refuse examples that influence one another (batch norm), or
+whose place matters, models that remember data, and per-example gradients that differ from one backward pass
+per example.
 """
 
 from collections.abc import Iterator, Mapping

@@ -10,7 +10,9 @@ alone. Then no place differs from another one by what it draws.
 """
 
 import math
+import sys
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
 from statistics import NormalDist
@@ -28,7 +30,7 @@ from fl_dp.errors import ProbeError
 LEVELS = (0.45, 0.05, 0.95)
 
 
-class Watch(TorchDispatchMode):
+class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """While it is active, random numbers may come from torch's global generator alone, seeded with `seed`.
 
     level: None, numbers are drawn as always; else all entries of a draw are this quantile of their
@@ -39,19 +41,30 @@ class Watch(TorchDispatchMode):
     from elsewhere.
     """
 
+    supports_higher_order_operators = True  # they are passed on, and not looked into
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Else the first call would import PyTorch's compiler, which takes a second."""
+        return False
+
     def __init__(self, seed: int, level: float | None = None) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.drew = False
         self.dtypes: set[torch.dtype] = set()
         self._seed, self._level = seed, level
+        self._left = ExitStack()
 
     def __enter__(self) -> Self:
         torch.manual_seed(self._seed)
-        super().__enter__()
+        if "torch._dynamo" in sys.modules:  # a compiled model runs as it is written, every operator seen
+            self._left.enter_context(torch.compiler.set_stance("force_eager"))
+        super().__enter__()  # type: ignore[no-untyped-call]
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        super().__exit__(kind, error, trace)
+        super().__exit__(kind, error, trace)  # type: ignore[no-untyped-call]
+        self._left.close()
         if kind is None:
             self.check_source()
 
@@ -79,7 +92,7 @@ class Watch(TorchDispatchMode):
     def check_source(self, generator: torch.Generator | None = None) -> None:
         """ProbeError if `generator`, or the global one now, is not what it was seeded to be."""
         known = _global_generators()
-        own = generator is not None and generator._cdata not in {each._cdata for each in known}
+        own = generator is not None and _identity(generator) not in map(_identity, known)
         if own or any(each.initial_seed() != self._seed for each in known):
             raise ProbeError(
                 "The forward pass draws random numbers from a generator of its own, or seeds torch's global "
@@ -89,13 +102,20 @@ class Watch(TorchDispatchMode):
 
 
 def _global_generators() -> tuple[torch.Generator, ...]:
-    on_gpus = torch.cuda.default_generators if torch.cuda.is_initialized() else ()
-    return torch.default_generator, *on_gpus
+    used = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    return torch.default_generator, *(torch.cuda.default_generators if used else ())
+
+
+def _identity(generator: torch.Generator) -> int:
+    """Of what lies below: operators get it in another wrapper each time."""
+    return int(generator._cdata)  # type: ignore[attr-defined]
 
 
 @cache
 def _may_draw(func: Any) -> bool:
     """Not all operators that draw are tagged; the others take a generator."""
+    if not isinstance(func, torch._ops.OpOverload):
+        return False
     arguments = {argument.name for argument in func._schema.arguments}
     return torch.Tag.nondeterministic_seeded in func.tags or "generator" in arguments
 
@@ -158,8 +178,9 @@ def _whole(draw: _Draw, named: Mapping[str, Any]) -> int:
 def _categories(draw: _Draw, named: Mapping[str, Any]) -> Tensor:
     weights, count = named["self"], named["num_samples"]
     if named["replacement"]:
-        return weights.argmax(-1, keepdim=True).expand(*weights.shape[:-1], count)
-    found: Tensor = weights.topk(count, -1).indices
+        found: Tensor = weights.argmax(-1, keepdim=True).expand(*weights.shape[:-1], count)
+    else:
+        found = weights.topk(count, -1).indices
     return found
 
 

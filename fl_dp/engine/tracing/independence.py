@@ -1,6 +1,7 @@
 """Does one example's output depend on another example, of the same batch or of an earlier one?"""
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 
 import torch
 from torch import Tensor, nn
@@ -29,14 +30,14 @@ def call(
 ) -> Outputs:
     """The tensors that the model returns when it is called with copies of its buffers.
 
-    Tensors inside tuples, lists, mappings and dataclasses are found. watch: looks at random numbers;
-    without one they are those of SEED, the same dropout in every call. Raises ProbeError when a buffer
-    changes, and CallError when the model cannot be called on synthetic examples.
+    Tensors inside tuples, lists, mappings and dataclasses are found. watch: looks at random numbers and
+    seeds them; without one they are those of SEED, the same dropout in every call. Raises ProbeError when a
+    buffer changes, and CallError when the model cannot be called on synthetic examples.
     """
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
-    watch = watch or Watch(SEED)
+    torch.manual_seed(SEED)
     try:
-        with watch:
+        with watch or nullcontext():
             outputs = functional_call(model, {**parameters, **buffers}, batch.args, batch.kwargs)
     except (ArithmeticError, AssertionError, LookupError, RuntimeError, TypeError, ValueError) as error:
         raise CallError(
@@ -65,14 +66,14 @@ def check_independence(
     influence one another, or stay in the model.
     """
     with parameters_kept(model, parameters) as kept:
-        before = call(model, parameters, batch)
+        before = call(model, parameters, batch, Watch(SEED))
         kept.check()
         _check_numbers(before)
         in_attributes = held(model)
-        _check_memory(before, call(model, parameters, batch))
+        _check_memory(before, call(model, parameters, batch, Watch(SEED)))
         examples = frozenset(p for p, out in before.items() if out.dim() and len(out) == NUM_EXAMPLES)
         for example in range(NUM_EXAMPLES):
-            after = call(model, parameters, batch.with_other(example))
+            after = call(model, parameters, batch.with_other(example), Watch(SEED))
             _check_other(example, before, after, examples)
             check_held(in_attributes, held(model))
         kept.check()

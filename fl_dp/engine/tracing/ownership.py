@@ -7,6 +7,7 @@ powers of two, which scale gradients without rounding, unless a number underflow
 example's loss alone, its gradient scales by the same power.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -145,23 +146,25 @@ def _lengths(rows: Tensor) -> Tensor:
     """
     if rows.dtype not in (torch.float64, torch.complex128):
         wide = torch.complex128 if rows.is_complex() else torch.float64
-        return torch.linalg.vector_norm(rows, dim=2, dtype=wide)
-    if not rows.shape[2]:
-        return rows.abs().sum(2)
-    largest = torch.linalg.vector_norm(rows, torch.inf, dim=2)
-    scaled = rows / torch.where(largest > 0, largest, 1.0)[..., None]
-    return largest * torch.linalg.vector_norm(scaled, dim=2)
+        lengths: Tensor = torch.linalg.vector_norm(rows, dim=2, dtype=wide)
+    elif not rows.shape[2]:
+        lengths = rows.abs().sum(2)
+    else:
+        largest = torch.linalg.vector_norm(rows, torch.inf, dim=2)
+        scaled = rows / torch.where(largest > 0, largest, 1.0)[..., None]
+        lengths = largest * torch.linalg.vector_norm(scaled, dim=2)
+    return lengths
 
 
 def _least_length(rows: Tensor) -> float:
     """Below it, underflow of a row's entries may change its length by half the tolerance.
 
     An entry below the type's normal numbers is off by one step of the subnormal ones, or flushed to zero
-    where the hardware does so, which it does for no type of 16 bits and 5 of exponent.
+    where the hardware is set to do so, which no hardware does for float16.
     """
     info = torch.finfo(rows.dtype)
     error = info.tiny * (info.eps if rows.dtype == torch.float16 else 1.0)
-    return max(64 * info.tiny, 2 * error * rows.shape[2] ** 0.5 / _TOLERANCE)
+    return max(64 * info.tiny, 2 * error * math.sqrt(rows.shape[2]) / _TOLERANCE)
 
 
 def _signature(

@@ -55,7 +55,7 @@ class ParameterCopies:
             if not same_values(parameter.detach(), copy):
                 raise ProbeError(
                     f"The forward pass writes to parameter {name}, which then holds data that no noise "
-                    "protects; let the model return such values, not keep them (embeddings: without max_norm)."
+                    "protects; let it return such values, not keep them (embeddings: without max_norm)."
                 )
 
 
@@ -96,7 +96,7 @@ def check_held(before: Held, after: Held) -> None:
     before: from after the first call, so that what is made once, of shapes alone, may stay: a table of
     angles or positions.
     """
-    for path in before | after:
+    for path in {**before, **after}:
         if path not in before or path not in after or not _same(before[path], after[path]):
             raise ProbeError(
                 f"The forward pass writes to attribute {path}, which then holds data, or counts batches, and "

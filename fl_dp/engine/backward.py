@@ -1,8 +1,8 @@
 """One backward pass over a batch: for each parameter, the norms and what the weighted sum will need."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -32,6 +32,13 @@ class Axes:
     shared: frozenset[OperatorKey] = frozenset()
     fallback: frozenset[UseKey] = frozenset()
     owners: OwnerCheck = field(default_factory=OwnerCheck, compare=False, repr=False)
+
+    def reporting(self, report: Callable[[ProbeError], None]) -> "Axes":
+        """The same, but a real batch that fails the check is told to `report`, and training goes on.
+
+        For steps that are paid for: nothing that depends on data may end them.
+        """
+        return replace(self, owners=replace(self.owners, report=report))
 
 
 @torch.no_grad()

@@ -1,8 +1,9 @@
 """Start-up checks on synthetic inputs: can the engine bound what one example contributes to this model?
 
 There is no list of forbidden classes: what a model does decides, however it is written. The checks find
-where the batch axis lies in every layer. They refuse examples that influence one another (batch norm),
-buffers that remember data, and per-example gradients that differ from one backward pass per example.
+where the batch axis lies in every layer. They refuse examples that influence one another (batch norm), or
+whose place matters, models that remember data, and per-example gradients that differ from one backward pass
+per example.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,6 +23,7 @@ from fl_dp.engine.tracing.capture import OperatorKey, Use, UseKey, output_grads
 from fl_dp.engine.tracing.example_rows import ExampleRows, find_example_rows
 from fl_dp.engine.tracing.independence import call, check_independence
 from fl_dp.engine.tracing.ownership import data_may_move_rows
+from fl_dp.engine.tracing.places import check_places
 from fl_dp.engine.tracing.structure import tensors
 from fl_dp.engine.tracing.synthetic import NUM_EXAMPLES, synthetic
 from fl_dp.errors import ModelError, NoRuleError, ProbeError
@@ -91,6 +93,7 @@ def _try(
     parameters = {n: _perturbed(p, attempt) for n, p in model.named_parameters() if p.requires_grad}
     batch = synthetic(args, kwargs, truth=attempt % 2 == 0)
     examples = check_independence(model, parameters, batch)
+    check_places(model, parameters, batch, examples)
     losses = _losses(call(model, parameters, batch), examples)
     rows = find_example_rows(losses, parameters, shared)
     if rows.unknown:

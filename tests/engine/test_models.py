@@ -77,7 +77,6 @@ CASES = {
     "spectral norm, evaluating": (lambda: parametrizations.spectral_norm(nn.Linear(6, 5)).eval(), positions),
     "orthogonal": (lambda: parametrizations.orthogonal(nn.Linear(6, 6)), positions),
     "embedding, sparse": (lambda: nn.Embedding(11, 4, sparse=True), words),
-    "embedding, max_norm": (lambda: nn.Embedding(11, 4, max_norm=1.0), words),
     "bag, mean": (lambda: nn.EmbeddingBag(11, 4), words),
     "bag, max": (lambda: nn.EmbeddingBag(11, 4, mode="max"), words),
     "bag, padded mean": (lambda: nn.EmbeddingBag(11, 4, padding_idx=2), words),

@@ -1,38 +1,52 @@
 """Does one example's output depend on another example, of the same batch or of an earlier one?"""
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from fl_dp.engine.tracing.draws import Watch
 from fl_dp.engine.tracing.structure import tensors
 from fl_dp.engine.tracing.synthetic import NUM_EXAMPLES, Synthetic
+from fl_dp.engine.tracing.writes import check_held, held, parameters_kept, same_values
 from fl_dp.errors import ModelError, ProbeError
 
-_SEED = 0
+SEED = 0x5EED0F0E0D90  # of all calls but those of `places`; no model seeds a generator with it by chance
 
 Outputs = Mapping[str, Tensor]  # path in what the model returns ("[0]", "['logits']") -> tensor
 
 
-def call(model: nn.Module, parameters: Mapping[str, Tensor], batch: Synthetic) -> Outputs:
+class CallError(ProbeError):
+    """The model cannot be called on synthetic examples."""
+
+
+def call(
+    model: nn.Module,
+    parameters: Mapping[str, Tensor],
+    batch: Synthetic,
+    watch: Watch | None = None,
+) -> Outputs:
     """The tensors that the model returns when it is called with copies of its buffers.
 
-    Tensors inside tuples, lists, mappings and dataclasses are found. Raises ProbeError when a buffer
-    changes, and when the model cannot be called on synthetic examples.
+    Tensors inside tuples, lists, mappings and dataclasses are found. watch: looks at random numbers and
+    seeds them; without one they are those of SEED, the same dropout in every call. Raises ProbeError when a
+    buffer changes, and CallError when the model cannot be called on synthetic examples.
     """
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
-    torch.manual_seed(_SEED)  # the same dropout in every call
+    torch.manual_seed(SEED)
     try:
-        outputs = functional_call(model, {**parameters, **buffers}, batch.args, batch.kwargs)
+        with watch or nullcontext():
+            outputs = functional_call(model, {**parameters, **buffers}, batch.args, batch.kwargs)
     except (ArithmeticError, AssertionError, LookupError, RuntimeError, TypeError, ValueError) as error:
-        raise ProbeError(
-            f"The model raised {type(error).__name__} on {NUM_EXAMPLES} synthetic examples with integers "
+        raise CallError(
+            f"The model raised {type(error).__name__} on {batch.size} synthetic examples with integers "
             "0 and 1. Every tensor as long as the batch was taken to hold examples, and no other; wrap the "
             "model in a module that makes all else by itself."
         ) from error
     for name, buffer in model.named_buffers():
-        if not torch.equal(buffers[name], buffer):
+        if not same_values(buffers[name], buffer):
             raise ProbeError(
                 f"The forward pass writes to buffer {name}, which then holds data that no noise protects; "
                 "replace the layer (batch norm by group norm), or put it in evaluation mode."
@@ -45,32 +59,40 @@ def check_independence(
 ) -> frozenset[str]:
     """Paths of the outputs that hold examples: their first dimension is the batch.
 
-    Each example in turn is replaced by another one; the outputs of all others must not change.
-    Losses can be made of any output. The first dimension of an output that depends on data must
-    therefore be the batch, else ModelError is raised. An output that depends on parameters alone (a
-    temperature) may have any shape. Raises ProbeError where examples influence one another.
+    Each example in turn is replaced by another one; the outputs of all others must not change, and the
+    model must hold nothing else afterwards. Losses can be made of any output. The first dimension of an
+    output that depends on data must therefore be the batch, else ModelError is raised. An output that
+    depends on parameters alone (a temperature) may have any shape. Raises ProbeError where examples
+    influence one another, or stay in the model.
     """
-    before = call(model, parameters, batch)
-    _check_numbers(before)
-    _check_memory(before, call(model, parameters, batch))
-    examples = frozenset(p for p, output in before.items() if output.dim() and len(output) == NUM_EXAMPLES)
-    for example in range(NUM_EXAMPLES):
-        after = call(model, parameters, batch.with_other(example))
-        if after.keys() != before.keys():
-            raise ModelError(
-                "The model returned another structure for other data; wrap it so that it does not."
-            )
-        others = [n for n in range(NUM_EXAMPLES) if n != example]
-        for path, output in before.items():
-            if path in examples:
-                _check_others(output[others], after[path][others])
-            else:
-                _check_constant(path, output, after[path])
+    with parameters_kept(model, parameters) as kept:
+        before = call(model, parameters, batch, Watch(SEED))
+        kept.check()
+        _check_numbers(before)
+        in_attributes = held(model)
+        _check_memory(before, call(model, parameters, batch, Watch(SEED)))
+        examples = frozenset(p for p, out in before.items() if out.dim() and len(out) == NUM_EXAMPLES)
+        for example in range(NUM_EXAMPLES):
+            after = call(model, parameters, batch.with_other(example), Watch(SEED))
+            _check_other(example, before, after, examples)
+            check_held(in_attributes, held(model))
+        kept.check()
     if not examples:
         raise ModelError(
             f"The model returned no tensor of shape ({NUM_EXAMPLES}, ...): nothing leads with the batch."
         )
     return examples
+
+
+def _check_other(example: int, before: Outputs, after: Outputs, examples: frozenset[str]) -> None:
+    if after.keys() != before.keys():
+        raise ModelError("The model returned another structure for other data; wrap it so that it does not.")
+    others = [n for n in range(NUM_EXAMPLES) if n != example]
+    for path, output in before.items():
+        if path in examples:
+            _check_others(output[others], after[path][others])
+        else:
+            _check_constant(path, output, after[path])
 
 
 def _check_numbers(outputs: Outputs) -> None:
@@ -84,7 +106,7 @@ def _check_numbers(outputs: Outputs) -> None:
 
 def _check_memory(first: Outputs, second: Outputs) -> None:
     """The same batch must give the same outputs again."""
-    if first.keys() != second.keys() or not all(_same(first[path], second[path]) for path in first):
+    if first.keys() != second.keys() or not all(same(first[path], second[path]) for path in first):
         raise ProbeError(
             "Two calls on the same batch gave different outputs: the model remembers data of earlier "
             "batches, which no noise protects, or draws random numbers elsewhere than from torch."
@@ -92,7 +114,7 @@ def _check_memory(first: Outputs, second: Outputs) -> None:
 
 
 def _check_others(before: Tensor, after: Tensor) -> None:
-    if not _same(before, after):
+    if not same(before, after):
         raise ProbeError(
             "One example's output depends on another example of the batch (batch norm does this); "
             "no clipping bounds what such an example contributes. Replace the layer, for example "
@@ -101,7 +123,7 @@ def _check_others(before: Tensor, after: Tensor) -> None:
 
 
 def _check_constant(path: str, before: Tensor, after: Tensor) -> None:
-    if not _same(before, after):
+    if not same(before, after):
         raise ModelError(
             f"Expected every output that depends on data to be of shape ({NUM_EXAMPLES}, ...), one row for "
             f"each of {NUM_EXAMPLES} examples; output {path} has shape {tuple(before.shape)}. Return what "
@@ -109,13 +131,17 @@ def _check_constant(path: str, before: Tensor, after: Tensor) -> None:
         )
 
 
-def _same(before: Tensor, after: Tensor) -> bool:
-    """Equal up to what another order of summation may change, with NaN and infinities in the same places."""
+def same(before: Tensor, after: Tensor, tolerance: float | None = None) -> bool:
+    """Equal up to what another order of summation may change, with NaN and infinities in the same places.
+
+    tolerance: of the largest entry of `before`.
+    """
     if before.shape != after.shape or before.dtype != after.dtype:
         return False
     if not before.is_floating_point() or not before.numel():
         return torch.equal(before, after)
     before, after = before.detach(), after.detach()
     scale = float(torch.where(before.isfinite(), before, 0).abs().max()) or 1.0
-    tolerance = min(1e-3, 100 * torch.finfo(before.dtype).eps)
+    if tolerance is None:
+        tolerance = min(1e-3, 100 * torch.finfo(before.dtype).eps)
     return torch.allclose(before, after, rtol=0.0, atol=tolerance * scale, equal_nan=True)

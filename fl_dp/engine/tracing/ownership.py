@@ -3,11 +3,12 @@
 `probe` learns from three synthetic examples where each example's rows are. But data can move rows
 (x[mask], sorting, mixtures of experts), and the user's losses can mix examples (a contrastive loss,
 a mean). Synthetic examples need not show either. Here the losses of a real batch are multiplied by
-powers of two, which scale gradients without rounding. If a row belongs to its example's loss alone,
-its gradient scales by the same power.
+powers of two, which scale gradients without rounding, unless a number underflows. If a row belongs to its
+example's loss alone, its gradient scales by the same power.
 """
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import torch
@@ -40,9 +41,14 @@ class OwnerCheck:
     A graph is recognised by its operators in order and by the number of rows an example has in each
     use. A graph in which data may move rows above a use is checked in every batch, at the cost of two
     more backward passes.
+
+    report: is told of a batch that fails, instead of raising, and nothing else changes; what is checked
+    later does not depend on the result either. It is for steps that are paid for, after which nothing that
+    depends on data may end a round: keep what it is told on the client.
     """
 
     known: set[int] = field(default_factory=set)
+    report: Callable[[ProbeError], None] | None = None
 
     def __call__(
         self,
@@ -51,16 +57,21 @@ class OwnerCheck:
         axes: Mapping[UseKey, BatchAxis],
         graph: Graph | None = None,
     ) -> None:
-        """Check the batch, if needed; raises ProbeError as `check_owners` does. `losses` keep their graph.
+        """Check the batch, if needed; raises ProbeError as `check_owners` does, or reports it.
 
-        graph: that of `losses`, if it is known.
+        `losses` keep their graph. graph: that of `losses`, if it is known.
         """
         if losses.shape[0] < 2:
             return
         graph = graph or graph_of(losses)
         signature = _signature(losses.shape[0], uses, axes, graph)
         if signature not in self.known or data_may_move_rows(losses, uses, graph):
-            check_owners(losses, uses, axes)
+            try:
+                check_owners(losses, uses, axes)
+            except ProbeError as error:
+                if self.report is None:
+                    raise
+                self.report(error)
             self.known.add(signature)
 
 
@@ -87,7 +98,10 @@ def check_owners(losses: Tensor, uses: tuple[Use, ...], axes: Mapping[UseKey, Ba
     """Check that each row of a use's gradient comes from the loss of the example named by `axes`.
 
     A single row of another example is overlooked with probability 1/8; many such rows are hardly ever
-    overlooked together. Rows that are not finite, or too small for their type, are not checked.
+    overlooked together. Rows that are not finite are not checked, nor those so short that underflow of
+    their entries may have changed their length by the tolerance (`_least_length`). What underflowed on the
+    way to a row does not show in it: weights can be made up that enlarge the error. So a check of steps that
+    are paid for may report, not raise (`OwnerCheck.report`).
 
     Raises ProbeError, naming the use and the way out.
     """
@@ -118,13 +132,39 @@ def _row_lengths(
             if key in axes:
                 rows = axes[key].split(grad, len(losses))
                 rows = rows.reshape(*rows.shape[:2], -1)
-                dtype = torch.promote_types(grad.dtype, torch.float32)
-                lengths = torch.linalg.vector_norm(rows, dim=2, dtype=dtype)
-                found[use.node, key] = (lengths, 64 * torch.finfo(grad.dtype).tiny)
+                found[use.node, key] = (_lengths(rows), _least_length(rows))
 
     with torch.no_grad():
         output_grads(losses, uses, note, weights=weights, retain_graph=True)
     return found
+
+
+def _lengths(rows: Tensor) -> Tensor:
+    """(N, K) lengths of rows (N, K, d), in double precision. No square underflows or overflows.
+
+    Squares of float32 numbers fit float64. Rows of float64 are divided by their largest entry first.
+    """
+    if rows.dtype not in (torch.float64, torch.complex128):
+        wide = torch.complex128 if rows.is_complex() else torch.float64
+        lengths: Tensor = torch.linalg.vector_norm(rows, dim=2, dtype=wide)
+    elif not rows.shape[2]:
+        lengths = rows.abs().sum(2)
+    else:
+        largest = torch.linalg.vector_norm(rows, torch.inf, dim=2)
+        scaled = rows / torch.where(largest > 0, largest, 1.0)[..., None]
+        lengths = largest * torch.linalg.vector_norm(scaled, dim=2)
+    return lengths
+
+
+def _least_length(rows: Tensor) -> float:
+    """Below it, underflow of a row's entries may change its length by half the tolerance.
+
+    An entry below the type's normal numbers is off by one step of the subnormal ones, or flushed to zero
+    where the hardware is set to do so, which no hardware does for float16.
+    """
+    info = torch.finfo(rows.dtype)
+    error = info.tiny * (info.eps if rows.dtype == torch.float16 else 1.0)
+    return max(64 * info.tiny, 2 * error * math.sqrt(rows.shape[2]) / _TOLERANCE)
 
 
 def _signature(

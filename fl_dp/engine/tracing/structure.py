@@ -15,7 +15,7 @@ def tensors(structure: Any, path: str = "") -> Iterator[tuple[str, Tensor]]:
     """
     if isinstance(structure, Tensor):
         yield path, structure
-    for step, child in _children(structure):
+    for step, child in children(structure):
         yield from tensors(child, path + step)
 
 
@@ -33,13 +33,14 @@ def _mapped(change: Callable[[Tensor], Tensor], structure: Any, done: dict[int, 
         if id(structure) not in done:
             done[id(structure)] = change(structure)
         return done[id(structure)]
-    before = [child for _, child in _children(structure)]
+    before = [child for _, child in children(structure)]
     after = [_mapped(change, child, done) for child in before]
     unchanged = all(new is old for new, old in zip(after, before, strict=True))
     return structure if unchanged else _rebuilt(structure, after)
 
 
-def _children(structure: Any) -> list[tuple[str, Any]]:
+def children(structure: Any) -> list[tuple[str, Any]]:
+    """What `structure` holds directly, each with its step of the path; nothing where it is no container."""
     if isinstance(structure, Mapping):
         return [(f"[{key!r}]", child) for key, child in structure.items()]
     if isinstance(structure, tuple) and hasattr(structure, "_fields"):
@@ -47,23 +48,24 @@ def _children(structure: Any) -> list[tuple[str, Any]]:
     if isinstance(structure, tuple | list):
         return [(f"[{i}]", child) for i, child in enumerate(structure)]
     if _is_dataclass(structure):
-        return [(f".{field.name}", getattr(structure, field.name)) for field in dataclasses.fields(structure)]
+        names = [field.name for field in dataclasses.fields(structure)]
+        return [(f".{name}", getattr(structure, name, None)) for name in names]  # a field may not be set
     return []
 
 
-def _rebuilt(structure: Any, children: list[Any]) -> Any:
-    """`structure` with other children, of the same type: a BatchEncoding keeps its methods."""
+def _rebuilt(structure: Any, parts: list[Any]) -> Any:
+    """`structure` with other parts, of the same type: a BatchEncoding keeps its methods."""
     if isinstance(structure, Mapping):
         rebuilt = copy.copy(structure) if hasattr(structure, "__setitem__") else dict(structure)
-        for key, child in zip(structure, children, strict=True):
+        for key, child in zip(structure, parts, strict=True):
             rebuilt[key] = child
         return rebuilt
     if isinstance(structure, tuple):
-        return type(structure)(*children) if hasattr(structure, "_fields") else tuple(children)
+        return type(structure)(*parts) if hasattr(structure, "_fields") else tuple(parts)
     if isinstance(structure, list):
-        return children
+        return parts
     rebuilt = copy.copy(structure)  # a dataclass
-    for field, child in zip(dataclasses.fields(structure), children, strict=True):
+    for field, child in zip(dataclasses.fields(structure), parts, strict=True):
         object.__setattr__(rebuilt, field.name, child)  # frozen ones too
     return rebuilt
 

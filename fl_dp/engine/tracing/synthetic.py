@@ -1,5 +1,6 @@
 """Synthetic examples that replace real ones: inputs of the same structure, types and shapes."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ NUM_EXAMPLES = 3
 
 @dataclass(frozen=True, slots=True)
 class Synthetic:
-    """A batch of NUM_EXAMPLES synthetic examples: `model(*args, **kwargs)`.
+    """A batch of `size` synthetic examples: `model(*args, **kwargs)`.
 
     examples: identities of the tensors that hold the examples; all other tensors are the user's own.
     """
@@ -22,19 +23,28 @@ class Synthetic:
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     examples: frozenset[int]
+    size: int = NUM_EXAMPLES
 
     def with_other(self, example: int) -> "Synthetic":
         """The same batch with one example replaced: new normal values, 0 in place of 1, false of true."""
 
         def changed(tensor: Tensor) -> Tensor:
-            if id(tensor) not in self.examples:
-                return tensor
             other = tensor.clone()
             other[example] = _other(tensor[example])
             return other
 
+        return self._with(changed, self.size)
+
+    def rows(self, rows: Sequence[int]) -> "Synthetic":
+        """Another batch of the same examples: as many as there are `rows`, in their order."""
+        return self._with(lambda tensor: tensor[torch.tensor(rows, device=tensor.device)], len(rows))
+
+    def _with(self, change: Callable[[Tensor], Tensor], size: int) -> "Synthetic":
+        def changed(tensor: Tensor) -> Tensor:
+            return change(tensor) if id(tensor) in self.examples else tensor
+
         args, kwargs = map_tensors(changed, (self.args, self.kwargs))
-        return Synthetic(args, kwargs, frozenset())
+        return Synthetic(args, kwargs, frozenset(), size)
 
 
 def synthetic(args: tuple[Any, ...], kwargs: dict[str, Any], truth: bool) -> Synthetic:

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from fl_dp.engine.tracing.independence import _same, check_independence
+from fl_dp.engine.tracing.independence import check_independence, same
 from fl_dp.engine.tracing.synthetic import synthetic
 from fl_dp.errors import ModelError, ProbeError
 
@@ -131,7 +131,7 @@ ONE = torch.tensor([1.0, -2.0, 0.0])
 
 
 @pytest.mark.parametrize(
-    ("other", "same"),
+    ("other", "expected"),
     [
         (ONE, True),
         (ONE * (1 + 1e-6), True),  # another order of summation
@@ -143,21 +143,21 @@ ONE = torch.tensor([1.0, -2.0, 0.0])
         (torch.tensor([1.0, -2.0, torch.inf]), False),
     ],
 )
-def test_the_same_is_the_same_up_to_rounding(other, same):
-    assert _same(ONE, other) is same
-    assert _same(other, ONE) is same
+def test_the_same_is_the_same_up_to_rounding(other, expected):
+    assert same(ONE, other) is expected
+    assert same(other, ONE) is expected
 
 
 def test_infinities_and_nan_are_the_same_in_the_same_places():
     values = torch.tensor([1.0, torch.inf, -torch.inf, torch.nan])
-    assert _same(values, values.clone())
-    assert not _same(values, values * -1)
+    assert same(values, values.clone())
+    assert not same(values, values * -1)
     large = torch.tensor([1.0, torch.inf])
-    assert not _same(large, torch.tensor([1.01, torch.inf]))  # an infinity does not hide the rest
-    assert not _same(large * 1e-8, large * 1.01e-8)
+    assert not same(large, torch.tensor([1.01, torch.inf]))  # an infinity does not hide the rest
+    assert not same(large * 1e-8, large * 1.01e-8)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_in_half_precision_a_thousandth_is_the_most_that_passes(dtype):
     one = torch.tensor([1.0, 0.0], dtype=dtype)
-    assert not _same(one, torch.tensor([1.0, 2e-3], dtype=dtype))
+    assert not same(one, torch.tensor([1.0, 2e-3], dtype=dtype))

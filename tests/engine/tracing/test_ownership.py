@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from fl_dp.engine.probe import probe
 from fl_dp.engine.tracing.capture import find_uses
-from fl_dp.engine.tracing.ownership import OwnerCheck, check_owners, data_may_move_rows
+from fl_dp.engine.tracing.ownership import OwnerCheck, _lengths, check_owners, data_may_move_rows
 from fl_dp.errors import ProbeError
 
 
@@ -159,3 +159,62 @@ def test_the_random_numbers_of_training_are_left_alone():
     before = torch.get_rng_state()
     check_owners(*found)
     assert torch.equal(before, torch.get_rng_state())
+
+
+def _scaled(inputs: Tensor, factor: float, loss=lambda y: y.sum(1)):
+    """One linear layer whose gradients are multiplied by `factor`."""
+    model = nn.Linear(6, 4).to(inputs.dtype)
+    axes = probe(model, inputs)
+    losses = loss(model(inputs).sin()) * factor
+    return losses, find_uses(losses, trainable(model)), axes.batch
+
+
+# Rows below 3e-34 (float32; float64: 1e-303) are not judged. Their squares are zero, or have few digits.
+@pytest.mark.parametrize(
+    ("dtype", "factor"),
+    [
+        *((torch.float32, 10.0**e) for e in (-44, -40, -37, -32, -25, -21, -19, 0, 19, 30)),
+        *((torch.float64, 10.0**e) for e in (-320, -310, -300, -200, -160, 0, 160, 300)),
+        *((torch.bfloat16, 10.0**e) for e in (-40, -32, -21, 30)),
+        *((torch.float16, 10.0**e) for e in (-7, -5, -3, 0)),
+    ],
+)
+def test_powers_of_two_scale_rows_of_any_length(dtype, factor):
+    inputs = torch.randn(9, 6, dtype=dtype)
+    for _ in range(5):  # the powers are drawn anew each time
+        check_owners(*_scaled(inputs, factor))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "factor"),
+    [(torch.float32, 10.0**e) for e in (-32, -21, 19, 30)] + [(torch.float64, 10.0**e) for e in (-200, 200)],
+)
+def test_and_rows_of_another_example_are_found_at_any_length(dtype, factor):
+    found = _scaled(torch.randn(9, 6, dtype=dtype), factor, lambda y: y.roll(1, 0).sum(1))
+    with pytest.raises(ProbeError, match="the losses mix examples"):
+        check_owners(*found)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64, torch.complex128])
+@pytest.mark.parametrize("exponent", [-25, 0, 25])
+def test_lengths_are_those_of_the_definition(dtype, exponent):
+    rows = torch.randn(3, 2, 5, dtype=dtype)
+    factor = 10.0 ** (exponent if rows.abs().dtype == torch.float32 else 8 * exponent)
+    expected = rows.to(torch.complex128).abs().pow(2).sum(2).sqrt()
+    torch.testing.assert_close(_lengths(rows * factor) / factor, expected, rtol=1e-6, atol=0)
+    assert _lengths(torch.zeros(3, 2, 5, dtype=dtype)).tolist() == [[0.0] * 2] * 3
+    assert _lengths(rows[..., :0]).tolist() == [[0.0] * 2] * 3
+
+
+def test_a_batch_that_fails_is_told_where_somebody_listens_and_checked_no_more_often():
+    told: list[ProbeError] = []
+    model, inputs = nn.Linear(6, 3), torch.randn(9, 6)
+    found = _found(model, LOSSES["a mean for all"](model(inputs)), inputs)
+    check = OwnerCheck(report=told.append)
+    check(*found)
+    check(*found)
+    assert [type(error) for error in told] == [ProbeError]
+    silent = OwnerCheck()
+    for _ in range(2):
+        with pytest.raises(ProbeError, match="the losses mix examples"):
+            silent(*found)

@@ -103,3 +103,14 @@ def test_of_several_positions_the_first_stays_so_that_no_mask_leaves_out_everyth
     for truth in (True, False):
         batch = _made(mask, truth=truth)
         assert batch.with_other(2).args[0][:, 0].eq(truth).all()
+
+
+def test_rows_are_the_same_examples_as_often_and_in_the_order_that_is_asked_for():
+    mask = torch.ones(4, 4)
+    batch = _made(torch.randn(7, 4), mask, y={"flags": torch.zeros(7, dtype=torch.bool)})
+    other = batch.rows((2, 0, 2, 1))
+    assert (batch.size, other.size) == (3, 4)
+    assert torch.equal(other.args[0], batch.args[0][[2, 0, 2, 1]])
+    assert other.args[1] is mask
+    assert other.kwargs["y"]["flags"].shape == (4,)
+    assert batch.with_other(1).size == 3

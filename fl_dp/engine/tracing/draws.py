@@ -1,0 +1,233 @@
+"""Random numbers in a forward pass: where they come from, and what is left when every place draws the same.
+
+Dropout may give each place of a batch another mask, if the masks come from torch's global generator, whose
+state nobody else knows. Masks under a known seed are known to the adversary, who can let them cancel for
+records in their places, until one record more shifts all of them.
+
+So an output may depend on its place only through the global generator. `Watch(seed, level)` shows what else
+there is: it gives every entry of a draw the same number, which depends on the distribution and on `level`
+alone. Then no place differs from another one by what it draws.
+"""
+
+import math
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cache
+from statistics import NormalDist
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from fl_dp.errors import ProbeError
+
+# The same number must not hide a part of the model: one that is dropped in every place shows nothing. Masks
+# are written as rand < keep, rand > drop or floor(keep + rand). Each keeps what it masks at one level or
+# another, and at the middle one all do for rates below 0.45.
+LEVELS = (0.45, 0.05, 0.95)
+
+
+class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """While it is active, random numbers may come from torch's global generator alone, seeded with `seed`.
+
+    level: None, numbers are drawn as always; else all entries of a draw are this quantile of their
+    distribution, or another fixed number of it. drew: whether there was any draw. dtypes: of all results.
+
+    Operators that draw from a distribution which is not known here draw as always. Their results may then
+    look as if they depended on the place, never the other way round. Raises ProbeError where numbers come
+    from elsewhere.
+    """
+
+    supports_higher_order_operators = True  # they are passed on, and not looked into
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Else the first call would import PyTorch's compiler, which takes a second."""
+        return False
+
+    def __init__(self, seed: int, level: float | None = None) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.drew = False
+        self.dtypes: set[torch.dtype] = set()
+        self._seed, self._level = seed, level
+        self._left = ExitStack()
+
+    def __enter__(self) -> Self:
+        torch.manual_seed(self._seed)
+        if "torch._dynamo" in sys.modules:  # a compiled model runs as it is written, every operator seen
+            self._left.enter_context(torch.compiler.set_stance("force_eager"))
+        super().__enter__()  # type: ignore[no-untyped-call]
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        super().__exit__(kind, error, trace)  # type: ignore[no-untyped-call]
+        self._left.close()
+        if kind is None:
+            self.check_source()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = self._drawn(func, args, kwargs or {}) if _may_draw(func) else func(*args, **(kwargs or {}))
+        for part in result if isinstance(result, tuple) else (result,):
+            if isinstance(part, Tensor):
+                self.dtypes.add(part.dtype)
+        return result
+
+    @property
+    def eps(self) -> float:
+        """The coarsest rounding of any result, relative: the outputs may have a finer type in the end."""
+        return max((torch.finfo(dtype).eps for dtype in self.dtypes if dtype.is_floating_point), default=0.0)
+
+    def _drawn(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        draw = _Draw(func, args, kwargs, self._level)
+        if draw.named.get("dropout_p") == 0:  # attention that drops nothing
+            return draw.real()
+        self.drew = True
+        self.check_source(draw.named.get("generator"))
+        rule = _RULES.get(draw.func.overloadpacket, _without_dropout)
+        return draw.real() if self._level is None else rule(draw)
+
+    def check_source(self, generator: torch.Generator | None = None) -> None:
+        """ProbeError if `generator`, or the global one now, is not what it was seeded to be."""
+        known = _global_generators()
+        own = generator is not None and _identity(generator) not in map(_identity, known)
+        if own or any(each.initial_seed() != self._seed for each in known):
+            raise ProbeError(
+                "The forward pass draws random numbers from a generator of its own, or seeds torch's global "
+                "one. Masks and noise under a known seed are known to everybody; draw from torch's global "
+                "generator, as torch.nn.Dropout does, and seed it outside of the model."
+            )
+
+
+def _global_generators() -> tuple[torch.Generator, ...]:
+    used = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    return torch.default_generator, *(torch.cuda.default_generators if used else ())
+
+
+def _identity(generator: torch.Generator) -> int:
+    """Of what lies below: operators get it in another wrapper each time."""
+    return int(generator._cdata)  # type: ignore[attr-defined]
+
+
+@cache
+def _may_draw(func: Any) -> bool:
+    """Not all operators that draw are tagged; the others take a generator."""
+    if not isinstance(func, torch._ops.OpOverload):
+        return False
+    arguments = {argument.name for argument in func._schema.arguments}
+    return torch.Tag.nondeterministic_seeded in func.tags or "generator" in arguments
+
+
+@dataclass(frozen=True, slots=True)
+class _Draw:
+    """One call of an operator."""
+
+    func: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    level: float | None
+
+    def real(self) -> Any:
+        return self.func(*self.args, **self.kwargs)
+
+    @property
+    def named(self) -> Mapping[str, Any]:
+        """The arguments by name, with those that were left out."""
+        schema = self.func._schema.arguments
+        given = {argument.name: value for argument, value in zip(schema, self.args, strict=False)}
+        return {argument.name: argument.default_value for argument in schema} | given | self.kwargs
+
+    @property
+    def uniform(self) -> float:
+        assert self.level is not None
+        return self.level
+
+    @property
+    def normal(self) -> float:
+        return NormalDist().inv_cdf(self.uniform)
+
+
+def _each(number: Callable[[_Draw, Mapping[str, Any]], Any]) -> Callable[[_Draw], Tensor]:
+    """A rule: every entry becomes `number`, or what `number` has at its place if it is a tensor."""
+
+    def rule(draw: _Draw) -> Tensor:
+        value = number(draw, draw.named)  # before the draw, which may overwrite what it is made of
+        result: Tensor = draw.real()
+        return result.copy_(torch.as_tensor(value, device=result.device))
+
+    return rule
+
+
+def _between(draw: _Draw, low: float, high: float) -> float:
+    return low + draw.uniform * (high - low)
+
+
+def _bernoulli(draw: _Draw, named: Mapping[str, Any]) -> Tensor:
+    p = named.get("p")
+    return torch.as_tensor(draw.uniform) < torch.as_tensor(named["self"] if p is None else p)
+
+
+def _whole(draw: _Draw, named: Mapping[str, Any]) -> int:
+    """An integer from low (0) to high, not included; as good as any where there are no bounds."""
+    low, high = named.get("low", named.get("from")) or 0, named.get("high", named.get("to"))
+    return math.floor(_between(draw, int(low), 2 if high is None else int(high)))
+
+
+def _categories(draw: _Draw, named: Mapping[str, Any]) -> Tensor:
+    weights, count = named["self"], named["num_samples"]
+    if named["replacement"]:
+        found: Tensor = weights.argmax(-1, keepdim=True).expand(*weights.shape[:-1], count)
+    else:
+        found = weights.topk(count, -1).indices
+    return found
+
+
+def _native_dropout(draw: _Draw) -> tuple[Tensor, Tensor]:
+    output, mask = draw.real()
+    x, p, train = (draw.named[name] for name in ("input", "p", "train"))
+    if train is False:
+        return output, mask
+    kept = draw.uniform < 1 - p
+    return output.copy_(x / (1 - p) if kept else torch.zeros_like(x)), mask.fill_(kept)
+
+
+def _without_dropout(draw: _Draw) -> Any:
+    """Attention and recurrent layers that drop inside of themselves: then they do not. Others draw."""
+    names = [argument.name for argument in draw.func._schema.arguments]
+    for name in {"dropout_p", "dropout"} & set(names):
+        at = names.index(name)
+        if at < len(draw.args):
+            return draw.func(*draw.args[:at], 0.0, *draw.args[at + 1 :], **draw.kwargs)
+        return draw.func(*draw.args, **{**draw.kwargs, name: 0.0})
+    return draw.real()
+
+
+_aten = torch.ops.aten
+_UNIFORM = _each(lambda draw, n: _between(draw, n.get("from", 0.0), n.get("to", 1.0)))
+_NORMAL = _each(lambda draw, n: n["mean"] + n["std"] * draw.normal)
+_STANDARD_NORMAL = _each(lambda draw, _: draw.normal)
+_INTEGER = _each(_whole)
+_EXPONENTIAL = _each(lambda draw, n: -math.log1p(-draw.uniform) / n["lambd"])
+_CAUCHY = _each(lambda draw, n: n["median"] + n["sigma"] * math.tan(math.pi * (draw.uniform - 0.5)))
+_LOG_NORMAL = _each(lambda draw, n: math.exp(n["mean"] + n["std"] * draw.normal))
+_GEOMETRIC = _each(lambda draw, n: math.ceil(math.log1p(-draw.uniform) / math.log1p(-min(n["p"], 1 - 1e-9))))
+_RULES: Mapping[Any, Callable[[_Draw], Any]] = {
+    _aten.rand: _UNIFORM, _aten.rand_like: _UNIFORM, _aten.uniform: _UNIFORM, _aten.uniform_: _UNIFORM,
+    _aten.randn: _STANDARD_NORMAL, _aten.randn_like: _STANDARD_NORMAL,
+    _aten.normal: _NORMAL, _aten.normal_: _NORMAL, _aten.normal_functional: _NORMAL,
+    _aten.bernoulli: _each(_bernoulli), _aten.bernoulli_: _each(_bernoulli),
+    _aten.randint: _INTEGER, _aten.randint_like: _INTEGER, _aten.random_: _INTEGER, _aten.random: _INTEGER,
+    _aten.exponential: _EXPONENTIAL, _aten.exponential_: _EXPONENTIAL,
+    _aten.cauchy: _CAUCHY, _aten.cauchy_: _CAUCHY,
+    _aten.log_normal: _LOG_NORMAL, _aten.log_normal_: _LOG_NORMAL,
+    _aten.geometric: _GEOMETRIC, _aten.geometric_: _GEOMETRIC,
+    _aten.randperm: _each(lambda _, n: torch.arange(n["n"] - 1, -1, -1)),  # another order, whatever n
+    _aten.multinomial: _each(_categories),
+    _aten.poisson: _each(lambda _, n: n["self"].floor()),
+    _aten.binomial: _each(lambda _, n: (n["count"] * n["prob"]).floor()),
+    _aten._standard_gamma: _each(lambda _, n: n["self"]),
+    _aten._sample_dirichlet: _each(lambda _, n: n["self"] / n["self"].sum(-1, keepdim=True)),
+    _aten.native_dropout: _native_dropout,
+}  # fmt: skip

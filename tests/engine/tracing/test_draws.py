@@ -1,0 +1,167 @@
+"""Every place draws the same number: only the place itself is left to matter. Other sources are refused."""
+
+import math
+from statistics import NormalDist
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from fl_dp.engine.tracing.draws import LEVELS, Watch
+from fl_dp.errors import ProbeError
+
+SEED = 5
+ONES = torch.ones(3, 4)
+
+# Each gives a tensor; at a level all of its entries are alike, whatever its shape.
+DRAWS = {
+    "rand": lambda: torch.rand(3, 4),
+    "rand_like": lambda: torch.rand_like(ONES),
+    "randn": lambda: torch.randn(3, 4),
+    "randn_like": lambda: torch.randn_like(ONES),
+    "randint": lambda: torch.randint(2, 9, (3, 4)),
+    "randint_like": lambda: torch.randint_like(ONES, 9),
+    "normal": lambda: torch.normal(2.0, 3.0, (3, 4)),
+    "normal of means": lambda: torch.normal(ONES, 2.0),
+    "normal of deviations": lambda: torch.normal(0.0, ONES),
+    "bernoulli": lambda: torch.bernoulli(ONES / 2),
+    "bernoulli_": lambda: ONES.clone().bernoulli_(0.5),
+    "bernoulli_ of chances": lambda: ONES.clone().bernoulli_(ONES / 2),
+    "uniform_": lambda: ONES.clone().uniform_(-1.0, 5.0),
+    "normal_": lambda: ONES.clone().normal_(1.0, 2.0),
+    "exponential_": lambda: ONES.clone().exponential_(2.0),
+    "cauchy_": lambda: ONES.clone().cauchy_(),
+    "log_normal_": lambda: ONES.clone().log_normal_(),
+    "geometric_": lambda: ONES.clone().geometric_(0.3),
+    "random_": lambda: ONES.clone().random_(),
+    "random_ to": lambda: ONES.clone().random_(7),
+    "random_ from": lambda: ONES.clone().random_(3, 7),
+    "multinomial": lambda: torch.multinomial(ONES * torch.arange(4.0), 1),
+    "multinomial, again": lambda: torch.multinomial(ONES * torch.arange(4.0), 6, replacement=True),
+    "poisson": lambda: torch.poisson(ONES * 3),
+    "binomial": lambda: torch.binomial(ONES * 5, ONES / 2),
+    "gamma": lambda: torch._standard_gamma(ONES * 2),
+    "dirichlet": lambda: torch._sample_dirichlet(ONES),
+    "dropout": lambda: F.dropout(ONES, 0.5),
+    "native dropout": lambda: torch.native_dropout(ONES, 0.5, True)[0],
+    "its mask": lambda: torch.native_dropout(ONES, 0.5, True)[1],
+    "of channels": lambda: F.dropout1d(ONES[:, :, None], 0.5),
+    "alpha dropout": lambda: F.alpha_dropout(ONES, 0.5, training=True),
+}
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("case", DRAWS)
+def test_all_entries_of_a_draw_are_alike_at_a_level(case, level):
+    with Watch(SEED, level) as watch:
+        drawn = DRAWS[case]()
+    assert watch.drew
+    assert (drawn == drawn.flatten()[0]).all()
+    assert drawn.double().isfinite().all()
+
+
+@pytest.mark.parametrize("case", DRAWS)
+def test_without_a_level_numbers_are_those_of_the_seed(case):
+    torch.manual_seed(SEED)
+    expected = DRAWS[case]()
+    with Watch(SEED) as watch:
+        assert torch.equal(DRAWS[case](), expected)
+    assert watch.drew
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_what_is_drawn_is_of_its_distribution(level):
+    z = NormalDist().inv_cdf(level)
+    with Watch(SEED, level):
+        assert float(torch.rand(1)) == pytest.approx(level)
+        assert float(torch.ones(1).uniform_(-1.0, 5.0)) == pytest.approx(6 * level - 1)
+        assert float(torch.randn(1)) == pytest.approx(z)
+        assert float(torch.normal(2.0, 3.0, (1,))) == pytest.approx(2 + 3 * z)
+        assert float(torch.ones(1).exponential_(2.0)) == pytest.approx(-math.log(1 - level) / 2)
+        assert 2 <= int(torch.randint(2, 9, (1,))) < 9
+        assert 3 <= int(torch.ones(1).random_(3, 7)) < 7
+        assert [bool(torch.bernoulli(torch.tensor(p))) for p in (0.01, 0.99)] == [False, True]
+        assert torch.randperm(4).sort().values.tolist() == [0, 1, 2, 3]
+        assert torch.multinomial(ONES, 3)[0].unique().numel() == 3
+
+
+@pytest.mark.parametrize(
+    "masked",
+    [
+        lambda x: x * (torch.rand(x.shape) < 0.5),
+        lambda x: x * (torch.rand(x.shape) > 0.5),
+        lambda x: x * (torch.rand(x.shape) + 0.5).floor(),
+        lambda x: F.dropout(x, 0.5),
+        lambda x: F.dropout(x, 0.9),
+        lambda x: F.dropout(x, 0.4) * (torch.rand(len(x), 1) + 0.6).floor() * (torch.rand(len(x), 1) > 0.4),
+    ],
+)
+def test_at_some_level_a_mask_hides_nothing_however_it_is_written(masked):
+    kept = []
+    for level in LEVELS:
+        with Watch(SEED, level):
+            kept.append(bool(masked(ONES).all()))
+    assert any(kept)
+
+
+def test_attention_drops_as_all_others_do():
+    q = torch.randn(2, 1, 5, 4)
+    with Watch(SEED, LEVELS[0]) as watch:
+        dropped = F.scaled_dot_product_attention(q, q, q, dropout_p=0.2)
+    assert watch.drew
+    torch.testing.assert_close(dropped, F.scaled_dot_product_attention(q, q, q) / 0.8)
+    with Watch(SEED, LEVELS[0]) as watch:
+        F.scaled_dot_product_attention(q, q, q)
+        F.dropout(q, 0.5, training=False)
+    assert not watch.drew
+
+
+def test_the_global_generator_may_be_named():
+    with Watch(SEED, 0.5) as watch:
+        torch.rand(3, generator=torch.default_generator)
+    assert watch.drew
+
+
+def _seeds_for_a_while() -> None:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(SEED + 1)
+        torch.rand(3)
+
+
+OTHER_SOURCES = {
+    "a generator": lambda: torch.rand(3, generator=torch.Generator()),
+    "in place": lambda: torch.ones(3).random_(generator=torch.Generator()),
+    "seeds": lambda: torch.manual_seed(SEED + 1),
+    "seeds for a while": _seeds_for_a_while,
+    "a state of its own": lambda: torch.set_rng_state(torch.Generator().get_state()),
+}
+
+
+@pytest.mark.parametrize("case", OTHER_SOURCES)
+@pytest.mark.parametrize("level", [None, LEVELS[0]])
+def test_other_sources_are_refused(case, level):
+    with pytest.raises(ProbeError, match="generator of its own, or seeds"), Watch(SEED, level):
+        OTHER_SOURCES[case]()
+
+
+def test_a_state_of_the_same_pass_may_be_used_again():
+    """Checkpoints do so: the masks are the same, and still nobody knows them."""
+    with Watch(SEED):
+        state = torch.get_rng_state()
+        first = torch.rand(3)
+        torch.set_rng_state(state)
+        assert torch.equal(first, torch.rand(3))
+
+
+def test_errors_inside_are_not_hidden():
+    with pytest.raises(KeyError), Watch(SEED):
+        {torch.manual_seed(SEED + 1).initial_seed(): 0}[SEED]
+
+
+def test_the_coarsest_type_is_seen():
+    with Watch(SEED) as watch:
+        (ONES.bfloat16() * 2).double().to(torch.int64)
+    assert watch.eps == torch.finfo(torch.bfloat16).eps
+    with Watch(SEED) as watch:
+        torch.arange(3) + 1
+    assert watch.eps == 0.0

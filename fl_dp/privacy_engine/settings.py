@@ -144,3 +144,13 @@ def check_optimizer(optimizer: torch.optim.Optimizer, trained: Mapping[str, nn.P
                     f"The optimizer trains a parameter of shape {tuple(parameter.shape)} that the "
                     "engine was not given; name it in named_params or take it out of the optimizer."
                 )
+
+
+def check_kernels(kernels: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
+    """`kernels`, if all are of parameters that are trained; else ConfigError."""
+    for name in kernels:
+        if name not in names:
+            raise ConfigError(
+                f"kernels: {name} is not a parameter that is trained; they are {', '.join(names)}."
+            )
+    return dict(kernels)

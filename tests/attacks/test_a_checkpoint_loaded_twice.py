@@ -93,6 +93,23 @@ def test_a_copy_would_have_the_same_noise_or_draws_and_is_refused():
                 copied(held)
 
 
+def test_processes_that_were_forked_have_noise_and_draws_of_their_own_once_they_load():
+    """A fork copies generators, too: here by hand."""
+    (one, _, engine), (other, _, twin) = attached(), attached()
+    samplers = [PoissonSampler(400, expected_batch_size=200, physical_batch_size=400) for _ in range(2)]
+    for held, copied in ((engine, twin), samplers):
+        copied._generator.set_state(held._generator.get_state())
+        state = held.state_dict()
+        held.load_state_dict(state)
+        copied.load_state_dict(state)
+    for each in (engine, twin):
+        each._set_grads()
+    assert not torch.equal(one[0].weight.grad, other[0].weight.grad)
+    assert list(next(samplers[0].logical_batches(samplers[0]))) != list(
+        next(samplers[1].logical_batches(samplers[1]))
+    )
+
+
 @pytest.mark.parametrize("what", ["engine", "sampler"])
 def test_a_generator_that_begins_again_is_refused(what):
     """A script that seeds its generator, killed and started again, would repeat its first numbers."""

@@ -17,15 +17,10 @@ _VALUES: dict[str, float] = dict.fromkeys(
 ) | dict.fromkeys(("bernoulli", "bernoulli_"), 1.0)
 
 
-class EqualRows(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Random tensors hold one value; random numbers without a dimension are left as they are.
+class _Replacing:
+    """What `EqualRows` does with every operator."""
 
-    unknown: whether an operator drew random numbers that this mode cannot replace.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.unknown = False
+    unknown = False
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -52,3 +47,11 @@ def _drawn(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], value: floa
             return drawn.fill_(value)
     drawn = func(*args, **kwargs)  # the same number again, and the generator has moved
     return drawn  # noqa: RET504 - mypy wants the type
+
+
+class EqualRows(_Replacing, TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Random tensors hold one value; random numbers without a dimension are left as they are.
+
+    unknown: whether an operator drew random numbers that this mode cannot replace.
+    A class of its own, because a mode that defines `__torch_dispatch__` itself imports torch._dynamo (4 s).
+    """

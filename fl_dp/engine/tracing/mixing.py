@@ -137,7 +137,7 @@ class _Search:
         if not self.is_random():
             before, after = self._losses(), self._called(part, len(kept))
         else:
-            with EqualRows() as mode:
+            with EqualRows() as mode:  # type: ignore[no-untyped-call]
                 before, after = self._called(self._batch), self._called(part, len(kept))
             if mode.unknown:
                 return None

@@ -25,6 +25,7 @@ def test_the_first_rows_are_those_of_a_smaller_batch_and_the_generator_stays(dra
     state = torch.get_rng_state()
     with EqualRows() as mode:
         assert torch.equal(drawn(17)[:5], drawn(5))
+        assert torch.equal(drawn(17)[:1], drawn(1))
     assert not mode.unknown
     assert torch.equal(torch.get_rng_state(), state)
 
@@ -53,3 +54,7 @@ def test_gradients_pass_through_a_dropout_that_keeps_everything():
     with EqualRows():
         F.dropout(x, 0.5).sum().backward()
     assert torch.equal(x.grad, torch.full((4,), 2.0))
+
+
+def test_the_mode_inherits_what_it_does_so_that_pytorch_does_not_import_its_compiler():
+    assert "__torch_dispatch__" not in vars(EqualRows)

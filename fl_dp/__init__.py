@@ -10,10 +10,12 @@ if TYPE_CHECKING:
     from fl_dp.engine.noise.gaussian import add_gaussian_noise
     from fl_dp.engine.probe import probe
     from fl_dp.engine.sampling import PoissonSampler, poisson_draw
+    from fl_dp.errors import AssumedSamplingWarning
     from fl_dp.privacy_engine.engine import PrivacyEngine
 
 # Imported on first use: a Flower process starts for every message, and import time is latency.
 _HOMES = {
+    "AssumedSamplingWarning": "fl_dp.errors",
     "ClippedSum": "fl_dp.engine.clipping",
     "PoissonSampler": "fl_dp.engine.sampling",
     "PrivacyEngine": "fl_dp.privacy_engine.engine",
@@ -27,6 +29,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "AssumedSamplingWarning",
     "ClippedSum",
     "PoissonSampler",
     "PrivacyEngine",

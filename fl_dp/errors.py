@@ -36,6 +36,10 @@ class NonFiniteError(ModelError):
     """
 
 
+class AssumedSamplingWarning(UserWarning):
+    """An epsilon was asked for whose steps were not seen to be Poisson draws."""
+
+
 class AccountingError(FlDpError):
     """A privacy cost cannot be computed or a calibration has no solution."""
 

@@ -3,8 +3,9 @@
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, NoReturn, SupportsIndex, TypeVar
 
 import numpy as np
 import torch
@@ -43,6 +44,15 @@ def physical_batches(indices: Tensor, physical_batch_size: int) -> Iterator[Tens
         yield indices[start : start + physical_batch_size]
 
 
+@dataclass(frozen=True, slots=True)
+class _Draw:
+    """One logical batch: how much of it there is to hand out, and the generator's state after its draw."""
+
+    records: int
+    batches: int
+    state_after: Tensor
+
+
 class PoissonSampler:
     """Poisson logical batches for any `Dataset`, as physical batches for a `DataLoader`.
 
@@ -57,8 +67,12 @@ class PoissonSampler:
     plain loop over the loader would lose such steps, and is refused.
 
     The sample rate is expected_batch_size over num_records. steps: logical batches in one pass over
-    `logical_batches`; None for as many as an epoch has. generator: used for nothing else; None for one from
-    the system's entropy. The loader may prefetch, with any number of workers.
+    `logical_batches`; None for as many as an epoch has. generator: used for nothing else, its state as
+    secret as the data; None for one from the system's entropy. The loader may prefetch, with any number of
+    workers.
+
+    `PrivacyEngine.attach(optimizer, sampler=sampler)` lets the engine see that each step is one draw. It
+    calls `register`, `check_drawn`, `step_taken` and `release`.
     """
 
     def __init__(
@@ -81,14 +95,17 @@ class PoissonSampler:
         self.steps = -(-num_records // expected_batch_size) if steps is None else steps
         if self.steps < 1:
             raise ConfigError(f"Expected steps={self.steps} >= 1.")
+        self._is_own_generator = generator is None
         self._generator = system_generator() if generator is None else generator
         # The position of the training loop; the loader may be ahead of it.
         self._steps_done = 0
         self._batches_done = 0  # physical batches of the step that has begun
         self._state = self._generator.get_state()  # before the draw of that step
-        # The draws by which the loader is ahead: the number of physical batches of each, and the generator's
-        # state after it. None while no loop over `logical_batches` runs.
-        self._draws: deque[tuple[int, Tensor]] | None = None
+        # The draws by which the loader is ahead. None while no loop over `logical_batches` runs.
+        self._draws: deque[_Draw] | None = None
+        # The draw that was handed out last, if its step was not taken yet.
+        self._open: _Draw | None = None
+        self._registered = False  # whether an engine says which draws have had their step
 
     def __iter__(self) -> Iterator[list[int]]:
         """Physical batches of indices, for the loader that was given to `logical_batches`."""
@@ -99,15 +116,15 @@ class PoissonSampler:
             )
         return self._physical_batches(self._draws)
 
-    def _physical_batches(self, draws: deque[tuple[int, Tensor]]) -> Iterator[list[int]]:
+    def _physical_batches(self, draws: deque[_Draw]) -> Iterator[list[int]]:
         skip = self._batches_done
         for _ in range(self._steps_done, self.steps):
             indices = poisson_draw(self.num_records, self.sample_rate, self._generator)
-            parts = list(physical_batches(indices, self.physical_batch_size))[skip:]
-            skip = 0
-            draws.append((len(parts), self._generator.get_state()))
-            for part in parts:
+            parts = list(physical_batches(indices, self.physical_batch_size))
+            draws.append(_Draw(len(indices), len(parts), self._generator.get_state()))
+            for part in parts[skip:]:
                 yield part.tolist()
+            skip = 0
 
     def logical_batches(self, loader: Iterable[Batch]) -> Iterator[Iterator[Batch]]:
         """For every step the physical batches of its draw; none for an empty draw.
@@ -120,7 +137,8 @@ class PoissonSampler:
         | finished | starts again with new draws |
 
         If an inner loop is left early, the rest of its physical batches is skipped when the outer loop
-        goes on.
+        goes on. With an engine that sees this sampler that is an error, and so is a logical batch whose
+        step was not taken before the next one.
         """
         if not getattr(loader, "in_order", True):
             raise ConfigError("A DataLoader with in_order=False mixes batches of several steps.")
@@ -133,7 +151,7 @@ class PoissonSampler:
             if self._draws is draws:  # else another loop has begun since
                 self._draws = None
 
-    def _steps(self, loader: Iterable[Batch], draws: deque[tuple[int, Tensor]]) -> Iterator[Iterator[Batch]]:
+    def _steps(self, loader: Iterable[Batch], draws: deque[_Draw]) -> Iterator[Iterator[Batch]]:
         source, ahead = iter(loader), list[Batch]()
 
         def take() -> Batch:
@@ -146,42 +164,109 @@ class PoissonSampler:
                 raise ConfigError(
                     "The loader does not draw from this sampler; give it batch_sampler=sampler."
                 )
-            count, state_after = draws.popleft()
-            batches = self._one_step(count, state_after, take)
+            draw = self._open = draws.popleft()
+            batches = self._one_step(draw, take)
             yield batches
+            if self._registered and self._open is draw:
+                raise ConfigError(
+                    "A logical batch was left without a step. Each draw is one step, an empty one too: call "
+                    "optimizer.step(loss=None) after its physical batches."
+                )
             for _ in batches:
                 pass
 
-    def _one_step(self, count: int, state_after: Tensor, take: Callable[[], Batch]) -> Iterator[Batch]:
-        for _ in range(count):
+    def _one_step(self, draw: _Draw, take: Callable[[], Batch]) -> Iterator[Batch]:
+        for _ in range(draw.batches - self._batches_done):
             batch = take()
             self._batches_done += 1
             yield batch
-        self._steps_done, self._batches_done, self._state = self._steps_done + 1, 0, state_after
+        if not self._registered:
+            self._complete(draw)
+
+    def _complete(self, draw: _Draw) -> None:
+        self._steps_done, self._batches_done, self._state = self._steps_done + 1, 0, draw.state_after
+        self._open = None
+
+    def register(self) -> None:
+        """From now on a draw is over when its step was taken. ConfigError if an engine sees it already.
+
+        Two engines on one draw would be two mechanisms whose secret draws are the same one; their epsilons
+        would not add up to that of both.
+        """
+        if self._registered:
+            raise ConfigError("Another engine is attached to this sampler; give each a sampler of its own.")
+        if self._draws is not None:
+            raise ConfigError("The loop over this sampler has begun; attach the engine before it.")
+        self._registered, self._batches_done, self._open = True, 0, None
+
+    def release(self) -> None:
+        """No engine sees this sampler any more. A draw without its step is handed out again, whole."""
+        self._registered, self._batches_done, self._open = False, 0, None
+
+    def check_drawn(self) -> _Draw:
+        """The logical batch that was handed out and has had no step; ConfigError if there is none."""
+        if self._open is None:
+            raise ConfigError(
+                "A step without a draw, or a second one on the same draw: no logical batch was handed out "
+                "since the last step. Loop over sampler.logical_batches(loader), one step each."
+            )
+        return self._open
+
+    def step_taken(self, examples: int) -> None:
+        """The step on the logical batch that was handed out last is being taken, with `examples` losses.
+
+        Raises ConfigError, and counts no step, unless these are all its records and it had no step before.
+        """
+        draw = self.check_drawn()
+        if self._batches_done < draw.batches:
+            raise ConfigError(
+                "A step before all physical batches of its draw were handed out: a part of a draw is no "
+                "Poisson draw. End the inner loop first."
+            )
+        if examples != draw.records:
+            raise ConfigError(
+                f"The losses of this step are {'more' if examples > draw.records else 'fewer'} than the "
+                "records of its draw. Each record of the draw has one loss, in one virtual step."
+            )
+        self._complete(draw)
 
     def state_dict(self) -> dict[str, Any]:
-        """The position of the training loop, to within a physical batch, for `load_state_dict`.
+        """The position of the training loop, in steps, for `load_state_dict`.
 
-        It shows which records are drawn next: keep it as secret as the data.
+        The generator's state is not in it: a sampler that goes on from here makes draws of its own, so that
+        two continuations share none.
+        Raises ConfigError in the middle of a logical batch: the rest of a draw cannot be drawn anew.
         """
-        return {
-            "settings": self._settings(),
-            "steps": self._steps_done,
-            "batches": self._batches_done,
-            "generator": self._state.clone(),
-        }
+        if self._batches_done:
+            raise ConfigError(
+                "Asked for the state in the middle of a logical batch: a draw is not saved, so that no two "
+                "continuations share it. Save after the step, before the next physical batch."
+            )
+        return {"settings": self._settings(), "steps": self._steps_done}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on at the position of the sampler of `state`: the next `logical_batches` starts there.
+        """Go on at the position of the sampler of `state`, with new draws.
 
-        Raises ConfigError when that sampler had other settings, and so would draw other batches.
+        Raises ConfigError when that sampler had other settings, and when this one was given a generator: its
+        numbers may have made earlier draws.
         """
+        if not self._is_own_generator:
+            raise ConfigError(
+                "A sampler with a generator of the user's cannot go on from a state: nobody can tell which "
+                "of its numbers made draws before. Leave out generator=."
+            )
         if state["settings"] != self._settings():
             raise ConfigError(
                 f"The saved PoissonSampler had {state['settings']}, this one has {self._settings()}."
             )
-        self._steps_done, self._batches_done = state["steps"], state["batches"]
-        self._state = state["generator"].cpu()
+        self._steps_done, self._batches_done, self._open = state["steps"], 0, None
+        self._generator = system_generator()
+        self._state = self._generator.get_state()
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise ConfigError(
+            "A copy of a sampler would repeat its draws; make a new one, and load state_dict()."
+        )
 
     def _settings(self) -> dict[str, float]:
         return {

@@ -8,33 +8,35 @@
     optimizer.step(loss=losses)  # no losses.backward()
 
 A thin adapter over `clipped_grad_sum` and `add_gaussian_noise`, with the names of private_CNN (Bu,
-Mao, Xu 2022). The guarantee assumes that every batch is Poisson-sampled with rate batch_size /
-sample_size: draw batches with `PoissonSampler`.
+Mao, Xu 2022). The guarantee needs every batch to be Poisson-sampled with rate batch_size / sample_size.
+Draw batches with a `PoissonSampler` and give it to `attach`: then the engine sees it. docs/engine.md has
+what else is checked, and what is assumed.
 """
 
-import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict
+from typing import Any, NoReturn, SupportsIndex
 
 import torch
 from torch import Tensor, nn
 
 from fl_dp.accounting.budget import auto_delta
-from fl_dp.accounting.epsilon import compute_epsilon
-from fl_dp.engine.backward import Axes
 from fl_dp.engine.bounds import Bounds, grouped, sensitivity
 from fl_dp.engine.clip_functions import ClipFunction, clip_function
 from fl_dp.engine.clipping import ClippedSum, clipped_grad_sum, empty_sum
 from fl_dp.engine.kernel_choice.chooser import KernelChooser, Mode
-from fl_dp.engine.kernel_choice.physical_batch import largest_batch, with_examples
-from fl_dp.engine.kernel_choice.table import kernel_table
-from fl_dp.engine.noise.gaussian import NoiseSource, add_gaussian_noise
-from fl_dp.engine.probe import probe
+from fl_dp.engine.noise.gaussian import add_gaussian_noise
 from fl_dp.engine.sampling import PoissonSampler
 from fl_dp.errors import ConfigError
+from fl_dp.privacy_engine.attachment import Attachment, check_attachable, check_step_arguments
+from fl_dp.privacy_engine.checked_losses import CheckedLosses
+from fl_dp.privacy_engine.model_check import ModelCheck
+from fl_dp.privacy_engine.reports import Reports
 from fl_dp.privacy_engine.settings import (
     ClippingStyle,
+    EngineNoise,
+    check_generator,
+    check_kernels,
     check_optimizer,
     chosen_accountant,
     chosen_bounds,
@@ -42,20 +44,11 @@ from fl_dp.privacy_engine.settings import (
     refuse_keywords,
     trained_parameters,
 )
-from fl_dp.privacy_engine.stats import NAMES, TrainingStats
-from fl_dp.records import Entry
+from fl_dp.privacy_engine.stats import TrainingStats
+from fl_dp.privacy_engine.steps import Steps
 
 
-@dataclass(frozen=True, slots=True)
-class PrivacySpent:
-    """What a number of steps costs; epsilon is infinite for steps without noise."""
-
-    epsilon: float
-    delta: float
-    steps: int
-
-
-class PrivacyEngine:
+class PrivacyEngine(Reports):
     """Private training of one model with any `torch.optim` optimizer that takes no closure.
 
     batch_size: expected size of a logical batch; gradients are divided by it. sample_size: number of
@@ -74,7 +67,12 @@ class PrivacyEngine:
 
     accountant: one that may hold a budget, such as "pld" or "rdp"; private_CNN's accounting_mode serves as
     well. record_snr: whether `get_training_stats` reports signal and noise. generator: source of the noise,
-    "secure" for a cryptographic one, None for a `torch.Generator` from the system's entropy.
+    "secure" for integers on a grid (None), or a `torch.Generator`, without that proof.
+
+    losses_of: makes the losses (N,) of a batch. With it `engine.losses(*batch)` is what steps take, and the
+    engine sees whether examples mix in them (`find_mixing`): on the first batch, and then on one batch in
+    `check_every`, on average, chosen in secret. Without it that losses do not mix is an assumption, checked
+    only as far as gradients show it.
     Raises ConfigError for settings that contradict one another.
     """
 
@@ -98,7 +96,9 @@ class PrivacyEngine:
         accountant: str | None = None,
         accounting_mode: str | None = None,
         record_snr: bool = True,
-        generator: NoiseSource | None = None,
+        generator: EngineNoise | None = None,
+        losses_of: Callable[..., Tensor] | None = None,
+        check_every: int = 20,
         **other: Any,
     ) -> None:
         refuse_keywords(other)
@@ -109,7 +109,8 @@ class PrivacyEngine:
         self._groups = grouped(self.max_grad_norm, self.parameters)
         self.sensitivity = sensitivity(self._groups)
         self.clipping = clip_function(clipping) if isinstance(clipping, str) else clipping
-        self.batch_size, self.sample_rate = batch_size, batch_size / sample_size
+        self.batch_size, self.sample_size = batch_size, sample_size
+        self.sample_rate = batch_size / sample_size
         self.target_delta = auto_delta(sample_size) if target_delta is None else target_delta
         self.accountant = chosen_accountant(accountant, accounting_mode)
         self.noise_multiplier = chosen_noise(
@@ -122,20 +123,16 @@ class PrivacyEngine:
             accountant=self.accountant,
         )
         mode: Mode = "instantiate" if not ghost_clipping else "mixed" if mixed else "ghost"
-        self.chooser = KernelChooser(mode, fixed=_checked_kernels(kernels or {}, self.parameters))
-        self.steps = 0
+        self.chooser = KernelChooser(mode, fixed=check_kernels(kernels or {}, self.parameters))
+        self._steps = Steps(sample_size, self.sample_rate)
         self.record_snr = record_snr
-        self._generator: NoiseSource = "secure" if generator is None else generator
+        self._generator = check_generator(generator)
         self._locked = False
-        # Which modules were in training mode at the last call: batch norm mixes examples only in that mode.
-        self._training: tuple[bool, ...] = ()
-        self._axes: dict[tuple[bool, ...], Axes] = {}
-        # What the model was called with, if it was not checked in that mode yet.
-        self._inputs: tuple[tuple[Any, ...], dict[str, Any]] | None = None
+        self._check = ModelCheck(module)
+        self._losses = None if losses_of is None else CheckedLosses(losses_of, check_every)
         self._pending: ClippedSum | None = None
         self._stats: TrainingStats | None = None
-        self._optimizer: torch.optim.Optimizer | None = None
-        self._hooks: list[Any] = []
+        self._attached: Attachment | None = None
 
     def attach(self, optimizer: torch.optim.Optimizer, *, sampler: PoissonSampler | None = None) -> None:
         """Make `optimizer.step(loss=losses)` private and add `optimizer.virtual_step(loss=losses)`.
@@ -146,47 +143,31 @@ class PrivacyEngine:
         Learning rate schedulers may be made before or after. The optimizer also gets
         `get_privacy_spent` and `get_training_stats`.
 
-        sampler: draws the batches; give it to have its sample rate checked. Raises ConfigError when it
-        draws at another rate than the one by which steps are priced, and when the optimizer holds a
-        parameter that this engine does not protect.
+        sampler: draws the batches. Then a step is refused unless it takes all of one draw and that draw had
+        no step, and so is a loop that leaves a draw, even an empty one, without a step. Raises ConfigError
+        when it draws at another rate than the one by which steps are priced, or from another number of
+        records, and when the optimizer holds a parameter that this engine does not protect. Without a
+        sampler every epsilon says that Poisson sampling is assumed.
         """
-        if self._optimizer is not None:
+        if self._attached is not None:
             raise ConfigError("This engine is attached to an optimizer already; call detach() first.")
-        if hasattr(optimizer, "privacy_engine"):
-            raise ConfigError("Another engine is attached to this optimizer; call its detach() first.")
-        if isinstance(optimizer, torch.optim.LBFGS):
-            raise ConfigError("LBFGS computes several gradients in one step; use another optimizer.")
-        if sampler is not None and sampler.sample_rate != self.sample_rate:
-            raise ConfigError(
-                f"The sampler draws at rate {sampler.sample_rate}, the engine prices steps at "
-                f"{self.sample_rate}; give both the same batch and data set size."
-            )
+        check_attachable(optimizer)
         check_optimizer(optimizer, self.parameters)
-        self._optimizer = optimizer
-        for name, value in self._added_to_optimizer().items():
-            setattr(optimizer, name, value)
-        self._hooks = [
-            optimizer.register_step_pre_hook(self._before_step),
-            self.module.register_forward_pre_hook(self._note_inputs, with_kwargs=True),
-        ]
-
-    def _added_to_optimizer(self) -> dict[str, Any]:
-        return {
+        self._steps.watch(sampler)
+        added = {
             "privacy_engine": self,
             "virtual_step": self._virtual_step,
             "get_privacy_spent": self.get_privacy_spent,
             "get_training_stats": self.get_training_stats,
         }
+        self._attached = Attachment(optimizer, self.module, added, self._before_step, self._check.note_inputs)
 
     def detach(self) -> None:
-        """Give the optimizer its own step back, remove the hooks, drop what virtual steps gathered."""
-        if self._optimizer is None:
-            return
-        for name in self._added_to_optimizer():
-            delattr(self._optimizer, name)
-        for hook in self._hooks:
-            hook.remove()
-        self._optimizer, self._hooks, self._pending = None, [], None
+        """Give optimizer and sampler back, remove the hooks, drop what virtual steps gathered."""
+        if self._attached is not None:
+            self._attached.remove()
+            self._steps.leave()
+            self._attached, self._pending = None, None
 
     def lock(self) -> None:
         """Refuse all steps, including virtual ones, until `unlock`: until then no data are touched."""
@@ -196,135 +177,71 @@ class PrivacyEngine:
         """Allow steps again."""
         self._locked = False
 
-    def get_privacy_spent(self, *, steps: int | None = None) -> PrivacySpent:
-        """Cost at `target_delta` of `steps` steps; None for all steps so far."""
-        steps = self.steps if steps is None else steps
-        if steps and self.noise_multiplier == 0:
-            return PrivacySpent(math.inf, self.target_delta, steps)
-        entries = [Entry(self.sample_rate, self.noise_multiplier, steps)] if steps else []
-        epsilon = compute_epsilon(entries, self.target_delta, self.accountant)
-        return PrivacySpent(epsilon, self.target_delta, steps)
+    def losses(self, *batch: Any) -> Tensor:
+        """The losses (N,) of a batch by `losses_of`, for `step` and `virtual_step`.
 
-    def get_training_stats(self) -> dict[str, float | None]:
-        """Numbers about the last step, made from raw data: only the data's owner may see them.
-
-        med_clip, max_clip, min_clip: the factors by which gradients were scaled, over examples and groups;
-        0 for gradients that are not finite. non_finite: the number of those examples. signal, noise:
-        lengths of the clipped sum and of the noise; snr: their ratio; noise_limit: the noise's expected
-        length. None: all before the first step; the factors for an empty batch; snr and noise_limit
-        without noise; signal, noise and snr with record_snr=False.
+        Raises ProbeError where examples are seen to mix, ConfigError without `losses_of`.
         """
-        return dict.fromkeys(NAMES) if self._stats is None else self._stats.as_dict()
-
-    def kernel_table(self) -> None:
-        """Print which kernel each parameter got, why, and what it costs.
-
-        T: positions of an example; p, d: output and input features. ms: time of norm and weighted sum, for
-        the batch on which kernels were tried; next best: the fastest of the others. KiB kept: memory for
-        each example from its norm to the weighted sum. With `kernels=` kernels are fixed; with all of
-        `engine.chooser.kernels` nothing is measured. Raises ConfigError before the first step.
-        """
-        rows = {row.parameter: row for row in self.chooser.rows}
-        if not rows:
+        if self._losses is None:
             raise ConfigError(
-                "There is no kernel table before the first step: kernels are chosen in its backward pass."
+                "engine.losses needs PrivacyEngine(..., losses_of=...), which makes the losses."
             )
-        print(kernel_table(rows[name] for name in self.parameters if name in rows))
-
-    def largest_physical_batch(self, losses_of: Callable[..., Tensor], *batch: Any, memory: int) -> int:
-        """How many examples, up to twice `batch_size`, a step can take at once in `memory` bytes.
-
-            size = engine.largest_physical_batch(
-                lambda x, y: F.cross_entropy(model(x), y, reduction="none"), x, y, memory=4 * 2**30
-            )
-            sampler = PoissonSampler(50_000, expected_batch_size=256, physical_batch_size=size)
-
-        losses_of: gives the losses (N,) of a batch. batch: its arguments, in any structure; its examples
-        are repeated, so a small batch is enough. memory: for what a step needs besides model, optimizer
-        and data. A margin is kept for memory that cannot be seen; on CPUs the result is an estimate.
-        Runs the model up to the clipped sum on growing batches. Only the start-up check and the chosen
-        kernels remain of it. The size depends on shapes alone, unless the model's computation depends on
-        values. The clipped sum is the same, up to rounding, however a logical batch is cut.
-        Raises ConfigError when not even one example fits, and what a step may raise.
-        """
         self._check_unlocked()
-
-        def step(size: int) -> ClippedSum:
-            gathered = empty_sum(self.parameters, self.max_grad_norm, self.clipping)
-            return gathered + self._clipped(losses_of(*with_examples(batch, size)))
-
-        # Without attach() nothing else notes the inputs.
-        watch = self.module.register_forward_pre_hook(self._note_inputs, with_kwargs=True)
-        try:
-            device = next(iter(self.parameters.values())).device
-            return largest_batch(step, memory, device, at_most=2 * self.batch_size)
-        finally:
-            watch.remove()
+        return self._losses(*batch)
 
     def state_dict(self) -> dict[str, Any]:
-        """What `load_state_dict` needs so that training goes on with the same noise.
+        """What `load_state_dict` needs so that training goes on, with noise of its own.
 
-        Save the optimizer, the model and the sampler as well. The state holds what virtual steps gathered,
-        without noise, and the generator's state, from which all noise, past and future, can be computed:
-        keep it as secret as the data. "secure" noise has no state, and is never the same.
+        Save the optimizer, the model and the sampler as well. Nothing here is secret, and the state of the
+        noise is not in it: whoever goes on from here gets new noise from the system's entropy, so that two
+        continuations share none.
+        Raises ConfigError in the middle of a logical batch: what virtual steps gathered is raw data.
         """
-        generator, pending = self._generator, self._pending
-        return {
-            "settings": self._settings(),
-            "steps": self.steps,
-            "generator": generator.get_state() if isinstance(generator, torch.Generator) else None,
-            "pending": None if pending is None else {"grads": pending.grads, "norms": pending.norms},
-        }
+        if self._pending is not None:
+            raise ConfigError(
+                "Asked for the state in the middle of a logical batch: what virtual steps gathered has no "
+                "noise yet and is not saved. Save after optimizer.step."
+            )
+        return {"settings": self._settings(), **self._steps.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where the engine of `state` was.
+        """Go on where the engine of `state` was, with new noise; what virtual steps gathered is dropped.
 
-        Raises ConfigError when that engine had other settings, because its steps would be priced wrongly.
+        Epsilon is then that of the steps up to `state` and of this engine's own since. Where several
+        continuations of one state are released, the steps of all of them have to be added up.
+        Raises ConfigError when that engine had other settings, because its steps would be priced wrongly,
+        and when this one was given a `torch.Generator`: its numbers may be in earlier steps already.
         """
+        if isinstance(self._generator, torch.Generator):
+            raise ConfigError(
+                "An engine with a generator of the user's cannot go on from a state: nobody can tell which "
+                "of its numbers were noise before. Leave out generator=, or give 'secure'."
+            )
         if state["settings"] != self._settings():
             raise ConfigError(f"The saved engine had {state['settings']}, this one has {self._settings()}.")
-        self.steps = state["steps"]
-        if isinstance(self._generator, torch.Generator):
-            self._generator.set_state(state["generator"].cpu())
-        pending = state["pending"]
-        self._pending = None if pending is None else self._sum_from(pending)
+        self._steps.load_state_dict(state)
+        self._pending = None
 
-    def _sum_from(self, pending: Mapping[str, Any]) -> ClippedSum:
-        """The sum, moved to the devices of the parameters: a checkpoint may have been loaded elsewhere."""
-        grads = {name: pending["grads"][name].to(p.device) for name, p in self.parameters.items()}
-        norms = pending["norms"].to(next(iter(grads.values())).device)
-        return ClippedSum(grads, self.sensitivity, norms, self.clipping)
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise ConfigError(
+            "A copy of an engine would repeat its noise; make a new one, and load state_dict()."
+        )
 
     def _settings(self) -> dict[str, Any]:
-        """What decides the price of a step, and the source of its noise."""
-        generator = self._generator
+        """What decides the price of a step, and the kind of its noise."""
         return {
             "sample_rate": self.sample_rate,
             "noise_multiplier": self.noise_multiplier,
             "max_grad_norm": self.max_grad_norm,
             "clipping": {"name": self.clipping.name, **asdict(self.clipping)},
-            "generator": generator.device.type if isinstance(generator, torch.Generator) else generator,
+            "generator": "torch" if isinstance(self._generator, torch.Generator) else self._generator,
         }
-
-    def _note_inputs(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Note the model's mode, and its inputs if it has not been checked in that mode yet."""
-        if not torch.is_grad_enabled():
-            return
-        self._training = _training(module)
-        self._inputs = None if self._training in self._axes else (args, kwargs)
 
     def _before_step(
         self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """PyTorch calls this with the arguments of `step`; the result goes to the optimizer's own step."""
-        if "loss" not in kwargs:
-            raise TypeError(
-                "A private step needs loss=, the losses per example, or loss=None to end a batch."
-            )
-        other = [name for name in kwargs if name != "loss"]
-        if other or len(args) > 1:
-            name = other[0] if other else "closure"
-            raise TypeError(f"A private step takes loss= and nothing else, got {name!r}.")
+        check_step_arguments(args, kwargs)
         check_optimizer(optimizer, self.parameters)
         if kwargs["loss"] is not None:
             self._virtual_step(loss=kwargs["loss"])
@@ -334,6 +251,9 @@ class PrivacyEngine:
     def _virtual_step(self, *, loss: Tensor) -> None:
         """Clip and add up one physical batch of the logical batch that the next step ends."""
         self._check_unlocked()
+        self._steps.check_drawn()
+        if self._losses is not None:
+            self._losses.check_made_here(loss)
         clipped = self._clipped(loss)
         self._pending = clipped if self._pending is None else self._pending + clipped
 
@@ -343,7 +263,7 @@ class PrivacyEngine:
             self.parameters,
             max_grad_norm=self.max_grad_norm,
             clipping=self.clipping,
-            axes=self._axes.get(self._training) or self._probed(),
+            axes=self._check.axes(),
             chooser=self.chooser,
         )
 
@@ -351,28 +271,12 @@ class PrivacyEngine:
         if self._locked:
             raise ConfigError("The engine is locked; call unlock() before the next step.")
 
-    def _probed(self) -> Axes:
-        if self._inputs is None:
-            raise ConfigError(
-                "The model was not called after attach(); call it as a whole, not its parts, so that the "
-                "engine can check it on inputs of the same kind."
-            )
-        if self._training != _training(self.module):
-            raise ConfigError(
-                "The model was put in training or evaluation mode between its call and the step, before it "
-                "was ever checked; do so after the step."
-            )
-        args, kwargs = self._inputs
-        axes = self._axes[self._training] = probe(self.module, *args, **kwargs)
-        self._inputs = None
-        return axes
-
     def _set_grads(self) -> None:
         """Set the noisy mean gradient of everything pending; the step is counted before noise is drawn."""
         self._check_unlocked()
         clipped = self._pending or empty_sum(self.parameters, self.max_grad_norm, self.clipping)
+        self._steps.take(len(clipped.norms))
         self._pending = None
-        self.steps += 1
         noisy = clipped.grads
         if self.noise_multiplier > 0:
             noisy = add_gaussian_noise(
@@ -383,16 +287,3 @@ class PrivacyEngine:
         )
         for name, parameter in self.parameters.items():
             parameter.grad = noisy[name].div_(self.batch_size).to(parameter.dtype)
-
-
-def _checked_kernels(kernels: Mapping[str, str], names: Mapping[str, Any]) -> dict[str, str]:
-    for name in kernels:
-        if name not in names:
-            raise ConfigError(
-                f"kernels: {name} is not a parameter that is trained; they are {', '.join(names)}."
-            )
-    return dict(kernels)
-
-
-def _training(module: nn.Module) -> tuple[bool, ...]:
-    return tuple(part.training for part in module.modules())

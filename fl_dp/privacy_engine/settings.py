@@ -17,6 +17,10 @@ from fl_dp.errors import ConfigError
 # each module, or each parameter by itself.
 ClippingStyle = Literal["all-layer", "layer-wise", "param-wise"]
 
+# Where the noise comes from: integers on a grid from the system's entropy, or a generator of the user's,
+# without the proof of `engine/noise/grid.py`.
+EngineNoise = torch.Generator | Literal["secure"]
+
 # private_CNN's accounting_mode -> an accountant of ours that is at least as careful.
 _ACCOUNTING_MODES: dict[str, str] = {"rdp": "rdp", "rdp_cks": "rdp", "glw": "pld"}
 # Other keywords of private_CNN that cannot be honoured, and why.
@@ -125,6 +129,15 @@ def trained_parameters(
     return trained
 
 
+def check_generator(generator: EngineNoise | None) -> EngineNoise:
+    """`generator`, None for "secure"; ConfigError for anything else than "secure" or a torch.Generator."""
+    if generator is None or isinstance(generator, torch.Generator):
+        return generator or "secure"
+    if generator != "secure":
+        raise ConfigError(f"generator={generator!r}: expected 'secure' or a torch.Generator.")
+    return generator
+
+
 def check_optimizer(optimizer: torch.optim.Optimizer, trained: Mapping[str, nn.Parameter]) -> None:
     """ConfigError unless every parameter that the optimizer moves gets a gradient from the engine.
 
@@ -144,3 +157,13 @@ def check_optimizer(optimizer: torch.optim.Optimizer, trained: Mapping[str, nn.P
                     f"The optimizer trains a parameter of shape {tuple(parameter.shape)} that the "
                     "engine was not given; name it in named_params or take it out of the optimizer."
                 )
+
+
+def check_kernels(kernels: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
+    """`kernels`, if all are of parameters that are trained; else ConfigError."""
+    for name in kernels:
+        if name not in names:
+            raise ConfigError(
+                f"kernels: {name} is not a parameter that is trained; they are {', '.join(names)}."
+            )
+    return dict(kernels)

@@ -174,38 +174,112 @@ def test_a_loop_that_is_closed_late_does_not_end_the_one_that_has_begun():
         iter(sampler)
 
 
-@pytest.mark.parametrize(
-    ("stop", "loader_options"),
-    [*((stop, None) for stop in range(1, 12)), (5, {"num_workers": 1}), (10, {"num_workers": 2})],
-)
-def test_saved_after_any_physical_batch_another_sampler_goes_on_from_there(stop, loader_options):
-    whole, sampler = _steps(_sampler()), _sampler()
+def _own(**options):
+    """A sampler whose draws come from the system's entropy."""
+    settings = {"expected_batch_size": 3, "physical_batch_size": 2, "steps": 40, **options}
+    return PoissonSampler(30, **settings)
+
+
+@pytest.mark.parametrize("loader_options", [None, {"num_workers": 1, "prefetch_factor": 4}])
+def test_a_state_is_to_be_had_between_logical_batches_alone_however_far_the_loader_is_ahead(loader_options):
+    sampler = _own()
     loader = DataLoader(_Squares(), batch_sampler=sampler, **loader_options) if loader_options else sampler
-    state, seen = None, 0
-    for batches in sampler.logical_batches(loader):
+    refused = 0
+    for done, batches in enumerate(sampler.logical_batches(loader)):
+        assert sampler.state_dict()["steps"] == done
         for _ in batches:
-            seen += 1
-            if seen == stop:
-                state = sampler.state_dict()
-    resumed = _sampler(seed=99)
-    resumed.load_state_dict(state)
-    rest = _steps(resumed)
-    assert [b for step in rest for b in step] == [b for step in whole for b in step][stop:]
-    assert rest[1:] == whole[len(whole) - len(rest) + 1 :]
+            refused += 1
+            with pytest.raises(ConfigError, match="middle of a logical batch"):
+                sampler.state_dict()
+        assert sampler.state_dict() == {"settings": sampler._settings(), "steps": done + 1}
+    assert refused > 40
+    assert sampler.state_dict()["steps"] == 0  # the next pass begins anew
 
 
-def test_saved_between_steps_another_sampler_starts_with_the_next():
-    whole, sampler = _steps(_sampler()), _sampler()
+def test_saved_between_steps_another_sampler_makes_the_steps_that_are_left_with_draws_of_its_own():
+    sampler = _own(expected_batch_size=15)
     for done, batches in enumerate(sampler.logical_batches(sampler), start=1):
-        assert list(batches) == whole[done - 1]
-        resumed = _sampler(seed=99)
+        drawn = list(batches)
+        resumed = _own(expected_batch_size=15)
         resumed.load_state_dict(sampler.state_dict())
-        assert _steps(resumed) == whole[done:]
+        rest = _steps(resumed)
+        assert len(rest) == 40 - done or (done == 40 and len(rest) == 0)
+        assert drawn not in rest
+
+
+def test_loading_ends_a_draw_that_was_begun():
+    sampler = _own(expected_batch_size=15)
+    state = sampler.state_dict()
+    taken = _leave(sampler, 2)
+    sampler.load_state_dict(state)
+    steps = _steps(sampler)
+    assert len(steps) == 40
+    assert steps[0][:2] != taken
+
+
+def test_a_sampler_with_a_generator_of_its_own_is_not_taken_up_again():
+    """Made again with the same seed it would repeat the draws that were made before the state."""
+    with pytest.raises(ConfigError, match="generator of the user's"):
+        _sampler().load_state_dict(_sampler().state_dict())
 
 
 def test_a_saved_state_of_other_settings_is_refused():
     with pytest.raises(ConfigError, match=r"'sample_rate': 0\.1"):
-        _sampler(expected_batch_size=6).load_state_dict(_sampler().state_dict())
+        _own(expected_batch_size=6).load_state_dict(_own().state_dict())
+
+
+def _registered(**options):
+    sampler = _own(**options)
+    sampler.register()
+    return sampler
+
+
+@pytest.mark.parametrize("leave", [False, True])
+def test_a_registered_sampler_goes_on_when_the_step_was_taken_wherever_its_loops_were_left(leave):
+    """A step may come when the last physical batch was handed out, before the inner loop knows it is over."""
+    sampler = _registered(expected_batch_size=30, steps=3)
+    loop = sampler.logical_batches(sampler)
+    batches = next(loop)
+    first = [next(batches) for _ in range(15)]
+    sampler.step_taken(30)
+    assert sampler.state_dict()["steps"] == 1
+    if leave:
+        loop.close()
+        loop = sampler.logical_batches(sampler)
+    rest = 0
+    for batches in loop:
+        assert list(batches) == first
+        sampler.step_taken(30)
+        rest += 1
+    assert rest == 2
+
+
+def test_a_registered_sampler_that_is_left_within_a_draw_goes_on_with_the_rest_of_it():
+    sampler = _registered(expected_batch_size=30, steps=2)
+    taken = _leave(sampler, 15)  # all of it, but its step was not taken
+    loop = sampler.logical_batches(sampler)
+    assert list(next(loop)) == []
+    sampler.step_taken(30)
+    assert list(next(loop)) == taken
+
+
+def test_a_released_sampler_hands_out_a_draw_without_its_step_again_whole():
+    sampler = _registered(expected_batch_size=15)
+    taken = _leave(sampler, 2)
+    sampler.release()
+    assert _steps(sampler)[0][:2] == taken
+
+
+def test_a_draw_is_over_when_its_step_was_taken_and_not_before():
+    sampler = _registered(steps=3, expected_batch_size=30, physical_batch_size=30)
+    loop = sampler.logical_batches(sampler)
+    with pytest.raises(ConfigError, match="without a draw"):
+        sampler.step_taken(30)
+    list(next(loop))
+    with pytest.raises(ConfigError, match="middle of a logical batch"):
+        sampler.state_dict()
+    with pytest.raises(ConfigError, match="left without a step"):
+        next(loop)
 
 
 def test_a_loop_that_would_lose_empty_draws_is_refused():

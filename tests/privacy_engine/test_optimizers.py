@@ -84,7 +84,7 @@ def test_detach_gives_the_optimizer_its_step_back():
     losses_of(model, x, y).mean().backward()
     optimizer.step()
     assert engine.steps == 0
-    assert engine._inputs is None  # the model is not watched any more
+    assert engine._check._inputs is None  # the model is not watched any more
 
 
 def test_detach_drops_what_virtual_steps_gathered_and_may_be_called_twice():

@@ -1,0 +1,120 @@
+"""What can be asked of an engine: epsilon, numbers of the last step, kernels, the batch that fits."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor, nn
+
+from fl_dp.engine.bounds import Bounds
+from fl_dp.engine.clip_functions import ClipFunction
+from fl_dp.engine.clipping import ClippedSum, empty_sum
+from fl_dp.engine.kernel_choice.chooser import KernelChooser
+from fl_dp.engine.kernel_choice.physical_batch import largest_batch, with_examples
+from fl_dp.engine.kernel_choice.table import kernel_table
+from fl_dp.errors import ConfigError
+from fl_dp.privacy_engine.model_check import ModelCheck
+from fl_dp.privacy_engine.spent import PrivacySpent, privacy_spent, warn_of_assumed_sampling
+from fl_dp.privacy_engine.stats import NAMES, TrainingStats
+from fl_dp.privacy_engine.steps import Steps
+from fl_dp.records import Entry
+
+
+class Reports(ABC):
+    """The half of `PrivacyEngine` that changes no weight and takes no step."""
+
+    module: nn.Module
+    parameters: dict[str, nn.Parameter]
+    max_grad_norm: Bounds
+    clipping: ClipFunction
+    batch_size: int
+    sample_rate: float
+    noise_multiplier: float
+    target_delta: float
+    accountant: str
+    chooser: KernelChooser
+    _steps: Steps
+    _check: ModelCheck
+    _stats: TrainingStats | None
+    _has_warned = False
+
+    @abstractmethod
+    def _check_unlocked(self) -> None: ...
+
+    @abstractmethod
+    def _clipped(self, losses: Tensor) -> ClippedSum: ...
+
+    @property
+    def steps(self) -> int:
+        """Steps so far, of empty draws too."""
+        return self._steps.taken
+
+    def get_privacy_spent(self, *, steps: int | None = None) -> PrivacySpent:
+        """Cost at `target_delta` of `steps` steps; None for all steps so far.
+
+        `sampling` in the result says whether Poisson sampling was seen or is assumed. The first time that
+        it is assumed there is an AssumedSamplingWarning, too.
+        """
+        steps = self.steps if steps is None else steps
+        entry = Entry(self.sample_rate, self.noise_multiplier, steps) if steps else None
+        spent = privacy_spent(entry, self.target_delta, self.accountant, self._steps.sampling)
+        if spent.sampling == "assumed" and 0 < spent.epsilon < float("inf") and not self._has_warned:
+            self._has_warned = True
+            warn_of_assumed_sampling()
+        return spent
+
+    def get_training_stats(self) -> dict[str, float | None]:
+        """Numbers about the last step, made from raw data: only the data's owner may see them.
+
+        med_clip, max_clip, min_clip: the factors by which gradients were scaled, over examples and groups;
+        0 for gradients that are not finite. non_finite: the number of those examples. signal, noise:
+        lengths of the clipped sum and of the noise; snr: their ratio; noise_limit: the noise's expected
+        length. None: all before the first step; the factors for an empty batch; snr and noise_limit
+        without noise; signal, noise and snr with record_snr=False.
+        """
+        return dict.fromkeys(NAMES) if self._stats is None else self._stats.as_dict()
+
+    def kernel_table(self) -> None:
+        """Print which kernel each parameter got, why, and what it costs.
+
+        T: positions of an example; p, d: output and input features. ms: time of norm and weighted sum, for
+        the batch on which kernels were tried; next best: the fastest of the others. KiB kept: memory for
+        each example from its norm to the weighted sum. With `kernels=` kernels are fixed; with all of
+        `engine.chooser.kernels` nothing is measured. Raises ConfigError before the first step.
+        """
+        rows = {row.parameter: row for row in self.chooser.rows}
+        if not rows:
+            raise ConfigError(
+                "There is no kernel table before the first step: kernels are chosen in its backward pass."
+            )
+        print(kernel_table(rows[name] for name in self.parameters if name in rows))
+
+    def largest_physical_batch(self, losses_of: Callable[..., Tensor], *batch: Any, memory: int) -> int:
+        """How many examples, up to twice `batch_size`, a step can take at once in `memory` bytes.
+
+            size = engine.largest_physical_batch(
+                lambda x, y: F.cross_entropy(model(x), y, reduction="none"), x, y, memory=4 * 2**30
+            )
+            sampler = PoissonSampler(50_000, expected_batch_size=256, physical_batch_size=size)
+
+        losses_of: gives the losses (N,) of a batch. batch: its arguments, in any structure; its examples
+        are repeated, so a small batch is enough. memory: for what a step needs besides model, optimizer
+        and data. A margin is kept for memory that cannot be seen; on CPUs the result is an estimate.
+        Runs the model up to the clipped sum on growing batches. Only the start-up check and the chosen
+        kernels remain of it. The size depends on shapes alone, unless the model's computation depends on
+        values. The clipped sum is the same, up to rounding, however a logical batch is cut.
+        Raises ConfigError when not even one example fits, and what a step may raise.
+        """
+        self._check_unlocked()
+
+        def step(size: int) -> ClippedSum:
+            gathered = empty_sum(self.parameters, self.max_grad_norm, self.clipping)
+            return gathered + self._clipped(losses_of(*with_examples(batch, size)))
+
+        # Without attach() nothing else notes the inputs.
+        watch = self.module.register_forward_pre_hook(self._check.note_inputs, with_kwargs=True)
+        try:
+            device = next(iter(self.parameters.values())).device
+            return largest_batch(step, memory, device, at_most=2 * self.batch_size)
+        finally:
+            watch.remove()

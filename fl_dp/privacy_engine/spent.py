@@ -1,0 +1,52 @@
+"""What a number of private steps costs, and what has to be assumed for it."""
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import Literal
+
+from fl_dp.accounting.epsilon import compute_epsilon
+from fl_dp.errors import AssumedSamplingWarning
+from fl_dp.records import Entry
+
+# Whether every step was seen to be one draw of a `PoissonSampler`, or is only taken to be one.
+Sampling = Literal["seen", "assumed"]
+
+
+@dataclass(frozen=True, slots=True)
+class PrivacySpent:
+    """What a number of steps costs; epsilon is infinite for steps without noise.
+
+    sampling: "seen" if a sampler was attached, and every step so far was one of its draws. "assumed" if
+    nothing is known of where batches came from; where they were not Poisson draws, epsilon is too small.
+    """
+
+    epsilon: float
+    delta: float
+    steps: int
+    sampling: Sampling
+
+    def __str__(self) -> str:
+        told = f"epsilon {self.epsilon:.6g} at delta {self.delta:g} after {self.steps} steps"
+        if self.sampling == "seen":
+            return f"{told}, each of them seen to be a Poisson draw"
+        return f"{told}, ASSUMED that each batch was a Poisson draw: no sampler was attached to see it"
+
+
+def privacy_spent(entry: Entry | None, delta: float, accountant: str, sampling: Sampling) -> PrivacySpent:
+    """The cost of `entry` at `delta`; nothing for None, which is no steps, and infinite without noise."""
+    steps = 0 if entry is None else entry.steps
+    if entry is not None and entry.noise_multiplier == 0:
+        return PrivacySpent(math.inf, delta, steps, sampling)
+    epsilon = compute_epsilon([] if entry is None else [entry], delta, accountant)
+    return PrivacySpent(epsilon, delta, steps, sampling)
+
+
+def warn_of_assumed_sampling() -> None:
+    """Warn the caller of the engine's method that calls this."""
+    warnings.warn(
+        "This epsilon assumes that every batch was a Poisson draw, which nothing has seen. Draw batches with "
+        "PoissonSampler, and give it to attach(optimizer, sampler=sampler) before the first step.",
+        AssumedSamplingWarning,
+        stacklevel=3,
+    )

@@ -1,0 +1,67 @@
+"""How many steps were taken, and whether each of them was seen to be one Poisson draw."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from fl_dp.engine.sampling import PoissonSampler
+from fl_dp.errors import ConfigError
+from fl_dp.privacy_engine.spent import Sampling
+
+
+class Steps:
+    """Counts an engine's steps, beside the sampler that counts its draws while it is watched."""
+
+    def __init__(self, sample_size: int, sample_rate: float) -> None:
+        self._sample_size, self._sample_rate = sample_size, sample_rate
+        self.taken, self._unseen = 0, 0
+        self._sampler: PoissonSampler | None = None
+        self._has_watched = False
+
+    @property
+    def sampling(self) -> Sampling:
+        """Whether every step so far was seen to be a draw of a sampler, or is assumed to be one."""
+        return "seen" if self._has_watched and not self._unseen else "assumed"
+
+    def watch(self, sampler: PoissonSampler | None) -> None:
+        """Let every step from now on be one draw of `sampler`; ConfigError if it draws in another way."""
+        if sampler is None:
+            return
+        if sampler.num_records != self._sample_size:
+            raise ConfigError(
+                f"The sampler draws from {sampler.num_records} records, the engine has "
+                f"sample_size={self._sample_size}; give both the same."
+            )
+        if sampler.sample_rate != self._sample_rate:
+            raise ConfigError(
+                f"The sampler draws at rate {sampler.sample_rate}, the engine prices steps at "
+                f"{self._sample_rate}; give both the same batch and data set size."
+            )
+        sampler.register()
+        self._sampler, self._has_watched = sampler, True
+
+    def leave(self) -> None:
+        """Give the sampler back."""
+        if self._sampler is not None:
+            self._sampler.release()
+        self._sampler = None
+
+    def check_drawn(self) -> None:
+        """ConfigError if a sampler is watched and no draw of it waits for its step."""
+        if self._sampler is not None:
+            self._sampler.check_drawn()
+
+    def take(self, examples: int) -> None:
+        """Count one step, of `examples` losses; ConfigError, and no step, if it is not the open draw's."""
+        if self._sampler is None:
+            self._unseen += 1
+        else:
+            self._sampler.step_taken(examples)
+        self.taken += 1
+
+    def state_dict(self) -> dict[str, int]:
+        """For `load_state_dict`."""
+        return {"steps": self.taken, "steps_unseen": self._unseen}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Count on from `state`."""
+        self.taken, self._unseen = state["steps"], state["steps_unseen"]

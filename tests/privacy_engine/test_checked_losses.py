@@ -1,0 +1,111 @@
+"""The engine makes the losses itself, and looks at them when nobody can foresee it."""
+
+import pytest
+import torch
+from attached import attached, losses_of, small_batch, small_model
+
+from fl_dp.errors import ConfigError, ProbeError
+from fl_dp.privacy_engine import checked_losses
+from fl_dp.privacy_engine.checked_losses import CheckedLosses
+
+BATCH = (torch.arange(6.0),)
+
+
+@pytest.fixture
+def searches(monkeypatch):
+    """Whether each search that was made was a thorough one."""
+    made = []
+    monkeypatch.setattr(
+        checked_losses, "check_no_mixing", lambda losses_of, *batch, thorough=False: made.append(thorough)
+    )
+    return made
+
+
+def test_the_first_batch_is_searched_thoroughly_and_later_one_in_every(searches):
+    losses = CheckedLosses(lambda x: x * 2, every=5)
+    assert torch.equal(losses(*BATCH), BATCH[0] * 2)
+    assert searches == [True]
+    for _ in range(2000):
+        losses(*BATCH)
+    assert set(searches[1:]) == {False}
+    assert 300 < len(searches) < 500  # 400 expected, deviation 18
+
+
+def test_nothing_in_the_losses_tells_when_they_are_searched(searches, monkeypatch):
+    """A seed of torch or of Python decides nothing."""
+    import random
+
+    when = []
+    for _ in range(2):
+        torch.manual_seed(0)
+        random.seed(0)
+        losses = CheckedLosses(lambda x: x * 2, every=2)
+        losses(*BATCH)
+        searches.clear()
+        when.append([])
+        for _ in range(100):
+            losses(*BATCH)
+            when[-1].append(len(searches))
+    assert when[0] != when[1]
+
+
+def test_a_first_batch_in_which_mixing_cannot_show_leaves_the_thorough_search_to_the_next(searches):
+    losses = CheckedLosses(lambda x: x * 2, every=10**9)
+    for size in (0, 1, 6, 6):
+        losses(BATCH[0][:size])
+    assert searches == [True] * 3
+
+
+def test_every_batch_may_be_searched_and_none_may_not(searches):
+    losses = CheckedLosses(lambda x: x * 2, every=1)
+    for _ in range(4):
+        losses(*BATCH)
+    assert searches == [True, False, False, False]
+    with pytest.raises(ConfigError, match="check_every=0"):
+        CheckedLosses(lambda x: x, every=0)
+
+
+def test_losses_are_taken_where_they_were_made_here_only():
+    losses = CheckedLosses(lambda x: x * 2, every=5)
+    made = losses(*BATCH)
+    losses.check_made_here(made)
+    for other in (made * 1, made.clone(), BATCH[0] * 2):
+        with pytest.raises(ConfigError, match=r"engine\.losses"):
+            losses.check_made_here(other)
+
+
+def test_the_losses_of_a_searched_batch_are_those_that_it_would_have_had():
+    """Dropout included: the search leaves the random state as it was."""
+    x, y = small_batch()
+    sums = []
+    for every in (1, 10**9):
+        model = torch.nn.Sequential(*small_model(), torch.nn.Dropout(0.5))
+        options = {"losses_of": lambda x, y, model=model: losses_of(model, x, y), "check_every": every}
+        _, optimizer, engine = attached(model, generator=torch.Generator().manual_seed(3), **options)
+        torch.manual_seed(5)
+        for _ in range(3):
+            optimizer.step(loss=engine.losses(x, y))
+        sums.append(model[0].weight.grad)
+    assert torch.equal(*sums)
+
+
+def test_an_engine_without_losses_of_says_what_it_needs():
+    _, _, engine = attached()
+    with pytest.raises(ConfigError, match="losses_of"):
+        engine.losses(*small_batch())
+
+
+def test_a_locked_engine_makes_no_losses():
+    model = small_model()
+    _, _, engine = attached(model, losses_of=lambda x, y: losses_of(model, x, y))
+    engine.lock()
+    with pytest.raises(ConfigError, match="unlock"):
+        engine.losses(*small_batch())
+
+
+def test_what_is_found_ends_the_step_before_it_begins():
+    model = small_model()
+    _, optimizer, engine = attached(model, losses_of=lambda x, y: losses_of(model, x, y) / len(x))
+    with pytest.raises(ProbeError, match="left out"):
+        optimizer.step(loss=engine.losses(*small_batch()))
+    assert engine.steps == 0

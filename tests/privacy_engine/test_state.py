@@ -78,7 +78,7 @@ def test_the_state_of_an_engine_with_noise_of_another_kind_is_refused():
 @pytest.mark.parametrize("generator", [Randomness(bytes(32)), "os", 7])
 def test_noise_from_elsewhere_is_refused(generator):
     """A Randomness would give two steps of one sum the same noise."""
-    with pytest.raises(ConfigError, match="expected 'secure' or a torch.Generator"):
+    with pytest.raises(ConfigError, match=r"expected 'secure' or a torch\.Generator"):
         small_engine(small_model(), noise_multiplier=1.0, generator=generator)
 
 

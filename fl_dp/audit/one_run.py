@@ -1,6 +1,7 @@
 """One audit: flip the coins, train as shipped, look for the canaries, compare with the ledger's claim.
 
-Algorithm 1 of Steinke, Nasr, Jagielski 2023 (arXiv 2305.08846), around the shipped client.
+Algorithm 1 of Steinke, Nasr, Jagielski 2023 (arXiv 2305.08846), around the shipped client; the guesses are
+judged by f-DP (Mahloujifar, Melis, Chaudhuri 2024, arXiv 2410.22235), and by the former's theorem beside it.
 """
 
 import dataclasses
@@ -19,7 +20,8 @@ from fl_dp.accounting.accountant import DEFAULT_ACCOUNTANT
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.audit.canaries import Canaries
-from fl_dp.audit.guessing import find_epsilon
+from fl_dp.audit.guessing import find_epsilon, find_epsilon_by_f_dp
+from fl_dp.audit.noise_family import NoiseFamily
 from fl_dp.audit.ways import Deployed, Way
 from fl_dp.config.client import ClientConfig
 from fl_dp.data.tensor_data import TensorData
@@ -36,13 +38,15 @@ _PHYSICAL_BATCH = 64
 class AuditReport:
     """What the ledger claims, and what was found.
 
-    claimed: epsilon at `delta`, an upper bound; found: a lower bound of it at `confidence`, from `right`
-    right ones of `guesses` guesses which of `canaries` canaries were in. steps: of all rounds. accountant:
-    the one that computes the claim.
+    claimed: epsilon at `delta`, an upper bound; found: a lower bound of it at `confidence` by f-DP, from
+    `right` right ones of `guesses` guesses which of `canaries` canaries were in. found_steinke: from the same
+    scores, by the theorem of Steinke et al., which knows of the mechanism only that it is (epsilon, delta)-DP.
+    steps: of all rounds. accountant: the one that computes the claim. hostile: whether the server was.
     """
 
     claimed: float
     found: float
+    found_steinke: float
     delta: float
     confidence: float
     canaries: int
@@ -52,10 +56,14 @@ class AuditReport:
     noise_multiplier: float
     steps: int
     accountant: str
+    hostile: bool = False
 
     @property
     def passed(self) -> bool:
-        """If not, the claim is false, or the audit erred, with a probability of 1 - confidence at most."""
+        """If not, the claim is false, or the audit erred, with a probability of 1 - confidence at most.
+
+        Decided by the f-DP bound alone, so that the two bounds do not add up their errors.
+        """
         return self.found <= self.claimed
 
     def to_dict(self) -> dict[str, Any]:
@@ -72,16 +80,20 @@ def run_audit(
     confidence: float = 0.95,
     coins: torch.Generator | None = None,
     way: MakeWay = Deployed,
+    hostile: bool = False,
 ) -> AuditReport:
     """Train `rounds` rounds of `plan` on data that include each canary by a coin; audit what was released.
 
     The claim is the epsilon that the client sends with its result: its ledger's, at `delta`. coins: decide
     which canaries are included; None for a generator seeded by the system. Noise and Poisson draws are the
     shipped ones in any case. way: how the client trains, as one of its own or as a simulated one.
+    hostile: the server sends the first weights in every round, whatever it gets; rounds are of one step.
     Raises ConfigError for no round at all, AccountingError for a plan whose epsilon is not finite.
     """
     if rounds < 1:
         raise ConfigError(f"Expected rounds={rounds} >= 1.")
+    if hostile and plan.steps != 1:
+        raise ConfigError(f"Expected steps={plan.steps} = 1: a hostile server asks for one step a round.")
     included = torch.rand(canaries.count, generator=coins or system_generator()) < 0.5
     sample_rate = plan.expected_batch_size / canaries.public_size
     whole = Entry(sample_rate, plan.noise_multiplier, plan.steps * rounds)
@@ -97,27 +109,37 @@ def run_audit(
             physical_batch_size=_PHYSICAL_BATCH,
             device="cpu",
         )
-        scores, last = _train(canaries, plan, rounds, settings, canaries.data(included), way)
-    finding = find_epsilon(scores, included.numpy(), delta, confidence)
+        scores, last = _train(canaries, plan, rounds, settings, canaries.data(included), way, hostile)
+    coins_seen = included.numpy()
+    finding = find_epsilon_by_f_dp(scores, coins_seen, NoiseFamily(whole, delta), confidence)
+    steinke = find_epsilon(scores, coins_seen, delta, confidence)
     return AuditReport(
-        last.epsilon, finding.epsilon, last.delta, confidence, canaries.count, finding.guesses, finding.right,
-        sample_rate, plan.noise_multiplier, total_steps(last.spent), accountant,
+        last.epsilon, finding.epsilon, steinke.epsilon, last.delta, confidence, canaries.count,
+        finding.guesses, finding.right, sample_rate, plan.noise_multiplier, total_steps(last.spent),
+        accountant, hostile,
     )  # fmt: skip
 
 
 def _train(
-    canaries: Canaries, plan: RoundPlan, rounds: int, settings: ClientConfig, data: TensorData, way: MakeWay
+    canaries: Canaries,
+    plan: RoundPlan,
+    rounds: int,
+    settings: ClientConfig,
+    data: TensorData,
+    way: MakeWay,
+    hostile: bool,
 ) -> tuple[NDArray[np.float64], LocalUpdate]:
     """Scores (m,), summed over the rounds, and the last update, whose claim covers all of them."""
     scores = np.zeros(canaries.count)
-    weights = state_arrays(canaries.model)
+    weights = {name: array.copy() for name, array in state_arrays(canaries.model).items()}
     with Ledger.open(Path(settings.ledger)) as ledger:
         trained = way(settings, data, canaries.model, ledger)
         for server_round in range(1, rounds + 1):
             update = trained.train(dataclasses.replace(plan, server_round=server_round), weights)
             before = {name: weights[name] for name in update.arrays}
             scores += canaries.scores(before, update.arrays)
-            weights |= update.arrays
+            if not hostile:
+                weights |= update.arrays
     return scores, update
 
 

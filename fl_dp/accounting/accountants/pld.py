@@ -39,9 +39,13 @@ def compute_pld_epsilon(entries: tuple[Entry, ...], delta: float) -> float:
             f"delta={delta} is smaller than PLD can resolve over {total_steps(entries)} steps in double "
             "precision; take the accountant 'rdp' or a larger delta."
         )
+    return float(compose(entries).get_epsilon_for_delta(resolved))
+
+
+def compose(entries: tuple[Entry, ...]) -> "PrivacyLossDistribution":
+    """The distribution of all entries together, which dominates the true one up to `transform_error`."""
     interval = _grid_interval(entries)
-    composed = reduce(lambda left, right: left.compose(right), (_entry_pld(e, interval) for e in entries))
-    return float(composed.get_epsilon_for_delta(resolved))
+    return reduce(lambda left, right: left.compose(right), (_entry_pld(e, interval) for e in entries))
 
 
 def _grid_interval(entries: tuple[Entry, ...]) -> float:

@@ -1,9 +1,11 @@
-"""How many guesses can be right under a whole trade-off curve: one-run auditing by f-DP.
+"""How many guesses can be right under a whole trade-off curve: auditing by f-DP, in one run and in several.
 
 Mahloujifar, Melis, Chaudhuri 2024, "Auditing f-Differential Privacy in One Run" (arXiv 2410.22235).
 """
 
+import math
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +28,14 @@ class TradeOff:
     epsilons: Array
     deltas: Array
 
+    def most_right(self) -> float:
+        """The largest expected share of right guesses if every coin is guessed.
+
+        In `refuted`'s terms r_0 + w_0 = 1 and r_0 <= delta + e^eps w_0, so r_0 (1 + e^eps) <= delta + e^eps.
+        """
+        odds = np.exp(self.epsilons)
+        return float(np.min((self.deltas + odds) / (1.0 + odds)))
+
     def least_wrong(self) -> "LeastWrong":
         order = np.argsort(-self.epsilons)  # in the order in which they lead as the probability grows
         slopes = np.exp(-self.epsilons[order])
@@ -36,7 +46,7 @@ class TradeOff:
 
 @dataclass(frozen=True, slots=True)
 class LeastWrong:
-    """The lines solved for x: an event this probable has at least that probability on the coin's other side."""
+    """The lines solved for x: how probable, at least, an event is on the other side of a coin."""
 
     meets: list[float]
     slopes: list[float]
@@ -45,6 +55,21 @@ class LeastWrong:
     def __call__(self, probability: float) -> float:
         line = bisect_right(self.meets, probability)
         return max(0.0, self.slopes[line] * probability - self.offsets[line])
+
+
+def refuted_by_runs(shares: Sequence[float], most_right: float, level: float) -> bool:
+    """Whether independent runs refute that no expected share of right guesses is above `most_right`.
+
+    shares: (T,) for each run, with coins of its own, the share of all canaries whose coin was guessed right.
+    The product of shares[t] / most_right has an expectation of 1 at most, since the runs are independent, and
+    is 1 / level or more with probability `level` at most (Markov). Within a run the canaries' outcomes may
+    depend on one another in any way. One run alone has to allow for that (see `refuted`), and proves less.
+    """
+    if not 0.0 < level < 1.0:
+        raise ConfigError(f"Expected level={level} in (0, 1).")
+    if min(shares) <= 0.0:
+        return False
+    return math.fsum(math.log(share / most_right) for share in shares) > -math.log(level) + _ROUNDING
 
 
 def refuted(canaries: int, guesses: int, right: int, least_wrong: LeastWrong, level: float) -> bool:
@@ -72,8 +97,9 @@ def refuted(canaries: int, guesses: int, right: int, least_wrong: LeastWrong, le
     W_i = W_(i+1), because least_wrong grows: R_i = R_(i+1) <= r_(i+1) <= r_i.
     At the end r_0 + w_0 >= R_0 + W_0: by (a) if w_0 >= W_0; if not, W has never grown, by the same argument,
     and R_0 + W_0 = level g / m <= r_v + w_v. So R_0 + W_0 > g / m is a contradiction, and P[N >= v] < level.
-    The paper's algorithm is this recursion, of its theorem for guesses that may abstain. P[N >= v] falls with
-    v, so that more right guesses are refuted if fewer are, and the test errs with probability `level` at most.
+    The paper's algorithm is this recursion, of its theorem for guesses that may abstain. The least v that is
+    refuted has P[N >= v] < level, and what is refuted for v is refuted for every larger one (a sequence R, W
+    that allows P[N >= v + 1] >= level allows P[N >= v] >= level too). So the test errs with that probability.
     """
     if not 0 <= right <= guesses <= canaries or guesses == 0:
         raise ConfigError(f"Expected 0 <= right={right} <= guesses={guesses} <= canaries={canaries}, > 0.")

@@ -1,13 +1,14 @@
 """Guess from scores which canaries were in, and bound epsilon by how many guesses are right."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fl_dp.audit.bound import epsilon_lower_bound
-from fl_dp.audit.f_dp import LeastWrong, refuted
+from fl_dp.audit.f_dp import LeastWrong, TradeOff, refuted, refuted_by_runs
 from fl_dp.audit.noise_family import NoiseFamily
 from fl_dp.errors import AccountingError, ConfigError
 
@@ -46,15 +47,12 @@ def find_epsilon(scores: Scores, included: Coins, delta: float, confidence: floa
     Raises ConfigError for fewer than two canaries, AccountingError for scores that are not finite.
     """
     share = 1.0 - (1.0 - confidence) / len(_PARTS)
-    return max(
-        (
-            Finding(
-                epsilon_lower_bound(one.canaries, one.guesses, one.right, delta, share), one.guesses, one.right
-            )
-            for one in _tries(scores, included)
-        ),
-        key=lambda finding: finding.epsilon,
-    )
+
+    def finding(one: Guesses) -> Finding:
+        bound = epsilon_lower_bound(one.canaries, one.guesses, one.right, delta, share)
+        return Finding(bound, one.guesses, one.right)
+
+    return max(map(finding, _tries(scores, included)), key=lambda found: found.epsilon)
 
 
 def find_epsilon_by_f_dp(
@@ -72,15 +70,41 @@ def find_epsilon_by_f_dp(
     def by(one: Guesses, least_wrong: LeastWrong) -> bool:
         return refuted(one.canaries, one.guesses, one.right, least_wrong, level)
 
-    noise = family.least_refuted(lambda least_wrong: any(by(one, least_wrong) for one in tries))
+    def any_of_them(trade_off: TradeOff) -> bool:
+        least_wrong = trade_off.least_wrong()
+        return any(by(one, least_wrong) for one in tries)
+
+    noise = family.least_refuted(any_of_them)
     if noise == math.inf:
         return Finding(0.0, tries[0].guesses, tries[0].right)
-    proof = next(one for one in tries if by(one, family.least_wrong(noise)))
+    least_wrong = family.trade_off(noise).least_wrong()
+    proof = next(one for one in tries if by(one, least_wrong))
     return Finding(family.epsilon(noise), proof.guesses, proof.right)
+
+
+def find_epsilon_in_runs(
+    runs: Sequence[tuple[Scores, Coins]], family: NoiseFamily, confidence: float = 0.95
+) -> Finding:
+    """As `find_epsilon_by_f_dp`, from independent runs, each with its own coins, and every coin guessed.
+
+    The half of a run's canaries with the higher scores is guessed to be in. See `refuted_by_runs`.
+    """
+    guesses = [_guess(scores, included, len(scores) // 2) for scores, included in runs]
+    shares = [one.right / one.canaries for one in guesses]
+    noise = family.least_refuted(
+        lambda trade_off: refuted_by_runs(shares, trade_off.most_right(), 1.0 - confidence)
+    )
+    epsilon = 0.0 if noise == math.inf else family.epsilon(noise)
+    return Finding(epsilon, sum(one.guesses for one in guesses), sum(one.right for one in guesses))
 
 
 def _tries(scores: Scores, included: Coins) -> list[Guesses]:
     """For each part of the canaries: as many guesses of "in", for the highest scores, as of "out"."""
+    return [_guess(scores, included, max(1, len(scores) // (2 * part))) for part in _PARTS]
+
+
+def _guess(scores: Scores, included: Coins, each: int) -> Guesses:
+    """`each` guesses of "in" for the highest scores, as many of "out" for the lowest."""
     if len(scores) < 2:
         raise ConfigError(
             f"canaries = {len(scores)}: expected two at least, one to be guessed in and one out."
@@ -90,9 +114,5 @@ def _tries(scores: Scores, included: Coins) -> list[Guesses]:
             "Scores of canaries are not finite: training diverged. Lower the learning rate."
         )
     order = np.argsort(scores, kind="stable")
-    tries = []
-    for part in _PARTS:
-        each = max(1, len(scores) // (2 * part))
-        right = int(included[order[-each:]].sum() + (~included[order[:each]]).sum())
-        tries.append(Guesses(len(scores), 2 * each, right))
-    return tries
+    right = int(included[order[-each:]].sum() + (~included[order[:each]]).sum())
+    return Guesses(len(scores), 2 * each, right)

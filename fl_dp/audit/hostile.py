@@ -73,7 +73,7 @@ class HostileRecords:
         return float(self._inverse.diagonal().sqrt().median())
 
     def max_grad_norm(self, at_most: float) -> float:
-        """A clipping bound that cuts every canary's gradient. The server may choose any that clients allow."""
+        """A clipping bound that cuts every canary's gradient: the server may choose any that is allowed."""
         return min(at_most, 0.9 * self._shortest)
 
     def watch(self, plan: RoundPlan) -> None:
@@ -91,7 +91,10 @@ class HostileRecords:
         moved = np.concatenate([(before[n].astype(np.float64) - after[n]).ravel() for n in self._names()])
         noisy = torch.from_numpy(moved) * (plan.expected_batch_size / plan.learning_rate / plan.max_grad_norm)
         estimates = (self._inverse @ (self._units @ noisy)).numpy()
-        rate, deviations = plan.expected_batch_size / self.public_size, self._inverse.diagonal().sqrt().numpy()
+        rate, deviations = (
+            plan.expected_batch_size / self.public_size,
+            self._inverse.diagonal().sqrt().numpy(),
+        )
         losses = [
             StepLoss(rate, plan.noise_multiplier * float(deviation)).loss(estimate)
             for estimate, deviation in zip(estimates, deviations, strict=True)

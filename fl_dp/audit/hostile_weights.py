@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -47,7 +48,7 @@ def craft(model: nn.Module, name: str, known: TensorData, count: int, generator:
         canaries = _patterns(last, known, count)
     else:
         canaries = _random_pictures(known, count, generator)
-        _saturate(model, layers, canaries, known, generator)
+        _saturate(model, name, layers, canaries, known, generator)
     return Crafted(canaries, _without_gradient(model, known))
 
 
@@ -56,7 +57,7 @@ def _patterns(last: nn.Linear, known: TensorData, count: int) -> TensorData:
 
     Its gradient is (e_2j - e_2j+1) times [pixels; 1]. Rows are at right angles for different a, the first
     factors for different j. The first pixel of every row is 1, so that it shows the contrast alone: class 2j
-    has the logit S (2 t_j x - t_j^2) = S (x^2 - (x - t_j)^2) in it, which is largest for the t_j nearest to x.
+    has the logit S (2 t_j x - t_j^2) = S (x^2 - (x - t_j)^2) in it, the largest for the t_j nearest to x.
     """
     size = math.prod(known.input_shape)
     rows, pairs = 2 ** (size.bit_length() - 1), min(known.num_classes // 2, _MOST_PAIRS)
@@ -76,7 +77,12 @@ def _patterns(last: nn.Linear, known: TensorData, count: int) -> TensorData:
 
 
 def _saturate(
-    model: nn.Module, layers: list[nn.Module], canaries: TensorData, known: TensorData, generator: torch.Generator
+    model: nn.Module,
+    name: str,
+    layers: list[nn.Module],
+    canaries: TensorData,
+    known: TensorData,
+    generator: torch.Generator,
 ) -> None:
     """Class 0 wins for all records by its bias; all other classes have weights at right angles.
 
@@ -91,20 +97,22 @@ def _saturate(
         nn.init.orthogonal_(last.weight, _GAIN, generator=generator)
         last.weight[0] = 0.0
         last.bias.zero_()
-        _centre(layers, inputs)
+        _centre(layers, inputs, name)
         everyone = torch.cat([inputs, known.batch(torch.arange(len(known)))[0]])
         last.bias[0] = _MARGIN + float(model(everyone).max())
 
 
-def _centre(layers: list[nn.Module], inputs: Tensor) -> None:
+def _centre(layers: list[nn.Module], inputs: Tensor, name: str) -> None:
     """Shift each bias until what the next layer with a bias gets has a mean of zero in every channel."""
     biased = [i for i, layer in enumerate(layers) if isinstance(getattr(layer, "bias", None), Tensor)]
     arriving = _through(layers[: biased[0]], inputs)
-    for first, following in zip(biased, biased[1:], strict=False):
+    for first, following in pairwise(biased):
         bias = layers[first].bias
         assert isinstance(bias, Tensor)
         for _ in range(_CENTRINGS):
             leaving = _through(layers[first:following], arriving)
+            if leaving[0].numel() % len(bias):
+                raise _refused(name, f"layer {following} does not get the channels of layer {first}")
             bias -= leaving.reshape(len(leaving), len(bias), -1).mean(dim=(0, 2))
         arriving = _through(layers[first:following], arriving)
 

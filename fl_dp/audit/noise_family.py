@@ -8,7 +8,7 @@ import numpy as np
 
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.accounting.privacy_profile import delta_bounds
-from fl_dp.audit.f_dp import LeastWrong, TradeOff
+from fl_dp.audit.f_dp import TradeOff
 from fl_dp.records import Entry
 
 _LINES = 1001  # of a trade-off
@@ -18,7 +18,7 @@ _HALVINGS = 9  # of the last doubling: the noise is found to 0.14 %
 
 @dataclass(frozen=True, slots=True)
 class NoiseFamily:
-    """`entry` with any noise multiplier: its sample rate and steps stay. Less noise allows all that more does."""
+    """`entry` with any noise multiplier. Rate and steps stay. Less noise allows all that more does."""
 
     entry: Entry
     delta: float
@@ -27,13 +27,13 @@ class NoiseFamily:
         """Of this member, at `delta`, by PLD; inf for hardly any noise."""
         return compute_epsilon([self._member(noise_multiplier)], self.delta)
 
-    def least_wrong(self, noise_multiplier: float) -> LeastWrong:
+    def trade_off(self, noise_multiplier: float) -> TradeOff:
         """Its trade-off. Lines beyond twice its epsilon hardly ever lead."""
         reach = 2.0 * self.epsilon(noise_multiplier) + 2.0
         epsilons = np.linspace(-reach, reach, _LINES)
-        return TradeOff(epsilons, delta_bounds((self._member(noise_multiplier),), epsilons)).least_wrong()
+        return TradeOff(epsilons, delta_bounds((self._member(noise_multiplier),), epsilons))
 
-    def least_refuted(self, refuted: Callable[[LeastWrong], bool]) -> float:
+    def least_refuted(self, refuted: Callable[[TradeOff], bool]) -> float:
         """The least noise multiplier whose trade-off is refuted, rounded up; inf if none is.
 
         As every member is tested at the same level, and one with more noise is refuted if one with less is,
@@ -41,7 +41,7 @@ class NoiseFamily:
         """
 
         def holds(noise: float) -> bool:
-            return self.epsilon(noise) < math.inf and refuted(self.least_wrong(noise))
+            return self.epsilon(noise) < math.inf and refuted(self.trade_off(noise))
 
         high = self._refuted_within_a_factor_of_two(holds)
         if high == math.inf:
@@ -53,7 +53,7 @@ class NoiseFamily:
         return high
 
     def _refuted_within_a_factor_of_two(self, holds: Callable[[float], bool]) -> float:
-        """A noise multiplier that is refuted while its half is not; inf if none is, up to _MOST_UP doublings."""
+        """One that is refuted while its half is not; inf if none is, up to _MOST_UP doublings."""
         noise = self.entry.noise_multiplier
         if holds(noise):
             while holds(noise / 2):  # ends: with hardly any noise epsilon is infinite
@@ -63,4 +63,3 @@ class NoiseFamily:
 
     def _member(self, noise_multiplier: float) -> Entry:
         return Entry(self.entry.sample_rate, noise_multiplier, self.entry.steps)
-

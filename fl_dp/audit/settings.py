@@ -31,16 +31,19 @@ _HOSTILE_CANARIES, _KNOWN = 500, 500  # unasked: gradients of all canaries are k
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """Parts of a round's mechanism that differ from the config; None: as in the config."""
+    """Parts of a round's mechanism that differ from the config; None: as in the config. runs: trainings."""
 
     sample_rate: float | None = None
     steps: int | None = None
+    runs: int = 1
 
     def __post_init__(self) -> None:
         if self.sample_rate is not None and not 0.0 < self.sample_rate <= 1.0:
             raise ConfigError(f"sample-rate = {self.sample_rate}: expected a number in (0, 1].")
         if self.steps is not None and self.steps < 1:
             raise ConfigError(f"steps = {self.steps}: expected an integer >= 1.")
+        if self.runs < 1:
+            raise ConfigError(f"runs = {self.runs}: expected an integer >= 1.")
 
 
 def audit_gradients(
@@ -56,7 +59,7 @@ def audit_gradients(
     plan = _round_plan(config, overrides, own_size, canaries.public_size)
     rate = canaries.learning_rate(plan.expected_batch_size, plan.steps * config.rounds)
     plan = dataclasses.replace(plan, learning_rate=rate, loss=canaries.loss)
-    return _audit(canaries, plan, config, own_size, way)
+    return _audit(canaries, plan, config, overrides, own_size, way)
 
 
 def audit_own_model(
@@ -70,7 +73,7 @@ def audit_own_model(
     model = build_model(config.model, part.input_shape, part.num_classes, config.seed)
     canaries = MislabelledRecords(model, part, spare.subset(torch.arange(count)), config.seed, config.loss)
     plan = _round_plan(config, overrides, len(part), canaries.public_size)
-    return _audit(canaries, plan, config, len(part), way)
+    return _audit(canaries, plan, config, overrides, len(part), way)
 
 
 def audit_hostile_gradients(
@@ -81,7 +84,7 @@ def audit_hostile_gradients(
     plan = _round_plan(config, overrides, own_size, max(count, own_size))
     rounds, plan = plan.steps * config.rounds, _hostile(plan, plan.max_grad_norm)
     canaries = WatchedGradients(count, max(count, own_size), plan)
-    return _audit(canaries, plan, config, own_size, way, hostile_rounds=rounds)
+    return _audit(canaries, plan, config, overrides, own_size, way, hostile_rounds=rounds)
 
 
 def audit_hostile_model(
@@ -101,7 +104,7 @@ def audit_hostile_model(
     plan = _round_plan(config, overrides, len(part), canaries.public_size)
     rounds, plan = plan.steps * config.rounds, _hostile(plan, canaries.max_grad_norm(plan.max_grad_norm))
     canaries.watch(plan)
-    return _audit(canaries, plan, config, len(part), way, hostile_rounds=rounds)
+    return _audit(canaries, plan, config, overrides, len(part), way, hostile_rounds=rounds)
 
 
 def _hostile(plan: RoundPlan, max_grad_norm: float) -> RoundPlan:
@@ -115,6 +118,7 @@ def _audit(
     canaries: Canaries,
     plan: RoundPlan,
     config: RunConfig,
+    overrides: Overrides,
     own_size: int,
     way: MakeWay,
     *,
@@ -128,6 +132,7 @@ def _audit(
         accountant=config.accountant,
         way=way,
         hostile=hostile_rounds > 0,
+        runs=overrides.runs,
     )
 
 

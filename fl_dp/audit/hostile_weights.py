@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ConfigError
 
-# Lead of the winning class, in logits: exp(-104) is 0.0 in float32, so that p is exactly 0 or 1.
-_MARGIN = 200.0
+# Lead of the winning class, in logits. From 104 on exp(-lead) is 0.0 in float32: p is exactly 0 or 1.
+_MARGIN, _SURE = 200.0, 110.0
 _MOST_PAIRS = 5  # of classes: the more there are, the larger the weights that tell them apart
 _SHALLOWEST = 0.5  # of the patterns' contrasts; the deepest is 1
 _GAIN = 10.0  # of the last layer: then most of a gradient lies in the layers before it
@@ -67,7 +67,7 @@ def _patterns(last: nn.Linear, known: TensorData, count: int) -> TensorData:
     scale = _MARGIN / (_SHALLOWEST / max(pairs - 1, 1)) ** 2
     with torch.no_grad():
         last.weight.zero_()
-        last.bias.fill_(-3 * scale)  # below every other class wherever a pixel may lead: x >= -1
+        last.bias.fill_(-4 * scale)  # below a class of even number wherever the first pixel is -1 or more
         last.weight[0 : 2 * pairs : 2, 0] = 2 * scale * contrasts
         last.bias[0 : 2 * pairs : 2] = -scale * contrasts**2
     numbers = torch.arange(min(count, rows * pairs))
@@ -141,7 +141,7 @@ def _without_gradient(model: nn.Module, known: TensorData) -> TensorData:
     with torch.no_grad():
         logits = model(known.batch(torch.arange(len(known)))[0])
     leading = logits.topk(2, dim=1).values
-    sure = (leading[:, 0] - leading[:, 1] >= _MARGIN / 2 + 10).nonzero().squeeze(1)
+    sure = (leading[:, 0] - leading[:, 1] >= _SURE).nonzero().squeeze(1)
     if len(sure) == 0:
         raise ConfigError("No known record has a gradient of zero at the hostile weights: take other data.")
     return TensorData(known.x[sure], logits.argmax(dim=1)[sure], known.classes)

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from fl_dp.audit.f_dp import TradeOff
 from fl_dp.records import Entry
 
 _LINES = 1001  # of a trade-off
+_MOST_REACH = 300.0  # an epsilon whose exponential is far from the largest number
 _MOST_UP = 8  # doublings of the noise
 _HALVINGS = 9  # of the last doubling: the noise is found to 0.14 %
 
@@ -29,9 +31,8 @@ class NoiseFamily:
 
     def trade_off(self, noise_multiplier: float) -> TradeOff:
         """Its trade-off. Lines beyond twice its epsilon hardly ever lead."""
-        reach = 2.0 * self.epsilon(noise_multiplier) + 2.0
-        epsilons = np.linspace(-reach, reach, _LINES)
-        return TradeOff(epsilons, delta_bounds((self._member(noise_multiplier),), epsilons))
+        reach = min(2.0 * self.epsilon(noise_multiplier) + 2.0, _MOST_REACH)
+        return _trade_off(self._member(noise_multiplier), reach)
 
     def least_refuted(self, refuted: Callable[[TradeOff], bool]) -> float:
         """The least noise multiplier whose trade-off is refuted, rounded up; inf if none is.
@@ -63,3 +64,9 @@ class NoiseFamily:
 
     def _member(self, noise_multiplier: float) -> Entry:
         return Entry(self.entry.sample_rate, noise_multiplier, self.entry.steps)
+
+
+@lru_cache(maxsize=128)  # repeated audits try the same members; 16 kB each
+def _trade_off(member: Entry, reach: float) -> TradeOff:
+    epsilons = np.linspace(-reach, reach, _LINES)
+    return TradeOff(epsilons, delta_bounds((member,), epsilons))

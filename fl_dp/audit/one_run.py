@@ -102,23 +102,13 @@ def run_audit(
         raise ConfigError(f"Expected runs={runs} >= 1.")
     sample_rate = plan.expected_batch_size / canaries.public_size
     whole = Entry(sample_rate, plan.noise_multiplier, plan.steps * rounds)
-    settings = ClientConfig(
-        client="audit",
-        ledger="each run has its own",
-        data="canaries",
-        public_size=canaries.public_size,
-        epsilon=_finite_epsilon(whole, delta, accountant),
-        delta=delta,
-        accountant=accountant,
-        physical_batch_size=_PHYSICAL_BATCH,
-        device="cpu",
-    )
+    settings = _client_settings(canaries, whole, delta, accountant)
+    server = _Server(plan, rounds, dict(state_arrays(canaries.model)), hostile)
     coins = coins or system_generator()
     seen = []
-    start = {name: array.copy() for name, array in state_arrays(canaries.model).items()}
     for _ in range(runs):
         included = torch.rand(canaries.count, generator=coins) < 0.5
-        scores, last = _train(canaries, start, plan, rounds, settings, canaries.data(included), way, hostile)
+        scores, last = _train(canaries, included, server, settings, way)
         seen.append((scores, included.numpy()))
     family, first = NoiseFamily(whole, delta), seen[0]
     one_run = find_epsilon_by_f_dp(*first, family, confidence)
@@ -131,27 +121,45 @@ def run_audit(
     )  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class _Server:
+    """What the server sends: `rounds` rounds of `plan`, first `weights`, then the same (hostile) or the new."""
+
+    plan: RoundPlan
+    rounds: int
+    weights: Arrays
+    hostile: bool
+
+
+def _client_settings(canaries: Canaries, whole: Entry, delta: float, accountant: str) -> ClientConfig:
+    return ClientConfig(
+        client="audit",
+        ledger="each run has its own",
+        data="canaries",
+        public_size=canaries.public_size,
+        epsilon=_finite_epsilon(whole, delta, accountant),
+        delta=delta,
+        accountant=accountant,
+        physical_batch_size=_PHYSICAL_BATCH,
+        device="cpu",
+    )
+
+
 def _train(
-    canaries: Canaries,
-    start: Arrays,
-    plan: RoundPlan,
-    rounds: int,
-    settings: ClientConfig,
-    data: TensorData,
-    way: MakeWay,
-    hostile: bool,
+    canaries: Canaries, included: torch.Tensor, server: _Server, settings: ClientConfig, way: MakeWay
 ) -> tuple[Scores, LocalUpdate]:
     """Scores (m,), summed over the rounds, and the last update, whose claim covers all of them."""
-    scores, weights = np.zeros(canaries.count), dict(start)
+    scores, weights = np.zeros(canaries.count), dict(server.weights)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "ledger.sqlite"
+        settings = dataclasses.replace(settings, ledger=str(path))
         with Ledger.open(path) as ledger:
-            trained = way(dataclasses.replace(settings, ledger=str(path)), data, canaries.model, ledger)
-            for server_round in range(1, rounds + 1):
-                update = trained.train(dataclasses.replace(plan, server_round=server_round), weights)
+            trained = way(settings, canaries.data(included), canaries.model, ledger)
+            for server_round in range(1, server.rounds + 1):
+                update = trained.train(dataclasses.replace(server.plan, server_round=server_round), weights)
                 before = {name: weights[name] for name in update.arrays}
                 scores += canaries.scores(before, update.arrays)
-                if not hostile:
+                if not server.hostile:
                     weights |= update.arrays
     return scores, update
 

@@ -123,7 +123,7 @@ def run_audit(
 
 @dataclass(frozen=True, slots=True)
 class _Server:
-    """What the server sends: `rounds` rounds of `plan`, first `weights`, then the same (hostile) or the new."""
+    """Asks for `rounds` rounds of `plan`, from `weights`; then from the same again (hostile) or the new."""
 
     plan: RoundPlan
     rounds: int

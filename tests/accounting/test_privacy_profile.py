@@ -36,6 +36,12 @@ def test_at_the_epsilon_of_a_delta_it_is_that_delta():
     assert delta_bounds(entries, np.array([epsilon]))[0] == pytest.approx(1e-5, rel=1e-3)
 
 
+def test_the_rounding_errors_of_many_steps_are_paid_for():
+    entries, delta = (Entry(0.01, 5.0, 100_000),), 1e-9  # the errors may be 2e-11
+    epsilon = compute_epsilon(entries, delta)
+    assert delta_bounds(entries, np.array([epsilon]))[0] == pytest.approx(delta, rel=1e-3)
+
+
 @pytest.mark.parametrize("entries", [(), (Entry(0.1, 0.0, 1),)], ids=["none", "unprotected"])
 def test_without_noise_there_is_no_trade_off(entries):
     with pytest.raises(AccountingError, match="each with noise"):

@@ -62,7 +62,7 @@ def test_without_noise_every_canary_is_solved_for():
     step = StepLoss(50 / canaries.public_size, deviation)
     assert 1.0 <= deviation < 1.05
     for canary, score in enumerate(scores):
-        assert score == pytest.approx(float(step.loss(float(canary in drawn))), abs=0.05)
+        assert score == pytest.approx(float(step.loss(float(canary in drawn))), abs=0.005)
 
 
 def test_included_canaries_stand_behind_the_known_records():

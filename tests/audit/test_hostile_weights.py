@@ -60,6 +60,9 @@ def test_patterns_are_at_right_angles_but_for_the_bias_and_fill_five_pairs_of_cl
 
 def test_centred_biases_keep_random_pictures_apart():
     model, crafted = _crafted("tanh-cnn", (1, 28, 28), 60)
+    gram = (units := _units(model, crafted.canaries)) @ units.T
+    labels = crafted.canaries.y
+    assert gram[labels[:, None] != labels[None]].abs().max() < 0.06  # what comes back is at right angles
     apart = torch.linalg.inv((units := _units(model, crafted.canaries)) @ units.T).diagonal().median()
     plain = build_model("tanh-cnn", (1, 28, 28), 10, seed=0)
     together = torch.linalg.inv((units := _units(plain, crafted.canaries)) @ units.T).diagonal().median()

@@ -178,6 +178,22 @@ def test_a_hostile_server_finds_too_little_noise_in_a_simulated_client(monkeypat
     assert not _hostile_model_audit(25, 1.0, Simulated).passed
 
 
+@pytest.mark.parametrize("hostile", [True, False])
+def test_a_hostile_server_sends_the_same_weights_whatever_it_gets(hostile):
+    sent = []
+
+    class Watched(Deployed):
+        def train(self, plan, weights):
+            sent.append((plan.server_round, weights["weights.weight"].copy()))
+            return super().train(plan, weights)
+
+    plan = _hostile_plan(50, 1.0)
+    run_audit(WatchedGradients(50, 50, plan), plan, 2, DELTA, way=Watched, hostile=hostile, runs=2)
+    assert [number for number, _ in sent] == [1, 2, 1, 2]
+    assert (sent[0][1] == sent[2][1]).all()  # each run starts afresh
+    assert (sent[0][1] == sent[1][1]).all() == hostile
+
+
 def test_a_hostile_round_is_one_step_and_a_run_is_one_at_least():
     plan = dataclasses.replace(_hostile_plan(100, 1.0), steps=2)
     with pytest.raises(ConfigError, match="one step a round"):

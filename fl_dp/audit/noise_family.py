@@ -26,7 +26,7 @@ class NoiseFamily:
     delta: float
 
     def epsilon(self, noise_multiplier: float) -> float:
-        """Of this member, at `delta`, by PLD; inf for hardly any noise."""
+        """Of this member, at `delta`, by PLD: at most 0.05 % above the true one. inf for hardly any noise."""
         return compute_epsilon([self._member(noise_multiplier)], self.delta)
 
     def trade_off(self, noise_multiplier: float) -> TradeOff:
@@ -37,8 +37,9 @@ class NoiseFamily:
     def least_refuted(self, refuted: Callable[[TradeOff], bool]) -> float:
         """The least noise multiplier whose trade-off is refuted, rounded up; inf if none is.
 
-        As every member is tested at the same level, and one with more noise is refuted if one with less is,
-        the true member is above the answer with the test's own probability of error, however many are tried.
+        If a member is refuted, the exact curve of every member with more noise is, too, since it allows less.
+        The true member is therefore the answer or above it only if its own curve is refuted: with the test's
+        own probability of error, however many members are tried.
         """
 
         def holds(noise: float) -> bool:

@@ -1,16 +1,33 @@
 """Guess from scores which canaries were in, and bound epsilon by how many guesses are right."""
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fl_dp.audit.bound import epsilon_lower_bound
+from fl_dp.audit.f_dp import LeastWrong, TradeOff, refuted, refuted_by_runs
+from fl_dp.audit.noise_family import NoiseFamily
 from fl_dp.errors import AccountingError, ConfigError
 
 # 2: guess one half of the canaries, and so on. Many guesses prove a small epsilon more surely, few can prove
-# a larger one. All are tried; each gets an equal share of the error probability.
+# a larger one. All are tried; each gets an equal share of the error probability (Bonferroni), since the best
+# is taken after seeing which were right.
 _PARTS = (2, 8, 32)
+
+Scores = NDArray[np.float64]
+Coins = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Guesses:
+    """`right` right ones of `guesses` guesses among `canaries` canaries."""
+
+    canaries: int
+    guesses: int
+    right: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,16 +39,72 @@ class Finding:
     right: int
 
 
-def find_epsilon(
-    scores: NDArray[np.float64], included: NDArray[np.bool_], delta: float, confidence: float = 0.95
-) -> Finding:
+def find_epsilon(scores: Scores, included: Coins, delta: float, confidence: float = 0.95) -> Finding:
     """A lower bound of epsilon at `delta`, above the truth with probability 1 - confidence at most.
 
+    By Steinke et al. 2023: of any mechanism that is (epsilon, delta)-DP.
     scores: (m,) one for each canary, high for those that look included; included: (m,) the coins.
-    Several numbers of guesses are tried and the best is taken, after seeing which were right. Each is
-    therefore computed at a share of the error probability (Bonferroni).
     Raises ConfigError for fewer than two canaries, AccountingError for scores that are not finite.
     """
+    share = 1.0 - (1.0 - confidence) / len(_PARTS)
+
+    def finding(one: Guesses) -> Finding:
+        bound = epsilon_lower_bound(one.canaries, one.guesses, one.right, delta, share)
+        return Finding(bound, one.guesses, one.right)
+
+    return max(map(finding, _tries(scores, included)), key=lambda found: found.epsilon)
+
+
+def find_epsilon_by_f_dp(
+    scores: Scores, included: Coins, family: NoiseFamily, confidence: float = 0.95
+) -> Finding:
+    """The epsilon of the member of `family` with the least noise that the guesses refute; 0.0 if none.
+
+    By Mahloujifar et al. 2024. If the mechanism is a member, its epsilon is below the answer with probability
+    1 - confidence at most. If not, the answer says which members' trade-offs it cannot have.
+    Arguments and errors are those of `find_epsilon`.
+    """
+    level = (1.0 - confidence) / len(_PARTS)
+    tries = _tries(scores, included)
+
+    def by(one: Guesses, least_wrong: LeastWrong) -> bool:
+        return refuted(one.canaries, one.guesses, one.right, least_wrong, level)
+
+    def any_of_them(trade_off: TradeOff) -> bool:
+        least_wrong = trade_off.least_wrong()
+        return any(by(one, least_wrong) for one in tries)
+
+    noise = family.least_refuted(any_of_them)
+    if noise == math.inf:
+        return Finding(0.0, tries[0].guesses, tries[0].right)
+    least_wrong = family.trade_off(noise).least_wrong()
+    proof = next(one for one in tries if by(one, least_wrong))
+    return Finding(family.epsilon(noise), proof.guesses, proof.right)
+
+
+def find_epsilon_in_runs(
+    runs: Sequence[tuple[Scores, Coins]], family: NoiseFamily, confidence: float = 0.95
+) -> Finding:
+    """As `find_epsilon_by_f_dp`, from independent runs, each with its own coins, and every coin guessed.
+
+    The half of a run's canaries with the higher scores is guessed to be in. See `refuted_by_runs`.
+    """
+    guesses = [_guess(scores, included, len(scores) // 2) for scores, included in runs]
+    shares = [one.right / one.canaries for one in guesses]
+    noise = family.least_refuted(
+        lambda trade_off: refuted_by_runs(shares, trade_off.most_right(), 1.0 - confidence)
+    )
+    epsilon = 0.0 if noise == math.inf else family.epsilon(noise)
+    return Finding(epsilon, sum(one.guesses for one in guesses), sum(one.right for one in guesses))
+
+
+def _tries(scores: Scores, included: Coins) -> list[Guesses]:
+    """For each part of the canaries: as many guesses of "in", for the highest scores, as of "out"."""
+    return [_guess(scores, included, max(1, len(scores) // (2 * part))) for part in _PARTS]
+
+
+def _guess(scores: Scores, included: Coins, each: int) -> Guesses:
+    """`each` guesses of "in" for the highest scores, as many of "out" for the lowest."""
     if len(scores) < 2:
         raise ConfigError(
             f"canaries = {len(scores)}: expected two at least, one to be guessed in and one out."
@@ -41,11 +114,5 @@ def find_epsilon(
             "Scores of canaries are not finite: training diverged. Lower the learning rate."
         )
     order = np.argsort(scores, kind="stable")
-    share = 1.0 - (1.0 - confidence) / len(_PARTS)
-    findings = []
-    for part in _PARTS:
-        each = max(1, len(scores) // (2 * part))  # as many guesses of in as of out
-        right = int(included[order[-each:]].sum() + (~included[order[:each]]).sum())
-        bound = epsilon_lower_bound(len(scores), 2 * each, right, delta, share)
-        findings.append(Finding(bound, 2 * each, right))
-    return max(findings, key=lambda finding: finding.epsilon)
+    right = int(included[order[-each:]].sum() + (~included[order[:each]]).sum())
+    return Guesses(len(scores), 2 * each, right)

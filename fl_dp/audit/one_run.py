@@ -1,6 +1,7 @@
 """One audit: flip the coins, train as shipped, look for the canaries, compare with the ledger's claim.
 
-Algorithm 1 of Steinke, Nasr, Jagielski 2023 (arXiv 2305.08846), around the shipped client.
+Algorithm 1 of Steinke, Nasr, Jagielski 2023 (arXiv 2305.08846), around the shipped client; the guesses are
+judged by f-DP (Mahloujifar, Melis, Chaudhuri 2024, arXiv 2410.22235), and by the former's theorem beside it.
 """
 
 import dataclasses
@@ -12,14 +13,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
 from fl_dp.accounting.accountant import DEFAULT_ACCOUNTANT
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.accounting.ledger.ledger import Ledger
-from fl_dp.audit.canaries import Canaries
-from fl_dp.audit.guessing import find_epsilon
+from fl_dp.audit.canaries import Arrays, Canaries
+from fl_dp.audit.guessing import Scores, find_epsilon, find_epsilon_by_f_dp, find_epsilon_in_runs
+from fl_dp.audit.noise_family import NoiseFamily
 from fl_dp.audit.ways import Deployed, Way
 from fl_dp.config.client import ClientConfig
 from fl_dp.data.tensor_data import TensorData
@@ -36,13 +37,17 @@ _PHYSICAL_BATCH = 64
 class AuditReport:
     """What the ledger claims, and what was found.
 
-    claimed: epsilon at `delta`, an upper bound; found: a lower bound of it at `confidence`, from `right`
-    right ones of `guesses` guesses which of `canaries` canaries were in. steps: of all rounds. accountant:
-    the one that computes the claim.
+    claimed: epsilon at `delta`, an upper bound; found: a lower bound of it at `confidence` by f-DP, from
+    `right` right ones of `guesses` guesses which of `canaries` canaries were in, over all `runs`.
+    found_one_run: by f-DP, from the first run alone; found_steinke: from that run too, by the theorem of
+    Steinke et al., which knows of the mechanism only that it is (epsilon, delta)-DP. steps: of all rounds.
+    accountant: the one that computes the claim. hostile: whether the server was.
     """
 
     claimed: float
     found: float
+    found_one_run: float
+    found_steinke: float
     delta: float
     confidence: float
     canaries: int
@@ -52,10 +57,15 @@ class AuditReport:
     noise_multiplier: float
     steps: int
     accountant: str
+    hostile: bool = False
+    runs: int = 1
 
     @property
     def passed(self) -> bool:
-        """If not, the claim is false, or the audit erred, with a probability of 1 - confidence at most."""
+        """If not, the claim is false, or the audit erred, with a probability of 1 - confidence at most.
+
+        Decided by `found` alone, so that the bounds do not add up their errors.
+        """
         return self.found <= self.claimed
 
     def to_dict(self) -> dict[str, Any]:
@@ -72,52 +82,85 @@ def run_audit(
     confidence: float = 0.95,
     coins: torch.Generator | None = None,
     way: MakeWay = Deployed,
+    hostile: bool = False,
+    runs: int = 1,
 ) -> AuditReport:
     """Train `rounds` rounds of `plan` on data that include each canary by a coin; audit what was released.
 
     The claim is the epsilon that the client sends with its result: its ledger's, at `delta`. coins: decide
     which canaries are included; None for a generator seeded by the system. Noise and Poisson draws are the
     shipped ones in any case. way: how the client trains, as one of its own or as a simulated one.
+    hostile: the server sends the first weights in every round, whatever it gets; rounds are of one step.
+    runs: trainings from the beginning, each with coins and a ledger of its own.
     Raises ConfigError for no round at all, AccountingError for a plan whose epsilon is not finite.
     """
     if rounds < 1:
         raise ConfigError(f"Expected rounds={rounds} >= 1.")
-    included = torch.rand(canaries.count, generator=coins or system_generator()) < 0.5
+    if hostile and plan.steps != 1:
+        raise ConfigError(f"Expected steps={plan.steps} = 1: a hostile server asks for one step a round.")
+    if runs < 1:
+        raise ConfigError(f"Expected runs={runs} >= 1.")
     sample_rate = plan.expected_batch_size / canaries.public_size
     whole = Entry(sample_rate, plan.noise_multiplier, plan.steps * rounds)
-    with tempfile.TemporaryDirectory() as folder:
-        settings = ClientConfig(
-            client="audit",
-            ledger=str(Path(folder) / "ledger.sqlite"),
-            data="canaries",
-            public_size=canaries.public_size,
-            epsilon=_finite_epsilon(whole, delta, accountant),
-            delta=delta,
-            accountant=accountant,
-            physical_batch_size=_PHYSICAL_BATCH,
-            device="cpu",
-        )
-        scores, last = _train(canaries, plan, rounds, settings, canaries.data(included), way)
-    finding = find_epsilon(scores, included.numpy(), delta, confidence)
+    settings = _client_settings(canaries, whole, delta, accountant)
+    server = _Server(plan, rounds, dict(state_arrays(canaries.model)), hostile)
+    coins = coins or system_generator()
+    seen = []
+    for _ in range(runs):
+        included = torch.rand(canaries.count, generator=coins) < 0.5
+        scores, last = _train(canaries, included, server, settings, way)
+        seen.append((scores, included.numpy()))
+    family, first = NoiseFamily(whole, delta), seen[0]
+    one_run = find_epsilon_by_f_dp(*first, family, confidence)
+    found = one_run if runs == 1 else find_epsilon_in_runs(seen, family, confidence)
+    steinke = find_epsilon(*first, delta, confidence)
     return AuditReport(
-        last.epsilon, finding.epsilon, last.delta, confidence, canaries.count, finding.guesses, finding.right,
-        sample_rate, plan.noise_multiplier, total_steps(last.spent), accountant,
+        last.epsilon, found.epsilon, one_run.epsilon, steinke.epsilon, last.delta, confidence, canaries.count,
+        found.guesses, found.right, sample_rate, plan.noise_multiplier, total_steps(last.spent), accountant,
+        hostile, runs,
     )  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class _Server:
+    """Asks for `rounds` rounds of `plan`, from `weights`; then from the same again (hostile) or the new."""
+
+    plan: RoundPlan
+    rounds: int
+    weights: Arrays
+    hostile: bool
+
+
+def _client_settings(canaries: Canaries, whole: Entry, delta: float, accountant: str) -> ClientConfig:
+    return ClientConfig(
+        client="audit",
+        ledger="each run has its own",
+        data="canaries",
+        public_size=canaries.public_size,
+        epsilon=_finite_epsilon(whole, delta, accountant),
+        delta=delta,
+        accountant=accountant,
+        physical_batch_size=_PHYSICAL_BATCH,
+        device="cpu",
+    )
+
+
 def _train(
-    canaries: Canaries, plan: RoundPlan, rounds: int, settings: ClientConfig, data: TensorData, way: MakeWay
-) -> tuple[NDArray[np.float64], LocalUpdate]:
+    canaries: Canaries, included: torch.Tensor, server: _Server, settings: ClientConfig, way: MakeWay
+) -> tuple[Scores, LocalUpdate]:
     """Scores (m,), summed over the rounds, and the last update, whose claim covers all of them."""
-    scores = np.zeros(canaries.count)
-    weights = state_arrays(canaries.model)
-    with Ledger.open(Path(settings.ledger)) as ledger:
-        trained = way(settings, data, canaries.model, ledger)
-        for server_round in range(1, rounds + 1):
-            update = trained.train(dataclasses.replace(plan, server_round=server_round), weights)
-            before = {name: weights[name] for name in update.arrays}
-            scores += canaries.scores(before, update.arrays)
-            weights |= update.arrays
+    scores, weights = np.zeros(canaries.count), dict(server.weights)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "ledger.sqlite"
+        settings = dataclasses.replace(settings, ledger=str(path))
+        with Ledger.open(path) as ledger:
+            trained = way(settings, canaries.data(included), canaries.model, ledger)
+            for server_round in range(1, server.rounds + 1):
+                update = trained.train(dataclasses.replace(server.plan, server_round=server_round), weights)
+                before = {name: weights[name] for name in update.arrays}
+                scores += canaries.scores(before, update.arrays)
+                if not server.hostile:
+                    weights |= update.arrays
     return scores, update
 
 

@@ -9,7 +9,8 @@ import torch
 from fl_dp.accounting.budget import auto_delta
 from fl_dp.accounting.calibration import calibrate_noise
 from fl_dp.accounting.training_plan import steps_of_epochs
-from fl_dp.audit.canaries import GradientCanaries
+from fl_dp.audit.canaries import Canaries, GradientCanaries
+from fl_dp.audit.hostile import LOSS, HostileRecords, WatchedGradients, hostile_learning_rate
 from fl_dp.audit.mislabelled import MislabelledRecords
 from fl_dp.audit.one_run import AuditReport, MakeWay, run_audit
 from fl_dp.audit.ways import Deployed
@@ -25,20 +26,24 @@ from fl_dp.models.build import build_model
 from fl_dp.records import RoundPlan
 
 _MISLABELLED = 1000  # the most that are taken unasked: each costs a backward pass in each round
+_HOSTILE_CANARIES, _KNOWN = 500, 500  # unasked: gradients of all canaries are kept; known ones change nothing
 
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """Parts of a round's mechanism that differ from the config; None: as in the config."""
+    """Parts of a round's mechanism that differ from the config; None: as in the config. runs: trainings."""
 
     sample_rate: float | None = None
     steps: int | None = None
+    runs: int = 1
 
     def __post_init__(self) -> None:
         if self.sample_rate is not None and not 0.0 < self.sample_rate <= 1.0:
             raise ConfigError(f"sample-rate = {self.sample_rate}: expected a number in (0, 1].")
         if self.steps is not None and self.steps < 1:
             raise ConfigError(f"steps = {self.steps}: expected an integer >= 1.")
+        if self.runs < 1:
+            raise ConfigError(f"runs = {self.runs}: expected an integer >= 1.")
 
 
 def audit_gradients(
@@ -54,7 +59,7 @@ def audit_gradients(
     plan = _round_plan(config, overrides, own_size, canaries.public_size)
     rate = canaries.learning_rate(plan.expected_batch_size, plan.steps * config.rounds)
     plan = dataclasses.replace(plan, learning_rate=rate, loss=canaries.loss)
-    return _audit(canaries, plan, config, own_size, way)
+    return _audit(canaries, plan, config, overrides, own_size, way)
 
 
 def audit_own_model(
@@ -68,18 +73,66 @@ def audit_own_model(
     model = build_model(config.model, part.input_shape, part.num_classes, config.seed)
     canaries = MislabelledRecords(model, part, spare.subset(torch.arange(count)), config.seed, config.loss)
     plan = _round_plan(config, overrides, len(part), canaries.public_size)
-    return _audit(canaries, plan, config, len(part), way)
+    return _audit(canaries, plan, config, overrides, len(part), way)
+
+
+def audit_hostile_gradients(
+    config: RunConfig, overrides: Overrides, count: int, way: MakeWay = Deployed
+) -> AuditReport:
+    """`audit_gradients` by a server that sees every step: the config's steps, each as a round of its own."""
+    own_size = len(_own_part(config))
+    plan = _round_plan(config, overrides, own_size, max(count, own_size))
+    rounds, plan = plan.steps * config.rounds, _hostile(plan, plan.max_grad_norm)
+    canaries = WatchedGradients(count, max(count, own_size), plan)
+    return _audit(canaries, plan, config, overrides, own_size, way, hostile_rounds=rounds)
+
+
+def audit_hostile_model(
+    config: RunConfig, overrides: Overrides, count: int | None, way: MakeWay = Deployed
+) -> AuditReport:
+    """Audit the config's model by a server that sends hostile weights, and sees every step by itself.
+
+    Its canaries are made for these weights: as many as `count`, or fewer where the model has room for fewer.
+    Of the first client's records some hundreds are known to it, and have no gradient.
+    """
+    part = _own_part(config)
+    known = part.subset(torch.arange(min(_KNOWN, len(part))))
+    model = build_model(config.model, part.input_shape, part.num_classes, config.seed)
+    canaries = HostileRecords(
+        model, config.model, known, _HOSTILE_CANARIES if count is None else count, config.seed
+    )
+    plan = _round_plan(config, overrides, len(part), canaries.public_size)
+    rounds, plan = plan.steps * config.rounds, _hostile(plan, canaries.max_grad_norm(plan.max_grad_norm))
+    canaries.watch(plan)
+    return _audit(canaries, plan, config, overrides, len(part), way, hostile_rounds=rounds)
+
+
+def _hostile(plan: RoundPlan, max_grad_norm: float) -> RoundPlan:
+    rate = hostile_learning_rate(plan.expected_batch_size)
+    return dataclasses.replace(
+        plan, steps=1, learning_rate=rate, momentum=0.0, loss=LOSS, max_grad_norm=max_grad_norm
+    )
 
 
 def _audit(
-    canaries: GradientCanaries | MislabelledRecords,
+    canaries: Canaries,
     plan: RoundPlan,
     config: RunConfig,
+    overrides: Overrides,
     own_size: int,
     way: MakeWay,
+    *,
+    hostile_rounds: int = 0,
 ) -> AuditReport:
     return run_audit(
-        canaries, plan, config.rounds, _delta(config, own_size), accountant=config.accountant, way=way
+        canaries,
+        plan,
+        hostile_rounds or config.rounds,
+        _delta(config, own_size),
+        accountant=config.accountant,
+        way=way,
+        hostile=hostile_rounds > 0,
+        runs=overrides.runs,
     )
 
 

@@ -45,6 +45,15 @@ def audit(
     simulated: Annotated[
         bool, typer.Option("--simulated", help="Train as a simulated client does, not as a deployed one.")
     ] = False,
+    hostile: Annotated[
+        bool,
+        typer.Option(
+            "--hostile", help="A server that chooses weights and canaries at its worst, and sees every step."
+        ),
+    ] = False,
+    runs: Annotated[
+        int, typer.Option(help="Trainings, each with coins of its own: many prove nearly all of epsilon.")
+    ] = 1,
     rounds: Annotated[int | None, typer.Option(help="Rounds.")] = None,
     steps: Annotated[int | None, typer.Option(help="Steps of a round.")] = None,
     sample_rate: Annotated[
@@ -55,18 +64,20 @@ def audit(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Write claimed against found, an SVG file.")] = None,
 ) -> int:
-    from fl_dp.audit.settings import Overrides, audit_gradients, audit_own_model  # late: they import torch
+    from fl_dp.audit import settings  # late: they import torch
     from fl_dp.audit.ways import Deployed, Simulated
 
     way = Simulated if simulated else Deployed
-    overrides = Overrides(sample_rate, steps)
+    overrides = settings.Overrides(sample_rate, steps, runs)
+    count = GRADIENT_CANARIES if canaries is None else canaries
     reports = []
     for one in _configs(config, rounds, noise_multiplier or (), epsilon):
         if own_model:
-            report = audit_own_model(one, overrides, canaries, way)
+            audit_model = settings.audit_hostile_model if hostile else settings.audit_own_model
+            report = audit_model(one, overrides, canaries, way)
         else:
-            count = GRADIENT_CANARIES if canaries is None else canaries
-            report = audit_gradients(one, overrides, count, way)
+            audit_axes = settings.audit_hostile_gradients if hostile else settings.audit_gradients
+            report = audit_axes(one, overrides, count, way)
         reports.append(report)
         if not as_json:
             print(_line(report), flush=True)
@@ -96,9 +107,20 @@ def _configs(
 
 def _line(report: "AuditReport") -> str:
     verdict = "passed" if report.passed else "FAILED: what was found is more than what is claimed"
+    server = "a hostile server found" if report.hostile else "found"
     return (
         f"noise multiplier {report.noise_multiplier:g}: claimed epsilon {report.claimed:.3f} at delta "
-        f"{report.delta:g}, by {report.accountant}; found at least {report.found:.3f} at "
-        f"{report.confidence:.0%} confidence ({report.right} of {report.guesses} guesses right, "
-        f"{report.canaries} canaries): {verdict}"
+        f"{report.delta:g}, by {report.accountant}; {server} at least {_found(report)}, each at "
+        f"{report.confidence:.0%} confidence, {report.canaries} canaries: {verdict}"
     )
+
+
+def _found(report: "AuditReport") -> str:
+    """Every bound, by its name."""
+    right = f"{report.right} of {report.guesses} guesses right"
+    one_run = f"{report.found_one_run:.3f} by f-DP (Mahloujifar et al. 2024"
+    steinke = f"{report.found_steinke:.3f} by (epsilon, delta) (Steinke et al. 2023)"
+    if report.runs == 1:
+        return f"{one_run}; {right}) and {steinke}"
+    in_runs = f"{report.found:.3f} by f-DP in {report.runs} runs ({right})"
+    return f"{in_runs}; from the first run alone {one_run}) and {steinke}"

@@ -9,7 +9,9 @@ from fl_dp.audit.one_run import AuditReport
 
 
 def _report(noise_multiplier, claimed, found):
-    return AuditReport(claimed, found, 1e-5, 0.95, 1000, 100, 80, 0.1, noise_multiplier, 10, "pld")
+    return AuditReport(
+        claimed, found, found, found / 2, 1e-5, 0.95, 1000, 100, 80, 0.1, noise_multiplier, 10, "pld"
+    )
 
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"

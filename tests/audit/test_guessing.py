@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from fl_dp.accounting.epsilon import compute_epsilon
-from fl_dp.audit.guessing import find_epsilon
+from fl_dp.audit.guessing import find_epsilon, find_epsilon_by_f_dp, find_epsilon_in_runs
+from fl_dp.audit.noise_family import NoiseFamily
 from fl_dp.errors import AccountingError, ConfigError
 from fl_dp.records import Entry
 
@@ -23,6 +24,48 @@ def test_the_gaussian_mechanism_is_never_overrated_and_a_good_part_of_it_is_foun
     assert np.median(found) > 0.35 * truth
 
 
+def _family(noise_multiplier):
+    return NoiseFamily(Entry(1.0, noise_multiplier, 1), 1e-5)
+
+
+@pytest.mark.parametrize(("noise_multiplier", "gain"), [(0.6, 1.3), (1.5, 1.3)])
+def test_f_dp_overrates_in_at_most_a_twentieth_of_300_audits_and_finds_more_than_steinke(
+    noise_multiplier, gain
+):
+    rng, family = np.random.default_rng(5), _family(noise_multiplier)
+    audits = [_gaussian(rng, 500, noise_multiplier) for _ in range(300)]
+    found = [find_epsilon_by_f_dp(*audit, family).epsilon for audit in audits]
+    steinke = [find_epsilon(*audit, 1e-5).epsilon for audit in audits[:100]]
+    truth = compute_epsilon([family.entry], 1e-5)
+    assert np.mean(np.array(found) > truth) <= 0.05
+    assert np.median(found) > gain * np.median(steinke) > 0
+
+
+@pytest.mark.parametrize("noise_multiplier", [0.6, 1.5])
+def test_300_runs_find_nine_tenths_and_are_no_more_often_wrong(noise_multiplier):
+    rng, family = np.random.default_rng(6), _family(noise_multiplier)
+    audits = [[_gaussian(rng, 300, noise_multiplier) for _ in range(300)] for _ in range(20)]
+    found = np.array([find_epsilon_in_runs(runs, family).epsilon for runs in audits])
+    truth = compute_epsilon([family.entry], 1e-5)
+    assert np.median(found) > 0.85 * truth
+    assert np.mean(found > truth) <= 0.05
+
+
+@pytest.mark.parametrize("runs", [1, 20])
+def test_runs_of_which_each_publishes_all_or_nothing_are_paid_for(runs):
+    """The worst dependence there is: in a run all coins are seen together, or none."""
+    rng, family, wrong = np.random.default_rng(7), _family(2.0), 0
+    most = family.trade_off(2.0).most_right()
+    for _ in range(200):
+        included = [rng.random(100) < 0.5 for _ in range(runs)]
+        seen = rng.random(runs) < 2 * most - 1  # all right if seen, else half: the expected share is `most`
+        scores = [np.where(s, i, rng.random(100)).astype(float) for s, i in zip(seen, included, strict=True)]
+        wrong += find_epsilon_in_runs(
+            list(zip(scores, included, strict=True)), family
+        ).epsilon > family.epsilon(2)
+    assert wrong <= 0.05 * 200
+
+
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 def test_the_choice_among_several_numbers_of_guesses_is_paid_for(epsilon):
     """Randomized response, of scores without any more order: each number of guesses is tight by itself."""
@@ -39,7 +82,10 @@ def test_the_choice_among_several_numbers_of_guesses_is_paid_for(epsilon):
 def test_chance_finds_nothing_to_speak_of():
     rng = np.random.default_rng(3)
     included = rng.random(10_000) < 0.5
-    assert find_epsilon(rng.standard_normal(10_000), included, 1e-5).epsilon < 0.2
+    scores = rng.standard_normal(10_000)
+    assert find_epsilon(scores, included, 1e-5).epsilon < 0.2
+    assert find_epsilon_by_f_dp(scores, included, _family(1.0)).epsilon < 0.2
+    assert find_epsilon_in_runs([(scores, included)] * 3, _family(1.0)).epsilon == 0.0
 
 
 def test_perfect_scores_are_all_right():

@@ -51,6 +51,30 @@ def test_the_own_model_of_a_config(command, capsys, tmp_path):
     assert "50 canaries" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("own_model", [[], ["--own-model"]], ids=["axes", "own model"])
+def test_a_hostile_server_names_every_bound_and_its_runs(command, capsys, own_model):
+    words = ["--hostile", *own_model, "--sample-rate", "1", "--steps", "1", "--rounds", "1", "--epsilon", "4"]
+    assert run_command(command, [*words, "--canaries", "300", "--runs", "2"]) == 0
+    line = capsys.readouterr().out
+    for part in ("a hostile server found", "by f-DP in 2 runs", "Mahloujifar", "Steinke", "300 canaries"):
+        assert part in line
+
+
+def test_a_hostile_server_sees_the_config_s_steps_as_rounds(command, capsys):
+    words = ["--hostile", "--canaries", "300", "--steps", "2", "--rounds", "3", "--epsilon", "4", "--json"]
+    assert run_command(command, words) == 0
+    (report,) = json.loads(capsys.readouterr().out)["audits"]
+    assert (report["steps"], report["hostile"], report["runs"]) == (6, True, 1)
+    assert report["found"] == report["found_one_run"]
+
+
+def test_a_model_without_hostile_weights_is_refused_by_name(command, capsys, tmp_path):
+    config = tmp_path / "config.toml"
+    config.write_text('data = "digits"\nmodel = "torchvision:resnet18"\nclients = 2\n')
+    assert run_command(command, ["--config", str(config), "--hostile", "--own-model"]) == 2
+    assert "'torchvision:resnet18'" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "culprit"),
     [
@@ -59,6 +83,7 @@ def test_the_own_model_of_a_config(command, capsys, tmp_path):
         (["--steps", "0"], "steps = 0"),
         (["--sample-rate", "2"], "sample-rate = 2"),
         (["--rounds", "0"], "rounds = 0"),
+        (["--runs", "0"], "runs = 0"),
         (["--noise-multiplier", "-1"], "noise-multiplier = -1"),
         (["--noise-multiplier", "1", "--epsilon", "2"], "--epsilon"),
         (["--config", "absent.toml"], "absent.toml"),

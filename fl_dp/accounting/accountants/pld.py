@@ -40,13 +40,17 @@ def compute_pld_epsilon(entries: tuple[Entry, ...], delta: float) -> float:
             f"delta={delta} is smaller than PLD can resolve over {total_steps(entries)} steps in double "
             "precision; take the accountant 'rdp' or a larger delta."
         )
-    interval = _grid_interval(entries)
-    composed = reduce(lambda left, right: left.compose(right), (_entry_pld(e, interval) for e in entries))
-    if (
-        composed.get_delta_for_epsilon(0.0) <= resolved
-    ):  # else losses below 0 are looked at, whose exponentials may overflow
+    composed = compose(entries)
+    # Else losses below 0 are looked at, whose exponentials may overflow.
+    if composed.get_delta_for_epsilon(0.0) <= resolved:
         return 0.0
     return float(composed.get_epsilon_for_delta(resolved))
+
+
+def compose(entries: tuple[Entry, ...]) -> "PrivacyLossDistribution":
+    """The distribution of all entries together, which dominates the true one up to `transform_error`."""
+    interval = _grid_interval(entries)
+    return reduce(lambda left, right: left.compose(right), (_entry_pld(e, interval) for e in entries))
 
 
 def _evaluation_error(entries: tuple[Entry, ...]) -> float:

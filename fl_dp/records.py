@@ -78,6 +78,9 @@ def total_steps(entries: Iterable[Entry]) -> int:
 # nothing else. Sites that differ in it do not train together, and a round is not repeated under another.
 ARITHMETIC = 2
 
+# The largest absolute value of a weight: clients decline larger ones, and cut what a step gives to it.
+MOST_WEIGHT = 1e6
+
 
 @dataclass(frozen=True, slots=True)
 class RoundPlan:

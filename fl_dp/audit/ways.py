@@ -17,11 +17,10 @@ from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import FederationError
 from fl_dp.federation.client.own_training import OwnTraining
 from fl_dp.federation.client.round import ClientRounds, play
-from fl_dp.federation.wire.arrays import NDArray, encode
+from fl_dp.federation.wire.arrays import NDArray, digest_of, encode
 from fl_dp.federation.wire.messages import plan_to_content, reply_from_content
 from fl_dp.federation.wire.partial_sums import ask_for_sum
 from fl_dp.records import LocalUpdate, Refusal, RoundPlan
-from fl_dp.simulation.actor.keys import digest_of, new_secret
 from fl_dp.simulation.actor.shared_data import SharedData, SharedParts
 from fl_dp.simulation.actor.training_actor import TrainingActor
 from fl_dp.simulation.clients import SimulatedClients
@@ -50,13 +49,12 @@ class Deployed:
 
 
 class Simulated:
-    """As a simulated client trains: by an actor, with randomness from a secret, its update in a sum."""
+    """As a simulated client trains: by an actor, its update in a sum."""
 
     def __init__(self, settings: ClientConfig, data: TensorData, model: nn.Module, ledger: Ledger) -> None:
         shared = SharedData.of(data, [np.arange(len(data))])
         self._clients = SimulatedClients(settings, SharedParts(shared), ledger)
         self._settings = ActorSettings(
-            secret=new_secret(),
             model=settings.client,
             device="cpu",
             threads=torch.get_num_threads(),

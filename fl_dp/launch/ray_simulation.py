@@ -41,6 +41,7 @@ def simulate(
     bar = RoundBar()
 
     def on_round(report: RoundReport) -> None:
+        grid.erase_keys(run, report.round)
         bar.clear()
         say(round_line(report.to_dict(), rounds=config.rounds, budget=config.epsilon))
 

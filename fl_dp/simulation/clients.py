@@ -34,9 +34,8 @@ class SimulatedClients:
     """Clients 0, 1, ..., each with a part of its own.
 
     settings: of client 0; the others differ from it in name and part alone. A round that was paid for before,
-    of the same run, is not paid for again if it starts from the same weights: its update is the same as then
-    (see `keys`). From other weights it is declined: the same noise on two results would reveal their
-    difference.
+    of the same run, is not paid for again if it starts from the same weights and its key is kept: its update
+    is the same as then (see `keys`). Otherwise it is declined: it may have been released.
     """
 
     def __init__(self, settings: ClientConfig, parts: SharedParts, ledger: Ledger) -> None:
@@ -82,8 +81,8 @@ class SimulatedClients:
             return [], _contents(refuse((work.message for work in works), error))
         by_message = {one.accepted.key: one for one in paid}
         self._paid |= by_message
-        of_paid = [work for work in works if work.message in by_message]
-        return [work.taking(by_message[work.message].steps) for work in of_paid], _contents(refusals)
+        there = [(work, by_message[work.message]) for work in works if work.message in by_message]
+        return [work.paid(one.steps, one.key(weights)) for work, one in there], _contents(refusals)
 
     def forget(self, works: Iterable[ClientWork]) -> None:
         """The work was accepted and will not be paid for."""
@@ -100,6 +99,10 @@ class SimulatedClients:
             return _contents(self._rounds.settle(results))
         except LedgerError as error:
             return _contents(refuse((paid.accepted.key for paid, _ in results), error))
+
+    def erase_keys(self, run: str, up_to_round: int) -> None:
+        """See `ClientRounds.erase_keys`."""
+        self._rounds.erase_keys(run, up_to_round)
 
     def _enter(self, clients: Iterable[int]) -> None:
         """Enter the clients that are new in the ledger, in one transaction."""

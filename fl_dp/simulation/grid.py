@@ -13,12 +13,11 @@ from flwr.serverapp import Grid
 
 from fl_dp.errors import DeclinedError
 from fl_dp.federation.client.round import expected_weights, refuse
-from fl_dp.federation.wire.arrays import ArraySpec, NDArray
+from fl_dp.federation.wire.arrays import ArraySpec, NDArray, digest_of
 from fl_dp.federation.wire.messages import ARRAYS, REFUSAL, refusal_to_content
 from fl_dp.federation.wire.partial_sums import make_group
 from fl_dp.records import RoundPlan
 from fl_dp.simulation.actor.first_steps import grouped
-from fl_dp.simulation.actor.keys import digest_of
 from fl_dp.simulation.actor_pool import ActorPool
 from fl_dp.simulation.clients import SimulatedClients
 from fl_dp.simulation.work import ClientWork, Done, Round, RoundWork
@@ -88,6 +87,10 @@ class SimulationGrid(Grid):
         self._run: Any = None
         self._replies: dict[str, Message] = {}
         self._batches: deque[_Batch] = deque()
+
+    def erase_keys(self, run: str, up_to_round: int) -> None:
+        """To be called when the rounds' results are in the run's state, before anything of them leaves."""
+        self._clients.erase_keys(run, up_to_round)
 
     def set_run(self, run: Any) -> None:
         """Flower's record of the run; nothing here needs it."""

@@ -40,7 +40,7 @@ class Simulation:
     """What is simulated.
 
     config: the run; client: the settings of its client 0. folder: where the clients keep what a resumed run
-    needs, the secret of all their randomness among it. on_work: told how a round stands.
+    needs. on_work: told how a round stands.
     """
 
     config: RunConfig
@@ -58,7 +58,6 @@ def simulated_grid(simulation: Simulation) -> Iterator[SimulationGrid]:
     there = nodes()
     one = share(config, there)
     settings = ActorSettings(
-        secret=kept_secret(simulation.folder / SECRET),
         model=config.model,
         device=_device(one),
         threads=one.threads,
@@ -86,7 +85,7 @@ def name_in_ledger(simulation: Simulation) -> str:
 
 
 def forget_secret(folder: Path) -> None:
-    """Take away what the noise of a run that is over could be taken off with."""
+    """The run is over: nobody needs its name in the ledger any more."""
     (folder / SECRET).unlink(missing_ok=True)
 
 

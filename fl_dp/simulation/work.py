@@ -34,7 +34,8 @@ class ClientWork:
 
     message: the id of the message that asked for it. weight: of its update in the actor's sum; None: the
     update is wanted alone. records: expected number over all steps, by which work is shared out.
-    group: number of the item's group in its Round; None if it begins alone.
+    group: number of the item's group in its Round; None if it begins alone. key: secret bytes that all its
+    random numbers come from; empty before it is paid for.
     """
 
     message: str
@@ -45,10 +46,11 @@ class ClientWork:
     sample_rate: float
     weight: float | None
     group: int | None = None
+    key: bytes = field(default=b"", repr=False)
 
-    def taking(self, steps: int) -> Self:
-        """The work with the steps that were paid for."""
-        return replace(self, steps=steps)
+    def paid(self, steps: int, key: bytes) -> Self:
+        """The work with the steps that were paid for, and the payment's key."""
+        return replace(self, steps=steps, key=key)
 
     @property
     def records(self) -> int:
@@ -101,11 +103,9 @@ class Measured:
 class ActorSettings:
     """How an actor works. physical_batch_size, memory_mib: as of a ClientConfig.
 
-    secret: of the run, from which all randomness of its clients comes. model: the one that rounds are
-    expected to be of; any other may come.
+    model: the one that rounds are expected to be of; any other may come.
     """
 
-    secret: bytes = field(repr=False)
     model: str
     device: str
     threads: int

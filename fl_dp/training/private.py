@@ -19,7 +19,8 @@ from fl_dp.engine.kernel_choice.physical_batch import largest_batch
 from fl_dp.engine.noise.gaussian import add_gaussian_noise
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.engine.sampling import physical_batches, poisson_draw
-from fl_dp.records import RoundPlan
+from fl_dp.errors import ProbeError
+from fl_dp.records import MOST_WEIGHT, RoundPlan
 from fl_dp.training.loss import loss_of
 from fl_dp.training.rows import best_rows, filled_up
 from fl_dp.training.sgd import MomentumSGD
@@ -48,7 +49,9 @@ class PrivateTrainer:
         chooser: KernelChooser | None = None,
         randomness: Randomness | None = None,
     ) -> None:
-        self._model, self._axes, self._plan, self.device = model, axes, plan, device
+        # After a payment no check of real data may end a round: it tells the client's own log.
+        self._axes = axes.reporting(_note)
+        self._model, self._plan, self.device = model, plan, device
         self._loss = loss_of(plan.loss)
         self._parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
         self._descent = MomentumSGD(
@@ -62,6 +65,10 @@ class PrivateTrainer:
         self._steps = 0
         self._begun: ClippedSum | None = None
         self.fits = sys.maxsize
+
+    def draw_from(self, randomness: Randomness) -> None:
+        """Let all steps, from the first one on, draw from `randomness`."""
+        self._randomness, self._steps = randomness, 0
 
     @property
     def most_at_once(self) -> int:
@@ -92,7 +99,13 @@ class PrivateTrainer:
                 times.append(time.perf_counter() - start)
             return min(times)
 
-        return best_rows(seconds, self._plan.expected_batch_size, at_most)
+        while True:
+            try:
+                return best_rows(seconds, self._plan.expected_batch_size, at_most)
+            except RuntimeError as error:
+                if at_most == 1 or not is_out_of_memory(error):
+                    raise
+            at_most //= 2
 
     def rehearse(self, input_shape: tuple[int, ...], size: int) -> ClippedSum:
         """The clipped sum of `size` examples of random numbers: chooses kernels, and changes no weight."""
@@ -119,6 +132,13 @@ class PrivateTrainer:
         )
         self._steps += 1
         self._descent.step([noisy[name].to(_step_type(p)) for name, p in self._parameters.items()])
+        self._bound_weights()
+
+    @torch.no_grad()
+    def _bound_weights(self) -> None:
+        """Keep the weights finite, whatever the learning rate: of noisy numbers alone, so post-processing."""
+        for parameter in self._parameters.values():
+            parameter.nan_to_num_(0.0).clamp_(-MOST_WEIGHT, MOST_WEIGHT)
 
     def _of_step(self) -> Randomness:
         """The randomness of the step that comes next."""
@@ -207,6 +227,10 @@ class PrivateTrainer:
     def nothing(self) -> ClippedSum:
         """The clipped sum of no examples."""
         return empty_sum(self._parameters, self._plan.max_grad_norm)
+
+
+def _note(error: ProbeError) -> None:
+    logger.warning("a batch does not look as the model was checked: %s", error)
 
 
 def _pairs(inputs: Tensor, labels: Tensor) -> Iterator[tuple[Tensor, Tensor]]:

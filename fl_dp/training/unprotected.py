@@ -42,11 +42,14 @@ class UnprotectedTrainer:
         self._descent = MomentumSGD(
             self._parameters, learning_rate=plan.learning_rate, momentum=plan.momentum
         )
-        self._randomness = randomness or Randomness.system()
-        self._draws = self._randomness.child("draws").generator()
-        self._steps = 0
-        self._rest_of_pass = torch.empty(0, dtype=torch.int64)
+        self.draw_from(randomness or Randomness.system())
         self.fits = sys.maxsize
+
+    def draw_from(self, randomness: Randomness) -> None:
+        """Let all steps, from the first one on, draw from `randomness`."""
+        self._randomness, self._steps = randomness, 0
+        self._draws = randomness.child("draws").generator()
+        self._rest_of_pass = torch.empty(0, dtype=torch.int64)
 
     @property
     def kernels(self) -> Mapping[str, str]:

@@ -39,7 +39,7 @@ def folders_of(file: str, root: Path) -> tuple[str, ...]:
 
 
 def mirrored_test(file: str, root: Path) -> str | None:
-    """tests/engine/test_noise.py for fl_dp/engine/noise.py; None where there is none."""
+    """tests/engine/test_probe.py for fl_dp/engine/probe.py; None where there is none."""
     path = Path(file)
     mirror = Path("tests", *path.parts[1:-1], f"test_{path.name}")
     return mirror.as_posix() if (root / mirror).exists() else None

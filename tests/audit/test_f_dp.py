@@ -61,7 +61,7 @@ def test_the_least_wrong_of_a_gaussian_is_its_trade_off_s_inverse():
 def test_the_most_right_of_a_gaussian_is_that_of_a_test_at_one_half(noise_multiplier):
     expected = norm.cdf(0.5 / noise_multiplier)
     assert _gaussian(noise_multiplier).most_right() == pytest.approx(expected, rel=1e-3)
-    assert _gaussian(noise_multiplier).most_right() >= expected
+    assert _gaussian(noise_multiplier).most_right() >= expected * (1 - 1e-14)  # but for the last digit
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0])

@@ -12,7 +12,6 @@ import pytest
 import torch
 
 from fl_dp.accounting.epsilon import compute_epsilon
-from fl_dp.audit import ways
 from fl_dp.audit.canaries import GradientCanaries
 from fl_dp.audit.hostile import HostileRecords, WatchedGradients, hostile_learning_rate
 from fl_dp.audit.mislabelled import MislabelledRecords
@@ -21,6 +20,7 @@ from fl_dp.audit.ways import Deployed, Simulated
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.errors import AccountingError, ConfigError, FederationError
+from fl_dp.federation.client.round import PaidRound
 from fl_dp.models.build import build_model
 from fl_dp.records import Entry, RoundPlan
 from fl_dp.training import private
@@ -47,9 +47,9 @@ def _audit(
 
 @pytest.fixture
 def seeded(monkeypatch):
-    """Noise and draws of the shipped step from seeds 1, 2, 3, ..., or from a known secret of a simulation."""
+    """Noise and draws of the shipped step from seeds 1, 2, 3, ..."""
     seeds = iter(range(1, 1000))
-    monkeypatch.setattr(ways, "new_secret", lambda: bytes(range(32)))
+    monkeypatch.setattr(PaidRound, "key", lambda self, weights: next(seeds).to_bytes(32))
     monkeypatch.setattr(private.Randomness, "system", lambda: Randomness(next(seeds).to_bytes(32)))
 
 

@@ -115,13 +115,21 @@ def test_weights_that_are_not_finite_are_declined(real_client, value):
     assert client.register().spent == ()
 
 
-def test_weights_with_which_nothing_can_be_checked_are_refused_before_data_are_touched(real_client):
+@pytest.mark.parametrize("value", [3e38, -3e38, 1.1e6])
+def test_weights_that_nothing_can_be_learnt_from_are_declined_before_data_are_touched(real_client, value):
     client = real_client()
-    arrays = {name: np.full_like(array, 3e38) for name, array in state_arrays(client.model).items()}
+    arrays = state_arrays(client.model)
+    arrays["1.bias"][0] = value
     refusal = client.train(PLAN, arrays)
-    assert refusal.status == "failed"
-    assert "synthetic examples" in refusal.reason
+    assert refusal.status == "declined"
+    assert "array '1.bias' holds values beyond 1e+06" in refusal.reason
     assert client.register().spent == ()
+
+
+def test_a_learning_rate_of_any_size_leaves_finite_weights(real_client):
+    client = real_client()
+    update = client.train(replace(PLAN, learning_rate=1e300, momentum=0.9), state_arrays(client.model))
+    assert all(np.abs(array).max() <= 1e6 for array in update.arrays.values())
 
 
 def test_a_model_whose_examples_mix_is_refused_before_data_are_touched(real_client, monkeypatch):

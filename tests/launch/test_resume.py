@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.federation.server.state import STATE, read_state
@@ -69,12 +68,20 @@ def spent(folder: Path) -> dict[str, tuple[Entry, ...]]:
         return {account.dataset: account.spent() for account in ledger.accounts()}
 
 
+def without_results(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{key: value for key, value in one.items() if key not in ("accuracy", "loss")} for one in lines]
+
+
 def test_a_killed_and_resumed_run_is_the_run_that_was_not_killed(tmp_path: Path) -> None:
+    """Two copies of it go on from the round that was begun: that one is the same computation, and not paid
+    for twice. What is paid for later has random numbers of its own in each, and is otherwise the same.
+    """
     broken, straight = tmp_path / "broken", tmp_path / "straight"
     settings = ["--set", "sampling=poisson", "--set", "partition=dirichlet", "--set", "partition-alpha=2"]
     first = launch("--simulate", "--out", str(broken), *settings, "12", "6", "6", str(ROUNDS))
     kill_after(first, broken, 0)
-    shutil.copytree(broken, straight)  # from here on both have the same secrets
+    shutil.copytree(broken, straight)  # both have the choice of clients, and the keys of the round begun
+    begun = rounds_kept(broken) + 1
     whole = launch("--resume", str(straight))
     kill_after(launch("--resume", str(broken)), broken, random.randrange(2, ROUNDS - 4))
     code, out, err = finish(launch("--resume", str(broken)))
@@ -82,12 +89,10 @@ def test_a_killed_and_resumed_run_is_the_run_that_was_not_killed(tmp_path: Path)
     assert "resuming after round" in out
     code, _, err = finish(whole)
     assert code == 0, err
-    assert rounds(broken) == rounds(straight)
-    assert summary(broken) == summary(straight)
+    assert rounds(broken)[:begun] == rounds(straight)[:begun]
+    assert without_results(rounds(broken)) == without_results(rounds(straight))
+    assert rounds(broken)[-1]["loss"] != rounds(straight)[-1]["loss"]
     assert spent(broken) == spent(straight)
-    one, other = (torch.load(folder / "model.pt", weights_only=True) for folder in (straight, broken))
-    for name, tensor in one.items():
-        torch.testing.assert_close(other[name], tensor, rtol=1e-6, atol=1e-9)
     for folder in (straight, broken):
         assert not (folder / STATE).exists()
         assert not (folder / "clients" / "secret").exists()

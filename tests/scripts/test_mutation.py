@@ -69,7 +69,7 @@ def test_every_part_has_files_and_tests() -> None:
         assert files
         assert not [file for file in files if file.endswith("gram_triton.py")]
         assert all(folders_of(file, mutation.ROOT) for file in files)
-    assert mirrored_test("fl_dp/engine/noise.py", mutation.ROOT) == "tests/engine/test_noise.py"
+    assert mirrored_test("fl_dp/engine/probe.py", mutation.ROOT) == "tests/engine/test_probe.py"
     with pytest.raises(SystemExit, match="nothing: no part of fl_dp"):
         files_of("nothing", mutation.ROOT)
 

@@ -7,6 +7,7 @@ import random
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,6 +22,8 @@ from ray.exceptions import ActorDiedError, GetTimeoutError, RayError
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.client import ClientConfig
 from fl_dp.data.tensor_data import TensorData
+from fl_dp.engine.noise.randomness import Randomness
+from fl_dp.federation.client.round import PaidRound
 from fl_dp.federation.server.aggregations.mean import Mean
 from fl_dp.federation.wire.arrays import ArraySpec, encode, specs, state_arrays
 from fl_dp.federation.wire.messages import plan_to_content, reply_from_content
@@ -200,7 +203,7 @@ class Federation:
 
     def settings(self, **changes: Any) -> ActorSettings:
         given = {"physical_batch_size": 64, "memory_mib": 1024, **changes}
-        return ActorSettings(secret=b"s" * 32, model="linear", device="cpu", threads=1, **given)
+        return ActorSettings(model="linear", device="cpu", threads=1, **given)
 
     def actor(self, **settings: Any) -> TrainingActor:
         return TrainingActor(self.shared, self.settings(**settings))
@@ -280,8 +283,22 @@ def federation(tmp_path: Path) -> Any:
 
 
 @pytest.fixture
-def two_federations(tmp_path: Path) -> Any:
-    """With the same data and secret, and a ledger each: one to disturb, and one not to."""
+def known_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Payments whose random numbers follow from what they are for, so that two ledgers have the same.
+
+    The noise does without the digest of its sum: else the last bit of a sum would decide all of it.
+    """
+
+    def key(self: PaidRound, weights: str) -> bytes:
+        return sha256(f"{self.accepted.client.dataset} {self.accepted.plan} {weights}".encode()).digest()
+
+    monkeypatch.setattr(PaidRound, "key", key)
+    monkeypatch.setattr(Randomness, "digest", lambda self, chunks: b"")
+
+
+@pytest.fixture
+def two_federations(tmp_path: Path, known_keys: None) -> Any:
+    """With the same data and keys, and a ledger each: one to disturb, and one not to."""
     made = []
     for name in ("one", "other"):
         (tmp_path / name).mkdir()

@@ -8,9 +8,10 @@ from torch import nn
 
 from fl_dp.config.client import ClientConfig
 from fl_dp.data.tensor_data import TensorData
+from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.federation.client.round import PaidRound, expected_weights
 from fl_dp.federation.devices import find_device
-from fl_dp.federation.wire.arrays import load_arrays, specs, state_arrays
+from fl_dp.federation.wire.arrays import digest_of, load_arrays, specs, state_arrays
 from fl_dp.models.build import build_model
 from fl_dp.records import RoundPlan
 from fl_dp.training.trainer import Trainer, axes_of, is_finite, take_steps, trainable_arrays, trainer_of
@@ -36,7 +37,9 @@ class OwnTraining:
         """
         settings, data = self._settings, self._data
         model = self._given or build_model(plan.model, data.input_shape, data.num_classes, seed=0)
-        load_arrays(model, expected_weights(content, plan.model, specs(state_arrays(model))))
+        weights = expected_weights(content, plan.model, specs(state_arrays(model)))
+        load_arrays(model, weights)
+        self._weights = digest_of(weights)
         device = find_device(settings.device)
         model = model.to(device).train()
         axes = axes_of(model, data, device) if plan.private else None
@@ -53,5 +56,6 @@ class OwnTraining:
         """The trainable parameters after the steps, as arrays by name; None if not finite."""
         assert self._model is not None
         assert self._trainer is not None
+        self._trainer.draw_from(Randomness(paid.key(self._weights)))
         take_steps(self._trainer, self._data, paid.steps, paid.accepted.sample_rate, self._rows)
         return trainable_arrays(self._model) if is_finite(self._model) else None

@@ -13,6 +13,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
@@ -27,7 +28,7 @@ from fl_dp.federation.client.profile import budget_of, profile_of
 from fl_dp.federation.client.registration import dataset_name, registration_of
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray, decode
 from fl_dp.federation.wire.messages import ARRAYS, array_record, plan_from_content, refusal_of
-from fl_dp.records import ClientProfile, LocalUpdate, Refusal, RoundPlan
+from fl_dp.records import MOST_WEIGHT, ClientProfile, LocalUpdate, Refusal, RoundPlan
 from fl_dp.reporting.reports import NOT_PRIVATE
 
 if TYPE_CHECKING:
@@ -43,11 +44,13 @@ logger = logging.getLogger(CLIENTS_LOGGER)
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A client whose data are in the ledger: their name there, and their declared number of records."""
+    """A client whose data are in the ledger: their name there, their declared number of records, and the
+    fingerprint of their contents, which stays here."""
 
     settings: ClientConfig
     dataset: str
     public_size: int
+    fingerprint: str
     budget: "Budget"
 
 
@@ -74,6 +77,17 @@ class PaidRound:
     @property
     def steps(self) -> int:
         return self.reservation.entry.steps
+
+    def key(self, weights: str) -> bytes:
+        """32 secret bytes that this round's draws, masks and noise come from, and nothing else.
+
+        weights: digest of those that it starts from. The payment's own bytes are mixed with all that the
+        result follows from. Where a ledger was copied, and two rounds have the same bytes, they are either
+        the same computation or share no random number.
+        """
+        client, plan = self.accepted.client, self.accepted.plan
+        covered = "\0".join((client.dataset, client.fingerprint, weights, str(plan)))
+        return blake2b(covered.encode(), key=self.reservation.key, digest_size=32).digest()
 
 
 Answers = dict[str, LocalUpdate | Refusal]  # by the round's key
@@ -108,8 +122,8 @@ class ClientRounds:
         wanted = [registration_of(data, settings) for settings, data in clients]
         sizes = self._ledger.register_all(wanted)
         return [
-            Client(settings, dataset_name(settings), size, budget_of(settings, size))
-            for (settings, _), size in zip(clients, sizes, strict=True)
+            Client(settings, dataset_name(settings), size, declared.fingerprint, budget_of(settings, size))
+            for (settings, _), size, declared in zip(clients, sizes, wanted, strict=True)
         ]
 
     def profiles(self, clients: Sequence[Client]) -> list[ClientProfile]:
@@ -196,13 +210,29 @@ class ClientRounds:
             )
         return answers
 
+    def erase_keys(self, run: str, up_to_round: int) -> None:
+        """The results of these rounds are kept: nothing of them is repeated, and their keys are gone.
+
+        LedgerError when that cannot be written; then nothing of the rounds may leave.
+        """
+        self._ledger.erase_keys(run, up_to_round)
+
 
 def expected_weights(content: RecordDict, model: str, specs: Mapping[str, ArraySpec]) -> dict[str, NDArray]:
-    """The weights in a round's message; DeclinedError unless they are those of the model."""
+    """The weights in a round's message; DeclinedError unless they are those of the model, and of a size that
+    training can go on from.
+    """
     try:
-        return decode(array_record(content, ARRAYS), specs)
+        weights = decode(array_record(content, ARRAYS), specs)
     except ConfigError as error:
         raise DeclinedError(f"the weights received for model {model}: {error}") from None
+    for name, array in weights.items():
+        if array.dtype.kind in "fc" and array.size and abs(array).max() > MOST_WEIGHT:
+            raise DeclinedError(
+                f"the weights received for model {model}: array {name!r} holds values beyond "
+                f"{MOST_WEIGHT:g}, from which nothing can be learnt."
+            )
+    return weights
 
 
 class Training(Protocol):

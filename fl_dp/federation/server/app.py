@@ -91,7 +91,7 @@ def _run(
         reason = str(error) if isinstance(error, FlDpError) else f"{type(error).__name__}: {error}"
         raise
     finally:
-        _leave(out, federation, private, status, reason, record.seconds)
+        _leave(out, federation, record, private, status, reason)
     if status == "failed":
         raise FederationError(reason)
     record.forget()
@@ -145,26 +145,22 @@ def prepare(
 def _leave(
     out: RunResults,
     federation: Federation | None,
+    record: RunRecord,
     private: bool,
     status: RunStatus,
     reason: str,
-    seconds: float,
 ) -> None:
     """Write what was reached, the summary last: whoever sees it finds the rest complete.
 
-    The summary says what was spent, and is written even where the model cannot be.
+    The model is that of the state on the disk: a round that is not in it may be repeated, and would then be
+    released twice. The summary says what was spent, and is written even where the model cannot be.
     """
     try:
-        if federation and federation.strategy.reports:
-            _save_model(out, federation, private=private)
+        if federation and record.arrays is not None and federation.strategy.reports:
+            load_arrays(federation.model, record.arrays)
+            out.save_model(federation.model.state_dict(), private=private)
     finally:
-        out.write_summary(_summary(federation, private, status, reason, seconds))
-
-
-def _save_model(out: RunResults, federation: Federation, *, private: bool) -> None:
-    arrays = decode(federation.strategy.result.arrays, specs(state_arrays(federation.model)))
-    load_arrays(federation.model, arrays)
-    out.save_model(federation.model.state_dict(), private=private)
+        out.write_summary(_summary(federation, private, status, reason, record.seconds))
 
 
 def _summary(

@@ -30,6 +30,7 @@ class RunRecord:
         if resumed:
             out.go_on_after(self.state.rounds if self.state else 0, self.state.line if self.state else "")
         self._out = out
+        self.arrays = self.state.arrays if self.state else None  # the weights of the state on the disk
         self._line = self.state.line if self.state else ""
         self._started = time.monotonic() - (self.state.seconds if self.state else 0.0)
 
@@ -40,7 +41,9 @@ class RunRecord:
 
     def keep(self, strategy: "PrivateStrategy") -> None:
         """Keep how the run stands: which clients have registered, before any of them is asked for a round."""
-        write_state(self._out.path / STATE, strategy.state(self._line, self.seconds))
+        state = strategy.state(self._line, self.seconds)
+        write_state(self._out.path / STATE, state)
+        self.arrays = state.arrays
 
     def round_over(self, strategy: "PrivateStrategy", report: RoundReport) -> None:
         """Keep the round. The state first: a resumed run adds the line that is not there yet."""

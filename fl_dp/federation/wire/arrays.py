@@ -1,5 +1,6 @@
 """A model's weights as named arrays on the wire, checked before anything uses them."""
 
+import hashlib
 import io
 import math
 from collections.abc import Mapping
@@ -63,6 +64,15 @@ def decode(record: ArrayRecord, expected: Mapping[str, ArraySpec]) -> dict[str, 
         missing, unknown = sorted(set(expected) - set(record)), sorted(set(record) - set(expected))
         raise ConfigError(f"arrays do not match the model: missing {missing[:3]}, unknown {unknown[:3]}.")
     return {name: _decode_one(name, record[name], spec) for name, spec in expected.items()}
+
+
+def digest_of(weights: Mapping[str, NDArray]) -> str:
+    """SHA-256 over names, types, shapes and values, in hex."""
+    digest = hashlib.sha256()
+    for name, array in weights.items():
+        digest.update(f"{name} {array.dtype} {array.shape}\n".encode())
+        digest.update(np.ascontiguousarray(array).data.cast("B") if array.size else b"")
+    return digest.hexdigest()
 
 
 def _encode_one(array: NDArray) -> Array:

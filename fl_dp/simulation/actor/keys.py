@@ -1,45 +1,35 @@
-"""Every simulated client's randomness, from one secret of the run.
+"""When a simulated round may be repeated without being paid for again: what its result follows from.
 
-Noise and Poisson draws of a client's round depend on the run's secret, the client and the round alone: not on
-which process trains it, how often it was begun, or whether the run was killed and resumed in between. What
-is done again from the same weights then gives the same update, which costs no privacy. (One exception in the
-last bits, after a process has died with the other one: see `actor_pool`.)
+Draws, masks and noise of a client's round follow from the secret bytes of its payment, which the ledger keeps
+until the round's result is in the run's state. Until then a round that was begun is done again with the same
+bytes, whichever process trains it: the same from the same weights, and released once.
 """
 
 import hashlib
 import secrets
-from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from fl_dp.durable_files import write_whole
 from fl_dp.errors import ConfigError
 from fl_dp.records import RoundPlan
-from fl_dp.simulation.work import Array
 
 SECRET_BYTES = 32
 
 
 def new_secret() -> bytes:
-    """From the system's entropy. Whoever has it can take the noise off the updates: see `kept_secret`."""
+    """From the system's entropy. It names a run, and no number of the training follows from it."""
     return secrets.token_bytes(SECRET_BYTES)
 
 
 def run_name(secret: bytes, device: str) -> str:
     """A run's name in the ledger, where a round of the same name is paid for once.
 
-    By keyed BLAKE2, which tells nothing of the secret: whatever changes the randomness, another secret or
-    generators of another kind of device, is another run.
+    By keyed BLAKE2, which tells nothing of the secret: nobody else can begin a round under the run's name. On
+    another kind of device the same round would round otherwise, and is another run's.
     """
     return hashlib.blake2b(f"run on {device}".encode(), key=secret, digest_size=8).hexdigest()
-
-
-def client_key(secret: bytes, run: str, server_round: int, client: str) -> bytes:
-    """The key of all randomness of a client's round, by keyed BLAKE2 (RFC 7693): 32 bytes."""
-    names = "\0".join((run, str(server_round), client))
-    return hashlib.blake2b(names.encode(), key=secret, digest_size=SECRET_BYTES).digest()
 
 
 def kept_secret(path: Path) -> bytes:
@@ -57,17 +47,8 @@ def kept_secret(path: Path) -> bytes:
     return secret
 
 
-def digest_of(weights: Mapping[str, Array]) -> str:
-    """SHA-256 over names, types, shapes and values, in hex."""
-    digest = hashlib.sha256()
-    for name, array in weights.items():
-        digest.update(f"{name} {array.dtype} {array.shape}\n".encode())
-        digest.update(np.ascontiguousarray(array).data.cast("B") if array.size else b"")
-    return digest.hexdigest()
-
-
 def result_of(weights: str, plan: RoundPlan) -> str:
-    """A digest of all that decides a client's update, beside its data and the run's secret.
+    """A digest of all that decides a client's update, beside its data and the bytes of its payment.
 
     weights: their digest. The plan names the loss and the arithmetic of this fl_dp; another PyTorch may
     round, or draw, otherwise.

@@ -17,7 +17,6 @@ from fl_dp.federation.client.attempt import attempt
 from fl_dp.models.build import build_model
 from fl_dp.records import RoundPlan
 from fl_dp.simulation.actor.first_steps import TOGETHER, begin_together, is_little
-from fl_dp.simulation.actor.keys import client_key
 from fl_dp.simulation.actor.process_memory import keep_freed_memory, own_bytes, peak_growth
 from fl_dp.simulation.actor.shared_data import SharedData, SharedParts
 from fl_dp.simulation.actor.update_sum import UpdateSum
@@ -218,7 +217,7 @@ class TrainingActor:
     def _trainer(self, plan: RoundPlan, chooser: KernelChooser, item: ClientWork | None = None) -> Trainer:
         """item: whose randomness is used; None: the system's."""
         assert self._model is not None
-        randomness = self._randomness(item) if item else None
+        randomness = Randomness(item.key) if item else None
         return trainer_of(self._model, plan, self._device, self._axes, chooser=chooser, randomness=randomness)
 
     def _rehearsed(self, trainer: Trainer, shape: tuple[int, ...], size: int) -> tuple[int, int]:
@@ -241,10 +240,6 @@ class TrainingActor:
     def _parameter_bytes(self) -> int:
         assert self._model is not None
         return sum(parameter.nbytes for parameter in self._model.parameters())
-
-    def _randomness(self, item: ClientWork) -> Randomness:
-        key = client_key(self._settings.secret, item.plan.run, item.plan.server_round, item.client)
-        return Randomness(key)
 
 
 def _gpu_bytes(device: torch.device) -> tuple[int, int]:

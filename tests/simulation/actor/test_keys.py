@@ -9,7 +9,7 @@ import pytest
 
 from fl_dp.errors import ConfigError
 from fl_dp.records import ARITHMETIC, RoundPlan
-from fl_dp.simulation.actor.keys import client_key, kept_secret, result_of, run_name
+from fl_dp.simulation.actor.keys import kept_secret, result_of, run_name
 
 
 def test_the_secret_is_made_once_and_its_owner_alone_can_read_it(tmp_path: Path) -> None:
@@ -33,13 +33,6 @@ def test_other_randomness_is_another_run() -> None:
     name = run_name(b"a" * 32, "cpu")
     assert name == run_name(b"a" * 32, "cpu")
     assert len({name, run_name(b"b" * 32, "cpu"), run_name(b"a" * 32, "cuda")}) == 3
-
-
-def test_every_use_has_a_key_of_its_own() -> None:
-    uses = [("r", 1, "0"), ("r", 1, "1"), ("r", 2, "0"), ("s", 1, "0"), ("r", 11, "0")]
-    keys = {client_key(b"a" * 32, *use) for use in uses}
-    assert len(keys) == len(uses)
-    assert client_key(b"b" * 32, *uses[0]) not in keys
 
 
 def test_all_that_decides_a_result_is_in_its_name(monkeypatch: pytest.MonkeyPatch) -> None:

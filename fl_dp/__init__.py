@@ -3,6 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from fl_dp.steady_math import set_mode
+
 if TYPE_CHECKING:
     from fl_dp.engine.bounds import split_bound
     from fl_dp.engine.clip_functions import clip_function
@@ -27,6 +29,8 @@ _HOMES = {
     "probe": "fl_dp.engine.probe",
     "split_bound": "fl_dp.engine.bounds",
 }
+
+set_mode()  # before anything computes with PyTorch
 
 __all__ = [
     "AssumedSamplingWarning",

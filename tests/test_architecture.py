@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "fl_dp"
 
 FLOORS = {
-    "errors": 0, "records": 0, "config": 0, "durable_files": 0, "choices": 0,
+    "errors": 0, "records": 0, "config": 0, "durable_files": 0, "choices": 0, "steady_math": 0,
     "engine": 1, "accounting": 1, "data": 1, "models": 1,
     "training": 2, "privacy_engine": 2,
     "federation": 3, "simulation": 3, "reporting": 3, "audit": 3,

@@ -28,4 +28,5 @@ class MomentumSGD:
                 velocity.mul_(self._momentum).add_(gradient)
         moves = self._velocity or [gradient for _, gradient in known]
         for (parameter, _), move in zip(known, moves, strict=True):
-            parameter.add_(move, alpha=-self._learning_rate)
+            rate = min(self._learning_rate, torch.finfo(parameter.dtype).max)
+            parameter.add_(move, alpha=-rate)

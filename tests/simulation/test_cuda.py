@@ -29,8 +29,10 @@ def actor_on(federation: Any, device: str, **settings: Any) -> TrainingActor:
 
 def trained(actor: TrainingActor, federation: Any, weight: float | None, at_once: int = 64) -> ChunkDone:
     plan = dataclasses.replace(federation.plan(), steps=4, noise_multiplier=LITTLE_NOISE)
-    items = [ClientWork(str(k), str(k), k, plan, 4, 0.5, weight, group=0) for k in range(4)]
-    return actor.train(1, items, at_once, Round("first", "linear", federation.start, KERNELS, [items]))
+    items = [
+        ClientWork(str(k), str(k), k, plan, 4, 0.5, weight, group=0, key=bytes([k]) * 32) for k in range(4)
+    ]
+    return actor.train(1, items, at_once, Round("first", "linear", federation.start, KERNELS, [items], 64))
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -1,7 +1,7 @@
 """Evidence, no bound: a row's bits do not depend on its place, its neighbours, or the rows of the pass.
 
-Sizes from 8 up; below, other kernels are taken. Without the mode of `fl_dp.steady_math` the row of 785 numbers
-was seen to have four results, by its place.
+Sizes from 8 up; below, other kernels are taken. Without the mode of `fl_dp.steady_math` the row of 785
+numbers was seen to have four results, by its place.
 """
 
 import os

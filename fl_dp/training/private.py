@@ -22,6 +22,7 @@ from fl_dp.engine.sampling import physical_batches, poisson_draw
 from fl_dp.errors import ProbeError
 from fl_dp.records import MOST_WEIGHT, RoundPlan
 from fl_dp.training.loss import loss_of
+from fl_dp.training.mixing_watch import MixingWatch
 from fl_dp.training.rows import best_rows, filled_up
 from fl_dp.training.sgd import MomentumSGD
 
@@ -60,6 +61,7 @@ class PrivateTrainer:
             learning_rate=plan.learning_rate / plan.expected_batch_size,
             momentum=plan.momentum,
         )
+        self._watch = MixingWatch(self._losses_of)
         self._chooser = chooser or KernelChooser()
         self._randomness = randomness or Randomness.system()
         self._steps = 0
@@ -106,6 +108,10 @@ class PrivateTrainer:
                 if at_most == 1 or not is_out_of_memory(error):
                     raise
             at_most //= 2
+
+    def check_losses(self, input_shape: tuple[int, ...]) -> None:
+        """ProbeError when an example moves another's loss; on random numbers, before anything is paid for."""
+        self._watch.check(input_shape, self._loss)
 
     def rehearse(self, input_shape: tuple[int, ...], size: int) -> ClippedSum:
         """The clipped sum of `size` examples of random numbers: chooses kernels, and changes no weight."""
@@ -171,8 +177,7 @@ class PrivateTrainer:
         """
         inputs, labels = (torch.cat(parts) for parts in zip(*batches, strict=True))
         inputs, labels = filled_up(inputs, labels, rows, self._loss.blank_labels)
-        outputs = self._model(inputs.to(self.device))
-        losses = self._loss.per_example(outputs, labels.to(self.device))
+        losses = self._losses_of(inputs, labels)
         return clipped_grad_sums(
             losses,
             self._parameters,
@@ -187,7 +192,9 @@ class PrivateTrainer:
         try:
             clipped = None
             for indices in physical_batches(draw, physical_batch_size):
-                batch = self.clipped_or_none([data.batch(indices)], physical_batch_size)[0]
+                examples = data.batch(indices)
+                batch = self.clipped_or_none([examples], physical_batch_size)[0]
+                self._watch.look(*examples)
                 clipped = batch if clipped is None else clipped + batch
             return clipped or self.nothing()
         except RuntimeError as error:
@@ -197,6 +204,9 @@ class PrivateTrainer:
         self.fits = physical_batch_size // 2  # of the setting, not of the draw, whose size is not public
         logger.warning("memory ran out: at most %d examples at once from now on", self.fits)
         return self._clipped_sum(data, draw, self.fits)
+
+    def _losses_of(self, inputs: Tensor, labels: Tensor) -> Tensor:
+        return self._loss.per_example(self._model(inputs.to(self.device)), labels.to(self.device))
 
     def clipped_or_none(self, batches: Sequence[tuple[Tensor, Tensor]], rows: int) -> list[ClippedSum]:
         """As `clipped_sums`, but an example that makes it raise contributes nothing, and the others all.

@@ -72,6 +72,9 @@ class UnprotectedTrainer:
 
         return largest_batch(rehearse, memory, self._device, at_most=at_most)
 
+    def check_losses(self, _input_shape: tuple[int, ...]) -> None:
+        """Nothing: without privacy examples may mix."""
+
     def choose_rows(self, _input_shape: tuple[int, ...], at_most: int) -> int:
         """`at_most`: passes need no shape of their own."""
         return at_most

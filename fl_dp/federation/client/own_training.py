@@ -44,6 +44,7 @@ class OwnTraining:
         model = model.to(device).train()
         axes = axes_of(model, data, device) if plan.private else None
         trainer = trainer_of(model, plan, device, axes)
+        trainer.check_losses(data.input_shape)
         self._model, self._trainer = model, trainer
         if isinstance(settings.physical_batch_size, int):
             at_most = settings.physical_batch_size

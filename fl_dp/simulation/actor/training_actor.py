@@ -82,6 +82,7 @@ class TrainingActor:
         shape, setting = self._parts[part].input_shape, self._settings.physical_batch_size
         self._use_model(plan.model, part)
         first = self._trainer(plan, KernelChooser())
+        first.check_losses(shape)
         batch = plan.expected_batch_size if setting == AUTO else min(plan.expected_batch_size, int(setting))
         batch = _rehearsed(first, shape, batch)
         step = peak_bytes(lambda: first.rehearse(shape, batch), self._device)

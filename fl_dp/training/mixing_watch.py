@@ -1,0 +1,47 @@
+"""Do the losses of a client's steps mix its records? Asked before the payment, and now and then after it."""
+
+import logging
+import secrets
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from fl_dp.engine.tracing.mixing import check_no_mixing, find_mixing
+from fl_dp.training.loss import Loss
+
+logger = logging.getLogger("fl_dp")
+
+EVERY = 50  # steps, on average, between two real batches that are searched: at about a step's time each
+_SYNTHETIC = 8
+
+
+class MixingWatch:
+    """Searches batches for losses that depend on other examples, see `engine/tracing/mixing.py`.
+
+    losses_of: inputs and labels to losses (N,).
+    """
+
+    def __init__(self, losses_of: Callable[[Tensor, Tensor], Tensor]) -> None:
+        self._losses_of = losses_of
+
+    def check(self, input_shape: tuple[int, ...], loss: Loss) -> None:
+        """On examples of random numbers, thoroughly; ProbeError when they mix. For before a payment."""
+        with torch.random.fork_rng(devices=[]):
+            inputs = torch.randn(_SYNTHETIC, *input_shape)
+        check_no_mixing(self._losses_of, inputs, loss.blank_labels(_SYNTHETIC), thorough=True)
+
+    def look(self, inputs: Tensor, labels: Tensor) -> None:
+        """Search this batch with a chance of 1 / EVERY, by the system's entropy.
+
+        For after a payment: what is found goes to the client's own log, and so does what the batch raises.
+        Nothing that is sent changes.
+        """
+        if secrets.randbelow(EVERY):
+            return
+        try:
+            found = find_mixing(self._losses_of, inputs, labels)
+        except Exception as error:
+            found = f"it raised {type(error).__name__}: {error}"
+        if found is not None:
+            logger.warning("a batch was searched for records that move others' losses: %s", found)

@@ -1,15 +1,14 @@
-"""What noise costs: an ordinary generator beside the secure one.
+"""What noise costs: in integers on a grid, from fresh bytes or a payment's, beside a torch.Generator's.
 
     python -m benchmarks.noise
 
-What it adds to a whole step is in benchmarks/engine.py: fl-dp-secure beside fl-dp-mixed.
+What it adds to a whole step is in benchmarks/engine.py: fl-dp-mixed beside fl-dp-float-noise.
 """
 
 import argparse
 import statistics
 import time
 from collections.abc import Sequence
-from importlib.util import find_spec
 
 import torch
 
@@ -18,6 +17,7 @@ from benchmarks.models import MODELS
 from benchmarks.options import Report, common_parser, publish
 from fl_dp.engine.clipping import ClippedSum
 from fl_dp.engine.noise.gaussian import NoiseSource, add_gaussian_noise
+from fl_dp.engine.noise.randomness import Randomness
 
 _NUMBERS, _TIMES = 1_000_000, 9
 _MODEL = "vgg11"
@@ -34,9 +34,11 @@ def parser() -> argparse.ArgumentParser:
 
 def run(options: argparse.Namespace) -> Report:
     torch.set_num_threads(1)
-    sources: dict[str, NoiseSource] = {"ordinary": torch.Generator(options.device)}
-    if find_spec("cryptography"):
-        sources["secure"] = "secure"
+    sources: dict[str, NoiseSource] = {
+        "secure": "secure",
+        "of a payment": Randomness.system(),
+        "torch.Generator": torch.Generator(options.device),
+    }
     parameters = sum(p.numel() for p in MODELS[_MODEL].build().parameters())
     milliseconds = {name: _milliseconds(source, options.device) for name, source in sources.items()}
     headings = ("noise", "ms / million", f"ms / step of {_MODEL} ({parameters / 1e6:.1f} million)")

@@ -65,7 +65,7 @@ def sgd(task: Task) -> Step:
     return step
 
 
-def fl_dp(task: Task, mode: Mode = "mixed", secure: bool = False) -> Step:
+def fl_dp(task: Task, mode: Mode = "mixed", float_noise: bool = False) -> Step:
     axes = probe(task.model, task.inputs)  # in float32: layers are used alike under autocast
     chooser = KernelChooser(mode)
 
@@ -78,7 +78,7 @@ def fl_dp(task: Task, mode: Mode = "mixed", secure: bool = False) -> Step:
             chooser=chooser,
         )
 
-    return _noisy_step(task, clipped, "secure" if secure else _generator(task))
+    return _noisy_step(task, clipped, _generator(task) if float_noise else "secure")
 
 
 def vmap_grad(task: Task) -> Step:
@@ -169,7 +169,7 @@ ENGINES: Mapping[str, Callable[[Task], Step]] = {
     "fl-dp-mixed": fl_dp,
     "fl-dp-ghost": partial(fl_dp, mode="ghost"),
     "fl-dp-instantiate": partial(fl_dp, mode="instantiate"),
-    "fl-dp-secure": partial(fl_dp, secure=True),
+    "fl-dp-float-noise": partial(fl_dp, float_noise=True),
     "opacus-hooks": opacus_hooks,
     "opacus-ghost": opacus_ghost,
     "vmap": vmap_grad,

@@ -11,7 +11,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-_STEP = 8  # numbers of rows that are tried are multiples of it
+_STEP = 8  # numbers of rows that are tried are multiples of it, but for the largest
+_FEW, _LONG = 16, 0.2  # rows that are tried where a pass of the largest number takes so many seconds
 
 
 def filled_up(
@@ -29,21 +30,23 @@ def filled_up(
 def best_rows(seconds: Callable[[int], float], expected: int, at_most: int) -> int:
     """The number of rows, up to `at_most`, with which a step of `expected` records takes the least time.
 
-    seconds: that a pass of so many rows takes; asked for two sizes, between which it is taken as linear. Few
-    rows waste little where a draw ends in the middle of a pass; many rows need few passes.
+    seconds: that a pass of so many rows takes. Few rows waste little where a draw ends in the middle of a
+    pass; many rows need few passes. Where a pass takes long, only two sizes are tried.
     """
-    largest: int = max(1, min(at_most, _ceil(expected + 3 * math.sqrt(expected), _STEP) * _STEP))
+    largest = max(1, min(at_most, _ceil(expected + 3 * math.sqrt(expected), _STEP) * _STEP))
     if largest <= _STEP:
         return largest
-    first, last = seconds(_STEP), seconds(largest)
-    a_row = max(0.0, (last - first) / (largest - _STEP))
-    a_pass = max(0.0, first - _STEP * a_row)
+    taken = {largest: seconds(largest)}
+    for rows in (_FEW,) if taken[largest] > _LONG else _sizes(largest):
+        if rows < largest:
+            taken[rows] = seconds(rows)
+    return min(taken, key=lambda rows: expected_passes(expected, rows) * taken[rows])
 
-    def cost(rows: int) -> float:  # of a step
-        return expected_passes(expected, rows) * (a_pass + rows * a_row)
 
-    sizes: list[int] = [largest, *range(largest // _STEP * _STEP, 0, -_STEP)]
-    return min(sizes, key=cost)
+def _sizes(largest: int) -> list[int]:
+    """Those worth trying: small ones, doubled ones, and the few below the largest, which a draw may fill."""
+    doubled = [_STEP << power for power in range(20) if _STEP << power < largest]
+    return sorted({*doubled, 3 * _STEP, 6 * _STEP, largest - _STEP, largest - 2 * _STEP} - {0}, reverse=True)
 
 
 def expected_passes(expected: int, rows: int) -> float:

@@ -34,19 +34,30 @@ def test_expected_passes_are_the_mean_over_poisson_draws(expected, rows):
 
 
 def test_passes_that_cost_by_the_row_are_short_and_those_that_cost_by_the_pass_are_long():
-    assert best_rows(lambda size: 1e-3 * size, 64, 1000) == 8
-    assert best_rows(lambda size: 1.0, 64, 1000) == 88
-    assert 8 < best_rows(lambda size: 8e-3 + 1e-3 * size, 64, 1000) < 88
+    assert best_rows(lambda size: 1e-6 * size, 64, 1000) == 8
+    assert best_rows(lambda size: 1e-3, 64, 1000) == 88
+    assert 8 < best_rows(lambda size: 8e-6 + 1e-6 * size, 64, 1000) < 88
+
+
+def test_few_sizes_are_tried_where_a_pass_takes_long():
+    tried = []
+
+    def seconds(size):
+        tried.append(size)
+        return 0.01 * size
+
+    assert best_rows(seconds, 64, 1000) == 16
+    assert tried == [88, 16]
 
 
 @pytest.mark.parametrize(("expected", "at_most"), [(1, 1), (64, 5), (64, 1), (3, 64), (20, 64), (500, 64)])
 def test_there_are_never_more_than_fit_nor_less_than_one(expected, at_most):
-    for seconds in (lambda size: 1.0, lambda size: float(size), lambda size: 1.0 / size):
+    for seconds in (lambda size: 1e-3, lambda size: float(size), lambda size: 1e-3 / size):
         assert 1 <= best_rows(seconds, expected, at_most) <= at_most
 
 
 def test_waste_is_small_where_a_row_costs():
     """A step of mean 64 takes at most 10 % more rows, one of mean 20 at most 20 %."""
     for expected, most in ((64, 1.10), (20, 1.20)):
-        rows = best_rows(lambda size: 1e-3 * size, expected, 1000)
+        rows = best_rows(lambda size: 1e-6 * size, expected, 1000)
         assert expected_passes(expected, rows) * rows <= most * expected

@@ -15,16 +15,28 @@ _STEP = 8  # numbers of rows that are tried are multiples of it, but for the lar
 _FEW, _LONG = 16, 0.2  # rows that are tried where a pass of the largest number takes so many seconds
 
 
-def filled_up(
-    inputs: Tensor, labels: Tensor, rows: int, blank_labels: Callable[[int], Tensor]
-) -> tuple[Tensor, Tensor]:
-    """`inputs` (n, ...) and `labels` (n,) with zeros and blank labels behind them, (rows, ...) and (rows,).
+class Filling:
+    """Fills passes up to their number of rows, with examples of random numbers, always the same ones.
 
-    Always in memory of its own, which PyTorch aligns: a product may round otherwise elsewhere.
+    Of random numbers the start-up check has seen that the model's outputs are finite; of zeros it has not.
+    blank_labels: as of a `Loss`.
     """
-    full = inputs.new_zeros(rows, *inputs.shape[1:])
-    full[: len(inputs)] = inputs
-    return full, torch.cat([labels, blank_labels(rows - len(labels)).to(labels)])
+
+    def __init__(self, blank_labels: Callable[[int], Tensor]) -> None:
+        self._blank_labels = blank_labels
+        self._rows = torch.empty(0)
+
+    def up_to(self, rows: int, inputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """`inputs` (n, ...) and `labels` (n,) with other examples behind them, (rows, ...) and (rows,).
+
+        Always in memory of its own, which PyTorch aligns: a product may round otherwise elsewhere.
+        """
+        if self._rows.shape != (rows, *inputs.shape[1:]):
+            generator = torch.Generator().manual_seed(0)
+            self._rows = torch.randn(rows, *inputs.shape[1:], generator=generator).to(inputs)
+        full = self._rows.clone()
+        full[: len(inputs)] = inputs
+        return full, torch.cat([labels, self._blank_labels(rows - len(labels)).to(labels)])
 
 
 def best_rows(seconds: Callable[[int], float], expected: int, at_most: int) -> int:

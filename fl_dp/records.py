@@ -81,6 +81,9 @@ ARITHMETIC = 2
 # The largest absolute value of a weight: clients decline larger ones, and cut what a step gives to it.
 MOST_WEIGHT = 1e6
 
+# The largest expected size of a logical batch: of more examples, the rounding of their sum is not paid for.
+MOST_BATCH = 2**20
+
 
 @dataclass(frozen=True, slots=True)
 class RoundPlan:

@@ -46,6 +46,7 @@ from fl_dp.privacy_engine.settings import (
 )
 from fl_dp.privacy_engine.stats import TrainingStats
 from fl_dp.privacy_engine.steps import Steps
+from fl_dp.records import MOST_BATCH
 
 
 class PrivacyEngine(Reports):
@@ -104,6 +105,10 @@ class PrivacyEngine(Reports):
         refuse_keywords(other)
         if not 1 <= batch_size <= sample_size:
             raise ConfigError(f"Expected 1 <= batch_size={batch_size} <= sample_size={sample_size}.")
+        if batch_size > MOST_BATCH:
+            raise ConfigError(
+                f"batch_size={batch_size}: expected at most {MOST_BATCH}, see engine/noise/grid.py."
+            )
         self.module, self.parameters = module, trained_parameters(module, named_params)
         self.max_grad_norm = chosen_bounds(max_grad_norm, clipping_style, self.parameters)
         self._groups = grouped(self.max_grad_norm, self.parameters)

@@ -17,6 +17,7 @@ from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.kernel_choice.memory import is_out_of_memory
 from fl_dp.engine.kernel_choice.physical_batch import largest_batch
 from fl_dp.engine.noise.gaussian import add_gaussian_noise
+from fl_dp.engine.noise.grid import noise_grid
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.engine.sampling import physical_batches, poisson_draw
 from fl_dp.errors import ProbeError
@@ -55,6 +56,10 @@ class PrivateTrainer:
         self._model, self._plan, self.device = model, plan, device
         self._loss = loss_of(plan.loss)
         self._parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
+        count = sum(p.numel() * (1 + p.is_complex()) for p in self._parameters.values())
+        noise_grid(
+            plan.max_grad_norm, plan.noise_multiplier, count
+        )  # refuses what it cannot, before a payment
         self._descent = MomentumSGD(
             list(self._parameters.values()),
             # Gradients are sums over a batch. Dividing the rate once replaces dividing every gradient.

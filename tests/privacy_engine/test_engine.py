@@ -156,6 +156,11 @@ def test_gradients_are_in_the_types_of_their_parameters():
     assert {p.grad.dtype for p in model.parameters()} == {torch.bfloat16}
 
 
+def test_a_batch_whose_rounding_is_not_paid_for_is_refused():
+    with pytest.raises(ConfigError, match="batch_size=1048577: expected at most 1048576"):
+        small_engine(small_model(), noise_multiplier=1.0, batch_size=2**20 + 1, sample_size=2**21)
+
+
 @pytest.mark.parametrize(("batch_size", "sample_size"), [(0, 10), (11, 10), (-1, 10)])
 def test_a_batch_larger_than_the_data_or_empty_is_refused(batch_size, sample_size):
     with pytest.raises(ConfigError, match=f"batch_size={batch_size} <= sample_size={sample_size}"):

@@ -1,5 +1,7 @@
 """DP-SGD on one model, step by step."""
 
+import dataclasses
+
 import pytest
 import torch
 from torch import nn
@@ -7,7 +9,7 @@ from torch import nn
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.engine.probe import probe
-from fl_dp.errors import NonFiniteError
+from fl_dp.errors import ConfigError, NonFiniteError
 from fl_dp.records import RoundPlan
 from fl_dp.training import mixing_watch, private
 
@@ -162,3 +164,9 @@ def test_the_models_own_random_numbers_follow_from_the_key_and_are_new_for_every
     first, again, other = masks(b"k" * 32), masks(b"k" * 32), masks(b"l" * 32)
     assert torch.equal(first, again)
     assert len(torch.cat([first, other]).unique(dim=0)) == 2 * 3 * 100
+
+
+def test_noise_that_no_grid_can_hold_is_refused_before_anything_is_paid_for(data):
+    plan = dataclasses.replace(PLAN, noise_multiplier=1e14)
+    with pytest.raises(ConfigError, match="too large for its grid"):
+        private.PrivateTrainer(_linear(), probe(_linear(), data.x), plan, device=torch.device("cpu"))

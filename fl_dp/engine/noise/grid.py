@@ -17,7 +17,8 @@ record's own gradient and the sum, for both of two neighbouring data sets. Produ
 added up in blocks, and their error is bounded by the numbers before they cancel, not by C. Searches over
 hostile weights, lengths and batches (`tests/attacks/test_moving_the_sum.py`) stay ten times below it.
 Sums of physical batches are added in float64, where N examples in K parts err by at most N K 2^-52 C:
-another 2^-10 C for 2^21 examples, one at a time.
+another 2^-10 C for 2^21 examples, one at a time. Batches are expected to hold half of that at most
+(`fl_dp.records.MOST_BATCH`).
 
 Why Gaussian accounting serves. The discrete Gaussian of width w is, up to a factor of 1 +- 2^-130 in every
 probability, a continuous one of width sqrt(w^2 - s^2), rounded at random to integers by the discrete
@@ -33,7 +34,6 @@ from fl_dp.engine.noise.discrete_gaussian import FEWEST, MOST, width
 from fl_dp.errors import ConfigError
 
 FLOAT_ERROR = 1e-3  # of the sensitivity
-MOST_EXAMPLES = 2**20  # expected in a logical batch: beyond it the sums' own rounding is not covered
 WIDENED = 1 + 1e-9
 _ROUNDING = 2.0**-8  # of the sensitivity: as much may the rounding to the grid cost before it is made finer
 

@@ -52,6 +52,7 @@ class OwnTraining:
             memory = settings.memory_mib * 2**20
             at_most = trainer.largest_physical_batch(data.input_shape, memory, trainer.most_at_once)
         self._rows = trainer.choose_rows(data.input_shape, at_most)
+        trainer.rehearse(data.input_shape, self._rows)  # so much memory is there
 
     def train(self, paid: PaidRound) -> Mapping[str, Any] | None:
         """The trainable parameters after the steps, as arrays by name; None if not finite."""

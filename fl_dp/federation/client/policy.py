@@ -5,7 +5,7 @@ import math
 from fl_dp.choices import LOSSES
 from fl_dp.config.client import ClientConfig
 from fl_dp.errors import DeclinedError
-from fl_dp.records import ARITHMETIC, RoundPlan
+from fl_dp.records import ARITHMETIC, MOST_BATCH, RoundPlan
 
 MAX_STEPS = 1_000_000  # of one round: more is a mistake, or an attempt to keep the client busy
 MAX_RUN_NAME = 64  # characters; it is written into the ledger
@@ -33,6 +33,10 @@ def check_plan(plan: RoundPlan, config: ClientConfig, public_size: int) -> None:
         1 <= plan.expected_batch_size <= public_size,
         f"asks for an expected batch size of {plan.expected_batch_size}, "
         f"this client declares {public_size} records",
+    )
+    _require(
+        plan.expected_batch_size <= MOST_BATCH,
+        f"asks for an expected batch size of {plan.expected_batch_size}, expected at most {MOST_BATCH}",
     )
     _require(
         0 < plan.learning_rate < math.inf,

@@ -8,7 +8,7 @@ import pytest
 from fl_dp.config.client import ClientConfig
 from fl_dp.errors import DeclinedError
 from fl_dp.federation.client.policy import MAX_STEPS, check_plan
-from fl_dp.records import RoundPlan
+from fl_dp.records import MOST_BATCH, RoundPlan
 
 CONFIG = ClientConfig(client="0", ledger="x.sqlite", min_noise_multiplier=1.0, max_grad_norm=1.5)
 PLAN = RoundPlan("run-1", 1, "linear", 10, 64, 0.5, 0.0, 1.0, 1.5)
@@ -50,6 +50,12 @@ def test_a_plan_at_the_limits_is_accepted():
 def test_what_a_client_will_not_do_is_declined_with_the_reason(changes, words):
     with pytest.raises(DeclinedError, match=words):
         check_plan(replace(PLAN, **changes), CONFIG, public_size=64)
+
+
+def test_a_batch_whose_rounding_is_not_paid_for_is_declined():
+    check_plan(replace(PLAN, expected_batch_size=MOST_BATCH), CONFIG, public_size=2**30)
+    with pytest.raises(DeclinedError, match="expected batch size of 1048577, expected at most 1048576"):
+        check_plan(replace(PLAN, expected_batch_size=MOST_BATCH + 1), CONFIG, public_size=2**30)
 
 
 def test_without_limits_of_its_own_noise_must_still_be_there():

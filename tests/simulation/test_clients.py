@@ -86,6 +86,20 @@ def test_a_round_of_the_same_run_is_paid_for_once(federation: Any) -> None:
     assert set(federation.steps().values()) == {4}
 
 
+def test_a_round_begins_again_with_the_same_key_until_its_result_is_kept(federation: Any) -> None:
+    keys = [[item.key for item in paid(federation, range(3))[0]] for _ in range(2)]
+    assert keys[0] == keys[1]
+    assert len(set(keys[0])) == 3
+    assert all(len(key) == 32 for key in keys[0])
+    federation.clients.erase_keys("run", 1)
+    none, refusals = paid(federation, range(3))
+    assert not none
+    assert all(
+        refusal(content).status == "failed" and "taken before" in refusal(content).reason
+        for content in refusals.values()
+    )
+
+
 def test_the_last_round_takes_the_steps_that_fit_and_the_next_none(federation: Any) -> None:
     tight = dataclasses.replace(federation.config(), epsilon=4.0)
     federation.clients = SimulatedClients(tight, SharedParts(federation.shared), federation.ledger)

@@ -317,3 +317,76 @@ def test_a_round_that_was_paid_for_and_is_not_repeated_is_no_decline(site, data)
     again = site.train(data)
     assert (again.status, again.budget_exhausted) == ("failed", False)
     assert "was taken before; it is not repeated" in again.reason
+
+
+class _KeepsKey:
+    """A training that notes its key for two digests of weights."""
+
+    def __init__(self):
+        self.keys = []
+
+    def prepare(self, plan, content):
+        pass
+
+    def train(self, paid):
+        self.keys.append((paid.key("weights"), paid.key("other weights")))
+        return {}
+
+
+def _keys(site, data, plan=PLAN):
+    training = _KeepsKey()
+    play(site.rounds, site.client(data), plan_to_content(plan, encode({})), training)
+    return training.keys[0]
+
+
+def test_a_key_is_new_for_every_payment_and_each_thing_that_it_is_used_for(tmp_path, data):
+    """Of one ledger, and of two copies of it that hold the same bytes."""
+    found = []
+    for name in ("one", "copy"):
+        (tmp_path / name).mkdir()
+        site = Site(tmp_path / name)
+        found += _keys(site, data)
+        found += _keys(site, data, dataclasses.replace(PLAN, server_round=2))
+    assert len(set(found)) == 8
+    assert all(len(key) == 32 for key in found)
+
+
+def test_where_two_payments_have_the_same_bytes_keys_differ_with_all_that_they_cover(
+    tmp_path, data, monkeypatch
+):
+    monkeypatch.setattr("fl_dp.accounting.ledger.ledger.new_key", lambda: b"k" * 32)
+    other = TensorData(data.x[1:], data.y[1:], data.classes)
+    found = {}
+    for name, records, plan in (
+        ("same", data, PLAN),
+        ("again", data, PLAN),
+        ("records", other, PLAN),
+        ("name", data, PLAN),
+        ("rate", data, dataclasses.replace(PLAN, learning_rate=0.25)),
+        ("round", data, dataclasses.replace(PLAN, server_round=2)),
+    ):
+        (tmp_path / name).mkdir()
+        site = Site(tmp_path / name)
+        if name == "name":
+            site.settings = dataclasses.replace(site.settings, data="another")
+        found[name] = _keys(site, records, plan)
+    assert found.pop("again") == found["same"]
+    assert len({key for keys in found.values() for key in keys}) == 2 * len(found)
+
+
+def test_the_bytes_of_a_deployed_clients_payment_are_never_on_its_disk(tmp_path, data, monkeypatch):
+    key = bytes(range(200, 232))
+    monkeypatch.setattr("fl_dp.accounting.ledger.ledger.new_key", lambda: key)
+    site = Site(tmp_path)
+    _keys(site, data)
+    assert all(key not in file.read_bytes() for file in tmp_path.iterdir())
+
+
+def test_two_rounds_of_one_client_that_start_alike_have_other_draws_and_noise(tmp_path, data):
+    """Weights, data and plan are the same but for the number of the round."""
+    site = Site(tmp_path)
+    updates = [
+        site.train(data, dataclasses.replace(PLAN, server_round=number, steps=1)).arrays["weight"]
+        for number in (1, 2)
+    ]
+    assert not np.isclose(updates[0], updates[1], rtol=0, atol=1e-6).any()

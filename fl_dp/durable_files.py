@@ -26,7 +26,7 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object], *, secret: bool
         file.flush()
         os.fsync(file.fileno())
     unfinished.replace(path)
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
 def append_text(path: Path, text: str) -> None:
@@ -53,7 +53,7 @@ def exclusive(path: Path) -> Iterator[None]:
         yield
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Write the folder itself to the disk: only then is a new name in it durable."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:

@@ -23,6 +23,7 @@ from fl_dp.accounting.ledger.one_name import (
     sole_name,
     temporary_prefix,
 )
+from fl_dp.durable_files import sync_folder
 from fl_dp.errors import LedgerError
 
 _BUSY_SECONDS = 60.0  # another process may be computing an epsilon inside its transaction
@@ -206,15 +207,7 @@ def _create(path: Path, file_format: Format) -> None:
             os.link(temporary, path)  # a rename would replace a file that came meanwhile
     finally:
         temporary.unlink(missing_ok=True)
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    sync_folder(path.parent)
 
 
 @contextmanager

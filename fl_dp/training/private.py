@@ -149,7 +149,9 @@ class PrivateTrainer:
     def _bound_weights(self) -> None:
         """Keep the weights finite, whatever the learning rate: of noisy numbers alone, so post-processing."""
         for parameter in self._parameters.values():
-            parameter.nan_to_num_(0.0).clamp_(-MOST_WEIGHT, MOST_WEIGHT)
+            real = torch.view_as_real(parameter) if parameter.is_complex() else parameter
+            most = min(MOST_WEIGHT, torch.finfo(real.dtype).max)
+            real.nan_to_num_(0.0).clamp_(-most, most)
 
     def _of_step(self) -> Randomness:
         """The randomness of the step that comes next."""

@@ -139,3 +139,22 @@ def test_a_round_is_told_of_when_its_state_is_kept_and_before_anything_of_it_lea
     run_federation(two(fakes), flat, "run", folder, resumed=True, on_kept=on_kept)
     assert told[3:] == [(3, 3, 2)]
     assert len(lines(folder)) == 3
+
+
+def test_the_model_that_is_left_is_that_of_the_state_and_no_later_one(tmp_path, fakes, monkeypatch):
+    """A round whose state is not on the disk may be repeated: its model would be a second release."""
+    keep = RunRecord.keep
+
+    def full_disk(self, strategy):
+        if strategy.reports and strategy.reports[-1].round == 2:
+            raise OSError("no space left")
+        keep(self, strategy)
+
+    monkeypatch.setattr(RunRecord, "keep", full_disk)
+    with pytest.raises(OSError, match="no space left"):
+        serve(tmp_path, two(fakes))
+    kept = read_state(tmp_path / "out" / STATE)
+    assert kept.rounds == 1
+    model = torch.load(tmp_path / "out/model.pt", weights_only=True)
+    for name, array in kept.arrays.items():
+        assert torch.equal(model[name], torch.tensor(array))

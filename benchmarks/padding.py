@@ -11,6 +11,7 @@ import argparse
 import statistics
 import time
 from collections.abc import Sequence
+from unittest.mock import patch
 
 import torch
 
@@ -20,6 +21,7 @@ from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.models.build import build_model
 from fl_dp.records import RoundPlan
+from fl_dp.training import private
 from fl_dp.training.private import PrivateTrainer
 from fl_dp.training.trainer import axes_of
 
@@ -67,18 +69,11 @@ def _compared(name: str, mean: int, device: torch.device) -> tuple[int, float, f
 def _milliseconds(trainer: PrivateTrainer, data: TensorData, mean: int, rows: int | None) -> float:
     start = time.perf_counter()
     if rows is None:
-        trainer._filling = _Nothing()  # type: ignore[assignment]
-        trainer.step(data, mean / len(data), 2 * mean)
+        with patch.object(private, "filled", lambda _rows, inputs, labels: (inputs, labels)):
+            trainer.step(data, mean / len(data), 2 * mean)
     else:
         trainer.step(data, mean / len(data), rows)
     return 1e3 * (time.perf_counter() - start)
-
-
-class _Nothing:
-    """In place of a Filling: as many rows as there are examples."""
-
-    def up_to(self, _rows: int, inputs: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        return inputs, labels
 
 
 def _trainer(name: str, mean: int, data: TensorData, device: torch.device, key: Randomness) -> PrivateTrainer:

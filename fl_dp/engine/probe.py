@@ -113,7 +113,7 @@ def _perturbed(parameter: Tensor, attempt: int) -> Tensor:
     routed differently.
     """
     noise = torch.randn_like(parameter)
-    scale = float(parameter.detach().float().pow(2).mean().sqrt()) or 1.0
+    scale = float(parameter.detach().abs().float().pow(2).mean().sqrt()) or 1.0
     return (parameter.detach() + (0.5 if attempt else 0.1) * scale * noise).requires_grad_()
 
 

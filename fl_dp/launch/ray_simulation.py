@@ -40,8 +40,10 @@ def simulate(
     """Run the federation; FlDpError when it fails. resumed: as in `run_federation`."""
     bar = RoundBar()
 
+    def on_kept(server_round: int) -> None:
+        grid.erase_keys(run, server_round)
+
     def on_round(report: RoundReport) -> None:
-        grid.erase_keys(run, report.round)
         bar.clear()
         say(round_line(report.to_dict(), rounds=config.rounds, budget=config.epsilon))
 
@@ -60,7 +62,9 @@ def simulate(
         grid = stack.enter_context(simulated_grid(simulation))
         _take_identity()
         run, flat = name_in_ledger(simulation), config.to_flat()
-        status = _run(lambda: run_federation(grid, flat, run, folder.path, on_round, resumed=resumed))
+        status = _run(
+            lambda: run_federation(grid, flat, run, folder.path, on_round, resumed=resumed, on_kept=on_kept)
+        )
     if status.completed:
         forget_secret(folder.clients)
     return conclude(status, folder, say)

@@ -24,7 +24,7 @@ from fl_dp.errors import ProbeError
 from fl_dp.records import MOST_WEIGHT, RoundPlan
 from fl_dp.training.loss import loss_of
 from fl_dp.training.mixing_watch import MixingWatch
-from fl_dp.training.rows import Filling, best_rows
+from fl_dp.training.rows import best_rows, filled
 from fl_dp.training.sgd import MomentumSGD
 
 logger = logging.getLogger("fl_dp")
@@ -67,7 +67,6 @@ class PrivateTrainer:
             momentum=plan.momentum,
         )
         self._watch = MixingWatch(self._losses_of)
-        self._filling = Filling(self._loss.blank_labels)
         self._chooser = chooser or KernelChooser()
         self._randomness = randomness or Randomness.system()
         self._steps = 0
@@ -150,7 +149,9 @@ class PrivateTrainer:
     def _bound_weights(self) -> None:
         """Keep the weights finite, whatever the learning rate: of noisy numbers alone, so post-processing."""
         for parameter in self._parameters.values():
-            parameter.nan_to_num_(0.0).clamp_(-MOST_WEIGHT, MOST_WEIGHT)
+            real = torch.view_as_real(parameter) if parameter.is_complex() else parameter
+            most = min(MOST_WEIGHT, torch.finfo(real.dtype).max)
+            real.nan_to_num_(0.0).clamp_(-most, most)
 
     def _of_step(self) -> Randomness:
         """The randomness of the step that comes next."""
@@ -182,7 +183,7 @@ class PrivateTrainer:
         raises: see `clipped_grad_sum`.
         """
         inputs, labels = (torch.cat(parts) for parts in zip(*batches, strict=True))
-        inputs, labels = self._filling.up_to(rows, inputs, labels)
+        inputs, labels = filled(rows, inputs, labels)
         losses = self._losses_of(inputs, labels)
         return clipped_grad_sums(
             losses,

@@ -3,6 +3,10 @@
 A row's last bits may depend on the number of rows: matrix products of another size may take other kernels.
 Under weights that make all logits rounding errors, that turns into gradients of full length. So every pass of
 a client's steps has the same number of rows, whatever was drawn; rows that hold no record count for nothing.
+
+What fills a pass up are copies of a record that is in it. Any other example could be made to overflow, or to
+make the model raise, by weights that let all records pass; then a pass that needs no filling would count, and
+any other would not (`tests/attacks/test_a_filling_that_decides.py`).
 """
 
 import math
@@ -15,28 +19,15 @@ _STEP = 8  # numbers of rows that are tried are multiples of it, but for the lar
 _FEW, _LONG = 16, 0.2  # rows that are tried where a pass of the largest number takes so many seconds
 
 
-class Filling:
-    """Fills passes up to their number of rows, with examples of random numbers, always the same ones.
+def filled(rows: int, inputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """`inputs` (n, ...) and `labels` (n,), n >= 1, with copies of the first behind: (rows, ...), (rows,).
 
-    Of random numbers the start-up check has seen that the model's outputs are finite; of zeros it has not.
-    blank_labels: as of a `Loss`.
+    Always in memory of its own, which PyTorch aligns: a product may round otherwise elsewhere.
     """
-
-    def __init__(self, blank_labels: Callable[[int], Tensor]) -> None:
-        self._blank_labels = blank_labels
-        self._rows = torch.empty(0)
-
-    def up_to(self, rows: int, inputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """`inputs` (n, ...) and `labels` (n,) with other examples behind them, (rows, ...) and (rows,).
-
-        Always in memory of its own, which PyTorch aligns: a product may round otherwise elsewhere.
-        """
-        if self._rows.shape != (rows, *inputs.shape[1:]):
-            generator = torch.Generator().manual_seed(0)
-            self._rows = torch.randn(rows, *inputs.shape[1:], generator=generator).to(inputs)
-        full = self._rows.clone()
-        full[: len(inputs)] = inputs
-        return full, torch.cat([labels, self._blank_labels(rows - len(labels)).to(labels)])
+    full = inputs.new_empty(rows, *inputs.shape[1:])
+    full[: len(inputs)] = inputs
+    full[len(inputs) :] = inputs[0]
+    return full, torch.cat([labels, labels[:1].expand(rows - len(labels))])
 
 
 def best_rows(seconds: Callable[[int], float], expected: int, at_most: int) -> int:

@@ -158,3 +158,9 @@ def test_the_weight_of_a_sum_comes_from_the_message(federation: Any, weight: flo
         message.content["add-up"]["weight"] = weight
     items, _ = federation.clients.read({0: ("1", message.content)})
     assert items[0].weight == weight
+
+
+def test_the_key_of_paid_work_covers_the_weights_that_it_starts_from(federation: Any) -> None:
+    for work in paid(federation, range(2), weights="w")[0]:
+        payment = federation.clients._paid[work.message]
+        assert work.key == payment.key("w") != payment.key("v")

@@ -5,42 +5,20 @@ import math
 import pytest
 import torch
 
-from fl_dp.training.rows import Filling, best_rows, expected_passes
+from fl_dp.training.rows import best_rows, expected_passes, filled
 
 
-def blank(n):
-    return torch.zeros(n, dtype=torch.int64)
-
-
-def test_rows_are_filled_up_with_random_examples_that_are_always_the_same():
-    inputs, labels = torch.randn(3, 2, 4), torch.tensor([2, 1, 2])
-    filling = Filling(blank)
-    full, their_labels = filling.up_to(5, inputs, labels)
-    assert torch.equal(full[:3], inputs)
-    assert len(full[3:].unique()) == 2 * 2 * 4
-    assert their_labels.tolist() == [2, 1, 2, 0, 0]
-    assert their_labels.dtype == labels.dtype
-    again, _ = filling.up_to(5, inputs[:1], labels[:1])
-    assert torch.equal(again[3:], full[3:])
-    assert torch.equal(Filling(blank).up_to(5, inputs, labels)[0], full)
-
-
-def test_what_fills_up_is_not_written_into():
-    filling = Filling(blank)
-    first, _ = filling.up_to(4, torch.zeros(1, 3), blank(1))
-    first.zero_()
-    assert bool(filling.up_to(4, torch.zeros(1, 3), blank(1))[0][1:].all())
-
-
-def test_passes_of_another_shape_have_another_filling():
-    filling = Filling(blank)
-    for rows, shape in ((4, (3,)), (6, (3,)), (6, (2, 2))):
-        assert filling.up_to(rows, torch.zeros(1, *shape), blank(1))[0].shape == (rows, *shape)
+def test_rows_are_filled_up_with_copies_of_the_first_example():
+    inputs, labels = torch.randn(3, 2, 4), torch.tensor([2, 1, 0])
+    full, their_labels = filled(5, inputs, labels)
+    assert torch.equal(full, inputs[[0, 1, 2, 0, 0]])
+    assert their_labels.tolist() == [2, 1, 0, 2, 2]
+    assert (full.dtype, their_labels.dtype) == (inputs.dtype, labels.dtype)
 
 
 def test_a_full_pass_is_in_memory_of_its_own():
     inputs, labels = torch.randn(4, 3), torch.zeros(4, dtype=torch.int64)
-    full, _ = Filling(blank).up_to(3, inputs[1:], labels[1:])
+    full, _ = filled(3, inputs[1:], labels[1:])
     assert torch.equal(full, inputs[1:])
     assert full.data_ptr() % 64 == 0
 

@@ -32,8 +32,8 @@ def add_gaussian_noise(
     The real and the imaginary part of a complex entry each get noise of that deviation. The result is in
     float32 at least. Raises ConfigError for a multiplier or sensitivity that protects nothing.
 
-    generator: a Randomness gives noise that depends on the sum too, by a digest of its integers. The same
-    source never covers two different sums with the same noise, whose difference would show.
+    generator: a Randomness gives noise that depends on the sum too, by a digest of its integers, and on the
+    grid. The same source never covers two different sums with the same noise, whose difference would show.
     """
     if isinstance(generator, torch.Generator):
         return _by_generator(clipped, noise_multiplier, generator)
@@ -45,7 +45,7 @@ def add_gaussian_noise(
     grid = noise_grid(clipped.sensitivity, noise_multiplier, count)
     if isinstance(generator, Randomness):
         units = (_units(chunk, grid) for values in flat.values() for chunk in _chunks(values))
-        noise = DiscreteGaussian(grid.levels, generator.child("noise", generator.digest(units)))
+        noise = DiscreteGaussian(grid.levels, generator.child("noise", str(grid), generator.digest(units)))
     else:
         noise = DiscreteGaussian(grid.levels, Randomness.system())
     return {name: _noisy(grad, flat[name], grid, noise) for name, grad in grads.items()}

@@ -60,7 +60,7 @@ class Randomness:
         return keyed_generator(self.key, device)
 
     def digest(self, chunks: Iterable[NDArray[Any]]) -> bytes:
-        """16 bytes that differ for different numbers, but with a chance of 2^-100: GMAC under this key.
+        """GMAC: 16 bytes that differ for different numbers, but with a chance of 2^-100 (for up to 2^29).
 
         A polynomial hash with a secret point (McGrew, Viega 2004): it finds equal inputs, and is no digest
         to show to anybody.
@@ -76,6 +76,7 @@ class Randomness:
         """Within it, torch's global generators on the CPU and on `device` draw from this source.
 
         What a model draws (dropout, stochastic depth) comes from there. Afterwards they go on as before.
+        PyTorch expands the state that it is given in its own way, which is not cryptographic.
         """
         with torch.random.fork_rng([device] if device.type == "cuda" else []):
             torch.set_rng_state(self.child("cpu").generator().get_state())

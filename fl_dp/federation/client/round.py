@@ -82,8 +82,9 @@ class PaidRound:
         """32 secret bytes that this round's draws, masks and noise come from, and nothing else.
 
         weights: digest of those that it starts from. The payment's own bytes are mixed with all that the
-        result follows from. Where a ledger was copied, and two rounds have the same bytes, they are either
-        the same computation or share no random number.
+        result follows from. Where a ledger was copied, and two rounds have the same bytes, they share no
+        random number unless all of these are the same. Then only the machine's rounding may differ, which
+        gives other noise to the same draws.
         """
         client, plan = self.accepted.client, self.accepted.plan
         covered = "\0".join((client.dataset, client.fingerprint, weights, str(plan)))

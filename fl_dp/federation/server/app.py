@@ -59,16 +59,17 @@ def run_federation(
     on_round: Callable[[RoundReport], None] = lambda report: None,
     *,
     resumed: bool = False,
+    on_kept: Callable[[int], None] = lambda server_round: None,
 ) -> None:
     """Run the federation of the run config `flat`, its results below `folder`.
 
     run: its name in the clients' ledgers, see `PrivateStrategy`. on_round: called with each round's report.
-    resumed: `folder` holds a run that was ended, which goes on from its last round.
+    on_kept: see `RunRecord`. resumed: `folder` holds a run that was ended, which goes on from its last round.
     However it ends, summary.json says so; a failure is then raised.
     """
     out = RunResults(folder, resumed=resumed)
     with exclusive(folder / _LOCK):
-        _run(grid, flat, run, out, RunRecord(out, resumed=resumed), on_round)
+        _run(grid, flat, run, out, RunRecord(out, resumed=resumed, on_kept=on_kept), on_round)
 
 
 def _run(

@@ -1,6 +1,7 @@
 """What is on the disk about a run that is going on: from it alone the run can be resumed."""
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,14 +23,19 @@ def kept_state(folder: Path) -> ServerState | None:
 class RunRecord:
     """Keeps a run's state up to date, and rounds.jsonl with it.
 
-    state: what the run goes on from; None at its beginning, or where it has to begin again.
+    state: what the run goes on from; None at its beginning, or where it has to begin again. on_kept: called
+    with the number of the last round in the state, when that is on the disk and the round's line is not yet.
     """
 
-    def __init__(self, out: RunResults, *, resumed: bool) -> None:
+    def __init__(
+        self, out: RunResults, *, resumed: bool, on_kept: Callable[[int], None] = lambda server_round: None
+    ) -> None:
         self.state = kept_state(out.path) if resumed else None
+        if self.state and self.state.rounds:
+            on_kept(self.state.rounds)  # the run may have ended before it was
         if resumed:
             out.go_on_after(self.state.rounds if self.state else 0, self.state.line if self.state else "")
-        self._out = out
+        self._out, self._on_kept = out, on_kept
         self.arrays = self.state.arrays if self.state else None  # the weights of the state on the disk
         self._line = self.state.line if self.state else ""
         self._started = time.monotonic() - (self.state.seconds if self.state else 0.0)
@@ -49,6 +55,7 @@ class RunRecord:
         """Keep the round. The state first: a resumed run adds the line that is not there yet."""
         self._line = to_line(report)
         self.keep(strategy)
+        self._on_kept(report.round)
         self._out.append_round(self._line)
 
     def forget(self) -> None:

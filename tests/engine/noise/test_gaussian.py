@@ -141,6 +141,22 @@ def test_a_key_gives_the_same_noise_for_the_same_sum_and_other_noise_for_any_oth
         assert bool(((other - first).abs() > 0.5).all())
 
 
+def test_a_sum_counts_as_its_nearest_multiples():
+    unit = noise_grid(1.0, 1.0, 9).unit
+    at = torch.arange(-4, 5, dtype=torch.float64)
+    moved = (_sum((at + off) * unit) for off in (0.0, 0.4, -0.4))
+    exactly, *nearly = (_multiples(each, 1.0, _source()) for each in moved)
+    for found in nearly:
+        assert torch.equal(found, exactly)
+
+
+def test_equal_integers_on_another_grid_get_other_noise():
+    """A sum of exactly zero is zero on every grid: equal noise would show it in two releases."""
+    zero = _sum([0.0] * 64)
+    one, other = (_multiples(zero, multiplier, _source()) for multiplier in (1.0, 2.0))
+    assert bool(((one - other).abs() > 0.5).all())
+
+
 def test_numbers_in_any_layout_of_memory_get_noise_of_their_own():
     base = torch.zeros(3, 4, 5, 6)
     for grad in (base, base.to(memory_format=torch.channels_last), base.permute(2, 0, 3, 1), base[:, ::2],

@@ -7,9 +7,9 @@ import torch
 from flwr.app import Context, RecordDict
 
 from fl_dp.errors import ConfigError
-from fl_dp.federation.server.app import RESUMED_VARIABLE, app
+from fl_dp.federation.server.app import RESUMED_VARIABLE, app, run_federation
 from fl_dp.federation.server.run_record import RunRecord
-from fl_dp.federation.server.state import STATE, ServerState, write_state
+from fl_dp.federation.server.state import STATE, ServerState, read_state, write_state
 from fl_dp.reporting.run_results import RunResults
 
 
@@ -119,3 +119,42 @@ def test_a_resumed_run_has_taken_the_time_of_both_parts(tmp_path, monkeypatch):
     resumed = RunRecord(RunResults(tmp_path, resumed=True), resumed=True)
     now[0] += 2.0
     assert resumed.seconds == 9.0
+
+
+def test_a_round_is_told_of_when_its_state_is_kept_and_before_anything_of_it_leaves(
+    tmp_path, fakes, monkeypatch, killed_after
+):
+    """So that the bytes of its payments can be erased in between, also by the run that goes on."""
+    folder, told = tmp_path / "out", []
+    flat = {"rounds": 3, "noise-multiplier": 2.0, "round-timeout": 0.3, "device": "cpu", "accountant": "rdp"}
+
+    def on_kept(server_round):
+        there = (folder / "rounds.jsonl").exists()
+        told.append((server_round, read_state(folder / STATE).rounds, len(lines(folder)) if there else 0))
+
+    killed_after(3)
+    with pytest.raises(Killed):
+        run_federation(two(fakes), flat, "run", folder, on_kept=on_kept)
+    assert told == [(1, 1, 0), (2, 2, 1), (3, 3, 2)]
+    run_federation(two(fakes), flat, "run", folder, resumed=True, on_kept=on_kept)
+    assert told[3:] == [(3, 3, 2)]
+    assert len(lines(folder)) == 3
+
+
+def test_the_model_that_is_left_is_that_of_the_state_and_no_later_one(tmp_path, fakes, monkeypatch):
+    """A round whose state is not on the disk may be repeated: its model would be a second release."""
+    keep = RunRecord.keep
+
+    def full_disk(self, strategy):
+        if strategy.reports and strategy.reports[-1].round == 2:
+            raise OSError("no space left")
+        keep(self, strategy)
+
+    monkeypatch.setattr(RunRecord, "keep", full_disk)
+    with pytest.raises(OSError, match="no space left"):
+        serve(tmp_path, two(fakes))
+    kept = read_state(tmp_path / "out" / STATE)
+    assert kept.rounds == 1
+    model = torch.load(tmp_path / "out/model.pt", weights_only=True)
+    for name, array in kept.arrays.items():
+        assert torch.equal(model[name], torch.tensor(array))

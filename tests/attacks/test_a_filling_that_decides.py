@@ -1,0 +1,95 @@
+"""A server lets the filling of a pass overflow, so that a pass that is full counts and any other does not.
+
+What the server knows: the number of rows of a pass, what fills it up (once random numbers, the same for all),
+every record but one, and that the model has a layer without a rule of the engine's. At such a layer an
+infinity spoils the gradients of all rows, and the engine computes each record in a pass of its own. A model
+that raises at large values serves as well.
+What it sends: weights within a million that multiply one feature, which its known records leave at zero, by a
+million in layer after layer. Records pass; the filling overflows.
+What it hopes for: seven known records are seven rows and a filling, which fails, together and one by one, so
+that the sum is zero. With the eighth record the pass is full, and all of them count. It guesses from the sum
+whether the record is there: seen, the sum moved by 5.7 C.
+"""
+
+from itertools import pairwise
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from fl_dp.data.tensor_data import TensorData
+from fl_dp.engine.clipping import ClippedSum
+from fl_dp.engine.probe import probe
+from fl_dp.records import MOST_WEIGHT, RoundPlan
+from fl_dp.training.private import PrivateTrainer
+
+PLAN = RoundPlan(
+    run="run", server_round=1, model="m", steps=1, expected_batch_size=8, learning_rate=0.5, momentum=0.0,
+    noise_multiplier=1.0, max_grad_norm=1.0,
+)  # fmt: skip
+HIDDEN, OVERFLOWING = 4, 6
+
+
+class _Scaled(torch.autograd.Function):
+    """An operator that cannot get a rule, because it is written in Python."""
+
+    @staticmethod
+    def forward(ctx, x, weight):
+        ctx.save_for_backward(x, weight)
+        return x * weight
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, weight = ctx.saved_tensors
+        return grad * weight, (grad * x).sum_to_size(weight.shape)
+
+
+class _Scale(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(HIDDEN))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return _Scaled.apply(x, self.weight)
+
+
+class _Raising(nn.Module):
+    """A layer of the user's that takes no value beyond a bound, and says so."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if bool((x.abs() > 1e30).any()):
+            raise ValueError("beyond 1e30")
+        return x
+
+
+def trainer_at_hostile_weights(*more: nn.Module) -> PrivateTrainer:
+    torch.manual_seed(0)
+    scales = [_Scale() for _ in range(OVERFLOWING)]
+    first, last = nn.Linear(5, HIDDEN), nn.Linear(HIDDEN, 3)
+    model = nn.Sequential(first, *scales, *more, last)
+    axes = probe(model, torch.zeros(0, 5))
+    with torch.no_grad():
+        first.bias.zero_()
+        first.weight[:, 4] = 0
+        first.weight[3] = torch.tensor([0, 0, 0, 0, 1.0]) * MOST_WEIGHT
+        for scale in scales:
+            scale.weight[3] = MOST_WEIGHT
+        last.weight[:, 3] = 0
+    return PrivateTrainer(model, axes, PLAN, device=torch.device("cpu"))
+
+
+def flat(clipped: ClippedSum) -> Tensor:
+    return torch.cat([grad.double().flatten() for grad in clipped.grads.values()])
+
+
+@pytest.mark.parametrize("more", [(), (_Raising(),)], ids=["overflows", "raises"])
+@pytest.mark.parametrize("rows", [2, 4, 8])
+def test_a_full_pass_counts_no_more_than_any_other(more: tuple[nn.Module, ...], rows: int) -> None:
+    trainer = trainer_at_hostile_weights(*more)
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(2 * rows, 5, generator=generator)
+    x[:, 4] = 0
+    data = TensorData(x, torch.zeros(2 * rows, dtype=torch.int64), ("a", "b", "c"))
+    sums = [flat(trainer._clipped_sum(data, torch.arange(n), rows)) for n in range(2 * rows + 1)]
+    moves = [float((more - fewer).norm()) for fewer, more in pairwise(sums)]
+    assert max(moves) <= PLAN.max_grad_norm * 1.001

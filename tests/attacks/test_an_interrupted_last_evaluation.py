@@ -5,9 +5,9 @@ round that was begun and is not in the run's state is done again when the run is
 again, since it is the same computation.
 
 What it did: the server was interrupted while it evaluated the last round, which was not in the state yet,
-and model.pt was written with that round's result. Resumed, the clients trained the round again with the same
-noise. But dropout drew from torch's global generator, and had other masks: the model that came out then
-differed from the released one by 4.0 C, without any noise.
+and model.pt was written with that round's result. Resumed, the clients trained the round again with the
+same noise. But dropout drew from torch's global generator, and had other masks: the model that came out
+then differed from the released one by 4.0 C, without any noise.
 
 Now model.pt is that of the state on the disk, and the masks follow from the payment's bytes.
 """

@@ -1,8 +1,8 @@
 """Complex parameters: a record may use all of C on their real parts, and the noise was split over both.
 
-The server knows all records but Alice's, and that her gradient is real. A complex number of deviation sigma has
-real and imaginary parts of 0.71 sigma each: PyTorch's normal for complex tensors. So the real parts had 0.71 of
-the noise that was paid for, which at noise multiplier 1 is an epsilon of 1.5 times that printed.
+The server knows all records but Alice's, and that her gradient is real. A complex number of deviation sigma
+has real and imaginary parts of 0.71 sigma each: PyTorch's normal for complex tensors. So the real parts had
+0.71 of the noise that was paid for, which at noise multiplier 1 is an epsilon of 1.5 times that printed.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""The same noise over two things: a run folder that was copied or rolled back, or two payments that look alike.
+"""The same noise over two things: a run folder that was copied or rolled back, or payments that look alike.
 
 The server knows all records but Alice's. Its clients are simulated, and it has the run's folder twice: it
 copied it, or put an old copy back. Once a client's noise followed from the run's secret, the client and the
@@ -8,8 +8,8 @@ noise: their difference showed both sums bare, 0.36 C and 4.4 C apart at noise m
 Noise that followed from the covered sum alone would be no better: two payments with equal sums would have
 equal noise, and so tell that the sums are equal, that is, that Alice is in neither.
 
-Now each payment draws secret bytes. Mixed into the key are the weights, the plan and the data, and into that
-of the noise the sum. Equal bytes and equal inputs are one computation, whose result is one release.
+Now each payment draws secret bytes. Mixed into the key are the weights, the plan and the data, and into
+that of the noise the sum. Equal bytes and equal inputs are one computation, whose result is one release.
 """
 
 import shutil
@@ -41,7 +41,7 @@ KERNELS = {"1.weight": "ghost", "1.bias": "instantiate"}
 
 
 def _update(federation, ledger, weights=None, **changes) -> Mapping | None:
-    """Client 0's noisy sum in units of C, from a run that has this ledger; None if it is not trained again."""
+    """Client 0's noisy sum in units of C, from a run with this ledger; None if it is not trained again."""
     weights = weights or federation.start
     plan = replace(federation.plan(), noise_multiplier=NOISE, steps=1, **changes)
     with closing(Ledger.open(ledger)) as opened:
@@ -144,7 +144,7 @@ def test_two_payments_with_equal_sums_names_and_weights_have_independent_noise(r
 
 
 def test_nor_do_two_payments_share_a_draw(real_client, monkeypatch):
-    """Steps that share one Poisson draw: 100 of them at q = 0.01 have a true delta of 0.01 at epsilon 0.72."""
+    """Steps that share one Poisson draw: 100 of them at q = 0.01 have a delta of 0.01 at epsilon 0.72."""
     drawn = []
 
     def draw(*args):

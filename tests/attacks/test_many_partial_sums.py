@@ -2,10 +2,10 @@
 
 The server knows all records but Alice's, of a logical batch of 87,000 that is computed in parts of 64. Each
 part's sum is as long as it can be, 64 C. Added up in float32, the total has steps of 2^-7 C in the end, and
-each addition rounds to one. The records are chosen so that all parts have the same sum, a little less than half
-a step above a step: 1,360 additions round down. With Alice in front, the last record of each part goes to the
-next one. These last records differ from part to part, so that now half of the parts are half a step longer and
-half are shorter: they round up. The exact sums differ by C at most, what was added up by more.
+each addition rounds to one. The records are chosen so that all parts have the same sum, a little less than
+half a step above a step: 1,360 additions round down. With Alice in front, the last record of each part goes
+to the next one. These last records differ from part to part, so that now half of the parts are half a step
+longer and half are shorter: they round up. The exact sums differ by C at most, what was added up by more.
 
 Parts are added in float64, where they differ as the exact sums do.
 """

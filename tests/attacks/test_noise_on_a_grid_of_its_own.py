@@ -1,12 +1,12 @@
 """Noise whose pairs lie on circles that everybody can compute: a sum that is not zero moves them off.
 
-The server knows all records but Alice's. Under its weights all known records have a gradient of exactly zero:
-the bias of their class is so high that the others' probabilities are 0 in float32. It asks for one step with
-all records (q = 1) and noise multiplier 8. So the update is bare noise if Alice is not there, and noise plus
-her clipped gradient if she is.
+The server knows all records but Alice's. Under its weights all known records have a gradient of exactly
+zero: the bias of their class is so high that the others' probabilities are 0 in float32. It asks for one
+step with all records (q = 1) and noise multiplier 8. So the update is bare noise if Alice is not there, and
+noise plus her clipped gradient if she is.
 
-PyTorch's normal on a CPU makes numbers j and j + 8 of each block of 16 from one radius, the root of
--2 log(u) of a uniform u of 24 bits. From two numbers of the update the server computes u back: where radii are
+PyTorch's normal on a CPU makes numbers j and j + 8 of each block of 16 from one radius, the root of -2
+log(u) of a uniform u of 24 bits. From two numbers of the update the server computes u back: where radii are
 small it comes out as a multiple of 2^-24 if nothing was added, and as anything else if something was. Seen
 on that noise: right 20 times of 20, at an epsilon of 0.43.
 

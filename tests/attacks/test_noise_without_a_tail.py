@@ -1,10 +1,10 @@
 """Noise that ends at 5.8 deviations: what lies beyond is seen only if Alice's record is there.
 
-The server knows all records but Alice's. It sends weights under which her gradient has the full length C, in a
-direction that the server knows, and subtracts from the update all that the others contribute. What is left is
-noise, and C if she is there. PyTorch's float32 normal on a CPU makes its numbers from uniforms of 24 bits,
-whose smallest is 2^-24: sqrt(-2 log 2^-24) = 5.768. Of a million numbers some come so near to that end that
-with C on top they pass it. One look tells, and no delta covers it.
+The server knows all records but Alice's. It sends weights under which her gradient has the full length C,
+in a direction that the server knows, and subtracts from the update all that the others contribute. What is
+left is noise, and C if she is there. PyTorch's float32 normal on a CPU makes its numbers from uniforms of
+24 bits, whose smallest is 2^-24: sqrt(-2 log 2^-24) = 5.768. Of a million numbers some come so near to that
+end that with C on top they pass it. One look tells, and no delta covers it.
 
 Here the streams are given the bits that lead farthest. Waiting would take long: a billion draws hold two
 beyond 6 deviations.

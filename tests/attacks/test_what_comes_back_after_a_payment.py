@@ -1,12 +1,12 @@
 """A round that ends in another way if and only if a chosen record is there.
 
-The server knows all records but Alice's. It sends weights, or a learning rate, or knows of a model, under which
-her record alone leads somewhere else: a NaN, a number that overflows, an operator that refuses, a label that
-nobody else has. If that ends the round, or changes the kind or the size of the answer, it tells of her with
-certainty, and no noise covers it.
+The server knows all records but Alice's. It sends weights, or a learning rate, or knows of a model, under
+which her record alone leads somewhere else: a NaN, a number that overflows, an operator that refuses, a
+label that nobody else has. If that ends the round, or changes the kind or the size of the answer, it tells
+of her with certainty, and no noise covers it.
 
-After the payment nothing of that is seen: what is trained and answered has the same fields and sizes. What a
-record may decide is how long a step takes, and the client's own log.
+After the payment nothing of that is seen: what is trained and answered has the same fields and sizes. What
+a record may decide is how long a step takes, and the client's own log.
 """
 
 from dataclasses import replace
@@ -80,7 +80,7 @@ ALICES = {
 }
 WEIGHTS = {
     "as they begin": lambda w: w,
-    "as large as they may be": lambda w: {n: np.where(a > 0, 1e6, -1e6).astype(a.dtype) for n, a in w.items()},
+    "as large as they may be": lambda w: {n: np.copysign(a.dtype.type(1e6), a) for n, a in w.items()},
     "zero, and sure of a class": lambda w: {
         n: np.array([60.0, 0, 0], a.dtype) if a.ndim == 1 else 0 * a for n, a in w.items()
     },
@@ -120,7 +120,7 @@ def _made(how: str) -> Refuses:
 
 
 def _simulated(folder, federation, how, summed, alice) -> list:
-    """What four clients' answers and their sum show; Alice is one of the first one's records, or not there."""
+    """What four clients' answers and their sum show; Alice is a record of the first one, or not there."""
     x, y = (torch.from_numpy(array) for array in _records(alice))
     shared = SharedData.of(TensorData(x, y, tuple("abc")), np.array_split(np.arange(len(x)), 4))
     config = replace(federation.config(), num_partitions=4, public_size=10)

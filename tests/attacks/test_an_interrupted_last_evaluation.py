@@ -76,8 +76,9 @@ def test_what_is_released_of_an_interrupted_run_is_in_its_state(tmp_path, fakes,
 
 
 def _with_dropout(name, input_shape, num_classes, seed):
-    torch.manual_seed(seed)
-    return nn.Sequential(nn.Linear(input_shape[0], 32), nn.Dropout(), nn.Linear(32, num_classes))
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return nn.Sequential(nn.Linear(input_shape[0], 32), nn.Dropout(), nn.Linear(32, num_classes))
 
 
 @pytest.mark.parametrize("group", [None, 0])

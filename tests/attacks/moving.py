@@ -1,0 +1,66 @@
+"""By how much one record moves the clipped sum of a logical batch, through the trainer that is shipped."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from fl_dp.data.tensor_data import TensorData
+from fl_dp.engine.probe import probe
+from fl_dp.records import RoundPlan
+from fl_dp.training.loss import Loss
+from fl_dp.training.private import PrivateTrainer
+
+# What may be seen. The noise is enlarged for ten times as much: FLOAT_ERROR in fl_dp/engine/noise/grid.py.
+SEEN = 1e-4
+
+
+def _softplus(outputs: Tensor, labels: Tensor) -> Tensor:
+    return F.softplus(outputs[:, 0] * (1 - 2 * labels))
+
+
+# Of a model with one output, whose cross-entropy would be zero.
+LOGISTIC = Loss(
+    per_example=_softplus,
+    blank_labels=lambda number: torch.zeros(number, dtype=torch.int64),
+    is_right=lambda outputs, labels: (outputs[:, 0] > 0) == (labels > 0),
+)
+
+
+@dataclass(frozen=True)
+class Moved:
+    """In units of the clipping bound: excess over 1 of how far the sum moved, and how far it is from the sum
+    without the record plus the record's own clipped gradient."""
+
+    excess: float
+    error: float
+
+
+def trainer_for(
+    model: nn.Module, like: Tensor, *, batch: int = 64, bound: float = 1.0, loss: Loss | None = None
+) -> PrivateTrainer:
+    """like: some examples. batch: expected records of a step."""
+    plan = RoundPlan("run", 1, "of the attack", 1, batch, 0.5, 0.0, 1.0, bound)
+    trainer = PrivateTrainer(model, probe(model, like), plan, device=torch.device("cpu"))
+    if loss is not None:
+        trainer._loss = loss
+    return trainer
+
+
+def moved(trainer: PrivateTrainer, data: TensorData, place: int, rows: int) -> Moved:
+    """What the record at `place` moves the sum of all of `data` by, in passes of `rows` rows."""
+    everyone = torch.arange(len(data))
+    others = torch.cat([everyone[:place], everyone[place + 1 :]])
+    with_it, without, own = (
+        _flat(trainer._clipped_sum(data, indices, rows).grads)
+        for indices in (everyone, others, everyone[place : place + 1])
+    )
+    bound = trainer._plan.max_grad_norm
+    change = with_it - without
+    return Moved(float(change.norm()) / bound - 1, float((change - own).norm()) / bound)
+
+
+def _flat(grads: Mapping[str, Tensor]) -> Tensor:
+    return torch.cat([grad.double().flatten() for grad in grads.values()])

@@ -24,7 +24,7 @@ from fl_dp.errors import ProbeError
 from fl_dp.records import MOST_WEIGHT, RoundPlan
 from fl_dp.training.loss import loss_of
 from fl_dp.training.mixing_watch import MixingWatch
-from fl_dp.training.rows import best_rows, filled
+from fl_dp.training.rows import best_rows, filled, steady
 from fl_dp.training.sgd import MomentumSGD
 
 logger = logging.getLogger("fl_dp")
@@ -196,19 +196,20 @@ class PrivateTrainer:
 
     def _clipped_sum(self, data: TensorData, draw: Tensor, physical_batch_size: int) -> ClippedSum:
         """The clipped sum of a logical batch, in physical batches half as large where memory runs out."""
+        rows = steady(physical_batch_size)
         try:
             clipped = None
-            for indices in physical_batches(draw, physical_batch_size):
+            for indices in physical_batches(draw, rows):
                 examples = data.batch(indices)
-                batch = self.clipped_or_none([examples], physical_batch_size)[0]
+                batch = self.clipped_or_none([examples], rows)[0]
                 self._watch.look(*examples)
                 clipped = batch if clipped is None else clipped + batch
             return clipped or self.nothing()
         except RuntimeError as error:
-            if physical_batch_size == 1 or not is_out_of_memory(error):
+            if rows == 1 or not is_out_of_memory(error):
                 raise
         # outside of the handler, whose traceback would keep the batch that did not fit
-        self.fits = physical_batch_size // 2  # of the setting, not of the draw, whose size is not public
+        self.fits = steady(rows // 2)  # of the setting, not of the draw, whose size is not public
         logger.warning("memory ran out: at most %d examples at once from now on", self.fits)
         return self._clipped_sum(data, draw, self.fits)
 

@@ -62,7 +62,6 @@ def test_alice_moves_the_sum_of_a_linear_model_by_no_more_than_c(features, outpu
             assert max(seen.excess, seen.error) < SEEN, (count, place, rows)
 
 
-@pytest.mark.xfail(reason="a row's bits depend on its place where rows are no multiple of 4", strict=True)
 @pytest.mark.parametrize("rows", [5, 7, 33])
 def test_passes_of_other_numbers_of_rows_are_as_steady(rows):
     """With one output. A client's own physical-batch-size may be any number."""

@@ -126,7 +126,6 @@ def test_no_record_moves_the_sum_by_more_than_c(name):
         torch.set_rng_state(state)
 
 
-@pytest.mark.xfail(reason="a pass may have any number of rows, whose sum is in float32", strict=True)
 def test_nor_in_a_pass_of_very_many_rows():
     """Records that all point one way; a pass as long as this is had with physical-batch-size = "auto"."""
     rows = 16_384

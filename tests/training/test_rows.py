@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from fl_dp.training.rows import best_rows, expected_passes, filled
+from fl_dp.training.rows import best_rows, expected_passes, filled, steady
 
 
 def test_rows_are_filled_up_with_copies_of_the_first_example():
@@ -60,3 +60,8 @@ def test_waste_is_small_where_a_row_costs():
     for expected, most in ((64, 1.10), (20, 1.20)):
         rows = best_rows(lambda size: 1e-6 * size, expected, 1000)
         assert expected_passes(expected, rows) * rows <= most * expected
+
+
+def test_numbers_of_rows_are_those_at_which_rows_are_steady():
+    wanted = {1: 1, 3: 1, 4: 4, 7: 4, 8: 8, 15: 8, 33: 32, 100: 96, 127: 120, 128: 128, 10**9: 128}
+    assert {rows: steady(rows) for rows in wanted} == wanted

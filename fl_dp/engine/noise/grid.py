@@ -15,10 +15,10 @@ the one that is accounted for.
 FLOAT_ERROR is an assumption, not a theorem: it stands for all rounding in floating point between a
 record's own gradient and the sum, for both of two neighbouring data sets. Products of float32 numbers are
 added up in blocks, and their error is bounded by the numbers before they cancel, not by C. Searches over
-hostile weights, lengths and batches (`tests/attacks/test_moving_the_sum.py`) stay ten times below it.
-Sums of physical batches are added in float64, where N examples in K parts err by at most N K 2^-52 C:
-another 2^-10 C for 2^21 examples, one at a time. Batches are expected to hold half of that at most
-(`fl_dp.records.MOST_BATCH`).
+hostile weights, lengths and batches (`tests/attacks/test_moving_the_sum.py`) stay ten times below it, but
+for one kernel (docs/privacy.md). A sum of more rows errs more: the passes of `training/` have 128 at most.
+Their sums are added in float64, where N examples in K parts err by at most N K 2^-52 C: another 2^-10 C for
+2^21 examples, one at a time. Batches are expected to hold half of that at most (`fl_dp.records.MOST_BATCH`).
 
 Why Gaussian accounting serves. The discrete Gaussian of width w is, up to a factor of 1 +- 2^-130 in every
 probability, a continuous one of width sqrt(w^2 - s^2), rounded at random to integers by the discrete

@@ -13,6 +13,7 @@ from dataclasses import replace
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.simulation.work import ClientWork
 from fl_dp.training.private import PrivateTrainer
+from fl_dp.training.rows import steady
 
 TOGETHER = 128  # examples in one pass: more of them save hardly any more time
 _LITTLE_BYTES = 2**24  # of a step's tensors; a larger step spends its time on arithmetic anyway
@@ -69,7 +70,7 @@ def begin_together(clients: Sequence[tuple[PrivateTrainer, TensorData, float]], 
     clients: trainer, data and sample rate of each. rows: of each pass, whatever is drawn. All trainers share
     one model, which holds the weights that they start from.
     """
-    first = clients[0][0]
+    first, rows = clients[0][0], steady(rows)
     draws = [data.batch(trainer.draw(data, rate)) for trainer, data, rate in clients]
     sums = [first.nothing() for _ in clients]
     masks = first.masks.child("together", *(trainer.masks.key for trainer, _, _ in clients))

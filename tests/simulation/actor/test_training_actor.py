@@ -91,15 +91,15 @@ def test_a_group_of_which_some_are_trained_elsewhere_gives_the_same_updates(fede
 
 def test_a_group_that_takes_too_much_memory_is_trained_one_by_one(federation: Any, monkeypatch: Any) -> None:
     sizes: list[int] = []
-    _memory_for(monkeypatch, 12, sizes)
+    _memory_for(monkeypatch, 16, sizes)
     grouped, items = _grouped(federation, 5, steps=2)
-    assert not any(one.problem for one in train(federation.actor(), grouped, items, 12).done)
+    assert not any(one.problem for one in train(federation.actor(), grouped, items, 16).done)
     assert sizes[0] == TOGETHER
-    assert set(sizes[1:]) == {12}
+    assert set(sizes[1:]) == {16}
     assert len(sizes) > 5 * 2
 
 
-@pytest.mark.parametrize("rows", [7, 40])
+@pytest.mark.parametrize("rows", [8, 40])
 def test_a_group_that_draws_more_than_a_pass_takes_several_of_the_same_shape(
     federation: Any, monkeypatch: Any, rows: int
 ) -> None:
@@ -206,12 +206,12 @@ def test_memory_that_runs_out_halves_the_batch_and_is_remembered(federation: Any
     all_records = [dataclasses.replace(one, sample_rate=1.0) for one in items]  # draws of 42 records and more
     result = train(actor, shared_round(federation), all_records, 40)
     assert not any(one.problem for one in result.done)
-    assert result.at_once == 5
-    assert [size for size in sizes if size > 5] == [40, 20, 10]
+    assert result.at_once == 4
+    assert [size for size in sizes if size > 5] == [40, 16, 8]
     sizes.clear()
     again = train(actor, shared_round(federation), all_records, 40)  # the driver had not heard of it yet
-    assert again.at_once == 5
-    assert max(sizes) == 5
+    assert again.at_once == 4
+    assert max(sizes) == 4
 
 
 def test_a_smaller_batch_gives_the_same_update(federation: Any, monkeypatch: Any) -> None:

@@ -24,13 +24,12 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from fl_dp.engine.noise.cumulative_table import CumulativeTable, Streams, table
+from fl_dp.engine.noise.cumulative_table import Streams, table
 from fl_dp.engine.noise.randomness import Randomness
 
 BASE_WIDTH, FACTOR = 282, 128
 FEWEST, MOST = 3, 6  # levels; with six, numbers are far below 2^63
-CHUNK = 1 << 15  # most numbers at a time: they stay in the cache
-_FEW = 1 << 10  # as many are drawn at once for a small model
+CHUNK = 1 << 15  # numbers at a time: they stay in the cache
 
 # What all of the above differs from the discrete Gaussian by, for one number: a factor of 1 +- 2^-130 in
 # every probability, and 2^-111 in total variation.
@@ -47,21 +46,12 @@ class DiscreteGaussian:
 
     def __init__(self, levels: int, randomness: Randomness) -> None:
         self._levels, self._base, self._streams = levels, table(BASE_WIDTH), Streams(randomness)
-        self._left = np.empty(0, np.int64)
 
     def take(self, count: int) -> NDArray[np.int64]:
-        """(count,) numbers; at most CHUNK, and the caller may write into them."""
-        if len(self._left) < count:
-            more = _draw(CHUNK if count > _FEW else _FEW, self._levels, self._base, self._streams)
-            self._left = np.concatenate([self._left, more]) if len(self._left) else more
-        taken, self._left = self._left[:count], self._left[count:]
-        return taken
-
-
-def _draw(count: int, levels: int, base: CumulativeTable, streams: Streams) -> NDArray[np.int64]:
-    numbers = base.draw(levels * count, streams).reshape(levels, count)
-    total: NDArray[np.int64] = numbers[0].astype(np.int64)
-    for level in numbers[1:]:
-        total *= FACTOR
-        total += level
-    return total
+        """(count,) new numbers, which the caller may write into; CHUNK at a time is the fastest."""
+        numbers = self._base.draw(self._levels * count, self._streams).reshape(self._levels, count)
+        total: NDArray[np.int64] = numbers[0].astype(np.int64)
+        for level in numbers[1:]:
+            total *= FACTOR
+            total += level
+        return total

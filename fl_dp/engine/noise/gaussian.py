@@ -43,23 +43,29 @@ def add_gaussian_noise(
     flat = {name: _in_memory_order(grad).cpu().numpy() for name, grad in grads.items()}
     count = sum(len(values) for values in flat.values())
     grid = noise_grid(clipped.sensitivity, noise_multiplier, count)
+    source = Randomness.system()
     if isinstance(generator, Randomness):
-        units = (_units(chunk, grid) for values in flat.values() for chunk in _chunks(values))
-        noise = DiscreteGaussian(grid.levels, generator.child("noise", str(grid), generator.digest(units)))
-    else:
-        noise = DiscreteGaussian(grid.levels, Randomness.system())
-    return {name: _noisy(grad, flat[name], grid, noise) for name, grad in grads.items()}
+        digest = generator.digest(_units(flat, chunk, grid) for chunk in _chunks(flat))
+        source = generator.child("noise", str(grid), digest)
+    results = {name: torch.empty_like(grad, device="cpu") for name, grad in grads.items()}
+    _add(flat, {name: _in_memory_order(one).numpy() for name, one in results.items()}, grid, source)
+    return {name: result.to(grads[name].device) for name, result in results.items()}
 
 
-def _noisy(grad: Tensor, values: NDArray[Any], grid: NoiseGrid, noise: DiscreteGaussian) -> Tensor:
-    """grad plus noise, in its shape; values: its numbers in the order of its memory."""
-    result = torch.empty_like(grad, device="cpu")
-    out = _in_memory_order(result).numpy()
-    for start, chunk in zip(range(0, len(values), CHUNK), _chunks(values), strict=True):
-        total = noise.take(len(chunk))
-        total += _units(chunk, grid)
-        np.multiply(total, grid.unit, out=out[start : start + len(chunk)], casting="same_kind")
-    return result.to(grad.device)
+Numbers = Mapping[str, NDArray[Any]]  # of each parameter, in the order of its memory
+Chunk = list[tuple[str, slice]]  # some of the numbers of some parameters
+
+
+def _add(sums: Numbers, out: Numbers, grid: NoiseGrid, source: Randomness) -> None:
+    """Write the sums plus noise into `out`."""
+    noise = DiscreteGaussian(grid.levels, source)
+    for chunk in _chunks(sums):
+        units = _units(sums, chunk, grid)
+        noisy = (units + noise.take(len(units))) * grid.unit
+        start = 0
+        for name, part in chunk:
+            out[name][part] = noisy[start : start + part.stop - part.start]
+            start += part.stop - part.start
 
 
 def _dense(grad: Tensor) -> Tensor:
@@ -69,18 +75,31 @@ def _dense(grad: Tensor) -> Tensor:
     return grad if same else grad.contiguous()
 
 
-def _units(values: NDArray[Any], grid: NoiseGrid) -> NDArray[np.int64]:
-    """The nearest multiples of the unit."""
-    quotients = np.divide(values, grid.unit, dtype=np.float64)
+def _units(sums: Numbers, chunk: Chunk, grid: NoiseGrid) -> NDArray[np.int64]:
+    """The chunk's numbers as the nearest multiples of the unit."""
+    values = [sums[name][part] for name, part in chunk]
+    quotients = np.divide(values[0] if len(values) == 1 else np.concatenate(values), grid.unit, dtype=float)
     np.rint(quotients, out=quotients)
     np.clip(quotients, -_MOST, _MOST, out=quotients)
     units: NDArray[np.int64] = quotients.astype(np.int64)
     return units
 
 
-def _chunks(values: NDArray[Any]) -> Iterator[NDArray[Any]]:
-    for start in range(0, len(values), CHUNK):
-        yield values[start : start + CHUNK]
+def _chunks(sums: Numbers) -> Iterator[Chunk]:
+    """All numbers, CHUNK at a time: a small model's are one chunk, a large layer has many."""
+    chunk: Chunk = []
+    room = CHUNK
+    for name, values in sums.items():
+        start = 0
+        while start < len(values):
+            stop = min(len(values), start + room)
+            chunk.append((name, slice(start, stop)))
+            room, start = room - (stop - start), stop
+            if room == 0:
+                yield chunk
+                chunk, room = [], CHUNK
+    if chunk:
+        yield chunk
 
 
 def _in_memory_order(tensor: Tensor) -> Tensor:

@@ -204,3 +204,20 @@ def test_no_noise_for_a_sum_of_no_numbers():
         add_gaussian_noise(ClippedSum({}, 1.0, torch.zeros(0)), noise_multiplier=1.0, generator="secure")
         == {}
     )
+
+
+@pytest.mark.parametrize("generator", ["secure", _source()], ids=["secure", "keyed"])
+def test_numbers_keep_their_places_in_models_of_many_small_and_a_few_large_layers(generator):
+    sizes = [3, 40_000, 1, 70_000, 0, 5, 32_768, 2]
+    start, grads = 0, {}
+    for number, size in enumerate(sizes):
+        grads[str(number)] = torch.arange(start, start + size, dtype=torch.float64)
+        start += size
+    noisy = add_gaussian_noise(
+        ClippedSum(grads, 1e-6, torch.zeros(0)), noise_multiplier=1.0, generator=generator
+    )
+    found = torch.cat([noisy[name] for name in grads])
+    torch.testing.assert_close(found, torch.arange(start, dtype=torch.float64), rtol=0, atol=1e-4)
+    noise = found - torch.arange(start)
+    assert float((noise[1:] == noise[:-1]).double().mean()) < 0.01
+    assert abs(float(noise.std()) / 1e-6 - 1) < 0.02

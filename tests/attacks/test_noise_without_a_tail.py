@@ -19,7 +19,6 @@ from torch import nn
 
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.clipping import ClippedSum
-from fl_dp.engine.noise import discrete_gaussian
 from fl_dp.engine.noise.discrete_gaussian import BASE_WIDTH, FACTOR, width
 from fl_dp.engine.noise.gaussian import add_gaussian_noise
 from fl_dp.engine.noise.grid import noise_grid
@@ -51,7 +50,6 @@ def _feed(monkeypatch: pytest.MonkeyPatch, uniform: int) -> None:
     def remember(self, key, number):
         self.number = number
 
-    monkeypatch.setattr(discrete_gaussian, "_FEW", NUMBERS)  # draws no more than are asked for
     monkeypatch.setattr(ByteStream, "__init__", remember)
     monkeypatch.setattr(ByteStream, "words", words)
 

@@ -69,7 +69,7 @@ def test_what_is_found_stays_below_what_is_claimed(
 ):
     report = _audit(1000, sample_rate, steps, noise_multiplier, rounds, momentum, way=way)
     assert report.passed
-    assert report.found_steinke < report.found < report.claimed
+    assert max(report.found_steinke, report.found) < report.claimed
     entry = Entry(sample_rate, noise_multiplier, steps * rounds)
     assert report.claimed == compute_epsilon([entry], DELTA)
     assert (report.steps, report.sample_rate) == (steps * rounds, sample_rate)

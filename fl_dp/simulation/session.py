@@ -144,5 +144,5 @@ def _kept(path: Path, model: str, measured: Measured) -> Measured:
     found: dict[str, dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
     if model not in found:
         return measured
-    rows = {name: min(found[model][name], getattr(measured, name)) for name in _ROWS}
+    rows = {name: min(found[model][name], measured.most) for name in _ROWS}
     return replace(measured, kernels=found[model]["kernels"], **rows)

@@ -1,5 +1,6 @@
 """What driver and actors say to each other."""
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
@@ -87,7 +88,7 @@ class Measured:
     kernels: chosen by the engine. at_once: rows of a pass. together: rows of the passes in which several
     clients take their first step, 0 if they should not. step_bytes: what a round takes at its peak,
     beside model and data; process_bytes: what the actor's process has for itself alone. gpu_bytes: what an
-    actor holds of its GPU, gpu_total: what that has; 0 without one.
+    actor holds of its GPU, gpu_total: what that has; 0 without one. most: rows that fit the memory.
     """
 
     kernels: Mapping[str, str]
@@ -97,6 +98,7 @@ class Measured:
     process_bytes: int
     gpu_bytes: int = 0
     gpu_total: int = 0
+    most: int = sys.maxsize
 
 
 @dataclass(frozen=True, slots=True)

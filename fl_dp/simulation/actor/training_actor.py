@@ -95,7 +95,8 @@ class TrainingActor:
             else min(int(setting), wanted)
         )
         rows, together = trainer.choose_rows(shape, at_most), min(together, at_most)
-        size, needed = self._rehearsed(trainer, shape, max(rows, together))
+        tried = max(rows, together)
+        size, needed = self._rehearsed(trainer, shape, tried)
         held, total = _gpu_bytes(self._device)
         return Measured(
             kernels=first.kernels,
@@ -105,6 +106,7 @@ class TrainingActor:
             process_bytes=own_bytes(),
             gpu_bytes=held,
             gpu_total=total,
+            most=at_most if size == tried else size,
         )
 
     def train(

@@ -1,0 +1,34 @@
+"""What a run keeps of its first measurement, so that a round that is begun again rounds as it did."""
+
+import dataclasses
+import json
+
+import pytest
+
+from fl_dp.simulation.session import _kept
+from fl_dp.simulation.work import Measured
+
+FIRST = Measured({"w": "ghost"}, at_once=32, together=128, step_bytes=1, process_bytes=1, most=256)
+
+
+@pytest.mark.parametrize("rows", [8, 24, 64])
+def test_kernels_and_rows_stay_those_of_the_first_measurement(tmp_path, rows):
+    """Which rows are the fastest differs from measurement to measurement."""
+    assert _kept(tmp_path / "shapes.json", "linear", FIRST) == FIRST
+    again = dataclasses.replace(FIRST, kernels={"w": "instantiate"}, at_once=rows, together=64, step_bytes=9)
+    found = _kept(tmp_path / "shapes.json", "linear", again)
+    assert (found.kernels, found.at_once, found.together) == ({"w": "ghost"}, 32, 128)
+    assert found.step_bytes == 9
+
+
+def test_where_there_is_less_memory_now_there_are_fewer_rows(tmp_path):
+    _kept(tmp_path / "shapes.json", "linear", FIRST)
+    less = _kept(tmp_path / "shapes.json", "linear", dataclasses.replace(FIRST, at_once=8, most=64))
+    assert (less.at_once, less.together) == (32, 64)
+
+
+def test_a_model_that_is_new_to_the_run_is_as_measured(tmp_path):
+    _kept(tmp_path / "shapes.json", "linear", FIRST)
+    other = dataclasses.replace(FIRST, at_once=16)
+    assert _kept(tmp_path / "shapes.json", "tanh-cnn", other) == other
+    assert set(json.loads((tmp_path / "shapes.json").read_text())) == {"linear"}

@@ -112,6 +112,7 @@ def _serves(processes: Processes, name: str, log: Path) -> bool:
             return True
         if code is not None and _TAKEN.search(text):
             return False
-        check_running(processes, name, log)
+        if code is not None:  # asked again, it could have ended since, and its log said why
+            check_running(processes, name, log)
         time.sleep(_POLL_SECONDS)
     raise LaunchError(f"{name} was not ready within {START_SECONDS:.0f} s. Its log: {log}")

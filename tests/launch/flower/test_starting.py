@@ -9,6 +9,7 @@ import pytest
 from fl_dp.errors import LaunchError
 from fl_dp.launch.flower.processes import Processes
 from fl_dp.launch.flower.starting import (
+    _serves,
     ended,
     free_ports,
     start_superlink,
@@ -86,3 +87,16 @@ def test_a_path_that_flower_cannot_take_is_refused() -> None:
     assert supernode_options(Path("/a b/0.toml"), "h:1")[-1] == "client-config='/a b/0.toml'"
     with pytest.raises(LaunchError, match="single quote"):
         supernode_options(Path("/it's/0.toml"), "h:1")
+
+
+def test_a_process_that_ends_between_two_looks_had_its_port_taken_all_the_same(tmp_path: Path) -> None:
+    """It writes why, and ends only after it was seen running."""
+    log = tmp_path / "log"
+    log.write_text("[Errno 98] address already in use")
+    codes = iter([None, 1, 1, 1])
+
+    class Ends:
+        def exit_code(self, name: str) -> int | None:
+            return next(codes)
+
+    assert not _serves(Ends(), "superlink", log)  # type: ignore[arg-type]

@@ -57,15 +57,12 @@ class CumulativeTable:
             seen += one
             self._thresholds.append((seen << _BITS) // total)
         self._high = np.array([threshold >> 64 for threshold in self._thresholds], np.uint64)
-        self._first = self._decided_by_first_bits()
-
-    def _decided_by_first_bits(self) -> NDArray[np.int16]:
-        """For each value of the first 16 bits the number, or _OPEN where a threshold has the same bits."""
-        tops = self._high >> np.uint64(64 - _FIRST)
-        values = np.arange(1 << _FIRST)
-        below = np.searchsorted(tops, values, side="left")
-        is_open = np.searchsorted(tops, values, side="right") > below
-        return np.where(is_open, _OPEN, below + self._least).astype(np.int16)
+        # For each value of the first 16 bits: how many thresholds lie below it, and how many begin with it.
+        tops, values = self._high >> np.uint64(64 - _FIRST), np.arange(1 << _FIRST)
+        self._below = np.searchsorted(tops, values, side="left").astype(np.int16)
+        within = np.searchsorted(tops, values, side="right") - self._below
+        self._several = within > 1  # in the tails alone
+        self._first = np.where(within > 0, _OPEN, self._below + self._least).astype(np.int16)
 
     def draw(self, count: int, streams: "Streams") -> NDArray[np.int16]:
         """(count,) numbers."""
@@ -79,7 +76,10 @@ class CumulativeTable:
     def _by_more_bits(self, first: NDArray[np.uint16], streams: "Streams") -> NDArray[np.int64]:
         more = streams.more.words(len(first), np.uint64) >> np.uint64(_FIRST)
         bits = (first.astype(np.uint64) << np.uint64(64 - _FIRST)) | more
-        below = np.searchsorted(self._high, bits, side="left")
+        below = self._below[first].astype(np.intp)
+        below += self._high[below] < bits
+        (several,) = np.nonzero(self._several[first])
+        below[several] = np.searchsorted(self._high, bits[several], side="left")
         same = self._high[np.minimum(below, len(self._high) - 1)] == bits
         for place in np.nonzero(same)[0]:  # once in 2^50 numbers
             rest = int(streams.last.words(1, np.uint64)[0])

@@ -74,9 +74,13 @@ def total_steps(entries: Iterable[Entry]) -> int:
     return sum(entry.steps for entry in entries)
 
 
+# Why one record moves what is released by no more than is accounted for, rounding included: "proven" where
+# that follows from a bound, for records that are computed one by one; "assumed" where it was searched for.
+ARITHMETICS = ASSUMED, PROVEN = ("assumed", "proven")
+
 # Raised whenever the same round, on the same data with the same randomness, gives another update, and by
 # nothing else. Sites that differ in it do not train together, and a round is not repeated under another.
-ARITHMETIC = 2
+NUMERICS = 2
 
 # The largest absolute value of a weight: clients decline larger ones, and cut what a step gives to it.
 MOST_WEIGHT = 1e6
@@ -93,7 +97,7 @@ class RoundPlan:
     noise_multiplier: sigma over sensitivity; max_grad_norm: the clipping bound C.
     private: False asks for SGD WITHOUT ANY PROTECTION, in batches of `expected_batch_size`. noise_multiplier
     is then 0, and max_grad_norm is not used.
-    loss: the name of what is minimised. arithmetic: the server's `ARITHMETIC`.
+    loss: the name of what is minimised. arithmetic: one of `ARITHMETICS`. numerics: the server's `NUMERICS`.
     """
 
     run: str
@@ -107,7 +111,13 @@ class RoundPlan:
     max_grad_norm: float
     private: bool = True
     loss: str = "cross-entropy"
-    arithmetic: int = ARITHMETIC
+    arithmetic: str = ASSUMED
+    numerics: int = NUMERICS
+
+    @property
+    def one_by_one(self) -> bool:
+        """Whether every record has a pass of its own."""
+        return self.private and self.arithmetic == PROVEN
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +129,8 @@ class ClientProfile:
     accountant: the one that its epsilons come from; min_noise_multiplier: the least that it accepts;
     vary_mechanism: whether it lets sample rate and noise change after its data's first round;
     retired: how many accounts were retired in its ledger, whose spending no longer counts;
-    allow_unprotected: whether it takes part in runs without privacy.
+    allow_unprotected: whether it takes part in runs without privacy. arithmetic: of all that was spent,
+    "proven" if every step was, one of `ARITHMETICS`.
     """
 
     client: Annotated[str, Leaves("its operator's choice")]
@@ -132,6 +143,7 @@ class ClientProfile:
     vary_mechanism: Annotated[bool, Leaves("its operator's choice")] = False
     retired: Annotated[int, Leaves("its operator's acts")] = 0
     allow_unprotected: Annotated[bool, Leaves("its operator's choice")] = False
+    arithmetic: Annotated[str, Leaves("from plans, which servers chose")] = ASSUMED
 
 
 @dataclass(frozen=True, slots=True)

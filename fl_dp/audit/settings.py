@@ -171,6 +171,7 @@ def _round_plan(config: RunConfig, overrides: Overrides, own_size: int, public_s
         noise_multiplier=float(noise),
         max_grad_norm=config.max_grad_norm,
         loss=config.loss,
+        arithmetic=config.arithmetic,
     )
 
 

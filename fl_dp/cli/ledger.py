@@ -112,8 +112,8 @@ def retire(
     report = _in_use(path, dataset)
     typer.echo(
         f"{dataset} has spent epsilon {rounded_up(report.epsilon)} at delta {report.delta:g}, by "
-        f"{report.accountant}; with the accounts before it {rounded_up(report.epsilon_in_all)}; "
-        f"{_before(report)}.\n"
+        f"{report.accountant}, arithmetic {report.arithmetic}; "
+        f"with the accounts before it {rounded_up(report.epsilon_in_all)}; {_before(report)}.\n"
         "Retiring it undoes none of this: what is spent from now on comes on top, and reports of later runs "
         "count only from here. The old entries stay."
     )

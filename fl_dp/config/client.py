@@ -9,11 +9,13 @@ from fl_dp.config.flat import (
     AUTO,
     Auto,
     require,
+    require_arithmetic,
     require_batch,
     require_delta,
     require_own_accountant,
     require_positive,
 )
+from fl_dp.records import ASSUMED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,8 +28,9 @@ class ClientConfig(DataSettings):
     declares public; "auto" counts them once, when the data are registered in the ledger. vary_mechanism:
     servers may change sample rate and noise after the data's first round; docs/privacy.md says what is
     claimed then. allow_unprotected: servers may train without any protection; no epsilon holds for the data
-    afterwards. memory_mib: what a step may take besides process, model and data, when the physical batch size
-    is "auto".
+    afterwards. arithmetic: "proven" declines rounds in which what rounding adds is only assumed, see
+    `ARITHMETICS`. memory_mib: what a step may take besides process, model and data, when the physical batch
+    size is "auto".
     """
 
     client: str
@@ -44,6 +47,7 @@ class ClientConfig(DataSettings):
     vary_mechanism: bool = False
     allow_unprotected: bool = False
     accountant: str = "pld"
+    arithmetic: str = ASSUMED
     # machine
     physical_batch_size: int | Auto = 64
     memory_mib: int = 1024
@@ -75,3 +79,4 @@ class ClientConfig(DataSettings):
         )
         require(self.max_grad_norm > 0, "max-grad-norm", self.max_grad_norm, "a number > 0")
         require_own_accountant(self.accountant)
+        require_arithmetic(self.arithmetic)

@@ -11,6 +11,7 @@ from typing import Any, Literal, Self
 
 from fl_dp.choices import ACCOUNTANTS
 from fl_dp.errors import ConfigError
+from fl_dp.records import ARITHMETICS
 
 AUTO = "auto"
 Auto = Literal["auto"]
@@ -89,6 +90,11 @@ def require_delta(delta: float | Auto) -> None:
 def require_batch(size: int | Auto) -> None:
     fits = isinstance(size, str) or size >= 1
     require(fits, "physical-batch-size", size, "an integer >= 1, or 'auto'")
+
+
+def require_arithmetic(name: str) -> None:
+    """ConfigError unless it is one of `ARITHMETICS`."""
+    require(name in ARITHMETICS, "arithmetic", name, " or ".join(ARITHMETICS))
 
 
 def require_own_accountant(name: str) -> None:

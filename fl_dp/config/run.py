@@ -9,11 +9,13 @@ from fl_dp.config.flat import (
     Auto,
     key_of,
     require,
+    require_arithmetic,
     require_batch,
     require_delta,
     require_own_accountant,
     require_positive,
 )
+from fl_dp.records import ASSUMED
 
 WEIGHTS = ("declared", "uniform")
 PRIVACY = ("on", "off")
@@ -53,6 +55,7 @@ class RunConfig(DataSettings):
     epsilon: float = 3.0
     delta: float | Auto = "auto"
     accountant: str = "pld"
+    arithmetic: str = ASSUMED
     clients_per_person: int = 1
     # machine
     device: str = "auto"
@@ -102,6 +105,7 @@ class RunConfig(DataSettings):
         require(0 <= self.momentum < 1, "momentum", self.momentum, "a number in [0, 1)")
         require(self.evaluate_every >= 0, "evaluate-every", self.evaluate_every, "an integer >= 0")
         require_own_accountant(self.accountant)
+        require_arithmetic(self.arithmetic)
         require(self.weights in WEIGHTS, "weights", self.weights, " or ".join(WEIGHTS))
         require(self.sampling in SAMPLINGS, "sampling", self.sampling, " or ".join(SAMPLINGS))
         require(self.privacy in PRIVACY, "privacy", self.privacy, " or ".join(PRIVACY))

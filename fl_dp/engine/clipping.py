@@ -14,6 +14,7 @@ from fl_dp.engine.bounds import Bounds, Group, grouped, sensitivity
 from fl_dp.engine.clip_functions import Abadi, ClipFunction, clip_function
 from fl_dp.engine.gradients.layouts import Kept
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
+from fl_dp.engine.long_sums import add_to, long_type
 from fl_dp.engine.precision import full_precision
 from fl_dp.engine.rounding import round_up
 from fl_dp.errors import ConfigError, ModelError
@@ -48,8 +49,9 @@ class ClippedSum:
         """Sum over both batches. An example must be in one of them only: then the bound stays the same."""
         if self._kind() != other._kind():
             raise ConfigError(f"Cannot add clipped sums of {self._kind()} and {other._kind()}.")
-        # In float64: float32 sums of many parts would move by several times C (see engine/noise/grid.py).
-        grads = {name: grad.to(_long(grad)) + other.grads[name] for name, grad in self.grads.items()}
+        grads = {name: grad.to(long_type(grad), copy=True) for name, grad in self.grads.items()}
+        for name, grad in grads.items():
+            add_to(grad, other.grads[name])
         return ClippedSum(grads, self.sensitivity, torch.cat([self.norms, other.norms]), self.clipping)
 
     def _kind(self) -> str:
@@ -66,8 +68,8 @@ def empty_sum(
     parameters: Mapping[str, Tensor], max_grad_norm: Bounds, clipping: ClipFunction | str = "abadi"
 ) -> ClippedSum:
     """The clipped sum over no examples: an empty Poisson draw is still a step."""
-    clipping = _checked(clipping)
-    groups = _checked_groups(max_grad_norm, parameters, clipping)
+    clipping = checked_clipping(clipping)
+    groups = checked_groups(max_grad_norm, parameters, clipping)
     grads = {name: _zeros(parameter) for name, parameter in parameters.items()}
     norms = next(iter(grads.values()), torch.zeros(0)).new_zeros(0, len(groups))
     return ClippedSum(grads, sensitivity(groups), _squeezed(norms), clipping)
@@ -128,28 +130,45 @@ def clipped_grad_sums(
     _check(losses)
     if sum(sizes) > len(losses):
         raise ConfigError(f"Batches of {list(sizes)} examples: there are {len(losses)} losses.")
-    clipping = _checked(clipping)
-    groups = _checked_groups(max_grad_norm, parameters, clipping)
+    clipping = checked_clipping(clipping)
+    groups = checked_groups(max_grad_norm, parameters, clipping)
     if len(losses) == 0:
         return [empty_sum(parameters, max_grad_norm, clipping) for _ in sizes]
     kept = keep_gradients(losses, parameters, axes, chooser or KernelChooser())
-    norms = _norms(kept, groups, losses)
+    factors, norms = clip_factors(kept, parameters, losses, groups, clipping)
     batches = _slices(sizes)
     taking_part = _rows(norms, batches)
     sums: list[dict[str, Tensor]] = [{} for _ in batches]
     with full_precision(losses.device):
-        for group, column in zip(groups, norms.unbind(1), strict=True):
-            used = [name for name in group.parameters if name in kept]
-            size = sum(parameters[name].numel() for name in used)
-            factors = clipping.factors(round_up(column, size, len(used)), group.bound)
-            for name in used:
-                part = kept.pop(name)  # frees each parameter's gradients after their use
-                for grads, rows in zip(sums, taking_part, strict=True):
-                    grads[name] = _like(parameters[name], part.weighted_sum(factors, rows))
+        for name, factor in factors.items():
+            part = kept.pop(name)  # frees each parameter's gradients after their use
+            for grads, rows in zip(sums, taking_part, strict=True):
+                grads[name] = _like(parameters[name], part.weighted_sum(factor, rows))
     return [
-        ClippedSum(_complete(grads, parameters), sensitivity(groups), _squeezed(norms[batch]), clipping)
+        ClippedSum(_complete(grads, parameters), sensitivity(groups), norms[batch], clipping)
         for grads, batch in zip(sums, batches, strict=True)
     ]
+
+
+@torch.no_grad()
+def clip_factors(
+    kept: Mapping[str, Kept],
+    parameters: Mapping[str, Tensor],
+    losses: Tensor,
+    groups: Sequence[Group],
+    clipping: ClipFunction,
+) -> tuple[dict[str, Tensor], Tensor]:
+    """What each example's gradient of each parameter is multiplied with, (N,), and `ClippedSum.norms`.
+
+    Only of the parameters in `kept`, which the losses (N,) depend on.
+    """
+    norms = _norms(kept, groups, losses)
+    factors: dict[str, Tensor] = {}
+    for group, column in zip(groups, norms.unbind(1), strict=True):
+        used = [name for name in group.parameters if name in kept]
+        size = sum(parameters[name].numel() for name in used)
+        factors |= dict.fromkeys(used, clipping.factors(round_up(column, size, len(used)), group.bound))
+    return factors, _squeezed(norms)
 
 
 def _check(losses: Tensor) -> None:
@@ -183,7 +202,7 @@ def _complete(grads: Mapping[str, Tensor], parameters: Mapping[str, Tensor]) -> 
     return {name: grads[name] if name in grads else _zeros(p) for name, p in parameters.items()}
 
 
-def _norms(kept: Mapping[str, Kept], groups: tuple[Group, ...], losses: Tensor) -> Tensor:
+def _norms(kept: Mapping[str, Kept], groups: Sequence[Group], losses: Tensor) -> Tensor:
     """(N, G) gradient lengths over the parameters of each group.
 
     In float64 only if all parts are: `round_up` adds the error of the type that it is given, which must be
@@ -222,18 +241,15 @@ def _sum_type(tensor: Tensor) -> torch.dtype:
     return torch.promote_types(tensor.dtype, torch.float32)
 
 
-def _long(tensor: Tensor) -> torch.dtype:
-    """For sums of sums: complex numbers stay complex."""
-    return torch.promote_types(tensor.dtype, torch.float64)
-
-
-def _checked(clipping: ClipFunction | str) -> ClipFunction:
+def checked_clipping(clipping: ClipFunction | str) -> ClipFunction:
+    """The function of that name."""
     return _by_name(clipping) if isinstance(clipping, str) else clipping
 
 
-def _checked_groups(
+def checked_groups(
     max_grad_norm: Bounds, parameters: Mapping[str, Tensor], clipping: ClipFunction
 ) -> tuple[Group, ...]:
+    """The groups of the parameters; ConfigError for a bound that bounds nothing."""
     groups = grouped(max_grad_norm, parameters)
     for group in groups:
         clipping.check_bound(group.bound)

@@ -11,7 +11,8 @@ from fl_dp.errors import ConfigError
 
 LEDGER = "ledger.sqlite"
 _SHARED = (  # with the settings of the data
-    "epsilon", "delta", "accountant", "physical_batch_size", "memory_mib", "device", "max_grad_norm",
+    "epsilon", "delta", "accountant", "arithmetic", "physical_batch_size", "memory_mib", "device",
+    "max_grad_norm",
 )  # fmt: skip
 
 

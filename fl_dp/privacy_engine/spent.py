@@ -27,7 +27,9 @@ class PrivacySpent:
     sampling: Sampling
 
     def __str__(self) -> str:
-        told = f"epsilon {self.epsilon:.6g} at delta {self.delta:g} after {self.steps} steps"
+        told = (
+            f"epsilon {self.epsilon:.6g} at delta {self.delta:g} after {self.steps} steps, arithmetic assumed"
+        )
         if self.sampling == "seen":
             return f"{told}, each of them seen to be a Poisson draw"
         return f"{told}, ASSUMED that each batch was a Poisson draw: no sampler was attached to see it"

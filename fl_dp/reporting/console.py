@@ -16,7 +16,7 @@ from rich.text import Text
 from fl_dp.reporting.reports import NOT_PRIVATE
 
 ENDS = 5  # clients shown at either end of a table that is too long to be shown whole
-COLUMNS = ("client", "epsilon", "of", "delta", "by", "steps", "rounds", "left", "last round")
+COLUMNS = ("client", "epsilon", "of", "delta", "by", "arithmetic", "steps", "rounds", "left", "last round")
 
 
 def round_line(record: Mapping[str, Any], *, rounds: int, budget: float) -> str:
@@ -40,7 +40,8 @@ def _privacy(record: Mapping[str, Any], budget: float) -> str:
         return f"{NOT_PRIVATE} (no epsilon holds)"
     delta = _number(record["delta"], "g")
     by = ", ".join(record["federation"]["accountants"])
-    return f"eps {rounded_up(record['epsilon'])} of {rounded_up(budget)} (delta {delta}, by {by})"
+    how = f"delta {delta}, by {by}, arithmetic {record['federation']['arithmetic']}"
+    return f"eps {rounded_up(record['epsilon'])} of {rounded_up(budget)} ({how})"
 
 
 def marked(text: str, *, private: bool) -> str:
@@ -62,7 +63,8 @@ def print_budgets(
     """Print a table of the clients' budgets, `clients` from summary.json; private: whether the run was.
 
     The largest epsilon first. Of many clients only both ends are shown, with the number left out.
-    "by" names the accountant whose epsilon it is. On a pipe the table is plain text in columns.
+    "by" names the accountant whose epsilon it is; "arithmetic" says whether what rounding adds is proven or
+    assumed. On a pipe the table is plain text in columns.
     """
     console = console or Console(file=sys.stdout)
     if not clients:
@@ -82,11 +84,15 @@ def print_budgets(
 
 
 def spread_line(clients: Mapping[str, Mapping[str, Any]]) -> str:
-    """Largest, median and least epsilon of the clients, and the accountants that have computed them."""
+    """Largest, median and least epsilon of the clients, the accountants that have computed them, and how
+    sure the arithmetic is."""
     spent = [_spent(client) for client in clients.values()]
     values = {"largest": max(spent), "median": statistics.median(spent), "least": min(spent)}
     by = ", ".join(sorted({client["accountant"] for client in clients.values()}))
-    return f"epsilon, by {by}: " + ", ".join(f"{name} {rounded_up(value)}" for name, value in values.items())
+    arithmetic = " or ".join(sorted({client["arithmetic"] for client in clients.values()}))
+    return f"epsilon, by {by}, arithmetic {arithmetic}: " + ", ".join(
+        f"{name} {rounded_up(value)}" for name, value in values.items()
+    )
 
 
 def retirement_lines(clients: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -119,9 +125,15 @@ def budget_rows(clients: Mapping[str, Mapping[str, Any]], *, private: bool) -> l
 def _row(name: str, client: Mapping[str, Any], private: bool) -> tuple[str, ...]:
     reason = f": {client['reason']}" if client["reason"] else ""
     by = client["accountant"]
-    spent = (rounded_up(client["epsilon"]), rounded_up(client["budget"]), f"{client['delta']:g}", by)
+    spent = (
+        rounded_up(client["epsilon"]),
+        rounded_up(client["budget"]),
+        f"{client['delta']:g}",
+        by,
+        client["arithmetic"],
+    )
     if not private and client["epsilon"] is None:
-        spent = (NOT_PRIVATE, "-", "-", "-")
+        spent = (NOT_PRIVATE, "-", "-", "-", "-")
     return (
         name,
         *spent,

@@ -19,7 +19,8 @@ class AccountReport:
     rounds: those that were paid for; uncommitted: how many of them sent no result.
     private: False when unprotected steps were taken; epsilon is then infinite.
     epsilon: what this account has spent at `delta`, as `accountant` computes it, which is that of the last
-    budget if it may hold one. budget: its upper limit; None if no round noted one.
+    budget if it may hold one. arithmetic: of all its rounds. budget: its upper limit; None if no round
+    noted one.
     epsilon_in_all: this account and all earlier ones of these data together.
     """
 
@@ -35,6 +36,7 @@ class AccountReport:
     steps: int
     spent: tuple[Entry, ...]
     accountant: str
+    arithmetic: str
     delta: float
     epsilon: float
     budget: float | None
@@ -73,6 +75,7 @@ def _report(account: Account, before: list[Account], delta: float | None) -> Acc
         steps=total_steps(spent),
         spent=spent,
         accountant=accountant,
+        arithmetic=account.arithmetic,
         delta=delta,
         epsilon=compute_epsilon(spent, delta, accountant),
         budget=budget.epsilon if budget else None,

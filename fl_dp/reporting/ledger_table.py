@@ -9,14 +9,14 @@ from fl_dp.reporting.reports import NOT_PRIVATE
 from fl_dp.reporting.table import print_table
 
 _ACCOUNT = (
-    "data set", "state", "rounds", "uncommitted", "steps", "epsilon", "of", "delta", "by", "total",
-    "last round, UTC",
+    "data set", "state", "rounds", "uncommitted", "steps", "epsilon", "of", "delta", "by", "arithmetic",
+    "total", "last round, UTC",
 )  # fmt: skip
 _SPENT = ("data set", "state", "sample rate", "noise multiplier", "steps")
 _ROUND = (
     "entry", "time, UTC", "data set", "run", "round", "sample rate", "noise multiplier", "steps", "state",
 )  # fmt: skip
-_WORDS = ("data set", "state", "by", "last round, UTC", "time, UTC", "run")
+_WORDS = ("data set", "state", "by", "arithmetic", "last round, UTC", "time, UTC", "run")
 
 
 def print_accounts(reports: Sequence[AccountReport]) -> None:
@@ -71,6 +71,7 @@ def _account(report: AccountReport) -> tuple[str, ...]:
         "-" if report.budget is None else rounded_up(report.budget),
         f"{report.delta:g}",
         report.accountant,
+        report.arithmetic if report.private else "-",
         rounded_up(report.epsilon_in_all),
         _short(report.rounds[-1].time) if report.rounds else "-",
     )

@@ -11,6 +11,8 @@ from functools import cache
 from operator import attrgetter
 from typing import Any, Literal
 
+from fl_dp.records import ASSUMED
+
 ClientStatus = Literal["trained", "declined", "failed", "idle"]
 RunStatus = Literal["completed", "budget-exhausted", "failed"]
 
@@ -22,6 +24,7 @@ class FederationBudget:
     """The budgets of all clients together.
 
     largest, median, least: of the clients' epsilons. accountants: those that have computed them, sorted.
+    arithmetic: "proven" if that of every client is, else "assumed".
     clients_per_person: the number of clients at which one person may have a record; the report's epsilon and
     delta hold for that. rounds_ahead: rounds still to come. running_out: the clients whose budgets end before
     these do, sorted.
@@ -34,17 +37,18 @@ class FederationBudget:
     clients_per_person: int
     rounds_ahead: int
     running_out: tuple[str, ...]
+    arithmetic: str = ASSUMED
 
 
 @dataclass(frozen=True, slots=True)
 class ClientRound:
     """One client after one round.
 
-    epsilon, steps: spent so far; accountant: the one that has computed epsilon. sample_rate: of this run's
-    rounds; None when the client has no part in them, and without privacy. rounds_left: in how many of the
-    rounds still to come it could take part, the last one perhaps shortened. reason: why it declined, failed
-    or can take no part; else empty. reported: the numbers of its update of this round that are shown
-    (`LocalUpdate`), by name.
+    epsilon, steps: spent so far; accountant: the one that has computed epsilon. arithmetic: of all these
+    steps, one of `records.ARITHMETICS`. sample_rate: of this run's rounds; None when the client has no part
+    in them, and without privacy. rounds_left: in how many of the rounds still to come it could take part,
+    the last one perhaps shortened. reason: why it declined, failed or can take no part; else empty.
+    reported: the numbers of its update of this round that are shown (`LocalUpdate`), by name.
     """
 
     epsilon: float
@@ -55,6 +59,7 @@ class ClientRound:
     status: ClientStatus
     reason: str = ""
     reported: tuple[tuple[str, str | int | float | bool], ...] = ()
+    arithmetic: str = ASSUMED
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +94,9 @@ class RoundReport:
 class ClientBudget:
     """One client at the end of a run: `epsilon` spent of `budget`, at `delta`, as `accountant` computes it.
 
-    rounds: rounds of this run whose update was accepted. rounds_left: in how many rounds of another run like
-    this one it could take part. status, reason: of the last round. retired: accounts that were retired in its
-    ledger; what they spent is not in `epsilon`.
+    arithmetic: of all that was spent. rounds: rounds of this run whose update was accepted. rounds_left: in
+    how many rounds of another run like this one it could take part. status, reason: of the last round.
+    retired: accounts that were retired in its ledger; what they spent is not in `epsilon`.
     """
 
     epsilon: float
@@ -104,6 +109,7 @@ class ClientBudget:
     status: ClientStatus
     reason: str = ""
     retired: int = 0
+    arithmetic: str = ASSUMED
 
 
 @dataclass(frozen=True, slots=True)

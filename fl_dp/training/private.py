@@ -3,7 +3,7 @@
 import logging
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from operator import add
 
@@ -19,6 +19,7 @@ from fl_dp.engine.kernel_choice.physical_batch import largest_batch
 from fl_dp.engine.noise.gaussian import add_gaussian_noise
 from fl_dp.engine.noise.grid import noise_grid
 from fl_dp.engine.noise.randomness import Randomness
+from fl_dp.engine.one_by_one import OneByOneSum
 from fl_dp.engine.sampling import physical_batches, poisson_draw
 from fl_dp.errors import ProbeError
 from fl_dp.records import MOST_WEIGHT, RoundPlan
@@ -35,6 +36,7 @@ _TRIES, _ENOUGH = 4, 0.1  # of a pass, of which the shortest counts; not more af
 class PrivateTrainer:
     """DP-SGD on one model: every step is one Poisson draw, clipped, summed and noised once.
 
+    With `plan.one_by_one` every record has a pass of its own, which neither rows nor kernels are chosen for.
     chooser: that of an earlier trainer of the same model, to use its kernels again. randomness: where the
     draws, the model's own random numbers (dropout) and the noise of all its steps come from, used for nothing
     else; None for the system's entropy.
@@ -80,7 +82,7 @@ class PrivateTrainer:
     @property
     def most_at_once(self) -> int:
         """Examples that a step may want at once; hardly any Poisson draw is larger."""
-        return 2 * self._plan.expected_batch_size
+        return 1 if self._plan.one_by_one else 2 * self._plan.expected_batch_size
 
     def largest_physical_batch(self, input_shape: tuple[int, ...], memory: int, at_most: int) -> int:
         """Examples, up to `at_most`, whose clipped sum takes no more than `memory` bytes.
@@ -96,6 +98,8 @@ class PrivateTrainer:
 
     def choose_rows(self, input_shape: tuple[int, ...], at_most: int) -> int:
         """The rows of every pass, up to `at_most`, for `step`; by how long passes of random numbers take."""
+        if self._plan.one_by_one:
+            return 1
 
         def seconds(size: int) -> float:
             self.rehearse(input_shape, size)  # chooses kernels
@@ -120,7 +124,11 @@ class PrivateTrainer:
 
     def rehearse(self, input_shape: tuple[int, ...], size: int) -> ClippedSum:
         """The clipped sum of `size` examples of random numbers: chooses kernels, and changes no weight."""
+        if self._plan.one_by_one:
+            size = 1
         examples = torch.randn(size, *input_shape), self._loss.blank_labels(size)
+        if self._plan.one_by_one:
+            return self._one_by_one([examples])
         return empty_sum(self._parameters, self._plan.max_grad_norm) + self.clipped_sums([examples], size)[0]
 
     @property
@@ -196,6 +204,8 @@ class PrivateTrainer:
 
     def _clipped_sum(self, data: TensorData, draw: Tensor, physical_batch_size: int) -> ClippedSum:
         """The clipped sum of a logical batch, in physical batches half as large where memory runs out."""
+        if self._plan.one_by_one:
+            return self._one_by_one(data.batch(index) for index in torch.split(draw, 1))
         rows = steady(physical_batch_size)
         try:
             clipped = None
@@ -212,6 +222,18 @@ class PrivateTrainer:
         self.fits = steady(rows // 2)  # of the setting, not of the draw, whose size is not public
         logger.warning("memory ran out: at most %d examples at once from now on", self.fits)
         return self._clipped_sum(data, draw, self.fits)
+
+    def _one_by_one(self, examples: Iterable[tuple[Tensor, Tensor]]) -> ClippedSum:
+        """The clipped sum of examples (1, ...), each from a pass of its own; one that raises adds nothing."""
+        total = OneByOneSum(self._parameters, max_grad_norm=self._plan.max_grad_norm)
+        for inputs, labels in examples:
+            try:
+                total.add(self._losses_of(inputs, labels))
+            except Exception as error:
+                if _is_the_machines(error):
+                    raise
+                logger.warning("an example contributes nothing: %s", error)
+        return total.total()
 
     def _losses_of(self, inputs: Tensor, labels: Tensor) -> Tensor:
         return self._loss.per_example(self._model(inputs.to(self.device)), labels.to(self.device))

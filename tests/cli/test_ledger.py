@@ -40,7 +40,7 @@ def test_show_prints_what_was_spent(path: Path, capsys: pytest.CaptureFixture[st
     lines = capsys.readouterr().out.splitlines()
     with Ledger.open(path) as opened:
         epsilon = rounded_up(BUDGET.epsilon_of(opened.spent("digits")))
-    words = ["digits", "in", "use", "2", "1", "8", epsilon, "3.00", "1e-05", "rdp", epsilon]
+    words = ["digits", "in", "use", "2", "1", "8", epsilon, "3.00", "1e-05", "rdp", "assumed", epsilon]
     assert lines[2].split()[: len(words)] == words
     assert lines[5].split() == ["digits", "in", "use", "0.05", "1.5", "8"]
 

@@ -90,6 +90,7 @@ class FakeClient:
     epsilon: float = 3.0
     delta: float = 1e-5
     spent: tuple[Entry, ...] = ()
+    arithmetic: str = "proven"  # of what it has spent
     lie: Callable[[LocalUpdate], LocalUpdate] = lambda update: update
     # round -> what happens instead of an answer: None for silence, a Refusal, or a message's content
     mishaps: dict[int, Any] = field(default_factory=dict)
@@ -106,7 +107,10 @@ class FakeClient:
         return Message(self._train(plan, received), reply_to=message)
 
     def profile(self) -> ClientProfile:
-        return ClientProfile(self.name, self.public_size, self.epsilon, self.delta, self.spent, "rdp")
+        return ClientProfile(
+            self.name, self.public_size, self.epsilon, self.delta, self.spent, "rdp",
+            arithmetic=self.arithmetic,
+        )  # fmt: skip
 
     def _mishap(self, message: Message, mishap: Any) -> Message | None:
         if mishap is None:

@@ -28,10 +28,18 @@ def test_ledgers_of_an_older_kind_are_not_passed_over(tmp_path: Path) -> None:
 
 
 def test_a_client_accepts_what_the_run_announces_and_no_more(tmp_path: Path) -> None:
-    run = RunConfig(noise_multiplier=1.5, max_grad_norm=0.7, epsilon=2.0, delta=1e-6, accountant="rdp")
+    run = RunConfig(
+        noise_multiplier=1.5,
+        max_grad_norm=0.7,
+        epsilon=2.0,
+        delta=1e-6,
+        accountant="rdp",
+        arithmetic="proven",
+    )
     config = client_config(run, 0, tmp_path)
     assert (config.min_noise_multiplier, config.max_grad_norm) == (1.5, 0.7)
     assert (config.epsilon, config.delta, config.accountant) == (2.0, 1e-6, "rdp")
+    assert config.arithmetic == "proven"
     assert client_config(RunConfig(noise_multiplier="auto"), 0, tmp_path).min_noise_multiplier == 0.0
     assert config.max_grad_norm < math.inf
 

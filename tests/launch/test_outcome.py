@@ -13,7 +13,8 @@ from fl_dp.reporting.run_folder import RunFolder
 GOOD = FlowerRunStatus(finished=True, completed=True, details="")
 BAD = FlowerRunStatus(finished=True, completed=False, details="the server raised")
 CLIENT = {
-    "epsilon": 1.0, "accountant": "pld", "budget": 3.0, "delta": 1e-5, "steps": 9, "rounds": 3,
+    "epsilon": 1.0, "accountant": "pld", "arithmetic": "assumed", "budget": 3.0, "delta": 1e-5,
+    "steps": 9, "rounds": 3,
     "rounds_left": 0, "status": "trained", "reason": "", "retired": 0,
 }  # fmt: skip
 

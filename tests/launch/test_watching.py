@@ -21,6 +21,7 @@ BUDGET = {
     "median": 1.0,
     "least": 1.0,
     "accountants": ["pld"],
+    "arithmetic": "assumed",
     "clients_per_person": 1,
     "rounds_ahead": 1,
     "running_out": [],

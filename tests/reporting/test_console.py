@@ -9,7 +9,8 @@ from fl_dp.reporting.console import ENDS, budget_rows, print_budgets, retirement
 
 RECORD = {
     "round": 2, "private": True, "epsilon": 1.8312, "delta": 1e-5, "noise_multiplier": 1.1, "loss": 0.4404,
-    "accuracy": 0.8711, "seconds": 6.05, "federation": {"running_out": [], "accountants": ["pld"]},
+    "accuracy": 0.8711, "seconds": 6.05,
+    "federation": {"running_out": [], "accountants": ["pld"], "arithmetic": "assumed"},
     "clients": {
         "0": {"epsilon": 1.8, "steps": 20, "sample_rate": 0.1, "status": "trained", "reason": ""},
         "1": {"epsilon": 1.8, "steps": 20, "sample_rate": 0.1, "status": "trained", "reason": ""},
@@ -20,7 +21,7 @@ RECORD = {
 def budget(epsilon, **changes):
     return {
         "epsilon": epsilon, "accountant": "pld", "budget": 3.0, "delta": 1e-5, "steps": 30, "rounds": 3,
-        "rounds_left": 1, "status": "trained", "reason": "", "retired": 0, **changes,
+        "rounds_left": 1, "status": "trained", "reason": "", "retired": 0, "arithmetic": "assumed", **changes,
     }  # fmt: skip
 
 
@@ -32,7 +33,7 @@ def printed(clients, private=True, **options):
 
 def test_the_line_of_a_round():
     assert round_line(RECORD, rounds=3, budget=3.0) == (
-        "round 2/3  eps 1.84 of 3.00 (delta 1e-05, by pld)  accuracy 0.871  loss 0.44  "
+        "round 2/3  eps 1.84 of 3.00 (delta 1e-05, by pld, arithmetic assumed)  accuracy 0.871  loss 0.44  "
         "trained 2, declined 0, failed 0  6.0 s"
     )
 
@@ -86,22 +87,34 @@ def test_on_a_pipe_the_table_is_plain_text():
     text = printed(clients)
     assert text.isascii()
     assert [line.split() for line in text.splitlines()[1:]] == [
-        ["client", "epsilon", "of", "delta", "by", "steps", "rounds", "left", "last", "round"],
-        ["1", "inf", "3.00", "1e-05", "pld", "30", "3", "1", "failed:", "[red]no", "reply[/red]"],
-        ["0", "1.24", "3.00", "1e-05", "pld", "30", "3", "1", "trained"],
-        ["epsilon,", "by", "pld:", "largest", "inf,", "median", "inf,", "least", "1.24"],
+        ["client", "epsilon", "of", "delta", "by", "arithmetic", "steps", "rounds", "left", "last", "round"],
+        ["1", "inf", "3.00", "1e-05", "pld", "assumed", "30", "3", "1", "failed:", "[red]no", "reply[/red]"],
+        ["0", "1.24", "3.00", "1e-05", "pld", "assumed", "30", "3", "1", "trained"],
+        [
+            "epsilon,",
+            "by",
+            "pld,",
+            "arithmetic",
+            "assumed:",
+            "largest",
+            "inf,",
+            "median",
+            "inf,",
+            "least",
+            "1.24",
+        ],
     ]
 
 
 def test_every_line_with_an_epsilon_says_whose_it_is():
     """An approximate accountant's "3.00 of 3.00" may be 3.34 by another."""
-    accountants = {"accountants": ["pld", "rdp"], "running_out": []}
+    accountants = {"accountants": ["pld", "rdp"], "running_out": [], "arithmetic": "proven"}
     line = round_line({**RECORD, "federation": accountants}, rounds=3, budget=3.0)
-    assert "eps 1.84 of 3.00 (delta 1e-05, by pld, rdp)" in line
-    text = printed({"0": budget(1.0), "1": budget(2.0, accountant="rdp")}).splitlines()
-    assert text[2].split()[:5] == ["1", "2.00", "3.00", "1e-05", "rdp"]
-    assert text[3].split()[:5] == ["0", "1.00", "3.00", "1e-05", "pld"]
-    assert text[4].startswith("epsilon, by pld, rdp: largest 2.00")
+    assert "eps 1.84 of 3.00 (delta 1e-05, by pld, rdp, arithmetic proven)" in line
+    text = printed({"0": budget(1.0), "1": budget(2.0, accountant="rdp", arithmetic="proven")}).splitlines()
+    assert text[2].split()[:6] == ["1", "2.00", "3.00", "1e-05", "rdp", "proven"]
+    assert text[3].split()[:6] == ["0", "1.00", "3.00", "1e-05", "pld", "assumed"]
+    assert text[4].startswith("epsilon, by pld, rdp, arithmetic assumed or proven: largest 2.00")
 
 
 def test_on_a_terminal_it_is_a_table_and_a_clients_words_are_no_markup():
@@ -134,7 +147,7 @@ def test_every_line_about_a_run_without_privacy_says_so():
     clients = {"0": budget(None, retired=1), "1": budget(0.0, status="idle")}
     text = printed(clients, private=False).splitlines()
     assert text[0] == "NOT PRIVATE: trained without protection, by client"
-    assert text[2].split()[:6] == ["0", "NOT", "PRIVATE", "-", "-", "-"]
+    assert text[2].split()[:7] == ["0", "NOT", "PRIVATE", "-", "-", "-", "-"]
     assert text[3].split()[:3] == ["1", "0.00", "3.00"]  # it took no part
     assert all(line.startswith("NOT PRIVATE: ") for line in text[4:])
     assert len(text) == 6

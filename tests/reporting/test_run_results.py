@@ -56,16 +56,16 @@ def test_a_line_of_rounds_jsonl(tmp_path):
         "clients": {
             "0": {
                 "epsilon": 1.5, "accountant": "pld", "steps": 10, "sample_rate": 0.1, "rounds_left": 2,
-                "status": "trained", "reason": "", "reported": {},
+                "status": "trained", "reason": "", "reported": {}, "arithmetic": "assumed",
             },
             "1": {
                 "epsilon": 0.0, "accountant": "rdp", "steps": 0, "sample_rate": None, "rounds_left": 0,
-                "status": "idle", "reason": "why", "reported": {},
+                "status": "idle", "reason": "why", "reported": {}, "arithmetic": "assumed",
             },
         },
         "federation": {
             "largest": 1.5, "median": 0.75, "least": 0.0, "accountants": ["pld", "rdp"],
-            "clients_per_person": 1, "rounds_ahead": 2, "running_out": ["1"],
+            "clients_per_person": 1, "rounds_ahead": 2, "running_out": ["1"], "arithmetic": "assumed",
         },
         "loss": 0.4, "accuracy": 0.9, "seconds": 2.5,
     }  # fmt: skip

@@ -170,3 +170,52 @@ def test_noise_that_no_grid_can_hold_is_refused_before_anything_is_paid_for(data
     plan = dataclasses.replace(PLAN, noise_multiplier=1e14)
     with pytest.raises(ConfigError, match="too large for its grid"):
         private.PrivateTrainer(_linear(), probe(_linear(), data.x), plan, device=torch.device("cpu"))
+
+
+def test_with_proven_arithmetic_every_record_has_a_pass_of_its_own(data, monkeypatch):
+    monkeypatch.setattr(private, "add_gaussian_noise", lambda clipped, **_: clipped.grads)
+    monkeypatch.setattr(mixing_watch, "EVERY", 1)
+    ends, sizes = [], []
+    for arithmetic in ("assumed", "proven"):
+        model, passes = _linear(), []
+        plan = dataclasses.replace(PLAN, arithmetic=arithmetic)
+        trainer = private.PrivateTrainer(
+            model, probe(model, data.x), plan, device=torch.device("cpu"), randomness=Randomness(bytes(32))
+        )
+        model.register_forward_pre_hook(lambda _, inputs, passes=passes: passes.append(len(inputs[0])))
+        trainer.step(data, 0.3, 64)
+        ends.append(model.weight.detach())
+        sizes.append(set(passes))
+    torch.testing.assert_close(ends[0], ends[1], rtol=0, atol=1e-6)
+    assert sizes[1] == {1}
+    assert max(sizes[0]) > 1
+    assert trainer.choose_rows((5,), 64) == 1
+    assert trainer.most_at_once == 1
+    passes.clear()
+    trainer.rehearse((5,), 64)
+    assert passes == [1]
+
+
+def test_with_proven_arithmetic_a_record_that_raises_contributes_nothing(data, caplog):
+    torch.manual_seed(0)
+    model = _Raises()
+    x = data.x.clone()
+    x[3] = 1000.0
+    plan = dataclasses.replace(PLAN, arithmetic="proven")
+    trainer = private.PrivateTrainer(model, probe(model, data.x), plan, device=torch.device("cpu"))
+    found = trainer._clipped_sum(TensorData(x, data.y, data.classes), torch.arange(7), 64)
+    expected = trainer._clipped_sum(data, torch.tensor([0, 1, 2, 4, 5, 6]), 64)
+    assert all(torch.equal(found.grads[name], grad) for name, grad in expected.grads.items())
+    assert "an example contributes nothing: a value above 100" in caplog.text
+
+
+def test_with_proven_arithmetic_too_memory_that_runs_out_is_no_records_fault(data, monkeypatch):
+    plan = dataclasses.replace(PLAN, arithmetic="proven")
+    trainer = private.PrivateTrainer(_linear(), probe(_linear(), data.x), plan, device=torch.device("cpu"))
+
+    def full(inputs, labels):
+        raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory")
+
+    monkeypatch.setattr(trainer, "_losses_of", full)
+    with pytest.raises(RuntimeError, match="allocate"):
+        trainer.step(data, 0.3, 64)

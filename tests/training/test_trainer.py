@@ -10,7 +10,7 @@ from torch import nn
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.errors import ModelError
-from fl_dp.records import ARITHMETIC, RoundPlan
+from fl_dp.records import NUMERICS, RoundPlan
 from fl_dp.training.private import PrivateTrainer
 from fl_dp.training.trainer import axes_of, is_finite, take_steps, trainable_arrays, trainer_of
 from fl_dp.training.unprotected import UnprotectedTrainer
@@ -46,8 +46,8 @@ def _trained(data, plan):
 
 
 # What a round gives from fixed data, weights, draws and noise. If a change of the code changes these numbers,
-# it changes what a round computes: raise ARITHMETIC in fl_dp/records.py, and put the new numbers here.
-PINNED_ARITHMETIC = 2
+# it changes what a round computes: raise NUMERICS in fl_dp/records.py, and put the new numbers here.
+PINNED_NUMERICS = 2
 PINNED = {
     True: [
         0.840989,
@@ -93,14 +93,14 @@ PINNED = {
 
 
 @pytest.mark.parametrize("private", [True, False])
-def test_a_change_of_results_raises_the_arithmetic(data, private, monkeypatch):
+def test_a_change_of_results_raises_the_numerics(data, private, monkeypatch):
     # else the last bit of a sum, which differs between machines, would decide all of the noise
     monkeypatch.setattr(Randomness, "digest", lambda self, chunks: b"")
     plan = PLAN if private else dataclasses.replace(PLAN, private=False, noise_multiplier=0.0)
     arrays = _trained(data, plan)
     found = np.concatenate([arrays["weight"].flatten(), arrays["bias"]])
     np.testing.assert_allclose(found, PINNED[private], rtol=0, atol=2e-5)
-    assert ARITHMETIC == PINNED_ARITHMETIC
+    assert NUMERICS == PINNED_NUMERICS
 
 
 def test_the_trainer_is_the_one_that_the_plan_asks_for(data):

@@ -8,7 +8,7 @@ from fl_dp.accounting.events import merge
 from fl_dp.accounting.ledger.event_log import Content, Event
 from fl_dp.accounting.ledger.identity import Identity, IdentityIndex
 from fl_dp.errors import LedgerError
-from fl_dp.records import Entry
+from fl_dp.records import ASSUMED, PROVEN, Entry
 
 # The kind of an entry that reserves a round without protection. The word is in the ledgers of the past, and
 # stays for them.
@@ -35,7 +35,7 @@ class LedgerRound:
     id: number of the event that reserved it; time: of that event, UTC, ISO 8601. committed: whether its
     steps were taken and their result was about to leave; they are spent in either case.
     budget: None for a round without protection, which no budget holds, and for one that an older fl_dp paid
-    for, which did not note it. inputs: as of its `ReservationRequest`.
+    for, which did not note it. inputs, arithmetic: as of its `ReservationRequest`.
     """
 
     id: int
@@ -46,6 +46,7 @@ class LedgerRound:
     budget: NotedBudget | None
     committed: bool
     inputs: str = ""
+    arithmetic: str = ASSUMED
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,11 @@ class Account:
     def private(self) -> bool:
         """Whether an epsilon holds for it: False once it was trained without protection."""
         return all(paid.entry.private for paid in self.rounds)
+
+    @property
+    def arithmetic(self) -> str:
+        """ "proven" if all that was paid for is, also where nothing was; else "assumed"."""
+        return arithmetic_of(self.rounds)
 
     def last_budget(self) -> NotedBudget | None:
         """That of the last round that noted one; None if none has."""
@@ -135,6 +141,10 @@ class AccountBook:
         """All that the data set in use has paid for; None if there is no such data set."""
         held = self._in_use.get(dataset)
         return None if held is None else held.spent
+
+    def arithmetic(self, dataset: str) -> str:
+        """Of all that the data set in use has paid for."""
+        return arithmetic_of(self._in_use[dataset].rounds.values())
 
     def unprotected_in(self, dataset: str) -> str:
         """The run in which the data set in use was first trained without protection; empty: in none."""
@@ -224,6 +234,11 @@ class _Open:
         )
 
 
+def arithmetic_of(rounds: Iterable[LedgerRound]) -> str:
+    """That of all of them together: "proven" if each is."""
+    return PROVEN if all(paid.arithmetic == PROVEN for paid in rounds) else ASSUMED
+
+
 def lineages(accounts: Iterable[Account]) -> list[list[Account]]:
     """The accounts in groups, each oldest first: all accounts of a group may hold some of the same records.
 
@@ -254,8 +269,9 @@ def _paid_round(event: Event) -> LedgerRound:
     noise_multiplier = 0.0 if c["kind"] == UNPROTECTED else c["noise_multiplier"]
     entry = Entry(c["sample_rate"], noise_multiplier, c["steps"])
     return LedgerRound(
-        event.id, c["time"], c["run"], c["round"], entry, _budget(c), False, c.get("inputs", "")
-    )
+        event.id, c["time"], c["run"], c["round"], entry, _budget(c), False, c.get("inputs", ""),
+        c.get("arithmetic", ASSUMED),
+    )  # fmt: skip
 
 
 def _budget(content: Content) -> NotedBudget | None:

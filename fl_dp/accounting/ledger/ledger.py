@@ -25,7 +25,7 @@ from fl_dp.accounting.ledger.identity import Identity
 from fl_dp.accounting.ledger.overlap import sketch
 from fl_dp.accounting.ledger.payment_keys import PaymentKeys, new_key
 from fl_dp.errors import BudgetExhaustedError, DeclinedError, LedgerError, RoundTakenError
-from fl_dp.records import Entry
+from fl_dp.records import ASSUMED, Entry
 
 Mechanism = tuple[float, float]  # sample rate, noise multiplier
 Digests = Callable[[], Iterable[bytes]]  # of a data set's records; asked for once, at its first use
@@ -52,7 +52,8 @@ class DataDeclaration:
 class ReservationRequest:
     """A round to be paid for, see `Ledger.reserve`.
 
-    budget: the wall; None for training without protection, whose noise multiplier is 0.
+    budget: the wall; None for training without protection, whose noise multiplier is 0. arithmetic: one of
+    `ARITHMETICS`.
     inputs: a digest of all that decides the round's result, but the data and the key of its `Reservation`.
     A round that was paid for before, with the same inputs, gives the same result again as long as that key is
     kept, and need not be paid for again. Empty: the round is never repeated, and its key never kept.
@@ -65,6 +66,7 @@ class ReservationRequest:
     planned: int
     budget: Budget | None
     inputs: str = ""
+    arithmetic: str = ASSUMED
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +159,11 @@ class Ledger:
         """What each of them has paid for, see `spent`; all as they stand at one moment."""
         book = self._read()
         return [self._spent(book, dataset) for dataset in datasets]
+
+    def arithmetics(self, datasets: Iterable[str]) -> list[str]:
+        """Of each of them "proven" if all that it has paid for is, else "assumed"."""
+        book = self._read()
+        return [book.arithmetic(dataset) for dataset in datasets]
 
     def reserve(
         self,
@@ -284,7 +291,7 @@ class Ledger:
             book, "reserve", request.dataset, run=request.run, round=request.server_round,
             budget={"epsilon": budget.epsilon, "delta": budget.delta, "accountant": budget.accountant},
             sample_rate=entry.sample_rate, noise_multiplier=entry.noise_multiplier, steps=entry.steps,
-            **_inputs(request),
+            **_inputs(request), **_arithmetic(request),
         )  # fmt: skip
         return self._reservation(number, entry, request)
 
@@ -350,3 +357,8 @@ class Ledger:
 
 def _inputs(request: ReservationRequest) -> dict[str, str]:
     return {"inputs": request.inputs} if request.inputs else {}
+
+
+def _arithmetic(request: ReservationRequest) -> dict[str, str]:
+    """Noted where it is not the one of the ledgers that knew no other."""
+    return {} if request.arithmetic == ASSUMED else {"arithmetic": request.arithmetic}

@@ -5,7 +5,7 @@ import math
 from fl_dp.choices import LOSSES
 from fl_dp.config.client import ClientConfig
 from fl_dp.errors import DeclinedError
-from fl_dp.records import ARITHMETIC, MOST_BATCH, RoundPlan
+from fl_dp.records import ARITHMETICS, MOST_BATCH, NUMERICS, PROVEN, RoundPlan
 
 MAX_STEPS = 1_000_000  # of one round: more is a mistake, or an attempt to keep the client busy
 MAX_RUN_NAME = 64  # characters; it is written into the ledger
@@ -58,13 +58,21 @@ def _check_same_results(plan: RoundPlan) -> None:
         f"this client's fl_dp has {' and '.join(LOSSES.built_in())}",
     )
     _require(
-        plan.arithmetic == ARITHMETIC,
-        f"asks for arithmetic {plan.arithmetic}, this client's fl_dp has {ARITHMETIC}: the same round would "
+        plan.numerics == NUMERICS,
+        f"asks for numerics {plan.numerics}, this client's fl_dp has {NUMERICS}: the same round would "
         "give another update here. Install one version of fl_dp at all sites",
     )
 
 
 def _check_protection(plan: RoundPlan, config: ClientConfig) -> None:
+    _require(
+        plan.arithmetic in ARITHMETICS,
+        f"asks for arithmetic {plan.arithmetic[:MAX_RUN_NAME]!r}, expected {' or '.join(ARITHMETICS)}",
+    )
+    _require(
+        plan.arithmetic == PROVEN or config.arithmetic != PROVEN,
+        f"asks for arithmetic {plan.arithmetic!r}, this client's operator takes part in {PROVEN!r} alone",
+    )
     _require(
         LEAST_NOISE <= plan.noise_multiplier <= MOST_NOISE,
         f"asks for noise multiplier {plan.noise_multiplier:g}, expected {LEAST_NOISE:g} to {MOST_NOISE:g}",

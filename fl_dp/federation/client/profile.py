@@ -21,8 +21,10 @@ def budget_of(config: ClientConfig, public_size: int) -> "Budget":
     return kind(config.epsilon, delta, config.accountant)
 
 
-def profile_of(config: ClientConfig, public_size: int, spent: Iterable[Entry], retired: int) -> ClientProfile:
-    """The client's public numbers. spent, retired: from its ledger."""
+def profile_of(
+    config: ClientConfig, public_size: int, spent: Iterable[Entry], arithmetic: str, retired: int
+) -> ClientProfile:
+    """The client's public numbers. spent, arithmetic, retired: from its ledger."""
     budget = budget_of(config, public_size)
     return ClientProfile(
         client=config.client,
@@ -35,4 +37,5 @@ def profile_of(config: ClientConfig, public_size: int, spent: Iterable[Entry], r
         vary_mechanism=config.vary_mechanism,
         retired=retired,
         allow_unprotected=config.allow_unprotected,
+        arithmetic=arithmetic,
     )

@@ -130,10 +130,11 @@ class ClientRounds:
     def profiles(self, clients: Sequence[Client]) -> list[ClientProfile]:
         """The clients' public numbers, as the ledger stands now."""
         retired = self._ledger.retirements()
-        spent = self._ledger.spent_all(client.dataset for client in clients)
+        datasets = [client.dataset for client in clients]
+        spent, arithmetics = self._ledger.spent_all(datasets), self._ledger.arithmetics(datasets)
         return [
-            profile_of(client.settings, client.public_size, entries, retired)
-            for client, entries in zip(clients, spent, strict=True)
+            profile_of(client.settings, client.public_size, entries, arithmetic, retired)
+            for client, entries, arithmetic in zip(clients, spent, arithmetics, strict=True)
         ]
 
     def accept(
@@ -181,6 +182,7 @@ class ClientRounds:
                 one.plan.steps,
                 one.client.budget if one.plan.private else None,
                 inputs=inputs[one.plan],
+                arithmetic=one.plan.arithmetic,
             )
             for one in accepted
         ]

@@ -11,7 +11,7 @@ from typing import Any
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.events import merge
 from fl_dp.federation.server.history import History, history_of
-from fl_dp.records import ClientProfile, Entry
+from fl_dp.records import ASSUMED, ClientProfile, Entry
 
 
 @dataclass
@@ -24,7 +24,7 @@ class ClientRecord:
     mechanism: of each of its rounds, not private in a run without privacy; None if it cannot take part,
     `reason` says why.
     exhausted: it cannot take part for want of budget.
-    rounds: its accepted updates.
+    rounds: its accepted updates. arithmetic: of all that is counted as spent and of this run's rounds.
     """
 
     profile: ClientProfile
@@ -35,6 +35,7 @@ class ClientRecord:
     exhausted: bool = False
     reason: str = ""
     rounds: int = 0
+    arithmetic: str = ASSUMED
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set a field, and clear the cached results. The values themselves never change."""

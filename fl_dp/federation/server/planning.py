@@ -67,6 +67,7 @@ def round_plan(
         max_grad_norm=config.max_grad_norm,
         private=mechanism.private,
         loss=config.loss,
+        arithmetic=config.arithmetic,
     )
 
 

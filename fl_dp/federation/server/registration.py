@@ -13,7 +13,7 @@ from fl_dp.federation.server.client_record import ClientRecord, shows_less
 from fl_dp.federation.server.planning import round_mechanism
 from fl_dp.federation.wire.messages import one_line, profile_from_content
 from fl_dp.federation.wire.send_receive import pause, send
-from fl_dp.records import ClientProfile, Refusal
+from fl_dp.records import PROVEN, ClientProfile, Refusal
 
 logger = logging.getLogger("fl_dp")
 
@@ -149,7 +149,14 @@ class Registration:
             logger.warning("client %s is now node %d, no longer node %d", known.name, node, known.node_id)
         if known.mechanism is None or profile.public_size != known.profile.public_size:
             return self._client(node, profile, known.rounds)
-        return ClientRecord(profile, node, profile.spent, known.mechanism, rounds=known.rounds)
+        return ClientRecord(
+            profile,
+            node,
+            profile.spent,
+            known.mechanism,
+            rounds=known.rounds,
+            arithmetic=self._arithmetic(profile),
+        )
 
     def _client(self, node: int, profile: ClientProfile, rounds: int = 0) -> ClientRecord:
         """The client, with what one round does at it, or with the reason why it has no part in the run."""
@@ -163,8 +170,19 @@ class Registration:
         if reason:
             logger.warning("client %s can take no part: %s", profile.client, reason)
         return ClientRecord(
-            profile, node, profile.spent, mechanism, exhausted=exhausted, reason=reason, rounds=rounds
+            profile,
+            node,
+            profile.spent,
+            mechanism,
+            exhausted=exhausted,
+            reason=reason,
+            rounds=rounds,
+            arithmetic=self._arithmetic(profile),
         )
+
+    def _arithmetic(self, profile: ClientProfile) -> str:
+        """Of what the client has spent, and of this run's rounds."""
+        return self._config.arithmetic if profile.arithmetic == PROVEN else profile.arithmetic
 
     def _announce(self, here: int) -> None:
         """Say what is waited for, once."""

@@ -21,7 +21,7 @@ from fl_dp.errors import ConfigError
 from fl_dp.federation.server.client_record import ClientRecord, client_of
 from fl_dp.federation.server.state_formats import VERSION, in_this_format
 from fl_dp.federation.wire.arrays import NDArray
-from fl_dp.records import ARITHMETIC
+from fl_dp.records import NUMERICS
 from fl_dp.reporting.reports import ClientRound, FederationBudget, RoundReport
 
 STATE = "state.npz"
@@ -38,7 +38,7 @@ class ServerState:
 
     run: its name in the clients' ledgers. settings: the run config, flat. rounds: how many are over.
     seconds: that they took. line: of the last one in rounds.jsonl, without its end; empty before the first.
-    arithmetic: the `ARITHMETIC` of the fl_dp that ran them. secret: of the choice of clients. clients: all
+    numerics: the `NUMERICS` of the fl_dp that ran them. secret: of the choice of clients. clients: all
     that were ever there; registered: the names of those that need not be asked again. arrays: of the global
     model, complete. aggregated: what aggregation and server optimizer remember.
     """
@@ -53,7 +53,7 @@ class ServerState:
     registered: Collection[str]
     arrays: Mapping[str, NDArray]
     aggregated: Mapping[str, NDArray] = field(default_factory=dict)
-    arithmetic: int = ARITHMETIC
+    numerics: int = NUMERICS
 
     def check_same(self, config: RunConfig) -> None:
         """ConfigError, with the key, when the run was started with other settings than `config`."""
@@ -63,9 +63,9 @@ class ServerState:
                     f"{key} = {value!r}: the run was started with {self.settings.get(key)!r}; put that back, "
                     "or start a new run."
                 )
-        if self.arithmetic != ARITHMETIC:
+        if self.numerics != NUMERICS:
             raise ConfigError(
-                f"the run was started with arithmetic {self.arithmetic}, this fl_dp has {ARITHMETIC}: the "
+                f"the run was started with numerics {self.numerics}, this fl_dp has {NUMERICS}: the "
                 "same round would give another update. Resume it with the fl_dp that started it, or start a "
                 "new run."
             )
@@ -78,7 +78,7 @@ class ServerState:
 def write_state(path: Path, state: ServerState) -> None:
     """Write the state to `path`, readable by its owner alone; it is on the disk when this returns."""
     header = {
-        key: getattr(state, key) for key in ("run", "settings", "rounds", "seconds", "line", "arithmetic")
+        key: getattr(state, key) for key in ("run", "settings", "rounds", "seconds", "line", "numerics")
     }
     header |= {"version": VERSION, "secret": state.secret.hex(), "registered": list(state.registered)}
     rows = ",".join(client.row for client in state.clients)  # JSON already: few change in a round
@@ -117,7 +117,7 @@ def _state(
     return ServerState(
         run=header["run"],
         settings=header["settings"],
-        arithmetic=header["arithmetic"],
+        numerics=header["numerics"],
         rounds=header["rounds"],
         seconds=header["seconds"],
         line=header["line"],

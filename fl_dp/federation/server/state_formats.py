@@ -6,6 +6,7 @@ from typing import Any
 
 from fl_dp.errors import ConfigError
 from fl_dp.federation.server.client_record import client_of
+from fl_dp.records import ASSUMED
 
 VERSION = 2
 
@@ -15,7 +16,9 @@ _SETTINGS_OF_1 = {
     "aggregation": "mean",
     "server-optimizer": "fedavg",
     "server-learning-rate": "auto",
+    "arithmetic": ASSUMED,
 }
+_PROFILE_OF_1 = 10  # values of a client's profile, then those of its record; neither ended with an arithmetic
 
 
 def in_this_format(path: Path, header: dict[str, Any]) -> dict[str, Any]:
@@ -36,19 +39,27 @@ def _from_1(header: dict[str, Any]) -> dict[str, Any]:
     return {
         **header,
         "settings": {**_SETTINGS_OF_1, **header["settings"]},
-        "arithmetic": 1,
-        "clients": header["members"],
+        "numerics": 1,
+        "clients": [_row_from_1(row) for row in header["members"]],
         "registered": header["heard"],
         "line": line,
     }
 
 
+def _row_from_1(row: list[Any]) -> list[Any]:
+    return [*row[:_PROFILE_OF_1], ASSUMED, *row[_PROFILE_OF_1:], ASSUMED]
+
+
 def _line_from_1(header: dict[str, Any]) -> dict[str, Any]:
     line: dict[str, Any] = json.loads(header["line"])
-    accountants = {one.name: one.profile.accountant for one in map(client_of, header["members"])}
+    accountants = {
+        one.name: one.profile.accountant for one in map(client_of, map(_row_from_1, header["members"]))
+    }
     clients = {
-        name: {**client, "accountant": accountants[name], "reported": {}}
+        name: {**client, "accountant": accountants[name], "arithmetic": ASSUMED, "reported": {}}
         for name, client in line["clients"].items()
     }
-    federation = {**line["federation"], "accountants": sorted(set(accountants.values()))}
+    federation = {
+        **line["federation"], "accountants": sorted(set(accountants.values())), "arithmetic": ASSUMED,
+    }  # fmt: skip
     return {**line, "clients": clients, "federation": federation}

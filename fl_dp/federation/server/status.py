@@ -8,6 +8,7 @@ from functools import lru_cache
 from fl_dp.accounting.budget import BudgetReport, federation_budget
 from fl_dp.federation.server.client_record import ClientRecord
 from fl_dp.federation.server.replies import Verdict
+from fl_dp.records import ASSUMED, PROVEN
 from fl_dp.reporting.reports import ClientBudget, ClientRound, FederationBudget, RoundReport, RunStatus
 
 
@@ -34,10 +35,15 @@ def federation(
         median=together.median,
         least=together.least,
         accountants=tuple(sorted({client.accountant for client in clients.values()})),
+        arithmetic=_together({client.arithmetic for client in clients.values()}),
         clients_per_person=together.clients_per_person,
         rounds_ahead=rounds_ahead,
         running_out=tuple(name for name, client in clients.items() if client.rounds_left < rounds_ahead),
     )
+
+
+def _together(arithmetics: Collection[str]) -> str:
+    return PROVEN if set(arithmetics) == {PROVEN} else ASSUMED
 
 
 def client_round(client: ClientRecord, verdict: Verdict, rounds_ahead: int) -> ClientRound:
@@ -52,6 +58,7 @@ def client_round(client: ClientRecord, verdict: Verdict, rounds_ahead: int) -> C
         verdict.status,
         verdict.reason,
         verdict.reported,
+        client.arithmetic,
     )
 
 
@@ -63,6 +70,7 @@ def client_budget(client: ClientRecord, verdict: Verdict, rounds_ahead: int) -> 
     return ClientBudget(
         epsilon=client.epsilon(),
         accountant=client.profile.accountant,
+        arithmetic=client.arithmetic,
         budget=client.profile.epsilon,
         delta=client.profile.delta,
         steps=client.steps(),

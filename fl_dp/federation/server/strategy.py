@@ -20,7 +20,7 @@ from fl_dp.federation.server.state import ServerState
 from fl_dp.federation.wire.arrays import ArraySpec, encode
 from fl_dp.federation.wire.partial_sums import adds_up
 from fl_dp.federation.wire.send_receive import receive, send
-from fl_dp.records import ARITHMETIC
+from fl_dp.records import NUMERICS
 from fl_dp.reporting.reports import ClientBudget, FederationBudget, RoundReport, RunStatus
 
 Evaluate = Callable[[int, ArrayRecord], MetricRecord | None]
@@ -97,7 +97,7 @@ class PrivateStrategy(Strategy):
         return ServerState(
             run=self._run,
             settings=self._config.to_flat(),
-            arithmetic=ARITHMETIC,
+            numerics=NUMERICS,
             rounds=self._over,
             seconds=seconds,
             line=line,

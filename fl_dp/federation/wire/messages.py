@@ -28,7 +28,7 @@ from fl_dp.errors import (
     RoundTakenError,
 )
 from fl_dp.federation.wire.arrays import ArraySpec, decode, encode
-from fl_dp.records import ClientProfile, Entry, LocalUpdate, Refusal, RoundPlan, leaving
+from fl_dp.records import ARITHMETICS, ClientProfile, Entry, LocalUpdate, Refusal, RoundPlan, leaving
 
 ARRAYS, PLAN, PROFILE, REFUSAL, REPORT, SPENT = "arrays", "plan", "profile", "refusal", "report", "spent"
 NO_ARRAYS = ArrayRecord()  # a reply's whose update is in a sum; shared, because making one takes a while
@@ -113,6 +113,7 @@ def profile_from_content(content: RecordDict) -> ClientProfile | Refusal:
     _check_accountant(profile.accountant)
     least = profile.min_noise_multiplier
     _require(0 <= least < math.inf, "min_noise_multiplier", "a finite number >= 0")
+    _require(profile.arithmetic in ARITHMETICS, "arithmetic", " or ".join(ARITHMETICS))
     _require(profile.retired >= 0, "retired", "an integer >= 0")
     return profile
 

@@ -49,7 +49,8 @@ def grouped(
 
 def _first_group(items: list[ClientWork], together: int) -> list[ClientWork]:
     """The first item and those after it that can step together with it."""
-    room = _ROOM * together if items[0].plan.private else 0
+    plan = items[0].plan
+    room = _ROOM * together if plan.private and not plan.one_by_one else 0
     count = examples = 0
     for item in items:
         examples += item.plan.expected_batch_size
@@ -61,7 +62,8 @@ def _first_group(items: list[ClientWork], together: int) -> list[ClientWork]:
 
 def _kind(item: ClientWork) -> tuple[object, ...]:
     """What all items of a group have in common: the model, and how an example's gradient is clipped."""
-    return item.plan.private, item.plan.model, item.plan.loss, item.plan.max_grad_norm
+    plan = item.plan
+    return plan.private, plan.one_by_one, plan.model, plan.loss, plan.max_grad_norm
 
 
 def begin_together(clients: Sequence[tuple[PrivateTrainer, TensorData, float]], rows: int) -> None:

@@ -86,7 +86,7 @@ class TrainingActor:
         batch = plan.expected_batch_size if setting == AUTO else min(plan.expected_batch_size, int(setting))
         batch = _rehearsed(first, shape, batch)
         step = peak_bytes(lambda: first.rehearse(shape, batch), self._device)
-        together = TOGETHER if plan.private and is_little(step) else 0
+        together = TOGETHER if plan.private and not plan.one_by_one and is_little(step) else 0
         trainer = self._trainer(plan, KernelChooser(fixed=first.kernels))
         wanted = max(trainer.most_at_once, together)
         at_most = (

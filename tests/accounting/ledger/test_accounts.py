@@ -6,7 +6,7 @@ from fl_dp.accounting.budget import Budget, auto_delta
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.accounting.ledger.accounts import NotedBudget, lineages
 from fl_dp.accounting.ledger.event_log import EventLog
-from fl_dp.accounting.ledger.ledger import Ledger
+from fl_dp.accounting.ledger.ledger import Ledger, ReservationRequest
 from fl_dp.errors import DeclinedError, LedgerError
 from fl_dp.records import Entry, total_steps
 from fl_dp.reporting.ledger_report import account_reports
@@ -153,3 +153,17 @@ def test_an_account_that_is_kin_to_two_groups_makes_them_one(ledger):
     ledger.retire("other")
     ledger.register("digits", "g1", 5)
     assert [[one.id for one in group] for group in lineages(ledger.accounts())] == [[1, 2, 5]]
+
+
+def test_what_was_paid_for_is_proven_if_every_round_is(ledger):
+    def reserve(server_round, arithmetic):
+        ledger.reserve_all(
+            [ReservationRequest("digits", "run", server_round, MECHANISM, 2, BUDGET, arithmetic=arithmetic)]
+        )
+        return ledger.arithmetics(["digits"]), account_reports(ledger.accounts())[0].arithmetic
+
+    assert ledger.arithmetics(["digits"]) == ["proven"]  # of nothing
+    assert reserve(1, "proven") == (["proven"], "proven")
+    assert reserve(2, "assumed") == (["assumed"], "assumed")
+    assert reserve(3, "proven") == (["assumed"], "assumed")
+    assert [paid.arithmetic for paid in ledger.accounts()[0].rounds] == ["proven", "assumed", "proven"]

@@ -42,6 +42,7 @@ def test_a_plan_at_the_limits_is_accepted():
         ({"momentum": -0.1}, "momentum -0.1"),
         ({"momentum": math.nan}, "momentum nan"),
         ({"server_round": 0}, "round 0"),
+        ({"arithmetic": "certain"}, "asks for arithmetic 'certain', expected assumed or proven"),
         ({"run": ""}, "name of its run"),
         ({"run": "x" * 65}, "names a run in more than 64"),
         ({"run": "a\x1b[2J"}, "names a run in more than 64"),
@@ -71,3 +72,11 @@ def test_without_limits_of_its_own_noise_must_still_be_there():
         check_plan(replace(PLAN, noise_multiplier=0.0), free, public_size=64)
     with pytest.raises(DeclinedError, match="clipping bound inf"):
         check_plan(replace(PLAN, max_grad_norm=math.inf), free, public_size=64)
+
+
+def test_who_wants_proven_arithmetic_takes_part_in_nothing_else():
+    strict = replace(CONFIG, arithmetic="proven")
+    check_plan(replace(PLAN, arithmetic="proven"), strict, public_size=64)
+    check_plan(replace(PLAN, arithmetic="proven"), CONFIG, public_size=64)
+    with pytest.raises(DeclinedError, match="asks for arithmetic 'assumed', this client's operator"):
+        check_plan(PLAN, strict, public_size=64)

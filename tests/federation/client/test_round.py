@@ -20,7 +20,7 @@ from fl_dp.federation.client.own_training import OwnTraining
 from fl_dp.federation.client.round import ClientRounds, play, refuse
 from fl_dp.federation.wire.arrays import encode, state_arrays
 from fl_dp.federation.wire.messages import plan_to_content
-from fl_dp.records import ARITHMETIC, Entry, LocalUpdate, Refusal, RoundPlan
+from fl_dp.records import NUMERICS, Entry, LocalUpdate, Refusal, RoundPlan
 from fl_dp.training import private
 
 PLAN = RoundPlan(
@@ -217,10 +217,10 @@ def test_what_fails_stays_paid_for_and_says_nothing_of_the_data(site, data, capl
     [
         ({"loss": "hinge"}, "asks for loss 'hinge', this client's fl_dp has cross-entropy"),
         (
-            {"arithmetic": ARITHMETIC + 1},
-            f"arithmetic {ARITHMETIC + 1}, this client's fl_dp has {ARITHMETIC}",
+            {"numerics": NUMERICS + 1},
+            f"numerics {NUMERICS + 1}, this client's fl_dp has {NUMERICS}",
         ),
-        ({"arithmetic": ARITHMETIC - 1}, "Install one version of fl_dp at all sites"),
+        ({"numerics": NUMERICS - 1}, "Install one version of fl_dp at all sites"),
         ({"max_grad_norm": 1e13}, "clipping bound"),
     ],
 )

@@ -35,7 +35,8 @@ def test_a_run_leaves_its_files(tmp_path, fakes):
         assert summary[name] == lines[-1][name]
     assert summary["clients"]["0"] == {
         "epsilon": lines[-1]["clients"]["0"]["epsilon"], "accountant": "rdp", "budget": 3.0, "delta": 1e-5,
-        "steps": 20, "rounds": 2, "rounds_left": 2, "status": "trained", "reason": "", "retired": 0,
+        "arithmetic": "assumed", "steps": 20, "rounds": 2, "rounds_left": 2, "status": "trained",
+        "reason": "", "retired": 0,
     }  # fmt: skip
     state = torch.load(tmp_path / "out/model.pt", weights_only=True)
     start = build_model("linear", (1, 8, 8), 10, seed=0).state_dict()

@@ -12,7 +12,7 @@ from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
 from fl_dp.federation.server.client_record import ClientRecord
 from fl_dp.federation.server.state import ServerState, read_state, write_state
-from fl_dp.records import ARITHMETIC, ClientProfile, Entry
+from fl_dp.records import NUMERICS, ClientProfile, Entry
 from fl_dp.reporting.reports import ClientRound, FederationBudget, RoundReport
 from fl_dp.reporting.run_results import to_line
 
@@ -157,7 +157,7 @@ def test_a_run_goes_on_with_its_own_settings(state: ServerState) -> None:
 
 def test_a_round_of_other_results_is_not_gone_on_with(state: ServerState) -> None:
     with pytest.raises(ConfigError, match="the same round would give another update"):
-        replace(state, arithmetic=ARITHMETIC + 1).check_same(RunConfig())
+        replace(state, numerics=NUMERICS + 1).check_same(RunConfig())
 
 
 def test_the_format_of_0_1_0_is_read(state: ServerState, tmp_path: Path) -> None:
@@ -170,22 +170,23 @@ def test_the_format_of_0_1_0_is_read(state: ServerState, tmp_path: Path) -> None
     with np.load(path) as archive:
         header = json.loads(archive["header"].tobytes())
         arrays = {name: archive[name] for name in archive.files if name != "header"}
-    header["members"], header["heard"] = header.pop("clients"), header.pop("registered")
-    del header["arithmetic"]
-    for key in ("loss", "aggregation", "server-optimizer", "server-learning-rate"):
+    rows, header["heard"] = header.pop("clients"), header.pop("registered")
+    header["members"] = [[*row[:10], *row[11:-1]] for row in rows]  # neither profile nor record had one
+    del header["numerics"]
+    for key in ("loss", "aggregation", "server-optimizer", "server-learning-rate", "arithmetic"):
         del header["settings"][key]
     line = json.loads(header["line"])
-    del line["federation"]["accountants"]
+    del line["federation"]["accountants"], line["federation"]["arithmetic"]
     for client in line["clients"].values():
-        del client["reported"], client["accountant"]
+        del client["reported"], client["accountant"], client["arithmetic"]
     old = {**header, "version": 1, "line": json.dumps(line)}
     np.savez(path, header=np.frombuffer(json.dumps(old).encode(), np.uint8), **arrays)
     again = read_state(path)
-    expected = replace(state, arithmetic=1, arrays={}, aggregated={}, line="")
+    expected = replace(state, numerics=1, arrays={}, aggregated={}, line="")
     assert replace(again, arrays={}, line="") == expected
-    with pytest.raises(ConfigError, match="arithmetic"):
+    with pytest.raises(ConfigError, match="numerics"):
         again.check_same(RunConfig())
-    again = replace(again, arithmetic=ARITHMETIC)
+    again = replace(again, numerics=NUMERICS)
     again.check_same(RunConfig())
     shown = {name: replace(client, reported=()) for name, client in report.clients.items()}
     assert again.last_report() == replace(report, clients=shown)

@@ -99,3 +99,21 @@ def test_a_person_at_several_clients_composes_the_largest(fakes, mixed, at):
     assert report.epsilon == pytest.approx(sum(epsilons[:at]))
     assert report.delta == pytest.approx(sum((1e-5, 1e-5, 1e-6)[:at]))
     assert report.federation.clients_per_person == at
+
+
+@pytest.mark.parametrize(
+    ("asked", "before", "client", "together"),
+    [
+        ("proven", "proven", "proven", "proven"),
+        ("proven", "assumed", "assumed", "assumed"),
+        ("assumed", "proven", "assumed", "assumed"),
+    ],
+)
+def test_epsilon_is_proven_if_all_that_every_client_has_spent_is(fakes, asked, before, client, together):
+    clients = [fakes.Client("a", arithmetic=before), fakes.Client("b", arithmetic="proven")]
+    strategy = run(clients, fakes, rounds=1, arithmetic=asked)
+    (report,) = strategy.reports
+    assert [one.arithmetic for one in clients[0].plans] == [asked]
+    assert report.clients["a"].arithmetic == client
+    assert report.clients["b"].arithmetic == asked
+    assert report.federation.arithmetic == together

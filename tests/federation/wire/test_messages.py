@@ -128,6 +128,7 @@ def test_a_malformed_plan_is_refused(content, words):
         {"min_noise_multiplier": -1.0},
         {"min_noise_multiplier": float("nan")},
         {"retired": -1},
+        {"arithmetic": "certain"},
     ],
 )
 def test_an_impossible_profile_is_refused(changes):

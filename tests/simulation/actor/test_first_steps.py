@@ -72,3 +72,7 @@ def test_only_clients_of_one_model_loss_and_bound_step_together(federation: Any)
         assert groups
         for group in groups:
             assert len({(one.plan.model, one.plan.loss, one.plan.max_grad_norm) for one in group}) == 1
+
+
+def test_records_that_are_computed_one_by_one_go_alone(federation: Any) -> None:
+    assert sizes(items(federation, 60, arithmetic="proven")) == []

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fl_dp.errors import ConfigError
-from fl_dp.records import ARITHMETIC, RoundPlan
+from fl_dp.records import NUMERICS, RoundPlan
 from fl_dp.simulation.actor.keys import kept_secret, result_of, run_name
 
 
@@ -40,7 +40,7 @@ def test_all_that_decides_a_result_is_in_its_name(monkeypatch: pytest.MonkeyPatc
     plan = RoundPlan("run", 1, "linear", 2, 8, 0.5, 0.0, 1.0, 1.0)
     names = {result_of("weights", plan), result_of("other weights", plan)}
     changes: list[dict[str, Any]] = [
-        {"steps": 3}, {"learning_rate": 0.6}, {"loss": "another"}, {"arithmetic": ARITHMETIC + 1},
+        {"steps": 3}, {"learning_rate": 0.6}, {"loss": "another"}, {"numerics": NUMERICS + 1},
         {"max_grad_norm": 2.0}, {"noise_multiplier": 2.0},
     ]  # fmt: skip
     names |= {result_of("weights", dataclasses.replace(plan, **change)) for change in changes}

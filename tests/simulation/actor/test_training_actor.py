@@ -256,6 +256,7 @@ def test_first_steps_are_not_taken_together_where_they_are_large_or_not_private(
     actor, plan = federation.actor(physical_batch_size="auto"), federation.plan()
     public = dataclasses.replace(plan, private=False, noise_multiplier=0.0)
     assert actor.measure(public, 0).together == 0
+
     monkeypatch.setattr("fl_dp.simulation.actor.first_steps._LITTLE_BYTES", 100)
     measured = actor.measure(plan, 0)
     assert measured.together == 0
@@ -318,3 +319,8 @@ def test_an_update_that_is_added_in_part_ends_the_process_and_its_sum(
     monkeypatch.setattr(update_sum, "_add", short_of_memory)
     with pytest.raises(RuntimeError, match="out of memory"):
         train(actor, shared_round(federation), [item(federation, k, weight=1.0) for k in range(3)], 64)
+
+
+def test_records_that_are_computed_one_by_one_have_passes_of_one_row(federation: Any) -> None:
+    measured = federation.actor().measure(dataclasses.replace(federation.plan(), arithmetic="proven"), 0)
+    assert (measured.at_once, measured.together) == (1, 0)

@@ -17,6 +17,7 @@ from benchmarks.models import per_example_losses
 from fl_dp.engine.clipping import ClippedSum, clipped_grad_sum
 from fl_dp.engine.kernel_choice.chooser import KernelChooser, Mode
 from fl_dp.engine.noise.gaussian import NoiseSource, add_gaussian_noise
+from fl_dp.engine.one_by_one import OneByOneSum
 from fl_dp.engine.probe import probe
 
 MAX_GRAD_NORM, NOISE_MULTIPLIER, LEARNING_RATE = 1.0, 1.0, 0.01
@@ -79,6 +80,21 @@ def fl_dp(task: Task, mode: Mode = "mixed", float_noise: bool = False) -> Step:
         )
 
     return _noisy_step(task, clipped, _generator(task) if float_noise else "secure")
+
+
+def fl_dp_proven(task: Task) -> Step:
+    """arithmetic = "proven": an ordinary backward pass for each example."""
+    examples = [(x[None], y[None]) for x, y in zip(task.inputs, task.targets, strict=True)]
+
+    def clipped() -> ClippedSum:
+        total = OneByOneSum(task.parameters, max_grad_norm=MAX_GRAD_NORM)
+        for inputs, targets in examples:
+            with task.autocast():
+                losses = per_example_losses(task.model(inputs), targets)
+            total.add(losses)
+        return total.total()
+
+    return _noisy_step(task, clipped, "secure")
 
 
 def vmap_grad(task: Task) -> Step:
@@ -170,6 +186,7 @@ ENGINES: Mapping[str, Callable[[Task], Step]] = {
     "fl-dp-ghost": partial(fl_dp, mode="ghost"),
     "fl-dp-instantiate": partial(fl_dp, mode="instantiate"),
     "fl-dp-float-noise": partial(fl_dp, float_noise=True),
+    "fl-dp-proven": fl_dp_proven,
     "opacus-hooks": opacus_hooks,
     "opacus-ghost": opacus_ghost,
     "vmap": vmap_grad,

@@ -128,7 +128,7 @@ def _noisy_step(task: Task, clipped: Callable[[], ClippedSum], generator: NoiseS
     def step() -> None:
         noisy = add_gaussian_noise(clipped(), noise_multiplier=NOISE_MULTIPLIER, generator=generator)
         for name, parameter in task.parameters.items():
-            parameter.grad = noisy[name].div_(len(task.inputs))
+            parameter.grad = noisy[name].div_(len(task.inputs)).to(parameter.dtype)
         optimizer.step()
         optimizer.zero_grad()
 

@@ -17,10 +17,12 @@ import torch
 
 from benchmarks.markdown import table
 from benchmarks.options import Report, common_parser, publish
+from fl_dp.config.task import TaskSettings
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.models.build import build_model
 from fl_dp.records import RoundPlan
+from fl_dp.tasks.task import Task
 from fl_dp.training import private
 from fl_dp.training.private import PrivateTrainer
 from fl_dp.training.trainer import axes_of
@@ -58,7 +60,7 @@ def _compared(name: str, mean: int, device: torch.device) -> tuple[int, float, f
     data = _data(_MODELS[name])
     key = Randomness.system()
     shaped, free = (_trainer(name, mean, data, device, key) for _ in range(2))
-    rows = shaped.choose_rows(data.input_shape, 2 * mean)
+    rows = shaped.choose_rows(2 * mean)
     started, pairs = time.perf_counter(), []
     while len(pairs) < _STEPS and time.perf_counter() - started < _SECONDS:
         pairs.append((_milliseconds(shaped, data, mean, rows), _milliseconds(free, data, mean, None)))
@@ -77,9 +79,12 @@ def _milliseconds(trainer: PrivateTrainer, data: TensorData, mean: int, rows: in
 
 
 def _trainer(name: str, mean: int, data: TensorData, device: torch.device, key: Randomness) -> PrivateTrainer:
-    model = build_model(name, data.input_shape, _CLASSES, seed=0).to(device).train()
+    model = build_model(name, data.form, seed=0).to(device).train()
     plan = RoundPlan("padding", 1, name, 1, mean, 0.01, 0.0, 1.0, 1.0)
-    return PrivateTrainer(model, axes_of(model, data, device), plan, device=device, randomness=key)
+    task = Task(TaskSettings())
+    task.form = data.form
+    axes = axes_of(model, data, device)
+    return PrivateTrainer(model, axes, plan, task.objective, device=device, randomness=key)
 
 
 def _data(shape: tuple[int, ...]) -> TensorData:

@@ -125,6 +125,7 @@ PARTITIONS = Choices("partition", "fl_dp.data.partitions", "PARTITION")
 RULES = Choices("rule", "fl_dp.engine.rules", "RULES")
 SOURCES = Choices("data", "fl_dp.data.sources", "SOURCE")
 LOSSES = Choices("loss", "fl_dp.training.losses", "LOSS", dashed=True)
+METRICS = Choices("metric", "fl_dp.tasks.metrics", "METRIC", dashed=True)
 AGGREGATIONS = Choices("aggregation", "fl_dp.federation.server.aggregations", "AGGREGATION", dashed=True)
 SERVER_OPTIMIZERS = Choices(
     "server-optimizer", "fl_dp.federation.server.optimizers", "SERVER_OPTIMIZER", dashed=True

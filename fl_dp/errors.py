@@ -17,6 +17,10 @@ class DataError(FlDpError):
     """A data set cannot be found, read or used with the model."""
 
 
+class TaskError(FlDpError):
+    """A task of the user's own cannot be used, or its code has raised. Its text may quote data."""
+
+
 class ModelError(FlDpError):
     """A model cannot be built, or cannot be trained privately."""
 

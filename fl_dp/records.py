@@ -97,7 +97,9 @@ class RoundPlan:
     noise_multiplier: sigma over sensitivity; max_grad_norm: the clipping bound C.
     private: False asks for SGD WITHOUT ANY PROTECTION, in batches of `expected_batch_size`. noise_multiplier
     is then 0, and max_grad_norm is not used.
-    loss: the name of what is minimised. arithmetic: one of `ARITHMETICS`. numerics: the server's `NUMERICS`.
+    model, loss: names of what is trained and minimised; task: digest of the code where they are the user's
+    own. They are compared with the client's own, and never looked for. arithmetic: one of `ARITHMETICS`.
+    numerics: the server's `NUMERICS`.
     """
 
     run: str
@@ -111,6 +113,7 @@ class RoundPlan:
     max_grad_norm: float
     private: bool = True
     loss: str = "cross-entropy"
+    task: str = ""
     arithmetic: str = ASSUMED
     numerics: int = NUMERICS
 

@@ -14,9 +14,9 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "fl_dp"
 
 FLOORS = {
-    "errors": 0, "records": 0, "config": 0, "durable_files": 0, "choices": 0, "steady_math": 0,
+    "errors": 0, "records": 0, "config": 0, "durable_files": 0, "choices": 0, "steady_math": 0, "form": 0,
     "engine": 1, "accounting": 1, "data": 1, "models": 1,
-    "training": 2, "privacy_engine": 2,
+    "training": 2, "tasks": 2, "privacy_engine": 2,
     "federation": 3, "simulation": 3, "reporting": 3, "audit": 3,
     "launch": 4,
     "cli": 5,
@@ -40,6 +40,7 @@ USERS = {
     "ray": {"simulation"},
     "cryptography": {"engine"},  # the bytes of noise and draws
     "triton": {"engine"},  # a kernel for GPUs, imported where it can run
+    "torchmetrics": {"tasks"},
     "httpx": {"launch"},
     "rich": {"reporting"},
     "tomli_w": {"launch"},

@@ -66,10 +66,11 @@ def _doing_nothing(options: argparse.Namespace) -> tuple[ServerApp, int]:
 
 
 def _training(options: argparse.Namespace) -> tuple[ServerApp, int]:
+    from fl_dp.form import Form
     from fl_dp.models.build import build_model
 
     federation = FEDERATIONS[options.federation]
-    model = build_model(federation.model, federation.input_shape, federation.classes, seed=0)
+    model = build_model(federation.model, Form(federation.input_shape, federation.classes), seed=0)
     strategy = _strategy(federation.clients, federation.per_round)
     config = ConfigRecord({"federation": options.federation, "data-root": str(options.data_root)})
     return _server(strategy, ArrayRecord(model.state_dict()), config, options), federation.clients

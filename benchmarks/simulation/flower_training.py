@@ -22,6 +22,7 @@ from benchmarks.simulation.federation import (
 )
 from fl_dp.data.source import load_data
 from fl_dp.data.tensor_data import TensorData
+from fl_dp.form import Form
 from fl_dp.models.build import build_model
 
 sgd, opacus = ClientApp(), ClientApp()
@@ -70,7 +71,7 @@ def _prepare(message: Message, context: Context) -> tuple[Federation, TensorData
     config: ConfigRecord = message.content.config_records["config"]
     federation = FEDERATIONS[str(config["federation"])]
     part = int(str(context.node_config["partition-id"]))
-    model = build_model(federation.model, federation.input_shape, federation.classes, seed=0)
+    model = build_model(federation.model, Form(federation.input_shape, federation.classes), seed=0)
     model.load_state_dict(message.content.array_records["arrays"].to_torch_state_dict())
     return federation, _part(federation, str(config["data-root"]), part), model
 

@@ -29,6 +29,7 @@ from torch import Tensor, nn
 
 from benchmarks.simulation.federation import FEDERATIONS, LEARNING_RATE, Federation
 from benchmarks.simulation.rounds import RoundClock
+from fl_dp.form import Form
 from fl_dp.models.build import build_model
 
 
@@ -74,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     torch.manual_seed(0)
     federation = FEDERATIONS[options.federation]
     users = _users(options.data, federation)
-    model = WithLoss(build_model(federation.model, federation.input_shape, federation.classes, seed=0))
+    model = WithLoss(build_model(federation.model, Form(federation.input_shape, federation.classes), seed=0))
     FederatedAveraging().run(
         algorithm_params=NNAlgorithmParams(
             central_num_iterations=options.rounds,

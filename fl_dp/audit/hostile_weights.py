@@ -40,7 +40,7 @@ def craft(model: nn.Module, name: str, known: TensorData, count: int, generator:
     """
     layers = list(model) if isinstance(model, nn.Sequential) else []
     last = layers[-1] if layers else None
-    if not isinstance(last, nn.Linear) or last.bias is None or last.out_features != known.num_classes:
+    if not isinstance(last, nn.Linear) or last.bias is None or last.out_features != known.form.outputs:
         raise _refused(name, "it does not end in a linear layer with a bias, in an nn.Sequential")
     if any("drop" in type(module).__name__.lower() for module in model.modules()):
         raise _refused(name, "it drops units at random, so that the canaries' gradients cannot be known")
@@ -59,8 +59,8 @@ def _patterns(last: nn.Linear, known: TensorData, count: int) -> TensorData:
     factors for different j. The first pixel of every row is 1, so that it shows the contrast alone: class 2j
     has the logit S (2 t_j x - t_j^2) = S (x^2 - (x - t_j)^2) in it, the largest for the t_j nearest to x.
     """
-    size = math.prod(known.input_shape)
-    rows, pairs = 2 ** (size.bit_length() - 1), min(known.num_classes // 2, _MOST_PAIRS)
+    size = math.prod(known.form.input_shape)
+    rows, pairs = 2 ** (size.bit_length() - 1), min(known.form.outputs // 2, _MOST_PAIRS)
     if pairs < 1:
         raise ConfigError("Hostile weights need data of two classes at least.")
     contrasts = torch.linspace(1.0, _SHALLOWEST, pairs)
@@ -125,15 +125,15 @@ def _through(layers: list[nn.Module], inputs: Tensor) -> Tensor:
 
 def _random_pictures(known: TensorData, count: int, generator: torch.Generator) -> TensorData:
     """Pixels of -1 and 1, labels of all classes but 0."""
-    signs = torch.randint(0, 2, (count, math.prod(known.input_shape)), generator=generator) * 2.0 - 1.0
-    return _records(signs, torch.randint(1, known.num_classes, (count,), generator=generator), known)
+    signs = torch.randint(0, 2, (count, math.prod(known.form.input_shape)), generator=generator) * 2.0 - 1.0
+    return _records(signs, torch.randint(1, known.form.outputs, (count,), generator=generator), known)
 
 
 def _records(values: Tensor, labels: Tensor, like: TensorData) -> TensorData:
     """Records with these values (n, d) in [-1, 1]; of images the nearest that there are."""
     if like.x.dtype == torch.uint8:
         values = ((values + 1.0) * 127.5).round().to(torch.uint8)
-    return TensorData(values.reshape(-1, *like.input_shape), labels, like.classes)
+    return TensorData(values.reshape(-1, *like.form.input_shape), labels, like.classes)
 
 
 def _without_gradient(model: nn.Module, known: TensorData) -> TensorData:

@@ -28,13 +28,13 @@ class MislabelledRecords:
         seed: int = 0,
         loss: str = "cross-entropy",
     ) -> None:
-        if ordinary.num_classes < 2:
+        if ordinary.form.targets != "class" or len(ordinary.classes) < 2:
             raise ConfigError("A wrong label needs data of two classes at least.")
         self.model, self.count, self.public_size = model, len(spare), len(ordinary) + len(spare)
         self._ordinary, self._loss = ordinary, loss_of(loss)
         generator = torch.Generator().manual_seed(seed)
-        others = torch.randint(1, spare.num_classes, spare.y.shape, generator=generator)
-        self._canaries = TensorData(spare.x, (spare.y + others) % spare.num_classes, spare.classes)
+        others = torch.randint(1, len(spare.classes), spare.y.shape, generator=generator)
+        self._canaries = TensorData(spare.x, (spare.y + others) % len(spare.classes), spare.classes)
 
     def data(self, included: Tensor) -> TensorData:
         ordinary, canaries = self._ordinary, self._canaries

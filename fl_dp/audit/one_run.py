@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
 
 from fl_dp.accounting.accountant import DEFAULT_ACCOUNTANT
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.audit.canaries import Arrays, Canaries
+from fl_dp.audit.given_task import GivenTask
 from fl_dp.audit.guessing import Scores, find_epsilon, find_epsilon_by_f_dp, find_epsilon_in_runs
 from fl_dp.audit.noise_family import NoiseFamily
 from fl_dp.audit.ways import Deployed, Way
@@ -28,8 +28,9 @@ from fl_dp.engine.noise.generators import system_generator
 from fl_dp.errors import AccountingError, ConfigError
 from fl_dp.federation.wire.arrays import state_arrays
 from fl_dp.records import Entry, LocalUpdate, RoundPlan, total_steps
+from fl_dp.tasks.task import Task
 
-MakeWay = Callable[[ClientConfig, TensorData, nn.Module, Ledger], Way]
+MakeWay = Callable[[ClientConfig, TensorData, Task, Ledger], Way]
 _PHYSICAL_BATCH = 64
 
 
@@ -102,7 +103,7 @@ def run_audit(
         raise ConfigError(f"Expected runs={runs} >= 1.")
     sample_rate = plan.expected_batch_size / canaries.public_size
     whole = Entry(sample_rate, plan.noise_multiplier, plan.steps * rounds)
-    settings = _client_settings(canaries, whole, delta, accountant)
+    settings = _client_settings(canaries, plan, whole, delta, accountant)
     server = _Server(plan, rounds, dict(state_arrays(canaries.model)), hostile)
     coins = coins or system_generator()
     seen = []
@@ -131,11 +132,15 @@ class _Server:
     hostile: bool
 
 
-def _client_settings(canaries: Canaries, whole: Entry, delta: float, accountant: str) -> ClientConfig:
+def _client_settings(
+    canaries: Canaries, plan: RoundPlan, whole: Entry, delta: float, accountant: str
+) -> ClientConfig:
     return ClientConfig(
         client="audit",
         ledger="each run has its own",
         data="canaries",
+        model=plan.model,
+        loss=plan.loss,
         public_size=canaries.public_size,
         epsilon=_finite_epsilon(whole, delta, accountant),
         delta=delta,
@@ -154,7 +159,8 @@ def _train(
         path = Path(folder) / "ledger.sqlite"
         settings = dataclasses.replace(settings, ledger=str(path))
         with Ledger.open(path) as ledger:
-            trained = way(settings, canaries.data(included), canaries.model, ledger)
+            task = GivenTask(canaries.model, server.plan.loss)
+            trained = way(settings, canaries.data(included), task, ledger)
             for server_round in range(1, server.rounds + 1):
                 update = trained.train(dataclasses.replace(server.plan, server_round=server_round), weights)
                 before = {name: weights[name] for name in update.arrays}

@@ -17,13 +17,13 @@ from fl_dp.audit.ways import Deployed
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
-from fl_dp.data.partition import load_part
 from fl_dp.data.source import load_data
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ConfigError
 from fl_dp.federation.server.planning import expected_batch
 from fl_dp.models.build import build_model
 from fl_dp.records import RoundPlan
+from fl_dp.tasks.records import load_part
 
 _MISLABELLED = 1000  # the most that are taken unasked: each costs a backward pass in each round
 _HOSTILE_CANARIES, _KNOWN = 500, 500  # unasked: gradients of all canaries are kept; known ones change nothing
@@ -70,7 +70,7 @@ def audit_own_model(
     count = min(_MISLABELLED, len(spare)) if count is None else count
     if not 1 <= count <= len(spare):
         raise ConfigError(f"canaries = {count}: expected 1 to {len(spare)}, the records of the test split.")
-    model = build_model(config.model, part.input_shape, part.num_classes, config.seed)
+    model = build_model(config.model, part.form, config.seed)
     canaries = MislabelledRecords(model, part, spare.subset(torch.arange(count)), config.seed, config.loss)
     plan = _round_plan(config, overrides, len(part), canaries.public_size)
     return _audit(canaries, plan, config, overrides, len(part), way)
@@ -97,7 +97,7 @@ def audit_hostile_model(
     """
     part = _own_part(config)
     known = part.subset(torch.arange(min(_KNOWN, len(part))))
-    model = build_model(config.model, part.input_shape, part.num_classes, config.seed)
+    model = build_model(config.model, part.form, config.seed)
     canaries = HostileRecords(
         model, config.model, known, _HOSTILE_CANARIES if count is None else count, config.seed
     )
@@ -139,7 +139,7 @@ def _audit(
 def _own_part(config: RunConfig) -> TensorData:
     """The data of the run's first client."""
     return load_part(
-        ClientConfig(client="0", ledger="none", num_partitions=config.clients, **config.of_data())
+        ClientConfig(client="0", ledger="none", num_partitions=config.clients, **config.of_task())
     )
 
 

@@ -9,10 +9,10 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
-from torch import nn
 
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.client import ClientConfig
+from fl_dp.config.task import TaskSettings
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import FederationError
 from fl_dp.federation.client.own_training import OwnTraining
@@ -25,10 +25,11 @@ from fl_dp.simulation.actor.shared_data import SharedData, SharedParts
 from fl_dp.simulation.actor.training_actor import TrainingActor
 from fl_dp.simulation.clients import SimulatedClients
 from fl_dp.simulation.work import ActorSettings, Round
+from fl_dp.tasks.task import Task
 
 
 class Way(Protocol):
-    """One client with its data, ledger and model."""
+    """One client with its data, ledger and task."""
 
     def train(self, plan: RoundPlan, weights: Mapping[str, NDArray]) -> LocalUpdate:
         """What leaves the client after a round that starts from `weights`; FederationError if it refuses."""
@@ -38,10 +39,10 @@ class Way(Protocol):
 class Deployed:
     """As a client of its own trains: with randomness from the system's entropy."""
 
-    def __init__(self, settings: ClientConfig, data: TensorData, model: nn.Module, ledger: Ledger) -> None:
+    def __init__(self, settings: ClientConfig, data: TensorData, task: Task, ledger: Ledger) -> None:
         self._rounds = ClientRounds(ledger)
         (self._client,) = self._rounds.register([(settings, data)])
-        self._training = OwnTraining(settings, data, model)
+        self._training = OwnTraining(settings, data, task)
 
     def train(self, plan: RoundPlan, weights: Mapping[str, NDArray]) -> LocalUpdate:
         content = plan_to_content(plan, encode(weights))
@@ -51,17 +52,17 @@ class Deployed:
 class Simulated:
     """As a simulated client trains: by an actor, its update in a sum."""
 
-    def __init__(self, settings: ClientConfig, data: TensorData, model: nn.Module, ledger: Ledger) -> None:
+    def __init__(self, settings: ClientConfig, data: TensorData, task: Task, ledger: Ledger) -> None:
         shared = SharedData.of(data, [np.arange(len(data))])
         self._clients = SimulatedClients(settings, SharedParts(shared), ledger)
         self._settings = ActorSettings(
-            model=settings.client,
+            task=TaskSettings(**settings.of_task()),
             device="cpu",
             threads=torch.get_num_threads(),
             physical_batch_size=settings.physical_batch_size,
             memory_mib=settings.memory_mib,
         )
-        self._actor = TrainingActor(shared, self._settings, build=lambda *_: model)
+        self._actor = TrainingActor(shared, self._settings, task)
 
     def train(self, plan: RoundPlan, weights: Mapping[str, NDArray]) -> LocalUpdate:
         message = str(plan.server_round)

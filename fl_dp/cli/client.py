@@ -95,8 +95,8 @@ def _settings(file: Path | None, given: dict[str, Any], ledger: Path | None) -> 
 
 def _register_data(settings: ClientConfig) -> None:
     """Read the data and register them in the ledger: what is wrong with either is reported before joining."""
-    from fl_dp.data.partition import load_part  # late: these import torch
     from fl_dp.federation.client.round import ClientRounds
+    from fl_dp.tasks.records import load_part  # late: these import torch
 
     with ClientRounds.open(Path(settings.ledger)) as rounds:
         rounds.register([(settings, load_part(settings))])

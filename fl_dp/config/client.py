@@ -4,7 +4,6 @@ import math
 import typing
 from dataclasses import dataclass
 
-from fl_dp.config.data import DataSettings
 from fl_dp.config.flat import (
     AUTO,
     Auto,
@@ -15,11 +14,12 @@ from fl_dp.config.flat import (
     require_own_accountant,
     require_positive,
 )
+from fl_dp.config.task import TaskSettings
 from fl_dp.records import ASSUMED
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClientConfig(DataSettings):
+class ClientConfig(TaskSettings):
     """One client's own settings, from its own disk: data, ledger and the limits that it accepts.
 
     A round that asks for more than the limits is declined.

@@ -1,8 +1,6 @@
 """Which records: a data set, and how it is split into parts. Server and clients say it in the same keys."""
 
-import dataclasses
 from dataclasses import dataclass
-from typing import Any
 
 from fl_dp.choices import PARTITIONS
 from fl_dp.config.flat import FlatConfig, require, require_positive
@@ -10,9 +8,13 @@ from fl_dp.config.flat import FlatConfig, require, require_positive
 
 @dataclass(frozen=True, kw_only=True)
 class DataSettings(FlatConfig):
-    """README.md explains every key. seed: of the partition, and in a run also of the first weights."""
+    """README.md explains every key. seed: of the partition, and in a run also of the first weights.
+
+    data_name: of the data in ledgers, where it is not that of `data`: a file may be moved and keep it.
+    """
 
     data: str = "digits"
+    data_name: str = ""
     data_root: str = "data"
     partition: str = "iid"
     partition_alpha: float = 0.5
@@ -25,7 +27,3 @@ class DataSettings(FlatConfig):
         require_positive(self, "partition_alpha")
         require(self.partition_classes >= 1, "partition-classes", self.partition_classes, "an integer >= 1")
         require(self.seed >= 0, "seed", self.seed, "an integer >= 0")
-
-    def of_data(self) -> dict[str, Any]:
-        """These settings alone, by field, for other settings that are to name the same records."""
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(DataSettings)}

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from fl_dp.choices import AGGREGATIONS, LOSSES, SERVER_OPTIMIZERS
-from fl_dp.config.data import DataSettings
+from fl_dp.choices import AGGREGATIONS, SERVER_OPTIMIZERS
 from fl_dp.config.flat import (
     AUTO,
     Auto,
@@ -15,19 +14,19 @@ from fl_dp.config.flat import (
     require_own_accountant,
     require_positive,
 )
+from fl_dp.config.task import TaskSettings
 from fl_dp.records import ASSUMED
 
 WEIGHTS = ("declared", "uniform")
 PRIVACY = ("on", "off")
+EVALUATE = ("server", "off")
 SAMPLINGS = ("fixed", "poisson")
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunConfig(DataSettings):
+class RunConfig(TaskSettings):
     """One run, as the server's operator asks for it. README.md explains every key."""
 
-    # model
-    model: str = "linear"
     # federation
     clients: int = 2
     min_clients: int = 2
@@ -39,9 +38,9 @@ class RunConfig(DataSettings):
     server_optimizer: str = "fedavg"
     server_learning_rate: float | Auto = "auto"
     round_timeout: float = 3600.0
+    evaluate: str = "server"
     evaluate_every: int = 1
     # local training
-    loss: str = "cross-entropy"
     local_epochs: float = 1.0
     expected_batch_size: int = 64
     physical_batch_size: int | Auto = 64
@@ -98,7 +97,6 @@ class RunConfig(DataSettings):
         for field in ("noise_multiplier", "server_learning_rate"):
             if getattr(self, field) != AUTO:
                 require_positive(self, field)
-        LOSSES.check_built_in(self.loss, "a loss that all sites have")
         AGGREGATIONS.check(self.aggregation)
         SERVER_OPTIMIZERS.check(self.server_optimizer)
         require_delta(self.delta)
@@ -108,4 +106,5 @@ class RunConfig(DataSettings):
         require_arithmetic(self.arithmetic)
         require(self.weights in WEIGHTS, "weights", self.weights, " or ".join(WEIGHTS))
         require(self.sampling in SAMPLINGS, "sampling", self.sampling, " or ".join(SAMPLINGS))
+        require(self.evaluate in EVALUATE, "evaluate", self.evaluate, " or ".join(EVALUATE))
         require(self.privacy in PRIVACY, "privacy", self.privacy, " or ".join(PRIVACY))

@@ -2,38 +2,17 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
-import torch
 
-from fl_dp.config.client import ClientConfig
-from fl_dp.config.run import RunConfig
 from fl_dp.data.partition_scheme import Indices, Labels, PartitionSettings, choose_partition, is_whole
-from fl_dp.data.source import load_data
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ConfigError, DataError
 
 
-def load_part(config: ClientConfig) -> TensorData:
-    """The client's own part of the training split.
-
-    The process keeps the data set and its parts: one that simulates many clients reads and splits once.
-    """
-    if is_whole(PartitionSettings.of(config)):
-        return load_data(config.data, Path(config.data_root), "train")  # everything: no copy
-    train, parts = load_parts(config)
-    return train.subset(torch.from_numpy(parts[config.partition_id]))
-
-
-def load_parts(config: ClientConfig | RunConfig) -> tuple[TensorData, Sequence[Indices]]:
-    """The training split, and the indices of every client's part of it."""
-    train = load_data(config.data, Path(config.data_root), "train")
-    return train, _parts(train, PartitionSettings.of(config))
-
-
 @lru_cache(maxsize=1)
-def _parts(train: TensorData, settings: PartitionSettings) -> list[Indices]:
+def parts_of(train: TensorData, settings: PartitionSettings) -> Sequence[Indices]:
+    """The indices of every client's part; of the latest data and settings they are remembered."""
     return partition_indices(train.y.numpy(), settings)
 
 

@@ -10,9 +10,11 @@ import torch
 from torch import Tensor
 
 from fl_dp.errors import DataError
+from fl_dp.form import Form, Targets
 
 Split = Literal["train", "test"]
 
+NO_TOKEN = -100  # a target that counts nowhere, as in PyTorch's losses
 _RECORDS_PER_CHUNK = 4096  # copied for hashing at a time: bounds the memory
 
 
@@ -22,49 +24,46 @@ _RECORDS_PER_CHUNK = 4096  # copied for hashing at a time: bounds the memory
 class TensorData:
     """Labelled examples, held in memory as they were read.
 
-    x: uint8 images (n, C, H, W), or float32 features (n, d); n >= 1
-    y: int64 labels (n,), each in [0, len(classes))
-    classes: one name per label
+    x: uint8 images (n, C, H, W), float32 numbers (n, ...), or int64 tokens (n, T) below `vocabulary`; n >= 1
+    y: int64 labels (n,), each in [0, len(classes)); float32 numbers (n,) or (n, k); or int64 tokens (n, T),
+    each in [0, len(classes)) or -100, which counts nowhere
+    classes: one name per label, per column of numbers, or per token that may be next
+    groups: one name per record, by which it may be given to a client; empty where there are none
+    raw: a digest of every record as it was before it was encoded; empty where x and y are the records
+    themselves. What a record has spent goes by it, however it is encoded.
 
-    Anything else, and features that are not finite, raise DataError.
+    Anything else, and numbers that are not finite, raise DataError.
     """
 
     x: Tensor
     y: Tensor
     classes: tuple[str, ...]
+    vocabulary: int = 0
+    groups: tuple[str, ...] = ()
+    raw: tuple[bytes, ...] = ()
 
     def __post_init__(self) -> None:
-        if (self.x.dtype, self.x.ndim) not in ((torch.uint8, 4), (torch.float32, 2)):
-            raise DataError(
-                f"Expected uint8 images (n, C, H, W) or float32 features (n, d), "
-                f"not {self.x.dtype} of shape {tuple(self.x.shape)}."
-            )
-        if self.y.dtype != torch.int64 or self.y.shape != self.x.shape[:1]:
-            raise DataError(
-                f"Expected one int64 label for each of {len(self.x)} examples, "
-                f"not {self.y.dtype} of shape {tuple(self.y.shape)}."
-            )
-        if self.x.numel() == 0:
-            raise DataError(f"Expected at least one example, not shape {tuple(self.x.shape)}.")
-        if self.y.min() < 0 or self.y.max() >= self.num_classes:
-            raise DataError(f"Expected every label in 0 to {self.num_classes - 1}: there are others.")
-        if self.x.is_floating_point() and not self.x.isfinite().all():
-            raise DataError("Expected finite features: there are NaN or infinite ones.")
+        check_inputs(self.x, self.vocabulary)
+        check_targets(self.x, self.y, self.classes)
+        for name in ("groups", "raw"):
+            if len(getattr(self, name)) not in (0, len(self.y)):
+                raise DataError(
+                    f"Expected {name} of {len(self.y)} records, or none, not of {len(getattr(self, name))}."
+                )
+
+    @property
+    def form(self) -> Form:
+        """What is public about the records."""
+        wide = self.y.ndim == 2
+        targets: Targets = "numbers" if self.y.is_floating_point() else "tokens" if wide else "class"
+        outputs = (self.y.shape[1] if wide else 1) if targets == "numbers" else len(self.classes)
+        return Form(tuple(self.x.shape[1:]), outputs, targets, self.vocabulary)
 
     def __len__(self) -> int:
         return len(self.y)
 
-    @property
-    def input_shape(self) -> tuple[int, ...]:
-        """Shape of one example: (C, H, W) or (d,)."""
-        return tuple(self.x.shape[1:])
-
-    @property
-    def num_classes(self) -> int:
-        return len(self.classes)
-
     def batch(self, indices: Tensor) -> tuple[Tensor, Tensor]:
-        """Float32 inputs (b, *input_shape) and int64 labels (b,) of the examples at int64 `indices` (b,).
+        """Inputs (b, *input_shape), float32 or tokens, and targets of the examples at int64 `indices` (b,).
 
         Pixels are scaled to [-1, 1] by constants: statistics of the data would leak about its records.
         """
@@ -75,18 +74,63 @@ class TensorData:
 
     def subset(self, indices: Tensor) -> Self:
         """The examples at int64 `indices`, copied; classes stay the same."""
-        return type(self)(self.x[indices], self.y[indices], self.classes)
+        chosen = indices.tolist() if self.groups or self.raw else []
+        groups = tuple(self.groups[i] for i in chosen) if self.groups else ()
+        raw = tuple(self.raw[i] for i in chosen) if self.raw else ()
+        return type(self)(self.x[indices], self.y[indices], self.classes, self.vocabulary, groups, raw)
 
     def fingerprint(self) -> str:
         """SHA-256 over dtype, shape and the set of records, in hex; the records' order does not change it."""
-        digest = hashlib.sha256(f"{self.x.dtype} {tuple(self.x.shape)} {self.y.dtype}\n".encode())
+        head = "raw records" if self.raw else f"{self.x.dtype} {tuple(self.x.shape)} {self.y.dtype}"
+        digest = hashlib.sha256(f"{head}\n".encode())
         digest.update(b"".join(self.record_digests()))
         return digest.hexdigest()
 
     def record_digests(self) -> list[bytes]:
         """SHA-256 of every record, label and contents, sorted: the records' order does not change them."""
+        if self.raw:
+            return sorted(self.raw)
         chunks = zip(*(torch.split(tensor, _RECORDS_PER_CHUNK) for tensor in (self.y, self.x)), strict=True)
         return sorted(hashlib.sha256(record).digest() for y, x in chunks for record in _rows(y, x))
+
+
+def check_inputs(x: Tensor, vocabulary: int) -> None:
+    """DataError unless they are what `TensorData.x` may be."""
+    images, tokens = x.dtype == torch.uint8 and x.ndim == 4, x.dtype == torch.int64 and x.ndim == 2
+    if not (images or tokens or (x.dtype == torch.float32 and x.ndim >= 2)):
+        raise DataError(
+            f"Expected uint8 images (n, C, H, W), float32 features (n, ...) or int64 tokens (n, T), "
+            f"not {x.dtype} of shape {tuple(x.shape)}."
+        )
+    if x.numel() == 0:
+        raise DataError(f"Expected at least one example, not shape {tuple(x.shape)}.")
+    if tokens != (vocabulary > 0):
+        raise DataError(f"vocabulary = {vocabulary}: expected a number of tokens if x holds some, else 0.")
+    if tokens and not 0 <= int(x.min()) <= int(x.max()) < vocabulary:
+        raise DataError(f"Expected every token in 0 to {vocabulary - 1}: there are others.")
+    if x.is_floating_point() and not x.isfinite().all():
+        raise DataError("Expected finite features: there are NaN or infinite ones.")
+
+
+def check_targets(x: Tensor, y: Tensor, classes: tuple[str, ...]) -> None:
+    """DataError unless they are what `TensorData.y` may be."""
+    numbers = y.dtype == torch.float32 and y.ndim in (1, 2)
+    tokens = y.dtype == torch.int64 and y.ndim == 2 and x.dtype == torch.int64 and y.shape == x.shape
+    if not (numbers or tokens or (y.dtype == torch.int64 and y.ndim == 1)) or len(y) != len(x):
+        raise DataError(
+            f"Expected one int64 label, float32 numbers, or the next tokens for each of {len(x)} examples, "
+            f"not {y.dtype} of shape {tuple(y.shape)}."
+        )
+    if numbers:
+        columns = y.shape[1] if y.ndim == 2 else 1
+        if columns == 0 or len(classes) not in (0, columns):
+            raise DataError(f"Expected {columns} names of columns, or none, not {len(classes)}.")
+        if not y.isfinite().all():
+            raise DataError("Expected finite targets: there are NaN or infinite ones.")
+        return
+    counted = y[y != NO_TOKEN] if tokens else y
+    if counted.numel() and not 0 <= int(counted.min()) <= int(counted.max()) < len(classes):
+        raise DataError(f"Expected every label in 0 to {len(classes) - 1}: there are others.")
 
 
 def _rows(y: Tensor, x: Tensor) -> Iterator[memoryview]:

@@ -30,7 +30,7 @@ def client_config(config: RunConfig, client: int, ledger: Path) -> ClientConfig:
         num_partitions=config.clients,
         min_noise_multiplier=0.0 if noise == AUTO else float(noise),
         allow_unprotected=not config.private,
-        **config.of_data(),
+        **config.of_task(),
         **{key: getattr(config, key) for key in _SHARED},
     )
 

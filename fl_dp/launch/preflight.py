@@ -53,19 +53,19 @@ def check_server(config: RunConfig) -> None:
     Raises DataError, and ConfigError when a setting is at fault: an unknown name, a model that
     does not fit the data, or one that cannot be trained privately.
     """
-    import torch
 
-    from fl_dp.data.source import load_data
     from fl_dp.engine.probe import probe
-    from fl_dp.models.build import build_model
+    from fl_dp.tasks.load import new_model, task_of
+    from fl_dp.tasks.records import test_records
 
-    test = load_data(config.data, Path(config.data_root), "test")
+    task = task_of(config)
+    test_records(config, task)
     try:
-        model = build_model(config.model, test.input_shape, test.num_classes, config.seed)
+        model = new_model(task)
     except ModelError as error:
         raise ConfigError(str(error)) from error
     try:
-        probe(model, test.batch(torch.arange(1))[0])
+        probe(model, task.objective.blank(3)[0][:0])
     except ModelError as error:
         raise ConfigError(f"model = {config.model!r} cannot be trained privately: {error}") from error
 
@@ -75,7 +75,7 @@ def check_parts(config: RunConfig) -> tuple[str, ...]:
 
     Returns notes for the user about the parts. Raises DataError.
     """
-    from fl_dp.data.partition import load_parts
+    from fl_dp.tasks.records import load_parts
 
     smallest = min(map(len, load_parts(config)[1]))
     if smallest >= config.expected_batch_size:

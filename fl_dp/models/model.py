@@ -10,9 +10,8 @@ from torch import nn
 class Model:
     """A model that users can choose.
 
-    build: takes input_shape, num_classes and, if there is one, the argument. input_shape is that of one
-    example: (C, H, W) of images or (d,) of features. The model maps (n, *input_shape) to logits
-    (n, num_classes). For a shape that it cannot take, `build` raises ValueError with the reason.
+    build: takes the data's `Form` and, if there is one, the argument. The model maps inputs (n, *input_shape)
+    to outputs (n, *output_shape). For a form that it cannot take, `build` raises ValueError with the reason.
     argument: what users write behind the name, as errors call it: NAME of `torchvision:NAME`. None: nothing.
     """
 

@@ -27,12 +27,18 @@ def round_line(record: Mapping[str, Any], *, rounds: int, budget: float) -> str:
     parts = (
         f"round {record['round']}/{rounds}",
         _privacy(record, budget),
-        f"accuracy {_number(record['accuracy'], '.3f')}",
+        _headline(record),
         f"loss {_number(record['loss'], '.2f')}",
         counts + (f", running out {running_out}" if running_out else ""),
         f"{record['seconds']:.1f} s",
     )
     return "  ".join(parts)
+
+
+def _headline(record: Mapping[str, Any]) -> str:
+    """The first of the task's metrics; accuracy where there is none."""
+    name, value = next(iter(record.get("metrics", {}).items()), ("accuracy", record["accuracy"]))
+    return f"{name} {_number(value, '.3f')}"
 
 
 def _privacy(record: Mapping[str, Any], budget: float) -> str:

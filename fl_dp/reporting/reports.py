@@ -6,7 +6,7 @@ said beside it: a client's `accountant`, the federation's `accountants`.
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from operator import attrgetter
 from typing import Any, Literal
@@ -71,7 +71,8 @@ class RoundReport:
     private: whether the run is; if not, epsilon is infinite, whatever the clients' are.
     noise_multiplier: the least that a client of this round was asked for; None without privacy, and when
     none was asked.
-    loss, accuracy: of the global model on the server's test data, mean of the run's loss, and share.
+    loss, accuracy, metrics: of the global model on the server's test data: the mean of the task's loss, the
+    share of right answers where the task has it, and all its metrics, by name.
     seconds: wall time, the wait for clients included.
     """
 
@@ -85,6 +86,7 @@ class RoundReport:
     loss: float | None
     accuracy: float | None
     seconds: float
+    metrics: Mapping[str, float] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         return _with_clients(self)
@@ -131,6 +133,7 @@ class Summary:
     seconds: float
     clients: Mapping[str, ClientBudget]
     reason: str = ""
+    metrics: Mapping[str, float] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         return _with_clients(self)

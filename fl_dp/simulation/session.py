@@ -14,11 +14,10 @@ from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
-from fl_dp.data.partition import load_parts
+from fl_dp.config.task import TaskSettings
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.durable_files import write_whole
 from fl_dp.federation.wire.arrays import specs, state_arrays
-from fl_dp.models.build import build_model
 from fl_dp.records import RoundPlan
 from fl_dp.simulation.actor.keys import kept_secret, run_name
 from fl_dp.simulation.actor.shared_data import SharedData, SharedParts
@@ -28,6 +27,8 @@ from fl_dp.simulation.cluster.machines import actor_starter, nodes
 from fl_dp.simulation.cluster.resources import Share, fitting, places, share
 from fl_dp.simulation.grid import RoundModel, SimulationGrid
 from fl_dp.simulation.work import ActorSettings, Measured, RoundWork
+from fl_dp.tasks.load import new_model, task_of
+from fl_dp.tasks.records import load_parts
 
 logger = logging.getLogger("fl_dp")
 
@@ -58,7 +59,7 @@ def simulated_grid(simulation: Simulation) -> Iterator[SimulationGrid]:
     there = nodes()
     one = share(config, there)
     settings = ActorSettings(
-        model=config.model,
+        task=TaskSettings(**config.of_task()),
         device=_device(one),
         threads=one.threads,
         physical_batch_size=config.physical_batch_size,
@@ -101,13 +102,14 @@ class _Preparation:
 
     def __init__(self, simulation: Simulation, pool: ActorPool, one: Share, like: TensorData) -> None:
         self._simulation, self._pool, self._share = simulation, pool, one
-        self._input_shape, self._num_classes = like.input_shape, like.num_classes
+        self._task = task_of(simulation.config)
+        self._task.form = like.form
         self._models: dict[str, tuple[RoundModel, Measured]] = {}
         self._actors = 0
 
     def __call__(self, plan: RoundPlan) -> RoundModel:
         if plan.model not in self._models:
-            arrays = state_arrays(build_model(plan.model, self._input_shape, self._num_classes, seed=0))
+            arrays = state_arrays(new_model(self._task))
             measured = _kept(self._simulation.folder / SHAPES, plan.model, self._pool.measure(plan, part=0))
             self._use(measured)
             model = RoundModel(specs(arrays), measured.kernels, measured.together)

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from numpy import ndarray
 
+from fl_dp.config.task import TaskSettings
 from fl_dp.records import RoundPlan
 
 Array = ndarray[Any, Any]
@@ -105,10 +106,10 @@ class Measured:
 class ActorSettings:
     """How an actor works. physical_batch_size, memory_mib: as of a ClientConfig.
 
-    model: the one that rounds are expected to be of; any other may come.
+    task: what is learned, as on every machine of the simulation.
     """
 
-    model: str
+    task: TaskSettings
     device: str
     threads: int
     physical_batch_size: Any

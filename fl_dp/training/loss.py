@@ -7,21 +7,22 @@ from functools import lru_cache
 from torch import Tensor
 
 from fl_dp.choices import LOSSES
+from fl_dp.form import Targets
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
     """A loss over labelled examples.
 
-    per_example: outputs (N, classes) and labels (N,) to losses (N,), each of its own example alone; the
+    per_example: outputs (N, ...) and targets (N, ...) to losses (N,), each of its own example alone; the
     engine refuses a loss that mixes examples.
-    blank_labels: N valid labels for examples of random numbers, the same whatever the data.
-    is_right: outputs and labels to (N,) bool, whether each counts as right; its mean is the accuracy.
+    targets: the kinds of targets that it is for, see `Form`. metrics: names of those that are reported of a
+    model that was trained with it, unless others are asked for; the first stands in each round's line.
     """
 
     per_example: Callable[[Tensor, Tensor], Tensor]
-    blank_labels: Callable[[int], Tensor]
-    is_right: Callable[[Tensor, Tensor], Tensor]
+    targets: tuple[Targets, ...]
+    metrics: tuple[str, ...] = ()
 
 
 @lru_cache(maxsize=16)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from fl_dp.engine.tracing.mixing import check_no_mixing, find_mixing
-from fl_dp.training.loss import Loss
+from fl_dp.training.objective import Objective
 
 logger = logging.getLogger("fl_dp")
 
@@ -25,11 +25,11 @@ class MixingWatch:
     def __init__(self, losses_of: Callable[[Tensor, Tensor], Tensor]) -> None:
         self._losses_of = losses_of
 
-    def check(self, input_shape: tuple[int, ...], loss: Loss) -> None:
+    def check(self, objective: Objective) -> None:
         """On examples of random numbers, thoroughly; ProbeError when they mix. For before a payment."""
         with torch.random.fork_rng(devices=[]):
-            inputs = torch.randn(_SYNTHETIC, *input_shape)
-        check_no_mixing(self._losses_of, inputs, loss.blank_labels(_SYNTHETIC), thorough=True)
+            inputs, targets = objective.blank(_SYNTHETIC)
+        check_no_mixing(self._losses_of, inputs, targets, thorough=True)
 
     def look(self, inputs: Tensor, labels: Tensor) -> None:
         """Search this batch with a chance of 1 / EVERY, by the system's entropy.

@@ -23,8 +23,8 @@ from fl_dp.engine.one_by_one import OneByOneSum
 from fl_dp.engine.sampling import physical_batches, poisson_draw
 from fl_dp.errors import ProbeError
 from fl_dp.records import MOST_WEIGHT, RoundPlan
-from fl_dp.training.loss import loss_of
 from fl_dp.training.mixing_watch import MixingWatch
+from fl_dp.training.objective import Batch, Objective
 from fl_dp.training.rows import best_rows, filled, steady
 from fl_dp.training.sgd import MomentumSGD
 
@@ -48,6 +48,7 @@ class PrivateTrainer:
         model: nn.Module,
         axes: Axes,
         plan: RoundPlan,
+        objective: Objective,
         *,
         device: torch.device,
         chooser: KernelChooser | None = None,
@@ -56,7 +57,7 @@ class PrivateTrainer:
         # After a payment no check of real data may end a round: it tells the client's own log.
         self._axes = axes.reporting(_note)
         self._model, self._plan, self.device = model, plan, device
-        self._loss = loss_of(plan.loss)
+        self._objective = objective
         self._parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
         count = sum(p.numel() * (1 + p.is_complex()) for p in self._parameters.values())
         noise_grid(
@@ -84,29 +85,25 @@ class PrivateTrainer:
         """Examples that a step may want at once; hardly any Poisson draw is larger."""
         return 1 if self._plan.one_by_one else 2 * self._plan.expected_batch_size
 
-    def largest_physical_batch(self, input_shape: tuple[int, ...], memory: int, at_most: int) -> int:
+    def largest_physical_batch(self, memory: int, at_most: int) -> int:
         """Examples, up to `at_most`, whose clipped sum takes no more than `memory` bytes.
 
         Found with examples of random numbers, so it tells nothing about the data. Raises ConfigError when
         not even one fits.
         """
+        return largest_batch(self.rehearse, memory, self.device, at_most=at_most)
 
-        def rehearse(size: int) -> ClippedSum:
-            return self.rehearse(input_shape, size)
-
-        return largest_batch(rehearse, memory, self.device, at_most=at_most)
-
-    def choose_rows(self, input_shape: tuple[int, ...], at_most: int) -> int:
+    def choose_rows(self, at_most: int) -> int:
         """The rows of every pass, up to `at_most`, for `step`; by how long passes of random numbers take."""
         if self._plan.one_by_one:
             return 1
 
         def seconds(size: int) -> float:
-            self.rehearse(input_shape, size)  # chooses kernels
+            self.rehearse(size)  # chooses kernels
             times: list[float] = []
             while len(times) < _TRIES and sum(times) < _ENOUGH:
                 start = time.perf_counter()
-                self.rehearse(input_shape, size)
+                self.rehearse(size)
                 times.append(time.perf_counter() - start)
             return min(times)
 
@@ -118,15 +115,15 @@ class PrivateTrainer:
                     raise
             at_most //= 2
 
-    def check_losses(self, input_shape: tuple[int, ...]) -> None:
+    def check_losses(self) -> None:
         """ProbeError when an example moves another's loss; on random numbers, before anything is paid for."""
-        self._watch.check(input_shape, self._loss)
+        self._watch.check(self._objective)
 
-    def rehearse(self, input_shape: tuple[int, ...], size: int) -> ClippedSum:
+    def rehearse(self, size: int) -> ClippedSum:
         """The clipped sum of `size` examples of random numbers: chooses kernels, and changes no weight."""
         if self._plan.one_by_one:
             size = 1
-        examples = torch.randn(size, *input_shape), self._loss.blank_labels(size)
+        examples = self._objective.blank(size)
         if self._plan.one_by_one:
             return self._one_by_one([examples])
         return empty_sum(self._parameters, self._plan.max_grad_norm) + self.clipped_sums([examples], size)[0]
@@ -183,7 +180,7 @@ class PrivateTrainer:
         """Let the next step be of the logical batch that was drawn last, whose clipped sum this is."""
         self._begun = clipped
 
-    def clipped_sums(self, batches: Sequence[tuple[Tensor, Tensor]], rows: int) -> list[ClippedSum]:
+    def clipped_sums(self, batches: Sequence[Batch], rows: int) -> list[ClippedSum]:
         """Of each batch, examples and labels, the clipped sum at the model's weights; all in one pass.
 
         rows: of the pass, at least as many as there are examples. Batches may be of different clients: no
@@ -223,7 +220,7 @@ class PrivateTrainer:
         logger.warning("memory ran out: at most %d examples at once from now on", self.fits)
         return self._clipped_sum(data, draw, self.fits)
 
-    def _one_by_one(self, examples: Iterable[tuple[Tensor, Tensor]]) -> ClippedSum:
+    def _one_by_one(self, examples: Iterable[Batch]) -> ClippedSum:
         """The clipped sum of examples (1, ...), each from a pass of its own; one that raises adds nothing."""
         total = OneByOneSum(self._parameters, max_grad_norm=self._plan.max_grad_norm)
         for inputs, labels in examples:
@@ -236,9 +233,9 @@ class PrivateTrainer:
         return total.total()
 
     def _losses_of(self, inputs: Tensor, labels: Tensor) -> Tensor:
-        return self._loss.per_example(self._model(inputs.to(self.device)), labels.to(self.device))
+        return self._objective.losses(self._model, (inputs.to(self.device), labels.to(self.device)))
 
-    def clipped_or_none(self, batches: Sequence[tuple[Tensor, Tensor]], rows: int) -> list[ClippedSum]:
+    def clipped_or_none(self, batches: Sequence[Batch], rows: int) -> list[ClippedSum]:
         """As `clipped_sums`, but an example that makes it raise contributes nothing, and the others all.
 
         Each example is then computed alone, in a pass of the same shape: whether it counts is decided by
@@ -255,7 +252,7 @@ class PrivateTrainer:
             for batch in batches
         ]
 
-    def _alone(self, pair: tuple[Tensor, Tensor], rows: int) -> ClippedSum:
+    def _alone(self, pair: Batch, rows: int) -> ClippedSum:
         try:
             return self.clipped_sums([pair], rows)[0]
         except Exception as error:
@@ -273,7 +270,7 @@ def _note(error: ProbeError) -> None:
     logger.warning("a batch does not look as the model was checked: %s", error)
 
 
-def _pairs(inputs: Tensor, labels: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+def _pairs(inputs: Tensor, labels: Tensor) -> Iterator[Batch]:
     """Each example as a batch of its own."""
     return zip(torch.split(inputs, 1), torch.split(labels, 1), strict=True)
 

@@ -15,6 +15,7 @@ from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.engine.probe import probe
 from fl_dp.records import RoundPlan
+from fl_dp.training.objective import Objective
 from fl_dp.training.private import PrivateTrainer
 from fl_dp.training.unprotected import UnprotectedTrainer
 
@@ -29,6 +30,7 @@ def axes_of(model: nn.Module, data: TensorData, device: torch.device) -> Axes:
 def trainer_of(
     model: nn.Module,
     plan: RoundPlan,
+    objective: Objective,
     device: torch.device,
     axes: Axes | None,
     *,
@@ -37,9 +39,11 @@ def trainer_of(
 ) -> Trainer:
     """The trainer that `plan` asks for, of a model that is on `device`. axes: not needed without privacy."""
     if not plan.private:
-        return UnprotectedTrainer(model.train(), plan, device=device, randomness=randomness)
+        return UnprotectedTrainer(model.train(), plan, objective, device=device, randomness=randomness)
     assert axes is not None
-    return PrivateTrainer(model.train(), axes, plan, device=device, chooser=chooser, randomness=randomness)
+    return PrivateTrainer(
+        model.train(), axes, plan, objective, device=device, chooser=chooser, randomness=randomness
+    )
 
 
 def take_steps(trainer: Trainer, data: TensorData, steps: int, sample_rate: float, at_once: int) -> None:

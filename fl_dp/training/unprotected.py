@@ -13,7 +13,7 @@ from fl_dp.engine.kernel_choice.physical_batch import largest_batch
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.engine.sampling import physical_batches
 from fl_dp.records import RoundPlan
-from fl_dp.training.loss import loss_of
+from fl_dp.training.objective import Objective
 from fl_dp.training.sgd import MomentumSGD
 
 logger = logging.getLogger("fl_dp")
@@ -32,12 +32,13 @@ class UnprotectedTrainer:
         self,
         model: nn.Module,
         plan: RoundPlan,
+        objective: Objective,
         *,
         device: torch.device,
         randomness: Randomness | None = None,
     ) -> None:
         self._model, self._plan, self._device = model, plan, device
-        self._loss = loss_of(plan.loss)
+        self._objective = objective
         self._parameters = [p for p in model.parameters() if p.requires_grad]
         self._descent = MomentumSGD(
             self._parameters, learning_rate=plan.learning_rate, momentum=plan.momentum
@@ -61,27 +62,23 @@ class UnprotectedTrainer:
         """Examples that a step may want at once."""
         return self._plan.expected_batch_size
 
-    def largest_physical_batch(self, input_shape: tuple[int, ...], memory: int, at_most: int) -> int:
+    def largest_physical_batch(self, memory: int, at_most: int) -> int:
         """Examples, up to `at_most`, whose gradient takes no more than `memory` bytes.
 
         Raises ConfigError when not even one fits.
         """
+        return largest_batch(self.rehearse, memory, self._device, at_most=at_most)
 
-        def rehearse(size: int) -> object:
-            return self.rehearse(input_shape, size)
-
-        return largest_batch(rehearse, memory, self._device, at_most=at_most)
-
-    def check_losses(self, _input_shape: tuple[int, ...]) -> None:
+    def check_losses(self) -> None:
         """Nothing: without privacy examples may mix."""
 
-    def choose_rows(self, _input_shape: tuple[int, ...], at_most: int) -> int:
+    def choose_rows(self, at_most: int) -> int:
         """`at_most`: passes need no shape of their own."""
         return at_most
 
-    def rehearse(self, input_shape: tuple[int, ...], size: int) -> tuple[Tensor, ...]:
+    def rehearse(self, size: int) -> tuple[Tensor, ...]:
         """The gradient of `size` examples of random numbers; changes no weight."""
-        inputs, labels = torch.randn(size, *input_shape), self._loss.blank_labels(size)
+        inputs, labels = self._objective.blank(size)
         return torch.autograd.grad(self._sum_of_losses(inputs, labels), self._parameters, allow_unused=True)
 
     def step(self, data: TensorData, _sample_rate: float, physical_batch_size: int) -> None:
@@ -120,5 +117,5 @@ class UnprotectedTrainer:
         return [None if grads[0] is None else sum(grads[1:], grads[0]) for grads in zip(*parts, strict=True)]
 
     def _sum_of_losses(self, inputs: Tensor, labels: Tensor) -> Tensor:
-        outputs = self._model(inputs.to(self._device))
-        return self._loss.per_example(outputs, labels.to(self._device)).sum()
+        batch = inputs.to(self._device), labels.to(self._device)
+        return self._objective.losses(self._model, batch).sum()

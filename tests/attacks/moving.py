@@ -5,12 +5,15 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
+from objectives import objective_for
 from torch import Tensor, nn
 
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.probe import probe
+from fl_dp.form import Form
 from fl_dp.records import RoundPlan
 from fl_dp.training.loss import Loss
+from fl_dp.training.objective import Objective
 from fl_dp.training.private import PrivateTrainer
 
 # What may be seen. The noise is enlarged for ten times as much: FLOAT_ERROR in fl_dp/engine/noise/grid.py.
@@ -24,8 +27,7 @@ def _softplus(outputs: Tensor, labels: Tensor) -> Tensor:
 # Of a model with one output, whose cross-entropy would be zero.
 LOGISTIC = Loss(
     per_example=_softplus,
-    blank_labels=lambda number: torch.zeros(number, dtype=torch.int64),
-    is_right=lambda outputs, labels: (outputs[:, 0] > 0) == (labels > 0),
+    targets=("class",),
 )
 
 
@@ -53,10 +55,12 @@ def trainer_for(
 ) -> PrivateTrainer:
     """like: some examples. batch: expected records of a step."""
     plan = RoundPlan("run", 1, "of the attack", 1, batch, 0.5, 0.0, 1.0, bound, arithmetic=arithmetic)
-    trainer = PrivateTrainer(model, probe(model, like), plan, device=torch.device("cpu"))
+    objective = objective_for(Form(tuple(like.shape[1:]), 10))
     if loss is not None:
-        trainer._loss = loss
-    return trainer
+        objective = Objective(
+            lambda model, batch: loss.per_example(model(batch[0]), batch[1]), objective.form
+        )
+    return PrivateTrainer(model, probe(model, like), plan, objective, device=torch.device("cpu"))
 
 
 def moved(trainer: PrivateTrainer, data: TensorData, place: int, rows: int) -> Moved:

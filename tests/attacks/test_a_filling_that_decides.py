@@ -15,11 +15,13 @@ from itertools import pairwise
 
 import pytest
 import torch
+from objectives import objective_for
 from torch import Tensor, nn
 
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.clipping import ClippedSum
 from fl_dp.engine.probe import probe
+from fl_dp.form import Form
 from fl_dp.records import MOST_WEIGHT, RoundPlan
 from fl_dp.training.private import PrivateTrainer
 
@@ -75,7 +77,7 @@ def trainer_at_hostile_weights(*more: nn.Module) -> PrivateTrainer:
         for scale in scales:
             scale.weight[3] = MOST_WEIGHT
         last.weight[:, 3] = 0
-    return PrivateTrainer(model, axes, PLAN, device=torch.device("cpu"))
+    return PrivateTrainer(model, axes, PLAN, objective_for(Form((5,), 3)), device=torch.device("cpu"))
 
 
 def flat(clipped: ClippedSum) -> Tensor:

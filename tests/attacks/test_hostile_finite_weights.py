@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.federation.wire.arrays import state_arrays
+from fl_dp.form import Form
 from fl_dp.models.build import build_model
 from fl_dp.records import RoundPlan
 
@@ -48,7 +49,7 @@ def _with_alice(known: Tensor, place: int, classes: int) -> TensorData:
 @pytest.mark.parametrize("scale", [1e6, 1e9])
 @pytest.mark.parametrize(("features", "outputs"), [(785, 10), (64, 10), (785, 1), (64, 1)])
 def test_alice_moves_the_sum_of_a_linear_model_by_no_more_than_c(features, outputs, scale):
-    model = build_model("linear", (features,), outputs, seed=0)
+    model = build_model("linear", Form((features,), outputs), seed=0)
     loss = LOGISTIC if outputs == 1 else None
     trainer = trainer_for(model, torch.zeros(2, features), loss=loss)
     for trial in range(TRIALS):
@@ -65,7 +66,7 @@ def test_alice_moves_the_sum_of_a_linear_model_by_no_more_than_c(features, outpu
 @pytest.mark.parametrize("rows", [5, 7, 33])
 def test_passes_of_other_numbers_of_rows_are_as_steady(rows):
     """With one output. A client's own physical-batch-size may be any number."""
-    model = build_model("linear", (785,), 1, seed=0)
+    model = build_model("linear", Form((785,), 1), seed=0)
     trainer = trainer_for(model, torch.zeros(2, 785), loss=LOGISTIC)
     for _ in range(4 * TRIALS):
         known, span = _known(64, 785)
@@ -77,7 +78,7 @@ def test_passes_of_other_numbers_of_rows_are_as_steady(rows):
 @pytest.mark.parametrize("scale", [1e6, 1e9])
 def test_nor_does_she_of_the_tanh_cnn(scale):
     """Its last layer gets what the layers before make of the known pictures."""
-    model = build_model("tanh-cnn", (1, 28, 28), 10, seed=0)
+    model = build_model("tanh-cnn", Form((1, 28, 28), 10), seed=0)
     trainer = trainer_for(model, torch.zeros(2, 1, 28, 28))
     for count in (1, 9, 17):
         known = torch.randint(0, 256, (count, 1, 28, 28)).to(torch.uint8)

@@ -19,6 +19,7 @@ from moving import LOGISTIC, PROVEN_SEEN, SEEN, moved, trainer_for
 from torch import Tensor, nn
 
 from fl_dp.data.tensor_data import TensorData
+from fl_dp.form import Form
 from fl_dp.models.build import build_model
 from fl_dp.records import MOST_WEIGHT
 
@@ -37,12 +38,12 @@ class Positions(nn.Module):
 
 
 MODELS: dict[str, Any] = {
-    "785 to 10": (lambda: build_model("linear", (785,), 10, seed=0), (785,), 10),
-    "64 to 10": (lambda: build_model("linear", (64,), 10, seed=0), (64,), 10),
-    "785 to 1": (lambda: build_model("linear", (785,), 1, seed=0), (785,), 1),
-    "64 to 1": (lambda: build_model("linear", (64,), 1, seed=0), (64,), 1),
+    "785 to 10": (lambda: build_model("linear", Form((785,), 10), seed=0), (785,), 10),
+    "64 to 10": (lambda: build_model("linear", Form((64,), 10), seed=0), (64,), 10),
+    "785 to 1": (lambda: build_model("linear", Form((785,), 1), seed=0), (785,), 1),
+    "64 to 1": (lambda: build_model("linear", Form((64,), 1), seed=0), (64,), 1),
     "positions": (Positions, (128,), 5),
-    "tanh-cnn": (lambda: build_model("tanh-cnn", (1, 28, 28), 10, seed=0), (1, 28, 28), 10),
+    "tanh-cnn": (lambda: build_model("tanh-cnn", Form((1, 28, 28), 10), seed=0), (1, 28, 28), 10),
 }
 
 
@@ -129,7 +130,7 @@ def test_no_record_moves_the_sum_by_more_than_c(name):
 def test_nor_in_a_pass_of_very_many_rows():
     """Records that all point one way; a pass as long as this is had with physical-batch-size = "auto"."""
     rows = 16_384
-    model = build_model("linear", (64,), 10, seed=0)
+    model = build_model("linear", Form((64,), 10), seed=0)
     with torch.no_grad():
         model[1].weight.zero_()
         model[1].bias.zero_()[1] = 50.0

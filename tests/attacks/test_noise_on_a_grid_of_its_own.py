@@ -14,6 +14,7 @@ Noise in integers on a public grid has no such mark: the statistic is that of ar
 """
 
 import torch
+from objectives import objective_for
 from torch import Tensor, nn
 
 from fl_dp.data.tensor_data import TensorData
@@ -35,7 +36,9 @@ def _update(records: TensorData) -> Tensor:
         for parameter in model.parameters():
             parameter.zero_()
         model.bias[THEIRS] = 200.0
-    trainer = PrivateTrainer(model, probe(model, records.x[:2]), PLAN, device=torch.device("cpu"))
+    trainer = PrivateTrainer(
+        model, probe(model, records.x[:2]), PLAN, objective_for(records.form), device=torch.device("cpu")
+    )
     trainer.step(records, 1.0, 64)
     return model.weight.detach()[:2]
 

@@ -15,6 +15,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from objectives import objective_for
 from torch import nn
 
 from fl_dp.data.tensor_data import TensorData
@@ -94,7 +95,9 @@ def _changed(before, after) -> bool:
 def test_a_step_takes_this_noise_and_not_torchs(monkeypatch):
     model = nn.Linear(4, 3)
     data = TensorData(torch.randn(20, 4), torch.arange(20) % 3, ("a", "b", "c"))
-    trainer = PrivateTrainer(model, probe(model, data.x), PLAN, device=torch.device("cpu"))
+    trainer = PrivateTrainer(
+        model, probe(model, data.x), PLAN, objective_for(data.form), device=torch.device("cpu")
+    )
     start = model.weight.detach().clone()
     _without_torchs_normal(monkeypatch)
     _feed(monkeypatch, 0)  # the noise is the lowest there is

@@ -15,6 +15,7 @@ from moving import SEEN, moved, trainer_for
 
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
+from fl_dp.form import Form
 from fl_dp.models.build import build_model
 
 KERNELS = [
@@ -44,7 +45,7 @@ def _cancelling(model, generator) -> None:
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_a_record_does_not_change_the_rounding_of_the_others(kernel):
     generator = torch.Generator().manual_seed(1)
-    model, rows = build_model("tanh-cnn", (1, 28, 28), 10, seed=0), 64
+    model, rows = build_model("tanh-cnn", Form((1, 28, 28), 10), seed=0), 64
     trainer = trainer_for(model, torch.zeros(2, 1, 28, 28))
     trainer._chooser = KernelChooser(fixed={"3.weight": kernel})
     for _ in range(TRIALS):

@@ -11,6 +11,7 @@ from fl_dp.audit.hostile import HostileRecords, WatchedGradients, hostile_learni
 from fl_dp.audit.noise_family import NoiseFamily
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ConfigError
+from fl_dp.form import Form
 from fl_dp.models.build import build_model
 from fl_dp.records import Entry, RoundPlan
 from fl_dp.training.trainer import trainable_arrays
@@ -29,7 +30,7 @@ def _plan(batch, noise_multiplier=1.0, max_grad_norm=0.5):
 def _hostile(count):
     images = torch.zeros(5, 1, 8, 8, dtype=torch.uint8)
     known = TensorData(images, torch.zeros(5, dtype=torch.int64), CLASSES)
-    return HostileRecords(build_model("linear", (1, 8, 8), 10, seed=0), "linear", known, count)
+    return HostileRecords(build_model("linear", Form((1, 8, 8), 10), seed=0), "linear", known, count)
 
 
 def _gradient(canaries, numbers):

@@ -8,6 +8,7 @@ from torch import nn
 from fl_dp.audit.hostile_weights import craft
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ConfigError
+from fl_dp.form import Form
 from fl_dp.models.build import build_model
 
 CLASSES = tuple("0123456789")
@@ -21,7 +22,7 @@ def _known(shape, count=60):
 
 
 def _crafted(name, shape, count):
-    model = build_model(name, shape, 10, seed=0)
+    model = build_model(name, Form(shape, 10), seed=0)
     return model, craft(model, name, _known(shape), count, torch.Generator().manual_seed(0))
 
 
@@ -64,14 +65,14 @@ def test_centred_biases_keep_random_pictures_apart():
     labels = crafted.canaries.y
     assert gram[labels[:, None] != labels[None]].abs().max() < 0.06  # what comes back is at right angles
     apart = torch.linalg.inv((units := _units(model, crafted.canaries)) @ units.T).diagonal().median()
-    plain = build_model("tanh-cnn", (1, 28, 28), 10, seed=0)
+    plain = build_model("tanh-cnn", Form((1, 28, 28), 10), seed=0)
     together = torch.linalg.inv((units := _units(plain, crafted.canaries)) @ units.T).diagonal().median()
     assert apart < 1.1
     assert together > 2.0
 
 
 def test_features_are_taken_as_they_are():
-    model = build_model("linear", (5,), 2, seed=0)
+    model = build_model("linear", Form((5,), 2), seed=0)
     known = TensorData(torch.full((3, 5), -1.0), torch.tensor([0, 1, 1]), ("a", "b"))
     crafted = craft(model, "linear", known, 10, torch.Generator())
     assert crafted.canaries.x.dtype == torch.float32
@@ -102,7 +103,7 @@ def test_other_models_are_refused_by_name(model, reason):
 
 
 def test_known_records_that_no_class_wins_are_refused():
-    model = build_model("linear", (2,), 4, seed=0)
+    model = build_model("linear", Form((2,), 4), seed=0)
     middle = TensorData(torch.full((3, 2), 0.75), torch.zeros(3, dtype=torch.int64), tuple("abcd"))
     with pytest.raises(ConfigError, match="No known record"):
         craft(model, "linear", middle, 4, torch.Generator())

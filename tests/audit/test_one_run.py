@@ -21,6 +21,7 @@ from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.errors import AccountingError, ConfigError, FederationError
 from fl_dp.federation.client.round import PaidRound
+from fl_dp.form import Form
 from fl_dp.models.build import build_model
 from fl_dp.records import Entry, RoundPlan
 from fl_dp.training import private
@@ -154,7 +155,7 @@ def _hostile_plan(public_size, noise_multiplier) -> RoundPlan:
 def _hostile_model_audit(runs, noise_multiplier, way) -> AuditReport:
     images = torch.zeros(20, 1, 8, 8, dtype=torch.uint8)
     known = TensorData(images, torch.zeros(20, dtype=torch.int64), tuple("0123456789"))
-    canaries = HostileRecords(build_model("linear", (1, 8, 8), 10, seed=0), "linear", known, 200)
+    canaries = HostileRecords(build_model("linear", Form((1, 8, 8), 10), seed=0), "linear", known, 200)
     plan = _hostile_plan(canaries.public_size, noise_multiplier)
     canaries.watch(plan)
     coins = torch.Generator().manual_seed(0)

@@ -24,7 +24,7 @@ USE = """\
 from fl_dp.choices import PARTITIONS
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.run import RunConfig
-from fl_dp.data.partition import load_part
+from fl_dp.tasks.records import load_part
 from fl_dp.errors import FlDpError
 from fl_dp.federation.client.registration import dataset_name
 from fl_dp.launch.preflight import check_choices

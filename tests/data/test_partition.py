@@ -9,10 +9,11 @@ import pytest
 
 from fl_dp.config.client import ClientConfig
 from fl_dp.data import partition_scheme
-from fl_dp.data.partition import load_part, partition_indices
+from fl_dp.data.partition import partition_indices
 from fl_dp.data.partition_scheme import Partition, PartitionSettings
 from fl_dp.data.source import load_data
 from fl_dp.errors import ConfigError, DataError
+from fl_dp.tasks.records import load_part
 
 LABELS = np.repeat(np.arange(10), 60)  # sorted, as many data sets are
 SCHEMES = ("iid", "dirichlet", "pathological", "sizes")
@@ -171,7 +172,7 @@ def test_the_set_is_cut_once_for_all_clients(monkeypatch: pytest.MonkeyPatch) ->
 def test_every_process_finds_the_same_parts_and_leaves_the_home_alone(tmp_path: Path) -> None:
     script = (
         "from fl_dp.config.client import ClientConfig\n"
-        "from fl_dp.data.partition import load_part\n"
+        "from fl_dp.tasks.records import load_part\n"
         f"for p in {SCHEMES}:\n"
         "    c = ClientConfig(client='0', ledger='l', num_partitions=2, partition=p, partition_sizes='9,9')\n"
         "    print(load_part(c).fingerprint())\n"

@@ -28,6 +28,7 @@ from fl_dp.federation.wire.messages import (
     reply_from_content,
     update_to_content,
 )
+from fl_dp.form import Form
 from fl_dp.models.build import build_model
 from fl_dp.records import ClientProfile, Entry, LocalUpdate, Refusal, RoundPlan
 from fl_dp.training.trainer import trainable_arrays
@@ -145,7 +146,7 @@ def refuse(status: Any, reason: str) -> Node:
 class RealClient:
     """The client as it is shipped, called as Flower calls it, on 100 records of its own; a node of a grid."""
 
-    model = build_model("linear", (4,), 3, seed=1)
+    model = build_model("linear", Form((4,), 3), seed=1)
 
     def __init__(self, folder: Path, **settings: Any) -> None:
         self.ledger = folder / "ledger.sqlite"

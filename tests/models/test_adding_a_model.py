@@ -25,10 +25,11 @@ from fl_dp.choices import MODELS
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import FlDpError
 from fl_dp.launch.preflight import check_choices, check_names, check_server
+from fl_dp.form import Form
 from fl_dp.models.build import build_model
 
 print(" ".join(MODELS.names()))
-print(build_model("mlp:7", (1, 8, 8), 10, seed=0))
+print(build_model("mlp:7", Form((1, 8, 8), 10), seed=0))
 check_names(RunConfig(model="mlp:7"))
 check_server(RunConfig(model="mlp:7"))
 for config, check in (

@@ -4,6 +4,7 @@ from torch import nn
 
 from fl_dp.choices import MODELS
 from fl_dp.errors import ConfigError, ModelError
+from fl_dp.form import Form
 from fl_dp.models import build
 from fl_dp.models.build import build_model
 from fl_dp.models.model import Model
@@ -21,7 +22,7 @@ FITTING = [
 
 @pytest.mark.parametrize(("name", "shape"), FITTING)
 def test_logits_for_every_example_and_class(name: str, shape: tuple[int, ...]) -> None:
-    model = build_model(name, shape, num_classes=7, seed=0)
+    model = build_model(name, Form(shape, 7), seed=0)
     assert model.training
     assert all(module.training for module in model.modules())
     assert model(torch.zeros(5, *shape)).shape == (5, 7)
@@ -29,30 +30,30 @@ def test_logits_for_every_example_and_class(name: str, shape: tuple[int, ...]) -
 
 @pytest.mark.parametrize(("name", "shape"), FITTING)
 def test_no_example_sees_another(name: str, shape: tuple[int, ...]) -> None:
-    model = build_model(name, shape, num_classes=7, seed=0).eval()
+    model = build_model(name, Form(shape, 7), seed=0).eval()
     x = torch.randn(3, *shape, generator=torch.Generator().manual_seed(0))
     torch.testing.assert_close(model(x)[1:2], model(x[1:2]))
 
 
 @pytest.mark.parametrize(("name", "shape"), FITTING)
 def test_same_seed_same_weights(name: str, shape: tuple[int, ...]) -> None:
-    first, again, other = (build_model(name, shape, 7, seed).state_dict() for seed in (5, 5, 6))
+    first, again, other = (build_model(name, Form(shape, 7), seed).state_dict() for seed in (5, 5, 6))
     assert all(torch.equal(first[key], again[key]) for key in first)
     assert any(not torch.equal(first[key], other[key]) for key in first)
 
 
 def test_the_global_random_state_is_left_alone() -> None:
     before = torch.random.get_rng_state()
-    build_model("lenet-gn", (1, 28, 28), 10, seed=1)
+    build_model("lenet-gn", Form((1, 28, 28), 10), seed=1)
     with pytest.raises(ModelError):
-        build_model("torchvision:vgg11", (1, 8, 8), 10, seed=1)
+        build_model("torchvision:vgg11", Form((1, 8, 8), 10), seed=1)
     assert torch.equal(torch.random.get_rng_state(), before)
 
 
 @pytest.mark.parametrize("name", ["resnet18", "", "tanh_cnn", "model"])
 def test_an_unknown_name_lists_the_known(name: str) -> None:
     with pytest.raises(ConfigError, match=r"model = .*: expected .*") as error:
-        build_model(name, (1, 8, 8), 10, seed=0)
+        build_model(name, Form((1, 8, 8), 10), seed=0)
     assert all(known in str(error.value) for known in MODELS.names())
 
 
@@ -66,7 +67,7 @@ def test_an_unknown_name_lists_the_known(name: str) -> None:
 )
 def test_a_missing_or_superfluous_argument_is_refused(name: str, words: str) -> None:
     with pytest.raises(ConfigError, match=f"model = '{name}': {words}"):
-        build_model(name, (1, 8, 8), 10, seed=0)
+        build_model(name, Form((1, 8, 8), 10), seed=0)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +85,7 @@ def test_a_model_that_does_not_fit_is_refused_with_name_shape_and_remedy(
     name: str, shape: tuple[int, ...]
 ) -> None:
     with pytest.raises(ModelError) as error:
-        build_model(name, shape, 10, seed=0)
+        build_model(name, Form(shape, 10), seed=0)
     assert repr(name) in str(error.value)
     assert str(shape) in str(error.value)
     assert "Choose another model or resize the data." in str(error.value)
@@ -93,4 +94,4 @@ def test_a_model_that_does_not_fit_is_refused_with_name_shape_and_remedy(
 def test_logits_of_another_shape_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build, "choose_model", lambda name: (Model(lambda *arguments: nn.Identity()), ""))
     with pytest.raises(ModelError, match=r"expected logits of shape \(2, 10\) .* not \(2, 1, 8, 8\)"):
-        build_model("linear", (1, 8, 8), 10, seed=0)
+        build_model("linear", Form((1, 8, 8), 10), seed=0)

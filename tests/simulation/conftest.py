@@ -21,6 +21,7 @@ from ray.exceptions import ActorDiedError, GetTimeoutError, RayError
 
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.client import ClientConfig
+from fl_dp.config.task import TaskSettings
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.federation.client.round import PaidRound
@@ -28,6 +29,7 @@ from fl_dp.federation.server.aggregations.mean import Mean
 from fl_dp.federation.wire.arrays import ArraySpec, encode, specs, state_arrays
 from fl_dp.federation.wire.messages import plan_to_content, reply_from_content
 from fl_dp.federation.wire.partial_sums import ask_for_sum, group_of, read_sum
+from fl_dp.form import Form
 from fl_dp.models.build import build_model
 from fl_dp.records import Entry, Refusal, RoundPlan
 from fl_dp.simulation.actor.first_steps import TOGETHER
@@ -188,7 +190,7 @@ class Federation:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.shared = SharedData.of(*_data())
-        model = build_model("linear", (FEATURES,), CLASSES, seed=1)
+        model = build_model("linear", Form((FEATURES,), CLASSES), seed=1)
         self.start = state_arrays(model)
         self.specs: Mapping[str, ArraySpec] = specs(self.start)
         self.ledger = Ledger.open(folder / "ledger.sqlite")
@@ -203,7 +205,7 @@ class Federation:
 
     def settings(self, **changes: Any) -> ActorSettings:
         given = {"physical_batch_size": 64, "memory_mib": 1024, **changes}
-        return ActorSettings(model="linear", device="cpu", threads=1, **given)
+        return ActorSettings(task=TaskSettings(), device="cpu", threads=1, **given)
 
     def actor(self, **settings: Any) -> TrainingActor:
         return TrainingActor(self.shared, self.settings(**settings))

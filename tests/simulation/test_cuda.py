@@ -10,6 +10,7 @@ import torch
 
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.federation.wire.arrays import state_arrays
+from fl_dp.form import Form
 from fl_dp.models.build import build_model
 from fl_dp.records import RoundPlan
 from fl_dp.simulation.actor.shared_data import SharedData
@@ -73,7 +74,7 @@ def test_memory_of_a_gpu_that_runs_out_halves_the_batch() -> None:
     settings = ActorSettings(b"s" * 32, "tanh-cnn", "cuda", 1, n, 100_000)
     plan = RoundPlan("run", 1, "tanh-cnn", 2, n, 0.5, 0.0, 1.0, 1.0)
     actor = TrainingActor(SharedData.of(data, [np.arange(n)]), settings)
-    start = state_arrays(build_model("tanh-cnn", (3, 32, 32), 10, seed=0))
+    start = state_arrays(build_model("tanh-cnn", Form((3, 32, 32), 10), seed=0))
     shared = Round("first", "tanh-cnn", start, actor.measure(plan, 0).kernels)
     item = ClientWork("0", "0", 0, plan, 2, 1.0, None)
     (plenty,) = actor.train(1, [item], n, shared).done

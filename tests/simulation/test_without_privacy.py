@@ -7,13 +7,16 @@ import numpy as np
 import pytest
 import torch
 from flwr.supercore.task_identity import TaskIdentity
+from objectives import objective_for
 
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.client import ClientConfig
+from fl_dp.config.task import TaskSettings
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.federation.wire.arrays import encode, specs, state_arrays
 from fl_dp.federation.wire.messages import plan_to_content, profile_from_content, reply_from_content
+from fl_dp.form import Form
 from fl_dp.models.build import build_model
 from fl_dp.records import Entry, RoundPlan
 from fl_dp.simulation.actor.shared_data import SharedData, SharedParts
@@ -76,15 +79,18 @@ def test_clients_that_do_not_allow_it_decline(clients):
 
 
 def test_an_actor_trains_with_plain_sgd(shared):
-    key, model = b"s" * 32, build_model("linear", (4,), 3, seed=1)
-    settings = ActorSettings(model="linear", device="cpu", threads=1, physical_batch_size=4, memory_mib=64)
+    key, model = b"s" * 32, build_model("linear", Form((4,), 3), seed=1)
+    settings = ActorSettings(
+        task=TaskSettings(), device="cpu", threads=1, physical_batch_size=4, memory_mib=64
+    )
     item = ClientWork("m", "1", 1, PLAN, 5, 1 / 3, None, key=key)
     actor = TrainingActor(shared, settings)
     assert actor.measure(PLAN, 1).kernels == {}
     start = Round("key", "linear", {name: array.copy() for name, array in state_arrays(model).items()}, {})
     (done,) = actor.train(1, [item], 4, start).done
     randomness = Randomness(key)
-    trainer = UnprotectedTrainer(model, PLAN, device=CPU, randomness=randomness)
+    objective = objective_for(SharedParts(shared)[1].form)
+    trainer = UnprotectedTrainer(model, PLAN, objective, device=CPU, randomness=randomness)
     for _ in range(5):
         trainer.step(SharedParts(shared)[1], 1 / 3, 1000)
     assert done.problem == ""

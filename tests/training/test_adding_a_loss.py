@@ -5,7 +5,6 @@ from typing import Any
 HINGE = '''\
 """Multi-class hinge loss (Crammer, Singer 2001)."""
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -16,15 +15,7 @@ def _per_example(outputs: Tensor, labels: Tensor) -> Tensor:
     return F.multi_margin_loss(outputs, labels, reduction="none")
 
 
-def _blank_labels(number: int) -> Tensor:
-    return torch.zeros(number, dtype=torch.int64)
-
-
-def _is_right(outputs: Tensor, labels: Tensor) -> Tensor:
-    return outputs.argmax(dim=1) == labels
-
-
-LOSS = Loss(_per_example, _blank_labels, _is_right)
+LOSS = Loss(_per_example, targets=("class",), metrics=("accuracy",))
 '''
 
 USE = """\
@@ -44,6 +35,8 @@ from fl_dp.errors import ConfigError
 from fl_dp.federation.server.evaluation import evaluate
 from fl_dp.federation.server.planning import round_mechanism, round_plan
 from fl_dp.records import ClientProfile, RoundPlan
+from fl_dp.config.task import TaskSettings
+from fl_dp.tasks.task import Task
 from fl_dp.training.trainer import axes_of, take_steps, trainable_arrays, trainer_of
 
 print(" ".join(LOSSES.names()))
@@ -63,13 +56,15 @@ model = nn.Linear(5, 3)
 loss = F.multi_margin_loss(model(data.x), data.y)
 expected = model.weight.detach() - torch.autograd.grad(loss, model.weight)[0]
 cpu = torch.device("cpu")
-print(abs(evaluate(model, data, "hinge", cpu).loss - loss.item()) < 1e-6)
+task = Task(TaskSettings(loss="hinge"))
+task.form = data.form
+print(abs(evaluate(model, data, task, cpu).loss - loss.item()) < 1e-6)
 for private in (True, False):
     trained = nn.Linear(5, 3)
     trained.load_state_dict(model.state_dict())
     axes = axes_of(trained, data, cpu)
-    trainer = trainer_of(trained, dataclasses.replace(whole, private=private), cpu, axes)
-    trainer.rehearse((5,), 7)
+    trainer = trainer_of(trained, dataclasses.replace(whole, private=private), task.objective, cpu, axes)
+    trainer.rehearse(7)
     take_steps(trainer, data, 1, 1.0, 16)
     print((trained.weight - expected).abs().max().item() < 1e-5)
 report = audit_own_model(RunConfig(loss="hinge", rounds=1, noise_multiplier=5.0), Overrides(steps=1), 20)

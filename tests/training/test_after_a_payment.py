@@ -4,11 +4,13 @@ import dataclasses
 
 import pytest
 import torch
+from objectives import objective_for
 from torch import Tensor, nn
 
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.probe import probe
 from fl_dp.errors import ProbeError
+from fl_dp.form import Form
 from fl_dp.records import MOST_WEIGHT, RoundPlan
 from fl_dp.training import private
 
@@ -30,7 +32,9 @@ class _Product(nn.Module):
 
 
 def trainer(model: nn.Module, plan: RoundPlan = PLAN) -> private.PrivateTrainer:
-    return private.PrivateTrainer(model, probe(model, torch.zeros(0, 4)), plan, device=torch.device("cpu"))
+    return private.PrivateTrainer(
+        model, probe(model, torch.zeros(0, 4)), plan, objective_for(Form((4,), 3)), device=torch.device("cpu")
+    )
 
 
 @pytest.fixture

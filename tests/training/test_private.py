@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 import torch
+from objectives import objective_for
 from torch import nn
 
 from fl_dp.data.tensor_data import TensorData
@@ -63,7 +64,9 @@ def test_a_record_that_overflows_does_not_decide_what_the_others_contribute(data
     x[3] = 3e38
     with torch.no_grad():
         model[0].weight.fill_(2.0)  # 3e38 overflows here
-    trainer = private.PrivateTrainer(model, probe(model, x), PLAN, device=torch.device("cpu"))
+    trainer = private.PrivateTrainer(
+        model, probe(model, x), PLAN, objective_for(data.form), device=torch.device("cpu")
+    )
     with pytest.raises(NonFiniteError):
         trainer.clipped_sums([(x, y)], 8)  # all at once, it cannot be told whose the infinity is
     others = torch.tensor([0, 1, 2, 4, 5])
@@ -79,7 +82,12 @@ def test_the_same_draws_give_the_same_step_however_it_is_cut(data, monkeypatch):
     for physical_batch_size in (3, 1000):
         model = _linear()
         trainer = private.PrivateTrainer(
-            model, probe(model, data.x), PLAN, device=torch.device("cpu"), randomness=Randomness(bytes(32))
+            model,
+            probe(model, data.x),
+            PLAN,
+            objective_for(data.form),
+            device=torch.device("cpu"),
+            randomness=Randomness(bytes(32)),
         )
         trainer.step(data, 0.3, physical_batch_size)
         ends.append(model.weight.detach())
@@ -106,7 +114,9 @@ def test_a_record_that_makes_the_model_raise_contributes_nothing_and_the_others_
     x = data.x.clone()
     x[3] = 1000.0
     spoiled = TensorData(x, data.y, data.classes)
-    trainer = private.PrivateTrainer(model, probe(model, data.x), PLAN, device=torch.device("cpu"))
+    trainer = private.PrivateTrainer(
+        model, probe(model, data.x), PLAN, objective_for(data.form), device=torch.device("cpu")
+    )
     found = trainer._clipped_sum(spoiled, torch.arange(7), rows)
     expected = trainer._clipped_sum(data, torch.tensor([0, 1, 2, 4, 5, 6]), rows)
     for name, grad in expected.grads.items():
@@ -115,7 +125,9 @@ def test_a_record_that_makes_the_model_raise_contributes_nothing_and_the_others_
 
 
 def test_memory_that_runs_out_is_no_records_fault(data, monkeypatch):
-    trainer = private.PrivateTrainer(_linear(), probe(_linear(), data.x), PLAN, device=torch.device("cpu"))
+    trainer = private.PrivateTrainer(
+        _linear(), probe(_linear(), data.x), PLAN, objective_for(data.form), device=torch.device("cpu")
+    )
 
     def full(batches, rows):
         raise torch.OutOfMemoryError("out of memory")
@@ -136,7 +148,9 @@ def test_every_pass_has_the_same_shape_whatever_is_drawn(data, no_watch):
     shapes = set()
     model = _linear()
     model.register_forward_pre_hook(lambda module, args: shapes.add(tuple(args[0].shape)))
-    trainer = private.PrivateTrainer(model, probe(_linear(), data.x), PLAN, device=torch.device("cpu"))
+    trainer = private.PrivateTrainer(
+        model, probe(_linear(), data.x), PLAN, objective_for(data.form), device=torch.device("cpu")
+    )
     for _ in range(20):
         trainer.step(data, 0.2, 8)
     assert shapes == {(8, 5)}
@@ -153,7 +167,12 @@ def test_the_models_own_random_numbers_follow_from_the_key_and_are_new_for_every
         found = []
         model[1].register_forward_hook(lambda module, args, output: found.append(output.detach() != 0))
         trainer = private.PrivateTrainer(
-            model, axes, PLAN, device=torch.device("cpu"), randomness=Randomness(key)
+            model,
+            axes,
+            PLAN,
+            objective_for(data.form),
+            device=torch.device("cpu"),
+            randomness=Randomness(key),
         )
         before = torch.get_rng_state()
         for _ in range(3):
@@ -169,7 +188,9 @@ def test_the_models_own_random_numbers_follow_from_the_key_and_are_new_for_every
 def test_noise_that_no_grid_can_hold_is_refused_before_anything_is_paid_for(data):
     plan = dataclasses.replace(PLAN, noise_multiplier=1e14)
     with pytest.raises(ConfigError, match="too large for its grid"):
-        private.PrivateTrainer(_linear(), probe(_linear(), data.x), plan, device=torch.device("cpu"))
+        private.PrivateTrainer(
+            _linear(), probe(_linear(), data.x), plan, objective_for(data.form), device=torch.device("cpu")
+        )
 
 
 def test_with_proven_arithmetic_every_record_has_a_pass_of_its_own(data, monkeypatch):
@@ -180,7 +201,12 @@ def test_with_proven_arithmetic_every_record_has_a_pass_of_its_own(data, monkeyp
         model, passes = _linear(), []
         plan = dataclasses.replace(PLAN, arithmetic=arithmetic)
         trainer = private.PrivateTrainer(
-            model, probe(model, data.x), plan, device=torch.device("cpu"), randomness=Randomness(bytes(32))
+            model,
+            probe(model, data.x),
+            plan,
+            objective_for(data.form),
+            device=torch.device("cpu"),
+            randomness=Randomness(bytes(32)),
         )
         model.register_forward_pre_hook(lambda _, inputs, passes=passes: passes.append(len(inputs[0])))
         trainer.step(data, 0.3, 64)
@@ -189,10 +215,10 @@ def test_with_proven_arithmetic_every_record_has_a_pass_of_its_own(data, monkeyp
     torch.testing.assert_close(ends[0], ends[1], rtol=0, atol=1e-6)
     assert sizes[1] == {1}
     assert max(sizes[0]) > 1
-    assert trainer.choose_rows((5,), 64) == 1
+    assert trainer.choose_rows(64) == 1
     assert trainer.most_at_once == 1
     passes.clear()
-    trainer.rehearse((5,), 64)
+    trainer.rehearse(64)
     assert passes == [1]
 
 
@@ -202,7 +228,9 @@ def test_with_proven_arithmetic_a_record_that_raises_contributes_nothing(data, c
     x = data.x.clone()
     x[3] = 1000.0
     plan = dataclasses.replace(PLAN, arithmetic="proven")
-    trainer = private.PrivateTrainer(model, probe(model, data.x), plan, device=torch.device("cpu"))
+    trainer = private.PrivateTrainer(
+        model, probe(model, data.x), plan, objective_for(data.form), device=torch.device("cpu")
+    )
     found = trainer._clipped_sum(TensorData(x, data.y, data.classes), torch.arange(7), 64)
     expected = trainer._clipped_sum(data, torch.tensor([0, 1, 2, 4, 5, 6]), 64)
     assert all(torch.equal(found.grads[name], grad) for name, grad in expected.grads.items())
@@ -211,7 +239,9 @@ def test_with_proven_arithmetic_a_record_that_raises_contributes_nothing(data, c
 
 def test_with_proven_arithmetic_too_memory_that_runs_out_is_no_records_fault(data, monkeypatch):
     plan = dataclasses.replace(PLAN, arithmetic="proven")
-    trainer = private.PrivateTrainer(_linear(), probe(_linear(), data.x), plan, device=torch.device("cpu"))
+    trainer = private.PrivateTrainer(
+        _linear(), probe(_linear(), data.x), plan, objective_for(data.form), device=torch.device("cpu")
+    )
 
     def full(inputs, labels):
         raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory")

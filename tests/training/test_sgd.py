@@ -40,11 +40,16 @@ import sys, torch
 from fl_dp.engine.probe import probe
 from fl_dp.records import RoundPlan
 from fl_dp.data.tensor_data import TensorData
+from fl_dp.config.task import TaskSettings
+from fl_dp.tasks.task import Task
 from fl_dp.training.private import PrivateTrainer
 data = TensorData(torch.randn(9, 3), torch.zeros(9, dtype=torch.int64), ("a", "b"))
 model = torch.nn.Linear(3, 2)
 plan = RoundPlan("r", 1, "m", 1, 3, 1.0, 0.5, 1.0, 1.0)
-PrivateTrainer(model, probe(model, data.x), plan, device=torch.device("cpu")).step(data, 0.5, 4)
+task = Task(TaskSettings())
+task.form = data.form
+cpu = torch.device("cpu")
+PrivateTrainer(model, probe(model, data.x), plan, task.objective, device=cpu).step(data, 0.5, 4)
 print(sorted({"sympy", "torch._dynamo"} & set(sys.modules)))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

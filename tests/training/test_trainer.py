@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
+from objectives import objective_for
 from torch import nn
 
 from fl_dp.data.tensor_data import TensorData
@@ -40,7 +41,9 @@ def _model():
 def _trained(data, plan):
     model = _model()
     axes = axes_of(model, data, CPU)
-    trainer = trainer_of(model, plan, CPU, axes, randomness=Randomness(bytes(range(32))))
+    trainer = trainer_of(
+        model, plan, objective_for(data.form), CPU, axes, randomness=Randomness(bytes(range(32)))
+    )
     take_steps(trainer, data, plan.steps, 0.5, 7)
     return trainable_arrays(model)
 
@@ -105,9 +108,12 @@ def test_a_change_of_results_raises_the_numerics(data, private, monkeypatch):
 
 def test_the_trainer_is_the_one_that_the_plan_asks_for(data):
     model = _model()
-    assert isinstance(trainer_of(model, PLAN, CPU, axes_of(model, data, CPU)), PrivateTrainer)
     assert isinstance(
-        trainer_of(model, dataclasses.replace(PLAN, private=False), CPU, None), UnprotectedTrainer
+        trainer_of(model, PLAN, objective_for(data.form), CPU, axes_of(model, data, CPU)), PrivateTrainer
+    )
+    assert isinstance(
+        trainer_of(model, dataclasses.replace(PLAN, private=False), objective_for(data.form), CPU, None),
+        UnprotectedTrainer,
     )
 
 

@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 import torch
 import torch.nn.functional as F
+from objectives import objective_for
 from torch import nn
 
 from fl_dp.data.tensor_data import TensorData
@@ -35,7 +36,7 @@ def _model():
 
 def _trained(data, plan=PLAN, physical_batch_size=1000):
     model = _model()
-    trainer = UnprotectedTrainer(model, plan, device=CPU, randomness=SOURCE)
+    trainer = UnprotectedTrainer(model, plan, objective_for(data.form), device=CPU, randomness=SOURCE)
     for _ in range(plan.steps):
         trainer.step(data, IGNORED_RATE, physical_batch_size)
     return model.weight.detach()
@@ -60,7 +61,7 @@ def test_it_is_the_loop_that_everybody_writes(data):
 def test_a_parameter_that_the_loss_leaves_out_stays(data):
     model = _model()
     model.register_parameter("unused", nn.Parameter(torch.ones(2)))
-    trainer = UnprotectedTrainer(model, PLAN, device=CPU, randomness=SOURCE)
+    trainer = UnprotectedTrainer(model, PLAN, objective_for(data.form), device=CPU, randomness=SOURCE)
     for _ in range(PLAN.steps):
         trainer.step(data, IGNORED_RATE, 7)
     assert torch.equal(model.unused.detach(), torch.ones(2))
@@ -84,7 +85,7 @@ def test_a_client_with_fewer_records_than_a_batch_takes_them_all(data):
 
 
 def test_where_memory_runs_out_batches_are_halved_and_the_step_is_the_same(data, monkeypatch):
-    trainer = UnprotectedTrainer(_model(), PLAN, device=CPU, randomness=SOURCE)
+    trainer = UnprotectedTrainer(_model(), PLAN, objective_for(data.form), device=CPU, randomness=SOURCE)
     whole, loss = _trained(data, dataclasses.replace(PLAN, steps=1)), trainer._sum_of_losses
 
     def small_memory(inputs, labels):
@@ -100,12 +101,8 @@ def test_where_memory_runs_out_batches_are_halved_and_the_step_is_the_same(data,
 
 def test_what_it_measures_beforehand_changes_no_weight(data):
     model = _model()
-    trainer = UnprotectedTrainer(model, PLAN, device=CPU)
-    assert (
-        1
-        <= trainer.largest_physical_batch(data.input_shape, 2**24, trainer.most_at_once)
-        <= PLAN.expected_batch_size
-    )
+    trainer = UnprotectedTrainer(model, PLAN, objective_for(data.form), device=CPU)
+    assert 1 <= trainer.largest_physical_batch(2**24, trainer.most_at_once) <= PLAN.expected_batch_size
     torch.testing.assert_close(model.weight, _model().weight, rtol=0, atol=0)
     assert all(p.grad is None for p in model.parameters())
     assert trainer.kernels == {}

@@ -48,7 +48,7 @@ def answer(
 
 def register(message: Message, config: ClientConfig) -> RecordDict:
     """Enter the data in the ledger, on their first use, and answer with the public numbers."""
-    from fl_dp.data.partition import load_part
+    from fl_dp.tasks.records import load_part
 
     with ClientRounds.open(Path(config.ledger)) as rounds:
         clients = rounds.register([(config, load_part(config))])
@@ -57,8 +57,8 @@ def register(message: Message, config: ClientConfig) -> RecordDict:
 
 def train_round(message: Message, config: ClientConfig) -> RecordDict:
     """Train as the message asks, if the policy allows it and the ledger has steps left."""
-    from fl_dp.data.partition import load_part
     from fl_dp.federation.client.own_training import OwnTraining
+    from fl_dp.tasks.records import load_part
 
     data = load_part(config)
     with ClientRounds.open(Path(config.ledger)) as rounds:

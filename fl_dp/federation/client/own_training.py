@@ -12,19 +12,21 @@ from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.federation.client.round import PaidRound, expected_weights
 from fl_dp.federation.devices import find_device
 from fl_dp.federation.wire.arrays import digest_of, load_arrays, specs, state_arrays
-from fl_dp.models.build import build_model
 from fl_dp.records import RoundPlan
+from fl_dp.tasks.load import in_task_code, new_model, task_of
+from fl_dp.tasks.task import Task
 from fl_dp.training.trainer import Trainer, axes_of, is_finite, take_steps, trainable_arrays, trainer_of
 
 
 class OwnTraining:
-    """Trains what a round's plan names, and keeps nothing from one round to the next.
+    """Trains the client's own task, and keeps nothing from one round to the next.
 
-    model: used instead of the plan's model; given by audits alone.
+    task: in the place of the one that the settings name; given by audits alone.
     """
 
-    def __init__(self, settings: ClientConfig, data: TensorData, model: nn.Module | None = None) -> None:
-        self._settings, self._data, self._given = settings, data, model
+    def __init__(self, settings: ClientConfig, data: TensorData, task: Task | None = None) -> None:
+        self._settings, self._data, self._task = settings, data, task or task_of(settings)
+        self._task.form = data.form
         self._model: nn.Module | None = None
         self._trainer: Trainer | None = None
         self._rows = 0
@@ -36,23 +38,24 @@ class OwnTraining:
         ConfigError when not one example fits the memory.
         """
         settings, data = self._settings, self._data
-        model = self._given or build_model(plan.model, data.input_shape, data.num_classes, seed=0)
+        model = new_model(self._task)
         weights = expected_weights(content, plan.model, specs(state_arrays(model)))
         load_arrays(model, weights)
         self._weights = digest_of(weights)
         device = find_device(settings.device)
         model = model.to(device).train()
-        axes = axes_of(model, data, device) if plan.private else None
-        trainer = trainer_of(model, plan, device, axes)
-        trainer.check_losses(data.input_shape)
+        with in_task_code(type(self._task), "a check of its losses"):
+            axes = axes_of(model, data, device) if plan.private else None
+            trainer = trainer_of(model, plan, self._task.objective, device, axes)
+            trainer.check_losses()
         self._model, self._trainer = model, trainer
         if isinstance(settings.physical_batch_size, int):
             at_most = settings.physical_batch_size
         else:
             memory = settings.memory_mib * 2**20
-            at_most = trainer.largest_physical_batch(data.input_shape, memory, trainer.most_at_once)
-        self._rows = trainer.choose_rows(data.input_shape, at_most)
-        trainer.rehearse(data.input_shape, self._rows)  # so much memory is there
+            at_most = trainer.largest_physical_batch(memory, trainer.most_at_once)
+        self._rows = trainer.choose_rows(at_most)
+        trainer.rehearse(self._rows)  # so much memory is there
 
     def train(self, paid: PaidRound) -> Mapping[str, Any] | None:
         """The trainable parameters after the steps, as arrays by name; None if not finite."""

@@ -2,7 +2,6 @@
 
 import math
 
-from fl_dp.choices import LOSSES
 from fl_dp.config.client import ClientConfig
 from fl_dp.errors import DeclinedError
 from fl_dp.records import ARITHMETICS, MOST_BATCH, NUMERICS, PROVEN, RoundPlan
@@ -16,8 +15,10 @@ LEAST_GRAD_NORM, MOST_GRAD_NORM = 1e-12, 1e12
 LEAST_NOISE, MOST_NOISE = 1e-3, 1e6
 
 
-def check_plan(plan: RoundPlan, config: ClientConfig, public_size: int) -> None:
+def check_plan(plan: RoundPlan, config: ClientConfig, public_size: int, task: str = "") -> None:
     """Return if the client accepts the plan; raise DeclinedError, with the reason, if it does not.
+
+    task: the identity of the client's own task.
 
     The budget, and that the mechanism stays the same, are not checked here: the ledger does that when
     the steps are reserved.
@@ -42,7 +43,7 @@ def check_plan(plan: RoundPlan, config: ClientConfig, public_size: int) -> None:
         0 < plan.learning_rate < math.inf,
         f"asks for learning rate {plan.learning_rate:g}, expected a finite number > 0",
     )
-    _check_same_results(plan)
+    _check_same_results(plan, config, task)
     _require(0 <= plan.momentum < 1, f"asks for momentum {plan.momentum:g}, expected a number in [0, 1)")
     if plan.private:
         _check_protection(plan, config)
@@ -50,18 +51,24 @@ def check_plan(plan: RoundPlan, config: ClientConfig, public_size: int) -> None:
         _check_unprotected(plan, config)
 
 
-def _check_same_results(plan: RoundPlan) -> None:
+def _check_same_results(plan: RoundPlan, config: ClientConfig, task: str) -> None:
     """The round must be the same computation at every site, and here now as when it was begun."""
-    _require(
-        plan.loss in LOSSES.built_in(),
-        f"asks for loss {plan.loss[:MAX_RUN_NAME]!r}, "
-        f"this client's fl_dp has {' and '.join(LOSSES.built_in())}",
-    )
+    for what, asked, own in (
+        ("model", plan.model, config.model), ("loss", plan.loss, config.loss), ("task", plan.task, task),
+    ):  # fmt: skip
+        _require(
+            asked == own,
+            f"asks for {what} {_short(asked)}, this client's own settings have {_short(own)}",
+        )
     _require(
         plan.numerics == NUMERICS,
         f"asks for numerics {plan.numerics}, this client's fl_dp has {NUMERICS}: the same round would "
         "give another update here. Install one version of fl_dp at all sites",
     )
+
+
+def _short(name: str) -> str:
+    return repr(name[:MAX_RUN_NAME]) if name else "none of its own"
 
 
 def _check_protection(plan: RoundPlan, config: ClientConfig) -> None:

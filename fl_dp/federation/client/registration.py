@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.flat import AUTO
+from fl_dp.config.task import TaskSettings
 from fl_dp.data.partition_scheme import PartitionSettings, is_whole, rule_of
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ def registration_of(data: "TensorData", config: ClientConfig) -> "DataDeclaratio
         dataset_name(config),
         data.fingerprint(),
         len(data) if config.public_size == AUTO else int(config.public_size),
-        source=config.data,
+        source=records_name(config),
         cut=_cut(config),
         digests=data.record_digests,
     )
@@ -29,8 +30,31 @@ def dataset_name(config: ClientConfig) -> str:
     """The name of the client's data in its ledger: `digits`, or `digits, part 0/2 (iid, seed 0)`."""
     settings = PartitionSettings.of(config)
     if is_whole(settings):
-        return config.data
-    return f"{config.data}, part {config.partition_id}/{config.num_partitions} ({rule_of(settings)})"
+        return records_name(config)
+    return f"{records_name(config)}, part {config.partition_id}/{config.num_partitions} ({rule_of(settings)})"
+
+
+def records_name(config: ClientConfig) -> str:
+    """The name of all records that the client's are taken from: given, or that of the source, or of the task
+    that reads them itself.
+    """
+    if config.data_name or not config.task:
+        return config.data_name or config.data
+    from fl_dp.tasks.load import task_class
+    from fl_dp.tasks.task import Task
+
+    kind = task_class(config.task)
+    return config.data if kind.train_data is Task.train_data else f"records of {kind.__name__}"
+
+
+def task_identity(config: TaskSettings) -> str:
+    """The digest that a server's plan is compared with; empty for a task that is built in."""
+    if not config.task:
+        return ""
+    from fl_dp.tasks.identity import identity
+    from fl_dp.tasks.load import task_of
+
+    return identity(task_of(config))
 
 
 def _cut(config: ClientConfig) -> str:

@@ -25,7 +25,7 @@ from fl_dp.errors import ConfigError, DeclinedError, FlDpError
 from fl_dp.federation.client.attempt import Trained, attempt
 from fl_dp.federation.client.policy import check_plan
 from fl_dp.federation.client.profile import budget_of, profile_of
-from fl_dp.federation.client.registration import dataset_name, registration_of
+from fl_dp.federation.client.registration import registration_of, task_identity
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray, decode
 from fl_dp.federation.wire.messages import ARRAYS, array_record, plan_from_content, refusal_of
 from fl_dp.records import MOST_WEIGHT, ClientProfile, LocalUpdate, Refusal, RoundPlan
@@ -45,13 +45,14 @@ logger = logging.getLogger(CLIENTS_LOGGER)
 @dataclass(frozen=True, slots=True)
 class Client:
     """A client whose data are in the ledger: their name there, their declared number of records, and the
-    fingerprint of their contents, which stays here."""
+    fingerprint of their contents, which stays here. task: identity of its own, empty if it is built in."""
 
     settings: ClientConfig
     dataset: str
     public_size: int
     fingerprint: str
     budget: "Budget"
+    task: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +124,14 @@ class ClientRounds:
         wanted = [registration_of(data, settings) for settings, data in clients]
         sizes = self._ledger.register_all(wanted)
         return [
-            Client(settings, dataset_name(settings), size, declared.fingerprint, budget_of(settings, size))
+            Client(
+                settings,
+                declared.dataset,
+                size,
+                declared.fingerprint,
+                budget_of(settings, size),
+                task_identity(settings),
+            )
             for (settings, _), size, declared in zip(clients, sizes, wanted, strict=True)
         ]
 
@@ -287,7 +295,7 @@ def _read(content: RecordDict) -> RoundPlan | FlDpError:
 def _accept(key: str, client: Client, plan: RoundPlan | FlDpError) -> AcceptedRound:
     if isinstance(plan, FlDpError):
         raise plan
-    check_plan(plan, client.settings, client.public_size)
+    check_plan(plan, client.settings, client.public_size, client.task)
     return AcceptedRound(key, client, plan)
 
 

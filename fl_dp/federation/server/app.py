@@ -105,22 +105,26 @@ def prepare(
 
     run: its name in the clients' ledgers. `record` and `on_round` are told of each round.
     """
-    from fl_dp.data.source import load_data
     from fl_dp.federation.server.evaluation import evaluate
     from fl_dp.federation.server.strategy import PrivateStrategy
-    from fl_dp.models.build import build_model
+    from fl_dp.tasks.load import new_model, task_of
+    from fl_dp.tasks.records import test_records
     from fl_dp.training.trainer import trainable_arrays
 
-    test = load_data(config.data, Path(config.data_root), "test")
-    model = build_model(config.model, test.input_shape, test.num_classes, config.seed)
+    task = task_of(config)
+    test = test_records(config, task)
+    model = new_model(task)
     device = find_device(config.device)
     arrays = state_arrays(model)
     expected = specs(arrays)
 
     def on_test_data(server_round: int, arrays: ArrayRecord) -> MetricRecord:
+        if test is None:
+            return MetricRecord()
         load_arrays(model, decode(arrays, expected))
-        result = evaluate(model, test, config.loss, device)
-        return MetricRecord({"loss": result.loss, "accuracy": result.accuracy})
+        result = evaluate(model, test, task, device)
+        defined = {name: value for name, value in result.metrics.items() if value is not None}
+        return MetricRecord({"loss": result.loss, **defined})
 
     def report_round(report: RoundReport) -> None:
         record.round_over(strategy, report)
@@ -181,6 +185,7 @@ def _summary(
         seconds=seconds,
         clients=federation.strategy.budgets() if federation else {},
         reason=reason,
+        metrics=reports[-1].metrics if reports else {},
     )
 
 

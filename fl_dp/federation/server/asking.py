@@ -7,6 +7,7 @@ from functools import cache
 from flwr.app import ArrayRecord, Message, MessageType, RecordDict
 
 from fl_dp.config.run import RunConfig
+from fl_dp.federation.client.registration import task_identity
 from fl_dp.federation.server.client_record import ClientRecord
 from fl_dp.federation.server.planning import round_plan
 from fl_dp.federation.wire.messages import plan_to_content
@@ -32,7 +33,7 @@ class Asking:
     """run: its name in the clients' ledgers."""
 
     def __init__(self, config: RunConfig, run: str) -> None:
-        self._config, self._run = config, run
+        self._config, self._run, self._task = config, run, task_identity(config)
 
     def ask(
         self, clients: Sequence[ClientRecord], server_round: int, weights: ArrayRecord, *, in_sum: bool
@@ -59,7 +60,7 @@ class Asking:
         in_sum: bool,
     ) -> Asked:
         assert client.mechanism is not None  # only clients that can take a step are chosen
-        plan = round_plan(client.profile, client.mechanism, self._config, self._run, server_round)
+        plan = round_plan(client.profile, client.mechanism, self._config, self._run, server_round, self._task)
         weight = self._weight(client)
         message = Message(
             content(plan, weight),

@@ -1,12 +1,14 @@
 """The global model on public test data."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
 
-from fl_dp.training.loss import loss_of
+from fl_dp.tasks.metric import metrics_of
+from fl_dp.tasks.task import Task
 
 if TYPE_CHECKING:
     from fl_dp.data.tensor_data import TensorData
@@ -16,23 +18,20 @@ BATCH_SIZE = 512
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """loss: the mean of the run's loss; accuracy: share of examples classified rightly."""
+    """loss: the mean of the task's loss. metrics: by name; None where one is not defined on these data."""
 
     loss: float
-    accuracy: float
+    metrics: Mapping[str, float | None]
 
 
 @torch.no_grad()
-def evaluate(model: nn.Module, data: "TensorData", loss_name: str, device: torch.device) -> Evaluation:
-    """Evaluate in evaluation mode, where the model stays; sums in float64, over all examples."""
-    loss_function = loss_of(loss_name)
+def evaluate(model: nn.Module, data: "TensorData", task: Task, device: torch.device) -> Evaluation:
+    """Evaluate in evaluation mode, where the model stays; the losses add up in float64."""
     model.to(device).eval()
-    loss = torch.zeros((), dtype=torch.float64)
-    correct = 0
+    loss, metrics = torch.zeros((), dtype=torch.float64), metrics_of(task, device)
     for start in range(0, len(data), BATCH_SIZE):
         indices = torch.arange(start, min(start + BATCH_SIZE, len(data)))
-        inputs, labels = data.batch(indices)
-        outputs, labels = model(inputs.to(device)), labels.to(device)
-        loss += loss_function.per_example(outputs, labels).double().sum().cpu()
-        correct += int(loss_function.is_right(outputs, labels).sum())
-    return Evaluation(loss.item() / len(data), correct / len(data))
+        inputs, targets = (part.to(device) for part in data.batch(indices))
+        loss += task.losses(model, (inputs, targets)).double().sum().cpu()
+        metrics.update(task.outputs(model, inputs), targets)
+    return Evaluation(loss.item() / len(data), metrics.values())

@@ -52,9 +52,9 @@ def expected_batch(config: RunConfig, public_size: int) -> int:
 
 
 def round_plan(
-    profile: ClientProfile, mechanism: Entry, config: RunConfig, run: str, server_round: int
+    profile: ClientProfile, mechanism: Entry, config: RunConfig, run: str, server_round: int, task: str = ""
 ) -> RoundPlan:
-    """The mechanism as the message of one round."""
+    """The mechanism as the message of one round. task: identity of the server's."""
     return RoundPlan(
         run=run,
         server_round=server_round,
@@ -67,6 +67,7 @@ def round_plan(
         max_grad_norm=config.max_grad_norm,
         private=mechanism.private,
         loss=config.loss,
+        task=task,
         arithmetic=config.arithmetic,
     )
 

@@ -62,6 +62,7 @@ class Reporting:
             loss=_scalar(metrics, "loss"),
             accuracy=_scalar(metrics, "accuracy"),
             seconds=seconds,
+            metrics={name: float(value) for name, value in _measured(metrics)},
         )
         self.reports.append(report)
         return report
@@ -101,6 +102,13 @@ class Reporting:
 def _idle(reason: str) -> Verdict:
     """Most clients in most rounds are idle, for few reasons."""
     return Verdict("idle", reason)
+
+
+def _measured(metrics: MetricRecord) -> list[tuple[str, float]]:
+    """All but the loss."""
+    return [
+        (name, value) for name, value in metrics.items() if name != "loss" and isinstance(value, int | float)
+    ]
 
 
 def _scalar(metrics: MetricRecord, name: str) -> float | None:

@@ -17,6 +17,9 @@ _SETTINGS_OF_1 = {
     "server-optimizer": "fedavg",
     "server-learning-rate": "auto",
     "arithmetic": ASSUMED,
+    "task": "",
+    "data-name": "",
+    "evaluate": "server",
 }
 _PROFILE_OF_1 = 10  # values of a client's profile, then those of its record; neither ended with an arithmetic
 
@@ -62,4 +65,5 @@ def _line_from_1(header: dict[str, Any]) -> dict[str, Any]:
     federation = {
         **line["federation"], "accountants": sorted(set(accountants.values())), "arithmetic": ASSUMED,
     }  # fmt: skip
-    return {**line, "clients": clients, "federation": federation}
+    metrics = {} if line["accuracy"] is None else {"accuracy": line["accuracy"]}
+    return {**line, "clients": clients, "federation": federation, "metrics": metrics}

@@ -26,6 +26,7 @@ from fl_dp.errors import (
     FlDpError,
     LedgerError,
     RoundTakenError,
+    TaskError,
 )
 from fl_dp.federation.wire.arrays import ArraySpec, decode, encode
 from fl_dp.records import ARITHMETICS, ClientProfile, Entry, LocalUpdate, Refusal, RoundPlan, leaving
@@ -64,6 +65,8 @@ def refusal_of(error: Exception) -> Refusal:
         return Refusal("declined", one_line(str(error)), isinstance(error, BudgetExhaustedError))
     if isinstance(error, DataError):
         return Refusal("failed", "its data cannot be used; its own log says why")
+    if isinstance(error, TaskError):
+        return Refusal("failed", "its task cannot be used; its own log says why")
     if isinstance(error, LedgerError):
         return Refusal("failed", "its ledger cannot be used; its own log says why")
     if isinstance(error, FlDpError):

@@ -2,13 +2,14 @@
 
 from torch import nn
 
-from fl_dp.models.image_size import expect_square_image
+from fl_dp.form import Form
+from fl_dp.models.expect import expect_square_image
 from fl_dp.models.model import Model
 
 
-def lenet_gn(input_shape: tuple[int, ...], num_classes: int) -> nn.Module:
+def lenet_gn(form: Form) -> nn.Module:
     """Two 5x5 convolutions, three linear layers, tanh; for images of 28x28 or 32x32 pixels."""
-    channels, side = expect_square_image(input_shape, (28, 32))
+    channels, side = expect_square_image(form, (28, 32))
     return nn.Sequential(
         nn.Conv2d(channels, 6, kernel_size=5, padding=(32 - side) // 2),  # (n, 6, 28, 28)
         nn.GroupNorm(2, 6),
@@ -23,7 +24,7 @@ def lenet_gn(input_shape: tuple[int, ...], num_classes: int) -> nn.Module:
         nn.Tanh(),
         nn.Linear(120, 84),
         nn.Tanh(),
-        nn.Linear(84, num_classes),
+        nn.Linear(84, form.outputs),
     )
 
 

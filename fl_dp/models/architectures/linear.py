@@ -1,15 +1,19 @@
-"""Multinomial logistic regression: one linear layer over all inputs, of any shape."""
+"""Logistic, or linear, regression: one linear layer over all inputs, of any shape."""
 
 import math
 
 from torch import nn
 
+from fl_dp.form import Form
+from fl_dp.models.expect import expect_numbers, expect_one_answer
 from fl_dp.models.model import Model
 
 
-def linear(input_shape: tuple[int, ...], num_classes: int) -> nn.Module:
+def linear(form: Form) -> nn.Module:
     """Images are flattened."""
-    return nn.Sequential(nn.Flatten(), nn.Linear(math.prod(input_shape), num_classes))
+    expect_numbers(form)
+    expect_one_answer(form)
+    return nn.Sequential(nn.Flatten(), nn.Linear(math.prod(form.input_shape), form.outputs))
 
 
 MODEL = Model(linear)

@@ -3,21 +3,22 @@
 import torch
 from torch import nn
 
-from fl_dp.models.image_size import expect_square_image
+from fl_dp.form import Form
+from fl_dp.models.expect import expect_square_image
 from fl_dp.models.model import Model
 
 
-def tanh_cnn(input_shape: tuple[int, ...], num_classes: int) -> nn.Module:
+def tanh_cnn(form: Form) -> nn.Module:
     """The paper's network for 28x28 images (26,010 parameters: MNIST, FashionMNIST) or for 32x32
     images (550,570 parameters: CIFAR10).
 
     tanh is the tempered sigmoid s / (1 + exp(-T x)) - o with s = T = 2, o = 1: a bounded activation
     keeps gradients short, so that clipping cuts off less.
     """
-    channels, side = expect_square_image(input_shape, (28, 32))
+    channels, side = expect_square_image(form, (28, 32))
     make = _for_28x28 if side == 28 else _for_32x32
     # channels last: on CPUs max pooling then handles all channels of a pixel at once
-    return make(channels, num_classes).to(memory_format=torch.channels_last)
+    return make(channels, form.outputs).to(memory_format=torch.channels_last)
 
 
 def _for_28x28(channels: int, num_classes: int) -> nn.Module:

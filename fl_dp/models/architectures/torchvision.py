@@ -8,6 +8,8 @@ import torch
 from torch import nn
 
 from fl_dp.errors import ModelError
+from fl_dp.form import Form
+from fl_dp.models.expect import expect_numbers, expect_one_answer
 from fl_dp.models.group_norm import replace_batch_norms
 from fl_dp.models.model import Model
 
@@ -17,7 +19,7 @@ _NO_AUXILIARY_HEADS: dict[str, Any] = {"aux_logits": False, "init_weights": True
 _OPTIONS = {"googlenet": _NO_AUXILIARY_HEADS, "inception_v3": _NO_AUXILIARY_HEADS}
 
 
-def torchvision_model(input_shape: tuple[int, ...], num_classes: int, architecture: str) -> nn.Module:
+def torchvision_model(form: Form, architecture: str) -> nn.Module:
     """torchvision's `architecture` for images (C, H, W) of any number of channels.
 
     Vision transformers and MaxViT are built for the data's size, not for 224x224. An unknown architecture
@@ -32,10 +34,13 @@ def torchvision_model(input_shape: tuple[int, ...], num_classes: int, architectu
             f"model = 'torchvision:{architecture}': torchvision has no such classification model; "
             f"try {' or '.join(close)}."
         )
+    expect_numbers(form)
+    expect_one_answer(form)
+    input_shape = form.input_shape
     if len(input_shape) != 3:
         raise ValueError("it takes images (C, H, W)")
     options = _OPTIONS.get(architecture, {}) | _size_option(architecture, input_shape)
-    model: nn.Module = models.get_model(architecture, weights=None, num_classes=num_classes, **options)
+    model: nn.Module = models.get_model(architecture, weights=None, num_classes=form.outputs, **options)
     if input_shape[0] != _CHANNELS:
         _take_channels(model, input_shape[0])
     replace_batch_norms(model)

@@ -16,20 +16,25 @@ from fl_dp.data.tensor_data import TensorData
 class SharedData:
     """All clients' records, one part after the other. Ray stores its arrays once on each machine.
 
-    x: (n, ...) and y: (n,), as in a TensorData. bounds: (parts + 1,); part k is bounds[k] to bounds[k + 1].
+    x, y, classes, vocabulary, raw: as in a TensorData. bounds: (parts + 1,); part k is bounds[k] to
+    bounds[k + 1].
     """
 
     x: NDArray[Any]
-    y: NDArray[np.int64]
+    y: NDArray[Any]
     bounds: NDArray[np.int64]
     classes: tuple[str, ...]
+    vocabulary: int = 0
+    raw: tuple[bytes, ...] = ()
 
     @classmethod
     def of(cls, data: TensorData, parts: Sequence[NDArray[np.int64]]) -> Self:
         """The records of `data` in the order of `parts`, which hold their indices."""
         order = np.concatenate(parts)
         bounds = np.cumsum([0, *(len(part) for part in parts)])
-        return cls(data.x.numpy()[order], data.y.numpy()[order], bounds, data.classes)
+        raw = tuple(data.raw[i] for i in order) if data.raw else ()
+        x, y = data.x.numpy()[order], data.y.numpy()[order]
+        return cls(x, y, bounds, data.classes, data.vocabulary, raw)
 
     def __len__(self) -> int:
         """Number of parts."""
@@ -41,11 +46,13 @@ class SharedParts:
 
     def __init__(self, shared: SharedData) -> None:
         self._x, self._y = _read_only(shared.x), _read_only(shared.y)
-        self._bounds, self._classes = shared.bounds, shared.classes
+        self._shared, self._bounds = shared, shared.bounds
 
     def __getitem__(self, part: int) -> TensorData:
         start, end = self._bounds[part], self._bounds[part + 1]
-        return TensorData(self._x[start:end], self._y[start:end], self._classes)
+        shared = self._shared
+        raw = shared.raw[start:end]
+        return TensorData(self._x[start:end], self._y[start:end], shared.classes, shared.vocabulary, raw=raw)
 
 
 def _read_only(array: NDArray[Any]) -> torch.Tensor:

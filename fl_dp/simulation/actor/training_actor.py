@@ -3,7 +3,7 @@
 import logging
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -14,13 +14,14 @@ from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.kernel_choice.memory import is_out_of_memory, peak_bytes
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.federation.client.attempt import attempt
-from fl_dp.models.build import build_model
 from fl_dp.records import RoundPlan
 from fl_dp.simulation.actor.first_steps import TOGETHER, begin_together, is_little
 from fl_dp.simulation.actor.process_memory import keep_freed_memory, own_bytes, peak_growth
 from fl_dp.simulation.actor.shared_data import SharedData, SharedParts
 from fl_dp.simulation.actor.update_sum import UpdateSum
 from fl_dp.simulation.work import ActorSettings, Array, ChunkDone, ClientWork, Done, Measured, Round
+from fl_dp.tasks.load import new_model, task_of
+from fl_dp.tasks.task import Task
 from fl_dp.training.private import PrivateTrainer
 from fl_dp.training.trainer import (
     Trainer,
@@ -50,12 +51,17 @@ class TrainingActor:
         self,
         shared: SharedData,
         settings: ActorSettings,
-        build: Callable[[str, tuple[int, ...], int, int], nn.Module] | None = None,
+        task: Task | None = None,
     ) -> None:
-        """build: gives the model of a name, where an audit has one of its own."""
+        """task: in the place of the one that the settings name, where an audit has its own."""
         torch.set_num_threads(settings.threads)
         keep_freed_memory()
-        self._parts, self._settings, self._build = SharedParts(shared), settings, build or build_model
+        self._parts, self._settings, self._task = (
+            SharedParts(shared),
+            settings,
+            task or task_of(settings.task),
+        )
+        self._task.form = self._parts[0].form
         self._device = torch.device(settings.device)
         self._at_once = self._fits = sys.maxsize
         self._model: nn.Module | None = None
@@ -72,31 +78,31 @@ class TrainingActor:
 
     def ready(self) -> None:
         """Return when the process is there, and its model: what follows is a client's own time."""
-        self._use_model(self._settings.model, part=0)
+        self._use_model(self._settings.task.model, part=0)
 
     def measure(self, plan: RoundPlan, part: int) -> Measured:
         """Choose the engine's kernels and the physical batch, and see what memory a step needs.
 
         From shapes alone, with examples of random numbers. ConfigError when not one example fits the memory.
         """
-        shape, setting = self._parts[part].input_shape, self._settings.physical_batch_size
+        setting = self._settings.physical_batch_size
         self._use_model(plan.model, part)
         first = self._trainer(plan, KernelChooser())
-        first.check_losses(shape)
+        first.check_losses()
         batch = plan.expected_batch_size if setting == AUTO else min(plan.expected_batch_size, int(setting))
-        batch = _rehearsed(first, shape, batch)
-        step = peak_bytes(lambda: first.rehearse(shape, batch), self._device)
+        batch = _rehearsed(first, batch)
+        step = peak_bytes(lambda: first.rehearse(batch), self._device)
         together = TOGETHER if plan.private and not plan.one_by_one and is_little(step) else 0
         trainer = self._trainer(plan, KernelChooser(fixed=first.kernels))
         wanted = max(trainer.most_at_once, together)
         at_most = (
-            trainer.largest_physical_batch(shape, self._settings.memory_mib * 2**20, wanted)
+            trainer.largest_physical_batch(self._settings.memory_mib * 2**20, wanted)
             if setting == AUTO
             else min(int(setting), wanted)
         )
-        rows, together = trainer.choose_rows(shape, at_most), min(together, at_most)
+        rows, together = trainer.choose_rows(at_most), min(together, at_most)
         tried = max(rows, together)
-        size, needed = self._rehearsed(trainer, shape, tried)
+        size, needed = self._rehearsed(trainer, tried)
         held, total = _gpu_bytes(self._device)
         return Measured(
             kernels=first.kernels,
@@ -150,7 +156,7 @@ class TrainingActor:
         if name == self._model_name:
             return
         data = self._parts[part]
-        model = self._build(name, data.input_shape, data.num_classes, 0).to(self._device)
+        model = new_model(self._task).to(self._device)
         self._model, self._axes, self._model_name = model, axes_of(model, data, self._device), name
         self._fits, self._round_key = sys.maxsize, ""
 
@@ -221,9 +227,12 @@ class TrainingActor:
         """item: whose randomness is used; None: the system's."""
         assert self._model is not None
         randomness = Randomness(item.key) if item else None
-        return trainer_of(self._model, plan, self._device, self._axes, chooser=chooser, randomness=randomness)
+        return trainer_of(
+            self._model, plan, self._task.objective, self._device, self._axes,
+            chooser=chooser, randomness=randomness,
+        )  # fmt: skip
 
-    def _rehearsed(self, trainer: Trainer, shape: tuple[int, ...], size: int) -> tuple[int, int]:
+    def _rehearsed(self, trainer: Trainer, size: int) -> tuple[int, int]:
         """The size of a batch that fits, at most `size`, and what memory its step takes at its peak.
 
         By how the process grows at its first step; where that is not known, by the tensors that are seen.
@@ -231,13 +240,13 @@ class TrainingActor:
         found: list[int] = []
 
         def rehearse() -> None:
-            found.append(_rehearsed(trainer, shape, size))
+            found.append(_rehearsed(trainer, size))
 
         grown = peak_growth(rehearse) if self._device.type == "cpu" else None
         if grown is not None:
             return found[0], grown
         rehearse()
-        step = peak_bytes(lambda: trainer.rehearse(shape, found[0]), self._device)
+        step = peak_bytes(lambda: trainer.rehearse(found[0]), self._device)
         return found[0], int(_STEP_MARGIN * step)
 
     def _parameter_bytes(self) -> int:
@@ -253,11 +262,11 @@ def _gpu_bytes(device: torch.device) -> tuple[int, int]:
     return _CONTEXT_BYTES + torch.cuda.max_memory_reserved(device), total
 
 
-def _rehearsed(trainer: Trainer, shape: tuple[int, ...], size: int) -> int:
+def _rehearsed(trainer: Trainer, size: int) -> int:
     """The size of a batch that was rehearsed: `size`, or halved as often as memory ran out."""
     while True:
         try:
-            trainer.rehearse(shape, size)
+            trainer.rehearse(size)
             return size
         except RuntimeError as error:
             if size == 1 or not is_out_of_memory(error):

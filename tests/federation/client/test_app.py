@@ -10,13 +10,14 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.client import ClientConfig
-from fl_dp.data import partition
 from fl_dp.errors import ModelError
 from fl_dp.federation.client.app import app
 from fl_dp.federation.wire.arrays import encode, specs, state_arrays
 from fl_dp.federation.wire.messages import plan_to_content, profile_from_content, reply_from_content
+from fl_dp.form import Form
 from fl_dp.models.build import build_model
 from fl_dp.records import Entry, Refusal, RoundPlan
+from fl_dp.tasks import records
 from fl_dp.training.trainer import trainable_arrays
 
 PLAN = RoundPlan("run-1", 1, "linear", 3, 64, 0.5, 0.0, 1.5, 1.0)
@@ -24,7 +25,7 @@ PLAN = RoundPlan("run-1", 1, "linear", 3, 64, 0.5, 0.0, 1.5, 1.0)
 
 @pytest.fixture
 def model():
-    return build_model("linear", (1, 8, 8), 10, seed=1)
+    return build_model("linear", Form((1, 8, 8), 10), seed=1)
 
 
 @pytest.fixture
@@ -157,7 +158,7 @@ def test_another_librarys_error_text_stays_at_home(settings, model, monkeypatch,
     def poisoned(config):
         raise ValueError("could not convert 'Mrs Smith, HIV positive' to float")
 
-    monkeypatch.setattr(partition, "load_part", poisoned)
+    monkeypatch.setattr(records, "load_part", poisoned)
     for refusal in (register(settings()), train(PLAN, model, settings())[0]):
         assert refusal == Refusal("failed", "an unexpected error; its own log says which")
     assert "Mrs Smith" in caplog.text  # the client's own log has the traceback
@@ -167,5 +168,5 @@ def test_words_of_our_own_are_told(settings, monkeypatch):
     def broken(config):
         raise ModelError("the model cannot be protected")
 
-    monkeypatch.setattr(partition, "load_part", broken)
+    monkeypatch.setattr(records, "load_part", broken)
     assert register(settings()) == Refusal("failed", "the model cannot be protected")

@@ -16,6 +16,7 @@ from fl_dp.federation.client.own_training import OwnTraining
 from fl_dp.federation.client.round import ClientRounds, play
 from fl_dp.federation.wire.arrays import encode, state_arrays
 from fl_dp.federation.wire.messages import plan_to_content
+from fl_dp.form import Form
 from fl_dp.models.build import build_model
 from fl_dp.records import Refusal, RoundPlan
 
@@ -37,7 +38,7 @@ def _content(plan, model):
 
 def test_an_update_that_is_not_finite_is_a_failure_and_does_not_leave(tmp_path, data):
     """With a learning rate that overflows; its round is paid for."""
-    model = build_model("linear", (5,), 3, seed=0)
+    model = build_model("linear", Form((5,), 3), seed=0)
     with Ledger.open(tmp_path / "ledger.sqlite") as ledger:
         rounds = ClientRounds(ledger)
         (client,) = rounds.register([(SETTINGS, data)])
@@ -48,7 +49,7 @@ def test_an_update_that_is_not_finite_is_a_failure_and_does_not_leave(tmp_path, 
 
 
 def test_the_model_is_the_plans_and_starts_from_the_weights_received(data):
-    model = build_model("linear", (5,), 3, seed=7)
+    model = build_model("linear", Form((5,), 3), seed=7)
     training = OwnTraining(SETTINGS, data)
     training.prepare(PLAN, _content(PLAN, model))
     for name, array in state_arrays(training._model).items():
@@ -56,7 +57,7 @@ def test_the_model_is_the_plans_and_starts_from_the_weights_received(data):
 
 
 def test_what_cannot_be_trained_is_said_before_it_is_paid_for(data):
-    model = build_model("linear", (5,), 3, seed=0)
+    model = build_model("linear", Form((5,), 3), seed=0)
     with pytest.raises(DeclinedError, match="the weights received for model linear"):
         OwnTraining(SETTINGS, data).prepare(PLAN, _content(PLAN, nn.Linear(5, 2)))
     mixing = nn.Sequential(nn.Linear(5, 3), nn.BatchNorm1d(3, affine=False, track_running_stats=False))

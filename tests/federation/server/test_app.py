@@ -8,6 +8,7 @@ from flwr.app import Context, RecordDict
 
 from fl_dp.errors import ConfigError, FlDpError
 from fl_dp.federation.server.app import app
+from fl_dp.form import Form
 from fl_dp.models.build import build_model
 
 
@@ -39,7 +40,7 @@ def test_a_run_leaves_its_files(tmp_path, fakes):
         "reason": "", "retired": 0,
     }  # fmt: skip
     state = torch.load(tmp_path / "out/model.pt", weights_only=True)
-    start = build_model("linear", (1, 8, 8), 10, seed=0).state_dict()
+    start = build_model("linear", Form((1, 8, 8), 10), seed=0).state_dict()
     for name, tensor in start.items():
         torch.testing.assert_close(state[name], tensor + 2)  # the fakes add 1 in each round
 

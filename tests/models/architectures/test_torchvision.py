@@ -10,6 +10,7 @@ from torchvision import models
 from torchvision.models import regnet
 
 from fl_dp.errors import ModelError
+from fl_dp.form import Form
 from fl_dp.models.architectures.torchvision import torchvision_model
 from fl_dp.models.build import build_model
 
@@ -34,7 +35,7 @@ def meta(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.usefixtures("meta")
 @pytest.mark.parametrize("architecture", ALL)
 def test_every_classification_model_trains_on_grey_images_without_batch_norm(architecture: str) -> None:
-    model = build_model(f"torchvision:{architecture}", (1, 224, 224), num_classes=7, seed=0)
+    model = build_model(f"torchvision:{architecture}", Form((1, 224, 224), 7), seed=0)
     assert not any(isinstance(module, _BatchNorm) for module in model.modules())
     logits = model(torch.zeros(2, 1, 224, 224))  # in training mode: no auxiliary heads either
     assert logits.shape == (2, 7)
@@ -77,18 +78,18 @@ def test_the_rebuilt_convolution_has_a_bias_where_there_was_one(architecture: st
 
 def test_vision_transformers_take_the_datas_size() -> None:
     with torch.device("meta"):
-        assert build_model("torchvision:vit_b_16", (3, 32, 32), 10, seed=0)(
+        assert build_model("torchvision:vit_b_16", Form((3, 32, 32), 10), seed=0)(
             torch.zeros(1, 3, 32, 32)
         ).shape == (1, 10)
     with pytest.raises(ModelError, match=r"'torchvision:vit_b_16' does not fit data of shape \(1, 28, 28\)"):
-        build_model("torchvision:vit_b_16", (1, 28, 28), 10, seed=0)
+        build_model("torchvision:vit_b_16", Form((1, 28, 28), 10), seed=0)
 
 
 def test_an_unknown_architecture_suggests_a_known_one() -> None:
     with pytest.raises(ModelError, match=r"'torchvision:resnet19': .* try .*resnet18"):
-        build_model("torchvision:resnet19", (3, 32, 32), 10, seed=0)
+        build_model("torchvision:resnet19", Form((3, 32, 32), 10), seed=0)
 
 
 def test_a_detection_model_is_no_classification_model() -> None:
     with pytest.raises(ModelError, match="no such classification model"):
-        build_model("torchvision:retinanet_resnet50_fpn", (3, 32, 32), 10, seed=0)
+        build_model("torchvision:retinanet_resnet50_fpn", Form((3, 32, 32), 10), seed=0)

@@ -281,9 +281,10 @@ def test_another_model_comes_and_goes(federation: Any, monkeypatch: Any) -> None
 
 
 def _any_name(name: str, input_shape: Any, num_classes: int, seed: int) -> Any:
+    from fl_dp.form import Form
     from fl_dp.models.build import build_model
 
-    return build_model("linear", input_shape, num_classes, seed)
+    return build_model("linear", Form(input_shape, num_classes), seed)
 
 
 def test_an_actor_imports_no_more_than_it_needs() -> None:

@@ -1,0 +1,20 @@
+"""Share of an example's labels, each 0 or 1, on whose side of zero the model's logit lies."""
+
+from typing import Any
+
+from torch import Tensor
+from torchmetrics.classification import BinaryAccuracy
+
+from fl_dp.form import Form
+from fl_dp.tasks.metric import Metric
+
+
+def _make(form: Form) -> Any:
+    return BinaryAccuracy()
+
+
+def _sides(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    return (outputs > 0).flatten().int(), targets.flatten().int()
+
+
+METRIC = Metric(_make, targets=("numbers",), prepare=_sides)

@@ -1,0 +1,93 @@
+"""A site's records, as its task gives them: checked, brought into one form, and split into parts."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+
+from fl_dp.config.client import ClientConfig
+from fl_dp.config.run import RunConfig
+from fl_dp.config.task import TaskSettings
+from fl_dp.data.partition import parts_of
+from fl_dp.data.partition_scheme import Indices, PartitionSettings, is_whole
+from fl_dp.data.tensor_data import Split, TensorData
+from fl_dp.errors import DataError, TaskError
+from fl_dp.tasks.load import in_task_code, task_of
+from fl_dp.tasks.task import Task
+
+
+def records_of(task: Task, split: Split) -> TensorData | None:
+    """One split of the task's data, read once in a process: do not write into it. None: there is no such.
+
+    The task then knows their form. DataError for what no TensorData can hold, TaskError for what code of the
+    user's own raises.
+    """
+    data = _records(task, split)
+    if data is not None:
+        task.form = data.form
+    return data
+
+
+@lru_cache(maxsize=2)  # a simulation's process asks for the same train and test split thousands of times
+def _records(task: Task, split: Split) -> TensorData | None:
+    with in_task_code(type(task), f"{split}_data()"):
+        found = task.train_data() if split == "train" else task.test_data()
+        return found if found is None or isinstance(found, TensorData) else as_data(task, found)
+
+
+def test_records(config: RunConfig, task: Task) -> TensorData | None:
+    """The server's test data; None where it evaluates nothing. The task then knows the form of the data.
+
+    Without test data a built-in model takes its shape from the training data that the config names, if they
+    are there; a model() of one's own needs none. DataError, with the way out, where test data are missing.
+    """
+    if config.evaluate == "server":
+        found = records_of(task, "test")
+        if found is None:
+            raise DataError(
+                'There are no test data, on which evaluate = "server" measures the model; set it to "off".'
+            )
+        return found
+    if type(task).model is Task.model:
+        records_of(task, "train")
+    return None
+
+
+def train_records(settings: TaskSettings) -> TensorData:
+    """The site's records; TaskError where its task has none."""
+    data = records_of(task_of(settings), "train")
+    if data is None:
+        raise TaskError(f"task {settings.task}: train_data() returned nothing.")
+    return data
+
+
+def load_part(config: ClientConfig) -> TensorData:
+    """The client's own part of the site's records.
+
+    The process keeps the data set and its parts: one that simulates many clients reads and splits once.
+    """
+    if is_whole(PartitionSettings.of(config)):
+        return train_records(config)  # everything: no copy
+    train, parts = load_parts(config)
+    return train.subset(torch.from_numpy(parts[config.partition_id]))
+
+
+def load_parts(config: ClientConfig | RunConfig) -> tuple[TensorData, Sequence[Indices]]:
+    """The training split, and the indices of every client's part of it."""
+    train = train_records(config)
+    return train, parts_of(train, PartitionSettings.of(config))
+
+
+def as_data(task: Task, found: Any) -> TensorData:
+    """Inputs and targets, tensors or arrays, as a TensorData; DataError where they are none."""
+    if not (isinstance(found, tuple | list) and len(found) == 2):
+        raise DataError(f"Expected inputs and targets, or a TensorData, not {type(found).__name__}.")
+    x, y = (torch.as_tensor(np.asarray(one) if not isinstance(one, torch.Tensor) else one) for one in found)
+    if x.dtype != torch.uint8:
+        x = x.to(torch.int64 if task.vocabulary else torch.float32)
+    named = task.classes if not isinstance(task.classes, int) else tuple(map(str, range(task.classes)))
+    classes = tuple(str(name) for name in named)
+    y = y.to(torch.int64) if classes and not y.is_floating_point() else y.to(torch.float32)
+    return TensorData(x, y, classes, task.vocabulary)

@@ -1,0 +1,85 @@
+"""A task: what is learned. What is built in is a task like any other, whose parts the settings name."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from fl_dp.config.task import TaskSettings
+from fl_dp.data.source import load_data
+from fl_dp.errors import TaskError
+from fl_dp.form import Form
+from fl_dp.models.build import build_model
+from fl_dp.training.loss import loss_of
+from fl_dp.training.objective import Batch, Objective
+
+
+class Task:
+    """Subclass it in a file of your own and override what is yours; the rest is built in.
+
+        class Ours(Task):
+            classes = ("no", "yes")
+
+            def model(self):
+                return nn.Sequential(nn.Linear(12, 32), nn.Tanh(), nn.Linear(32, 2))
+
+            def losses(self, model, batch):
+                inputs, targets = batch
+                return F.cross_entropy(model(inputs), targets, reduction="none")
+
+            def train_data(self):
+                return inputs, targets
+
+    settings: of this site, where a built-in part looks. form: of the data, set before `model` is called.
+    classes: names of the labels, or how many there are; public, and never counted in the data. Where there
+    are none targets are numbers. vocabulary: number of tokens, where inputs are tokens.
+    metrics: names of what is reported on the test data, and functions of outputs and targets; empty: those of
+    the loss.
+    """
+
+    classes: Sequence[str] | int = ()
+    vocabulary: int = 0
+    metrics: Sequence[Any] = ()
+
+    def __init__(self, settings: TaskSettings) -> None:
+        self.settings = settings
+        self._form: Form | None = None
+
+    @property
+    def form(self) -> Form:
+        """Of the data; TaskError before they are there."""
+        if self._form is None:
+            raise TaskError("a built-in model takes its shape from data, and none were read yet")
+        return self._form
+
+    @form.setter
+    def form(self, form: Form) -> None:
+        self._form = form
+
+    def model(self) -> nn.Module:
+        """A new model, with random weights from torch's global generator, which the seed has set."""
+        return build_model(self.settings.model, self.form, self.settings.seed)
+
+    def outputs(self, model: nn.Module, inputs: Tensor) -> Tensor:
+        """What the model says of inputs (n, ...): (n, ...), as metrics and predictions take it."""
+        outputs: Tensor = model(inputs)
+        return outputs
+
+    def losses(self, model: nn.Module, batch: Batch) -> Tensor:
+        """(n,) each example's own loss, whatever else is in the batch."""
+        inputs, targets = batch
+        return loss_of(self.settings.loss).per_example(self.outputs(model, inputs), targets)
+
+    def train_data(self) -> Any:
+        """The site's records: a `TensorData`, or inputs and targets, as tensors or arrays (n, ...)."""
+        return load_data(self.settings.data, Path(self.settings.data_root), "train")
+
+    def test_data(self) -> Any:
+        """The server's test data, in the same way; None where it has none."""
+        return load_data(self.settings.data, Path(self.settings.data_root), "test")
+
+    @property
+    def objective(self) -> Objective:
+        """What a trainer minimises."""
+        return Objective(self.losses, self.form)

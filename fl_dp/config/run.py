@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from fl_dp.choices import AGGREGATIONS, SERVER_OPTIMIZERS
+from fl_dp.choices import AGGREGATIONS, METRICS, SERVER_OPTIMIZERS
 from fl_dp.config.flat import (
     AUTO,
     Auto,
@@ -40,6 +40,7 @@ class RunConfig(TaskSettings):
     round_timeout: float = 3600.0
     evaluate: str = "server"
     evaluate_every: int = 1
+    metrics: str = ""
     # local training
     local_epochs: float = 1.0
     expected_batch_size: int = 64
@@ -67,6 +68,11 @@ class RunConfig(TaskSettings):
     def private(self) -> bool:
         """Whether clients train with differential privacy: always, unless privacy = "off"."""
         return self.privacy == "on"
+
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        """Of what is reported on the test data; empty: what the task says."""
+        return tuple(name for word in self.metrics.split(",") if (name := word.strip()))
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -97,6 +103,8 @@ class RunConfig(TaskSettings):
         for field in ("noise_multiplier", "server_learning_rate"):
             if getattr(self, field) != AUTO:
                 require_positive(self, field)
+        for name in self.metric_names:
+            METRICS.check(name)
         AGGREGATIONS.check(self.aggregation)
         SERVER_OPTIMIZERS.check(self.server_optimizer)
         require_delta(self.delta)

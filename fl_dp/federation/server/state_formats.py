@@ -20,6 +20,7 @@ _SETTINGS_OF_1 = {
     "task": "",
     "data-name": "",
     "evaluate": "server",
+    "metrics": "",
 }
 _PROFILE_OF_1 = 10  # values of a client's profile, then those of its record; neither ended with an arithmetic
 

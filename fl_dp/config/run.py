@@ -14,8 +14,10 @@ from fl_dp.config.flat import (
     require_own_accountant,
     require_positive,
 )
+from fl_dp.config.inline import inline_table
+from fl_dp.config.schedule import check_schedule
 from fl_dp.config.task import TaskSettings
-from fl_dp.records import ASSUMED
+from fl_dp.records import ASSUMED, FLOAT32, OPTIMIZER_STATES, PRECISIONS, RESET
 
 WEIGHTS = ("declared", "uniform")
 PRIVACY = ("on", "off")
@@ -47,7 +49,12 @@ class RunConfig(TaskSettings):
     physical_batch_size: int | Auto = 64
     memory_mib: int = 1024
     learning_rate: float = 0.5
+    learning_rate_schedule: str = "constant"
     momentum: float = 0.0
+    optimizer: str = "sgd"
+    optimizer_settings: str = ""
+    optimizer_state: str = RESET
+    precision: str = FLOAT32
     # privacy
     privacy: str = "on"
     noise_multiplier: float | Auto = "auto"
@@ -109,6 +116,15 @@ class RunConfig(TaskSettings):
         SERVER_OPTIMIZERS.check(self.server_optimizer)
         require_delta(self.delta)
         require(0 <= self.momentum < 1, "momentum", self.momentum, "a number in [0, 1)")
+        check_schedule(self.learning_rate_schedule, self.learning_rate, self.rounds)
+        inline_table("optimizer-settings", self.optimizer_settings)
+        require(
+            self.optimizer_state in OPTIMIZER_STATES,
+            "optimizer-state",
+            self.optimizer_state,
+            " or ".join(OPTIMIZER_STATES),
+        )
+        require(self.precision in PRECISIONS, "precision", self.precision, " or ".join(PRECISIONS))
         require(self.evaluate_every >= 0, "evaluate-every", self.evaluate_every, "an integer >= 0")
         require_own_accountant(self.accountant)
         require_arithmetic(self.arithmetic)

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from fl_dp.cli.approve import HELP as APPROVE_HELP
+from fl_dp.cli.approve import approve
 from fl_dp.cli.audit import HELP as AUDIT_HELP
 from fl_dp.cli.audit import audit
 from fl_dp.cli.common import APP_OPTIONS, CommandWithoutMarkup, run_command, say
@@ -37,6 +39,7 @@ app.command(**RUN_OPTIONS)(run)
 app.command(help=BUDGET_HELP, cls=CommandWithoutMarkup)(budget)
 app.command(help=CALIBRATE_HELP, cls=CommandWithoutMarkup)(calibrate)
 app.command(help=AUDIT_HELP)(audit)
+app.command(help=APPROVE_HELP)(approve)
 app.add_typer(ledger_app, name="ledger")
 
 

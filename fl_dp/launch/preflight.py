@@ -30,11 +30,13 @@ def check_choices(config: RunConfig) -> None:
     from fl_dp.federation.server.optimizer import server_optimizer_of
     from fl_dp.models.build import choose_model
     from fl_dp.training.loss import loss_of
+    from fl_dp.training.optimizers import settings_of
 
     choose_source(config.data)
     choose_model(config.model)
     choose_partition(PartitionSettings.of(config))
     loss_of(config.loss)
+    settings_of(config.optimizer, config.optimizer_settings, config.momentum)
     aggregation_of(config.aggregation)
     server_optimizer_of(config.server_optimizer, config.server_learning_rate)
 
@@ -53,17 +55,24 @@ def check_server(config: RunConfig) -> None:
     Raises DataError, and ConfigError when a setting is at fault: an unknown name, a model that
     does not fit the data, or one that cannot be trained privately.
     """
+    import torch
 
     from fl_dp.engine.probe import probe
     from fl_dp.tasks.load import new_model, task_of
+    from fl_dp.tasks.metric import metrics_of
     from fl_dp.tasks.records import test_records
+    from fl_dp.training.optimizers import check_optimizer
 
     task = task_of(config)
     test_records(config, task)
+    task.check_loss()
+    if config.evaluate == "server":
+        metrics_of(task, torch.device("cpu"), config.metric_names)
     try:
         model = new_model(task)
     except ModelError as error:
         raise ConfigError(str(error)) from error
+    check_optimizer(config.optimizer, config.optimizer_settings, config.momentum, list(model.parameters()))
     try:
         probe(model, task.objective.blank(3)[0][:0])
     except ModelError as error:

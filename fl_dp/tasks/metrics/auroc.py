@@ -16,13 +16,13 @@ from fl_dp.tasks.metric import Metric
 
 
 class _OfTwo(BinaryAUROC):
-    def compute(self) -> Tensor:
+    def compute(self) -> Tensor:  # type: ignore[override]  # as in torchmetrics
         # asked here: torchmetrics gives 0 where a class has no example, which is another value
         return super().compute() if _all_there(self.target, 2) else torch.tensor(torch.nan)
 
 
 class _OfSeveral(MulticlassAUROC):
-    def compute(self) -> Tensor:
+    def compute(self) -> Tensor:  # type: ignore[override]
         there = _all_there(self.target, int(self.num_classes))
         return super().compute() if there else torch.tensor(torch.nan)
 

@@ -81,8 +81,8 @@ class RunConfig(TaskSettings):
         """ConfigError for what our own simulation does not do."""
         if self.optimizer_state == KEEP:
             raise ConfigError(
-                f"optimizer-state = {KEEP!r}: the processes of a simulation keep nothing between rounds; set it "
-                f"to {RESET!r}, or leave --simulate out."
+                f"optimizer-state = {KEEP!r}: the processes of a simulation keep nothing between rounds; set "
+                f"it to {RESET!r}, or leave --simulate out."
             )
 
     @property

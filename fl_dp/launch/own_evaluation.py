@@ -27,7 +27,7 @@ def evaluate_file(settings: ClientConfig, path: Path) -> str:
 
 
 class OwnEvaluation:
-    """Measures each global model that the client receives, once. DataError where the site has no test rows."""
+    """Measures each global model that the client receives, once; DataError where there are no test rows."""
 
     def __init__(self, settings: ClientConfig, say: Say) -> None:
         from fl_dp.tasks.load import task_of

@@ -92,7 +92,7 @@ def test_nothing_else_can_be_named(name: str, text: str, words: str) -> None:
 
 def test_parameters_that_it_is_not_for_are_refused_before_a_payment() -> None:
     with pytest.raises(
-        ConfigError, match="optimizer = 'muon': torch.optim refuses it: Muon only supports 2D"
+        ConfigError, match=r"optimizer = 'muon': torch.optim refuses it: Muon only supports 2D"
     ):
         descent_of(replace(PLAN, optimizer="muon"), [torch.ones(2)], divisor=1.0)
 

@@ -30,7 +30,7 @@ from fl_dp.training.trainer import (
 
 
 class OwnTraining:
-    """Trains the client's own task; keeps nothing from one round to the next but what `KeptState` is asked to.
+    """Trains the client's own task; from one round to the next only an optimizer's `KeptState` stays.
 
     task: in the place of the one that the settings name; given by audits alone.
     """

@@ -70,10 +70,11 @@ def _check_same_results(plan: RoundPlan, config: ClientConfig, task: str) -> Non
 
 
 def _check_way(plan: RoundPlan) -> None:
-    """Optimizer and precision, from closed lists. They see what is noised already, or what will be clipped."""
+    """Optimizer and precision, from closed lists: one sees what is noised, the other what will be clipped."""
     for what, asked, known in (
-        ("optimizer state", plan.optimizer_state, OPTIMIZER_STATES), ("precision", plan.precision, PRECISIONS),
-    ):  # fmt: skip
+        ("optimizer state", plan.optimizer_state, OPTIMIZER_STATES),
+        ("precision", plan.precision, PRECISIONS),
+    ):
         _require(asked in known, f"asks for {what} {_short(asked)}, expected {' or '.join(known)}")
     if plan.optimizer == "sgd" and not plan.optimizer_settings:
         return  # our own

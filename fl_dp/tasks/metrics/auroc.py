@@ -34,7 +34,8 @@ def _all_there(targets: list[Tensor] | Tensor, classes: int) -> bool:
 def _make(form: Form) -> BinaryAUROC | MulticlassAUROC:
     if form.targets == "numbers" and form.outputs != 1:
         raise ConfigError(
-            f"metric 'auroc' is for classes, or for one number that is 0 or 1, not for {form.outputs} numbers."
+            f"metric 'auroc' is for classes, or for one number that is 0 or 1, not for {form.outputs} "
+            "numbers."
         )
     if form.outputs <= 2:
         return _OfTwo()

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from fl_dp.engine.probe import probe
     from fl_dp.engine.sampling import PoissonSampler, poisson_draw
     from fl_dp.errors import AssumedSamplingWarning
+    from fl_dp.launch.validation import validate
     from fl_dp.privacy_engine.engine import PrivacyEngine
 
 # Imported on first use: a Flower process starts for every message, and import time is latency.
@@ -28,6 +29,7 @@ _HOMES = {
     "poisson_draw": "fl_dp.engine.sampling",
     "probe": "fl_dp.engine.probe",
     "split_bound": "fl_dp.engine.bounds",
+    "validate": "fl_dp.launch.validation",
 }
 
 set_mode()  # before anything computes with PyTorch
@@ -44,6 +46,7 @@ __all__ = [
     "poisson_draw",
     "probe",
     "split_bound",
+    "validate",
 ]
 
 

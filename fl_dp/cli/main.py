@@ -14,6 +14,8 @@ from fl_dp.cli.common import APP_OPTIONS, CommandWithoutMarkup, run_command, say
 from fl_dp.cli.ledger import ledger_app
 from fl_dp.cli.plan import BUDGET_HELP, CALIBRATE_HELP, budget, calibrate
 from fl_dp.cli.run import RUN_OPTIONS, run
+from fl_dp.cli.validate import HELP as VALIDATE_HELP
+from fl_dp.cli.validate import validate
 
 app = typer.Typer(name="fl-dp", **APP_OPTIONS)
 
@@ -40,6 +42,7 @@ app.command(help=BUDGET_HELP, cls=CommandWithoutMarkup)(budget)
 app.command(help=CALIBRATE_HELP, cls=CommandWithoutMarkup)(calibrate)
 app.command(help=AUDIT_HELP)(audit)
 app.command(help=APPROVE_HELP)(approve)
+app.command(help=VALIDATE_HELP)(validate)
 app.add_typer(ledger_app, name="ledger")
 
 

@@ -58,6 +58,11 @@ class Task:
             raise TaskError("a built-in model takes its shape from data, and none were read yet")
         return self._form
 
+    @property
+    def has_form(self) -> bool:
+        """Whether the data's form is known yet."""
+        return self._form is not None
+
     @form.setter
     def form(self, form: Form) -> None:
         self._form = form

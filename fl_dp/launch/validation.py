@@ -29,7 +29,7 @@ def validate(
 
     task_or_model: a task, its class, its name as in settings ("my_task.py"), settings, or a model. data: of a
     model, a `TensorData` or inputs and targets, as of a task's `train_data`. config: the run; its loss is a
-    model's. fix: replace what can be replaced, batch norms by group norms; in a model that is given, in place.
+    model's. fix: replace what can be replaced, batch norms by group norms; in place in a given model.
 
     ConfigError for a name that is no task, and for a model without data.
     """
@@ -114,6 +114,6 @@ def _cost(config: RunConfig, records: int) -> str:
         f"{rounded_up(budget.epsilon_of([one] * number))} {words}" for number, words in rounds.items()
     )
     return (
-        f"a client with {records} records spends epsilon {spent}, of {config.epsilon:g}, at delta {delta:g}, by "
-        f"{config.accountant}: noise multiplier {one.noise_multiplier:g}, {one.steps} steps a round"
+        f"a client with {records} records spends epsilon {spent}, of {config.epsilon:g}, at delta {delta:g}, "
+        f"by {config.accountant}: noise multiplier {one.noise_multiplier:g}, {one.steps} steps a round"
     )

@@ -12,8 +12,8 @@ def replace_batch_norms(model: nn.Module) -> None:
     """Replace, in place, every batch norm below `model`; nothing else changes.
 
     The new layer has the largest power of two up to 32 groups that divides the channels, one group in the
-    place of a BatchNorm1d, and the old one's epsilon, weight and bias. Not Opacus' ModuleValidator.fix: it forgets epsilon and the
-    initial weights, also replaces attention layers, and takes 1 s to import.
+    place of a BatchNorm1d, and the old one's epsilon, weight and bias. Not Opacus' ModuleValidator.fix: it
+    forgets epsilon and the initial weights, also replaces attention layers, and takes 1 s to import.
     """
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):

@@ -1,4 +1,4 @@
-"""What training will refuse of a task, found before a site joins: all of it, where one finding allows the next.
+"""What training will refuse of a task, before a site joins: all of it, where one finding allows the next.
 
 The model's checks run on random numbers. Data are read, and only their form and which classes occur are told.
 """
@@ -14,7 +14,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.probe import probe
-from fl_dp.errors import FlDpError
+from fl_dp.errors import FlDpError, ModelError
 from fl_dp.models.group_norm import replace_batch_norms
 from fl_dp.tasks.load import new_model
 from fl_dp.tasks.metric import metrics_of
@@ -29,7 +29,7 @@ _CPU = torch.device("cpu")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that ends training before it starts. where: a part of the task; what: with what to do next."""
+    """Something that ends training before it starts. where: a part of the task; what: and what to do next."""
 
     where: str
     what: str
@@ -101,8 +101,8 @@ def check_model(result: Validation, task: Task, model: nn.Module, *, fix: bool) 
     if fix and norms:
         replace_batch_norms(model)
         result.changed.append(
-            f"{len(norms)} batch norms are group norms now ({', '.join(norms)}); where the model is made, call "
-            "fl_dp.models.group_norm.replace_batch_norms(model)"
+            f"{len(norms)} batch norms are group norms now ({', '.join(norms)}); where the model is made, "
+            "call fl_dp.models.group_norm.replace_batch_norms(model)"
         )
         norms = []
     result.findings += [
@@ -179,7 +179,9 @@ def _check_outputs(task: Task, model: nn.Module, inputs: Tensor) -> None:
         shape = tuple(task.outputs(model, inputs).shape)
     wanted = (_EXAMPLES, *task.form.output_shape)
     if shape != wanted:
-        raise _Wrong(f"outputs of shape {shape} for {_EXAMPLES} examples, expected {wanted}: {task.form}.")
+        raise ModelError(
+            f"outputs of shape {shape} for {_EXAMPLES} examples, expected {wanted}: {task.form}."
+        )
 
 
 def _check_losses(task: Task, model: nn.Module, inputs: Tensor, targets: Tensor) -> None:
@@ -187,16 +189,12 @@ def _check_losses(task: Task, model: nn.Module, inputs: Tensor, targets: Tensor)
         losses = task.losses(model, (inputs, targets))
     if not isinstance(losses, Tensor) or losses.shape != (_EXAMPLES,):
         there = f"shape {tuple(losses.shape)}" if isinstance(losses, Tensor) else type(losses).__name__
-        raise _Wrong(
-            f"{there} for {_EXAMPLES} examples, expected ({_EXAMPLES},): each example's own loss, and no mean "
-            'over the batch (reduction="none").'
+        raise ModelError(
+            f"{there} for {_EXAMPLES} examples, expected ({_EXAMPLES},): each example's own loss, and no "
+            'mean over the batch (reduction="none").'
         )
     if not losses.requires_grad:
-        raise _Wrong("they do not depend on a trainable parameter; do not detach them, nor use no_grad.")
-
-
-class _Wrong(FlDpError):
-    """A part of the task gives something that cannot be used."""
+        raise ModelError("they do not depend on a trainable parameter; do not detach them, nor use no_grad.")
 
 
 @contextmanager
@@ -208,7 +206,7 @@ def _said(what: str, inputs: Tensor) -> Iterator[None]:
         raise
     except Exception as error:  # of the user's own code: it may be anything
         words = " ".join(str(error).split())
-        raise _Wrong(
+        raise ModelError(
             f"{what} raised {type(error).__name__} on inputs of shape {tuple(inputs.shape)}, {inputs.dtype}: "
             f"{words}"
         ) from error

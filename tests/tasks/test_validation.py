@@ -94,7 +94,7 @@ def _losses(compute: Any) -> type[Task]:
     [
         (
             lambda m, x, y: F.cross_entropy(m(x), y),
-            "shape () for 4 examples, expected (4,): each example's own",
+            "shape () for 4 examples, expected (4,): each",
         ),
         (lambda m, x, y: F.cross_entropy(m(x), y, reduction="none").detach(), "do not depend on a trainable"),
         (lambda m, x, y: F.cross_entropy(m(x), y, reduction="none") / m(x).detach().mean(), "example"),

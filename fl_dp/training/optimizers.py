@@ -152,10 +152,22 @@ def _settable(name: str) -> dict[str, Any]:
     return {one.name: one.default for one in parameters if one.name not in hidden}
 
 
+def _without_compiler() -> None:
+    """Let torch.optim make optimizers without PyTorch's compiler.
+
+    It imports that to keep it off a method: 2 s and 48 MiB in a process that never compiles, and beside Ray
+    pages of complaints about leaks when the process ends. Where torch changes this name, nothing happens.
+    """
+    method = getattr(Optimizer.add_param_group, "__wrapped__", None)
+    if method is not None and not hasattr(method, "__dynamo_disable"):
+        method.__dynamo_disable = method
+
+
 def _made(
     name: str, settings: Mapping[str, Any], parameters: list[Tensor], learning_rate: float
 ) -> Optimizer:
     kind = optimizer_class(name)
+    _without_compiler()
     given: dict[str, Any] = {"lr": learning_rate, **settings}
     if "foreach" in inspect.signature(kind).parameters:
         given["foreach"] = False

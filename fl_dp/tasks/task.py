@@ -58,14 +58,14 @@ class Task:
             raise TaskError("a built-in model takes its shape from data, and none were read yet")
         return self._form
 
+    @form.setter
+    def form(self, form: Form) -> None:
+        self._form = form
+
     @property
     def has_form(self) -> bool:
         """Whether the data's form is known yet."""
         return self._form is not None
-
-    @form.setter
-    def form(self, form: Form) -> None:
-        self._form = form
 
     def model(self) -> nn.Module:
         """A new model, with random weights from torch's global generator, which the seed has set."""

@@ -153,7 +153,7 @@ def _missing(data: TensorData) -> list[str]:
     """Classes without a record: a model can be trained without, and knows nothing of them."""
     if data.form.targets != "class":
         return []
-    there = set(data.y.unique().tolist())
+    there = set(data.y.tolist())
     names = [name for label, name in enumerate(data.classes) if label not in there]
     return [f"no record here is of class {', '.join(names)}"] if names else []
 

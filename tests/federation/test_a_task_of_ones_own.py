@@ -46,7 +46,7 @@ def site(tmp_path: Path, real_client: Any) -> Any:
 
 
 def plan(task: str) -> RoundPlan:
-    return RoundPlan("run", 1, "linear", 2, 20, 0.5, 0.0, 1.0, 1.0, task=task)
+    return RoundPlan("run", 1, "linear", 2, 20, 0.5, 0.0, 3.0, 1.0, task=task)
 
 
 def test_it_is_trained_and_paid_for(site: Any) -> None:

@@ -31,6 +31,10 @@ def check_choices(config: RunConfig) -> None:
     from fl_dp.models.build import choose_model
     from fl_dp.training.loss import loss_of
 
+    if config.task:
+        from fl_dp.tasks.load import task_class
+
+        task_class(config.task)
     choose_source(config.data)
     choose_model(config.model)
     choose_partition(PartitionSettings.of(config))
@@ -44,18 +48,24 @@ def with_absolute_paths(config: RunConfig) -> RunConfig:
     from fl_dp.data.source import absolute_name, absolute_schema
 
     data_root = Path(config.data_root).expanduser().absolute()
+    task = config.task
+    if task:
+        from fl_dp.tasks.load import absolute_task
+
+        task = absolute_task(task)
     return dataclasses.replace(
         config,
         data=absolute_name(config.data),
         data_root=str(data_root),
         schema=absolute_schema(config.schema),
+        task=task,
     )
 
 
 def check_server(config: RunConfig) -> None:
     """Load the test data, build the model, and see that the engine can protect it.
 
-    Raises DataError, and ConfigError when a setting is at fault: an unknown name, a model that
+    Raises DataError, TaskError, and ConfigError when a setting is at fault: an unknown name, a model that
     does not fit the data, or one that cannot be trained privately.
     """
 

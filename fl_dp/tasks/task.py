@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
@@ -39,9 +39,13 @@ class Task:
     the loss.
     """
 
+    built_in: ClassVar[bool] = True  # its code is fl_dp's own, and so are its errors
     classes: Sequence[str] | int = ()
     vocabulary: int = 0
     metrics: Sequence[Any] = ()
+
+    def __init_subclass__(cls, *, built_in: bool = False) -> None:
+        cls.built_in = built_in
 
     def __init__(self, settings: TaskSettings) -> None:
         self.settings = settings
@@ -81,7 +85,7 @@ class Task:
         return self._load("test")
 
     def public_form(self) -> Form | None:
-        """The form of the data where a schema file says it, so that nobody has to read a record; else None."""
+        """The form of the data where a schema file says it, so that no record has to be read; else None."""
         if type(self).train_data is not Task.train_data:
             return None
         settings = self.settings

@@ -18,8 +18,8 @@ def split(groups: Labels, settings: PartitionSettings) -> Sequence[Indices]:
     count = int(groups.max()) + 1
     if settings.number > count:
         raise DataError(
-            f"partition = {settings.scheme!r}: there are {count} groups, too few for {settings.number} clients; "
-            f"set clients to {count}, so that each has one, or to fewer, so that each has several."
+            f"partition = {settings.scheme!r}: there are {count} groups, too few for {settings.number} "
+            f"clients; set clients to {count}, so that each has one, or to fewer, so that each has several."
         )
     order = np.arange(count)
     if settings.number < count:

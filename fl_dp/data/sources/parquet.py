@@ -10,4 +10,10 @@ def _load(location: Location, split: Split) -> TensorData:
     return table_data(location, read_parquet(location.path), schema_of(location), split)
 
 
-SOURCE = Source(_load, argument="PATH", is_path=True, form=lambda location: schema_of(location).form)
+SOURCE = Source(
+    _load,
+    argument="PATH",
+    is_path=True,
+    form=lambda location: schema_of(location).form,
+    meaning=lambda location: schema_of(location).meaning,
+)

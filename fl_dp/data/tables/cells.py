@@ -38,7 +38,8 @@ def codes_of(cells: Cells, groups: Sequence[Sequence[Value]]) -> NDArray[np.int6
         return texts[text] if text in texts else numbers.get(plain(text), -1)
 
     places, distinct = pd.factorize(cells)
-    return np.array([code(text) for text in distinct], dtype=np.int64)[places]
+    codes: NDArray[np.int64] = np.array([code(text) for text in distinct], dtype=np.int64)[places]
+    return codes
 
 
 def numbers_of(cells: Cells) -> NDArray[np.float64]:

@@ -30,7 +30,8 @@ class Column:
     if_missing: IfMissing = "refuse"
 
     def is_missing(self, cells: Cells) -> Mask:
-        return codes_of(cells, [self.missing]) == 0
+        missing: Mask = codes_of(cells, [self.missing]) == 0
+        return missing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +126,7 @@ class Label(Column):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group(Column):
-    """Whose record it is: what `partition = "by:COLUMN"` goes by, and what is never split into train and test."""
+    """Whose record it is. `partition = "by:COLUMN"` goes by it; one group is all for training, or all not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,10 +141,12 @@ class SplitColumn(Column):
         codes = codes_of(cells, [self.train, self.test])
         if (codes < 0).any():
             raise _unknown(self.name)
-        return codes == 1
+        testing: Mask = codes == 1
+        return testing
 
 
 def _unknown(name: str) -> DataError:
     return DataError(
-        f"column {name!r}: there are cells that the schema does not know; name them there, or correct the file."
+        f"column {name!r}: there are cells that the schema does not know; name them there, or "
+        "correct the file."
     )

@@ -78,7 +78,7 @@ def _by_schema(table: Table, schema: Schema) -> dict[str, Cells]:
 
 
 def _kept(cells: Mapping[str, Cells], schema: Schema) -> Mask:
-    """(n,) which records are not dropped; DataError for one with a missing cell that nothing is declared for."""
+    """(n,) which records are not dropped; DataError for a missing cell that nothing is declared for."""
     kept = np.ones(len(cells[schema.names[0]]), dtype=bool)
     for column in schema.declared:
         if column.if_missing == "drop":

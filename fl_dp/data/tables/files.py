@@ -12,7 +12,7 @@ from fl_dp.errors import DataError
 
 
 def read_csv(path: Path, *, separator: str = ",", header: bool = True) -> Table:
-    """The file at `path`, UTF-8; DataError, which quotes no line, for one that is damaged or has ragged lines."""
+    """The file at `path`, UTF-8; DataError, which quotes no cell, if it is damaged or ragged."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             lines = csv.reader(file, delimiter=separator, skipinitialspace=True, strict=True)
@@ -33,7 +33,7 @@ def read_csv(path: Path, *, separator: str = ",", header: bool = True) -> Table:
 
 
 def read_parquet(path: Path) -> Table:
-    """The file at `path`; DataError for one that is damaged, or has cells that are no text, number or date."""
+    """The file at `path`; DataError if it is damaged, or a cell is no text, number or date."""
     import pyarrow
     import pyarrow.parquet
 

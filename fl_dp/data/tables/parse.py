@@ -10,15 +10,15 @@
     range = [18, 90]           # public, never taken from private records
     if-missing = "encode"      # or "drop" the record, or "refuse" the file (the default)
 
-| kind     | what it needs                                                      | what it may have           |
-|----------|--------------------------------------------------------------------|----------------------------|
-| number   | `range = [LOW, HIGH]`                                              | missing, if-missing        |
-| category | `categories = [VALUE, ...]`                                        | baseline, other, missing, if-missing |
-| label    | `classes = [VALUE, ...]` or `classes = { NAME = [VALUE, ...] }`    | missing, if-missing        |
-| target   | `range = [LOW, HIGH]`                                              | missing, if-missing        |
-| group    |                                                                    | missing, if-missing        |
-| split    | `train = [VALUE, ...]`, `test = [VALUE, ...]`                      |                            |
-| ignore   |                                                                    |                            |
+| kind     | what it needs                                                   | and maybe      |
+|----------|-----------------------------------------------------------------|-----------------|
+| number   | `range = [LOW, HIGH]`                                           |                 |
+| category | `categories = [VALUE, ...]`                                     | baseline, other |
+| label    | `classes = [VALUE, ...]` or `classes = { NAME = [VALUE, ...] }` |                 |
+| target   | `range = [LOW, HIGH]`                                           |                 |
+| group    |                                                                 |                 |
+| split    | `train = [VALUE, ...]`, `test = [VALUE, ...]`                   |                 |
+| ignore   |                                                                 |                 |
 
 VALUE: a text means exactly that text, a number all ways to write it (1, 1.0).
 """

@@ -60,6 +60,12 @@ class Schema:
         return Form((len(self.inputs),), len(self.classes), "class" if one_label else "numbers")
 
     @property
+    def meaning(self) -> str:
+        """All that decides how a record becomes numbers; how the file is read does not."""
+        meant = [column for column in self.declared if not isinstance(column, Group | SplitColumn)]
+        return "\n".join(map(repr, meant))
+
+    @property
     def group(self) -> Group | None:
         return next(iter(self.of_kind(Group)), None)
 

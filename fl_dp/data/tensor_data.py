@@ -26,8 +26,8 @@ class TensorData:
     """Labelled examples, held in memory as they were read.
 
     x: uint8 images (n, C, H, W), float32 numbers (n, ...), or int64 tokens (n, T) below `vocabulary`; n >= 1
-    y: int64 labels (n,), each in [0, len(classes)); float32 numbers (n,) or (n, k); or int64 tokens (n, T),
-    each in [0, len(classes)) or -100, which counts nowhere
+    y: int64 labels (n,), each in [0, len(classes)); float32 numbers (n,) or (n, k), of which (n, 1) becomes
+    (n,); or int64 tokens (n, T), each in [0, len(classes)) or -100, which counts nowhere
     classes: one name per label, per column of numbers, or per token that may be next
     groups: one name per record, by which it may be given to a client; empty where there are none
     raw: a digest of every record as it was before it was encoded; empty where x and y are the records
@@ -48,6 +48,8 @@ class TensorData:
     def __post_init__(self) -> None:
         check_inputs(self.x, self.vocabulary)
         check_targets(self.x, self.y, self.classes)
+        if self.y.is_floating_point() and self.y.ndim == 2 and self.y.shape[1] == 1:
+            object.__setattr__(self, "y", self.y[:, 0])
         for name in ("groups", "raw"):
             if len(getattr(self, name)) not in (0, len(self.y)):
                 raise DataError(

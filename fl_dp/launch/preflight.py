@@ -71,10 +71,10 @@ def check_server(config: RunConfig) -> None:
 
     from fl_dp.engine.probe import probe
     from fl_dp.tasks.load import new_model, task_of
-    from fl_dp.tasks.records import test_records
+    from fl_dp.tasks.records import evaluation_records
 
     task = task_of(config)
-    test_records(config, task)
+    evaluation_records(config, task)
     try:
         model = new_model(task)
     except ModelError as error:

@@ -37,7 +37,7 @@ def _records(task: Task, split: Split) -> TensorData | None:
         return found if found is None or isinstance(found, TensorData) else as_data(task, found)
 
 
-def test_records(config: RunConfig, task: Task) -> TensorData | None:
+def evaluation_records(config: RunConfig, task: Task) -> TensorData | None:
     """The server's test data; None where it evaluates nothing. The task then knows the form of the data.
 
     Without test data a built-in model takes its shape from the data's schema, or from the training data that

@@ -33,6 +33,8 @@ USERS = {
     "flwr_datasets": {"data"},
     "filelock": {"data"},
     "PIL": {"data"},
+    "pandas": {"data"},
+    "pyarrow": {"data"},
     "opacus": {"models", "accounting"},
     "dp_accounting": {"accounting"},
     "scipy": {"accounting", "audit"},

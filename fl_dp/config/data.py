@@ -11,11 +11,13 @@ class DataSettings(FlatConfig):
     """README.md explains every key. seed: of the partition, and in a run also of the first weights.
 
     data_name: of the data in ledgers, where it is not that of `data`: a file may be moved and keep it.
+    schema: the file that says what a table's columns are; empty: the one beside the table.
     """
 
     data: str = "digits"
     data_name: str = ""
     data_root: str = "data"
+    schema: str = ""
     partition: str = "iid"
     partition_alpha: float = 0.5
     partition_classes: int = 2

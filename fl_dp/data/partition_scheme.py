@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,6 +66,8 @@ class Partition:
     it in the names of their data. So settings that give other parts must differ in it, and it must never
     change for settings that somebody has used.
     check: raises ConfigError for settings that cannot be meant, whatever the data.
+    by: what `split` is given: "labels", or in their place "groups", the records' groups as numbers from 0, in
+    the order of the groups' names.
     one_is_all: a single part is the whole data set, and has the data set's own name in ledgers.
     argument: what users write behind the name, as errors call it: N of `shards:N`. None: nothing.
     """
@@ -74,6 +76,7 @@ class Partition:
     remedy: str = "fewer clients"
     parameter: Callable[[PartitionSettings], str] = _no_parameter
     check: Callable[[PartitionSettings], None] = _nothing_to_check
+    by: Literal["labels", "groups"] = "labels"
     one_is_all: bool = False
     argument: str | None = None
 

@@ -45,7 +45,7 @@ def check_choices(config: RunConfig) -> None:
 
 def with_absolute_paths(config: RunConfig) -> RunConfig:
     """`config` with absolute paths: the same from any working directory. Raises as `check_choices`."""
-    from fl_dp.data.source import absolute_name
+    from fl_dp.data.source import absolute_name, absolute_schema
 
     data_root = Path(config.data_root).expanduser().absolute()
     task = config.task
@@ -53,7 +53,13 @@ def with_absolute_paths(config: RunConfig) -> RunConfig:
         from fl_dp.tasks.load import absolute_task
 
         task = absolute_task(task)
-    return dataclasses.replace(config, data=absolute_name(config.data), data_root=str(data_root), task=task)
+    return dataclasses.replace(
+        config,
+        data=absolute_name(config.data),
+        data_root=str(data_root),
+        schema=absolute_schema(config.schema),
+        task=task,
+    )
 
 
 def check_server(config: RunConfig) -> None:

@@ -40,8 +40,9 @@ def _records(task: Task, split: Split) -> TensorData | None:
 def evaluation_records(config: RunConfig, task: Task) -> TensorData | None:
     """The server's test data; None where it evaluates nothing. The task then knows the form of the data.
 
-    Without test data a built-in model takes its shape from the training data that the config names, if they
-    are there; a model() of one's own needs none. DataError, with the way out, where test data are missing.
+    Without test data a built-in model takes its shape from the data's schema, or from the training data that
+    the config names, if they are there; a model() of one's own needs none. DataError, with the way out, where
+    test data are missing.
     """
     if config.evaluate == "server":
         found = records_of(task, "test")
@@ -50,7 +51,9 @@ def evaluation_records(config: RunConfig, task: Task) -> TensorData | None:
                 'There are no test data, on which evaluate = "server" measures the model; set it to "off".'
             )
         return found
-    if type(task).model is Task.model:
+    if (form := task.public_form()) is not None:
+        task.form = form
+    elif type(task).model is Task.model:
         records_of(task, "train")
     return None
 

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from fl_dp.config.task import TaskSettings
-from fl_dp.data.source import load_data
+from fl_dp.data.source import load_data, public_form
+from fl_dp.data.tensor_data import Split, TensorData
 from fl_dp.errors import ConfigError, TaskError
 from fl_dp.form import Form
 from fl_dp.models.build import build_model
@@ -88,11 +89,22 @@ class Task:
 
     def train_data(self) -> Any:
         """The site's records: a `TensorData`, or inputs and targets, as tensors or arrays (n, ...)."""
-        return load_data(self.settings.data, Path(self.settings.data_root), "train")
+        return self._load("train")
 
     def test_data(self) -> Any:
         """The server's test data, in the same way; None where it has none."""
-        return load_data(self.settings.data, Path(self.settings.data_root), "test")
+        return self._load("test")
+
+    def public_form(self) -> Form | None:
+        """The form of the data where a schema file says it, so that no record has to be read; else None."""
+        if type(self).train_data is not Task.train_data:
+            return None
+        settings = self.settings
+        return public_form(settings.data, Path(settings.data_root), settings.schema)
+
+    def _load(self, split: Split) -> TensorData:
+        settings = self.settings
+        return load_data(settings.data, Path(settings.data_root), split, settings.schema)
 
     @property
     def objective(self) -> Objective:

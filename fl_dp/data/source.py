@@ -1,17 +1,39 @@
 """A data set by its name, such as `digits` or `npz:PATH`, from the file in sources/ that has the name."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
+from typing import Self
 
 from fl_dp.choices import SOURCES
+from fl_dp.config.data import CLIENT, DataSettings
 from fl_dp.data.tensor_data import Split, TensorData
+from fl_dp.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How records are encoded: the settings of the same names, which are public and no statistics of them."""
+
+    columns: str = ""
+    image_size: int = 0
+    image_mode: str = ""
+    tokens: int = 0
+    tokenizer: str = "bytes"
+    encoding: str = "utf-8"
+
+    @classmethod
+    def of(cls, settings: DataSettings) -> Self:
+        return cls(**{field.name: getattr(settings, field.name) for field in fields(cls)})
+
+
+AS_THEY_ARE = Reading()
 
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where a source finds its data.
+    """Where a source finds its data, and how it encodes them.
 
     root: the setting `data-root`, absolute; where torchvision's sets live. argument: what the user wrote
     behind the name, an absolute path if the source says that it is a path; empty for one that takes none.
@@ -19,6 +41,7 @@ class Location:
 
     root: Path
     argument: str
+    reading: Reading = AS_THEY_ARE
 
     @property
     def path(self) -> Path:
@@ -41,13 +64,18 @@ class Source:
     is_path: bool = False
 
 
-def load_data(name: str, root: Path, split: Split) -> TensorData:
+def data_of(settings: DataSettings, split: Split) -> TensorData:
+    """One split of the data that the settings name; see `load_data`."""
+    return load_data(settings.data, Path(settings.data_root), split, Reading.of(settings))
+
+
+def load_data(name: str, root: Path, split: Split, reading: Reading = AS_THEY_ARE) -> TensorData:
     """One split of the data set `name`; loaded once per process, so do not write into its tensors.
 
     Raises ConfigError for a name that is not in sources/ and for a wrong argument; also what the source
     raises.
     """
-    return _load(absolute_name(name), root.expanduser().absolute(), split)
+    return _load(absolute_name(name), root.expanduser().absolute(), split, reading)
 
 
 def absolute_name(name: str) -> str:
@@ -59,12 +87,15 @@ def absolute_name(name: str) -> str:
 
 
 @lru_cache(maxsize=2)  # a simulation's process asks for the same train and test split thousands of times
-def _load(name: str, root: Path, split: Split) -> TensorData:
+def _load(name: str, root: Path, split: Split, reading: Reading) -> TensorData:
     source, argument = choose_source(name)
-    return source.load(Location(root, argument), split)
+    return source.load(Location(root, argument, reading), split)
 
 
 def choose_source(name: str) -> tuple[Source, str]:
     """The descriptor of the source `name`, and the argument; ConfigError where either is wrong."""
     source = SOURCES.load(name, Source)
-    return source, SOURCES.argument(name, source.argument)
+    argument = SOURCES.argument(name, source.argument)
+    if CLIENT in argument and not source.is_path:
+        raise ConfigError(f"data = {name!r}: {CLIENT} stands in paths alone.")
+    return source, argument

@@ -42,9 +42,14 @@ def check_choices(config: RunConfig) -> None:
 def with_absolute_paths(config: RunConfig) -> RunConfig:
     """`config` with absolute paths: the same from any working directory. Raises as `check_choices`."""
     from fl_dp.data.source import absolute_name
+    from fl_dp.data.tokens import BYTES
 
     data_root = Path(config.data_root).expanduser().absolute()
-    return dataclasses.replace(config, data=absolute_name(config.data), data_root=str(data_root))
+    tokenizer = config.tokenizer
+    if tokenizer != BYTES:
+        tokenizer = str(Path(tokenizer).expanduser().absolute())
+    data = absolute_name(config.data)
+    return dataclasses.replace(config, data=data, data_root=str(data_root), tokenizer=tokenizer)
 
 
 def check_server(config: RunConfig) -> None:

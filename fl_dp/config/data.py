@@ -17,7 +17,7 @@ class DataSettings(FlatConfig):
     data_name: of the data in ledgers, where it is not that of `data`: a file may be moved and keep it.
     columns: of a saved data set, INPUT,LABEL. image_size: that images are brought to; 0: they have one size.
     image_mode: that images are brought to; empty: they have one mode. tokens: length of a text's example.
-    tokenizer: "bytes", or a local tokenizer.json. encoding: of text files.
+    tokenizer: "bytes", "words:N", or a local tokenizer.json. encoding: of text files.
     """
 
     data: str = "digits"
@@ -48,7 +48,7 @@ class DataSettings(FlatConfig):
         require(self.image_size >= 0, "image-size", self.image_size, "an integer >= 0")
         require(self.image_mode in IMAGE_MODES, "image-mode", self.image_mode, "L, RGB or nothing")
         require(self.tokens >= 0, "tokens", self.tokens, "an integer >= 0")
-        require(bool(self.tokenizer), "tokenizer", self.tokenizer, "bytes, or the path of a tokenizer.json")
+        require(bool(self.tokenizer), "tokenizer", self.tokenizer, "bytes, words:N, or the path of a tokenizer.json")
         require(self.encoding in ENCODINGS, "encoding", self.encoding, " or ".join(ENCODINGS))
         if self.by_client:
             require(

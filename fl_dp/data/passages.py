@@ -30,7 +30,7 @@ class Passage:
 def passages(text: str, encoder: Encoder, length: int) -> Iterator[Passage]:
     """The text in passages of `length` + 1 tokens; what is left at its end is no passage."""
     tokens, ends = encoder.running(text)
-    source = text.encode() if encoder.tokenizer is None else text
+    source = text.encode() if encoder.counts_bytes else text
     start = 0
     for first in range(0, len(tokens) - length, length + 1):
         end = int(ends[first + length])

@@ -1,8 +1,10 @@
-"""Texts as tokens of a public vocabulary: bytes, or those of a local tokenizer.json. Nothing is fitted."""
+"""Texts as tokens of a public vocabulary: bytes, hashed words, or a tokenizer.json's. None is fitted."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +16,8 @@ from fl_dp.errors import DataError
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-BYTES = "bytes"
+BYTES, WORDS = "bytes", "words"
+_WORD = re.compile(r"\w+|[^\w\s]")
 _OF_PADDING = ("[PAD]", "<pad>", "<PAD>", "<|pad|>", "<|padding|>")
 
 Tokens = NDArray[np.int64]
@@ -24,15 +27,26 @@ Tokens = NDArray[np.int64]
 class Encoder:
     """size: of the vocabulary. padding: the token that fills up; None: there is no such.
 
-    Of bytes: 0 is padding, and byte b is token b + 1.
+    Without a tokenizer 0 is padding, and byte b is token b + 1; or, `words`, each word and each mark, in
+    small letters, is one of the size - 1 others by a hash of it.
     """
 
     size: int
     padding: int | None
     tokenizer: "Tokenizer | None" = None
+    words: bool = False
+
+    @property
+    def counts_bytes(self) -> bool:
+        """Whether `running` tells ends in bytes of UTF-8, not in characters."""
+        return self.tokenizer is None and not self.words
 
     def running(self, text: str) -> tuple[Tokens, Tokens]:
         """All tokens of a running text, (n,), and where each ends: in bytes of it, or in characters."""
+        if self.words:
+            found = list(_WORD.finditer(text))
+            tokens = np.array([self._word(one.group()) for one in found], dtype=np.int64)
+            return tokens, np.array([one.end() for one in found], dtype=np.int64)
         if self.tokenizer is None:
             tokens = _byte_tokens(text)
             return tokens, np.arange(1, len(tokens) + 1)
@@ -60,10 +74,16 @@ class Encoder:
         return rows
 
     def _each(self, texts: Sequence[str], length: int) -> Iterator[Tokens]:
+        if self.words:
+            return (self.running(text)[0] for text in texts)
         if self.tokenizer is None:
             return map(_byte_tokens, texts)
         self.tokenizer.enable_truncation(length)
         return (np.array(one.ids, dtype=np.int64) for one in self.tokenizer.encode_batch(list(texts)))
+
+    def _word(self, word: str) -> int:
+        digest = blake2b(word.lower().encode(), digest_size=8).digest()
+        return 1 + int.from_bytes(digest, "big") % (self.size - 1)
 
 
 def _byte_tokens(text: str) -> Tokens:
@@ -71,11 +91,22 @@ def _byte_tokens(text: str) -> Tokens:
 
 
 def encoder_of(name: str) -> Encoder:
-    """BYTES, or the path of a tokenizer.json; DataError for a file that holds none."""
+    """`bytes`, `words:N`, or the path of a tokenizer.json; DataError for a file that holds none."""
     if name == BYTES:
         return Encoder(257, 0)
+    if name.startswith(f"{WORDS}:"):
+        size = name.partition(":")[2]
+        if not (size.isdecimal() and int(size) >= 2):
+            raise DataError(f"tokenizer = {name!r}: expected words:N, N >= 2 tokens, as in words:4096.")
+        return Encoder(int(size), 0, words=True)
     path = Path(name).expanduser().absolute()
     return _from_file(path, path.stat().st_mtime_ns if path.is_file() else 0)
+
+
+def absolute_tokenizer(name: str) -> str:
+    """`name`, with an absolute path where it is one."""
+    built_in = name == BYTES or name.startswith(f"{WORDS}:")
+    return name if built_in else str(Path(name).expanduser().absolute())
 
 
 @lru_cache(maxsize=2)
@@ -83,7 +114,7 @@ def _from_file(path: Path, changed: int) -> Encoder:
     from tokenizers import Tokenizer  # late: few need it
 
     if not path.is_file():
-        raise DataError(f"tokenizer {path}: no such file; expected {BYTES}, or a local tokenizer.json.")
+        raise DataError(f"tokenizer {path}: no such file; expected {BYTES}, {WORDS}:N, or a local tokenizer.json.")
     try:
         tokenizer = Tokenizer.from_str(path.read_text(encoding="utf-8"))
     except Exception as error:  # the library raises nothing narrower

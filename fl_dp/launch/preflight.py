@@ -31,6 +31,10 @@ def check_choices(config: RunConfig) -> None:
     from fl_dp.models.build import choose_model
     from fl_dp.training.loss import loss_of
 
+    if config.task:
+        from fl_dp.tasks.load import task_class
+
+        task_class(config.task)
     choose_source(config.data)
     choose_model(config.model)
     choose_partition(PartitionSettings.of(config))
@@ -42,20 +46,30 @@ def check_choices(config: RunConfig) -> None:
 def with_absolute_paths(config: RunConfig) -> RunConfig:
     """`config` with absolute paths: the same from any working directory. Raises as `check_choices`."""
     from fl_dp.data.source import absolute_name
-    from fl_dp.data.tokens import BYTES
+    from fl_dp.data.tokens import absolute_tokenizer
 
     data_root = Path(config.data_root).expanduser().absolute()
-    tokenizer = config.tokenizer
-    if tokenizer != BYTES:
-        tokenizer = str(Path(tokenizer).expanduser().absolute())
-    data = absolute_name(config.data)
-    return dataclasses.replace(config, data=data, data_root=str(data_root), tokenizer=tokenizer)
+<<<<<<< HEAD
+    return dataclasses.replace(
+        config,
+        data=absolute_name(config.data),
+        data_root=str(data_root),
+        tokenizer=absolute_tokenizer(config.tokenizer),
+    )
+=======
+    task = config.task
+    if task:
+        from fl_dp.tasks.load import absolute_task
+
+        task = absolute_task(task)
+    return dataclasses.replace(config, data=absolute_name(config.data), data_root=str(data_root), task=task)
+>>>>>>> main
 
 
 def check_server(config: RunConfig) -> None:
     """Load the test data, build the model, and see that the engine can protect it.
 
-    Raises DataError, and ConfigError when a setting is at fault: an unknown name, a model that
+    Raises DataError, TaskError, and ConfigError when a setting is at fault: an unknown name, a model that
     does not fit the data, or one that cannot be trained privately.
     """
 

@@ -48,7 +48,12 @@ class DataSettings(FlatConfig):
         require(self.image_size >= 0, "image-size", self.image_size, "an integer >= 0")
         require(self.image_mode in IMAGE_MODES, "image-mode", self.image_mode, "L, RGB or nothing")
         require(self.tokens >= 0, "tokens", self.tokens, "an integer >= 0")
-        require(bool(self.tokenizer), "tokenizer", self.tokenizer, "bytes, words:N, or the path of a tokenizer.json")
+        require(
+            bool(self.tokenizer),
+            "tokenizer",
+            self.tokenizer,
+            "bytes, words:N, or the path of a tokenizer.json",
+        )
         require(self.encoding in ENCODINGS, "encoding", self.encoding, " or ".join(ENCODINGS))
         if self.by_client:
             require(

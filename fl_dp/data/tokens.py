@@ -114,7 +114,9 @@ def _from_file(path: Path, changed: int) -> Encoder:
     from tokenizers import Tokenizer  # late: few need it
 
     if not path.is_file():
-        raise DataError(f"tokenizer {path}: no such file; expected {BYTES}, {WORDS}:N, or a local tokenizer.json.")
+        raise DataError(
+            f"tokenizer {path}: no such file; expected {BYTES}, {WORDS}:N, or a local tokenizer.json."
+        )
     try:
         tokenizer = Tokenizer.from_str(path.read_text(encoding="utf-8"))
     except Exception as error:  # the library raises nothing narrower

@@ -49,21 +49,18 @@ def with_absolute_paths(config: RunConfig) -> RunConfig:
     from fl_dp.data.tokens import absolute_tokenizer
 
     data_root = Path(config.data_root).expanduser().absolute()
-<<<<<<< HEAD
-    return dataclasses.replace(
-        config,
-        data=absolute_name(config.data),
-        data_root=str(data_root),
-        tokenizer=absolute_tokenizer(config.tokenizer),
-    )
-=======
     task = config.task
     if task:
         from fl_dp.tasks.load import absolute_task
 
         task = absolute_task(task)
-    return dataclasses.replace(config, data=absolute_name(config.data), data_root=str(data_root), task=task)
->>>>>>> main
+    return dataclasses.replace(
+        config,
+        data=absolute_name(config.data),
+        data_root=str(data_root),
+        tokenizer=absolute_tokenizer(config.tokenizer),
+        task=task,
+    )
 
 
 def check_server(config: RunConfig) -> None:

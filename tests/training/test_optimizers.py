@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from objectives import objective_for
 from torch import nn
 
 from fl_dp.config.client import ClientConfig
@@ -15,7 +16,6 @@ from fl_dp.records import RoundPlan
 from fl_dp.training.optimizers import TorchDescent, descent_of, optimizers, settings_of
 from fl_dp.training.sgd import MomentumSGD
 from fl_dp.training.trainer import axes_of, take_steps, trainer_of
-from objectives import objective_for
 
 PLAN = RoundPlan("run", 1, "linear", 3, 20, 0.1, 0.0, 1.0, 1.0)
 CPU = torch.device("cpu")

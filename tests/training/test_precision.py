@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from objectives import objective_for
 from torch import nn
 
 from fl_dp.data.tensor_data import TensorData
@@ -13,7 +14,6 @@ from fl_dp.records import RoundPlan
 from fl_dp.training.precision import check_precision, in_full
 from fl_dp.training.private import PrivateTrainer
 from fl_dp.training.trainer import axes_of, take_steps, trainer_of
-from objectives import objective_for
 
 CPU = torch.device("cpu")
 PLAN = RoundPlan("run", 1, "m", 2, 16, 0.1, 0.0, 1.0, 0.3, precision="bf16")

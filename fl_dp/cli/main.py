@@ -14,6 +14,8 @@ from fl_dp.cli.common import APP_OPTIONS, CommandWithoutMarkup, run_command, say
 from fl_dp.cli.ledger import ledger_app
 from fl_dp.cli.plan import BUDGET_HELP, CALIBRATE_HELP, budget, calibrate
 from fl_dp.cli.run import RUN_OPTIONS, run
+from fl_dp.cli.schema import HELP as SCHEMA_HELP
+from fl_dp.cli.schema import schema
 from fl_dp.cli.validate import HELP as VALIDATE_HELP
 from fl_dp.cli.validate import validate
 
@@ -43,6 +45,7 @@ app.command(help=CALIBRATE_HELP, cls=CommandWithoutMarkup)(calibrate)
 app.command(help=AUDIT_HELP)(audit)
 app.command(help=APPROVE_HELP)(approve)
 app.command(help=VALIDATE_HELP)(validate)
+app.command(help=SCHEMA_HELP, cls=CommandWithoutMarkup)(schema)
 app.add_typer(ledger_app, name="ledger")
 
 

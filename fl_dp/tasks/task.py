@@ -1,14 +1,13 @@
 """A task: what is learned. What is built in is a task like any other, whose parts the settings name."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from fl_dp.config.task import TaskSettings
-from fl_dp.data.source import load_data
+from fl_dp.data.source import data_of, form_of
 from fl_dp.errors import ConfigError, TaskError
 from fl_dp.form import Form
 from fl_dp.models.build import build_model
@@ -93,11 +92,16 @@ class Task:
 
     def train_data(self) -> Any:
         """The site's records: a `TensorData`, or inputs and targets, as tensors or arrays (n, ...)."""
-        return load_data(self.settings.data, Path(self.settings.data_root), "train")
+        return data_of(self.settings, "train")
 
     def test_data(self) -> Any:
         """The server's test data, in the same way; None where it has none."""
-        return load_data(self.settings.data, Path(self.settings.data_root), "test")
+        return data_of(self.settings, "test")
+
+    def public_form(self) -> Form | None:
+        """The form of the data where a schema file says it, so that no record has to be read; else None."""
+        own = type(self).train_data is not Task.train_data
+        return None if own else form_of(self.settings)
 
     @property
     def objective(self) -> Objective:

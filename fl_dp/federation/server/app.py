@@ -109,11 +109,11 @@ def prepare(
     from fl_dp.federation.server.evaluation import evaluate
     from fl_dp.federation.server.strategy import PrivateStrategy
     from fl_dp.tasks.load import new_model, task_of
-    from fl_dp.tasks.records import test_records
+    from fl_dp.tasks.records import evaluation_records
     from fl_dp.training.trainer import trainable_arrays
 
     task = task_of(config)
-    test = test_records(config, task)
+    test = evaluation_records(config, task)
     model = new_model(task)
     device = find_device(config.device)
     arrays = state_arrays(model)

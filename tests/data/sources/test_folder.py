@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fl_dp.data.sources.folder import load_folder
 from fl_dp.data.source import Reading
+from fl_dp.data.sources.folder import load_folder
 from fl_dp.errors import DataError
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image as PillowImage
 
+from fl_dp.data.saved_columns import Column
 from fl_dp.data.source import Reading
 from fl_dp.data.sources.folder import load_folder
 from fl_dp.data.sources.hf import load_saved
@@ -14,6 +15,7 @@ from fl_dp.errors import DataError
 
 datasets = pytest.importorskip("datasets")
 LABEL = datasets.ClassLabel(names=["no", "yes"])
+INTEGER = datasets.Value("int64")
 AS_THEY_ARE = Reading()
 
 
@@ -124,11 +126,11 @@ def test_without_splits_each_record_decides_for_itself(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "kinds", "words"),
     [
-        ({"text": ["a"], "label": [1]}, {"label": datasets.Value("int64")}, "column label cannot be labels; .*ClassLabel"),
+        ({"text": ["a"], "label": [1]}, {"label": INTEGER}, "label cannot be labels; .*ClassLabel"),
         ({"text": ["a"], "kind": [1]}, {"kind": LABEL}, "expected columns = INPUT,LABEL, of text, kind"),
         ({"text": [None], "label": [1]}, {"label": LABEL}, "column text: values are missing"),
         ({"text": ["a"], "label": [None]}, {"label": LABEL}, "column label: values are missing"),
-        ({"features": [3], "label": [1]}, {"features": datasets.Value("int64"), "label": LABEL}, "column features cannot be an input"),
+        ({"features": [3], "label": [1]}, {"features": INTEGER, "label": LABEL}, "features cannot be an input"),
         (
             {"features": [[1.0], [1.0, 2.0]], "label": [1, 0]},
             {"features": datasets.List(datasets.Value("float32")), "label": LABEL},
@@ -147,12 +149,11 @@ def test_everything_else_is_refused_in_words(
 
 
 def test_images_that_lie_elsewhere_are_not_looked_for(tmp_path: Path) -> None:
-    PillowImage.new("L", (4, 4)).save(tmp_path / "1.png")
-    cell = {"bytes": None, "path": str(tmp_path / "1.png")}
-    train = save(tmp_path / "a", {"image": [cell], "label": [1]}, image=datasets.Image(), label=LABEL)
-    with_splits(tmp_path / "c", train=train)
+    """As nothing of `datasets` itself would save: it puts the bytes of such images in."""
+    cell = datasets.Image().encode_example({"bytes": None, "path": str(tmp_path / "1.png")})
+    column = Column([], "image", "column image", "image")
     with pytest.raises(DataError, match="column image: images lie elsewhere; save the data set with their"):
-        load_saved(tmp_path / "c", AS_THEY_ARE, "train")
+        column._image_bytes(cell)
 
 
 def test_what_is_no_saved_data_set_is_named(tmp_path: Path) -> None:

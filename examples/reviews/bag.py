@@ -1,4 +1,7 @@
-"""A bag of embeddings: the mean of the words' vectors, and a linear layer on it. Public common words are left out."""
+"""A bag of embeddings: the mean of the words' vectors, and a linear layer on it.
+
+The words of a public list, that say least, are left out. Nothing is looked up in the reviews.
+"""
 
 import dataclasses
 
@@ -16,7 +19,7 @@ MARKS = ". , ' - ? ! ; : ( ) ` *"
 
 
 class Bag(nn.Module):
-    """Words start alike, so that at first only what they are trained for moves them; the layer starts at 1."""
+    """Words start alike, and the layer at numbers of about 1: what moves first is the words."""
 
     def __init__(self, vocabulary: int, classes: int) -> None:
         super().__init__()
@@ -41,7 +44,7 @@ class BagOfEmbeddings(Task):
         return self._telling(super().test_data())
 
     def _telling(self, reviews: TensorData) -> TensorData:
-        """Without the words of a public list, which tell least; a ledger knows the same reviews by their lines."""
+        """Without the words of the list. A ledger knows reviews by their lines, which stay as they are."""
         common = encoder_of(self.settings.tokenizer).running(" ".join(ENGLISH_STOP_WORDS) + MARKS)[0]
         left_out = torch.isin(reviews.x, torch.from_numpy(common))
         return dataclasses.replace(reviews, x=torch.where(left_out, PADDING, reviews.x))

@@ -130,7 +130,7 @@ def test_without_splits_each_record_decides_for_itself(tmp_path: Path) -> None:
         ({"text": ["a"], "kind": [1]}, {"kind": LABEL}, "expected columns = INPUT,LABEL, of text, kind"),
         ({"text": [None], "label": [1]}, {"label": LABEL}, "column text: values are missing"),
         ({"text": ["a"], "label": [None]}, {"label": LABEL}, "column label: values are missing"),
-        ({"features": [3], "label": [1]}, {"features": INTEGER, "label": LABEL}, "features cannot be an input"),
+        ({"features": [3], "label": [1]}, {"features": INTEGER, "label": LABEL}, "cannot be an input"),
         (
             {"features": [[1.0], [1.0, 2.0]], "label": [1, 0]},
             {"features": datasets.List(datasets.Value("float32")), "label": LABEL},

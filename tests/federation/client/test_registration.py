@@ -89,7 +89,7 @@ def test_a_moved_file_keeps_its_name(ledger):
 def test_another_name_alone_buys_no_fresh_budget(ledger, name):
     ledger.register_all([registration_of(data(), NAMED)])
     renamed = dataclasses.replace(NAMED, data_name=name)
-    with pytest.raises(LedgerError, match="entered as wards, not .*; use that name"):
+    with pytest.raises(LedgerError, match=r"entered as wards, not .*; use that name"):
         ledger.register_all([registration_of(data(), renamed)])
     with pytest.raises(LedgerError, match="seems to share many records with wards"):
         ledger.register_all([registration_of(data().subset(torch.arange(20)), renamed)])

@@ -35,6 +35,8 @@ USERS = {
     "tokenizers": {"data"},
     "filelock": {"data"},
     "PIL": {"data"},
+    "pandas": {"data"},
+    "pyarrow": {"data"},
     "opacus": {"models", "accounting"},
     "dp_accounting": {"accounting"},
     "scipy": {"accounting", "audit"},

@@ -171,6 +171,10 @@ def _round_plan(config: RunConfig, overrides: Overrides, own_size: int, public_s
         max_grad_norm=config.max_grad_norm,
         loss=config.loss,
         arithmetic=config.arithmetic,
+        optimizer=config.optimizer,
+        optimizer_settings=config.optimizer_settings,
+        class_weights=config.class_weights,
+        precision=config.precision,
     )
 
 

@@ -15,6 +15,7 @@ class DataSettings(FlatConfig):
     """README.md explains every key. seed: of the partition, and in a run also of the first weights.
 
     data_name: of the data in ledgers, where it is not that of `data`: a file may be moved and keep it.
+    schema: the file that says what a table's columns are; empty: the one beside the table.
     columns: of a saved data set, INPUT,LABEL. image_size: that images are brought to; 0: they have one size.
     image_mode: that images are brought to; empty: they have one mode. tokens: length of a text's example.
     tokenizer: "bytes", "words:N", or a local tokenizer.json. encoding: of text files.
@@ -23,6 +24,7 @@ class DataSettings(FlatConfig):
     data: str = "digits"
     data_name: str = ""
     data_root: str = "data"
+    schema: str = ""
     columns: str = ""
     image_size: int = 0
     image_mode: str = ""

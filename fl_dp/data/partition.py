@@ -20,6 +20,8 @@ from fl_dp.errors import ConfigError, DataError
 @lru_cache(maxsize=1)
 def parts_of(train: TensorData, settings: PartitionSettings) -> Sequence[Indices]:
     """The indices of every client's part; of the latest data and settings they are remembered."""
+    if choose_partition(settings).by == "groups":
+        return partition_indices(_group_numbers(train, settings), settings)
     return partition_indices(train.y.numpy(), settings)
 
 
@@ -49,6 +51,22 @@ def partition_indices(labels: Labels, settings: PartitionSettings) -> list[Indic
         ) from None
     _check_disjoint(parts, settings, len(labels))
     return parts
+
+
+def _group_numbers(train: TensorData, settings: PartitionSettings) -> Labels:
+    """(n,) the number of each record's group; DataError where the records have none, or others are meant."""
+    if not train.groups:
+        raise DataError(
+            f"partition = {settings.scheme!r}: the data have no groups; a table's schema declares them by a "
+            'column of kind "group", a task by TensorData.groups.'
+        )
+    if train.grouped_by and train.grouped_by != settings.argument:
+        raise DataError(
+            f"partition = {settings.scheme!r}: the records are grouped by {train.grouped_by!r}; write "
+            f"by:{train.grouped_by}."
+        )
+    numbers: Labels = np.unique(np.array(train.groups), return_inverse=True)[1]
+    return numbers
 
 
 def _check_kind(labels: Labels, partition: Partition, settings: PartitionSettings) -> None:

@@ -69,6 +69,8 @@ class Partition:
     it in the names of their data. So settings that give other parts must differ in it, and it must never
     change for settings that somebody has used.
     check: raises ConfigError for settings that cannot be meant, whatever the data.
+    by: what `split` is given: "labels", or in their place "groups", the records' groups as numbers from 0, in
+    the order of the groups' names.
     one_is_all: a single part is the whole data set, and has the data set's own name in ledgers.
     argument: what users write behind the name, as errors call it: N of `shards:N`. None: nothing.
     labels: "class", one of some classes for each record; "number", one float; "any", or nothing of them.
@@ -78,6 +80,7 @@ class Partition:
     remedy: str = "fewer clients"
     parameter: Callable[[PartitionSettings], str] = _no_parameter
     check: Callable[[PartitionSettings], None] = _nothing_to_check
+    by: Literal["labels", "groups"] = "labels"
     one_is_all: bool = False
     argument: str | None = None
     labels: Kind = "class"

@@ -45,7 +45,7 @@ def check_choices(config: RunConfig) -> None:
 
 def with_absolute_paths(config: RunConfig) -> RunConfig:
     """`config` with absolute paths: the same from any working directory. Raises as `check_choices`."""
-    from fl_dp.data.source import absolute_name
+    from fl_dp.data.source import absolute_name, absolute_schema
     from fl_dp.data.tokens import absolute_tokenizer
 
     data_root = Path(config.data_root).expanduser().absolute()
@@ -58,6 +58,7 @@ def with_absolute_paths(config: RunConfig) -> RunConfig:
         config,
         data=absolute_name(config.data),
         data_root=str(data_root),
+        schema=absolute_schema(config.schema),
         tokenizer=absolute_tokenizer(config.tokenizer),
         task=task,
     )
@@ -72,10 +73,10 @@ def check_server(config: RunConfig) -> None:
 
     from fl_dp.engine.probe import probe
     from fl_dp.tasks.load import new_model, task_of
-    from fl_dp.tasks.records import test_records
+    from fl_dp.tasks.records import evaluation_records
 
     task = task_of(config)
-    test_records(config, task)
+    evaluation_records(config, task)
     try:
         model = new_model(task)
     except ModelError as error:

@@ -41,13 +41,14 @@ def _records(task: Task, split: Split) -> TensorData | None:
         return found if found is None or isinstance(found, TensorData) else as_data(task, found)
 
 
-def test_records(config: RunConfig, task: Task) -> TensorData | None:
+def evaluation_records(config: RunConfig, task: Task) -> TensorData | None:
     """The server's test data; None where it evaluates nothing. The task then knows the form of the data.
 
     Where each client has a file of its own the server's is that of the client `server`.
 
-    Without test data a built-in model takes its shape from the training data that the config names, if they
-    are there; a model() of one's own needs none. DataError, with the way out, where test data are missing.
+    Without test data a built-in model takes its shape from the data's schema, or from the training data that
+    the config names, if they are there; a model() of one's own needs none. DataError, with the way out, where
+    test data are missing.
     """
     if config.evaluate == "server":
         found = records_of(_task_for(config, task, SERVER), "test")
@@ -57,7 +58,9 @@ def test_records(config: RunConfig, task: Task) -> TensorData | None:
             )
         task.form = found.form
         return found
-    if type(task).model is Task.model:
+    if (form := task.public_form()) is not None:
+        task.form = form
+    elif type(task).model is Task.model:
         first = records_of(_task_for(config, task, "0"), "train")
         if first is not None:
             task.form = first.form

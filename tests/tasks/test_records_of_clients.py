@@ -16,8 +16,7 @@ from fl_dp.federation.client.settings import numbered
 from fl_dp.launch.clients import client_config
 from fl_dp.launch.preflight import check_choices, check_parts, check_server, with_absolute_paths
 from fl_dp.tasks.load import task_of
-from fl_dp.tasks.records import load_part, load_parts, of_client
-from fl_dp.tasks.records import test_records as server_records
+from fl_dp.tasks.records import evaluation_records, load_part, load_parts, of_client
 
 
 def write(folder: Path, client: str, rows: int, **changed: Any) -> None:
@@ -70,7 +69,7 @@ def test_numbers_of_parts_are_not_asked_for(folder: Path) -> None:
 def test_the_server_reads_its_own_file(folder: Path) -> None:
     config = run(folder)
     task = task_of(config)
-    found = server_records(config, task)
+    found = evaluation_records(config, task)
     assert found is not None
     assert (len(found), task.form) == (4, found.form)
     check_server(config)

@@ -92,7 +92,9 @@ def _try(
 ) -> _Trial:
     torch.manual_seed(attempt)
     parameters = {n: _perturbed(p, attempt) for n, p in model.named_parameters() if p.requires_grad}
-    with in_place_of(model, parameters):  # also when a checkpointed part is computed again, in a backward pass
+    with in_place_of(
+        model, parameters
+    ):  # also when a checkpointed part is computed again, in a backward pass
         return _tried(model, parameters, args, kwargs, shared, attempt)
 
 

@@ -53,7 +53,8 @@ def layout_of(
 ) -> GradientLayout:
     """The layout of the gradient of one input of `use`, in the shape in which the operator gets it.
 
-    node: reads what the use's node has saved. grad: gradient of the use's output. Raises NoRuleError for a way of use that no rule covers.
+    node: reads what the use's node has saved. grad: gradient of the use's output.
+    Raises NoRuleError for a way of use that no rule covers.
     """
     rule = RULES.get(argument.key.operator)
     if rule is None:

@@ -4,9 +4,10 @@ import dataclasses
 from pathlib import Path
 
 from fl_dp.accounting.accountant import check_holds_budgets
-from fl_dp.choices import MODELS, SOURCES
+from fl_dp.choices import SOURCES
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError, ModelError
+from fl_dp.models.names import absolute_model, check_name, is_own_code
 
 
 def check_names(config: RunConfig) -> None:
@@ -16,7 +17,7 @@ def check_names(config: RunConfig) -> None:
     """
     check_holds_budgets(config.accountant)
     SOURCES.check(config.data)
-    MODELS.check(config.model)
+    check_name(config.model)
 
 
 def check_choices(config: RunConfig) -> None:
@@ -29,10 +30,14 @@ def check_choices(config: RunConfig) -> None:
     from fl_dp.federation.server.aggregation import aggregation_of
     from fl_dp.federation.server.optimizer import server_optimizer_of
     from fl_dp.models.build import choose_model
+    from fl_dp.tasks.own_code import own_function
     from fl_dp.training.loss import loss_of
 
     choose_source(config.data)
-    choose_model(config.model)
+    if is_own_code(config.model):
+        own_function(config.model)
+    else:
+        choose_model(config.model)
     choose_partition(PartitionSettings.of(config))
     loss_of(config.loss)
     aggregation_of(config.aggregation)
@@ -44,7 +49,13 @@ def with_absolute_paths(config: RunConfig) -> RunConfig:
     from fl_dp.data.source import absolute_name
 
     data_root = Path(config.data_root).expanduser().absolute()
-    return dataclasses.replace(config, data=absolute_name(config.data), data_root=str(data_root))
+    return dataclasses.replace(
+        config,
+        data=absolute_name(config.data),
+        data_root=str(data_root),
+        model=absolute_model(config.model),
+        start=config.start and str(Path(config.start).expanduser().absolute()),
+    )
 
 
 def check_server(config: RunConfig) -> None:
@@ -55,6 +66,7 @@ def check_server(config: RunConfig) -> None:
     """
 
     from fl_dp.engine.probe import probe
+    from fl_dp.models.start import load_start
     from fl_dp.tasks.load import new_model, task_of
     from fl_dp.tasks.records import test_records
 
@@ -62,6 +74,7 @@ def check_server(config: RunConfig) -> None:
     test_records(config, task)
     try:
         model = new_model(task)
+        load_start(model, config.start)
     except ModelError as error:
         raise ConfigError(str(error)) from error
     try:

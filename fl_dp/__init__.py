@@ -13,14 +13,18 @@ if TYPE_CHECKING:
     from fl_dp.engine.probe import probe
     from fl_dp.engine.sampling import PoissonSampler, poisson_draw
     from fl_dp.errors import AssumedSamplingWarning
+    from fl_dp.form import Form
     from fl_dp.privacy_engine.engine import PrivacyEngine
+    from fl_dp.tasks.task import Task
 
 # Imported on first use: a Flower process starts for every message, and import time is latency.
 _HOMES = {
     "AssumedSamplingWarning": "fl_dp.errors",
     "ClippedSum": "fl_dp.engine.clipping",
+    "Form": "fl_dp.form",
     "PoissonSampler": "fl_dp.engine.sampling",
     "PrivacyEngine": "fl_dp.privacy_engine.engine",
+    "Task": "fl_dp.tasks.task",
     "add_gaussian_noise": "fl_dp.engine.noise.gaussian",
     "clip_function": "fl_dp.engine.clip_functions",
     "clipped_grad_sum": "fl_dp.engine.clipping",
@@ -35,8 +39,10 @@ set_mode()  # before anything computes with PyTorch
 __all__ = [
     "AssumedSamplingWarning",
     "ClippedSum",
+    "Form",
     "PoissonSampler",
     "PrivacyEngine",
+    "Task",
     "add_gaussian_noise",
     "clip_function",
     "clipped_grad_sum",

@@ -12,6 +12,8 @@ from fl_dp.cli.common import APP_OPTIONS, CommandWithoutMarkup, run_command, say
 from fl_dp.cli.ledger import ledger_app
 from fl_dp.cli.plan import BUDGET_HELP, CALIBRATE_HELP, budget, calibrate
 from fl_dp.cli.run import RUN_OPTIONS, run
+from fl_dp.cli.schema import HELP as SCHEMA_HELP
+from fl_dp.cli.schema import schema
 
 app = typer.Typer(name="fl-dp", **APP_OPTIONS)
 
@@ -37,6 +39,7 @@ app.command(**RUN_OPTIONS)(run)
 app.command(help=BUDGET_HELP, cls=CommandWithoutMarkup)(budget)
 app.command(help=CALIBRATE_HELP, cls=CommandWithoutMarkup)(calibrate)
 app.command(help=AUDIT_HELP)(audit)
+app.command(help=SCHEMA_HELP, cls=CommandWithoutMarkup)(schema)
 app.add_typer(ledger_app, name="ledger")
 
 

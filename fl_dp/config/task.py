@@ -9,6 +9,9 @@ from fl_dp.config.data import DataSettings
 from fl_dp.config.flat import require
 from fl_dp.errors import ConfigError
 
+MOST_WEIGHT_OF_CLASS = 1e3
+_WEIGHTS = f"a number above 0, of at most {MOST_WEIGHT_OF_CLASS:g}, for each class, such as 1,5"
+
 
 @dataclass(frozen=True, kw_only=True)
 class TaskSettings(DataSettings):
@@ -18,6 +21,8 @@ class TaskSettings(DataSettings):
     ones. trainable: patterns of parameters' names, "head.*,!head.bias"; all others are frozen; empty: all are
     trained, or with LoRA none but its own. lora: its rank, 0 for none. lora_targets: patterns of layers'
     names.
+    class_weights: "1,5", a public number for each class, which the losses of its examples are multiplied
+    with; empty: all count alike.
     """
 
     task: str = ""
@@ -27,6 +32,7 @@ class TaskSettings(DataSettings):
     trainable: str = ""
     lora: int = 0
     lora_targets: str = ""
+    class_weights: str = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -38,6 +44,16 @@ class TaskSettings(DataSettings):
                 '"*.qkv", go together.'
             )
         LOSSES.check_built_in(self.loss, "a loss that all sites have")
+        for weight in self.weight_of_class:
+            require(0 < weight <= MOST_WEIGHT_OF_CLASS, "class-weights", self.class_weights, _WEIGHTS)
+
+    @property
+    def weight_of_class(self) -> tuple[float, ...]:
+        """`class_weights` as numbers; ConfigError where it holds something else."""
+        try:
+            return tuple(float(word) for word in self.class_weights.split(",") if self.class_weights)
+        except ValueError:
+            raise ConfigError(f"class-weights = {self.class_weights!r}: expected {_WEIGHTS}.") from None
 
     @property
     def trained(self) -> str:

@@ -20,8 +20,9 @@ def is_adapter(name: str) -> bool:
 
 
 def with_lora(model: nn.Module, rank: int, targets: str) -> nn.Module:
-    """`model`, changed in place: adapters of that rank beside the layers that `targets` choose, and no other
-    parameter is trained.
+    """`model`, changed in place: adapters of that rank beside the layers that `targets` choose.
+
+    No other parameter is trained.
 
     targets: patterns of layers' names, see `chosen`; they may be linear ones, embeddings, convolutions, and
     Conv1D of transformers. Rank 0 changes nothing. A starts random, B at zero, so that the model computes

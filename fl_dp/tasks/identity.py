@@ -24,8 +24,12 @@ _MOST_FILES = 200
 
 def identity(task: Task) -> str:
     """The digest, in hex, of the task's code and of its model's; empty where both are built in."""
-    parts = [] if type(task) in (Task, OwnModelTask) else [(type(task).__name__, inspect.getfile(type(task)))]
-    if is_own_code(task.settings.model) and type(task).model in (Task.model, OwnModelTask.model):
+    parts = (
+        []
+        if task.built_in or type(task) is OwnModelTask
+        else [(type(task).__name__, inspect.getfile(type(task)))]
+    )
+    if is_own_code(task.settings.model) and type(task).model is Task.model:
         module = imported("model", task.settings.model)
         parts.append((file_and_name(task.settings.model)[1], inspect.getfile(module)))
     digest = hashlib.sha256()

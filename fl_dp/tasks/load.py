@@ -75,17 +75,18 @@ def task_class(name: str) -> type[Task]:
 def new_model(task: Task) -> nn.Module:
     """The task's model in training mode, its weights from the site's seed; the random state stays as it was.
 
-    TaskError for what code of the user's own raises, else as `build_model`.
+    Its trainable parameters are those that the settings choose, LoRA's adapters among them. ConfigError where
+    they choose none, TaskError for what code of the user's own raises, else as `build_model`.
     """
-    with torch.random.fork_rng(devices=[]), in_task_code(type(task), "model()"):
-        torch.default_generator.manual_seed(
-            task.settings.seed
-        )  # not torch.manual_seed: that reseeds GPUs, too
-        model = task.model()
-        if not isinstance(model, nn.Module):
-            raise TypeError(f"it returned {type(model).__name__}, expected a torch.nn.Module")
-        model = with_lora(model, task.settings.lora, task.settings.lora_targets)
-    choose_trainable(model, task.settings.trainable, adapters=task.settings.lora > 0)
+    settings = task.settings
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(settings.seed)  # not torch.manual_seed: that reseeds GPUs, too
+        with in_task_code(type(task), "model()"):
+            model = task.model()
+            if not isinstance(model, nn.Module):
+                raise TypeError(f"it returned {type(model).__name__}, expected a torch.nn.Module")
+        model = with_lora(model, settings.lora, settings.lora_targets)
+    choose_trainable(model, settings.trainable, adapters=settings.lora > 0)
     return model.train()
 
 
@@ -95,6 +96,6 @@ def in_task_code(kind: type[Task], what: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if kind is Task:
+        if kind.built_in:
             raise
         raise TaskError(f"task {kind.__name__}: {what} raised {type(error).__name__}: {error}") from error

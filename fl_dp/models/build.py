@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from fl_dp.choices import MODELS
-from fl_dp.errors import ModelError
+from fl_dp.errors import FlDpError, ModelError
 from fl_dp.form import Form
 from fl_dp.models.model import Model
 
@@ -31,6 +31,8 @@ def build_with(make: Callable[[Form], nn.Module], name: str, form: Form, seed: i
         try:
             model = make(form)
             shape = _output_shape(model, form)
+        except FlDpError:
+            raise
         except (RuntimeError, ValueError, AssertionError, IndexError) as error:
             raise ModelError(
                 f"model = {name!r} does not fit data of shape {form.input_shape}: {_one_line(error)}. "

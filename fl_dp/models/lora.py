@@ -26,8 +26,8 @@ def with_lora(model: nn.Module, rank: int, targets: str) -> nn.Module:
 
     targets: patterns of layers' names, see `chosen`; they may be linear ones, embeddings, convolutions, and
     Conv1D of transformers. Rank 0 changes nothing. A starts random, B at zero, so that the model computes
-    what it did; what they add is scaled by 2 (alpha is twice the rank). Raises ConfigError for targets that are
-    none, or without the library.
+    what it did; what they add is scaled by 2 (alpha is twice the rank). Raises ConfigError for targets that
+    are none, or without the library.
     """
     if not rank:
         return model

@@ -13,15 +13,15 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from fl_dp.engine.clipping import clipped_grad_sum
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
-from fl_dp.engine.probe import probe
 from fl_dp.models.lora import with_lora
 from fl_dp.models.trainable import choose_trainable
 
-RANK, BATCH, PATCH, TURNS = 8, 32, 4, 7
+RANK, BATCH, PATCH, TURNS = 8, 32, 4, 5
+KINDS = "plain", "private"
 
 
 def vit() -> nn.Module:
@@ -39,27 +39,10 @@ def vit() -> nn.Module:
     return model.train()
 
 
-def steps(model: nn.Module) -> dict[str, Callable[[], object]]:
-    """A step of each kind, without the optimizer's, on the same batch."""
-    inputs, labels = torch.randn(BATCH, 3, 32, 32), torch.randint(10, (BATCH,))
-    parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
-    chooser, axes = KernelChooser(), probe(model, inputs[:0])
-
-    def losses() -> Tensor:
-        return nn.functional.cross_entropy(model(inputs), labels, reduction="none")
-
-    def private() -> object:
-        return clipped_grad_sum(losses(), parameters, max_grad_norm=1.0, axes=axes, chooser=chooser)
-
-    return {
-        "plain": lambda: torch.autograd.grad(losses().mean(), list(parameters.values())),
-        "private": private,
-    }
-
-
 def seconds() -> dict[str, float]:
     """The median step of each kind."""
-    kinds = steps(vit())
+    model = vit()
+    kinds = {kind: step_of(kind, model) for kind in KINDS}
     for step in kinds.values():
         step()
         step()
@@ -75,16 +58,15 @@ def seconds() -> dict[str, float]:
 def peak_mib(kind: str) -> float:
     """How far two steps of that kind raise a process' peak."""
     torch.set_num_threads(1)
-    step = steps_without_probe(kind)
+    step = step_of(kind, vit())
     before = _peak()
     step()
     step()
     return _peak() - before
 
 
-def steps_without_probe(kind: str) -> Callable[[], object]:
-    """A step on which nothing has run before that would have raised the peak."""
-    model = vit()
+def step_of(kind: str, model: nn.Module) -> Callable[[], object]:
+    """A step without the optimizer's."""
     parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
     inputs, labels = torch.randn(BATCH, 3, 32, 32), torch.randint(10, (BATCH,))
     chooser = KernelChooser()

@@ -18,7 +18,17 @@ def replace_batch_norms(model: nn.Module) -> None:
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):
             if isinstance(child, _BatchNorm):
-                setattr(parent, name, _group_norm_like(child))
+                setattr(parent, name, _like(child))
+
+
+def _like(norm: _BatchNorm) -> nn.Module:
+    """A group norm; behind it what timm's batch norms do besides, an activation and perhaps dropout."""
+    act = getattr(norm, "act", None)
+    if not isinstance(act, nn.Module):
+        return _group_norm_like(norm)
+    drop = getattr(norm, "drop", None)
+    behind = (drop, act) if isinstance(drop, nn.Module) else (act,)
+    return nn.Sequential(_group_norm_like(norm), *behind)
 
 
 def _group_norm_like(norm: _BatchNorm) -> nn.GroupNorm:

@@ -1,8 +1,8 @@
 """Whether two sites mean the same task: a digest of the code that decides what is computed.
 
-Of the file that holds the task and of the files beside it that it imports; not of where the data lie, which
-is each site's own: `train_data` and `test_data` are left out. Ends of lines, and spaces before them, do not
-count.
+Of the file that holds the task, of the one that holds the model where its name is code of the user's own, and
+of the files beside them that they import; not of where the data lie, which is each site's own: `train_data`
+and `test_data` are left out. Ends of lines, and spaces before them, do not count.
 What is built in has no digest: its parts are compared by their names, and by `records.NUMERICS`.
 """
 
@@ -13,6 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fl_dp.errors import TaskError
+from fl_dp.models.names import file_and_name, is_own_code
+from fl_dp.tasks.load import OwnModelTask
+from fl_dp.tasks.own_code import imported
 from fl_dp.tasks.task import Task
 
 _OF_THE_SITE = frozenset({"train_data", "test_data"})
@@ -20,14 +23,21 @@ _MOST_FILES = 200
 
 
 def identity(task: Task) -> str:
-    """The task's digest in hex; empty for one that is built in."""
-    if task.built_in:
-        return ""
-    file = Path(inspect.getfile(type(task)))
-    digest = hashlib.sha256(type(task).__name__.encode())
-    for name, text in sorted(_sources(file).items()):
-        digest.update(f"\n{name}\n{text}".encode())
-    return digest.hexdigest()[:16]
+    """The digest, in hex, of the task's code and of its model's; empty where both are built in."""
+    parts = (
+        []
+        if task.built_in or type(task) is OwnModelTask
+        else [(type(task).__name__, inspect.getfile(type(task)))]
+    )
+    if is_own_code(task.settings.model) and type(task).model is Task.model:
+        module = imported("model", task.settings.model)
+        parts.append((file_and_name(task.settings.model)[1], inspect.getfile(module)))
+    digest = hashlib.sha256()
+    for kind, file in parts:
+        digest.update(kind.encode())
+        for name, text in sorted(_sources(Path(file)).items()):
+            digest.update(f"\n{name}\n{text}".encode())
+    return digest.hexdigest()[:16] if parts else ""
 
 
 def _sources(first: Path) -> dict[str, str]:

@@ -4,6 +4,7 @@ import math
 
 from fl_dp.config.client import ClientConfig
 from fl_dp.errors import ConfigError, DeclinedError
+from fl_dp.models.names import common_name
 from fl_dp.records import ARITHMETICS, MOST_BATCH, NUMERICS, OPTIMIZER_STATES, PRECISIONS, PROVEN, RoundPlan
 
 MAX_STEPS = 1_000_000  # of one round: more is a mistake, or an attempt to keep the client busy
@@ -55,9 +56,12 @@ def check_plan(plan: RoundPlan, config: ClientConfig, public_size: int, task: st
 def _check_same_results(plan: RoundPlan, config: ClientConfig, task: str) -> None:
     """The round must be the same computation at every site, and here now as when it was begun."""
     for what, asked, own in (
-        ("model", plan.model, config.model), ("loss", plan.loss, config.loss), ("task", plan.task, task),
+        ("model", plan.model, common_name(config.model)),
+        ("loss", plan.loss, config.loss),
+        ("task", plan.task, task),
+        ("training of", plan.trained, config.trained),
         ("class-weights", _closed(plan.class_weights), _closed(config.class_weights)),
-    ):  # fmt: skip
+    ):
         _require(
             asked == own,
             f"asks for {what} {_short(asked)}, this client's own settings have {_short(own)}",

@@ -39,14 +39,14 @@ class Source:
     is_path: the argument names a file or folder. It may then be relative, and is made absolute before a run
     starts, so that the run's own config means the same from another working directory.
     form: the form of the data, from a schema file alone: known where no record is. None: no schema is read.
-    meaning: all that the schema says of how records become numbers, as one text: sites must agree on it.
+    encoding: all that the schema says of how records become numbers, as one text: sites must agree on it.
     """
 
     load: Callable[[Location, Split], TensorData]
     argument: str | None = None
     is_path: bool = False
     form: Callable[[Location], Form] | None = None
-    meaning: Callable[[Location], str] | None = None
+    encoding: Callable[[Location], str] | None = None
 
 
 def load_data(name: str, root: Path, split: Split, schema: str = "") -> TensorData:
@@ -68,13 +68,13 @@ def public_form(name: str, root: Path, schema: str = "") -> Form | None:
     return source.form(location) if source.form else None
 
 
-def meaning_of(name: str, root: Path, schema: str = "") -> str:
+def encoding_of(name: str, root: Path, schema: str = "") -> str:
     """How records of the data set `name` become numbers, by its schema; empty where it has none.
 
     Raises as `load_data`, but needs no data.
     """
     source, location = _located(absolute_name(name), root.expanduser().absolute(), absolute_schema(schema))
-    return source.meaning(location) if source.meaning else ""
+    return source.encoding(location) if source.encoding else ""
 
 
 def absolute_schema(path: str) -> str:

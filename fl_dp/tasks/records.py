@@ -51,7 +51,9 @@ def evaluation_records(config: RunConfig, task: Task) -> TensorData | None:
                 'There are no test data, on which evaluate = "server" measures the model; set it to "off".'
             )
         return found
-    if (form := task.public_form()) is not None:
+    with in_task_code(type(task), "public_form()"):
+        form = task.public_form()
+    if form is not None:
         task.form = form
     elif type(task).model is Task.model:
         records_of(task, "train")

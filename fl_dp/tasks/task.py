@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 
 from fl_dp.config.task import TaskSettings
-from fl_dp.data.source import load_data, public_form
+from fl_dp.data.source import encoding_of, load_data, public_form
 from fl_dp.data.tensor_data import Split, TensorData
 from fl_dp.errors import TaskError
 from fl_dp.form import Form
@@ -90,6 +90,13 @@ class Task:
             return None
         settings = self.settings
         return public_form(settings.data, Path(settings.data_root), settings.schema)
+
+    def encoding(self) -> str:
+        """How records become numbers, where a schema file says it: sites must agree on it. Else empty."""
+        if type(self).train_data is not Task.train_data:
+            return ""
+        settings = self.settings
+        return encoding_of(settings.data, Path(settings.data_root), settings.schema)
 
     def _load(self, split: Split) -> TensorData:
         settings = self.settings

@@ -15,5 +15,5 @@ SOURCE = Source(
     argument="PATH",
     is_path=True,
     form=lambda location: schema_of(location).form,
-    meaning=lambda location: schema_of(location).meaning,
+    encoding=lambda location: schema_of(location).encoding,
 )

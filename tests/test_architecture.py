@@ -31,6 +31,8 @@ USERS = {
     "numpy": {"engine", "accounting", "data", "models", *ABOVE_THE_BASE},
     "sklearn": {"data"},
     "flwr_datasets": {"data"},
+    "datasets": {"data"},
+    "tokenizers": {"data"},
     "filelock": {"data"},
     "PIL": {"data"},
     "pandas": {"data"},

@@ -35,8 +35,8 @@ class Hospitals(Task):
     def public_form(self) -> Form:
         return self._schema.form
 
-    def encoding(self) -> str:
-        return self._schema.encoding
+    def meaning(self) -> str:
+        return self._schema.meaning
 
     def train_data(self) -> TensorData:
         return self._records("train")

@@ -1,8 +1,9 @@
 """What a file in partitions/ says of its scheme: the constant `PARTITION`."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,9 +11,11 @@ from numpy.typing import NDArray
 from fl_dp.choices import PARTITIONS
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.run import RunConfig
+from fl_dp.errors import ConfigError
 
 Indices = NDArray[np.int64]
-Labels = NDArray[np.int64]
+Labels = NDArray[Any]  # of the kind that a scheme says it is for
+Kind = Literal["any", "class", "number"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,7 @@ class Partition:
     the order of the groups' names.
     one_is_all: a single part is the whole data set, and has the data set's own name in ledgers.
     argument: what users write behind the name, as errors call it: N of `shards:N`. None: nothing.
+    labels: "class", one of some classes for each record; "number", one float; "any", or nothing of them.
     """
 
     split: Callable[[Labels, PartitionSettings], Sequence[Indices]]
@@ -79,6 +83,7 @@ class Partition:
     by: Literal["labels", "groups"] = "labels"
     one_is_all: bool = False
     argument: str | None = None
+    labels: Kind = "class"
 
 
 def choose_partition(settings: PartitionSettings) -> Partition:
@@ -105,3 +110,14 @@ def _named(settings: PartitionSettings) -> Partition:
     partition = PARTITIONS.load(settings.scheme, Partition)
     PARTITIONS.argument(settings.scheme, partition.argument)
     return partition
+
+
+def number_in(settings: PartitionSettings, wanted: str, least: float, most: float = math.inf) -> float:
+    """The argument as a number of that range; ConfigError, with `wanted` in words, for anything else."""
+    try:
+        number = float(settings.argument)
+    except ValueError:
+        number = math.nan
+    if not least <= number <= most:
+        raise ConfigError(f"partition = {settings.scheme!r}: expected {wanted}.")
+    return number

@@ -46,6 +46,7 @@ def check_choices(config: RunConfig) -> None:
 def with_absolute_paths(config: RunConfig) -> RunConfig:
     """`config` with absolute paths: the same from any working directory. Raises as `check_choices`."""
     from fl_dp.data.source import absolute_name, absolute_schema
+    from fl_dp.data.tokens import absolute_tokenizer
 
     data_root = Path(config.data_root).expanduser().absolute()
     task = config.task
@@ -58,6 +59,7 @@ def with_absolute_paths(config: RunConfig) -> RunConfig:
         data=absolute_name(config.data),
         data_root=str(data_root),
         schema=absolute_schema(config.schema),
+        tokenizer=absolute_tokenizer(config.tokenizer),
         task=task,
     )
 

@@ -23,17 +23,17 @@ _MOST_FILES = 200
 
 def identity(task: Task) -> str:
     """The task's digest in hex; empty for one that is built in, and whose data have no schema."""
-    with in_task_code(type(task), "encoding()"):
-        encoding = task.encoding()
-    if task.built_in and not encoding:
+    with in_task_code(type(task), "meaning()"):
+        meaning = task.meaning()
+    if task.built_in and not meaning:
         return ""
     digest = hashlib.sha256(type(task).__name__.encode())
     if not task.built_in:
         file = Path(inspect.getfile(type(task)))
         for name, text in sorted(_sources(file).items()):
             digest.update(f"\n{name}\n{text}".encode())
-    if encoding:
-        digest.update(f"\nencoding\n{encoding}".encode())
+    if meaning:
+        digest.update(f"\nmeaning\n{meaning}".encode())
     return digest.hexdigest()[:16]
 
 

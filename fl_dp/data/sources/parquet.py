@@ -15,5 +15,5 @@ SOURCE = Source(
     argument="PATH",
     is_path=True,
     form=lambda location: schema_of(location).form,
-    encoding=lambda location: schema_of(location).encoding,
+    meaning=lambda location: schema_of(location).meaning,
 )

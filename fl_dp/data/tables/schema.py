@@ -60,7 +60,7 @@ class Schema:
         return Form((len(self.inputs),), len(self.classes), "class" if one_label else "numbers")
 
     @property
-    def encoding(self) -> str:
+    def meaning(self) -> str:
         """All that decides how a record becomes numbers; how the file is read does not."""
         meant = [column for column in self.declared if not isinstance(column, Group | SplitColumn)]
         return "\n".join(map(repr, meant))

@@ -1,6 +1,7 @@
 """The server's end: a run configuration in, a trained model and the run's files out."""
 
 import logging
+import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -122,9 +123,10 @@ def prepare(
         if test is None:
             return MetricRecord()
         load_arrays(model, decode(arrays, expected))
-        result = evaluate(model, test, task, device)
-        defined = {name: value for name, value in result.metrics.items() if value is not None}
-        return MetricRecord({"loss": result.loss, **defined})
+        result = evaluate(model, test, task, device, config.metric_names)
+        # a MetricRecord holds numbers alone; reports write null for NaN
+        metrics = {name: math.nan if value is None else value for name, value in result.metrics.items()}
+        return MetricRecord({"loss": result.loss, **metrics})
 
     def report_round(report: RoundReport) -> None:
         record.round_over(strategy, report)

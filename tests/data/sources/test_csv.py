@@ -6,7 +6,7 @@ import pytest
 
 from fl_dp.config.run import RunConfig
 from fl_dp.config.task import TaskSettings
-from fl_dp.data.source import encoding_of, load_data, public_form
+from fl_dp.data.source import Reading, form_of, load_data, meaning_of
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ConfigError, DataError
 from fl_dp.form import Form
@@ -45,7 +45,7 @@ def test_the_schema_beside_the_table_is_read(table: Path) -> None:
 def test_another_may_be_named(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "other.toml").write_text(SCHEMA.replace("[0, 10]", "[0, 20]"))
     monkeypatch.chdir(tmp_path)
-    data = load_data("csv:t.csv", ROOT, "train", "other.toml")
+    data = load_data("csv:t.csv", ROOT, "train", Reading(schema=str(tmp_path / "other.toml")))
     assert data.x.tolist() == [[-1.0], [0.0]]
     assert load_data("csv:t.csv", ROOT, "train").x.tolist() == [[-1.0], [1.0]]
     config = with_absolute_paths(RunConfig(data="csv:t.csv", schema="other.toml"))
@@ -55,15 +55,15 @@ def test_another_may_be_named(table: Path, tmp_path: Path, monkeypatch: pytest.M
 
 def test_a_schema_that_nobody_reads_is_refused() -> None:
     with pytest.raises(ConfigError, match="data = 'digits' has no schema; leave the setting empty"):
-        load_data("digits", ROOT, "train", "some.toml")
+        load_data("digits", ROOT, "train", Reading(schema="some.toml"))
     with pytest.raises(ConfigError, match="has no schema"):
-        public_form("digits", ROOT, "some.toml")
+        form_of(TaskSettings(schema="some.toml"))
 
 
 def test_a_server_without_records_knows_their_form(table: Path) -> None:
     table.unlink()
-    assert public_form(f"csv:{table}", ROOT) == Form((1,), 2)
-    assert public_form("digits", ROOT) is None
+    assert form_of(TaskSettings(data=f"csv:{table}")) == Form((1,), 2)
+    assert form_of(TaskSettings()) is None
     check_server(RunConfig(data=f"csv:{table}", evaluate="off", model="linear"))
     with pytest.raises(DataError, match=r"t\.csv: no such file"):
         load_data(f"csv:{table}", ROOT, "train")
@@ -79,7 +79,7 @@ def test_sites_with_another_encoding_do_not_mean_the_same_task(table: Path, tmp_
     assert len(first) == 16
     assert of(SCHEMA.replace("none", "hash")) == first
     assert of(SCHEMA.replace("[0, 10]", "[0, 20]")) != first
-    assert encoding_of("digits", ROOT) == ""
+    assert meaning_of(TaskSettings()) == ""
 
 
 def test_errors_name_the_file(table: Path) -> None:

@@ -3,7 +3,8 @@ from pathlib import Path
 import pandas as pd
 import torch
 
-from fl_dp.data.source import load_data, public_form
+from fl_dp.config.task import TaskSettings
+from fl_dp.data.source import form_of, load_data
 
 SCHEMA = """
 split = "none"
@@ -27,4 +28,4 @@ def test_a_table_is_the_same_in_either_file(tmp_path: Path) -> None:
     assert torch.equal(typed.x, texts.x)
     assert torch.equal(typed.y, texts.y)
     assert typed.fingerprint() == texts.fingerprint()
-    assert public_form(f"parquet:{tmp_path}/t.parquet", Path("data")) == typed.form
+    assert form_of(TaskSettings(data=f"parquet:{tmp_path}/t.parquet")) == typed.form

@@ -54,7 +54,7 @@ def test_another_may_be_named(table: Path, tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_schema_that_nobody_reads_is_refused() -> None:
-    with pytest.raises(ConfigError, match="data = 'digits' has no schema; leave the setting empty"):
+    with pytest.raises(ConfigError, match="data = 'digits' has no schema; leave it empty"):
         load_data("digits", ROOT, "train", Reading(schema="some.toml"))
     with pytest.raises(ConfigError, match="has no schema"):
         form_of(TaskSettings(schema="some.toml"))

@@ -3,7 +3,8 @@
 Of the file that holds the task, of the one that holds the model where its name is code of the user's own, and
 of the files beside them that they import; not of where the data lie, which is each site's own: `train_data`
 and `test_data` are left out. Ends of lines, and spaces before them, do not count.
-What is built in has no digest: its parts are compared by their names, and by `records.NUMERICS`.
+What is built in has no digest: its parts are compared by their names, and by `records.NUMERICS`. But what a
+table's schema makes of records counts in either case: the same weights would mean other columns.
 """
 
 import ast
@@ -14,7 +15,7 @@ from pathlib import Path
 
 from fl_dp.errors import TaskError
 from fl_dp.models.names import file_and_name, is_own_code
-from fl_dp.tasks.load import OwnModelTask
+from fl_dp.tasks.load import OwnModelTask, in_task_code
 from fl_dp.tasks.own_code import imported
 from fl_dp.tasks.task import Task
 
@@ -23,7 +24,11 @@ _MOST_FILES = 200
 
 
 def identity(task: Task) -> str:
-    """The digest, in hex, of the task's code and of its model's; empty where both are built in."""
+    """The digest, in hex, of the task's code, of its model's, and of what a schema makes of the records; empty
+    where both are built in and no schema is read.
+    """
+    with in_task_code(type(task), "meaning()"):
+        meaning = task.meaning()
     parts = (
         []
         if task.built_in or type(task) is OwnModelTask
@@ -37,7 +42,9 @@ def identity(task: Task) -> str:
         digest.update(kind.encode())
         for name, text in sorted(_sources(Path(file)).items()):
             digest.update(f"\n{name}\n{text}".encode())
-    return digest.hexdigest()[:16] if parts else ""
+    if meaning:
+        digest.update(f"\nmeaning\n{meaning}".encode())
+    return digest.hexdigest()[:16] if parts or meaning else ""
 
 
 def _sources(first: Path) -> dict[str, str]:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from fl_dp.config.task import TaskSettings
-from fl_dp.data.source import data_of, form_of
+from fl_dp.data.source import data_of, form_of, meaning_of
 from fl_dp.errors import ConfigError, TaskError
 from fl_dp.form import Form
 from fl_dp.models.build import build_model, build_with
@@ -107,6 +107,11 @@ class Task:
         """The form of the data where a schema file says it, so that no record has to be read; else None."""
         own = type(self).train_data is not Task.train_data
         return None if own else form_of(self.settings)
+
+    def meaning(self) -> str:
+        """How records become numbers, where a schema file says it: sites must agree on it. Else empty."""
+        own = type(self).train_data is not Task.train_data
+        return "" if own else meaning_of(self.settings)
 
     @property
     def objective(self) -> Objective:

@@ -7,7 +7,6 @@ from fl_dp.config.data import CLIENT
 from fl_dp.config.flat import AUTO
 from fl_dp.config.task import TaskSettings
 from fl_dp.data.partition_scheme import PartitionSettings, is_whole, rule_of
-from fl_dp.models.names import is_own_code
 
 if TYPE_CHECKING:
     from fl_dp.accounting.ledger.ledger import DataDeclaration
@@ -57,9 +56,7 @@ def _name_of_all(config: ClientConfig) -> str:
 
 
 def task_identity(config: TaskSettings) -> str:
-    """The digest that a server's plan is compared with; empty for a task that is built in."""
-    if not config.task and not is_own_code(config.model):
-        return ""
+    """The digest that a server's plan is compared with; empty where all is built in and no schema is read."""
     from fl_dp.tasks.identity import identity
     from fl_dp.tasks.load import task_of
 

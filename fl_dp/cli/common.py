@@ -12,9 +12,11 @@ from typer.core import TyperCommand
 from fl_dp.cli.signals import stop_on_signals
 from fl_dp.errors import ConfigError, FlDpError
 from fl_dp.launch.exit_codes import ExitCode
-from fl_dp.launch.flower.app_bundle import PROJECT
 
-DEFAULT_CONFIG = PROJECT / "configs" / "digits.toml"
+_PACKAGE = Path(__file__).parents[1]
+_SHIPPED = _PACKAGE / "configs"  # in a wheel; a checkout has them beside the package
+CONFIGS = _SHIPPED if _SHIPPED.is_dir() else _PACKAGE.parent / "configs"
+DEFAULT_CONFIG = CONFIGS / "digits.toml"
 DEFAULT_ADDRESS = "127.0.0.1:9092"  # of server.py, which client.py joins
 
 # Defaults are worded by hand: typer shows them behind a backslash when its rich mark-up is off.

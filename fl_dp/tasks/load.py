@@ -16,11 +16,9 @@ from types import ModuleType
 import torch
 from torch import nn
 
-from fl_dp.config.task import TaskSettings
+from fl_dp.config.task import TaskSettings, task_beside, task_file
 from fl_dp.errors import ConfigError, TaskError
 from fl_dp.tasks.task import Task
-
-_FILE = ".py"
 
 
 def task_of(settings: TaskSettings) -> Task:
@@ -41,13 +39,12 @@ def _task(settings: TaskSettings) -> Task:
 
 def absolute_task(name: str) -> str:
     """`name`, with an absolute path where it names a file: it then means the same from any folder."""
-    file, kind = _file_and_class(name)
-    return name if file is None else f"{file.expanduser().absolute()}{':' if kind else ''}{kind}"
+    return task_beside(name, Path.cwd())
 
 
 def task_class(name: str) -> type[Task]:
     """The class that `name` means, see `task_of`."""
-    file, kind = _file_and_class(name)
+    file, kind = task_file(name)
     if file is None and not kind:
         raise ConfigError(f"task = {name!r}: expected FILE.py, FILE.py:NAME or package.module:NAME.")
     module = _import(name, file)
@@ -93,14 +90,6 @@ def in_task_code(kind: type[Task], what: str) -> Iterator[None]:
         if kind is Task:
             raise
         raise TaskError(f"task {kind.__name__}: {what} raised {type(error).__name__}: {error}") from error
-
-
-def _file_and_class(name: str) -> tuple[Path | None, str]:
-    """FILE.py or FILE.py:NAME; package.module:NAME has no file. A colon may be in the path, too."""
-    before, _, after = name.rpartition(":")
-    if name.endswith(_FILE):
-        return Path(name), ""
-    return (Path(before), after) if before.endswith(_FILE) else (None, after if before else "")
 
 
 def _import(name: str, file: Path | None) -> ModuleType:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from fl_dp.form import Form
 from fl_dp.models.architectures.tanh_cnn import tanh_cnn
 
 NUM_CLASSES = 10
@@ -173,7 +174,7 @@ def convnext_tiny() -> nn.Module:
 
 
 MODELS = {
-    "tanh-cnn": Spec(lambda: tanh_cnn((1, 28, 28), NUM_CLASSES), (1, 28, 28), batch=256),
+    "tanh-cnn": Spec(lambda: tanh_cnn(Form((1, 28, 28), NUM_CLASSES)), (1, 28, 28), batch=256),
     "resnet18-w16": Spec(lambda: resnet18(16), (3, 32, 32)),
     "resnet18-w64": Spec(lambda: resnet18(64), (3, 32, 32)),
     "vgg11": Spec(lambda: vgg(VGG_11), (3, 32, 32)),

@@ -6,7 +6,7 @@ from fl_dp.config.task import TaskSettings
 from fl_dp.tasks.task import Task
 
 
-class GivenTask(Task):
+class GivenTask(Task, built_in=True):
     """model: trained in place. loss: a name in `training/losses/`."""
 
     def __init__(self, model: nn.Module, loss: str) -> None:

@@ -73,7 +73,7 @@ class Simulated:
         if refusals:
             return _answered(refusals)
         measured = self._actor.measure(plan, part=0)
-        shared_round = Round(str(plan.server_round), plan.model, weights, measured.kernels)
+        shared_round = Round(str(plan.server_round), weights, measured.kernels)
         chunk = self._actor.train(plan.server_round, works, measured.at_once, shared_round)
         contents = self._clients.answer(works, {one.message: one for one in chunk.done})
         arrays = {name: array.astype(np.float32) for name, array in self._actor.take_sum().items()}

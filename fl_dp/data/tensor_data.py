@@ -118,8 +118,8 @@ def check_targets(x: Tensor, y: Tensor, classes: tuple[str, ...]) -> None:
     tokens = y.dtype == torch.int64 and y.ndim == 2 and x.dtype == torch.int64 and y.shape == x.shape
     if not (numbers or tokens or (y.dtype == torch.int64 and y.ndim == 1)) or len(y) != len(x):
         raise DataError(
-            f"Expected one int64 label, float32 numbers, or the next tokens for each of {len(x)} examples, "
-            f"not {y.dtype} of shape {tuple(y.shape)}."
+            f"Expected one int64 label for each of {len(x)} examples, or float32 numbers (n,) or (n, k), or "
+            f"next tokens (n, T), not {y.dtype} of shape {tuple(y.shape)}."
         )
     if numbers:
         columns = y.shape[1] if y.ndim == 2 else 1

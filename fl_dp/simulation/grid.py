@@ -260,4 +260,4 @@ def _shared_round(
 ) -> Any:
     """Put what all clients of the round share into Ray's store, from where each machine gets it once."""
     key = f"{item.plan.run}-{item.message}"
-    return ray.put(Round(key, item.plan.model, weights, model.kernels, groups, model.together))
+    return ray.put(Round(key, weights, model.kernels, groups, model.together))

@@ -17,13 +17,12 @@ Array = ndarray[Any, Any]
 class Round:
     """What all clients of a round share; it travels once to each machine.
 
-    key: new for every round and every model's weights. weights: the global state, complete.
+    key: new for every round. weights: the global state, complete.
     kernels: chosen by the engine, the same in every actor, so that no result depends on which one it was.
     groups: of items that take their first step together. together: rows of the passes of such a step.
     """
 
     key: str
-    model: str
     weights: Mapping[str, Array]
     kernels: Mapping[str, str]
     groups: Sequence[Sequence["ClientWork"]] = ()

@@ -87,7 +87,7 @@ def in_task_code(kind: type[Task], what: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if kind is Task:
+        if kind.built_in:
             raise
         raise TaskError(f"task {kind.__name__}: {what} raised {type(error).__name__}: {error}") from error
 

@@ -20,6 +20,7 @@ import torch
 from flwr.app import Context, RecordDict
 from torch import nn
 
+from fl_dp.audit.given_task import GivenTask
 from fl_dp.federation.server import evaluation
 from fl_dp.federation.server.app import app
 from fl_dp.federation.server.state import STATE, read_state
@@ -75,10 +76,10 @@ def test_what_is_released_of_an_interrupted_run_is_in_its_state(tmp_path, fakes,
     assert json.loads((folder / "summary.json").read_text())["rounds"] == ROUNDS - 1
 
 
-def _with_dropout(name, input_shape, num_classes, seed):
+def _with_dropout():
     with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        return nn.Sequential(nn.Linear(input_shape[0], 32), nn.Dropout(), nn.Linear(32, num_classes))
+        torch.manual_seed(0)
+        return nn.Sequential(nn.Linear(4, 32), nn.Dropout(), nn.Linear(32, 3))
 
 
 @pytest.mark.parametrize("group", [None, 0])
@@ -90,11 +91,13 @@ def test_a_round_that_is_done_again_has_the_same_masks(federation, group):
     ]
     found = []
     for seed in (1, 2):
-        actor = TrainingActor(federation.shared, federation.settings(), _with_dropout)
-        start = {n: p.detach().numpy() for n, p in _with_dropout("", (4,), 3, 0).named_parameters()}
+        actor = TrainingActor(
+            federation.shared, federation.settings(), GivenTask(_with_dropout(), "cross-entropy")
+        )
+        start = {n: p.detach().numpy() for n, p in _with_dropout().named_parameters()}
         torch.manual_seed(seed)
         kernels = {"0.weight": "ghost", "2.weight": "ghost"}
-        shared = Round("r", "dropout", start, kernels, [items], 64)
+        shared = Round("r", start, kernels, [items], 64)
         found.append([done.arrays for done in actor.train(1, items, 64, shared).done])
     for first, again in zip(*found, strict=True):
         assert all(np.array_equal(first[name], again[name]) for name in first)

@@ -125,9 +125,7 @@ def test_a_deployed_and_a_simulated_client_take_it_too(real_client, federation, 
     item = ClientWork("m", "0", 0, federation.plan(), 2, 0.2, None, key=bytes(32))
     kernels = {"1.weight": "ghost", "1.bias": "instantiate"}
     (done,) = (
-        federation.actor()
-        .train(1, [item], 64, Round("r", "linear", federation.start, kernels, (), TOGETHER))
-        .done
+        federation.actor().train(1, [item], 64, Round("r", federation.start, kernels, (), TOGETHER)).done
     )
     assert not done.problem
     assert len(steps) == 3

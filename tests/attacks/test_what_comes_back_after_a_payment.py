@@ -18,6 +18,7 @@ from flwr.app import RecordDict
 from torch import nn
 
 from fl_dp.accounting.ledger.ledger import Ledger
+from fl_dp.audit.given_task import GivenTask
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.federation.client import own_training
 from fl_dp.federation.wire.arrays import encode, state_arrays
@@ -103,7 +104,7 @@ def test_a_deployed_client_answers_alike_with_and_without_her(weights, real_clie
 
 @pytest.mark.parametrize("how", ["an error", "an index", "memory of its own", "nan"])
 def test_nor_does_it_show_that_the_model_cannot_take_her_record(how, real_client, monkeypatch):
-    monkeypatch.setattr(own_training, "build_model", lambda *args, **kwargs: _made(how))
+    monkeypatch.setattr(own_training, "new_model", lambda task: _made(how))
     shapes = []
     for number, alice in enumerate([None, ALICES["the largest numbers"], ALICES["all zeros"]]):
         client = real_client(f"client {number}", **{"public-size": RECORDS})
@@ -131,9 +132,9 @@ def _simulated(folder, federation, how, summed, alice) -> list:
         paid, refused = clients.pay(clients.read(asked)[0], "w")
         assert not refused
         items = [replace(one, group=0, weight=1.0 if summed else None) for one in paid]
-        actor = TrainingActor(shared, federation.settings(), lambda *args: _made(how))
+        actor = TrainingActor(shared, federation.settings(), GivenTask(_made(how), "cross-entropy"))
         kernels = {"linear.weight": "ghost", "linear.bias": "instantiate"}
-        done = actor.train(1, items, 16, Round("r", "own", start, kernels, [items], 64)).done
+        done = actor.train(1, items, 16, Round("r", start, kernels, [items], 64)).done
         assert not any(one.problem or one.log for one in done)
         total = actor.take_sum()
         contents = clients.answer(items, {one.message: one for one in done})

@@ -35,7 +35,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_existing_files_are_used(root: Path) -> None:
     train, test = load_cifar("CIFAR10", root, "train"), load_cifar("CIFAR10", root, "test")
-    assert train.input_shape == (3, 32, 32)
+    assert train.form.input_shape == (3, 32, 32)
     assert (train.x.flatten() == (np.arange(3 * 3072) % 256)).all()
     assert test.y.tolist() == [0, 1]
     assert train.classes[9] == "class 9"

@@ -39,7 +39,7 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_existing_files_are_used(root: Path) -> None:
     train, test = load_mnist("FashionMNIST", root, "train"), load_mnist("FashionMNIST", root, "test")
     assert (len(train), len(test)) == (6, 4)
-    assert train.input_shape == (1, 28, 28)
+    assert train.form.input_shape == (1, 28, 28)
     assert (train.x == 6).all()
     assert torch.equal(test.y, torch.arange(4))
     assert train.classes[1] == "Trouser"
@@ -99,4 +99,4 @@ def test_there_are_ten_classes(tmp_path: Path, write_idx, set_name: str, last: s
     write_idx(raw / "train-images-idx3-ubyte", np.zeros((2, 28, 28)))
     write_idx(raw / "train-labels-idx1-ubyte", np.zeros(2))
     data = load_mnist(set_name, tmp_path, "train")
-    assert (data.num_classes, data.classes[-1]) == (10, last)
+    assert (data.form.outputs, data.classes[-1]) == (10, last)

@@ -10,7 +10,7 @@ from fl_dp.errors import ConfigError, DataError
 
 
 def test_digits_need_no_root() -> None:
-    assert load_data("digits", Path("/nowhere"), "train").input_shape == (1, 8, 8)
+    assert load_data("digits", Path("/nowhere"), "train").form.input_shape == (1, 8, 8)
 
 
 def test_a_set_is_loaded_once_per_process() -> None:

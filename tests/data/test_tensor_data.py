@@ -6,6 +6,7 @@ import torch
 
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import DataError
+from fl_dp.form import Form
 
 TWO = ("a", "b")
 
@@ -46,7 +47,7 @@ def test_an_empty_poisson_draw_is_an_empty_batch() -> None:
 
 def test_length_and_shapes() -> None:
     data = images(3)
-    assert (len(data), data.input_shape, data.num_classes) == (3, (1, 2, 2), 2)
+    assert (len(data), data.form.input_shape, data.form.outputs) == (3, (1, 2, 2), 2)
 
 
 def test_a_subset_keeps_the_classes_and_the_order_asked_for() -> None:
@@ -110,10 +111,11 @@ def test_fingerprint_sees_one_bit_one_label_and_the_shape() -> None:
     ("x", "y", "words"),
     [
         (torch.zeros(2, 4, dtype=torch.float64), [0, 1], "float32 features"),
-        (torch.zeros(2, 1, 2, 2), [0, 1], "uint8 images"),
+        (torch.zeros(2), [0, 1], "float32 features"),
         (torch.zeros(2, 2, 2, dtype=torch.uint8), [0, 1], "uint8 images"),
         (torch.zeros(2, 4), [0], "each of 2 examples"),
-        (torch.zeros(2, 4), [0.0, 1.0], "int64 label"),
+        (torch.zeros(2, 4), [0.0, 1.0], "1 names of columns, or none, not 2"),
+        (torch.zeros(2, 3, dtype=torch.int64), [0, 1], "vocabulary = 0"),
         (torch.zeros(0, 4), [], "at least one example"),
         (torch.zeros(2, 4), [0, 2], "label in 0 to 1"),
         (torch.zeros(2, 4), [-1, 0], "label in 0 to 1"),
@@ -125,3 +127,57 @@ def test_what_does_not_fit_together_is_refused(x: torch.Tensor, y: list[int], wo
     labels = torch.tensor(y) if y else torch.zeros(0, dtype=torch.int64)
     with pytest.raises(DataError, match=words):
         TensorData(x, labels, TWO)
+
+
+def test_numbers_of_any_rank_and_numbers_as_targets() -> None:
+    windows = TensorData(torch.zeros(4, 128, 6), torch.zeros(4), ())
+    assert windows.form == Form((128, 6), 1, "numbers")
+    several = TensorData(torch.zeros(4, 3), torch.zeros(4, 2), ("fever", "cough"))
+    assert several.form == Form((3,), 2, "numbers")
+    assert several.form.output_shape == (2,)
+    for targets, words in (
+        (torch.zeros(4, 0), "0 names of columns"),
+        (torch.full((4,), torch.nan), "finite"),
+    ):
+        with pytest.raises(DataError, match=words):
+            TensorData(torch.zeros(4, 3), targets, ())
+
+
+def test_tokens_and_next_tokens() -> None:
+    tokens = torch.tensor([[0, 4, 2], [1, 1, 3]])
+    sentences = TensorData(tokens, torch.tensor([0, 1]), TWO, vocabulary=5)
+    assert sentences.form == Form((3,), 2, "class", 5)
+    assert sentences.batch(torch.tensor([1]))[0].dtype == torch.int64
+    following = torch.tensor([[4, 2, -100], [1, 3, -100]])
+    text = TensorData(tokens, following, tuple("abcde"), vocabulary=5)
+    assert text.form == Form((3,), 5, "tokens", 5)
+    assert text.form.output_shape == (3, 5)
+    with pytest.raises(DataError, match="every token in 0 to 3"):
+        TensorData(tokens, torch.tensor([0, 1]), TWO, vocabulary=4)
+    with pytest.raises(DataError, match="every label in 0 to 3"):
+        TensorData(tokens, following, tuple("abcd"), vocabulary=5)
+    with pytest.raises(DataError, match="vocabulary = 5"):
+        TensorData(torch.zeros(2, 3), torch.tensor([0, 1]), TWO, vocabulary=5)
+    with pytest.raises(DataError, match="one int64 label for each of 2"):
+        TensorData(tokens, following[:, :2], tuple("abcde"), vocabulary=5)
+
+
+def test_groups_and_raw_digests_follow_their_records() -> None:
+    x, y = torch.arange(6.0).view(3, 2), torch.tensor([0, 1, 0])
+    data = TensorData(x, y, TWO, groups=("ann", "bob", "ann"), raw=(b"1", b"2", b"3"))
+    part = data.subset(torch.tensor([2, 0]))
+    assert (part.groups, part.raw) == (("ann", "ann"), (b"3", b"1"))
+    with pytest.raises(DataError, match="groups of 3 records, or none, not of 2"):
+        TensorData(x, y, TWO, groups=("ann", "bob"))
+    with pytest.raises(DataError, match="raw of 3 records, or none, not of 1"):
+        TensorData(x, y, TWO, raw=(b"1",))
+
+
+def test_what_a_record_has_spent_goes_by_its_raw_form_where_there_is_one() -> None:
+    """Another range of a column, or another order of columns, is no other record."""
+    x, y, raw = torch.arange(6.0).view(3, 2), torch.tensor([0, 1, 0]), (b"1", b"2", b"3")
+    data, scaled = TensorData(x, y, TWO, raw=raw), TensorData(x / 7, 1 - y, TWO, raw=raw)
+    assert data.fingerprint() == scaled.fingerprint()
+    assert data.record_digests() == scaled.record_digests() == [b"1", b"2", b"3"]
+    assert TensorData(x, y, TWO, raw=(b"1", b"2", b"4")).fingerprint() != data.fingerprint()
+    assert TensorData(x, y, TWO).fingerprint() != data.fingerprint()

@@ -134,7 +134,7 @@ def test_a_learning_rate_of_any_size_leaves_finite_weights(real_client):
 
 def test_a_model_whose_examples_mix_is_refused_before_data_are_touched(real_client, monkeypatch):
     mixing = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3, affine=False, track_running_stats=False))
-    monkeypatch.setattr(own_training, "build_model", lambda *_, **__: mixing)
+    monkeypatch.setattr(own_training, "new_model", lambda task: mixing)
     client = real_client()
     refusal = client.train(PLAN, state_arrays(mixing))
     assert refusal.status == "failed"

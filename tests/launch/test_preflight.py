@@ -12,7 +12,6 @@ from fl_dp.launch.preflight import (
     check_server,
     with_absolute_paths,
 )
-from fl_dp.models import build as registry
 
 
 def test_digits_and_linear_pass() -> None:
@@ -76,7 +75,7 @@ def test_a_model_that_cannot_be_protected_is_refused_before_anything_starts(
     def with_batch_norm(*_: object) -> nn.Module:
         return nn.Sequential(nn.Flatten(), nn.Linear(64, 10), nn.BatchNorm1d(10))
 
-    monkeypatch.setattr(registry, "build_model", with_batch_norm)
+    monkeypatch.setattr("fl_dp.tasks.task.build_model", with_batch_norm)
     with pytest.raises(ConfigError, match=r"cannot be trained privately: .* buffer 2\.running_mean"):
         check_server(RunConfig())
 

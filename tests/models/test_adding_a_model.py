@@ -9,12 +9,13 @@ import math
 
 from torch import nn
 
+from fl_dp.form import Form
 from fl_dp.models.model import Model
 
 
-def mlp(input_shape: tuple[int, ...], num_classes: int, width: str) -> nn.Module:
-    hidden = nn.Linear(math.prod(input_shape), int(width))
-    return nn.Sequential(nn.Flatten(), hidden, nn.Tanh(), nn.Linear(int(width), num_classes))
+def mlp(form: Form, width: str) -> nn.Module:
+    hidden = nn.Linear(math.prod(form.input_shape), int(width))
+    return nn.Sequential(nn.Flatten(), hidden, nn.Tanh(), nn.Linear(int(width), form.outputs))
 
 
 MODEL = Model(mlp, argument="WIDTH")

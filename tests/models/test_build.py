@@ -93,5 +93,5 @@ def test_a_model_that_does_not_fit_is_refused_with_name_shape_and_remedy(
 
 def test_logits_of_another_shape_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build, "choose_model", lambda name: (Model(lambda *arguments: nn.Identity()), ""))
-    with pytest.raises(ModelError, match=r"expected logits of shape \(2, 10\) .* not \(2, 1, 8, 8\)"):
+    with pytest.raises(ModelError, match=r"expected outputs of shape \(2, 10\) .* not \(2, 1, 8, 8\)"):
         build_model("linear", Form((1, 8, 8), 10), seed=0)

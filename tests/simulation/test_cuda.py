@@ -33,7 +33,7 @@ def trained(actor: TrainingActor, federation: Any, weight: float | None, at_once
     items = [
         ClientWork(str(k), str(k), k, plan, 4, 0.5, weight, group=0, key=bytes([k]) * 32) for k in range(4)
     ]
-    return actor.train(1, items, at_once, Round("first", "linear", federation.start, KERNELS, [items], 64))
+    return actor.train(1, items, at_once, Round("first", federation.start, KERNELS, [items], 64))
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -75,7 +75,7 @@ def test_memory_of_a_gpu_that_runs_out_halves_the_batch() -> None:
     plan = RoundPlan("run", 1, "tanh-cnn", 2, n, 0.5, 0.0, 1.0, 1.0)
     actor = TrainingActor(SharedData.of(data, [np.arange(n)]), settings)
     start = state_arrays(build_model("tanh-cnn", Form((3, 32, 32), 10), seed=0))
-    shared = Round("first", "tanh-cnn", start, actor.measure(plan, 0).kernels)
+    shared = Round("first", start, actor.measure(plan, 0).kernels)
     item = ClientWork("0", "0", 0, plan, 2, 1.0, None)
     (plenty,) = actor.train(1, [item], n, shared).done
     torch.cuda.empty_cache()

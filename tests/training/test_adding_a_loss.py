@@ -79,8 +79,8 @@ except ConfigError as error:
 def test_one_file_is_trained_evaluated_and_audited(copied: Any) -> None:
     copied.add("training/losses/hinge.py", HINGE)
     names, planned, *equal, audited, unknown = copied.lines(USE)
-    assert names == "cross-entropy hinge"
+    assert names == "bce cross-entropy hinge mse"
     assert planned == "hinge"
     assert equal == ["True"] * 3
     assert audited == "True"
-    assert unknown == "loss = 'hinges': expected cross-entropy or hinge."
+    assert unknown == "loss = 'hinges': expected bce or cross-entropy or hinge or mse."

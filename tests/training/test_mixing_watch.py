@@ -3,11 +3,12 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from objectives import objective_for
 from torch import nn
 
 from fl_dp.errors import ProbeError
+from fl_dp.form import Form
 from fl_dp.training import mixing_watch
-from fl_dp.training.loss import loss_of
 from fl_dp.training.mixing_watch import EVERY, MixingWatch
 
 MODEL = nn.Linear(4, 3)
@@ -38,9 +39,9 @@ def always(monkeypatch):
 
 
 def test_before_a_payment_mixing_is_refused():
-    MixingWatch(honest).check((4,), loss_of("cross-entropy"))
+    MixingWatch(honest).check(objective_for(Form((4,), 3)))
     with pytest.raises(ProbeError, match="Another example's loss moved"):
-        MixingWatch(mixing).check((4,), loss_of("cross-entropy"))
+        MixingWatch(mixing).check(objective_for(Form((4,), 3)))
 
 
 @pytest.mark.parametrize(
@@ -67,5 +68,5 @@ def test_it_looks_seldom_and_changes_no_random_state(batch):
     for _ in range(20 * EVERY):
         watch.look(*batch)
     assert 0 < len(calls) < 3 * 4 * 20
-    watch.check((4,), loss_of("cross-entropy"))
+    watch.check(objective_for(Form((4,), 3)))
     assert torch.equal(torch.get_rng_state(), before)

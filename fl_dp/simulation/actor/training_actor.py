@@ -20,7 +20,7 @@ from fl_dp.simulation.actor.process_memory import keep_freed_memory, own_bytes, 
 from fl_dp.simulation.actor.shared_data import SharedData, SharedParts
 from fl_dp.simulation.actor.update_sum import UpdateSum
 from fl_dp.simulation.work import ActorSettings, Array, ChunkDone, ClientWork, Done, Measured, Round
-from fl_dp.tasks.load import new_model, task_of
+from fl_dp.tasks.load import in_task_code, new_model, task_of
 from fl_dp.tasks.task import Task
 from fl_dp.training.private import PrivateTrainer
 from fl_dp.training.trainer import (
@@ -65,7 +65,6 @@ class TrainingActor:
         self._device = torch.device(settings.device)
         self._at_once = self._fits = sys.maxsize
         self._model: nn.Module | None = None
-        self._model_name = ""
         self._axes: Axes | None = None
         self._number = 0
         self._round: Round | None = None
@@ -78,7 +77,7 @@ class TrainingActor:
 
     def ready(self) -> None:
         """Return when the process is there, and its model: what follows is a client's own time."""
-        self._use_model(self._settings.task.model, part=0)
+        self._have_model()
 
     def measure(self, plan: RoundPlan, part: int) -> Measured:
         """Choose the engine's kernels and the physical batch, and see what memory a step needs.
@@ -86,7 +85,7 @@ class TrainingActor:
         From shapes alone, with examples of random numbers. ConfigError when not one example fits the memory.
         """
         setting = self._settings.physical_batch_size
-        self._use_model(plan.model, part)
+        self._have_model()
         first = self._trainer(plan, KernelChooser())
         first.check_losses()
         batch = plan.expected_batch_size if setting == AUTO else min(plan.expected_batch_size, int(setting))
@@ -137,12 +136,12 @@ class TrainingActor:
         """The weighted sum of all updates since the last call, float64; empty when there was none."""
         return self._sum.take()
 
-    def _prepare(self, part: int) -> Round:
-        """Have the round's model, and know what its arrays start from; data as those of the part."""
+    def _prepare(self) -> Round:
+        """Have the model, and know what its arrays start from in this round."""
         assert self._round is not None
         if self._round.key == self._round_key:
             return self._round
-        self._use_model(self._round.model, part)
+        self._have_model()
         assert self._model is not None
         state = self._model.state_dict()  # a tied parameter is in the weights under its first name
         weights = self._round.weights.items()
@@ -151,14 +150,13 @@ class TrainingActor:
         self._round_key = self._round.key
         return self._round
 
-    def _use_model(self, name: str, part: int) -> None:
-        """Have the model of that name, for data as those of the part."""
-        if name == self._model_name:
-            return
-        data = self._parts[part]
-        model = new_model(self._task).to(self._device)
-        self._model, self._axes, self._model_name = model, axes_of(model, data, self._device), name
-        self._fits, self._round_key = sys.maxsize, ""
+    def _have_model(self) -> None:
+        """Build the task's model, once: ModelError or TaskError if it cannot be had or protected."""
+        if self._model is None:
+            model = new_model(self._task).to(self._device)
+            with in_task_code(type(self._task), "a check of its model"):
+                self._axes = axes_of(model, self._parts[0], self._device)
+            self._model = model
 
     def _try(self, item: ClientWork, *, together: bool) -> Done:
         """Train one client. What it raises is its own failure, and not the others'."""
@@ -176,7 +174,7 @@ class TrainingActor:
 
     def _update(self, item: ClientWork, *, together: bool) -> Mapping[str, Tensor] | None:
         """The item's update, in the model's own memory; None if it is not finite."""
-        shared_round = self._prepare(item.part)
+        shared_round = self._prepare()
         if together and item.group is not None and item.group != self._group:
             self._begin(shared_round.groups[item.group], shared_round.together)
         if not self._train(item):

@@ -24,8 +24,8 @@ def test_the_two_splits_are_scikit_learns_digits() -> None:
 
 def test_shapes_and_scale() -> None:
     data = load_digits("train")
-    assert data.input_shape == (1, 8, 8)
-    assert data.num_classes == 10
+    assert data.form.input_shape == (1, 8, 8)
+    assert data.form.outputs == 10
     assert data.x.dtype == torch.uint8
     assert (data.x.min(), data.x.max()) == (0, 255)
 

@@ -20,7 +20,7 @@ def test_train_and_test_folders(tmp_path: Path) -> None:
     save(tmp_path / "test" / "dog" / "9.png", 9)
     train, test = load_folder(tmp_path, "train"), load_folder(tmp_path, "test")
     assert train.classes == test.classes == ("cat", "dog")
-    assert train.input_shape == (1, 3, 4)
+    assert train.form.input_shape == (1, 3, 4)
     assert train.x[:, 0, 0, 0].tolist() == [5, 6, 7]
     assert train.y.tolist() == [0, 0, 1]
     assert test.y.tolist() == [1]
@@ -29,7 +29,7 @@ def test_train_and_test_folders(tmp_path: Path) -> None:
 def test_colour_images_become_nchw(tmp_path: Path) -> None:
     save(tmp_path / "train" / "cat" / "1.png", 200, mode="RGB")
     data = load_folder(tmp_path, "train")
-    assert data.input_shape == (3, 3, 4)
+    assert data.form.input_shape == (3, 3, 4)
     assert data.x[0, :, 0, 0].tolist() == [200, 1, 2]
 
 

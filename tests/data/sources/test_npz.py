@@ -28,14 +28,14 @@ def path(tmp_path: Path) -> Path:
 def test_colour_images_become_nchw(path: Path) -> None:
     np.savez(path, **arrays())
     data = load_npz(path, "train")
-    assert data.input_shape == (3, 2, 4)
+    assert data.form.input_shape == (3, 2, 4)
     assert (data.x.numpy() == arrays()["x_train"].transpose(0, 3, 1, 2)).all()
     assert data.y.tolist() == [0, 1, 1]
 
 
 def test_grey_images_get_a_channel(path: Path) -> None:
     np.savez_compressed(path, **arrays(x_test=np.zeros((2, 5, 6), dtype=np.uint8)))
-    assert load_npz(path, "test").input_shape == (1, 5, 6)
+    assert load_npz(path, "test").form.input_shape == (1, 5, 6)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
@@ -63,7 +63,7 @@ def test_names_of_classes_are_used(path: Path) -> None:
 
 def test_a_client_may_hold_only_its_training_part(path: Path) -> None:
     np.savez(path, **arrays(x_test=None, y_test=None, classes=np.arange(10)))
-    assert load_npz(path, "train").num_classes == 10
+    assert load_npz(path, "train").form.outputs == 10
     with pytest.raises(DataError, match=r"own\.npz: expected arrays x_test, y_test"):
         load_npz(path, "test")
 
@@ -150,7 +150,7 @@ def test_a_missing_file_is_named(path: Path) -> None:
 @pytest.mark.parametrize(("shape", "channels"), [((2, 5, 5, 5), 5), ((2, 4, 4, 4), 4), ((2, 1, 9, 4), 4)])
 def test_images_that_may_be_nhwc_are_read_so(path: Path, shape: tuple[int, ...], channels: int) -> None:
     np.savez(path, **arrays(x_test=np.zeros(shape, dtype=np.uint8)))
-    assert load_npz(path, "test").input_shape == (channels, *shape[1:3])
+    assert load_npz(path, "test").form.input_shape == (channels, *shape[1:3])
 
 
 @pytest.mark.parametrize("shape", [(2, 4, 5, 5), (2, 1, 28, 28), (2, 3, 32, 32)])

@@ -145,7 +145,7 @@ def test_weights_that_are_not_the_models_are_declined(settings, model, name, cha
 
 
 def test_an_unknown_model_is_a_failure_in_words(settings, model):
-    refusal, _ = train(replace(PLAN, model="gpt-9"), model, settings())
+    refusal, _ = train(replace(PLAN, model="gpt-9"), model, settings(model="gpt-9"))
     assert (refusal.status, refusal.reason.startswith("model = 'gpt-9'")) == ("failed", True)
 
 

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from fl_dp.accounting.ledger.ledger import Ledger
+from fl_dp.audit.given_task import GivenTask
 from fl_dp.config.client import ClientConfig
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import DeclinedError, ModelError
@@ -63,5 +64,7 @@ def test_what_cannot_be_trained_is_said_before_it_is_paid_for(data):
     mixing = nn.Sequential(nn.Linear(5, 3), nn.BatchNorm1d(3, affine=False, track_running_stats=False))
     private = dataclasses.replace(PLAN, private=True, noise_multiplier=1.0)
     with pytest.raises(ModelError):
-        OwnTraining(SETTINGS, data, mixing).prepare(private, _content(private, mixing))
+        OwnTraining(SETTINGS, data, GivenTask(mixing, "cross-entropy")).prepare(
+            private, _content(private, mixing)
+        )
     OwnTraining(SETTINGS, data).prepare(private, _content(private, model))

@@ -12,6 +12,7 @@ from torch import nn
 
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.ledger.ledger import Ledger
+from fl_dp.audit.given_task import GivenTask
 from fl_dp.config.client import ClientConfig
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ConfigError, LedgerError, ProbeError
@@ -62,7 +63,9 @@ class Site:
         model = model or _linear()
         client = self.client(data, **changes)
         content = plan_to_content(plan, encode(state_arrays(model)))
-        return play(self.rounds, client, content, OwnTraining(client.settings, data, model))
+        return play(
+            self.rounds, client, content, OwnTraining(client.settings, data, GivenTask(model, plan.loss))
+        )
 
     def spent(self):
         return self.ledger.spent("data")
@@ -215,7 +218,9 @@ def test_what_fails_stays_paid_for_and_says_nothing_of_the_data(site, data, capl
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"loss": "hinge"}, "asks for loss 'hinge', this client's fl_dp has cross-entropy"),
+        ({"loss": "hinge"}, "asks for loss 'hinge', this client's own settings have 'cross-entropy'"),
+        ({"model": "tanh-cnn"}, "asks for model 'tanh-cnn', this client's own settings have 'linear'"),
+        ({"task": "0123abcd"}, "asks for task '0123abcd', this client's own settings have none of its own"),
         (
             {"numerics": NUMERICS + 1},
             f"numerics {NUMERICS + 1}, this client's fl_dp has {NUMERICS}",

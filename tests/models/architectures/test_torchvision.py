@@ -46,7 +46,7 @@ def test_every_classification_model_trains_on_grey_images_without_batch_norm(arc
 )
 def test_nothing_but_batch_norm_is_replaced(architecture: str) -> None:
     with torch.device("meta"):
-        ours = torchvision_model((3, 224, 224), 7, architecture)
+        ours = torchvision_model(Form((3, 224, 224), 7), architecture)
         original = models.get_model(architecture, num_classes=7)
     assert {n: p.shape for n, p in ours.named_parameters()} == {
         n: p.shape for n, p in original.named_parameters()
@@ -59,7 +59,7 @@ def test_nothing_but_batch_norm_is_replaced(architecture: str) -> None:
 @pytest.mark.parametrize("channels", [1, 4])
 def test_the_rebuilt_convolution_keeps_its_output_variance(channels: int) -> None:
     torch.manual_seed(0)
-    model = torchvision_model((channels, 32, 32), 10, "resnet18")
+    model = torchvision_model(Form((channels, 32, 32), 10), "resnet18")
     original = models.resnet18().conv1
     assert model.conv1.weight.shape == (64, channels, 7, 7)
     assert (model.conv1.stride, model.conv1.padding) == (original.stride, original.padding)
@@ -70,7 +70,7 @@ def test_the_rebuilt_convolution_keeps_its_output_variance(channels: int) -> Non
 @pytest.mark.parametrize(("architecture", "first"), [("resnet18", "conv1"), ("squeezenet1_1", "features.0")])
 def test_the_rebuilt_convolution_has_a_bias_where_there_was_one(architecture: str, first: str) -> None:
     with torch.device("meta"):
-        ours = torchvision_model((1, 32, 32), 10, architecture).get_submodule(first)
+        ours = torchvision_model(Form((1, 32, 32), 10), architecture).get_submodule(first)
         original = models.get_model(architecture).get_submodule(first)
     assert ours.weight.shape[1] == 1
     assert (ours.bias is None) == (original.bias is None)

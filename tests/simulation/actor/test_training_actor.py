@@ -23,7 +23,7 @@ KERNELS = {"1.weight": "ghost", "1.bias": "instantiate"}
 
 
 def shared_round(federation: Any, groups: Any = ()) -> Round:
-    return Round("first", "linear", federation.start, KERNELS, groups, TOGETHER)
+    return Round("first", federation.start, KERNELS, groups, TOGETHER)
 
 
 def item(federation: Any, client: int, weight: float | None = None, **plan: Any) -> ClientWork:
@@ -136,7 +136,7 @@ def test_each_client_starts_from_the_rounds_weights(federation: Any) -> None:
     """Also after a client that failed, and in a second round of other weights."""
     actor, fresh = federation.actor(), federation.actor()
     train(actor, shared_round(federation), [item(federation, 1), item(federation, 2)], 64)
-    second = Round("second", "linear", {n: a + 1 for n, a in federation.start.items()}, KERNELS)
+    second = Round("second", {n: a + 1 for n, a in federation.start.items()}, KERNELS)
     one, other = (train(a, second, [item(federation, 3)], 64).done[0].arrays for a in (actor, fresh))
     assert all(np.array_equal(one[name], other[name]) for name in other)
 
@@ -178,12 +178,6 @@ def test_an_update_that_is_not_finite_is_no_update(federation: Any, monkeypatch:
     (done,) = train(actor, shared_round(federation), [item(federation, 0, weight=1.0)], 64).done
     assert done.problem == NOT_FINITE
     assert actor.take_sum() == {}
-
-
-def test_weights_that_do_not_fit_fail_each_client_in_words_of_its_own(federation: Any) -> None:
-    wrong = Round("r", "no-such-model", federation.start, KERNELS)
-    done = train(federation.actor(), wrong, [item(federation, k) for k in range(2)], 64).done
-    assert all("model = 'no-such-model': expected " in one.problem for one in done)
 
 
 def _memory_for(monkeypatch: Any, most: int, sizes: list[int]) -> None:
@@ -267,24 +261,15 @@ def test_measuring_halves_a_batch_that_does_not_fit(federation: Any, monkeypatch
     assert federation.actor().measure(federation.plan(), 0).at_once == 2
 
 
-def test_another_model_comes_and_goes(federation: Any, monkeypatch: Any) -> None:
-    """A measurement of another model between two chunks of a round does not disturb it."""
-    monkeypatch.setattr("fl_dp.simulation.actor.training_actor.build_model", _any_name)
+def test_a_measurement_between_two_chunks_does_not_disturb_a_round(federation: Any) -> None:
     actor, calm = federation.actor(), federation.actor()
     before = train(actor, shared_round(federation), [item(federation, 1)], 64).done[0].arrays
-    actor.measure(dataclasses.replace(federation.plan(), model="other"), 0)
+    actor.measure(federation.plan(), 0)
     after = train(actor, shared_round(federation), [item(federation, 1)], 64).done[0].arrays
     expected = train(calm, shared_round(federation), [item(federation, 1)], 64).done[0].arrays
     for name in expected:
         assert np.array_equal(before[name], expected[name])
         assert np.array_equal(after[name], expected[name])
-
-
-def _any_name(name: str, input_shape: Any, num_classes: int, seed: int) -> Any:
-    from fl_dp.form import Form
-    from fl_dp.models.build import build_model
-
-    return build_model("linear", Form(input_shape, num_classes), seed)
 
 
 def test_an_actor_imports_no_more_than_it_needs() -> None:

@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Any
 from fl_dp.steady_math import set_mode
 
 if TYPE_CHECKING:
+    from fl_dp.api.result import Result, load_run
+    from fl_dp.api.simulate import simulate
+    from fl_dp.config.run import RunConfig
     from fl_dp.engine.bounds import split_bound
     from fl_dp.engine.clip_functions import clip_function
     from fl_dp.engine.clipping import ClippedSum, clipped_grad_sum, empty_sum
@@ -14,6 +17,7 @@ if TYPE_CHECKING:
     from fl_dp.engine.sampling import PoissonSampler, poisson_draw
     from fl_dp.errors import AssumedSamplingWarning
     from fl_dp.privacy_engine.engine import PrivacyEngine
+    from fl_dp.tasks.task import Task
 
 # Imported on first use: a Flower process starts for every message, and import time is latency.
 _HOMES = {
@@ -21,12 +25,17 @@ _HOMES = {
     "ClippedSum": "fl_dp.engine.clipping",
     "PoissonSampler": "fl_dp.engine.sampling",
     "PrivacyEngine": "fl_dp.privacy_engine.engine",
+    "Result": "fl_dp.api.result",
+    "RunConfig": "fl_dp.config.run",
+    "Task": "fl_dp.tasks.task",
     "add_gaussian_noise": "fl_dp.engine.noise.gaussian",
     "clip_function": "fl_dp.engine.clip_functions",
     "clipped_grad_sum": "fl_dp.engine.clipping",
     "empty_sum": "fl_dp.engine.clipping",
+    "load_run": "fl_dp.api.result",
     "poisson_draw": "fl_dp.engine.sampling",
     "probe": "fl_dp.engine.probe",
+    "simulate": "fl_dp.api.simulate",
     "split_bound": "fl_dp.engine.bounds",
 }
 
@@ -37,12 +46,17 @@ __all__ = [
     "ClippedSum",
     "PoissonSampler",
     "PrivacyEngine",
+    "Result",
+    "RunConfig",
+    "Task",
     "add_gaussian_noise",
     "clip_function",
     "clipped_grad_sum",
     "empty_sum",
+    "load_run",
     "poisson_draw",
     "probe",
+    "simulate",
     "split_bound",
 ]
 

@@ -1,4 +1,4 @@
-"""`fl-dp client`, which client.py calls as well: a client that joins a server, with data and limits of its own.
+"""`fl-dp client`, which client.py calls as well: a client with data and limits of its own.
 
 What needs Flower is imported late, so that the other commands start without it.
 """
@@ -75,7 +75,8 @@ def join(
     """
     security = supernode_security(root_certificates, insecure)
     given = {
-        "client": name, "task": _here(task), "model": model, "loss": loss, "data": data, "epsilon": epsilon, "delta": delta,
+        "client": name, "task": _here(task), "model": model, "loss": loss, "data": data,
+        "epsilon": epsilon, "delta": delta,
         "min-noise-multiplier": min_noise_multiplier, "max-grad-norm": max_grad_norm,
         "allow-unprotected": allow_unprotected or None, **_part(partition),
     }  # fmt: skip

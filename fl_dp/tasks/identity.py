@@ -3,14 +3,17 @@
 Of the file that holds the task and of the files beside it that it imports; not of where the data lie, which
 is each site's own: `train_data` and `test_data` are left out. Ends of lines, and spaces before them, do not
 count.
+Of a class without a file, as in a notebook, its own methods count.
 What is built in has no digest: its parts are compared by their names, and by `records.NUMERICS`.
 """
 
 import ast
 import hashlib
 import inspect
+import marshal
 from collections.abc import Iterator
 from pathlib import Path
+from types import FunctionType
 
 from fl_dp.errors import TaskError
 from fl_dp.tasks.task import Task
@@ -23,11 +26,37 @@ def identity(task: Task) -> str:
     """The task's digest in hex; empty for one that is built in."""
     if task.built_in:
         return ""
-    file = Path(inspect.getfile(type(task)))
     digest = hashlib.sha256(type(task).__name__.encode())
-    for name, text in sorted(_sources(file).items()):
+    file = _file_of(type(task))
+    for name, text in sorted((_sources(file) if file else _parts(type(task))).items()):
         digest.update(f"\n{name}\n{text}".encode())
     return digest.hexdigest()[:16]
+
+
+def _file_of(kind: type[Task]) -> Path | None:
+    """The file that holds the class; None for one of a notebook or a console."""
+    try:
+        file = Path(inspect.getfile(kind))
+    except (TypeError, OSError):
+        return None
+    return file if file.is_file() else None
+
+
+def _parts(kind: type[Task]) -> dict[str, str]:
+    """What counts of a class without a file: its own methods' sources, and its settings, by name."""
+    return {
+        name: _source(part) if inspect.isfunction(part) else repr(part)
+        for name, part in vars(kind).items()
+        if name not in _OF_THE_SITE and (inspect.isfunction(part) or not name.startswith("__"))
+    }
+
+
+def _source(function: FunctionType) -> str:
+    """Its text, or its code where nobody has kept the text."""
+    try:
+        return inspect.getsource(function)
+    except (OSError, TypeError):
+        return marshal.dumps(function.__code__).hex()
 
 
 def _sources(first: Path) -> dict[str, str]:

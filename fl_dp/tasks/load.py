@@ -21,6 +21,28 @@ from fl_dp.errors import ConfigError, TaskError
 from fl_dp.tasks.task import Task
 
 
+GIVEN = "given:"  # before the name of a class that this process was handed
+_given: dict[str, type[Task]] = {}
+
+
+def give(kind: type[Task]) -> str:
+    """A name for a class that has no file that others could import, in this process; see `task_of`.
+
+    The last class of that name counts, and its data are read anew: in a notebook both change.
+    """
+    if not (isinstance(kind, type) and issubclass(kind, Task)):
+        raise ConfigError(f"task = {kind!r:.60}: expected a class that is a fl_dp.Task, or its file's name.")
+    name = f"{GIVEN}{kind.__name__}"
+    _given[name] = kind
+    forget()
+    return name
+
+
+def forget() -> None:
+    """Make every task anew: files and classes may have changed, as they do in a notebook."""
+    _task.cache_clear()
+
+
 def task_of(settings: TaskSettings) -> Task:
     """The task that the settings name; one for all that mean the same, in a process.
 
@@ -44,6 +66,10 @@ def absolute_task(name: str) -> str:
 
 def task_class(name: str) -> type[Task]:
     """The class that `name` means, see `task_of`."""
+    if name.startswith(GIVEN):
+        if name not in _given:
+            raise ConfigError(f"task = {name!r}: a class of another Python process; hand it over again.")
+        return _given[name]
     file, kind = task_file(name)
     if file is None and not kind:
         raise ConfigError(f"task = {name!r}: expected FILE.py, FILE.py:NAME or package.module:NAME.")
@@ -104,10 +130,11 @@ def _import(name: str, file: Path | None) -> ModuleType:
 
 
 def _from_file(file: Path) -> ModuleType:
-    """The module in `file`, imported once in a process. Modules beside it can be imported by it."""
+    """The module in `file`, imported once in a process unless it changes. It can import what is beside it."""
     if not file.is_file():
         raise ConfigError(f"task = {str(file)!r}: no such file.")
-    name = f"fl_dp_task_{blake2b(str(file).encode(), digest_size=8).hexdigest()}"
+    content = blake2b(str(file).encode() + b"\0" + file.read_bytes(), digest_size=8)
+    name = f"fl_dp_task_{content.hexdigest()}"
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, file)

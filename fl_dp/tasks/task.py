@@ -49,6 +49,8 @@ class Task:
     def __init__(self, settings: TaskSettings) -> None:
         self.settings = settings
         self._form: Form | None = None
+        named = self.classes if not isinstance(self.classes, int) else range(self.classes)
+        self.class_names = tuple(str(name) for name in named)  # those of the data, once they are there
 
     @property
     def form(self) -> Form:
@@ -60,6 +62,11 @@ class Task:
     @form.setter
     def form(self, form: Form) -> None:
         self._form = form
+
+    @property
+    def known_form(self) -> Form | None:
+        """Of the data; None before they are there."""
+        return self._form
 
     def model(self) -> nn.Module:
         """A new model, with random weights from torch's global generator, which the seed has set."""

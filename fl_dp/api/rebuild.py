@@ -28,8 +28,8 @@ def rebuilt(
 ) -> tuple[Task, nn.Module]:
     """The task and the trained model, in evaluation mode, on the CPU.
 
-    task, model: as the caller trusts them; None: only what is built in. Raises ConfigError where the run needs
-    code that was not handed over, or the weights are missing, damaged, or another model's.
+    task, model: as the caller trusts them; None: only what is built in. Raises ConfigError where the run
+    needs code that was not handed over, or the weights are missing, damaged, or another model's.
     """
     made = made_task(settings, description, task, model)
     network = new_model(made)
@@ -48,8 +48,8 @@ def made_task(
     """The run's task, by the caller's code; it knows the form of the data."""
     if settings.task and task is None:
         raise ConfigError(
-            f"the run has a task of its own, {description.task}; hand it over (task=, or --task): no code that "
-            "a run's folder names is run."
+            f"the run has a task of its own, {description.task}; hand it over (task=, or --task): no code "
+            "that a run's folder names is run."
         )
     kind = Task if task is None else task_class(task) if isinstance(task, str) else task
     if kind.model is Task.model:
@@ -61,7 +61,7 @@ def made_task(
         made.form, made.class_names = description.form, description.classes
     if identity(made) != description.identity:
         warnings.warn(
-            f"task {kind.__name__}: its code has changed since the run; the model may compute something else.",
+            f"task {kind.__name__}: its code is not that of the run; the model may compute other things.",
             stacklevel=4,
         )
     return made
@@ -71,8 +71,8 @@ def _check_model(name: str, trusted: str | None) -> None:
     """ConfigError for a model that is not built in, unless the caller has named it."""
     if name != trusted and name.partition(":")[0] not in MODELS.built_in():
         raise ConfigError(
-            f"model = {name!r}: is not built in; name it, if you trust its code (model=, or --model): no code "
-            "that a run's folder names is run."
+            f"model = {name!r}: is not built in; name it, if you trust its code (model=, or --model): no "
+            "code that a run's folder names is run."
         )
 
 

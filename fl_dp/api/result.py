@@ -26,8 +26,8 @@ class Result:
     """A run that is over, or as far as it has come.
 
     folder: where its files are. settings: what really ran, every key with its type. summary: summary.json;
-    empty while the run goes on. task, model_name: whose code rebuilds the model, as the caller has said; None:
-    only what is built in.
+    empty while the run goes on. task, model_name: whose code rebuilds the model, as the caller has said;
+    None: only what is built in.
     """
 
     folder: Path
@@ -91,9 +91,7 @@ class Result:
         return rebuilt(RunFolder(self.folder), self.settings, self.description, self.task, self.model_name)
 
 
-def load_run(
-    folder: str | Path, *, task: type[Task] | str | None = None, model: str | None = None
-) -> Result:
+def load_run(folder: str | Path, *, task: type[Task] | str | None = None, model: str | None = None) -> Result:
     """The run in `folder`, made by `run.sh`, `fl-dp` or `simulate`, on this machine or another.
 
     No code that the folder holds or names is run. A run with a task of its own needs it only for its model:

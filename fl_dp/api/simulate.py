@@ -27,11 +27,11 @@ def simulate(
 
         result = fl_dp.simulate("run.toml", epsilon=3, task=MyTask, clients=10)
 
-    config: a run config, a flat TOML file, or settings; None: the defaults of `RunConfig`. task: a class, also
-    one of a notebook, or a name as in the config. out: the run's folder; None: a new one below `runs`. ledger:
-    the folder of the clients' ledger; None: in the run's folder, so that each run is a trial of its own. For
-    private data name one that lasts. ray_address: of a Ray cluster. quiet: prints nothing, and draws no bar.
-    settings: any key of the run config, with `_` for `-`.
+    config: a run config, a flat TOML file, or settings; None: the defaults of `RunConfig`. task: a class,
+    also one of a notebook, or a name as in the config. out: the run's folder; None: a new one below `runs`.
+    ledger: the folder of the clients' ledger; None: in the run's folder, so that each run is a trial of its
+    own. For private data name one that lasts. ray_address: of a Ray cluster. quiet: prints nothing, and
+    draws no bar. settings: any key of the run config, with `_` for `-`.
 
     A Ray that runs in this process already is used, and goes on. Signals are left alone; Ctrl-C ends the run
     and raises KeyboardInterrupt. A run that ends early because budgets are spent is a result: see

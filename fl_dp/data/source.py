@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from torch import Tensor
+
 from fl_dp.choices import SOURCES
 from fl_dp.data.tensor_data import Split, TensorData
 
@@ -34,11 +36,14 @@ class Source:
     argument: what users write behind the name, as errors call it: PATH of `npz:PATH`. None: nothing.
     is_path: the argument names a file or folder. It may then be relative, and is made absolute before a run
     starts, so that the run's own config means the same from another working directory.
+    inputs: all inputs (n, ...) as in a TensorData, in the file's order, labelled or not: what a model is
+    asked about. None: those of the test split are taken.
     """
 
     load: Callable[[Location, Split], TensorData]
     argument: str | None = None
     is_path: bool = False
+    inputs: Callable[[Location], Tensor] | None = None
 
 
 def load_data(name: str, root: Path, split: Split) -> TensorData:
@@ -48,6 +53,15 @@ def load_data(name: str, root: Path, split: Split) -> TensorData:
     raises.
     """
     return _load(absolute_name(name), root.expanduser().absolute(), split)
+
+
+def load_inputs(name: str, root: Path) -> Tensor | None:
+    """The inputs of the data set `name`, labelled or not; None where it holds labelled splits alone.
+
+    Raises as `load_data`.
+    """
+    source, argument = choose_source(absolute_name(name))
+    return source.inputs(Location(root.expanduser().absolute(), argument)) if source.inputs else None
 
 
 def absolute_name(name: str) -> str:

@@ -38,7 +38,9 @@ def simulate(
     resumed: bool,
     quiet: bool = False,
 ) -> ExitCode:
-    """Run the federation; FlDpError when it fails. resumed: as in `run_federation`. quiet: no bar, no table."""
+    """Run the federation; FlDpError when it fails. resumed: as in `run_federation`. quiet: no bar, no
+    table.
+    """
     bar = RoundBar(quiet=quiet)
 
     def on_kept(server_round: int) -> None:

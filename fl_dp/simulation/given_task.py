@@ -38,8 +38,8 @@ def given_task(name: str) -> GivenTask | None:
         return GivenTask(cloudpickle.dumps(kind), tuple(path for path in sys.path if path))
     except Exception as error:  # whatever the class's own parts raise
         raise ConfigError(
-            f"task = {name!r}: cannot be sent to Ray's processes ({type(error).__name__}: {error}); put it in "
-            "a file of its own, and name that."
+            f"task = {name!r}: cannot be sent to Ray's processes ({type(error).__name__}: {error}); put it "
+            "in a file of its own, and name that."
         ) from error
     finally:
         if by_value:

@@ -3,6 +3,8 @@
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Self
 
@@ -11,22 +13,28 @@ from fl_dp.form import Form
 from fl_dp.tasks.identity import identity
 from fl_dp.tasks.task import Task
 
+_TEXTS = ("task", "identity", "model", "loss", "data", "date", "version")
+
 
 @dataclass(frozen=True, slots=True)
 class ModelDescription:
     """model.json of a run. Nothing in it is executed; nothing in it is from a record.
 
-    task: the class's name, and identity its digest; empty for a task that is built in. model, loss: as of the
-    settings; a task of one's own may have others. form: of the data; None where the server saw none.
-    classes: names of the labels or columns; empty where they have none.
+    task: the class's name, and identity its digest; empty for a task that is built in. model, loss, data:
+    names of what is built in; empty where the task has its own. form: of the data; None where the server saw none.
+    classes: names of the labels or columns; empty where they have none. date: when it was written, UTC.
+    version: of fl_dp.
     """
 
     task: str
     identity: str
     model: str
     loss: str
+    data: str
     form: Form | None
     classes: tuple[str, ...]
+    date: str
+    version: str
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -38,7 +46,7 @@ class ModelDescription:
             found = json.loads(path.read_text(encoding="utf-8"))
             form = found["form"]
             return cls(
-                **{key: _text(found[key]) for key in ("task", "identity", "model", "loss")},
+                **{key: _text(found[key]) for key in _TEXTS},
                 form=None if form is None else _form(form),
                 classes=tuple(_text(name) for name in found["classes"]),
             )
@@ -50,14 +58,17 @@ class ModelDescription:
 
 def describe(task: Task) -> ModelDescription:
     """The description of the task's model, as far as its data were read."""
-    settings = task.settings
+    settings, kind = task.settings, type(task)
     return ModelDescription(
         task="" if task.built_in else type(task).__name__,
         identity=identity(task),
-        model=settings.model,
-        loss=settings.loss,
+        model=settings.model if kind.model is Task.model else "",
+        loss=settings.loss if kind.losses is Task.losses else "",
+        data=settings.data.partition(":")[0] if kind.train_data is Task.train_data else "",
         form=task.known_form,
         classes=task.class_names,
+        date=datetime.now(UTC).isoformat(timespec="seconds"),
+        version=version("fl-dp"),
     )
 
 

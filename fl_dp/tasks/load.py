@@ -20,7 +20,6 @@ from fl_dp.config.task import TaskSettings, task_beside, task_file
 from fl_dp.errors import ConfigError, TaskError
 from fl_dp.tasks.task import Task
 
-
 GIVEN = "given:"  # before the name of a class that this process was handed
 _given: dict[str, type[Task]] = {}
 

@@ -2,6 +2,7 @@
 
 import zipfile
 import zlib
+from collections.abc import Set
 from pathlib import Path
 
 import numpy as np
@@ -39,7 +40,11 @@ def load_npz(path: Path, split: Split) -> TensorData:
 
 def _read(path: Path, split: Split) -> dict[str, np.ndarray]:
     """The split's two arrays, and those that say which classes there are."""
-    needed = {f"x_{split}", f"y_{split}"}
+    return _arrays(path, {f"x_{split}", f"y_{split}"}, {"classes", "y_train", "y_test"})
+
+
+def _arrays(path: Path, needed: set[str], welcome: Set[str] = frozenset()) -> dict[str, np.ndarray]:
+    """The arrays that are needed, and those of the welcome ones that are there."""
     try:
         with path.open("rb") as file:
             archive = np.load(file, allow_pickle=False)  # a pickle could run code
@@ -47,7 +52,7 @@ def _read(path: Path, split: Split) -> dict[str, np.ndarray]:
                 raise DataError(f"{path}: expected an .npz file of several arrays, not one array.")
             if missing := needed - set(archive.files):
                 raise DataError(f"{path}: expected arrays {', '.join(sorted(missing))}.")
-            wanted = needed | ({"classes", "y_train", "y_test"} & set(archive.files))
+            wanted = needed | (welcome & set(archive.files))
             return {name: archive[name] for name in sorted(wanted)}
     except FileNotFoundError:
         raise DataError(f"{path}: no such file; expected an .npz file.") from None
@@ -92,4 +97,23 @@ def _classes(arrays: dict[str, np.ndarray]) -> tuple[str, ...]:
     return tuple(str(label) for label in range(1 + max(int(y.max()) for y in labels if len(y))))
 
 
-SOURCE = Source(lambda location, split: load_npz(location.path, split), argument="PATH", is_path=True)
+def load_inputs(path: Path) -> Tensor:
+    """The array `x` of the file at `path`, or else `x_test`, for predictions; as `x_train`, without labels.
+
+    Raises as `load_npz`.
+    """
+    arrays = _arrays(path, set(), {"x", "x_test"})
+    if not arrays:
+        raise DataError(f"{path}: expected an array x, or x_test.")
+    try:
+        return _inputs("x" if "x" in arrays else "x_test", arrays)
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from None
+
+
+SOURCE = Source(
+    lambda location, split: load_npz(location.path, split),
+    argument="PATH",
+    is_path=True,
+    inputs=lambda location: load_inputs(location.path),
+)

@@ -13,7 +13,7 @@ from fl_dp.cli.signals import stop_on_signals
 from fl_dp.errors import ConfigError, FlDpError
 from fl_dp.launch.exit_codes import ExitCode
 
-CONFIGS = Path(__file__).parents[1] / "configs"  # links to those of the checkout; files in a wheel
+CONFIGS = Path(__file__).parents[1] / "configs"  # which a wheel brings
 DEFAULT_CONFIG = CONFIGS / "digits.toml"
 DEFAULT_ADDRESS = "127.0.0.1:9092"  # of server.py, which client.py joins
 

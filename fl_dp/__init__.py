@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from fl_dp.engine.probe import probe
     from fl_dp.engine.sampling import PoissonSampler, poisson_draw
     from fl_dp.errors import AssumedSamplingWarning
+    from fl_dp.form import Form
     from fl_dp.privacy_engine.engine import PrivacyEngine
     from fl_dp.tasks.task import Task
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "AssumedSamplingWarning": "fl_dp.errors",
     "ClippedSum": "fl_dp.engine.clipping",
+    "Form": "fl_dp.form",
     "PoissonSampler": "fl_dp.engine.sampling",
     "PrivacyEngine": "fl_dp.privacy_engine.engine",
     "Result": "fl_dp.api.result",
@@ -44,6 +46,7 @@ set_mode()  # before anything computes with PyTorch
 __all__ = [
     "AssumedSamplingWarning",
     "ClippedSum",
+    "Form",
     "PoissonSampler",
     "PrivacyEngine",
     "Result",

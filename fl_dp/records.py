@@ -78,6 +78,12 @@ def total_steps(entries: Iterable[Entry]) -> int:
 # that follows from a bound, for records that are computed one by one; "assumed" where it was searched for.
 ARITHMETICS = ASSUMED, PROVEN = ("assumed", "proven")
 
+# What a step's products are computed in.
+PRECISIONS = FLOAT32, BF16 = ("float32", "bf16")
+
+# What becomes of an optimizer's own state, such as a momentum, when a round is over.
+OPTIMIZER_STATES = RESET, KEEP = ("reset", "keep")
+
 # Raised whenever the same round, on the same data with the same randomness, gives another update, and by
 # nothing else. Sites that differ in it do not train together, and a round is not repeated under another.
 NUMERICS = 2
@@ -100,6 +106,8 @@ class RoundPlan:
     model, loss: names of what is trained and minimised; task: digest of the code where they are the user's
     own. They are compared with the client's own, and never looked for. arithmetic: one of `ARITHMETICS`.
     numerics: the server's `NUMERICS`.
+    optimizer, optimizer_settings: a name of `training/optimizers.py`, and numbers; optimizer_state: one of
+    `OPTIMIZER_STATES`. class_weights: compared like the loss. precision: one of `PRECISIONS`.
     """
 
     run: str
@@ -116,6 +124,11 @@ class RoundPlan:
     task: str = ""
     arithmetic: str = ASSUMED
     numerics: int = NUMERICS
+    optimizer: str = "sgd"
+    optimizer_settings: str = ""
+    optimizer_state: str = RESET
+    class_weights: str = ""
+    precision: str = FLOAT32
 
     @property
     def one_by_one(self) -> bool:

@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import io
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from fl_dp.api.result import Result
-from fl_dp.data.source import load_inputs
-from fl_dp.data.tensor_data import TensorData, batch_inputs
+from fl_dp.config.task import TaskSettings
+from fl_dp.data.source import data_of, load_inputs
+from fl_dp.data.tensor_data import batch_inputs
 from fl_dp.durable_files import write_whole
 from fl_dp.errors import DataError, ModelError
 from fl_dp.tasks.load import in_task_code
@@ -32,7 +34,7 @@ def predict(result: Result, data: Mapping[str, Any], out: Path) -> int:
     """
     task, model = result.trained
     form = result.description.form
-    inputs = _inputs(task, data)
+    inputs = _inputs(task.settings, data, result.description.schema)
     if form is not None and tuple(inputs.shape[1:]) != form.input_shape:
         raise DataError(
             f"The data have inputs of shape {tuple(inputs.shape[1:])}; the model was trained on "
@@ -54,14 +56,19 @@ def predict(result: Result, data: Mapping[str, Any], out: Path) -> int:
     return lines
 
 
-def _inputs(task: Task, data: Mapping[str, Any]) -> Tensor:
-    """The inputs of new data, by what is built in: not those that a task of one's own would read itself."""
-    settings = dataclasses.replace(task.settings, **data)
-    inputs = load_inputs(settings.data, Path(settings.data_root))
-    if inputs is not None:
-        return batch_inputs(inputs)
-    found: TensorData = Task(settings).test_data()
-    return batch_inputs(found.x)
+def _inputs(run: TaskSettings, data: Mapping[str, Any], schema: str) -> Tensor:
+    """The inputs of new data, by what is built in: not those that a task of one's own would read itself.
+
+    schema: the text of the training's, for a table where none is named.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        settings = dataclasses.replace(run, **{"schema": "", **data})
+        if schema and not settings.schema:
+            file = Path(folder) / "training.schema.toml"
+            file.write_text(schema, encoding="utf-8")
+            settings = dataclasses.replace(settings, schema=str(file))
+        inputs = load_inputs(settings)
+        return batch_inputs(data_of(settings, "test").x if inputs is None else inputs)
 
 
 @torch.no_grad()

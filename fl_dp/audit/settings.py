@@ -2,7 +2,6 @@
 
 import dataclasses
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 
@@ -17,13 +16,13 @@ from fl_dp.audit.ways import Deployed
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
-from fl_dp.data.source import load_data
+from fl_dp.data.source import data_of
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ConfigError
 from fl_dp.federation.server.planning import expected_batch
 from fl_dp.models.build import build_model
 from fl_dp.records import RoundPlan
-from fl_dp.tasks.records import load_part
+from fl_dp.tasks.records import SERVER, load_part, of_client
 
 _MISLABELLED = 1000  # the most that are taken unasked: each costs a backward pass in each round
 _HOSTILE_CANARIES, _KNOWN = 500, 500  # unasked: gradients of all canaries are kept; known ones change nothing
@@ -66,7 +65,7 @@ def audit_own_model(
     config: RunConfig, overrides: Overrides, count: int | None, way: MakeWay = Deployed
 ) -> AuditReport:
     """Audit the config's model on its data, with `count` mislabelled records of the test split among them."""
-    part, spare = _own_part(config), load_data(config.data, Path(config.data_root), "test")
+    part, spare = _own_part(config), data_of(of_client(config, SERVER), "test")
     count = min(_MISLABELLED, len(spare)) if count is None else count
     if not 1 <= count <= len(spare):
         raise ConfigError(f"canaries = {count}: expected 1 to {len(spare)}, the records of the test split.")
@@ -172,6 +171,10 @@ def _round_plan(config: RunConfig, overrides: Overrides, own_size: int, public_s
         max_grad_norm=config.max_grad_norm,
         loss=config.loss,
         arithmetic=config.arithmetic,
+        optimizer=config.optimizer,
+        optimizer_settings=config.optimizer_settings,
+        class_weights=config.class_weights,
+        precision=config.precision,
     )
 
 

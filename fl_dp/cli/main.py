@@ -15,6 +15,8 @@ from fl_dp.cli.ledger import ledger_app
 from fl_dp.cli.new import new
 from fl_dp.cli.plan import BUDGET_HELP, CALIBRATE_HELP, budget, calibrate
 from fl_dp.cli.run import RUN_OPTIONS, run
+from fl_dp.cli.schema import HELP as SCHEMA_HELP
+from fl_dp.cli.schema import schema
 from fl_dp.cli.server import serve
 
 app = typer.Typer(name="fl-dp", **APP_OPTIONS)
@@ -46,6 +48,7 @@ app.command()(export)
 app.command(help=BUDGET_HELP, cls=CommandWithoutMarkup)(budget)
 app.command(help=CALIBRATE_HELP, cls=CommandWithoutMarkup)(calibrate)
 app.command(help=AUDIT_HELP)(audit)
+app.command(help=SCHEMA_HELP, cls=CommandWithoutMarkup)(schema)
 app.add_typer(ledger_app, name="ledger")
 
 

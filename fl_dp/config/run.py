@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from fl_dp.choices import AGGREGATIONS, SERVER_OPTIMIZERS
+from fl_dp.choices import AGGREGATIONS, METRICS, SERVER_OPTIMIZERS
 from fl_dp.config.flat import (
     AUTO,
     Auto,
@@ -14,8 +14,10 @@ from fl_dp.config.flat import (
     require_own_accountant,
     require_positive,
 )
+from fl_dp.config.inline import inline_table
+from fl_dp.config.schedule import check_schedule
 from fl_dp.config.task import TaskSettings
-from fl_dp.records import ASSUMED
+from fl_dp.records import ASSUMED, FLOAT32, OPTIMIZER_STATES, PRECISIONS, RESET
 
 WEIGHTS = ("declared", "uniform")
 PRIVACY = ("on", "off")
@@ -40,13 +42,19 @@ class RunConfig(TaskSettings):
     round_timeout: float = 3600.0
     evaluate: str = "server"
     evaluate_every: int = 1
+    metrics: str = ""
     # local training
     local_epochs: float = 1.0
     expected_batch_size: int = 64
     physical_batch_size: int | Auto = 64
     memory_mib: int = 1024
     learning_rate: float = 0.5
+    learning_rate_schedule: str = "constant"
     momentum: float = 0.0
+    optimizer: str = "sgd"
+    optimizer_settings: str = ""
+    optimizer_state: str = RESET
+    precision: str = FLOAT32
     # privacy
     privacy: str = "on"
     noise_multiplier: float | Auto = "auto"
@@ -67,6 +75,11 @@ class RunConfig(TaskSettings):
     def private(self) -> bool:
         """Whether clients train with differential privacy: always, unless privacy = "off"."""
         return self.privacy == "on"
+
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        """Of what is reported on the test data; empty: what the task says."""
+        return tuple(name for word in self.metrics.split(",") if (name := word.strip()))
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -97,10 +110,21 @@ class RunConfig(TaskSettings):
         for field in ("noise_multiplier", "server_learning_rate"):
             if getattr(self, field) != AUTO:
                 require_positive(self, field)
+        for name in self.metric_names:
+            METRICS.check(name)
         AGGREGATIONS.check(self.aggregation)
         SERVER_OPTIMIZERS.check(self.server_optimizer)
         require_delta(self.delta)
         require(0 <= self.momentum < 1, "momentum", self.momentum, "a number in [0, 1)")
+        check_schedule(self.learning_rate_schedule, self.learning_rate, self.rounds)
+        inline_table("optimizer-settings", self.optimizer_settings)
+        require(
+            self.optimizer_state in OPTIMIZER_STATES,
+            "optimizer-state",
+            self.optimizer_state,
+            " or ".join(OPTIMIZER_STATES),
+        )
+        require(self.precision in PRECISIONS, "precision", self.precision, " or ".join(PRECISIONS))
         require(self.evaluate_every >= 0, "evaluate-every", self.evaluate_every, "an integer >= 0")
         require_own_accountant(self.accountant)
         require_arithmetic(self.arithmetic)

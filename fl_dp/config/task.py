@@ -7,6 +7,11 @@ from typing import Any
 
 from fl_dp.choices import LOSSES
 from fl_dp.config.data import DataSettings
+from fl_dp.config.flat import require
+from fl_dp.errors import ConfigError
+
+MOST_WEIGHT_OF_CLASS = 1e3
+_WEIGHTS = f"a number above 0, of at most {MOST_WEIGHT_OF_CLASS:g}, for each class, such as 1,5"
 
 _FILE = ".py"
 
@@ -32,15 +37,30 @@ def task_beside(name: str, folder: Path) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class TaskSettings(DataSettings):
-    """README.md explains every key. task: a file or an importable name; empty: all of it is built in."""
+    """README.md explains every key. task: a file or an importable name; empty: all of it is built in.
+
+    class_weights: "1,5", a public number for each class, which the losses of its examples are multiplied
+    with; empty: all count alike.
+    """
 
     task: str = ""
     model: str = "linear"
     loss: str = "cross-entropy"
+    class_weights: str = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         LOSSES.check_built_in(self.loss, "a loss that all sites have")
+        for weight in self.weight_of_class:
+            require(0 < weight <= MOST_WEIGHT_OF_CLASS, "class-weights", self.class_weights, _WEIGHTS)
+
+    @property
+    def weight_of_class(self) -> tuple[float, ...]:
+        """`class_weights` as numbers; ConfigError where it holds something else."""
+        try:
+            return tuple(float(word) for word in self.class_weights.split(",") if self.class_weights)
+        except ValueError:
+            raise ConfigError(f"class-weights = {self.class_weights!r}: expected {_WEIGHTS}.") from None
 
     def of_task(self) -> dict[str, Any]:
         """These settings alone, by field, for other settings that are to mean the same task and records."""

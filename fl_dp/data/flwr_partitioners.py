@@ -36,8 +36,10 @@ class LabelDataSet:
     that is most of the time.
     """
 
-    def __init__(self, labels: Labels) -> None:
+    def __init__(self, labels: Labels, rows: Indices | None = None) -> None:
+        """rows: numbers of the rows whose labels they are; those of their places if left out."""
         self._labels = labels
+        self._rows = np.arange(len(labels)) if rows is None else rows
 
     def __len__(self) -> int:
         return len(self._labels)
@@ -54,7 +56,12 @@ class LabelDataSet:
         return [int(label) for label in np.unique(self._labels)]
 
     def select(self, indices: Iterable[int]) -> Indices:
-        return np.fromiter(indices, dtype=np.int64)
+        return self._rows[np.fromiter(indices, dtype=np.int64)]
+
+    def sort(self, column: str) -> "LabelDataSet":
+        """By label; rows of one label stay in their order, as in `datasets`."""
+        order = np.argsort(self._labels, kind="stable")
+        return LabelDataSet(self._labels[order], self._rows[order])
 
     def shard(self, num_shards: int, index: int, contiguous: bool) -> Indices:
         """Part number `index` of `num_shards` parts; their sizes differ by one at most, larger ones first."""
@@ -62,7 +69,7 @@ class LabelDataSet:
             raise NotImplementedError("only parts of neighbouring rows")
         size, larger = divmod(len(self), num_shards)
         start = index * size + min(index, larger)
-        return np.arange(start, start + size + (index < larger))
+        return self._rows[start : start + size + (index < larger)]
 
 
 @lru_cache(maxsize=1)

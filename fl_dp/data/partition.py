@@ -5,7 +5,14 @@ from functools import lru_cache
 
 import numpy as np
 
-from fl_dp.data.partition_scheme import Indices, Labels, PartitionSettings, choose_partition, is_whole
+from fl_dp.data.partition_scheme import (
+    Indices,
+    Labels,
+    Partition,
+    PartitionSettings,
+    choose_partition,
+    is_whole,
+)
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ConfigError, DataError
 
@@ -13,6 +20,8 @@ from fl_dp.errors import ConfigError, DataError
 @lru_cache(maxsize=1)
 def parts_of(train: TensorData, settings: PartitionSettings) -> Sequence[Indices]:
     """The indices of every client's part; of the latest data and settings they are remembered."""
+    if choose_partition(settings).by == "groups":
+        return partition_indices(_group_numbers(train, settings), settings)
     return partition_indices(train.y.numpy(), settings)
 
 
@@ -25,6 +34,7 @@ def partition_indices(labels: Labels, settings: PartitionSettings) -> list[Indic
     partition, number = choose_partition(settings), settings.number
     if is_whole(settings):
         return [np.arange(len(labels))]
+    _check_kind(labels, partition, settings)
     if number > len(labels):
         raise DataError(f"{len(labels)} records cannot be split among {number} clients.")
     if settings.seed < 0:
@@ -41,6 +51,33 @@ def partition_indices(labels: Labels, settings: PartitionSettings) -> list[Indic
         ) from None
     _check_disjoint(parts, settings, len(labels))
     return parts
+
+
+def _group_numbers(train: TensorData, settings: PartitionSettings) -> Labels:
+    """(n,) the number of each record's group; DataError where the records have none, or others are meant."""
+    if not train.groups:
+        raise DataError(
+            f"partition = {settings.scheme!r}: the data have no groups; a table's schema declares them by a "
+            'column of kind "group", a task by TensorData.groups.'
+        )
+    if train.grouped_by and train.grouped_by != settings.argument:
+        raise DataError(
+            f"partition = {settings.scheme!r}: the records are grouped by {train.grouped_by!r}; write "
+            f"by:{train.grouped_by}."
+        )
+    numbers: Labels = np.unique(np.array(train.groups), return_inverse=True)[1]
+    return numbers
+
+
+def _check_kind(labels: Labels, partition: Partition, settings: PartitionSettings) -> None:
+    """DataError for labels that the scheme cannot split by; their dtype and shape are public."""
+    found = "number" if labels.dtype.kind == "f" else "class"
+    if partition.labels != "any" and (labels.ndim > 1 or found != partition.labels):
+        wanted = "a class" if partition.labels == "class" else "a number"
+        raise DataError(
+            f"partition = {settings.scheme!r} splits by labels, {wanted} for each record; these are "
+            f"{labels.dtype} of shape {labels.shape[1:]} each. Take iid."
+        )
 
 
 def _check_disjoint(parts: Sequence[Indices], settings: PartitionSettings, num_records: int) -> None:

@@ -1,8 +1,9 @@
 """What a file in partitions/ says of its scheme: the constant `PARTITION`."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,9 +11,11 @@ from numpy.typing import NDArray
 from fl_dp.choices import PARTITIONS
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.run import RunConfig
+from fl_dp.errors import ConfigError
 
 Indices = NDArray[np.int64]
-Labels = NDArray[np.int64]
+Labels = NDArray[Any]  # of the kind that a scheme says it is for
+Kind = Literal["any", "class", "number"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +69,21 @@ class Partition:
     it in the names of their data. So settings that give other parts must differ in it, and it must never
     change for settings that somebody has used.
     check: raises ConfigError for settings that cannot be meant, whatever the data.
+    by: what `split` is given: "labels", or in their place "groups", the records' groups as numbers from 0, in
+    the order of the groups' names.
     one_is_all: a single part is the whole data set, and has the data set's own name in ledgers.
     argument: what users write behind the name, as errors call it: N of `shards:N`. None: nothing.
+    labels: "class", one of some classes for each record; "number", one float; "any", or nothing of them.
     """
 
     split: Callable[[Labels, PartitionSettings], Sequence[Indices]]
     remedy: str = "fewer clients"
     parameter: Callable[[PartitionSettings], str] = _no_parameter
     check: Callable[[PartitionSettings], None] = _nothing_to_check
+    by: Literal["labels", "groups"] = "labels"
     one_is_all: bool = False
     argument: str | None = None
+    labels: Kind = "class"
 
 
 def choose_partition(settings: PartitionSettings) -> Partition:
@@ -102,3 +110,14 @@ def _named(settings: PartitionSettings) -> Partition:
     partition = PARTITIONS.load(settings.scheme, Partition)
     PARTITIONS.argument(settings.scheme, partition.argument)
     return partition
+
+
+def number_in(settings: PartitionSettings, wanted: str, least: float, most: float = math.inf) -> float:
+    """The argument as a number of that range; ConfigError, with `wanted` in words, for anything else."""
+    try:
+        number = float(settings.argument)
+    except ValueError:
+        number = math.nan
+    if not least <= number <= most:
+        raise ConfigError(f"partition = {settings.scheme!r}: expected {wanted}.")
+    return number

@@ -1,19 +1,44 @@
 """A data set by its name, such as `digits` or `npz:PATH`, from the file in sources/ that has the name."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
+from typing import Self
 
 from torch import Tensor
 
 from fl_dp.choices import SOURCES
+from fl_dp.config.data import CLIENT, DataSettings
 from fl_dp.data.tensor_data import Split, TensorData
+from fl_dp.errors import ConfigError
+from fl_dp.form import Form
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How records are encoded: the settings of the same names, which are public and no statistics of them."""
+
+    schema: str = ""
+    columns: str = ""
+    image_size: int = 0
+    image_mode: str = ""
+    tokens: int = 0
+    tokenizer: str = "bytes"
+    encoding: str = "utf-8"
+
+    @classmethod
+    def of(cls, settings: DataSettings) -> Self:
+        values = {field.name: getattr(settings, field.name) for field in fields(cls)}
+        return cls(**{**values, "schema": absolute_schema(settings.schema)})
+
+
+AS_THEY_ARE = Reading()
 
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where a source finds its data.
+    """Where a source finds its data, and how it encodes them.
 
     root: the setting `data-root`, absolute; where torchvision's sets live. argument: what the user wrote
     behind the name, an absolute path if the source says that it is a path; empty for one that takes none.
@@ -21,6 +46,12 @@ class Location:
 
     root: Path
     argument: str
+    reading: Reading = AS_THEY_ARE
+
+    @property
+    def schema(self) -> Path | None:
+        """The setting `schema`; None: it is where the source looks for it."""
+        return Path(self.reading.schema) if self.reading.schema else None
 
     @property
     def path(self) -> Path:
@@ -36,32 +67,74 @@ class Source:
     argument: what users write behind the name, as errors call it: PATH of `npz:PATH`. None: nothing.
     is_path: the argument names a file or folder. It may then be relative, and is made absolute before a run
     starts, so that the run's own config means the same from another working directory.
-    inputs: all inputs (n, ...) as in a TensorData, in the file's order, labelled or not: what a model is
+    form: the form of the data, from a schema file alone: known where no record is. None: no schema is read.
+    meaning: all that the schema says of how records become numbers, as one text: sites must agree on it.
+    schema_file: where that schema is. inputs: all inputs (n, ...) as in a TensorData, in the file's order, labelled or not: what a model is
     asked about. None: those of the test split are taken.
     """
 
     load: Callable[[Location, Split], TensorData]
     argument: str | None = None
     is_path: bool = False
+    form: Callable[[Location], Form] | None = None
+    meaning: Callable[[Location], str] | None = None
+    schema_file: Callable[[Location], Path] | None = None
     inputs: Callable[[Location], Tensor] | None = None
 
 
-def load_data(name: str, root: Path, split: Split) -> TensorData:
+def data_of(settings: DataSettings, split: Split) -> TensorData:
+    """One split of the data that the settings name; see `load_data`."""
+    return load_data(settings.data, Path(settings.data_root), split, Reading.of(settings))
+
+
+def load_data(name: str, root: Path, split: Split, reading: Reading = AS_THEY_ARE) -> TensorData:
     """One split of the data set `name`; loaded once per process, so do not write into its tensors.
 
-    Raises ConfigError for a name that is not in sources/ and for a wrong argument; also what the source
-    raises.
+    Raises ConfigError for a name that is not in sources/, for a wrong argument and for a schema that nobody
+    reads; also what the source raises.
     """
-    return _load(absolute_name(name), root.expanduser().absolute(), split)
+    return _load(absolute_name(name), root.expanduser().absolute(), split, reading)
 
 
-def load_inputs(name: str, root: Path) -> Tensor | None:
-    """The inputs of the data set `name`, labelled or not; None where it holds labelled splits alone.
+def form_of(settings: DataSettings) -> Form | None:
+    """The form of the data that the settings name, from their schema alone; None where they have none.
+
+    Raises as `load_data`, but needs no data.
+    """
+    source, location = _located_by(settings)
+    return source.form(location) if source.form else None
+
+
+def meaning_of(settings: DataSettings) -> str:
+    """How the records that the settings name become numbers, by their schema; empty where they have none.
+
+    Raises as `load_data`, but needs no data.
+    """
+    source, location = _located_by(settings)
+    return source.meaning(location) if source.meaning else ""
+
+
+def absolute_schema(path: str) -> str:
+    """`path` as an absolute one; empty if it is empty."""
+    return str(Path(path).expanduser().absolute()) if path else ""
+
+
+def schema_text(settings: DataSettings) -> str:
+    """The schema file of the data that the settings name, as it stands; empty where they have none.
+
+    Raises as `load_data`, but needs no data.
+    """
+    source, location = _located_by(settings)
+    return source.schema_file(location).read_text(encoding="utf-8") if source.schema_file else ""
+
+
+def load_inputs(settings: DataSettings) -> Tensor | None:
+    """The inputs of the data that the settings name, labelled or not; None where only labelled can be read.
 
     Raises as `load_data`.
     """
-    source, argument = choose_source(absolute_name(name))
-    return source.inputs(Location(root.expanduser().absolute(), argument)) if source.inputs else None
+    source, location = _located_by(settings)
+    return source.inputs(location) if source.inputs else None
 
 
 def absolute_name(name: str) -> str:
@@ -73,12 +146,27 @@ def absolute_name(name: str) -> str:
 
 
 @lru_cache(maxsize=2)  # a simulation's process asks for the same train and test split thousands of times
-def _load(name: str, root: Path, split: Split) -> TensorData:
+def _load(name: str, root: Path, split: Split, reading: Reading) -> TensorData:
+    source, location = _located(name, root, reading)
+    return source.load(location, split)
+
+
+def _located_by(settings: DataSettings) -> tuple[Source, Location]:
+    root = Path(settings.data_root).expanduser().absolute()
+    return _located(absolute_name(settings.data), root, Reading.of(settings))
+
+
+def _located(name: str, root: Path, reading: Reading) -> tuple[Source, Location]:
     source, argument = choose_source(name)
-    return source.load(Location(root, argument), split)
+    if reading.schema and source.form is None:
+        raise ConfigError(f"schema = {reading.schema!r}: data = {name!r} has no schema; leave it empty.")
+    return source, Location(root, argument, reading)
 
 
 def choose_source(name: str) -> tuple[Source, str]:
     """The descriptor of the source `name`, and the argument; ConfigError where either is wrong."""
     source = SOURCES.load(name, Source)
-    return source, SOURCES.argument(name, source.argument)
+    argument = SOURCES.argument(name, source.argument)
+    if CLIENT in argument and not source.is_path:
+        raise ConfigError(f"data = {name!r}: {CLIENT} stands in paths alone.")
+    return source, argument

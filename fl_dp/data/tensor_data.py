@@ -1,5 +1,6 @@
 """A data set as two tensors: every source returns one, every trainer reads one."""
 
+import dataclasses
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,12 +26,13 @@ class TensorData:
     """Labelled examples, held in memory as they were read.
 
     x: uint8 images (n, C, H, W), float32 numbers (n, ...), or int64 tokens (n, T) below `vocabulary`; n >= 1
-    y: int64 labels (n,), each in [0, len(classes)); float32 numbers (n,) or (n, k); or int64 tokens (n, T),
-    each in [0, len(classes)) or -100, which counts nowhere
+    y: int64 labels (n,), each in [0, len(classes)); float32 numbers (n,) or (n, k), of which (n, 1) becomes
+    (n,); or int64 tokens (n, T), each in [0, len(classes)) or -100, which counts nowhere
     classes: one name per label, per column of numbers, or per token that may be next
     groups: one name per record, by which it may be given to a client; empty where there are none
     raw: a digest of every record as it was before it was encoded; empty where x and y are the records
     themselves. What a record has spent goes by it, however it is encoded.
+    grouped_by: the column that the groups are from; empty where it has no name
 
     Anything else, and numbers that are not finite, raise DataError.
     """
@@ -41,10 +43,13 @@ class TensorData:
     vocabulary: int = 0
     groups: tuple[str, ...] = ()
     raw: tuple[bytes, ...] = ()
+    grouped_by: str = ""
 
     def __post_init__(self) -> None:
         check_inputs(self.x, self.vocabulary)
         check_targets(self.x, self.y, self.classes)
+        if self.y.is_floating_point() and self.y.ndim == 2 and self.y.shape[1] == 1:
+            object.__setattr__(self, "y", self.y[:, 0])
         for name in ("groups", "raw"):
             if len(getattr(self, name)) not in (0, len(self.y)):
                 raise DataError(
@@ -74,7 +79,7 @@ class TensorData:
         chosen = indices.tolist() if self.groups or self.raw else []
         groups = tuple(self.groups[i] for i in chosen) if self.groups else ()
         raw = tuple(self.raw[i] for i in chosen) if self.raw else ()
-        return type(self)(self.x[indices], self.y[indices], self.classes, self.vocabulary, groups, raw)
+        return dataclasses.replace(self, x=self.x[indices], y=self.y[indices], groups=groups, raw=raw)
 
     def fingerprint(self) -> str:
         """SHA-256 over dtype, shape and the set of records, in hex; the records' order does not change it."""

@@ -31,6 +31,10 @@ def check_choices(config: RunConfig) -> None:
     from fl_dp.models.build import choose_model
     from fl_dp.training.loss import loss_of
 
+    if config.task:
+        from fl_dp.tasks.load import task_class
+
+        task_class(config.task)
     choose_source(config.data)
     choose_model(config.model)
     choose_partition(PartitionSettings.of(config))
@@ -41,25 +45,38 @@ def check_choices(config: RunConfig) -> None:
 
 def with_absolute_paths(config: RunConfig) -> RunConfig:
     """`config` with absolute paths: the same from any working directory. Raises as `check_choices`."""
-    from fl_dp.data.source import absolute_name
+    from fl_dp.data.source import absolute_name, absolute_schema
+    from fl_dp.data.tokens import absolute_tokenizer
 
     data_root = Path(config.data_root).expanduser().absolute()
-    return dataclasses.replace(config, data=absolute_name(config.data), data_root=str(data_root))
+    task = config.task
+    if task:
+        from fl_dp.tasks.load import absolute_task
+
+        task = absolute_task(task)
+    return dataclasses.replace(
+        config,
+        data=absolute_name(config.data),
+        data_root=str(data_root),
+        schema=absolute_schema(config.schema),
+        tokenizer=absolute_tokenizer(config.tokenizer),
+        task=task,
+    )
 
 
 def check_server(config: RunConfig) -> None:
     """Load the test data, build the model, and see that the engine can protect it.
 
-    Raises DataError, and ConfigError when a setting is at fault: an unknown name, a model that
+    Raises DataError, TaskError, and ConfigError when a setting is at fault: an unknown name, a model that
     does not fit the data, or one that cannot be trained privately.
     """
 
     from fl_dp.engine.probe import probe
     from fl_dp.tasks.load import new_model, task_of
-    from fl_dp.tasks.records import test_records
+    from fl_dp.tasks.records import evaluation_records
 
     task = task_of(config)
-    test_records(config, task)
+    evaluation_records(config, task)
     try:
         model = new_model(task)
     except ModelError as error:

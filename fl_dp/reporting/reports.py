@@ -72,7 +72,8 @@ class RoundReport:
     noise_multiplier: the least that a client of this round was asked for; None without privacy, and when
     none was asked.
     loss, accuracy, metrics: of the global model on the server's test data: the mean of the task's loss, the
-    share of right answers where the task has it, and all its metrics, by name.
+    share of right answers where the task has it, and all its metrics, by name. None: not measured, or not
+    defined on these data.
     seconds: wall time, the wait for clients included.
     """
 
@@ -86,7 +87,7 @@ class RoundReport:
     loss: float | None
     accuracy: float | None
     seconds: float
-    metrics: Mapping[str, float] = field(default_factory=dict)
+    metrics: Mapping[str, float | None] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         return _with_clients(self)
@@ -133,7 +134,7 @@ class Summary:
     seconds: float
     clients: Mapping[str, ClientBudget]
     reason: str = ""
-    metrics: Mapping[str, float] = field(default_factory=dict)
+    metrics: Mapping[str, float | None] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         return _with_clients(self)

@@ -8,12 +8,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Self
 
+from fl_dp.data.source import schema_text
 from fl_dp.errors import ConfigError
 from fl_dp.form import Form
 from fl_dp.tasks.identity import identity
 from fl_dp.tasks.task import Task
 
-_TEXTS = ("task", "identity", "model", "loss", "data", "date", "version")
+_TEXTS = ("task", "identity", "model", "loss", "data", "schema", "date", "version")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,8 @@ class ModelDescription:
 
     task: the class's name, and identity its digest; empty for a task that is built in. model, loss, data:
     names of what is built in; empty where the task has its own. form: of the data; None where the server saw none.
-    classes: names of the labels or columns; empty where they have none. date: when it was written, UTC.
+    classes: names of the labels or columns; empty where they have none. schema: the text of the data's schema
+    file, which is public; empty where there is none. date: when it was written, UTC.
     version: of fl_dp.
     """
 
@@ -33,6 +35,7 @@ class ModelDescription:
     data: str
     form: Form | None
     classes: tuple[str, ...]
+    schema: str
     date: str
     version: str
 
@@ -59,14 +62,16 @@ class ModelDescription:
 def describe(task: Task) -> ModelDescription:
     """The description of the task's model, as far as its data were read."""
     settings, kind = task.settings, type(task)
+    own_data = kind.train_data is not Task.train_data
     return ModelDescription(
         task="" if task.built_in else type(task).__name__,
         identity=identity(task),
         model=settings.model if kind.model is Task.model else "",
         loss=settings.loss if kind.losses is Task.losses else "",
-        data=settings.data.partition(":")[0] if kind.train_data is Task.train_data else "",
+        data="" if own_data else settings.data.partition(":")[0],
         form=task.known_form,
         classes=task.class_names,
+        schema="" if own_data else schema_text(settings),
         date=datetime.now(UTC).isoformat(timespec="seconds"),
         version=version("fl-dp"),
     )

@@ -14,6 +14,7 @@ import marshal
 from collections.abc import Iterator
 from pathlib import Path
 from types import FunctionType
+from typing import Any
 
 from fl_dp.errors import TaskError
 from fl_dp.tasks.task import Task
@@ -44,11 +45,17 @@ def _file_of(kind: type[Task]) -> Path | None:
 
 def _parts(kind: type[Task]) -> dict[str, str]:
     """What counts of a class without a file: its own methods' sources, and its settings, by name."""
+    own = {name: _unwrapped(part) for name, part in vars(kind).items() if name not in _OF_THE_SITE}
     return {
         name: _source(part) if inspect.isfunction(part) else repr(part)
-        for name, part in vars(kind).items()
-        if name not in _OF_THE_SITE and (inspect.isfunction(part) or not name.startswith("__"))
+        for name, part in own.items()
+        if inspect.isfunction(part) or not name.startswith("__")
     }
+
+
+def _unwrapped(part: Any) -> Any:
+    """The function in a static method, a class method or a property."""
+    return getattr(part, "__func__", None) or getattr(part, "fget", None) or part
 
 
 def _source(function: FunctionType) -> str:

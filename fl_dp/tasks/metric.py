@@ -44,21 +44,32 @@ class Metrics:
         if self._own:
             self._seen.append((outputs.cpu(), targets.cpu()))
 
-    def values(self) -> dict[str, float | None]:
-        """By name; None where one is not defined, as with one class alone. Of each class: NAME[0], ..."""
+    def values(self, labels: Sequence[str] = ()) -> dict[str, float | None]:
+        """By name; None where one is not defined, as with one class alone.
+
+        Of each class NAME[LABEL], or NAME[0] and so on without `labels`.
+        """
         found: dict[str, float | None] = {}
         for name, (_, state) in self._made.items():
-            found |= _named(name, state.compute())
+            found |= _named(name, state.compute(), labels)
         if self._own:
             outputs, targets = (torch.cat(parts) for parts in zip(*self._seen, strict=True))
             for name, compute in self._own.items():
-                found |= _named(name, torch.as_tensor(compute(outputs, targets)))
+                found |= _named(name, torch.as_tensor(compute(outputs, targets)), labels)
         return found
 
 
-def metrics_of(task: Task, device: torch.device) -> Metrics:
-    """The metrics of the task, for data of its form; ConfigError for one that does not suit it."""
-    wanted: Sequence[Any] = task.metrics or loss_of(task.settings.loss).metrics
+def first_choices(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    """The class with the largest logit, of each example or place (n,), and what is so (n,)."""
+    return outputs.argmax(-1).flatten(), targets.flatten()
+
+
+def metrics_of(task: Task, device: torch.device, wanted: Sequence[Any] = ()) -> Metrics:
+    """The metrics of the task, for data of its form; ConfigError for one that does not suit it.
+
+    wanted: names, or functions, in the place of the task's.
+    """
+    wanted = wanted or task.metrics or loss_of(task.settings.loss).metrics
     made = {one: _made(one, task.form, device) for one in wanted if isinstance(one, str)}
     own = {one.__name__: one for one in wanted if not isinstance(one, str)}
     return Metrics(made, own)
@@ -73,10 +84,11 @@ def _made(name: str, form: Form, device: torch.device) -> tuple[Metric, Any]:
     return metric, metric.make(form).to(device)
 
 
-def _named(name: str, result: Tensor) -> dict[str, float | None]:
+def _named(name: str, result: Tensor, labels: Sequence[str]) -> dict[str, float | None]:
     if result.ndim == 0:
         return {name: _number(result)}
-    return {f"{name}[{i}]": _number(one) for i, one in enumerate(result)}
+    names = labels if len(labels) == len(result) else [str(i) for i in range(len(result))]
+    return {f"{name}[{label}]": _number(one) for label, one in zip(names, result, strict=True)}
 
 
 def _number(value: Tensor) -> float | None:

@@ -1,5 +1,6 @@
 """A site's records, as its task gives them: checked, brought into one form, and split into parts."""
 
+import dataclasses
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -8,6 +9,7 @@ import numpy as np
 import torch
 
 from fl_dp.config.client import ClientConfig
+from fl_dp.config.data import CLIENT
 from fl_dp.config.run import RunConfig
 from fl_dp.config.task import TaskSettings
 from fl_dp.data.partition import parts_of
@@ -16,6 +18,8 @@ from fl_dp.data.tensor_data import Split, TensorData
 from fl_dp.errors import DataError, TaskError
 from fl_dp.tasks.load import in_task_code, task_of
 from fl_dp.tasks.task import Task
+
+SERVER = "server"  # the client's name whose file holds the server's test data
 
 
 def records_of(task: Task, split: Split) -> TensorData | None:
@@ -37,21 +41,29 @@ def _records(task: Task, split: Split) -> TensorData | None:
         return found if found is None or isinstance(found, TensorData) else as_data(task, found)
 
 
-def test_records(config: RunConfig, task: Task) -> TensorData | None:
+def evaluation_records(config: RunConfig, task: Task) -> TensorData | None:
     """The server's test data; None where it evaluates nothing. The task then knows the form of the data.
 
-    Without test data a built-in model takes its shape from the training data that the config names, if they
-    are there; a model() of one's own needs none. DataError, with the way out, where test data are missing.
+    Where each client has a file of its own the server's is that of the client `server`.
+
+    Without test data a built-in model takes its shape from the data's schema, or from the training data that
+    the config names, if they are there; a model() of one's own needs none. DataError, with the way out, where
+    test data are missing.
     """
     if config.evaluate == "server":
-        found = records_of(task, "test")
+        found = records_of(_task_for(config, task, SERVER), "test")
         if found is None:
             raise DataError(
                 'There are no test data, on which evaluate = "server" measures the model; set it to "off".'
             )
+        task.form = found.form
         return found
-    if type(task).model is Task.model:
-        records_of(task, "train")
+    if (form := task.public_form()) is not None:
+        task.form = form
+    elif type(task).model is Task.model:
+        first = records_of(_task_for(config, task, "0"), "train")
+        if first is not None:
+            task.form = first.form
     return None
 
 
@@ -68,16 +80,76 @@ def load_part(config: ClientConfig) -> TensorData:
 
     The process keeps the data set and its parts: one that simulates many clients reads and splits once.
     """
-    if is_whole(PartitionSettings.of(config)):
-        return train_records(config)  # everything: no copy
+    if config.by_client or is_whole(PartitionSettings.of(config)):
+        return train_records(of_client(config, config.client))  # everything: no copy
     train, parts = load_parts(config)
     return train.subset(torch.from_numpy(parts[config.partition_id]))
 
 
 def load_parts(config: ClientConfig | RunConfig) -> tuple[TensorData, Sequence[Indices]]:
-    """The training split, and the indices of every client's part of it."""
+    """The training split, and the indices of every client's part of it.
+
+    Where each client has a file of its own they are read one after the other: DataError, with the client's
+    number, for one that is missing or of another form than the first.
+    """
+    if config.by_client:
+        if isinstance(config, ClientConfig):
+            raise ValueError("a client reads its own file and no other")
+        return _joined(TaskSettings(**config.of_task()), config.clients)
     train = train_records(config)
     return train, parts_of(train, PartitionSettings.of(config))
+
+
+def of_client(settings: TaskSettings, client: str) -> TaskSettings:
+    """What the settings of the task mean for the client of that name: its own file, where each has one."""
+    own = TaskSettings(**settings.of_task())
+    return dataclasses.replace(own, data=settings.data.replace(CLIENT, client)) if own.by_client else own
+
+
+def _task_for(config: RunConfig, task: Task, client: str) -> Task:
+    """`task`, or what it is for that client where each reads a file of its own."""
+    return task_of(of_client(config, client)) if config.by_client else task
+
+
+@lru_cache(maxsize=1)
+def _joined(settings: TaskSettings, clients: int) -> tuple[TensorData, Sequence[Indices]]:
+    """All clients' files as one, and which rows are whose."""
+    files = [_file_of(settings, str(client)) for client in range(clients)]
+    for client, data in enumerate(files):
+        _check_alike(files[0], data, client)
+    ends = np.cumsum([0, *map(len, files)])
+    whole = TensorData(
+        torch.cat([data.x for data in files]),
+        torch.cat([data.y for data in files]),
+        files[0].classes,
+        files[0].vocabulary,
+        tuple(group for data in files for group in data.groups),
+        tuple(digest for data in files for digest in data.raw),
+    )
+    return whole, [np.arange(ends[client], ends[client + 1]) for client in range(clients)]
+
+
+def _file_of(settings: TaskSettings, client: str) -> TensorData:
+    try:
+        return train_records(of_client(settings, client))
+    except DataError as error:
+        raise DataError(f"client {client}: {error}") from error
+
+
+def _check_alike(first: TensorData, data: TensorData, client: int) -> None:
+    """DataError unless what is public of the two agrees; its words hold nothing else."""
+    for what, theirs, own in (
+        ("records", first.form, data.form),
+        ("inputs of type", first.x.dtype, data.x.dtype),
+        ("classes", first.classes, data.classes),
+        ("groups", bool(first.groups), bool(data.groups)),
+        ("raw digests", bool(first.raw), bool(data.raw)),
+    ):
+        if theirs != own:
+            raise DataError(
+                f"client {client}: expected {what} as client 0 has, {theirs}, not {own}; one model is "
+                "trained on all clients' files."
+            )
 
 
 def as_data(task: Task, found: Any) -> TensorData:

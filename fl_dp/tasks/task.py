@@ -1,17 +1,17 @@
 """A task: what is learned. What is built in is a task like any other, whose parts the settings name."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor, nn
 
 from fl_dp.config.task import TaskSettings
-from fl_dp.data.source import load_data
-from fl_dp.errors import TaskError
+from fl_dp.data.source import data_of, form_of
+from fl_dp.errors import ConfigError, TaskError
 from fl_dp.form import Form
 from fl_dp.models.build import build_model
-from fl_dp.training.loss import loss_of
+from fl_dp.training.loss import check_targets, loss_of
 from fl_dp.training.objective import Batch, Objective
 
 
@@ -80,17 +80,49 @@ class Task:
     def losses(self, model: nn.Module, batch: Batch) -> Tensor:
         """(n,) each example's own loss, whatever else is in the batch."""
         inputs, targets = batch
-        return loss_of(self.settings.loss).per_example(self.outputs(model, inputs), targets)
+        losses = loss_of(self.settings.loss).per_example(self.outputs(model, inputs), targets)
+        weights = self.weights(inputs, targets)
+        return losses if weights is None else losses * weights
+
+    def weights(self, inputs: Tensor, targets: Tensor) -> Tensor | None:
+        """(n,) what each example's loss is multiplied with, by that example alone; None: all count alike.
+
+        Built in: `class-weights`. What one record changes is clipped afterwards, whatever its weight.
+        """
+        known = self.settings.weight_of_class
+        return torch.tensor(known, device=targets.device)[targets] if known else None
 
     def train_data(self) -> Any:
         """The site's records: a `TensorData`, or inputs and targets, as tensors or arrays (n, ...)."""
-        return load_data(self.settings.data, Path(self.settings.data_root), "train")
+        return data_of(self.settings, "train")
 
     def test_data(self) -> Any:
         """The server's test data, in the same way; None where it has none."""
-        return load_data(self.settings.data, Path(self.settings.data_root), "test")
+        return data_of(self.settings, "test")
+
+    def public_form(self) -> Form | None:
+        """The form of the data where a schema file says it, so that no record has to be read; else None."""
+        own = type(self).train_data is not Task.train_data
+        return None if own else form_of(self.settings)
 
     @property
     def objective(self) -> Objective:
-        """What a trainer minimises."""
+        """What a trainer minimises; ConfigError where a setting of it does not suit the data's form."""
+        self.check_loss()
         return Objective(self.losses, self.form)
+
+    def check_loss(self) -> None:
+        """ConfigError where the built-in loss is for other targets than the data's, or where class weights
+        are not one for each class; nothing where `losses` is the user's own.
+        """
+        given, form = self.settings.weight_of_class, self.form
+        if type(self).losses is not Task.losses:
+            if given:
+                raise ConfigError(
+                    "class-weights: this task has losses() of its own; weigh the examples there."
+                )
+            return
+        check_targets(self.settings.loss, form)
+        if given and (form.targets != "class" or len(given) != form.outputs):
+            wanted = f"{form.outputs} numbers" if form.targets == "class" else "none, as there are no classes"
+            raise ConfigError(f"class-weights = {self.settings.class_weights!r}: expected {wanted}.")

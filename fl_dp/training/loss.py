@@ -7,7 +7,8 @@ from functools import lru_cache
 from torch import Tensor
 
 from fl_dp.choices import LOSSES
-from fl_dp.form import Targets
+from fl_dp.errors import ConfigError
+from fl_dp.form import Form, Targets
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,3 +30,15 @@ class Loss:
 def loss_of(name: str) -> Loss:
     """The loss of that name, from its file in `losses/`; ConfigError if there is none."""
     return LOSSES.load(name, Loss)
+
+
+def check_targets(name: str, form: Form) -> None:
+    """ConfigError unless the loss of that name is for targets as the data have them."""
+    loss = loss_of(name)
+    if form.targets in loss.targets:
+        return
+    others = [other for other in LOSSES.built_in() if form.targets in loss_of(other).targets]
+    raise ConfigError(
+        f"loss = {name!r}: is for targets of {' or '.join(loss.targets)}, and the data have {form.targets}; "
+        f"take {' or '.join(others)}, or other targets."
+    )

@@ -30,6 +30,6 @@ class Objective:
             else torch.randn(size, *form.input_shape)
         )
         if form.targets == "numbers":
-            return inputs, torch.zeros(size, form.outputs)
+            return inputs, torch.zeros(size, form.outputs) if form.outputs > 1 else torch.zeros(size)
         shape = (size, *form.input_shape) if form.targets == "tokens" else (size,)
         return inputs, torch.zeros(shape, dtype=torch.int64)

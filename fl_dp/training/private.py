@@ -25,8 +25,9 @@ from fl_dp.errors import ProbeError
 from fl_dp.records import MOST_WEIGHT, RoundPlan
 from fl_dp.training.mixing_watch import MixingWatch
 from fl_dp.training.objective import Batch, Objective
+from fl_dp.training.optimizers import descent_of
+from fl_dp.training.precision import check_precision, computed_in, in_full
 from fl_dp.training.rows import best_rows, filled, steady
-from fl_dp.training.sgd import MomentumSGD
 
 logger = logging.getLogger("fl_dp")
 
@@ -63,12 +64,8 @@ class PrivateTrainer:
         noise_grid(
             plan.max_grad_norm, plan.noise_multiplier, count
         )  # refuses what it cannot, before a payment
-        self._descent = MomentumSGD(
-            list(self._parameters.values()),
-            # Gradients are sums over a batch. Dividing the rate once replaces dividing every gradient.
-            learning_rate=plan.learning_rate / plan.expected_batch_size,
-            momentum=plan.momentum,
-        )
+        check_precision(plan.precision, device)
+        self.descent = descent_of(plan, list(self._parameters.values()), divisor=plan.expected_batch_size)
         self._watch = MixingWatch(self._losses_of)
         self._chooser = chooser or KernelChooser()
         self._randomness = randomness or Randomness.system()
@@ -147,7 +144,7 @@ class PrivateTrainer:
             clipped, noise_multiplier=self._plan.noise_multiplier, generator=self._of_step()
         )
         self._steps += 1
-        self._descent.step([noisy[name].to(_step_type(p)) for name, p in self._parameters.items()])
+        self.descent.step([noisy[name].to(_step_type(p)) for name, p in self._parameters.items()])
         self._bound_weights()
 
     @torch.no_grad()
@@ -233,7 +230,9 @@ class PrivateTrainer:
         return total.total()
 
     def _losses_of(self, inputs: Tensor, labels: Tensor) -> Tensor:
-        return self._objective.losses(self._model, (inputs.to(self.device), labels.to(self.device)))
+        batch = inputs.to(self.device), labels.to(self.device)
+        with computed_in(self._plan.precision, self.device):
+            return in_full(self._objective.losses(self._model, batch))
 
     def clipped_or_none(self, batches: Sequence[Batch], rows: int) -> list[ClippedSum]:
         """As `clipped_sums`, but an example that makes it raise contributes nothing, and the others all.

@@ -14,7 +14,8 @@ from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.engine.sampling import physical_batches
 from fl_dp.records import RoundPlan
 from fl_dp.training.objective import Objective
-from fl_dp.training.sgd import MomentumSGD
+from fl_dp.training.optimizers import descent_of
+from fl_dp.training.precision import check_precision, computed_in, in_full
 
 logger = logging.getLogger("fl_dp")
 
@@ -40,9 +41,8 @@ class UnprotectedTrainer:
         self._model, self._plan, self._device = model, plan, device
         self._objective = objective
         self._parameters = [p for p in model.parameters() if p.requires_grad]
-        self._descent = MomentumSGD(
-            self._parameters, learning_rate=plan.learning_rate, momentum=plan.momentum
-        )
+        check_precision(plan.precision, device)
+        self.descent = descent_of(plan, self._parameters, divisor=1.0)
         self.draw_from(randomness or Randomness.system())
         self.fits = sys.maxsize
 
@@ -90,7 +90,7 @@ class UnprotectedTrainer:
                 at_once = self.fits = at_once // 2
                 logger.warning("memory ran out: at most %d examples at once from now on", at_once)
         self._steps += 1
-        self._descent.step(gradients)
+        self.descent.step(gradients)
 
     def _next_batch(self, size: int) -> Tensor:
         if not len(self._rest_of_pass):
@@ -118,4 +118,5 @@ class UnprotectedTrainer:
 
     def _sum_of_losses(self, inputs: Tensor, labels: Tensor) -> Tensor:
         batch = inputs.to(self._device), labels.to(self._device)
-        return self._objective.losses(self._model, batch).sum()
+        with computed_in(self._plan.precision, self._device):
+            return in_full(self._objective.losses(self._model, batch)).sum()

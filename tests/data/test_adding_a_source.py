@@ -2,7 +2,7 @@
 
 from typing import Any
 
-CSV = '''\
+TABLE = '''\
 """A folder with train.csv and test.csv: features, and the label behind them."""
 
 import numpy as np
@@ -32,13 +32,15 @@ from fl_dp.errors import FlDpError
 from fl_dp.launch.preflight import check_names, check_choices, check_parts, check_server, with_absolute_paths
 
 print(" ".join(SOURCES.names()))
-check_names(RunConfig(data="csv:table"))
-config = with_absolute_paths(RunConfig(data="csv:table"))
+check_names(RunConfig(data="columns:table"))
+config = with_absolute_paths(RunConfig(data="columns:table"))
 print(config.data)
 os.chdir("/")
 check_server(config)
 print(*check_parts(config))
-for data, check in (("cvs:table", check_names), ("csv", check_choices), ("csv:table", check_server)):
+for data, check in (
+    ("colums:table", check_names), ("columns", check_choices), ("columns:table", check_server)
+):
     try:
         check(RunConfig(data=data))
     except FlDpError as error:
@@ -47,16 +49,16 @@ for data, check in (("cvs:table", check_names), ("csv", check_choices), ("csv:ta
 
 
 def test_one_file_is_listed_loaded_and_found_from_anywhere(copied: Any) -> None:
-    copied.add("data/sources/csv.py", CSV)
+    copied.add("data/sources/columns.py", TABLE)
     table = copied.folder / "table"
     table.mkdir()
     (table / "train.csv").write_text("0.5,1.5,0\n-1,2,1\n0,0,1\n")
     (table / "test.csv").write_text("0.1,0.2,1\n")
     names, absolute, parts, unknown, without, elsewhere = copied.lines(USE)
-    assert "csv" in names.split()
-    assert absolute == f"csv:{table}"
+    assert "columns" in names.split()
+    assert absolute == f"columns:{table}"
     assert parts.startswith("the smallest part has 1 records")
-    assert unknown.startswith("data = 'cvs:table': expected ")
-    assert " csv " in unknown
-    assert without == "data = 'csv': csv takes an argument; write csv:PATH."
+    assert unknown.startswith("data = 'colums:table': expected ")
+    assert " columns " in unknown
+    assert without == "data = 'columns': columns takes an argument; write columns:PATH."
     assert elsewhere == "/table/test.csv: no such file."

@@ -132,6 +132,7 @@ def test_what_does_not_fit_together_is_refused(x: torch.Tensor, y: list[int], wo
 def test_numbers_of_any_rank_and_numbers_as_targets() -> None:
     windows = TensorData(torch.zeros(4, 128, 6), torch.zeros(4), ())
     assert windows.form == Form((128, 6), 1, "numbers")
+    assert TensorData(torch.zeros(4, 3), torch.zeros(4, 1), ("age",)).y.shape == (4,)  # losses see one shape
     several = TensorData(torch.zeros(4, 3), torch.zeros(4, 2), ("fever", "cough"))
     assert several.form == Form((3,), 2, "numbers")
     assert several.form.output_shape == (2,)

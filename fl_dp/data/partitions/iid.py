@@ -10,4 +10,4 @@ def split(labels: Labels, settings: PartitionSettings) -> Sequence[Indices]:
     return split_by(partitioners().IidPartitioner(settings.number), labels, settings.number)
 
 
-PARTITION = Partition(split, one_is_all=True)
+PARTITION = Partition(split, one_is_all=True, labels="any")

@@ -1,4 +1,4 @@
-"""A user's own arrays in one NumPy .npz file: x_train, y_train, x_test, y_test, and maybe classes."""
+"""A user's own arrays in one NumPy .npz file: x_train, y_train, x_test, y_test, and public ones."""
 
 import zipfile
 import zlib
@@ -15,16 +15,21 @@ from fl_dp.data.tensor_data import Split, TensorData
 from fl_dp.errors import DataError
 
 _MAX_CHANNELS = 4  # of an image: a longer last axis behind a short second one is a width, so NCHW
+_PUBLIC = {"classes", "vocabulary", "y_train", "y_test"}  # labels: they may say how many classes there are
+
+Arrays = dict[str, np.ndarray]
 
 
 def load_npz(path: Path, split: Split) -> TensorData:
     """One split of the file at `path`.
 
-    | array                          | form                                                     |
-    |--------------------------------|----------------------------------------------------------|
-    | `x_train`, `x_test`            | uint8 images NHWC or NHW, or float features (n, d)       |
-    | `y_train`, `y_test`            | integer labels (n,), 0 to number of classes - 1          |
-    | `classes`, may be left out     | one name per label; else 0 to the largest label in the file |
+    | array                    | form                                                                     |
+    |--------------------------|--------------------------------------------------------------------------|
+    | `x_train`, `x_test`      | uint8 images NHWC or NHW, floats (n, ...), or integers (n, T): tokens     |
+    | `y_train`, `y_test`      | integer labels (n,), floats (n,) or (n, k), or of tokens the next (n, T)  |
+    | `vocabulary`, of tokens  | one integer: how many tokens there are                                   |
+    | `classes`, may be absent | one name per label, column or next token; else labels 0 to the largest   |
+    | `groups_train`, the same | a name or number per record, by which it may be given to a client        |
 
     A file that holds only one client's part should have `classes`: the client may lack the largest label,
     and its number of classes must be the server's. A missing, damaged or mis-shaped file raises DataError
@@ -32,18 +37,21 @@ def load_npz(path: Path, split: Split) -> TensorData:
     """
     arrays = _read(path, split)
     try:
-        x, y = _inputs(f"x_{split}", arrays), _labels(f"y_{split}", arrays)
-        return TensorData(x, y, _classes(arrays))
+        vocabulary = _vocabulary(arrays)
+        x = _inputs(f"x_{split}", arrays, vocabulary)
+        y = _targets(f"y_{split}", arrays, tokens=vocabulary > 0)
+        groups = _groups(f"groups_{split}", arrays)
+        return TensorData(x, y, _classes(arrays, y, vocabulary), vocabulary, groups)
     except DataError as error:
         raise DataError(f"{path}, split {split}: {error}") from None
 
 
-def _read(path: Path, split: Split) -> dict[str, np.ndarray]:
-    """The split's two arrays, and those that say which classes there are."""
-    return _arrays(path, {f"x_{split}", f"y_{split}"}, {"classes", "y_train", "y_test"})
+def _read(path: Path, split: Split) -> Arrays:
+    """The split's arrays, and those that say what is public."""
+    return _arrays(path, {f"x_{split}", f"y_{split}"}, _PUBLIC | {f"groups_{split}"})
 
 
-def _arrays(path: Path, needed: set[str], welcome: Set[str] = frozenset()) -> dict[str, np.ndarray]:
+def _arrays(path: Path, needed: Set[str], welcome: Set[str]) -> Arrays:
     """The arrays that are needed, and those of the welcome ones that are there."""
     try:
         with path.open("rb") as file:
@@ -62,18 +70,32 @@ def _arrays(path: Path, needed: set[str], welcome: Set[str] = frozenset()) -> di
         ) from None
 
 
-def _inputs(name: str, arrays: dict[str, np.ndarray]) -> Tensor:
+def _vocabulary(arrays: Arrays) -> int:
+    """0 where none is declared: then nothing in the file is a token."""
+    declared = arrays.get("vocabulary", np.array(0))
+    if declared.ndim or not _whole(declared) or ("vocabulary" in arrays and int(declared) < 1):
+        raise DataError("vocabulary: expected one integer >= 1, the number of tokens.")
+    return int(declared)
+
+
+def _inputs(name: str, arrays: Arrays, vocabulary: int) -> Tensor:
     x = arrays[name]
+    if _whole(x) and x.ndim == 2:
+        if not vocabulary:
+            raise DataError(
+                f"{name}: integers (n, T) are tokens, and the file declares no vocabulary; add the array "
+                "vocabulary, one integer above every token. Numbers that are no tokens are written as floats."
+            )
+        return torch.from_numpy(x.astype(np.int64, copy=False))
     if x.dtype == np.uint8 and x.ndim == 3:
         return torch.from_numpy(x).unsqueeze(1)
     if x.dtype == np.uint8 and x.ndim == 4 and not _looks_like_nchw(x):
         return torch.from_numpy(x).permute(0, 3, 1, 2).contiguous()
-    if np.issubdtype(x.dtype, np.floating) and x.ndim == 2:
-        with np.errstate(over="ignore"):  # too large for float32 becomes inf, which TensorData refuses
-            return torch.from_numpy(x.astype(np.float32, copy=False))
+    if np.issubdtype(x.dtype, np.floating) and x.ndim >= 2:
+        return _numbers(x)
     raise DataError(
-        f"{name}: expected uint8 images (n, H, W) or (n, H, W, C), or float features (n, d), "
-        f"not {x.dtype} of shape {x.shape}."
+        f"{name}: expected uint8 images (n, H, W) or (n, H, W, C), float numbers (n, ...), or integer tokens "
+        f"(n, T), not {x.dtype} of shape {x.shape}."
     )
 
 
@@ -83,18 +105,51 @@ def _looks_like_nchw(images: np.ndarray) -> bool:
     return second <= _MAX_CHANNELS < last
 
 
-def _labels(name: str, arrays: dict[str, np.ndarray]) -> Tensor:
+def _targets(name: str, arrays: Arrays, *, tokens: bool) -> Tensor:
     y = arrays[name]
-    if not np.issubdtype(y.dtype, np.integer) or y.ndim != 1:
-        raise DataError(f"{name}: expected integer labels (n,), not {y.dtype} of shape {y.shape}.")
-    return torch.from_numpy(y.astype(np.int64, copy=False))
+    if _whole(y) and (y.ndim == 1 or (y.ndim == 2 and tokens)):
+        return torch.from_numpy(y.astype(np.int64, copy=False))
+    if np.issubdtype(y.dtype, np.floating) and y.ndim in (1, 2):
+        return _numbers(y)
+    raise DataError(
+        f"{name}: expected integer labels (n,), float numbers (n,) or (n, k), or of tokens the next ones "
+        f"(n, T), not {y.dtype} of shape {y.shape}."
+    )
 
 
-def _classes(arrays: dict[str, np.ndarray]) -> tuple[str, ...]:
+def _classes(arrays: Arrays, y: Tensor, vocabulary: int) -> tuple[str, ...]:
     if (names := arrays.get("classes")) is not None:
         return tuple(str(name) for name in names.ravel())
-    labels = [_labels(name, arrays) for name in ("y_train", "y_test") if name in arrays]
-    return tuple(str(label) for label in range(1 + max(int(y.max()) for y in labels if len(y))))
+    if y.is_floating_point():
+        return ()
+    if y.ndim == 2:
+        return tuple(map(str, range(vocabulary)))
+    labels = [arrays[name] for name in ("y_train", "y_test") if name in arrays]
+    if not all(_whole(one) and one.ndim == 1 for one in labels):
+        raise DataError("y_train, y_test: expected integer labels (n,) in both, where one has them.")
+    return tuple(
+        str(label) for label in range(1 + max((int(one.max()) for one in labels if len(one)), default=0))
+    )
+
+
+def _groups(name: str, arrays: Arrays) -> tuple[str, ...]:
+    groups = arrays.get(name)
+    if groups is None:
+        return ()
+    if groups.ndim != 1 or not (_whole(groups) or groups.dtype.kind == "U"):
+        raise DataError(
+            f"{name}: expected names or integers (n,), not {groups.dtype} of shape {groups.shape}."
+        )
+    return tuple(map(str, groups.tolist()))
+
+
+def _numbers(array: np.ndarray) -> Tensor:
+    with np.errstate(over="ignore"):  # too large for float32 becomes inf, which TensorData refuses
+        return torch.from_numpy(array.astype(np.float32, copy=False))
+
+
+def _whole(array: np.ndarray) -> bool:
+    return bool(np.issubdtype(array.dtype, np.integer))
 
 
 def load_inputs(path: Path) -> Tensor:
@@ -102,11 +157,12 @@ def load_inputs(path: Path) -> Tensor:
 
     Raises as `load_npz`.
     """
-    arrays = _arrays(path, set(), {"x", "x_test"})
-    if not arrays:
+    arrays = _arrays(path, frozenset(), {"x", "x_test", "vocabulary"})
+    name = "x" if "x" in arrays else "x_test"
+    if name not in arrays:
         raise DataError(f"{path}: expected an array x, or x_test.")
     try:
-        return _inputs("x" if "x" in arrays else "x_test", arrays)
+        return _inputs(name, arrays, _vocabulary(arrays))
     except DataError as error:
         raise DataError(f"{path}: {error}") from None
 

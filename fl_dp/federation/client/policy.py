@@ -3,8 +3,8 @@
 import math
 
 from fl_dp.config.client import ClientConfig
-from fl_dp.errors import DeclinedError
-from fl_dp.records import ARITHMETICS, MOST_BATCH, NUMERICS, PROVEN, RoundPlan
+from fl_dp.errors import ConfigError, DeclinedError
+from fl_dp.records import ARITHMETICS, MOST_BATCH, NUMERICS, OPTIMIZER_STATES, PRECISIONS, PROVEN, RoundPlan
 
 MAX_STEPS = 1_000_000  # of one round: more is a mistake, or an attempt to keep the client busy
 MAX_RUN_NAME = 64  # characters; it is written into the ledger
@@ -45,6 +45,7 @@ def check_plan(plan: RoundPlan, config: ClientConfig, public_size: int, task: st
     )
     _check_same_results(plan, config, task)
     _require(0 <= plan.momentum < 1, f"asks for momentum {plan.momentum:g}, expected a number in [0, 1)")
+    _check_way(plan)
     if plan.private:
         _check_protection(plan, config)
     else:
@@ -55,6 +56,7 @@ def _check_same_results(plan: RoundPlan, config: ClientConfig, task: str) -> Non
     """The round must be the same computation at every site, and here now as when it was begun."""
     for what, asked, own in (
         ("model", plan.model, config.model), ("loss", plan.loss, config.loss), ("task", plan.task, task),
+        ("class-weights", _closed(plan.class_weights), _closed(config.class_weights)),
     ):  # fmt: skip
         _require(
             asked == own,
@@ -65,6 +67,26 @@ def _check_same_results(plan: RoundPlan, config: ClientConfig, task: str) -> Non
         f"asks for numerics {plan.numerics}, this client's fl_dp has {NUMERICS}: the same round would "
         "give another update here. Install one version of fl_dp at all sites",
     )
+
+
+def _check_way(plan: RoundPlan) -> None:
+    """Optimizer and precision, from closed lists. They see what is noised already, or what will be clipped."""
+    for what, asked, known in (
+        ("optimizer state", plan.optimizer_state, OPTIMIZER_STATES), ("precision", plan.precision, PRECISIONS),
+    ):  # fmt: skip
+        _require(asked in known, f"asks for {what} {_short(asked)}, expected {' or '.join(known)}")
+    if plan.optimizer == "sgd" and not plan.optimizer_settings:
+        return  # our own
+    from fl_dp.training.optimizers import settings_of  # late: it imports torch
+
+    try:
+        settings_of(plan.optimizer, plan.optimizer_settings, plan.momentum)
+    except ConfigError as error:
+        raise DeclinedError(f"the round asks for what cannot be: {error}") from error
+
+
+def _closed(text: str) -> str:
+    return text.replace(" ", "")
 
 
 def _short(name: str) -> str:

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from fl_dp.config.client import ClientConfig
+from fl_dp.config.data import CLIENT
 from fl_dp.config.flat import AUTO
 from fl_dp.config.task import TaskSettings
 from fl_dp.data.partition_scheme import PartitionSettings, is_whole, rule_of
@@ -29,15 +30,22 @@ def registration_of(data: "TensorData", config: ClientConfig) -> "DataDeclaratio
 def dataset_name(config: ClientConfig) -> str:
     """The name of the client's data in its ledger: `digits`, or `digits, part 0/2 (iid, seed 0)`."""
     settings = PartitionSettings.of(config)
-    if is_whole(settings):
+    if config.by_client or is_whole(settings):
         return records_name(config)
     return f"{records_name(config)}, part {config.partition_id}/{config.num_partitions} ({rule_of(settings)})"
 
 
 def records_name(config: ClientConfig) -> str:
     """The name of all records that the client's are taken from: given, or that of the source, or of the task
-    that reads them itself.
+    that reads them itself. Where each client has a file of its own the client's name is part of it.
     """
+    name = _name_of_all(config)
+    if not config.by_client:
+        return name
+    return name.replace(CLIENT, config.client) if CLIENT in name else f"{name}, client {config.client}"
+
+
+def _name_of_all(config: ClientConfig) -> str:
     if config.data_name or not config.task:
         return config.data_name or config.data
     from fl_dp.tasks.load import task_class
@@ -60,4 +68,5 @@ def task_identity(config: TaskSettings) -> str:
 def _cut(config: ClientConfig) -> str:
     """All that decides which record is in which part; empty: all are in one."""
     settings = PartitionSettings.of(config)
-    return "" if is_whole(settings) else f"{config.num_partitions} parts ({rule_of(settings)})"
+    whole = config.by_client or is_whole(settings)
+    return "" if whole else f"{config.num_partitions} parts ({rule_of(settings)})"

@@ -1,6 +1,7 @@
 """The server's end: a run configuration in, a trained model and the run's files out."""
 
 import logging
+import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -110,11 +111,11 @@ def prepare(
     from fl_dp.federation.server.evaluation import evaluate
     from fl_dp.federation.server.strategy import PrivateStrategy
     from fl_dp.tasks.load import new_model, task_of
-    from fl_dp.tasks.records import test_records
+    from fl_dp.tasks.records import evaluation_records
     from fl_dp.training.trainer import trainable_arrays
 
     task = task_of(config)
-    test = test_records(config, task)
+    test = evaluation_records(config, task)
     model = new_model(task)
     device = find_device(config.device)
     arrays = state_arrays(model)
@@ -124,9 +125,10 @@ def prepare(
         if test is None:
             return MetricRecord()
         load_arrays(model, decode(arrays, expected))
-        result = evaluate(model, test, task, device)
-        defined = {name: value for name, value in result.metrics.items() if value is not None}
-        return MetricRecord({"loss": result.loss, **defined})
+        result = evaluate(model, test, task, device, config.metric_names)
+        # a MetricRecord holds numbers alone; reports write null for NaN
+        metrics = {name: math.nan if value is None else value for name, value in result.metrics.items()}
+        return MetricRecord({"loss": result.loss, **metrics})
 
     def report_round(report: RoundReport) -> None:
         record.round_over(strategy, report)

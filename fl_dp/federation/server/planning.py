@@ -7,6 +7,7 @@ from fl_dp.accounting.calibration import calibrate_noise
 from fl_dp.accounting.training_plan import steps_of_epochs
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
+from fl_dp.config.schedule import learning_rate_in
 from fl_dp.errors import AccountingError, FederationError
 from fl_dp.federation.client.one_mechanism import conflict
 from fl_dp.federation.client.policy import MAX_STEPS
@@ -61,7 +62,9 @@ def round_plan(
         model=config.model,
         steps=mechanism.steps,
         expected_batch_size=expected_batch(config, profile.public_size),
-        learning_rate=config.learning_rate,
+        learning_rate=learning_rate_in(
+            config.learning_rate_schedule, config.learning_rate, server_round, config.rounds
+        ),
         momentum=config.momentum,
         noise_multiplier=mechanism.noise_multiplier,
         max_grad_norm=config.max_grad_norm,
@@ -69,6 +72,11 @@ def round_plan(
         loss=config.loss,
         task=task,
         arithmetic=config.arithmetic,
+        optimizer=config.optimizer,
+        optimizer_settings=config.optimizer_settings,
+        optimizer_state=config.optimizer_state,
+        class_weights=config.class_weights,
+        precision=config.precision,
     )
 
 

@@ -1,6 +1,7 @@
 """What is said of a round and of the run: every epsilon from what the clients have, or may have, spent."""
 
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
@@ -62,7 +63,7 @@ class Reporting:
             loss=_scalar(metrics, "loss"),
             accuracy=_scalar(metrics, "accuracy"),
             seconds=seconds,
-            metrics={name: float(value) for name, value in _measured(metrics)},
+            metrics=_measured(metrics),
         )
         self.reports.append(report)
         return report
@@ -104,13 +105,12 @@ def _idle(reason: str) -> Verdict:
     return Verdict("idle", reason)
 
 
-def _measured(metrics: MetricRecord) -> list[tuple[str, float]]:
-    """All but the loss."""
-    return [
-        (name, value) for name, value in metrics.items() if name != "loss" and isinstance(value, int | float)
-    ]
+def _measured(metrics: MetricRecord) -> dict[str, float | None]:
+    """All but the loss, by name."""
+    return {name: _scalar(metrics, name) for name in metrics if name != "loss"}
 
 
 def _scalar(metrics: MetricRecord, name: str) -> float | None:
+    """None where it was not measured, and where it is not defined."""
     value = metrics.get(name)
-    return float(value) if isinstance(value, int | float) else None
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None

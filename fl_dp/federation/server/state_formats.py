@@ -20,6 +20,13 @@ _SETTINGS_OF_1 = {
     "task": "",
     "data-name": "",
     "evaluate": "server",
+    "metrics": "",
+    "learning-rate-schedule": "constant",
+    "optimizer": "sgd",
+    "optimizer-settings": "",
+    "optimizer-state": "reset",
+    "class-weights": "",
+    "precision": "float32",
 }
 _PROFILE_OF_1 = 10  # values of a client's profile, then those of its record; neither ended with an arithmetic
 

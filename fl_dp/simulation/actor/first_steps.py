@@ -63,7 +63,7 @@ def _first_group(items: list[ClientWork], together: int) -> list[ClientWork]:
 def _kind(item: ClientWork) -> tuple[object, ...]:
     """What all items of a group have in common: the model, and how an example's gradient is clipped."""
     plan = item.plan
-    return plan.private, plan.one_by_one, plan.model, plan.loss, plan.max_grad_norm
+    return plan.private, plan.one_by_one, plan.model, plan.loss, plan.max_grad_norm, plan.precision
 
 
 def begin_together(clients: Sequence[tuple[PrivateTrainer, TensorData, float]], rows: int) -> None:

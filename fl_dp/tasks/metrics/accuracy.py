@@ -2,19 +2,14 @@
 
 from typing import Any
 
-from torch import Tensor
 from torchmetrics.classification import MulticlassAccuracy
 
 from fl_dp.form import Form
-from fl_dp.tasks.metric import Metric
+from fl_dp.tasks.metric import Metric, first_choices
 
 
 def _make(form: Form) -> Any:
     return MulticlassAccuracy(max(2, form.outputs), average="micro", ignore_index=-100)
 
 
-def _choices(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-    return outputs.argmax(-1).flatten(), targets.flatten()
-
-
-METRIC = Metric(_make, targets=("class", "tokens"), prepare=_choices)
+METRIC = Metric(_make, targets=("class", "tokens"), prepare=first_choices)

@@ -1,30 +1,106 @@
-"""Loss and accuracy against one example at a time."""
+"""Loss and metrics of the global model against one example at a time, and what is reported of them."""
+
+import json
+import math
 
 import pytest
 import torch
 import torch.nn.functional as F
+from flwr.app import MetricRecord
 from torch import nn
 
+from fl_dp.config.run import RunConfig
 from fl_dp.config.task import TaskSettings
 from fl_dp.data.tensor_data import TensorData
+from fl_dp.errors import ConfigError
 from fl_dp.federation.server import evaluation
+from fl_dp.federation.server.reporting import _measured, _scalar
+from fl_dp.reporting.console import _headline
+from fl_dp.reporting.reports import strict_json
 from fl_dp.tasks.task import Task
 
+CPU = torch.device("cpu")
 
-def test_evaluation_equals_one_example_at_a_time(monkeypatch):
+
+@pytest.fixture(autouse=True)
+def small_batches(monkeypatch):
     monkeypatch.setattr(evaluation, "BATCH_SIZE", 4)  # 10 = 4 + 4 + 2
+
+
+@pytest.fixture
+def model():
+    torch.manual_seed(1)
+    return nn.Sequential(nn.Linear(5, 3), nn.Dropout(0.5))  # off in evaluation
+
+
+@pytest.fixture
+def data():
     generator = torch.Generator().manual_seed(0)
-    data = TensorData(
-        torch.randn(10, 5, generator=generator),
-        torch.randint(3, (10,), generator=generator),
-        ("a", "b", "c"),
-    )
-    model = nn.Sequential(nn.Linear(5, 3), nn.Dropout(0.5))  # off in evaluation
-    task = Task(TaskSettings())
+    labels = torch.tensor([0, 1, 2, 0, 1, 2, 0, 1, 2, 0])
+    return TensorData(torch.randn(10, 5, generator=generator), labels, ("a", "b", "c"))
+
+
+def task_for(data, kind=Task, **settings):
+    task = kind(TaskSettings(**settings))
     task.form = data.form
-    result = evaluation.evaluate(model, data, task, torch.device("cpu"))
+    return task
+
+
+def test_evaluation_equals_one_example_at_a_time(model, data):
+    result = evaluation.evaluate(model, data, task_for(data), CPU)
     logits = [model[0](data.x[i : i + 1]) for i in range(10)]
     losses = [F.cross_entropy(logits[i], data.y[i : i + 1]).item() for i in range(10)]
     right = [logits[i].argmax().item() == data.y[i].item() for i in range(10)]
     assert result.loss == pytest.approx(sum(losses) / 10)
     assert result.metrics == {"accuracy": pytest.approx(sum(right) / 10)}
+    assert not model.training
+
+
+def test_metrics_are_those_asked_for_else_those_of_the_task(model, data):
+    def spread(outputs, targets):
+        assert outputs.shape == (10, 3)  # all at once
+        return outputs.std()
+
+    class Ours(Task):
+        metrics = ("f1", spread)
+
+    task = task_for(data, Ours)
+    own = evaluation.evaluate(model, data, task, CPU).metrics
+    assert own.keys() == {"f1", "spread"}
+    assert own["spread"] == pytest.approx(model(data.x).std().item())
+    asked = evaluation.evaluate(model, data, task, CPU, ("accuracy-per-class",)).metrics
+    assert list(asked) == [f"accuracy-per-class[{name}]" for name in data.classes]
+
+
+def test_numbers_have_their_own_loss_and_metrics(data):
+    model, numbers = nn.Linear(5, 2), TensorData(data.x, torch.randn(10, 2), ())
+    result = evaluation.evaluate(model, numbers, task_for(numbers, loss="mse"), CPU, ("mae", "mse"))
+    with torch.no_grad():
+        errors = model(data.x) - numbers.y
+    assert result.loss == pytest.approx(errors.square().mean().item())
+    assert result.metrics["mse"] == pytest.approx(result.loss)
+    assert result.metrics["mae"] == pytest.approx(errors.abs().mean().item())
+
+
+def test_a_metric_for_other_targets_is_refused(model, data):
+    with pytest.raises(ConfigError, match="metric 'mae' is for targets of numbers, not class"):
+        evaluation.evaluate(model, data, task_for(data), CPU, ("mae",))
+
+
+def test_what_is_not_defined_is_null_in_json_and_not_available_on_the_console(model, data):
+    alone = data.subset(torch.tensor([0, 3]))  # of one class
+    found = evaluation.evaluate(model, alone, task_for(alone), CPU, ("auroc", "accuracy")).metrics
+    assert found["auroc"] is None
+    record = MetricRecord({"loss": 0.5, "auroc": math.nan, "accuracy": found["accuracy"]})
+    reported = _measured(record)
+    assert reported == {"auroc": None, "accuracy": found["accuracy"]}
+    assert json.loads(json.dumps(strict_json(reported), allow_nan=False))["auroc"] is None
+    assert _headline({"metrics": reported, "accuracy": 0.5}) == "auroc n/a"
+    assert _scalar(MetricRecord({"loss": math.inf}), "loss") is None
+
+
+def test_the_run_says_which_metrics():
+    assert RunConfig(metrics="auroc, f1,").metric_names == ("auroc", "f1")
+    assert RunConfig().metric_names == ()
+    with pytest.raises(ConfigError, match="metric = 'auc': expected"):
+        RunConfig(metrics="auroc,auc")

@@ -1,6 +1,6 @@
 import pytest
 
-from fl_dp.data.partitions.sizes import parse_sizes
+from fl_dp.data.sizes import parse_sizes
 from fl_dp.errors import ConfigError
 
 

@@ -1,0 +1,66 @@
+"""`fl-dp schema`: a draft of the schema file that `csv:PATH` and `parquet:PATH` read."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fl_dp.cli.common import say
+from fl_dp.errors import ConfigError
+
+HELP = """Draft the schema of the table FILE, a CSV or Parquet file (.parquet).
+
+Ranges and categories stay blank: fill them in from what is known without the records. The draft is read once
+it is complete.
+"""
+
+
+def schema(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The table.", show_default=False)],
+    label: Annotated[str, typer.Option(help="The column that is to be predicted.", show_default=False)] = "",
+    group: Annotated[
+        str, typer.Option(help="The column that says whose record it is.", show_default=False)
+    ] = "",
+    separator: Annotated[str, typer.Option(help="Between the cells of a CSV file [default: a comma].")] = ",",
+    no_header: Annotated[
+        bool, typer.Option("--no-header", help="The first line is a record; columns are called 0, 1, ...")
+    ] = False,
+    public: Annotated[
+        bool, typer.Option("--public", help="Fill all in from the records, which are thereby published.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="File to write [default: FILE's name with .schema.toml].")
+    ] = None,
+) -> None:
+    from fl_dp.data.tables.draft import Wishes, draft_schema
+    from fl_dp.data.tables.files import read_csv, read_parquet
+    from fl_dp.data.tables.source import schema_beside
+
+    if len(separator) != 1:
+        raise ConfigError(f"--separator {separator!r}: expected one character.")
+    table = (
+        read_parquet(file)
+        if file.suffix == ".parquet"
+        else read_csv(file, separator=separator, header=not no_header)
+    )
+    for option, name in (("--label", label), ("--group", group)):
+        if name and name not in table.names:
+            raise ConfigError(f"{option} {name}: the file has no column of that name.")
+    path = out or schema_beside(file)
+    text = draft_schema(table, Wishes(label, group, public), file.name, separator)
+    try:
+        with path.open("x", encoding="utf-8") as target:
+            target.write(text)
+    except FileExistsError:
+        raise ConfigError(
+            f"{path}: is there already, and is not written over; --out names another."
+        ) from None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be written: {error.strerror}.") from None
+    say(f"{path}: a draft of {len(table.names)} columns; " + _next(public))
+
+
+def _next(public: bool) -> str:
+    if public:
+        return "ranges and categories are those of the records: whoever has it knows them."
+    return "fill in the ranges, categories and classes, and check the kinds."

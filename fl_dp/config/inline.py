@@ -1,0 +1,23 @@
+"""A setting that has settings of its own, as inline TOML: `betas=[0.9,0.99],weight_decay=0.01`."""
+
+import tomllib
+from typing import Any
+
+from fl_dp.config.flat import require
+from fl_dp.errors import ConfigError
+
+LONGEST = 300  # characters; it travels in every round's plan
+
+
+def inline_table(key: str, text: str) -> dict[str, Any]:
+    """The table whose inside `text` is; ConfigError, which names `key`, for any other text."""
+    require(len(text) <= LONGEST and text.isprintable(), key, text[:LONGEST], f"{LONGEST} characters at most")
+    try:
+        whole = tomllib.loads(f"table = {{{text}}}")
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(
+            f"{key} = {text!r}: expected NAME=VALUE,... as inside a TOML inline table: {error}"
+        ) from None
+    require(whole.keys() == {"table"}, key, text, "NAME=VALUE,... and nothing behind it")
+    table: dict[str, Any] = whole["table"]
+    return table

@@ -1,0 +1,69 @@
+"""Images from their files' bytes, brought to one size and one colour mode where the settings say so."""
+
+import io
+import warnings
+from collections.abc import Iterable
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor
+
+from fl_dp.data.source import Reading
+from fl_dp.errors import DataError
+
+_CONVERTED = frozenset({"1", "L", "LA", "P", "RGB", "RGBA"})
+Pixels = NDArray[np.uint8]
+
+
+def stack(images: Iterable[tuple[str, bytes]], number: int, reading: Reading) -> Tensor:
+    """uint8 (n, C, H, W) of `number` images, each with its name for errors; all must come out like the first.
+
+    DataError, which names the image, for one that cannot be read or is unlike the first.
+    """
+    stacked, first_name = np.empty(0, dtype=np.uint8), ""
+    for row, (name, content) in enumerate(images):
+        pixels = _pixels(name, content, reading)
+        if row == 0:
+            stacked, first_name = np.empty((number, *pixels.shape), dtype=np.uint8), name
+        if pixels.shape != stacked.shape[1:]:
+            raise DataError(
+                f"{name}: expected an image of shape {stacked.shape[1:]} (height, width, channels) "
+                f"like {first_name.rpartition('/')[2]}, not {pixels.shape}; image-size and image-mode bring "
+                "images to one."
+            )
+        stacked[row] = pixels
+    if stacked.ndim == 3:
+        return torch.from_numpy(stacked).unsqueeze(1)
+    return torch.from_numpy(stacked).permute(0, 3, 1, 2).contiguous()
+
+
+def _pixels(name: str, content: bytes, reading: Reading) -> Pixels:
+    """uint8 (H, W) of a grey image or (H, W, 3) of a colour image."""
+    try:
+        with warnings.catch_warnings(), Image.open(io.BytesIO(content)) as image:
+            warnings.simplefilter("ignore")  # Pillow's, about files that are read nevertheless
+            found = image.mode
+            brought = _brought(image, reading)
+            pixels = np.asarray(brought)
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:  # what Pillow raises
+        raise DataError(f"{name}: expected a readable image ({type(error).__name__}).") from None
+    if brought.mode not in ("L", "RGB"):
+        raise DataError(
+            f"{name}: expected an image of colour mode L or RGB, not {found}; image-mode brings "
+            f"{', '.join(sorted(_CONVERTED))} to one."
+        )
+    return pixels
+
+
+def _brought(image: Image.Image, reading: Reading) -> Image.Image:
+    """In the size and the mode of the settings. What is transparent has the colour that stands under it."""
+    if reading.image_mode and image.mode in _CONVERTED:
+        if image.mode == "P":
+            image = image.convert("RGBA")
+        image = image.convert(reading.image_mode)
+    size = reading.image_size
+    if size and image.mode in ("L", "RGB") and image.size != (size, size):
+        image = image.resize((size, size), Image.Resampling.BICUBIC)
+    return image

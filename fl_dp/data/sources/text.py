@@ -1,0 +1,109 @@
+"""Text files: one example a line, labelled by its file's name; or a running text, for the next token."""
+
+import gzip
+import zlib
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from fl_dp.data.passages import passages
+from fl_dp.data.source import Location, Reading, Source
+from fl_dp.data.stable_split import record_digest, split_of
+from fl_dp.data.tensor_data import Split, TensorData
+from fl_dp.data.tokens import encoder_of
+from fl_dp.errors import DataError
+
+_SUFFIXES = (".txt", ".txt.gz")
+
+
+def load_text(path: Path, reading: Reading, split: Split) -> TensorData:
+    """One split of the texts at `path`, as int64 tokens (n, T), T the setting `tokens`.
+
+    | PATH                                          | a record                 | its split                |
+    |-----------------------------------------------|--------------------------|--------------------------|
+    | a folder: train/<class>.txt, test/<class>.txt | a line; label: its file  | its folder               |
+    | a folder: <class>.txt                         | the same                 | a hash of label and line |
+    | a file, of running text                       | T tokens, and T next ones | a hash of what it holds |
+
+    Classes are the sorted names of files, of train/ and test/ together. An empty file declares a class
+    without examples. Files may be compressed (.gz). Lines without a character are left out. Anything else
+    raises DataError that names the file, and no text.
+    """
+    if reading.tokens < 1:
+        raise DataError(f"{path}: tokens = {reading.tokens}: expected the length of an example, in tokens.")
+    if path.is_file():
+        return _running(path, reading, split)
+    if not path.is_dir():
+        raise DataError(f"{path}: no such file or folder; expected texts.")
+    return _labelled(path, reading, split)
+
+
+def _labelled(path: Path, reading: Reading, split: Split) -> TensorData:
+    tops = [path / name for name in ("train", "test") if (path / name).is_dir()]
+    classes = sorted({_name(file) for top in tops or [path] for file in _texts(top)})
+    lines = [
+        (label, line)
+        for file in _texts(path / split if tops else path)
+        for label in [classes.index(_name(file))]
+        for line in _read(file, reading.encoding).split("\n")  # no other: \x85 is a letter of some encodings
+        if line.strip() and (tops or split_of(_digest(classes[label], line)) == split)
+    ]
+    if not lines:
+        raise DataError(f"{path}: no {split} texts; expected one file of lines per class: <class>.txt.")
+    encoder = encoder_of(reading.tokenizer)
+    return TensorData(
+        torch.from_numpy(encoder.rows([line for _, line in lines], reading.tokens)),
+        torch.tensor([label for label, _ in lines]),
+        tuple(classes),
+        encoder.size,
+        raw=tuple(_digest(classes[label], line) for label, line in lines),
+    )
+
+
+def _running(path: Path, reading: Reading, split: Split) -> TensorData:
+    encoder = encoder_of(reading.tokenizer)
+    text = _read(path, reading.encoding)
+    chosen = [one for one in passages(text, encoder, reading.tokens) if split_of(one.raw) == split]
+    if not chosen:
+        raise DataError(f"{path}: not one {split} passage of tokens = {reading.tokens} and one more.")
+    tokens = torch.from_numpy(np.stack([one.tokens for one in chosen]))
+    return TensorData(
+        tokens[:, :-1].contiguous(),
+        tokens[:, 1:].contiguous(),
+        tuple(map(str, range(encoder.size))),
+        encoder.size,
+        raw=tuple(one.raw for one in chosen),
+    )
+
+
+def _texts(folder: Path) -> list[Path]:
+    if not folder.is_dir():
+        return []
+    found = (file for file in folder.iterdir() if file.name.endswith(_SUFFIXES) and file.is_file())
+    return sorted(file for file in found if not file.name.startswith("."))
+
+
+def _name(file: Path) -> str:
+    return file.name.removesuffix(".gz").removesuffix(".txt")
+
+
+def _read(file: Path, encoding: str) -> str:
+    try:
+        content = file.read_bytes()
+        return (gzip.decompress(content) if file.suffix == ".gz" else content).decode(encoding)
+    except UnicodeDecodeError:
+        raise DataError(f'{file}: not all of it is {encoding}; try encoding = "latin-1".') from None
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{file}: expected a readable text ({type(error).__name__}).") from None
+
+
+def _digest(label: str, line: str) -> bytes:
+    return record_digest(label.encode("utf-8", "surrogateescape"), line.encode())
+
+
+def _load(location: Location, split: Split) -> TensorData:
+    return load_text(location.path, location.reading, split)
+
+
+SOURCE = Source(_load, argument="PATH", is_path=True)

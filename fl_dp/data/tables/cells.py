@@ -1,0 +1,47 @@
+"""Cells of a table, which are texts: whether two mean the same, and which of some public values one is."""
+
+import re
+from collections.abc import Sequence
+from decimal import Decimal, localcontext
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+Cells = NDArray[np.object_]  # (n,) texts without spaces around them
+Value = str | int | float  # what a schema says of a cell: a text means itself, a number all ways to write it
+
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d{1,4})?", re.IGNORECASE)
+_DIGITS = 400  # of a number: none that a file holds is rounded, so that unequal ones stay unequal
+
+
+def plain(text: str) -> str:
+    """One text for all ways to write a number: 63, 63.0 and 6.3e1; any other text as it is."""
+    if len(text) > _DIGITS or not _NUMBER.fullmatch(text):
+        return text
+    with localcontext(prec=_DIGITS):
+        number = Decimal(text).normalize()
+    return str(number if number else Decimal(0))  # not -0
+
+
+def codes_of(cells: Cells, groups: Sequence[Sequence[Value]]) -> NDArray[np.int64]:
+    """(n,) for each cell the number of the group that it is in; -1 where it is in none."""
+    texts = {value: i for i, group in enumerate(groups) for value in group if isinstance(value, str)}
+    numbers = {
+        plain(str(value)): i
+        for i, group in enumerate(groups)
+        for value in group
+        if not isinstance(value, str)
+    }
+
+    def code(text: str) -> int:
+        return texts[text] if text in texts else numbers.get(plain(text), -1)
+
+    places, distinct = pd.factorize(cells)
+    codes: NDArray[np.int64] = np.array([code(text) for text in distinct], dtype=np.int64)[places]
+    return codes
+
+
+def numbers_of(cells: Cells) -> NDArray[np.float64]:
+    """(n,) what the cells say; NaN for one that is no number."""
+    return np.asarray(pd.to_numeric(pd.Series(cells, dtype=object), errors="coerce"), dtype=np.float64)

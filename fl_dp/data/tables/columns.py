@@ -1,0 +1,152 @@
+"""What a column may be, and how its cells become numbers: by what is declared, never by what other cells say.
+
+In all of them `cells` are a column's, and `missing` (n,) says which of them mean that nothing is known.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fl_dp.data.tables.cells import Cells, Value, codes_of, numbers_of
+from fl_dp.errors import DataError
+
+IfMissing = Literal["refuse", "drop", "encode"]
+Mask = NDArray[np.bool_]
+Numbers = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One column of the file. A column that is this and no more is ignored, and it is said so.
+
+    missing: cells that mean that nothing is known. if_missing: what becomes of a record with such a cell:
+    it is refused, dropped, or the cell is encoded.
+    """
+
+    name: str
+    missing: tuple[Value, ...] = ("",)
+    if_missing: IfMissing = "refuse"
+
+    def is_missing(self, cells: Cells) -> Mask:
+        missing: Mask = codes_of(cells, [self.missing]) == 0
+        return missing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Range(Column):
+    """Numbers from `low` to `high`, scaled to -1 to 1; what lies beyond is clipped."""
+
+    low: float
+    high: float
+
+    def scaled(self, cells: Cells, missing: Mask) -> Numbers:
+        """(n,) with 0, the range's middle, where they are missing; DataError for a cell that is no number."""
+        numbers = np.where(missing, (self.low + self.high) / 2, numbers_of(cells))
+        if np.isnan(numbers).any():
+            raise DataError(
+                f"column {self.name!r}: there are cells that are neither numbers nor declared as missing; "
+                "declare what they are in the schema, or correct the file."
+            )
+        share = (np.clip(numbers, self.low, self.high) - self.low) / (self.high - self.low)
+        return (2 * share - 1).astype(np.float32)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Number(Range):
+    """An input. Where missing cells are encoded a second column says which they are, by 1."""
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.name, f"{self.name} missing") if self.if_missing == "encode" else (self.name,)
+
+    def encode(self, cells: Cells, missing: Mask) -> Numbers:
+        """(n, len(inputs))"""
+        scaled = self.scaled(cells, missing)
+        return np.stack([scaled, missing.astype(np.float32)][: len(self.inputs)], axis=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Category(Column):
+    """An input that is one of some values: a column of 0 and 1 for each.
+
+    baseline: the value that has no column, so that it is all zeros; None: every value has one. other: cells
+    that are none of the values have a column of their own; else they are refused.
+    """
+
+    categories: tuple[Value, ...]
+    baseline: Value | None = None
+    other: bool = True
+
+    @property
+    def _columns(self) -> tuple[str, ...]:
+        more = ["other"] * self.other + ["missing"] * (self.if_missing == "encode")
+        return (*(str(value) for value in self.categories), *more)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return tuple(f"{self.name} = {self._columns[i]}" for i in self._kept)
+
+    @property
+    def _kept(self) -> list[int]:
+        count = len(self._columns)
+        return [i for i in range(count) if i >= len(self.categories) or self.categories[i] != self.baseline]
+
+    def encode(self, cells: Cells, missing: Mask) -> Numbers:
+        """(n, len(inputs)); DataError for a cell that is none of the values, where there is no `other`."""
+        codes = codes_of(cells, [[value] for value in self.categories])
+        if not self.other and ((codes < 0) & ~missing).any():
+            raise _unknown(self.name)
+        codes[codes < 0] = len(self.categories)
+        codes[missing] = len(self._columns) - 1
+        ones = np.eye(len(self._columns), dtype=np.float32)[codes]
+        return ones[:, self._kept]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target(Range):
+    """A number that is to be predicted, scaled as inputs are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Label(Column):
+    """A class that is to be predicted. values: of each of `classes`, the cells that mean it."""
+
+    classes: tuple[str, ...]
+    values: tuple[tuple[Value, ...], ...]
+
+    def codes(self, cells: Cells) -> NDArray[np.int64]:
+        """(n,) numbers of classes; DataError for a cell that is none."""
+        codes = codes_of(cells, self.values)
+        if (codes < 0).any():
+            raise _unknown(self.name)
+        return codes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group(Column):
+    """Whose record it is. `partition = "by:COLUMN"` goes by it; one group is all for training, or all not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitColumn(Column):
+    """Whether a record is for training or for testing."""
+
+    train: tuple[Value, ...]
+    test: tuple[Value, ...]
+
+    def is_test(self, cells: Cells) -> Mask:
+        """(n,); DataError for a cell that is neither."""
+        codes = codes_of(cells, [self.train, self.test])
+        if (codes < 0).any():
+            raise _unknown(self.name)
+        testing: Mask = codes == 1
+        return testing
+
+
+def _unknown(name: str) -> DataError:
+    return DataError(
+        f"column {name!r}: there are cells that the schema does not know; name them there, or "
+        "correct the file."
+    )

@@ -1,0 +1,143 @@
+"""A table and its schema as tensors: nothing in it depends on other records than the one that it encodes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fl_dp.data.tables.cells import Cells, plain
+from fl_dp.data.tables.columns import Label, Mask, Target
+from fl_dp.data.tables.digests import for_testing, record_digests
+from fl_dp.data.tables.schema import NONE, Schema
+from fl_dp.data.tensor_data import Split, TensorData
+from fl_dp.errors import DataError
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The cells of a file. columns: (n,) of each, in the file's order. named: the file itself names them."""
+
+    columns: tuple[Cells, ...]
+    names: tuple[str, ...]
+    named: bool = True
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+
+def encode(table: Table, schema: Schema, split: Split | None) -> TensorData:
+    """One split of the table; None: all of its records. DataError where the table is not as declared."""
+    cells = _by_schema(table, schema)
+    # As they stand in the file: a column of one without names is known by its place.
+    names = table.names if table.named else tuple(f"#{i}" for i in range(len(table.names)))
+    raw = record_digests(dict(zip(names, table.columns, strict=True)))
+    kept = _kept(cells, schema)
+    if split is not None:
+        kept &= _is_test(cells, schema, raw, kept) == (split == "test")
+    if not kept.any():
+        raise DataError(f"there are no {split or 'usable'} records.")
+    rows = {name: column[kept] for name, column in cells.items()}
+    groups = tuple(plain(cell) for cell in rows[schema.group.name]) if schema.group else ()
+    return TensorData(
+        _inputs(rows, schema),
+        _targets(rows, schema),
+        schema.classes,
+        groups=groups,
+        raw=tuple(digest for digest, keep in zip(raw, kept, strict=True) if keep),
+        grouped_by=schema.group.name if schema.group else "",
+    )
+
+
+def encode_inputs(table: Table, schema: Schema) -> Tensor:
+    """float32 (n, d) of all records of the table, in its order, labelled or not; other columns do not count.
+
+    DataError where an input is not there, or missing though its column does not say how that is encoded.
+    """
+    if not table.named:
+        cells = _by_schema(table, schema)
+    else:
+        cells = dict(zip(table.names, table.columns, strict=True))
+    for column in schema.input_columns:
+        if column.name not in cells:
+            raise DataError(f"the file's first line does not name the column {column.name!r}, an input.")
+        if column.if_missing != "encode" and column.is_missing(cells[column.name]).any():
+            raise DataError(f'column {column.name!r}: has missing cells, and no if-missing = "encode".')
+    return _inputs(cells, schema)
+
+
+def _by_schema(table: Table, schema: Schema) -> dict[str, Cells]:
+    """The columns by their names in the schema.
+
+    DataError unless every column of the file is there, and no other. It never quotes the file's first line,
+    which may be a record.
+    """
+    if not table.named:
+        if len(table.columns) != len(schema.columns):
+            raise DataError(
+                f"the file has {len(table.columns)} columns and no header, the schema {len(schema.columns)}."
+            )
+        return dict(zip(schema.names, table.columns, strict=True))
+    if missing := [name for name in schema.names if name not in table.names]:
+        raise DataError(
+            f"the file's first line does not name the column {missing[0]!r}, which the schema declares; "
+            "without a line of names set header = false in the schema."
+        )
+    if more := [str(i) for i, name in enumerate(table.names, 1) if name not in schema.names]:
+        raise DataError(
+            f"the schema does not say what these columns of the file are, counted from 1: {', '.join(more)}. "
+            'Declare each; kind = "ignore" leaves one out, kind = "group" says whose record it is.'
+        )
+    if len(set(table.names)) != len(table.names):
+        raise DataError("the file's first line names a column twice.")
+    return dict(zip(table.names, table.columns, strict=True))
+
+
+def _kept(cells: Mapping[str, Cells], schema: Schema) -> Mask:
+    """(n,) which records are not dropped; DataError for a missing cell that nothing is declared for."""
+    kept = np.ones(len(cells[schema.names[0]]), dtype=bool)
+    for column in schema.declared:
+        if column.if_missing == "drop":
+            kept &= ~column.is_missing(cells[column.name])
+    for column in schema.declared:
+        if column.if_missing == "refuse" and column.is_missing(cells[column.name][kept]).any():
+            raise DataError(
+                f'column {column.name!r}: there are missing cells; the schema may say if-missing = "drop", '
+                'or "encode" for an input.'
+            )
+    return kept
+
+
+def _is_test(cells: Mapping[str, Cells], schema: Schema, raw: tuple[bytes, ...], kept: Mask) -> Mask:
+    """(n,) which records are for testing; of one group all or none, unless a column says otherwise."""
+    if column := schema.split_column:
+        says = np.zeros(len(kept), dtype=bool)
+        says[kept] = column.is_test(cells[column.name][kept])
+        return says
+    if schema.split == NONE:
+        return np.zeros(len(raw), dtype=bool)
+    if schema.group is None:
+        return for_testing(raw)
+    return for_testing(record_digests({"group": cells[schema.group.name]}))
+
+
+def _inputs(rows: Mapping[str, Cells], schema: Schema) -> Tensor:
+    """float32 (n, d)"""
+    encoded = [
+        column.encode(rows[column.name], column.is_missing(rows[column.name]))
+        for column in schema.input_columns
+    ]
+    return torch.from_numpy(np.concatenate(encoded, axis=1))
+
+
+def _targets(rows: Mapping[str, Cells], schema: Schema) -> Tensor:
+    """int64 (n,) numbers of classes, or float32 (n, k): scaled targets, or 0 and 1 of k labels."""
+    labels = [column.codes(rows[column.name]) for column in schema.of_kind(Label)]
+    if len(labels) == 1:
+        return torch.from_numpy(labels[0])
+    if labels:
+        return torch.from_numpy(np.stack(labels, axis=1).astype(np.float32))
+    known = np.zeros(len(rows[schema.names[0]]), dtype=bool)
+    targets = [column.scaled(rows[column.name], known) for column in schema.of_kind(Target)]
+    return torch.from_numpy(np.stack(targets, axis=1))

@@ -1,0 +1,202 @@
+"""A schema file, TOML, as a `Schema`. Every error names the file and the column.
+
+    missing = ["", "?"]        # cells of all columns that mean that nothing is known; default: [""]
+    header = true              # the first line names the columns
+    separator = ","            # of a CSV file
+    split = "hash"             # a fifth of the records is for testing; "none": none is
+
+    [columns.age]
+    kind = "number"
+    range = [18, 90]           # public, never taken from private records
+    if-missing = "encode"      # or "drop" the record, or "refuse" the file (the default)
+
+| kind     | what it needs                                                   | and maybe      |
+|----------|-----------------------------------------------------------------|-----------------|
+| number   | `range = [LOW, HIGH]`                                           |                 |
+| category | `categories = [VALUE, ...]`                                     | baseline, other |
+| label    | `classes = [VALUE, ...]` or `classes = { NAME = [VALUE, ...] }` |                 |
+| target   | `range = [LOW, HIGH]`                                           |                 |
+| group    |                                                                 |                 |
+| split    | `train = [VALUE, ...]`, `test = [VALUE, ...]`                   |                 |
+| ignore   |                                                                 |                 |
+
+VALUE: a text means exactly that text, a number all ways to write it (1, 1.0).
+"""
+
+import math
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fl_dp.data.tables.cells import Value, plain
+from fl_dp.data.tables.columns import Category, Column, Group, Label, Number, SplitColumn, Target
+from fl_dp.data.tables.schema import HASH, NONE, Schema
+from fl_dp.errors import DataError
+
+_TOP = {"missing", "header", "separator", "split", "columns"}
+_MISSING = {"missing", "if-missing"}
+_FEWEST_CLASSES = 2
+
+
+def read_schema(path: Path) -> Schema:
+    """The schema in the file at `path`; DataError says what is wrong with it."""
+    try:
+        return parse_schema(tomllib.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        raise DataError(
+            f"{path}: no such schema file. `fl-dp schema FILE` drafts one; the setting schema names another."
+        ) from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise DataError(f"{path}: not a readable schema file (TOML): {error}") from None
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from None
+
+
+def parse_schema(content: Mapping[str, Any]) -> Schema:
+    """`content` as a `Schema`; DataError unless it is one."""
+    _known(content, _TOP, "the schema")
+    columns = content.get("columns")
+    if not isinstance(columns, dict) or not columns:
+        raise DataError("expected a part [columns.NAME] for every column of the file.")
+    missing = _values(content.get("missing", [""]), "missing")
+    schema = Schema(
+        tuple(_column(name, part, missing) for name, part in columns.items()),
+        _flag(content, "header", True),
+        content.get("separator", ","),
+        content.get("split", HASH),
+    )
+    if not (isinstance(schema.separator, str) and len(schema.separator) == 1):
+        raise DataError(f"separator = {schema.separator!r}: expected one character.")
+    if schema.split not in (HASH, NONE):
+        raise DataError(
+            f'split = {schema.split!r}: expected {HASH!r} or {NONE!r}, or a column of kind "split".'
+        )
+    _check_whole(schema)
+    return schema
+
+
+def _check_whole(schema: Schema) -> None:
+    labels, targets = schema.of_kind(Label), schema.of_kind(Target)
+    if not schema.input_columns:
+        raise DataError('expected a column of kind "number" or "category": there is no input.')
+    if bool(labels) == bool(targets):
+        raise DataError('expected columns of kind "label", or columns of kind "target", not both or none.')
+    if len(labels) > 1 and (wrong := [one.name for one in labels if len(one.classes) != _FEWEST_CLASSES]):
+        raise DataError(f"column {wrong[0]!r}: of several labels each has two classes, no and yes.")
+    for kind in (Group, SplitColumn):
+        if len(schema.of_kind(kind)) > 1:
+            raise DataError(f"expected one column of kind {_NAMES[kind]!r} at most.")
+
+
+def _column(name: str, part: Any, missing: tuple[Value, ...]) -> Column:
+    if not isinstance(part, dict) or part.get("kind") not in _KINDS:
+        raise DataError(f"column {name!r}: expected a kind, one of {', '.join(_KINDS)}.")
+    keys, build = _KINDS[part["kind"]]
+    _known(part, keys | {"kind"}, f"column {name!r}")
+    common: dict[str, Any] = {
+        "name": name,
+        "missing": _values(part["missing"], f"column {name!r}: missing") if "missing" in part else missing,
+    }
+    if "if-missing" in part:
+        encoded = part["kind"] in ("number", "category")
+        choices = ("refuse", "drop", "encode") if encoded else ("refuse", "drop")
+        if part["if-missing"] not in choices:
+            raise DataError(f"column {name!r}: expected if-missing to be one of {', '.join(choices)}.")
+        common["if_missing"] = part["if-missing"]
+    try:
+        return build(part, common)
+    except DataError as error:
+        raise DataError(f"column {name!r}: {error}") from None
+
+
+def _number(part: Mapping[str, Any], common: dict[str, Any]) -> Column:
+    low, high = _range(part)
+    return Number(low=low, high=high, **common)
+
+
+def _target(part: Mapping[str, Any], common: dict[str, Any]) -> Column:
+    low, high = _range(part)
+    return Target(low=low, high=high, **common)
+
+
+def _range(part: Mapping[str, Any]) -> tuple[float, float]:
+    match part.get("range"):
+        case [int() | float() as low, int() | float() as high] if -math.inf < low < high < math.inf:
+            return float(low), float(high)
+    raise DataError("expected range = [LOW, HIGH], two public numbers, never taken from private records.")
+
+
+def _category(part: Mapping[str, Any], common: dict[str, Any]) -> Column:
+    categories, baseline = _values(part.get("categories"), "categories"), part.get("baseline")
+    _distinct([categories])
+    if not categories:
+        raise DataError("expected categories = [VALUE, ...], public ones, never taken from private records.")
+    if baseline is not None and baseline not in categories:
+        raise DataError("expected baseline to be one of its categories.")
+    column = Category(categories=categories, baseline=baseline, other=_flag(part, "other", True), **common)
+    if not column.inputs:
+        raise DataError("one category that is the baseline says nothing.")
+    return column
+
+
+def _label(part: Mapping[str, Any], common: dict[str, Any]) -> Column:
+    declared = part.get("classes")
+    if isinstance(declared, dict):
+        names, values = (
+            list(declared),
+            [_values(cells, f"classes.{name}") for name, cells in declared.items()],
+        )
+    else:
+        cells = _values(declared, "classes")
+        names, values = [str(cell) for cell in cells], [(cell,) for cell in cells]
+    _distinct(values)
+    if len(names) < _FEWEST_CLASSES or not all(values):
+        raise DataError("expected at least two classes, each with a value.")
+    return Label(classes=tuple(names), values=tuple(values), **common)
+
+
+def _split(part: Mapping[str, Any], common: dict[str, Any]) -> Column:
+    train, test = (_values(part.get(key), key) for key in ("train", "test"))
+    _distinct([train, test])
+    return SplitColumn(train=train, test=test, **common)
+
+
+_Build = Callable[[Mapping[str, Any], dict[str, Any]], Column]
+
+_KINDS: dict[str, tuple[set[str], _Build]] = {
+    "number": ({"range", *_MISSING}, _number),
+    "category": ({"categories", "baseline", "other", *_MISSING}, _category),
+    "label": ({"classes", *_MISSING}, _label),
+    "target": ({"range", *_MISSING}, _target),
+    "group": (_MISSING, lambda part, common: Group(**common)),
+    "split": ({"train", "test"}, _split),
+    "ignore": (set(), lambda part, common: Column(**common)),
+}
+_NAMES: dict[type[Column], str] = {Group: "group", SplitColumn: "split"}
+
+
+def _known(part: Mapping[str, Any], keys: set[str], what: str) -> None:
+    for key in part:
+        if key not in keys:
+            raise DataError(f"{what}: unknown key {key!r}; known are {', '.join(sorted(keys))}.")
+
+
+def _flag(part: Mapping[str, Any], key: str, default: bool) -> bool:
+    value = part.get(key, default)
+    if not isinstance(value, bool):
+        raise DataError(f"expected {key} to be true or false.")
+    return value
+
+
+def _values(found: Any, what: str) -> tuple[Value, ...]:
+    if not isinstance(found, list) or not all(type(value) in (str, int, float) for value in found):
+        raise DataError(f"{what}: expected a list of texts and numbers.")
+    return tuple(found)
+
+
+def _distinct(groups: Sequence[Sequence[Value]]) -> None:
+    """A text of digits and its number are two values: the text goes first."""
+    said = [value if isinstance(value, str) else (plain(str(value)),) for group in groups for value in group]
+    if len(set(said)) != len(said):
+        raise DataError("a value stands there twice.")

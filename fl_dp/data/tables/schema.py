@@ -1,0 +1,74 @@
+"""What is public about a table: its columns, what each may hold, and so the form of the encoded records."""
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+from fl_dp.data.tables.columns import Category, Column, Group, Label, Number, SplitColumn, Target
+from fl_dp.form import Form
+
+Kind = TypeVar("Kind", bound=Column)
+
+HASH, NONE = "hash", "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """A table, as its schema file declares it; `parse_schema` makes one.
+
+    columns: every column of the file, in the order of the encoding. header: the file's first line names its
+    columns, which may then stand in any order; else they stand in the schema's. separator: of a CSV file.
+    split: "hash" or "none", where no column says which records are for testing.
+    """
+
+    columns: tuple[Column, ...]
+    header: bool = True
+    separator: str = ","
+    split: str = HASH
+
+    def of_kind(self, kind: type[Kind]) -> tuple[Kind, ...]:
+        """The columns of one kind, in order."""
+        return tuple(column for column in self.columns if isinstance(column, kind))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def declared(self) -> tuple[Column, ...]:
+        """All columns but those that are ignored."""
+        return tuple(column for column in self.columns if type(column) is not Column)
+
+    @property
+    def input_columns(self) -> tuple[Number | Category, ...]:
+        return tuple(column for column in self.columns if isinstance(column, Number | Category))
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """A name for each of the d encoded inputs."""
+        return tuple(name for column in self.input_columns for name in column.inputs)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes, or of the numbers that are predicted."""
+        labels, targets = self.of_kind(Label), self.of_kind(Target)
+        return labels[0].classes if len(labels) == 1 else tuple(one.name for one in (*labels, *targets))
+
+    @property
+    def form(self) -> Form:
+        """Of the encoded records; no record is needed to know it."""
+        one_label = len(self.of_kind(Label)) == 1
+        return Form((len(self.inputs),), len(self.classes), "class" if one_label else "numbers")
+
+    @property
+    def meaning(self) -> str:
+        """All that decides how a record becomes numbers; how the file is read does not."""
+        meant = [column for column in self.declared if not isinstance(column, Group | SplitColumn)]
+        return "\n".join(map(repr, meant))
+
+    @property
+    def group(self) -> Group | None:
+        return next(iter(self.of_kind(Group)), None)
+
+    @property
+    def split_column(self) -> SplitColumn | None:
+        return next(iter(self.of_kind(SplitColumn)), None)

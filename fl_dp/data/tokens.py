@@ -1,0 +1,130 @@
+"""Texts as tokens of a public vocabulary: bytes, hashed words, or a tokenizer.json's. None is fitted."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fl_dp.errors import DataError
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+BYTES, WORDS = "bytes", "words"
+_WORD = re.compile(r"\w+|[^\w\s]")
+_OF_PADDING = ("[PAD]", "<pad>", "<PAD>", "<|pad|>", "<|padding|>")
+
+Tokens = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """size: of the vocabulary. padding: the token that fills up; None: there is no such.
+
+    Without a tokenizer 0 is padding, and byte b is token b + 1; or, `words`, each word and each mark, in
+    small letters, is one of the size - 1 others by a hash of it.
+    """
+
+    size: int
+    padding: int | None
+    tokenizer: "Tokenizer | None" = None
+    words: bool = False
+
+    @property
+    def counts_bytes(self) -> bool:
+        """Whether `running` tells ends in bytes of UTF-8, not in characters."""
+        return self.tokenizer is None and not self.words
+
+    def running(self, text: str) -> tuple[Tokens, Tokens]:
+        """All tokens of a running text, (n,), and where each ends: in bytes of it, or in characters."""
+        if self.words:
+            found = list(_WORD.finditer(text))
+            tokens = np.array([self._word(one.group()) for one in found], dtype=np.int64)
+            return tokens, np.array([one.end() for one in found], dtype=np.int64)
+        if self.tokenizer is None:
+            tokens = _byte_tokens(text)
+            return tokens, np.arange(1, len(tokens) + 1)
+        self.tokenizer.no_truncation()
+        encoded = self.tokenizer.encode(text, add_special_tokens=False)
+        ends = [end for _, end in encoded.offsets]
+        return np.array(encoded.ids, dtype=np.int64), np.array(ends, dtype=np.int64)
+
+    def rows(self, texts: Sequence[str], length: int) -> Tokens:
+        """(n, length): each text's tokens, cut, or filled up at the end. DataError without a padding token.
+
+        With a tokenizer's own tokens at the ends ([CLS], [SEP]), where its file says so.
+        """
+        return self.filled(self._each(texts, length), len(texts), length)
+
+    def filled(self, tokens: Iterable[Tokens], number: int, length: int) -> Tokens:
+        """(number, length): each of `number` lists of tokens, cut or filled up. Raises as `rows`."""
+        if self.padding is None:
+            raise DataError(
+                f"the tokenizer has no padding token ({', '.join(_OF_PADDING[:2])}); shorter texts need one."
+            )
+        rows = np.full((number, length), self.padding, dtype=np.int64)
+        for row, own in zip(rows, tokens, strict=True):
+            row[: len(own)] = own[:length]
+        return rows
+
+    def _each(self, texts: Sequence[str], length: int) -> Iterator[Tokens]:
+        if self.words:
+            return (self.running(text)[0] for text in texts)
+        if self.tokenizer is None:
+            return map(_byte_tokens, texts)
+        self.tokenizer.enable_truncation(length)
+        return (np.array(one.ids, dtype=np.int64) for one in self.tokenizer.encode_batch(list(texts)))
+
+    def _word(self, word: str) -> int:
+        digest = blake2b(word.lower().encode(), digest_size=8).digest()
+        return 1 + int.from_bytes(digest, "big") % (self.size - 1)
+
+
+def _byte_tokens(text: str) -> Tokens:
+    return np.frombuffer(text.encode(), np.uint8).astype(np.int64) + 1
+
+
+def encoder_of(name: str) -> Encoder:
+    """`bytes`, `words:N`, or the path of a tokenizer.json; DataError for a file that holds none."""
+    if name == BYTES:
+        return Encoder(257, 0)
+    if name.startswith(f"{WORDS}:"):
+        size = name.partition(":")[2]
+        if not (size.isdecimal() and int(size) >= 2):
+            raise DataError(f"tokenizer = {name!r}: expected words:N, N >= 2 tokens, as in words:4096.")
+        return Encoder(int(size), 0, words=True)
+    path = Path(name).expanduser().absolute()
+    return _from_file(path, path.stat().st_mtime_ns if path.is_file() else 0)
+
+
+def absolute_tokenizer(name: str) -> str:
+    """`name`, with an absolute path where it is one."""
+    built_in = name == BYTES or name.startswith(f"{WORDS}:")
+    return name if built_in else str(Path(name).expanduser().absolute())
+
+
+@lru_cache(maxsize=2)
+def _from_file(path: Path, changed: int) -> Encoder:
+    from tokenizers import Tokenizer  # late: few need it
+
+    if not path.is_file():
+        raise DataError(
+            f"tokenizer {path}: no such file; expected {BYTES}, {WORDS}:N, or a local tokenizer.json."
+        )
+    try:
+        tokenizer = Tokenizer.from_str(path.read_text(encoding="utf-8"))
+    except Exception as error:  # the library raises nothing narrower
+        raise DataError(
+            f"tokenizer {path}: not a readable tokenizer.json ({type(error).__name__})."
+        ) from None
+    declared = tokenizer.padding
+    found = (tokenizer.token_to_id(name) for name in _OF_PADDING)
+    padding = declared["pad_id"] if declared else next((one for one in found if one is not None), None)
+    tokenizer.no_padding()
+    return Encoder(1 + max(tokenizer.get_vocab().values()), padding, tokenizer)

@@ -1,0 +1,181 @@
+"""What turns a step's gradient into a step of the weights: our own descent, or an optimizer of torch.optim.
+
+It only sees gradients that are noised already, so that no epsilon depends on it. A server asks for one by
+name: names are looked up in a list that torch.optim itself gives, settings are numbers of bounded size, and
+nothing else can be named.
+"""
+
+import inspect
+import math
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from fl_dp.config.inline import inline_table
+from fl_dp.errors import ConfigError
+from fl_dp.records import KEEP, RoundPlan
+from fl_dp.training.sgd import MomentumSGD
+
+SGD = "sgd"
+_MOST = 1e6  # absolute value of a number among the settings
+_CLOSURE = "it computes the loss several times a step, and a step is paid for once"
+_SPARSE = "it is made for sparse gradients, and noise falls on every weight"
+# Of how it computes, and not what; the rate has a setting of its own.
+_NOT_TO_SET = frozenset(
+    {"params", "lr", "foreach", "maximize", "capturable", "differentiable", "fused", "adjust_lr_fn"}
+)
+
+
+class Descent(Protocol):
+    """Steps along gradients, which are sums over a batch."""
+
+    def step(self, gradients: Sequence[Tensor | None]) -> None:
+        """One step; gradients in the order of the parameters, None where there is none, as in every step."""
+        ...
+
+
+class TorchDescent:
+    """An optimizer of torch.optim. divisor: of the gradients, which are sums.
+
+    parameters: changed in place; nothing is left on them.
+    """
+
+    def __init__(
+        self,
+        parameters: Sequence[Tensor],
+        name: str,
+        settings: Mapping[str, Any],
+        *,
+        learning_rate: float,
+        divisor: float,
+    ) -> None:
+        self._own = [parameter.detach() for parameter in parameters]  # the same memory
+        self._optimizer, self._divisor = _made(name, settings, self._own, learning_rate), divisor
+
+    @torch.no_grad()
+    def step(self, gradients: Sequence[Tensor | None]) -> None:
+        """As of any Descent."""
+        for parameter, gradient in zip(self._own, gradients, strict=True):
+            parameter.grad = None if gradient is None else (gradient / self._divisor).to(parameter.dtype)
+        self._optimizer.step()
+        self._optimizer.zero_grad()
+
+    def state(self) -> dict[int, dict[str, Any]]:
+        """Of each parameter, by its number: tensors and numbers."""
+        state: dict[int, dict[str, Any]] = self._optimizer.state_dict()["state"]
+        return state
+
+    def load(self, state: Mapping[int, Mapping[str, Any]]) -> None:
+        """Go on from what `state` gave, for as many parameters of the same shapes."""
+        groups = self._optimizer.state_dict()["param_groups"]
+        self._optimizer.load_state_dict({"state": dict(state), "param_groups": groups})
+
+
+def descent_of(plan: RoundPlan, parameters: Sequence[Tensor], *, divisor: float) -> Descent:
+    """What `plan` asks for; ConfigError where that cannot be, with these parameters.
+
+    divisor: of the gradients that it will be given, which are sums.
+    """
+    if plan.optimizer == SGD and not plan.optimizer_settings and plan.optimizer_state != KEEP:
+        # Dividing the rate once replaces dividing every gradient.
+        return MomentumSGD(parameters, learning_rate=plan.learning_rate / divisor, momentum=plan.momentum)
+    settings = settings_of(plan.optimizer, plan.optimizer_settings, plan.momentum)
+    return TorchDescent(
+        parameters, plan.optimizer, settings, learning_rate=plan.learning_rate, divisor=divisor
+    )
+
+
+def settings_of(name: str, text: str, momentum: float = 0.0) -> dict[str, Any]:
+    """The optimizer's settings in `text`, and `momentum`; ConfigError for what it does not have.
+
+    momentum: of "sgd" alone. Every number is finite and at most 10^6; what torch.optim says of their ranges
+    is asked on one blank weight.
+    """
+    kind = optimizer_class(name)
+    settings = inline_table("optimizer-settings", text)
+    known = _settable(name)
+    for key, value in settings.items():
+        if key not in known:
+            has = ", ".join(sorted(known)) or "none"
+            raise ConfigError(f"optimizer-settings: {name} has no {key!r} to set; it has {has}.")
+        if not _fits(value, known[key]):
+            raise ConfigError(f"optimizer-settings: {key} = {value!r}: expected {_wanted(known[key])}.")
+    if momentum and name != SGD:
+        raise ConfigError(f"momentum = {momentum:g}: is of sgd; for {name} write it in optimizer-settings.")
+    values = {key: tuple(value) if isinstance(value, list) else value for key, value in settings.items()}
+    values |= {"momentum": momentum} if name == SGD else {}
+    _made(name, values, [torch.zeros(1, 1)], 0.1)
+    assert kind is not None
+    return values
+
+
+@lru_cache(maxsize=1)
+def optimizers() -> Mapping[str, type[Optimizer]]:
+    """Those that can be chosen, by name: all of torch.optim that take one dense gradient a step."""
+    return {name: kind for name, kind in _all().items() if not _why_not(kind)}
+
+
+def optimizer_class(name: str) -> type[Optimizer]:
+    """The class of that name; ConfigError for one that is not there, or that cannot be used, and why."""
+    if name in optimizers():
+        return optimizers()[name]
+    other = _all().get(name)
+    if other is not None:
+        raise ConfigError(f"optimizer = {name!r}: cannot be used: {_why_not(other)}.")
+    raise ConfigError(f"optimizer = {name[:64]!r}: expected {' or '.join(sorted(optimizers()))}.")
+
+
+def _all() -> dict[str, type[Optimizer]]:
+    found = [getattr(torch.optim, name) for name in torch.optim.__all__]
+    kinds = [one for one in found if isinstance(one, type) and issubclass(one, Optimizer)]
+    return {kind.__name__.lower(): kind for kind in kinds if kind is not Optimizer}
+
+
+def _why_not(kind: type[Optimizer]) -> str:
+    if inspect.signature(kind.step).parameters["closure"].default is inspect.Parameter.empty:
+        return _CLOSURE
+    return _SPARSE if kind.__name__.startswith("Sparse") else ""
+
+
+def _settable(name: str) -> dict[str, Any]:
+    """Of each setting the default, which says what it may be."""
+    parameters = inspect.signature(optimizer_class(name)).parameters.values()
+    hidden = _NOT_TO_SET | ({"momentum"} if name == SGD else set())
+    return {one.name: one.default for one in parameters if one.name not in hidden}
+
+
+def _made(
+    name: str, settings: Mapping[str, Any], parameters: list[Tensor], learning_rate: float
+) -> Optimizer:
+    kind = optimizer_class(name)
+    one_by_one = {"foreach": False} if "foreach" in inspect.signature(kind).parameters else {}
+    try:
+        made: Optimizer = kind(parameters, lr=learning_rate, **settings, **one_by_one)  # type: ignore[call-arg]
+    except (ValueError, TypeError) as error:
+        words = " ".join(str(error).split())
+        raise ConfigError(f"optimizer = {name!r}: torch.optim refuses it: {words}") from error
+    return made
+
+
+def _fits(value: Any, default: Any) -> bool:
+    if isinstance(default, bool):
+        return isinstance(value, bool)
+    if isinstance(default, tuple):
+        return isinstance(value, list) and len(value) == len(default) and all(map(_is_number, value))
+    return _is_number(value)
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value) and abs(value) <= _MOST
+
+
+def _wanted(default: Any) -> str:
+    if isinstance(default, bool):
+        return "true or false"
+    if isinstance(default, tuple):
+        return f"a list of {len(default)} numbers"
+    return f"a number of at most {_MOST:g}"

@@ -1,0 +1,166 @@
+"""Every metric against scikit-learn on the whole data, whatever the batches; and where none is defined."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from sklearn import metrics as reference
+from torch import Tensor
+
+from fl_dp.choices import METRICS
+from fl_dp.config.task import TaskSettings
+from fl_dp.errors import ConfigError
+from fl_dp.form import Form
+from fl_dp.tasks.metric import metrics_of
+from fl_dp.tasks.task import Task
+
+CPU = torch.device("cpu")
+
+
+def measured(
+    name: str, form: Form, outputs: Tensor, targets: Tensor, batch: int = 7
+) -> dict[str, float | None]:
+    task = Task(TaskSettings())
+    task.form = form
+    metrics = metrics_of(task, CPU, (name,))
+    for start in range(0, len(targets), batch):
+        metrics.update(outputs[start : start + batch], targets[start : start + batch])
+    return metrics.values()
+
+
+def classes(number: int, size: int = 60) -> tuple[Form, Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(number)
+    targets = torch.randint(number, (size,), generator=generator)
+    outputs = torch.randn(size, number, generator=generator)
+    outputs[torch.arange(size), targets] += 1.0
+    return Form((4,), number), outputs, targets
+
+
+@pytest.mark.parametrize("number", [2, 4])
+def test_of_classes(number: int) -> None:
+    form, outputs, targets = classes(number)
+    chosen, so = outputs.argmax(1).numpy(), targets.numpy()
+    score = outputs.double().softmax(1).numpy()
+    expected = {
+        "accuracy": reference.accuracy_score(so, chosen),
+        "balanced-accuracy": reference.balanced_accuracy_score(so, chosen),
+        "auroc": reference.roc_auc_score(so, score[:, 1] if number == 2 else score, multi_class="ovr"),
+        "f1": reference.f1_score(so, chosen, average="binary" if number == 2 else "macro"),
+    }
+    for name, value in expected.items():
+        assert measured(name, form, outputs, targets)[name] == pytest.approx(value, abs=1e-6), name
+    recalls = reference.recall_score(so, chosen, average=None)
+    found = measured("accuracy-per-class", form, outputs, targets)
+    assert found == {
+        f"accuracy-per-class[{i}]": pytest.approx(recall, abs=1e-6) for i, recall in enumerate(recalls)
+    }
+
+
+def test_of_one_logit() -> None:
+    generator = torch.Generator().manual_seed(0)
+    targets = (torch.rand(40, 1, generator=generator) < 0.3).float()
+    outputs = torch.randn(40, 1, generator=generator) + targets
+    form = Form((4,), 1, "numbers")
+    so, said = targets[:, 0].numpy(), outputs[:, 0].numpy()
+    assert measured("auroc", form, outputs, targets)["auroc"] == pytest.approx(
+        reference.roc_auc_score(so, said)
+    )
+    assert measured("f1", form, outputs, targets)["f1"] == pytest.approx(reference.f1_score(so, said > 0))
+
+
+def test_logits_far_from_zero_keep_their_order() -> None:
+    """A sigmoid would make all of them 1, and one batch is within 0 and 1, which torchmetrics takes as it is."""
+    outputs = torch.tensor([0.2, 0.9, 90.0, 95.0, 99.0, 97.0]).unsqueeze(1)
+    targets = torch.tensor([0.0, 0.0, 0.0, 1.0, 1.0, 1.0]).unsqueeze(1)
+    assert measured("auroc", Form((1,), 1, "numbers"), outputs, targets, batch=2)["auroc"] == 1.0
+
+
+def test_of_labels() -> None:
+    generator = torch.Generator().manual_seed(0)
+    targets = (torch.rand(40, 3, generator=generator) < 0.4).float()
+    outputs = torch.randn(40, 3, generator=generator) + targets
+    expected = reference.f1_score(targets.numpy(), (outputs > 0).numpy(), average="macro")
+    form = Form((4,), 3, "numbers")
+    assert measured("f1", form, outputs, targets)["f1"] == pytest.approx(expected)
+    with pytest.raises(
+        ConfigError, match="'auroc' is for classes, or for one number that is 0 or 1, not for 3"
+    ):
+        measured("auroc", form, outputs, targets)
+
+
+@pytest.mark.parametrize("wide", [1, 3])
+def test_of_numbers(wide: int) -> None:
+    generator = torch.Generator().manual_seed(0)
+    targets = 1e4 + torch.randn(50, wide, generator=generator)
+    outputs = targets + 0.5 * torch.randn(50, wide, generator=generator)
+    given = targets[:, 0] if wide == 1 else targets  # one number needs no column
+    form, so, said = Form((4,), wide, "numbers"), targets.double().numpy(), outputs.double().numpy()
+    expected = {
+        "mae": reference.mean_absolute_error(so, said),
+        "mse": reference.mean_squared_error(so, said),
+        "r2": reference.r2_score(so, said),
+    }
+    for name, value in expected.items():
+        assert measured(name, form, outputs, given)[name] == pytest.approx(value, rel=1e-4), name
+
+
+def test_of_tokens() -> None:
+    generator = torch.Generator().manual_seed(0)
+    outputs = torch.randn(9, 5, 11, generator=generator)
+    outputs[0, 0, 3] = -200.0  # a chance that is zero in float32
+    targets = torch.randint(11, (9, 5), generator=generator)
+    targets[0, 0], targets[1:, 4] = 3, -100
+    places = targets.flatten() != -100
+    loss = torch.nn.functional.cross_entropy(
+        outputs.double().flatten(0, 1)[places], targets.flatten()[places]
+    )
+    form = Form((5,), 11, "tokens", 11)
+    found = measured("perplexity", form, outputs, targets)["perplexity"]
+    assert found == pytest.approx(math.exp(loss), rel=1e-6)
+    right = (outputs.argmax(-1) == targets)[targets != -100].double().mean()
+    assert measured("accuracy", form, outputs, targets)["accuracy"] == pytest.approx(right)
+
+
+def test_what_is_not_defined_is_none() -> None:
+    """And nobody is warned: warnings are errors here."""
+    two, several = Form((4,), 2), Form((4,), 3)
+    ones = torch.ones(8, dtype=torch.int64)
+    assert measured("auroc", two, torch.randn(8, 2), ones) == {"auroc": None}
+    assert measured("auroc", several, torch.randn(8, 3), ones) == {"auroc": None}
+    found = measured("accuracy-per-class", several, torch.eye(3)[ones], ones)
+    assert found == {
+        "accuracy-per-class[0]": None, "accuracy-per-class[1]": 1.0, "accuracy-per-class[2]": None,
+    }  # fmt: skip
+    chosen = torch.tensor([1, 1, 1, 1, 1, 1, 2, 2])
+    assert measured("balanced-accuracy", several, torch.eye(3)[chosen], ones) == {"balanced-accuracy": 0.75}
+    number = Form((4,), 1, "numbers")
+    assert measured("r2", number, torch.randn(8, 1), torch.full((8,), 3.1)) == {"r2": None}
+    assert measured("r2", number, torch.randn(1, 1), torch.ones(1)) == {"r2": None}
+    nothing = torch.full((2, 5), -100)
+    assert measured("perplexity", Form((5,), 4, "tokens", 4), torch.randn(2, 5, 4), nothing) == {
+        "perplexity": None
+    }
+
+
+def test_every_metric_refuses_targets_that_it_is_not_for() -> None:
+    refused = 0
+    for name in METRICS.built_in():
+        for form in (Form((4,), 3), Form((4,), 1, "numbers"), Form((4,), 5, "tokens", 5)):
+            task = Task(TaskSettings())
+            task.form = form
+            try:
+                metrics_of(task, CPU, (name,))
+            except ConfigError as error:
+                assert f"metric {name!r} is for targets of" in str(error)
+                refused += 1
+    assert refused >= len(METRICS.built_in())
+
+
+def test_labels_name_the_classes() -> None:
+    task = Task(TaskSettings())
+    task.form = Form((4,), 2)
+    metrics = metrics_of(task, CPU, ("accuracy-per-class",))
+    metrics.update(torch.eye(2), torch.tensor([0, 1]))
+    assert list(metrics.values(("no", "yes"))) == ["accuracy-per-class[no]", "accuracy-per-class[yes]"]
+    assert np.isclose(metrics.values(("no", "yes"))["accuracy-per-class[yes]"], 1.0)

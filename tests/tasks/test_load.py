@@ -1,0 +1,119 @@
+"""A task by its name, and what its code may do to the process that loads it."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+from fl_dp.config.task import TaskSettings
+from fl_dp.errors import ConfigError, ModelError, TaskError
+from fl_dp.form import Form
+from fl_dp.tasks.load import absolute_task, new_model, task_class, task_of
+from fl_dp.tasks.task import Task
+
+
+def of(path, **settings):
+    return task_of(TaskSettings(task=str(path), **settings))
+
+
+def test_a_file_of_ones_own(write):
+    task = of(write())
+    assert type(task).__name__ == "Mine"
+    assert isinstance(new_model(task)[0], nn.Linear)
+    assert not task.built_in
+
+
+def test_it_is_loaded_once_in_a_process(write):
+    path = write()
+    assert of(path) is of(path)
+    assert of(path, seed=1) is not of(path)
+    assert type(of(path, seed=1)) is type(of(path))
+
+
+def test_of_several_tasks_one_is_named(write, task_text):
+    path = write(task_text + "\nclass Other(Mine):\n    pass\n")
+    with pytest.raises(ConfigError, match=r"expected one class that is a fl_dp.Task, found Mine, Other"):
+        of(path)
+    assert type(of(f"{path}:Other")).__name__ == "Other"
+    with pytest.raises(ConfigError, match=r"has no class Third that is a fl_dp.Task"):
+        of(f"{path}:Third")
+
+
+def test_what_is_imported_is_no_task_of_the_file(write, task_text):
+    path = write("from first import Mine\n\nclass Other(Mine):\n    pass\n", first=task_text)
+    assert type(of(path)).__name__ == "Other"
+
+
+def test_a_module_that_can_be_imported(write, task_text, monkeypatch):
+    path = write("", installed_task=task_text)
+    monkeypatch.syspath_prepend(path.parent)
+    assert type(of("installed_task:Mine")).__name__ == "Mine"
+
+
+@pytest.mark.parametrize("name", ["my_task", "package.module", ":Mine"])
+def test_a_name_of_another_shape_is_refused(name):
+    with pytest.raises(ConfigError, match=r"expected FILE.py, FILE.py:NAME or package.module:NAME"):
+        task_class(name)
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(ConfigError, match=r"gone.py'.*: no such file"):
+        of(tmp_path / "gone.py")
+
+
+def test_a_file_that_cannot_be_imported_is_no_error_of_fl_dp(write):
+    with pytest.raises(TaskError, match="cannot be imported: ValueError: of mine"):
+        of(write("raise ValueError('of mine')"))
+    with pytest.raises(TaskError, match="cannot be imported: SyntaxError"):
+        of(write("class :", folder="other"))
+
+
+def test_names_become_absolute_where_they_are_files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert absolute_task("my_task.py") == f"{tmp_path}/my_task.py"
+    assert absolute_task("my_task.py:Mine") == f"{tmp_path}/my_task.py:Mine"
+    assert absolute_task("package.module:Mine") == "package.module:Mine"
+
+
+def test_the_seed_decides_the_weights_and_the_random_state_stays(write):
+    path, before = write(), torch.get_rng_state()
+    first, again, other = (new_model(of(path, seed=seed))[0].weight for seed in (1, 1, 2))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_what_code_of_the_users_own_raises_is_marked_as_such(write, task_text):
+    """Also fl_dp's own errors, whose words might leave a client."""
+    spoiled = task_text.replace(
+        "return nn.Sequential",
+        "from fl_dp.errors import ModelError\n        raise ModelError('patient 17')\n#",
+    )
+    with pytest.raises(TaskError, match=r"task Mine: model\(\) raised ModelError: patient 17"):
+        new_model(of(write(spoiled)))
+
+
+def test_what_built_in_tasks_raise_stays_what_it_is():
+    task = Task(TaskSettings(model="tanh-cnn"))
+    with pytest.raises(TaskError, match="none were read yet"):
+        new_model(task)
+    task.form = Form((5,), 2)
+    with pytest.raises(ModelError, match="does not fit data of shape"):
+        new_model(task)
+
+
+def test_a_model_must_be_one(write, task_text):
+    with pytest.raises(TaskError, match=r"returned int, expected a torch.nn.Module"):
+        new_model(of(write(task_text.replace("return nn.Sequential", "return 5 or nn.Sequential"))))
+
+
+def test_nothing_beside_a_task_takes_the_place_of_what_is_installed(write, task_text):
+    path = write(task_text, json="raise SystemExit('mine')", torch="raise SystemExit('mine')")
+    code = (
+        f"from fl_dp.tasks.load import task_class\ntask_class({str(path)!r})\n"
+        "import json, csv\nprint(json.dumps(1))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert found.stdout.strip() == "1", found.stderr

@@ -35,7 +35,7 @@ USERS = {
     "tokenizers": {"data"},
     "filelock": {"data"},
     "PIL": {"data"},
-    "pandas": {"data"},
+    "pandas": {"data", "api"},  # of the api: if it is installed
     "pyarrow": {"data"},
     "opacus": {"models", "accounting"},
     "dp_accounting": {"accounting"},
@@ -45,7 +45,6 @@ USERS = {
     "cryptography": {"engine"},  # the bytes of noise and draws
     "triton": {"engine"},  # a kernel for GPUs, imported where it can run
     "torchmetrics": {"tasks"},
-    "pandas": {"api"},  # if it is installed
     "safetensors": {"api"},
     "onnx": {"api"},  # if it is installed
     "httpx": {"launch"},

@@ -40,11 +40,10 @@ def predict(
     from fl_dp.api.predicting import predict as ask
     from fl_dp.api.result import load_run
 
-    changed = {
-        key.replace("-", "_"): value for key, value in read_settings(settings or (), DataSettings).items()
-    }
+    given = read_settings(settings or (), DataSettings)
+    own = DataSettings.from_flat(given)  # refuses what is no such setting, and what has a wrong type
+    changed = {name: getattr(own, name) for name in (key.replace("-", "_") for key in given)}
     wanted: dict[str, Any] = {**changed, "data": data}
-    DataSettings(**wanted)  # refuses what is no such setting
     result = load_run(run, task=_here(task), model=model)
     lines = ask(result, wanted, out)
     say(f"{lines} answers in {out}")

@@ -69,8 +69,8 @@ class Source:
     starts, so that the run's own config means the same from another working directory.
     form: the form of the data, from a schema file alone: known where no record is. None: no schema is read.
     meaning: all that the schema says of how records become numbers, as one text: sites must agree on it.
-    schema_file: where that schema is. inputs: all inputs (n, ...) as in a TensorData, in the file's order, labelled or not: what a model is
-    asked about. None: those of the test split are taken.
+    schema_file: where that schema is. inputs: all inputs (n, ...) as in a TensorData, in the file's order,
+    labelled or not: what a model is asked about. None: those of the test split are taken.
     """
 
     load: Callable[[Location, Split], TensorData]

@@ -22,9 +22,9 @@ class ModelDescription:
     """model.json of a run. Nothing in it is executed; nothing in it is from a record.
 
     task: the class's name, and identity its digest; empty for a task that is built in. model, loss, data:
-    names of what is built in; empty where the task has its own. form: of the data; None where the server saw none.
-    classes: names of the labels or columns; empty where they have none. schema: the text of the data's schema
-    file, which is public; empty where there is none. date: when it was written, UTC.
+    names of what is built in; empty where the task has its own. form: of the data; None where the server saw
+    none. classes: names of the labels or columns; empty where they have none. schema: the text of the data's
+    schema file, which is public; empty where there is none. date: when it was written, UTC.
     version: of fl_dp.
     """
 

@@ -37,6 +37,7 @@ def identity(task: Task) -> str:
 def _file_of(kind: type[Task]) -> Path | None:
     """The file that holds the class; None for one of a notebook or a console."""
     try:
+        inspect.getsource(kind)  # a console's classes claim the file of the program that runs it
         file = Path(inspect.getfile(kind))
     except (TypeError, OSError):
         return None

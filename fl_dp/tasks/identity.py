@@ -10,10 +10,9 @@ What is built in has no digest: its parts are compared by their names, and by `r
 import ast
 import hashlib
 import inspect
-import marshal
 from collections.abc import Iterator
 from pathlib import Path
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
 from fl_dp.errors import TaskError
@@ -37,11 +36,12 @@ def identity(task: Task) -> str:
 def _file_of(kind: type[Task]) -> Path | None:
     """The file that holds the class; None for one of a notebook or a console."""
     try:
-        inspect.getsource(kind)  # a console's classes claim the file of the program that runs it
         file = Path(inspect.getfile(kind))
-    except (TypeError, OSError):
+        nodes = ast.walk(ast.parse(file.read_text(encoding="utf-8-sig")))
+    except (TypeError, OSError, SyntaxError, UnicodeDecodeError):
         return None
-    return file if file.is_file() else None
+    # a console's classes claim the file of the program that runs it
+    return file if any(isinstance(one, ast.ClassDef) and one.name == kind.__name__ for one in nodes) else None
 
 
 def _parts(kind: type[Task]) -> dict[str, str]:
@@ -64,7 +64,13 @@ def _source(function: FunctionType) -> str:
     try:
         return inspect.getsource(function)
     except (OSError, TypeError):
-        return marshal.dumps(function.__code__).hex()
+        return _code(function.__code__)
+
+
+def _code(code: CodeType) -> str:
+    """What it does, without where it stands."""
+    constants = [_code(one) if isinstance(one, CodeType) else repr(one) for one in code.co_consts]
+    return repr((code.co_code, code.co_names, code.co_varnames, code.co_freevars, constants))
 
 
 def _sources(first: Path) -> dict[str, str]:

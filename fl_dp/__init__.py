@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Any
 from fl_dp.steady_math import set_mode
 
 if TYPE_CHECKING:
+    from fl_dp.api.result import Result, load_run
+    from fl_dp.api.simulate import simulate
+    from fl_dp.config.run import RunConfig
     from fl_dp.engine.bounds import split_bound
     from fl_dp.engine.clip_functions import clip_function
     from fl_dp.engine.clipping import ClippedSum, clipped_grad_sum, empty_sum
@@ -25,13 +28,17 @@ _HOMES = {
     "Form": "fl_dp.form",
     "PoissonSampler": "fl_dp.engine.sampling",
     "PrivacyEngine": "fl_dp.privacy_engine.engine",
+    "Result": "fl_dp.api.result",
+    "RunConfig": "fl_dp.config.run",
     "Task": "fl_dp.tasks.task",
     "add_gaussian_noise": "fl_dp.engine.noise.gaussian",
     "clip_function": "fl_dp.engine.clip_functions",
     "clipped_grad_sum": "fl_dp.engine.clipping",
     "empty_sum": "fl_dp.engine.clipping",
+    "load_run": "fl_dp.api.result",
     "poisson_draw": "fl_dp.engine.sampling",
     "probe": "fl_dp.engine.probe",
+    "simulate": "fl_dp.api.simulate",
     "split_bound": "fl_dp.engine.bounds",
     "validate": "fl_dp.launch.validation",
 }
@@ -44,13 +51,17 @@ __all__ = [
     "Form",
     "PoissonSampler",
     "PrivacyEngine",
+    "Result",
+    "RunConfig",
     "Task",
     "add_gaussian_noise",
     "clip_function",
     "clipped_grad_sum",
     "empty_sum",
+    "load_run",
     "poisson_draw",
     "probe",
+    "simulate",
     "split_bound",
     "validate",
 ]

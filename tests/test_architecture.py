@@ -18,7 +18,7 @@ FLOORS = {
     "engine": 1, "accounting": 1, "data": 1, "models": 1,
     "training": 2, "tasks": 2, "privacy_engine": 2,
     "federation": 3, "simulation": 3, "reporting": 3, "audit": 3,
-    "launch": 4,
+    "launch": 4, "api": 4,
     "cli": 5,
 }  # fmt: skip
 
@@ -26,20 +26,20 @@ ABOVE_THE_BASE = {part for part, floor in FLOORS.items() if floor in (2, 3)}
 
 # Who may import a third-party package at all. The standard library and fl_dp are always allowed.
 USERS = {
-    "torch": {"engine", "data", "models", "launch", *ABOVE_THE_BASE},
+    "torch": {"engine", "data", "models", "launch", "api", *ABOVE_THE_BASE},
     "torchvision": {"data", "models"},
     "numpy": {"engine", "accounting", "data", "models", *ABOVE_THE_BASE},
     "timm": {"models"},
     "transformers": {"models"},
     "peft": {"models"},
-    "safetensors": {"models"},
+    "safetensors": {"api", "models"},
     "sklearn": {"data"},
     "flwr_datasets": {"data"},
     "datasets": {"data"},
     "tokenizers": {"data"},
     "filelock": {"data"},
     "PIL": {"data"},
-    "pandas": {"data"},
+    "pandas": {"data", "api"},  # of the api: if it is installed
     "pyarrow": {"data"},
     "opacus": {"models", "accounting"},
     "dp_accounting": {"accounting"},
@@ -49,6 +49,7 @@ USERS = {
     "cryptography": {"engine"},  # the bytes of noise and draws
     "triton": {"engine"},  # a kernel for GPUs, imported where it can run
     "torchmetrics": {"tasks"},
+    "onnx": {"api"},  # if it is installed
     "httpx": {"launch"},
     "rich": {"reporting"},
     "tomli_w": {"launch"},

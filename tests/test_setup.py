@@ -72,8 +72,9 @@ def test_export_satisfies_every_declared_dependency(
         assert all(requirement.specifier.contains(version) for version in versions), requirement
 
 
-def test_flower_knows_every_run_config_key_with_our_default(pyproject: dict[str, Any]) -> None:
-    assert pyproject["tool"]["flwr"]["app"]["config"] == RunConfig().to_flat()
+def test_flower_knows_every_run_config_key_as_run_sh_has_it(pyproject: dict[str, Any]) -> None:
+    default = RunConfig.from_toml(ROOT / "configs" / "digits.toml")
+    assert pyproject["tool"]["flwr"]["app"]["config"] == default.to_flat()
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "configs").glob("*.toml")), ids=lambda path: path.stem)

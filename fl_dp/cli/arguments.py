@@ -7,11 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fl_dp.config.flat import AUTO, Scalar
+from fl_dp.config.flat import AUTO, FlatConfig, Scalar
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
-from fl_dp.launch.request import Engine, RunRequest
-from fl_dp.reporting.reports import NOT_PRIVATE
+from fl_dp.launch.request import Engine, RunRequest, read_config, request_of
 
 
 def _number_or_auto(text: str) -> Scalar:
@@ -33,33 +32,23 @@ class Argument:
     help: str
 
 
-EXPECTED, PHYSICAL = "expected-batch-size", "physical-batch-size"
-
 ARGUMENTS = (
     Argument("NBCLIENTS", "clients", int, "an integer", "clients launched"),
     Argument("NBMINCLIENTS", "min-clients", int, "an integer", "clients that must be there before a round"),
     Argument("NBFITCLIENTS", "fit-clients", int, "an integer", "clients sampled in a round"),
     Argument("NBROUNDS", "rounds", int, "an integer", "rounds"),
-    Argument("VBATCHSIZE", EXPECTED, int, "an integer", "logical batch: expected Poisson draw"),
-    Argument("BATCHSIZE", PHYSICAL, _integer_or_auto, "an integer or auto", "most examples at once, or auto"),
+    Argument("VBATCHSIZE", "expected-batch-size", int, "an integer", "logical batch: expected Poisson draw"),
+    Argument(
+        "BATCHSIZE",
+        "physical-batch-size",
+        _integer_or_auto,
+        "an integer or auto",
+        "most examples at once, or auto",
+    ),
     Argument("LR", "learning-rate", float, "a number", "learning rate of the clients"),
     Argument("NM", "noise-multiplier", _number_or_auto, "a number or auto", "noise multiplier, or auto"),
     Argument("MGN", "max-grad-norm", float, "a number", "clipping bound"),
     Argument("EPS", "epsilon", float, "a number", "privacy budget of every client"),
-)
-
-# A value that comes from the config file, not from the user, is lowered to the value it may not exceed.
-_CAPS = (
-    ("min-clients", "clients"),
-    ("fit-clients", "clients"),
-    (PHYSICAL, EXPECTED),
-)
-
-
-UNPROTECTED = (
-    f'{NOT_PRIVATE}: privacy = "off" trains without protection; noise-multiplier, max-grad-norm, epsilon and '
-    "delta are not used",
-    f"{NOT_PRIVATE}: the ledgers will say so, and no epsilon holds for these data afterwards",
 )
 
 
@@ -70,17 +59,13 @@ def read_request(
 
     positional: texts in the order of ARGUMENTS, as many as there are; settings: `key=value` texts.
     """
-    base = RunConfig.from_toml(file).to_flat()
-    given = _merge(_positional(positional), _settings(settings), {} if seed is None else {"seed": seed})
-    capped = _cap(base, given)
+    base = read_config(file)
+    seeds: dict[str, Scalar] = {} if seed is None else {"seed": seed}
+    given = _merge(_positional(positional), read_settings(settings, RunConfig), seeds)
     try:
-        config = RunConfig.from_flat({**base, **capped, **given})
+        return request_of(base, given)
     except ConfigError as error:
         raise ConfigError(name_arguments(str(error))) from None
-    notes = [f"{key} = {value} (the config file says {base[key]})" for key, value in capped.items()]
-    if not config.private:
-        notes += UNPROTECTED
-    return RunRequest(config, tuple(notes))
 
 
 def simulation_engine(simulate: bool, engine: str | None, ray_address: str | None) -> Engine | None:
@@ -121,25 +106,25 @@ def _positional(texts: Sequence[str]) -> dict[str, Scalar]:
     return values
 
 
-def _settings(texts: Sequence[str]) -> dict[str, Scalar]:
-    """`key=value` texts as a mapping; a value is TOML, and a bare word is a string."""
+def read_settings(texts: Sequence[str], kind: type[FlatConfig]) -> dict[str, Scalar]:
+    """`key=value` texts as a mapping; a value is TOML, and a bare word is a string. kind: whose keys."""
     values: dict[str, Scalar] = {}
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals:
             raise ConfigError(f"--set {text}: expected key=value.")
-        values = _merge(values, {key.strip(): _value(key.strip(), value.strip())})
+        values = _merge(values, {key.strip(): _value(key.strip(), value.strip(), kind)})
     return values
 
 
-def _value(key: str, text: str) -> Scalar:
+def _value(key: str, text: str, kind: type[FlatConfig]) -> Scalar:
     """`text` as a TOML value; unchanged when it is not TOML, or when the key takes only strings."""
     try:
         table = tomllib.loads(f"value = {text}")
     except tomllib.TOMLDecodeError:
         return text
     value = table["value"]
-    takes_text = typing.get_type_hints(RunConfig).get(key.replace("-", "_")) is str
+    takes_text = typing.get_type_hints(kind).get(key.replace("-", "_")) is str
     if len(table) > 1 or (takes_text and not isinstance(value, str)):
         return text
     return typing.cast(Scalar, value)
@@ -153,14 +138,3 @@ def _merge(*parts: Mapping[str, Scalar]) -> dict[str, Scalar]:
             raise ConfigError(name_arguments(f"{key} = {part[key]}: given twice on the command line."))
         merged.update(part)
     return merged
-
-
-def _cap(base: Mapping[str, Scalar], given: Mapping[str, Scalar]) -> dict[str, Scalar]:
-    capped: dict[str, Scalar] = {}
-    for key, limit in _CAPS:
-        most, value = given.get(limit), base[key]
-        if key in given or type(most) is not int or not isinstance(value, int):
-            continue
-        if 1 <= most < value:
-            capped[key] = most
-    return capped

@@ -1,4 +1,7 @@
-"""`python client.py`: one client that joins a server, with data, ledger and limits of its own."""
+"""`fl-dp client`, which client.py calls as well: a client with data and limits of its own.
+
+What needs Flower is imported late, so that the other commands start without it.
+"""
 
 import os
 import socket
@@ -13,16 +16,16 @@ import typer
 
 from fl_dp.accounting.accountant import check_holds_budgets
 from fl_dp.cli.approve import ask_on_console
+from fl_dp.cli.arguments import read_settings
 from fl_dp.cli.common import APP_OPTIONS, DEFAULT_ADDRESS, run_command, say
 from fl_dp.config.client import ClientConfig
+from fl_dp.config.task import task_beside
 from fl_dp.errors import ConfigError
 from fl_dp.federation.client.approval import approvals_folder
 from fl_dp.launch.clients import ledger_file, write_client_file
 from fl_dp.launch.exit_codes import ExitCode
-from fl_dp.launch.flower.commands import write_client_commands
 from fl_dp.launch.flower.environment import child_environment, cores
 from fl_dp.launch.flower.processes import Processes
-from fl_dp.launch.flower.starting import check_running, start_supernodes, supernode_options
 from fl_dp.launch.flower.tls import supernode_security
 from fl_dp.reporting.console import marked
 
@@ -41,6 +44,11 @@ def join(
     ] = DEFAULT_ADDRESS,
     config: Annotated[Path | None, typer.Option(help="This client's settings, a flat TOML file.")] = None,
     name: Annotated[str | None, typer.Option(help="Name in reports [default: the host's].")] = None,
+    task: Annotated[
+        str | None, typer.Option(help="Task, FILE.py or package.module:NAME; must be the server's.")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="Model; must be the server's.")] = None,
+    loss: Annotated[str | None, typer.Option(help="Loss; must be the server's.")] = None,
     data: Annotated[str | None, typer.Option(help="Data set, such as npz:PATH.")] = None,
     partition: Annotated[
         str | None, typer.Option(metavar="K/N", help="Hold part K (from 0) of N of the data set.")
@@ -70,6 +78,10 @@ def join(
             help="Measure a run's model, or a file of weights, on this site's test rows; join nothing.",
         ),
     ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Any key of a client's settings; repeatable."),
+    ] = None,
     root_certificates: Annotated[Path | None, typer.Option(help="CA certificate of the server.")] = None,
     insecure: Annotated[bool, typer.Option("--insecure", help="Connect without TLS.")] = False,
 ) -> int:
@@ -78,29 +90,30 @@ def join(
     The server cannot change the limits, nor the code: only what is installed here runs.
     """
     given = {
-        "client": name, "data": data, "epsilon": epsilon, "delta": delta,
+        "client": name, "task": _here(task), "model": model, "loss": loss, "data": data,
+        "epsilon": epsilon, "delta": delta,
         "min-noise-multiplier": min_noise_multiplier, "max-grad-norm": max_grad_norm,
         "allow-unprotected": allow_unprotected or None, "approve": approve or None,
         "evaluate-received": evaluate_received or None, **_part(partition),
     }  # fmt: skip
-    settings = _settings(config, {key: value for key, value in given.items() if value is not None}, ledger)
+    own = _settings(config, _together(given, settings or ()), ledger)
     if evaluate is not None:
         from fl_dp.launch.own_evaluation import evaluate_file  # late: it imports torch
 
-        say(evaluate_file(settings, evaluate))
+        say(evaluate_file(own, evaluate))
         return 0
     security = supernode_security(root_certificates, insecure)
-    check_holds_budgets(settings.accountant)
-    _register_data(settings)
-    budget = f"budget epsilon {settings.epsilon:g} by {settings.accountant}"
-    say(f"client {settings.client}: ledger {settings.ledger}, {budget}")
-    if settings.allow_unprotected:
+    check_holds_budgets(own.accountant)
+    _register_data(own)
+    budget = f"budget epsilon {own.epsilon:g} by {own.accountant}"
+    say(f"client {own.client}: ledger {own.ledger}, {budget}")
+    if own.allow_unprotected:
         say(
             marked(
                 "a server may train on these data without protection; no epsilon holds then", private=False
             )
         )
-    return _run_supernode(settings, superlink, security, _watchers(settings))
+    return _run_supernode(own, superlink, security, _watchers(own))
 
 
 def _settings(file: Path | None, given: dict[str, Any], ledger: Path | None) -> ClientConfig:
@@ -116,6 +129,22 @@ def _settings(file: Path | None, given: dict[str, Any], ledger: Path | None) -> 
     return ClientConfig.from_flat({**base, **given, "client": client})
 
 
+def _here(task: str | None) -> str | None:
+    """The task that an option names: a file is looked for from here."""
+    return task if task is None else task_beside(task, Path.cwd())
+
+
+def _together(options: dict[str, Any], texts: Sequence[str]) -> dict[str, Any]:
+    """Options that were given, and `key=value` texts; a key in both is refused by name."""
+    given = {key: value for key, value in options.items() if value is not None}
+    others = read_settings(texts, ClientConfig)
+    for key in given.keys() & others.keys():
+        raise ConfigError(f"--set {key}=...: is given as an option, too; leave one out.")
+    if "task" in others:
+        others["task"] = task_beside(str(others["task"]), Path.cwd())
+    return {**given, **others}
+
+
 def _register_data(settings: ClientConfig) -> None:
     """Read the data and register them in the ledger: what is wrong with either is reported before joining."""
     from fl_dp.federation.client.round import ClientRounds
@@ -127,9 +156,12 @@ def _register_data(settings: ClientConfig) -> None:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
+        found = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"--config {file}: not a readable TOML file: {error}") from None
+    if isinstance(found.get("task"), str):
+        found["task"] = task_beside(found["task"], file.parent)
+    return found
 
 
 def _part(partition: str | None) -> dict[str, int]:
@@ -164,6 +196,9 @@ def _run_supernode(
     settings: ClientConfig, superlink: str, security: list[str], watchers: Sequence[Callable[[], None]]
 ) -> ExitCode:
     """Run the client until it ends or is interrupted."""
+    from fl_dp.launch.flower.commands import write_client_commands
+    from fl_dp.launch.flower.starting import check_running, start_supernodes, supernode_options
+
     folder = _state_folder() / "clients" / settings.client
     file = write_client_file(settings, folder / "client.toml")
     env = child_environment(folder, write_client_commands(folder / "bin"), threads=cores())

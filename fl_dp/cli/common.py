@@ -12,9 +12,9 @@ from typer.core import TyperCommand
 from fl_dp.cli.signals import stop_on_signals
 from fl_dp.errors import ConfigError, FlDpError
 from fl_dp.launch.exit_codes import ExitCode
-from fl_dp.launch.flower.app_bundle import PROJECT
 
-DEFAULT_CONFIG = PROJECT / "configs" / "digits.toml"
+CONFIGS = Path(__file__).parents[1] / "configs"  # which a wheel brings
+DEFAULT_CONFIG = CONFIGS / "digits.toml"
 DEFAULT_ADDRESS = "127.0.0.1:9092"  # of server.py, which client.py joins
 
 # Defaults are worded by hand: typer shows them behind a backslash when its rich mark-up is off.

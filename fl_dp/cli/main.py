@@ -6,16 +6,20 @@ from typing import Annotated
 
 import typer
 
+from fl_dp.cli.after import export, predict
 from fl_dp.cli.approve import HELP as APPROVE_HELP
 from fl_dp.cli.approve import approve
 from fl_dp.cli.audit import HELP as AUDIT_HELP
 from fl_dp.cli.audit import audit
+from fl_dp.cli.client import join
 from fl_dp.cli.common import APP_OPTIONS, CommandWithoutMarkup, run_command, say
 from fl_dp.cli.ledger import ledger_app
+from fl_dp.cli.new import new
 from fl_dp.cli.plan import BUDGET_HELP, CALIBRATE_HELP, budget, calibrate
 from fl_dp.cli.run import RUN_OPTIONS, run
 from fl_dp.cli.schema import HELP as SCHEMA_HELP
 from fl_dp.cli.schema import schema
+from fl_dp.cli.server import serve
 from fl_dp.cli.validate import HELP as VALIDATE_HELP
 from fl_dp.cli.validate import validate
 
@@ -40,6 +44,11 @@ def about(
 
 
 app.command(**RUN_OPTIONS)(run)
+app.command("server")(serve)
+app.command("client")(join)
+app.command()(new)
+app.command()(predict)
+app.command()(export)
 app.command(help=BUDGET_HELP, cls=CommandWithoutMarkup)(budget)
 app.command(help=CALIBRATE_HELP, cls=CommandWithoutMarkup)(calibrate)
 app.command(help=AUDIT_HELP)(audit)

@@ -1,9 +1,12 @@
-"""`python server.py`: one SuperLink that clients on other machines reach, and one run on it."""
+"""`fl-dp server`, which server.py calls as well: one SuperLink that clients reach, and one run on it.
+
+What needs Flower is imported late, so that the other commands start without it.
+"""
 
 import sys
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,18 +22,16 @@ from fl_dp.cli.common import (
 )
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
-from fl_dp.launch.deployment import server_environment
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.flower.app_bundle import build_bundle
-from fl_dp.launch.flower.control import ControlClient
 from fl_dp.launch.flower.processes import Processes
-from fl_dp.launch.flower.starting import SUPERLINK, check_running, start_superlink
 from fl_dp.launch.flower.tls import AUTHORITY, SERVER_FILES, superlink_security
 from fl_dp.launch.launcher import write_config
-from fl_dp.launch.outcome import conclude
 from fl_dp.launch.preflight import check_choices, check_names, check_server, with_absolute_paths
-from fl_dp.launch.watching import watch_run
 from fl_dp.reporting.run_folder import RunFolder, claim_folder
+
+if TYPE_CHECKING:
+    from fl_dp.launch.flower.control import ControlClient
 
 _POLL_SECONDS = 1.0
 
@@ -51,7 +52,7 @@ def serve(
     certificates: Annotated[Path | None, typer.Option(help=f"Folder with {SERVER_FILES}, for TLS.")] = None,
     insecure: Annotated[bool, typer.Option("--insecure", help="Serve without TLS.")] = False,
 ) -> int:
-    """Run one federation whose clients join with client.py, from this machine or others.
+    """Run one federation whose clients join with `fl-dp client`, from this machine or others.
 
     Whoever reaches the address can start runs on this server: keep it inside a trusted network.
     """
@@ -71,11 +72,17 @@ def serve(
 def _serve(
     config: RunConfig, folder: RunFolder, host: str, port: int, security: list[str], certificates: Path | None
 ) -> ExitCode:
+    from fl_dp.launch.deployment import server_environment
+    from fl_dp.launch.flower.control import ControlClient
+    from fl_dp.launch.flower.starting import SUPERLINK, start_superlink
+    from fl_dp.launch.outcome import conclude
+    from fl_dp.launch.watching import watch_run
+
     with Processes() as processes:
         env = server_environment(folder, {})
         log = folder.log(SUPERLINK)
         address = start_superlink(processes, env, log, security, host, port)
-        say(f"serving on {address}; join with: python client.py --superlink {address}; in {folder.shown}")
+        say(f"serving on {address}; join with: fl-dp client --superlink {address}; in {folder.shown}")
         root = None if certificates is None else certificates / AUTHORITY
         reachable = address.replace("0.0.0.0", "127.0.0.1")  # "every interface" is no address to call
         with ControlClient(reachable, root) as control:
@@ -85,8 +92,10 @@ def _serve(
     return conclude(status, folder, say)
 
 
-def _wait_for_clients(control: ControlClient, least: int, processes: Processes, log: Path) -> None:
+def _wait_for_clients(control: "ControlClient", least: int, processes: Processes, log: Path) -> None:
     """Return when `least` clients are connected, however long that takes."""
+    from fl_dp.launch.flower.starting import SUPERLINK, check_running
+
     seen = -1
     while (now := control.live_nodes()) < least:
         if now != seen:

@@ -2,6 +2,7 @@
 
 import dataclasses
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from fl_dp.choices import LOSSES
@@ -11,6 +12,27 @@ from fl_dp.errors import ConfigError
 
 MOST_WEIGHT_OF_CLASS = 1e3
 _WEIGHTS = f"a number above 0, of at most {MOST_WEIGHT_OF_CLASS:g}, for each class, such as 1,5"
+
+_FILE = ".py"
+
+
+def task_file(name: str) -> tuple[Path | None, str]:
+    """The file and the class that a task's name means: FILE.py, FILE.py:NAME or package.module:NAME.
+
+    Without a file, None; without a class, an empty text. A colon may stand in the path, too.
+    """
+    before, _, after = name.rpartition(":")
+    if name.endswith(_FILE):
+        return Path(name), ""
+    return (Path(before), after) if before.endswith(_FILE) else (None, after if before else "")
+
+
+def task_beside(name: str, folder: Path) -> str:
+    """`name`, where it names a file, with an absolute path, from `folder` if it was relative."""
+    file, kind = task_file(name)
+    if file is None:
+        return name
+    return f"{folder.absolute() / file.expanduser()}{':' if kind else ''}{kind}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Self
 
+from torch import Tensor
+
 from fl_dp.choices import SOURCES
 from fl_dp.config.data import CLIENT, DataSettings
 from fl_dp.data.tensor_data import Split, TensorData
@@ -67,6 +69,8 @@ class Source:
     starts, so that the run's own config means the same from another working directory.
     form: the form of the data, from a schema file alone: known where no record is. None: no schema is read.
     meaning: all that the schema says of how records become numbers, as one text: sites must agree on it.
+    schema_file: where that schema is. inputs: all inputs (n, ...) as in a TensorData, in the file's order,
+    labelled or not: what a model is asked about. None: those of the test split are taken.
     """
 
     load: Callable[[Location, Split], TensorData]
@@ -74,6 +78,8 @@ class Source:
     is_path: bool = False
     form: Callable[[Location], Form] | None = None
     meaning: Callable[[Location], str] | None = None
+    schema_file: Callable[[Location], Path] | None = None
+    inputs: Callable[[Location], Tensor] | None = None
 
 
 def data_of(settings: DataSettings, split: Split) -> TensorData:
@@ -111,6 +117,24 @@ def meaning_of(settings: DataSettings) -> str:
 def absolute_schema(path: str) -> str:
     """`path` as an absolute one; empty if it is empty."""
     return str(Path(path).expanduser().absolute()) if path else ""
+
+
+def schema_text(settings: DataSettings) -> str:
+    """The schema file of the data that the settings name, as it stands; empty where they have none.
+
+    Raises as `load_data`, but needs no data.
+    """
+    source, location = _located_by(settings)
+    return source.schema_file(location).read_text(encoding="utf-8") if source.schema_file else ""
+
+
+def load_inputs(settings: DataSettings) -> Tensor | None:
+    """The inputs of the data that the settings name, labelled or not; None where only labelled can be read.
+
+    Raises as `load_data`.
+    """
+    source, location = _located_by(settings)
+    return source.inputs(location) if source.inputs else None
 
 
 def absolute_name(name: str) -> str:

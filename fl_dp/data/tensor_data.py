@@ -72,10 +72,7 @@ class TensorData:
 
         Pixels are scaled to [-1, 1] by constants: statistics of the data would leak about its records.
         """
-        inputs = self.x[indices]
-        if inputs.dtype == torch.uint8:
-            inputs = inputs.float().div_(127.5).sub_(1.0)
-        return inputs, self.y[indices]
+        return batch_inputs(self.x[indices]), self.y[indices]
 
     def subset(self, indices: Tensor) -> Self:
         """The examples at int64 `indices`, copied; classes stay the same."""
@@ -97,6 +94,11 @@ class TensorData:
             return sorted(self.raw)
         chunks = zip(*(torch.split(tensor, _RECORDS_PER_CHUNK) for tensor in (self.y, self.x)), strict=True)
         return sorted(hashlib.sha256(record).digest() for y, x in chunks for record in _rows(y, x))
+
+
+def batch_inputs(x: Tensor) -> Tensor:
+    """Inputs as a model takes them, float32 or tokens: pixels are scaled to [-1, 1]."""
+    return x.float().div_(127.5).sub_(1.0) if x.dtype == torch.uint8 else x
 
 
 def check_inputs(x: Tensor, vocabulary: int) -> None:

@@ -38,12 +38,15 @@ def launch(
     ledger: Path | None,
     ray_address: str,
     say: Say,
+    quiet: bool = False,
+    claimed: Callable[[RunFolder], None] = lambda folder: None,
 ) -> ExitCode:
     """Check everything, start Flower, watch the run, stop everything; FlDpError when it fails.
 
     engine: what simulates the clients; None when each is a process of its own.
     out: the run's folder; None for a new one. ledger: the folder of the clients' ledger; None for one below
-    `out`. ray_address: of a Ray cluster; empty when this machine alone simulates.
+    `out`. ray_address: of a Ray cluster; empty when this machine alone simulates. quiet: our own simulation
+    shows neither a bar nor a table. claimed: told of the run's folder, once everything was checked.
     """
     if engine == "flower":
         from fl_dp.launch.flower.simulation import check_resources
@@ -58,6 +61,7 @@ def launch(
         check_server(config)
         notes = (*request.notes, *check_parts(config))
         folder = claim_folder(out)
+        claimed(folder)
         with exclusive(folder.lock):
             config = write_config(config, folder)
             for note in notes:
@@ -67,7 +71,7 @@ def launch(
                 say(ledger_line(ledger, folder.shown / folder.ledgers.name))
             start = Launch(engine, (ledger or folder.ledgers).absolute(), ray_address)
             start.write(folder)
-            return _run(config, folder, start, ray, say, resumed=False)
+            return _run(config, folder, start, ray, say, resumed=False, quiet=quiet)
 
 
 def resume(path: Path, *, ray_address: str | None, say: Say) -> ExitCode:
@@ -105,13 +109,20 @@ def _under_way(engine: Engine | None, ray_address: str) -> Iterator[RayAhead | N
 
 
 def _run(
-    config: RunConfig, folder: RunFolder, start: Launch, ray: RayAhead | None, say: Say, *, resumed: bool
+    config: RunConfig,
+    folder: RunFolder,
+    start: Launch,
+    ray: RayAhead | None,
+    say: Say,
+    *,
+    resumed: bool,
+    quiet: bool = False,
 ) -> ExitCode:
     start.ledgers.mkdir(parents=True, exist_ok=True)
     if ray is not None:
         from fl_dp.launch.ray_simulation import simulate  # late: it imports torch and Ray
 
-        return simulate(config, folder, start.ledgers, ray, say, resumed=resumed)
+        return simulate(config, folder, start.ledgers, ray, say, resumed=resumed, quiet=quiet)
     from fl_dp.launch.deployment import deploy, simulate_with_flower
 
     go = simulate_with_flower if start.engine else deploy

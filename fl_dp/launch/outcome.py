@@ -12,8 +12,10 @@ from fl_dp.reporting.console import marked, print_budgets
 from fl_dp.reporting.run_folder import SERVER_LOG, RunFolder
 
 
-def conclude(status: FlowerRunStatus, folder: RunFolder, say: Callable[[str], None]) -> ExitCode:
-    """Print the clients' budgets and return the exit code; LaunchError when the run failed.
+def conclude(
+    status: FlowerRunStatus, folder: RunFolder, say: Callable[[str], None], *, quiet: bool = False
+) -> ExitCode:
+    """Print the clients' budgets, unless quiet, and return the exit code; LaunchError when the run failed.
 
     The server's own summary decides, because Flower calls a run completed even when no client ever trained.
     Flower's status counts where there is no summary, or where the server failed after writing it.
@@ -27,7 +29,8 @@ def conclude(status: FlowerRunStatus, folder: RunFolder, say: Callable[[str], No
     if summary["status"] not in ("completed", "budget-exhausted"):
         raise LaunchError(f"{summary['reason'].rstrip('.')}. Log: {log}")
     private: bool = summary["private"]
-    print_budgets(summary["clients"], private=private)
+    if not quiet:
+        print_budgets(summary["clients"], private=private)
     say(marked(f"results in {folder.shown}", private=private))
     if summary["status"] == "budget-exhausted":
         rounds = summary["rounds"]

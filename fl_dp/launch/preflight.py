@@ -90,7 +90,7 @@ def check_server(config: RunConfig) -> None:
 
     task = task_of(config)
     evaluation_records(config, task)
-    if task.has_form:
+    if task.known_form is not None:
         task.check_loss()
     if config.evaluate == "server":
         metrics_of(task, torch.device("cpu"), config.metric_names)

@@ -61,12 +61,14 @@ def ray_ahead(address: str) -> Iterator[RayAhead]:
         check_cluster(address)
     with Processes() as processes, _environment(processes.launch_id):
         ahead = RayAhead(address, processes)
+        collecting = gc.isenabled()
         gc.disable()  # imported modules are never freed; to look through them takes a sixth of the time
         try:
             ahead.start()
             yield ahead
         finally:
-            gc.enable()
+            gc.unfreeze()  # a notebook goes on, and its own objects must be freed
+            (gc.enable if collecting else gc.disable)()
             ahead.stop()
 
 

@@ -36,9 +36,12 @@ def simulate(
     say: Callable[[str], None],
     *,
     resumed: bool,
+    quiet: bool = False,
 ) -> ExitCode:
-    """Run the federation; FlDpError when it fails. resumed: as in `run_federation`."""
-    bar = RoundBar()
+    """Run the federation; FlDpError when it fails. resumed: as in `run_federation`. quiet: no bar, no
+    table.
+    """
+    bar = RoundBar(quiet=quiet)
 
     def on_kept(server_round: int) -> None:
         grid.erase_keys(run, server_round)
@@ -67,7 +70,7 @@ def simulate(
         )
     if status.completed:
         forget_secret(folder.clients)
-    return conclude(status, folder, say)
+    return conclude(status, folder, say, quiet=quiet)
 
 
 def _run(federation: Callable[[], None]) -> FlowerRunStatus:

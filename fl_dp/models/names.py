@@ -4,22 +4,13 @@ from functools import lru_cache
 from pathlib import Path
 
 from fl_dp.choices import MODELS
+from fl_dp.config.task import task_file
 from fl_dp.errors import ConfigError
-
-_FILE = ".py"
-
-
-def file_and_name(name: str) -> tuple[Path | None, str]:
-    """FILE.py or FILE.py:NAME; package.module:NAME has no file. A colon may be in the path, too."""
-    before, _, after = name.rpartition(":")
-    if name.endswith(_FILE):
-        return Path(name), ""
-    return (Path(before), after) if before.endswith(_FILE) else (None, after if before else "")
 
 
 def is_own_code(model: str) -> bool:
     """Whether it is `FILE.py:NAME` or `package.module:NAME`. A choice's name is always that choice."""
-    _, name = file_and_name(model)
+    _, name = task_file(model)
     return name.isidentifier() and model.partition(":")[0] not in MODELS.names()
 
 
@@ -36,7 +27,7 @@ def check_name(model: str) -> None:
 def absolute_model(model: str) -> str:
     """`model` with an absolute path where it names one: it then means the same from any folder."""
     if is_own_code(model):
-        file, name = file_and_name(model)
+        file, name = task_file(model)
         return model if file is None else f"{file.expanduser().absolute()}:{name}"
     kind, _, argument = model.partition(":")
     if argument and _names_a_path(model):
@@ -52,7 +43,7 @@ def common_name(model: str) -> str:
     a path what is public in it.
     """
     if is_own_code(model):
-        return file_and_name(model)[1]
+        return task_file(model)[1]
     kind, colon, argument = model.partition(":")
     if not colon or not _names_a_path(model):
         return model

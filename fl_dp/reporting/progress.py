@@ -1,5 +1,7 @@
 """The progress of the current round, on a terminal: one line, deleted when the round is over."""
 
+from importlib.util import find_spec
+
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
@@ -7,9 +9,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 class RoundBar:
     """Shows clients done, records a second and time left. Where standard error is no terminal, nothing."""
 
-    def __init__(self, console: Console | None = None) -> None:
-        """console: standard error unless given, so that a pipe gets lines alone."""
+    def __init__(self, console: Console | None = None, *, quiet: bool = False) -> None:
+        """console: standard error unless given, so that a pipe gets lines alone. quiet: nothing anywhere."""
         console = console or Console(stderr=True)
+        # rich draws in a notebook by ipywidgets, and warns where they are not
+        notebook = console.is_jupyter and find_spec("ipywidgets") is not None
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -18,7 +22,7 @@ class RoundBar:
             TimeRemainingColumn(),
             console=console,
             transient=True,
-            disable=not console.is_terminal,
+            disable=quiet or not (console.is_terminal or notebook),
         )
         self._task: TaskID | None = None
 

@@ -45,6 +45,11 @@ class RunFolder:
         return self.path / ("model.pt" if private else "model-NOT-PRIVATE.pt")
 
     @property
+    def description(self) -> Path:
+        """What the model is of, `tasks.description`."""
+        return self.path / "model.json"
+
+    @property
     def clients(self) -> Path:
         return self.path / "clients"
 

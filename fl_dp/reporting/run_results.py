@@ -56,10 +56,17 @@ class RunResults:
         text = _dumps(summary.to_dict(), indent=2) + "\n"
         write_whole(self._folder.summary, lambda file: file.write(text.encode()))
 
-    def save_model(self, state: Mapping[str, "torch.Tensor"], *, private: bool) -> None:
-        """Write the model, a state dict for `torch.load(..., weights_only=True)`. private: is the run?"""
+    def save_model(
+        self, state: Mapping[str, "torch.Tensor"], description: Mapping[str, Any], *, private: bool
+    ) -> None:
+        """Write model.json, and the model, a state dict for `torch.load(..., weights_only=True)`.
+
+        description: of the model, as JSON. private: is the run?
+        """
         import torch
 
+        text = _dumps(description, indent=2) + "\n"
+        write_whole(self._folder.description, lambda file: file.write(text.encode()))
         write_whole(self._folder.model(private=private), lambda file: torch.save(dict(state), file))
 
 
@@ -70,7 +77,7 @@ def forget_end(folder: RunFolder) -> None:
 
 
 def _written_at_the_end(folder: RunFolder) -> tuple[Path, ...]:
-    return folder.summary, folder.model(private=True), folder.model(private=False)
+    return folder.summary, folder.description, folder.model(private=True), folder.model(private=False)
 
 
 def to_line(report: RoundReport) -> str:

@@ -25,6 +25,7 @@ from fl_dp.simulation.actor_pool import ActorPool
 from fl_dp.simulation.clients import SimulatedClients
 from fl_dp.simulation.cluster.machines import actor_starter, nodes
 from fl_dp.simulation.cluster.resources import Share, fitting, places, share
+from fl_dp.simulation.given_task import given_task
 from fl_dp.simulation.grid import RoundModel, SimulationGrid
 from fl_dp.simulation.work import ActorSettings, Measured, RoundWork
 from fl_dp.tasks.load import new_model, task_of
@@ -65,6 +66,7 @@ def simulated_grid(simulation: Simulation) -> Iterator[SimulationGrid]:
         threads=one.threads,
         physical_batch_size=config.physical_batch_size,
         memory_mib=config.memory_mib,
+        given=given_task(config.task),
     )
     start_actor = actor_starter(ray.put(shared), settings, {"num_cpus": one.cpus, "num_gpus": one.gpus})
     at_once = 1 if config.physical_batch_size == AUTO else int(config.physical_batch_size)

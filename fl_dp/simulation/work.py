@@ -9,6 +9,7 @@ from numpy import ndarray
 
 from fl_dp.config.task import TaskSettings
 from fl_dp.records import RoundPlan
+from fl_dp.simulation.given_task import GivenTask
 
 Array = ndarray[Any, Any]
 
@@ -105,7 +106,8 @@ class Measured:
 class ActorSettings:
     """How an actor works. physical_batch_size, memory_mib: as of a ClientConfig.
 
-    task: what is learned, as on every machine of the simulation.
+    task: what is learned, as on every machine of the simulation. given: its class, where only the driver's
+    process has it.
     """
 
     task: TaskSettings
@@ -113,6 +115,7 @@ class ActorSettings:
     threads: int
     physical_batch_size: Any
     memory_mib: int
+    given: GivenTask | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,17 +6,39 @@ The name is the site's own, from its own disk: what a server names is compared w
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
+from pathlib import Path
 
 import torch
 from torch import nn
 
-from fl_dp.config.task import TaskSettings
+from fl_dp.config.task import TaskSettings, task_beside, task_file
 from fl_dp.errors import ConfigError, TaskError
 from fl_dp.models.lora import with_lora
-from fl_dp.models.names import file_and_name, is_own_code
+from fl_dp.models.names import is_own_code
 from fl_dp.models.trainable import choose_trainable
 from fl_dp.tasks.own_code import imported
 from fl_dp.tasks.task import Task
+
+GIVEN = "given:"  # before the name of a class that this process was handed
+_given: dict[str, type[Task]] = {}
+
+
+def give(kind: type[Task]) -> str:
+    """A name for a class that has no file that others could import, in this process; see `task_of`.
+
+    The last class of that name counts, and its data are read anew: in a notebook both change.
+    """
+    if not (isinstance(kind, type) and issubclass(kind, Task)):
+        raise ConfigError(f"task = {kind!r:.60}: expected a class that is a fl_dp.Task, or its file's name.")
+    name = f"{GIVEN}{kind.__name__}"
+    _given[name] = kind
+    forget()
+    return name
+
+
+def forget() -> None:
+    """Make every task anew: files and classes may have changed, as they do in a notebook."""
+    _task.cache_clear()
 
 
 def task_of(settings: TaskSettings) -> Task:
@@ -44,13 +66,16 @@ def _task(settings: TaskSettings) -> Task:
 
 def absolute_task(name: str) -> str:
     """`name`, with an absolute path where it names a file: it then means the same from any folder."""
-    file, kind = file_and_name(name)
-    return name if file is None else f"{file.expanduser().absolute()}{':' if kind else ''}{kind}"
+    return task_beside(name, Path.cwd())
 
 
 def task_class(name: str) -> type[Task]:
     """The class that `name` means, see `task_of`."""
-    file, kind = file_and_name(name)
+    if name.startswith(GIVEN):
+        if name not in _given:
+            raise ConfigError(f"task = {name!r}: a class of another Python process; hand it over again.")
+        return _given[name]
+    file, kind = task_file(name)
     if file is None and not kind:
         raise ConfigError(f"task = {name!r}: expected FILE.py, FILE.py:NAME or package.module:NAME.")
     module = imported("task", name)

@@ -13,9 +13,9 @@ from types import ModuleType
 
 from torch import nn
 
+from fl_dp.config.task import task_file
 from fl_dp.errors import ConfigError, TaskError
 from fl_dp.form import Form
-from fl_dp.models.names import file_and_name
 
 
 def own_function(name: str) -> Callable[[Form], nn.Module]:
@@ -23,7 +23,7 @@ def own_function(name: str) -> Callable[[Form], nn.Module]:
 
     ConfigError where there is none, TaskError for code that cannot be imported.
     """
-    module, (_, function) = imported("model", name), file_and_name(name)
+    module, (_, function) = imported("model", name), task_file(name)
     found = getattr(module, function, None)
     if not callable(found):
         raise ConfigError(
@@ -36,7 +36,7 @@ def own_function(name: str) -> Callable[[Form], nn.Module]:
 
 def imported(key: str, name: str) -> ModuleType:
     """The module that `name` means, imported once in a process. key: the setting, for errors."""
-    file, _ = file_and_name(name)
+    file, _ = task_file(name)
     try:
         if file is None:
             return importlib.import_module(name.rpartition(":")[0])
@@ -48,10 +48,11 @@ def imported(key: str, name: str) -> ModuleType:
 
 
 def _from_file(key: str, file: Path) -> ModuleType:
-    """The module in `file`, imported once in a process. Modules beside it can be imported by it."""
+    """The module in `file`, imported once in a process unless it changes. It can import what is beside it."""
     if not file.is_file():
         raise ConfigError(f"{key} = {str(file)!r}: no such file.")
-    name = f"fl_dp_task_{blake2b(str(file).encode(), digest_size=8).hexdigest()}"
+    content = blake2b(str(file).encode() + b"\0" + file.read_bytes(), digest_size=8)
+    name = f"fl_dp_task_{content.hexdigest()}"
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, file)

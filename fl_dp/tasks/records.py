@@ -30,7 +30,7 @@ def records_of(task: Task, split: Split) -> TensorData | None:
     """
     data = _records(task, split)
     if data is not None:
-        task.form = data.form
+        task.form, task.class_names = data.form, data.classes
     return data
 
 

@@ -51,6 +51,8 @@ class Task:
     def __init__(self, settings: TaskSettings) -> None:
         self.settings = settings
         self._form: Form | None = None
+        named = self.classes if not isinstance(self.classes, int) else range(self.classes)
+        self.class_names = tuple(str(name) for name in named)  # those of the data, once they are there
 
     @property
     def form(self) -> Form:
@@ -64,9 +66,9 @@ class Task:
         self._form = form
 
     @property
-    def has_form(self) -> bool:
-        """Whether the data's form is known yet."""
-        return self._form is not None
+    def known_form(self) -> Form | None:
+        """Of the data; None before they are there."""
+        return self._form
 
     def model(self) -> nn.Module:
         """A new model, with random weights from torch's global generator, which the seed has set."""

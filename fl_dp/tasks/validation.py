@@ -80,7 +80,7 @@ def validate_task(task: Task, *, fix: bool = False, metrics: tuple[str, ...] = (
     """
     result = Validation()
     _check_data(result, task)
-    if task.has_form:
+    if task.known_form is not None:
         with result.finding("loss"):
             task.check_loss()
         with result.finding("metrics"):
@@ -116,7 +116,7 @@ def check_model(result: Validation, task: Task, model: nn.Module, *, fix: bool) 
     if not any(parameter.requires_grad for parameter in model.parameters()):
         result.findings.append(Finding("model", "no parameter is trainable; set requires_grad of some."))
         return
-    if not task.has_form:
+    if task.known_form is None:
         result.notes.append("the model was not tried: the form of the data is not known")
         return
     tried = model

@@ -128,3 +128,50 @@ def test_training_without_protection_is_allowed_by_its_name_alone(
     file.write_text("allow-unprotected = true\n")
     assert client("--config", str(file)) == 0
     assert [one.allow_unprotected for one in joined] == [False, True, True]
+
+
+TASK = """
+from torch import nn
+from fl_dp import Task
+class Ours(Task):
+    classes = ("no", "yes")
+    def train_data(self):
+        return [[0.0], [1.0]], [0, 1]
+"""
+
+
+def test_the_clients_task_is_its_own_and_a_file_is_looked_for_from_here(
+    joined: list[ClientConfig], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_task.py").write_text(TASK)
+    assert client("--task", "my_task.py", "--model", "linear", "--loss", "cross-entropy") == 0
+    assert client("--set", "task=my_task.py", "--set", "memory-mib=64") == 0
+    assert [one.task for one in joined] == [str(tmp_path / "my_task.py")] * 2
+    assert joined[1].memory_mib == 64
+
+
+def test_a_task_in_a_file_of_settings_stands_beside_it(
+    joined: list[ClientConfig], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "my_task.py").write_text(TASK)
+    (tmp_path / "client.toml").write_text('task = "my_task.py"\n')
+    monkeypatch.chdir("/")
+    assert client("--config", str(tmp_path / "client.toml")) == 0
+    assert joined[0].task == str(tmp_path / "my_task.py")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--set", "rounds=3"], "rounds: unknown key"),
+        (["--model", "linear", "--set", "model=mlp"], "--set model=...: is given as an option, too"),
+        (["--task", "absent.py"], "absent.py': no such file"),
+    ],
+)
+def test_settings_that_are_none_of_a_client_are_refused(
+    words: list[str], expected: str, joined: list[ClientConfig], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert client(*words) == 2
+    assert expected in capsys.readouterr().err
+    assert joined == []

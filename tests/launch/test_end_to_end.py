@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from fl_dp.accounting.ledger.ledger import Ledger
-from fl_dp.launch.flower.app_bundle import PROJECT
 from fl_dp.records import total_steps
 
 pytestmark = pytest.mark.slow
 
+PROJECT = Path(__file__).parents[2]
 LAUNCH = [sys.executable, "-m", "fl_dp.cli"]
 
 

@@ -96,7 +96,7 @@ def test_the_summary(tmp_path):
 
 def test_the_model_is_loaded_without_pickled_code(tmp_path):
     state = torch.nn.Linear(2, 3).state_dict()
-    RunResults(tmp_path).save_model(state, private=True)
+    RunResults(tmp_path).save_model(state, {"form": None}, private=True)
     loaded = torch.load(tmp_path / "model.pt", weights_only=True)
     assert torch.equal(loaded["weight"], state["weight"])
 

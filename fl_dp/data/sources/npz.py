@@ -2,6 +2,7 @@
 
 import zipfile
 import zlib
+from collections.abc import Set
 from pathlib import Path
 
 import numpy as np
@@ -47,7 +48,11 @@ def load_npz(path: Path, split: Split) -> TensorData:
 
 def _read(path: Path, split: Split) -> Arrays:
     """The split's arrays, and those that say what is public."""
-    needed = {f"x_{split}", f"y_{split}"}
+    return _arrays(path, {f"x_{split}", f"y_{split}"}, _PUBLIC | {f"groups_{split}"})
+
+
+def _arrays(path: Path, needed: Set[str], welcome: Set[str]) -> Arrays:
+    """The arrays that are needed, and those of the welcome ones that are there."""
     try:
         with path.open("rb") as file:
             archive = np.load(file, allow_pickle=False)  # a pickle could run code
@@ -55,7 +60,7 @@ def _read(path: Path, split: Split) -> Arrays:
                 raise DataError(f"{path}: expected an .npz file of several arrays, not one array.")
             if missing := needed - set(archive.files):
                 raise DataError(f"{path}: expected arrays {', '.join(sorted(missing))}.")
-            wanted = needed | ((_PUBLIC | {f"groups_{split}"}) & set(archive.files))
+            wanted = needed | (welcome & set(archive.files))
             return {name: archive[name] for name in sorted(wanted)}
     except FileNotFoundError:
         raise DataError(f"{path}: no such file; expected an .npz file.") from None
@@ -147,4 +152,24 @@ def _whole(array: np.ndarray) -> bool:
     return bool(np.issubdtype(array.dtype, np.integer))
 
 
-SOURCE = Source(lambda location, split: load_npz(location.path, split), argument="PATH", is_path=True)
+def load_inputs(path: Path) -> Tensor:
+    """The array `x` of the file at `path`, or else `x_test`, for predictions; as `x_train`, without labels.
+
+    Raises as `load_npz`.
+    """
+    arrays = _arrays(path, frozenset(), {"x", "x_test", "vocabulary"})
+    name = "x" if "x" in arrays else "x_test"
+    if name not in arrays:
+        raise DataError(f"{path}: expected an array x, or x_test.")
+    try:
+        return _inputs(name, arrays, _vocabulary(arrays))
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from None
+
+
+SOURCE = Source(
+    lambda location, split: load_npz(location.path, split),
+    argument="PATH",
+    is_path=True,
+    inputs=lambda location: load_inputs(location.path),
+)

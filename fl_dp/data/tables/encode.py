@@ -50,6 +50,23 @@ def encode(table: Table, schema: Schema, split: Split | None) -> TensorData:
     )
 
 
+def encode_inputs(table: Table, schema: Schema) -> Tensor:
+    """float32 (n, d) of all records of the table, in its order, labelled or not; other columns do not count.
+
+    DataError where an input is not there, or missing though its column does not say how that is encoded.
+    """
+    if not table.named:
+        cells = _by_schema(table, schema)
+    else:
+        cells = dict(zip(table.names, table.columns, strict=True))
+    for column in schema.input_columns:
+        if column.name not in cells:
+            raise DataError(f"the file's first line does not name the column {column.name!r}, an input.")
+        if column.if_missing != "encode" and column.is_missing(cells[column.name]).any():
+            raise DataError(f'column {column.name!r}: has missing cells, and no if-missing = "encode".')
+    return _inputs(cells, schema)
+
+
 def _by_schema(table: Table, schema: Schema) -> dict[str, Cells]:
     """The columns by their names in the schema.
 

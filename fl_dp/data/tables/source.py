@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+from torch import Tensor
+
 from fl_dp.data.source import Location
-from fl_dp.data.tables.encode import Table, encode
+from fl_dp.data.tables.encode import Table, encode, encode_inputs
 from fl_dp.data.tables.parse import read_schema
 from fl_dp.data.tables.schema import NONE, Schema
 from fl_dp.data.tensor_data import Split, TensorData
@@ -14,7 +16,12 @@ SUFFIX = ".schema.toml"
 
 def schema_of(location: Location) -> Schema:
     """The schema of the file there: the one that is named, or FILE.schema.toml beside FILE.csv."""
-    return read_schema(location.schema or schema_beside(location.path))
+    return read_schema(schema_file(location))
+
+
+def schema_file(location: Location) -> Path:
+    """Where that schema is."""
+    return location.schema or schema_beside(location.path)
 
 
 def schema_beside(path: Path) -> Path:
@@ -31,5 +38,13 @@ def table_data(location: Location, table: Table, schema: Schema, split: Split) -
         )
     try:
         return encode(table, schema, split)
+    except DataError as error:
+        raise DataError(f"{location.path}: {error}") from None
+
+
+def table_inputs(location: Location, table: Table, schema: Schema) -> Tensor:
+    """The inputs of all records of the table, in its order; DataError names its file."""
+    try:
+        return encode_inputs(table, schema)
     except DataError as error:
         raise DataError(f"{location.path}: {error}") from None

@@ -32,15 +32,23 @@ def train(message: Message, context: Context) -> Message:
     return answer(message, context, train_round)
 
 
+def own_settings(context: Context) -> ClientConfig:
+    """The client's settings, from its own disk."""
+    return client_settings(context.node_config)
+
+
 def answer(
-    message: Message, context: Context, handle: Callable[[Message, ClientConfig], RecordDict]
+    message: Message,
+    context: Context,
+    handle: Callable[[Message, ClientConfig], RecordDict],
+    settings_of: Callable[[Context], ClientConfig] = own_settings,
 ) -> Message:
-    """The reply to `message`: what `handle` says, or a refusal.
+    """The reply to `message`: what `handle` says, or a refusal. settings_of: where the settings are found.
 
     The one place where a client's exceptions end. Their tracebacks stay in the client's own log.
     """
     try:
-        content = handle(message, client_settings(context.node_config))
+        content = handle(message, settings_of(context))
     except Exception as error:
         content = refusal_to_content(refuse([_ONLY], error)[_ONLY])
     return Message(content, reply_to=message)

@@ -13,6 +13,11 @@ CONFIG_KEY = "client-config"  # of the SuperNode's --node-config
 TEMPLATE_VARIABLE = "FL_DP_CLIENT_CONFIG"  # in simulation: one file for all clients
 
 
+def has_settings(node_config: Mapping[str, Any]) -> bool:
+    """Whether somebody has said which settings the client of that node config has."""
+    return CONFIG_KEY in node_config or TEMPLATE_VARIABLE in os.environ
+
+
 def client_settings(node_config: Mapping[str, Any]) -> ClientConfig:
     """The settings of the client whose SuperNode has `node_config`.
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from fl_dp.federation.server.strategy import Evaluate, PrivateStrategy
+    from fl_dp.tasks.task import Task
 
 logger = logging.getLogger("fl_dp")
 app = ServerApp()
@@ -37,6 +38,7 @@ _LOCK = ".server.lock"
 class Federation:
     """What one run needs; `arrays` are what it starts from."""
 
+    task: "Task"
     model: "nn.Module"
     strategy: "PrivateStrategy"
     evaluate: "Evaluate"
@@ -148,7 +150,7 @@ def prepare(
             raise ConfigError(f"the run's state holds weights of another model than {config.model}.")
         strategy.resume(record.state)
         arrays = dict(record.state.arrays)
-    return Federation(model, strategy, on_test_data, encode(arrays))
+    return Federation(task, model, strategy, on_test_data, encode(arrays))
 
 
 def _leave(
@@ -166,8 +168,11 @@ def _leave(
     """
     try:
         if federation and record.arrays is not None and federation.strategy.reports:
+            from fl_dp.tasks.description import describe
+
             load_arrays(federation.model, record.arrays)
-            out.save_model(federation.model.state_dict(), private=private)
+            described = describe(federation.task).to_dict()
+            out.save_model(federation.model.state_dict(), described, private=private)
     finally:
         out.write_summary(_summary(federation, private, status, reason, record.seconds))
 

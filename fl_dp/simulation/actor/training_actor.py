@@ -55,6 +55,8 @@ class TrainingActor:
     ) -> None:
         """task: in the place of the one that the settings name, where an audit has its own."""
         torch.set_num_threads(settings.threads)
+        if settings.given is not None:
+            settings.given.take()
         keep_freed_memory()
         self._parts, self._settings, self._task = (
             SharedParts(shared),

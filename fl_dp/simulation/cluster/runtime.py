@@ -6,7 +6,8 @@ imported.
 
 import os
 import socket
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -55,14 +56,43 @@ def check_cluster(address: str) -> None:
 def running(address: str, scratch: Path, cpus: int) -> Iterator[None]:
     """Within this context Ray runs: the cluster at `address`; if that is empty, `cpus` cores of this machine.
 
-    scratch: a folder with a short path, for the sockets of Ray on this machine. ConfigError when there is no
-    cluster at that address, or it runs another version of Python or Ray.
+    scratch: a folder with a short path, for the sockets of Ray on this machine. A Ray that the user's own
+    program has started is used, and goes on afterwards. ConfigError when there is no cluster at that address,
+    or it runs another version of Python or Ray.
     """
+    if _is_there():
+        if address:
+            raise ConfigError(f"--ray-address {address}: this process has joined a Ray; call ray.shutdown().")
+        yield
+        return
     if address:
         check_cluster(address)
-    os.environ.update(SETTINGS)
-    os.environ.setdefault(*MEMORY_SETTINGS)
-    import ray  # late: Ray reads the settings above when it is imported
+    name, value = MEMORY_SETTINGS
+    with _environment({**SETTINGS, name: os.environ.get(name, value)}), _started(address, scratch, cpus):
+        yield
+
+
+def _is_there() -> bool:
+    """Whether this process uses Ray already."""
+    return "ray" in sys.modules and bool(sys.modules["ray"].is_initialized())
+
+
+@contextmanager
+def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
+    """Within it, the environment is `wanted`; afterwards as it was."""
+    before = dict(os.environ)
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name in wanted.keys() - before.keys():
+            os.environ.pop(name, None)
+        os.environ.update({name: before[name] for name in wanted.keys() & before.keys()})
+
+
+@contextmanager
+def _started(address: str, scratch: Path, cpus: int) -> Iterator[None]:
+    import ray  # late: Ray reads its settings when it is imported
 
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": _ERRORS_ONLY}
     if address:

@@ -93,5 +93,5 @@ def test_what_is_trained_must_be_the_clients_own_choice():
 
 def test_a_model_by_a_path_is_compared_without_it():
     check_plan(replace(PLAN, model="make"), replace(CONFIG, model="/here/mine.py:make"), public_size=64)
-    with pytest.raises(DeclinedError, match="asks for model 'other', .* settings have 'make'"):
+    with pytest.raises(DeclinedError, match=r"asks for model 'other', .* settings have 'make'"):
         check_plan(replace(PLAN, model="other"), replace(CONFIG, model="mine.py:make"), public_size=64)

@@ -1,0 +1,82 @@
+"""The card of a model: what somebody has to know who was not there when it was trained."""
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fl_dp.api.result import Result
+
+_PLACES = ("out", "data-root")  # of the machine, and not of the model
+_PATHS = ("data", "task", "model", "schema", "start")  # of which only the file's name is told
+_PIXELS = "numbers as they are; of images with pixels from 0 to 255, x / 127.5 - 1"
+_TOKENS = "int64 tokens"
+PROMISE = (
+    "Differential privacy, add or remove one record at one client: whatever is concluded from the model, and "
+    "from all that was sent in training, has a probability that differs by a factor of e^epsilon at most, "
+    "delta aside, whether the record was there or not. Several records of one person at a client are not "
+    "covered together, nor is what the data as a whole say. docs/privacy.md has assumptions and theorems."
+)
+NO_PROMISE = (
+    "None: NOT PRIVATE. The model was trained without protection; single records may be found out from it."
+)
+
+
+def card_of(result: Result, weights: Mapping[str, Tensor]) -> dict[str, Any]:
+    """The card of the run's model, as JSON: no path, no name of a client, nothing of a record."""
+    described = result.description.to_dict()
+    form = result.description.form
+    return {
+        **described,
+        "inputs": None if form is None else _TOKENS if form.vocabulary else _PIXELS,
+        "weights": digest(weights),
+        "parameters": sum(one.numel() for one in weights.values()),
+        "status": result.status,
+        "rounds": result.summary.get("rounds"),
+        "metrics": dict(result.summary.get("metrics", {})),
+        "loss-on-test-data": result.summary.get("loss"),
+        "guarantee": _guarantee(result),
+        "settings": _settings(result),
+    }
+
+
+def digest(weights: Mapping[str, Tensor]) -> str:
+    """SHA-256 over names, types, shapes and values, in hex: which weights a card is of."""
+    found = hashlib.sha256()
+    for name, tensor in sorted(weights.items()):
+        found.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        found.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return found.hexdigest()
+
+
+def _guarantee(result: Result) -> dict[str, Any]:
+    if not result.private:
+        return {"private": False, "promise": NO_PROMISE}
+    federation = result.summary.get("federation") or {}
+    return {
+        "private": True,
+        "epsilon": result.epsilon,
+        "delta": result.delta,
+        "accountants": federation.get("accountants"),
+        "arithmetic": federation.get("arithmetic"),
+        "clients-per-person": federation.get("clients_per_person"),
+        "promise": PROMISE,
+    }
+
+
+def _settings(result: Result) -> dict[str, Any]:
+    own = {key for key in ("model", "loss", "data") if not getattr(result.description, key)}
+    left_out = {*_PLACES, *own}
+    flat = {key: value for key, value in result.settings.to_flat().items() if key not in left_out}
+    return {key: _file_name(str(value)) if key in _PATHS else value for key, value in flat.items()}
+
+
+def _file_name(value: str) -> str:
+    """'npz:/data/a.npz' as 'npz:a.npz'."""
+    kind, colon, place = value.partition(":")
+    if not colon:
+        return Path(value).name
+    return f"{Path(kind).name}:{Path(place).name}"

@@ -1,0 +1,104 @@
+"""What a run's model says of new data, one line for each of them."""
+
+import csv
+import dataclasses
+import io
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from fl_dp.api.result import Result
+from fl_dp.config.task import TaskSettings
+from fl_dp.data.source import data_of, load_inputs
+from fl_dp.data.tensor_data import batch_inputs
+from fl_dp.durable_files import write_whole
+from fl_dp.errors import DataError, ModelError
+from fl_dp.tasks.load import in_task_code
+from fl_dp.tasks.task import Task
+
+_BATCH = 512
+
+
+def predict(result: Result, data: Mapping[str, Any], out: Path) -> int:
+    """Write to `out`, a CSV file, what the run's model says of new data; returns how many lines.
+
+    data: settings of the data (`data`, `data_root` and the like), in the place of the run's. Of classes, the
+    answer and each one's probability; where the task has losses of its own, the model's outputs, which may be
+    anything. Of numbers, these; with the loss "bce", probabilities.
+    Raises DataError for data of another form than those of the training, ModelError for a model that answers
+    at each token, else as `Result.model`.
+    """
+    task, model = result.trained
+    form = result.description.form
+    inputs = _inputs(task.settings, data, result.description.schema)
+    if form is not None and tuple(inputs.shape[1:]) != form.input_shape:
+        raise DataError(
+            f"The data have inputs of shape {tuple(inputs.shape[1:])}; the model was trained on "
+            f"{form.input_shape}."
+        )
+    if form is not None and form.targets == "tokens":
+        raise ModelError("This model answers at each token, not once an example; use load_run(...).model.")
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    lines = 0
+    for outputs in _answers(task, model, inputs):
+        table = _table(task, outputs)
+        if not lines:
+            writer.writerow(["row", *table])
+        for row in zip(*table.values(), strict=True):
+            writer.writerow([lines, *row])
+            lines += 1
+    write_whole(out, lambda opened: opened.write(text.getvalue().encode()))
+    return lines
+
+
+def _inputs(run: TaskSettings, data: Mapping[str, Any], schema: str) -> Tensor:
+    """The inputs of new data, by what is built in: not those that a task of one's own would read itself.
+
+    schema: the text of the training's, for a table where none is named.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        settings = dataclasses.replace(run, **{"schema": "", **data})
+        if schema and not settings.schema:
+            file = Path(folder) / "training.schema.toml"
+            file.write_text(schema, encoding="utf-8")
+            settings = dataclasses.replace(settings, schema=str(file))
+        inputs = load_inputs(settings)
+        return batch_inputs(data_of(settings, "test").x if inputs is None else inputs)
+
+
+@torch.no_grad()
+def _answers(task: Task, model: nn.Module, inputs: Tensor) -> Iterator[Tensor]:
+    for part in torch.split(inputs, _BATCH):
+        with in_task_code(type(task), "outputs()"):
+            answer = task.outputs(model, part)
+            if len(answer) != len(part):
+                raise ValueError(f"it returned {len(answer)} answers for {len(part)} inputs")
+        yield answer.float()
+
+
+def _table(task: Task, outputs: Tensor) -> dict[str, list[Any]]:
+    """Columns by name. outputs: (n,) or (n, k)."""
+    outputs = outputs.unsqueeze(1) if outputs.ndim == 1 else outputs.flatten(1)
+    wide = outputs.shape[1]
+    names = task.class_names if len(task.class_names) == wide else tuple(str(i) for i in range(wide))
+    form, own = task.known_form, type(task).losses is not Task.losses
+    of_classes = form.targets == "class" if form else bool(task.class_names)
+    if of_classes:
+        values = outputs if own else outputs.softmax(dim=1)
+        answers = [names[i] for i in outputs.argmax(dim=1).tolist()]
+        return {"answer": answers, **_columns("output" if own else "probability", names, values)}
+    if not own and task.settings.loss == "bce":
+        return _columns("probability", names, outputs.sigmoid())
+    return _columns("output", names, outputs)
+
+
+def _columns(what: str, names: tuple[str, ...], values: Tensor) -> dict[str, list[Any]]:
+    return {
+        f"{what} {name}": [f"{value:.6g}" for value in column.tolist()]
+        for name, column in zip(names, values.unbind(dim=1), strict=True)
+    }

@@ -1,0 +1,90 @@
+"""A run's model, rebuilt from its weights: by code that is built in, or that the caller hands over."""
+
+import pickle
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from fl_dp.choices import MODELS
+from fl_dp.config.run import RunConfig
+from fl_dp.config.task import TaskSettings
+from fl_dp.errors import ConfigError
+from fl_dp.reporting.run_folder import RunFolder
+from fl_dp.tasks.description import ModelDescription
+from fl_dp.tasks.identity import identity
+from fl_dp.tasks.load import in_task_code, new_model, task_class
+from fl_dp.tasks.task import Task
+
+
+def rebuilt(
+    folder: RunFolder,
+    settings: RunConfig,
+    description: ModelDescription,
+    task: type[Task] | str | None,
+    model: str | None,
+) -> tuple[Task, nn.Module]:
+    """The task and the trained model, in evaluation mode, on the CPU.
+
+    task, model: as the caller trusts them; None: only what is built in. Raises ConfigError where the run
+    needs code that was not handed over, or the weights are missing, damaged, or another model's.
+    """
+    made = made_task(settings, description, task, model)
+    network = new_model(made)
+    weights = read_weights(folder, private=settings.private)
+    try:
+        network.load_state_dict(dict(weights))
+    except RuntimeError as error:
+        words = " ".join(str(error).split())
+        raise ConfigError(f"{folder.path}: its weights are of another model: {words}") from None
+    return made, network.eval()
+
+
+def made_task(
+    settings: RunConfig, description: ModelDescription, task: type[Task] | str | None, model: str | None
+) -> Task:
+    """The run's task, by the caller's code; it knows the form of the data."""
+    if settings.task and task is None:
+        raise ConfigError(
+            f"the run has a task of its own, {description.task}; hand it over (task=, or --task): no code "
+            "that a run's folder names is run."
+        )
+    kind = Task if task is None else task_class(task) if isinstance(task, str) else task
+    if kind.model is Task.model:
+        _check_model(settings.model, model)
+    name = task if isinstance(task, str) else ""
+    with in_task_code(kind, "it"):
+        made = kind(TaskSettings(**{**settings.of_task(), "task": name}))
+    if description.form is not None:
+        made.form, made.class_names = description.form, description.classes
+    if identity(made) != description.identity:
+        warnings.warn(
+            f"task {kind.__name__}: its code is not that of the run; the model may compute other things.",
+            stacklevel=4,
+        )
+    return made
+
+
+def _check_model(name: str, trusted: str | None) -> None:
+    """ConfigError for a model that is not built in, unless the caller has named it."""
+    if name != trusted and name.partition(":")[0] not in MODELS.built_in():
+        raise ConfigError(
+            f"model = {name!r}: is not built in; name it, if you trust its code (model=, or --model): no "
+            "code that a run's folder names is run."
+        )
+
+
+def read_weights(folder: RunFolder, *, private: bool) -> dict[str, Tensor]:
+    """The state dict of the run's model, read as data and not as code; ConfigError where there is none."""
+    file: Path = folder.model(private=private)
+    try:
+        found: Any = torch.load(file, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise ConfigError(f"{file}: no such file; the run has left no model.") from None
+    except (OSError, RuntimeError, pickle.UnpicklingError, EOFError) as error:
+        raise ConfigError(f"{file}: cannot be read as weights ({type(error).__name__}).") from None
+    if not (isinstance(found, dict) and all(isinstance(one, Tensor) for one in found.values())):
+        raise ConfigError(f"{file}: holds no state dict.")
+    return found

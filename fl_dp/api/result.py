@@ -1,0 +1,131 @@
+"""What is left of a run, as Python has it: `fl_dp.load_run`."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from fl_dp.api.rebuild import rebuilt
+from fl_dp.config.run import RunConfig
+from fl_dp.errors import ConfigError
+from fl_dp.launch.resumption import kept_config
+from fl_dp.reporting.run_folder import RunFolder
+from fl_dp.tasks.description import ModelDescription
+from fl_dp.tasks.task import Task
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Result:
+    """A run that is over, or as far as it has come.
+
+    folder: where its files are. settings: what really ran, every key with its type. summary: summary.json;
+    empty while the run goes on. task, model_name: whose code rebuilds the model, as the caller has said;
+    None: only what is built in.
+    """
+
+    folder: Path
+    settings: RunConfig
+    summary: Mapping[str, Any]
+    task: type[Task] | str | None = None
+    model_name: str | None = None
+
+    @property
+    def status(self) -> str:
+        """ "completed", "budget-exhausted" or "failed"; empty while the run goes on."""
+        return str(self.summary.get("status", ""))
+
+    @property
+    def private(self) -> bool:
+        """Whether the clients trained with differential privacy. If not, no epsilon holds."""
+        return self.settings.private
+
+    @property
+    def epsilon(self) -> float | None:
+        """What the federation has spent, all earlier runs on its ledgers included; None where none holds."""
+        return self.summary.get("epsilon")
+
+    @property
+    def delta(self) -> float | None:
+        """At which `epsilon` holds."""
+        return self.summary.get("delta")
+
+    @cached_property
+    def rounds(self) -> Any:
+        """One row a round: a pandas DataFrame, or a list of dicts where pandas is not installed.
+
+        Metrics are columns by their names; trained, declined, failed and idle count clients.
+        """
+        file = RunFolder(self.folder).rounds
+        lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+        return _table([_round(json.loads(line)) for line in lines])
+
+    @cached_property
+    def budgets(self) -> Any:
+        """One row a client, as `rounds`: epsilon spent of its budget, at its delta, by its accountant."""
+        clients = self.summary.get("clients", {})
+        return _table([{"client": name, **budget} for name, budget in clients.items()])
+
+    @cached_property
+    def description(self) -> ModelDescription:
+        """What the model is of: task, form of the data, class names."""
+        return ModelDescription.read(RunFolder(self.folder).description)
+
+    @cached_property
+    def model(self) -> nn.Module:
+        """The final model, in evaluation mode, on the CPU. No code from the run's folder is run.
+
+        ConfigError where somebody has to hand over code of their own, or there is no model.
+        """
+        return self.trained[1]
+
+    @cached_property
+    def trained(self) -> tuple[Task, nn.Module]:
+        """The task, which knows the form of its data, and `model`."""
+        return rebuilt(RunFolder(self.folder), self.settings, self.description, self.task, self.model_name)
+
+
+def load_run(folder: str | Path, *, task: type[Task] | str | None = None, model: str | None = None) -> Result:
+    """The run in `folder`, made by `run.sh`, `fl-dp` or `simulate`, on this machine or another.
+
+    No code that the folder holds or names is run. A run with a task of its own needs it only for its model:
+    task: the class, or FILE.py, or package.module:NAME, as you trust it. model: the same for a model that is
+    not built in. ConfigError where there is no run.
+    """
+    path = Path(folder).expanduser().absolute()
+    files = RunFolder(path)
+    if not files.config.is_file():
+        raise ConfigError(f"{path}: holds no run; there is no {files.config.name}.")
+    return Result(path, kept_config(files), _summary(files.summary), task, model)
+
+
+def _summary(file: Path) -> dict[str, Any]:
+    if not file.exists():
+        return {}
+    try:
+        found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{file}: is damaged ({type(error).__name__}).") from None
+    return found
+
+
+def _round(line: Mapping[str, Any]) -> Row:
+    """A line of rounds.jsonl as a row of numbers."""
+    states = [client["status"] for client in line["clients"].values()]
+    counts = {state: states.count(state) for state in ("trained", "declined", "failed", "idle")}
+    plain = {name: value for name, value in line.items() if not isinstance(value, Mapping)}
+    return {**plain, **line["metrics"], **counts}
+
+
+def _table(rows: Sequence[Row]) -> Any:
+    if find_spec("pandas") is None:
+        return list(rows)
+    import pandas
+
+    return pandas.DataFrame(rows)

@@ -1,0 +1,71 @@
+"""`fl_dp.simulate`: a run called from Python, in a script or a notebook."""
+
+from pathlib import Path
+from typing import Any
+
+from fl_dp.api.result import Result, load_run
+from fl_dp.config.flat import key_of
+from fl_dp.config.run import RunConfig
+from fl_dp.launch.launcher import launch
+from fl_dp.launch.request import read_config, request_of
+from fl_dp.reporting.run_folder import RunFolder
+from fl_dp.tasks.load import forget, give
+from fl_dp.tasks.task import Task
+
+
+def simulate(
+    config: str | Path | RunConfig | None = None,
+    *,
+    task: str | type[Task] = "",
+    out: str | Path | None = None,
+    ledger: str | Path | None = None,
+    ray_address: str = "",
+    quiet: bool = False,
+    **settings: Any,
+) -> Result:
+    """Simulate a federation in Ray, as `./run.sh --simulate` does, and return what came of it.
+
+        result = fl_dp.simulate("run.toml", epsilon=3, task=MyTask, clients=10)
+
+    config: a run config, a flat TOML file, or settings; None: the defaults of `RunConfig`. task: a class,
+    also one of a notebook, or a name as in the config. out: the run's folder; None: a new one below `runs`.
+    ledger: the folder of the clients' ledger; None: in the run's folder, so that each run is a trial of its
+    own. For private data name one that lasts. ray_address: of a Ray cluster. quiet: prints nothing, and
+    draws no bar. settings: any key of the run config, with `_` for `-`.
+
+    A Ray that runs in this process already is used, and goes on. Signals are left alone; Ctrl-C ends the run
+    and raises KeyboardInterrupt. A run that ends early because budgets are spent is a result: see
+    `Result.summary`. Raises ConfigError for what is wrong with the settings, else an FlDpError that says why
+    the run failed; with `out` its logs are where they were wanted.
+    """
+    forget()
+    given = {key_of(name): value for name, value in settings.items()}
+    if task:
+        given["task"] = task if isinstance(task, str) else give(task)
+    request = request_of(_base(config), given)
+    folders: list[RunFolder] = []
+    launch(
+        request,
+        engine="ray",
+        out=None if out is None else Path(out).expanduser(),
+        ledger=None if ledger is None else Path(ledger).expanduser(),
+        ray_address=ray_address,
+        say=_nothing if quiet else _print,
+        quiet=quiet,
+        claimed=folders.append,
+    )
+    return load_run(folders[0].path, task=request.config.task or None, model=request.config.model)
+
+
+def _base(config: str | Path | RunConfig | None) -> RunConfig:
+    if config is None or isinstance(config, RunConfig):
+        return config or RunConfig()
+    return read_config(Path(config).expanduser())
+
+
+def _nothing(text: str) -> None:
+    """Quiet."""
+
+
+def _print(text: str) -> None:
+    print(text, flush=True)

@@ -1,0 +1,74 @@
+"""`fl-dp predict` and `fl-dp export`: what a model is for, after the run."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fl_dp.cli.arguments import read_settings
+from fl_dp.cli.common import say
+from fl_dp.config.data import DataSettings
+from fl_dp.config.task import task_beside
+
+RunArgument = Annotated[Path, typer.Argument(metavar="RUN_DIR", help="The run's folder.", show_default=False)]
+TaskOption = Annotated[
+    str | None,
+    typer.Option(help="The run's own task, FILE.py or package.module:NAME, if it had one: its code is run."),
+]
+ModelOption = Annotated[
+    str | None, typer.Option(help="The run's model, if it is not built in: its code is run.")
+]
+
+
+def predict(
+    run: RunArgument,
+    data: Annotated[str, typer.Option(help="The new data, such as npz:PATH.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="CSV file for the answers.")] = Path("predictions.csv"),
+    task: TaskOption = None,
+    model: ModelOption = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Any key of the data, such as data-root; repeatable."
+        ),
+    ] = None,
+) -> None:
+    """Ask the model of a run about new data: a line for each of them, in their order.
+
+    No code that the run's folder holds or names is run.
+    """
+    from fl_dp.api.predicting import predict as ask
+    from fl_dp.api.result import load_run
+
+    given = read_settings(settings or (), DataSettings)
+    own = DataSettings.from_flat(given)  # refuses what is no such setting, and what has a wrong type
+    changed = {name: getattr(own, name) for name in (key.replace("-", "_") for key in given)}
+    wanted: dict[str, Any] = {**changed, "data": data}
+    result = load_run(run, task=_here(task), model=model)
+    lines = ask(result, wanted, out)
+    say(f"{lines} answers in {out}")
+
+
+def export(
+    run: RunArgument,
+    to: Annotated[str, typer.Option(help="state-dict, safetensors or onnx.", show_default=False)],
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for model and card [default: RUN_DIR/export].")
+    ] = None,
+    task: TaskOption = None,
+    model: ModelOption = None,
+) -> None:
+    """Write the model of a run for other programs, and a card that says what it is and what it promises.
+
+    No code that the run's folder holds or names is run. Only onnx needs the model's own code.
+    """
+    from fl_dp.api.exporting import export as write
+    from fl_dp.api.result import load_run
+
+    result = load_run(run, task=_here(task), model=model)
+    file = write(result, to, run / "export" if out is None else out)
+    say(f"{file}, and its card beside it")
+
+
+def _here(task: str | None) -> str | None:
+    return task if task is None else task_beside(task, Path.cwd())

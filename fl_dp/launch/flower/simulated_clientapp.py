@@ -1,0 +1,58 @@
+"""The client app of `flwr run` in a checkout, where Flower simulates all clients on one machine.
+
+The operator of such a run is every client's own, so that a client's settings follow from the run config, as
+in `run.sh`. A SuperNode of `client.py` never runs this, whatever the server ships (`local_clientapp`).
+"""
+
+from pathlib import Path
+from typing import Any
+
+from flwr.app import Context, Message
+from flwr.clientapp import ClientApp
+
+from fl_dp.config.client import ClientConfig
+from fl_dp.config.run import RunConfig
+from fl_dp.errors import ConfigError
+from fl_dp.federation.client.app import answer, register, train_round
+from fl_dp.federation.client.settings import client_settings, has_settings
+from fl_dp.launch.clients import client_config
+
+app = ClientApp()
+
+
+@app.query()
+def query(message: Message, context: Context) -> Message:
+    """Who this client is, and what it has spent."""
+    return answer(message, context, register, settings_of)
+
+
+@app.train()
+def train(message: Message, context: Context) -> Message:
+    """One round of private training, or the reason why not."""
+    return answer(message, context, train_round, settings_of)
+
+
+def settings_of(context: Context) -> ClientConfig:
+    """The client's own settings where it has some, else those that the run config announces.
+
+    ConfigError when Flower simulates another number of clients than the run config says.
+    """
+    if has_settings(context.node_config):
+        return client_settings(context.node_config)
+    config = RunConfig.from_flat(context.run_config)
+    return client_config(config, _number(context.node_config, config), _ledgers(config, context.run_id))
+
+
+def _number(node: Any, config: RunConfig) -> int:
+    simulated = int(node.get("num-partitions", 0))
+    if simulated != config.clients:
+        raise ConfigError(
+            f"clients = {config.clients}: Flower simulates {simulated} SuperNodes; make it as many: flwr "
+            f"federation simulation-config FEDERATION --num-supernodes {config.clients}."
+        )
+    return int(node["partition-id"])
+
+
+def _ledgers(config: RunConfig, run: int) -> Path:
+    """Below the run's folder, which the server makes in the same way."""
+    return Path(config.out or f"runs/{run}").absolute() / "ledgers"

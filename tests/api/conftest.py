@@ -1,0 +1,71 @@
+"""The folder of a small run that is over, as a run leaves it, made without one."""
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomli_w
+import torch
+
+from fl_dp.config.run import RunConfig
+from fl_dp.config.task import TaskSettings
+from fl_dp.form import Form
+from fl_dp.reporting.run_folder import RunFolder
+from fl_dp.reporting.run_results import RunResults
+from fl_dp.tasks.description import describe
+from fl_dp.tasks.load import give, new_model, task_of
+from fl_dp.tasks.task import Task
+
+FORM = Form((3,), 2)
+ROUND = {
+    "round": 1, "private": True, "epsilon": 1.5, "delta": 1e-5, "loss": 0.5, "accuracy": 0.75, "seconds": 2.0,
+    "noise_multiplier": 1.1, "metrics": {"accuracy": 0.75}, "federation": {"largest": 1.5},
+    "clients": {"a": {"status": "trained"}, "b": {"status": "declined"}},
+}  # fmt: skip
+FEDERATION = {"accountants": ["pld"], "arithmetic": "assumed", "clients_per_person": 1}
+CLIENTS = {"secret-name": {"epsilon": 1.5, "budget": 3.0, "delta": 1e-5, "accountant": "pld"}}
+
+MakeRun = Callable[..., Path]
+
+
+@pytest.fixture
+def make_run(tmp_path: Path) -> MakeRun:
+    """The folder of a run. kind: its task, if that is its own; settings: of its run config."""
+
+    def make(kind: type[Task] | None = None, **settings: Any) -> Path:
+        folder = RunFolder(tmp_path / "run")
+        config = RunConfig(out=str(folder.path), task=give(kind) if kind else "", **settings)
+        results = RunResults(folder.path)
+        folder.config.write_text(tomli_w.dumps(config.to_flat()))
+        task = task_of(TaskSettings(**config.of_task()))
+        task.form, task.class_names = FORM, ("no", "yes")
+        torch.manual_seed(1)
+        model = new_model(task)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.copy_(torch.randn_like(parameter))
+        results.save_model(model.state_dict(), describe(task).to_dict(), private=config.private)
+        folder.rounds.write_text(json.dumps({**ROUND, "private": config.private}) + "\n")
+        summary = {
+            "status": "completed", "private": config.private, "rounds": 1, "epsilon": 1.5, "delta": 1e-5,
+            "federation": FEDERATION, "metrics": {"accuracy": 0.75}, "loss": 0.5, "clients": CLIENTS,
+        }  # fmt: skip
+        folder.summary.write_text(json.dumps(summary))
+        return folder.path
+
+    return make
+
+
+@pytest.fixture
+def edit() -> Callable[..., None]:
+    """Writes other settings into a run's config.toml."""
+
+    def change(folder: Path, **changes: Any) -> None:
+        file = RunFolder(folder).config
+        config = dataclasses.replace(RunConfig.from_toml(file), **changes)
+        file.write_text(tomli_w.dumps(config.to_flat()))
+
+    return change

@@ -1,0 +1,120 @@
+"""What a model says of new data: a line for each, in their order."""
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import fl_dp
+from fl_dp.api.predicting import predict
+from fl_dp.errors import DataError
+
+X = np.random.default_rng(0).normal(size=(700, 3)).astype(np.float32)
+
+
+class Scores(fl_dp.Task):
+    classes = ("no", "yes")
+
+    def model(self) -> nn.Module:
+        return nn.Linear(3, 2)
+
+    def losses(self, model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
+        inputs, targets = batch
+        return nn.functional.multi_margin_loss(model(inputs), targets, reduction="none")
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> dict[str, str]:
+    np.savez(tmp_path / "new.npz", x=X)
+    return {"data": f"npz:{tmp_path / 'new.npz'}"}
+
+
+def lines(file: Path) -> list[dict[str, str]]:
+    with file.open(newline="") as opened:
+        return list(csv.DictReader(opened))
+
+
+def test_of_classes_it_writes_the_answer_and_probabilities(
+    make_run: Any, data: dict[str, str], tmp_path: Path
+) -> None:
+    result = fl_dp.load_run(make_run())
+    assert predict(result, data, tmp_path / "out.csv") == len(X)
+    found = lines(tmp_path / "out.csv")
+    wanted = result.model(torch.from_numpy(X)).softmax(dim=1)
+    assert [line["row"] for line in found] == [str(i) for i in range(len(X))]
+    assert [line["answer"] for line in found] == [("no", "yes")[i] for i in wanted.argmax(dim=1)]
+    told = [[float(line["probability no"]), float(line["probability yes"])] for line in found]
+    np.testing.assert_allclose(told, wanted.detach(), atol=1e-5)
+
+
+def test_with_losses_of_its_own_a_tasks_outputs_are_no_probabilities(
+    make_run: Any, data: dict[str, str], tmp_path: Path
+) -> None:
+    result = fl_dp.load_run(make_run(Scores), task=Scores)
+    predict(result, data, tmp_path / "out.csv")
+    first = lines(tmp_path / "out.csv")[0]
+    assert first.keys() == {"row", "answer", "output no", "output yes"}
+    assert float(first["output no"]) == pytest.approx(
+        result.model(torch.from_numpy(X[:1])).tolist()[0][0], abs=1e-4
+    )
+
+
+def test_other_data_than_those_of_the_training_are_refused(make_run: Any, tmp_path: Path) -> None:
+    np.savez(tmp_path / "wide.npz", x=np.zeros((2, 5), np.float32))
+    with pytest.raises(DataError, match=r"shape \(5,\); the model was trained on \(3,\)"):
+        predict(fl_dp.load_run(make_run()), {"data": f"npz:{tmp_path / 'wide.npz'}"}, tmp_path / "out.csv")
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_where_a_source_has_labelled_data_alone_its_test_data_are_asked_about(
+    make_run: Any, tmp_path: Path
+) -> None:
+    with pytest.raises(DataError, match=r"shape \(1, 8, 8\)"):
+        predict(fl_dp.load_run(make_run()), {"data": "digits"}, tmp_path / "out.csv")
+
+
+TABLE_SCHEMA = """
+[columns.age]
+kind = "number"
+range = [0, 100]
+[columns.pulse]
+kind = "number"
+range = [0, 200]
+[columns.dose]
+kind = "number"
+range = [0, 10]
+[columns.ill]
+kind = "label"
+classes = ["no", "yes"]
+"""
+
+
+def test_a_table_is_read_by_the_schema_of_the_training_and_needs_no_labels(
+    make_run: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "old.csv").write_text("age,pulse,dose,ill\n1,2,3,no\n")
+    (tmp_path / "old.schema.toml").write_text(TABLE_SCHEMA)
+    folder = make_run(data=f"csv:{tmp_path / 'old.csv'}")
+    (tmp_path / "old.schema.toml").unlink()
+    (tmp_path / "new.csv").write_text("dose,age,pulse\n5,50,100\n10,0,200\n0,1,2\n")
+    result = fl_dp.load_run(folder)
+    assert predict(result, {"data": f"csv:{tmp_path / 'new.csv'}"}, tmp_path / "out.csv") == 3
+    first = float(lines(tmp_path / "out.csv")[0]["probability no"])
+    middle = result.model(torch.zeros(1, 3)).softmax(dim=1)[0, 0]  # halfway in each range is 0
+    assert first == pytest.approx(middle.item(), abs=1e-5)
+
+
+def test_a_cell_that_no_schema_says_how_to_take_is_refused_without_quoting_it(
+    make_run: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "old.csv").write_text("age,pulse,dose,ill\n1,2,3,no\n")
+    (tmp_path / "old.schema.toml").write_text(TABLE_SCHEMA)
+    result = fl_dp.load_run(make_run(data=f"csv:{tmp_path / 'old.csv'}"))
+    (tmp_path / "new.csv").write_text("dose,age,pulse\n,77,100\n")
+    with pytest.raises(DataError, match="column 'dose': has missing cells") as refused:
+        predict(result, {"data": f"csv:{tmp_path / 'new.csv'}"}, tmp_path / "out.csv")
+    assert "77" not in str(refused.value)

@@ -1,0 +1,147 @@
+"""What a run has left, as Python has it, and whose code is run to have it."""
+
+import json
+import pickle
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import fl_dp
+from fl_dp.errors import ConfigError
+from fl_dp.tasks.load import give
+
+
+class Own(fl_dp.Task):
+    classes = ("no", "yes")
+
+    def model(self) -> nn.Module:
+        return nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+
+
+class Other(Own):
+    def model(self) -> nn.Module:
+        return nn.Linear(3, 2)
+
+
+def test_a_run_has_rounds_budgets_settings_and_what_was_spent(make_run: Any) -> None:
+    result = fl_dp.load_run(make_run(rounds=7, learning_rate=0.25))
+    assert (result.status, result.private, result.epsilon, result.delta) == ("completed", True, 1.5, 1e-5)
+    assert isinstance(result.settings, fl_dp.RunConfig)
+    assert (result.settings.rounds, result.settings.learning_rate) == (7, 0.25)
+    assert list(result.budgets["client"]) == ["secret-name"]
+    (row,) = result.rounds.to_dict("records")
+    assert (row["round"], row["accuracy"], row["epsilon"]) == (1, 0.75, 1.5)
+    assert (row["trained"], row["declined"], row["failed"]) == (1, 1, 0)
+
+
+def test_without_pandas_they_are_lists(make_run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fl_dp.api.result.find_spec", lambda name: None)
+    result = fl_dp.load_run(make_run())
+    assert result.rounds[0]["accuracy"] == 0.75
+    assert result.budgets == [
+        {"client": "secret-name", "epsilon": 1.5, "budget": 3.0, "delta": 1e-5, "accountant": "pld"}
+    ]
+
+
+def test_a_built_in_model_comes_with_its_weights_and_ready_to_answer(make_run: Any) -> None:
+    folder = make_run()
+    result = fl_dp.load_run(folder)
+    saved = torch.load(folder / "model.pt", weights_only=True)
+    assert not result.model.training
+    assert all(torch.equal(saved[name], value) for name, value in result.model.state_dict().items())
+    assert result.description.classes == ("no", "yes")
+
+
+def test_a_task_of_ones_own_is_run_only_if_it_is_handed_over(make_run: Any) -> None:
+    folder = make_run(Own)
+    with pytest.raises(ConfigError, match=r"a task of its own, Own; hand it over"):
+        _ = fl_dp.load_run(folder).model
+    assert [type(part) for part in fl_dp.load_run(folder, task=Own).model] == [nn.Linear, nn.Tanh, nn.Linear]  # type: ignore[arg-type]
+
+
+def test_a_file_that_the_folder_names_is_never_imported(make_run: Any, edit: Any, tmp_path: Path) -> None:
+    folder = make_run()
+    (folder / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    (folder / "evil_module.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    for task in (str(folder / "evil.py"), "evil_module:Evil"):
+        edit(folder, task=task)
+        sys.path.insert(0, str(folder))
+        try:
+            with pytest.raises(ConfigError, match="hand it over"):
+                _ = fl_dp.load_run(folder).model
+        finally:
+            sys.path.remove(str(folder))
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_model_that_is_not_built_in_has_to_be_named(make_run: Any, edit: Any) -> None:
+    folder = make_run()
+    edit(folder, model="somebody:build")
+    with pytest.raises(ConfigError, match=r"model = 'somebody:build': is not built in; name it"):
+        _ = fl_dp.load_run(folder).model
+
+
+def test_weights_are_never_unpickled_as_code(make_run: Any, tmp_path: Path) -> None:
+    class Evil:
+        def __reduce__(self) -> Any:
+            return (open, (str(tmp_path / "ran"), "w"))
+
+    folder = make_run()
+    (folder / "model.pt").write_bytes(pickle.dumps(Evil(), protocol=2))
+    with pytest.raises(ConfigError, match="cannot be read as weights"):
+        _ = fl_dp.load_run(folder).model
+    assert not (tmp_path / "ran").exists()
+
+
+def test_weights_of_another_model_are_refused(make_run: Any) -> None:
+    folder = make_run(Own)
+    with (
+        pytest.raises(ConfigError, match="its weights are of another model"),
+        pytest.warns(UserWarning, match="its code is not that of the run"),
+    ):
+        _ = fl_dp.load_run(folder, task=Other).model
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{}", "[]", '{"form": 1}', '{"form": {"input_shape": [3]}}'],
+    ids=lambda text: text or "empty",
+)
+def test_a_damaged_description_is_refused(make_run: Any, text: str) -> None:
+    folder = make_run()
+    (folder / "model.json").write_text(text)
+    with pytest.raises(ConfigError, match=r"model\.json: is damaged"):
+        _ = fl_dp.load_run(folder).model
+
+
+def test_a_run_that_goes_on_has_no_summary_yet_and_no_model(make_run: Any) -> None:
+    folder = make_run()
+    for name in ("summary.json", "model.pt", "rounds.jsonl"):
+        (folder / name).unlink()
+    result = fl_dp.load_run(folder)
+    assert (result.status, result.epsilon, len(result.rounds), len(result.budgets)) == ("", None, 0, 0)
+    with pytest.raises(ConfigError, match="has left no model"):
+        _ = result.model
+
+
+def test_a_folder_without_a_run_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="holds no run"):
+        fl_dp.load_run(tmp_path)
+
+
+def test_a_model_that_is_not_private_is_found_under_its_name(make_run: Any) -> None:
+    folder = make_run(privacy="off")
+    assert (folder / "model-NOT-PRIVATE.pt").exists()
+    assert json.loads((folder / "model.json").read_text())["model"] == "linear"
+    assert not fl_dp.load_run(folder).private
+    assert isinstance(fl_dp.load_run(folder).model, nn.Module)
+
+
+def test_a_class_of_another_process_cannot_be_found_again(make_run: Any) -> None:
+    name = give(Own).replace("Own", "Gone")
+    with pytest.raises(ConfigError, match="a class of another Python process"):
+        _ = fl_dp.load_run(make_run(Own), task=name).model

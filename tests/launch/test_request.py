@@ -1,0 +1,32 @@
+"""A task's file is looked for where its name was written."""
+
+from pathlib import Path
+
+import pytest
+
+from fl_dp.config.run import RunConfig
+from fl_dp.errors import ConfigError
+from fl_dp.launch.request import read_config, request_of
+
+
+def test_a_task_in_a_config_stands_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "run.toml").write_text('task = "my_task.py:Ours"\n')
+    monkeypatch.chdir("/")
+    assert read_config(tmp_path / "run.toml").task == f"{tmp_path}/my_task.py:Ours"
+
+
+def test_a_task_that_is_given_stands_in_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert request_of(RunConfig(), {"task": "my_task.py"}).config.task == f"{tmp_path}/my_task.py"
+    assert request_of(RunConfig(), {"task": "package.module:Ours"}).config.task == "package.module:Ours"
+
+
+def test_only_values_that_nobody_gave_are_lowered() -> None:
+    base = RunConfig(clients=8, min_clients=8, fit_clients=8)
+    request = request_of(base, {"clients": 3})
+    assert (request.config.min_clients, request.config.fit_clients) == (3, 3)
+    assert request.notes[0] == "min-clients = 3 (the config file says 8)"
+    with pytest.raises(ConfigError, match="min-clients = 4: expected at most clients = 3"):
+        request_of(base, {"clients": 3, "min-clients": 4})

@@ -124,3 +124,24 @@ def test_a_client_must_say_who_it_is_and_where_its_ledger_is(tmp_path):
     path.write_text('client = "a"\n')
     with pytest.raises(ConfigError, match="ledger"):
         ClientConfig.from_toml(path)
+
+
+def test_a_simulation_keeps_no_optimizers_state() -> None:
+    RunConfig(optimizer="adam").check_simulated()
+    with pytest.raises(
+        ConfigError, match=r"optimizer-state = 'keep': the processes of a simulation keep nothing"
+    ):
+        RunConfig(optimizer="adam", optimizer_state="keep").check_simulated()
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"optimizer_state": "lose"}, "optimizer-state = 'lose': expected reset or keep"),
+        ({"precision": "fp16"}, "precision = 'fp16': expected float32 or bf16"),
+        ({"optimizer_settings": "betas"}, "optimizer-settings = 'betas': expected NAME=VALUE"),
+    ],
+)
+def test_ways_of_training_that_are_none_are_refused(settings: dict[str, str], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        RunConfig(**settings)  # type: ignore[arg-type]

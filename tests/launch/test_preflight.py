@@ -95,3 +95,17 @@ def test_paths_mean_the_same_from_anywhere(tmp_path: Path, monkeypatch: pytest.M
     assert config.data == f"npz:{tmp_path / 'x.npz'}"
     assert config.data_root == str(Path("~/sets").expanduser())
     assert with_absolute_paths(RunConfig()).data == "digits"
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"loss": "mse"}, "loss = 'mse': is for targets of numbers, and the data have class"),
+        ({"metrics": "mae"}, "metric 'mae' is for targets of numbers, not class"),
+        ({"class_weights": "1,5"}, "class-weights = '1,5': expected 10 numbers"),
+        ({"optimizer": "muon"}, "optimizer = 'muon': torch.optim refuses it"),
+    ],
+)
+def test_what_does_not_suit_the_data_or_the_model_is_refused_before_a_start(settings, words):
+    with pytest.raises(ConfigError, match=words):
+        check_server(RunConfig(**settings))

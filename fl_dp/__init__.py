@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from fl_dp.engine.sampling import PoissonSampler, poisson_draw
     from fl_dp.errors import AssumedSamplingWarning
     from fl_dp.form import Form
+    from fl_dp.launch.validation import validate
     from fl_dp.privacy_engine.engine import PrivacyEngine
     from fl_dp.tasks.task import Task
 
@@ -32,6 +33,7 @@ _HOMES = {
     "poisson_draw": "fl_dp.engine.sampling",
     "probe": "fl_dp.engine.probe",
     "split_bound": "fl_dp.engine.bounds",
+    "validate": "fl_dp.launch.validation",
 }
 
 set_mode()  # before anything computes with PyTorch
@@ -50,6 +52,7 @@ __all__ = [
     "poisson_draw",
     "probe",
     "split_bound",
+    "validate",
 ]
 
 

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from fl_dp.cli.approve import HELP as APPROVE_HELP
+from fl_dp.cli.approve import approve
 from fl_dp.cli.audit import HELP as AUDIT_HELP
 from fl_dp.cli.audit import audit
 from fl_dp.cli.common import APP_OPTIONS, CommandWithoutMarkup, run_command, say
@@ -14,6 +16,8 @@ from fl_dp.cli.plan import BUDGET_HELP, CALIBRATE_HELP, budget, calibrate
 from fl_dp.cli.run import RUN_OPTIONS, run
 from fl_dp.cli.schema import HELP as SCHEMA_HELP
 from fl_dp.cli.schema import schema
+from fl_dp.cli.validate import HELP as VALIDATE_HELP
+from fl_dp.cli.validate import validate
 
 app = typer.Typer(name="fl-dp", **APP_OPTIONS)
 
@@ -39,6 +43,8 @@ app.command(**RUN_OPTIONS)(run)
 app.command(help=BUDGET_HELP, cls=CommandWithoutMarkup)(budget)
 app.command(help=CALIBRATE_HELP, cls=CommandWithoutMarkup)(calibrate)
 app.command(help=AUDIT_HELP)(audit)
+app.command(help=APPROVE_HELP)(approve)
+app.command(help=VALIDATE_HELP)(validate)
 app.command(help=SCHEMA_HELP, cls=CommandWithoutMarkup)(schema)
 app.add_typer(ledger_app, name="ledger")
 

@@ -1,10 +1,10 @@
 """Whether two sites mean the same task: a digest of the code that decides what is computed.
 
-Of the file that holds the task and of the files beside it that it imports; not of where the data lie, which
-is each site's own: `train_data` and `test_data` are left out. Ends of lines, and spaces before them, do not
-count.
+Of the file that holds the task, of the one that holds the model where its name is code of the user's own, and
+of the files beside them that they import; not of where the data lie, which is each site's own: `train_data`
+and `test_data` are left out. Ends of lines, and spaces before them, do not count.
 What is built in has no digest: its parts are compared by their names, and by `records.NUMERICS`. But what a
-table's schema makes of records counts in either case: the same weights would mean other columns.
+table's schema makes of records counts in any case: the same weights would mean other columns.
 """
 
 import ast
@@ -14,7 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fl_dp.errors import TaskError
-from fl_dp.tasks.load import in_task_code
+from fl_dp.models.names import file_and_name, is_own_code
+from fl_dp.tasks.load import OwnModelTask, in_task_code
+from fl_dp.tasks.own_code import imported
 from fl_dp.tasks.task import Task
 
 _OF_THE_SITE = frozenset({"train_data", "test_data"})
@@ -22,19 +24,28 @@ _MOST_FILES = 200
 
 
 def identity(task: Task) -> str:
-    """The task's digest in hex; empty for one that is built in, and whose data have no schema."""
+    """The digest, in hex, of the task's code, of its model's, and of what a schema makes of records.
+
+    Empty where all is built in and no schema is read.
+    """
     with in_task_code(type(task), "meaning()"):
         meaning = task.meaning()
-    if task.built_in and not meaning:
-        return ""
-    digest = hashlib.sha256(type(task).__name__.encode())
-    if not task.built_in:
-        file = Path(inspect.getfile(type(task)))
-        for name, text in sorted(_sources(file).items()):
+    parts = (
+        []
+        if task.built_in or type(task) is OwnModelTask
+        else [(type(task).__name__, inspect.getfile(type(task)))]
+    )
+    if is_own_code(task.settings.model) and type(task).model is Task.model:
+        module = imported("model", task.settings.model)
+        parts.append((file_and_name(task.settings.model)[1], inspect.getfile(module)))
+    digest = hashlib.sha256()
+    for kind, file in parts:
+        digest.update(kind.encode())
+        for name, text in sorted(_sources(Path(file)).items()):
             digest.update(f"\n{name}\n{text}".encode())
     if meaning:
         digest.update(f"\nmeaning\n{meaning}".encode())
-    return digest.hexdigest()[:16]
+    return digest.hexdigest()[:16] if parts or meaning else ""
 
 
 def _sources(first: Path) -> dict[str, str]:

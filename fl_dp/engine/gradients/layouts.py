@@ -21,6 +21,7 @@ from fl_dp.engine.gradients.table_norm import table_norm_squared
 Combine = Callable[..., Tensor]
 
 _BLOCK = 1024
+_FEW_POSITIONS = 16  # below, a product for each example takes longer than one in float64 for all
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +263,25 @@ class Outer(GradientLayout):
 
 
 def _combine_outer(factors: Tensor, left: Tensor, right: Tensor) -> Tensor:
-    """The weighted sum, a few examples at a time: the factor that is scaled is copied."""
+    """The weighted sum over examples of left^T right.
+
+    On CPUs an example's positions are added up by themselves, in a product of their own or in float64: where
+    they cancel, one float32 product over all examples rounds by more than its result is long, and otherwise
+    with one example more.
+    """
+    if left.device.type != "cpu" or left.shape[1] == 1 or left.dtype == torch.float64:
+        return _in_one_product(factors, left, right)
+    if left.shape[1] < _FEW_POSITIONS or left.dtype != torch.float32:
+        total = _in_one_product(factors.double(), left.double(), right.double())
+        return total.to(torch.promote_types(left.dtype, torch.float32))
+    total = left.new_zeros(left.shape[2], right.shape[2])
+    for factor, a, b in zip(factors.tolist(), left.mT, right, strict=True):
+        total.addmm_(a, b, alpha=factor)
+    return total
+
+
+def _in_one_product(factors: Tensor, left: Tensor, right: Tensor) -> Tensor:
+    """A few examples at a time: the factor that is scaled is copied."""
     dtype = torch.promote_types(left.dtype, torch.float32)
     numbers = left.shape[1] * min(left.shape[2], right.shape[2])
     total: Tensor | None = None

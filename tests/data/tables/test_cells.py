@@ -6,7 +6,15 @@ from fl_dp.data.tables.cells import codes_of, numbers_of, plain
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [("63", "63.0"), ("63", "6.3e1"), (".7", "0.70"), ("-0", "0"), ("+5", "5"), ("100000", "1E5")],
+    [
+        ("63", "63.0"),
+        ("63", "6.3e1"),
+        (".7", "0.70"),
+        ("-0", "0"),
+        ("+5", "5"),
+        ("100000", "1E5"),
+        ("1" + 30 * "0", "1e30"),
+    ],
 )
 def test_a_number_has_one_text(one: str, other: str) -> None:
     assert plain(one) == plain(other)

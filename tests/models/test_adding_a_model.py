@@ -13,12 +13,12 @@ from fl_dp.form import Form
 from fl_dp.models.model import Model
 
 
-def mlp(form: Form, width: str) -> nn.Module:
+def perceptron(form: Form, width: str) -> nn.Module:
     hidden = nn.Linear(math.prod(form.input_shape), int(width))
     return nn.Sequential(nn.Flatten(), hidden, nn.Tanh(), nn.Linear(int(width), form.outputs))
 
 
-MODEL = Model(mlp, argument="WIDTH")
+MODEL = Model(perceptron, argument="WIDTH")
 '''
 
 USE = """\
@@ -30,13 +30,13 @@ from fl_dp.form import Form
 from fl_dp.models.build import build_model
 
 print(" ".join(MODELS.names()))
-print(build_model("mlp:7", Form((1, 8, 8), 10), seed=0))
-check_names(RunConfig(model="mlp:7"))
-check_server(RunConfig(model="mlp:7"))
+print(build_model("perceptron:7", Form((1, 8, 8), 10), seed=0))
+check_names(RunConfig(model="perceptron:7"))
+check_server(RunConfig(model="perceptron:7"))
 for config, check in (
-    (RunConfig(model="mpl:7"), check_names),
-    (RunConfig(model="mlp"), check_choices),
-    (RunConfig(model="mlp:wide"), check_server),
+    (RunConfig(model="perceptorn:7"), check_names),
+    (RunConfig(model="perceptron"), check_choices),
+    (RunConfig(model="perceptron:wide"), check_server),
 ):
     try:
         check(config)
@@ -46,13 +46,13 @@ for config, check in (
 
 
 def test_one_file_is_listed_built_and_checked(copied: Any) -> None:
-    copied.add("models/architectures/mlp.py", MLP)
+    copied.add("models/architectures/perceptron.py", MLP)
     names, *built, unknown, without, wrong = copied.lines(USE)
-    assert "mlp" in names.split()
+    assert "perceptron" in names.split()
     assert "Linear(in_features=64, out_features=7, bias=True)" in "".join(built)
-    assert unknown.startswith("model = 'mpl:7': expected ")
-    assert " mlp " in unknown
-    assert without == "model = 'mlp': mlp takes an argument; write mlp:WIDTH."
+    assert unknown.startswith("model = 'perceptorn:7': expected ")
+    assert " perceptron " in unknown
+    assert without == "model = 'perceptron': perceptron takes an argument; write perceptron:WIDTH."
     assert wrong.startswith(
-        "model = 'mlp:wide' does not fit data of shape (1, 8, 8): invalid literal for int()"
+        "model = 'perceptron:wide' does not fit data of shape (1, 8, 8): invalid literal for int()"
     )

@@ -86,7 +86,7 @@ def test_what_is_trained_must_be_the_clients_own_choice():
     own = replace(CONFIG, trainable="head.*")
     with pytest.raises(DeclinedError, match=r"asks for training of 'body\.\*', .* settings have 'head\.\*'"):
         check_plan(replace(PLAN, trained="body.*"), own, public_size=64)
-    with pytest.raises(DeclinedError, match="asks for training of none of its own"):
+    with pytest.raises(DeclinedError, match=r"asks for training of none of its own"):
         check_plan(PLAN, own, public_size=64)
     check_plan(replace(PLAN, trained=own.trained), own, public_size=64)
 

@@ -43,7 +43,10 @@ def left():
     return {
         "signals": [str(signal.getsignal(one)) for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)],
         "handlers": [len(one.handlers) for one in loggers],
-        "environment": dict(os.environ),
+        "environment": {
+            name: value for name, value in os.environ.items()
+            if name.startswith(("FL_DP", "RAY_", "PYTHON", "GLIBC", "OMP_", "MKL_NUM", "OPENBLAS"))
+        },
         "frozen": gc.get_freeze_count(),
         "collects": gc.isenabled(),
         "ray": ray.is_initialized(),

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fl_dp.engine.sampling import PoissonSampler, poisson_draw
     from fl_dp.errors import AssumedSamplingWarning
     from fl_dp.form import Form
+    from fl_dp.launch.validation import validate
     from fl_dp.privacy_engine.engine import PrivacyEngine
     from fl_dp.tasks.task import Task
 
@@ -39,6 +40,7 @@ _HOMES = {
     "probe": "fl_dp.engine.probe",
     "simulate": "fl_dp.api.simulate",
     "split_bound": "fl_dp.engine.bounds",
+    "validate": "fl_dp.launch.validation",
 }
 
 set_mode()  # before anything computes with PyTorch
@@ -61,6 +63,7 @@ __all__ = [
     "probe",
     "simulate",
     "split_bound",
+    "validate",
 ]
 
 

@@ -91,16 +91,17 @@ class Choices:
             words = f"{type(error).__name__}: {error}"
             raise ConfigError(f"{self.key} = {name!r}: {where} cannot be used: {words}") from error
 
-    def argument(self, value: str, wanted: str | None) -> str:
-        """ARGUMENT in `value`, NAME:ARGUMENT; empty for a choice that takes none.
+    def argument(self, value: str, wanted: str | None, *, optional: bool = False) -> str:
+        """ARGUMENT in `value`, NAME:ARGUMENT; empty for a choice that takes none, or where it was left out.
 
-        wanted: what the choice's descriptor calls its argument; None: it takes none. ConfigError where one
-        is missing, and where one is given that nobody reads.
+        wanted: what the choice's descriptor calls its argument; None: it takes none. optional: it may be left
+        out, together with the colon. ConfigError where one is missing, and where one is given that nobody
+        reads.
         """
         name, colon, argument = value.partition(":")
         if wanted is None and colon:
             raise ConfigError(f"{self.key} = {value!r}: {name} takes no argument; write {name}.")
-        if wanted is not None and not argument:
+        if wanted is not None and not argument and (colon or not optional):
             raise ConfigError(f"{self.key} = {value!r}: {name} takes an argument; write {name}:{wanted}.")
         return argument
 

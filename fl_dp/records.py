@@ -104,7 +104,8 @@ class RoundPlan:
     private: False asks for SGD WITHOUT ANY PROTECTION, in batches of `expected_batch_size`. noise_multiplier
     is then 0, and max_grad_norm is not used.
     model, loss: names of what is trained and minimised; task: digest of the code where they are the user's
-    own. They are compared with the client's own, and never looked for. arithmetic: one of `ARITHMETICS`.
+    own; trained: which of the model's parameters, see `TaskSettings.trained`. They are compared with the
+    client's own, and never looked for. arithmetic: one of `ARITHMETICS`.
     numerics: the server's `NUMERICS`.
     optimizer, optimizer_settings: a name of `training/optimizers.py`, and numbers; optimizer_state: one of
     `OPTIMIZER_STATES`. class_weights: compared like the loss. precision: one of `PRECISIONS`.
@@ -122,6 +123,7 @@ class RoundPlan:
     private: bool = True
     loss: str = "cross-entropy"
     task: str = ""
+    trained: str = ""
     arithmetic: str = ASSUMED
     numerics: int = NUMERICS
     optimizer: str = "sgd"

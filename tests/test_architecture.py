@@ -29,6 +29,10 @@ USERS = {
     "torch": {"engine", "data", "models", "launch", "api", *ABOVE_THE_BASE},
     "torchvision": {"data", "models"},
     "numpy": {"engine", "accounting", "data", "models", *ABOVE_THE_BASE},
+    "timm": {"models"},
+    "transformers": {"models"},
+    "peft": {"models"},
+    "safetensors": {"api", "models"},
     "sklearn": {"data"},
     "flwr_datasets": {"data"},
     "datasets": {"data"},
@@ -45,7 +49,6 @@ USERS = {
     "cryptography": {"engine"},  # the bytes of noise and draws
     "triton": {"engine"},  # a kernel for GPUs, imported where it can run
     "torchmetrics": {"tasks"},
-    "safetensors": {"api"},
     "onnx": {"api"},  # if it is installed
     "httpx": {"launch"},
     "rich": {"reporting"},

@@ -35,6 +35,9 @@ class Hospitals(Task):
     def public_form(self) -> Form:
         return self._schema.form
 
+    def meaning(self) -> str:
+        return self._schema.meaning
+
     def train_data(self) -> TensorData:
         return self._records("train")
 

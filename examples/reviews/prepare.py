@@ -1,7 +1,7 @@
 """Movie reviews of Pang and Lee (2005) as text files that fl_dp reads: python prepare.py FROM TO.
 
-FROM: a folder with rt-polarity.pos and rt-polarity.neg, as they come or compressed by gzip. One review in five
-becomes a test review, by a hash of it, so that it stays one whatever else there is.
+FROM: a folder with rt-polarity.pos and rt-polarity.neg, as they come or compressed by gzip. One review in
+five becomes a test review, by a hash of it, so that it stays one whatever else there is.
 """
 
 import gzip

@@ -21,6 +21,7 @@ from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ConfigError
 from fl_dp.federation.server.planning import expected_batch
 from fl_dp.models.build import build_model
+from fl_dp.models.names import common_name
 from fl_dp.records import RoundPlan
 from fl_dp.tasks.records import SERVER, load_part, of_client
 
@@ -162,7 +163,7 @@ def _round_plan(config: RunConfig, overrides: Overrides, own_size: int, public_s
     return RoundPlan(
         run="audit",
         server_round=1,
-        model=config.model,
+        model=common_name(config.model),
         steps=steps,
         expected_batch_size=expected_batch_size,
         learning_rate=config.learning_rate,

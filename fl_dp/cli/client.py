@@ -8,18 +8,20 @@ import socket
 import sys
 import time
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from fl_dp.accounting.accountant import check_holds_budgets
+from fl_dp.cli.approve import ask_on_console
 from fl_dp.cli.arguments import read_settings
 from fl_dp.cli.common import APP_OPTIONS, DEFAULT_ADDRESS, run_command, say
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.task import task_beside
 from fl_dp.errors import ConfigError
+from fl_dp.federation.client.approval import approvals_folder
 from fl_dp.launch.clients import ledger_file, write_client_file
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.flower.environment import child_environment, cores
@@ -62,6 +64,20 @@ def join(
         bool,
         typer.Option("--allow-unprotected", help="Take part in runs without privacy; no epsilon holds then."),
     ] = False,
+    approve: Annotated[
+        bool, typer.Option("--approve", help="Ask here, or by fl-dp approve, before a run's first payment.")
+    ] = False,
+    evaluate_received: Annotated[
+        bool,
+        typer.Option("--evaluate-received", help="Measure each global model on this site's test rows, here."),
+    ] = False,
+    evaluate: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH",
+            help="Measure a run's model, or a file of weights, on this site's test rows; join nothing.",
+        ),
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Any key of a client's settings; repeatable."),
@@ -73,14 +89,20 @@ def join(
 
     The server cannot change the limits, nor the code: only what is installed here runs.
     """
-    security = supernode_security(root_certificates, insecure)
     given = {
         "client": name, "task": _here(task), "model": model, "loss": loss, "data": data,
         "epsilon": epsilon, "delta": delta,
         "min-noise-multiplier": min_noise_multiplier, "max-grad-norm": max_grad_norm,
-        "allow-unprotected": allow_unprotected or None, **_part(partition),
+        "allow-unprotected": allow_unprotected or None, "approve": approve or None,
+        "evaluate-received": evaluate_received or None, **_part(partition),
     }  # fmt: skip
     own = _settings(config, _together(given, settings or ()), ledger)
+    if evaluate is not None:
+        from fl_dp.launch.own_evaluation import evaluate_file  # late: it imports torch
+
+        say(evaluate_file(own, evaluate))
+        return 0
+    security = supernode_security(root_certificates, insecure)
     check_holds_budgets(own.accountant)
     _register_data(own)
     budget = f"budget epsilon {own.epsilon:g} by {own.accountant}"
@@ -91,7 +113,7 @@ def join(
                 "a server may train on these data without protection; no epsilon holds then", private=False
             )
         )
-    return _run_supernode(own, superlink, security)
+    return _run_supernode(own, superlink, security, _watchers(own))
 
 
 def _settings(file: Path | None, given: dict[str, Any], ledger: Path | None) -> ClientConfig:
@@ -157,7 +179,22 @@ def _state_folder() -> Path:
     return Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser() / "fl-dp"
 
 
-def _run_supernode(settings: ClientConfig, superlink: str, security: list[str]) -> ExitCode:
+def _watchers(settings: ClientConfig) -> list[Callable[[], None]]:
+    """What is done here, beside the client, again and again."""
+    watchers: list[Callable[[], None]] = []
+    if settings.approve:
+        folder, told = approvals_folder(settings.ledger), set[str]()
+        watchers.append(lambda: ask_on_console(folder, told))
+    if settings.evaluate_received:
+        from fl_dp.launch.own_evaluation import OwnEvaluation  # late: it imports torch
+
+        watchers.append(OwnEvaluation(settings, say).look)
+    return watchers
+
+
+def _run_supernode(
+    settings: ClientConfig, superlink: str, security: list[str], watchers: Sequence[Callable[[], None]]
+) -> ExitCode:
     """Run the client until it ends or is interrupted."""
     from fl_dp.launch.flower.commands import write_client_commands
     from fl_dp.launch.flower.starting import check_running, start_supernodes, supernode_options
@@ -172,4 +209,6 @@ def _run_supernode(settings: ClientConfig, superlink: str, security: list[str]) 
         say(f"joining {superlink}; Ctrl-C leaves; log: {log}")
         while True:
             check_running(processes, settings.client, log)
+            for watch in watchers:
+                watch()
             time.sleep(_POLL_SECONDS)

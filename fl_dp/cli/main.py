@@ -7,6 +7,8 @@ from typing import Annotated
 import typer
 
 from fl_dp.cli.after import export, predict
+from fl_dp.cli.approve import HELP as APPROVE_HELP
+from fl_dp.cli.approve import approve
 from fl_dp.cli.audit import HELP as AUDIT_HELP
 from fl_dp.cli.audit import audit
 from fl_dp.cli.client import join
@@ -18,6 +20,8 @@ from fl_dp.cli.run import RUN_OPTIONS, run
 from fl_dp.cli.schema import HELP as SCHEMA_HELP
 from fl_dp.cli.schema import schema
 from fl_dp.cli.server import serve
+from fl_dp.cli.validate import HELP as VALIDATE_HELP
+from fl_dp.cli.validate import validate
 
 app = typer.Typer(name="fl-dp", **APP_OPTIONS)
 
@@ -48,6 +52,8 @@ app.command()(export)
 app.command(help=BUDGET_HELP, cls=CommandWithoutMarkup)(budget)
 app.command(help=CALIBRATE_HELP, cls=CommandWithoutMarkup)(calibrate)
 app.command(help=AUDIT_HELP)(audit)
+app.command(help=APPROVE_HELP)(approve)
+app.command(help=VALIDATE_HELP)(validate)
 app.command(help=SCHEMA_HELP, cls=CommandWithoutMarkup)(schema)
 app.add_typer(ledger_app, name="ledger")
 

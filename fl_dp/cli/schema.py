@@ -21,7 +21,9 @@ def schema(
     group: Annotated[
         str, typer.Option(help="The column that says whose record it is.", show_default=False)
     ] = "",
-    separator: Annotated[str, typer.Option(help="Between the cells of a CSV file [default: a comma].")] = ",",
+    separator: Annotated[
+        str, typer.Option(help="Between the cells of a CSV file [default: a comma].", show_default=False)
+    ] = ",",
     no_header: Annotated[
         bool, typer.Option("--no-header", help="The first line is a record; columns are called 0, 1, ...")
     ] = False,

@@ -30,7 +30,8 @@ class ClientConfig(TaskSettings):
     claimed then. allow_unprotected: servers may train without any protection; no epsilon holds for the data
     afterwards. arithmetic: "proven" declines rounds in which what rounding adds is only assumed, see
     `ARITHMETICS`. memory_mib: what a step may take besides process, model and data, when the physical batch
-    size is "auto".
+    size is "auto". approve: a run is trained only when the operator has said yes to its plan, for which a
+    round waits `approval_wait` seconds. evaluate_received: `client.py` measures global models.
     """
 
     client: str
@@ -51,6 +52,10 @@ class ClientConfig(TaskSettings):
     # machine
     physical_batch_size: int | Auto = 64
     memory_mib: int = 1024
+    # operator
+    approve: bool = False
+    approval_wait: float = 300.0
+    evaluate_received: bool = False
     device: str = "auto"
 
     def __post_init__(self) -> None:
@@ -69,6 +74,8 @@ class ClientConfig(TaskSettings):
                 typing.cast(int, self.public_size) >= 1, "public-size", self.public_size, "an integer >= 1"
             )
         require_positive(self, "epsilon", "memory_mib")
+        wait = self.approval_wait
+        require(0 <= wait < math.inf, "approval-wait", wait, "a finite number of seconds >= 0")
         require_batch(self.physical_batch_size)
         require_delta(self.delta)
         require(

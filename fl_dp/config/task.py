@@ -39,6 +39,10 @@ def task_beside(name: str, folder: Path) -> str:
 class TaskSettings(DataSettings):
     """README.md explains every key. task: a file or an importable name; empty: all of it is built in.
 
+    start: a file of the server's with the weights of the first round, public by declaration; empty: random
+    ones. trainable: patterns of parameters' names, "head.*,!head.bias"; all others are frozen; empty: all are
+    trained, or with LoRA none but its own. lora: its rank, 0 for none. lora_targets: patterns of layers'
+    names.
     class_weights: "1,5", a public number for each class, which the losses of its examples are multiplied
     with; empty: all count alike.
     """
@@ -46,10 +50,21 @@ class TaskSettings(DataSettings):
     task: str = ""
     model: str = "linear"
     loss: str = "cross-entropy"
+    start: str = ""
+    trainable: str = ""
+    lora: int = 0
+    lora_targets: str = ""
     class_weights: str = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        require(self.lora >= 0, "lora", self.lora, "a rank >= 1, or 0 for none")
+        if bool(self.lora) != bool(self.lora_targets):
+            missing = "lora-targets" if self.lora else "lora"
+            raise ConfigError(
+                f"{missing} is missing: lora = RANK and lora-targets = PATTERNS of layers' names, such as "
+                '"*.qkv", go together.'
+            )
         LOSSES.check_built_in(self.loss, "a loss that all sites have")
         for weight in self.weight_of_class:
             require(0 < weight <= MOST_WEIGHT_OF_CLASS, "class-weights", self.class_weights, _WEIGHTS)
@@ -61,6 +76,13 @@ class TaskSettings(DataSettings):
             return tuple(float(word) for word in self.class_weights.split(",") if self.class_weights)
         except ValueError:
             raise ConfigError(f"class-weights = {self.class_weights!r}: expected {_WEIGHTS}.") from None
+
+    @property
+    def trained(self) -> str:
+        """Which parameters are trained, in words that sites compare; empty: all that the model has."""
+        parts = [self.trainable] if self.trainable else []
+        parts += [f"lora {self.lora} of {self.lora_targets}"] if self.lora else []
+        return "; ".join(parts)
 
     def of_task(self) -> dict[str, Any]:
         """These settings alone, by field, for other settings that are to mean the same task and records."""

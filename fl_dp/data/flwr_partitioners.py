@@ -16,8 +16,10 @@ from fl_dp.data.partition_scheme import Indices, Labels
 
 _PACKAGE, _DATA_SETS = "flwr_datasets", "datasets"
 
-# Both are said better elsewhere: the first by the DataError that follows, the second by the scheme's file.
-_EXPECTED_WARNINGS = ("The specified min_partition_size", "Classes: .* will NOT be used")
+# All are said better elsewhere: the first by the DataError that follows, the others by the schemes' files.
+_EXPECTED_WARNINGS = (
+    "The specified min_partition_size", "Classes: .* will NOT be used", "The sum of the partition_sizes",
+)  # fmt: skip
 
 
 def split_by(partitioner: Any, labels: Labels, number: int) -> list[Indices]:

@@ -11,6 +11,7 @@ from fl_dp.engine.gradients.fallback import masked_grads, pull_back
 from fl_dp.engine.gradients.layouts import Dense, GradientLayout, Kept, Outer
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.rule_table import check_rules, layout_of
+from fl_dp.engine.saved import SavedTensors
 from fl_dp.engine.tracing.axis import LEADING, BatchAxis
 from fl_dp.engine.tracing.capture import Argument, OperatorKey, Use, UseKey, find_uses, output_grads
 from fl_dp.engine.tracing.graph import graph_of
@@ -59,17 +60,18 @@ def keep_gradients(
         check_rules(uses)
     else:
         axes.owners(losses, uses, axes.batch, graph)
-    arriving = _Arriving(chooser, uses)
+    arriving, saved = _Arriving(chooser, uses), SavedTensors()
     # Inputs whose gradients need further backward calls, which are made after the one pass.
     later: list[tuple[Use, Argument, Tensor | GradientLayout, BatchAxis]] = []
 
     def on_grad(use: Use, grad: Tensor) -> None:
+        node = saved.of(use.node)
         for argument in use.arguments:
             axis = _axis(argument.key, axes, num_examples)
             if argument.key in slow:
                 later.append((use, argument, grad, axis))
                 continue
-            layout = layout_of(use, argument, grad, axis, num_examples)
+            layout = layout_of(node, use, argument, grad, axis, num_examples)
             if argument.path is None:
                 later.append((use, argument, layout, axis))
             else:

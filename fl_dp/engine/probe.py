@@ -19,9 +19,10 @@ from fl_dp.engine.gradients.layouts import Kept
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.precision import full_precision
 from fl_dp.engine.rule_table import layout_of
+from fl_dp.engine.saved import SavedTensors
 from fl_dp.engine.tracing.capture import OperatorKey, Use, UseKey, output_grads
 from fl_dp.engine.tracing.example_rows import ExampleRows, find_example_rows
-from fl_dp.engine.tracing.independence import call, check_independence
+from fl_dp.engine.tracing.independence import call, check_independence, in_place_of
 from fl_dp.engine.tracing.ownership import data_may_move_rows
 from fl_dp.engine.tracing.places import check_places
 from fl_dp.engine.tracing.structure import tensors
@@ -91,6 +92,20 @@ def _try(
 ) -> _Trial:
     torch.manual_seed(attempt)
     parameters = {n: _perturbed(p, attempt) for n, p in model.named_parameters() if p.requires_grad}
+    with in_place_of(
+        model, parameters
+    ):  # also when a checkpointed part is computed again, in a backward pass
+        return _tried(model, parameters, args, kwargs, shared, attempt)
+
+
+def _tried(
+    model: nn.Module,
+    parameters: Mapping[str, Tensor],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    shared: frozenset[OperatorKey],
+    attempt: int,
+) -> _Trial:
     batch = synthetic(args, kwargs, truth=attempt % 2 == 0)
     examples = check_independence(model, parameters, batch)
     check_places(model, parameters, batch, examples)
@@ -138,11 +153,12 @@ def _joined(one: Axes, other: Axes) -> Axes:
 def _without_rule(losses: Tensor, rows: ExampleRows) -> frozenset[UseKey]:
     """Uses that no rule covers; NoRuleError where the fallback does not work either."""
     found: set[UseKey] = set()
+    saved = SavedTensors()
 
     def ask(use: Use, grad: Tensor) -> None:
         for argument in use.arguments:
             try:
-                layout_of(use, argument, grad, rows.batch[argument.key], NUM_EXAMPLES)
+                layout_of(saved.of(use.node), use, argument, grad, rows.batch[argument.key], NUM_EXAMPLES)
             except NoRuleError:
                 if len(use.node._input_metadata) > 1:
                     raise

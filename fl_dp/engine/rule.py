@@ -17,7 +17,8 @@ from fl_dp.errors import ModelError, NoRuleError
 class Site:
     """One input of an operator that is made of parameters, and the gradient of the operator's output.
 
-    node: the operator's autograd node; what the forward pass saved is in its `_saved_*` attributes.
+    node: stands for the operator's autograd node; what the forward pass saved is in its `_saved_*`
+    attributes.
     argument: the input. transposed: the input is the transpose of the parameter; the rule returns the
     layout of the parameter's gradient. parameters: how many inputs of the operator are made of
     parameters.

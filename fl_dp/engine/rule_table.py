@@ -8,6 +8,7 @@ from fl_dp.choices import RULES as FOLDER
 from fl_dp.choices import Choices
 from fl_dp.engine.gradients.layouts import GradientLayout
 from fl_dp.engine.rule import Rule, Site, refuse
+from fl_dp.engine.saved import SavedNode
 from fl_dp.engine.tracing.axis import BatchAxis
 from fl_dp.engine.tracing.capture import Argument, Use
 from fl_dp.errors import ConfigError
@@ -48,16 +49,17 @@ def check_rules(uses: tuple[Use, ...]) -> None:
 
 
 def layout_of(
-    use: Use, argument: Argument, grad: Tensor, axis: BatchAxis, num_examples: int
+    node: SavedNode, use: Use, argument: Argument, grad: Tensor, axis: BatchAxis, num_examples: int
 ) -> GradientLayout:
     """The layout of the gradient of one input of `use`, in the shape in which the operator gets it.
 
-    grad: gradient of the use's output. Raises NoRuleError for a way of use that no rule covers.
+    node: reads what the use's node has saved. grad: gradient of the use's output.
+    Raises NoRuleError for a way of use that no rule covers.
     """
     rule = RULES.get(argument.key.operator)
     if rule is None:
         refuse(argument.key, "that operator has no per-example gradient rule")
     path = argument.path
     transposed = path is not None and path.count("TBackward0") % 2 == 1
-    site = Site(argument, use.node, transposed, len(use.arguments), grad, axis, num_examples)
+    site = Site(argument, node, transposed, len(use.arguments), grad, axis, num_examples)
     return rule.layout_of(site)

@@ -52,6 +52,13 @@ def ledger_file(folder: Path) -> Path:
     return path
 
 
+def ledger_line(named: Path | None, own: Path) -> str:
+    """What a simulation says of the ledger that it uses. own: its folder where none was named."""
+    if named is not None:
+        return f"ledger in {named}: what other runs have spent there counts"
+    return f"ledger in {own}, of this run alone; for private data name one that lasts: --ledger DIR"
+
+
 def write_client_files(config: RunConfig, folder: Path, ledger: Path) -> list[Path]:
     """One file per client: `folder`/<k>.toml."""
     return [

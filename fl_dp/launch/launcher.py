@@ -12,6 +12,7 @@ import tomli_w
 
 from fl_dp.config.run import RunConfig
 from fl_dp.durable_files import exclusive, write_whole
+from fl_dp.launch.clients import ledger_line
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.preflight import (
     check_choices,
@@ -52,6 +53,8 @@ def launch(
 
         check_resources(request.config)
     check_names(request.config)
+    if engine == "ray":
+        request.config.check_simulated()
     with _under_way(engine, ray_address) as ray:
         check_choices(request.config)
         config = with_absolute_paths(request.config)
@@ -64,6 +67,8 @@ def launch(
             for note in notes:
                 say(note)
             say(f"{'simulating' if engine else 'starting'} {config.clients} clients; files in {folder.shown}")
+            if engine:
+                say(ledger_line(ledger, folder.shown / folder.ledgers.name))
             start = Launch(engine, (ledger or folder.ledgers).absolute(), ray_address)
             start.write(folder)
             return _run(config, folder, start, ray, say, resumed=False, quiet=quiet)

@@ -4,9 +4,10 @@ import dataclasses
 from pathlib import Path
 
 from fl_dp.accounting.accountant import check_holds_budgets
-from fl_dp.choices import MODELS, SOURCES
+from fl_dp.choices import SOURCES
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError, ModelError
+from fl_dp.models.names import absolute_model, check_name, is_own_code
 
 
 def check_names(config: RunConfig) -> None:
@@ -16,7 +17,7 @@ def check_names(config: RunConfig) -> None:
     """
     check_holds_budgets(config.accountant)
     SOURCES.check(config.data)
-    MODELS.check(config.model)
+    check_name(config.model)
 
 
 def check_choices(config: RunConfig) -> None:
@@ -29,16 +30,22 @@ def check_choices(config: RunConfig) -> None:
     from fl_dp.federation.server.aggregation import aggregation_of
     from fl_dp.federation.server.optimizer import server_optimizer_of
     from fl_dp.models.build import choose_model
+    from fl_dp.tasks.own_code import own_function
     from fl_dp.training.loss import loss_of
+    from fl_dp.training.optimizers import settings_of
 
     if config.task:
         from fl_dp.tasks.load import task_class
 
         task_class(config.task)
     choose_source(config.data)
-    choose_model(config.model)
+    if is_own_code(config.model):
+        own_function(config.model)
+    else:
+        choose_model(config.model)
     choose_partition(PartitionSettings.of(config))
     loss_of(config.loss)
+    settings_of(config.optimizer, config.optimizer_settings, config.momentum)
     aggregation_of(config.aggregation)
     server_optimizer_of(config.server_optimizer, config.server_learning_rate)
 
@@ -58,6 +65,8 @@ def with_absolute_paths(config: RunConfig) -> RunConfig:
         config,
         data=absolute_name(config.data),
         data_root=str(data_root),
+        model=absolute_model(config.model),
+        start=config.start and str(Path(config.start).expanduser().absolute()),
         schema=absolute_schema(config.schema),
         tokenizer=absolute_tokenizer(config.tokenizer),
         task=task,
@@ -70,17 +79,27 @@ def check_server(config: RunConfig) -> None:
     Raises DataError, TaskError, and ConfigError when a setting is at fault: an unknown name, a model that
     does not fit the data, or one that cannot be trained privately.
     """
+    import torch
 
     from fl_dp.engine.probe import probe
+    from fl_dp.models.start import load_start
     from fl_dp.tasks.load import new_model, task_of
+    from fl_dp.tasks.metric import metrics_of
     from fl_dp.tasks.records import evaluation_records
+    from fl_dp.training.optimizers import check_optimizer
 
     task = task_of(config)
     evaluation_records(config, task)
+    if task.known_form is not None:
+        task.check_loss()
+    if config.evaluate == "server":
+        metrics_of(task, torch.device("cpu"), config.metric_names)
     try:
         model = new_model(task)
+        load_start(model, config.start)
     except ModelError as error:
         raise ConfigError(str(error)) from error
+    check_optimizer(config.optimizer, config.optimizer_settings, config.momentum, list(model.parameters()))
     try:
         probe(model, task.objective.blank(3)[0][:0])
     except ModelError as error:

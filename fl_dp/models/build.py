@@ -1,10 +1,12 @@
 """A model by its name: built from the data's form and a seed, and tried on two blank examples."""
 
+from collections.abc import Callable
+
 import torch
 from torch import nn
 
 from fl_dp.choices import MODELS
-from fl_dp.errors import ModelError
+from fl_dp.errors import FlDpError, ModelError
 from fl_dp.form import Form
 from fl_dp.models.model import Model
 
@@ -19,11 +21,18 @@ def build_model(name: str, form: Form, seed: int) -> nn.Module:
     """
     model_choice, argument = choose_model(name)
     arguments = (argument,) if argument else ()
+    return build_with(lambda form: model_choice.build(form, *arguments), name, form, seed)
+
+
+def build_with(make: Callable[[Form], nn.Module], name: str, form: Form, seed: int) -> nn.Module:
+    """As `build_model`, by a function. name: what errors call it."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)  # not torch.manual_seed: that reseeds GPUs, too
         try:
-            model = model_choice.build(form, *arguments)
+            model = make(form)
             shape = _output_shape(model, form)
+        except FlDpError:
+            raise
         except (RuntimeError, ValueError, AssertionError, IndexError) as error:
             raise ModelError(
                 f"model = {name!r} does not fit data of shape {form.input_shape}: {_one_line(error)}. "
@@ -40,7 +49,7 @@ def build_model(name: str, form: Form, seed: int) -> nn.Module:
 def choose_model(name: str) -> tuple[Model, str]:
     """The descriptor of the model `name`, and the argument; ConfigError where either is wrong."""
     model = MODELS.load(name, Model)
-    return model, MODELS.argument(name, model.argument)
+    return model, MODELS.argument(name, model.argument, optional=model.optional)
 
 
 def blank_inputs(form: Form, size: int) -> torch.Tensor:

@@ -24,3 +24,31 @@ def expect_square_image(form: Form, sides: tuple[int, ...]) -> tuple[int, int]:
             return channels, height
     wanted = " or ".join(f"{side}x{side}" for side in sides)
     raise ValueError(f"it is made for images of {wanted} pixels")
+
+
+def expect_image(form: Form, least: int) -> tuple[int, int, int]:
+    """(C, H, W) of images with sides of `least` pixels at least; else ValueError."""
+    expect_numbers(form)
+    expect_one_answer(form)
+    match form.input_shape:
+        case (channels, height, width) if min(height, width) >= least:
+            return channels, height, width
+    raise ValueError(f"it is made for images of {least}x{least} pixels and larger")
+
+
+def expect_windows(form: Form) -> tuple[int, int]:
+    """(T, channels) of windows of numbers over time; else ValueError."""
+    expect_numbers(form)
+    expect_one_answer(form)
+    match form.input_shape:
+        case (length, channels):
+            return length, channels
+    raise ValueError("it takes windows of shape (time steps, channels)")
+
+
+def expect_tokens(form: Form) -> int:
+    """The number of tokens of an example; ValueError where inputs are no tokens."""
+    match form.input_shape:
+        case (length,) if form.vocabulary:
+            return length
+    raise ValueError("it takes tokens, not numbers")

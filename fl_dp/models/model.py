@@ -13,7 +13,12 @@ class Model:
     build: takes the data's `Form` and, if there is one, the argument. The model maps inputs (n, *input_shape)
     to outputs (n, *output_shape). For a form that it cannot take, `build` raises ValueError with the reason.
     argument: what users write behind the name, as errors call it: NAME of `torchvision:NAME`. None: nothing.
+    optional: the argument may be left out; `build` then has a default of its own.
+    common: for an argument that names a path, each site's own: what sites compare instead of it. It raises
+    ConfigError for a path that is not there.
     """
 
     build: Callable[..., nn.Module]
     argument: str | None = None
+    optional: bool = False
+    common: Callable[[str], str] | None = None

@@ -55,6 +55,7 @@ class Simulation:
 def simulated_grid(simulation: Simulation) -> Iterator[SimulationGrid]:
     """The grid of a simulation, with Ray running already. Its actors end with it."""
     config = simulation.config
+    config.check_simulated()
     train, parts = load_parts(config)
     shared = SharedData.of(train, parts)
     there = nodes()

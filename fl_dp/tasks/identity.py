@@ -1,10 +1,11 @@
 """Whether two sites mean the same task: a digest of the code that decides what is computed.
 
-Of the file that holds the task and of the files beside it that it imports; not of where the data lie, which
-is each site's own: `train_data` and `test_data` are left out. Ends of lines, and spaces before them, do not
-count.
+Of the file that holds the task, of the one that holds the model where its name is code of the user's own, and
+of the files beside them that they import; not of where the data lie, which is each site's own: `train_data`
+and `test_data` are left out. Ends of lines, and spaces before them, do not count.
 Of a class without a file, as in a notebook, its own methods count.
-What is built in has no digest: its parts are compared by their names, and by `records.NUMERICS`.
+What is built in has no digest: its parts are compared by their names, and by `records.NUMERICS`. But what a
+table's schema makes of records counts in either case: the same weights would mean other columns.
 """
 
 import ast
@@ -15,7 +16,11 @@ from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
+from fl_dp.config.task import task_file
 from fl_dp.errors import TaskError
+from fl_dp.models.names import is_own_code
+from fl_dp.tasks.load import OwnModelTask, in_task_code
+from fl_dp.tasks.own_code import imported
 from fl_dp.tasks.task import Task
 
 _OF_THE_SITE = frozenset({"train_data", "test_data"})
@@ -23,14 +28,27 @@ _MOST_FILES = 200
 
 
 def identity(task: Task) -> str:
-    """The task's digest in hex; empty for one that is built in."""
-    if task.built_in:
-        return ""
-    digest = hashlib.sha256(type(task).__name__.encode())
-    file = _file_of(type(task))
-    for name, text in sorted((_sources(file) if file else _parts(type(task))).items()):
-        digest.update(f"\n{name}\n{text}".encode())
-    return digest.hexdigest()[:16]
+    """The digest, in hex, of the task's code, of its model's, and of what a schema makes of the records.
+
+    Empty where both are built in and no schema is read.
+    """
+    with in_task_code(type(task), "meaning()"):
+        meaning = task.meaning()
+    parts: list[tuple[str, dict[str, str]]] = []
+    if not task.built_in and type(task) is not OwnModelTask:
+        file = _file_of(type(task))
+        parts.append((type(task).__name__, _sources(file) if file else _parts(type(task))))
+    if is_own_code(task.settings.model) and type(task).model is Task.model:
+        module = imported("model", task.settings.model)
+        parts.append((task_file(task.settings.model)[1], _sources(Path(inspect.getfile(module)))))
+    if meaning:
+        parts.append(("meaning", {"": meaning}))
+    digest = hashlib.sha256()
+    for kind, texts in parts:
+        digest.update(kind.encode())
+        for name, text in sorted(texts.items()):
+            digest.update(f"\n{name}\n{text}".encode())
+    return digest.hexdigest()[:16] if parts else ""
 
 
 def _file_of(kind: type[Task]) -> Path | None:

@@ -3,21 +3,20 @@
 The name is the site's own, from its own disk: what a server names is compared with it, and never looked for.
 """
 
-import importlib
-import importlib.util
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from hashlib import blake2b
 from pathlib import Path
-from types import ModuleType
 
 import torch
 from torch import nn
 
 from fl_dp.config.task import TaskSettings, task_beside, task_file
 from fl_dp.errors import ConfigError, TaskError
+from fl_dp.models.lora import with_lora
+from fl_dp.models.names import is_own_code
+from fl_dp.models.trainable import choose_trainable
+from fl_dp.tasks.own_code import imported
 from fl_dp.tasks.task import Task
 
 GIVEN = "given:"  # before the name of a class that this process was handed
@@ -51,9 +50,16 @@ def task_of(settings: TaskSettings) -> Task:
     return _task(TaskSettings(**settings.of_task()))
 
 
+class OwnModelTask(Task):
+    """All is built in but the model, which is code of the user's own."""
+
+
 @lru_cache(maxsize=8)
 def _task(settings: TaskSettings) -> Task:
-    kind = task_class(settings.task) if settings.task else Task
+    if settings.task:
+        kind = task_class(settings.task)
+    else:
+        kind = OwnModelTask if is_own_code(settings.model) else Task
     with in_task_code(kind, "it"):
         return kind(settings)
 
@@ -72,7 +78,7 @@ def task_class(name: str) -> type[Task]:
     file, kind = task_file(name)
     if file is None and not kind:
         raise ConfigError(f"task = {name!r}: expected FILE.py, FILE.py:NAME or package.module:NAME.")
-    module = _import(name, file)
+    module = imported("task", name)
     if kind:
         found = getattr(module, kind, None)
         if not (isinstance(found, type) and issubclass(found, Task)):
@@ -94,15 +100,18 @@ def task_class(name: str) -> type[Task]:
 def new_model(task: Task) -> nn.Module:
     """The task's model in training mode, its weights from the site's seed; the random state stays as it was.
 
-    TaskError for what code of the user's own raises, else as `build_model`.
+    Its trainable parameters are those that the settings choose, LoRA's adapters among them. ConfigError where
+    they choose none, TaskError for what code of the user's own raises, else as `build_model`.
     """
-    with torch.random.fork_rng(devices=[]), in_task_code(type(task), "model()"):
-        torch.default_generator.manual_seed(
-            task.settings.seed
-        )  # not torch.manual_seed: that reseeds GPUs, too
-        model = task.model()
-        if not isinstance(model, nn.Module):
-            raise TypeError(f"it returned {type(model).__name__}, expected a torch.nn.Module")
+    settings = task.settings
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(settings.seed)  # not torch.manual_seed: that reseeds GPUs, too
+        with in_task_code(type(task), "model()"):
+            model = task.model()
+            if not isinstance(model, nn.Module):
+                raise TypeError(f"it returned {type(model).__name__}, expected a torch.nn.Module")
+        model = with_lora(model, settings.lora, settings.lora_targets)
+    choose_trainable(model, settings.trainable, adapters=settings.lora > 0)
     return model.train()
 
 
@@ -115,37 +124,3 @@ def in_task_code(kind: type[Task], what: str) -> Iterator[None]:
         if kind.built_in:
             raise
         raise TaskError(f"task {kind.__name__}: {what} raised {type(error).__name__}: {error}") from error
-
-
-def _import(name: str, file: Path | None) -> ModuleType:
-    try:
-        if file is None:
-            return importlib.import_module(name.rpartition(":")[0])
-        return _from_file(file.expanduser().absolute())
-    except ConfigError:
-        raise
-    except Exception as error:
-        raise TaskError(f"task = {name!r}: cannot be imported: {type(error).__name__}: {error}") from error
-
-
-def _from_file(file: Path) -> ModuleType:
-    """The module in `file`, imported once in a process unless it changes. It can import what is beside it."""
-    if not file.is_file():
-        raise ConfigError(f"task = {str(file)!r}: no such file.")
-    content = blake2b(str(file).encode() + b"\0" + file.read_bytes(), digest_size=8)
-    name = f"fl_dp_task_{content.hexdigest()}"
-    if name in sys.modules:
-        return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, file)
-    assert spec is not None
-    assert spec.loader is not None
-    if str(file.parent) not in sys.path:
-        sys.path.append(str(file.parent))  # at the end: nothing there takes the place of what is installed
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # as an import does: dataclasses and pickles look there
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    return module

@@ -58,7 +58,9 @@ def evaluation_records(config: RunConfig, task: Task) -> TensorData | None:
             )
         task.form = found.form
         return found
-    if (form := task.public_form()) is not None:
+    with in_task_code(type(task), "public_form()"):
+        form = task.public_form()
+    if form is not None:
         task.form = form
     elif type(task).model is Task.model:
         first = records_of(_task_for(config, task, "0"), "train")

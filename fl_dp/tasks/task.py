@@ -7,10 +7,12 @@ import torch
 from torch import Tensor, nn
 
 from fl_dp.config.task import TaskSettings
-from fl_dp.data.source import data_of, form_of
+from fl_dp.data.source import data_of, form_of, meaning_of
 from fl_dp.errors import ConfigError, TaskError
 from fl_dp.form import Form
-from fl_dp.models.build import build_model
+from fl_dp.models.build import build_model, build_with
+from fl_dp.models.names import is_own_code
+from fl_dp.tasks.own_code import own_function
 from fl_dp.training.loss import check_targets, loss_of
 from fl_dp.training.objective import Batch, Objective
 
@@ -70,7 +72,10 @@ class Task:
 
     def model(self) -> nn.Module:
         """A new model, with random weights from torch's global generator, which the seed has set."""
-        return build_model(self.settings.model, self.form, self.settings.seed)
+        name, seed = self.settings.model, self.settings.seed
+        if is_own_code(name):
+            return build_with(own_function(name), name, self.form, seed)
+        return build_model(name, self.form, seed)
 
     def outputs(self, model: nn.Module, inputs: Tensor) -> Tensor:
         """What the model says of inputs (n, ...): (n, ...), as metrics and predictions take it."""
@@ -104,6 +109,11 @@ class Task:
         """The form of the data where a schema file says it, so that no record has to be read; else None."""
         own = type(self).train_data is not Task.train_data
         return None if own else form_of(self.settings)
+
+    def meaning(self) -> str:
+        """How records become numbers, where a schema file says it: sites must agree on it. Else empty."""
+        own = type(self).train_data is not Task.train_data
+        return "" if own else meaning_of(self.settings)
 
     @property
     def objective(self) -> Objective:

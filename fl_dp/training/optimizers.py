@@ -95,7 +95,6 @@ def settings_of(name: str, text: str, momentum: float = 0.0) -> dict[str, Any]:
     momentum: of "sgd" alone. Every number is finite and at most 10^6; what torch.optim says of their ranges
     is asked on one blank weight.
     """
-    kind = optimizer_class(name)
     settings = inline_table("optimizer-settings", text)
     known = _settable(name)
     for key, value in settings.items():
@@ -109,8 +108,13 @@ def settings_of(name: str, text: str, momentum: float = 0.0) -> dict[str, Any]:
     values = {key: tuple(value) if isinstance(value, list) else value for key, value in settings.items()}
     values |= {"momentum": momentum} if name == SGD else {}
     _made(name, values, [torch.zeros(1, 1)], 0.1)
-    assert kind is not None
     return values
+
+
+def check_optimizer(name: str, text: str, momentum: float, parameters: Sequence[Tensor]) -> None:
+    """ConfigError where it, or its settings, cannot be had, or not for these parameters."""
+    settings = settings_of(name, text, momentum)
+    _made(name, settings, [one.detach() for one in parameters if one.requires_grad], 0.1)
 
 
 @lru_cache(maxsize=1)
@@ -148,13 +152,27 @@ def _settable(name: str) -> dict[str, Any]:
     return {one.name: one.default for one in parameters if one.name not in hidden}
 
 
+def _without_compiler() -> None:
+    """Let torch.optim make optimizers without PyTorch's compiler.
+
+    It imports that to keep it off a method: 2 s and 48 MiB in a process that never compiles, and beside Ray
+    pages of complaints about leaks when the process ends. Where torch changes this name, nothing happens.
+    """
+    method = getattr(Optimizer.add_param_group, "__wrapped__", None)
+    if method is not None and not hasattr(method, "__dynamo_disable"):
+        method.__dynamo_disable = method
+
+
 def _made(
     name: str, settings: Mapping[str, Any], parameters: list[Tensor], learning_rate: float
 ) -> Optimizer:
     kind = optimizer_class(name)
-    one_by_one = {"foreach": False} if "foreach" in inspect.signature(kind).parameters else {}
+    _without_compiler()
+    given: dict[str, Any] = {"lr": learning_rate, **settings}
+    if "foreach" in inspect.signature(kind).parameters:
+        given["foreach"] = False
     try:
-        made: Optimizer = kind(parameters, lr=learning_rate, **settings, **one_by_one)  # type: ignore[call-arg]
+        made: Optimizer = kind(parameters, **given)
     except (ValueError, TypeError) as error:
         words = " ".join(str(error).split())
         raise ConfigError(f"optimizer = {name!r}: torch.optim refuses it: {words}") from error

@@ -16,5 +16,5 @@ def test_it_is_what_stands_inside_an_inline_table() -> None:
     "text", ["betas", "a=", "a=1}\nb={", "a=1}, other={", "a=1 # }", "x" * (LONGEST + 1)]
 )
 def test_everything_else_is_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match="^optimizer-settings = "):
+    with pytest.raises(ConfigError, match=r"^optimizer-settings = "):
         inline_table("optimizer-settings", text)

@@ -33,7 +33,7 @@ def test_a_run_that_goes_on_keeps_the_last_rate() -> None:
 )  # fmt: skip
 def test_what_is_none_is_refused(schedule: str) -> None:
     with pytest.raises(
-        ConfigError, match="learning-rate-schedule = .*: expected constant, linear, cosine or"
+        ConfigError, match=r"learning-rate-schedule = .*: expected constant, linear, cosine or"
     ):
         RunConfig(learning_rate_schedule=schedule)
 

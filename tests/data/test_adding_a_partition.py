@@ -47,5 +47,5 @@ def test_one_file_is_listed_used_and_named_in_ledgers(copied: Any) -> None:
     assert "by_label" in names.split()
     assert in_ledger == "digits, part 3/10 (by_label:2, seed 0)"
     assert int(records) in (72, 73)  # a tenth of half of 1442
-    assert unknown.startswith("partition = 'bylabel': expected by_label or ")
+    assert unknown.startswith("partition = 'bylabel': expected by or by_label or ")
     assert without == "partition = 'by_label': by_label takes an argument; write by_label:STEP."

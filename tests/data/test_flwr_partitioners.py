@@ -36,6 +36,12 @@ for name, arguments in (
     ("DirichletPartitioner", (7, "label", 0.5)),
     ("PathologicalPartitioner", (7, "label", 2)),
     ("SizePartitioner", ([100, 3, 20],)),
+    ("InnerDirichletPartitioner", ([100, 30, 20], "label", 0.5)),
+    ("ShardPartitioner", (7, "label", 2)),
+    ("LinearPartitioner", (7,)),
+    ("SquarePartitioner", (7,)),
+    ("ExponentialPartitioner", (5,)),
+    ("ContinuousPartitioner", (7, "label", 0.5)),
 ):
     theirs, ours = getattr(whole, name)(*arguments), getattr(partitioners(), name)(*arguments)
     theirs.dataset = Dataset.from_dict({"label": labels, "row": range(len(labels))})
@@ -69,5 +75,6 @@ def test_a_failed_import_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) 
 def test_shards_are_neighbours_and_the_first_are_the_larger_ones() -> None:
     shards = [LabelDataSet(np.zeros(11, dtype=np.int64)).shard(3, k, contiguous=True) for k in range(3)]
     assert [shard.tolist() for shard in shards] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10]]
+    assert LabelDataSet(np.array([5, 3, 5, 3])).sort("label").select([0, 1, 2, 3]).tolist() == [1, 3, 0, 2]
     with pytest.raises(NotImplementedError):
         LabelDataSet(np.zeros(11, dtype=np.int64)).shard(3, 0, contiguous=False)

@@ -16,7 +16,10 @@ from fl_dp.errors import ConfigError, DataError
 from fl_dp.tasks.records import load_part
 
 LABELS = np.repeat(np.arange(10), 60)  # sorted, as many data sets are
-SCHEMES = ("iid", "dirichlet", "pathological", "sizes")
+SCHEMES = (
+    "iid", "dirichlet", "pathological", "sizes", "inner_dirichlet", "shards:2", "linear", "square",
+    "exponential",
+)  # fmt: skip
 OPTIONS: dict[str, Any] = {"seed": 3, "alpha": 0.5, "classes": 2, "sizes": "100,200,50,1"}
 
 
@@ -73,6 +76,59 @@ def test_pathological_with_few_clients_leaves_classes_unused_and_says_nothing() 
     assert sum(map(len, parts_of("pathological", 2))) < 600
 
 
+def test_shards_are_neighbours_of_the_sorted_labels() -> None:
+    """Of 600 records, sorted, 8 shards of 75, two for each client: of four classes at most."""
+    parts = parts_of("shards:2")
+    assert [len(part) for part in parts] == [150] * 4
+    assert all(len(np.unique(LABELS[part])) <= 4 for part in parts)
+    shuffled = np.random.default_rng(0).permutation(LABELS)
+    assert all(len(np.unique(shuffled[part])) <= 4 for part in parts_of("shards:2", labels=shuffled))
+
+
+@pytest.mark.parametrize(
+    ("scheme", "sizes"),
+    [("linear", [60, 120, 180, 240]), ("square", [20, 80, 180, 320]), ("exponential", [19, 52, 142, 387])],
+)
+def test_sizes_that_follow_from_a_clients_number(scheme: str, sizes: list[int]) -> None:
+    parts = parts_of(scheme)
+    assert [len(part) for part in parts] == sizes
+    assert len(np.unique(LABELS[parts[3]])) == 10
+
+
+def test_inner_dirichlet_has_exact_sizes_and_uneven_classes() -> None:
+    even, uneven = (
+        parts_of("inner_dirichlet", alpha=alpha, sizes="100,100,100,100") for alpha in (1000, 0.1)
+    )
+    assert [len(part) for part in even] == [len(part) for part in uneven] == [100] * 4
+    most = [max(np.bincount(LABELS[part]).max() for part in parts) for parts in (even, uneven)]
+    assert most[0] < 30 <= most[1]
+    gaps = np.repeat([3, 7], 300)  # classes without a record leave gaps
+    assert [len(part) for part in parts_of("inner_dirichlet", labels=gaps, sizes="10,20,30,40")] == [
+        10,
+        20,
+        30,
+        40,
+    ]
+
+
+def test_a_strictness_of_1_gives_each_client_neighbours_and_of_0_none() -> None:
+    numbers = np.random.default_rng(0).normal(size=600).astype(np.float32)
+
+    def spread(scheme: str) -> float:
+        parts = parts_of(scheme, labels=numbers)
+        assert [len(part) for part in parts] == [150] * 4
+        return float(np.mean([numbers[part].std() for part in parts]))
+
+    assert spread("continuous:1") < spread("continuous:0.6") < spread("continuous:0") - 0.2
+    assert spread("continuous:0") > 0.9
+
+
+@pytest.mark.parametrize("scheme", ["iid", "sizes", "linear", "square"])
+def test_tokens_and_numbers_can_be_split_without_looking_at_them(scheme: str) -> None:
+    for labels in (np.zeros((600, 7), dtype=np.int64), np.zeros((600, 2), dtype=np.float32)):
+        assert len(parts_of(scheme, labels=labels)) == 4
+
+
 def test_sizes_are_exact_and_drawn_from_everywhere() -> None:
     parts = parts_of("sizes")
     assert [len(part) for part in parts] == [100, 200, 50, 1]
@@ -91,6 +147,18 @@ def test_sizes_are_exact_and_drawn_from_everywhere() -> None:
         ({"scheme": "iid", "seed": -1}, ConfigError, "seed=-1 >= 0"),
         ({"scheme": "iid:3"}, ConfigError, "partition = 'iid:3': iid takes no argument"),
         ({"scheme": "iid:3", "number": 1}, ConfigError, "partition = 'iid:3': iid takes no argument"),
+        ({"scheme": "shards"}, ConfigError, "shards takes an argument; write shards:N"),
+        ({"scheme": "shards:0"}, ConfigError, "partition = 'shards:0': expected a number of shards >= 1"),
+        ({"scheme": "shards:1.5"}, ConfigError, "a whole number of shards"),
+        ({"scheme": "shards:x"}, ConfigError, "expected a number of shards"),
+        ({"scheme": "shards:200"}, DataError, "try fewer shards or clients"),
+        ({"scheme": "continuous:1.1"}, ConfigError, "a strictness from 0 to 1"),
+        ({"scheme": "continuous:0.5"}, DataError, "a number for each record; these are int64 of shape"),
+        ({"scheme": "exponential", "number": 40}, DataError, "600 records cannot be split so among 40"),
+        ({"scheme": "inner_dirichlet", "sizes": "1,2"}, ConfigError, "as many sizes as clients = 4"),
+        ({"scheme": "inner_dirichlet", "sizes": "600,1,1,1"}, DataError, "add up to 603"),
+        ({"scheme": "dirichlet", "labels": np.zeros(600, np.float32)}, DataError, "a class for each record"),
+        ({"scheme": "shards:2", "labels": np.zeros((600, 2), int)}, DataError, "a class for each record"),
         ({"scheme": "alphabetical"}, ConfigError, "expected .*dirichlet or .*iid or .*sizes"),
     ],
 )
@@ -148,7 +216,7 @@ def config(**changed: Any) -> ClientConfig:
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_clients_parts_are_disjoint_parts_of_the_training_split(scheme: str) -> None:
     train = load_data("digits", Path("data"), "train")
-    options = {"partition": scheme, "partition_sizes": "700,500,100"}
+    options = {"partition": scheme, "partition_sizes": "700,500,100"}  # as many as clients
     parts = [load_part(config(partition_id=k, **options)) for k in range(3)]
     rows = [{(x.numpy().tobytes(), int(y)) for x, y in zip(part.x, part.y, strict=True)} for part in parts]
     everything = {(x.numpy().tobytes(), int(y)) for x, y in zip(train.x, train.y, strict=True)}

@@ -7,7 +7,13 @@ from fl_dp.config.client import ClientConfig
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
 from fl_dp.federation.client.settings import TEMPLATE_VARIABLE, client_settings
-from fl_dp.launch.clients import client_config, ledger_file, write_client_files, write_client_template
+from fl_dp.launch.clients import (
+    client_config,
+    ledger_file,
+    ledger_line,
+    write_client_files,
+    write_client_template,
+)
 
 
 def test_every_client_has_its_part_and_all_one_ledger(tmp_path: Path) -> None:
@@ -54,3 +60,12 @@ def test_the_template_serves_every_simulated_client(tmp_path: Path, monkeypatch:
 def test_training_without_protection_is_allowed_by_who_starts_such_a_run(tmp_path: Path) -> None:
     assert not client_config(RunConfig(), 0, tmp_path).allow_unprotected
     assert client_config(RunConfig(privacy="off"), 0, tmp_path).allow_unprotected
+
+
+def test_a_simulation_says_which_ledger_it_uses() -> None:
+    own = ledger_line(None, Path("runs/1/ledgers"))
+    assert own == (
+        "ledger in runs/1/ledgers, of this run alone; for private data name one that lasts: --ledger DIR"
+    )
+    named = ledger_line(Path("/var/ledger"), Path("runs/1/ledgers"))
+    assert named == "ledger in /var/ledger: what other runs have spent there counts"

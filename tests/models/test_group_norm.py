@@ -13,6 +13,15 @@ def test_groups_divide_the_channels(channels: int, groups: int) -> None:
     assert (model[0].num_groups, model[0].num_channels) == (groups, channels)
 
 
+def test_features_without_positions_are_one_group_and_not_lost() -> None:
+    """A group of one number is normalised to zero."""
+    model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8))
+    replace_batch_norms(model)
+    assert isinstance(model[1], nn.GroupNorm)
+    assert model[1].num_groups == 1
+    assert model(torch.randn(3, 4)).std() > 0.5
+
+
 def test_epsilon_weight_and_bias_are_kept() -> None:
     norm = nn.BatchNorm2d(4, eps=0.1)
     nn.init.uniform_(norm.weight)

@@ -1,5 +1,7 @@
 """Optimizers by name: torch.optim's own steps, from a closed list, with settings that are numbers."""
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -92,7 +94,7 @@ def test_nothing_else_can_be_named(name: str, text: str, words: str) -> None:
 
 def test_parameters_that_it_is_not_for_are_refused_before_a_payment() -> None:
     with pytest.raises(
-        ConfigError, match="optimizer = 'muon': torch.optim refuses it: Muon only supports 2D"
+        ConfigError, match=r"optimizer = 'muon': torch.optim refuses it: Muon only supports 2D"
     ):
         descent_of(replace(PLAN, optimizer="muon"), [torch.ones(2)], divisor=1.0)
 
@@ -138,3 +140,13 @@ def test_state_goes_on_where_it_was() -> None:
     for gradient in gradients[3:]:
         two.step([gradient])
     torch.testing.assert_close(whole, halves, rtol=0, atol=0)
+
+
+def test_asking_for_one_leaves_the_compiler_out() -> None:
+    """Of processes that check settings, and take no step."""
+    code = (
+        "import sys; from fl_dp.training.optimizers import settings_of; settings_of('adam', ''); "
+        "print('torch._dynamo' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

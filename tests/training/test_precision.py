@@ -66,8 +66,8 @@ def test_a_records_sum_does_not_depend_on_its_place(case) -> None:
         turned = torch.arange(rows).roll(3)
         first = ours._losses_of(inputs, labels)
         assert torch.equal(ours._losses_of(inputs[turned], labels[turned]), first[turned])
-        assert torch.equal(ours._losses_of(inputs[:1].expand(rows, *inputs.shape[1:]), labels[:1].expand(rows))[:1],
-                           first[:1])  # fmt: skip
+        copies = ours._losses_of(inputs[:1].expand(rows, *inputs.shape[1:]), labels[:1].expand(rows))
+        assert torch.equal(copies[:1], first[:1])
         assert length(one) <= 0.3 * (1 + 1e-5)
 
 

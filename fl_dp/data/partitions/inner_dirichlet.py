@@ -1,5 +1,6 @@
-"""As many records for each client as `partition-sizes` says, in classes' shares drawn from Dirichlet(alpha).
+"""As many records for each client as `partition-sizes` says, its classes' shares drawn from Dirichlet(alpha).
 
+Records beyond the sizes' sum go unused.
 Acar et al. 2021, "Federated Learning Based on Dynamic Regularization", arXiv 2111.04263.
 """
 

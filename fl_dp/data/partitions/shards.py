@@ -23,6 +23,8 @@ def check(settings: PartitionSettings) -> None:
 
 
 def split(labels: Labels, settings: PartitionSettings) -> Sequence[Indices]:
+    if settings.number * shards_each(settings) > len(labels):
+        raise ValueError("a shard without records")
     partitioner = partitioners().ShardPartitioner(
         settings.number, "label", num_shards_per_partition=shards_each(settings), seed=settings.seed
     )

@@ -46,8 +46,8 @@ def _labelled(path: Path, reading: Reading, split: Split) -> TensorData:
         (label, line)
         for file in _texts(path / split if tops else path)
         for label in [classes.index(_name(file))]
-        for line in _read(file, reading.encoding).split("\n")  # no other: \x85 is a letter of some encodings
-        if line.strip() and (tops or split_of(_digest(classes[label], line)) == split)
+        for line in _lines(_read(file, reading.encoding))
+        if tops or split_of(_digest(classes[label], line)) == split
     ]
     if not lines:
         raise DataError(f"{path}: no {split} texts; expected one file of lines per class: <class>.txt.")
@@ -86,6 +86,11 @@ def _texts(folder: Path) -> list[Path]:
 
 def _name(file: Path) -> str:
     return file.name.removesuffix(".gz").removesuffix(".txt")
+
+
+def _lines(text: str) -> list[str]:
+    """Those with a character in them. Only \\n and \\r\\n end one: \\x85 is a mark of some encodings."""
+    return [line.removesuffix("\r") for line in text.split("\n") if line.strip()]
 
 
 def _read(file: Path, encoding: str) -> str:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import BackwardCFunction
 from torch.autograd.graph import GradientEdge
+from torch.utils.checkpoint import GraphExecGroup
 
 from fl_dp.engine.tracing.axis import BatchAxis
 from fl_dp.engine.tracing.capture import Argument, Use
@@ -68,7 +69,8 @@ def masked_grads(use: Use, argument: Argument, grad: Tensor, axis: BatchAxis, nu
     owner = owner.view(-1, *(1,) * (grad.dim() - axis.dim - 1))
     found = []
     for n in range(num_examples):
-        inputs = _call_backward(use, argument, torch.where(owner == n, grad, 0))
+        with GraphExecGroup():  # what is checkpointed is recomputed once a call, not once a tensor
+            inputs = _call_backward(use, argument, torch.where(owner == n, grad, 0))
         mine = inputs[argument.number] if isinstance(inputs, tuple) else inputs
         # a backward function may leave the sum over broadcast dimensions to autograd
         found.append(grad.new_zeros(argument.shape) if mine is None else mine.sum_to_size(argument.shape))

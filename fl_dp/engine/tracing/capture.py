@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.autograd.graph import GradientEdge, Node
 
 from fl_dp.engine.tracing.graph import Graph, Operator, graph_of
+from fl_dp.errors import ModelError
 
 # Operators of one input that only reshape or cast: their output is still made of the parameter alone.
 SHAPE_OPERATORS = frozenset(
@@ -27,6 +28,18 @@ SHAPE_OPERATORS = frozenset(
 # Operators that a rule allows between a parameter and its use: rules handle the transpose and casts.
 PLAIN_PATH = frozenset({"TBackward0", "ToCopyBackward0"})
 
+
+REENTRANT = (
+    "torch.utils.checkpoint with use_reentrant=True hides its part of the model, and the parameters in it, "
+    "from the autograd graph; pass use_reentrant=False."
+)
+# Operators that stand for a whole part of a model and hide what is in it, and what to do instead.
+_HIDING = {
+    "CheckpointFunctionBackward": REENTRANT,
+    "CompiledFunctionBackward": "torch.compile makes one operator of its part of the model, in which no "
+    "example's gradient can be told from another's; take what was compiled (its _orig_mod), compile only "
+    "frozen layers below all trainable ones, or use backend='eager'.",
+}
 
 # Operators on a list of tensors of any length, which treat all of them alike.
 LISTS = frozenset({"CatBackward0", "StackBackward0"})
@@ -107,12 +120,15 @@ def find_uses(
 
     shared: operators that `probe` found to belong to no single example, such as W + B @ A. The use is
     then the operator in which their result meets data. graph: that of the losses, if it is known.
+    Raises ModelError for a part that is not in the graph.
     """
     names = {id(parameter): name for name, parameter in parameters.items()}
+    graph = graph or graph_of(losses)
+    _refuse_hidden_parts(graph)
     uses: list[Use] = []
     origins: dict[Node, _Origin] = {}
     use_below: dict[Node, bool] = {}
-    for node, operator in (graph or graph_of(losses)).items():
+    for node, operator in graph.items():
         if not operator.inputs:
             origins[node], use_below[node] = _origin_of_leaf(node, operator.name, names), False
             continue
@@ -128,6 +144,12 @@ def find_uses(
         operator = Operator(last.name(), last.next_functions)
         uses.append(Use(last, _arguments(operator, origins), frontier=True))
     return tuple(uses)
+
+
+def _refuse_hidden_parts(graph: Graph) -> None:
+    for operator in graph.values():
+        if operator.name in _HIDING:
+            raise ModelError(_HIDING[operator.name])
 
 
 def _arguments(operator: Operator, origins: Mapping[Node, _Origin]) -> tuple[Argument, ...]:

@@ -1,12 +1,14 @@
 """Does one example's output depend on another example, of the same batch or of an earlier one?"""
 
-from collections.abc import Mapping
-from contextlib import nullcontext
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from fl_dp.engine.tracing.capture import REENTRANT
 from fl_dp.engine.tracing.draws import Watch
 from fl_dp.engine.tracing.structure import tensors
 from fl_dp.engine.tracing.synthetic import NUM_EXAMPLES, Synthetic
@@ -14,6 +16,8 @@ from fl_dp.engine.tracing.writes import check_held, held, parameters_kept, same_
 from fl_dp.errors import ModelError, ProbeError
 
 SEED = 0x5EED0F0E0D90  # of all calls but those of `places`; no model seeds a generator with it by chance
+
+_HIDDEN = "None of the inputs have requires_grad=True"  # torch.utils.checkpoint's words
 
 Outputs = Mapping[str, Tensor]  # path in what the model returns ("[0]", "['logits']") -> tensor
 
@@ -37,8 +41,11 @@ def call(
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
     torch.manual_seed(SEED)
     try:
-        with watch or nullcontext():
+        with watch or nullcontext(), warnings.catch_warnings():
+            warnings.filterwarnings("error", message=_HIDDEN)
             outputs = functional_call(model, {**parameters, **buffers}, batch.args, batch.kwargs)
+    except UserWarning as error:  # at the model's inputs such a part leaves nothing in the graph at all
+        raise ModelError(REENTRANT) from error
     except (ArithmeticError, AssertionError, LookupError, RuntimeError, TypeError, ValueError) as error:
         raise CallError(
             f"The model raised {type(error).__name__} on {batch.size} synthetic examples with integers "
@@ -52,6 +59,28 @@ def call(
                 "replace the layer (batch norm by group norm), or put it in evaluation mode."
             )
     return dict(tensors(outputs))
+
+
+@contextmanager
+def in_place_of(model: nn.Module, parameters: Mapping[str, Tensor]) -> Iterator[None]:
+    """Within it, `parameters` stand in the model for its own of the same names, tied ones in all places.
+
+    `call` itself does so, but only for the forward pass: a part that is checkpointed runs again later.
+    """
+    by_tensor = {id(own): parameters[name] for name, own in model.named_parameters() if name in parameters}
+    places = [
+        (module, name, own)
+        for module in model.modules()
+        for name, own in module._parameters.items()
+        if id(own) in by_tensor
+    ]
+    try:
+        for module, name, own in places:
+            module._parameters[name] = by_tensor[id(own)]  # type: ignore[assignment]
+        yield
+    finally:
+        for module, name, own in places:
+            module._parameters[name] = own
 
 
 def check_independence(

@@ -9,17 +9,28 @@ from torch import nn
 from fl_dp.config.client import ClientConfig
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.noise.randomness import Randomness
+from fl_dp.federation.client.optimizer_state import KeptState
+from fl_dp.federation.client.received import keep_received
 from fl_dp.federation.client.round import PaidRound, expected_weights
 from fl_dp.federation.devices import find_device
 from fl_dp.federation.wire.arrays import digest_of, load_arrays, specs, state_arrays
-from fl_dp.records import RoundPlan
+from fl_dp.records import KEEP, RoundPlan
 from fl_dp.tasks.load import in_task_code, new_model, task_of
 from fl_dp.tasks.task import Task
-from fl_dp.training.trainer import Trainer, axes_of, is_finite, take_steps, trainable_arrays, trainer_of
+from fl_dp.training.optimizers import TorchDescent
+from fl_dp.training.trainer import (
+    Trainer,
+    axes_of,
+    is_finite,
+    take_steps,
+    trainable,
+    trainable_arrays,
+    trainer_of,
+)
 
 
 class OwnTraining:
-    """Trains the client's own task, and keeps nothing from one round to the next.
+    """Trains the client's own task; from one round to the next only an optimizer's `KeptState` stays.
 
     task: in the place of the one that the settings name; given by audits alone.
     """
@@ -30,6 +41,7 @@ class OwnTraining:
         self._model: nn.Module | None = None
         self._trainer: Trainer | None = None
         self._rows = 0
+        self._kept: KeptState | None = None
 
     def prepare(self, plan: RoundPlan, content: RecordDict) -> None:
         """Build the model, load the weights, and find the physical batch.
@@ -42,6 +54,8 @@ class OwnTraining:
         weights = expected_weights(content, plan.model, specs(state_arrays(model)))
         load_arrays(model, weights)
         self._weights = digest_of(weights)
+        if settings.evaluate_received:
+            keep_received(settings, plan, weights)
         device = find_device(settings.device)
         model = model.to(device).train()
         with in_task_code(type(self._task), "a check of its losses"):
@@ -49,6 +63,10 @@ class OwnTraining:
             trainer = trainer_of(model, plan, self._task.objective, device, axes)
             trainer.check_losses()
         self._model, self._trainer = model, trainer
+        self._kept = None
+        if isinstance(trainer.descent, TorchDescent) and plan.optimizer_state == KEEP:
+            shapes = str([tuple(parameter.shape) for parameter in trainable(model).values()])
+            self._kept = KeptState.load(settings, plan, trainer.descent, shapes)
         if isinstance(settings.physical_batch_size, int):
             at_most = settings.physical_batch_size
         else:
@@ -61,6 +79,9 @@ class OwnTraining:
         """The trainable parameters after the steps, as arrays by name; None if not finite."""
         assert self._model is not None
         assert self._trainer is not None
-        self._trainer.draw_from(Randomness(paid.key(self._weights)))
+        state = self._kept.digest if self._kept else ""
+        self._trainer.draw_from(Randomness(paid.key(self._weights, state)))
         take_steps(self._trainer, self._data, paid.steps, paid.accepted.sample_rate, self._rows)
+        if self._kept and isinstance(self._trainer.descent, TorchDescent):
+            self._kept.save(paid.accepted.plan.server_round, self._trainer.descent)
         return trainable_arrays(self._model) if is_finite(self._model) else None

@@ -4,6 +4,7 @@ import math
 
 from fl_dp.config.client import ClientConfig
 from fl_dp.errors import ConfigError, DeclinedError
+from fl_dp.models.names import common_name
 from fl_dp.records import ARITHMETICS, MOST_BATCH, NUMERICS, OPTIMIZER_STATES, PRECISIONS, PROVEN, RoundPlan
 
 MAX_STEPS = 1_000_000  # of one round: more is a mistake, or an attempt to keep the client busy
@@ -55,9 +56,12 @@ def check_plan(plan: RoundPlan, config: ClientConfig, public_size: int, task: st
 def _check_same_results(plan: RoundPlan, config: ClientConfig, task: str) -> None:
     """The round must be the same computation at every site, and here now as when it was begun."""
     for what, asked, own in (
-        ("model", plan.model, config.model), ("loss", plan.loss, config.loss), ("task", plan.task, task),
+        ("model", plan.model, common_name(config.model)),
+        ("loss", plan.loss, config.loss),
+        ("task", plan.task, task),
+        ("training of", plan.trained, config.trained),
         ("class-weights", _closed(plan.class_weights), _closed(config.class_weights)),
-    ):  # fmt: skip
+    ):
         _require(
             asked == own,
             f"asks for {what} {_short(asked)}, this client's own settings have {_short(own)}",
@@ -70,10 +74,11 @@ def _check_same_results(plan: RoundPlan, config: ClientConfig, task: str) -> Non
 
 
 def _check_way(plan: RoundPlan) -> None:
-    """Optimizer and precision, from closed lists. They see what is noised already, or what will be clipped."""
+    """Optimizer and precision, from closed lists: one sees what is noised, the other what will be clipped."""
     for what, asked, known in (
-        ("optimizer state", plan.optimizer_state, OPTIMIZER_STATES), ("precision", plan.precision, PRECISIONS),
-    ):  # fmt: skip
+        ("optimizer state", plan.optimizer_state, OPTIMIZER_STATES),
+        ("precision", plan.precision, PRECISIONS),
+    ):
         _require(asked in known, f"asks for {what} {_short(asked)}, expected {' or '.join(known)}")
     if plan.optimizer == "sgd" and not plan.optimizer_settings:
         return  # our own

@@ -56,9 +56,7 @@ def _name_of_all(config: ClientConfig) -> str:
 
 
 def task_identity(config: TaskSettings) -> str:
-    """The digest that a server's plan is compared with; empty for a task that is built in."""
-    if not config.task:
-        return ""
+    """The digest that a server's plan is compared with; empty where all is built in and no schema is read."""
     from fl_dp.tasks.identity import identity
     from fl_dp.tasks.load import task_of
 

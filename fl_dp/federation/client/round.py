@@ -22,13 +22,14 @@ from flwr.app import RecordDict
 
 from fl_dp.config.client import ClientConfig
 from fl_dp.errors import ConfigError, DeclinedError, FlDpError
+from fl_dp.federation.client.approval import require_approval
 from fl_dp.federation.client.attempt import Trained, attempt
 from fl_dp.federation.client.policy import check_plan
 from fl_dp.federation.client.profile import budget_of, profile_of
 from fl_dp.federation.client.registration import registration_of, task_identity
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray, decode
 from fl_dp.federation.wire.messages import ARRAYS, array_record, plan_from_content, refusal_of
-from fl_dp.records import MOST_WEIGHT, ClientProfile, LocalUpdate, Refusal, RoundPlan
+from fl_dp.records import MOST_WEIGHT, ClientProfile, Entry, LocalUpdate, Refusal, RoundPlan
 from fl_dp.reporting.reports import NOT_PRIVATE
 
 if TYPE_CHECKING:
@@ -79,16 +80,16 @@ class PaidRound:
     def steps(self) -> int:
         return self.reservation.entry.steps
 
-    def key(self, weights: str) -> bytes:
+    def key(self, weights: str, optimizer: str = "") -> bytes:
         """32 secret bytes that this round's draws, masks and noise come from, and nothing else.
 
-        weights: digest of those that it starts from. The payment's own bytes are mixed with all that the
-        result follows from. Where a ledger was copied, and two rounds have the same bytes, they share no
-        random number unless all of these are the same. Then only the machine's rounding may differ, which
-        gives other noise to the same draws.
+        weights: digest of those that it starts from; optimizer: of its kept state, if it has one. The
+        payment's own bytes are mixed with all that the result follows from. Where a ledger was copied, and
+        two rounds have the same bytes, they share no random number unless all of these are the same. Then
+        only the machine's rounding may differ, which gives other noise to the same draws.
         """
         client, plan = self.accepted.client, self.accepted.plan
-        covered = "\0".join((client.dataset, client.fingerprint, weights, str(plan)))
+        covered = "\0".join((client.dataset, client.fingerprint, weights, optimizer, str(plan)))
         return blake2b(covered.encode(), key=self.reservation.key, digest_size=32).digest()
 
 
@@ -144,6 +145,10 @@ class ClientRounds:
             profile_of(client.settings, client.public_size, entries, arithmetic, retired)
             for client, entries, arithmetic in zip(clients, spent, arithmetics, strict=True)
         ]
+
+    def spent(self, client: Client) -> tuple[Entry, ...]:
+        """By the client's data so far."""
+        return tuple(self._ledger.spent(client.dataset))
 
     def accept(
         self, asked: Iterable[tuple[str, Client, RecordDict]]
@@ -269,6 +274,8 @@ def play(
     accepted, refusals = rounds.accept([(key, client, content)])
     if refusals:
         return refusals[key]
+    if client.settings.approve:
+        require_approval(accepted[0], rounds.spent(client))
     training.prepare(accepted[0].plan, content)
     paid, refusals = rounds.pay(accepted)
     if refusals:

@@ -110,6 +110,7 @@ def prepare(
     """
     from fl_dp.federation.server.evaluation import evaluate
     from fl_dp.federation.server.strategy import PrivateStrategy
+    from fl_dp.models.start import load_start
     from fl_dp.tasks.load import new_model, task_of
     from fl_dp.tasks.records import evaluation_records
     from fl_dp.training.trainer import trainable_arrays
@@ -117,6 +118,7 @@ def prepare(
     task = task_of(config)
     test = evaluation_records(config, task)
     model = new_model(task)
+    load_start(model, config.start)
     device = find_device(config.device)
     arrays = state_arrays(model)
     expected = specs(arrays)

@@ -11,6 +11,7 @@ from fl_dp.config.schedule import learning_rate_in
 from fl_dp.errors import AccountingError, FederationError
 from fl_dp.federation.client.one_mechanism import conflict
 from fl_dp.federation.client.policy import MAX_STEPS
+from fl_dp.models.names import common_name
 from fl_dp.records import ClientProfile, Entry, RoundPlan
 
 UNPROTECTED = 0.0  # the noise multiplier of a run without privacy
@@ -59,7 +60,8 @@ def round_plan(
     return RoundPlan(
         run=run,
         server_round=server_round,
-        model=config.model,
+        model=common_name(config.model),
+        trained=config.trained,
         steps=mechanism.steps,
         expected_batch_size=expected_batch(config, profile.public_size),
         learning_rate=learning_rate_in(

@@ -51,6 +51,6 @@ def result_of(weights: str, plan: RoundPlan) -> str:
     """A digest of all that decides a client's update, beside its data and the bytes of its payment.
 
     weights: their digest. The plan names the loss and the numerics of this fl_dp; another PyTorch may
-    round, or draw, otherwise.
+    round, or draw, otherwise. An optimizer's state is new in each round (`RunConfig.check_simulated`).
     """
     return hashlib.sha256(f"{weights} {plan} torch {torch.__version__}".encode()).hexdigest()

@@ -16,13 +16,13 @@ from fl_dp.tasks.metric import Metric
 
 
 class _OfTwo(BinaryAUROC):
-    def compute(self) -> Tensor:
+    def compute(self) -> Tensor:  # type: ignore[override]  # as in torchmetrics
         # asked here: torchmetrics gives 0 where a class has no example, which is another value
         return super().compute() if _all_there(self.target, 2) else torch.tensor(torch.nan)
 
 
 class _OfSeveral(MulticlassAUROC):
-    def compute(self) -> Tensor:
+    def compute(self) -> Tensor:  # type: ignore[override]
         there = _all_there(self.target, int(self.num_classes))
         return super().compute() if there else torch.tensor(torch.nan)
 
@@ -34,7 +34,8 @@ def _all_there(targets: list[Tensor] | Tensor, classes: int) -> bool:
 def _make(form: Form) -> BinaryAUROC | MulticlassAUROC:
     if form.targets == "numbers" and form.outputs != 1:
         raise ConfigError(
-            f"metric 'auroc' is for classes, or for one number that is 0 or 1, not for {form.outputs} numbers."
+            f"metric 'auroc' is for classes, or for one number that is 0 or 1, not for {form.outputs} "
+            "numbers."
         )
     if form.outputs <= 2:
         return _OfTwo()

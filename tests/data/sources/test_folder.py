@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from fl_dp.data.source import Reading
 from fl_dp.data.sources.folder import load_folder
 from fl_dp.errors import DataError
 
@@ -109,3 +110,50 @@ def test_a_truncated_image_is_named(tmp_path: Path, keep: int) -> None:
     file.write_bytes(file.read_bytes()[:keep])
     with pytest.raises(DataError, match=r"1\.png: expected a readable image"):
         load_folder(tmp_path, "train")
+
+
+def test_images_are_brought_to_one_size_and_mode(tmp_path: Path) -> None:
+    save(tmp_path / "train" / "dog" / "1.png", 9)
+    save(tmp_path / "train" / "dog" / "2.png", 9, size=(30, 7), mode="RGB")
+    for number, mode in enumerate(("RGBA", "P", "LA", "1")):
+        Image.new(mode, (5, 5)).save(tmp_path / "train" / "dog" / f"3{number}.png")
+    colour = load_folder(tmp_path, "train", Reading(image_size=6, image_mode="RGB"))
+    assert colour.form.input_shape == (3, 6, 6)
+    assert colour.x[0].unique().tolist() == [9]
+    assert colour.x[1, :, 0, 0].tolist() == [9, 1, 2]
+    grey = load_folder(tmp_path, "train", Reading(image_size=6, image_mode="L"))
+    assert grey.form.input_shape == (1, 6, 6)
+    assert len(grey) == 6
+
+
+def test_resizing_is_pillows_bicubic(tmp_path: Path) -> None:
+    pixels = np.random.default_rng(0).integers(0, 255, (9, 13), dtype=np.uint8)
+    (tmp_path / "train" / "dog").mkdir(parents=True)
+    Image.fromarray(pixels).save(tmp_path / "train" / "dog" / "1.png")
+    wanted = np.asarray(Image.fromarray(pixels).resize((5, 5), Image.Resampling.BICUBIC))
+    assert (load_folder(tmp_path, "train", Reading(image_size=5)).x[0, 0].numpy() == wanted).all()
+
+
+def test_a_size_alone_leaves_modes_as_they_are(tmp_path: Path) -> None:
+    save(tmp_path / "train" / "dog" / "1.png")
+    save(tmp_path / "train" / "dog" / "2.png", size=(9, 9), mode="RGB")
+    with pytest.raises(DataError, match=r"2\.png: .*image-size and image-mode bring images to one"):
+        load_folder(tmp_path, "train", Reading(image_size=6))
+
+
+def test_a_mode_that_cannot_be_brought_to_another_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "train" / "dog").mkdir(parents=True)
+    Image.new("I;16", (4, 3)).save(tmp_path / "train" / "dog" / "1.png")
+    with pytest.raises(DataError, match=r"1\.png: expected an image of colour mode L or RGB, not I;16"):
+        load_folder(tmp_path, "train", Reading(image_mode="L"))
+
+
+def test_another_size_buys_no_fresh_budget(tmp_path: Path) -> None:
+    """A ledger knows images by their files, not by what they were brought to."""
+    save(tmp_path / "train" / "dog" / "1.png", 9)
+    save(tmp_path / "train" / "cat" / "2.png", 7)
+    first = load_folder(tmp_path, "train", Reading(image_size=4, image_mode="L"))
+    other = load_folder(tmp_path, "train", Reading(image_size=6, image_mode="RGB"))
+    assert first.fingerprint() == other.fingerprint()
+    (tmp_path / "train" / "cat" / "2.png").rename(tmp_path / "train" / "dog" / "2.png")
+    assert load_folder(tmp_path, "train", Reading(image_size=4)).fingerprint() != first.fingerprint()

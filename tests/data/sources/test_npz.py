@@ -75,12 +75,23 @@ def test_a_client_may_hold_only_its_training_part(path: Path) -> None:
         ({"y_train": np.array([0, 1])}, "one int64 label for each of 3"),
         ({"y_train": np.array([0, 1, -1])}, "label in 0 to 2"),
         ({"y_train": np.array([0, 1, 9]), "classes": np.array(["a", "b"])}, "label in 0 to 1"),
-        ({"y_train": np.array([0.0, 1, 1])}, r"y_train: expected integer labels \(n,\), not float64"),
+        ({"y_train": np.array(["a", "b", "c"])}, r"y_train: expected integer labels \(n,\).* not <U1"),
+        ({"y_train": np.array([0.0, 1, 1]), "classes": np.arange(3)}, "1 names of columns, or none, not 3"),
+        ({"y_train": np.array([0.0, 1, np.inf])}, "finite targets"),
+        ({"y_test": np.array([0.0, 1])}, r"y_train, y_test: expected integer labels \(n,\) in both"),
         ({"y_train": np.array([[0], [1], [1]])}, r"not int64 of shape \(3, 1\)"),
+        ({"x_train": np.zeros(3)}, r"x_train: expected uint8 images .* not float64 of shape \(3,\)"),
+        ({"x_train": np.zeros((3, 2), dtype=int)}, "declares no vocabulary; add the array vocabulary"),
+        ({"x_train": np.eye(3), "vocabulary": np.array(9)}, "vocabulary = 9: expected a number of tokens if"),
+        ({"vocabulary": np.array([9])}, "vocabulary: expected one integer >= 1"),
+        ({"vocabulary": np.array(9.0)}, "vocabulary: expected one integer >= 1"),
+        ({"vocabulary": np.array(0)}, "vocabulary: expected one integer >= 1"),
+        ({"groups_train": np.array(["a", "b"])}, "groups of 3 records, or none, not of 2"),
         (
-            {"x_train": np.zeros((3, 2, 4, 3))},
-            r"x_train: expected uint8 images .* not float64 of shape \(3, 2, 4, 3\)",
+            {"groups_train": np.array([0.5, 1, 2])},
+            r"groups_train: expected names or integers \(n,\), not float64",
         ),
+        ({"groups_train": np.array([["a"], ["b"], ["c"]])}, r"groups_train: .* of shape \(3, 1\)"),
         ({"x_train": np.zeros((3, 2, 4, 3), dtype=np.int64)}, "x_train: expected uint8 images"),
         (
             {"x_train": np.zeros((3, 3, 32, 32), dtype=np.uint8)},
@@ -158,3 +169,57 @@ def test_images_that_must_be_nchw_are_refused(path: Path, shape: tuple[int, ...]
     np.savez(path, **arrays(x_test=np.zeros(shape, dtype=np.uint8)))
     with pytest.raises(DataError, match=r"x_test: expected uint8 images \(n, H, W\) or \(n, H, W, C\)"):
         load_npz(path, "test")
+
+
+def test_numbers_of_any_rank(path: Path) -> None:
+    windows = np.random.default_rng(0).normal(size=(3, 128, 6))
+    np.savez(path, **arrays(x_train=windows))
+    data = load_npz(path, "train")
+    assert (data.form.input_shape, data.x.dtype, data.form.vocabulary) == ((128, 6), torch.float32, 0)
+    assert np.allclose(data.x.numpy(), windows, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.uint64])
+def test_tokens_of_a_declared_vocabulary(path: Path, dtype: type) -> None:
+    tokens = np.array([[0, 1, 2], [3, 4, 5], [6, 7, 8]], dtype=dtype)
+    np.savez(path, **arrays(x_train=tokens, vocabulary=np.array(9)))
+    data = load_npz(path, "train")
+    assert (data.x.dtype, data.vocabulary, data.form.targets) == (torch.int64, 9, "class")
+    assert data.x.tolist() == tokens.tolist()
+
+
+def test_a_token_beyond_the_vocabulary_is_refused_without_its_value(path: Path) -> None:
+    np.savez(path, **arrays(x_train=np.array([[0], [1], [77]]), vocabulary=np.array(9)))
+    with pytest.raises(DataError, match="every token in 0 to 8") as error:
+        load_npz(path, "train")
+    assert "77" not in str(error.value)
+
+
+def test_next_tokens_are_as_many_as_the_vocabulary(path: Path) -> None:
+    tokens = np.array([[0, 1], [1, 2], [2, 3]])
+    np.savez(path, **arrays(x_train=tokens, y_train=tokens + 1, vocabulary=np.array(5)))
+    data = load_npz(path, "train")
+    assert (data.form.targets, data.form.outputs) == ("tokens", 5)
+    assert data.y.tolist() == (tokens + 1).tolist()
+
+
+@pytest.mark.parametrize(("shape", "outputs"), [((3,), 1), ((3, 4), 4)])
+def test_numbers_to_predict(path: Path, shape: tuple[int, ...], outputs: int) -> None:
+    y = np.random.default_rng(0).normal(size=shape)
+    np.savez(path, **arrays(y_train=y, y_test=None, x_test=None))
+    data = load_npz(path, "train")
+    assert (data.form.targets, data.form.outputs, data.classes) == ("numbers", outputs, ())
+    assert data.y.shape == shape
+
+
+@pytest.mark.parametrize(
+    ("groups", "names"),
+    [
+        (np.array(["north", "south", "north"]), ("north", "south", "north")),
+        (np.array([7, 7, 8]), ("7", "7", "8")),
+    ],
+)
+def test_groups_come_with_their_records(path: Path, groups: np.ndarray, names: tuple[str, ...]) -> None:
+    np.savez(path, **arrays(groups_train=groups))
+    assert load_npz(path, "train").groups == names
+    assert load_npz(path, "test").groups == ()

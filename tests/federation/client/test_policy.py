@@ -80,3 +80,18 @@ def test_who_wants_proven_arithmetic_takes_part_in_nothing_else():
     check_plan(replace(PLAN, arithmetic="proven"), CONFIG, public_size=64)
     with pytest.raises(DeclinedError, match="asks for arithmetic 'assumed', this client's operator"):
         check_plan(PLAN, strict, public_size=64)
+
+
+def test_what_is_trained_must_be_the_clients_own_choice():
+    own = replace(CONFIG, trainable="head.*")
+    with pytest.raises(DeclinedError, match=r"asks for training of 'body\.\*', .* settings have 'head\.\*'"):
+        check_plan(replace(PLAN, trained="body.*"), own, public_size=64)
+    with pytest.raises(DeclinedError, match="asks for training of none of its own"):
+        check_plan(PLAN, own, public_size=64)
+    check_plan(replace(PLAN, trained=own.trained), own, public_size=64)
+
+
+def test_a_model_by_a_path_is_compared_without_it():
+    check_plan(replace(PLAN, model="make"), replace(CONFIG, model="/here/mine.py:make"), public_size=64)
+    with pytest.raises(DeclinedError, match=r"asks for model 'other', .* settings have 'make'"):
+        check_plan(replace(PLAN, model="other"), replace(CONFIG, model="mine.py:make"), public_size=64)

@@ -73,6 +73,34 @@ def test_the_same_records_in_another_file_are_noticed(ledger, records):
         )
 
 
+NAMED = dataclasses.replace(WHOLE, data_name="wards")
+
+
+def test_a_moved_file_keeps_its_name(ledger):
+    assert dataset_name(NAMED) == "wards"
+    assert dataset_name(dataclasses.replace(PART, data_name="wards")) == "wards, part 1/3 (iid, seed 0)"
+    ledger.register_all([registration_of(data(), NAMED)])
+    moved = dataclasses.replace(NAMED, data="npz:/elsewhere/b.npz")
+    ledger.register_all([registration_of(data(), moved)])
+    assert [account.dataset for account in ledger.accounts()] == ["wards"]
+
+
+@pytest.mark.parametrize("name", ["", "patients"])
+def test_another_name_alone_buys_no_fresh_budget(ledger, name):
+    ledger.register_all([registration_of(data(), NAMED)])
+    renamed = dataclasses.replace(NAMED, data_name=name)
+    with pytest.raises(LedgerError, match=r"entered as wards, not .*; use that name"):
+        ledger.register_all([registration_of(data(), renamed)])
+    with pytest.raises(LedgerError, match="seems to share many records with wards"):
+        ledger.register_all([registration_of(data().subset(torch.arange(20)), renamed)])
+
+
+def test_other_contents_under_the_same_name_are_refused(ledger):
+    ledger.register_all([registration_of(data(), NAMED)])
+    with pytest.raises(LedgerError, match="wards is entered with other contents"):
+        ledger.register_all([registration_of(data(seed=1), NAMED)])
+
+
 def test_the_public_size_is_declared_once(ledger):
     assert ledger.register_all([registration_of(data(), WHOLE)]) == [30]
     again = registration_of(data(), dataclasses.replace(WHOLE, public_size=99))

@@ -1,0 +1,136 @@
+"""What the four hospitals learn together, and each alone, at the same epsilon: AUROC and accuracy.
+
+    python examples/hospitals/measure.py
+
+Federated averaging with the settings of run.toml and the trainer that clients use, over 20 seeds, in one
+process: no message, no ledger, and noise from seeds, as the records are public. Test records are those of
+FLamby's split; each hospital measures the common model on its own.
+"""
+
+import argparse
+import statistics
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from task import Hospitals, part
+from torch import nn
+from torchmetrics.functional.classification import binary_auroc
+
+from fl_dp.accounting.calibration import calibrate_noise
+from fl_dp.config.run import RunConfig
+from fl_dp.data.tensor_data import TensorData
+from fl_dp.engine.noise.randomness import Randomness
+from fl_dp.records import RoundPlan
+from fl_dp.tasks.load import new_model
+from fl_dp.training.trainer import axes_of, take_steps, trainable, trainer_of
+
+HERE = Path(__file__).parent
+NAMES = ("cleveland", "hungary", "long_beach", "switzerland")
+UNDEFINED = "switzerland"  # all but one of its patients are ill: an AUROC there is of one record or of none
+EPSILONS = (5.0, 1.0, 0.1)
+DEVICE = torch.device("cpu")
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """Means over hospitals: AUROC of the three where it is defined, accuracy of all four."""
+
+    auroc: float
+    accuracy: float
+
+
+def learn(sites: Sequence[TensorData], config: RunConfig, noise: float, seed: int) -> nn.Module:
+    """Federated averaging among `sites`, in full batches. noise: its multiplier; 0: without privacy."""
+    task = Hospitals(config)
+    task.form = sites[0].form
+    model = new_model(task)
+    axes = axes_of(model, sites[0], DEVICE)
+    total = sum(map(len, sites))
+    for number in range(1, config.rounds + 1):
+        start = _copied(model)
+        mean = {name: torch.zeros_like(tensor) for name, tensor in start.items()}
+        for site, data in enumerate(sites):
+            model.load_state_dict(start)
+            plan = _plan(config, len(data), noise, number)
+            key = Randomness(bytes(32)).child(seed, number, site)
+            trainer = trainer_of(model, plan, task.objective, DEVICE, axes, randomness=key)
+            take_steps(trainer, data, plan.steps, 1.0, config.expected_batch_size)
+            for name, tensor in trainable(model).items():
+                mean[name] += tensor * (len(data) / total)
+        model.load_state_dict(mean)
+    return model
+
+
+def _copied(model: nn.Module) -> dict[str, torch.Tensor]:
+    return {name: tensor.clone() for name, tensor in model.state_dict().items()}
+
+
+def _plan(config: RunConfig, records: int, noise: float, number: int) -> RoundPlan:
+    return RoundPlan(
+        run="measured",
+        server_round=number,
+        model=config.model,
+        steps=1,
+        expected_batch_size=records,
+        learning_rate=config.learning_rate,
+        momentum=config.momentum,
+        noise_multiplier=noise,
+        max_grad_norm=config.max_grad_norm,
+        private=noise > 0,
+    )
+
+
+def score(models: Mapping[str, nn.Module], tests: Mapping[str, TensorData]) -> Score:
+    """Each hospital's own model on its own test records."""
+    aurocs, accuracies = [], []
+    for name, data in tests.items():
+        inputs, labels = data.batch(torch.arange(len(data)))
+        with torch.no_grad():
+            outputs = models[name].eval()(inputs)
+        if name != UNDEFINED:
+            aurocs.append(float(binary_auroc(outputs[:, 1] - outputs[:, 0], labels)))
+        accuracies.append(float((outputs.argmax(1) == labels).float().mean()))
+    return Score(statistics.mean(aurocs), statistics.mean(accuracies))
+
+
+def constant(tests: Mapping[str, TensorData]) -> float:
+    """The mean accuracy of an answer that is the same for all of a hospital's patients: the more frequent."""
+    shares = [float(data.y.float().mean()) for data in tests.values()]
+    return statistics.mean(max(share, 1 - share) for share in shares)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="AUROC and accuracy over seeds, at some epsilons.")
+    parser.add_argument("--seeds", type=int, default=20)
+    seeds = range(parser.parse_args().seeds)
+    flat = tomllib.loads((HERE / "run.toml").read_text(encoding="utf-8"))
+    config = RunConfig.from_flat(flat)
+    train = {name: part(HERE / "data" / f"{name}.data", "train") for name in NAMES}
+    tests = {name: part(HERE / "data" / f"{name}.data", "test") for name in NAMES}
+    print("| epsilon | noise | AUROC together | AUROC alone | accuracy together | accuracy alone |")
+    print("|---|---|---|---|---|---|")
+    for epsilon in (None, *EPSILONS):
+        noise = calibrate_noise(1.0, config.rounds, epsilon, float(config.delta)) if epsilon else 0.0
+        together, alone = [], []
+        for seed in seeds:
+            of_seed = RunConfig.from_flat(flat | {"seed": seed})
+            common = learn(list(train.values()), of_seed, noise, seed)
+            together.append(score(dict.fromkeys(NAMES, common), tests))
+            own = {name: learn([train[name]], of_seed, noise, seed) for name in NAMES}
+            alone.append(score(own, tests))
+        cells = [_mean([one.auroc for one in scores]) for scores in (together, alone)]
+        cells += [_mean([one.accuracy for one in scores]) for scores in (together, alone)]
+        print(f"| {epsilon or 'no privacy'} | {noise:.2f} | {' | '.join(cells)} |")
+    print(f"\nThe more frequent answer of each hospital, for all of its patients: {constant(tests):.3f}")
+
+
+def _mean(values: Sequence[float]) -> str:
+    spread = f" ± {statistics.stdev(values):.3f}" if len(values) > 1 else ""
+    return f"{statistics.mean(values):.3f}{spread}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""`fl-dp approve`, and the question on a client's console: may this run train on these data?"""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fl_dp.cli.common import say
+from fl_dp.errors import ConfigError
+from fl_dp.federation.client.approval import Question, give_answer, pending
+
+HELP = """What servers ask of a client that was started with --approve: show it, and answer.
+
+\b
+What waits for an answer?
+  fl-dp approve ~/.local/state/fl-dp/ledger/approvals
+Yes to one of them, or no:
+  fl-dp approve ~/.local/state/fl-dp/ledger/approvals 9f2c44d1a07be310
+  fl-dp approve ~/.local/state/fl-dp/ledger/approvals 9f2c44d1a07be310 --no
+
+An answer holds for the whole run, as long as it asks for the same; what it costs is said with the question.
+"""
+
+
+def approve(
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="FOLDER", help="`approvals`, beside the client's ledger.", show_default=False),
+    ],
+    question: Annotated[
+        str | None, typer.Argument(metavar="ID", help="Of the question.", show_default=False)
+    ] = None,
+    no: Annotated[bool, typer.Option("--no", help="Do not take part.")] = False,
+) -> None:
+    if not folder.is_dir():
+        raise ConfigError(f"{folder}: no such folder; a client makes it when a run first asks.")
+    if question is not None:
+        give_answer(folder, question, yes=not no)
+        return
+    waiting = pending(folder)
+    for one in waiting:
+        say_question(one)
+    if not waiting:
+        say("nothing waits for an answer")
+
+
+def say_question(question: Question) -> None:
+    """What is asked, on the console."""
+    say(f"[{question.id}]")
+    for line in question.words:
+        say(f"  {line}")
+
+
+def ask_on_console(folder: Path, told: set[str]) -> None:
+    """Ask for what is pending in the folder; where nobody can answer here, say once how to.
+
+    told: ids that were shown before; new ones are added.
+    """
+    for one in pending(folder):
+        if one.id in told:
+            continue
+        told.add(one.id)
+        say_question(one)
+        if sys.stdin.isatty():
+            give_answer(folder, one.id, yes=_yes())
+        else:
+            say(f"  answer with: fl-dp approve {folder} {one.id} [--no]")
+
+
+def _yes() -> bool:
+    while True:
+        word = input("take part? [y/n] ").strip().lower()
+        if word in ("y", "yes", "n", "no"):
+            return word.startswith("y")

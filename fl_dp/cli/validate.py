@@ -1,0 +1,42 @@
+"""`fl-dp validate`: what training will refuse of one's own task, before a site joins."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fl_dp.cli.arguments import read_request
+from fl_dp.cli.common import DEFAULT_CONFIG, SetOption, say
+from fl_dp.launch.exit_codes import ExitCode
+
+HELP = """Say everything that training will refuse of a task: data, loss, model, losses, metrics, optimizer.
+
+\b
+A task in a file of your own, its data as the file reads them:
+  fl-dp validate my_task.py
+What is built in, as a run config names it, and what that run costs a client with these records:
+  fl-dp validate --config configs/digits.toml --set model=lenet-gn
+Batch norms replaced by group norms, in the model that is checked:
+  fl-dp validate my_task.py --fix
+
+Exit code: 0 it can be trained; 2 something was found.
+"""
+
+
+def validate(
+    task: Annotated[
+        str | None, typer.Argument(metavar="TASK", help="FILE.py or package.module:NAME.", show_default=False)
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="Run config; then the costs are said as well.", show_default=False)
+    ] = None,
+    settings: SetOption = None,
+    fix: Annotated[bool, typer.Option("--fix", help="Replace what can be replaced, and say what.")] = False,
+) -> ExitCode:
+    given = [*(settings or ()), *([] if task is None else [f"task={task}"])]
+    run = read_request(config or DEFAULT_CONFIG, (), given).config
+    from fl_dp.launch.validation import validate as check  # late: it imports torch
+
+    result = check(run, config=run if config else None, fix=fix)
+    say(str(result))
+    return ExitCode.TRAINED if result.ok else ExitCode.USAGE

@@ -1,0 +1,130 @@
+"""A run's plan before its first payment: put into words, and trained only when the operator has said yes.
+
+Each message is answered by a process of its own, so that question and answer are files: `ID.json` asks,
+`ID.answer` answers, and the ID follows from all that the run asks for. A round that waits is declined, which
+costs nothing and follows from no record; the server may ask again.
+"""
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fl_dp.durable_files import write_whole
+from fl_dp.errors import ConfigError, DeclinedError
+from fl_dp.records import Entry, RoundPlan
+from fl_dp.reporting.reports import NOT_PRIVATE
+
+if TYPE_CHECKING:
+    from fl_dp.federation.client.round import AcceptedRound
+
+FOLDER = "approvals"  # beside the ledger
+WAITS, REFUSED = "the run waits for its operator's approval.", "its operator does not take part in this run."
+_YES, _NO = "yes", "no"
+_POLL_SECONDS = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What an operator is asked: id, and lines in words."""
+
+    id: str
+    words: tuple[str, ...]
+
+
+def approvals_folder(ledger: str) -> Path:
+    """Where a client with that ledger asks."""
+    return Path(ledger).absolute().parent / FOLDER
+
+
+def require_approval(accepted: "AcceptedRound", spent: Sequence[Entry]) -> None:
+    """Return when the operator has approved of the run; DeclinedError when not, or not in time.
+
+    spent: by the client's data, for the words. Waits `approval-wait` seconds.
+    """
+    settings = accepted.client.settings
+    folder, question = approvals_folder(settings.ledger), _id(accepted)
+    until = time.monotonic() + settings.approval_wait
+    if not _answer_file(folder, question).exists():
+        _ask(folder, Question(question, tuple(in_words(accepted, spent))))
+    while not (found := _answer_file(folder, question)).exists():
+        if time.monotonic() >= until:
+            raise DeclinedError(WAITS)
+        time.sleep(_POLL_SECONDS)
+    if found.read_text(encoding="utf-8").strip() != _YES:
+        raise DeclinedError(REFUSED)
+
+
+def pending(folder: Path) -> list[Question]:
+    """What is asked in the folder and not answered yet, the oldest first."""
+    files = sorted(folder.glob("*.json"), key=lambda file: file.stat().st_mtime)
+    return [
+        Question(file.stem, tuple(json.loads(file.read_text(encoding="utf-8"))["words"]))
+        for file in files
+        if not _answer_file(folder, file.stem).exists()
+    ]
+
+
+def give_answer(folder: Path, question: str, *, yes: bool) -> None:
+    """Answer the question of that id; ConfigError where there is none. A later answer replaces it."""
+    if not (folder / f"{question}.json").is_file():
+        raise ConfigError(f"{question}: nothing of that id is asked in {folder}.")
+    write_whole(_answer_file(folder, question), lambda file: file.write((_YES if yes else _NO).encode()))
+
+
+def in_words(accepted: "AcceptedRound", spent: Sequence[Entry]) -> list[str]:
+    """The plan, and what it costs, for somebody who decides about it."""
+    plan, client = accepted.plan, accepted.client
+    asks = f"run {plan.run} asks client {client.settings.client} to train {_what(plan)} on {client.dataset}"
+    each = (
+        f"each round: {plan.steps} steps of about {plan.expected_batch_size} of {client.public_size} "
+        f"records, optimizer {plan.optimizer}, precision {plan.precision}"
+    )
+    if not plan.private:
+        return [asks, each, f"{NOT_PRIVATE}: no protection, and no epsilon holds for these data afterwards"]
+    return [
+        asks,
+        f"{each}, noise multiplier {plan.noise_multiplier:g}, clipping bound {plan.max_grad_norm:g}, "
+        f"arithmetic {plan.arithmetic}",
+        _cost(accepted, spent),
+    ]
+
+
+def _what(plan: RoundPlan) -> str:
+    return f"{plan.model} with loss {plan.loss}" if not plan.task else f"its own task {plan.task}"
+
+
+def _cost(accepted: "AcceptedRound", spent: Sequence[Entry]) -> str:
+    from fl_dp.reporting.console import rounded_up  # late: few runs ask, and it draws tables
+
+    budget, plan = accepted.client.budget, accepted.plan
+    one = Entry(accepted.sample_rate, plan.noise_multiplier, plan.steps)
+    before = budget.epsilon_of(spent) if spent else 0.0
+    after = budget.epsilon_of((*spent, one))
+    fit = budget.steps_that_fit(one.sample_rate, one.noise_multiplier, 1000 * plan.steps, spent)
+    rounds = (
+        f"{fit // plan.steps} such rounds fit" if fit < 1000 * plan.steps else "more than 1000 rounds fit"
+    )
+    return (
+        f"cost: epsilon {rounded_up(before)} of {budget.epsilon:g} is spent, {rounded_up(after)} after one "
+        f"round, at delta {budget.delta:g}, by {budget.accountant}; {rounds} the budget"
+    )
+
+
+def _id(accepted: "AcceptedRound") -> str:
+    """Of the run and all that it asks for; rounds of one run differ in their number and learning rate."""
+    terms = replace(accepted.plan, server_round=0, learning_rate=0.0)
+    return blake2b(f"{accepted.client.dataset}\0{terms}".encode(), digest_size=8).hexdigest()
+
+
+def _ask(folder: Path, question: Question) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps({"words": question.words}, indent=2)
+    write_whole(folder / f"{question.id}.json", lambda file: file.write(text.encode()))
+
+
+def _answer_file(folder: Path, question: str) -> Path:
+    return folder / f"{question}.answer"

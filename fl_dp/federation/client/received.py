@@ -1,0 +1,61 @@
+"""The last global model that a client was sent, on its disk, for whoever measures it there.
+
+It goes one way: the process that answers a server writes it and reads no test row, so that nothing that is
+sent can depend on one, not even the time that an answer takes.
+"""
+
+import hashlib
+import io
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fl_dp.config.client import ClientConfig
+from fl_dp.durable_files import write_whole
+from fl_dp.federation.client.registration import dataset_name
+from fl_dp.records import RoundPlan
+
+logger = logging.getLogger("fl_dp.clients")
+
+FOLDER = "received"  # beside the ledger
+_ABOUT = " about"  # no name of a weight
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """The weights that a round of a run starts from: the result of the round before."""
+
+    run: str
+    server_round: int
+    weights: Mapping[str, Any]
+
+
+def received_file(config: ClientConfig) -> Path:
+    """Where the client's last one is."""
+    name = hashlib.sha256(dataset_name(config).encode()).hexdigest()[:16]
+    return Path(config.ledger).absolute().parent / FOLDER / f"{name}.npz"
+
+
+def keep_received(config: ClientConfig, plan: RoundPlan, weights: Mapping[str, Any]) -> None:
+    """Write the weights; a disk that does not take them is named in the client's log, and ends no round."""
+    path = received_file(config)
+    about = json.dumps({"run": plan.run, "server_round": plan.server_round})
+    content = io.BytesIO()
+    np.savez(content, allow_pickle=False, **{_ABOUT: np.array(about)}, **weights)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, lambda file: file.write(content.getvalue()))
+    except OSError as error:
+        logger.warning("%s: the model that was received is not kept there: %s", path, error)
+
+
+def read_received(path: Path) -> Received:
+    """What `keep_received` has written."""
+    with np.load(path, allow_pickle=False) as found:
+        about = json.loads(str(found[_ABOUT]))
+        return Received(**about, weights={name: found[name] for name in found.files if name != _ABOUT})

@@ -1,0 +1,119 @@
+"""`fl_dp.validate`: a task, or a model and some data, held against all that training will refuse."""
+
+from typing import TYPE_CHECKING, Any
+
+from fl_dp.accounting.budget import Budget, auto_delta
+from fl_dp.config.flat import AUTO
+from fl_dp.config.run import RunConfig
+from fl_dp.config.task import TaskSettings
+from fl_dp.errors import ConfigError, FlDpError
+from fl_dp.federation.server.planning import round_mechanism
+from fl_dp.records import ClientProfile
+from fl_dp.reporting.console import rounded_up
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from fl_dp.tasks.task import Task
+    from fl_dp.tasks.validation import Validation
+
+
+def validate(
+    task_or_model: "type[Task] | Task | nn.Module | TaskSettings | str",
+    data: Any = None,
+    *,
+    config: RunConfig | None = None,
+    fix: bool = False,
+) -> "Validation":
+    """All that training will refuse, and what a run would cost; nothing is trained, and no ledger is touched.
+
+    task_or_model: a task, its class, its name as in settings ("my_task.py"), settings, or a model. data: of a
+    model, a `TensorData` or inputs and targets, as of a task's `train_data`. config: the run; its loss is a
+    model's. fix: replace what can be replaced, batch norms by group norms; in place in a given model.
+
+    ConfigError for a name that is no task, and for a model without data.
+    """
+    from fl_dp.tasks.validation import Finding, validate_task
+    from fl_dp.training.optimizers import check_optimizer
+
+    task = _task_of(task_or_model, data, config)
+    result = validate_task(task, fix=fix, metrics=config.metric_names if config else ())
+    if config and result.model is not None:
+        parameters = list(result.model.parameters())
+        try:
+            check_optimizer(config.optimizer, config.optimizer_settings, config.momentum, parameters)
+        except FlDpError as error:
+            result.findings.append(Finding("optimizer", str(error)))
+    if config and result.records:
+        result.notes.append(_cost(config, result.records))
+    return result
+
+
+def _task_of(given: Any, data: Any, config: RunConfig | None) -> "Task":
+    from torch import nn
+
+    from fl_dp.tasks.load import task_of
+    from fl_dp.tasks.task import Task
+
+    settings = TaskSettings(**config.of_task()) if config else TaskSettings()
+    if isinstance(given, nn.Module):
+        if data is None:
+            raise ConfigError("validate: a model alone has no data; give them as inputs and targets.")
+        return _of_model(given, data, settings)
+    if isinstance(given, Task):
+        return given
+    if isinstance(given, type) and issubclass(given, Task):
+        return given(settings)
+    if isinstance(given, TaskSettings):
+        return task_of(given)
+    if isinstance(given, str):
+        return task_of(TaskSettings(**{**settings.of_task(), "task": given}))
+    raise ConfigError(f"validate: expected a task, its name or a model, not {type(given).__name__}.")
+
+
+def _of_model(model: "nn.Module", data: Any, settings: TaskSettings) -> "Task":
+    from fl_dp.data.tensor_data import TensorData
+    from fl_dp.tasks.task import Task
+
+    class Given(Task):
+        """A model and data from a program."""
+
+        def model(self) -> "nn.Module":
+            return model
+
+        def train_data(self) -> Any:
+            return data
+
+        def test_data(self) -> Any:
+            return None
+
+    if not isinstance(data, TensorData) and len(data) == 2 and not _is_float(data[1]):
+        Given.classes = int(max(data[1])) + 1
+    return Given(settings)
+
+
+def _is_float(targets: Any) -> bool:
+    import torch
+
+    return torch.as_tensor(targets).is_floating_point()
+
+
+def _cost(config: RunConfig, records: int) -> str:
+    """What the run costs a client with so many records, all of whose budget is left."""
+    if not config.private:
+        return 'privacy = "off": no epsilon holds'
+    delta = auto_delta(records) if config.delta == AUTO else float(config.delta)
+    budget = Budget(config.epsilon, delta, config.accountant)
+    profile = ClientProfile("validate", records, config.epsilon, delta, (), config.accountant)
+    try:
+        one = round_mechanism(profile, config)
+    except FlDpError as error:
+        return f"what the run costs cannot be said: {error}"
+    rounds = {1: "after one round", config.rounds: f"after all {config.rounds}"}
+    spent = ", ".join(
+        f"{rounded_up(budget.epsilon_of([one] * number))} {words}" for number, words in rounds.items()
+    )
+    return (
+        f"a client with {records} records spends epsilon {spent}, of {config.epsilon:g}, at delta {delta:g}, "
+        f"by {config.accountant}: noise multiplier {one.noise_multiplier:g}, {one.steps} steps a round"
+    )

@@ -1,0 +1,44 @@
+"""A convolutional network over time, for windows of sensors' numbers (T, channels)."""
+
+from torch import Tensor, nn
+
+from fl_dp.form import Form
+from fl_dp.models.expect import expect_windows
+from fl_dp.models.model import Model
+
+_LEAST_LENGTH = 4  # two poolings halve it twice
+
+
+class _TimeLast(nn.Module):
+    """(n, T, channels) to (n, channels, T), as convolutions take it."""
+
+    def forward(self, windows: Tensor) -> Tensor:
+        return windows.transpose(1, 2)
+
+
+def cnn1d(form: Form) -> nn.Module:
+    """Three convolutions with group norm and tanh, the mean over time, one linear layer.
+
+    For windows of 4 time steps at least, of any number of channels.
+    """
+    length, channels = expect_windows(form)
+    if length < _LEAST_LENGTH:
+        raise ValueError(f"it takes windows of {_LEAST_LENGTH} time steps at least")
+    return nn.Sequential(
+        _TimeLast(),
+        *_block(channels, 32),
+        nn.MaxPool1d(2),  # (n, 32, T / 2)
+        *_block(32, 64),
+        nn.MaxPool1d(2),  # (n, 64, T / 4)
+        *_block(64, 64),
+        nn.AdaptiveAvgPool1d(1),
+        nn.Flatten(),
+        nn.Linear(64, form.outputs),
+    )
+
+
+def _block(before: int, after: int) -> tuple[nn.Module, ...]:
+    return nn.Conv1d(before, after, kernel_size=5, padding=2), nn.GroupNorm(8, after), nn.Tanh()
+
+
+MODEL = Model(cnn1d)

@@ -1,0 +1,67 @@
+"""Low-rank adapters (Hu et al. 2021, arXiv 2106.09685) by the `peft` library: W + B A; A and B are trained.
+
+Only what is trained travels in updates: for LoRA these are the adapters alone.
+"""
+
+import copy
+
+from torch import nn
+
+from fl_dp.errors import ModelError
+from fl_dp.models.optional import require_package
+from fl_dp.models.patterns import chosen
+
+_ADAPTERS = (".lora_A.", ".lora_B.", ".lora_embedding_A.", ".lora_embedding_B.")
+
+
+def is_adapter(name: str) -> bool:
+    """Whether a parameter of that name is one of LoRA's."""
+    return any(part in f".{name}." for part in _ADAPTERS)
+
+
+def with_lora(model: nn.Module, rank: int, targets: str) -> nn.Module:
+    """`model`, changed in place: adapters of that rank beside the layers that `targets` choose.
+
+    No other parameter is trained.
+
+    targets: patterns of layers' names, see `chosen`; they may be linear ones, embeddings, convolutions, and
+    Conv1D of transformers. Rank 0 changes nothing. A starts random, B at zero, so that the model computes
+    what it did; what they add is scaled by 2 (alpha is twice the rank). Raises ConfigError for targets that
+    are none, or without the library.
+    """
+    if not rank:
+        return model
+    require_package("peft", "lora")
+    layers = [name for name, module in model.named_modules() if _can_have_adapters(module)]
+    names = chosen("lora-targets", targets, layers, "layer that can have adapters")
+    from peft import LoraConfig, inject_adapter_in_model  # takes seconds
+
+    config = LoraConfig(r=rank, lora_alpha=2 * rank, lora_dropout=0.0, target_modules=sorted(names))
+    try:
+        changed: nn.Module = inject_adapter_in_model(config, model)
+    except (ValueError, NotImplementedError) as error:
+        raise ModelError(f"lora-targets = {targets!r}: {' '.join(str(error).split())}") from error
+    return changed
+
+
+def merged(model: nn.Module) -> nn.Module:
+    """A copy without adapters: what they learnt is added to the layers that they stood beside.
+
+    It computes the same and has the names of the model before LoRA. A model without adapters is copied.
+    """
+    plain = copy.deepcopy(model)
+    if not any(is_adapter(name) for name, _ in plain.named_parameters()):
+        return plain
+    require_package("peft", "lora")
+    from peft.tuners.tuners_utils import BaseTunerLayer
+
+    for name, module in list(plain.named_modules()):
+        if isinstance(module, BaseTunerLayer):
+            module.merge(safe_merge=True)
+            plain.set_submodule(name, module.get_base_layer())
+    return plain
+
+
+def _can_have_adapters(module: nn.Module) -> bool:
+    kinds = (nn.Linear, nn.Embedding, nn.Conv1d, nn.Conv2d)
+    return isinstance(module, kinds) or type(module).__name__ == "Conv1D"

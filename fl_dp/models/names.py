@@ -1,0 +1,60 @@
+"""What a `model = NAME` may be: a choice of ours, with or without an argument, or code of the user's own."""
+
+from functools import lru_cache
+from pathlib import Path
+
+from fl_dp.choices import MODELS
+from fl_dp.config.task import task_file
+from fl_dp.errors import ConfigError
+
+
+def is_own_code(model: str) -> bool:
+    """Whether it is `FILE.py:NAME` or `package.module:NAME`. A choice's name is always that choice."""
+    _, name = task_file(model)
+    return name.isidentifier() and model.partition(":")[0] not in MODELS.names()
+
+
+def check_name(model: str) -> None:
+    """ConfigError for a name that is no choice and no code of the user's own; nothing is imported."""
+    if is_own_code(model):
+        return
+    try:
+        MODELS.check(model)
+    except ConfigError as error:
+        raise ConfigError(f"{str(error).rstrip('.')}, or FILE.py:NAME or package.module:NAME.") from None
+
+
+def absolute_model(model: str) -> str:
+    """`model` with an absolute path where it names one: it then means the same from any folder."""
+    if is_own_code(model):
+        file, name = task_file(model)
+        return model if file is None else f"{file.expanduser().absolute()}:{name}"
+    kind, _, argument = model.partition(":")
+    if argument and _names_a_path(model):
+        return f"{kind}:{Path(argument).expanduser().absolute()}"
+    return model
+
+
+@lru_cache(maxsize=16)
+def common_name(model: str) -> str:
+    """What sites compare: without paths, which are each site's own.
+
+    Of code of the user's own its name there (what it does is in the task's identity), of a choice that reads
+    a path what is public in it.
+    """
+    if is_own_code(model):
+        return task_file(model)[1]
+    kind, colon, argument = model.partition(":")
+    if not colon or not _names_a_path(model):
+        return model
+    from fl_dp.models.build import choose_model
+
+    common = choose_model(model)[0].common
+    assert common is not None
+    return f"{kind}:{common(argument)}"
+
+
+def _names_a_path(model: str) -> bool:
+    from fl_dp.models.build import choose_model  # imports torch
+
+    return choose_model(model)[0].common is not None

@@ -1,0 +1,76 @@
+"""The weights that a run starts from, out of a file: public by declaration, as all that a server sends."""
+
+import pickle
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from fl_dp.errors import ConfigError
+from fl_dp.models.lora import is_adapter
+
+_SHOWN = 3  # names in an error
+
+
+def load_start(model: nn.Module, file: str) -> None:
+    """Copy the weights in `file` into the model; nothing for an empty name.
+
+    A safetensors file, or a state dict saved by torch.save, of which only tensors are read. It holds all of
+    the model's state, in its shapes; a tied parameter may be left out under its further names. Numbers are
+    brought to the model's types. With LoRA the weights may be those of the model without it. Raises
+    ConfigError, with names and shapes.
+    """
+    if not file:
+        return
+    found = {_plain(name): tensor for name, tensor in _read(Path(file).expanduser()).items()}
+    own_names = {_plain(name): name for name in model.state_dict()}
+    expected = {_plain(name): tensor for name, tensor in model.state_dict().items()}
+    optional = {name for name in expected if is_adapter(name)}
+    first = {name for name, _ in model.named_parameters()}
+    tied = {name for name, _ in model.named_parameters(remove_duplicate=False)} - first
+    missing = sorted(expected.keys() - found.keys() - tied - optional)
+    unknown = sorted(found.keys() - expected.keys())
+    if missing or unknown:
+        raise ConfigError(
+            f"start = {file!r}: not this model's weights: missing {_named(missing)}; unknown "
+            f"{_named(unknown)}."
+        )
+    for name, tensor in found.items():
+        if tensor.shape != expected[name].shape:
+            raise ConfigError(
+                f"start = {file!r}: {name} has shape {tuple(tensor.shape)}, the model's has "
+                f"{tuple(expected[name].shape)}."
+            )
+        if not tensor.isfinite().all():
+            raise ConfigError(f"start = {file!r}: {name} holds numbers that are not finite.")
+    model.load_state_dict({own_names[name]: t for name, t in found.items() if name not in tied}, strict=False)
+
+
+def _plain(name: str) -> str:
+    """The name of a layer's weights without LoRA, which moves them into the layer's `base_layer`."""
+    return name.replace(".base_layer.", ".")
+
+
+def _read(path: Path) -> Mapping[str, Tensor]:
+    if not path.is_file():
+        raise ConfigError(f"start = {str(path)!r}: no such file.")
+    try:
+        if path.suffix == ".safetensors":
+            return load_file(path)
+        found = torch.load(path, map_location="cpu", weights_only=True)
+    except (SafetensorError, pickle.UnpicklingError, EOFError, OSError, RuntimeError, ValueError) as error:
+        raise ConfigError(
+            f"start = {str(path)!r}: neither a safetensors file (NAME.safetensors) nor a state dict of "
+            f"tensors alone ({type(error).__name__})."
+        ) from error
+    if not (isinstance(found, dict) and all(isinstance(t, Tensor) for t in found.values())):
+        raise ConfigError(f"start = {str(path)!r}: expected a state dict, tensors by name.")
+    return found
+
+
+def _named(names: list[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return (", ".join(names[:_SHOWN]) or "nothing") + more

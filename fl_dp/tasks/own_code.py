@@ -1,0 +1,70 @@
+"""Code of the user's own, by the name in a site's settings: `my_file.py:NAME` or `package.module:NAME`.
+
+The name is the site's own, from its own disk: what a server names is compared with it, and never looked for.
+"""
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable
+from hashlib import blake2b
+from pathlib import Path
+from types import ModuleType
+
+from torch import nn
+
+from fl_dp.config.task import task_file
+from fl_dp.errors import ConfigError, TaskError
+from fl_dp.form import Form
+
+
+def own_function(name: str) -> Callable[[Form], nn.Module]:
+    """The function that `model = NAME` means: it takes the data's form and gives a model.
+
+    ConfigError where there is none, TaskError for code that cannot be imported.
+    """
+    module, (_, function) = imported("model", name), task_file(name)
+    found = getattr(module, function, None)
+    if not callable(found):
+        raise ConfigError(
+            f"model = {name!r}: it has no {function} that can be called; expected a function of the data's "
+            "form that returns a torch.nn.Module."
+        )
+    make: Callable[[Form], nn.Module] = found
+    return make
+
+
+def imported(key: str, name: str) -> ModuleType:
+    """The module that `name` means, imported once in a process. key: the setting, for errors."""
+    file, _ = task_file(name)
+    try:
+        if file is None:
+            return importlib.import_module(name.rpartition(":")[0])
+        return _from_file(key, file.expanduser().absolute())
+    except ConfigError:
+        raise
+    except Exception as error:
+        raise TaskError(f"{key} = {name!r}: cannot be imported: {type(error).__name__}: {error}") from error
+
+
+def _from_file(key: str, file: Path) -> ModuleType:
+    """The module in `file`, imported once in a process unless it changes. It can import what is beside it."""
+    if not file.is_file():
+        raise ConfigError(f"{key} = {str(file)!r}: no such file.")
+    content = blake2b(str(file).encode() + b"\0" + file.read_bytes(), digest_size=8)
+    name = f"fl_dp_task_{content.hexdigest()}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None
+    assert spec.loader is not None
+    if str(file.parent) not in sys.path:
+        sys.path.append(str(file.parent))  # at the end: nothing there takes the place of what is installed
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # as an import does: dataclasses and pickles look there
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module

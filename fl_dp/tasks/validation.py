@@ -1,0 +1,222 @@
+"""What training will refuse of a task, before a site joins: all of it, where one finding allows the next.
+
+The model's checks run on random numbers. Data are read, and only their form and which classes occur are told.
+"""
+
+import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from fl_dp.data.tensor_data import TensorData
+from fl_dp.engine.probe import probe
+from fl_dp.errors import FlDpError, ModelError
+from fl_dp.models.group_norm import replace_batch_norms
+from fl_dp.tasks.load import new_model
+from fl_dp.tasks.metric import metrics_of
+from fl_dp.tasks.records import records_of
+from fl_dp.tasks.task import Task
+from fl_dp.training.mixing_watch import MixingWatch
+from fl_dp.training.objective import Objective
+
+_EXAMPLES = 4
+_CPU = torch.device("cpu")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that ends training before it starts. where: a part of the task; what: and what to do next."""
+
+    where: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}"
+
+
+@dataclass
+class Validation:
+    """findings: none where the task can be trained. notes: what holds, and what is worth knowing.
+
+    changed: what `fix` has done. model: as it was checked, changes included; None where there is none.
+    records: of the training data; 0 where they cannot be read.
+    """
+
+    findings: list[Finding] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
+    model: nn.Module | None = None
+    records: int = 0
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing was found."""
+        return not self.findings
+
+    def __str__(self) -> str:
+        lines = [f"found: {finding}" for finding in self.findings]
+        lines += [f"changed: {change}" for change in self.changed]
+        lines += [f"note: {note}" for note in self.notes]
+        return "\n".join([*lines, "it can be trained" if self.ok else f"{len(self.findings)} to mend"])
+
+    @contextmanager
+    def finding(self, where: str) -> Iterator[None]:
+        """Within it, an error that training would end with becomes a finding."""
+        try:
+            yield
+        except FlDpError as error:
+            self.findings.append(Finding(where, str(error)))
+
+
+def validate_task(task: Task, *, fix: bool = False, metrics: tuple[str, ...] = ()) -> Validation:
+    """Check data, loss, model, losses and metrics of the task. metrics: in the place of the task's.
+
+    fix: replaces what can be, in the model that is checked. A model of the user's own code is made anew by
+    each run: `changed` says what to write there.
+    """
+    result = Validation()
+    _check_data(result, task)
+    if task.known_form is not None:
+        with result.finding("loss"):
+            task.check_loss()
+        with result.finding("metrics"):
+            metrics_of(task, _CPU, metrics)
+    with result.finding("model"):
+        result.model = new_model(task)
+    if result.model is not None:
+        check_model(result, task, result.model, fix=fix)
+    return result
+
+
+def check_model(result: Validation, task: Task, model: nn.Module, *, fix: bool) -> None:
+    """Batch norms by name, then all other checks as if they were replaced, so that each shows what is there.
+
+    fix: replaces them in `model`.
+    """
+    norms = [name for name, part in model.named_modules() if isinstance(part, _BatchNorm)]
+    if fix and norms:
+        replace_batch_norms(model)
+        result.changed.append(
+            f"{len(norms)} batch norms are group norms now ({', '.join(norms)}); where the model is made, "
+            "call fl_dp.models.group_norm.replace_batch_norms(model)"
+        )
+        norms = []
+    result.findings += [
+        Finding(
+            f"model, layer {name or 'itself'}",
+            "a batch norm mixes the examples of a batch; replace it by a group norm (fix, or "
+            "fl_dp.models.group_norm.replace_batch_norms)",
+        )
+        for name in norms
+    ]
+    if not any(parameter.requires_grad for parameter in model.parameters()):
+        result.findings.append(Finding("model", "no parameter is trainable; set requires_grad of some."))
+        return
+    if task.known_form is None:
+        result.notes.append("the model was not tried: the form of the data is not known")
+        return
+    tried = model
+    if norms:
+        tried = copy.deepcopy(model)
+        replace_batch_norms(tried)
+    _try(result, task, tried.train())
+
+
+def _check_data(result: Validation, task: Task) -> None:
+    data: TensorData | None = None
+    with result.finding("train_data()"):
+        data = records_of(task, "train")
+        if data is None:
+            result.findings.append(Finding("train_data()", "it gives nothing; a site trains on its records."))
+    if data is not None:
+        result.records = len(data)
+        result.notes.append(f"{len(data)} records, {data.form}")
+        result.notes += _missing(data)
+    form = data.form if data is not None else None
+    with result.finding("test_data()"):
+        test = records_of(task, "test")
+        if test is None:
+            result.notes.append('no test data: a server needs evaluate = "off" then')
+        elif form is not None and test.form != form:
+            result.findings.append(
+                Finding("test_data()", f"it gives {test.form}, and train_data() {form}; bring both into one.")
+            )
+    if data is not None:
+        task.form = data.form
+
+
+def _missing(data: TensorData) -> list[str]:
+    """Classes without a record: a model can be trained without, and knows nothing of them."""
+    if data.form.targets != "class":
+        return []
+    there = set(data.y.tolist())
+    names = [name for label, name in enumerate(data.classes) if label not in there]
+    return [f"no record here is of class {', '.join(names)}"] if names else []
+
+
+def _try(result: Validation, task: Task, model: nn.Module) -> None:
+    """Outputs, losses, gradients and independence, on random numbers."""
+    inputs, targets = _blank(task)
+    before = len(result.findings)
+    if type(task).losses is Task.losses:
+        with result.finding("model"):
+            _check_outputs(task, model, inputs)
+    with result.finding("losses()"):
+        _check_losses(task, model, inputs, targets)
+    if len(result.findings) == before:
+        with result.finding("losses()"), _said("losses()", inputs):
+            MixingWatch(lambda x, y: task.losses(model, (x, y))).check(_objective(task))
+    with result.finding("model"), _said("the model", inputs):
+        probe(model, inputs[:0])
+
+
+def _check_outputs(task: Task, model: nn.Module, inputs: Tensor) -> None:
+    with torch.no_grad(), _said("the model", inputs):
+        shape = tuple(task.outputs(model, inputs).shape)
+    wanted = (_EXAMPLES, *task.form.output_shape)
+    if shape != wanted:
+        raise ModelError(
+            f"outputs of shape {shape} for {_EXAMPLES} examples, expected {wanted}: {task.form}."
+        )
+
+
+def _check_losses(task: Task, model: nn.Module, inputs: Tensor, targets: Tensor) -> None:
+    with _said("losses()", inputs):
+        losses = task.losses(model, (inputs, targets))
+    if not isinstance(losses, Tensor) or losses.shape != (_EXAMPLES,):
+        there = f"shape {tuple(losses.shape)}" if isinstance(losses, Tensor) else type(losses).__name__
+        raise ModelError(
+            f"{there} for {_EXAMPLES} examples, expected ({_EXAMPLES},): each example's own loss, and no "
+            'mean over the batch (reduction="none").'
+        )
+    if not losses.requires_grad:
+        raise ModelError("they do not depend on a trainable parameter; do not detach them, nor use no_grad.")
+
+
+@contextmanager
+def _said(what: str, inputs: Tensor) -> Iterator[None]:
+    """Within it, what the task's code or PyTorch raises over random inputs is said with the inputs' shape."""
+    try:
+        yield
+    except FlDpError:
+        raise
+    except Exception as error:  # of the user's own code: it may be anything
+        words = " ".join(str(error).split())
+        raise ModelError(
+            f"{what} raised {type(error).__name__} on inputs of shape {tuple(inputs.shape)}, {inputs.dtype}: "
+            f"{words}"
+        ) from error
+
+
+def _blank(task: Task) -> tuple[Tensor, Tensor]:
+    with torch.random.fork_rng(devices=[]):
+        return _objective(task).blank(_EXAMPLES)
+
+
+def _objective(task: Task) -> Objective:
+    """Without the checks of its settings, which are findings of their own."""
+    return Objective(task.losses, task.form)

@@ -1,0 +1,57 @@
+"""`fl-dp approve`: what waits is shown, and answered by its id."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fl_dp.cli import approve as command
+from fl_dp.cli.common import run_command
+from fl_dp.cli.main import app
+from fl_dp.federation.client.approval import pending
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("aa", "bb"):
+        (tmp_path / f"{name}.json").write_text(json.dumps({"words": [f"run {name} asks", "cost: epsilon 1"]}))
+    return tmp_path
+
+
+def test_what_waits_is_shown_and_answered(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(app, ["approve", str(folder)]) == 0
+    assert "[aa]\n  run aa asks\n  cost: epsilon 1\n" in capsys.readouterr().out
+    assert run_command(app, ["approve", str(folder), "aa"]) == 0
+    assert run_command(app, ["approve", str(folder), "bb", "--no"]) == 0
+    assert [(folder / f"{name}.answer").read_text() for name in ("aa", "bb")] == ["yes", "no"]
+    assert run_command(app, ["approve", str(folder)]) == 0
+    assert capsys.readouterr().out == "nothing waits for an answer\n"
+
+
+def test_what_is_not_there_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(app, ["approve", str(folder), "cc"]) == 2
+    assert run_command(app, ["approve", str(folder / "none")]) == 2
+    assert "cc: nothing of that id is asked" in capsys.readouterr().err
+
+
+def test_the_console_asks_until_it_is_a_word_it_knows(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = iter(["maybe", "y", "no"])
+    monkeypatch.setattr(command.sys.stdin, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr("builtins.input", lambda prompt: next(words))
+    command.ask_on_console(folder, set())
+    assert pending(folder) == []
+    answers = sorted((folder / f"{name}.answer").read_text() for name in ("aa", "bb"))
+    assert answers == ["no", "yes"]
+
+
+def test_without_a_console_it_says_how_once(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command.sys.stdin, "isatty", lambda: False, raising=False)
+    told: set[str] = set()
+    command.ask_on_console(folder, told)
+    command.ask_on_console(folder, told)
+    assert capsys.readouterr().out.count("answer with: fl-dp approve") == 2
+    assert len(pending(folder)) == 2

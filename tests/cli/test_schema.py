@@ -1,0 +1,64 @@
+"""fl-dp schema: a file to go over, and never one that is written over."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from fl_dp.cli.common import run_command
+from fl_dp.cli.main import app
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "t.csv"
+    path.write_text("age,ill\n61,yes\n47,no\n")
+    return path
+
+
+def test_a_draft_is_written_beside_the_table(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(app, ["schema", str(table), "--label", "ill"]) == 0
+    draft = table.with_name("t.schema.toml").read_text()
+    assert tomllib.loads(draft)["columns"]["age"] == {"kind": "number", "range": []}
+    assert "fill in the ranges" in capsys.readouterr().out
+    assert run_command(app, ["schema", str(table)]) == 2
+    assert "is there already, and is not written over" in capsys.readouterr().err
+    assert table.with_name("t.schema.toml").read_text() == draft
+
+
+def test_a_public_one_is_complete_and_says_so(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = table.with_name("own.toml")
+    assert run_command(app, ["schema", str(table), "--label", "ill", "--public", "--out", str(out)]) == 0
+    content = tomllib.loads(out.read_text())
+    assert content["columns"]["age"]["range"] == [47.0, 61.0]
+    assert content["columns"]["ill"]["classes"] == ["no", "yes"]
+    assert "whoever has it knows them" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--label", "sick"], "--label sick: the file has no column of that name"),
+        (["--group", "me"], "--group me: the file has no column of that name"),
+        (["--separator", ";;"], "--separator ';;': expected one character"),
+        (["--out", "/nowhere/t.toml"], "/nowhere/t.toml: cannot be written: No such file or directory"),
+    ],
+)
+def test_wrong_options_are_refused(
+    table: Path, options: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(app, ["schema", str(table), *options]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_without_a_header_columns_have_numbers(table: Path) -> None:
+    assert run_command(app, ["schema", str(table), "--no-header"]) == 0
+    assert list(tomllib.loads(table.with_name("t.schema.toml").read_text())["columns"]) == ["0", "1"]
+
+
+def test_parquet_is_read_too(tmp_path: Path) -> None:
+    import pandas as pd
+
+    pd.DataFrame({"a": [1, 2]}).to_parquet(tmp_path / "t.parquet")
+    assert run_command(app, ["schema", str(tmp_path / "t.parquet")]) == 0
+    assert (tmp_path / "t.schema.toml").exists()

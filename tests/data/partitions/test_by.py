@@ -1,0 +1,80 @@
+"""All records of a group are at one client."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from fl_dp.data.partition import parts_of
+from fl_dp.data.partition_scheme import PartitionSettings, is_whole, rule_of
+from fl_dp.data.tensor_data import TensorData
+from fl_dp.errors import ConfigError, DataError
+
+GROUPS = tuple(f"h{i % 5}" for i in range(23))
+
+
+def data(groups: tuple[str, ...] = GROUPS, grouped_by: str = "hospital") -> TensorData:
+    number = len(groups) or 23
+    x = torch.arange(float(number)).view(-1, 1)
+    return TensorData(x, torch.zeros(number), (), groups=groups, grouped_by=grouped_by)
+
+
+def settings(number: int, scheme: str = "by:hospital", seed: int = 0) -> PartitionSettings:
+    return PartitionSettings(scheme, number, seed=seed, alpha=0.5, classes=2, sizes="")
+
+
+def groups_of(number: int, **changed: Any) -> list[list[str]]:
+    records = data()
+    return [
+        sorted({records.groups[i] for i in part}) for part in parts_of(records, settings(number, **changed))
+    ]
+
+
+def test_as_many_clients_as_groups_have_one_each_in_the_order_of_their_names() -> None:
+    assert groups_of(5) == [["h0"], ["h1"], ["h2"], ["h3"], ["h4"]]
+    parts = parts_of(data(), settings(5))
+    assert parts[2].tolist() == [2, 7, 12, 17, 22]
+
+
+def test_fewer_clients_have_several_groups_each_drawn_by_the_seed() -> None:
+    dealt = groups_of(2)
+    assert sorted(map(len, dealt)) == [2, 3]
+    assert sorted(name for part in dealt for name in part) == ["h0", "h1", "h2", "h3", "h4"]
+    assert groups_of(2) == dealt
+    assert any(groups_of(2, seed=seed) != dealt for seed in range(1, 6))
+
+
+def test_one_client_has_all_groups() -> None:
+    assert groups_of(1) == [["h0", "h1", "h2", "h3", "h4"]]
+    assert not is_whole(settings(1))  # else a column that is not there would be passed over
+
+
+def test_every_record_is_given_away_once() -> None:
+    assert np.sort(np.concatenate(parts_of(data(), settings(3)))).tolist() == list(range(23))
+
+
+def test_too_many_clients_are_told_how_many_there_may_be() -> None:
+    with pytest.raises(DataError, match="there are 5 groups, too few for 6 clients; set clients to 5"):
+        parts_of(data(), settings(6))
+
+
+def test_records_without_groups_or_of_another_column_are_refused() -> None:
+    with pytest.raises(DataError, match="the data have no groups; a table's schema declares them"):
+        parts_of(data(groups=(), grouped_by=""), settings(2))
+    with pytest.raises(DataError, match="the records are grouped by 'hospital'; write by:hospital"):
+        parts_of(data(), settings(2, scheme="by:user"))
+    with pytest.raises(ConfigError, match="by takes an argument; write by:COLUMN"):
+        parts_of(data(), settings(2, scheme="by"))
+
+
+def test_a_task_that_names_no_column_may_be_split_by_any() -> None:
+    assert len(parts_of(data(grouped_by=""), settings(5))) == 5
+
+
+def test_groups_go_with_their_records() -> None:
+    records = data()
+    part = records.subset(torch.from_numpy(parts_of(records, settings(5))[1]))
+    assert set(part.groups) == {"h1"}
+    assert part.grouped_by == "hospital"
+    assert rule_of(settings(5)) == "by:hospital, seed 0"

@@ -1,0 +1,88 @@
+"""csv:PATH and its schema file, as a run reads them."""
+
+from pathlib import Path
+
+import pytest
+
+from fl_dp.config.run import RunConfig
+from fl_dp.config.task import TaskSettings
+from fl_dp.data.source import Reading, form_of, load_data, meaning_of
+from fl_dp.data.tensor_data import TensorData
+from fl_dp.errors import ConfigError, DataError
+from fl_dp.form import Form
+from fl_dp.launch.preflight import check_server, with_absolute_paths
+from fl_dp.tasks.identity import identity
+from fl_dp.tasks.load import task_of
+
+SCHEMA = """
+split = "none"
+[columns.a]
+kind = "number"
+range = [0, 10]
+[columns.y]
+kind = "label"
+classes = ["no", "yes"]
+"""
+ROOT = Path("data")
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "t.csv"
+    path.write_text("a,y\n0,no\n10,yes\n")
+    (tmp_path / "t.schema.toml").write_text(SCHEMA)
+    return path
+
+
+def test_the_schema_beside_the_table_is_read(table: Path) -> None:
+    data = load_data(f"csv:{table}", ROOT, "train")
+    assert isinstance(data, TensorData)
+    assert data.x.tolist() == [[-1.0], [1.0]]
+    with pytest.raises(DataError, match=r't\.csv: its schema says split = "none".*set evaluate = "off"'):
+        load_data(f"csv:{table}", ROOT, "test")
+
+
+def test_another_may_be_named(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "other.toml").write_text(SCHEMA.replace("[0, 10]", "[0, 20]"))
+    monkeypatch.chdir(tmp_path)
+    data = load_data("csv:t.csv", ROOT, "train", Reading(schema=str(tmp_path / "other.toml")))
+    assert data.x.tolist() == [[-1.0], [0.0]]
+    assert load_data("csv:t.csv", ROOT, "train").x.tolist() == [[-1.0], [1.0]]
+    config = with_absolute_paths(RunConfig(data="csv:t.csv", schema="other.toml"))
+    assert config.schema == str(tmp_path / "other.toml")
+    assert with_absolute_paths(RunConfig(data="csv:t.csv")).schema == ""
+
+
+def test_a_schema_that_nobody_reads_is_refused() -> None:
+    with pytest.raises(ConfigError, match="data = 'digits' has no schema; leave it empty"):
+        load_data("digits", ROOT, "train", Reading(schema="some.toml"))
+    with pytest.raises(ConfigError, match="has no schema"):
+        form_of(TaskSettings(schema="some.toml"))
+
+
+def test_a_server_without_records_knows_their_form(table: Path) -> None:
+    table.unlink()
+    assert form_of(TaskSettings(data=f"csv:{table}")) == Form((1,), 2)
+    assert form_of(TaskSettings()) is None
+    check_server(RunConfig(data=f"csv:{table}", evaluate="off", model="linear"))
+    with pytest.raises(DataError, match=r"t\.csv: no such file"):
+        load_data(f"csv:{table}", ROOT, "train")
+
+
+def test_sites_with_another_encoding_do_not_mean_the_same_task(table: Path, tmp_path: Path) -> None:
+    def of(schema: str) -> str:
+        path = tmp_path / "named.toml"
+        path.write_text(schema)
+        return identity(task_of(TaskSettings(data=f"csv:{table}", schema=str(path))))
+
+    first = of(SCHEMA)
+    assert len(first) == 16
+    assert of(SCHEMA.replace("none", "hash")) == first
+    assert of(SCHEMA.replace("[0, 10]", "[0, 20]")) != first
+    assert meaning_of(TaskSettings()) == ""
+
+
+def test_errors_name_the_file(table: Path) -> None:
+    table.write_text("a,y\n0,maybe\n")
+    with pytest.raises(DataError, match=r"t\.csv: column 'y': there are cells that the schema does not know"):
+        load_data(f"csv:{table}", ROOT, "train")

@@ -1,0 +1,119 @@
+import gzip
+from pathlib import Path
+
+import pytest
+
+from fl_dp.data.source import Reading
+from fl_dp.data.sources.text import load_text
+from fl_dp.errors import DataError
+
+BYTES = Reading(tokens=8)
+
+
+def write(path: Path, text: str, encoding: str = "utf-8") -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    content = text.encode(encoding)
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+
+
+def in_order(data) -> list[tuple[list[int], int]]:
+    return list(zip(data.x.tolist(), data.y.tolist(), strict=True))
+
+
+def test_lines_are_records_and_files_their_labels(tmp_path: Path) -> None:
+    write(tmp_path / "train" / "pos.txt", "ab\r\n\n  \nabcdefghijkl")
+    write(tmp_path / "train" / "neg.txt.gz", "c")
+    write(tmp_path / "test" / "neg.txt", "d\n")
+    train, test = load_text(tmp_path, BYTES, "train"), load_text(tmp_path, BYTES, "test")
+    assert train.classes == test.classes == ("neg", "pos")
+    assert (train.vocabulary, train.form.input_shape) == (257, (8,))
+    assert in_order(train) == [
+        ([100, 0, 0, 0, 0, 0, 0, 0], 0),  # byte b is token b + 1, 0 fills up
+        ([98, 99, 0, 0, 0, 0, 0, 0], 1),
+        ([98, 99, 100, 101, 102, 103, 104, 105], 1),  # cut
+    ]
+    assert in_order(test) == [([101, 0, 0, 0, 0, 0, 0, 0], 0)]
+
+
+def test_without_folders_each_line_decides_for_itself(tmp_path: Path) -> None:
+    lines = [f"review number {k}" for k in range(300)]
+    write(tmp_path / "pos.txt", "\n".join(lines))
+    write(tmp_path / "neg.txt", "another")
+    reading = Reading(tokens=20)
+    train, test = load_text(tmp_path, reading, "train"), load_text(tmp_path, reading, "test")
+    assert len(train) + len(test) == 301
+    assert 30 <= len(test) <= 90
+    write(tmp_path / "pos.txt", "\n".join(["new ones before", *lines, "and after"]))
+    assert set(test.raw) <= set(load_text(tmp_path, reading, "test").raw)  # nobody changes sides
+
+
+def test_an_encoding_is_declared(tmp_path: Path) -> None:
+    write(tmp_path / "train" / "pos.txt", "caf\xe9\x85x", "latin-1")  # \x85 ends no line
+    with pytest.raises(
+        DataError, match=r'pos\.txt: not all of it is utf-8; try encoding = "latin-1"'
+    ) as error:
+        load_text(tmp_path, BYTES, "train")
+    assert "caf" not in str(error.value)
+    data = load_text(tmp_path, Reading(tokens=8, encoding="latin-1"), "train")
+    assert bytes(token - 1 for token in data.x[0].tolist() if token).decode() == "caf\xe9\x85x"
+
+
+def test_another_tokenizer_or_length_buys_no_fresh_budget(tmp_path: Path) -> None:
+    write(tmp_path / "train" / "pos.txt", "some words\nand others")
+    first = load_text(tmp_path, BYTES, "train").fingerprint()
+    assert load_text(tmp_path, Reading(tokens=3, tokenizer="words:50"), "train").fingerprint() == first
+    write(tmp_path / "train" / "pos.txt", "some words\nand more")
+    assert load_text(tmp_path, BYTES, "train").fingerprint() != first
+
+
+def test_a_running_text_gives_passages_and_what_comes_next(tmp_path: Path) -> None:
+    text = "".join(f"This is line {k} of the play. " for k in range(400))
+    write(tmp_path / "play.txt.gz", text)
+    reading = Reading(tokens=40)
+    train, test = (load_text(tmp_path / "play.txt.gz", reading, split) for split in ("train", "test"))
+    assert (train.form.targets, train.form.outputs, train.form.input_shape) == ("tokens", 257, (40,))
+    assert (train.x[:, 1:] == train.y[:, :-1]).all()
+    assert len(train) + len(test) == len(text) // 41  # none in two, none lost but the last
+    seen = {bytes(t - 1 for t in row) for row in train.x.tolist()} | {
+        bytes(t - 1 for t in row) for row in test.x.tolist()
+    }
+    assert seen == {text[start : start + 40].encode() for start in range(0, len(text) - 40, 41)}
+
+
+def test_an_empty_file_declares_a_class(tmp_path: Path) -> None:
+    write(tmp_path / "train" / "pos.txt", "good")
+    write(tmp_path / "test" / "neg.txt", "")
+    assert load_text(tmp_path, BYTES, "train").classes == ("neg", "pos")
+
+
+@pytest.mark.parametrize(
+    ("files", "reading", "words"),
+    [
+        ({}, BYTES, "no train texts; expected one file of lines per class"),
+        ({"train/pos.txt": ""}, BYTES, "no train texts"),
+        ({"train/pos.txt": "a"}, Reading(), "tokens = 0: expected the length of an example"),
+        ({"train/pos.txt": "a"}, Reading(tokens=8, tokenizer="absent.json"), r"absent\.json: no such file"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(
+    tmp_path: Path, files: dict[str, str], reading: Reading, words: str
+) -> None:
+    for name, text in files.items():
+        write(tmp_path / name, text)
+    with pytest.raises(DataError, match=words):
+        load_text(tmp_path, reading, "train")
+
+
+def test_a_missing_path_and_a_damaged_file_are_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="nowhere: no such file or folder"):
+        load_text(tmp_path / "nowhere", BYTES, "train")
+    (tmp_path / "train").mkdir()
+    (tmp_path / "train" / "pos.txt.gz").write_bytes(gzip.compress(b"a text" * 50)[:-9])
+    with pytest.raises(DataError, match=r"pos\.txt\.gz: expected a readable text \(EOFError\)"):
+        load_text(tmp_path, BYTES, "train")
+
+
+def test_a_text_too_short_for_one_passage_is_refused(tmp_path: Path) -> None:
+    write(tmp_path / "play.txt", "to be")
+    with pytest.raises(DataError, match="not one train passage of tokens = 8 and one more"):
+        load_text(tmp_path / "play.txt", BYTES, "train")

@@ -1,0 +1,230 @@
+"""What becomes of a table: by the schema alone, and never by what other records hold."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from fl_dp.data.tables.encode import Table, encode
+from fl_dp.data.tables.files import read_csv
+from fl_dp.data.tables.parse import read_schema
+from fl_dp.data.tensor_data import Split, TensorData
+from fl_dp.errors import DataError
+
+Written = Callable[..., Path]
+
+
+def read(path: Path, split: Split | None = None) -> TensorData:
+    schema = read_schema(path.with_suffix(".schema.toml"))
+    return encode(read_csv(path, header=schema.header, separator=schema.separator), schema, split)
+
+
+def test_declared_ranges_and_categories_make_the_inputs(written: Written) -> None:
+    data = read(written())
+    #    age, missing?  pain: 1  2  3  other  missing
+    assert data.x.tolist() == [
+        [-1.0, 0.0, 1, 0, 0, 0, 0],
+        [1.0, 0.0, 0, 1, 0, 0, 0],
+        [-0.5, 0.0, 0, 0, 0, 1, 0],
+        [0.0, 1.0, 0, 0, 0, 0, 1],
+        [1.0, 0.0, 0, 0, 1, 0, 0],
+    ]
+    assert data.y.tolist() == [0, 1, 1, 0, 1]
+    assert data.classes == ("no", "yes")
+    assert data.form == read_schema(written().with_suffix(".schema.toml")).form
+
+
+def test_a_record_is_encoded_the_same_whatever_else_is_there(written: Written, table_text: str) -> None:
+    before = read(written())
+    after = read(written(table_text + "-1e9,1,f,0\n1e9,7,g,1\n"))
+    assert torch.equal(after.x[: len(before)], before.x)
+    assert after.raw[: len(before)] == before.raw
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("range = [20, 80]", "range = [0, 150]"),
+        ("categories = [1, 2, 3]", "categories = [3, 2]"),
+        ('if-missing = "encode"', 'if-missing = "encode" # other words'),
+        ("classes = { no = [0], yes = [1, 2] }", "classes = [0, 1, 2]"),
+        ('[columns.note]\nkind = "ignore"', '[columns.note]\nkind = "category"\ncategories = ["a"]'),
+    ],
+)
+def test_another_schema_buys_no_fresh_budget(written: Written, schema_text: str, old: str, new: str) -> None:
+    first = read(written())
+    assert old in schema_text
+    second = read(written(schema=schema_text.replace(old, new)))
+    assert second.fingerprint() == first.fingerprint()
+    assert second.record_digests() == first.record_digests()
+
+
+def test_another_order_of_columns_or_way_to_write_numbers_buys_none(written: Written) -> None:
+    first = read(written("age,pain,note,ill\n20,1,a,0\n80,2,b,1\n"))
+    second = read(written("ill,note,pain,age\n1.0,b,2.0,80.0\n0.0,a,1.0,20.0\n"))
+    assert second.fingerprint() == first.fingerprint()
+    assert torch.equal(second.x.flip(0), first.x)
+
+
+@pytest.mark.parametrize("changed", ["21,1,a,0", "20,1,z,0", "20,1,a,1", "1,20,a,0"])
+def test_a_changed_cell_changes_the_record_in_ignored_columns_too(written: Written, changed: str) -> None:
+    one = read(written("age,pain,note,ill\n20,1,a,0\n80,2,b,1\n"))
+    other = read(written(f"age,pain,note,ill\n{changed}\n80,2,b,1\n"))
+    assert len(set(one.raw) & set(other.raw)) == 1
+    assert other.fingerprint() != one.fingerprint()
+
+
+def test_cells_do_not_run_into_one_another(written: Written) -> None:
+    data = read(written("age,pain,note,ill\n20,1,,0\n20,1,pain,0\n"))
+    assert len(set(data.raw)) == 2
+
+
+def test_without_a_header_columns_count_by_their_place(written: Written, schema_text: str) -> None:
+    schema = "header = false\n" + schema_text
+    first = read(written("20,1,a,0\n80,2,b,1\n", schema))
+    renamed = read(written("20,1,a,0\n80,2,b,1\n", schema.replace("columns.note", "columns.remark")))
+    assert first.x[0].tolist() == [-1.0, 0.0, 1, 0, 0, 0, 0]
+    assert renamed.fingerprint() == first.fingerprint()
+    with pytest.raises(DataError, match="3 columns and no header, the schema 4"):
+        read(written("20,1,a\n", schema))
+
+
+def test_a_baseline_has_no_column_and_without_other_a_stranger_is_refused(
+    written: Written, schema_text: str
+) -> None:
+    schema = schema_text.replace(
+        "categories = [1, 2, 3]", "categories = [1, 2, 3]\nbaseline = 1\nother = false"
+    )
+    data = read(written("age,pain,note,ill\n20,1,a,0\n20,3,a,0\n20,?,a,0\n", schema))
+    assert data.x[:, 2:].tolist() == [[0, 0, 0], [0, 1, 0], [0, 0, 1]]
+    with pytest.raises(
+        DataError, match="column 'pain': there are cells that the schema does not know"
+    ) as error:
+        read(written("age,pain,note,ill\n20,77,a,0\n", schema))
+    assert "77" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ("4711,1,a,8", "column 'ill': there are cells that the schema does not know"),
+        ("forty,1,a,0", "column 'age': there are cells that are neither numbers nor declared"),
+        ("20,1,a,?", "column 'ill': there are missing cells; the schema may say if-missing"),
+    ],
+)
+def test_what_the_schema_does_not_know_is_refused_and_not_quoted(
+    written: Written, row: str, words: str
+) -> None:
+    with pytest.raises(DataError, match=words) as error:
+        read(written(f"age,pain,note,ill\n20,1,a,0\n{row}\n"))
+    assert not any(cell in str(error.value).replace("0 and", "") for cell in ("4711", "forty", "8"))
+
+
+def test_records_with_missing_cells_may_be_dropped(
+    written: Written, schema_text: str, table_text: str
+) -> None:
+    data = read(written(schema=schema_text.replace('if-missing = "encode"', 'if-missing = "drop"', 1)))
+    assert data.x.shape == (4, 6)
+    assert len(data.raw) == 4
+    nothing = "age,pain,note,ill\n?,1,a,0\n"
+    with pytest.raises(DataError, match="no usable records"):
+        read(written(nothing, schema_text.replace('if-missing = "encode"', 'if-missing = "drop"', 1)))
+
+
+def test_every_column_of_the_file_must_be_declared_and_none_is_quoted(written: Written) -> None:
+    with pytest.raises(
+        DataError, match="not say what these columns of the file are, counted from 1: 5"
+    ) as error:
+        read(written("age,pain,note,ill,user\n20,1,a,0,me\n"))
+    assert "user" not in str(error.value)
+    with pytest.raises(DataError, match="does not name the column 'pain'"):
+        read(written("age,note,ill\n20,a,0\n"))
+    with pytest.raises(DataError, match="names a column twice"):
+        read(written("age,pain,note,ill,age\n20,1,a,0,30\n"))
+
+
+TARGETS = """
+split = "none"
+[columns.a]
+kind = "number"
+range = [0, 1]
+[columns.{first}]
+kind = "target"
+range = [0, 10]
+[columns.z]
+kind = "target"
+range = [-1, 1]
+"""
+
+
+def test_targets_are_scaled_by_their_declared_range(written: Written) -> None:
+    data = read(written("a,y,z\n0,0,1\n1,2.5,0\n0,99,-9\n", TARGETS.format(first="y")))
+    assert data.y.tolist() == [[-1.0, 1.0], [-0.5, 0.0], [1.0, -1.0]]
+    assert (data.form.outputs, data.form.targets, data.classes) == (2, "numbers", ("y", "z"))
+
+
+def test_several_labels_are_zeros_and_ones(written: Written) -> None:
+    schema = TARGETS.format(first="y").replace('kind = "target"', 'kind = "label"')
+    schema = schema.replace("range = [0, 10]", 'classes = ["n", "y"]').replace(
+        "range = [-1, 1]", "classes = [0, 1]"
+    )
+    data = read(written("a,y,z\n0,n,1\n1,y,0\n", schema))
+    assert data.y.tolist() == [[0.0, 1.0], [1.0, 0.0]]
+    assert (data.form.outputs, data.form.targets, data.classes) == (2, "numbers", ("y", "z"))
+
+
+PEOPLE = """
+split = "hash"
+[columns.user]
+kind = "group"
+[columns.a]
+kind = "number"
+range = [0, 1000]
+[columns.y]
+kind = "label"
+classes = [0, 1]
+"""
+
+
+def people(count: int, each: int = 1) -> str:
+    rows = [f"u{person},{person + turn},{person % 2}" for person in range(count) for turn in range(each)]
+    return "user,a,y\n" + "\n".join(rows) + "\n"
+
+
+def test_the_split_is_a_fifth_and_does_not_move_when_records_are_added(written: Written) -> None:
+    alone = PEOPLE.replace('kind = "group"', 'kind = "ignore"')
+    few, many = people(500), people(1000)
+    for schema in (alone, PEOPLE):
+        train, test = read(written(few, schema), "train"), read(written(few, schema), "test")
+        assert 70 <= len(test) <= 130
+        assert len(train) + len(test) == 500
+        assert set(test.raw) <= set(read(written(many, schema), "test").raw)
+        assert set(train.raw) <= set(read(written(many, schema), "train").raw)
+
+
+def test_a_person_is_on_one_side_alone(written: Written) -> None:
+    path = written(people(60, each=5), PEOPLE)
+    train, test = read(path, "train"), read(path, "test")
+    assert len(set(train.groups)) + len(set(test.groups)) == 60
+    assert not set(train.groups) & set(test.groups)
+    assert train.grouped_by == "user"
+    assert len(train) == 5 * len(set(train.groups))
+
+
+def test_a_column_may_say_which_records_are_for_testing(written: Written) -> None:
+    schema = PEOPLE.replace('kind = "group"', 'kind = "split"\ntrain = ["u0", "u1"]\ntest = ["u2"]')
+    path = written(people(3), schema)
+    assert read(path, "test").y.tolist() == [0]
+    assert read(path, "train").y.tolist() == [0, 1]
+    with pytest.raises(DataError, match="column 'user': there are cells that the schema does not know"):
+        read(written(people(4), schema), "train")
+
+
+def test_no_records_on_a_side_are_said(written: Written, schema_text: str) -> None:
+    with pytest.raises(DataError, match="there are no test records"):
+        read(written(), "test")
+
+
+def test_a_table_knows_its_length() -> None:
+    assert len(Table((torch.zeros(3).numpy(),), ("a",))) == 3

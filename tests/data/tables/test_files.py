@@ -1,0 +1,82 @@
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from fl_dp.data.tables.digests import record_digests
+from fl_dp.data.tables.encode import Table
+from fl_dp.data.tables.files import read_csv, read_parquet
+from fl_dp.errors import DataError
+
+
+def rows(table: Table) -> list[tuple[str, ...]]:
+    return list(zip(*table.columns, strict=True))
+
+
+def test_cells_are_texts_without_spaces_around_them(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text('\ufeffa, b\n"x, y", 1 \n\n ,NA\n', encoding="utf-8")
+    table = read_csv(path)
+    assert (table.names, table.named) == (("a", "b"), True)
+    assert rows(table) == [("x, y", "1"), ("", "NA")]
+
+
+def test_a_file_may_have_no_header_and_other_separators(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("1;2\n3;4\n")
+    table = read_csv(path, separator=";", header=False)
+    assert rows(table) == [("1", "2"), ("3", "4")]
+    assert (table.names, table.named) == (("0", "1"), False)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"a,b\nsecret,2\nsecret\n", r"line 3 \(empty ones not counted\) has not the first line's 2 cells"),
+        (b"a,b\nsecret,2,3\n", "line 2 "),
+        (b"a,b\n", "there are no records"),
+        (b"", "there are no records"),
+        (b'a,b\n"secret,2\n', r"expected a readable CSV file \(Error\)"),
+        (b"a,b\nsecret\xff,2\n", r"expected a readable CSV file \(UnicodeDecodeError\)"),
+    ],
+)
+def test_damaged_files_are_named_and_not_quoted(tmp_path: Path, content: bytes, words: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=rf"t\.csv: {words}") as error:
+        read_csv(path)
+    assert "secret" not in str(error.value)
+
+
+def test_missing_files_are_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"t\.csv: no such file; expected a CSV file"):
+        read_csv(tmp_path / "t.csv")
+    with pytest.raises(DataError, match=r"t\.parquet: no such file; expected a Parquet file"):
+        read_parquet(tmp_path / "t.parquet")
+
+
+def test_parquet_has_the_same_records_as_csv(tmp_path: Path) -> None:
+    frame = pd.DataFrame(
+        {"n": [1, 2], "f": [0.1, None], "s": ["x", None], "c": pd.Categorical(["u", "v"]), "b": [True, False]}
+    )
+    frame.to_parquet(tmp_path / "t.parquet")
+    (tmp_path / "t.csv").write_text("b,n,f,s,c\ntrue,1,0.10,x,u\nfalse,2.0,,,v\n")
+    typed, texts = read_parquet(tmp_path / "t.parquet"), read_csv(tmp_path / "t.csv")
+    assert rows(typed) == [("1", "0.1", "x", "u", "true"), ("2", "", "", "v", "false")]
+    digests = [record_digests(dict(zip(one.names, one.columns, strict=True))) for one in (typed, texts)]
+    assert digests[0] == digests[1]
+
+
+def test_parquet_with_lists_or_nothing_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    pd.DataFrame({"a": [1], "b": [[1, 2]]}).to_parquet(path)
+    with pytest.raises(
+        DataError, match=r"t\.parquet: column 2 holds list.*; expected texts, numbers or dates"
+    ):
+        read_parquet(path)
+    pd.DataFrame({"a": []}).to_parquet(path)
+    with pytest.raises(DataError, match="there are no records"):
+        read_parquet(path)
+    path.write_bytes(b"text")
+    with pytest.raises(DataError, match=r"expected a readable Parquet file \(ArrowInvalid\)"):
+        read_parquet(path)

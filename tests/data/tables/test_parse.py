@@ -1,0 +1,124 @@
+"""A schema file that is not complete, or not understood, is refused by column and key."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fl_dp.data.tables.columns import Category, Column, Label, Number
+from fl_dp.data.tables.parse import read_schema
+from fl_dp.data.tables.schema import Schema
+from fl_dp.errors import DataError
+from fl_dp.form import Form
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Callable[[str], Schema]:
+    def reading(text: str) -> Schema:
+        path = tmp_path / "people.schema.toml"
+        path.write_text(text, encoding="utf-8")
+        return read_schema(path)
+
+    return reading
+
+
+def test_a_whole_schema(read: Callable[[str], Schema], schema_text: str) -> None:
+    schema = read(schema_text)
+    assert schema.columns == (
+        Number(name="age", missing=("", "?"), if_missing="encode", low=20.0, high=80.0),
+        Category(name="pain", missing=("", "?"), if_missing="encode", categories=(1, 2, 3)),
+        Column(name="note", missing=("", "?")),
+        Label(name="ill", missing=("", "?"), classes=("no", "yes"), values=((0,), (1, 2))),
+    )
+    assert (schema.header, schema.separator, schema.split) == (True, ",", "none")
+    assert schema.form == Form((7,), 2)
+    assert schema.inputs == (
+        "age", "age missing", "pain = 1", "pain = 2", "pain = 3", "pain = other", "pain = missing"
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("range = [20, 80]", "range = []", r"column 'age': expected range = \[LOW, HIGH\], two public"),
+        ("range = [20, 80]", "range = [80, 20]", "column 'age': expected range"),
+        ("range = [20, 80]", "range = [20, inf]", "column 'age': expected range"),
+        ("range = [20, 80]", "", "column 'age': expected range"),
+        ("range = [20, 80]", "rang = [20, 80]", "column 'age': unknown key 'rang'; known are if-missing,"),
+        ("categories = [1, 2, 3]", "categories = []", "column 'pain': expected categories"),
+        ("categories = [1, 2, 3]", "categories = [1, 1.0]", "column 'pain': a value stands there twice"),
+        ("categories = [1, 2, 3]", "categories = [true]", "'pain': categories: expected a list of texts and"),
+        (
+            "categories = [1, 2, 3]",
+            "categories = [1]\nbaseline = 2",
+            "'pain': expected baseline to be one of",
+        ),
+        (
+            "categories = [1, 2, 3]",
+            "categories = [1]\nother = 0",
+            "'pain': expected other to be true or false",
+        ),
+        (
+            'kind = "ignore"',
+            "",
+            "column 'note': expected a kind, one of number, category, label, target, group",
+        ),
+        (
+            'kind = "ignore"',
+            'kind = "label"\nclasses = [0, 1, 2]',
+            "column 'note': of several labels each has",
+        ),
+        ('kind = "ignore"', 'kind = "target"\nrange = [0, 1]', "not both or none"),
+        ('kind = "label"\nclasses = { no = [0], yes = [1, 2] }', 'kind = "ignore"', "not both or none"),
+        ("yes = [1, 2]", "yes = [1, 0]", "column 'ill': a value stands there twice"),
+        ("yes = [1, 2]", "yes = []", "column 'ill': expected at least two classes"),
+        (", yes = [1, 2]", "", "column 'ill': expected at least two classes"),
+        (
+            'if-missing = "encode"',
+            'if-missing = "guess"',
+            "'age': expected if-missing to be one of refuse, drop",
+        ),
+        ('split = "none"', 'split = "half"', "split = 'half': expected 'hash' or 'none'"),
+        ('split = "none"', 'separator = ", "', "separator = ', ': expected one character"),
+        ('split = "none"', "unknown = 1", "the schema: unknown key 'unknown'"),
+        ('split = "none"', "header = 1", "expected header to be true or false"),
+        ('missing = ["", "?"]', 'missing = "?"', "missing: expected a list"),
+        ("[columns.age]", "[columns.age", "not a readable schema file"),
+    ],
+)
+def test_what_is_not_complete_is_refused_by_name(
+    read: Callable[[str], Schema], schema_text: str, old: str, new: str, words: str
+) -> None:
+    assert old in schema_text
+    with pytest.raises(DataError, match=rf"people\.schema\.toml: .*{words}"):
+        read(schema_text.replace(old, new, 1))
+
+
+@pytest.mark.parametrize("kind", ["group", "split"])
+def test_two_columns_cannot_say_the_same(read: Callable[[str], Schema], schema_text: str, kind: str) -> None:
+    rest = "\ntrain = [1]\ntest = [2]" if kind == "split" else ""
+    more = "".join(f'\n[columns.{name}]\nkind = "{kind}"{rest}\n' for name in "ab")
+    with pytest.raises(DataError, match=f"expected one column of kind '{kind}' at most"):
+        read(schema_text + more)
+
+
+def test_there_must_be_columns_and_inputs(read: Callable[[str], Schema]) -> None:
+    with pytest.raises(DataError, match=r"expected a part \[columns\.NAME\] for every column"):
+        read("header = true")
+    with pytest.raises(DataError, match="there is no input"):
+        read('[columns.y]\nkind = "label"\nclasses = [0, 1]')
+
+
+def test_a_missing_schema_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"no such schema file. `fl-dp schema FILE` drafts one; the setting"):
+        read_schema(tmp_path / "none.toml")
+
+
+def test_how_the_file_is_read_is_no_part_of_the_meaning(
+    read: Callable[[str], Schema], schema_text: str
+) -> None:
+    meaning = read(schema_text).meaning
+    assert read("separator = ';'\n" + schema_text.replace("none", "hash")).meaning == meaning
+    assert read(schema_text + '\n[columns.user]\nkind = "group"').meaning == meaning
+    assert read(schema_text.replace("[20, 80]", "[20, 81]")).meaning != meaning
+    assert read(schema_text.replace("yes = [1, 2]", "yes = [1]")).meaning != meaning

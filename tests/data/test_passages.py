@@ -1,0 +1,52 @@
+"""A ledger must know a running text again, however it was cut and encoded."""
+
+import random
+
+import pytest
+
+from fl_dp.accounting.ledger.overlap import share_many, sketch
+from fl_dp.data.passages import WINDOW, digest, passages
+from fl_dp.data.tokens import encoder_of
+
+WORDS = ("love", "death", "crown", "night", "sword", "the", "and", "of", "king", "my", "lord", "speak")
+
+
+def text(seed: int, words: int = 20_000) -> str:
+    drawn = random.Random(seed)
+    return " ".join(drawn.choice(WORDS) for _ in range(words))
+
+
+def sketch_of(text: str, tokenizer: str, length: int) -> str:
+    return sketch((one.raw for one in passages(text, encoder_of(tokenizer), length)), b"key")
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "length"), [("bytes", 63), ("bytes", 65), ("bytes", 128), ("bytes", 256), ("words:500", 20)]
+)
+def test_the_same_text_cut_or_encoded_otherwise_is_known_again(tokenizer: str, length: int) -> None:
+    assert share_many(sketch_of(text(0), "bytes", 64), sketch_of(text(0), tokenizer, length))
+
+
+def test_a_text_that_begins_later_is_known_again() -> None:
+    assert share_many(sketch_of(text(0), "bytes", 64), sketch_of("A new line. " + text(0), "bytes", 64))
+
+
+def test_another_text_of_the_same_words_is_another() -> None:
+    assert not share_many(sketch_of(text(0), "bytes", 64), sketch_of(text(1), "bytes", 64))
+
+
+def test_passages_share_no_token_and_lose_none_but_the_last() -> None:
+    whole = text(2, 500)
+    found = list(passages(whole, encoder_of("bytes"), 30))
+    joined = bytes(int(token) - 1 for one in found for token in one.tokens).decode()
+    assert whole.startswith(joined)
+    assert 0 <= len(whole) - len(joined) < 31
+    assert {len(one.tokens) for one in found} == {31}
+
+
+def test_a_digest_is_of_a_part_that_a_longer_passage_has_too() -> None:
+    passage = text(3, 60).encode()
+    short = {digest(passage[start : start + 60]) for start in range(0, len(passage) - 60, 5)}
+    assert digest(passage[: 5 * (len(passage) // 5)]) in short
+    assert digest(b"a" * WINDOW) == digest(b"a" * (WINDOW + 9))  # all windows alike
+    assert digest(b"short") != digest(b"shorn")

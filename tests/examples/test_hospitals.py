@@ -1,0 +1,99 @@
+"""The example of four hospitals: FLamby's records, and a common model that is better than chance."""
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+
+from fl_dp.config.client import ClientConfig
+from fl_dp.config.run import RunConfig
+from fl_dp.data.tensor_data import TensorData
+from fl_dp.federation.client.registration import task_identity
+from fl_dp.launch.preflight import check_choices, check_server
+from fl_dp.tasks.load import task_of
+from fl_dp.tasks.records import load_part, records_of
+
+HERE = Path(__file__).parents[2] / "examples" / "hospitals"
+SIZES = {"cleveland": (199, 104), "hungary": (172, 89), "long_beach": (85, 45), "switzerland": (30, 16)}
+
+
+@pytest.fixture
+def config(monkeypatch: pytest.MonkeyPatch) -> RunConfig:
+    monkeypatch.chdir(HERE.parents[1])  # the paths in run.toml start there
+    return RunConfig.from_toml(HERE / "run.toml")
+
+
+@pytest.fixture(scope="module")
+def task_file() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("hospitals_task", HERE / "task.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def part(task_file: ModuleType, name: str, split: str) -> TensorData:
+    found = task_file.part(HERE / "data" / f"{name}.data", split)
+    assert isinstance(found, TensorData)
+    return found
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_records_are_as_many_as_flambys(task_file: ModuleType, name: str) -> None:
+    train, test = part(task_file, name, "train"), part(task_file, name, "test")
+    assert (len(train), len(test)) == SIZES[name]
+    assert train.form.input_shape == (13,)
+    # the file of Long Beach has one record twice, and FLamby puts one copy on each side
+    assert len(set(train.raw) & set(test.raw)) == (name == "long_beach")
+    assert float(train.x.abs().max()) <= 1
+
+
+def test_of_zurich_and_basel_all_but_one_are_ill(task_file: ModuleType) -> None:
+    labels = torch.cat([part(task_file, "switzerland", split).y for split in ("train", "test")])
+    assert (len(labels), int(labels.sum())) == (46, 45)
+
+
+def test_each_client_of_a_run_is_a_hospital(config: RunConfig) -> None:
+    clients = [
+        ClientConfig(client=str(k), ledger="l", partition_id=k, num_partitions=4, **config.of_task())
+        for k in range(4)
+    ]
+    parts = [load_part(client) for client in clients]
+    assert [set(one.groups) for one in parts] == [{name} for name in sorted(SIZES)]
+    assert [len(one) for one in parts] == [SIZES[name][0] for name in sorted(SIZES)]
+
+
+def test_one_hospital_reads_its_own_file_and_means_the_same_task(config: RunConfig) -> None:
+    task = "examples/hospitals/task.py"
+    own = ClientConfig(
+        client="hungary", ledger="l", task=task, data="csv:examples/hospitals/data/hungary.data"
+    )
+    assert len(load_part(own)) == SIZES["hungary"][0]
+    assert task_identity(own) == task_identity(config) != ""
+
+
+def test_a_server_needs_no_records(config: RunConfig, tmp_path: Path) -> None:
+    nowhere = RunConfig.from_flat(config.to_flat() | {"data": f"csv:{tmp_path}"})
+    check_choices(nowhere)
+    check_server(nowhere)
+    assert task_of(nowhere).form.input_shape == (13,)
+    assert records_of(task_of(config), "test") is not None
+
+
+@pytest.mark.slow
+def test_what_is_measured_is_as_good_as_the_readme_says() -> None:
+    """Two seeds; the table of the README is of twenty."""
+    command = [sys.executable, str(HERE / "measure.py"), "--seeds", "2"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False, cwd=HERE.parents[1])
+    assert result.returncode == 0, result.stderr
+    rows = [line.split(" | ") for line in result.stdout.splitlines() if line.startswith("| ")]
+    auroc = {row[0].strip("| "): float(row[2].split()[0]) for row in rows[1:]}
+    assert auroc["no privacy"] > 0.82
+    assert auroc["5.0"] > 0.79
+    assert auroc["1.0"] > 0.78
+    assert auroc["0.1"] > 0.55

@@ -1,0 +1,140 @@
+"""A site measures what it receives on its own test rows, in a process that answers nobody."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from federation.client.sites import MODEL, PLAN, Site
+from flwr.supercore.task_identity import TaskIdentity
+
+from fl_dp.errors import ConfigError, DataError, TaskError
+from fl_dp.federation.client.received import read_received, received_file
+from fl_dp.federation.wire.arrays import state_arrays
+from fl_dp.launch.own_evaluation import OwnEvaluation, evaluate_file
+from fl_dp.records import LocalUpdate
+
+
+@pytest.fixture(autouse=True)
+def _flower_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a SuperNode sets it: messages cannot be made without."""
+    for name in ("_run_id", "_node_id", "_task_id"):
+        monkeypatch.setattr(TaskIdentity, name, 1)
+
+
+POISONED = """\
+import os
+
+import torch
+
+from fl_dp.tasks.task import Task
+
+
+class Ours(Task):
+    classes = 3
+
+    def model(self):
+        return torch.nn.Linear(4, 3)
+
+    def train_data(self):
+        return torch.randn(80, 4, generator=torch.Generator().manual_seed(0)), torch.arange(80) % 3
+
+    def test_data(self):
+        raise RuntimeError(f"read by {os.getpid()}: patient 17")
+"""
+
+
+def test_a_model_is_measured_once_when_it_was_received(tmp_path: Path) -> None:
+    site, said = Site(tmp_path, **{"evaluate-received": True}), []
+    watch = OwnEvaluation(site.config, said.append)
+    watch.look()
+    assert said == []
+    assert isinstance(site.train(), LocalUpdate)
+    watch.look()
+    watch.look()
+    (line,) = said
+    assert line.startswith(
+        "run run-1, the model that round 1 starts from, on 355 test rows of this site: loss"
+    )
+    assert "accuracy 0." in line
+    site.train(replace(PLAN, server_round=2))
+    watch.look()
+    assert "round 2" in said[1]
+
+
+def test_what_is_handed_over_is_what_was_received(tmp_path: Path) -> None:
+    site = Site(tmp_path, **{"evaluate-received": True})
+    site.train()
+    received = read_received(received_file(site.config))
+    assert (received.run, received.server_round) == ("run-1", 1)
+    sent = state_arrays(MODEL)
+    assert received.weights.keys() == sent.keys()
+    assert all((received.weights[name] == sent[name]).all() for name in sent)
+
+
+def test_nothing_is_kept_unless_its_operator_asks(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.train()
+    assert not received_file(site.config).exists()
+
+
+def test_no_answer_reads_a_test_row(tmp_path: Path) -> None:
+    """Rows that end whoever reads them: the round is answered all the same, and the watcher says its line."""
+    (tmp_path / "ours.py").write_text(POISONED)
+    task = str(tmp_path / "ours.py")
+    site = Site(
+        tmp_path, task=task, **{"evaluate-received": True, "num-partitions": 1, "public-size": 80, "seed": 3}
+    )
+    from fl_dp.federation.client.registration import task_identity
+    from fl_dp.federation.wire.arrays import encode, specs
+    from fl_dp.federation.wire.messages import plan_to_content, reply_from_content
+
+    model = torch.nn.Linear(4, 3)
+    plan = replace(PLAN, task=task_identity(site.config), expected_batch_size=16)
+    content = plan_to_content(plan, encode(state_arrays(model)))
+    answer, problem = reply_from_content(site.call("train", content), specs(state_arrays(model)))
+    assert problem == ""
+    assert isinstance(answer, LocalUpdate), answer
+    assert received_file(site.config).exists()
+    with pytest.raises(TaskError, match="patient 17"):
+        evaluate_file(site.config, _weights(tmp_path, model))
+
+
+def test_a_disk_that_is_full_ends_no_round(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "received").write_text("a file where the folder should be")
+    site = Site(tmp_path, **{"evaluate-received": True})
+    assert isinstance(site.train(), LocalUpdate)
+    assert "is not kept there" in caplog.text
+
+
+def _weights(folder: Path, model: torch.nn.Module) -> Path:
+    file = folder / "weights.pt"
+    torch.save(model.state_dict(), file)
+    return file
+
+
+def test_a_file_or_a_runs_folder_is_measured(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    line = evaluate_file(site.config, _weights(tmp_path, MODEL))
+    assert "weights.pt, on 355 test rows of this site: loss " in line
+    (tmp_path / "run").mkdir()
+    torch.save(MODEL.state_dict(), tmp_path / "run" / "model.pt")
+    assert evaluate_file(site.config, tmp_path / "run").split(": ")[1] == line.split(": ")[1]
+
+
+def test_what_cannot_be_measured_is_refused(tmp_path: Path) -> None:
+    config = Site(tmp_path).config
+    with pytest.raises(ConfigError, match="no such file, or a run's folder without a model"):
+        evaluate_file(config, tmp_path)
+    with pytest.raises(ConfigError, match="not weights of model linear"):
+        evaluate_file(config, _weights(tmp_path, torch.nn.Linear(3, 2)))
+    (tmp_path / "other.pt").write_text("import os")
+    with pytest.raises(ConfigError, match="not a file of weights"):
+        evaluate_file(config, tmp_path / "other.pt")
+
+
+def test_without_test_rows_it_is_said_at_once(tmp_path: Path) -> None:
+    (tmp_path / "ours.py").write_text(POISONED.replace('raise RuntimeError(f"read by', "return None #"))
+    site = Site(tmp_path, task=str(tmp_path / "ours.py"), **{"num-partitions": 1})
+    with pytest.raises(DataError, match="This site has no test rows"):
+        OwnEvaluation(site.config, print)

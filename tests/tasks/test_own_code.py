@@ -1,0 +1,84 @@
+"""A model by the name of a function of the user's own."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from fl_dp.config.task import TaskSettings
+from fl_dp.errors import ConfigError, TaskError
+from fl_dp.form import Form
+from fl_dp.models.names import absolute_model, check_name, common_name, is_own_code
+from fl_dp.tasks.identity import identity
+from fl_dp.tasks.load import new_model, task_of
+from fl_dp.tasks.own_code import own_function
+
+CODE = """\
+from torch import nn
+
+import parts_of_own_code
+
+
+def make(form):
+    return nn.Linear(form.input_shape[0], form.outputs)
+
+
+def wrong(form):
+    raise RuntimeError("a secret")
+
+
+number = 3
+"""
+
+
+def _file(folder: Path, code: str = CODE) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / "parts_of_own_code.py").write_text("width = 3\n", encoding="utf-8")
+    (folder / "mine.py").write_text(code, encoding="utf-8")
+    return folder / "mine.py"
+
+
+def _task(model: str):
+    task = task_of(TaskSettings(model=model))
+    task.form = Form((4,), 2)
+    return task
+
+
+def test_a_function_of_the_form_gives_the_model(tmp_path: Path) -> None:
+    model = new_model(_task(f"{_file(tmp_path)}:make"))
+    assert model(torch.zeros(3, 4)).shape == (3, 2)
+
+
+def test_what_it_raises_is_told_as_a_tasks_error(tmp_path: Path) -> None:
+    with pytest.raises(TaskError, match=r"model\(\) raised"):
+        new_model(_task(f"{_file(tmp_path)}:wrong"))
+
+
+def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
+    file = _file(tmp_path)
+    with pytest.raises(ConfigError, match="it has no number that can be called"):
+        own_function(f"{file}:number")
+    with pytest.raises(ConfigError, match=r"model = .*no such file"):
+        own_function(f"{tmp_path}/none.py:make")
+    with pytest.raises(TaskError, match=r"model = 'no_such_module:make': cannot be imported"):
+        own_function("no_such_module:make")
+
+
+def test_sites_compare_the_code_and_not_its_path(tmp_path: Path) -> None:
+    one, same, other = (_file(tmp_path / name) for name in ("one", "same", "other"))
+    same.write_text(CODE.replace("\n", "\r\n"), encoding="utf-8")
+    digests = [identity(_task(f"{file}:make")) for file in (one, same)]
+    (other.parent / "parts_of_own_code.py").write_text("width = 4\n", encoding="utf-8")
+    assert digests[0] == digests[1] != ""
+    assert identity(_task(f"{other}:make")) != digests[0]
+    assert identity(_task(f"{one}:wrong")) != digests[0]
+    assert identity(task_of(TaskSettings(model="mlp"))) == ""
+    assert common_name(f"{one}:make") == common_name("a.module:make") == "make"
+
+
+def test_a_choice_is_never_taken_for_code_of_the_users_own() -> None:
+    assert [is_own_code(name) for name in ("linear", "mlp:7", "timm:resnet18", "hf:a/b")] == [False] * 4
+    assert is_own_code("my.module:make")
+    assert absolute_model("mine.py:make") == f"{Path('mine.py').absolute()}:make"
+    with pytest.raises(ConfigError, match=r"expected .* or FILE\.py:NAME or package\.module:NAME\."):
+        check_name("liner")

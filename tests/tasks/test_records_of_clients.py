@@ -1,0 +1,153 @@
+"""`{client}` in a path: each client reads a file of its own, and all of it."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fl_dp.accounting.ledger.ledger import Ledger
+from fl_dp.config.client import ClientConfig
+from fl_dp.config.run import RunConfig
+from fl_dp.errors import ConfigError, DataError, LedgerError
+from fl_dp.federation.client.registration import dataset_name, registration_of
+from fl_dp.federation.client.settings import numbered
+from fl_dp.launch.clients import client_config
+from fl_dp.launch.preflight import check_choices, check_parts, check_server, with_absolute_paths
+from fl_dp.tasks.load import task_of
+from fl_dp.tasks.records import evaluation_records, load_part, load_parts, of_client
+
+
+def write(folder: Path, client: str, rows: int, **changed: Any) -> None:
+    x = np.random.default_rng(int.from_bytes(client.encode(), "big")).normal(size=(rows, 4))
+    arrays = {"x_train": x, "y_train": np.arange(rows) % 2, "classes": np.array(["no", "yes"])}
+    named = {name: array for name, array in (arrays | changed).items() if array is not None}
+    np.savez(folder / f"{client}.npz", **named)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for client, rows in (("0", 5), ("1", 7), ("2", 3)):
+        write(tmp_path, client, rows)
+    write(tmp_path, "server", 6, x_test=np.eye(4), y_test=np.array([0, 1, 1, 0]))
+    return tmp_path
+
+
+def run(folder: Path, **changed: Any) -> RunConfig:
+    return RunConfig(clients=3, **({"data": f"npz:{folder}/{{client}}.npz"} | changed))
+
+
+def test_a_simulation_has_all_files_each_as_a_part(folder: Path) -> None:
+    config = run(folder)
+    train, parts = load_parts(config)
+    assert [len(part) for part in parts] == [5, 7, 3]
+    assert np.concatenate(parts).tolist() == list(range(15))
+    for client, part in enumerate(parts):
+        own = load_part(client_config(config, client, folder / "ledger"))
+        assert own.fingerprint() == train.subset(train.y.new_tensor(part)).fingerprint()
+        assert len(own) == (5, 7, 3)[client]
+
+
+def test_files_are_read_once_for_all(folder: Path) -> None:
+    assert load_parts(run(folder))[0] is load_parts(run(folder))[0]
+
+
+@pytest.mark.parametrize("name", ["0", "north"])
+def test_a_deployed_client_reads_the_file_of_its_name(folder: Path, name: str) -> None:
+    write(folder, "north", 9)
+    config = ClientConfig(client=name, ledger="l", data=f"npz:{folder}/{{client}}.npz")
+    assert len(load_part(config)) == {"0": 5, "north": 9}[name]
+
+
+def test_numbers_of_parts_are_not_asked_for(folder: Path) -> None:
+    """Simulated clients are told how many there are; each has its own file whole."""
+    template = client_config(run(folder), 0, folder / "ledger")
+    assert len(load_part(numbered(template, 1, 3))) == 7
+
+
+def test_the_server_reads_its_own_file(folder: Path) -> None:
+    config = run(folder)
+    task = task_of(config)
+    found = evaluation_records(config, task)
+    assert found is not None
+    assert (len(found), task.form) == (4, found.form)
+    check_server(config)
+    assert check_parts(config)[0].startswith("the smallest part has 3 records")
+
+
+def test_without_evaluation_the_server_needs_no_file(folder: Path) -> None:
+    (folder / "server.npz").unlink()
+    with pytest.raises(DataError, match=r"server\.npz: no such file"):
+        check_server(run(folder))
+    check_server(run(folder, evaluate="off"))  # the form is that of client 0's
+
+
+def test_a_missing_file_names_its_client(folder: Path) -> None:
+    (folder / "1.npz").unlink()
+    with pytest.raises(DataError, match=r"client 1: .*/1\.npz: no such file"):
+        load_parts(run(folder))
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        (
+            {"x_train": np.zeros((3, 5))},
+            r"client 2: expected records as client 0 has, numbers of shape \(4,\)",
+        ),
+        (
+            {"classes": np.array(["yes", "no"])},
+            r"client 2: expected classes as client 0 has, \('no', 'yes'\)",
+        ),
+        ({"classes": np.array(["no", "yes", "?"])}, "client 2: expected records as client 0 has"),
+        ({"groups_train": np.arange(3)}, "client 2: expected groups as client 0 has, False, not True"),
+        ({"x_train": np.zeros((3, 2, 2), np.uint8)}, "client 2: expected records"),
+    ],
+)
+def test_files_of_other_forms_are_refused(folder: Path, changed: dict[str, Any], words: str) -> None:
+    write(folder, "2", 3, **changed)
+    with pytest.raises(DataError, match=words):
+        load_parts(run(folder))
+
+
+def test_a_name_in_the_ledger_is_that_of_the_clients_own_file(folder: Path) -> None:
+    template = client_config(run(folder), 0, folder / "ledger")
+    names = [dataset_name(numbered(template, k, 3)) for k in range(2)]
+    assert names == [f"npz:{folder}/0.npz", f"npz:{folder}/1.npz"]
+    named = dataclasses.replace(template, data_name="wards")
+    assert [dataset_name(numbered(named, k, 3)) for k in range(2)] == ["wards, client 0", "wards, client 1"]
+    filled = dataclasses.replace(template, data_name="ward {client}")
+    assert dataset_name(numbered(filled, 2, 3)) == "ward 2"
+
+
+def test_two_clients_with_the_same_file_are_refused(folder: Path) -> None:
+    (folder / "1.npz").write_bytes((folder / "0.npz").read_bytes())
+    template = client_config(run(folder), 0, folder / "ledger")
+    with Ledger.open(folder / "ledger.sqlite") as ledger:
+        ledger.register_all([registration_of(load_part(template), template)])
+        other = numbered(template, 1, 3)
+        with pytest.raises(LedgerError, match=r"entered as npz:.*0\.npz, not npz:.*1\.npz"):
+            ledger.register_all([registration_of(load_part(other), other)])
+
+
+def test_other_partitions_and_other_sources_have_no_clients_files() -> None:
+    with pytest.raises(
+        ConfigError, match=r"partition = 'dirichlet': expected none beside \{client\} in data"
+    ):
+        RunConfig(data="npz:{client}.npz", partition="dirichlet")
+    with pytest.raises(ConfigError, match="digits takes no argument"):
+        check_choices(RunConfig(data="digits:{client}"))
+
+
+def test_a_path_is_made_absolute_and_a_name_is_filled_in(folder: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(folder)
+    config = with_absolute_paths(RunConfig(data="npz:{client}.npz"))
+    assert config.data == f"npz:{folder}/{{client}}.npz"
+    assert of_client(config, "7").data == f"npz:{folder}/7.npz"
+    assert of_client(RunConfig(), "7").data == "digits"
+
+
+def test_a_client_does_not_read_others_files(folder: Path) -> None:
+    with pytest.raises(ValueError, match="its own file and no other"):
+        load_parts(client_config(run(folder), 0, folder / "ledger"))

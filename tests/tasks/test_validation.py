@@ -1,0 +1,180 @@
+"""Everything that training refuses, found at once, each with its place."""
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import fl_dp
+from fl_dp.config.run import RunConfig
+from fl_dp.config.task import TaskSettings
+from fl_dp.errors import ConfigError
+from fl_dp.tasks.task import Task
+from fl_dp.tasks.validation import validate_task
+
+
+class Ours(Task):
+    classes = ("no", "yes", "perhaps")
+
+    def model(self) -> nn.Module:
+        return nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 3))
+
+    def train_data(self) -> Any:
+        return torch.randn(30, 4), torch.arange(30) % 3
+
+    def test_data(self) -> Any:
+        return None
+
+
+def found(kind: type[Task], *, fix: bool = False, **settings: Any) -> dict[str, str]:
+    result = validate_task(kind(TaskSettings(**settings)), fix=fix)
+    return {finding.where: finding.what for finding in result.findings}
+
+
+def test_a_task_that_can_be_trained_has_nothing_to_mend() -> None:
+    result = validate_task(Ours(TaskSettings()))
+    assert result.ok, result
+    assert result.records == 30
+    assert "30 records, numbers of shape (4,) to 3 classes" in result.notes
+    assert str(result).endswith("it can be trained")
+
+
+def test_what_is_built_in_can_be_validated_too() -> None:
+    assert validate_task(Task(TaskSettings())).ok
+    assert "loss" in found(Task, loss="mse")
+
+
+def test_several_findings_at_once() -> None:
+    class Bad(Ours):
+        metrics = ("mae",)
+
+        def model(self) -> nn.Module:
+            return nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 6), nn.BatchNorm1d(6))
+
+        def train_data(self) -> Any:
+            return torch.randn(30, 4), torch.zeros(30, dtype=torch.int64)
+
+    result = validate_task(Bad(TaskSettings(loss="mse")))
+    places = [finding.where for finding in result.findings]
+    assert {"loss", "metrics", "model, layer 1", "model, layer 3", "model"} <= set(places)
+    assert "no record here is of class yes, perhaps" in result.notes
+    words = [str(finding) for finding in result.findings]
+    assert any(word.startswith("loss: ") and "take cross-entropy" in word for word in words)
+    assert "model: outputs of shape (4, 6) for 4 examples, expected (4, 3)" in "\n".join(words)
+
+
+def test_fix_replaces_batch_norms_and_says_so() -> None:
+    class Normed(Ours):
+        def model(self) -> nn.Module:
+            return nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 3))
+
+    assert list(found(Normed)) == ["model, layer 1"]
+    result = validate_task(Normed(TaskSettings()), fix=True)
+    assert result.ok, result
+    assert result.changed == [
+        "1 batch norms are group norms now (1); where the model is made, call "
+        "fl_dp.models.group_norm.replace_batch_norms(model)"
+    ]
+    assert isinstance(result.model, nn.Sequential)
+    assert isinstance(result.model[1], nn.GroupNorm)
+
+
+def _losses(compute: Any) -> type[Task]:
+    class Custom(Ours):
+        def losses(self, model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
+            return compute(model, *batch)  # type: ignore[no-any-return]
+
+    return Custom
+
+
+@pytest.mark.parametrize(
+    ("compute", "words"),
+    [
+        (
+            lambda m, x, y: F.cross_entropy(m(x), y),
+            "shape () for 4 examples, expected (4,): each",
+        ),
+        (lambda m, x, y: F.cross_entropy(m(x), y, reduction="none").detach(), "do not depend on a trainable"),
+        (lambda m, x, y: F.cross_entropy(m(x), y, reduction="none") / m(x).detach().mean(), "example"),
+        (lambda m, x, y: F.cross_entropy(m(x)[:, :2], y.unsqueeze(0), reduction="none"), "raised"),
+        (lambda m, x, y: 3, "int for 4 examples"),
+    ],
+)
+def test_losses_of_ones_own_are_tried(compute: Any, words: str) -> None:
+    assert words in found(_losses(compute))["losses()"]
+
+
+def test_mixing_in_the_model_is_found_without_a_batch_norm() -> None:
+    class Centred(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(4, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            out: Tensor = self.layer(x)
+            return out - out.mean(0)
+
+    class Mixing(Ours):
+        def model(self) -> nn.Module:
+            return Centred()
+
+    assert "losses()" in found(Mixing)
+    assert "model" in found(Mixing)
+
+
+def test_frozen_models_and_data_of_no_form_are_found() -> None:
+    class Frozen(Ours):
+        def model(self) -> nn.Module:
+            return nn.Linear(4, 3).requires_grad_(False)
+
+    class Strange(Ours):
+        def train_data(self) -> Any:
+            return torch.full((3, 4), float("nan")), torch.arange(3)
+
+    class Absent(Ours):
+        def train_data(self) -> Any:
+            return None
+
+    class Torn(Ours):
+        def train_data(self) -> Any:
+            raise KeyError("age")
+
+    class Other(Ours):
+        def test_data(self) -> Any:
+            return torch.randn(5, 9), torch.zeros(5, dtype=torch.int64)
+
+    assert "no parameter is trainable" in found(Frozen)["model"]
+    assert "NaN or infinite" in found(Strange)["train_data()"]
+    assert "it gives nothing" in found(Absent)["train_data()"]
+    assert "raised KeyError" in found(Torn)["train_data()"]
+    assert "(9,)" in found(Other)["test_data()"]
+
+
+def test_from_python_a_model_and_data_will_do() -> None:
+    model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 3))
+    data = torch.randn(30, 4), torch.arange(30) % 3
+    assert not fl_dp.validate(model, data).ok
+    fixed = fl_dp.validate(model, data, fix=True)
+    assert fixed.ok, fixed
+    assert isinstance(model[1], nn.GroupNorm)
+    assert fixed.model is model
+    numbers = fl_dp.validate(
+        nn.Linear(4, 1), (torch.randn(30, 4), torch.randn(30)), config=RunConfig(loss="mse")
+    )
+    assert numbers.ok, numbers
+    assert any("spends epsilon" in note for note in numbers.notes)
+    assert fl_dp.validate(Ours).ok
+    with pytest.raises(ConfigError, match="a model alone has no data"):
+        fl_dp.validate(model)
+    with pytest.raises(ConfigError, match="not int"):
+        fl_dp.validate(3)  # type: ignore[arg-type]
+
+
+def test_what_a_run_costs_and_asks_is_part_of_it() -> None:
+    config = RunConfig(optimizer="muon", metrics="mae", epsilon=2.0)
+    result = fl_dp.validate(Ours, config=config)
+    places = [finding.where for finding in result.findings]
+    assert places == ["metrics", "optimizer"]
+    assert "of 2, at delta 1e-05, by pld" in result.notes[-1]

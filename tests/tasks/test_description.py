@@ -48,12 +48,13 @@ def test_it_comes_back_from_its_file(tmp_path: Path) -> None:
     assert ModelDescription.read(tmp_path / "model.json") == describe(task)
 
 
+NO_SIZE = {"input_shape": [-1], "outputs": 2, "targets": "class", "vocabulary": 0}
+NO_TARGETS = {"input_shape": [1], "outputs": 2, "targets": "code", "vocabulary": 0}
+
+
 @pytest.mark.parametrize(
-    ("key", "value"),
-    [("task", 1), ("classes", 3),
-     ("form", {"input_shape": [-1], "outputs": 2, "targets": "class", "vocabulary": 0}),
-     ("form", {"input_shape": [1], "outputs": 2, "targets": "code", "vocabulary": 0})],
-)  # fmt: skip
+    ("key", "value"), [("task", 1), ("classes", 3), ("form", NO_SIZE), ("form", NO_TARGETS)]
+)
 def test_anything_else_is_damaged(tmp_path: Path, key: str, value: object) -> None:
     (tmp_path / "model.json").write_text(json.dumps({**describe(Own(TaskSettings())).to_dict(), key: value}))
     with pytest.raises(ConfigError, match="is damaged"):

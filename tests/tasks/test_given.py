@@ -50,7 +50,7 @@ def test_its_data_are_read_anew_each_time_it_is_given() -> None:
 
 @pytest.mark.parametrize("kind", [int, Task(TaskSettings()), None])
 def test_what_is_no_class_of_a_task_is_refused(kind: object) -> None:
-    with pytest.raises(ConfigError, match=r"expected a class that is a fl_dp.Task"):
+    with pytest.raises(ConfigError, match=r"expected a class that is a fl_dp\.Task"):
         give(kind)  # type: ignore[arg-type]
 
 

@@ -29,6 +29,7 @@ SETTINGS = {
 # For the C library of Linux, in processes that start from now on, unless the user has set it: memory in pages
 # of 2 MiB where the system has them. A round of small clients takes about 1.5 % less time.
 MEMORY_SETTINGS = "GLIBC_TUNABLES", "glibc.malloc.hugetlb=1"
+_SET_BY_RAY = ("PYTHONBREAKPOINT",)  # when it starts; a notebook's breakpoint() would call it later
 _ERRORS_ONLY = 40  # logging.ERROR: Ray's other lines are about Ray itself, not about the run
 _CONNECT_SECONDS = 10.0
 
@@ -85,9 +86,10 @@ def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
     try:
         yield
     finally:
-        for name in wanted.keys() - before.keys():
+        for name in (*wanted, *_SET_BY_RAY):
             os.environ.pop(name, None)
-        os.environ.update({name: before[name] for name in wanted.keys() & before.keys()})
+            if name in before:
+                os.environ[name] = before[name]
 
 
 @contextmanager

@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 from fl_dp.config.task import TaskSettings
-from fl_dp.errors import ConfigError, TaskError
+from fl_dp.errors import TaskError, TaskNameError
 from fl_dp.tasks.task import Task
 
 _FILE = ".py"
@@ -26,8 +26,8 @@ _FILE = ".py"
 def task_of(settings: TaskSettings) -> Task:
     """The task that the settings name; one for all that mean the same, in a process.
 
-    ConfigError for a name that is not there, TaskError for a file that cannot be imported, or that holds no
-    task, or several and none is named.
+    TaskNameError for a name that is not there, or of a file that holds no task, or several and none is named;
+    TaskError for a file that cannot be imported. Neither text leaves a client.
     """
     return _task(TaskSettings(**settings.of_task()))
 
@@ -49,12 +49,12 @@ def task_class(name: str) -> type[Task]:
     """The class that `name` means, see `task_of`."""
     file, kind = _file_and_class(name)
     if file is None and not kind:
-        raise ConfigError(f"task = {name!r}: expected FILE.py, FILE.py:NAME or package.module:NAME.")
+        raise TaskNameError(f"task = {name!r}: expected FILE.py, FILE.py:NAME or package.module:NAME.")
     module = _import(name, file)
     if kind:
         found = getattr(module, kind, None)
         if not (isinstance(found, type) and issubclass(found, Task)):
-            raise ConfigError(f"task = {name!r}: it has no class {kind} that is a fl_dp.Task.")
+            raise TaskNameError(f"task = {name!r}: it has no class {kind} that is a fl_dp.Task.")
         return found
     own = [
         one
@@ -63,7 +63,7 @@ def task_class(name: str) -> type[Task]:
     ]
     if len(own) != 1:
         there = ", ".join(one.__name__ for one in own) or "none"
-        raise ConfigError(
+        raise TaskNameError(
             f"task = {name!r}: expected one class that is a fl_dp.Task, found {there}; name one."
         )
     return own[0]
@@ -89,7 +89,7 @@ def in_task_code(kind: type[Task], what: str) -> Iterator[None]:
     """Within it, what a user's own code raises becomes a TaskError: its words may quote data."""
     try:
         yield
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if kind.built_in:
             raise
         raise TaskError(f"task {kind.__name__}: {what} raised {type(error).__name__}: {error}") from error
@@ -107,17 +107,16 @@ def _import(name: str, file: Path | None) -> ModuleType:
     try:
         if file is None:
             return importlib.import_module(name.rpartition(":")[0])
-        return _from_file(file.expanduser().absolute())
-    except ConfigError:
-        raise
-    except Exception as error:
+        path = file.expanduser().absolute()
+        if path.is_file():
+            return _from_file(path)
+    except (Exception, SystemExit) as error:  # fl_dp's own errors, too: its code may have raised them
         raise TaskError(f"task = {name!r}: cannot be imported: {type(error).__name__}: {error}") from error
+    raise TaskNameError(f"task = {str(path)!r}: no such file.")
 
 
 def _from_file(file: Path) -> ModuleType:
     """The module in `file`, imported once in a process. Modules beside it can be imported by it."""
-    if not file.is_file():
-        raise ConfigError(f"task = {str(file)!r}: no such file.")
     name = f"fl_dp_task_{blake2b(str(file).encode(), digest_size=8).hexdigest()}"
     if name in sys.modules:
         return sys.modules[name]

@@ -49,13 +49,13 @@ class OwnTraining:
             trainer = trainer_of(model, plan, self._task.objective, device, axes)
             trainer.check_losses()
         self._model, self._trainer = model, trainer
-        if isinstance(settings.physical_batch_size, int):
-            at_most = settings.physical_batch_size
-        else:
-            memory = settings.memory_mib * 2**20
-            at_most = trainer.largest_physical_batch(memory, trainer.most_at_once)
-        self._rows = trainer.choose_rows(at_most)
-        trainer.rehearse(self._rows)  # so much memory is there
+        at_most = settings.physical_batch_size
+        with in_task_code(type(self._task), "a pass of random numbers"):
+            if not isinstance(at_most, int):
+                memory = settings.memory_mib * 2**20
+                at_most = trainer.largest_physical_batch(memory, trainer.most_at_once)
+            self._rows = trainer.choose_rows(at_most)
+            trainer.rehearse(self._rows)  # so much memory is there
 
     def train(self, paid: PaidRound) -> Mapping[str, Any] | None:
         """The trainable parameters after the steps, as arrays by name; None if not finite."""

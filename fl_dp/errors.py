@@ -21,6 +21,10 @@ class TaskError(FlDpError):
     """A task of the user's own cannot be used, or its code has raised. Its text may quote data."""
 
 
+class TaskNameError(TaskError, ConfigError):
+    """The setting `task` names nothing that can be used. Its text names files of the site: it stays there."""
+
+
 class ModelError(FlDpError):
     """A model cannot be built, or cannot be trained privately."""
 

@@ -138,7 +138,7 @@ def _client_settings(
     return ClientConfig(
         client="audit",
         ledger="each run has its own",
-        data="canaries",
+        data_name="canaries",
         model=plan.model,
         loss=plan.loss,
         public_size=canaries.public_size,

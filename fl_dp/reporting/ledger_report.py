@@ -6,7 +6,13 @@ from typing import Any
 
 from fl_dp.accounting.accountant import DEFAULT_ACCOUNTANT, check_holds_budgets
 from fl_dp.accounting.epsilon import compute_epsilon
-from fl_dp.accounting.ledger.accounts import Account, LedgerRound, NotedBudget, lineages
+from fl_dp.accounting.ledger.accounts import (
+    Account,
+    LedgerRound,
+    NotedBudget,
+    arithmetic_of,
+    lineages,
+)
 from fl_dp.errors import ConfigError
 from fl_dp.records import Entry, total_steps
 
@@ -19,7 +25,7 @@ class AccountReport:
     rounds: those that were paid for; uncommitted: how many of them sent no result.
     private: False when unprotected steps were taken; epsilon is then infinite.
     epsilon: what this account has spent at `delta`, as `accountant` computes it, which is that of the last
-    budget if it may hold one. arithmetic: of all its rounds. budget: its upper limit; None if no round
+    budget if it may hold one. arithmetic: of all its rounds and of those before it. budget: its upper limit; None if no round
     noted one.
     epsilon_in_all: this account and all earlier ones of these data together.
     """
@@ -75,7 +81,7 @@ def _report(account: Account, before: list[Account], delta: float | None) -> Acc
         steps=total_steps(spent),
         spent=spent,
         accountant=accountant,
-        arithmetic=account.arithmetic,
+        arithmetic=arithmetic_of(paid for one in (*before, account) for paid in one.rounds),
         delta=delta,
         epsilon=compute_epsilon(spent, delta, accountant),
         budget=budget.epsilon if budget else None,

@@ -1,48 +1,39 @@
 """Whether two sites mean the same task: a digest of the code that decides what is computed.
 
-Of the file that holds the task, of the one that holds the model where its name is code of the user's own, and
-of the files beside them that they import; not of where the data lie, which is each site's own: `train_data`
-and `test_data` are left out. Ends of lines, and spaces before them, do not count.
-Of a class without a file, as in a notebook, its own methods count.
+Of the file that the settings name, of that which holds the task's class, of the one that holds the model
+where its name is code of the user's own, and of what these import from their own folder (`sources.py`). Of a
+class without a file, as in a notebook, its own methods count.
 What is built in has no digest: its parts are compared by their names, and by `records.NUMERICS`. But what a
-table's schema makes of records counts in either case: the same weights would mean other columns.
+table's schema makes of records counts in any case: the same weights would mean other columns.
+
+It tells honest sites that they differ by mistake.
 """
 
 import ast
 import hashlib
 import inspect
-from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
 from fl_dp.config.task import task_file
-from fl_dp.errors import TaskError
 from fl_dp.models.names import is_own_code
 from fl_dp.tasks.load import OwnModelTask, in_task_code
 from fl_dp.tasks.own_code import imported
+from fl_dp.tasks.sources import OF_THE_SITE, plain, sources
 from fl_dp.tasks.task import Task
-
-_OF_THE_SITE = frozenset({"train_data", "test_data"})
-_MOST_FILES = 200
 
 
 def identity(task: Task) -> str:
     """The digest, in hex, of the task's code, of its model's, and of what a schema makes of the records.
 
-    Empty where both are built in and no schema is read.
+    Empty where both are built in and no schema is read. TaskError for code of the user's own that cannot be
+    read.
     """
-    with in_task_code(type(task), "meaning()"):
-        meaning = task.meaning()
-    parts: list[tuple[str, dict[str, str]]] = []
-    if not task.built_in and type(task) is not OwnModelTask:
-        file = _file_of(type(task))
-        parts.append((type(task).__name__, _sources(file) if file else _parts(type(task))))
-    if is_own_code(task.settings.model) and type(task).model is Task.model:
-        module = imported("model", task.settings.model)
-        parts.append((task_file(task.settings.model)[1], _sources(Path(inspect.getfile(module)))))
-    if meaning:
-        parts.append(("meaning", {"": meaning}))
+    with in_task_code(type(task), "its identity"):
+        parts = _of_task(task) + _of_model(task)
+        if meaning := task.meaning():
+            parts.append(("meaning", {"": meaning}))
     digest = hashlib.sha256()
     for kind, texts in parts:
         digest.update(kind.encode())
@@ -51,10 +42,37 @@ def identity(task: Task) -> str:
     return digest.hexdigest()[:16] if parts else ""
 
 
+Parts = list[tuple[str, dict[str, str]]]
+
+
+def _of_task(task: Task) -> Parts:
+    kind = type(task)
+    if task.built_in or kind is OwnModelTask:
+        return []
+    file = _file_of(kind)
+    if file is None:
+        return [(kind.__name__, _parts(kind))]
+    named, _ = task_file(task.settings.task)
+    files = [file] if named is None else [file, plain(named.expanduser())]
+    package = 0 if kind.__module__.startswith("fl_dp_task_") else kind.__module__.count(".")
+    own = {one.__name__ for one in kind.__mro__}
+    return [(kind.__name__, sources(files, file.parents[package], own))]
+
+
+def _of_model(task: Task) -> Parts:
+    model = task.settings.model
+    if not is_own_code(model) or type(task).model is not Task.model:
+        return []
+    module = imported("model", model)
+    file = plain(Path(inspect.getfile(module)))
+    package = 0 if module.__name__.startswith("fl_dp_task_") else module.__name__.count(".")
+    return [(task_file(model)[1], sources([file], file.parents[package], ()))]
+
+
 def _file_of(kind: type[Task]) -> Path | None:
     """The file that holds the class; None for one of a notebook or a console."""
     try:
-        file = Path(inspect.getfile(kind))
+        file = plain(Path(inspect.getfile(kind)))
         nodes = ast.walk(ast.parse(file.read_text(encoding="utf-8-sig")))
     except (TypeError, OSError, SyntaxError, UnicodeDecodeError):
         return None
@@ -64,7 +82,7 @@ def _file_of(kind: type[Task]) -> Path | None:
 
 def _parts(kind: type[Task]) -> dict[str, str]:
     """What counts of a class without a file: its own methods' sources, and its settings, by name."""
-    own = {name: _unwrapped(part) for name, part in vars(kind).items() if name not in _OF_THE_SITE}
+    own = {name: _unwrapped(part) for name, part in vars(kind).items() if name not in OF_THE_SITE}
     return {
         name: _source(part) if inspect.isfunction(part) else repr(part)
         for name, part in own.items()
@@ -89,56 +107,3 @@ def _code(code: CodeType) -> str:
     """What it does, without where it stands."""
     constants = [_code(one) if isinstance(one, CodeType) else repr(one) for one in code.co_consts]
     return repr((code.co_code, code.co_names, code.co_varnames, code.co_freevars, constants))
-
-
-def _sources(first: Path) -> dict[str, str]:
-    """What counts of the file and of all that it imports from its own folder, by path from there."""
-    found: dict[str, str] = {}
-    waiting = [first]
-    while waiting:
-        file = waiting.pop()
-        name = "task" if file == first else file.relative_to(first.parent).as_posix()
-        if name in found:
-            continue
-        if len(found) == _MOST_FILES:
-            raise TaskError(f"{first}: imports more than {_MOST_FILES} files of its own folder.")
-        text = file.read_text(encoding="utf-8-sig")
-        tree = ast.parse(text)
-        found[name] = _what_counts(text, tree)
-        waiting += _local_imports(tree, file.parent, first.parent)
-    return found
-
-
-def _what_counts(text: str, tree: ast.Module) -> str:
-    left_out = {
-        line
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ClassDef)
-        for method in node.body
-        if isinstance(method, ast.FunctionDef) and method.name in _OF_THE_SITE
-        for line in range(_first_line(method), (method.end_lineno or method.lineno) + 1)
-    }
-    lines = [line.rstrip() for number, line in enumerate(text.splitlines(), 1) if number not in left_out]
-    return "\n".join(line for line in lines if line)
-
-
-def _first_line(method: ast.FunctionDef) -> int:
-    return min([method.lineno, *(one.lineno for one in method.decorator_list)])
-
-
-def _local_imports(tree: ast.Module, folder: Path, top: Path) -> Iterator[Path]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            wanted = [(top, alias.name) for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            start = top if node.level == 0 else folder.joinpath(*[".."] * (node.level - 1)).resolve()
-            base = f"{node.module}." if node.module else ""
-            wanted = [(start, base.rstrip("."))] if base else []
-            wanted += [(start, f"{base}{alias.name}") for alias in node.names]
-        else:
-            continue
-        for start, name in wanted:
-            path = start.joinpath(*name.split("."))
-            for file in (path.with_suffix(".py"), path / "__init__.py"):
-                if file.is_file() and file.resolve().is_relative_to(top.resolve()):
-                    yield file

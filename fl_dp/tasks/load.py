@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from fl_dp.config.task import TaskSettings, task_beside, task_file
-from fl_dp.errors import ConfigError, TaskError
+from fl_dp.errors import ConfigError, TaskError, TaskNameError
 from fl_dp.models.lora import with_lora
 from fl_dp.models.names import is_own_code
 from fl_dp.models.trainable import choose_trainable
@@ -44,8 +44,8 @@ def forget() -> None:
 def task_of(settings: TaskSettings) -> Task:
     """The task that the settings name; one for all that mean the same, in a process.
 
-    ConfigError for a name that is not there, TaskError for a file that cannot be imported, or that holds no
-    task, or several and none is named.
+    TaskNameError for a name that is not there, or of a file that holds no task, or several and none is named;
+    TaskError for a file that cannot be imported. Neither text leaves a client.
     """
     return _task(TaskSettings(**settings.of_task()))
 
@@ -77,12 +77,12 @@ def task_class(name: str) -> type[Task]:
         return _given[name]
     file, kind = task_file(name)
     if file is None and not kind:
-        raise ConfigError(f"task = {name!r}: expected FILE.py, FILE.py:NAME or package.module:NAME.")
+        raise TaskNameError(f"task = {name!r}: expected FILE.py, FILE.py:NAME or package.module:NAME.")
     module = imported("task", name)
     if kind:
         found = getattr(module, kind, None)
         if not (isinstance(found, type) and issubclass(found, Task)):
-            raise ConfigError(f"task = {name!r}: it has no class {kind} that is a fl_dp.Task.")
+            raise TaskNameError(f"task = {name!r}: it has no class {kind} that is a fl_dp.Task.")
         return found
     own = [
         one
@@ -91,7 +91,7 @@ def task_class(name: str) -> type[Task]:
     ]
     if len(own) != 1:
         there = ", ".join(one.__name__ for one in own) or "none"
-        raise ConfigError(
+        raise TaskNameError(
             f"task = {name!r}: expected one class that is a fl_dp.Task, found {there}; name one."
         )
     return own[0]
@@ -120,7 +120,7 @@ def in_task_code(kind: type[Task], what: str) -> Iterator[None]:
     """Within it, what a user's own code raises becomes a TaskError: its words may quote data."""
     try:
         yield
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if kind.built_in:
             raise
         raise TaskError(f"task {kind.__name__}: {what} raised {type(error).__name__}: {error}") from error

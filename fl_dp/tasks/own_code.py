@@ -14,7 +14,7 @@ from types import ModuleType
 from torch import nn
 
 from fl_dp.config.task import task_file
-from fl_dp.errors import ConfigError, TaskError
+from fl_dp.errors import ConfigError, TaskError, TaskNameError
 from fl_dp.form import Form
 
 
@@ -40,17 +40,16 @@ def imported(key: str, name: str) -> ModuleType:
     try:
         if file is None:
             return importlib.import_module(name.rpartition(":")[0])
-        return _from_file(key, file.expanduser().absolute())
-    except ConfigError:
-        raise
-    except Exception as error:
+        path = file.expanduser().absolute()
+        if path.is_file():
+            return _from_file(path)
+    except (Exception, SystemExit) as error:  # fl_dp's own errors, too: its code may have raised them
         raise TaskError(f"{key} = {name!r}: cannot be imported: {type(error).__name__}: {error}") from error
+    raise TaskNameError(f"{key} = {str(path)!r}: no such file.")
 
 
-def _from_file(key: str, file: Path) -> ModuleType:
+def _from_file(file: Path) -> ModuleType:
     """The module in `file`, imported once in a process unless it changes. It can import what is beside it."""
-    if not file.is_file():
-        raise ConfigError(f"{key} = {str(file)!r}: no such file.")
     content = blake2b(str(file).encode() + b"\0" + file.read_bytes(), digest_size=8)
     name = f"fl_dp_task_{content.hexdigest()}"
     if name in sys.modules:

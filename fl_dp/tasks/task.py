@@ -46,6 +46,9 @@ class Task:
     metrics: Sequence[Any] = ()
 
     def __init_subclass__(cls, *, built_in: bool = False) -> None:
+        """built_in: for classes of fl_dp alone; TypeError elsewhere."""
+        if built_in and not cls.__module__.startswith("fl_dp."):
+            raise TypeError(f"{cls.__name__}: only fl_dp's own tasks are built in.")
         cls.built_in = built_in
 
     def __init__(self, settings: TaskSettings) -> None:

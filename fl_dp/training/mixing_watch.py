@@ -7,6 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from fl_dp.engine.tracing.draws import Watch
 from fl_dp.engine.tracing.mixing import check_no_mixing, find_mixing
 from fl_dp.training.objective import Objective
 
@@ -26,9 +27,13 @@ class MixingWatch:
         self._losses_of = losses_of
 
     def check(self, objective: Objective) -> None:
-        """On examples of random numbers, thoroughly; ProbeError when they mix. For before a payment."""
+        """On examples of random numbers, thoroughly; ProbeError when they mix, or draw random numbers from
+        elsewhere than torch's global generator. For before a payment.
+        """
         with torch.random.fork_rng(devices=[]):
             inputs, targets = objective.blank(_SYNTHETIC)
+            with Watch(secrets.randbits(32)):  # as the model is watched: no seed that everybody knows
+                self._losses_of(inputs, targets)
         check_no_mixing(self._losses_of, inputs, targets, thorough=True)
 
     def look(self, inputs: Tensor, labels: Tensor) -> None:

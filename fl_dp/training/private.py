@@ -31,6 +31,7 @@ from fl_dp.training.rows import best_rows, filled, steady
 
 logger = logging.getLogger("fl_dp")
 
+_RAISED = (Exception, SystemExit)  # by code of the user's own, which may also want to end the process
 _TRIES, _ENOUGH = 4, 0.1  # of a pass, of which the shortest counts; not more after so many seconds
 
 
@@ -119,10 +120,9 @@ class PrivateTrainer:
     def rehearse(self, size: int) -> ClippedSum:
         """The clipped sum of `size` examples of random numbers: chooses kernels, and changes no weight."""
         if self._plan.one_by_one:
-            size = 1
+            # Two: a pass that works only once would leave all records but the first without a gradient.
+            return self._one_by_one((self._objective.blank(1) for _ in range(2)), all_count=True)
         examples = self._objective.blank(size)
-        if self._plan.one_by_one:
-            return self._one_by_one([examples])
         return empty_sum(self._parameters, self._plan.max_grad_norm) + self.clipped_sums([examples], size)[0]
 
     @property
@@ -199,7 +199,8 @@ class PrivateTrainer:
     def _clipped_sum(self, data: TensorData, draw: Tensor, physical_batch_size: int) -> ClippedSum:
         """The clipped sum of a logical batch, in physical batches half as large where memory runs out."""
         if self._plan.one_by_one:
-            return self._one_by_one(data.batch(index) for index in torch.split(draw, 1))
+            # an empty draw has no pass: torch.split would give one, of no example
+            return self._one_by_one(data.batch(draw[i : i + 1]) for i in range(len(draw)))
         rows = steady(physical_batch_size)
         try:
             clipped = None
@@ -217,22 +218,38 @@ class PrivateTrainer:
         logger.warning("memory ran out: at most %d examples at once from now on", self.fits)
         return self._clipped_sum(data, draw, self.fits)
 
-    def _one_by_one(self, examples: Iterable[Batch]) -> ClippedSum:
-        """The clipped sum of examples (1, ...), each from a pass of its own; one that raises adds nothing."""
+    def _one_by_one(self, examples: Iterable[Batch], *, all_count: bool = False) -> ClippedSum:
+        """The clipped sum of examples (1, ...), each from a pass of its own.
+
+        One that raises adds nothing, also for want of memory: a pass of its shape was tried before the payment,
+        so that it is the record that wants more. With all_count it is an error.
+        """
         total = OneByOneSum(self._parameters, max_grad_norm=self._plan.max_grad_norm)
         for inputs, labels in examples:
             try:
                 total.add(self._losses_of(inputs, labels))
-            except Exception as error:
-                if _is_the_machines(error):
+            except _RAISED as error:
+                if all_count or isinstance(error, torch.AcceleratorError):
                     raise
-                logger.warning("an example contributes nothing: %s", error)
+                self._forget(error)
         return total.total()
 
     def _losses_of(self, inputs: Tensor, labels: Tensor) -> Tensor:
         batch = inputs.to(self.device), labels.to(self.device)
-        with computed_in(self._plan.precision, self.device):
+        # with gradients, whatever an example that raised midway has left
+        with torch.enable_grad(), computed_in(self._plan.precision, self.device):
             return in_full(self._objective.losses(self._model, batch))
+
+    def _forget(self, error: BaseException) -> None:
+        """An example has raised: it contributes nothing, and what it has left behind counts for no other."""
+        logger.warning("an example contributes nothing: %s", _words(error))
+        self._as_before()
+
+    def _as_before(self) -> None:
+        """Modules and parameters as every pass finds them, after one that ended midway."""
+        self._model.train()
+        for parameter in self._parameters.values():
+            parameter.requires_grad_()
 
     def clipped_or_none(self, batches: Sequence[Batch], rows: int) -> list[ClippedSum]:
         """As `clipped_sums`, but an example that makes it raise contributes nothing, and the others all.
@@ -242,10 +259,11 @@ class PrivateTrainer:
         """
         try:
             return self.clipped_sums(batches, rows)
-        except Exception as error:
+        except _RAISED as error:
             if _is_the_machines(error):
                 raise
-            logger.warning("examples are computed one by one: %s", error)
+            logger.warning("examples are computed one by one: %s", _words(error))
+            self._as_before()
         return [
             reduce(add, (self._alone(pair, rows) for pair in _pairs(*batch)), self.nothing())
             for batch in batches
@@ -254,10 +272,10 @@ class PrivateTrainer:
     def _alone(self, pair: Batch, rows: int) -> ClippedSum:
         try:
             return self.clipped_sums([pair], rows)[0]
-        except Exception as error:
+        except _RAISED as error:
             if _is_the_machines(error):
                 raise
-            logger.warning("an example contributes nothing: %s", error)
+            self._forget(error)
             return self.nothing()
 
     def nothing(self) -> ClippedSum:
@@ -274,10 +292,19 @@ def _pairs(inputs: Tensor, labels: Tensor) -> Iterator[Batch]:
     return zip(torch.split(inputs, 1), torch.split(labels, 1), strict=True)
 
 
-def _is_the_machines(error: Exception) -> bool:
+def _is_the_machines(error: BaseException) -> bool:
     """Whether it tells of memory or of a device, and not of what an example holds."""
-    lost = isinstance(error, torch.AcceleratorError)
-    return lost or (isinstance(error, RuntimeError) and is_out_of_memory(error))
+    if isinstance(error, torch.AcceleratorError | torch.OutOfMemoryError):
+        return True
+    return type(error) is RuntimeError and is_out_of_memory(error)  # else its words are anybody's
+
+
+def _words(error: BaseException) -> str:
+    """For the log. What code of the user's own raises may itself raise when it is asked for its words."""
+    try:
+        return str(error)
+    except Exception:
+        return type(error).__name__
 
 
 def _step_type(parameter: Tensor) -> torch.dtype:

@@ -1,5 +1,6 @@
 """A client trains its own task, from its own disk. What a server names is only compared with it."""
 
+from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -31,6 +32,9 @@ TASK = """
             inputs = torch.arange(600.0).view(100, 6) / 600
             return inputs, inputs.sum(1)
 """
+
+
+FIXED = ("failed", "its task cannot be used; its own log says why")
 
 
 @pytest.fixture
@@ -99,3 +103,41 @@ def _train(client: Any, asked: RoundPlan, arrays: Any) -> Any:
 
     content = plan_to_content(asked, encode(arrays))
     return reply_from_content(client.ask("train", content), specs(arrays))[0]
+
+
+ERROR = "__import__('fl_dp.errors').errors.ConfigError('patient 17')"
+
+
+@pytest.mark.parametrize(
+    ("spoiled", "arithmetic"),
+    [
+        (f"if len(inputs) > 8: raise {ERROR}", "assumed"),
+        (f"if len(inputs) == 1: raise {ERROR}", "proven"),
+        ("if len(inputs) == 1: raise ValueError('patient 17')", "proven"),
+        ("if len(inputs) == 1: raise SystemExit('patient 17')", "proven"),
+        ("inputs = inputs * torch.rand(6, generator=torch.Generator().manual_seed(0))", "assumed"),
+    ],
+)
+def test_passes_of_other_sizes_are_tried_before_the_payment(site: Any, spoiled: str, arithmetic: str) -> None:
+    client, task, arrays = site(spoiled)
+    refusal = _train(client, replace(plan(task), arithmetic=arithmetic), arrays)
+    assert (refusal.status, refusal.reason) == FIXED
+    assert client.register().spent == ()
+
+
+@pytest.mark.parametrize("text", [f"raise {ERROR}", "raise SystemExit('patient 17')", "pass", None])
+def test_a_file_that_cannot_be_used_is_not_named_to_others(
+    real_client: Any, tmp_path: Path, text: str | None
+) -> None:
+    path = tmp_path / "patient_17.py"
+    if text is not None:
+        path.write_text(text)
+    refusal = real_client("hospital", task=str(path)).register()
+    assert (refusal.status, refusal.reason) == FIXED
+
+
+@pytest.mark.parametrize("arithmetic", ["assumed", "proven"])
+def test_a_record_that_ends_the_process_contributes_nothing(site: Any, arithmetic: str) -> None:
+    client, task, arrays = site("if (targets > 2.9).any(): raise SystemExit('patient 17')")
+    asked = replace(plan(task), expected_batch_size=100, arithmetic=arithmetic)
+    assert isinstance(_train(client, asked, arrays), LocalUpdate)

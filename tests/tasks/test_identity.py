@@ -1,9 +1,13 @@
 """Two sites mean the same task if what is computed is the same; where their data lie is their own."""
 
+import importlib
+import sys
+
 import pytest
 
 from fl_dp.config.task import TaskSettings
 from fl_dp.tasks.identity import identity
+from fl_dp.tasks.load import _task as task_of_cache
 from fl_dp.tasks.load import task_of
 from fl_dp.tasks.task import Task
 
@@ -97,5 +101,75 @@ def _of_sources(path):
     Named.__name__ = "Mine"
     task = Named(TaskSettings())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module.inspect, "getfile", lambda kind: str(path))
+        patch.setattr(module, "_file_of", lambda name: str(path))
+        patch.setattr(Named, "__module__", "my_task")
         return identity(task)
+
+
+def unload(*names):
+    for module in [one for one in sys.modules if one.split(".")[0] in names]:
+        del sys.modules[module]
+    importlib.invalidate_caches()
+
+
+BODY = """
+import torch
+from torch import nn
+from fl_dp import Task
+HEAD
+class Mine(Task):
+    def losses(self, model, batch):
+        return FACTOR * model(batch[0])
+    def train_data(self, DEFAULT=0):
+        return torch.zeros(4, 6), torch.zeros(4)
+"""
+
+
+def file(head="", factor="K", default="_"):
+    return BODY.replace("HEAD", head).replace("FACTOR", factor).replace("DEFAULT", default)
+
+
+@pytest.mark.parametrize(
+    ("task", "files"),
+    [
+        # U+2028 and form feeds end no line in Python: what lies before train_data must not be left out
+        ("my_task.py", {"my_task.py": file("# \u2028", "VALUE")}),
+        ("my_task.py", {"my_task.py": file("\x0c", "VALUE")}),
+        # only the task's own data count nowhere
+        (
+            "my_task.py",
+            {"my_task.py": file("class H:\n    def train_data(self):\n        return VALUE", "H()")},
+        ),
+        ("my_task.py", {"my_task.py": file(default="_=globals().__setitem__('K', VALUE), u")}),
+        # a package's files, by all of their names
+        ("pkg.task:Mine", {"pkg/task.py": file("from pkg.more import K"), "pkg/more.py": "K = VALUE"}),
+        ("pkg.task:Mine", {"pkg/task.py": file("from pkg import K"), "pkg/__init__.py": "K = VALUE"}),
+        ("pkg.task:Mine", {"pkg/task.py": file("from . import K"), "pkg/__init__.py": "K = VALUE"}),
+        ("pkg.sub.task:Mine", {"pkg/sub/task.py": file("from ..more import K"), "pkg/more.py": "K = VALUE"}),
+        ("my_task.py", {"my_task.py": file("import pkg.a\nK = pkg.K"), "pkg/__init__.py": "K = VALUE",
+                        "pkg/a.py": ""}),
+        ("my_task.py", {"my_task.py": file("from pkg import *\nK = more.K"), "pkg/more.py": "K = VALUE",
+                        "pkg/__init__.py": "__all__ = ['more']"}),
+        # what the named file does to a class of another file
+        ("my_task.py:Mine", {"my_task.py": "from helper import Mine\nMine.K = VALUE",
+                             "helper.py": file("", "self.K")}),
+        # a link in the folder is a file of the folder
+        ("my_task.py", {"my_task.py": file("from helper import K"), "../helper.py": "K = VALUE"}),
+    ],
+)  # fmt: skip
+def test_no_part_of_what_is_computed_is_overlooked(task, files, tmp_path, monkeypatch):
+    found = []
+    for value in ("1", "2", "1"):
+        unload("pkg", "helper")
+        folder = tmp_path / f"{len(found)}" / "site"
+        for name, text in files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(text.replace("VALUE", value), encoding="utf-8")
+        if "../helper.py" in files:
+            (folder / "helper.py").symlink_to(folder.parent / "helper.py")
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "path", [str(folder), *sys.path])
+            found.append(of(task if ".task:" in task else folder / task))
+        task_of_cache.cache_clear()
+    unload("pkg", "helper")
+    assert found[0] == found[2] != found[1]

@@ -82,11 +82,6 @@ class Account:
         """Whether an epsilon holds for it: False once it was trained without protection."""
         return all(paid.entry.private for paid in self.rounds)
 
-    @property
-    def arithmetic(self) -> str:
-        """ "proven" if all that was paid for is, also where nothing was; else "assumed"."""
-        return arithmetic_of(self.rounds)
-
     def last_budget(self) -> NotedBudget | None:
         """That of the last round that noted one; None if none has."""
         return next((paid.budget for paid in reversed(self.rounds) if paid.budget), None)

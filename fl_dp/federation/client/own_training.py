@@ -67,13 +67,13 @@ class OwnTraining:
         if isinstance(trainer.descent, TorchDescent) and plan.optimizer_state == KEEP:
             shapes = str([tuple(parameter.shape) for parameter in trainable(model).values()])
             self._kept = KeptState.load(settings, plan, trainer.descent, shapes)
-        if isinstance(settings.physical_batch_size, int):
-            at_most = settings.physical_batch_size
-        else:
-            memory = settings.memory_mib * 2**20
-            at_most = trainer.largest_physical_batch(memory, trainer.most_at_once)
-        self._rows = trainer.choose_rows(at_most)
-        trainer.rehearse(self._rows)  # so much memory is there
+        at_most = settings.physical_batch_size
+        with in_task_code(type(self._task), "a pass of random numbers"):
+            if not isinstance(at_most, int):
+                memory = settings.memory_mib * 2**20
+                at_most = trainer.largest_physical_batch(memory, trainer.most_at_once)
+            self._rows = trainer.choose_rows(at_most)
+            trainer.rehearse(self._rows)  # so much memory is there
 
     def train(self, paid: PaidRound) -> Mapping[str, Any] | None:
         """The trainable parameters after the steps, as arrays by name; None if not finite."""

@@ -1,0 +1,96 @@
+"""Which text decides what a task computes: of its files, and of those of their folder that they import.
+
+Not of where the data lie, which is each site's own: what is within `train_data` and `test_data` of the task's
+own classes is left out. Ends of lines, and spaces before them, do not count. Code that looks for other code
+while it runs (importlib, exec), or reads files, is not followed.
+"""
+
+import ast
+import os
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+
+from fl_dp.errors import TaskError
+
+OF_THE_SITE = frozenset({"train_data", "test_data"})
+_MOST_FILES = 200
+
+
+def sources(files: Sequence[Path], top: Path, own: Collection[str]) -> dict[str, str]:
+    """The text that counts, by path: of `files`, and of all below `top` that they import.
+
+    files: the one that the settings name last, and the one that holds the class first; they may be one. top:
+    the folder that holds the first one's package, or the first one itself. own: names of the task's classes.
+    """
+    found: dict[str, str] = {}
+    first, waiting = files[0], list(files)
+    while waiting:
+        file = waiting.pop()
+        name = "task" if file == files[-1] else os.path.relpath(file, first.parent)
+        if name in found:
+            continue
+        if len(found) == _MOST_FILES:
+            raise TaskError(f"{first}: imports more than {_MOST_FILES} files of its own folder.")
+        text = file.read_text(encoding="utf-8-sig")
+        tree = ast.parse(text)
+        found[name] = _what_counts(text, tree, own)
+        waiting += _local_imports(tree, file.parent, first.parent, top)
+    return found
+
+
+def plain(path: Path) -> Path:
+    """Absolute and without "..", links not followed: a link in the folder is a file of the folder."""
+    return Path(os.path.abspath(path))
+
+
+def _what_counts(text: str, tree: ast.Module, own: Collection[str]) -> str:
+    """own: names of the task's classes. What is said before a method's body counts: it runs on import."""
+    left_out = {
+        line
+        for node in tree.body
+        if isinstance(node, ast.ClassDef) and node.name in own
+        for method in node.body
+        if isinstance(method, ast.FunctionDef) and method.name in OF_THE_SITE
+        for line in range(_end_of_head(method) + 1, (method.end_lineno or method.lineno) + 1)
+    }
+    # Not splitlines(), which ends lines at characters at which Python does not.
+    lines = [line.rstrip() for number, line in enumerate(text.split("\n"), 1) if number not in left_out]
+    return "\n".join(line for line in lines if line)
+
+
+def _end_of_head(method: ast.FunctionDef) -> int:
+    """The last line before its body, or its first one where the body begins there."""
+    arguments = [one.end_lineno or 0 for one in ast.walk(method.args) if isinstance(one, ast.expr | ast.arg)]
+    returns = (method.returns.end_lineno or 0) if method.returns else 0
+    return max([method.lineno, *arguments, returns])
+
+
+def _local_imports(tree: ast.Module, folder: Path, beside: Path, top: Path) -> Iterator[Path]:
+    """beside: the folder of the task's file. top: that of its package, or the same."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            wanted = [alias.name for alias in node.names]
+            starts = [beside, top]
+        elif isinstance(node, ast.ImportFrom):
+            base = f"{node.module}." if node.module else ""
+            wanted = [base.rstrip("."), *(f"{base}{alias.name}" for alias in node.names)]
+            starts = [folder.joinpath(*[".."] * (node.level - 1))] if node.level else [beside, top]
+        else:
+            continue
+        for start in dict.fromkeys(map(plain, starts)):
+            for name in wanted:
+                yield from _files(start, name.split(".") if name else [], top)
+
+
+def _files(start: Path, parts: list[str], top: Path) -> Iterator[Path]:
+    """The files below `top` that are run when the module is imported: its own and those of its packages."""
+    star = parts[-1:] == ["*"]
+    parts = parts[:-1] if star else parts
+    for count in range(len(parts) + 1):
+        path = start.joinpath(*parts[:count])
+        found = [path / "__init__.py", *([path.with_name(f"{path.name}.py")] if count else [])]
+        if star and count == len(parts) and found[0].is_file():
+            found += sorted(path.glob("*.py"))  # what its __all__ may name
+        inside = (file for file in found if file.is_relative_to(top) and file.is_file())
+        # the folder of a task that is no package holds no package of its own
+        yield from (file for file in inside if count or file.parent != top)

@@ -1,0 +1,138 @@
+"""A record that raises midway counts for no other: not by what it leaves, not by an empty draw's pass."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from fl_dp.data.tensor_data import TensorData
+from fl_dp.engine.noise.randomness import Randomness
+from fl_dp.errors import ProbeError
+from fl_dp.records import RoundPlan
+from fl_dp.training.objective import Objective
+from fl_dp.training.trainer import axes_of, trainer_of
+
+CPU = torch.device("cpu")
+MARK = 7.0
+
+
+class NoWordsError(RuntimeError):
+    def __str__(self):
+        raise KeyError("patient 17")
+
+
+def no_gradients_left(model, marked):
+    torch.set_grad_enabled(False)
+    if marked:
+        raise ValueError
+    torch.set_grad_enabled(True)
+
+
+def frozen_left(model, marked):
+    if marked:
+        model.requires_grad_(False)
+        raise ValueError
+
+
+def evaluating_left(model, marked):
+    if marked:
+        model.eval()
+        raise ValueError
+
+
+def the_end(model, marked):
+    if marked:
+        raise SystemExit
+
+
+def no_words(model, marked):
+    if marked:
+        raise NoWordsError
+
+
+def trainer(losses, arithmetic="proven", count=6):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 6), nn.Tanh(), nn.Dropout(0.5), nn.Linear(6, 2))
+    x = torch.randn(count, 6)
+    x[0, 0] = MARK
+    data = TensorData(x, torch.arange(count) % 2, ("a", "b"))
+    plan = RoundPlan("r", 1, "linear", 1, 4, 0.1, 0.0, 1.0, 1.0, arithmetic=arithmetic)
+    objective, randomness = Objective(losses, data.form), Randomness(b"x" * 32)
+    made = trainer_of(model, plan, objective, CPU, axes_of(model, data, CPU), randomness=randomness)
+    made.check_losses()
+    made.rehearse(8)
+    return made, data
+
+
+def summed(made, data, draw):
+    with made.masks.in_torch(CPU):
+        clipped = made._clipped_sum(data, torch.tensor(draw, dtype=torch.int64), 8)
+    return torch.cat([grad.flatten().double() for grad in clipped.grads.values()])
+
+
+@pytest.fixture(autouse=True)
+def gradients_again():
+    yield
+    torch.set_grad_enabled(True)
+
+
+@pytest.mark.parametrize("arithmetic", ["assumed", "proven"])
+@pytest.mark.parametrize(
+    "left", [no_gradients_left, frozen_left, evaluating_left, the_end, no_words], ids=lambda f: f.__name__
+)
+def test_one_that_raised_leaves_nothing_behind(left, arithmetic):
+    """It drew no mask. So the others have the masks that they have without it."""
+
+    def losses(model, batch):
+        inputs, targets = batch
+        hidden = model[1](model[0](inputs))
+        left(model, bool((inputs[:, 0] == MARK).any()))
+        return 10 * F.cross_entropy(model[3](model[2](hidden)), targets, reduction="none")
+
+    with_it = summed(*trainer(losses, arithmetic), [0, 1, 2, 3])
+    without = summed(*trainer(losses, arithmetic), [1, 2, 3])
+    assert float(without.norm()) > 0.5
+    if arithmetic == "proven":
+        assert torch.equal(with_it, without)
+    else:  # one pass of all, or each alone, has other masks
+        assert float(with_it.norm()) > 0.5
+
+
+def test_an_empty_draw_has_no_pass():
+    """A loss of an empty batch would count where no record is, and not where one is."""
+
+    def losses(model, batch):
+        inputs, targets = batch
+        assert len(inputs)
+        return F.cross_entropy(model(inputs), targets, reduction="none")
+
+    made, data = trainer(losses)
+    assert not summed(made, data, []).any()
+    assert len(made._one_by_one([]).norms) == 0
+
+
+def test_a_pass_that_works_only_once_is_seen_before_the_payment():
+    """Else whichever record is first in a draw is the only one that counts."""
+    kept = {}
+
+    def losses(model, batch):
+        inputs, targets = batch
+        if "weight" not in kept:
+            kept["weight"] = model[3].weight * 1.0
+        hidden = model[2](model[1](model[0](inputs)))
+        return F.cross_entropy(F.linear(hidden, kept["weight"]), targets, reduction="none")
+
+    with pytest.raises(RuntimeError, match="second time"):
+        trainer(losses)
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_losses_may_not_draw_under_a_known_seed(own):
+    def losses(model, batch):
+        inputs, targets = batch
+        generator = torch.Generator().manual_seed(0) if own else torch.manual_seed(0)
+        masks = torch.rand(inputs.shape, generator=generator) < 0.5
+        return F.cross_entropy(model(inputs * masks), targets, reduction="none")
+
+    with pytest.raises(ProbeError, match="generator of its own"):
+        trainer(losses)

@@ -14,7 +14,7 @@ from fl_dp.config.task import TaskSettings
 from fl_dp.errors import ConfigError
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.tasks.description import ModelDescription
-from fl_dp.tasks.identity import identity
+from fl_dp.tasks.identity import code_identity
 from fl_dp.tasks.load import in_task_code, new_model, task_class
 from fl_dp.tasks.task import Task
 
@@ -59,7 +59,7 @@ def made_task(
         made = kind(TaskSettings(**{**settings.of_task(), "task": name}))
     if description.form is not None:
         made.form, made.class_names = description.form, description.classes
-    if identity(made) != description.identity:
+    if code_identity(made) != description.identity:
         warnings.warn(
             f"task {kind.__name__}: its code is not that of the run; the model may compute other things.",
             stacklevel=4,

@@ -25,8 +25,8 @@ class AccountReport:
     rounds: those that were paid for; uncommitted: how many of them sent no result.
     private: False when unprotected steps were taken; epsilon is then infinite.
     epsilon: what this account has spent at `delta`, as `accountant` computes it, which is that of the last
-    budget if it may hold one. arithmetic: of all its rounds and of those before it. budget: its upper limit; None if no round
-    noted one.
+    budget if it may hold one. arithmetic: of all its rounds and of those before it. budget: its upper limit;
+    None if no round noted one.
     epsilon_in_all: this account and all earlier ones of these data together.
     """
 

@@ -11,7 +11,7 @@ from typing import Any, Self
 from fl_dp.data.source import schema_text
 from fl_dp.errors import ConfigError
 from fl_dp.form import Form
-from fl_dp.tasks.identity import identity
+from fl_dp.tasks.identity import code_identity
 from fl_dp.tasks.task import Task
 
 _TEXTS = ("task", "identity", "model", "loss", "data", "schema", "date", "version")
@@ -65,7 +65,7 @@ def describe(task: Task) -> ModelDescription:
     own_data = kind.train_data is not Task.train_data
     return ModelDescription(
         task="" if task.built_in else type(task).__name__,
-        identity=identity(task),
+        identity=code_identity(task),
         model=settings.model if kind.model is Task.model else "",
         loss=settings.loss if kind.losses is Task.losses else "",
         data="" if own_data else settings.data.partition(":")[0],

@@ -31,9 +31,20 @@ def identity(task: Task) -> str:
     read.
     """
     with in_task_code(type(task), "its identity"):
-        parts = _of_task(task) + _of_model(task)
-        if meaning := task.meaning():
-            parts.append(("meaning", {"": meaning}))
+        meaning = task.meaning()
+        return _digest(_of_code(task) + ([("meaning", {"": meaning})] if meaning else []))
+
+
+def code_identity(task: Task) -> str:
+    """The digest of the task's code and of its model's alone; empty where both are built in."""
+    with in_task_code(type(task), "its identity"):
+        return _digest(_of_code(task))
+
+
+Parts = list[tuple[str, dict[str, str]]]
+
+
+def _digest(parts: Parts) -> str:
     digest = hashlib.sha256()
     for kind, texts in parts:
         digest.update(kind.encode())
@@ -42,7 +53,8 @@ def identity(task: Task) -> str:
     return digest.hexdigest()[:16] if parts else ""
 
 
-Parts = list[tuple[str, dict[str, str]]]
+def _of_code(task: Task) -> Parts:
+    return _of_task(task) + _of_model(task)
 
 
 def _of_task(task: Task) -> Parts:

@@ -14,6 +14,7 @@ from fl_dp.errors import TaskError
 
 OF_THE_SITE = frozenset({"train_data", "test_data"})
 _MOST_FILES = 200
+_OURS = Path(__file__).parents[1]  # fl_dp itself, which may stand in a task's folder: it has NUMERICS
 
 
 def sources(files: Sequence[Path], top: Path, own: Collection[str]) -> dict[str, str]:
@@ -91,6 +92,10 @@ def _files(start: Path, parts: list[str], top: Path) -> Iterator[Path]:
         found = [path / "__init__.py", *([path.with_name(f"{path.name}.py")] if count else [])]
         if star and count == len(parts) and found[0].is_file():
             found += sorted(path.glob("*.py"))  # what its __all__ may name
-        inside = (file for file in found if file.is_relative_to(top) and file.is_file())
+        inside = (
+            file
+            for file in found
+            if file.is_relative_to(top) and not file.is_relative_to(_OURS) and file.is_file()
+        )
         # the folder of a task that is no package holds no package of its own
         yield from (file for file in inside if count or file.parent != top)

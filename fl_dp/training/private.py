@@ -221,8 +221,8 @@ class PrivateTrainer:
     def _one_by_one(self, examples: Iterable[Batch], *, all_count: bool = False) -> ClippedSum:
         """The clipped sum of examples (1, ...), each from a pass of its own.
 
-        One that raises adds nothing, also for want of memory: a pass of its shape was tried before the payment,
-        so that it is the record that wants more. With all_count it is an error.
+        One that raises adds nothing, also for want of memory: a pass of its shape was tried before the
+        payment, so that it is the record that wants more. With all_count it is an error.
         """
         total = OneByOneSum(self._parameters, max_grad_norm=self._plan.max_grad_norm)
         for inputs, labels in examples:

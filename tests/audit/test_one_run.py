@@ -50,7 +50,7 @@ def _audit(
 def seeded(monkeypatch):
     """Noise and draws of the shipped step from seeds 1, 2, 3, ..."""
     seeds = iter(range(1, 1000))
-    monkeypatch.setattr(PaidRound, "key", lambda self, weights: next(seeds).to_bytes(32))
+    monkeypatch.setattr(PaidRound, "key", lambda self, *given: next(seeds).to_bytes(32))
     monkeypatch.setattr(private.Randomness, "system", lambda: Randomness(next(seeds).to_bytes(32)))
 
 

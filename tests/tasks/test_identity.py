@@ -101,7 +101,7 @@ def _of_sources(path):
     Named.__name__ = "Mine"
     task = Named(TaskSettings())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_file_of", lambda name: str(path))
+        patch.setattr(module, "_file_of", lambda kind: path)
         patch.setattr(Named, "__module__", "my_task")
         return identity(task)
 

@@ -23,7 +23,7 @@ from fl_dp.records import Refusal, RoundPlan
 
 PLAN = RoundPlan("run", 1, "linear", 3, 20, 1e30, 0.0, 0.0, 1.0, private=False)
 SETTINGS = ClientConfig(
-    client="a", ledger="given", data="data", physical_batch_size=8, device="cpu", allow_unprotected=True
+    client="a", ledger="given", data_name="data", physical_batch_size=8, device="cpu", allow_unprotected=True
 )
 
 

@@ -51,7 +51,7 @@ class Site:
         self.ledger = Ledger.open(folder / "ledger.sqlite")
         self.rounds = ClientRounds(self.ledger)
         self.settings = ClientConfig(
-            client="hospital", ledger="given", data="data", vary_mechanism=True, epsilon=8.0, delta=1e-5,
+            client="hospital", ledger="given", data_name="data", vary_mechanism=True, epsilon=8.0, delta=1e-5,
             accountant="rdp", physical_batch_size=8, memory_mib=64, device="cpu", **settings,
         )  # fmt: skip
 
@@ -373,7 +373,7 @@ def test_where_two_payments_have_the_same_bytes_keys_differ_with_all_that_they_c
         (tmp_path / name).mkdir()
         site = Site(tmp_path / name)
         if name == "name":
-            site.settings = dataclasses.replace(site.settings, data="another")
+            site.settings = dataclasses.replace(site.settings, data_name="another")
         found[name] = _keys(site, records, plan)
     assert found.pop("again") == found["same"]
     assert len({key for keys in found.values() for key in keys}) == 2 * len(found)

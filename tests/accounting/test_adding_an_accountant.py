@@ -77,7 +77,7 @@ profile = ClientProfile("a", 100, 3.0, 1e-5, (), "newcomer")
 for ask in (
     lambda: Budget(3.0, 1e-5, "newcomer"),
     lambda: check_names(RunConfig(accountant="newcomer")),
-    lambda: profile_of(config, 100, (), 0),
+    lambda: profile_of(config, 100, (), "proven", 0),
     lambda: profile_from_content(profile_to_content(profile)),
     lambda: chosen_accountant("newcomer", None),
     lambda: RunConfig(accountant="no-such-accountant"),

@@ -7,7 +7,7 @@ from pathlib import Path
 from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 
-console = Console(record=True, width=124, file=sys.stderr)
+console = Console(record=True, width=140, file=sys.stderr)
 console.print("$ ./run.sh", highlight=False)
 for line in sys.stdin:
     console.print(line.rstrip(), markup=False, highlight=False)

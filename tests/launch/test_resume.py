@@ -69,7 +69,8 @@ def spent(folder: Path) -> dict[str, tuple[Entry, ...]]:
 
 
 def without_results(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{key: value for key, value in one.items() if key not in ("accuracy", "loss")} for one in lines]
+    results = ("accuracy", "loss", "metrics")
+    return [{key: value for key, value in one.items() if key not in results} for one in lines]
 
 
 def last_paid(folder: Path) -> int:

@@ -14,6 +14,7 @@ from fl_dp.config.run import RunConfig
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.federation.client.registration import task_identity
 from fl_dp.launch.preflight import check_choices, check_server
+from fl_dp.launch.request import read_config
 from fl_dp.tasks.load import task_of
 from fl_dp.tasks.records import load_part, records_of
 
@@ -24,7 +25,7 @@ SIZES = {"cleveland": (199, 104), "hungary": (172, 89), "long_beach": (85, 45), 
 @pytest.fixture
 def config(monkeypatch: pytest.MonkeyPatch) -> RunConfig:
     monkeypatch.chdir(HERE.parents[1])  # the paths in run.toml start there
-    return RunConfig.from_toml(HERE / "run.toml")
+    return read_config(HERE / "run.toml")
 
 
 @pytest.fixture(scope="module")

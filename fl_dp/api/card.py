@@ -11,7 +11,7 @@ from torch import Tensor
 from fl_dp.api.result import Result
 
 _PLACES = ("out", "data-root")  # of the machine, and not of the model
-_PATHS = ("data", "task", "model", "schema", "start")  # of which only the file's name is told
+_PATHS = ("data", "task", "model", "schema", "start", "tokenizer")  # of which only the file's name is told
 _PIXELS = "numbers as they are; of images with pixels from 0 to 255, x / 127.5 - 1"
 _TOKENS = "int64 tokens"
 PROMISE = (

@@ -117,3 +117,11 @@ def test_nothing_beside_a_task_takes_the_place_of_what_is_installed(write, task_
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert found.stdout.strip() == "1", found.stderr
+
+
+def test_no_code_of_a_users_own_is_built_in():
+    """Its digest would be empty, and its errors would leave a client as they are."""
+    with pytest.raises(TypeError, match="only fl_dp's own tasks are built in"):
+
+        class Mine(Task, built_in=True):
+            pass

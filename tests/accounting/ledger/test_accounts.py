@@ -167,3 +167,15 @@ def test_what_was_paid_for_is_proven_if_every_round_is(ledger):
     assert reserve(2, "assumed") == (["assumed"], "assumed")
     assert reserve(3, "proven") == (["assumed"], "assumed")
     assert [paid.arithmetic for paid in ledger.accounts()[0].rounds] == ["proven", "assumed", "proven"]
+
+
+def test_retiring_makes_nothing_proven(ledger):
+    """The total of a new account holds what the old one has spent, and is as sure as that."""
+    ledger.reserve("digits", "run", 1, MECHANISM, 2, BUDGET)
+    ledger.retire("digits")
+    ledger.register("digits", "f1", 1000)
+    asked = ReservationRequest("digits", "run", 2, MECHANISM, 2, BUDGET, arithmetic="proven")
+    ledger.reserve_all([asked])
+    old, new = account_reports(ledger.accounts())
+    assert (old.arithmetic, new.arithmetic) == ("assumed", "assumed")
+    assert new.epsilon_in_all > new.epsilon

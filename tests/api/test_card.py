@@ -1,0 +1,26 @@
+"""What a model's card tells of where it was trained: no folder of that machine."""
+
+import pytest
+
+from fl_dp.api import card
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ("csv:/home/ann/patients.csv", "csv:patients.csv"),
+        ("/home/ann/tokenizer.json", "tokenizer.json"),
+        ("/home/ann/my_task.py:Ours", "my_task.py:Ours"),
+        ("words:16384", "words:16384"),
+        ("bytes", "bytes"),
+        ("", ""),
+    ],
+)
+def test_of_a_path_the_files_name_is_told(value, told):
+    assert card._file_name(value) == told
+
+
+def test_every_setting_that_may_be_a_path_is_shortened_or_left_out():
+    shortened = {"data", "task", "model", "schema", "start", "tokenizer"}
+    assert set(card._PATHS) == shortened
+    assert {"data-root", "out"} <= set(card._PLACES)

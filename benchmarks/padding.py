@@ -24,8 +24,8 @@ from fl_dp.models.build import build_model
 from fl_dp.records import RoundPlan
 from fl_dp.tasks.task import Task
 from fl_dp.training import private
+from fl_dp.training.examples import axes_of
 from fl_dp.training.private import PrivateTrainer
-from fl_dp.training.trainer import axes_of
 
 _MODELS = {"linear": (1, 28, 28), "tanh-cnn": (1, 28, 28), "torchvision:resnet18": (3, 32, 32)}
 _MEANS, _CLASSES, _RECORDS = (64, 20), 10, 2000

@@ -99,7 +99,7 @@ MOST_BATCH = 2**20
 class RoundPlan:
     """What the server asks of one client for one round. All numbers are public.
 
-    steps: local DP-SGD steps; expected_batch_size: expected records of one Poisson draw;
+    steps: local DP-SGD steps; expected_batch_size: expected examples of one Poisson draw;
     noise_multiplier: sigma over sensitivity; max_grad_norm: the clipping bound C.
     private: False asks for SGD WITHOUT ANY PROTECTION, in batches of `expected_batch_size`. noise_multiplier
     is then 0, and max_grad_norm is not used.
@@ -109,6 +109,7 @@ class RoundPlan:
     numerics: the server's `NUMERICS`.
     optimizer, optimizer_settings: a name of `training/optimizers.py`, and numbers; optimizer_state: one of
     `OPTIMIZER_STATES`. class_weights: compared like the loss. precision: one of `PRECISIONS`.
+    unit: whom privacy protects, and so what an example is, see `DataSettings.unit_of_all`; compared.
     """
 
     run: str
@@ -131,6 +132,7 @@ class RoundPlan:
     optimizer_state: str = RESET
     class_weights: str = ""
     precision: str = FLOAT32
+    unit: str = "record"
 
     @property
     def one_by_one(self) -> bool:

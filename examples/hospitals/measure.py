@@ -25,7 +25,8 @@ from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.records import RoundPlan
 from fl_dp.tasks.load import new_model
-from fl_dp.training.trainer import axes_of, take_steps, trainable, trainer_of
+from fl_dp.training.examples import axes_of
+from fl_dp.training.trainer import take_steps, trainable, trainer_of
 
 HERE = Path(__file__).parent
 NAMES = ("cleveland", "hungary", "long_beach", "switzerland")

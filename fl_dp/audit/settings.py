@@ -138,9 +138,14 @@ def _audit(
 
 def _own_part(config: RunConfig) -> TensorData:
     """The data of the run's first client."""
-    return load_part(
+    data = load_part(
         ClientConfig(client="0", ledger="none", num_partitions=config.clients, **config.of_task())
     )
+    if not isinstance(data, TensorData):
+        raise ConfigError(
+            f"unit = {config.unit!r}: an audit's canaries are records. Audit the same training by the record."
+        )
+    return data
 
 
 def _round_plan(config: RunConfig, overrides: Overrides, own_size: int, public_size: int) -> RoundPlan:

@@ -20,9 +20,24 @@ from fl_dp.errors import ConfigError, DataError
 @lru_cache(maxsize=1)
 def parts_of(train: TensorData, settings: PartitionSettings) -> Sequence[Indices]:
     """The indices of every client's part; of the latest data and settings they are remembered."""
-    if choose_partition(settings).by == "groups":
+    scheme = choose_partition(settings)
+    if scheme.by == "groups":
         return partition_indices(_group_numbers(train, settings), settings)
+    if settings.persons and not is_whole(settings):
+        return _of_persons(train, scheme, settings)
     return partition_indices(train.y.numpy(), settings)
+
+
+def _of_persons(train: TensorData, scheme: Partition, settings: PartitionSettings) -> list[Indices]:
+    """Parts of whole persons: in two parts a person would have two budgets."""
+    if scheme.labels != "any":
+        raise DataError(
+            f"partition = {settings.scheme!r} splits by each record's label, and would divide persons among "
+            "clients. Take iid, or by:COLUMN."
+        )
+    persons, numbers = np.unique(np.array(train.groups), return_inverse=True)
+    parts = partition_indices(np.zeros(len(persons), dtype=np.int64), settings)
+    return [np.flatnonzero(np.isin(numbers, part)) for part in parts]
 
 
 def partition_indices(labels: Labels, settings: PartitionSettings) -> list[Indices]:

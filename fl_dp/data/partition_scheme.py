@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fl_dp.choices import PARTITIONS
 from fl_dp.config.client import ClientConfig
+from fl_dp.config.data import RECORD
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
 
@@ -23,7 +24,8 @@ class PartitionSettings:
     """All that decides, beside the data, which record is in which part.
 
     scheme: the setting `partition`, with its argument if there is one. number: of parts. alpha, classes and
-    sizes: the settings `partition-alpha`, `partition-classes` and `partition-sizes`.
+    sizes: the settings `partition-alpha`, `partition-classes` and `partition-sizes`. persons: whether all
+    records of a person, which are then its group, are to be in one part.
     """
 
     scheme: str
@@ -32,6 +34,7 @@ class PartitionSettings:
     alpha: float
     classes: int
     sizes: str
+    persons: bool = False
 
     @classmethod
     def of(cls, config: ClientConfig | RunConfig) -> Self:
@@ -42,6 +45,7 @@ class PartitionSettings:
             config.partition_alpha,
             config.partition_classes,
             config.partition_sizes,
+            config.unit != RECORD,
         )
 
     @property
@@ -102,7 +106,7 @@ def rule_of(settings: PartitionSettings) -> str:
     """Scheme, its parameter if it has one, and seed; in full, so that two rules never look alike."""
     parameter = _named(settings).parameter(settings)
     scheme = f"{settings.scheme} {parameter}" if parameter else settings.scheme
-    return f"{scheme}, seed {settings.seed}"
+    return f"{scheme}, seed {settings.seed}{', of persons' if settings.persons else ''}"
 
 
 def _named(settings: PartitionSettings) -> Partition:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, Self
 
@@ -90,10 +90,14 @@ class TensorData:
 
     def record_digests(self) -> list[bytes]:
         """SHA-256 of every record, label and contents, sorted: the records' order does not change them."""
+        return sorted(self.digests())
+
+    def digests(self) -> Sequence[bytes]:
+        """SHA-256 of every record, in their order."""
         if self.raw:
-            return sorted(self.raw)
+            return self.raw
         chunks = zip(*(torch.split(tensor, _RECORDS_PER_CHUNK) for tensor in (self.y, self.x)), strict=True)
-        return sorted(hashlib.sha256(record).digest() for y, x in chunks for record in _rows(y, x))
+        return [hashlib.sha256(record).digest() for y, x in chunks for record in _rows(y, x)]
 
 
 def batch_inputs(x: Tensor) -> Tensor:

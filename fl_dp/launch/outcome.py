@@ -8,7 +8,7 @@ from fl_dp.errors import LaunchError
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.flower.control import FlowerRunStatus
 from fl_dp.launch.flower.log_tail import tail
-from fl_dp.reporting.console import marked, print_budgets
+from fl_dp.reporting.console import marked, of_unit, print_budgets
 from fl_dp.reporting.run_folder import SERVER_LOG, RunFolder
 
 
@@ -30,7 +30,7 @@ def conclude(
         raise LaunchError(f"{summary['reason'].rstrip('.')}. Log: {log}")
     private: bool = summary["private"]
     if not quiet:
-        print_budgets(summary["clients"], private=private)
+        print_budgets(summary["clients"], private=private, whose=of_unit(summary))
     say(marked(f"results in {folder.shown}", private=private))
     if summary["status"] == "budget-exhausted":
         rounds = summary["rounds"]

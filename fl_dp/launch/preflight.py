@@ -81,11 +81,11 @@ def check_server(config: RunConfig) -> None:
     """
     import torch
 
-    from fl_dp.engine.probe import probe
     from fl_dp.models.start import load_start
     from fl_dp.tasks.load import new_model, task_of
     from fl_dp.tasks.metric import metrics_of
     from fl_dp.tasks.records import evaluation_records
+    from fl_dp.training.examples import axes_for
     from fl_dp.training.optimizers import check_optimizer
 
     task = task_of(config)
@@ -101,7 +101,8 @@ def check_server(config: RunConfig) -> None:
         raise ConfigError(str(error)) from error
     check_optimizer(config.optimizer, config.optimizer_settings, config.momentum, list(model.parameters()))
     try:
-        probe(model, task.objective.blank(3)[0][:0])
+        objective = task.objective
+        axes_for(model, objective.blank(3)[0][:0], persons=objective.per_person > 0)
     except ModelError as error:
         raise ConfigError(f"model = {config.model!r} cannot be trained privately: {error}") from error
 

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from fl_dp.config.data import RECORD
 from fl_dp.reporting.reports import NOT_PRIVATE
 
 ENDS = 5  # clients shown at either end of a table that is too long to be shown whole
@@ -47,7 +48,13 @@ def _privacy(record: Mapping[str, Any], budget: float) -> str:
     delta = _number(record["delta"], "g")
     by = ", ".join(record["federation"]["accountants"])
     how = f"delta {delta}, by {by}, arithmetic {record['federation']['arithmetic']}"
-    return f"eps {rounded_up(record['epsilon'])} of {rounded_up(budget)} ({how})"
+    return f"eps {rounded_up(record['epsilon'])} of {rounded_up(budget)}{of_unit(record)} ({how})"
+
+
+def of_unit(report: Mapping[str, Any]) -> str:
+    """Whose the epsilons are, where that is not one record's."""
+    unit = (report["federation"] or {}).get("unit", RECORD)  # older reports have none
+    return "" if unit == RECORD else f" for one {unit}"
 
 
 def marked(text: str, *, private: bool) -> str:
@@ -64,9 +71,15 @@ def rounded_up(epsilon: float | None) -> str:
 
 
 def print_budgets(
-    clients: Mapping[str, Mapping[str, Any]], console: Console | None = None, *, private: bool
+    clients: Mapping[str, Mapping[str, Any]],
+    console: Console | None = None,
+    *,
+    private: bool,
+    whose: str = "",
 ) -> None:
     """Print a table of the clients' budgets, `clients` from summary.json; private: whether the run was.
+
+    whose: `of_unit` of the summary.
 
     The largest epsilon first. Of many clients only both ends are shown, with the number left out.
     "by" names the accountant whose epsilon it is; "arithmetic" says whether what rounding adds is proven or
@@ -76,7 +89,11 @@ def print_budgets(
     if not clients:
         return
     rows = budget_rows(clients, private=private)
-    title = "Privacy spent, by client" if private else f"{NOT_PRIVATE}: trained without protection, by client"
+    title = (
+        f"Privacy spent{whose}, by client"
+        if private
+        else f"{NOT_PRIVATE}: trained without protection, by client"
+    )
     if console.is_terminal:
         console.print(_table(title, rows))
     else:

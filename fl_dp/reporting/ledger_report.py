@@ -21,6 +21,7 @@ from fl_dp.records import Entry, total_steps
 class AccountReport:
     """One data set from its registration to its retirement, or until now.
 
+    unit: what public_size counts, and whom epsilon protects: "record" or "person".
     retirements: how often these data, or data of this name, were retired before this account began.
     rounds: those that were paid for; uncommitted: how many of them sent no result.
     private: False when unprotected steps were taken; epsilon is then infinite.
@@ -31,6 +32,7 @@ class AccountReport:
     """
 
     dataset: str
+    unit: str
     fingerprint: str
     public_size: int
     registered: str
@@ -70,6 +72,7 @@ def _report(account: Account, before: list[Account], delta: float | None) -> Acc
     total = (*spent, *(entry for earlier in before for entry in earlier.spent()))
     return AccountReport(
         dataset=account.dataset,
+        unit=account.identity.unit,
         fingerprint=account.fingerprint,
         public_size=account.public_size,
         registered=account.registered,

@@ -9,14 +9,14 @@ from fl_dp.reporting.reports import NOT_PRIVATE
 from fl_dp.reporting.table import print_table
 
 _ACCOUNT = (
-    "data set", "state", "rounds", "uncommitted", "steps", "epsilon", "of", "delta", "by", "arithmetic",
+    "data set", "unit", "state", "rounds", "uncommitted", "steps", "epsilon", "of", "delta", "by", "arithmetic",
     "total", "last round, UTC",
 )  # fmt: skip
 _SPENT = ("data set", "state", "sample rate", "noise multiplier", "steps")
 _ROUND = (
     "entry", "time, UTC", "data set", "run", "round", "sample rate", "noise multiplier", "steps", "state",
 )  # fmt: skip
-_WORDS = ("data set", "state", "by", "arithmetic", "last round, UTC", "time, UTC", "run")
+_WORDS = ("data set", "unit", "state", "by", "arithmetic", "last round, UTC", "time, UTC", "run")
 
 
 def print_accounts(reports: Sequence[AccountReport]) -> None:
@@ -63,6 +63,7 @@ def print_rounds(reports: Sequence[AccountReport]) -> None:
 def _account(report: AccountReport) -> tuple[str, ...]:
     return (
         report.dataset,
+        report.unit,
         _state(report),
         str(len(report.rounds)),
         str(report.uncommitted),

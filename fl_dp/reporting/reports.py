@@ -27,7 +27,7 @@ class FederationBudget:
     arithmetic: "proven" if that of every client is, else "assumed".
     clients_per_person: the number of clients at which one person may have a record; the report's epsilon and
     delta hold for that. rounds_ahead: rounds still to come. running_out: the clients whose budgets end before
-    these do, sorted.
+    these do, sorted. unit: "record" or "person", of whom the epsilons speak.
     """
 
     largest: float
@@ -38,6 +38,7 @@ class FederationBudget:
     rounds_ahead: int
     running_out: tuple[str, ...]
     arithmetic: str = ASSUMED
+    unit: str = "record"
 
 
 @dataclass(frozen=True, slots=True)

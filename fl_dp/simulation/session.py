@@ -15,6 +15,7 @@ from fl_dp.config.client import ClientConfig
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
 from fl_dp.config.task import TaskSettings
+from fl_dp.data.persons import by_unit
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.durable_files import write_whole
 from fl_dp.federation.wire.arrays import specs, state_arrays
@@ -57,7 +58,7 @@ def simulated_grid(simulation: Simulation) -> Iterator[SimulationGrid]:
     config = simulation.config
     config.check_simulated()
     train, parts = load_parts(config)
-    shared = SharedData.of(train, parts)
+    shared = SharedData.of(by_unit(train, config), parts)
     there = nodes()
     one = share(config, there)
     settings = ActorSettings(

@@ -14,6 +14,7 @@ from fl_dp.config.run import RunConfig
 from fl_dp.config.task import TaskSettings
 from fl_dp.data.partition import parts_of
 from fl_dp.data.partition_scheme import Indices, PartitionSettings, is_whole
+from fl_dp.data.persons import Examples, by_unit
 from fl_dp.data.tensor_data import Split, TensorData
 from fl_dp.errors import DataError, TaskError
 from fl_dp.tasks.load import in_task_code, task_of
@@ -77,15 +78,15 @@ def train_records(settings: TaskSettings) -> TensorData:
     return data
 
 
-def load_part(config: ClientConfig) -> TensorData:
-    """The client's own part of the site's records.
+def load_part(config: ClientConfig) -> Examples:
+    """The client's own part of the site's records, by the unit of its settings.
 
     The process keeps the data set and its parts: one that simulates many clients reads and splits once.
     """
     if config.by_client or is_whole(PartitionSettings.of(config)):
-        return train_records(of_client(config, config.client))  # everything: no copy
+        return by_unit(train_records(of_client(config, config.client)), config)  # everything: no copy
     train, parts = load_parts(config)
-    return train.subset(torch.from_numpy(parts[config.partition_id]))
+    return by_unit(train.subset(torch.from_numpy(parts[config.partition_id])), config)
 
 
 def load_parts(config: ClientConfig | RunConfig) -> tuple[TensorData, Sequence[Indices]]:

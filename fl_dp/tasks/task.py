@@ -122,7 +122,12 @@ class Task:
     def objective(self) -> Objective:
         """What a trainer minimises; ConfigError where a setting of it does not suit the data's form."""
         self.check_loss()
-        return Objective(self.losses, self.form)
+        return self.unchecked_objective
+
+    @property
+    def unchecked_objective(self) -> Objective:
+        """The same, whatever the settings."""
+        return Objective(self.losses, self.form, self.settings.records_per_person)
 
     def check_loss(self) -> None:
         """ConfigError where the built-in loss is for other targets than the data's, or where class weights

@@ -6,12 +6,13 @@ The model's checks run on random numbers. Data are read, and only their form and
 import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from fl_dp.data.persons import by_unit
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.probe import probe
 from fl_dp.errors import FlDpError, ModelError
@@ -136,6 +137,10 @@ def _check_data(result: Validation, task: Task) -> None:
         result.records = len(data)
         result.notes.append(f"{len(data)} records, {data.form}")
         result.notes += _missing(data)
+        with result.finding("unit"):
+            examples = by_unit(data, task.settings)
+            if examples is not data:
+                result.notes.append(f"{len(examples)} persons, the unit of privacy")
     form = data.form if data is not None else None
     with result.finding("test_data()"):
         test = records_of(task, "test")
@@ -214,9 +219,10 @@ def _said(what: str, inputs: Tensor) -> Iterator[None]:
 
 def _blank(task: Task) -> tuple[Tensor, Tensor]:
     with torch.random.fork_rng(devices=[]):
-        return _objective(task).blank(_EXAMPLES)
+        inputs, targets = _objective(task).blank(_EXAMPLES)
+        return inputs, targets
 
 
 def _objective(task: Task) -> Objective:
     """Without the checks of its settings, which are findings of their own."""
-    return Objective(task.losses, task.form)
+    return replace(task.unchecked_objective, per_person=0)

@@ -20,10 +20,10 @@ _SYNTHETIC = 8
 class MixingWatch:
     """Searches batches for losses that depend on other examples, see `engine/tracing/mixing.py`.
 
-    losses_of: inputs and labels to losses (N,).
+    losses_of: a batch's tensors to losses (N,).
     """
 
-    def __init__(self, losses_of: Callable[[Tensor, Tensor], Tensor]) -> None:
+    def __init__(self, losses_of: Callable[..., Tensor]) -> None:
         self._losses_of = losses_of
 
     def check(self, objective: Objective) -> None:
@@ -31,12 +31,12 @@ class MixingWatch:
         elsewhere than torch's global generator. For before a payment.
         """
         with torch.random.fork_rng(devices=[]):
-            inputs, targets = objective.blank(_SYNTHETIC)
+            batch = objective.blank(_SYNTHETIC)
             with Watch(secrets.randbits(32)):  # as the model is watched: no seed that everybody knows
-                self._losses_of(inputs, targets)
-        check_no_mixing(self._losses_of, inputs, targets, thorough=True)
+                self._losses_of(*batch)
+        check_no_mixing(self._losses_of, *batch, thorough=True)
 
-    def look(self, inputs: Tensor, labels: Tensor) -> None:
+    def look(self, *batch: Tensor) -> None:
         """Search this batch with a chance of 1 / EVERY, by the system's entropy.
 
         For after a payment: what is found goes to the client's own log, and so does what the batch raises.
@@ -45,7 +45,7 @@ class MixingWatch:
         if secrets.randbelow(EVERY):
             return
         try:
-            found = find_mixing(self._losses_of, inputs, labels)
+            found = find_mixing(self._losses_of, *batch)
         except Exception as error:
             found = f"it raised {type(error).__name__}: {error}"
         if found is not None:

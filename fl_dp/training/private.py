@@ -10,7 +10,7 @@ from operator import add
 import torch
 from torch import Tensor, nn
 
-from fl_dp.data.tensor_data import TensorData
+from fl_dp.data.persons import Examples
 from fl_dp.engine.backward import Axes
 from fl_dp.engine.clipping import ClippedSum, clipped_grad_sums, empty_sum
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
@@ -23,6 +23,7 @@ from fl_dp.engine.one_by_one import OneByOneSum
 from fl_dp.engine.sampling import physical_batches, poisson_draw
 from fl_dp.errors import ProbeError
 from fl_dp.records import MOST_WEIGHT, RoundPlan
+from fl_dp.training.examples import examples_of
 from fl_dp.training.mixing_watch import MixingWatch
 from fl_dp.training.objective import Batch, Objective
 from fl_dp.training.optimizers import descent_of
@@ -130,7 +131,7 @@ class PrivateTrainer:
         """The kernels chosen in the latest batch; may be given to another chooser as `fixed`."""
         return self._chooser.kernels
 
-    def step(self, data: TensorData, sample_rate: float, physical_batch_size: int) -> None:
+    def step(self, data: Examples, sample_rate: float, physical_batch_size: int) -> None:
         """One logical batch, in passes of `physical_batch_size` rows (see `rows.py`).
 
         An empty draw is a step too: its sum is zero and its noise is not. Nothing in the records raises.
@@ -169,43 +170,46 @@ class PrivateTrainer:
         """
         return self._of_step().child("masks")
 
-    def draw(self, data: TensorData, sample_rate: float) -> Tensor:
-        """The records of the next logical batch; whoever asks computes its sum, for `begin`."""
+    def draw(self, data: Examples, sample_rate: float) -> Tensor:
+        """The examples of the next logical batch, by number; whoever asks computes its sum, for `begin`."""
         return poisson_draw(len(data), sample_rate, self._of_step().child("draw"))
+
+    def examples(self, data: Examples, indices: Tensor) -> Batch:
+        """Those of the next logical batch, or part of it, that `indices` name."""
+        return examples_of(data, indices, self._of_step().child("records"))
 
     def begin(self, clipped: ClippedSum) -> None:
         """Let the next step be of the logical batch that was drawn last, whose clipped sum this is."""
         self._begun = clipped
 
     def clipped_sums(self, batches: Sequence[Batch], rows: int) -> list[ClippedSum]:
-        """Of each batch, examples and labels, the clipped sum at the model's weights; all in one pass.
+        """Of each batch of examples the clipped sum at the model's weights; all in one pass.
 
         rows: of the pass, at least as many as there are examples. Batches may be of different clients: no
         example can influence what is added for another one. What one example may spoil for the others
         raises: see `clipped_grad_sum`.
         """
-        inputs, labels = (torch.cat(parts) for parts in zip(*batches, strict=True))
-        inputs, labels = filled(rows, inputs, labels)
-        losses = self._losses_of(inputs, labels)
+        together = [torch.cat(parts) for parts in zip(*batches, strict=True)]
+        losses = self._losses_of(*filled(rows, together))
         return clipped_grad_sums(
             losses,
             self._parameters,
-            [len(batch) for _, batch in batches],
+            [len(batch[0]) for batch in batches],
             max_grad_norm=self._plan.max_grad_norm,
             axes=self._axes,
             chooser=self._chooser,
         )
 
-    def _clipped_sum(self, data: TensorData, draw: Tensor, physical_batch_size: int) -> ClippedSum:
+    def _clipped_sum(self, data: Examples, draw: Tensor, physical_batch_size: int) -> ClippedSum:
         """The clipped sum of a logical batch, in physical batches half as large where memory runs out."""
         if self._plan.one_by_one:
             # an empty draw has no pass: torch.split would give one, of no example
-            return self._one_by_one(data.batch(draw[i : i + 1]) for i in range(len(draw)))
+            return self._one_by_one(self.examples(data, draw[i : i + 1]) for i in range(len(draw)))
         rows = steady(physical_batch_size)
         try:
             clipped = None
             for indices in physical_batches(draw, rows):
-                examples = data.batch(indices)
+                examples = self.examples(data, indices)
                 batch = self.clipped_or_none([examples], rows)[0]
                 self._watch.look(*examples)
                 clipped = batch if clipped is None else clipped + batch
@@ -225,17 +229,17 @@ class PrivateTrainer:
         payment, so that it is the record that wants more. With all_count it is an error.
         """
         total = OneByOneSum(self._parameters, max_grad_norm=self._plan.max_grad_norm)
-        for inputs, labels in examples:
+        for example in examples:
             try:
-                total.add(self._losses_of(inputs, labels))
+                total.add(self._losses_of(*example))
             except _RAISED as error:
                 if all_count or isinstance(error, torch.AcceleratorError):
                     raise
                 self._forget(error)
         return total.total()
 
-    def _losses_of(self, inputs: Tensor, labels: Tensor) -> Tensor:
-        batch = inputs.to(self.device), labels.to(self.device)
+    def _losses_of(self, *examples: Tensor) -> Tensor:
+        batch = tuple(part.to(self.device) for part in examples)
         # with gradients, whatever an example that raised midway has left
         with torch.enable_grad(), computed_in(self._plan.precision, self.device):
             return in_full(self._objective.losses(self._model, batch))
@@ -265,13 +269,12 @@ class PrivateTrainer:
             logger.warning("examples are computed one by one: %s", _words(error))
             self._as_before()
         return [
-            reduce(add, (self._alone(pair, rows) for pair in _pairs(*batch)), self.nothing())
-            for batch in batches
+            reduce(add, (self._alone(one, rows) for one in _each(batch)), self.nothing()) for batch in batches
         ]
 
-    def _alone(self, pair: Batch, rows: int) -> ClippedSum:
+    def _alone(self, example: Batch, rows: int) -> ClippedSum:
         try:
-            return self.clipped_sums([pair], rows)[0]
+            return self.clipped_sums([example], rows)[0]
         except _RAISED as error:
             if _is_the_machines(error):
                 raise
@@ -287,9 +290,9 @@ def _note(error: ProbeError) -> None:
     logger.warning("a batch does not look as the model was checked: %s", error)
 
 
-def _pairs(inputs: Tensor, labels: Tensor) -> Iterator[Batch]:
+def _each(batch: Batch) -> Iterator[Batch]:
     """Each example as a batch of its own."""
-    return zip(torch.split(inputs, 1), torch.split(labels, 1), strict=True)
+    return zip(*(torch.split(part, 1) for part in batch), strict=True)
 
 
 def _is_the_machines(error: BaseException) -> bool:

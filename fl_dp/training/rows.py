@@ -10,9 +10,8 @@ any other would not (`tests/attacks/test_a_filling_that_decides.py`).
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-import torch
 from torch import Tensor
 
 _STEP = 8  # numbers of rows are multiples of it
@@ -30,15 +29,16 @@ def steady(rows: int) -> int:
     return 4 if rows >= 4 else 1
 
 
-def filled(rows: int, inputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """`inputs` (n, ...) and `labels` (n,), n >= 1, with copies of the first behind: (rows, ...), (rows,).
+def filled(rows: int, batch: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """The tensors (n, ...) of n >= 1 examples with copies of the first behind: (rows, ...).
 
     Always in memory of its own, which PyTorch aligns: a product may round otherwise elsewhere.
     """
-    full = inputs.new_empty(rows, *inputs.shape[1:])
-    full[: len(inputs)] = inputs
-    full[len(inputs) :] = inputs[0]
-    return full, torch.cat([labels, labels[:1].expand(rows - len(labels))])
+    full = [part.new_empty(rows, *part.shape[1:]) for part in batch]
+    for new, part in zip(full, batch, strict=True):
+        new[: len(part)] = part
+        new[len(part) :] = part[0]
+    return tuple(full)
 
 
 def best_rows(seconds: Callable[[int], float], expected: int, at_most: int) -> int:

@@ -9,22 +9,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from fl_dp.data.tensor_data import TensorData
+from fl_dp.data.persons import Examples
 from fl_dp.engine.backward import Axes
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.noise.randomness import Randomness
-from fl_dp.engine.probe import probe
 from fl_dp.records import RoundPlan
 from fl_dp.training.objective import Objective
 from fl_dp.training.private import PrivateTrainer
 from fl_dp.training.unprotected import UnprotectedTrainer
 
 Trainer = PrivateTrainer | UnprotectedTrainer
-
-
-def axes_of(model: nn.Module, data: TensorData, device: torch.device) -> Axes:
-    """What the engine knows of the model, which is on `device`; ModelError if it cannot be protected."""
-    return probe(model, data.batch(torch.zeros(0, dtype=torch.int64))[0].to(device))
 
 
 def trainer_of(
@@ -46,7 +40,7 @@ def trainer_of(
     )
 
 
-def take_steps(trainer: Trainer, data: TensorData, steps: int, sample_rate: float, at_once: int) -> None:
+def take_steps(trainer: Trainer, data: Examples, steps: int, sample_rate: float, at_once: int) -> None:
     """Take the steps that were paid for. at_once: most examples in memory at a time."""
     for _ in range(steps):
         trainer.step(data, sample_rate, at_once)

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from fl_dp.data.tensor_data import TensorData
+from fl_dp.data.persons import Examples
 from fl_dp.engine.kernel_choice.memory import is_out_of_memory
 from fl_dp.engine.kernel_choice.physical_batch import largest_batch
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.engine.sampling import physical_batches
 from fl_dp.records import RoundPlan
+from fl_dp.training.examples import examples_of
 from fl_dp.training.objective import Objective
 from fl_dp.training.optimizers import descent_of
 from fl_dp.training.precision import check_precision, computed_in, in_full
@@ -78,10 +79,10 @@ class UnprotectedTrainer:
 
     def rehearse(self, size: int) -> tuple[Tensor, ...]:
         """The gradient of `size` examples of random numbers; changes no weight."""
-        inputs, labels = self._objective.blank(size)
-        return torch.autograd.grad(self._sum_of_losses(inputs, labels), self._parameters, allow_unused=True)
+        examples = self._objective.blank(size)
+        return torch.autograd.grad(self._sum_of_losses(*examples), self._parameters, allow_unused=True)
 
-    def step(self, data: TensorData, _sample_rate: float, physical_batch_size: int) -> None:
+    def step(self, data: Examples, _sample_rate: float, physical_batch_size: int) -> None:
         """One batch, in parts of at most `physical_batch_size`. The sample rate is of private steps only."""
         batch = self._next_batch(len(data))
         at_once = min(physical_batch_size, self.fits)
@@ -99,12 +100,15 @@ class UnprotectedTrainer:
         batch, self._rest_of_pass = self._rest_of_pass[:wanted], self._rest_of_pass[wanted:]
         return batch
 
-    def _gradients(self, data: TensorData, batch: Tensor, at_once: int) -> list[Tensor | None] | None:
+    def _gradients(self, data: Examples, batch: Tensor, at_once: int) -> list[Tensor | None] | None:
         """Of the batch's mean loss, None for parameters that it leaves out; None alone: memory ran out."""
         try:
             parts = [
                 torch.autograd.grad(
-                    self._sum_of_losses(*data.batch(indices)) / len(batch),
+                    self._sum_of_losses(
+                        *examples_of(data, indices, self._randomness.child("records", self._steps))
+                    )
+                    / len(batch),
                     self._parameters,
                     allow_unused=True,
                 )
@@ -116,7 +120,7 @@ class UnprotectedTrainer:
             return None
         return [None if grads[0] is None else sum(grads[1:], grads[0]) for grads in zip(*parts, strict=True)]
 
-    def _sum_of_losses(self, inputs: Tensor, labels: Tensor) -> Tensor:
-        batch = inputs.to(self._device), labels.to(self._device)
+    def _sum_of_losses(self, *examples: Tensor) -> Tensor:
+        batch = tuple(part.to(self._device) for part in examples)
         with computed_in(self._plan.precision, self._device):
             return in_full(self._objective.losses(self._model, batch)).sum()

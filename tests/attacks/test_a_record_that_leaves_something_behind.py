@@ -9,8 +9,9 @@ from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.errors import ProbeError
 from fl_dp.records import RoundPlan
+from fl_dp.training.examples import axes_of
 from fl_dp.training.objective import Objective
-from fl_dp.training.trainer import axes_of, trainer_of
+from fl_dp.training.trainer import trainer_of
 
 CPU = torch.device("cpu")
 MARK = 7.0

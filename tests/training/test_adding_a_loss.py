@@ -37,7 +37,8 @@ from fl_dp.federation.server.planning import round_mechanism, round_plan
 from fl_dp.records import ClientProfile, RoundPlan
 from fl_dp.config.task import TaskSettings
 from fl_dp.tasks.task import Task
-from fl_dp.training.trainer import axes_of, take_steps, trainable_arrays, trainer_of
+from fl_dp.training.examples import axes_of
+from fl_dp.training.trainer import take_steps, trainable_arrays, trainer_of
 
 print(" ".join(LOSSES.names()))
 generator = torch.Generator().manual_seed(0)

@@ -15,9 +15,10 @@ from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.errors import ConfigError, DeclinedError
 from fl_dp.federation.client.policy import check_plan
 from fl_dp.records import RoundPlan
+from fl_dp.training.examples import axes_of
 from fl_dp.training.optimizers import TorchDescent, descent_of, optimizers, settings_of
 from fl_dp.training.sgd import MomentumSGD
-from fl_dp.training.trainer import axes_of, take_steps, trainer_of
+from fl_dp.training.trainer import take_steps, trainer_of
 
 PLAN = RoundPlan("run", 1, "linear", 3, 20, 0.1, 0.0, 1.0, 1.0)
 CPU = torch.device("cpu")

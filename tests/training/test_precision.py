@@ -11,9 +11,10 @@ from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ConfigError, ModelError
 from fl_dp.models.build import build_model
 from fl_dp.records import RoundPlan
+from fl_dp.training.examples import axes_of
 from fl_dp.training.precision import check_precision, in_full
 from fl_dp.training.private import PrivateTrainer
-from fl_dp.training.trainer import axes_of, take_steps, trainer_of
+from fl_dp.training.trainer import take_steps, trainer_of
 
 CPU = torch.device("cpu")
 PLAN = RoundPlan("run", 1, "m", 2, 16, 0.1, 0.0, 1.0, 0.3, precision="bf16")
@@ -89,7 +90,7 @@ def test_mixing_is_found_all_the_same() -> None:
     data = TensorData(torch.randn(24, 6), torch.arange(24) % 3, ("a", "b", "c"))
     model = nn.Linear(6, 3)
     axes, objective = axes_of(model, data, CPU), objective_for(data.form)
-    mixed = replace(objective, losses=lambda model, batch: objective.losses(model, batch).cumsum(0))
+    mixed = replace(objective, of_records=lambda model, batch: objective.losses(model, batch).cumsum(0))
     with pytest.raises(ModelError):
         trainer_of(model, PLAN, mixed, CPU, axes).check_losses()
 

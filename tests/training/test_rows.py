@@ -10,7 +10,7 @@ from fl_dp.training.rows import best_rows, expected_passes, filled, steady
 
 def test_rows_are_filled_up_with_copies_of_the_first_example():
     inputs, labels = torch.randn(3, 2, 4), torch.tensor([2, 1, 0])
-    full, their_labels = filled(5, inputs, labels)
+    full, their_labels = filled(5, (inputs, labels))
     assert torch.equal(full, inputs[[0, 1, 2, 0, 0]])
     assert their_labels.tolist() == [2, 1, 0, 2, 2]
     assert (full.dtype, their_labels.dtype) == (inputs.dtype, labels.dtype)
@@ -18,7 +18,7 @@ def test_rows_are_filled_up_with_copies_of_the_first_example():
 
 def test_a_full_pass_is_in_memory_of_its_own():
     inputs, labels = torch.randn(4, 3), torch.zeros(4, dtype=torch.int64)
-    full, _ = filled(3, inputs[1:], labels[1:])
+    full, _ = filled(3, (inputs[1:], labels[1:]))
     assert torch.equal(full, inputs[1:])
     assert full.data_ptr() % 64 == 0
 

@@ -12,8 +12,9 @@ from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.errors import ModelError
 from fl_dp.records import NUMERICS, RoundPlan
+from fl_dp.training.examples import axes_of
 from fl_dp.training.private import PrivateTrainer
-from fl_dp.training.trainer import axes_of, is_finite, take_steps, trainable_arrays, trainer_of
+from fl_dp.training.trainer import is_finite, take_steps, trainable_arrays, trainer_of
 from fl_dp.training.unprotected import UnprotectedTrainer
 
 CPU = torch.device("cpu")

@@ -253,10 +253,13 @@ def _are_kin(account: Account, group: Iterable[Account]) -> bool:
 
 
 def _identity(content: Content) -> Identity:
-    """An older fl_dp noted no source, cut or sketch: what it entered counts as a whole set of that name."""
+    """An older fl_dp noted no source, cut or sketch: what it entered counts as a whole set of that name.
+
+    Where no persons are noted the unit is the record.
+    """
     dataset = content["dataset"]
-    source, cut, sketch = (content.get(key) for key in ("source", "cut", "sketch"))
-    return Identity(dataset, content["fingerprint"], source or dataset, cut or "", sketch or "")
+    source, *noted = (content.get(key) or "" for key in ("source", "cut", "sketch", "persons"))
+    return Identity(dataset, content["fingerprint"], source or dataset, *noted)
 
 
 def _paid_round(event: Event) -> LedgerRound:

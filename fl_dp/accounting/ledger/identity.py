@@ -19,7 +19,8 @@ class Identity:
     dataset: its name in the ledger; fingerprint: of its contents.
     source: the operator's name of the whole set; cut: the rule that splits the whole set into parts, empty if
     it is not split. Parts of one cut share no record.
-    sketch: a sample of its records (see `overlap`); empty if none was taken.
+    sketch: a sample of its records (see `overlap`); empty if none was taken. persons: the same of its
+    persons' ids, where what is counted are persons; empty: they are records.
     """
 
     dataset: str
@@ -27,6 +28,12 @@ class Identity:
     source: str
     cut: str = ""
     sketch: str = ""
+    persons: str = ""
+
+    @property
+    def unit(self) -> str:
+        """What is counted, in a word."""
+        return "person" if self.persons else "record"
 
     def may_share_records(self, other: "Identity") -> bool:
         """Whether a record may be in both, by anything that is known of the two."""
@@ -34,7 +41,8 @@ class Identity:
             return True
         if self.source == other.source:
             return self.cut != other.cut
-        return share_many(self.sketch, other.sketch)
+        # either: one new record for each person makes all persons new, new records make all records new
+        return share_many(self.sketch, other.sketch) or share_many(self.persons, other.persons)
 
 
 def conflict(held: Identity, new: Identity) -> str:
@@ -42,6 +50,11 @@ def conflict(held: Identity, new: Identity) -> str:
     if not held.may_share_records(new):
         return ""
     retire = _RETIRE.format(held=held.dataset)
+    if held.unit != new.unit:
+        return (
+            f"{held.dataset} has spent by the {held.unit}; {new.dataset}, which may hold some of the same "
+            f"data, would begin anew by the {new.unit}. Go on with unit = {held.unit}, or {retire}."
+        )
     if held.dataset == new.dataset:
         return f"data set {held.dataset} is entered with other contents. Restore the data, or {retire}."
     if held.fingerprint == new.fingerprint:
@@ -55,8 +68,8 @@ def conflict(held: Identity, new: Identity) -> str:
             f"what they have spent would not count. Split the data as before, or {retire}."
         )
     return (
-        f"{new.dataset} seems to share many records with {held.dataset}, and what they have spent would not "
-        f"count. Train on {held.dataset} as it is, or {retire}."
+        f"{new.dataset} seems to share many records or persons with {held.dataset}, and what they have spent "
+        f"would not count. Train on {held.dataset} as it is, or {retire}."
     )
 
 

@@ -38,6 +38,8 @@ class DataDeclaration:
     fingerprint: of the contents, so that a changed or renamed set is noticed. source: the whole set that
     this one is a part of, by `cut` (see `Identity`); empty if it is no part. digests: so that a set with many
     of the same records is noticed. Only a keyed sample of them is kept, in this file alone.
+    person_digests: of the persons' ids, in the same way, where public_size is a number of persons; None: it
+    is one of records.
     """
 
     dataset: str
@@ -46,6 +48,7 @@ class DataDeclaration:
     source: str = ""
     cut: str = ""
     digests: Digests | None = None
+    person_digests: Digests | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,12 +262,18 @@ class Ledger:
         known = book.public_size(new.dataset, new.fingerprint)
         if known is not None:
             return known
-        sample = sketch(new.digests(), self._log.secret()) if new.digests else ""
-        identity = Identity(new.dataset, new.fingerprint, new.source or new.dataset, new.cut, sample)
+        identity = Identity(
+            new.dataset, new.fingerprint, new.source or new.dataset, new.cut,
+            self._sketch(new.digests), self._sketch(new.person_digests),
+        )  # fmt: skip
         if reason := book.conflict(identity):
             raise LedgerError(f"{self._log.path}: {reason}")
-        self._append(book, "register", **asdict(identity), public_size=new.public_size)
+        said = {key: value for key, value in asdict(identity).items() if key != "persons" or value}
+        self._append(book, "register", **said, public_size=new.public_size)
         return new.public_size
+
+    def _sketch(self, digests: Digests | None) -> str:
+        return sketch(digests(), self._log.secret()) if digests else ""
 
     def _reserve_or_decline(
         self, book: AccountBook, request: ReservationRequest

@@ -81,7 +81,7 @@ def in_words(accepted: "AcceptedRound", spent: Sequence[Entry]) -> list[str]:
     asks = f"run {plan.run} asks client {client.settings.client} to train {_what(plan)} on {client.dataset}"
     each = (
         f"each round: {plan.steps} steps of about {plan.expected_batch_size} of {client.public_size} "
-        f"records, optimizer {plan.optimizer}, precision {plan.precision}"
+        f"{client.settings.unit_name}s, optimizer {plan.optimizer}, precision {plan.precision}"
     )
     if not plan.private:
         return [asks, each, f"{NOT_PRIVATE}: no protection, and no epsilon holds for these data afterwards"]

@@ -7,7 +7,7 @@ from flwr.app import RecordDict
 from torch import nn
 
 from fl_dp.config.client import ClientConfig
-from fl_dp.data.tensor_data import TensorData
+from fl_dp.data.persons import Examples
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.federation.client.optimizer_state import KeptState
 from fl_dp.federation.client.received import keep_received
@@ -17,10 +17,10 @@ from fl_dp.federation.wire.arrays import digest_of, load_arrays, specs, state_ar
 from fl_dp.records import KEEP, RoundPlan
 from fl_dp.tasks.load import in_task_code, new_model, task_of
 from fl_dp.tasks.task import Task
+from fl_dp.training.examples import axes_of
 from fl_dp.training.optimizers import TorchDescent
 from fl_dp.training.trainer import (
     Trainer,
-    axes_of,
     is_finite,
     take_steps,
     trainable,
@@ -35,7 +35,7 @@ class OwnTraining:
     task: in the place of the one that the settings name; given by audits alone.
     """
 
-    def __init__(self, settings: ClientConfig, data: TensorData, task: Task | None = None) -> None:
+    def __init__(self, settings: ClientConfig, data: Examples, task: Task | None = None) -> None:
         self._settings, self._data, self._task = settings, data, task or task_of(settings)
         self._task.form = data.form
         self._model: nn.Module | None = None

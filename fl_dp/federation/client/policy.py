@@ -34,7 +34,7 @@ def check_plan(plan: RoundPlan, config: ClientConfig, public_size: int, task: st
     _require(
         1 <= plan.expected_batch_size <= public_size,
         f"asks for an expected batch size of {plan.expected_batch_size}, "
-        f"this client declares {public_size} records",
+        f"this client declares {public_size} {config.unit_name}s",
     )
     _require(
         plan.expected_batch_size <= MOST_BATCH,
@@ -60,6 +60,7 @@ def _check_same_results(plan: RoundPlan, config: ClientConfig, task: str) -> Non
         ("loss", plan.loss, config.loss),
         ("task", plan.task, task),
         ("training of", plan.trained, config.trained),
+        ("unit", plan.unit, config.unit_of_all),
         ("class-weights", _closed(plan.class_weights), _closed(config.class_weights)),
     ):
         _require(

@@ -10,12 +10,13 @@ from fl_dp.data.partition_scheme import PartitionSettings, is_whole, rule_of
 
 if TYPE_CHECKING:
     from fl_dp.accounting.ledger.ledger import DataDeclaration
-    from fl_dp.data.tensor_data import TensorData
+    from fl_dp.data.persons import Examples
 
 
-def registration_of(data: "TensorData", config: ClientConfig) -> "DataDeclaration":
+def registration_of(data: "Examples", config: ClientConfig) -> "DataDeclaration":
     """The client's data as they are entered in its ledger on their first use."""
     from fl_dp.accounting.ledger.ledger import DataDeclaration
+    from fl_dp.data.persons import PersonData
 
     return DataDeclaration(
         dataset_name(config),
@@ -24,6 +25,7 @@ def registration_of(data: "TensorData", config: ClientConfig) -> "DataDeclaratio
         source=records_name(config),
         cut=_cut(config),
         digests=data.record_digests,
+        person_digests=data.person_digests if isinstance(data, PersonData) else None,
     )
 
 

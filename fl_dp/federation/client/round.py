@@ -35,7 +35,7 @@ from fl_dp.reporting.reports import NOT_PRIVATE
 if TYPE_CHECKING:
     from fl_dp.accounting.budget import Budget
     from fl_dp.accounting.ledger.ledger import Ledger, Reservation
-    from fl_dp.data.tensor_data import TensorData
+    from fl_dp.data.persons import Examples
 
 CLIENTS_LOGGER = (
     "fl_dp.clients"  # a log of its own where server and clients are one process: it may quote data
@@ -117,7 +117,7 @@ class ClientRounds:
     ) -> None:
         self._ledger.close()
 
-    def register(self, clients: Sequence[tuple[ClientConfig, "TensorData"]]) -> list[Client]:
+    def register(self, clients: Sequence[tuple[ClientConfig, "Examples"]]) -> list[Client]:
         """Enter the clients' data in the ledger on their first use, in one transaction.
 
         LedgerError where their spending would start at zero although it did not: see `Ledger.register_all`.

@@ -79,6 +79,7 @@ def round_plan(
         optimizer_state=config.optimizer_state,
         class_weights=config.class_weights,
         precision=config.precision,
+        unit=config.unit_of_all,
     )
 
 

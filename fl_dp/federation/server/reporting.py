@@ -57,7 +57,7 @@ class Reporting:
             private=self._config.private,
             epsilon=guarantee.epsilon,
             delta=guarantee.delta,
-            federation=status.federation(guarantee, clients, ahead),
+            federation=status.federation(guarantee, clients, ahead, self._config.unit_name),
             noise_multiplier=min((one.mechanism.noise_multiplier for one in asked), default=0.0) or None,
             clients=clients,
             loss=_scalar(metrics, "loss"),
@@ -89,7 +89,9 @@ class Reporting:
     def federation(self) -> FederationBudget | None:
         """How all budgets stand before another such run; None before the first client."""
         together = self.guarantee()
-        return status.federation(together, self.budgets(), self.last_round) if together else None
+        if together is None:
+            return None
+        return status.federation(together, self.budgets(), self.last_round, self._config.unit_name)
 
     @property
     def _clients(self) -> Mapping[str, ClientRecord]:

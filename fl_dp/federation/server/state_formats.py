@@ -27,6 +27,9 @@ _SETTINGS_OF_1 = {
     "optimizer-state": "reset",
     "class-weights": "",
     "precision": "float32",
+    "unit": "record",
+    "records-per-person": 0,
+    "records-chosen": "first",
 }
 _PROFILE_OF_1 = 10  # values of a client's profile, then those of its record; neither ended with an arithmetic
 
@@ -71,6 +74,7 @@ def _line_from_1(header: dict[str, Any]) -> dict[str, Any]:
     }
     federation = {
         **line["federation"], "accountants": sorted(set(accountants.values())), "arithmetic": ASSUMED,
+        "unit": "record",
     }  # fmt: skip
     metrics = {} if line["accuracy"] is None else {"accuracy": line["accuracy"]}
     return {**line, "clients": clients, "federation": federation, "metrics": metrics}

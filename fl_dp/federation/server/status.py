@@ -27,15 +27,16 @@ def guarantee(
 
 
 def federation(
-    together: BudgetReport, clients: Mapping[str, ClientRound | ClientBudget], rounds_ahead: int
+    together: BudgetReport, clients: Mapping[str, ClientRound | ClientBudget], rounds_ahead: int, unit: str
 ) -> FederationBudget:
-    """The clients' budgets together, `rounds_ahead` rounds before the end."""
+    """The clients' budgets together, `rounds_ahead` rounds before the end. unit: of the run, in a word."""
     return FederationBudget(
         largest=together.largest,
         median=together.median,
         least=together.least,
         accountants=tuple(sorted({client.accountant for client in clients.values()})),
         arithmetic=_together({client.arithmetic for client in clients.values()}),
+        unit=unit,
         clients_per_person=together.clients_per_person,
         rounds_ahead=rounds_ahead,
         running_out=tuple(name for name, client in clients.items() if client.rounds_left < rounds_ahead),

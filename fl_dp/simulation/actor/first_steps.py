@@ -10,7 +10,7 @@ their passes have one number of rows, whatever they draw: another shape may roun
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fl_dp.data.tensor_data import TensorData
+from fl_dp.data.persons import Examples
 from fl_dp.simulation.work import ClientWork
 from fl_dp.training.private import PrivateTrainer
 from fl_dp.training.rows import steady
@@ -66,19 +66,19 @@ def _kind(item: ClientWork) -> tuple[object, ...]:
     return plan.private, plan.one_by_one, plan.model, plan.loss, plan.max_grad_norm, plan.precision
 
 
-def begin_together(clients: Sequence[tuple[PrivateTrainer, TensorData, float]], rows: int) -> None:
+def begin_together(clients: Sequence[tuple[PrivateTrainer, Examples, float]], rows: int) -> None:
     """Let each trainer begin with a clipped sum from common passes.
 
     clients: trainer, data and sample rate of each. rows: of each pass, whatever is drawn. All trainers share
     one model, which holds the weights that they start from.
     """
     first, rows = clients[0][0], steady(rows)
-    draws = [data.batch(trainer.draw(data, rate)) for trainer, data, rate in clients]
+    draws = [trainer.examples(data, trainer.draw(data, rate)) for trainer, data, rate in clients]
     sums = [first.nothing() for _ in clients]
     masks = first.masks.child("together", *(trainer.masks.key for trainer, _, _ in clients))
     with masks.in_torch(first.device):
-        for there in _passes([len(labels) for _, labels in draws], rows):
-            parts = [(draws[client][0][part], draws[client][1][part]) for client, part in there]
+        for there in _passes([len(draw[0]) for draw in draws], rows):
+            parts = [tuple(tensor[part] for tensor in draws[client]) for client, part in there]
             for (client, _), clipped in zip(there, first.clipped_or_none(parts, rows), strict=True):
                 sums[client] = sums[client] + clipped
     for (trainer, _, _), clipped in zip(clients, sums, strict=True):

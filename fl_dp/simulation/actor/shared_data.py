@@ -2,13 +2,14 @@
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from fl_dp.data.persons import Examples, PersonData
 from fl_dp.data.tensor_data import TensorData
 
 
@@ -17,7 +18,7 @@ class SharedData:
     """All clients' records, one part after the other. Ray stores its arrays once on each machine.
 
     x, y, classes, vocabulary, raw: as in a TensorData. bounds: (parts + 1,); part k is bounds[k] to
-    bounds[k + 1].
+    bounds[k + 1]. groups, most, fresh: as of a PersonData, where an example is a person; else 0 and nothing.
     """
 
     x: NDArray[Any]
@@ -26,15 +27,25 @@ class SharedData:
     classes: tuple[str, ...]
     vocabulary: int = 0
     raw: tuple[bytes, ...] = ()
+    groups: tuple[str, ...] = ()
+    most: int = 0
+    fresh: bool = False
 
     @classmethod
-    def of(cls, data: TensorData, parts: Sequence[NDArray[np.int64]]) -> Self:
-        """The records of `data` in the order of `parts`, which hold their indices."""
+    def of(cls, examples: Examples, parts: Sequence[NDArray[np.int64]]) -> Self:
+        """The records of `examples` in the order of `parts`, which hold the records' indices."""
+        persons = examples if isinstance(examples, PersonData) else None
+        data = persons.records if persons else examples
+        assert isinstance(data, TensorData)
         order = np.concatenate(parts)
         bounds = np.cumsum([0, *(len(part) for part in parts)])
         raw = tuple(data.raw[i] for i in order) if data.raw else ()
         x, y = data.x.numpy()[order], data.y.numpy()[order]
-        return cls(x, y, bounds, data.classes, data.vocabulary, raw)
+        made = cls(x, y, bounds, data.classes, data.vocabulary, raw)
+        if persons is None:
+            return made
+        groups = tuple(data.groups[i] for i in order)
+        return replace(made, groups=groups, most=persons.most, fresh=persons.fresh)
 
     def __len__(self) -> int:
         """Number of parts."""
@@ -42,17 +53,31 @@ class SharedData:
 
 
 class SharedParts:
-    """The parts of a SharedData as TensorData that share its memory."""
+    """The parts of a SharedData as examples that share its memory."""
 
     def __init__(self, shared: SharedData) -> None:
         self._x, self._y = _read_only(shared.x), _read_only(shared.y)
         self._shared, self._bounds = shared, shared.bounds
+        self._persons: dict[int, PersonData] = {}  # they are sorted by person, once
 
-    def __getitem__(self, part: int) -> TensorData:
+    def __getitem__(self, part: int) -> Examples:
+        if not self._shared.most:
+            return self._records(part)
+        if part not in self._persons:
+            self._persons[part] = PersonData(self._records(part), self._shared.most, self._shared.fresh)
+        return self._persons[part]
+
+    def _records(self, part: int) -> TensorData:
         start, end = self._bounds[part], self._bounds[part + 1]
         shared = self._shared
-        raw = shared.raw[start:end]
-        return TensorData(self._x[start:end], self._y[start:end], shared.classes, shared.vocabulary, raw=raw)
+        return TensorData(
+            self._x[start:end],
+            self._y[start:end],
+            shared.classes,
+            shared.vocabulary,
+            shared.groups[start:end],
+            shared.raw[start:end],
+        )
 
 
 def _read_only(array: NDArray[Any]) -> torch.Tensor:

@@ -22,11 +22,11 @@ from fl_dp.simulation.actor.update_sum import UpdateSum
 from fl_dp.simulation.work import ActorSettings, Array, ChunkDone, ClientWork, Done, Measured, Round
 from fl_dp.tasks.load import in_task_code, new_model, task_of
 from fl_dp.tasks.task import Task
+from fl_dp.training.examples import axes_of
 from fl_dp.training.private import PrivateTrainer
 from fl_dp.training.trainer import (
     Trainer,
     as_arrays,
-    axes_of,
     is_finite,
     take_steps,
     trainable,

@@ -9,8 +9,8 @@ from fl_dp.reporting.reports import NOT_PRIVATE
 from fl_dp.reporting.table import print_table
 
 _ACCOUNT = (
-    "data set", "unit", "state", "rounds", "uncommitted", "steps", "epsilon", "of", "delta", "by", "arithmetic",
-    "total", "last round, UTC",
+    "data set", "unit", "state", "rounds", "uncommitted", "steps", "epsilon", "of", "delta", "by",
+    "arithmetic", "total", "last round, UTC",
 )  # fmt: skip
 _SPENT = ("data set", "state", "sample rate", "noise multiplier", "steps")
 _ROUND = (

@@ -1,0 +1,155 @@
+"""Persons as examples: all records of a person are one example, whose loss is the mean of theirs.
+
+What is drawn, clipped and counted is a person. Neighbouring data sets differ in one person with all of its
+records, and the sum of a step then differs by one clipped vector: the theorems of the Poisson-sampled
+Gaussian are about such examples, whatever they hold. So the accountant is the one for records, told the
+number of persons.
+"""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fl_dp.config.data import FRESH, RECORD, DataSettings
+from fl_dp.data.tensor_data import TensorData
+from fl_dp.errors import DataError
+from fl_dp.form import Form
+
+Words = Callable[[int, int], NDArray[np.uint64]]  # person and count -> so many uniform secret numbers
+
+
+@dataclass(frozen=True, eq=False)
+class PersonData:
+    """Records by whose they are. An example is a person; at most `most` of its records count in a step.
+
+    records: with `groups`, the persons' ids. most: public, and the number of records that every example is
+    filled up to, so that no shape tells how many somebody has. fresh: which records stand for a person that
+    has more is drawn anew for every step; else they are its first ones.
+
+    DataError for records without an id.
+    """
+
+    records: TensorData
+    most: int
+    fresh: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.records.groups:
+            raise DataError(
+                "unit = person: the data say nowhere whose records they are; a table's schema declares it by "
+                'a column of kind "group", an npz file by groups_train, a task by TensorData.groups.'
+            )
+        if not all(one.strip() for one in self.records.groups):
+            raise DataError("unit = person: some records have no person; give each an id, or leave them out.")
+
+    @property
+    def form(self) -> Form:
+        """Of one record."""
+        return self.records.form
+
+    def __len__(self) -> int:
+        """The number of persons."""
+        return len(self._bounds) - 1
+
+    def batch(self, indices: Tensor, words: Words | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        """Inputs (b, most, *input_shape), targets (b, most, ...), shares (b, most) of the persons `indices`.
+
+        shares: what each record's loss counts in its person's, the mean of those that count. What fills a
+        person up are copies of its own first record, with a share of 0: finite wherever that one is.
+        words: the step's, for `fresh`; each person's records follow from its own. Without it the first ones.
+        """
+        rows, shares = self._rows(indices, words if self.fresh else None)
+        inputs, targets = self.records.batch(rows.reshape(-1))
+        shape = rows.shape
+        return inputs.view(*shape, *inputs.shape[1:]), targets.view(*shape, *targets.shape[1:]), shares
+
+    def fingerprint(self) -> str:
+        """SHA-256 over the set of persons, each with the set of its records, in hex; no order changes it."""
+        records = self.records.digests()
+        persons = sorted(
+            _sha256(name.encode() + b"\0" + b"".join(sorted(records[row] for row in rows)))
+            for name, rows in zip(self._names, self._rows_of_all, strict=True)
+        )
+        return hashlib.sha256(b"persons\n" + b"".join(persons)).hexdigest()
+
+    def record_digests(self) -> list[bytes]:
+        """See `TensorData.record_digests`."""
+        return self.records.record_digests()
+
+    def person_digests(self) -> list[bytes]:
+        """SHA-256 of every person's id."""
+        return [_sha256(name.encode()) for name in self._names]
+
+    @cached_property
+    def _names(self) -> list[str]:
+        return sorted(set(self.records.groups))
+
+    @cached_property
+    def _numbers(self) -> NDArray[np.int64]:
+        """(n,) whose each record is."""
+        place = {name: number for number, name in enumerate(self._names)}
+        return np.array([place[name] for name in self.records.groups], dtype=np.int64)
+
+    @cached_property
+    def _order(self) -> Tensor:
+        """(n,) the records, person by person, each person's in the order of the data."""
+        return torch.from_numpy(np.argsort(self._numbers, kind="stable"))
+
+    @cached_property
+    def _bounds(self) -> Tensor:
+        """(persons + 1,): those of person k are bounds[k] to bounds[k + 1] in the order."""
+        counts = np.bincount(self._numbers, minlength=len(self._names))
+        return torch.from_numpy(np.concatenate([[0], np.cumsum(counts)]).astype(np.int64))
+
+    @property
+    def _counts(self) -> Tensor:
+        return self._bounds[1:] - self._bounds[:-1]
+
+    @property
+    def _rows_of_all(self) -> list[list[int]]:
+        ends = self._bounds.tolist()
+        order = self._order.tolist()
+        return [order[start:end] for start, end in pairwise(ends)]
+
+    def _rows(self, persons: Tensor, words: Words | None) -> tuple[Tensor, Tensor]:
+        """(b, most) row numbers of the persons' records, and what each counts."""
+        counts = self._counts[persons]
+        counted = counts.clamp(max=self.most)[:, None]
+        places = torch.arange(self.most).expand(len(persons), -1)
+        there = places < counted
+        places = torch.where(there, places, 0)
+        if words is not None:
+            for i in (counts > self.most).nonzero().squeeze(1).tolist():
+                places[i] = self._drawn(words(int(persons[i]), int(counts[i])))
+        rows = self._order[self._bounds[persons][:, None] + places]
+        return rows, there.float() / counted
+
+    def _drawn(self, words: NDArray[np.uint64]) -> Tensor:
+        """(most,) which of its records, in order; every set of so many is as likely as any other."""
+        return torch.from_numpy(np.sort(np.argsort(words)[: self.most]))
+
+
+Examples = TensorData | PersonData  # what a trainer draws from
+
+
+def by_unit(data: TensorData, settings: DataSettings) -> Examples:
+    """The examples of the settings' unit; DataError where it is a person and the data do not say whose."""
+    if settings.unit == RECORD:
+        return data
+    if data.grouped_by and data.grouped_by != settings.person_column:
+        raise DataError(
+            f"unit = {settings.unit!r}: the records are grouped by {data.grouped_by!r}; write "
+            f"person:{data.grouped_by}."
+        )
+    return PersonData(data, settings.records_per_person, settings.records_chosen == FRESH)
+
+
+def _sha256(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest()

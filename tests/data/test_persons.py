@@ -1,0 +1,131 @@
+"""Persons as examples: which records count, how much, and what a ledger knows them by."""
+
+import numpy as np
+import pytest
+import torch
+
+from fl_dp.config.data import DataSettings
+from fl_dp.data.persons import PersonData, by_unit
+from fl_dp.data.tensor_data import TensorData
+from fl_dp.errors import ConfigError, DataError
+
+OWNERS = ("b", "a", "b", "c", "b", "a", "b", "b")  # a has 2 records, b 5, c 1
+
+
+def records(owners=OWNERS, **more):
+    x = torch.arange(3.0 * len(owners)).view(-1, 3)
+    return TensorData(x, torch.arange(len(owners)) % 2, ("no", "yes"), groups=owners, **more)
+
+
+def persons(most=3, fresh=False, owners=OWNERS):
+    return PersonData(records(owners), most, fresh)
+
+
+def test_a_person_is_an_example_of_as_many_rows_as_anybody():
+    data = persons()
+    inputs, targets, shares = data.batch(torch.tensor([0, 1, 2]))
+    first = inputs[:, :, 0] / 3  # the number of each row in the data
+    assert len(data) == 3
+    assert first.tolist() == [[1, 5, 1], [0, 2, 4], [3, 3, 3]]
+    assert targets.tolist() == [[1, 1, 1], [0, 0, 0], [1, 1, 1]]
+    third = pytest.approx([1 / 3] * 3)
+    assert [list(row) for row in shares.tolist()] == [[0.5, 0.5, 0], third, [1, 0, 0]]
+
+
+@pytest.mark.parametrize("owners", [OWNERS, ("a",) * 7 + ("b",), tuple("abcdefgh")])
+def test_no_shape_tells_how_many_records_anybody_has(owners):
+    inputs, targets, shares = persons(4, owners=owners).batch(torch.tensor([0, 1]))
+    assert (inputs.shape, targets.shape, shares.shape) == ((2, 4, 3), (2, 4), (2, 4))
+
+
+def test_an_empty_draw_has_the_same_shape():
+    inputs, targets, shares = persons(4).batch(torch.zeros(0, dtype=torch.int64))
+    assert (inputs.shape, targets.shape, shares.shape) == ((0, 4, 3), (0, 4), (0, 4))
+
+
+def test_fresh_records_are_any_set_of_so_many_equally_often():
+    data, generator, seen = persons(2, fresh=True), np.random.default_rng(0), {}
+    for _ in range(2000):
+        inputs, _, shares = data.batch(
+            torch.tensor([1]), lambda person, count: generator.integers(0, 2**64, count, dtype=np.uint64)
+        )
+        key = tuple((inputs[0, :, 0] / 3).int().tolist())
+        seen[key] = seen.get(key, 0) + 1
+        assert shares.tolist() == [[0.5, 0.5]]
+    assert len(seen) == 10  # sets of 2 out of 5, each in order
+    assert all(len(set(key)) == 2 and key == tuple(sorted(key)) for key in seen)
+    assert all(130 < count < 275 for count in seen.values())  # 200 expected, 5 deviations either way
+
+
+def test_only_who_has_more_than_may_count_draws():
+    asked = []
+
+    def words(person, count):
+        asked.append((person, count))
+        return np.arange(count, dtype=np.uint64)
+
+    persons(2, fresh=True).batch(torch.tensor([0, 2]), words)
+    assert asked == []
+    persons(2, fresh=True).batch(torch.tensor([2, 1, 0]), words)
+    assert asked == [(1, 5)]
+    persons(2, fresh=False).batch(torch.tensor([1]), words)
+    assert asked == [(1, 5)]
+
+
+def test_the_fingerprint_is_of_persons_and_their_records_in_any_order():
+    first = persons().fingerprint()
+    order = torch.tensor([3, 1, 0, 2, 7, 5, 4, 6])
+    assert PersonData(records().subset(order), 3).fingerprint() == first
+    assert PersonData(records(), 2, fresh=True).fingerprint() == first  # the cap is no part of the data
+    others = {
+        persons(owners=("b", "a", "b", "c", "b", "a", "b", "c")).fingerprint(),
+        persons(owners=("B", "a", "B", "c", "B", "a", "B", "B")).fingerprint(),
+        records().fingerprint(),
+        first,
+    }
+    assert len(others) == 4
+
+
+def test_what_overlap_is_seen_by():
+    data = persons()
+    assert sorted(data.record_digests()) == records().record_digests()
+    assert len(set(data.person_digests())) == 3
+    again = PersonData(
+        TensorData(torch.ones(2, 3), torch.zeros(2, dtype=torch.int64), ("a",), groups=("a", "x")), 1
+    )
+    assert len(set(data.person_digests()) & set(again.person_digests())) == 1
+
+
+@pytest.mark.parametrize(
+    ("owners", "match"), [((), "whose records they are"), (("a", " "), "have no person")]
+)
+def test_records_without_a_person_are_refused(owners, match):
+    x, y = torch.zeros(2, 3), torch.zeros(2, dtype=torch.int64)
+    with pytest.raises(DataError, match=match):
+        PersonData(TensorData(x, y, ("a",), groups=owners), 1)
+
+
+def test_the_settings_unit():
+    data = records(grouped_by="patient")
+    assert by_unit(data, DataSettings()) is data
+    made = by_unit(data, DataSettings(unit="person:patient", records_per_person=4, records_chosen="fresh"))
+    assert (made.most, made.fresh, len(made)) == (4, True, 3)
+    with pytest.raises(DataError, match=r"grouped by 'patient'; write person:patient"):
+        by_unit(data, DataSettings(unit="person:user", records_per_person=4))
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ({"unit": "person"}, 'expected "record", or "person:COLUMN"'),
+        ({"unit": "person:"}, "unit"),
+        ({"unit": "patient:a"}, "unit"),
+        ({"unit": "person:a"}, "records-per-person = 0: expected an integer from 1"),
+        ({"unit": "person:a", "records_per_person": 5000}, "records-per-person"),
+        ({"records_per_person": 5}, "none beside unit"),
+        ({"unit": "person:a", "records_per_person": 5, "records_chosen": "last"}, "first or fresh"),
+    ],
+)
+def test_settings_that_cannot_be_meant(settings, match):
+    with pytest.raises(ConfigError, match=match):
+        DataSettings(**settings)

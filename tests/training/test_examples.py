@@ -1,0 +1,202 @@
+"""A step on persons is exact: one clipped gradient a person, of the mean loss of its records."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from fl_dp.data.persons import PersonData
+from fl_dp.data.tensor_data import TensorData
+from fl_dp.engine.kernel_choice.chooser import KernelChooser
+from fl_dp.engine.noise.randomness import Randomness
+from fl_dp.errors import ModelError, ProbeError
+from fl_dp.form import Form
+from fl_dp.models.build import build_model
+from fl_dp.records import RoundPlan
+from fl_dp.training.examples import axes_of, examples_of
+from fl_dp.training.objective import Objective
+from fl_dp.training.private import PrivateTrainer
+from fl_dp.training.trainer import trainer_of
+
+CPU = torch.device("cpu")
+MOST = 3
+COUNTS = (1, 2, 9, 3, 1, 4)  # records of each person
+PLAN = RoundPlan(
+    run="run", server_round=1, model="mine", steps=1, expected_batch_size=3, learning_rate=0.5,
+    momentum=0.0, noise_multiplier=1.0, max_grad_norm=0.1, unit="person, first 3 records",
+)  # fmt: skip
+
+
+class Attention(nn.Module):
+    """Attention over positions, and an embedding that is also the last layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.tokens = nn.Embedding(11, 8)
+        self.layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+        self.last = nn.Linear(8, 11, bias=False)
+        self.last.weight = self.tokens.weight
+
+    def forward(self, x):
+        return self.last(self.layer(self.tokens(x)).mean(1))
+
+
+class Checkpointed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(6, 8), nn.Linear(8, 11)
+
+    def forward(self, x):
+        hidden = torch.utils.checkpoint.checkpoint(
+            lambda x: torch.tanh(self.first(x)), x, use_reentrant=False
+        )
+        return self.second(hidden)
+
+
+def convolutions():
+    return nn.Sequential(
+        nn.Conv2d(2, 4, 3), nn.GroupNorm(2, 4), nn.Tanh(), nn.Conv2d(4, 4, 2), nn.Flatten(), nn.Linear(16, 11)
+    )
+
+
+MODELS = {
+    "linear": (lambda: nn.Linear(6, 11), (6,)),
+    "convolutions": (convolutions, (2, 5, 5)),
+    "attention": (Attention, (4,)),
+    "checkpointed": (Checkpointed, (6,)),
+    "mlp": (lambda: build_model("mlp", Form((6,), 11), seed=0), (6,)),
+}
+
+
+def data_of(shape, tokens, most=MOST, fresh=False):
+    generator = torch.Generator().manual_seed(1)
+    owners = tuple(f"person {k}" for k, count in enumerate(COUNTS) for _ in range(count))
+    n = len(owners)
+    x = (
+        torch.randint(11, (n, *shape), generator=generator)
+        if tokens
+        else torch.randn(n, *shape, generator=generator)
+    )
+    y = torch.randint(11, (n,), generator=generator)
+    return PersonData(TensorData(x, y, tuple("abcdefghijk"), 11 if tokens else 0, groups=owners), most, fresh)
+
+
+def objective_of(data):
+    def losses(model, batch):
+        return F.cross_entropy(model(batch[0]), batch[1], reduction="none")
+
+    return Objective(losses, data.form, data.most)
+
+
+def one_by_one(model, data, indices):
+    """The definition: one backward pass for each person, clipped, added."""
+    parameters = dict(model.named_parameters())
+    total = {name: torch.zeros_like(p) for name, p in parameters.items()}
+    for person in indices.tolist():
+        rows = [i for i, name in enumerate(data.records.groups) if name == f"person {person}"][: data.most]
+        inputs, targets = data.records.batch(torch.tensor(rows))
+        inputs = inputs.double() if inputs.is_floating_point() else inputs
+        loss = F.cross_entropy(model(inputs), targets)
+        grads = torch.autograd.grad(loss, list(parameters.values()))
+        length = torch.stack([grad.norm() for grad in grads]).norm()
+        for name, grad in zip(parameters, grads, strict=True):
+            total[name] += grad * min(1.0, PLAN.max_grad_norm / float(length))
+    return total
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("kernel", ["mixed", "ghost", "instantiate"])
+def test_the_clipped_sum_is_that_of_one_backward_pass_for_each_person(name, kernel):
+    make, shape = MODELS[name]
+    torch.manual_seed(0)
+    model, data = make().double(), data_of(shape, tokens=name == "attention")
+    axes = axes_of(model.float(), data, CPU)
+    model = model.double()
+    trainer = PrivateTrainer(
+        model.train(), axes, PLAN, objective_of(data), device=CPU, chooser=KernelChooser(mode=kernel)
+    )
+    everyone = torch.arange(len(COUNTS))
+    inputs, targets, shares = data.batch(everyone)
+    inputs = inputs.double() if inputs.is_floating_point() else inputs
+    found = trainer.clipped_sums([(inputs, targets, shares.double())], 8)[0]
+    expected = one_by_one(model, data, everyone)
+    for key, total in expected.items():
+        assert torch.allclose(found.grads[key].double(), total, rtol=0, atol=1e-8 * PLAN.max_grad_norm)
+
+
+@pytest.mark.parametrize("count", [1, 200])
+def test_a_person_with_any_number_of_any_records_moves_the_sum_by_at_most_the_bound(count):
+    """Also with records that are all alike, so that their gradients add up to their full length."""
+    generator = torch.Generator().manual_seed(count)
+    others = data_of((6,), tokens=False).records
+    x = torch.cat([others.x, 1e3 * torch.randn(1, 6, generator=generator).expand(count, 6)])
+    y = torch.cat([others.y, torch.full((count,), 5)])
+    whole = TensorData(x, y, others.classes, groups=(*others.groups, *["the one"] * count))
+    model = nn.Linear(6, 11)
+    with_it, without = PersonData(whole, MOST), PersonData(others, MOST)
+    axes = axes_of(model, with_it, CPU)
+    trainer = PrivateTrainer(model, axes, PLAN, objective_of(with_it), device=CPU)
+    sums = [
+        trainer.clipped_sums([data.batch(torch.arange(len(data)))], 8)[0].grads for data in (with_it, without)
+    ]
+    moved = torch.stack([(sums[0][name] - sums[1][name]).norm() for name in sums[0]]).norm()
+    assert len(with_it) == len(without) + 1
+    assert 0.99 * PLAN.max_grad_norm < moved <= PLAN.max_grad_norm * (1 + 1e-3)
+
+
+def test_persons_of_one_and_of_many_records_are_drawn_equally_often():
+    data = data_of((6,), tokens=False)
+    model = nn.Linear(6, 11)
+    trainer = PrivateTrainer(model, axes_of(model, data, CPU), PLAN, objective_of(data), device=CPU)
+    drawn = np.zeros(len(COUNTS))
+    for k in range(3000):
+        trainer.draw_from(Randomness(bytes([k % 256, k // 256]) * 16))
+        drawn[trainer.draw(data, 0.3).numpy()] += 1
+    assert np.all(np.abs(drawn / 3000 - 0.3) < 5 * np.sqrt(0.3 * 0.7 / 3000))
+
+
+def test_which_records_count_follows_from_step_and_person_whatever_else_is_drawn():
+    data = data_of((6,), tokens=False, fresh=True)
+    step = Randomness(b"s" * 32)
+    alone = examples_of(data, torch.tensor([2]), step)
+    among = examples_of(data, torch.tensor([0, 5, 2]), step)
+    again = examples_of(data, torch.tensor([2]), step.child("another"))
+    assert torch.equal(alone[0][0], among[0][2])
+    assert not torch.equal(alone[0][0], again[0][0])
+
+
+@pytest.mark.parametrize("arithmetic", ["assumed", "proven"])
+@pytest.mark.parametrize("fresh", [False, True])
+def test_a_step_is_the_same_in_any_physical_batch(arithmetic, fresh):
+    plan = dataclasses.replace(PLAN, arithmetic=arithmetic, steps=2, noise_multiplier=1e-3)
+    found = []
+    for rows in (1, 8):
+        torch.manual_seed(0)
+        model, data = nn.Linear(6, 11), data_of((6,), tokens=False, fresh=fresh)
+        trainer = trainer_of(
+            model, plan, objective_of(data), CPU, axes_of(model, data, CPU), randomness=Randomness(b"k" * 32)
+        )
+        for _ in range(2):
+            clipped = trainer._clipped_sum(data, trainer.draw(data, 0.5), rows)
+            trainer.begin(clipped)
+            found.append(clipped.grads["weight"].double())
+            trainer._steps += 1
+    assert torch.allclose(found[0], found[2], atol=1e-7)
+    assert torch.allclose(found[1], found[3], atol=1e-7)
+    assert not torch.allclose(found[0], found[1], atol=1e-7)
+
+
+def test_a_model_that_mixes_persons_is_refused():
+    data = data_of((6,), tokens=False)
+    with pytest.raises((ModelError, ProbeError)):
+        axes_of(nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Linear(8, 11)), data, CPU)
+
+
+def test_losses_of_another_shape_are_refused():
+    data = data_of((6,), tokens=False)
+    wrong = Objective(lambda model, batch: model(batch[0]).sum(1)[::3], data.form, MOST)
+    with pytest.raises(ModelError, match=r"Expected losses of shape \(18,\), one for each record"):
+        wrong.losses(nn.Linear(6, 11), data.batch(torch.arange(6)))

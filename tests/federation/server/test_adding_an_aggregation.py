@@ -28,7 +28,7 @@ AGGREGATION = TrimmedMean
 '''
 
 MOMENTUM = '''\
-"""FedAvgM (Hsu, Qi, Brown 2019, arXiv 1909.06335)."""
+"""FedOwn (Hsu, Qi, Brown 2019, arXiv 1909.06335)."""
 
 import numpy as np
 
@@ -36,7 +36,7 @@ from fl_dp.federation.server.optimizer import Arrays, ServerOptimizer
 from fl_dp.federation.wire.arrays import NDArray
 
 
-class FedAvgM(ServerOptimizer):
+class FedOwn(ServerOptimizer):
     usual_learning_rate = 1.0
 
     def __init__(self, learning_rate: float) -> None:
@@ -57,7 +57,7 @@ class FedAvgM(ServerOptimizer):
         self._velocity = dict(state)
 
 
-SERVER_OPTIMIZER = FedAvgM
+SERVER_OPTIMIZER = FedOwn
 '''
 
 USE = """\
@@ -74,7 +74,7 @@ from fl_dp.federation.server.judging import Judged
 from fl_dp.federation.server.state import ServerState, read_state, write_state
 from fl_dp.federation.wire.arrays import encode, specs
 
-config = RunConfig(aggregation="trimmed-mean", server_optimizer="fedavgm")
+config = RunConfig(aggregation="trimmed-mean", server_optimizer="fedown")
 start = {"w": np.zeros(2, np.float32)}
 judged = Judged(updates=[({"w": np.float32([v, -v])}, 1.0) for v in (1.0, 2.0, 3.0, 1e9)])
 
@@ -100,7 +100,7 @@ second = Aggregating(config, specs(start))
 second.restore(kept.aggregated)
 print(np.array_equal(after(2, second, encode(kept.arrays))["w"].numpy(), straight))
 print(after(1, Aggregating(config, specs(start)), encode(start))["w"].numpy().tolist() == [2.5, -2.5])
-for wrong in ({"aggregation": "trimed-mean"}, {"server_optimizer": "fedavg-m"}):
+for wrong in ({"aggregation": "trimed-mean"}, {"server_optimizer": "fed-own"}):
     try:
         RunConfig(**wrong)
     except ConfigError as error:
@@ -110,11 +110,14 @@ for wrong in ({"aggregation": "trimed-mean"}, {"server_optimizer": "fedavg-m"}):
 
 def test_one_file_each(copied: Any) -> None:
     copied.add("federation/server/aggregations/trimmed_mean.py", TRIMMED_MEAN)
-    copied.add("federation/server/optimizers/fedavgm.py", MOMENTUM)
+    copied.add("federation/server/optimizers/fedown.py", MOMENTUM)
     single, resumed, moved, aggregation, optimizer = copied.lines(USE)
     assert (single, resumed, moved) == ("True", "True", "True")
     assert aggregation == "aggregation = 'trimed-mean': expected mean or median or trimmed-mean."
-    assert optimizer == "server-optimizer = 'fedavg-m': expected fedadam or fedavg or fedavgm."
+    assert (
+        optimizer
+        == "server-optimizer = 'fed-own': expected fedadam or fedavg or fedavgm or fedown or fedyogi."
+    )
 
 
 HALF = """

@@ -64,7 +64,7 @@ def test_a_state_that_is_not_known_is_refused(name):
         _aggregating().restore({name: np.zeros(2)})
 
 
-@pytest.mark.parametrize("optimizer", ["fedavg", "fedadam"])
+@pytest.mark.parametrize("optimizer", ["fedavg", "fedadam", "fedavgm", "fedyogi"])
 def test_weights_that_are_not_finite_do_not_take_the_place_of_others(optimizer, caplog):
     """A client near the largest number that there is, and a server's rate above 1."""
     aggregating = _aggregating(server_optimizer=optimizer, server_learning_rate=1e39)

@@ -41,9 +41,13 @@ class FedAdam(ServerOptimizer):
         zero = np.zeros_like(way)
         first, second = self._moments.get(name, (zero, zero))
         first = BETA_1 * first + (1 - BETA_1) * way
-        second = BETA_2 * second + (1 - BETA_2) * way**2
+        second = self._second(second, way**2)
         self._moments[name] = first, second
         return (start + self.learning_rate * first / (np.sqrt(second) + TAU)).astype(start.dtype)
+
+    def _second(self, second: NDArray, square: NDArray) -> NDArray:
+        """The second moment, with the square of the change."""
+        return BETA_2 * second + (1 - BETA_2) * square
 
 
 SERVER_OPTIMIZER = FedAdam

@@ -1,0 +1,18 @@
+"""FedYogi (Reddi et al. 2021, arXiv 2003.00295, algorithm 2): its second moment forgets slowly.
+
+Where changes become small, Adam's second moment decays by a factor a round, and Yogi's by what the change is.
+"""
+
+import numpy as np
+
+from fl_dp.federation.server.optimizers.fedadam import BETA_2, FedAdam
+from fl_dp.federation.wire.arrays import NDArray
+
+
+class FedYogi(FedAdam):
+    def _second(self, second: NDArray, square: NDArray) -> NDArray:
+        moved: NDArray = second - (1 - BETA_2) * square * np.sign(second - square)
+        return moved
+
+
+SERVER_OPTIMIZER = FedYogi

@@ -70,3 +70,28 @@ def test_a_part_of_another_cut_conflicts_whichever_part_it_is_held_against():
         index.add(replace(PART, dataset=f"set, part {number}/2", fingerprint=fingerprint))
     assert index.conflict(replace(PART, dataset="set, part 5/9", fingerprint="c", cut="9 parts"))
     assert index.conflict(replace(PART, dataset="set, part 2/2", fingerprint="c")) == ""
+
+
+PERSONS = replace(PART, persons=sketch(RECORDS[:8], b"other key"))
+
+
+def test_what_has_spent_by_records_does_not_go_on_by_persons_nor_the_other_way_round():
+    """By the data set's own name, by a part of it, or by many of its records under another name."""
+    for changes in (
+        {"fingerprint": "of persons"},
+        {"dataset": "set", "fingerprint": "f9", "cut": ""},
+        {"dataset": "copy", "fingerprint": "f9", "source": "copy"},
+    ):
+        persons, records = replace(PERSONS, **changes), replace(PART, **changes)
+        assert "has spent by the record; " in conflict(PART, persons)
+        assert "Go on with unit = record, or retire set, part 0/2" in conflict(PART, persons)
+        assert "has spent by the person; " in conflict(PERSONS, records)
+
+
+def test_the_same_persons_with_new_records_and_the_same_records_of_new_persons_are_noticed():
+    elsewhere = {"dataset": "copy", "fingerprint": "f9", "source": "copy"}
+    fresh = {"sketch": sketch(RECORDS[25:], b"key"), "persons": sketch(RECORDS[25:], b"other key")}
+    assert conflict(PERSONS, replace(PERSONS, **{**elsewhere, **fresh})) == ""
+    for one in fresh:
+        reason = conflict(PERSONS, replace(PERSONS, **{**elsewhere, one: fresh[one]}))
+        assert "copy seems to share many persons with set, part 0/2" in reason

@@ -23,7 +23,7 @@ from fl_dp.records import ASSUMED, FLOAT32, KEEP, OPTIMIZER_STATES, PRECISIONS, 
 WEIGHTS = ("declared", "uniform")
 PRIVACY = ("on", "off")
 EVALUATE = ("server", "off")
-SAMPLINGS = ("fixed", "poisson")
+SAMPLINGS = ("fixed", "poisson", "budget")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +59,7 @@ class RunConfig(TaskSettings):
     # privacy
     privacy: str = "on"
     noise_multiplier: float | Auto = "auto"
+    participations: int | Auto = 0
     max_grad_norm: float = 1.0
     epsilon: float = 3.0
     delta: float | Auto = "auto"
@@ -121,6 +122,11 @@ class RunConfig(TaskSettings):
                 require_positive(self, field)
         for name in self.metric_names:
             METRICS.check(name)
+        if isinstance(self.participations, int):
+            require(
+                0 <= self.participations <= self.rounds, "participations", self.participations,
+                f"auto, 0 for every round, or an integer up to rounds = {self.rounds}",
+            )  # fmt: skip
         AGGREGATIONS.check(self.aggregation)
         SERVER_OPTIMIZERS.check(self.server_optimizer)
         require_delta(self.delta)

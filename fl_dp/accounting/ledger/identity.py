@@ -68,8 +68,8 @@ def conflict(held: Identity, new: Identity) -> str:
             f"what they have spent would not count. Split the data as before, or {retire}."
         )
     return (
-        f"{new.dataset} seems to share many {new.unit}s with {held.dataset}, and what they have spent would not "
-        f"count. Train on {held.dataset} as it is, or {retire}."
+        f"{new.dataset} seems to share many {new.unit}s with {held.dataset}, and what they have spent would "
+        f"not count. Train on {held.dataset} as it is, or {retire}."
     )
 
 

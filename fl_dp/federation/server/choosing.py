@@ -36,4 +36,4 @@ class Choosing:
         if self._registration.answers > answers:
             self._on_registered()
         self.nobody_left = not able
-        return self._sampler.choose(able, server_round)
+        return self._sampler.choose(able, server_round, ClientRecord.budget_left)

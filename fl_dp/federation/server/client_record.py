@@ -68,6 +68,12 @@ class ClientRecord:
         """Never below what it has really spent, if its ledger tells the truth."""
         return self._history.epsilon
 
+    def budget_left(self) -> float:
+        """The share of its budget that is left, at least a thousandth; 1 without privacy."""
+        if self.mechanism is None or not self.mechanism.private:
+            return 1.0
+        return max(1e-3, 1.0 - self.epsilon() / self.profile.epsilon)
+
     def can_take_part(self) -> bool:
         """Whether at least one step of its next round fits its budget."""
         return self.mechanism is not None and self.steps_left(self.mechanism.steps) > 0

@@ -1,9 +1,10 @@
 """Which clients take part in a round."""
 
 import hashlib
+import math
 import random
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 SECRET_BYTES = 32
@@ -15,7 +16,10 @@ class ClientSampler:
     """Chooses among the clients that can take a step.
 
     scheme: "fixed" takes `expected` of them, without replacement, or all where they are fewer; "poisson"
-    takes each by itself with probability expected / number, so that a round may be without clients.
+    takes each by itself with probability expected / number, so that a round may be without clients. "budget"
+    is as "fixed", but a client comes the earlier the more of its budget is left: drawn one after the other,
+    each with a chance in proportion to that (Efraimidis, Spirakis 2006, algorithm A). What is left is
+    public, from steps that servers chose.
     secret: what every choice follows from, with the number of the round and nothing else: a resumed run
     chooses as it would have. New from the system's entropy unless given; never from the run's seed, which is
     public.
@@ -28,9 +32,18 @@ class ClientSampler:
         self.secret = secret or secrets.token_bytes(SECRET_BYTES)
         self._scheme, self._expected = scheme, expected
 
-    def choose(self, able: Sequence[Client], server_round: int) -> list[Client]:
-        """Those of `able` that are asked in round `server_round`; in the order of `able` if "poisson"."""
+    def choose(
+        self, able: Sequence[Client], server_round: int, left: Callable[[Client], float] = lambda client: 1.0
+    ) -> list[Client]:
+        """Those of `able` that are asked in round `server_round`; in the order of `able` if "poisson".
+
+        left: the share of a client's budget that is left, above 0; asked by "budget" alone.
+        """
         stream = random.Random(self._seed(server_round))
+        if self._scheme == "budget":
+            drawn = [(math.log(1.0 - stream.random()) / left(client), -i) for i, client in enumerate(able)]
+            best = sorted(drawn, reverse=True)[: self._expected]
+            return [able[-i] for _, i in best]
         if self._scheme == "poisson":
             return [client for client in able if stream.random() < self._expected / len(able)]
         return stream.sample(able, min(self._expected, len(able)))

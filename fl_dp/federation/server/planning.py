@@ -4,6 +4,7 @@ from functools import lru_cache
 
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.calibration import calibrate_noise
+from fl_dp.accounting.participations import planned_participations
 from fl_dp.accounting.training_plan import steps_of_epochs
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
@@ -22,8 +23,8 @@ def round_mechanism(profile: ClientProfile, config: RunConfig) -> Entry:
     """The mechanism of one whole round, kept for the run: sample rate, noise multiplier, steps.
 
     noise-multiplier "auto" is what the client's data were trained with before, if the client keeps to
-    that; else it is calibrated so that all rounds fit the client's own budget at its own delta, over what it
-    has spent already, and is at least what the client accepts. Without privacy there is no noise, and no
+    that; else it is calibrated so that all rounds, or `participations`, fit the client's own budget at its
+    own delta, over what it has spent already, and is at least what the client accepts. Without privacy there is no noise, and no
     budget. Raises AccountingError when the budget is spent or no noise is enough, and FederationError when
     the client's data, history or policy do not suit the run.
     """
@@ -109,8 +110,15 @@ def _noise_multiplier(profile: ClientProfile, config: RunConfig, steps: int) -> 
     if profile.spent and not profile.vary_mechanism:
         return profile.spent[0].noise_multiplier
     rate = expected_batch(config, profile.public_size) / profile.public_size
-    noise = _calibrated(rate, steps * config.rounds, _budget(profile), profile.spent)
+    noise = _calibrated(rate, steps * participations(config), _budget(profile), profile.spent)
     return max(noise, profile.min_noise_multiplier)
+
+
+def participations(config: RunConfig) -> int:
+    """The number of rounds that a client's noise is planned for; drawn more often, it stops at its budget."""
+    if config.participations == AUTO:
+        return planned_participations(config.rounds, config.fit_clients / config.clients)
+    return int(config.participations) or config.rounds
 
 
 @lru_cache(maxsize=1024)

@@ -27,6 +27,7 @@ _SETTINGS_OF_1 = {
     "optimizer-state": "reset",
     "class-weights": "",
     "precision": "float32",
+    "participations": 0,
     "unit": "record",
     "records-per-person": 0,
     "records-chosen": "first",

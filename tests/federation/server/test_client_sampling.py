@@ -12,7 +12,7 @@ SECRET = bytes(range(32))
 ROUNDS = range(1, 4001)
 
 
-@pytest.mark.parametrize("scheme", ["fixed", "poisson"])
+@pytest.mark.parametrize("scheme", ["fixed", "poisson", "budget"])
 def test_every_client_is_chosen_as_often_as_any_other(scheme: str) -> None:
     sampler = ClientSampler(scheme, 5, SECRET)
     times = Counter(client for one in ROUNDS for client in sampler.choose(ABLE, one))
@@ -45,7 +45,7 @@ def test_poisson_takes_all_when_no_more_are_able_than_are_expected() -> None:
     assert ClientSampler("poisson", 5, SECRET).choose(ABLE[:4], 1) == ABLE[:4]
 
 
-@pytest.mark.parametrize("scheme", ["fixed", "poisson"])
+@pytest.mark.parametrize("scheme", ["fixed", "poisson", "budget"])
 def test_the_secret_and_the_round_decide(scheme: str) -> None:
     sampler = ClientSampler(scheme, 5, SECRET)
     again = ClientSampler(scheme, 5, SECRET)
@@ -60,3 +60,19 @@ def test_every_run_has_a_secret_of_its_own() -> None:
     first, second = ClientSampler("fixed", 5), ClientSampler("fixed", 5)
     assert first.secret != second.secret
     assert len(first.secret) == 32
+
+
+def test_who_has_more_of_the_budget_left_comes_more_often() -> None:
+    """One of two is drawn with chances in proportion to what is left: 3 to 1."""
+    sampler = ClientSampler("budget", 1, SECRET)
+    left = {"much": 0.75, "little": 0.25}
+    times = Counter(sampler.choose(list(left), one, left.__getitem__)[0] for one in ROUNDS)
+    assert abs(times["much"] / len(ROUNDS) - 0.75) < 5 * (0.75 * 0.25 / len(ROUNDS)) ** 0.5
+
+
+def test_by_budget_a_fixed_number_without_replacement_or_all_who_are_there() -> None:
+    sampler = ClientSampler("budget", 5, SECRET)
+    chosen = sampler.choose(ABLE, 1, lambda client: 1e-3)
+    assert len(set(chosen)) == len(chosen) == 5
+    assert sorted(sampler.choose(ABLE[:3], 1)) == ABLE[:3]
+    assert sampler.choose([], 1) == []

@@ -6,7 +6,7 @@ import pytest
 
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.config.run import RunConfig
-from fl_dp.errors import AccountingError, FederationError
+from fl_dp.errors import AccountingError, ConfigError, FederationError
 from fl_dp.federation.server.planning import round_mechanism, round_plan
 from fl_dp.records import ClientProfile, Entry
 
@@ -33,6 +33,24 @@ def test_auto_noise_makes_all_rounds_fit_the_clients_own_budget():
     mechanism = round_mechanism(PROFILE, config)
     whole_run = Entry(mechanism.sample_rate, mechanism.noise_multiplier, 3 * mechanism.steps)
     assert 2.9 < compute_epsilon([whole_run], 1e-5, "rdp") <= 3.0
+
+
+@pytest.mark.parametrize(("participations", "rounds"), [(0, 20), (4, 4), (20, 20), ("auto", 13)])
+def test_noise_is_planned_for_as_many_rounds_as_a_client_takes_part_in(participations, rounds):
+    """auto: of 20 rounds with half of the clients each, nine of ten take part in 13 at most."""
+    config = dataclasses.replace(
+        CONFIG, noise_multiplier="auto", rounds=20, clients=10, fit_clients=5, participations=participations
+    )
+    mechanism = round_mechanism(PROFILE, config)
+    planned = Entry(mechanism.sample_rate, mechanism.noise_multiplier, rounds * mechanism.steps)
+    more = dataclasses.replace(planned, steps=planned.steps + mechanism.steps)
+    assert 2.9 < compute_epsilon([planned], 1e-5, "rdp") <= 3.0 < compute_epsilon([more], 1e-5, "rdp")
+
+
+def test_participations_that_cannot_be_meant():
+    for wrong in (-1, 4):
+        with pytest.raises(ConfigError, match="auto, 0 for every round, or an integer up to rounds = 3"):
+            dataclasses.replace(CONFIG, participations=wrong)
 
 
 def test_auto_noise_counts_what_was_spent_before():

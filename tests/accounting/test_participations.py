@@ -1,0 +1,19 @@
+"""The number of rounds that noise is planned for."""
+
+import numpy as np
+import pytest
+
+from fl_dp.accounting.participations import ENOUGH, planned_participations
+
+
+@pytest.mark.parametrize(("rounds", "share"), [(20, 0.5), (100, 0.1), (4, 0.5), (50, 0.02)])
+def test_nine_of_ten_clients_take_part_no_more_often(rounds, share):
+    planned = planned_participations(rounds, share)
+    taken = np.random.default_rng(0).binomial(rounds, share, 100_000)
+    assert np.mean(taken <= planned) >= ENOUGH - 0.005
+    assert planned == 1 or np.mean(taken <= planned - 1) < ENOUGH + 0.005
+
+
+def test_who_always_takes_part_and_who_hardly_ever_does():
+    assert planned_participations(7, 1.0) == planned_participations(7, 2.0) == 7
+    assert planned_participations(7, 1e-9) == 1

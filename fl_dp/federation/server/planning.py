@@ -25,8 +25,8 @@ def round_mechanism(profile: ClientProfile, config: RunConfig) -> Entry:
     noise-multiplier "auto" is what the client's data were trained with before, if the client keeps to
     that; else it is calibrated so that all rounds, or `participations`, fit the client's own budget at its
     own delta, over what it has spent already, and is at least what the client accepts. Without privacy there
-    is no noise, and no budget. Raises AccountingError when the budget is spent or no noise is enough, and FederationError when
-    the client's data, history or policy do not suit the run.
+    is no noise, and no budget. Raises AccountingError when the budget is spent or no noise is enough, and
+    FederationError when the client's data, history or policy do not suit the run.
     """
     size, batch = profile.public_size, expected_batch(config, profile.public_size)
     steps = steps_of_epochs(size, batch, config.local_epochs)

@@ -102,6 +102,7 @@ def join(
 
         say(evaluate_file(own, evaluate))
         return 0
+    _check_address(superlink)
     security = supernode_security(root_certificates, insecure)
     check_holds_budgets(own.accountant)
     _register_data(own)
@@ -116,9 +117,20 @@ def join(
     return _run_supernode(own, superlink, security, _watchers(own))
 
 
+def _check_address(superlink: str) -> None:
+    host, _, port = superlink.rpartition(":")
+    if not host or not (port.isdigit() and 0 < int(port) < 2**16):
+        raise ConfigError(f"--superlink {superlink}: expected HOST:PORT, such as server.example.org:9092.")
+
+
 def _settings(file: Path | None, given: dict[str, Any], ledger: Path | None) -> ClientConfig:
     """File and options together. The ledger that is used without either is the same for every name."""
     base = {} if file is None else _read(file)
+    if "data" in given and base.get("data-name") and "data-name" not in given:
+        raise ConfigError(
+            f"--data {given['data']}: data-name = {base['data-name']!r} of {file} names its own data; "
+            "name these with --set data-name=NAME, by the same name if the file was only moved."
+        )
     client = given.get("client") or base.get("client") or socket.gethostname()
     if "/" in client:
         raise ConfigError(f"client = {client!r}: expected a name without a slash, it names files.")

@@ -1,11 +1,12 @@
 """Flat settings with kebab-case keys become validated frozen dataclasses, and back."""
 
 import dataclasses
+import difflib
 import math
 import tomllib
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -51,7 +52,7 @@ class FlatConfig:
         known = {key_of(name): name for name in hints}
         for key in flat:
             if key not in known:
-                raise ConfigError(f"{key}: unknown key; known keys are {', '.join(sorted(known))}.")
+                raise ConfigError(f"{key}: unknown key; {_meant(key, known)}.")
         return cls(**{known[k]: _typed(k, v, hints[known[k]]) for k, v in flat.items()})
 
     @classmethod
@@ -69,6 +70,13 @@ class FlatConfig:
     def to_flat(self) -> dict[str, Scalar]:
         """The flat mapping that `from_flat` turns back into an equal object."""
         return {key_of(f.name): getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
+
+
+def _meant(key: str, known: Collection[str]) -> str:
+    """The known key that looks most like it; all of them where none does."""
+    if near := difflib.get_close_matches(key.replace("_", "-"), known, 1):
+        return f"did you mean {near[0]}?"
+    return f"known keys are {', '.join(sorted(known))}"
 
 
 def require(condition: bool, key: str, value: object, expected: str) -> None:

@@ -67,11 +67,20 @@ class Rule:
     only_checked: bool = False
 
 
+# Operators that stand for many steps at once, and what does the same in steps that the engine sees.
+_STEPS = {
+    "MkldnnRnnLayerBackward0": "take nn.GRU, nn.LSTMCell or opacus.layers.DPLSTM in the place of nn.LSTM, or "
+    "set torch.backends.mkldnn.enabled = False before the model is used",
+    "CudnnRnnBackward0": "set torch.backends.cudnn.enabled = False before the model is used",
+}
+
+
 def refuse(key: UseKey, reason: str) -> NoReturn:
     """Say which operator and parameter cannot be protected, and what can be done."""
+    instead = _STEPS.get(key.operator, "add a rule under fl_dp/engine/rules/")
     raise NoRuleError(
         f"{key.operator.removesuffix('Backward0')} consumes {', '.join(key.parameters)}, but {reason}; "
-        "add a rule under fl_dp/engine/rules/, or freeze the parameter (requires_grad_(False))."
+        f"{instead}, or freeze the parameter (requires_grad_(False))."
     )
 
 

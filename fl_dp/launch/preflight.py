@@ -5,6 +5,7 @@ from pathlib import Path
 
 from fl_dp.accounting.accountant import check_holds_budgets
 from fl_dp.choices import SOURCES
+from fl_dp.config.data import RECORD
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError, ModelError
 from fl_dp.models.names import absolute_model, check_name, is_own_code
@@ -85,6 +86,8 @@ def check_server(config: RunConfig) -> None:
     from fl_dp.tasks.load import new_model, task_of
     from fl_dp.tasks.metric import metrics_of
     from fl_dp.tasks.records import evaluation_records
+    from fl_dp.tasks.task import Task
+    from fl_dp.tasks.validation import check_losses
     from fl_dp.training.examples import axes_for
     from fl_dp.training.optimizers import check_optimizer
 
@@ -102,9 +105,11 @@ def check_server(config: RunConfig) -> None:
     check_optimizer(config.optimizer, config.optimizer_settings, config.momentum, list(model.parameters()))
     try:
         objective = task.objective
+        check_losses(task, model)
         axes_for(model, objective.blank(3)[0][:0], persons=objective.per_person > 0)
     except ModelError as error:
-        raise ConfigError(f"model = {config.model!r} cannot be trained privately: {error}") from error
+        whose = f"model = {config.model!r}" if type(task).model is Task.model else f"model() of {config.task}"
+        raise ConfigError(f"{whose} cannot be trained privately on {task.form}: {error}") from error
 
 
 def check_parts(config: RunConfig) -> tuple[str, ...]:
@@ -114,10 +119,27 @@ def check_parts(config: RunConfig) -> tuple[str, ...]:
     """
     from fl_dp.tasks.records import load_parts
 
-    smallest = min(map(len, load_parts(config)[1]))
+    train, parts = load_parts(config)
+    whose = train.groups if config.unit != RECORD else range(len(train))
+    smallest = min(len({whose[row] for row in part.tolist()}) for part in parts)
+    return (*_of_size(config, smallest), *_of_unit(config, train.grouped_by))
+
+
+def _of_size(config: RunConfig, smallest: int) -> tuple[str, ...]:
     if smallest >= config.expected_batch_size:
         return ()
+    units = f"{config.unit_name}s"
     return (
-        f"the smallest part has {smallest} records; a client with fewer than "
-        f"expected-batch-size = {config.expected_batch_size} takes all of its records in every step",
+        f"the smallest part has {smallest} {units}; a client with fewer than "
+        f"expected-batch-size = {config.expected_batch_size} takes all of its {units} in every step",
+    )
+
+
+def _of_unit(config: RunConfig, column: str) -> tuple[str, ...]:
+    """column: by which the records are grouped, if they are."""
+    if not column or config.unit != RECORD or config.partition == f"by:{column}":
+        return ()
+    return (
+        f"epsilon protects one record, and the records are grouped by {column!r}; if these are persons, "
+        f"unit = person:{column} with records-per-person = N protects a person with all records",
     )

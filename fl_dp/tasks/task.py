@@ -33,7 +33,8 @@ class Task:
             def train_data(self):
                 return inputs, targets
 
-    settings: of this site, where a built-in part looks. form: of the data, set before `model` is called.
+    settings: of this site, where a built-in part looks; without, the defaults. form: of the data, set before
+    `model` is called.
     classes: names of the labels, or how many there are; public, and never counted in the data. Where there
     are none targets are numbers. vocabulary: number of tokens, where inputs are tokens.
     metrics: names of what is reported on the test data, and functions of outputs and targets; empty: those of
@@ -51,8 +52,8 @@ class Task:
             raise TypeError(f"{cls.__name__}: only fl_dp's own tasks are built in.")
         cls.built_in = built_in
 
-    def __init__(self, settings: TaskSettings) -> None:
-        self.settings = settings
+    def __init__(self, settings: TaskSettings | None = None) -> None:
+        self.settings = settings or TaskSettings()
         self._form: Form | None = None
         named = self.classes if not isinstance(self.classes, int) else range(self.classes)
         self.class_names = tuple(str(name) for name in named)  # those of the data, once they are there

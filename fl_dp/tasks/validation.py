@@ -165,13 +165,13 @@ def _missing(data: TensorData) -> list[str]:
 
 def _try(result: Validation, task: Task, model: nn.Module) -> None:
     """Outputs, losses, gradients and independence, on random numbers."""
-    inputs, targets = _blank(task)
+    inputs, _ = _blank(task)
     before = len(result.findings)
     if type(task).losses is Task.losses:
         with result.finding("model"):
             _check_outputs(task, model, inputs)
     with result.finding("losses()"):
-        _check_losses(task, model, inputs, targets)
+        check_losses(task, model)
     if len(result.findings) == before:
         with result.finding("losses()"), _said("losses()", inputs):
             MixingWatch(lambda x, y: task.losses(model, (x, y))).check(_objective(task))
@@ -189,7 +189,9 @@ def _check_outputs(task: Task, model: nn.Module, inputs: Tensor) -> None:
         )
 
 
-def _check_losses(task: Task, model: nn.Module, inputs: Tensor, targets: Tensor) -> None:
+def check_losses(task: Task, model: nn.Module) -> None:
+    """ModelError unless the task's losses are one for each example, on random numbers of the data's form."""
+    inputs, targets = _blank(task)
     with _said("losses()", inputs):
         losses = task.losses(model, (inputs, targets))
     if not isinstance(losses, Tensor) or losses.shape != (_EXAMPLES,):

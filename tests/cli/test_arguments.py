@@ -111,7 +111,7 @@ def test_set_takes_toml_and_bare_words(file: Path, setting: str, key: str, value
     ("setting", "expected"),
     [
         ("rounds", "--set rounds: expected key=value"),
-        ("round=3", "round: unknown key"),
+        ("round=3", "round: unknown key; did you mean rounds?"),
         ("rounds=three", r"NBROUNDS \(rounds\) = 'three': expected int"),
         ("momentum=1", "momentum = 1.0: expected"),
         ("rounds=1\nclients=2", r"NBROUNDS \(rounds\) = .*: expected int"),

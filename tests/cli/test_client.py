@@ -105,6 +105,8 @@ def test_a_ledger_that_is_named_as_a_file_is_refused(
         (["--partition", "2"], "--partition 2: expected K/N"),
         (["--name", "a/b"], "client = 'a/b'"),
         (["--epsilon", "0"], "epsilon = 0.0"),
+        (["--superlink", "nohost"], "--superlink nohost: expected HOST:PORT"),
+        (["--superlink", "host:99999"], "--superlink host:99999: expected HOST:PORT"),
         (["--config", "absent.toml"], "--config absent.toml"),
         (["--root-certificates", "ca.crt"], "either --root-certificates"),
     ],
@@ -115,6 +117,19 @@ def test_a_bad_option_is_named_and_nothing_is_started(
     assert client(*words) == 2
     assert expected in capsys.readouterr().err
     assert joined == []
+
+
+def test_other_data_do_not_get_the_name_of_a_files_own(
+    joined: list[ClientConfig], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Else three hospitals with one file of settings would be booked as the first."""
+    file = tmp_path / "client.toml"
+    file.write_text('data = "digits"\ndata-name = "ward 1"\n')
+    assert client("--config", str(file), "--data", "digits") == 2
+    assert f"--data digits: data-name = 'ward 1' of {file} names" in capsys.readouterr().err
+    assert client("--config", str(file), "--data", "digits", "--set", "data-name=ward 2") == 0
+    assert client("--config", str(file)) == 0
+    assert [one.data_name for one in joined] == ["ward 2", "ward 1"]
 
 
 def test_training_without_protection_is_allowed_by_its_name_alone(

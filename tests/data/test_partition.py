@@ -6,12 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from fl_dp.config.client import ClientConfig
 from fl_dp.data import partition_scheme
 from fl_dp.data.partition import partition_indices
+from fl_dp.data.partition import parts_of as of_data
 from fl_dp.data.partition_scheme import Partition, PartitionSettings
 from fl_dp.data.source import load_data
+from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ConfigError, DataError
 from fl_dp.tasks.records import load_part
 
@@ -258,3 +261,25 @@ def test_every_process_finds_the_same_parts_and_leaves_the_home_alone(tmp_path: 
     assert prints[0] == prints[1]
     assert len(set(prints[0].split())) == len(SCHEMES)
     assert list(tmp_path.iterdir()) == []
+
+
+def people(count: int = 40) -> TensorData:
+    owners = tuple(f"p{k % count}" for k in range(3 * count))
+    return TensorData(
+        torch.arange(6.0 * count).view(-1, 2), torch.arange(3 * count) % 3, tuple("abc"), 0, owners
+    )
+
+
+@pytest.mark.parametrize("scheme", ["iid", "linear", "by:person"])
+def test_a_persons_records_are_all_in_one_part(scheme: str) -> None:
+    train = people()
+    parts = of_data(train, PartitionSettings(scheme, 4, **OPTIONS, persons=True))
+    holders = [{train.groups[row] for row in part} for part in parts]
+    assert sum(map(len, holders)) == len(set.union(*holders)) == 40
+    assert sorted(row for part in parts for row in part) == list(range(120))
+
+
+@pytest.mark.parametrize("scheme", ["dirichlet", "pathological", "shards:2"])
+def test_what_would_divide_persons_is_refused(scheme: str) -> None:
+    with pytest.raises(DataError, match=r"would divide persons among clients\. Take iid, or by:COLUMN"):
+        of_data(people(), PartitionSettings(scheme, 4, **OPTIONS, persons=True))

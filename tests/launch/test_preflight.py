@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -76,7 +77,10 @@ def test_a_model_that_cannot_be_protected_is_refused_before_anything_starts(
         return nn.Sequential(nn.Flatten(), nn.Linear(64, 10), nn.BatchNorm1d(10))
 
     monkeypatch.setattr("fl_dp.tasks.task.build_model", with_batch_norm)
-    with pytest.raises(ConfigError, match=r"cannot be trained privately: .* buffer 2\.running_mean"):
+    with pytest.raises(
+        ConfigError,
+        match=r"model = 'linear' cannot be trained privately on numbers of .* buffer 2\.running_mean",
+    ):
         check_server(RunConfig())
 
 
@@ -87,6 +91,64 @@ def test_small_parts_are_said() -> None:
         "its records in every step",
     )
     assert check_parts(RunConfig(clients=2)) == ()
+
+
+TASK = """
+import torch
+from torch import nn
+from fl_dp import Task
+
+class Ours(Task):
+    classes = 2
+    def model(self):
+        return nn.Linear(11, 2)
+    def losses(self, model, batch):
+        return nn.functional.cross_entropy(model(batch[0]), batch[1], reduction="HOW")
+    def train_data(self):
+        return torch.zeros(40, WIDE), [0, 1] * 20
+    test_data = train_data
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "wide", "words"),
+    [
+        ("none", 13, r"model\(\) of .*ours.py cannot be trained .* inputs of shape \(4, 13\)"),
+        ("mean", 11, r"shape \(\) for 4 examples, expected \(4,\): each example's own loss"),
+    ],
+)
+def test_what_a_task_of_ones_own_does_wrong_is_said_of_the_task(
+    how: str, wide: int, words: str, tmp_path: Path
+) -> None:
+    (tmp_path / "ours.py").write_text(TASK.replace("HOW", how).replace("WIDE", str(wide)))
+    with pytest.raises(ConfigError, match=words):
+        check_server(RunConfig(task=str(tmp_path / "ours.py")))
+
+
+PEOPLE = """
+[columns.who]
+kind = "group"
+[columns.age]
+kind = "number"
+range = [0, 100]
+[columns.ill]
+kind = "label"
+classes = [0, 1]
+"""
+
+
+def test_the_unit_is_said_where_records_are_grouped(tmp_path: Path) -> None:
+    rows = "".join(f"p{k // 4},{k % 90},{k % 2}\n" for k in range(400))
+    (tmp_path / "people.csv").write_text(f"who,age,ill\n{rows}")
+    (tmp_path / "people.schema.toml").write_text(PEOPLE)
+    config = RunConfig(data=f"csv:{tmp_path}/people.csv", expected_batch_size=8, physical_batch_size=8)
+    assert "epsilon protects one record, and the records are grouped by 'who'" in check_parts(config)[0]
+    assert "unit = person:who" in check_parts(config)[0]
+    assert check_parts(replace(config, partition="by:who")) == ()
+    persons = replace(config, unit="person:who", records_per_person=4)
+    assert check_parts(persons) == ()
+    many = check_parts(replace(persons, expected_batch_size=64, physical_batch_size=64))[0]
+    assert "persons; a client with fewer than expected-batch-size = 64 takes all of its persons" in many
 
 
 def test_paths_mean_the_same_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,7 +56,10 @@ def conflict(held: Identity, new: Identity) -> str:
             f"data, would begin anew by the {new.unit}. Go on with unit = {held.unit}, or {retire}."
         )
     if held.dataset == new.dataset:
-        return f"data set {held.dataset} is entered with other contents. Restore the data, or {retire}."
+        return (
+            f"data set {held.dataset} is entered with other contents. Restore the data, or {retire}. Other "
+            "data need another name (data-name)."
+        )
     if held.fingerprint == new.fingerprint:
         return (
             f"these data are entered as {held.dataset}, not {new.dataset}; use that name, so that what they "

@@ -43,6 +43,10 @@ def test_a_plan_at_the_limits_is_accepted():
         ({"momentum": math.nan}, "momentum nan"),
         ({"server_round": 0}, "round 0"),
         ({"arithmetic": "certain"}, "asks for arithmetic 'certain', expected assumed or proven"),
+        (
+            {"unit": "person, first 8 records"},
+            "asks for unit 'person, first 8 records', this client's own settings have 'record'",
+        ),
         ({"run": ""}, "name of its run"),
         ({"run": "x" * 65}, "names a run in more than 64"),
         ({"run": "a\x1b[2J"}, "names a run in more than 64"),

@@ -7,6 +7,7 @@ import torch
 
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.client import ClientConfig
+from fl_dp.data.persons import PersonData
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import LedgerError
 from fl_dp.federation.client.registration import dataset_name, registration_of
@@ -35,11 +36,33 @@ def ledger(tmp_path):
         ({"partition": "dirichlet"}, "npz:a.npz, part 1/3 (dirichlet 0.5, seed 0)"),
         ({"partition": "pathological"}, "npz:a.npz, part 1/3 (pathological 2, seed 0)"),
         ({"partition": "sizes", "partition_sizes": "9, 8,7"}, "npz:a.npz, part 1/3 (sizes 9,8,7, seed 0)"),
+        (
+            {"unit": "person:a", "records_per_person": 2},
+            "npz:a.npz, part 1/3 (iid, seed 0, of persons)",
+        ),
         ({"client": "south", "epsilon": 1.0, "device": "cpu"}, "npz:a.npz, part 1/3 (iid, seed 0)"),
     ],
 )
 def test_a_name_says_what_decides_the_records_and_nothing_else(changes, name):
     assert dataset_name(dataclasses.replace(PART, **changes)) == name
+
+
+def test_persons_are_entered_as_such_and_keep_to_it(ledger):
+    """A patient's new records, or new ids for the records, buy no second budget; nor does the other unit."""
+    records = dataclasses.replace(data(), groups=tuple(f"p{k // 3}" for k in range(30)))
+    settings = dataclasses.replace(WHOLE, unit="person:patient", records_per_person=2)
+    assert ledger.register_all([registration_of(PersonData(records, 2), settings)]) == [10]
+    assert ledger.accounts()[0].identity.unit == "person"
+    elsewhere = dataclasses.replace(settings, data="npz:b.npz")
+    new_records = dataclasses.replace(data(seed=1), groups=records.groups)
+    new_ids = dataclasses.replace(records, groups=tuple(f"q{k // 3}" for k in range(30)))
+    for other in (new_records, new_ids):
+        with pytest.raises(LedgerError, match=r"npz:b\.npz seems to share many persons with npz:a\.npz"):
+            ledger.register_all([registration_of(PersonData(other, 2), elsewhere)])
+    for name in ("npz:a.npz", "npz:c.npz"):
+        with pytest.raises(LedgerError, match=r"npz:a\.npz has spent by the person; "):
+            ledger.register_all([registration_of(records, dataclasses.replace(WHOLE, data=name))])
+    ledger.register_all([registration_of(PersonData(records, 2), settings)])  # again: nothing new
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,13 @@
 """One copy of the data: parts are views of it, and the same records as a client's own."""
 
 import pickle
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 
+from fl_dp.data.persons import PersonData
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.simulation.actor.shared_data import SharedData, SharedParts
 
@@ -46,3 +48,17 @@ def test_arrays_travel_out_of_band() -> None:
     inline = pickle.dumps(shared, protocol=5, buffer_callback=buffers.append)
     assert len(inline) < 2000
     assert sum(len(buffer.raw()) for buffer in buffers) >= shared.x.nbytes + shared.y.nbytes
+
+
+def test_persons_stay_together_and_are_the_clients_own() -> None:
+    records = replace(data(), groups=("b", "a", "b", "a", "c", "c"))
+    shared = SharedData.of(PersonData(records, 2, fresh=True), [np.array([3, 1, 0, 2]), np.array([4, 5])])
+    parts = SharedParts(shared)
+    own = PersonData(records.subset(torch.tensor([3, 1, 0, 2])), 2, fresh=True)
+    assert parts[0] is parts[0]
+    assert isinstance(parts[0], PersonData)
+    assert (len(parts[0]), len(parts[1])) == (2, 1)
+    assert (parts[0].most, parts[0].fresh) == (2, True)
+    assert parts[0].fingerprint() == own.fingerprint()
+    for found, expected in zip(parts[0].batch(torch.arange(2)), own.batch(torch.arange(2)), strict=True):
+        assert found.equal(expected)

@@ -1,0 +1,70 @@
+"""A person with many records, against an epsilon that speaks of persons.
+
+What the server knows: the weights, every other patient's records, and that the target, if there, has 200
+records that all say the same. What it sees: the noisy sum of a step. By the record the target moves the sum by
+200 times the bound, so that a noise multiplier of 1 hides nothing. By the person it moves it by one bound, and
+a threshold on the sum is right about as often as the theorem allows.
+"""
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from fl_dp.data.persons import PersonData
+from fl_dp.data.tensor_data import TensorData
+from fl_dp.engine.noise.randomness import Randomness
+from fl_dp.records import RoundPlan
+from fl_dp.training.examples import axes_of
+from fl_dp.training.objective import Objective
+from fl_dp.training.private import PrivateTrainer
+
+CPU, BOUND, TRIALS = torch.device("cpu"), 0.5, 60
+
+
+def patients(*, with_target: bool) -> TensorData:
+    generator = torch.Generator().manual_seed(0)
+    x, owners = torch.randn(20, 4, generator=generator), [f"p{k}" for k in range(20)]
+    y = torch.zeros(20, dtype=torch.int64)
+    if with_target:
+        x = torch.cat([x, torch.full((200, 4), 3.0)])
+        y = torch.cat([y, torch.ones(200, dtype=torch.int64)])
+        owners += ["the target"] * 200
+    return TensorData(x, y, ("no", "yes"), groups=tuple(owners))
+
+
+def advantage(by_person: bool) -> float:
+    """True minus false positive rate of the best threshold on what is sent along the target's gradient."""
+    seen = {}
+    for there in (False, True):
+        records = patients(with_target=there)
+        data = PersonData(records, 8) if by_person else records
+        seen[there] = [sent(data, key) for key in range(TRIALS)]
+    cuts = np.array(seen[False] + seen[True])
+    rates = [np.mean(np.array(seen[True]) >= cut) - np.mean(np.array(seen[False]) >= cut) for cut in cuts]
+    return float(max(rates))
+
+
+def sent(data: PersonData | TensorData, key: int) -> float:
+    model = nn.Linear(4, 2)
+    with torch.no_grad():
+        model.weight.zero_()
+        model.bias.zero_()
+    plan = RoundPlan("run", 1, "linear", 1, 20, 1.0, 0.0, 1.0, BOUND)
+    objective = Objective(
+        lambda model, batch: F.cross_entropy(model(batch[0]), batch[1], reduction="none"),
+        data.form,
+        data.most if isinstance(data, PersonData) else 0,
+    )
+    source = Randomness(bytes([key, len(data) % 256]) * 16)
+    trainer = PrivateTrainer(model, axes_of(model, data, CPU), plan, objective, device=CPU, randomness=source)
+    trainer.step(data, 1.0, 64)
+    return float(model.weight.detach()[1].sum() - model.weight.detach()[0].sum())
+
+
+@pytest.mark.timeout(300)
+def test_two_hundred_records_show_by_the_record_and_not_by_the_person() -> None:
+    """At noise multiplier 1 a person's advantage is at most 2 Phi(1/2) - 1 = 0.383, of a Gaussian mechanism."""
+    assert advantage(by_person=False) == 1.0
+    assert advantage(by_person=True) < 0.383 + 3 * (0.25 * 2 / TRIALS) ** 0.5

@@ -1,65 +1,199 @@
 """The example of movie reviews, on reviews that are made up: the real ones are not shipped."""
 
+import json
 import runpy
+import sys
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 
 from fl_dp.config.run import RunConfig
+from fl_dp.data.tensor_data import TensorData
+from fl_dp.errors import DataError
 from fl_dp.tasks.load import new_model, task_of
 from fl_dp.tasks.records import records_of
+from fl_dp.tasks.task import Task
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "reviews"
+LEXICON = "awful\t-2.0\nwonderful\t2.7\n"
+
+
+@pytest.fixture(autouse=True)
+def modules_of_the_example(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path, str(EXAMPLE)])
 
 
 @pytest.fixture
-def prepared(tmp_path: Path) -> Path:
+def source(tmp_path: Path) -> Path:
     (tmp_path / "from").mkdir()
-    for kind, word in (("pos", "wonderful"), ("neg", "dull")):
-        lines = "".join(f"a {word} caf\xe9 film , number {k} . \n" for k in range(40))
+    for kind, word in (("pos", "wonderful"), ("neg", "boring")):
+        lines = "".join(f"a {word} caf\xe9 , not number {k} . \n" for k in range(200))
         (tmp_path / "from" / f"rt-polarity.{kind}").write_text(lines, encoding="latin-1")
+    return tmp_path / "from"
+
+
+@pytest.fixture
+def prepared(source: Path, tmp_path: Path) -> Path:
     prepare = runpy.run_path(str(EXAMPLE / "prepare.py"))["main"]
-    prepare(tmp_path / "from", tmp_path / "to")
+    prepare(source, tmp_path / "to")
+    (tmp_path / "to" / "lexicon.txt").write_text(LEXICON, encoding="utf-8")
     return tmp_path / "to"
 
 
-def config(name: str, data: Path) -> RunConfig:
-    found = RunConfig.from_toml(EXAMPLE / f"{name}.toml")
-    flat = found.to_flat() | {"data": f"text:{data}"}
-    if found.task:
-        flat["task"] = str(EXAMPLE / Path(found.task).name)
-    return RunConfig.from_flat(flat)
+def config(name: str, data: Path, **more: Any) -> RunConfig:
+    flat = RunConfig.from_toml(EXAMPLE / f"{name}.toml").to_flat()
+    return RunConfig.from_flat(flat | {"data": f"text:{data}", "task": str(EXAMPLE / flat["task"])} | more)
+
+
+def task_and_data(name: str, data: Path, **more: Any) -> tuple[Task, TensorData]:
+    task = task_of(config(name, data, **more))
+    found = records_of(task, "train")
+    assert found is not None
+    return task, found
+
+
+def lines(folder: Path) -> set[str]:
+    return {line for file in folder.iterdir() for line in file.read_text(encoding="utf-8").splitlines()}
 
 
 def test_every_review_is_in_one_split(prepared: Path) -> None:
-    lines = [line for file in sorted(prepared.rglob("*.txt")) for line in file.read_text().splitlines()]
-    assert len(lines) == len(set(lines)) == 80
-    assert all("caf\xe9" in line for line in lines)
-    assert 4 <= sum(len(file.read_text().splitlines()) for file in (prepared / "test").iterdir()) <= 30
+    train, test = lines(prepared / "train"), lines(prepared / "test")
+    assert len(train | test) == 400
+    assert not train & test
+    assert 40 <= len(test) <= 120
+    assert all("caf\xe9" in line for line in train | test)
 
 
-def test_a_bag_leaves_out_common_words_and_knows_the_same_records(prepared: Path) -> None:
-    settings = config("bag", prepared)
-    task = task_of(settings)
-    data = records_of(task, "train")
-    assert data is not None
-    assert set((data.x > 0).sum(1).tolist()) <= {4, 5}  # of 8; 4 where two share a token
-    plain = records_of(task_of(RunConfig.from_flat(settings.to_flat() | {"task": ""})), "train")
-    assert plain is not None
-    assert data.fingerprint() == plain.fingerprint()
-    model = new_model(task)
-    outputs = model(data.x)
-    assert outputs.shape == (len(data), 2)
+def test_tuning_never_sees_a_test_review(source: Path, prepared: Path, tmp_path: Path) -> None:
+    runpy.run_path(str(EXAMPLE / "prepare.py"))["main"](source, tmp_path / "tuning", tuning=True)
+    train, held_out = lines(tmp_path / "tuning" / "train"), lines(tmp_path / "tuning" / "test")
+    assert train | held_out == lines(prepared / "train")
+    assert not train & held_out
+    assert 30 <= len(held_out) <= 110
+
+
+def test_the_lexicon_is_that_of_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "vaderSentiment"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    raw = "$:\t-1.5\t0.8\nwonderful\t2.7\t0.9\nawful\t-2.0\t0.5\nfed up\t-1.8\t0.6\n"
+    (package / "vader_lexicon.txt").write_text(raw, encoding="utf-8")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    runpy.run_path(str(EXAMPLE / "prepare.py"))["lexicon"](tmp_path)
+    assert (tmp_path / "lexicon.txt").read_text(encoding="utf-8") == LEXICON
+
+
+def test_without_the_lexicon_an_error_says_what_writes_it(prepared: Path) -> None:
+    (prepared / "lexicon.txt").unlink()
+    import words
+
+    with pytest.raises(DataError, match="the lexicon that prepare"):
+        words.read_lexicon(prepared / "lexicon.txt")
+
+
+def test_words_lose_common_ones_and_keep_negations(prepared: Path) -> None:
+    import words
+
+    review = "It is NOT a wonderful film"
+    assert words.words_of(review, beginnings=False) == ["not", "wonderful", "film"]
+    assert words.words_of(review, beginnings=True) == ["not", "wonderful", "film", "<wond", "<wonde"]
+    assert set(words.words_of("amusing", True)) & set(words.words_of("amused", True)) == {"<amus"}
+
+
+def test_records_are_those_of_the_text_source_and_tokens_in_reach(prepared: Path) -> None:
+    task, data = task_and_data("bag", prepared)
+    assert set(data.x[data.y == 1][:, 0].tolist()) == {2}  # wonderful: second in the lexicon
+    assert data.vocabulary == 1 + 2 + 16384
+    plain = config("bag", prepared, task="", tokenizer="bytes")
+    known = records_of(task_of(plain), "train")
+    assert known is not None
+    assert data.fingerprint() == known.fingerprint()
+    assert len(data.raw) == len(data) == len(lines(prepared / "train"))
+    assert data.classes == task.class_names == ("neg", "pos")
+
+
+def test_sites_with_another_lexicon_are_told_apart(prepared: Path) -> None:
+    from fl_dp.tasks.identity import identity
+
+    before = identity(task_of(config("bag", prepared)))
+    (prepared / "lexicon.txt").write_text(LEXICON + "zest\t1.0\n", encoding="utf-8")
+    assert identity(task_of(config("bag", prepared))) != before
+
+
+def test_a_bag_starts_from_the_lexicon_and_knows_no_order(prepared: Path) -> None:
+    task, data = task_and_data("bag", prepared)
+    outputs = new_model(task)(data.x)
+    apart = outputs[:, 1] - outputs[:, 0]
+    assert (apart[data.y == 1] > 0).all()  # "wonderful" stands in them
+    assert torch.allclose(apart[data.y == 0], torch.zeros(1), atol=1e-6)  # the lexicon lacks "boring"
+    word = torch.full((1, 96), 0)
+    word[0, 5] = 2
+    assert torch.allclose(new_model(task)(word).diff()[0, 0], torch.tensor(4 * 2.7 / 4))
     moved = torch.cat([data.x[:, -30:], data.x[:, :-30]], dim=1)
-    assert torch.allclose(outputs, model(moved))  # a bag has no order, and padding is nothing
+    assert torch.allclose(outputs, new_model(task)(moved))
 
 
-def test_counts_are_how_often_each_word_stands_there(prepared: Path) -> None:
-    task = task_of(config("counts", prepared))
-    data = records_of(task, "train")
-    assert data is not None
-    assert data.form.input_shape == (16384,)
-    assert set(data.x.sum(1).tolist()) == {8.0}
-    assert data.x[:, 0].sum() == 0
-    assert new_model(task)(data.x).shape == (len(data), 2)
+def test_reviews_of_any_length_weigh_the_same_in_a_bag(prepared: Path) -> None:
+    """So that clipping takes as much of each: the vectors' gradient of n different words has one length."""
+    task, _ = task_and_data("bag", prepared, task=f"{EXAMPLE / 'bag.py'}:BagOfWords")
+    lengths = []
+    for count in (1, 9):
+        model, tokens = new_model(task), torch.zeros(1, 96, dtype=torch.int64)
+        tokens[0, :count] = torch.arange(7, 7 + count)
+        torch.nn.functional.cross_entropy(model(tokens), torch.tensor([1])).backward()
+        gradient = model.get_parameter("words.weight").grad
+        assert gradient is not None
+        lengths.append(float(gradient.norm()))
+    assert lengths[0] == pytest.approx(lengths[1])
+    assert lengths[0] == pytest.approx(0.5 * 2**0.5 * 4)
+
+
+@pytest.mark.parametrize("name", ["Counts", "CountsFromLexicon"])
+def test_sums_of_weights_are_a_regression_on_counts(prepared: Path, name: str) -> None:
+    task, data = task_and_data("counts", prepared, task=f"{EXAMPLE / 'counts.py'}:{name}")
+    model = new_model(task)
+    table = model.get_parameter("weights.weight")
+    torch.nn.init.normal_(table)
+    counts = torch.zeros(len(data), data.vocabulary)
+    counts.scatter_add_(1, data.x, torch.ones(data.x.shape))
+    counts[:, 0] = 0
+    assert torch.allclose(model(data.x), counts @ table, atol=1e-5)
+
+
+def test_counts_may_start_from_the_lexicon(prepared: Path) -> None:
+    task, data = task_and_data("counts", prepared, task=f"{EXAMPLE / 'counts.py'}:CountsFromLexicon")
+    apart = new_model(task)(data.x).diff().flatten()
+    assert torch.allclose(apart, (data.y == 1) * 1.5 * 2.7 / 4)
+
+
+def test_the_transformer_takes_what_the_example_gives_it(prepared: Path) -> None:
+    task, data = task_and_data("transformer", prepared)
+    assert data.x.shape[1] == 32
+    assert new_model(task)(data.x[:3]).shape == (3, 2)
+
+
+@pytest.fixture
+def measure() -> ModuleType:
+    return SimpleNamespace(**runpy.run_path(str(EXAMPLE / "measure.py")))  # type: ignore[return-value]
+
+
+def test_a_table_of_what_was_measured(measure: ModuleType, tmp_path: Path) -> None:
+    file = tmp_path / "measured"
+    rows = [("counts", "3", 0, 0.6), ("counts", "3", 1, 0.62), ("counts", "8", 0, 0.7)]
+    rows += [("bag", "3", 1, 0.66), ("bag", "3", 0, 0.65), ("bag", "3", 2, 0.9)]
+    names = ("model", "epsilon", "seed", "accuracy")
+    file.write_text("".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows))
+    table = measure.table(measure.read(file)).splitlines()
+    assert table[2] == "| counts | not measured | 0.610 ± 0.010 (2) | 0.700 (1) | not measured |"
+    # seed by seed: 0.05 and 0.04; the third has none to be compared with
+    assert table[4] == "| above counts | not measured | +0.045 ± 0.005 (2) | not measured | not measured |"
+
+
+def test_what_is_measured_are_settings_of_a_run(measure: ModuleType, prepared: Path) -> None:
+    for name, (toml, task, tuned) in measure.MODELS.items():
+        assert set(tuned) == set(measure.EPSILONS), name
+        for settings in tuned.values():
+            task_of(config(toml, prepared, task=str(EXAMPLE / task), **settings))

@@ -16,7 +16,7 @@ from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
 from fl_dp.federation.server.planning import expected_batch
-from fl_dp.records import RoundPlan
+from fl_dp.records import RESET, RoundPlan
 
 _MISLABELLED = 1000  # the most that are taken unasked: each costs a backward pass in each round
 _MODEL = "audited"  # its name between the audit and its client; what it is comes with the audit's task
@@ -109,6 +109,7 @@ def _hostile(plan: RoundPlan, max_grad_norm: float) -> RoundPlan:
         momentum=0.0,
         optimizer="sgd",
         optimizer_settings="",
+        optimizer_state=RESET,
         loss=LOSS,
         class_weights="",
         max_grad_norm=max_grad_norm,
@@ -168,6 +169,7 @@ def _round_plan(config: RunConfig, overrides: Overrides, own_size: int, public_s
         arithmetic=config.arithmetic,
         optimizer=config.optimizer,
         optimizer_settings=config.optimizer_settings,
+        optimizer_state=config.optimizer_state,
         class_weights=config.class_weights,
         precision=config.precision,
     )

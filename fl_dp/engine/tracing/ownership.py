@@ -148,7 +148,7 @@ def _lengths(rows: Tensor) -> Tensor:
     if rows.dtype not in (torch.float64, torch.complex128):
         wide = torch.complex128 if rows.is_complex() else torch.float64
         size = max(1, _WIDE_AT_A_TIME // max(1, rows.shape[1] * rows.shape[2]))
-        parts = [torch.linalg.vector_norm(part, dim=2, dtype=wide) for part in rows.split(size)]
+        parts = [torch.linalg.vector_norm(part, dim=2, dtype=wide) for part in torch.split(rows, size)]
         lengths = torch.cat(parts)
     elif not rows.shape[2]:
         lengths = rows.abs().sum(2)

@@ -31,14 +31,14 @@ def steady(rows: int) -> int:
 
 
 def filled(rows: int, inputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """`inputs` (n, ...) and `labels` (n,), n >= 1, with copies of the first behind: (rows, ...), (rows,).
+    """`inputs` (n, ...) and `labels` (n, ...), n >= 1, with copies of the first behind: `rows` of each.
 
     Always in memory of its own, which PyTorch aligns: a product may round otherwise elsewhere.
     """
     full = inputs.new_empty(rows, *inputs.shape[1:])
     full[: len(inputs)] = inputs
     full[len(inputs) :] = inputs[0]
-    return full, torch.cat([labels, labels[:1].expand(rows - len(labels))])
+    return full, torch.cat([labels, labels[:1].expand(rows - len(labels), *labels.shape[1:])])
 
 
 def best_rows(seconds: Callable[[int], float], expected: int, at_most: int) -> int:

@@ -75,7 +75,7 @@ class Simulated:
             works, refusals = self._clients.pay(works, digest_of(weights))
         if refusals:
             return _answered(refusals)
-        measured = self._actor.measure(plan, part=0)
+        measured = self._actor.measure(plan)
         shared_round = Round(str(plan.server_round), weights, measured.kernels)
         chunk = self._actor.train(plan.server_round, works, measured.at_once, shared_round)
         contents = self._clients.answer(works, {one.message: one for one in chunk.done})

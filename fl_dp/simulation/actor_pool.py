@@ -89,7 +89,7 @@ class ActorPool:
                 self._round.actor_stopped(actor)
                 self._actors.stop([actor])
 
-    def measure(self, plan: RoundPlan, part: int) -> Measured:
+    def measure(self, plan: RoundPlan) -> Measured:
         """What an actor finds out about a client's step.
 
         Raises what it raises there; FederationError when TRIES processes have ended over it.
@@ -97,7 +97,7 @@ class ActorPool:
         for _ in range(TRIES):
             actor = self._first_ready()
             try:
-                return self._get(self._actors[actor].handle.measure.remote(plan, part))  # type: ignore[no-any-return]
+                return self._get(self._actors[actor].handle.measure.remote(plan))  # type: ignore[no-any-return]
             except RayTaskError as error:
                 raise error.cause from None
             except RayError as error:

@@ -117,7 +117,7 @@ class _Preparation:
     def __call__(self, plan: RoundPlan) -> RoundModel:
         if plan.model not in self._models:
             arrays = state_arrays(new_model(self._task))
-            measured = _kept(self._simulation.folder / SHAPES, plan.model, self._pool.measure(plan, part=0))
+            measured = _kept(self._simulation.folder / SHAPES, plan.model, self._pool.measure(plan))
             self._use(measured)
             model = RoundModel(specs(arrays), measured.kernels, measured.together)
             self._models[plan.model] = model, measured

@@ -6,7 +6,9 @@ while it runs (importlib, exec), or reads files, is not followed.
 """
 
 import ast
+import importlib.util
 import os
+import sys
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
@@ -72,15 +74,37 @@ def _local_imports(tree: ast.Module, folder: Path, beside: Path, top: Path) -> I
         if isinstance(node, ast.Import):
             wanted = [alias.name for alias in node.names]
             starts = [beside, top]
+            _check_taken(wanted, starts)
         elif isinstance(node, ast.ImportFrom):
             base = f"{node.module}." if node.module else ""
             wanted = [base.rstrip("."), *(f"{base}{alias.name}" for alias in node.names)]
             starts = [folder.joinpath(*[".."] * (node.level - 1))] if node.level else [beside, top]
+            if not node.level:
+                _check_taken(wanted[:1], starts)
         else:
             continue
         for start in dict.fromkeys(map(plain, starts)):
             for name in wanted:
                 yield from _files(start, name.split(".") if name else [], top)
+
+
+def _check_taken(wanted: Sequence[str], starts: Sequence[Path]) -> None:
+    """TaskError if Python takes a module from elsewhere although the task's folder has one of that name.
+
+    Else the digest would be of code that does not run.
+    """
+    looked_through = {plain(Path(folder or ".")) for folder in sys.path}
+    for name, start in ((name.split(".")[0], plain(start)) for name in wanted for start in starts):
+        beside = [one for one in (start / name / "__init__.py", start / f"{name}.py") if one.is_file()]
+        if not beside or start not in looked_through or start == _OURS.parent:
+            continue
+        spec = importlib.util.find_spec(name)
+        taken = spec and spec.origin
+        if not taken or not any(os.path.exists(taken) and os.path.samefile(taken, one) for one in beside):
+            raise TaskError(
+                f"{beside[0]}: `import {name}` takes {taken or 'another module'} instead, which Python finds "
+                "first. Give the file another name."
+            )
 
 
 def _files(start: Path, parts: list[str], top: Path) -> Iterator[Path]:

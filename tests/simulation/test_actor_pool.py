@@ -32,8 +32,8 @@ class Adder:
 
     def ready(self) -> None: ...
 
-    def measure(self, plan: RoundPlan, part: int) -> str:
-        return f"{plan.model} {part}"
+    def measure(self, plan: RoundPlan) -> str:
+        return plan.model
 
     def train(
         self, number: int, items: Sequence[ClientWork], at_once: int, shared_round: Any = None
@@ -250,10 +250,10 @@ def test_updates_wanted_alone_need_no_sum(fake_ray: Any) -> None:
 
 def test_measuring_outlives_a_process_or_two(fake_ray: Any) -> None:
     fake_ray.fault = kills_first("measure", TRIES - 1)
-    assert pool_of(fake_ray, 1).measure(PLAN, 3) == "linear 3"
+    assert pool_of(fake_ray, 1).measure(PLAN) == "linear"
     fake_ray.fault = kills_first("measure", TRIES)
     with pytest.raises(FederationError, match="end while a client's step is measured"):
-        pool_of(fake_ray, 1).measure(PLAN, 3)
+        pool_of(fake_ray, 1).measure(PLAN)
 
 
 def kills_first(method: str, number: int) -> Callable[[Any, bool], Any]:
@@ -265,7 +265,7 @@ def test_what_measuring_raises_is_raised_as_it_was(fake_ray: Any) -> None:
     error = RayTaskError("measure", "a remote traceback", ConfigError("Not even one example fits 5 MiB."))
     fake_ray.fault = lambda ref, ended: error if ref.method == "measure" else None
     with pytest.raises(ConfigError, match=r"^Not even one example fits 5 MiB\.$"):
-        pool_of(fake_ray, 1).measure(PLAN, 0)
+        pool_of(fake_ray, 1).measure(PLAN)
 
 
 def test_resize_keeps_those_that_are_there(fakes: Any, fake_ray: Any) -> None:

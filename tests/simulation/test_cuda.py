@@ -60,7 +60,7 @@ def test_the_same_client_again_gives_the_same_update(federation: Any, device: st
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_measuring_tells_what_is_held_of_a_gpu(federation: Any, device: str) -> None:
-    measured = actor_on(federation, device, physical_batch_size="auto").measure(federation.plan(), 0)
+    measured = actor_on(federation, device, physical_batch_size="auto").measure(federation.plan())
     assert measured.at_once >= 1
     assert (0 < measured.gpu_bytes < measured.gpu_total) == (device == "cuda")
 
@@ -75,7 +75,7 @@ def test_memory_of_a_gpu_that_runs_out_halves_the_batch() -> None:
     plan = RoundPlan("run", 1, "tanh-cnn", 2, n, 0.5, 0.0, 1.0, 1.0)
     actor = TrainingActor(SharedData.of(data, [np.arange(n)]), settings)
     start = state_arrays(build_model("tanh-cnn", Form((3, 32, 32), 10), seed=0))
-    shared = Round("first", start, actor.measure(plan, 0).kernels)
+    shared = Round("first", start, actor.measure(plan).kernels)
     item = ClientWork("0", "0", 0, plan, 2, 1.0, None)
     (plenty,) = actor.train(1, [item], n, shared).done
     torch.cuda.empty_cache()

@@ -75,9 +75,9 @@ def one_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[Measured] = []
     measure = ActorPool.measure
 
-    def once(self: ActorPool, plan: RoundPlan, part: int) -> Measured:
+    def once(self: ActorPool, plan: RoundPlan) -> Measured:
         if not found:
-            found.append(measure(self, plan, part))
+            found.append(measure(self, plan))
         return found[0]
 
     monkeypatch.setattr(ActorPool, "measure", once)

@@ -85,7 +85,7 @@ def test_an_actor_trains_with_plain_sgd(shared):
     )
     item = ClientWork("m", "1", 1, PLAN, 5, 1 / 3, None, key=key)
     actor = TrainingActor(shared, settings)
-    assert actor.measure(PLAN, 1).kernels == {}
+    assert actor.measure(PLAN).kernels == {}
     start = Round("key", {name: array.copy() for name, array in state_arrays(model).items()}, {})
     (done,) = actor.train(1, [item], 4, start).done
     randomness = Randomness(key)

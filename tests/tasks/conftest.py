@@ -1,3 +1,5 @@
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -27,6 +29,18 @@ TASK = """
         def test_data(self):
             return torch.zeros(4, 6), [0, 1, 0, 1]
 """
+
+
+@pytest.fixture(autouse=True)
+def only_here(tmp_path: Path) -> Iterator[None]:
+    """What a test imports from a folder of its own is unknown to the next one."""
+    modules, path = set(sys.modules), list(sys.path)
+    yield
+    for name in [one for one in sys.modules if one not in modules]:
+        file = getattr(sys.modules[name], "__file__", None)
+        if file and Path(file).is_relative_to(tmp_path):
+            del sys.modules[name]
+    sys.path[:] = path
 
 
 @pytest.fixture

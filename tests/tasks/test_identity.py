@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from fl_dp.config.task import TaskSettings
+from fl_dp.errors import TaskError
 from fl_dp.tasks.identity import identity
 from fl_dp.tasks.load import _task as task_of_cache
 from fl_dp.tasks.load import task_of
@@ -104,6 +105,28 @@ def _of_sources(path):
         patch.setattr(module, "_file_of", lambda kind: path)
         patch.setattr(Named, "__module__", "my_task")
         return identity(task)
+
+
+@pytest.mark.parametrize("line", ["import helper", "from helper import K", "import helper.more"])
+@pytest.mark.parametrize("elsewhere", ["helper.py", "helper/__init__.py"])
+def test_a_module_of_the_working_directory_in_the_place_of_the_one_beside(
+    line, elsewhere, tmp_path, monkeypatch, write
+):
+    """Else two sites would agree on text that neither runs."""
+    other = tmp_path / "work" / elsewhere
+    other.parent.mkdir(parents=True)
+    other.write_text("K = 1")
+    text = file("from helper import K" if "more" not in line else "")
+    path = write(
+        text.replace("def losses", f"def late(self):\n        {line}\n\n    def losses"), helper="K = 2"
+    )
+    monkeypatch.chdir(other.parents[elsewhere.count("/")])
+    monkeypatch.setattr(sys, "path", ["", *sys.path])
+    with pytest.raises(TaskError, match=rf"helper.py: `import helper` takes {other} instead.*another name"):
+        of(path)
+    monkeypatch.setattr(sys, "path", [str(path.parent), *sys.path])
+    unload("helper")
+    assert of(path)
 
 
 def unload(*names):

@@ -1,5 +1,6 @@
 """A model by the name of a function of the user's own."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -64,14 +65,24 @@ def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
         own_function("no_such_module:make")
 
 
+def _of_site(file: Path, function: str) -> str:
+    """The identity of a model in a process of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "path", list(sys.path))
+        patch.delitem(sys.modules, "parts_of_own_code", raising=False)
+        found = identity(_task(f"{file}:{function}"))
+    sys.modules.pop("parts_of_own_code", None)
+    return found
+
+
 def test_sites_compare_the_code_and_not_its_path(tmp_path: Path) -> None:
     one, same, other = (_file(tmp_path / name) for name in ("one", "same", "other"))
     same.write_text(CODE.replace("\n", "\r\n"), encoding="utf-8")
-    digests = [identity(_task(f"{file}:make")) for file in (one, same)]
+    digests = [_of_site(file, "make") for file in (one, same)]
     (other.parent / "parts_of_own_code.py").write_text("width = 4\n", encoding="utf-8")
     assert digests[0] == digests[1] != ""
-    assert identity(_task(f"{other}:make")) != digests[0]
-    assert identity(_task(f"{one}:wrong")) != digests[0]
+    assert _of_site(other, "make") != digests[0]
+    assert _of_site(one, "wrong") != digests[0]
     assert identity(task_of(TaskSettings(model="mlp"))) == ""
     assert common_name(f"{one}:make") == common_name("a.module:make") == "make"
 

@@ -1,32 +1,15 @@
 """A table of the user's own in one CSV file, with a public schema file that says what its columns are."""
 
-from torch import Tensor
+from pathlib import Path
 
-from fl_dp.data.source import Location, Source
+from fl_dp.data.tables.encode import Table
 from fl_dp.data.tables.files import read_csv
-from fl_dp.data.tables.source import schema_file, schema_of, table_data, table_inputs
-from fl_dp.data.tensor_data import Split, TensorData
+from fl_dp.data.tables.schema import Schema
+from fl_dp.data.tables.source import table_source
 
 
-def _load(location: Location, split: Split) -> TensorData:
-    schema = schema_of(location)
-    table = read_csv(location.path, separator=schema.separator, header=schema.header)
-    return table_data(location, table, schema, split)
+def _read(path: Path, schema: Schema) -> Table:
+    return read_csv(path, separator=schema.separator, header=schema.header)
 
 
-def _inputs(location: Location) -> Tensor:
-    schema = schema_of(location)
-    return table_inputs(
-        location, read_csv(location.path, separator=schema.separator, header=schema.header), schema
-    )
-
-
-SOURCE = Source(
-    _load,
-    argument="PATH",
-    is_path=True,
-    form=lambda location: schema_of(location).form,
-    meaning=lambda location: schema_of(location).meaning,
-    schema_file=schema_file,
-    inputs=_inputs,
-)
+SOURCE = table_source(_read)

@@ -1,10 +1,11 @@
 """What the sources of tables have in common: where the schema is, and errors that name the file."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from torch import Tensor
 
-from fl_dp.data.source import Location
+from fl_dp.data.source import Location, Source
 from fl_dp.data.tables.encode import Table, encode, encode_inputs
 from fl_dp.data.tables.parse import read_schema
 from fl_dp.data.tables.schema import NONE, Schema
@@ -29,7 +30,29 @@ def schema_beside(path: Path) -> Path:
     return path.with_suffix(SUFFIX)
 
 
-def table_data(location: Location, table: Table, schema: Schema, split: Split) -> TensorData:
+def table_source(read: Callable[[Path, Schema], Table]) -> Source:
+    """A data set that is one file; read: its table, as the schema says."""
+
+    def load(location: Location, split: Split) -> TensorData:
+        schema = schema_of(location)
+        return _data(location, read(location.path, schema), schema, split)
+
+    def inputs(location: Location) -> Tensor:
+        schema = schema_of(location)
+        return _inputs(location, read(location.path, schema), schema)
+
+    return Source(
+        load,
+        argument="PATH",
+        is_path=True,
+        form=lambda location: schema_of(location).form,
+        meaning=lambda location: schema_of(location).meaning,
+        schema_file=schema_file,
+        inputs=inputs,
+    )
+
+
+def _data(location: Location, table: Table, schema: Schema, split: Split) -> TensorData:
     """One split of the table; DataError names its file."""
     if split == "test" and schema.split == NONE and schema.split_column is None:
         raise DataError(
@@ -42,7 +65,7 @@ def table_data(location: Location, table: Table, schema: Schema, split: Split) -
         raise DataError(f"{location.path}: {error}") from None
 
 
-def table_inputs(location: Location, table: Table, schema: Schema) -> Tensor:
+def _inputs(location: Location, table: Table, schema: Schema) -> Tensor:
     """The inputs of all records of the table, in its order; DataError names its file."""
     try:
         return encode_inputs(table, schema)

@@ -83,7 +83,7 @@ class TrainingActor:
         """Return when the process is there, and its model: what follows is a client's own time."""
         self._have_model()
 
-    def measure(self, plan: RoundPlan, part: int) -> Measured:
+    def measure(self, plan: RoundPlan) -> Measured:
         """Choose the engine's kernels and the physical batch, and see what memory a step needs.
 
         From shapes alone, with examples of random numbers. ConfigError when not one example fits the memory.

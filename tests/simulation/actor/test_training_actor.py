@@ -225,7 +225,7 @@ def test_one_example_that_does_not_fit_fails_its_client(federation: Any, monkeyp
 
 
 def test_measuring_finds_kernels_and_memory(federation: Any) -> None:
-    measured = federation.actor().measure(federation.plan(), 0)
+    measured = federation.actor().measure(federation.plan())
     assert set(measured.kernels) == set(KERNELS)
     assert 1 <= measured.at_once <= 64
     assert measured.step_bytes > 0
@@ -235,13 +235,13 @@ def test_measuring_finds_kernels_and_memory(federation: Any) -> None:
 
 def test_measuring_chooses_a_batch_where_it_is_to(federation: Any) -> None:
     actor = federation.actor(physical_batch_size="auto")
-    plenty = actor.measure(federation.plan(), 0)
+    plenty = actor.measure(federation.plan())
     assert plenty.together == TOGETHER
     assert 1 <= plenty.at_once <= TOGETHER
     large = dataclasses.replace(federation.plan(), expected_batch_size=TOGETHER)
-    assert 1 <= actor.measure(large, 0).at_once <= 2 * TOGETHER
+    assert 1 <= actor.measure(large).at_once <= 2 * TOGETHER
     with pytest.raises(ConfigError, match="Not even one example fits 0 MiB"):
-        federation.actor(physical_batch_size="auto", memory_mib=0).measure(federation.plan(), 0)
+        federation.actor(physical_batch_size="auto", memory_mib=0).measure(federation.plan())
 
 
 def test_first_steps_are_not_taken_together_where_they_are_large_or_not_private(
@@ -249,22 +249,22 @@ def test_first_steps_are_not_taken_together_where_they_are_large_or_not_private(
 ) -> None:
     actor, plan = federation.actor(physical_batch_size="auto"), federation.plan()
     public = dataclasses.replace(plan, private=False, noise_multiplier=0.0)
-    assert actor.measure(public, 0).together == 0
+    assert actor.measure(public).together == 0
 
     monkeypatch.setattr("fl_dp.simulation.actor.first_steps._LITTLE_BYTES", 100)
-    measured = actor.measure(plan, 0)
+    measured = actor.measure(plan)
     assert measured.together == 0
 
 
 def test_measuring_halves_a_batch_that_does_not_fit(federation: Any, monkeypatch: Any) -> None:
     _memory_for(monkeypatch, 3, [])
-    assert federation.actor().measure(federation.plan(), 0).at_once == 2
+    assert federation.actor().measure(federation.plan()).at_once == 2
 
 
 def test_a_measurement_between_two_chunks_does_not_disturb_a_round(federation: Any) -> None:
     actor, calm = federation.actor(), federation.actor()
     before = train(actor, shared_round(federation), [item(federation, 1)], 64).done[0].arrays
-    actor.measure(federation.plan(), 0)
+    actor.measure(federation.plan())
     after = train(actor, shared_round(federation), [item(federation, 1)], 64).done[0].arrays
     expected = train(calm, shared_round(federation), [item(federation, 1)], 64).done[0].arrays
     for name in expected:
@@ -308,5 +308,5 @@ def test_an_update_that_is_added_in_part_ends_the_process_and_its_sum(
 
 
 def test_records_that_are_computed_one_by_one_have_passes_of_one_row(federation: Any) -> None:
-    measured = federation.actor().measure(dataclasses.replace(federation.plan(), arithmetic="proven"), 0)
+    measured = federation.actor().measure(dataclasses.replace(federation.plan(), arithmetic="proven"))
     assert (measured.at_once, measured.together) == (1, 0)

@@ -170,7 +170,16 @@ def test_a_model_of_code_is_read_from_where_it_lies_now(
 
 def test_a_folder_of_transformers_may_have_moved(make_run: Any, tmp_path: Path) -> None:
     transformers = pytest.importorskip("transformers")
-    config = transformers.GPT2Config(vocab_size=8, n_embd=4, n_layer=1, n_head=1, n_positions=4)
+    config = transformers.GPT2Config(
+        vocab_size=8,
+        n_embd=4,
+        n_layer=1,
+        n_head=1,
+        n_positions=4,
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=2,
+    )
     config.save_pretrained(tmp_path / "here")
     folder = make_run(model=f"hf:{tmp_path}/here", form=Form((3,), 2, vocabulary=8))
     (tmp_path / "here").rename(tmp_path / "there")

@@ -13,6 +13,8 @@ from torch.nn import functional as F
 
 from fl_dp.form import Form
 from fl_dp.models.architectures.tanh_cnn import tanh_cnn
+from fl_dp.models.lora import is_adapter, with_lora
+from fl_dp.models.trainable import choose_trainable
 
 NUM_CLASSES = 10
 VOCABULARY = 1024
@@ -173,6 +175,24 @@ def convnext_tiny() -> nn.Module:
     return convnext_tiny(num_classes=NUM_CLASSES, stochastic_depth_prob=0.0)
 
 
+def vit_tiny_lora() -> nn.Module:
+    """ViT-tiny of timm on patches of 4x4: frozen but for adapters of rank 8 on attention's qkv, and the head.
+
+    B is random, not zero as where LoRA starts: else some gradients would be zero.
+    """
+    import timm  # with peft, what only this model needs
+
+    model: nn.Module = timm.create_model(
+        "vit_tiny_patch16_224", pretrained=False, num_classes=NUM_CLASSES, img_size=32, patch_size=4
+    )
+    model = with_lora(model, 8, "*.attn.qkv")
+    choose_trainable(model, "head.*", adapters=True)
+    for name, parameter in model.named_parameters():
+        if is_adapter(name) and "lora_B" in name:
+            nn.init.normal_(parameter, std=0.02)
+    return model.train()
+
+
 MODELS = {
     "tanh-cnn": Spec(lambda: tanh_cnn(Form((1, 28, 28), NUM_CLASSES)), (1, 28, 28), batch=256),
     "resnet18-w16": Spec(lambda: resnet18(16), (3, 32, 32)),
@@ -182,4 +202,7 @@ MODELS = {
     "vit": Spec(ViT, (3, 32, 32)),
     "convnext-tiny": Spec(convnext_tiny, (3, 64, 64)),
     "decoder": Spec(Decoder, (128,)),
+    "vit-tiny-lora": Spec(vit_tiny_lora, (3, 32, 32), batch=32),
 }
+# Those of which all weights are trained: the targets of a step are of these.
+WHOLE = tuple(name for name in MODELS if not name.endswith("-lora"))

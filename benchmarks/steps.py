@@ -40,7 +40,8 @@ class Task:
 
     @property
     def parameters(self) -> dict[str, nn.Parameter]:
-        return dict(self.model.named_parameters())
+        """Those that are trained."""
+        return {name: p for name, p in self.model.named_parameters() if p.requires_grad}
 
     def autocast(self) -> torch.autocast:
         enabled = self.autocast_type is not None
@@ -52,7 +53,7 @@ class Task:
             return per_example_losses(model(self.inputs), self.targets)
 
     def optimizer(self) -> torch.optim.Optimizer:
-        return torch.optim.SGD(self.model.parameters(), lr=LEARNING_RATE)
+        return torch.optim.SGD(self.parameters.values(), lr=LEARNING_RATE)
 
 
 def sgd(task: Task) -> Step:

@@ -10,8 +10,9 @@ from torch import Tensor, nn
 
 from fl_dp.choices import MODELS
 from fl_dp.config.run import RunConfig
-from fl_dp.config.task import TaskSettings
+from fl_dp.config.task import TaskSettings, task_file
 from fl_dp.errors import ConfigError
+from fl_dp.models.names import absolute_model, is_own_code
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.tasks.description import ModelDescription
 from fl_dp.tasks.identity import code_identity
@@ -52,11 +53,11 @@ def made_task(
             "that a run's folder names is run."
         )
     kind = Task if task is None else task_class(task) if isinstance(task, str) else task
+    own = {"task": task if isinstance(task, str) else ""}
     if kind.model is Task.model:
-        _check_model(settings.model, model)
-    name = task if isinstance(task, str) else ""
+        own["model"] = _model_name(settings.model, model)
     with in_task_code(kind, "it"):
-        made = kind(TaskSettings(**{**settings.of_task(), "task": name}))
+        made = kind(TaskSettings(**{**settings.of_task(), **own}))
     if description.form is not None:
         made.form, made.class_names = description.form, description.classes
     if code_identity(made) != description.identity:
@@ -67,13 +68,26 @@ def made_task(
     return made
 
 
-def _check_model(name: str, trusted: str | None) -> None:
-    """ConfigError for a model that is not built in, unless the caller has named it."""
-    if name != trusted and name.partition(":")[0] not in MODELS.built_in():
+def _model_name(name: str, trusted: str | None) -> str:
+    """What is built: the caller's own name of the model, which may lie elsewhere here than at the run.
+
+    ConfigError for one that is not built in, unless the caller has named it, and for another than the run's.
+    """
+    if trusted is not None:
+        own = absolute_model(trusted)
+        if _without_path(own) == _without_path(name):
+            return own
+        raise ConfigError(f"model = {trusted!r}: the run's model is {name!r}.")
+    if name.partition(":")[0] not in MODELS.built_in():
         raise ConfigError(
             f"model = {name!r}: is not built in; name it, if you trust its code (model=, or --model): no "
             "code that a run's folder names is run."
         )
+    return name
+
+
+def _without_path(model: str) -> str:
+    return task_file(model)[1] if is_own_code(model) else model.partition(":")[0]
 
 
 def read_weights(folder: RunFolder, *, private: bool) -> dict[str, Tensor]:

@@ -7,10 +7,10 @@ from fl_dp.tasks.task import Task
 
 
 class GivenTask(Task, built_in=True):
-    """model: trained in place. loss: a name in `training/losses/`."""
+    """model: trained in place. loss: a name in `training/losses/`. class_weights: as of `TaskSettings`."""
 
-    def __init__(self, model: nn.Module, loss: str) -> None:
-        super().__init__(TaskSettings(loss=loss))
+    def __init__(self, model: nn.Module, loss: str, class_weights: str = "") -> None:
+        super().__init__(TaskSettings(loss=loss, class_weights=class_weights))
         self._model = model
 
     def model(self) -> nn.Module:

@@ -141,6 +141,7 @@ def _client_settings(
         data_name="canaries",
         model=plan.model,
         loss=plan.loss,
+        class_weights=plan.class_weights,
         public_size=canaries.public_size,
         epsilon=_finite_epsilon(whole, delta, accountant),
         delta=delta,
@@ -159,7 +160,7 @@ def _train(
         path = Path(folder) / "ledger.sqlite"
         settings = dataclasses.replace(settings, ledger=str(path))
         with Ledger.open(path) as ledger:
-            task = GivenTask(canaries.model, server.plan.loss)
+            task = GivenTask(canaries.model, server.plan.loss, server.plan.class_weights)
             trained = way(settings, canaries.data(included), task, ledger)
             for server_round in range(1, server.rounds + 1):
                 update = trained.train(dataclasses.replace(server.plan, server_round=server_round), weights)

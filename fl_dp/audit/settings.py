@@ -3,8 +3,6 @@
 import dataclasses
 from dataclasses import dataclass
 
-import torch
-
 from fl_dp.accounting.budget import auto_delta
 from fl_dp.accounting.calibration import calibrate_noise
 from fl_dp.accounting.training_plan import steps_of_epochs
@@ -12,20 +10,16 @@ from fl_dp.audit.canaries import Canaries, GradientCanaries
 from fl_dp.audit.hostile import LOSS, HostileRecords, WatchedGradients, hostile_learning_rate
 from fl_dp.audit.mislabelled import MislabelledRecords
 from fl_dp.audit.one_run import AuditReport, MakeWay, run_audit
+from fl_dp.audit.own_model import first_records, own_model, own_part, spare_records
 from fl_dp.audit.ways import Deployed
-from fl_dp.config.client import ClientConfig
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
-from fl_dp.data.source import data_of
-from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ConfigError
 from fl_dp.federation.server.planning import expected_batch
-from fl_dp.models.build import build_model
-from fl_dp.models.names import common_name
-from fl_dp.records import RoundPlan
-from fl_dp.tasks.records import SERVER, load_part, of_client
+from fl_dp.records import RESET, RoundPlan
 
 _MISLABELLED = 1000  # the most that are taken unasked: each costs a backward pass in each round
+_MODEL = "audited"  # its name between the audit and its client; what it is comes with the audit's task
 _HOSTILE_CANARIES, _KNOWN = 500, 500  # unasked: gradients of all canaries are kept; known ones change nothing
 
 
@@ -54,11 +48,11 @@ def audit_gradients(
     The mechanism is the client's: sample rate, steps, noise and bound. A client with fewer records than
     canaries is given as many records as canaries; its expected batch grows by the same factor.
     """
-    own_size = len(_own_part(config))
+    own_size = len(own_part(config))
     canaries = GradientCanaries(count, max(count, own_size), config.max_grad_norm)
     plan = _round_plan(config, overrides, own_size, canaries.public_size)
     rate = canaries.learning_rate(plan.expected_batch_size, plan.steps * config.rounds)
-    plan = dataclasses.replace(plan, learning_rate=rate, loss=canaries.loss)
+    plan = dataclasses.replace(plan, learning_rate=rate, loss=canaries.loss, class_weights="")
     return _audit(canaries, plan, config, overrides, own_size, way)
 
 
@@ -66,12 +60,12 @@ def audit_own_model(
     config: RunConfig, overrides: Overrides, count: int | None, way: MakeWay = Deployed
 ) -> AuditReport:
     """Audit the config's model on its data, with `count` mislabelled records of the test split among them."""
-    part, spare = _own_part(config), data_of(of_client(config, SERVER), "test")
+    part, spare = own_part(config), spare_records(config)
     count = min(_MISLABELLED, len(spare)) if count is None else count
     if not 1 <= count <= len(spare):
         raise ConfigError(f"canaries = {count}: expected 1 to {len(spare)}, the records of the test split.")
-    model = build_model(config.model, part.form, config.seed)
-    canaries = MislabelledRecords(model, part, spare.subset(torch.arange(count)), config.seed, config.loss)
+    model = own_model(config, part)
+    canaries = MislabelledRecords(model, part, first_records(spare, count), config.seed, config.loss)
     plan = _round_plan(config, overrides, len(part), canaries.public_size)
     return _audit(canaries, plan, config, overrides, len(part), way)
 
@@ -80,7 +74,7 @@ def audit_hostile_gradients(
     config: RunConfig, overrides: Overrides, count: int, way: MakeWay = Deployed
 ) -> AuditReport:
     """`audit_gradients` by a server that sees every step: the config's steps, each as a round of its own."""
-    own_size = len(_own_part(config))
+    own_size = len(own_part(config))
     plan = _round_plan(config, overrides, own_size, max(count, own_size))
     rounds, plan = plan.steps * config.rounds, _hostile(plan, plan.max_grad_norm)
     canaries = WatchedGradients(count, max(count, own_size), plan)
@@ -95,9 +89,8 @@ def audit_hostile_model(
     Its canaries are made for these weights: as many as `count`, or fewer where the model has room for fewer.
     Of the first client's records some hundreds are known to it, and have no gradient.
     """
-    part = _own_part(config)
-    known = part.subset(torch.arange(min(_KNOWN, len(part))))
-    model = build_model(config.model, part.form, config.seed)
+    part = own_part(config)
+    known, model = first_records(part, _KNOWN), own_model(config, part)
     canaries = HostileRecords(
         model, config.model, known, _HOSTILE_CANARIES if count is None else count, config.seed
     )
@@ -110,7 +103,16 @@ def audit_hostile_model(
 def _hostile(plan: RoundPlan, max_grad_norm: float) -> RoundPlan:
     rate = hostile_learning_rate(plan.expected_batch_size)
     return dataclasses.replace(
-        plan, steps=1, learning_rate=rate, momentum=0.0, loss=LOSS, max_grad_norm=max_grad_norm
+        plan,
+        steps=1,
+        learning_rate=rate,
+        momentum=0.0,
+        optimizer="sgd",
+        optimizer_settings="",
+        optimizer_state=RESET,
+        loss=LOSS,
+        class_weights="",
+        max_grad_norm=max_grad_norm,
     )
 
 
@@ -136,18 +138,6 @@ def _audit(
     )
 
 
-def _own_part(config: RunConfig) -> TensorData:
-    """The data of the run's first client."""
-    data = load_part(
-        ClientConfig(client="0", ledger="none", num_partitions=config.clients, **config.of_task())
-    )
-    if not isinstance(data, TensorData):
-        raise ConfigError(
-            f"unit = {config.unit!r}: an audit's canaries are records. Audit the same training by the record."
-        )
-    return data
-
-
 def _round_plan(config: RunConfig, overrides: Overrides, own_size: int, public_size: int) -> RoundPlan:
     """The round of a client with `own_size` records, as it would be with `public_size` records."""
     batch = expected_batch(config, own_size)
@@ -168,7 +158,7 @@ def _round_plan(config: RunConfig, overrides: Overrides, own_size: int, public_s
     return RoundPlan(
         run="audit",
         server_round=1,
-        model=common_name(config.model),
+        model=_MODEL,
         steps=steps,
         expected_batch_size=expected_batch_size,
         learning_rate=config.learning_rate,
@@ -179,6 +169,7 @@ def _round_plan(config: RunConfig, overrides: Overrides, own_size: int, public_s
         arithmetic=config.arithmetic,
         optimizer=config.optimizer,
         optimizer_settings=config.optimizer_settings,
+        optimizer_state=config.optimizer_state,
         class_weights=config.class_weights,
         precision=config.precision,
     )

@@ -5,6 +5,7 @@ Both are the shipped code from the message to the answer; only the message's tra
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,6 +25,7 @@ from fl_dp.records import LocalUpdate, Refusal, RoundPlan
 from fl_dp.simulation.actor.shared_data import SharedData, SharedParts
 from fl_dp.simulation.actor.training_actor import TrainingActor
 from fl_dp.simulation.clients import SimulatedClients
+from fl_dp.simulation.kept_states import FOLDER, KeptStates
 from fl_dp.simulation.work import ActorSettings, Round
 from fl_dp.tasks.task import Task
 
@@ -54,7 +56,8 @@ class Simulated:
 
     def __init__(self, settings: ClientConfig, data: TensorData, task: Task, ledger: Ledger) -> None:
         shared = SharedData.of(data, [np.arange(len(data))])
-        self._clients = SimulatedClients(settings, SharedParts(shared), ledger)
+        states = KeptStates(Path(settings.ledger).parent / FOLDER)
+        self._clients = SimulatedClients(settings, SharedParts(shared), ledger, states)
         self._settings = ActorSettings(
             task=TaskSettings(**settings.of_task()),
             device="cpu",

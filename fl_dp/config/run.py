@@ -17,8 +17,7 @@ from fl_dp.config.flat import (
 from fl_dp.config.inline import inline_table
 from fl_dp.config.schedule import check_schedule
 from fl_dp.config.task import TaskSettings
-from fl_dp.errors import ConfigError
-from fl_dp.records import ASSUMED, FLOAT32, KEEP, OPTIMIZER_STATES, PRECISIONS, RESET
+from fl_dp.records import ASSUMED, FLOAT32, OPTIMIZER_STATES, PRECISIONS, RESET
 
 WEIGHTS = ("declared", "uniform")
 PRIVACY = ("on", "off")
@@ -77,14 +76,6 @@ class RunConfig(TaskSettings):
     def private(self) -> bool:
         """Whether clients train with differential privacy: always, unless privacy = "off"."""
         return self.privacy == "on"
-
-    def check_simulated(self) -> None:
-        """ConfigError for what our own simulation does not do."""
-        if self.optimizer_state == KEEP:
-            raise ConfigError(
-                f"optimizer-state = {KEEP!r}: the processes of a simulation keep nothing between rounds; set "
-                f"it to {RESET!r}, or leave --simulate out."
-            )
 
     @property
     def metric_names(self) -> tuple[str, ...]:

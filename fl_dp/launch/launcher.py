@@ -53,8 +53,6 @@ def launch(
 
         check_resources(request.config)
     check_names(request.config)
-    if engine == "ray":
-        request.config.check_simulated()
     with _under_way(engine, ray_address) as ray:
         check_choices(request.config)
         config = with_absolute_paths(request.config)

@@ -21,7 +21,7 @@ from fl_dp.reporting.progress import RoundBar
 from fl_dp.reporting.reports import RoundReport
 from fl_dp.reporting.run_folder import SERVER_LOG, RunFolder
 from fl_dp.reporting.run_results import append_line
-from fl_dp.simulation.session import Simulation, forget_secret, name_in_ledger, simulated_grid
+from fl_dp.simulation.session import Simulation, forget_run, name_in_ledger, simulated_grid
 from fl_dp.simulation.work import RoundWork
 
 WORK = "simulation.jsonl"
@@ -69,7 +69,7 @@ def simulate(
             lambda: run_federation(grid, flat, run, folder.path, on_round, resumed=resumed, on_kept=on_kept)
         )
     if status.completed:
-        forget_secret(folder.clients)
+        forget_run(folder.clients)
     return conclude(status, folder, say, quiet=quiet)
 
 

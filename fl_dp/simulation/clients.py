@@ -6,7 +6,7 @@ as clients on one machine do, and a round is paid for in one transaction before 
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
-from functools import partial
+from functools import cache, partial
 from operator import attrgetter
 from typing import Any
 
@@ -20,9 +20,11 @@ from fl_dp.federation.client.round import AcceptedRound, Client, ClientRounds, P
 from fl_dp.federation.client.settings import numbered
 from fl_dp.federation.wire.messages import profile_to_content, refusal_to_content, update_to_content
 from fl_dp.federation.wire.partial_sums import asked_weight
-from fl_dp.records import LocalUpdate, Refusal
+from fl_dp.records import KEEP, LocalUpdate, Refusal
+from fl_dp.simulation.actor.kept_state import digest_of_state
 from fl_dp.simulation.actor.keys import result_of
 from fl_dp.simulation.actor.shared_data import SharedParts
+from fl_dp.simulation.kept_states import KeptStates
 from fl_dp.simulation.work import ClientWork, Done
 
 _OTHER_FIELDS = attrgetter(*(field.name for field in fields(LocalUpdate) if field.name != "arrays"))
@@ -36,10 +38,14 @@ class SimulatedClients:
     settings: of client 0; the others differ from it in name and part alone. A round that was paid for before,
     of the same run, is not paid for again if it starts from the same weights and its key is kept: its update
     is the same as then (see `keys`). Otherwise it is declined: it may have been released.
+    states: what optimizers keep between rounds; None: nothing.
     """
 
-    def __init__(self, settings: ClientConfig, parts: SharedParts, ledger: Ledger) -> None:
+    def __init__(
+        self, settings: ClientConfig, parts: SharedParts, ledger: Ledger, states: KeptStates | None = None
+    ) -> None:
         self._settings, self._parts, self._rounds = settings, parts, ClientRounds(ledger)
+        self._states = states
         self._known: dict[int, Client] = {}
         self._accepted: dict[str, AcceptedRound] = {}  # by message, as all below
         self._paid: dict[str, PaidRound] = {}
@@ -75,14 +81,20 @@ class SimulatedClients:
         the other clients answer, by message. weights: their digest.
         """
         accepted = [self._accepted.pop(work.message) for work in works]
+        states = {work.message: self._state_before(work) for work in works}
+        digests = {message: digest_of_state(state) for message, state in states.items()}
+        result = cache(partial(result_of, weights))  # most clients share plan and state
         try:
-            paid, refusals = self._rounds.pay(accepted, partial(result_of, weights))
+            paid, refusals = self._rounds.pay(accepted, lambda one: result(one.plan, digests[one.key]))
         except LedgerError as error:
             return [], _contents(refuse((work.message for work in works), error))
         by_message = {one.accepted.key: one for one in paid}
         self._paid |= by_message
         there = [(work, by_message[work.message]) for work in works if work.message in by_message]
-        return [work.paid(one.steps, one.key(weights)) for work, one in there], _contents(refusals)
+        return [
+            work.paid(one.steps, one.key(weights, digests[work.message]), states[work.message])
+            for work, one in there
+        ], _contents(refusals)
 
     def forget(self, works: Iterable[ClientWork]) -> None:
         """The work was accepted and will not be paid for."""
@@ -94,15 +106,31 @@ class SimulatedClients:
 
         Where the ledger cannot be written all are refused: no update may leave, in a sum or alone.
         """
+        works = list(works)
         results = [(self._paid.pop(work.message), _trained(done[work.message])) for work in works]
         try:
-            return _contents(self._rounds.settle(results))
+            answers = self._rounds.settle(results)
         except LedgerError as error:
             return _contents(refuse((paid.accepted.key for paid, _ in results), error))
+        self._keep(works, done)
+        return _contents(answers)
 
     def erase_keys(self, run: str, up_to_round: int) -> None:
         """See `ClientRounds.erase_keys`."""
         self._rounds.erase_keys(run, up_to_round)
+        if self._states:
+            self._states.settle(up_to_round)
+
+    def _state_before(self, work: ClientWork) -> bytes:
+        """What the work's optimizer goes on from; empty where it starts anew."""
+        kept = self._states if work.plan.optimizer_state == KEEP else None
+        return kept.before(work.part, work.plan.server_round) if kept else b""
+
+    def _keep(self, works: Sequence[ClientWork], done: Mapping[str, Done]) -> None:
+        """The states after the round, on the disk; a client that failed goes on from its last one."""
+        states = {work.part: done[work.message].state for work in works if done[work.message].state}
+        if self._states and states:
+            self._states.save(works[0].plan.server_round, states)
 
     def _enter(self, clients: Iterable[int]) -> None:
         """Enter the clients that are new in the ledger, in one transaction."""

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -28,6 +29,7 @@ from fl_dp.simulation.cluster.machines import actor_starter, nodes
 from fl_dp.simulation.cluster.resources import Share, fitting, places, share
 from fl_dp.simulation.given_task import given_task
 from fl_dp.simulation.grid import RoundModel, SimulationGrid
+from fl_dp.simulation.kept_states import FOLDER, KeptStates
 from fl_dp.simulation.work import ActorSettings, Measured, RoundWork
 from fl_dp.tasks.load import new_model, task_of
 from fl_dp.tasks.records import load_parts
@@ -56,7 +58,6 @@ class Simulation:
 def simulated_grid(simulation: Simulation) -> Iterator[SimulationGrid]:
     """The grid of a simulation, with Ray running already. Its actors end with it."""
     config = simulation.config
-    config.check_simulated()
     train, parts = load_parts(config)
     shared = SharedData.of(by_unit(train, config), parts)
     there = nodes()
@@ -77,7 +78,9 @@ def simulated_grid(simulation: Simulation) -> Iterator[SimulationGrid]:
     pool.start()
     try:
         with Ledger.open(Path(simulation.client.ledger)) as ledger:
-            clients = SimulatedClients(simulation.client, SharedParts(shared), ledger)
+            clients = SimulatedClients(
+                simulation.client, SharedParts(shared), ledger, KeptStates(simulation.folder / FOLDER)
+            )
             prepare = _Preparation(simulation, pool, one, train)
             yield SimulationGrid(clients, len(shared), pool, prepare, simulation.on_work)
     finally:
@@ -89,9 +92,10 @@ def name_in_ledger(simulation: Simulation) -> str:
     return run_name(kept_secret(simulation.folder / SECRET), _device(share(simulation.config, nodes())))
 
 
-def forget_secret(folder: Path) -> None:
-    """The run is over: nobody needs its name in the ledger any more."""
+def forget_run(folder: Path) -> None:
+    """The run is over: nobody needs its name in the ledger any more, nor its clients' optimizers."""
     (folder / SECRET).unlink(missing_ok=True)
+    shutil.rmtree(folder / FOLDER, ignore_errors=True)
 
 
 def _device(one: Share) -> str:

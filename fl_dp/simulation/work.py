@@ -37,7 +37,8 @@ class ClientWork:
     message: the id of the message that asked for it. weight: of its update in the actor's sum; None: the
     update is wanted alone. records: expected number over all steps, by which work is shared out.
     group: number of the item's group in its Round; None if it begins alone. key: secret bytes that all its
-    random numbers come from; empty before it is paid for.
+    random numbers come from; empty before it is paid for. state: of its optimizer, where that is kept between
+    rounds; empty where it starts anew.
     """
 
     message: str
@@ -49,10 +50,11 @@ class ClientWork:
     weight: float | None
     group: int | None = None
     key: bytes = field(default=b"", repr=False)
+    state: bytes = field(default=b"", repr=False)
 
-    def paid(self, steps: int, key: bytes) -> Self:
-        """The work with the steps that were paid for, and the payment's key."""
-        return replace(self, steps=steps, key=key)
+    def paid(self, steps: int, key: bytes, state: bytes = b"") -> Self:
+        """The work with the steps that were paid for, the payment's key, and what it starts from."""
+        return replace(self, steps=steps, key=key, state=state)
 
     @property
     def records(self) -> int:
@@ -65,6 +67,7 @@ class Done:
 
     seconds: in which it was trained. problem: why there is no update, in words that may be told to a
     server; empty if there is one. arrays: the update, if it was wanted alone. log: for the clients' own log.
+    state: of the optimizer after the round, where that is kept.
     """
 
     message: str
@@ -72,6 +75,7 @@ class Done:
     problem: str = ""
     arrays: Mapping[str, Array] | None = None
     log: str = ""
+    state: bytes = field(default=b"", repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,13 +35,13 @@ MakeRun = Callable[..., Path]
 def make_run(tmp_path: Path) -> MakeRun:
     """The folder of a run. kind: its task, if that is its own; settings: of its run config."""
 
-    def make(kind: type[Task] | None = None, **settings: Any) -> Path:
+    def make(kind: type[Task] | None = None, form: Form = FORM, **settings: Any) -> Path:
         folder = RunFolder(tmp_path / "run")
         config = RunConfig(out=str(folder.path), task=give(kind) if kind else "", **settings)
         results = RunResults(folder.path)
         folder.config.write_text(tomli_w.dumps(config.to_flat()))
         task = task_of(TaskSettings(**config.of_task()))
-        task.form, task.class_names = FORM, ("no", "yes")
+        task.form, task.class_names = form, ("no", "yes")
         torch.manual_seed(1)
         model = new_model(task)
         with torch.no_grad():

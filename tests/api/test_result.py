@@ -12,6 +12,7 @@ from torch import nn
 
 import fl_dp
 from fl_dp.errors import ConfigError
+from fl_dp.form import Form
 from fl_dp.tasks.load import give
 
 
@@ -145,3 +146,43 @@ def test_a_class_of_another_process_cannot_be_found_again(make_run: Any) -> None
     name = give(Own).replace("Own", "Gone")
     with pytest.raises(ConfigError, match="a class of another Python process"):
         _ = fl_dp.load_run(make_run(Own), task=name).model
+
+
+MAKE = "from torch import nn\ndef make(form):\n    return nn.Linear(form.input_shape[0], form.outputs)\n"
+
+
+def test_a_model_of_code_is_read_from_where_it_lies_now(
+    make_run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "ours.py").write_text(MAKE)
+    folder = make_run(model=f"{tmp_path}/ours.py:make")
+    weights = torch.load(folder / "model.pt", weights_only=True)
+    (tmp_path / "moved").mkdir()
+    (tmp_path / "ours.py").rename(tmp_path / "moved" / "ours.py")
+    monkeypatch.chdir(tmp_path)
+    model = fl_dp.load_run(folder, model="moved/ours.py:make").model
+    assert torch.equal(model.weight, weights["weight"])
+    with pytest.raises(ConfigError, match="is not built in; name it"):
+        _ = fl_dp.load_run(folder).model
+    with pytest.raises(ConfigError, match=r"model = 'moved/ours.py:other': the run's model is"):
+        _ = fl_dp.load_run(folder, model="moved/ours.py:other").model
+
+
+def test_a_folder_of_transformers_may_have_moved(make_run: Any, tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    config = transformers.GPT2Config(
+        vocab_size=8,
+        n_embd=4,
+        n_layer=1,
+        n_head=1,
+        n_positions=4,
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=2,
+    )
+    config.save_pretrained(tmp_path / "here")
+    folder = make_run(model=f"hf:{tmp_path}/here", form=Form((3,), 2, vocabulary=8))
+    (tmp_path / "here").rename(tmp_path / "there")
+    weights = torch.load(folder / "model.pt", weights_only=True)
+    state = fl_dp.load_run(folder, model=f"hf:{tmp_path}/there").model.state_dict()
+    assert all(torch.equal(state[name], tensor) for name, tensor in weights.items())

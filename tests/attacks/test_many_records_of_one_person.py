@@ -1,9 +1,9 @@
 """A person with many records, against an epsilon that speaks of persons.
 
 What the server knows: the weights, every other patient's records, and that the target, if there, has 200
-records that all say the same. What it sees: the noisy sum of a step. By the record the target moves the sum by
-200 times the bound, so that a noise multiplier of 1 hides nothing. By the person it moves it by one bound, and
-a threshold on the sum is right about as often as the theorem allows.
+records that all say the same. What it sees: the noisy sum of a step. By the record the target moves the sum
+by 200 times the bound, so that a noise multiplier of 1 hides nothing. By the person it moves it by one bound,
+and a threshold on the sum is right about as often as the theorem allows.
 """
 
 import numpy as np
@@ -65,6 +65,6 @@ def sent(data: PersonData | TensorData, key: int) -> float:
 
 @pytest.mark.timeout(300)
 def test_two_hundred_records_show_by_the_record_and_not_by_the_person() -> None:
-    """At noise multiplier 1 a person's advantage is at most 2 Phi(1/2) - 1 = 0.383, of a Gaussian mechanism."""
+    """At noise multiplier 1 a person's advantage is at most 2 Phi(1/2) - 1 = 0.383 (Gaussian mechanism)."""
     assert advantage(by_person=False) == 1.0
     assert advantage(by_person=True) < 0.383 + 3 * (0.25 * 2 / TRIALS) ** 0.5

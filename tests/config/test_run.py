@@ -126,14 +126,6 @@ def test_a_client_must_say_who_it_is_and_where_its_ledger_is(tmp_path):
         ClientConfig.from_toml(path)
 
 
-def test_a_simulation_keeps_no_optimizers_state() -> None:
-    RunConfig(optimizer="adam").check_simulated()
-    with pytest.raises(
-        ConfigError, match=r"optimizer-state = 'keep': the processes of a simulation keep nothing"
-    ):
-        RunConfig(optimizer="adam", optimizer_state="keep").check_simulated()
-
-
 @pytest.mark.parametrize(
     ("settings", "words"),
     [

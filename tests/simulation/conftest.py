@@ -291,8 +291,9 @@ def known_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     The noise does without the digest of its sum: else the last bit of a sum would decide all of it.
     """
 
-    def key(self: PaidRound, weights: str) -> bytes:
-        return sha256(f"{self.accepted.client.dataset} {self.accepted.plan} {weights}".encode()).digest()
+    def key(self: PaidRound, weights: str, optimizer: str = "") -> bytes:
+        words = f"{self.accepted.client.dataset} {self.accepted.plan} {weights}{optimizer}"
+        return sha256(words.encode()).digest()
 
     monkeypatch.setattr(PaidRound, "key", key)
     monkeypatch.setattr(Randomness, "digest", lambda self, chunks: b"")

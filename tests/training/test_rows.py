@@ -16,6 +16,14 @@ def test_rows_are_filled_up_with_copies_of_the_first_example():
     assert (full.dtype, their_labels.dtype) == (inputs.dtype, labels.dtype)
 
 
+@pytest.mark.parametrize("there", [1, 3, 5])
+def test_labels_of_any_shape_are_filled_up(there):
+    """Next tokens, several numbers, several labels."""
+    inputs, labels = torch.randn(there, 4), torch.arange(there * 6).view(there, 2, 3)
+    _, full = filled(5, (inputs, labels))
+    assert torch.equal(full, labels[[*range(there), *[0] * (5 - there)]])
+
+
 def test_a_full_pass_is_in_memory_of_its_own():
     inputs, labels = torch.randn(4, 3), torch.zeros(4, dtype=torch.int64)
     full, _ = filled(3, (inputs[1:], labels[1:]))

@@ -31,6 +31,7 @@ _MOVERS = frozenset(
     for overload in range(2)
 )  # fmt: skip
 _WEIGHTS = 8  # 1, 2, ..., 128
+_WIDE_AT_A_TIME = 2**17  # numbers that are held in double precision at a time, 1 MiB
 _TOLERANCE = 1e-3  # relative to a row's length; two different weights differ by a factor of two at least
 
 
@@ -146,7 +147,9 @@ def _lengths(rows: Tensor) -> Tensor:
     """
     if rows.dtype not in (torch.float64, torch.complex128):
         wide = torch.complex128 if rows.is_complex() else torch.float64
-        lengths: Tensor = torch.linalg.vector_norm(rows, dim=2, dtype=wide)
+        size = max(1, _WIDE_AT_A_TIME // max(1, rows.shape[1] * rows.shape[2]))
+        parts = [torch.linalg.vector_norm(part, dim=2, dtype=wide) for part in torch.split(rows, size)]
+        lengths = torch.cat(parts)
     elif not rows.shape[2]:
         lengths = rows.abs().sum(2)
     else:

@@ -173,7 +173,7 @@ class ClientRounds:
         return accepted, refusals
 
     def pay(
-        self, accepted: Sequence[AcceptedRound], repeats: Callable[[RoundPlan], str] = lambda plan: ""
+        self, accepted: Sequence[AcceptedRound], repeats: Callable[[AcceptedRound], str] = lambda one: ""
     ) -> tuple[list[PaidRound], dict[str, Refusal]]:
         """Reserve the rounds' steps, on the disk, in one transaction; what those answer that get none.
 
@@ -185,7 +185,6 @@ class ClientRounds:
 
         paid: list[PaidRound] = []
         refusals: dict[str, Refusal] = {}
-        inputs = {plan: repeats(plan) for plan in {one.plan for one in accepted}}
         requests = [
             ReservationRequest(
                 one.client.dataset,
@@ -194,7 +193,7 @@ class ClientRounds:
                 (one.sample_rate, one.plan.noise_multiplier),
                 one.plan.steps,
                 one.client.budget if one.plan.private else None,
-                inputs=inputs[one.plan],
+                inputs=repeats(one),
                 arithmetic=one.plan.arithmetic,
             )
             for one in accepted

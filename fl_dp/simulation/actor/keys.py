@@ -47,10 +47,11 @@ def kept_secret(path: Path) -> bytes:
     return secret
 
 
-def result_of(weights: str, plan: RoundPlan) -> str:
+def result_of(weights: str, plan: RoundPlan, optimizer: str = "") -> str:
     """A digest of all that decides a client's update, beside its data and the bytes of its payment.
 
     weights: their digest. The plan names the loss and the numerics of this fl_dp; another PyTorch may
-    round, or draw, otherwise. An optimizer's state is new in each round (`RunConfig.check_simulated`).
+    round, or draw, otherwise. optimizer: digest of the state that it goes on from; empty where it is new.
     """
-    return hashlib.sha256(f"{weights} {plan} torch {torch.__version__}".encode()).hexdigest()
+    words = f"{weights} {plan} torch {torch.__version__}" + (f" from {optimizer}" if optimizer else "")
+    return hashlib.sha256(words.encode()).hexdigest()

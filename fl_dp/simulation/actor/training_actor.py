@@ -16,6 +16,7 @@ from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.federation.client.attempt import attempt
 from fl_dp.records import RoundPlan
 from fl_dp.simulation.actor.first_steps import TOGETHER, begin_together, is_little
+from fl_dp.simulation.actor.kept_state import go_on_from, state_of
 from fl_dp.simulation.actor.process_memory import keep_freed_memory, own_bytes, peak_growth
 from fl_dp.simulation.actor.shared_data import SharedData, SharedParts
 from fl_dp.simulation.actor.update_sum import UpdateSum
@@ -74,6 +75,7 @@ class TrainingActor:
         self._reset: list[tuple[Tensor, Tensor]] = []  # the model's arrays, and what they start from
         self._chooser = KernelChooser()
         self._sum = UpdateSum()
+        self._kept = b""  # the state of the optimizer of the client that was trained last
         self._group: int | None = None  # whose first steps are taken
         self._ready: dict[str, Trainer] = {}  # of its items that are not trained yet, by message
 
@@ -167,12 +169,14 @@ class TrainingActor:
         trained = attempt(lambda: self._update(item, together=together), fatal=(torch.AcceleratorError,))
         seconds = time.perf_counter() - started
         alone = None
+        if trained.problem:
+            self._kept = b""
         if not trained.problem and item.weight is None:
             alone = as_arrays(trained.arrays)
         elif not trained.problem and item.weight is not None:
             # What fails here ends the process, and its sum: no part of an update may stay in it.
             self._sum.add(trained.arrays, item.weight)
-        return Done(item.message, seconds, trained.problem, alone, trained.log)
+        return Done(item.message, seconds, trained.problem, alone, trained.log, self._kept)
 
     def _update(self, item: ClientWork, *, together: bool) -> Mapping[str, Tensor] | None:
         """The item's update, in the model's own memory; None if it is not finite."""
@@ -213,6 +217,7 @@ class TrainingActor:
         self._load()
         trainer = self._ready.pop(item.message, None) or self._trainer(item.plan, self._chooser, item)
         take_steps(trainer, self._parts[item.part], item.steps, item.sample_rate, self._at_once)
+        self._kept = state_of(trainer, item.plan.optimizer_state)
         self._fits = min(self._fits, trainer.fits)
         self._at_once = min(self._at_once, self._fits)
         return is_finite(self._model)
@@ -224,13 +229,16 @@ class TrainingActor:
                 tensor.copy_(start)
 
     def _trainer(self, plan: RoundPlan, chooser: KernelChooser, item: ClientWork | None = None) -> Trainer:
-        """item: whose randomness is used; None: the system's."""
+        """item: whose randomness and optimizer's state are used; None: the system's, and a new one."""
         assert self._model is not None
         randomness = Randomness(item.key) if item else None
-        return trainer_of(
+        trainer = trainer_of(
             self._model, plan, self._task.objective, self._device, self._axes,
             chooser=chooser, randomness=randomness,
         )  # fmt: skip
+        if item:
+            go_on_from(trainer, item.state)
+        return trainer
 
     def _rehearsed(self, trainer: Trainer, size: int) -> tuple[int, int]:
         """The size of a batch that fits, at most `size`, and what memory its step takes at its peak.

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fl_dp.engine.probe import probe
+from fl_dp.engine.tracing import ownership
 from fl_dp.engine.tracing.capture import find_uses
 from fl_dp.engine.tracing.ownership import OwnerCheck, _lengths, check_owners, data_may_move_rows
 from fl_dp.errors import ProbeError
@@ -193,6 +194,14 @@ def test_and_rows_of_another_example_are_found_at_any_length(dtype, factor):
     found = _scaled(torch.randn(9, 6, dtype=dtype), factor, lambda y: y.roll(1, 0).sum(1))
     with pytest.raises(ProbeError, match="the losses mix examples"):
         check_owners(*found)
+
+
+@pytest.mark.parametrize("at_a_time", [1, 20, 2**17])
+def test_lengths_do_not_depend_on_how_many_are_widened_at_a_time(at_a_time, monkeypatch):
+    rows = torch.randn(7, 3, 5)
+    expected = torch.linalg.vector_norm(rows.double(), dim=2)
+    monkeypatch.setattr(ownership, "_WIDE_AT_A_TIME", at_a_time)
+    torch.testing.assert_close(_lengths(rows), expected)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64, torch.complex128])

@@ -44,7 +44,8 @@ def test_all_that_decides_a_result_is_in_its_name(monkeypatch: pytest.MonkeyPatc
         {"max_grad_norm": 2.0}, {"noise_multiplier": 2.0},
     ]  # fmt: skip
     names |= {result_of("weights", dataclasses.replace(plan, **change)) for change in changes}
+    names.add(result_of("weights", plan, "state"))
     monkeypatch.setattr("torch.__version__", "another")
     names.add(result_of("weights", plan))
-    assert len(names) == 3 + len(changes)
+    assert len(names) == 4 + len(changes)
     assert result_of("weights", plan) == result_of("weights", dataclasses.replace(plan))

@@ -1,0 +1,121 @@
+"""The client as it is shipped trains each kind of model that settings can name, and sends what is trained."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fl_dp.config.client import ClientConfig
+from fl_dp.federation.client.registration import task_identity
+from fl_dp.federation.wire.arrays import encode, specs, state_arrays
+from fl_dp.federation.wire.messages import plan_to_content, reply_from_content
+from fl_dp.models.names import common_name
+from fl_dp.models.start import load_start
+from fl_dp.records import LocalUpdate, RoundPlan
+from fl_dp.tasks.load import new_model, task_of
+from fl_dp.tasks.records import train_records
+from fl_dp.training.trainer import trainable_arrays
+
+CODE = """
+from torch import nn
+
+def make(form):
+    return nn.Sequential(nn.Linear(form.input_shape[0], 4), nn.Tanh(), nn.Linear(4, form.outputs))
+"""
+
+
+@pytest.fixture
+def records(tmp_path: Path) -> Path:
+    """Files of data by their kind."""
+    numbers = np.random.default_rng(0)
+    tokens, labels = numbers.integers(1, 32, (100, 9)), numbers.integers(0, 2, 100)
+    for name, arrays in {
+        "numbers": {"x_train": numbers.normal(size=(100, 4)).astype(np.float32), "y_train": labels},
+        "tokens": {"x_train": tokens, "y_train": labels, "vocabulary": 32},
+        "next": {"x_train": tokens[:, :-1], "y_train": tokens[:, 1:], "vocabulary": 32},
+        "images": {"x_train": numbers.integers(0, 256, (100, 32, 32, 3)).astype(np.uint8), "y_train": labels},
+    }.items():
+        classes = {} if name == "next" else {"classes": np.array(["a", "b"])}
+        np.savez(tmp_path / f"{name}.npz", **arrays, **classes)
+    return tmp_path
+
+
+def trained(real_client: Any, settings: dict[str, Any], server: dict[str, Any] | None = None) -> Any:
+    """What a client with these settings answers to a server with its own, and the model that this one has."""
+    own = ClientConfig(client="server", ledger="l", **(settings | (server or {})))
+    task = task_of(own)
+    task.form = train_records(own).form
+    model = new_model(task)
+    load_start(model, own.start)
+    plan = RoundPlan(
+        "run", 1, common_name(own.model), 2, 20, 0.5, 0.0, 3.0, 1.0,
+        task=task_identity(own), trained=own.trained,
+    )  # fmt: skip
+    client = real_client("site", **{key.replace("_", "-"): value for key, value in settings.items()})
+    client.register()
+    answer = client.ask("train", plan_to_content(plan, encode(state_arrays(model))))
+    return reply_from_content(answer, specs(trainable_arrays(model)))[0], model
+
+
+def check(answer: Any, model: Any, names: set[str] | None = None) -> None:
+    assert isinstance(answer, LocalUpdate), answer
+    sent = trainable_arrays(model)
+    assert answer.arrays.keys() == sent.keys() == (names or sent.keys())
+    assert any(not np.array_equal(array, sent[name]) for name, array in answer.arrays.items())
+
+
+def test_code_of_ones_own_that_lies_elsewhere_at_the_server(real_client: Any, records: Path) -> None:
+    for folder in ("here", "there"):
+        (records / folder).mkdir()
+        (records / folder / "ours.py").write_text(CODE)
+    settings = {"data": f"npz:{records}/numbers.npz", "model": f"{records}/here/ours.py:make"}
+    check(*trained(real_client, settings, {"model": f"{records}/there/ours.py:make"}))
+
+
+def test_a_module_that_can_be_imported(
+    real_client: Any, records: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (records / "ours_to_import.py").write_text(CODE)
+    monkeypatch.syspath_prepend(records)
+    check(*trained(real_client, {"data": f"npz:{records}/numbers.npz", "model": "ours_to_import:make"}))
+
+
+def test_adapters_and_a_head(real_client: Any, records: Path) -> None:
+    pytest.importorskip("peft")
+    settings = {
+        "data": f"npz:{records}/numbers.npz", "model": "mlp:8", "lora": 2, "lora_targets": "1",
+        "trainable": "3.*",
+    }  # fmt: skip
+    names = {"1.lora_A.default.weight", "1.lora_B.default.weight", "3.weight", "3.bias"}
+    check(*trained(real_client, settings), names)
+
+
+@pytest.mark.parametrize("kind", ["tokens", "next"])
+def test_a_folder_of_transformers(real_client: Any, records: Path, kind: str) -> None:
+    """A classifier, and a language model; the server's folder may lie elsewhere."""
+    transformers = pytest.importorskip("transformers")
+    config = transformers.GPT2Config(
+        vocab_size=32,
+        n_embd=8,
+        n_layer=1,
+        n_head=2,
+        n_positions=16,
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=2,
+    )
+    config.save_pretrained(records / "here")
+    shutil.copytree(records / "here", records / "there")
+    settings = {"data": f"npz:{records}/{kind}.npz", "model": f"hf:{records}/here"}
+    check(*trained(real_client, settings, {"model": f"hf:{records}/there"}))
+
+
+@pytest.mark.parametrize(
+    ("model", "head"), [("torchvision:squeezenet1_1", "classifier.*"), ("timm:resnet10t", "fc.*")]
+)
+def test_image_models_of_libraries(real_client: Any, records: Path, model: str, head: str) -> None:
+    pytest.importorskip(model.partition(":")[0])
+    settings = {"data": f"npz:{records}/images.npz", "model": model, "trainable": head}
+    check(*trained(real_client, settings))

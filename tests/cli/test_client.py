@@ -128,7 +128,7 @@ def test_other_data_do_not_get_the_name_of_a_files_own(
     assert client("--config", str(file), "--data", "digits") == 2
     assert f"--data digits: data-name = 'ward 1' of {file} names" in capsys.readouterr().err
     assert client("--config", str(file), "--data", "digits", "--set", "data-name=ward 2") == 0
-    assert client("--config", str(file)) == 0
+    assert client("--config", str(file), "--ledger", str(tmp_path / "other")) == 0
     assert [one.data_name for one in joined] == ["ward 2", "ward 1"]
 
 

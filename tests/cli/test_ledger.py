@@ -40,7 +40,21 @@ def test_show_prints_what_was_spent(path: Path, capsys: pytest.CaptureFixture[st
     lines = capsys.readouterr().out.splitlines()
     with Ledger.open(path) as opened:
         epsilon = rounded_up(BUDGET.epsilon_of(opened.spent("digits")))
-    words = ["digits", "in", "use", "2", "1", "8", epsilon, "3.00", "1e-05", "rdp", "assumed", epsilon]
+    words = [
+        "digits",
+        "record",
+        "in",
+        "use",
+        "2",
+        "1",
+        "8",
+        epsilon,
+        "3.00",
+        "1e-05",
+        "rdp",
+        "assumed",
+        epsilon,
+    ]
     assert lines[2].split()[: len(words)] == words
     assert lines[5].split() == ["digits", "in", "use", "0.05", "1.5", "8"]
 
@@ -158,7 +172,8 @@ def test_show_marks_data_that_were_trained_without_protection(
         opened.commit(opened.reserve("digits", "run-2", 1, (0.05, 0.0), 4, None))
     assert ledger("show", "--rounds", path) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[2].split()[:9] == ["digits", "in", "use,", "NOT", "PRIVATE", "3", "1", "12", "inf"]
+    words = ["digits", "record", "in", "use,", "NOT", "PRIVATE", "3", "1", "12", "inf"]
+    assert lines[2].split()[: len(words)] == words
     assert [line.split()[-2:] for line in lines if "run-2" in line] == [["4", "committed"]]
     assert all("NOT PRIVATE" in line for line in lines if "run-2" in line)
     assert ledger("show", "--json", path) == 0

@@ -499,12 +499,6 @@ def test_without_a_start_up_check_an_operator_without_a_rule_is_refused_by_name(
     assert "freeze the parameter" in str(refusal.value)
 
 
-def test_a_fused_recurrent_layer_is_refused_with_what_serves_in_its_place():
-    model = nn.LSTM(6, 4, batch_first=True)
-    with pytest.raises(NoRuleError, match=r"take nn\.GRU, nn\.LSTMCell or opacus\.layers\.DPLSTM"):
-        clipped_by_engine(model, torch.randn(3, 5, 6), 1.0, loss=lambda m, x: m(x)[0].sum((1, 2)))
-
-
 def test_a_parameter_that_reaches_the_loss_without_data_is_refused():
     model = nn.Linear(6, 1)
     with pytest.raises(NoRuleError, match="weight"):

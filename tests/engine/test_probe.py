@@ -371,3 +371,20 @@ def test_a_use_that_every_synthetic_batch_hides_is_refused(monkeypatch):
     monkeypatch.setattr("fl_dp.engine.probe._try", lambda *_: HIDDEN)
     with pytest.raises(ProbeError, match=r"parameter other\): in 4 synthetic batches some example's loss"):
         probe(nn.Linear(4, 2), torch.randn(5, 4))
+
+
+class _LastOfLSTM(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.lstm = nn.Linear(6, 6), nn.LSTM(6, 4, batch_first=True)
+
+    def forward(self, x):
+        return self.lstm(self.first(x))[0][:, -1]
+
+
+@pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="PyTorch was built without oneDNN")
+def test_a_fused_recurrent_layer_is_refused_with_what_serves_in_its_place(monkeypatch):
+    with pytest.raises(NoRuleError, match=r"take nn\.GRU, nn\.LSTMCell or opacus\.layers\.DPLSTM"):
+        probe(_LastOfLSTM(), torch.zeros(0, 5, 6))
+    monkeypatch.setattr(torch.backends.mkldnn, "enabled", False)
+    assert probe(_LastOfLSTM(), torch.zeros(0, 5, 6)).batch

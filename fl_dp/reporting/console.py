@@ -53,7 +53,7 @@ def _privacy(record: Mapping[str, Any], budget: float) -> str:
 
 def of_unit(report: Mapping[str, Any]) -> str:
     """Whose the epsilons are, where that is not one record's."""
-    unit = (report["federation"] or {}).get("unit", RECORD)  # older reports have none
+    unit = (report.get("federation") or {}).get("unit", RECORD)  # older reports have none
     return "" if unit == RECORD else f" for one {unit}"
 
 

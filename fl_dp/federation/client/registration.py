@@ -54,7 +54,10 @@ def _name_of_all(config: ClientConfig) -> str:
     from fl_dp.tasks.task import Task
 
     kind = task_class(config.task)
-    return config.data if kind.train_data is Task.train_data else f"records of {kind.__name__}"
+    if kind.train_data is Task.train_data:
+        return config.data
+    unsaid = config.data == ClientConfig.data  # the task need not look at it
+    return f"records of {kind.__name__}" + ("" if unsaid else f" in {config.data}")
 
 
 def task_identity(config: TaskSettings) -> str:

@@ -130,3 +130,27 @@ def test_the_public_size_is_declared_once(ledger):
     assert ledger.register_all([again]) == [30]
     declared = dataclasses.replace(WHOLE, public_size=99, data="npz:b.npz")
     assert ledger.register_all([registration_of(data(seed=1), declared)]) == [99]
+
+
+TASK = """
+from fl_dp import Task
+
+class Wards(Task):
+    def train_data(self):
+        return [[0.0]], [0]
+"""
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({}, "records of Wards"),
+        ({"data": "csv:b.csv"}, "records of Wards in csv:b.csv"),
+        ({"data": "csv:{client}.csv"}, "records of Wards in csv:north.csv"),
+        ({"data": "csv:b.csv", "data_name": "ward 7"}, "ward 7"),
+    ],
+)
+def test_files_that_one_task_reads_have_names_of_their_own(changes, name, tmp_path):
+    (tmp_path / "wards.py").write_text(TASK)
+    own = ClientConfig(client="north", ledger="unused", task=str(tmp_path / "wards.py"))
+    assert dataset_name(dataclasses.replace(own, **changes)) == name

@@ -9,6 +9,8 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from fl_dp.config.data import RECORD, DataSettings
+from fl_dp.data.persons import Examples, by_unit
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ConfigError
 
@@ -27,8 +29,8 @@ class Canaries(Protocol):
     model: nn.Module
     public_size: int
 
-    def data(self, included: Tensor) -> TensorData:
-        """The ordinary records, and of the canaries those `included` (m,) bool."""
+    def data(self, included: Tensor) -> Examples:
+        """The ordinary records, or persons, and of the canaries those `included` (m,) bool."""
         ...
 
     def scores(self, before: Arrays, after: Arrays) -> NDArray[np.float64]:
@@ -44,24 +46,35 @@ class GradientCanaries:
     so that it passes through the shipped step like any other.
 
     count: canaries. public_size: records, at least as many; those beyond the canaries share one more weight.
+    unit: where it is a person, canaries are persons, each with twice as many records as may count.
     loss: under which the gradients are what they are, whatever a run is trained with.
     """
 
     loss = "cross-entropy"
 
-    def __init__(self, count: int, public_size: int, max_grad_norm: float) -> None:
+    def __init__(
+        self, count: int, public_size: int, max_grad_norm: float, unit: DataSettings | None = None
+    ) -> None:
         if not 1 <= count <= public_size:
             raise ConfigError(f"Expected 1 <= canaries={count} <= records={public_size}.")
         self.count, self.public_size = count, public_size
+        self._unit = unit or DataSettings()
         self._max_grad_norm, self._gradient_norm = max_grad_norm, 10 * max_grad_norm
         self.model: nn.Module = _OneWeightEach(count + 1, self._gradient_norm)
 
-    def data(self, included: Tensor) -> TensorData:
+    def data(self, included: Tensor) -> Examples:
         ordinary = torch.full((self.public_size - self.count,), self.count)
         numbers = torch.cat([included.nonzero().squeeze(1), ordinary])
         if len(numbers) == 0:
             raise ConfigError(f"None of {self.count} canaries was included; take more of them, or records.")
-        return TensorData(numbers.float().unsqueeze(1), torch.ones_like(numbers), ("predicted", "labelled"))
+        classes = ("predicted", "labelled")
+        if self._unit.unit == RECORD:
+            return TensorData(numbers.float().unsqueeze(1), torch.ones_like(numbers), classes)
+        each = 2 * self._unit.records_per_person
+        owners = tuple(f"person {person}" for person in range(len(numbers)) for _ in range(each))
+        numbers = numbers.repeat_interleave(each)
+        x, y = numbers.float().unsqueeze(1), torch.ones_like(numbers)
+        return by_unit(TensorData(x, y, classes, groups=owners), self._unit)
 
     def scores(self, before: Arrays, after: Arrays) -> NDArray[np.float64]:
         moved = before["weights.weight"].astype(np.float64) - after["weights.weight"]

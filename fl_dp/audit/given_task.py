@@ -1,4 +1,4 @@
-"""An audit's own model in the place of the task that settings name; loss and data are what they were."""
+"""An audit's own model in the place of the task that settings name; all else is what it was."""
 
 from torch import nn
 
@@ -7,10 +7,10 @@ from fl_dp.tasks.task import Task
 
 
 class GivenTask(Task, built_in=True):
-    """model: trained in place. loss: a name in `training/losses/`. class_weights: as of `TaskSettings`."""
+    """model: trained in place. settings: of the loss and of the unit."""
 
-    def __init__(self, model: nn.Module, loss: str, class_weights: str = "") -> None:
-        super().__init__(TaskSettings(loss=loss, class_weights=class_weights))
+    def __init__(self, model: nn.Module, settings: TaskSettings) -> None:
+        super().__init__(settings)
         self._model = model
 
     def model(self) -> nn.Module:

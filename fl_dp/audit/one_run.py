@@ -23,14 +23,16 @@ from fl_dp.audit.guessing import Scores, find_epsilon, find_epsilon_by_f_dp, fin
 from fl_dp.audit.noise_family import NoiseFamily
 from fl_dp.audit.ways import Deployed, Way
 from fl_dp.config.client import ClientConfig
-from fl_dp.data.tensor_data import TensorData
+from fl_dp.config.data import DataSettings
+from fl_dp.config.task import TaskSettings
+from fl_dp.data.persons import Examples
 from fl_dp.engine.noise.generators import system_generator
 from fl_dp.errors import AccountingError, ConfigError
 from fl_dp.federation.wire.arrays import state_arrays
 from fl_dp.records import Entry, LocalUpdate, RoundPlan, total_steps
 from fl_dp.tasks.task import Task
 
-MakeWay = Callable[[ClientConfig, TensorData, Task, Ledger], Way]
+MakeWay = Callable[[ClientConfig, Examples, Task, Ledger], Way]
 _PHYSICAL_BATCH = 64
 
 
@@ -85,6 +87,7 @@ def run_audit(
     way: MakeWay = Deployed,
     hostile: bool = False,
     runs: int = 1,
+    unit: DataSettings | None = None,
 ) -> AuditReport:
     """Train `rounds` rounds of `plan` on data that include each canary by a coin; audit what was released.
 
@@ -92,7 +95,7 @@ def run_audit(
     which canaries are included; None for a generator seeded by the system. Noise and Poisson draws are the
     shipped ones in any case. way: how the client trains, as one of its own or as a simulated one.
     hostile: the server sends the first weights in every round, whatever it gets; rounds are of one step.
-    runs: trainings from the beginning, each with coins and a ledger of its own.
+    runs: trainings from the beginning, each with coins and a ledger of its own. unit: of the canaries.
     Raises ConfigError for no round at all, AccountingError for a plan whose epsilon is not finite.
     """
     if rounds < 1:
@@ -103,7 +106,8 @@ def run_audit(
         raise ConfigError(f"Expected runs={runs} >= 1.")
     sample_rate = plan.expected_batch_size / canaries.public_size
     whole = Entry(sample_rate, plan.noise_multiplier, plan.steps * rounds)
-    settings = _client_settings(canaries, plan, whole, delta, accountant)
+    settings = _client_settings(canaries, plan, whole, delta, accountant, unit or DataSettings())
+    plan = dataclasses.replace(plan, unit=settings.unit_of_all)
     server = _Server(plan, rounds, dict(state_arrays(canaries.model)), hostile)
     coins = coins or system_generator()
     seen = []
@@ -133,9 +137,12 @@ class _Server:
 
 
 def _client_settings(
-    canaries: Canaries, plan: RoundPlan, whole: Entry, delta: float, accountant: str
+    canaries: Canaries, plan: RoundPlan, whole: Entry, delta: float, accountant: str, unit: DataSettings
 ) -> ClientConfig:
     return ClientConfig(
+        unit=unit.unit,
+        records_per_person=unit.records_per_person,
+        records_chosen=unit.records_chosen,
         client="audit",
         ledger="each run has its own",
         data_name="canaries",
@@ -160,7 +167,7 @@ def _train(
         path = Path(folder) / "ledger.sqlite"
         settings = dataclasses.replace(settings, ledger=str(path))
         with Ledger.open(path) as ledger:
-            task = GivenTask(canaries.model, server.plan.loss, server.plan.class_weights)
+            task = GivenTask(canaries.model, TaskSettings(**settings.of_task()))
             trained = way(settings, canaries.data(included), task, ledger)
             for server_round in range(1, server.rounds + 1):
                 update = trained.train(dataclasses.replace(server.plan, server_round=server_round), weights)

@@ -5,6 +5,7 @@ from torch import nn
 
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.run import RunConfig
+from fl_dp.data.persons import Examples
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ConfigError
 from fl_dp.models.start import load_start
@@ -15,14 +16,20 @@ from fl_dp.tasks.task import Task
 _OF_THE_LOSS = ("losses", "outputs", "weights")  # parts of a task that an audit's own task has not
 
 
-def own_part(config: RunConfig) -> TensorData:
-    """The data of the run's first client; ConfigError where what is counted are persons."""
-    data = load_part(
+def own_part(config: RunConfig) -> Examples:
+    """The data of the run's first client."""
+    return load_part(
         ClientConfig(client="0", ledger="none", num_partitions=config.clients, **config.of_task())
     )
+
+
+def own_records(config: RunConfig) -> TensorData:
+    """The same; ConfigError where what is counted are persons."""
+    data = own_part(config)
     if not isinstance(data, TensorData):
         raise ConfigError(
-            f"unit = {config.unit!r}: an audit's canaries are records. Audit the same training by the record."
+            f"unit = {config.unit!r}: these canaries are records. Audit gradient canaries, which are persons "
+            "then (no --own-model, no --hostile), or the same training by the record."
         )
     return data
 

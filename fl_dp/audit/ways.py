@@ -14,7 +14,7 @@ import torch
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.task import TaskSettings
-from fl_dp.data.tensor_data import TensorData
+from fl_dp.data.persons import Examples, PersonData
 from fl_dp.errors import FederationError
 from fl_dp.federation.client.own_training import OwnTraining
 from fl_dp.federation.client.round import ClientRounds, play
@@ -41,7 +41,7 @@ class Way(Protocol):
 class Deployed:
     """As a client of its own trains: with randomness from the system's entropy."""
 
-    def __init__(self, settings: ClientConfig, data: TensorData, task: Task, ledger: Ledger) -> None:
+    def __init__(self, settings: ClientConfig, data: Examples, task: Task, ledger: Ledger) -> None:
         self._rounds = ClientRounds(ledger)
         (self._client,) = self._rounds.register([(settings, data)])
         self._training = OwnTraining(settings, data, task)
@@ -54,8 +54,9 @@ class Deployed:
 class Simulated:
     """As a simulated client trains: by an actor, its update in a sum."""
 
-    def __init__(self, settings: ClientConfig, data: TensorData, task: Task, ledger: Ledger) -> None:
-        shared = SharedData.of(data, [np.arange(len(data))])
+    def __init__(self, settings: ClientConfig, data: Examples, task: Task, ledger: Ledger) -> None:
+        records = data.records if isinstance(data, PersonData) else data
+        shared = SharedData.of(data, [np.arange(len(records))])
         states = KeptStates(Path(settings.ledger).parent / FOLDER)
         self._clients = SimulatedClients(settings, SharedParts(shared), ledger, states)
         self._settings = ActorSettings(

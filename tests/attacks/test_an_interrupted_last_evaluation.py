@@ -21,6 +21,7 @@ from flwr.app import Context, RecordDict
 from torch import nn
 
 from fl_dp.audit.given_task import GivenTask
+from fl_dp.config.task import TaskSettings
 from fl_dp.federation.server import evaluation
 from fl_dp.federation.server.app import app
 from fl_dp.federation.server.state import STATE, read_state
@@ -92,7 +93,7 @@ def test_a_round_that_is_done_again_has_the_same_masks(federation, group):
     found = []
     for seed in (1, 2):
         actor = TrainingActor(
-            federation.shared, federation.settings(), GivenTask(_with_dropout(), "cross-entropy")
+            federation.shared, federation.settings(), GivenTask(_with_dropout(), TaskSettings())
         )
         start = {n: p.detach().numpy() for n, p in _with_dropout().named_parameters()}
         torch.manual_seed(seed)

@@ -19,6 +19,7 @@ from torch import nn
 
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.audit.given_task import GivenTask
+from fl_dp.config.task import TaskSettings
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.federation.client import own_training
 from fl_dp.federation.wire.arrays import encode, state_arrays
@@ -132,7 +133,7 @@ def _simulated(folder, federation, how, summed, alice) -> list:
         paid, refused = clients.pay(clients.read(asked)[0], "w")
         assert not refused
         items = [replace(one, group=0, weight=1.0 if summed else None) for one in paid]
-        actor = TrainingActor(shared, federation.settings(), GivenTask(_made(how), "cross-entropy"))
+        actor = TrainingActor(shared, federation.settings(), GivenTask(_made(how), TaskSettings()))
         kernels = {"linear.weight": "ghost", "linear.bias": "instantiate"}
         done = actor.train(1, items, 16, Round("r", start, kernels, [items], 64)).done
         assert not any(one.problem or one.log for one in done)

@@ -13,13 +13,17 @@ import torch
 
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.audit.canaries import GradientCanaries
+from fl_dp.audit.given_task import GivenTask
 from fl_dp.audit.hostile import HostileRecords, WatchedGradients, hostile_learning_rate
 from fl_dp.audit.mislabelled import MislabelledRecords
 from fl_dp.audit.one_run import AuditReport, run_audit
 from fl_dp.audit.ways import Deployed, Simulated
+from fl_dp.config.data import DataSettings
+from fl_dp.config.task import TaskSettings
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.errors import AccountingError, ConfigError, FederationError
+from fl_dp.federation.client.own_training import OwnTraining
 from fl_dp.federation.client.round import PaidRound
 from fl_dp.form import Form
 from fl_dp.models.build import build_model
@@ -44,6 +48,33 @@ def _audit(
     )  # fmt: skip
     coins = None if seed is None else torch.Generator().manual_seed(seed)
     return run_audit(gradient, plan, rounds, DELTA, coins=coins, way=way)
+
+
+PERSONS = DataSettings(unit="person:canary", records_per_person=3, records_chosen="fresh")
+
+
+class ByRecord(Deployed):
+    """Broken: it draws, clips and adds up records, and says that they are persons."""
+
+    def __init__(self, settings, data, task, ledger):
+        super().__init__(settings, data, task, ledger)
+        by_record = GivenTask(task.model(), TaskSettings(loss=task.settings.loss))
+        self._training = OwnTraining(settings, data.records, by_record)
+
+
+@pytest.mark.parametrize("way", [*WAYS, ByRecord])
+def test_persons_as_canaries_each_with_more_records_than_may_count(way):
+    count, steps, noise = 1000, 4, 2.0
+    gradient = GradientCanaries(count, count, BOUND, PERSONS)
+    plan = RoundPlan(
+        run="audit", server_round=1, model="canaries", steps=steps, expected_batch_size=count,
+        learning_rate=gradient.learning_rate(count, steps), momentum=0.0, noise_multiplier=noise,
+        max_grad_norm=BOUND,
+    )  # fmt: skip
+    report = run_audit(gradient, plan, 1, DELTA, way=way, unit=PERSONS)
+    assert report.claimed == compute_epsilon([Entry(1.0, noise, steps)], DELTA)
+    assert report.passed is (way is not ByRecord)
+    assert report.found > 0.2 * report.claimed
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from torch import nn
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.audit.given_task import GivenTask
 from fl_dp.config.client import ClientConfig
+from fl_dp.config.task import TaskSettings
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import DeclinedError, ModelError
 from fl_dp.federation.client.attempt import NOT_FINITE
@@ -64,7 +65,7 @@ def test_what_cannot_be_trained_is_said_before_it_is_paid_for(data):
     mixing = nn.Sequential(nn.Linear(5, 3), nn.BatchNorm1d(3, affine=False, track_running_stats=False))
     private = dataclasses.replace(PLAN, private=True, noise_multiplier=1.0)
     with pytest.raises(ModelError):
-        OwnTraining(SETTINGS, data, GivenTask(mixing, "cross-entropy")).prepare(
+        OwnTraining(SETTINGS, data, GivenTask(mixing, TaskSettings())).prepare(
             private, _content(private, mixing)
         )
     OwnTraining(SETTINGS, data).prepare(private, _content(private, model))

@@ -14,6 +14,7 @@ from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.audit.given_task import GivenTask
 from fl_dp.config.client import ClientConfig
+from fl_dp.config.task import TaskSettings
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ConfigError, LedgerError, ProbeError
 from fl_dp.federation.client.attempt import NOT_FINITE, Trained, attempt
@@ -64,7 +65,10 @@ class Site:
         client = self.client(data, **changes)
         content = plan_to_content(plan, encode(state_arrays(model)))
         return play(
-            self.rounds, client, content, OwnTraining(client.settings, data, GivenTask(model, plan.loss))
+            self.rounds,
+            client,
+            content,
+            OwnTraining(client.settings, data, GivenTask(model, TaskSettings(loss=plan.loss))),
         )
 
     def spent(self):

@@ -226,7 +226,7 @@ def test_fit_clients_of_those_there_are_chosen_and_the_public_seed_does_not_tell
 
 
 def test_a_round_for_which_nobody_was_chosen_is_a_round_without_update(fakes, monkeypatch):
-    monkeypatch.setattr(ClientSampler, "choose", lambda self, able, r: [] if r == 2 else list(able))
+    monkeypatch.setattr(ClientSampler, "choose", lambda self, able, r, left: [] if r == 2 else list(able))
     strategy, grid = run([fakes.Client("0"), fakes.Client("1")], fakes, settings(sampling="poisson"))
     assert strategy.outcome() == ("completed", "")
     assert len(grid.trained()) == 4

@@ -7,7 +7,7 @@ from fl_dp.config.flat import FlatConfig, require, require_positive
 
 CLIENT = "{client}"  # in the path of the data: the client's name, in a simulation its number
 IMAGE_MODES = ("", "L", "RGB")
-ENCODINGS = ("utf-8", "latin-1")
+ENCODINGS = ("utf-8", "latin-1", "cp1252")
 
 
 @dataclass(frozen=True, kw_only=True)

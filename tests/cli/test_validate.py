@@ -96,6 +96,12 @@ def test_a_site_has_its_own_file_alone(tmp_path: Path, capsys: pytest.CaptureFix
     assert 'note: no test data: a server needs evaluate = "off" then' in out
 
 
+def test_the_servers_file_is_no_clients(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever comes first in the order of names."""
+    assert run_command(app, written(tmp_path, west=("train",), server=("test",))) == 0
+    assert "/west.npz was read" in capsys.readouterr().out
+
+
 def test_without_a_clients_file_the_one_that_is_looked_for_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -49,9 +49,8 @@ def _data(file: Path, clients: int, model_bytes: int) -> Path:
         clients, FEATURES
     )  # a ledger refuses copies
     test = np.zeros((1, FEATURES), np.float32)
-    np.savez(
-        file, x_train=train, y_train=np.zeros(clients, np.int64), x_test=test, y_test=np.array([classes - 1])
-    )
+    labels = {"y_train": np.zeros(clients, np.int64), "y_test": np.zeros(1, np.int64)}
+    np.savez(file, x_train=train, x_test=test, classes=np.arange(classes), **labels)
     return file
 
 

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from fl_dp.cli.common import say
+from fl_dp.config.data import ENCODINGS
 from fl_dp.errors import ConfigError
 
 HELP = """Draft the schema of the table FILE, a CSV or Parquet file (.parquet).
@@ -24,6 +25,9 @@ def schema(
     separator: Annotated[
         str, typer.Option(help="Between the cells of a CSV file [default: a comma].", show_default=False)
     ] = ",",
+    encoding: Annotated[
+        str, typer.Option(help=f"Of a CSV file: {', '.join(ENCODINGS)} [default: utf-8].", show_default=False)
+    ] = ENCODINGS[0],
     no_header: Annotated[
         bool, typer.Option("--no-header", help="The first line is a record; columns are called 0, 1, ...")
     ] = False,
@@ -40,16 +44,21 @@ def schema(
 
     if len(separator) != 1:
         raise ConfigError(f"--separator {separator!r}: expected one character.")
-    table = (
-        read_parquet(file)
-        if file.suffix == ".parquet"
-        else read_csv(file, separator=separator, header=not no_header)
-    )
+    if encoding not in ENCODINGS:
+        raise ConfigError(f"--encoding {encoding!r}: expected {' or '.join(ENCODINGS)}.")
+    if file.suffix == ".parquet":
+        table = read_parquet(file)
+    else:
+        table = read_csv(file, separator=separator, header=not no_header, encoding=encoding)
+        if len(table.names) == 1:
+            raise ConfigError(
+                f"{file}: its lines have one cell, at --separator {separator!r}; is it another?"
+            )
     for option, name in (("--label", label), ("--group", group)):
         if name and name not in table.names:
             raise ConfigError(f"{option} {name}: the file has no column of that name.")
     path = out or schema_beside(file)
-    text = draft_schema(table, Wishes(label, group, public), file.name, separator)
+    text = draft_schema(table, Wishes(label, group, public), file.name, separator, encoding)
     try:
         with path.open("x", encoding="utf-8") as target:
             target.write(text)

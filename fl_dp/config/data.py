@@ -7,7 +7,7 @@ from fl_dp.config.flat import FlatConfig, require, require_positive
 
 CLIENT = "{client}"  # in the path of the data: the client's name, in a simulation its number
 IMAGE_MODES = ("", "L", "RGB")
-ENCODINGS = ("utf-8", "latin-1")
+ENCODINGS = ("utf-8", "latin-1", "cp1252")
 RECORD, PERSON = "record", "person"  # what one example of a step is, and so what is protected
 CHOSEN = FIRST, FRESH = ("first", "fresh")  # which records stand for a person that has more than may count
 MOST_RECORDS = 4096  # of one person in a step: memory is taken for all of them, whoever is drawn

@@ -48,13 +48,20 @@ def _pixels(name: str, content: bytes, reading: Reading) -> Pixels:
             brought = _brought(image, reading)
             pixels = np.asarray(brought)
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:  # what Pillow raises
-        raise DataError(f"{name}: expected a readable image ({type(error).__name__}).") from None
-    if brought.mode not in ("L", "RGB"):
         raise DataError(
-            f"{name}: expected an image of colour mode L or RGB, not {found}; image-mode brings "
-            f"{', '.join(sorted(_CONVERTED))} to one."
-        )
+            f"{name}: expected a readable image ({type(error).__name__}): is it truncated, or no image?"
+        ) from None
+    if brought.mode not in ("L", "RGB"):
+        raise DataError(f"{name}: expected an image of colour mode L or RGB, not {found}; {_way_out(found)}")
     return pixels
+
+
+def _way_out(mode: str) -> str:
+    if mode in _CONVERTED:
+        return f"image-mode brings {', '.join(sorted(_CONVERTED))} to one."
+    if mode.startswith(("I", "F")):
+        return "it has more than 8 bits a pixel: convert it to 8 bits first, such as value // 256."
+    return "convert it to L or RGB first."
 
 
 def _brought(image: Image.Image, reading: Reading) -> Image.Image:

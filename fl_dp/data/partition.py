@@ -73,7 +73,7 @@ def _group_numbers(train: TensorData, settings: PartitionSettings) -> Labels:
     if not train.groups:
         raise DataError(
             f"partition = {settings.scheme!r}: the data have no groups; a table's schema declares them by a "
-            'column of kind "group", a task by TensorData.groups.'
+            'column of kind "group", an .npz file by the array groups_train, a task by TensorData.groups.'
         )
     if train.grouped_by and train.grouped_by != settings.argument:
         raise DataError(

@@ -135,7 +135,11 @@ def check_targets(x: Tensor, y: Tensor, classes: tuple[str, ...]) -> None:
     if numbers:
         columns = y.shape[1] if y.ndim == 2 else 1
         if columns == 0 or len(classes) not in (0, columns):
-            raise DataError(f"Expected {columns} names of columns, or none, not {len(classes)}.")
+            raise DataError(
+                f"Expected {columns} names of columns, or none, not {len(classes)}: the labels are floats, "
+                "which are numbers to predict. With classes write integers; where a label is missing, leave "
+                "the record out."
+            )
         if not y.isfinite().all():
             raise DataError("Expected finite targets: there are NaN or infinite ones.")
         return

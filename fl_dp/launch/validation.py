@@ -1,8 +1,10 @@
 """`fl_dp.validate`: a task, or a model and some data, held against all that training will refuse."""
 
+import glob
 from typing import TYPE_CHECKING, Any
 
 from fl_dp.accounting.budget import Budget, auto_delta
+from fl_dp.config.data import CLIENT
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
 from fl_dp.config.task import TaskSettings
@@ -29,7 +31,8 @@ def validate(
 
     task_or_model: a task, its class, its name as in settings ("my_task.py"), settings, or a model. data: of a
     model, a `TensorData` or inputs and targets, as of a task's `train_data`. config: the run; its loss is a
-    model's. fix: replace what can be replaced, batch norms by group norms; in place in a given model.
+    model's. fix: replace what can be replaced, batch norms by group norms; in place in a given model. Where
+    each client has a file of its own one client's is read, and the server's if it is there.
 
     ConfigError for a name that is no task, and for a model without data.
     """
@@ -38,6 +41,8 @@ def validate(
 
     task = _task_of(task_or_model, data, config)
     result = validate_task(task, fix=fix, metrics=config.metric_names if config else ())
+    if isinstance(task_or_model, TaskSettings) and task_or_model.by_client:
+        result.notes.append(f"of the clients' files {task.settings.data} was read, and no other client's")
     if config and result.model is not None:
         parameters = list(result.model.parameters())
         try:
@@ -52,7 +57,6 @@ def validate(
 def _task_of(given: Any, data: Any, config: RunConfig | None) -> "Task":
     from torch import nn
 
-    from fl_dp.tasks.load import task_of
     from fl_dp.tasks.task import Task
 
     settings = TaskSettings(**config.of_task()) if config else TaskSettings()
@@ -65,10 +69,42 @@ def _task_of(given: Any, data: Any, config: RunConfig | None) -> "Task":
     if isinstance(given, type) and issubclass(given, Task):
         return given(settings)
     if isinstance(given, TaskSettings):
-        return task_of(given)
+        return _of_settings(given)
     if isinstance(given, str):
-        return task_of(TaskSettings(**{**settings.of_task(), "task": given}))
+        return _of_settings(TaskSettings(**{**settings.of_task(), "task": given}))
     raise ConfigError(f"validate: expected a task, its name or a model, not {type(given).__name__}.")
+
+
+def _of_settings(settings: TaskSettings) -> "Task":
+    """The task that they name; of clients' files one client's for training, and the server's for testing."""
+    from fl_dp.tasks.load import task_of
+    from fl_dp.tasks.records import SERVER, of_client
+
+    if not settings.by_client:
+        return task_of(settings)
+    first, *others = _clients_with_files(settings.data)
+    one = of_client(settings, first)
+    server = task_of(of_client(settings, SERVER)) if SERVER in others else None
+    kind = type(task_of(one))
+
+    def test_data(self: "Task") -> Any:
+        return server.test_data() if server else None
+
+    own: type[Task] = type(kind.__name__, (kind,), {"test_data": test_data})  # its own: tasks are shared
+    return own(one)
+
+
+def _clients_with_files(data: str) -> list[str]:
+    """Names of those whose files are there, the server last; ConfigError where no client's is."""
+    from fl_dp.data.source import absolute_name
+    from fl_dp.tasks.records import SERVER
+
+    before, _, after = absolute_name(data).partition(":")[2].partition(CLIENT)
+    found = glob.glob(f"{glob.escape(before)}*{glob.escape(after)}")
+    names = sorted(path[len(before) : len(path) - len(after)] for path in found)
+    if not set(names) - {SERVER}:
+        raise ConfigError(f"data = {data!r}: there is no client's file, such as {before}0{after}.")
+    return sorted(names, key=lambda name: (name == SERVER, name != "0", name))
 
 
 def _of_model(model: "nn.Module", data: Any, settings: TaskSettings) -> "Task":

@@ -41,6 +41,7 @@ def test_a_public_one_is_complete_and_says_so(table: Path, capsys: pytest.Captur
         (["--label", "sick"], "--label sick: the file has no column of that name"),
         (["--group", "me"], "--group me: the file has no column of that name"),
         (["--separator", ";;"], "--separator ';;': expected one character"),
+        (["--encoding", "utf-16"], "--encoding 'utf-16': expected utf-8 or latin-1 or cp1252"),
         (["--out", "/nowhere/t.toml"], "/nowhere/t.toml: cannot be written: No such file or directory"),
     ],
 )
@@ -62,3 +63,23 @@ def test_parquet_is_read_too(tmp_path: Path) -> None:
     pd.DataFrame({"a": [1, 2]}).to_parquet(tmp_path / "t.parquet")
     assert run_command(app, ["schema", str(tmp_path / "t.parquet")]) == 0
     assert (tmp_path / "t.schema.toml").exists()
+
+
+def test_a_table_of_another_encoding_is_read_and_the_draft_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes("größe;ill\n1;ja\n2;nein\n".encode("cp1252"))
+    words = ["schema", str(path), "--separator", ";"]
+    assert run_command(app, words) == 1
+    assert "--encoding to fl-dp schema" in capsys.readouterr().err
+    assert run_command(app, [*words, "--encoding", "cp1252"]) == 0
+    draft = tomllib.loads(path.with_name("t.schema.toml").read_text(encoding="utf-8"))
+    assert draft["encoding"] == "cp1252"
+    assert list(draft["columns"]) == ["größe", "ill"]
+
+
+def test_lines_of_one_cell_have_another_separator(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(app, ["schema", str(table), "--separator", ";"]) == 2
+    assert "its lines have one cell, at --separator ';'; is it another?" in capsys.readouterr().err
+    assert not table.with_name("t.schema.toml").exists()

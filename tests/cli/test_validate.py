@@ -2,10 +2,13 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fl_dp.cli.common import run_command
 from fl_dp.cli.main import app
+from fl_dp.config.task import TaskSettings
+from fl_dp.tasks.load import task_of
 
 TASK = """\
 import torch
@@ -53,3 +56,62 @@ def test_a_run_config_says_what_it_costs(tmp_path: Path, capsys: pytest.CaptureF
 def test_what_is_no_task_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(app, ["validate", "nowhere.py"]) == 2
     assert "no such file" in capsys.readouterr().err
+
+
+def written(folder: Path, **clients: tuple[str, ...]) -> list[str]:
+    """Files of clients with the splits that are said, and the words that name them all."""
+    for client, splits in clients.items():
+        arrays = {f"{name}_{split}": array for split in splits for name, array in ARRAYS.items()}
+        np.savez(folder / f"{client}.npz", classes=np.array(["no", "yes"]), **arrays)
+    return ["validate", "--set", f"data=npz:{folder}/{{client}}.npz", "--set", "model=linear"]
+
+
+ARRAYS = {"x": np.eye(4), "y": np.array([0, 1, 1, 0])}
+
+
+def test_of_clients_files_the_first_and_the_servers_are_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = written(tmp_path, **{"0": ("train",), "10": ("train",)}, server=("test",))
+    (tmp_path / "10.npz").write_bytes(b"not read")
+    assert run_command(app, words) == 0
+    out = capsys.readouterr().out
+    assert f"note: of the clients' files npz:{tmp_path}/0.npz was read, and no other client's" in out
+    assert "no test data" not in out
+
+
+def test_what_is_wrong_with_the_servers_file_is_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = written(tmp_path, **{"0": ("train",)})
+    np.savez(tmp_path / "server.npz", x_test=np.eye(3), y_test=np.zeros(3, int), classes=["no", "yes"])
+    assert run_command(app, words) == 2
+    assert "found: test_data(): it gives numbers of shape (3,)" in capsys.readouterr().out
+
+
+def test_a_site_has_its_own_file_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(app, written(tmp_path, north=("train",))) == 0
+    out = capsys.readouterr().out
+    assert "/north.npz was read" in out
+    assert 'note: no test data: a server needs evaluate = "off" then' in out
+
+
+def test_the_servers_file_is_no_clients(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever comes first in the order of names."""
+    assert run_command(app, written(tmp_path, west=("train",), server=("test",))) == 0
+    assert "/west.npz was read" in capsys.readouterr().out
+
+
+def test_without_a_clients_file_the_one_that_is_looked_for_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(app, written(tmp_path, server=("test",))) == 2
+    assert f"there is no client's file, such as {tmp_path}/0.npz" in capsys.readouterr().err
+
+
+def test_reading_clients_files_leaves_their_task_as_it_was(tmp_path: Path) -> None:
+    """Tasks are shared in a process: client 0's own, asked later, has its own test data."""
+    words = written(tmp_path, **{"0": ("train", "test")})
+    assert run_command(app, words) == 0
+    settings = TaskSettings(data=f"npz:{tmp_path}/0.npz", model="linear")
+    assert len(task_of(settings).test_data()) == 4

@@ -27,7 +27,7 @@ def test_torchvisions_layout_under_data_root(tmp_path: Path, write_idx, name: st
 
 
 def test_paths_start_from_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    np.savez(tmp_path / "own.npz", x_train=np.eye(3), y_train=np.arange(3))
+    np.savez(tmp_path / "own.npz", x_train=np.eye(3), y_train=np.arange(3), classes=np.arange(3))
     (tmp_path / "images" / "train" / "cat").mkdir(parents=True)
     Image.new("L", (4, 4)).save(tmp_path / "images" / "train" / "cat" / "1.png")
     monkeypatch.chdir(tmp_path)

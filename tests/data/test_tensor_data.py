@@ -114,7 +114,11 @@ def test_fingerprint_sees_one_bit_one_label_and_the_shape() -> None:
         (torch.zeros(2), [0, 1], "float32 features"),
         (torch.zeros(2, 2, 2, dtype=torch.uint8), [0, 1], "uint8 images"),
         (torch.zeros(2, 4), [0], "each of 2 examples"),
-        (torch.zeros(2, 4), [0.0, 1.0], "1 names of columns, or none, not 2"),
+        (
+            torch.zeros(2, 4),
+            [0.0, 1.0],
+            "1 names of columns, or none, not 2: the labels are floats.* write integers",
+        ),
         (torch.zeros(2, 3, dtype=torch.int64), [0, 1], "vocabulary = 0"),
         (torch.zeros(0, 4), [], "at least one example"),
         (torch.zeros(2, 4), [0, 2], "label in 0 to 1"),

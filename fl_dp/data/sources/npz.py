@@ -2,7 +2,7 @@
 
 import zipfile
 import zlib
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,8 @@ from fl_dp.data.tensor_data import Split, TensorData
 from fl_dp.errors import DataError
 
 _MAX_CHANNELS = 4  # of an image: a longer last axis behind a short second one is a width, so NCHW
-_PUBLIC = {"classes", "vocabulary", "y_train", "y_test"}  # labels: they may say how many classes there are
+_PUBLIC = frozenset({"classes", "vocabulary"})
+_NAMES = ("x_train", "y_train", "x_test", "y_test", "groups_train", "groups_test", "classes", "vocabulary")
 
 Arrays = dict[str, np.ndarray]
 
@@ -28,12 +29,12 @@ def load_npz(path: Path, split: Split) -> TensorData:
     | `x_train`, `x_test`      | uint8 images NHWC or NHW, floats (n, ...), or integers (n, T): tokens     |
     | `y_train`, `y_test`      | integer labels (n,), floats (n,) or (n, k), or of tokens the next (n, T)  |
     | `vocabulary`, of tokens  | one integer: how many tokens there are                                   |
-    | `classes`, may be absent | one name per label, column or next token; else labels 0 to the largest   |
-    | `groups_train`, the same | a name or number per record, by which it may be given to a client        |
+    | `classes`, of labels     | one name per label; of columns or next tokens it may be absent           |
+    | `groups_train`, optional | a name or number per record, by which it may be given to a client        |
 
-    A file that holds only one client's part should have `classes`: the client may lack the largest label,
-    and its number of classes must be the server's. A missing, damaged or mis-shaped file raises DataError
-    that names it.
+    How many classes there are is public, and so no labels are asked for it. Any other array is refused, as a
+    table's columns are: one that says whose record it is must not be passed over. A missing, damaged or
+    mis-shaped file raises DataError that names it.
     """
     arrays = _read(path, split)
     try:
@@ -48,11 +49,11 @@ def load_npz(path: Path, split: Split) -> TensorData:
 
 def _read(path: Path, split: Split) -> Arrays:
     """The split's arrays, and those that say what is public."""
-    return _arrays(path, {f"x_{split}", f"y_{split}"}, _PUBLIC | {f"groups_{split}"})
+    return _arrays(path, {f"x_{split}", f"y_{split}"}, _PUBLIC | {f"groups_{split}"}, strict=True)
 
 
-def _arrays(path: Path, needed: Set[str], welcome: Set[str]) -> Arrays:
-    """The arrays that are needed, and those of the welcome ones that are there."""
+def _arrays(path: Path, needed: Set[str], welcome: Set[str], *, strict: bool = False) -> Arrays:
+    """The arrays that are needed, and those of the welcome ones that are there; strict: no unknown ones."""
     try:
         with path.open("rb") as file:
             archive = np.load(file, allow_pickle=False)  # a pickle could run code
@@ -60,14 +61,36 @@ def _arrays(path: Path, needed: Set[str], welcome: Set[str]) -> Arrays:
                 raise DataError(f"{path}: expected an .npz file of several arrays, not one array.")
             if missing := needed - set(archive.files):
                 raise DataError(f"{path}: expected arrays {', '.join(sorted(missing))}.")
+            if strict:
+                _check_names(path, archive.files)
             wanted = needed | (welcome & set(archive.files))
-            return {name: archive[name] for name in sorted(wanted)}
+            return {name: _array(path, archive, name) for name in sorted(wanted)}
     except FileNotFoundError:
         raise DataError(f"{path}: no such file; expected an .npz file.") from None
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise DataError(
             f"{path}: expected a readable .npz file of plain arrays ({type(error).__name__})."
         ) from None
+
+
+def _check_names(path: Path, names: Sequence[str]) -> None:
+    if unknown := [name for name in names if name not in _NAMES]:
+        raise DataError(
+            f"{path}: unknown arrays {', '.join(unknown)}; known are {', '.join(_NAMES)}. groups_train "
+            "says whose record each is; leave out what is for none of them."
+        )
+
+
+def _array(path: Path, archive: NpzFile, name: str) -> np.ndarray:
+    try:
+        found: np.ndarray = archive[name]
+    except ValueError:  # NumPy's for objects, whose text tells how to run what a pickle says
+        raise DataError(
+            f"{path}: {name} is no plain array: it holds objects, such as None, or numbers and texts "
+            "in one, or is damaged. Give it one dtype, of numbers or of texts; leave out records without a "
+            "label."
+        ) from None
+    return found
 
 
 def _vocabulary(arrays: Arrays) -> int:
@@ -107,6 +130,15 @@ def _looks_like_nchw(images: np.ndarray) -> bool:
 
 def _targets(name: str, arrays: Arrays, *, tokens: bool) -> Tensor:
     y = arrays[name]
+    if y.dtype.kind in "US":
+        raise DataError(
+            f"{name}: holds texts; write integers, each label's place in the array classes, from 0."
+        )
+    if y.dtype.kind in "iub" and y.ndim == 2 and not tokens:
+        raise DataError(
+            f"{name}: integers of shape {y.shape} are no classes, which are (n,); several labels of 0 and 1 "
+            'for each record (loss = "bce"): write them as float32.'
+        )
     if _whole(y) and (y.ndim == 1 or (y.ndim == 2 and tokens)):
         return torch.from_numpy(y.astype(np.int64, copy=False))
     if np.issubdtype(y.dtype, np.floating) and y.ndim in (1, 2):
@@ -124,11 +156,10 @@ def _classes(arrays: Arrays, y: Tensor, vocabulary: int) -> tuple[str, ...]:
         return ()
     if y.ndim == 2:
         return tuple(map(str, range(vocabulary)))
-    labels = [arrays[name] for name in ("y_train", "y_test") if name in arrays]
-    if not all(_whole(one) and one.ndim == 1 for one in labels):
-        raise DataError("y_train, y_test: expected integer labels (n,) in both, where one has them.")
-    return tuple(
-        str(label) for label in range(1 + max((int(one.max()) for one in labels if len(one)), default=0))
+    raise DataError(
+        "integer labels are classes: expected the array classes, with a name for each, such as "
+        'numpy.array(["no", "yes"]). How many there are is public, and never taken from labels. Numbers to '
+        "predict are written as floats."
     )
 
 

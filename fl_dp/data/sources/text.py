@@ -98,7 +98,9 @@ def _read(file: Path, encoding: str) -> str:
         content = file.read_bytes()
         return (gzip.decompress(content) if file.suffix == ".gz" else content).decode(encoding)
     except UnicodeDecodeError:
-        raise DataError(f'{file}: not all of it is {encoding}; try encoding = "latin-1".') from None
+        raise DataError(
+            f'{file}: not all of it is {encoding}; try encoding = "latin-1" or "cp1252".'
+        ) from None
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{file}: expected a readable text ({type(error).__name__}).") from None
 

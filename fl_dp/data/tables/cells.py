@@ -12,6 +12,7 @@ Cells = NDArray[np.object_]  # (n,) texts without spaces around them
 Value = str | int | float  # what a schema says of a cell: a text means itself, a number all ways to write it
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d{1,4})?", re.IGNORECASE)
+_SWAPPED = str.maketrans(",.", ".,")
 _DIGITS = 400  # of a number: none that a file holds is rounded, so that unequal ones stay unequal
 
 
@@ -24,8 +25,19 @@ def plain(text: str) -> str:
     return str(number if number else Decimal(0))  # not -0
 
 
-def codes_of(cells: Cells, groups: Sequence[Sequence[Value]]) -> NDArray[np.int64]:
-    """(n,) for each cell the number of the group that it is in; -1 where it is in none."""
+def pointed(text: str, decimal: str) -> str:
+    """`text` with a point where the file's numbers have `decimal`: "1,5" becomes "1.5".
+
+    Where they have commas a point becomes a comma, so that such a cell is no number: 1.234 may be a thousand.
+    """
+    return text if decimal == "." else text.translate(_SWAPPED)
+
+
+def codes_of(cells: Cells, groups: Sequence[Sequence[Value]], decimal: str = ".") -> NDArray[np.int64]:
+    """(n,) for each cell the number of the group that it is in; -1 where it is in none.
+
+    decimal: of numbers in the cells; texts mean themselves.
+    """
     texts = {value: i for i, group in enumerate(groups) for value in group if isinstance(value, str)}
     numbers = {
         plain(str(value)): i
@@ -35,13 +47,14 @@ def codes_of(cells: Cells, groups: Sequence[Sequence[Value]]) -> NDArray[np.int6
     }
 
     def code(text: str) -> int:
-        return texts[text] if text in texts else numbers.get(plain(text), -1)
+        return texts[text] if text in texts else numbers.get(plain(pointed(text, decimal)), -1)
 
     places, distinct = pd.factorize(cells)
     codes: NDArray[np.int64] = np.array([code(text) for text in distinct], dtype=np.int64)[places]
     return codes
 
 
-def numbers_of(cells: Cells) -> NDArray[np.float64]:
-    """(n,) what the cells say; NaN for one that is no number."""
-    return np.asarray(pd.to_numeric(pd.Series(cells, dtype=object), errors="coerce"), dtype=np.float64)
+def numbers_of(cells: Cells, decimal: str = ".") -> NDArray[np.float64]:
+    """(n,) what the cells say; NaN for one that is no number, written with `decimal`."""
+    texts = pd.Series([pointed(cell, decimal) for cell in cells], dtype=object)
+    return np.asarray(pd.to_numeric(texts, errors="coerce"), dtype=np.float64)

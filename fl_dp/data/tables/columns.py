@@ -3,7 +3,7 @@
 In all of them `cells` are a column's, and `missing` (n,) says which of them mean that nothing is known.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -22,15 +22,17 @@ class Column:
     """One column of the file. A column that is this and no more is ignored, and it is said so.
 
     missing: cells that mean that nothing is known. if_missing: what becomes of a record with such a cell:
-    it is refused, dropped, or the cell is encoded.
+    it is refused, dropped, or the cell is encoded. decimal: of numbers in the file; how they are written does
+    not decide what they mean, so it is no part of what sites must agree on.
     """
 
     name: str
     missing: tuple[Value, ...] = ("",)
     if_missing: IfMissing = "refuse"
+    decimal: str = field(default=".", repr=False)
 
     def is_missing(self, cells: Cells) -> Mask:
-        missing: Mask = codes_of(cells, [self.missing]) == 0
+        missing: Mask = codes_of(cells, [self.missing], self.decimal) == 0
         return missing
 
 
@@ -43,14 +45,22 @@ class Range(Column):
 
     def scaled(self, cells: Cells, missing: Mask) -> Numbers:
         """(n,) with 0, the range's middle, where they are missing; DataError for a cell that is no number."""
-        numbers = np.where(missing, (self.low + self.high) / 2, numbers_of(cells))
-        if np.isnan(numbers).any():
+        numbers = np.where(missing, (self.low + self.high) / 2, numbers_of(cells, self.decimal))
+        strange = np.isnan(numbers)
+        if strange.any():
             raise DataError(
                 f"column {self.name!r}: there are cells that are neither numbers nor declared as missing; "
-                "declare what they are in the schema, or correct the file."
+                f"declare what they are in the schema, or correct the file.{self._written(cells[strange])}"
             )
         share = (np.clip(numbers, self.low, self.high) - self.low) / (self.high - self.low)
         return (2 * share - 1).astype(np.float32)
+
+    def _written(self, strange: Cells) -> str:
+        """What to say where cells are numbers as the other half of the world writes them."""
+        other, mark = (",", "comma") if self.decimal == "." else (".", "point")
+        if np.isnan(numbers_of(strange, other)).all():
+            return ""
+        return f" Some are numbers with a decimal {mark}: the schema's decimal = {other!r} reads those."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +105,7 @@ class Category(Column):
 
     def encode(self, cells: Cells, missing: Mask) -> Numbers:
         """(n, len(inputs)); DataError for a cell that is none of the values, where there is no `other`."""
-        codes = codes_of(cells, [[value] for value in self.categories])
+        codes = codes_of(cells, [[value] for value in self.categories], self.decimal)
         if not self.other and ((codes < 0) & ~missing).any():
             raise _unknown(self.name)
         codes[codes < 0] = len(self.categories)
@@ -118,7 +128,7 @@ class Label(Column):
 
     def codes(self, cells: Cells) -> NDArray[np.int64]:
         """(n,) numbers of classes; DataError for a cell that is none."""
-        codes = codes_of(cells, self.values)
+        codes = codes_of(cells, self.values, self.decimal)
         if (codes < 0).any():
             raise _unknown(self.name)
         return codes
@@ -138,7 +148,7 @@ class SplitColumn(Column):
 
     def is_test(self, cells: Cells) -> Mask:
         """(n,); DataError for a cell that is neither."""
-        codes = codes_of(cells, [self.train, self.test])
+        codes = codes_of(cells, [self.train, self.test], self.decimal)
         if (codes < 0).any():
             raise _unknown(self.name)
         testing: Mask = codes == 1

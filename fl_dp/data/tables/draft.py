@@ -9,10 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from fl_dp.data.tables.cells import Cells, numbers_of
+from fl_dp.data.tables.columns import Mask
 from fl_dp.data.tables.encode import Table
 
 _MISSING = ("", "?", "NA", "N/A", "nan", "NaN", "null", "None")
 _MOST_CATEGORIES = 50  # of a column of texts: one with more is rather a name, and is ignored in a draft
+_MOST = 0.5  # of a column's cells: where so many are numbers, the others may be marks of missing ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +26,18 @@ class Wishes:
     public: bool = False
 
 
-def draft_schema(table: Table, wishes: Wishes, file: str, separator: str = ",") -> str:
+def draft_schema(
+    table: Table, wishes: Wishes, file: str, separator: str = ",", encoding: str = "utf-8"
+) -> str:
     """The text of a schema file for the table that was read from `file`."""
+    decimal = _decimal(table, wishes)
     header = [] if table.named else ["header = false                 # the columns stand in this order"]
     if separator != ",":
         header.append(f"separator = {_text(separator)}")
+    if encoding != "utf-8":
+        header.append(f"encoding = {_text(encoding)}")
+    if decimal != ".":
+        header.append('decimal = ","                  # a guess: wrong where commas part thousands')
     lines = [
         *_preface(wishes, file),
         f"missing = [{', '.join(map(_text, _MISSING))}]",
@@ -36,7 +45,7 @@ def draft_schema(table: Table, wishes: Wishes, file: str, separator: str = ",") 
         'split = "hash"                 # a fifth of the records is for testing; "none": none is',
     ]
     for name, cells in zip(table.names, table.columns, strict=True):
-        lines += ["", f"[columns.{_text(name)}]", *_column(name, cells, wishes)]
+        lines += ["", f"[columns.{_text(name)}]", *_column(name, cells, wishes, decimal)]
     return "\n".join(lines) + "\n"
 
 
@@ -50,27 +59,70 @@ def _preface(wishes: Wishes, file: str) -> Iterator[str]:
     yield "# Kinds (number, category, label, target, group, split, ignore) are guesses: check each."
 
 
-def _column(name: str, cells: Cells, wishes: Wishes) -> Iterator[str]:
+def _decimal(table: Table, wishes: Wishes) -> str:
+    """A comma where columns of numbers have some, and none has points."""
+    marks = {
+        _mark(_known(cells))
+        for name, cells in zip(table.names, table.columns, strict=True)
+        if name not in (wishes.group, wishes.label)
+    }
+    return "," if "," in marks and "." not in marks else "."
+
+
+def _mark(known: Cells) -> str:
+    """The decimal mark of a column that is mostly numbers; empty where it is none, or all are whole."""
+    points, commas = _share(known, "."), _share(known, ",")
+    if max(points, commas) < _MOST or points == commas:
+        return ""
+    return "." if points > commas else ","
+
+
+def _known(cells: Cells) -> Cells:
+    return np.array([cell for cell in cells if cell not in _MISSING], dtype=object)
+
+
+def _are_numbers(known: Cells, decimal: str) -> Mask:
+    return np.isfinite(numbers_of(known, decimal))
+
+
+def _share(known: Cells, decimal: str) -> float:
+    """Of numbers among the cells."""
+    return float(_are_numbers(known, decimal).mean()) if len(known) else 0.0
+
+
+def _column(name: str, cells: Cells, wishes: Wishes, decimal: str) -> Iterator[str]:
+    known = _known(cells)
     if name == wishes.group:
         yield 'kind = "group"'
         return
-    known = np.array([cell for cell in cells if cell not in _MISSING], dtype=object)
-    is_number = len(known) > 0 and bool(np.isfinite(numbers_of(known)).all())
     if name == wishes.label:
         yield 'kind = "label"'
         yield f"classes = [{_values(known) if wishes.public else ''}]"
         return
-    if not is_number and len(set(known)) > _MOST_CATEGORIES:
+    share, many = _share(known, decimal), len(set(known)) > _MOST_CATEGORIES
+    if _MOST <= share < 1:
+        yield "# most cells are numbers: a number, and the others declared by missing = [...]?"
+    elif _mark(known) == "," != decimal:
+        yield "# numbers with decimal commas, and other columns have points: write all in one way"
+    if share == 1 or (many and share >= _MOST):
+        yield from _number(known, wishes, decimal)
+    elif many:
         yield 'kind = "ignore"               # many different texts; a category, a group?'
         return
-    yield f'kind = "{"number" if is_number else "category"}"'
-    if is_number:
-        numbers = numbers_of(known)
-        yield f"range = [{_range(numbers) if wishes.public else ''}]"
     else:
+        yield 'kind = "category"'
         yield f"categories = [{_values(known) if wishes.public else ''}]"
-    if wishes.public and len(known) < len(cells):
+    if wishes.public and (len(known) < len(cells) or (many and share < 1)):
         yield 'if-missing = "encode"'
+
+
+def _number(known: Cells, wishes: Wishes, decimal: str) -> Iterator[str]:
+    """Of public records the cells that are no numbers are taken for missing ones."""
+    numbers = _are_numbers(known, decimal)
+    yield 'kind = "number"'
+    yield f"range = [{_range(numbers_of(known[numbers], decimal)) if wishes.public else ''}]"
+    if wishes.public and not numbers.all():
+        yield f"missing = [{', '.join(map(_text, _MISSING))}, {_values(known[~numbers])}]"
 
 
 def _range(numbers: np.ndarray) -> str:

@@ -1,6 +1,8 @@
 """Tables in files: CSV and Parquet, read as texts, so that a record is the same in either."""
 
 import csv
+import io
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,26 +12,63 @@ from fl_dp.data.tables.cells import Cells
 from fl_dp.data.tables.encode import Table
 from fl_dp.errors import DataError
 
+_OTHERWISE = (
+    'Another separator? separator = ";" in the schema says so, --separator ";" to fl-dp schema. '
+    "Or is the schema that of another table?"
+)
+_NOT_LATIN_1 = re.compile("[\x80-\x9f]")  # controls that no text has; in cp1252 they are letters and marks
 
-def read_csv(path: Path, *, separator: str = ",", header: bool = True) -> Table:
-    """The file at `path`, UTF-8; DataError, which quotes no cell, if it is damaged or ragged."""
+
+def read_csv(path: Path, *, separator: str = ",", header: bool = True, encoding: str = "utf-8") -> Table:
+    """The file at `path`; DataError, which quotes no cell, if it is damaged, ragged or encoded otherwise."""
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            lines = csv.reader(file, delimiter=separator, skipinitialspace=True, strict=True)
-            rows = [[cell.strip() for cell in line] for line in lines if line]
+        text = _decoded(path, path.read_bytes(), encoding)
+        lines = csv.reader(
+            io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=True, strict=True
+        )
+        rows = [[cell.strip() for cell in line] for line in lines if line]
     except FileNotFoundError:
         raise DataError(f"{path}: no such file; expected a CSV file.") from None
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except OSError as error:
         raise DataError(f"{path}: expected a readable CSV file ({type(error).__name__}).") from None
+    except csv.Error:
+        raise DataError(
+            f"{path}: expected a readable CSV file: quotes do not stand around whole cells. {_OTHERWISE}"
+        ) from None
     if len(rows) <= header:
         raise DataError(f"{path}: there are no records.")
     width = len(rows[0])
     if ragged := next((number for number, row in enumerate(rows, 1) if len(row) != width), None):
         raise DataError(
-            f"{path}: line {ragged} (empty ones not counted) has not the first line's {width} cells."
+            f"{path}: line {ragged} (empty ones not counted) has not the first line's {width} cells. "
+            f"{_OTHERWISE}"
         )
     names = tuple(rows.pop(0)) if header else tuple(map(str, range(width)))
     return Table(_columns(list(zip(*rows, strict=True))), names, named=header)
+
+
+def _decoded(path: Path, content: bytes, encoding: str) -> str:
+    """The text of a file; it has one reading alone: read in two ways, records would have two budgets."""
+    try:
+        text = content.decode("utf-8-sig" if encoding == "utf-8" else encoding)
+    except UnicodeDecodeError:
+        raise DataError(
+            f'{path}: not all of it is {encoding}; try encoding = "cp1252" (Windows), "latin-1" or "utf-8": '
+            "in the schema or the settings, and --encoding to fl-dp schema."
+        ) from None
+    if encoding != "utf-8" and not content.isascii() and _is_utf8(content):
+        raise DataError(f'{path}: is UTF-8, not {encoding}; set encoding = "utf-8".')
+    if encoding == "latin-1" and _NOT_LATIN_1.search(text):
+        raise DataError(f'{path}: holds what is none of latin-1\'s letters; set encoding = "cp1252".')
+    return text
+
+
+def _is_utf8(content: bytes) -> bool:
+    try:
+        content.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def read_parquet(path: Path) -> Table:

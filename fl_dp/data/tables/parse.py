@@ -3,6 +3,8 @@
     missing = ["", "?"]        # cells of all columns that mean that nothing is known; default: [""]
     header = true              # the first line names the columns
     separator = ","            # of a CSV file
+    encoding = "utf-8"         # of a CSV file; without it: the setting encoding
+    decimal = "."              # of numbers in cells: "," in 61,8
     split = "hash"             # a fifth of the records is for testing; "none": none is
 
     [columns.age]
@@ -29,13 +31,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from fl_dp.config.data import ENCODINGS
 from fl_dp.data.tables.cells import Value, plain
 from fl_dp.data.tables.columns import Category, Column, Group, Label, Number, SplitColumn, Target
 from fl_dp.data.tables.schema import HASH, NONE, Schema
 from fl_dp.errors import DataError
 
-_TOP = {"missing", "header", "separator", "split", "columns"}
+_TOP = {"missing", "header", "separator", "encoding", "decimal", "split", "columns"}
 _MISSING = {"missing", "if-missing"}
+_DECIMALS = (".", ",")
 _FEWEST_CLASSES = 2
 
 
@@ -60,11 +64,13 @@ def parse_schema(content: Mapping[str, Any]) -> Schema:
     if not isinstance(columns, dict) or not columns:
         raise DataError("expected a part [columns.NAME] for every column of the file.")
     missing = _values(content.get("missing", [""]), "missing")
+    decimal = _one_of(content, "decimal", _DECIMALS, ".")
     schema = Schema(
-        tuple(_column(name, part, missing) for name, part in columns.items()),
+        tuple(_column(name, part, missing, decimal) for name, part in columns.items()),
         _flag(content, "header", True),
         content.get("separator", ","),
         content.get("split", HASH),
+        _one_of(content, "encoding", ENCODINGS, ""),
     )
     if not (isinstance(schema.separator, str) and len(schema.separator) == 1):
         raise DataError(f"separator = {schema.separator!r}: expected one character.")
@@ -89,13 +95,14 @@ def _check_whole(schema: Schema) -> None:
             raise DataError(f"expected one column of kind {_NAMES[kind]!r} at most.")
 
 
-def _column(name: str, part: Any, missing: tuple[Value, ...]) -> Column:
+def _column(name: str, part: Any, missing: tuple[Value, ...], decimal: str) -> Column:
     if not isinstance(part, dict) or part.get("kind") not in _KINDS:
         raise DataError(f"column {name!r}: expected a kind, one of {', '.join(_KINDS)}.")
     keys, build = _KINDS[part["kind"]]
     _known(part, keys | {"kind"}, f"column {name!r}")
     common: dict[str, Any] = {
         "name": name,
+        "decimal": decimal,
         "missing": _values(part["missing"], f"column {name!r}: missing") if "missing" in part else missing,
     }
     if "if-missing" in part:
@@ -187,6 +194,13 @@ def _flag(part: Mapping[str, Any], key: str, default: bool) -> bool:
     if not isinstance(value, bool):
         raise DataError(f"expected {key} to be true or false.")
     return value
+
+
+def _one_of(part: Mapping[str, Any], key: str, choices: Sequence[str], default: str) -> str:
+    value = part.get(key, default)
+    if key in part and value not in choices:
+        raise DataError(f"{key} = {value!r}: expected {' or '.join(map(repr, choices))}.")
+    return str(value)
 
 
 def _values(found: Any, what: str) -> tuple[Value, ...]:

@@ -17,13 +17,15 @@ class Schema:
 
     columns: every column of the file, in the order of the encoding. header: the file's first line names its
     columns, which may then stand in any order; else they stand in the schema's. separator: of a CSV file.
-    split: "hash" or "none", where no column says which records are for testing.
+    split: "hash" or "none", where no column says which records are for testing. encoding: of a CSV file;
+    empty: the setting says it.
     """
 
     columns: tuple[Column, ...]
     header: bool = True
     separator: str = ","
     split: str = HASH
+    encoding: str = ""
 
     def of_kind(self, kind: type[Kind]) -> tuple[Kind, ...]:
         """The columns of one kind, in order."""

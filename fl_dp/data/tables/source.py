@@ -30,16 +30,16 @@ def schema_beside(path: Path) -> Path:
     return path.with_suffix(SUFFIX)
 
 
-def table_source(read: Callable[[Path, Schema], Table]) -> Source:
-    """A data set that is one file; read: its table, as the schema says."""
+def table_source(read: Callable[[Location, Schema], Table]) -> Source:
+    """A data set that is one file; read: its table, as the schema and the settings say."""
 
     def load(location: Location, split: Split) -> TensorData:
         schema = schema_of(location)
-        return _data(location, read(location.path, schema), schema, split)
+        return _data(location, read(location, schema), schema, split)
 
     def inputs(location: Location) -> Tensor:
         schema = schema_of(location)
-        return _inputs(location, read(location.path, schema), schema)
+        return _inputs(location, read(location, schema), schema)
 
     return Source(
         load,

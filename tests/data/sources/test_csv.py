@@ -6,7 +6,7 @@ import pytest
 
 from fl_dp.config.run import RunConfig
 from fl_dp.config.task import TaskSettings
-from fl_dp.data.source import Reading, form_of, load_data, meaning_of
+from fl_dp.data.source import AS_THEY_ARE, Reading, form_of, load_data, meaning_of
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ConfigError, DataError
 from fl_dp.form import Form
@@ -86,3 +86,15 @@ def test_errors_name_the_file(table: Path) -> None:
     table.write_text("a,y\n0,maybe\n")
     with pytest.raises(DataError, match=r"t\.csv: column 'y': there are cells that the schema does not know"):
         load_data(f"csv:{table}", ROOT, "train")
+
+
+@pytest.mark.parametrize("by", ["schema", "settings"])
+def test_another_encoding_is_said_by_the_schema_or_the_settings(table: Path, by: str) -> None:
+    table.write_bytes("a,y\n0,größe\n1,no\n".encode("cp1252"))
+    schema, reading = SCHEMA.replace('"yes"', '"größe"'), AS_THEY_ARE
+    if by == "schema":
+        schema = 'encoding = "cp1252"\n' + schema
+    else:
+        reading = Reading.of(TaskSettings(encoding="cp1252"))
+    table.with_name("t.schema.toml").write_text(schema, encoding="utf-8")
+    assert load_data(f"csv:{table}", ROOT, "train", reading).y.tolist() == [1, 0]

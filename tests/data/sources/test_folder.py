@@ -108,7 +108,7 @@ def test_a_truncated_image_is_named(tmp_path: Path, keep: int) -> None:
     file.parent.mkdir(parents=True)
     Image.fromarray(np.random.default_rng(0).integers(0, 255, (30, 30), dtype=np.uint8)).save(file)
     file.write_bytes(file.read_bytes()[:keep])
-    with pytest.raises(DataError, match=r"1\.png: expected a readable image"):
+    with pytest.raises(DataError, match=r"1\.png: expected a readable image \(\w+\): is it truncated"):
         load_folder(tmp_path, "train")
 
 
@@ -144,7 +144,10 @@ def test_a_size_alone_leaves_modes_as_they_are(tmp_path: Path) -> None:
 def test_a_mode_that_cannot_be_brought_to_another_is_refused(tmp_path: Path) -> None:
     (tmp_path / "train" / "dog").mkdir(parents=True)
     Image.new("I;16", (4, 3)).save(tmp_path / "train" / "dog" / "1.png")
-    with pytest.raises(DataError, match=r"1\.png: expected an image of colour mode L or RGB, not I;16"):
+    with pytest.raises(DataError, match=r"1\.png: .* mode L or RGB, not I;16; .* convert it to 8 bits first"):
+        load_folder(tmp_path, "train", Reading(image_mode="L"))
+    Image.new("CMYK", (4, 3)).save(tmp_path / "train" / "dog" / "1.png", "tiff")
+    with pytest.raises(DataError, match=r"1\.png: .* not CMYK; convert it to L or RGB first"):
         load_folder(tmp_path, "train", Reading(image_mode="L"))
 
 

@@ -5,17 +5,19 @@ import numpy as np
 import pytest
 import torch
 
-from fl_dp.data.sources.npz import load_npz
+from fl_dp.data.sources.npz import load_inputs, load_npz
+from fl_dp.data.tensor_data import Split
 from fl_dp.errors import DataError
 
 
 def arrays(**changed: Any) -> dict[str, Any]:
-    """Four good arrays of colour images, with some changed, or left out by None."""
+    """Five good arrays of colour images, with some changed, or left out by None."""
     good = {
         "x_train": np.arange(3 * 2 * 4 * 3, dtype=np.uint8).reshape(3, 2, 4, 3),
         "y_train": np.array([0, 1, 1]),
         "x_test": np.zeros((2, 2, 4, 3), dtype=np.uint8),
         "y_test": np.array([2, 0]),
+        "classes": np.array(["a", "b", "c"]),
     }
     return {name: array for name, array in (good | changed).items() if array is not None}
 
@@ -51,9 +53,27 @@ def test_any_integer_labels(path: Path, dtype: type) -> None:
     assert load_npz(path, "train").y.dtype == torch.int64
 
 
-def test_both_splits_agree_on_the_classes(path: Path) -> None:
-    np.savez(path, **arrays())
-    assert load_npz(path, "train").classes == load_npz(path, "test").classes == ("0", "1", "2")
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_no_label_says_how_many_classes_there_are(path: Path, split: Split) -> None:
+    """It would be fitted on records: a client with a rare class would tell it by the model's width."""
+    np.savez(path, **arrays(classes=None))
+    with pytest.raises(DataError, match=r"own\.npz.*expected the array classes, with a name for each"):
+        load_npz(path, split)
+
+
+@pytest.mark.parametrize("name", ["user", "groups_trian", "x", "arr_0"])
+def test_an_unknown_array_is_refused_by_name(path: Path, name: str) -> None:
+    """One that says whose record it is, and is passed over, would count records where persons should be."""
+    np.savez(path, **arrays(), **{name: np.arange(3)})
+    with pytest.raises(
+        DataError, match=rf"own\.npz: unknown arrays {name}; known are x_train, .*groups_train"
+    ):
+        load_npz(path, "train")
+
+
+def test_of_a_file_for_predictions_other_arrays_do_not_count(path: Path) -> None:
+    np.savez(path, x=np.eye(3), user=np.arange(3))
+    assert load_inputs(path).shape == (3, 3)
 
 
 def test_names_of_classes_are_used(path: Path) -> None:
@@ -75,11 +95,18 @@ def test_a_client_may_hold_only_its_training_part(path: Path) -> None:
         ({"y_train": np.array([0, 1])}, "one int64 label for each of 3"),
         ({"y_train": np.array([0, 1, -1])}, "label in 0 to 2"),
         ({"y_train": np.array([0, 1, 9]), "classes": np.array(["a", "b"])}, "label in 0 to 1"),
-        ({"y_train": np.array(["a", "b", "c"])}, r"y_train: expected integer labels \(n,\).* not <U1"),
-        ({"y_train": np.array([0.0, 1, 1]), "classes": np.arange(3)}, "1 names of columns, or none, not 3"),
-        ({"y_train": np.array([0.0, 1, np.inf])}, "finite targets"),
-        ({"y_test": np.array([0.0, 1])}, r"y_train, y_test: expected integer labels \(n,\) in both"),
-        ({"y_train": np.array([[0], [1], [1]])}, r"not int64 of shape \(3, 1\)"),
+        (
+            {"y_train": np.array(["a", "b", "c"])},
+            "y_train: holds texts; write integers, each label's place in",
+        ),
+        ({"y_train": np.array([True, True, False])}, r"y_train: expected integer labels \(n,\).* not bool"),
+        ({"y_train": np.array([0.0, 1, np.nan])}, "not 3: the labels are floats.*integers; where a label is"),
+        ({"y_train": np.array([0.0, 1, np.inf]), "classes": None}, "finite targets"),
+        (
+            {"y_train": np.array([[0], [1], [1]])},
+            r"y_train: integers of shape \(3, 1\).* write them as float32",
+        ),
+        ({"y_train": np.ones((3, 3), dtype=bool)}, r"y_train: integers of shape \(3, 3\).* as float32"),
         ({"x_train": np.zeros(3)}, r"x_train: expected uint8 images .* not float64 of shape \(3,\)"),
         ({"x_train": np.zeros((3, 2), dtype=int)}, "declares no vocabulary; add the array vocabulary"),
         ({"x_train": np.eye(3), "vocabulary": np.array(9)}, "vocabulary = 9: expected a number of tokens if"),
@@ -119,9 +146,10 @@ def test_no_error_tells_a_value(path: Path) -> None:
 
 
 def test_pickled_objects_are_refused(path: Path) -> None:
-    np.savez(path, **arrays(x_train=np.array([{}, {}, {}], dtype=object)))
-    with pytest.raises(DataError, match=r"own\.npz: expected a readable \.npz file of plain arrays"):
+    np.savez(path, **arrays(y_train=np.array(["secret", None, 1], dtype=object)))
+    with pytest.raises(DataError, match=r"own\.npz: y_train is no plain array: it holds objects") as error:
         load_npz(path, "train")
+    assert "secret" not in str(error.value)
 
 
 def test_a_truncated_file_is_named(path: Path) -> None:
@@ -197,7 +225,7 @@ def test_a_token_beyond_the_vocabulary_is_refused_without_its_value(path: Path) 
 
 def test_next_tokens_are_as_many_as_the_vocabulary(path: Path) -> None:
     tokens = np.array([[0, 1], [1, 2], [2, 3]])
-    np.savez(path, **arrays(x_train=tokens, y_train=tokens + 1, vocabulary=np.array(5)))
+    np.savez(path, **arrays(x_train=tokens, y_train=tokens + 1, vocabulary=np.array(5), classes=None))
     data = load_npz(path, "train")
     assert (data.form.targets, data.form.outputs) == ("tokens", 5)
     assert data.y.tolist() == (tokens + 1).tolist()
@@ -206,7 +234,7 @@ def test_next_tokens_are_as_many_as_the_vocabulary(path: Path) -> None:
 @pytest.mark.parametrize(("shape", "outputs"), [((3,), 1), ((3, 4), 4)])
 def test_numbers_to_predict(path: Path, shape: tuple[int, ...], outputs: int) -> None:
     y = np.random.default_rng(0).normal(size=shape)
-    np.savez(path, **arrays(y_train=y, y_test=None, x_test=None))
+    np.savez(path, **arrays(y_train=y, y_test=None, x_test=None, classes=None))
     data = load_npz(path, "train")
     assert (data.form.targets, data.form.outputs, data.classes) == ("numbers", outputs, ())
     assert data.y.shape == shape

@@ -1,7 +1,9 @@
 """A draft tells nothing of the records but names of columns and what kind they seem to be."""
 
 import tomllib
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -60,3 +62,50 @@ def test_a_column_of_many_texts_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("name\n" + "\n".join(f"n{i}" for i in range(60)) + "\n")
     content = tomllib.loads(draft_schema(read_csv(tmp_path / "t.csv"), Wishes(), "t.csv"))
     assert content["columns"]["name"] == {"kind": "ignore"}
+
+
+def draft(path: Path, rows: Iterable[str], **wishes: Any) -> str:
+    path.write_text("\n".join(["a;b;y", *rows]) + "\n")
+    return draft_schema(read_csv(path, separator=";"), Wishes(label="y", **wishes), "t.csv", ";")
+
+
+def test_decimal_commas_are_said_and_no_cell_is_shown(tmp_path: Path) -> None:
+    text = draft(tmp_path / "t.csv", (f"{i},25;{i};no" for i in range(30, 90)))
+    content = tomllib.loads(text)
+    assert content["decimal"] == ","
+    assert content["columns"]["a"] == {"kind": "number", "range": []}
+    assert "30" not in text
+    assert "25" not in text
+
+
+def test_of_public_records_decimal_commas_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    text = draft(path, ["1,5;2;no", "2,5;3;yes"], public=True)
+    data = encode(read_csv(path, separator=";"), parse_schema(tomllib.loads(text)), None)
+    assert data.x.tolist() == [[-1.0, -1.0], [1.0, 1.0]]
+
+
+def test_commas_beside_points_are_told(tmp_path: Path) -> None:
+    text = draft(tmp_path / "t.csv", (f"{i},25;{i}.5;no" for i in range(60)))
+    content = tomllib.loads(text)
+    assert "decimal" not in content
+    assert content["columns"]["b"] == {"kind": "number", "range": []}
+    assert '[columns."a"]\n# numbers with decimal commas, and other columns have points' in text
+
+
+@pytest.mark.parametrize(("different", "kind"), [(70, "number"), (7, "category")])
+def test_a_mark_among_numbers_is_told_and_not_shown(tmp_path: Path, different: int, kind: str) -> None:
+    rows = [f"{1000 + i % different};secret;no" for i in range(80)] + ["k.A.;secret;no"]
+    text = draft(tmp_path / "t.csv", rows)
+    assert '[columns."a"]\n# most cells are numbers: a number, and the others declared by missing' in text
+    assert tomllib.loads(text)["columns"]["a"]["kind"] == kind
+    assert not any(cell in text for cell in ("k.A.", "secret", "100"))
+
+
+def test_of_public_records_the_mark_is_one_of_missing_cells(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    text = draft(path, [*(f"{i};1;{i % 2}" for i in range(80)), "k.A.;1;0"], public=True)
+    content = tomllib.loads(text)
+    assert content["columns"]["a"]["range"] == [0.0, 79.0]
+    data = encode(read_csv(path, separator=";"), parse_schema(content), None)
+    assert data.x[-1, :2].tolist() == [0.0, 1.0]

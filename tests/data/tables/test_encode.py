@@ -1,5 +1,6 @@
 """What becomes of a table: by the schema alone, and never by what other records hold."""
 
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import torch
 
 from fl_dp.data.tables.encode import Table, encode
 from fl_dp.data.tables.files import read_csv
-from fl_dp.data.tables.parse import read_schema
+from fl_dp.data.tables.parse import parse_schema, read_schema
 from fl_dp.data.tensor_data import Split, TensorData
 from fl_dp.errors import DataError
 
@@ -121,6 +122,47 @@ def test_what_the_schema_does_not_know_is_refused_and_not_quoted(
     assert not any(cell in str(error.value).replace("0 and", "") for cell in ("4711", "forty", "8"))
 
 
+COMMAS = "age;pain;note;ill\n20,5;1;k.A.;0\n80;2,0;1.234;1\n35,25;9;c,d;2\n?;?;;0\n"
+
+
+def test_decimal_commas_are_read_and_make_no_other_record(written: Written, schema_text: str) -> None:
+    """What records have spent goes by their cells as they stand, however the schema reads them."""
+    schema = 'separator = ";"\n' + schema_text
+    points = read(written(COMMAS.replace(",", "."), schema))
+    commas = read(written(COMMAS, 'decimal = ","\n' + schema))
+    assert torch.equal(commas.x, points.x)
+    assert torch.equal(commas.y, points.y)
+    ignored = schema.replace('kind = "number"\nrange = [20, 80]\nif-missing = "encode"', 'kind = "ignore"')
+    unread = read(written(COMMAS, ignored))
+    assert unread.x.shape[1] == commas.x.shape[1] - 2
+    assert unread.raw == commas.raw
+    assert unread.fingerprint() == commas.fingerprint()
+
+
+def test_sites_that_write_numbers_otherwise_mean_the_same(schema_text: str) -> None:
+    content = tomllib.loads(schema_text)
+    assert parse_schema(content | {"decimal": ","}).meaning == parse_schema(content).meaning
+
+
+@pytest.mark.parametrize(
+    ("decimal", "cell", "words"),
+    [
+        (".", "47,11", "with a decimal comma: the schema's decimal = ',' reads"),
+        (",", "47.11", "decimal point"),
+    ],
+)
+def test_numbers_with_another_decimal_mark_are_told_and_not_quoted(
+    written: Written, schema_text: str, decimal: str, cell: str, words: str
+) -> None:
+    schema = f'separator = ";"\ndecimal = "{decimal}"\n' + schema_text
+    with pytest.raises(DataError, match=f"column 'age': there are cells .*{words}") as error:
+        read(written(f"age;pain;note;ill\n{cell};1;a;0\n", schema))
+    assert "47" not in str(error.value)
+    with pytest.raises(DataError, match="column 'age'") as error:
+        read(written("age;pain;note;ill\nforty;1;a;0\n", schema))
+    assert "decimal" not in str(error.value)
+
+
 def test_records_with_missing_cells_may_be_dropped(
     written: Written, schema_text: str, table_text: str
 ) -> None:
@@ -138,7 +180,9 @@ def test_every_column_of_the_file_must_be_declared_and_none_is_quoted(written: W
     ) as error:
         read(written("age,pain,note,ill,user\n20,1,a,0,me\n"))
     assert "user" not in str(error.value)
-    with pytest.raises(DataError, match="does not name the column 'pain'"):
+    with pytest.raises(
+        DataError, match=r"does not name the column 'pain'.*: it names 3 of the .* 4\. Is it another"
+    ):
         read(written("age,note,ill\n20,a,0\n"))
     with pytest.raises(DataError, match="names a column twice"):
         read(written("age,pain,note,ill,age\n20,1,a,0,30\n"))

@@ -33,11 +33,17 @@ def test_a_file_may_have_no_header_and_other_separators(tmp_path: Path) -> None:
     ("content", "words"),
     [
         (b"a,b\nsecret,2\nsecret\n", r"line 3 \(empty ones not counted\) has not the first line's 2 cells"),
-        (b"a,b\nsecret,2,3\n", "line 2 "),
+        (b"a,b\nsecret,2,3\n", 'line 2 .*Another separator\\? separator = ";" in the schema'),
         (b"a,b\n", "there are no records"),
         (b"", "there are no records"),
-        (b'a,b\n"secret,2\n', r"expected a readable CSV file \(Error\)"),
-        (b"a,b\nsecret\xff,2\n", r"expected a readable CSV file \(UnicodeDecodeError\)"),
+        (
+            b'a,b\n"secret,2\n',
+            r"expected a readable CSV file: quotes do not .*--separator .* of another table\?",
+        ),
+        (
+            b"a,b\nsecret\xff,2\n",
+            r'not all of it is utf-8; try encoding = "cp1252".* --encoding to fl-dp schema',
+        ),
     ],
 )
 def test_damaged_files_are_named_and_not_quoted(tmp_path: Path, content: bytes, words: str) -> None:
@@ -46,6 +52,36 @@ def test_damaged_files_are_named_and_not_quoted(tmp_path: Path, content: bytes, 
     with pytest.raises(DataError, match=rf"t\.csv: {words}") as error:
         read_csv(path)
     assert "secret" not in str(error.value)
+
+
+def test_a_record_is_the_same_in_any_encoding(tmp_path: Path) -> None:
+    """What it has spent goes by its letters, and not by how they are written."""
+    path, tables = tmp_path / "t.csv", []
+    for encoding in ("utf-8", "latin-1", "cp1252"):
+        path.write_bytes("straße;a\nKöln;1\n".encode(encoding))
+        tables.append(read_csv(path, separator=";", encoding=encoding))
+    assert rows(tables[2]) == [("Köln", "1")]
+    digests = [record_digests(dict(zip(one.names, one.columns, strict=True))) for one in tables]
+    assert digests[0] == digests[1] == digests[2]
+
+
+@pytest.mark.parametrize(
+    ("written", "read", "words"),
+    [
+        ("utf-8", "cp1252", r't\.csv: is UTF-8, not cp1252; set encoding = "utf-8"'),
+        ("utf-8", "latin-1", "is UTF-8, not latin-1"),
+        ("cp1252", "latin-1", 'none of latin-1\'s letters; set encoding = "cp1252"'),
+        ("cp1252", "utf-8", "not all of it is utf-8"),
+    ],
+)
+def test_a_file_has_one_encoding_alone(tmp_path: Path, written: str, read: str, words: str) -> None:
+    """Read in another one its records would look like others, that have spent nothing."""
+    path = tmp_path / "t.csv"
+    path.write_bytes("a,b\nKöln,5 €\n".encode(written))
+    with pytest.raises(DataError, match=words) as error:
+        read_csv(path, encoding=read)
+    assert "Köln" not in str(error.value)
+    assert rows(read_csv(path, encoding=written)) == [("Köln", "5 €")]
 
 
 def test_missing_files_are_named(tmp_path: Path) -> None:

@@ -19,7 +19,9 @@ from fl_dp.errors import ConfigError
 # its noise ends at 5.8 deviations, and lies on a grid of its own that shows. It can be seeded, and saved.
 NoiseSource = Randomness | torch.Generator | Literal["secure"]
 
-_MOST = 2.0**62  # of the sum in units: larger values count as this much, which moves nothing further apart
+_MOST = (
+    2.0**62
+)  # of the sum in multiples of g: larger values count as this much, which moves nothing further apart
 
 
 def add_gaussian_noise(
@@ -45,7 +47,7 @@ def add_gaussian_noise(
     grid = noise_grid(clipped.sensitivity, noise_multiplier, count)
     source = Randomness.system()
     if isinstance(generator, Randomness):
-        digest = generator.digest(_units(flat, chunk, grid) for chunk in _chunks(flat))
+        digest = generator.digest(_multiples(flat, chunk, grid) for chunk in _chunks(flat))
         source = generator.child("noise", str(grid), digest)
     results = {name: torch.empty_like(grad, device="cpu") for name, grad in grads.items()}
     _add(flat, {name: _in_memory_order(one).numpy() for name, one in results.items()}, grid, source)
@@ -60,8 +62,8 @@ def _add(sums: Numbers, out: Numbers, grid: NoiseGrid, source: Randomness) -> No
     """Write the sums plus noise into `out`."""
     noise = DiscreteGaussian(grid.levels, source)
     for chunk in _chunks(sums):
-        units = _units(sums, chunk, grid)
-        noisy = (units + noise.take(len(units))) * grid.unit
+        multiples = _multiples(sums, chunk, grid)
+        noisy = (multiples + noise.take(len(multiples))) * grid.spacing
         start = 0
         for name, part in chunk:
             out[name][part] = noisy[start : start + part.stop - part.start]
@@ -75,14 +77,16 @@ def _dense(grad: Tensor) -> Tensor:
     return grad if same else grad.contiguous()
 
 
-def _units(sums: Numbers, chunk: Chunk, grid: NoiseGrid) -> NDArray[np.int64]:
-    """The chunk's numbers as the nearest multiples of the unit."""
+def _multiples(sums: Numbers, chunk: Chunk, grid: NoiseGrid) -> NDArray[np.int64]:
+    """The chunk's numbers as the nearest multiples of the grid's spacing."""
     values = [sums[name][part] for name, part in chunk]
-    quotients = np.divide(values[0] if len(values) == 1 else np.concatenate(values), grid.unit, dtype=float)
+    quotients = np.divide(
+        values[0] if len(values) == 1 else np.concatenate(values), grid.spacing, dtype=float
+    )
     np.rint(quotients, out=quotients)
     np.clip(quotients, -_MOST, _MOST, out=quotients)
-    units: NDArray[np.int64] = quotients.astype(np.int64)
-    return units
+    multiples: NDArray[np.int64] = quotients.astype(np.int64)
+    return multiples
 
 
 def _chunks(sums: Numbers) -> Iterator[Chunk]:

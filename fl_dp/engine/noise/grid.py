@@ -1,6 +1,6 @@
 """The public grid on which sum and noise are added, and what its rounding costs.
 
-The clipped sum is rounded to multiples of a public unit g, noise is drawn in integers, and both are added
+The clipped sum is rounded to multiples of a public spacing g, noise is drawn in integers, and both are added
 exactly. What is released is a function of (integers of the sum + integers of the noise) and of public
 numbers: floating point has no part in it.
 
@@ -40,9 +40,9 @@ _ROUNDING = 2.0**-8  # of the sensitivity: as much may the rounding to the grid 
 
 @dataclass(frozen=True, slots=True)
 class NoiseGrid:
-    """unit: g, public. levels: of the noise, see `discrete_gaussian`. deviation: of the noise; C's unit."""
+    """spacing: g, public. levels: of the noise, see `discrete_gaussian`. deviation: of the noise."""
 
-    unit: float
+    spacing: float
     levels: int
     deviation: float
 

@@ -110,7 +110,7 @@ def _multiples(clipped, noise_multiplier, generator):
         generator=generator,
     )
     count = sum(grad.numel() for grad in grads.values())
-    unit = noise_grid(clipped.sensitivity, noise_multiplier, count).unit
+    unit = noise_grid(clipped.sensitivity, noise_multiplier, count).spacing
     return torch.cat([grad.flatten() for grad in released.values()]) / unit
 
 
@@ -126,23 +126,23 @@ def test_the_noise_covers_the_nearest_multiples_of_the_sum():
     clipped = _sum(torch.linspace(-2, 2, 300, dtype=torch.float64))
     grid = noise_grid(1.0, 0.7, 300)
     found = _multiples(clipped, 0.7, _source())
-    units = torch.round(clipped.grads["w"] / grid.unit)
+    units = torch.round(clipped.grads["w"] / grid.spacing)
     noise = found - units
     assert torch.allclose(noise, noise.round(), rtol=0, atol=1e-6)
-    assert 0.8 < float(noise.std()) * grid.unit / grid.deviation < 1.2
+    assert 0.8 < float(noise.std()) * grid.spacing / grid.deviation < 1.2
 
 
 def test_a_key_gives_the_same_noise_for_the_same_sum_and_other_noise_for_any_other():
     one = _sum([0.1] * 64)
     first, again = (_multiples(one, 1.0, _source()) for _ in range(2))
     assert torch.equal(first, again)
-    a_unit_more = _sum([0.1] * 63 + [0.1 + 2 * noise_grid(1.0, 1.0, 64).unit])
+    a_unit_more = _sum([0.1] * 63 + [0.1 + 2 * noise_grid(1.0, 1.0, 64).spacing])
     for other in (_multiples(a_unit_more, 1.0, _source()), _multiples(one, 1.0, _source(1))):
         assert bool(((other - first).abs() > 0.5).all())
 
 
 def test_a_sum_counts_as_its_nearest_multiples():
-    unit = noise_grid(1.0, 1.0, 9).unit
+    unit = noise_grid(1.0, 1.0, 9).spacing
     at = torch.arange(-4, 5, dtype=torch.float64)
     moved = (_sum((at + off) * unit) for off in (0.0, 0.4, -0.4))
     exactly, *nearly = (_multiples(each, 1.0, _source()) for each in moved)

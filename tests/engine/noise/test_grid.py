@@ -14,11 +14,11 @@ from fl_dp.errors import ConfigError
 @pytest.mark.parametrize("sensitivity", [1e-12, 1.0, 1e12])
 def test_the_multiplier_is_kept_over_all_that_a_record_moves(sensitivity, noise_multiplier, count):
     grid = noise_grid(sensitivity, noise_multiplier, count)
-    moved = sensitivity * (1 + FLOAT_ERROR) + math.sqrt(count) * grid.unit
+    moved = sensitivity * (1 + FLOAT_ERROR) + math.sqrt(count) * grid.spacing
     continuous = grid.deviation * math.sqrt(1 - (2.21 / width(grid.levels)) ** 2)
     assert continuous >= noise_multiplier * moved
     assert grid.deviation <= 1.01 * noise_multiplier * sensitivity
-    assert grid.deviation == pytest.approx(grid.unit * width(grid.levels))
+    assert grid.deviation == pytest.approx(grid.spacing * width(grid.levels))
 
 
 def test_the_grid_is_finer_where_its_rounding_would_cost():

@@ -4,6 +4,9 @@ The text of an `FlDpError` may leave the client: the reason of a declined round 
 names, shapes and settings, never values from data.
 """
 
+# What ends a process on purpose. All else that a user's code raises over a record is that record's own.
+ENDS = (KeyboardInterrupt, GeneratorExit)
+
 
 class FlDpError(Exception):
     """Root of the tree: an error that fl_dp foresaw, in words of its own."""

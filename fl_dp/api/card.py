@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from fl_dp.api.result import Result
+from fl_dp.config.data import PERSON
 
 _PLACES = ("out", "data-root")  # of the machine, and not of the model
 _PATHS = ("data", "task", "model", "schema", "start", "tokenizer")  # of which only the file's name is told
@@ -19,6 +20,12 @@ PROMISE = (
     "from all that was sent in training, has a probability that differs by a factor of e^epsilon at most, "
     "delta aside, whether the record was there or not. Several records of one person at a client are not "
     "covered together, nor is what the data as a whole say. docs/privacy.md has assumptions and theorems."
+)
+PROMISE_OF_PERSONS = (
+    "Differential privacy, add or remove one person with all records at one client: whatever is concluded "
+    "from the model, and from all that was sent in training, has a probability that differs by a factor of "
+    "e^epsilon at most, delta aside, whether the person was there or not. What the data as a whole say is "
+    "not covered. docs/persons.md and docs/privacy.md have assumptions and theorems."
 )
 NO_PROMISE = (
     "None: NOT PRIVATE. The model was trained without protection; single records may be found out from it."
@@ -63,7 +70,8 @@ def _guarantee(result: Result) -> dict[str, Any]:
         "accountants": federation.get("accountants"),
         "arithmetic": federation.get("arithmetic"),
         "clients-per-person": federation.get("clients_per_person"),
-        "promise": PROMISE,
+        "unit": federation.get("unit"),
+        "promise": PROMISE_OF_PERSONS if federation.get("unit") == PERSON else PROMISE,
     }
 
 

@@ -7,7 +7,7 @@ number of persons.
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -85,17 +85,17 @@ class PersonData:
 
     def person_digests(self) -> list[bytes]:
         """SHA-256 of every person's id."""
-        return [_sha256(name.encode()) for name in self._names]
+        return digests_of_names(self.records.groups)
 
     @cached_property
     def _names(self) -> list[str]:
-        return sorted(set(self.records.groups))
+        return sorted(set(map(str.strip, self.records.groups)))
 
     @cached_property
     def _numbers(self) -> NDArray[np.int64]:
         """(n,) whose each record is."""
         place = {name: number for number, name in enumerate(self._names)}
-        return np.array([place[name] for name in self.records.groups], dtype=np.int64)
+        return np.array([place[name.strip()] for name in self.records.groups], dtype=np.int64)
 
     @cached_property
     def _order(self) -> Tensor:
@@ -149,6 +149,11 @@ def by_unit(data: TensorData, settings: DataSettings) -> Examples:
             f"person:{data.grouped_by}."
         )
     return PersonData(data, settings.records_per_person, settings.records_chosen == FRESH)
+
+
+def digests_of_names(names: Iterable[str]) -> list[bytes]:
+    """SHA-256 of each different name; blanks around it do not count."""
+    return [_sha256(name.encode()) for name in sorted(set(map(str.strip, names)))]
 
 
 def _sha256(data: bytes) -> bytes:

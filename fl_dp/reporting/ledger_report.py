@@ -1,5 +1,6 @@
 """What a ledger holds, in the words of `fl-dp ledger show`: one report for each account."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -28,7 +29,7 @@ class AccountReport:
     epsilon: what this account has spent at `delta`, as `accountant` computes it, which is that of the last
     budget if it may hold one. arithmetic: of all its rounds and of those before it. budget: its upper limit;
     None if no round noted one.
-    epsilon_in_all: this account and all earlier ones of these data together.
+    epsilon_in_all: this account and all earlier ones of these data together; infinite if their units differ.
     """
 
     dataset: str
@@ -70,6 +71,7 @@ def _report(account: Account, before: list[Account], delta: float | None) -> Acc
     delta = account.delta() if delta is None else delta
     spent = account.spent()
     total = (*spent, *(entry for earlier in before for entry in earlier.spent()))
+    mixed = _units_differ(account, before)
     return AccountReport(
         dataset=account.dataset,
         unit=account.identity.unit,
@@ -88,8 +90,13 @@ def _report(account: Account, before: list[Account], delta: float | None) -> Acc
         delta=delta,
         epsilon=compute_epsilon(spent, delta, accountant),
         budget=budget.epsilon if budget else None,
-        epsilon_in_all=compute_epsilon(total, delta, accountant),
+        epsilon_in_all=math.inf if mixed else compute_epsilon(total, delta, accountant),
     )
+
+
+def _units_differ(account: Account, before: list[Account]) -> bool:
+    """Nothing converts what a record has spent into what a person has, nor the other way round."""
+    return any(earlier.identity.unit != account.identity.unit for earlier in before if earlier.rounds)
 
 
 def _accountant(budget: NotedBudget | None) -> str:

@@ -128,6 +128,7 @@ def _joined(settings: TaskSettings, clients: int) -> tuple[TensorData, Sequence[
         files[0].vocabulary,
         tuple(group for data in files for group in data.groups),
         tuple(digest for data in files for digest in data.raw),
+        files[0].grouped_by,
     )
     return whole, [np.arange(ends[client], ends[client + 1]) for client in range(clients)]
 

@@ -96,10 +96,12 @@ def _check_taken(wanted: Sequence[str], starts: Sequence[Path]) -> None:
     looked_through = {plain(Path(folder or ".")) for folder in sys.path}
     for name, start in ((name.split(".")[0], plain(start)) for name in wanted for start in starts):
         beside = [one for one in (start / name / "__init__.py", start / f"{name}.py") if one.is_file()]
+        if not beside and (start / name).is_dir() and any((start / name).glob("**/*.py")):
+            beside = [start / name]  # a package without a file of its own
         if not beside or start not in looked_through or start == _OURS.parent:
             continue
         spec = importlib.util.find_spec(name)
-        taken = spec and spec.origin
+        taken = spec and (spec.origin or next(iter(spec.submodule_search_locations or []), None))
         if not taken or not any(os.path.exists(taken) and os.path.samefile(taken, one) for one in beside):
             raise TaskError(
                 f"{beside[0]}: `import {name}` takes {taken or 'another module'} instead, which Python finds "

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from fl_dp.engine.tracing.draws import Watch
 from fl_dp.engine.tracing.mixing import check_no_mixing, find_mixing
+from fl_dp.errors import ENDS
 from fl_dp.training.objective import Objective
 
 logger = logging.getLogger("fl_dp")
@@ -36,17 +37,30 @@ class MixingWatch:
                 self._losses_of(*batch)
         check_no_mixing(self._losses_of, *batch, thorough=True)
 
-    def look(self, *batch: Tensor) -> None:
-        """Search this batch with a chance of 1 / EVERY, by the system's entropy.
+    def look(self, *batch: Tensor) -> bool:
+        """Search this batch with a chance of 1 / EVERY, by the system's entropy; whether it was searched.
 
         For after a payment: what is found goes to the client's own log, and so does what the batch raises.
         Nothing that is sent changes.
         """
         if secrets.randbelow(EVERY):
-            return
+            return False
         try:
             found = find_mixing(self._losses_of, *batch)
-        except Exception as error:
-            found = f"it raised {type(error).__name__}: {error}"
+        except BaseException as error:
+            if isinstance(error, (*ENDS, torch.AcceleratorError)):
+                raise
+            found = f"it raised {type(error).__name__}: {words_of(error)}"
         if found is not None:
             logger.warning("a batch was searched for records that move others' losses: %s", found)
+        return True
+
+
+def words_of(error: BaseException) -> str:
+    """For the log. What code of the user's own raises may itself raise when it is asked for its words."""
+    try:
+        return str(error)
+    except BaseException as another:
+        if isinstance(another, ENDS):
+            raise
+        return type(error).__name__

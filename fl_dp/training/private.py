@@ -21,10 +21,10 @@ from fl_dp.engine.noise.grid import noise_grid
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.engine.one_by_one import OneByOneSum
 from fl_dp.engine.sampling import physical_batches, poisson_draw
-from fl_dp.errors import ProbeError
+from fl_dp.errors import ENDS, ProbeError
 from fl_dp.records import MOST_WEIGHT, RoundPlan
 from fl_dp.training.examples import examples_of
-from fl_dp.training.mixing_watch import MixingWatch
+from fl_dp.training.mixing_watch import MixingWatch, words_of
 from fl_dp.training.objective import Batch, Objective
 from fl_dp.training.optimizers import descent_of
 from fl_dp.training.precision import check_precision, computed_in, in_full
@@ -32,7 +32,6 @@ from fl_dp.training.rows import best_rows, filled, steady
 
 logger = logging.getLogger("fl_dp")
 
-_RAISED = (Exception, SystemExit)  # by code of the user's own, which may also want to end the process
 _TRIES, _ENOUGH = 4, 0.1  # of a pass, of which the shortest counts; not more after so many seconds
 
 
@@ -211,7 +210,8 @@ class PrivateTrainer:
             for indices in physical_batches(draw, rows):
                 examples = self.examples(data, indices)
                 batch = self.clipped_or_none([examples], rows)[0]
-                self._watch.look(*examples)
+                if self._watch.look(*examples):
+                    self._as_before()  # whatever an example has left behind there
                 clipped = batch if clipped is None else clipped + batch
             return clipped or self.nothing()
         except RuntimeError as error:
@@ -232,8 +232,8 @@ class PrivateTrainer:
         for example in examples:
             try:
                 total.add(self._losses_of(*example))
-            except _RAISED as error:
-                if all_count or isinstance(error, torch.AcceleratorError):
+            except BaseException as error:
+                if all_count or isinstance(error, (*ENDS, torch.AcceleratorError)):
                     raise
                 self._forget(error)
         return total.total()
@@ -246,7 +246,7 @@ class PrivateTrainer:
 
     def _forget(self, error: BaseException) -> None:
         """An example has raised: it contributes nothing, and what it has left behind counts for no other."""
-        logger.warning("an example contributes nothing: %s", _words(error))
+        logger.warning("an example contributes nothing: %s", words_of(error))
         self._as_before()
 
     def _as_before(self) -> None:
@@ -263,10 +263,10 @@ class PrivateTrainer:
         """
         try:
             return self.clipped_sums(batches, rows)
-        except _RAISED as error:
-            if _is_the_machines(error):
+        except BaseException as error:
+            if isinstance(error, ENDS) or _is_the_machines(error):
                 raise
-            logger.warning("examples are computed one by one: %s", _words(error))
+            logger.warning("examples are computed one by one: %s", words_of(error))
             self._as_before()
         return [
             reduce(add, (self._alone(one, rows) for one in _each(batch)), self.nothing()) for batch in batches
@@ -275,8 +275,8 @@ class PrivateTrainer:
     def _alone(self, example: Batch, rows: int) -> ClippedSum:
         try:
             return self.clipped_sums([example], rows)[0]
-        except _RAISED as error:
-            if _is_the_machines(error):
+        except BaseException as error:
+            if isinstance(error, ENDS) or _is_the_machines(error):
                 raise
             self._forget(error)
             return self.nothing()
@@ -300,14 +300,6 @@ def _is_the_machines(error: BaseException) -> bool:
     if isinstance(error, torch.AcceleratorError | torch.OutOfMemoryError):
         return True
     return type(error) is RuntimeError and is_out_of_memory(error)  # else its words are anybody's
-
-
-def _words(error: BaseException) -> str:
-    """For the log. What code of the user's own raises may itself raise when it is asked for its words."""
-    try:
-        return str(error)
-    except Exception:
-        return type(error).__name__
 
 
 def _step_type(parameter: Tensor) -> torch.dtype:

@@ -1,5 +1,7 @@
 """What a model's card tells of where it was trained: no folder of that machine."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from fl_dp.api import card
@@ -24,3 +26,14 @@ def test_every_setting_that_may_be_a_path_is_shortened_or_left_out():
     shortened = {"data", "task", "model", "schema", "start", "tokenizer"}
     assert set(card._PATHS) == shortened
     assert {"data-root", "out"} <= set(card._PLACES)
+
+
+@pytest.mark.parametrize(
+    ("federation", "protected"),
+    [({"unit": "person"}, "add or remove one person with all records"), ({}, "add or remove one record")],
+)
+def test_the_promise_is_of_the_runs_unit(federation, protected):
+    result = SimpleNamespace(private=True, epsilon=1.0, delta=1e-5, summary={"federation": federation})
+    found = card._guarantee(result)
+    assert protected in found["promise"]
+    assert found["unit"] == federation.get("unit")

@@ -9,6 +9,7 @@ from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.errors import ProbeError
 from fl_dp.records import RoundPlan
+from fl_dp.training import mixing_watch
 from fl_dp.training.examples import axes_of
 from fl_dp.training.objective import Objective
 from fl_dp.training.trainer import trainer_of
@@ -51,6 +52,15 @@ def no_words(model, marked):
         raise NoWordsError
 
 
+class PanicError(BaseException):
+    """As of a library in Rust: no Exception, and no wish to end anything."""
+
+
+def a_panic(model, marked):
+    if marked:
+        raise PanicError
+
+
 def trainer(losses, arithmetic="proven", count=6):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(6, 6), nn.Tanh(), nn.Dropout(0.5), nn.Linear(6, 2))
@@ -79,7 +89,9 @@ def gradients_again():
 
 @pytest.mark.parametrize("arithmetic", ["assumed", "proven"])
 @pytest.mark.parametrize(
-    "left", [no_gradients_left, frozen_left, evaluating_left, the_end, no_words], ids=lambda f: f.__name__
+    "left",
+    [no_gradients_left, frozen_left, evaluating_left, the_end, no_words, a_panic],
+    ids=lambda f: f.__name__,
 )
 def test_one_that_raised_leaves_nothing_behind(left, arithmetic):
     """It drew no mask. So the others have the masks that they have without it."""
@@ -97,6 +109,33 @@ def test_one_that_raised_leaves_nothing_behind(left, arithmetic):
         assert torch.equal(with_it, without)
     else:  # one pass of all, or each alone, has other masks
         assert float(with_it.norm()) > 0.5
+
+
+@pytest.mark.parametrize("left", [evaluating_left, frozen_left, the_end, no_words, a_panic])
+def test_nor_where_a_batch_is_searched_once_more(left, monkeypatch):
+    """A real batch in 50 is searched for records that move others' losses: whatever a record does there."""
+    monkeypatch.setattr(mixing_watch.secrets, "randbelow", lambda n: 0)
+
+    def losses(model, batch):
+        inputs, targets = batch
+        hidden = model[1](model[0](inputs))
+        left(model, bool((inputs[:, 0] == MARK).any()))
+        return F.cross_entropy(model[3](model[2](hidden)), targets, reduction="none")
+
+    made, data = trainer(losses, "assumed")
+    assert float(summed(made, data, [0, 1, 2, 3]).norm()) > 0.1
+    assert made._model.training
+    assert all(parameter.requires_grad for parameter in made._parameters.values())
+
+
+def test_whoever_wants_to_end_the_process_can(monkeypatch):
+    def losses(model, batch):
+        if bool((batch[0][:, 0] == MARK).any()):
+            raise KeyboardInterrupt
+        return F.cross_entropy(model(batch[0]), batch[1], reduction="none")
+
+    with pytest.raises(KeyboardInterrupt):
+        summed(*trainer(losses, "assumed"), [0, 1])
 
 
 def test_an_empty_draw_has_no_pass():

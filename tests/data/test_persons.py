@@ -110,6 +110,9 @@ def test_the_settings_unit():
     assert by_unit(data, DataSettings()) is data
     made = by_unit(data, DataSettings(unit="person:patient", records_per_person=4, records_chosen="fresh"))
     assert (made.most, made.fresh, len(made)) == (4, True, 3)
+    assert (
+        len(by_unit(records(), DataSettings(unit="person:any", records_per_person=1))) == 3
+    )  # no column's name
     with pytest.raises(DataError, match=r"grouped by 'patient'; write person:patient"):
         by_unit(data, DataSettings(unit="person:user", records_per_person=4))
 
@@ -129,3 +132,17 @@ def test_the_settings_unit():
 def test_settings_that_cannot_be_meant(settings, match):
     with pytest.raises(ConfigError, match=match):
         DataSettings(**settings)
+
+
+def test_blanks_around_an_id_make_no_other_person():
+    data = PersonData(records(("p", "p ", " p", "P", "q", "q", "q", "q")), 2)
+    assert len(data) == len(data.person_digests()) == 3
+
+
+def test_what_sites_compare_says_all_of_the_unit_but_the_columns_name():
+    def said(**changes):
+        return DataSettings(**{"unit": "person:a", "records_per_person": 5, **changes}).unit_of_all
+
+    assert DataSettings().unit_of_all == "record"
+    assert said() == said(unit="person:b") == "person, first 5 records"
+    assert len({said(), said(records_per_person=6), said(records_chosen="fresh")}) == 3

@@ -1,6 +1,7 @@
 """Reports of a ledger: every epsilon is of what was really paid for, retired accounts included."""
 
 import io
+import math
 
 import pytest
 from rich.console import Console
@@ -36,6 +37,21 @@ def test_an_account_tells_its_epsilon_and_that_of_all_before_it(accounts):
     assert new.epsilon_in_all == compute_epsilon([Entry(0.1, 1.0, 5), Entry(0.2, 2.0, 5)], 1e-6, "rdp")
     assert (new.steps, len(new.rounds), new.uncommitted) == (7, 2, 1)
     assert (new.budget, new.delta, new.accountant) == (9.0, 1e-6, "rdp")
+
+
+def test_what_records_have_spent_is_no_number_of_persons(tmp_path):
+    """Twenty records of a person are not in an epsilon that was counted by the record."""
+    with Ledger.open(tmp_path / "ledger.sqlite") as ledger:
+        ledger.register("wards", "f1", 1000)
+        ledger.commit(ledger.reserve("wards", "a", 1, (0.1, 1.0), 3, BUDGET))
+        ledger.retire("wards")
+        ledger.register("wards", "f2", 100, unit="person", person_digests=lambda: [b"1" * 32])
+        ledger.commit(ledger.reserve("wards", "b", 1, (0.1, 1.0), 2, BUDGET))
+        old, new = account_reports(ledger.accounts())
+    assert (old.unit, new.unit) == ("record", "person")
+    assert old.epsilon_in_all == old.epsilon
+    assert new.epsilon_in_all == math.inf
+    assert new.epsilon == compute_epsilon([Entry(0.1, 1.0, 2)], 1e-6, "rdp")
 
 
 def test_epsilon_can_be_asked_for_at_another_delta(accounts):

@@ -129,6 +129,24 @@ def test_a_module_of_the_working_directory_in_the_place_of_the_one_beside(
     assert of(path)
 
 
+def test_a_package_of_that_name_in_the_place_of_a_folder_of_files(tmp_path, monkeypatch, write):
+    """A folder without __init__.py is a package, too, but the last that Python looks for."""
+    path = write(file("from helper.net import K"))
+    (path.parent / "helper").mkdir()
+    (path.parent / "helper" / "net.py").write_text("K = 1")
+    assert of(path)
+    unload("helper")
+    (tmp_path / "elsewhere" / "helper").mkdir(parents=True)
+    for name in ("__init__.py", "net.py"):
+        (tmp_path / "elsewhere" / "helper" / name).write_text("K = 2")
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path / "elsewhere")])
+    task_of_cache.cache_clear()
+    with pytest.raises(
+        TaskError, match=r"/helper: `import helper` takes .*elsewhere/helper/__init__\.py instead"
+    ):
+        of(path)
+
+
 def unload(*names):
     for module in [one for one in sys.modules if one.split(".")[0] in names]:
         del sys.modules[module]

@@ -168,6 +168,23 @@ def test_which_records_count_follows_from_step_and_person_whatever_else_is_drawn
     assert not torch.equal(alone[0][0], again[0][0])
 
 
+def test_persons_with_equally_many_records_draw_apart_and_every_step_anew():
+    """Else whoever has seen whose records count knows it of all, or of all steps."""
+    owners = tuple(f"p{k // 30}" for k in range(120))
+    x = torch.arange(120.0).view(120, 1)
+    records = TensorData(x, torch.zeros(120, dtype=torch.int64), ("a",), groups=owners)
+    data = PersonData(records, MOST, fresh=True)
+    objective = Objective(lambda model, batch: model(batch[0])[:, 0], data.form, MOST)
+    model = nn.Linear(1, 1)
+    trainer = PrivateTrainer(model, axes_of(model, data, CPU), PLAN, objective, device=CPU)
+    everyone = torch.arange(4)
+    chosen = trainer.examples(data, everyone)[0][:, :, 0] - 30 * everyone[:, None]
+    assert len({tuple(row) for row in chosen.tolist()}) == 4
+    trainer.step(data, 1.0, 8)
+    later = trainer.examples(data, everyone)[0][:, :, 0] - 30 * everyone[:, None]
+    assert not torch.equal(chosen, later)
+
+
 @pytest.mark.parametrize("arithmetic", ["assumed", "proven"])
 @pytest.mark.parametrize("fresh", [False, True])
 def test_a_step_is_the_same_in_any_physical_batch(arithmetic, fresh):
@@ -200,3 +217,9 @@ def test_losses_of_another_shape_are_refused():
     wrong = Objective(lambda model, batch: model(batch[0]).sum(1)[::3], data.form, MOST)
     with pytest.raises(ModelError, match=r"Expected losses of shape \(18,\), one for each record"):
         wrong.losses(nn.Linear(6, 11), data.batch(torch.arange(6)))
+
+
+def test_random_numbers_for_a_rehearsal_have_the_shape_of_persons():
+    inputs, targets, shares = objective_of(data_of((6,), tokens=False)).blank(2)
+    assert (inputs.shape, targets.shape) == ((2, MOST, 6), (2, MOST))
+    assert shares.tolist() == [pytest.approx([1 / MOST] * MOST)] * 2

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from fl_dp.accounting.budget import auto_delta
 from fl_dp.accounting.events import merge
 from fl_dp.accounting.ledger.event_log import Content, Event
-from fl_dp.accounting.ledger.identity import Identity, IdentityIndex
+from fl_dp.accounting.ledger.identity import RECORD, Identity, IdentityIndex
 from fl_dp.errors import LedgerError
 from fl_dp.records import ASSUMED, PROVEN, Entry
 
@@ -255,11 +255,13 @@ def _are_kin(account: Account, group: Iterable[Account]) -> bool:
 def _identity(content: Content) -> Identity:
     """An older fl_dp noted no source, cut or sketch: what it entered counts as a whole set of that name.
 
-    Where no persons are noted the unit is the record.
+    Where no unit is noted it is the record.
     """
     dataset = content["dataset"]
-    source, *noted = (content.get(key) or "" for key in ("source", "cut", "sketch", "persons"))
-    return Identity(dataset, content["fingerprint"], source or dataset, *noted)
+    source, cut, sketch, unit, persons = (
+        content.get(key) or "" for key in ("source", "cut", "sketch", "unit", "persons")
+    )
+    return Identity(dataset, content["fingerprint"], source or dataset, cut, sketch, unit or RECORD, persons)
 
 
 def _paid_round(event: Event) -> LedgerRound:

@@ -9,6 +9,7 @@ from itertools import islice
 
 from fl_dp.accounting.ledger.overlap import share_many
 
+RECORD = "record"
 _RETIRE = "retire {held} (fl-dp ledger retire); what is spent cannot be undone"
 
 
@@ -19,8 +20,9 @@ class Identity:
     dataset: its name in the ledger; fingerprint: of its contents.
     source: the operator's name of the whole set; cut: the rule that splits the whole set into parts, empty if
     it is not split. Parts of one cut share no record.
-    sketch: a sample of its records (see `overlap`); empty if none was taken. persons: the same of its
-    persons' ids, where what is counted are persons; empty: they are records.
+    sketch: a sample of its records (see `overlap`); empty if none was taken. unit: what is counted, "record"
+    or "person". persons: the same sample of its persons' ids, or of the names that its records are grouped
+    by, which may be persons'; empty if there are none.
     """
 
     dataset: str
@@ -28,12 +30,8 @@ class Identity:
     source: str
     cut: str = ""
     sketch: str = ""
+    unit: str = RECORD
     persons: str = ""
-
-    @property
-    def unit(self) -> str:
-        """What is counted, in a word."""
-        return "person" if self.persons else "record"
 
     def may_share_records(self, other: "Identity") -> bool:
         """Whether a record may be in both, by anything that is known of the two."""
@@ -41,8 +39,12 @@ class Identity:
             return True
         if self.source == other.source:
             return self.cut != other.cut
-        # either: one new record for each person makes all persons new, new records make all records new
-        return share_many(self.sketch, other.sketch) or share_many(self.persons, other.persons)
+        if share_many(self.sketch, other.sketch):
+            return True
+        # Where either counts persons: new records of the same persons are no new persons.
+        return (self.unit if other.unit == RECORD else other.unit) != RECORD and share_many(
+            self.persons, other.persons
+        )
 
 
 def conflict(held: Identity, new: Identity) -> str:
@@ -53,7 +55,7 @@ def conflict(held: Identity, new: Identity) -> str:
     if held.unit != new.unit:
         return (
             f"{held.dataset} has spent by the {held.unit}; {new.dataset}, which may hold some of the same "
-            f"data, would begin anew by the {new.unit}. Go on with unit = {held.unit}, or {retire}."
+            f"data, would begin anew by the {new.unit}. Go on by the {held.unit} (unit), or {retire}."
         )
     if held.dataset == new.dataset:
         return (

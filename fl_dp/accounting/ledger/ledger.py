@@ -21,7 +21,7 @@ from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.ledger.accounts import UNPROTECTED, Account, AccountBook, LedgerRound
 from fl_dp.accounting.ledger.event_log import EventLog
 from fl_dp.accounting.ledger.hash_chain import Row
-from fl_dp.accounting.ledger.identity import Identity
+from fl_dp.accounting.ledger.identity import RECORD, Identity
 from fl_dp.accounting.ledger.overlap import sketch
 from fl_dp.accounting.ledger.payment_keys import PaymentKeys, new_key
 from fl_dp.errors import BudgetExhaustedError, DeclinedError, LedgerError, RoundTakenError
@@ -38,8 +38,8 @@ class DataDeclaration:
     fingerprint: of the contents, so that a changed or renamed set is noticed. source: the whole set that
     this one is a part of, by `cut` (see `Identity`); empty if it is no part. digests: so that a set with many
     of the same records is noticed. Only a keyed sample of them is kept, in this file alone.
-    person_digests: of the persons' ids, in the same way, where public_size is a number of persons; None: it
-    is one of records.
+    unit: what public_size counts, "record" or "person". person_digests: of the persons' ids, or of the names
+    that records are grouped by, in the same way as digests; None: there are none.
     """
 
     dataset: str
@@ -48,6 +48,7 @@ class DataDeclaration:
     source: str = ""
     cut: str = ""
     digests: Digests | None = None
+    unit: str = RECORD
     person_digests: Digests | None = None
 
 
@@ -264,11 +265,12 @@ class Ledger:
             return known
         identity = Identity(
             new.dataset, new.fingerprint, new.source or new.dataset, new.cut,
-            self._sketch(new.digests), self._sketch(new.person_digests),
+            self._sketch(new.digests), new.unit, self._sketch(new.person_digests),
         )  # fmt: skip
         if reason := book.conflict(identity):
             raise LedgerError(f"{self._log.path}: {reason}")
-        said = {key: value for key, value in asdict(identity).items() if key != "persons" or value}
+        usual = {"unit": RECORD, "persons": ""}  # not written, as in the ledgers of then
+        said = {key: value for key, value in asdict(identity).items() if usual.get(key) != value}
         self._append(book, "register", **said, public_size=new.public_size)
         return new.public_size
 

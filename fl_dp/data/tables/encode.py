@@ -32,7 +32,9 @@ def encode(table: Table, schema: Schema, split: Split | None) -> TensorData:
     cells = _by_schema(table, schema)
     # As they stand in the file: a column of one without names is known by its place.
     names = table.names if table.named else tuple(f"#{i}" for i in range(len(table.names)))
-    raw = record_digests(dict(zip(names, table.columns, strict=True)))
+    # Without whose record it is: under new ids the same records have still spent what they have.
+    columns = zip(names, cells, table.columns, strict=True)
+    raw = record_digests({name: column for name, own, column in columns if own not in _of_groups(schema)})
     kept = _kept(cells, schema)
     if split is not None:
         kept &= _is_test(cells, schema, raw, kept) == (split == "test")
@@ -65,6 +67,10 @@ def encode_inputs(table: Table, schema: Schema) -> Tensor:
         if column.if_missing != "encode" and column.is_missing(cells[column.name]).any():
             raise DataError(f'column {column.name!r}: has missing cells, and no if-missing = "encode".')
     return _inputs(cells, schema)
+
+
+def _of_groups(schema: Schema) -> tuple[str, ...]:
+    return (schema.group.name,) if schema.group else ()
 
 
 def _by_schema(table: Table, schema: Schema) -> dict[str, Cells]:

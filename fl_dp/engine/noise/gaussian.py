@@ -19,9 +19,7 @@ from fl_dp.errors import ConfigError
 # its noise ends at 5.8 deviations, and lies on a grid of its own that shows. It can be seeded, and saved.
 NoiseSource = Randomness | torch.Generator | Literal["secure"]
 
-_MOST = (
-    2.0**62
-)  # of the sum in multiples of g: larger values count as this much, which moves nothing further apart
+_MOST = 2.0**62  # of the sum, in multiples of g: larger values count as this much, none moves further apart
 
 
 def add_gaussian_noise(
@@ -48,7 +46,7 @@ def add_gaussian_noise(
     source = Randomness.system()
     if isinstance(generator, Randomness):
         digest = generator.digest(_multiples(flat, chunk, grid) for chunk in _chunks(flat))
-        source = generator.child("noise", str(grid), digest)
+        source = generator.child("noise", _name_of(grid), digest)
     results = {name: torch.empty_like(grad, device="cpu") for name, grad in grads.items()}
     _add(flat, {name: _in_memory_order(one).numpy() for name, one in results.items()}, grid, source)
     return {name: result.to(grads[name].device) for name, result in results.items()}
@@ -68,6 +66,11 @@ def _add(sums: Numbers, out: Numbers, grid: NoiseGrid, source: Randomness) -> No
         for name, part in chunk:
             out[name][part] = noisy[start : start + part.stop - part.start]
             start += part.stop - part.start
+
+
+def _name_of(grid: NoiseGrid) -> str:
+    """As noise is keyed by it: another text would be other noise for the same round (`records.NUMERICS`)."""
+    return f"NoiseGrid(unit={grid.spacing!r}, levels={grid.levels!r}, deviation={grid.deviation!r})"
 
 
 def _dense(grad: Tensor) -> Tensor:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from fl_dp.errors import ENDS
+
 NOT_FINITE = "its update holds values that are not finite"
 
 
@@ -35,7 +37,9 @@ def attempt(
         arrays = train()
     except fatal:
         raise
-    except Exception as error:
+    except BaseException as error:
+        if isinstance(error, ENDS):
+            raise
         from fl_dp.federation.wire.messages import refusal_of  # late: it imports Flower
 
         return Trained(problem=refusal_of(error).reason, log=traceback.format_exc())

@@ -9,14 +9,13 @@ from fl_dp.config.task import TaskSettings
 from fl_dp.data.partition_scheme import PartitionSettings, is_whole, rule_of
 
 if TYPE_CHECKING:
-    from fl_dp.accounting.ledger.ledger import DataDeclaration
+    from fl_dp.accounting.ledger.ledger import DataDeclaration, Digests
     from fl_dp.data.persons import Examples
 
 
 def registration_of(data: "Examples", config: ClientConfig) -> "DataDeclaration":
     """The client's data as they are entered in its ledger on their first use."""
     from fl_dp.accounting.ledger.ledger import DataDeclaration
-    from fl_dp.data.persons import PersonData
 
     return DataDeclaration(
         dataset_name(config),
@@ -25,8 +24,19 @@ def registration_of(data: "Examples", config: ClientConfig) -> "DataDeclaration"
         source=records_name(config),
         cut=_cut(config),
         digests=data.record_digests,
-        person_digests=data.person_digests if isinstance(data, PersonData) else None,
+        unit=config.unit_name,
+        person_digests=_person_digests(data),
     )
+
+
+def _person_digests(data: "Examples") -> "Digests | None":
+    """Of the persons' ids; by the record, of the groups' names, which may be theirs."""
+    from fl_dp.data.persons import PersonData, digests_of_names
+
+    if isinstance(data, PersonData):
+        return data.person_digests
+    groups = data.groups
+    return (lambda: digests_of_names(groups)) if groups else None
 
 
 def dataset_name(config: ClientConfig) -> str:

@@ -53,7 +53,7 @@ _REPORT_FIELDS = _scalar_fields(LocalUpdate)
 _REFUSAL_FIELDS = _scalar_fields(Refusal)
 
 
-def refusal_of(error: Exception) -> Refusal:
+def refusal_of(error: BaseException) -> Refusal:
     """What may be told about `error`: its words if fl_dp worded them for strangers, else one fixed line.
 
     Another library's text may quote the data, and even its class may depend on them. A DataError and a

@@ -72,7 +72,7 @@ def test_a_part_of_another_cut_conflicts_whichever_part_it_is_held_against():
     assert index.conflict(replace(PART, dataset="set, part 2/2", fingerprint="c")) == ""
 
 
-PERSONS = replace(PART, persons=sketch(RECORDS[:8], b"other key"))
+PERSONS = replace(PART, unit="person", persons=sketch(RECORDS[:8], b"other key"))
 
 
 def test_what_has_spent_by_records_does_not_go_on_by_persons_nor_the_other_way_round():
@@ -84,7 +84,7 @@ def test_what_has_spent_by_records_does_not_go_on_by_persons_nor_the_other_way_r
     ):
         persons, records = replace(PERSONS, **changes), replace(PART, **changes)
         assert "has spent by the record; " in conflict(PART, persons)
-        assert "Go on with unit = record, or retire set, part 0/2" in conflict(PART, persons)
+        assert "Go on by the record (unit), or retire set, part 0/2" in conflict(PART, persons)
         assert "has spent by the person; " in conflict(PERSONS, records)
 
 
@@ -95,3 +95,18 @@ def test_the_same_persons_with_new_records_and_the_same_records_of_new_persons_a
     for one in fresh:
         reason = conflict(PERSONS, replace(PERSONS, **{**elsewhere, one: fresh[one]}))
         assert "copy seems to share many persons with set, part 0/2" in reason
+
+
+def test_a_persons_new_records_do_not_begin_anew_by_the_other_unit():
+    """By the record the names that records are grouped by are known, too: they may be persons'."""
+    elsewhere = {
+        "dataset": "copy",
+        "fingerprint": "f9",
+        "source": "copy",
+        "sketch": sketch(RECORDS[25:], b"key"),
+    }
+    records = replace(PERSONS, **elsewhere, unit="record")
+    assert "set, part 0/2 (iid, seed 0) has spent by the person; copy" in conflict(PERSONS, records)
+    assert "copy has spent by the record; set, part 0/2" in conflict(records, PERSONS)
+    # two tables of one hospital are grouped by the same name, and need not share a record
+    assert conflict(replace(PERSONS, unit="record"), records) == ""

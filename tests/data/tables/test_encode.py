@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from fl_dp.data.persons import PersonData
 from fl_dp.data.tables.encode import Table, encode
 from fl_dp.data.tables.files import read_csv
 from fl_dp.data.tables.parse import parse_schema, read_schema
@@ -272,3 +273,14 @@ def test_no_records_on_a_side_are_said(written: Written, schema_text: str) -> No
 
 def test_a_table_knows_its_length() -> None:
     assert len(Table((torch.zeros(3).numpy(),), ("a",))) == 3
+
+
+def test_new_ids_make_no_new_records(written: Written, schema_text: str) -> None:
+    """Neither by the record nor by the person do renamed patients get a second budget."""
+    schema = schema_text.replace('kind = "ignore"', 'kind = "group"')
+    first = read(written("age,pain,note,ill\n20,1,ann,0\n80,2,bob,1\n", schema))
+    other = read(written("age,pain,note,ill\n20,1,x1,0\n80,2,x2,1\n", schema))
+    assert first.groups != other.groups
+    assert first.fingerprint() == other.fingerprint()
+    assert PersonData(first, 1).record_digests() == PersonData(other, 1).record_digests()
+    assert PersonData(first, 1).fingerprint() != PersonData(other, 1).fingerprint()

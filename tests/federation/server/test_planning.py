@@ -108,3 +108,9 @@ def test_an_absurd_number_of_steps_is_refused():
     profile = dataclasses.replace(PROFILE, public_size=10**9)
     with pytest.raises(FederationError, match="would take 15625000 steps"):
         round_mechanism(profile, CONFIG)
+
+
+def test_the_unit_is_part_of_the_plan():
+    config = dataclasses.replace(CONFIG, unit="person:who", records_per_person=4)
+    for one in (CONFIG, config):
+        assert round_plan(PROFILE, Entry(0.1, 1.0, 1), one, "run", 1).unit == one.unit_of_all

@@ -4,9 +4,19 @@ import dataclasses
 from typing import Any
 
 import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
 
-from fl_dp.simulation.actor.first_steps import TOGETHER, grouped
+from fl_dp.data.persons import PersonData
+from fl_dp.data.tensor_data import TensorData
+from fl_dp.engine.noise.randomness import Randomness
+from fl_dp.records import RoundPlan
+from fl_dp.simulation.actor.first_steps import TOGETHER, begin_together, grouped
 from fl_dp.simulation.work import ClientWork
+from fl_dp.training.examples import axes_of
+from fl_dp.training.objective import Objective
+from fl_dp.training.private import PrivateTrainer
 
 
 def items(federation: Any, count: int, **plan: Any) -> list[ClientWork]:
@@ -76,3 +86,28 @@ def test_only_clients_of_one_model_loss_and_bound_step_together(federation: Any)
 
 def test_records_that_are_computed_one_by_one_go_alone(federation: Any) -> None:
     assert sizes(items(federation, 60, arithmetic="proven")) == []
+
+
+def test_persons_of_several_clients_are_chosen_as_each_would_alone() -> None:
+    """By each client's own bytes: fresh records that another client's would choose tell of both."""
+    x, owners = torch.arange(80.0).view(80, 1), tuple(f"p{k // 20}" for k in range(80))
+    records = TensorData(x / 80, torch.arange(80) % 2, ("a", "b"), groups=owners)
+    data = PersonData(records, 2, fresh=True)
+    plan = RoundPlan("r", 1, "linear", 1, 2, 0.1, 0.0, 1.0, 1.0, unit="person, fresh 2 records")
+    objective = Objective(
+        lambda model, batch: F.cross_entropy(model(batch[0]), batch[1], reduction="none"), data.form, 2
+    )
+    model, cpu = nn.Linear(1, 2), torch.device("cpu")
+    axes = axes_of(model, data, cpu)
+
+    def made() -> list[PrivateTrainer]:
+        keys = (Randomness(bytes([k]) * 32) for k in range(2))
+        return [PrivateTrainer(model, axes, plan, objective, device=cpu, randomness=key) for key in keys]
+
+    together = made()
+    begin_together([(one, data, 1.0) for one in together], 8)
+    for one, alone in zip(together, made(), strict=True):
+        assert one._begun is not None
+        expected = alone._clipped_sum(data, alone.draw(data, 1.0), 8)
+        for name, grad in expected.grads.items():
+            torch.testing.assert_close(one._begun.grads[name].double(), grad.double())

@@ -60,5 +60,6 @@ def test_persons_stay_together_and_are_the_clients_own() -> None:
     assert (len(parts[0]), len(parts[1])) == (2, 1)
     assert (parts[0].most, parts[0].fresh) == (2, True)
     assert parts[0].fingerprint() == own.fingerprint()
+    assert parts[1].records.groups == ("c", "c")
     for found, expected in zip(parts[0].batch(torch.arange(2)), own.batch(torch.arange(2)), strict=True):
         assert found.equal(expected)

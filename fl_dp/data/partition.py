@@ -51,7 +51,7 @@ def partition_indices(labels: Labels, settings: PartitionSettings) -> list[Indic
         return [np.arange(len(labels))]
     _check_kind(labels, partition, settings)
     if number > len(labels):
-        raise DataError(f"{len(labels)} records cannot be split among {number} clients.")
+        raise DataError(f"{len(labels)} {_items(settings)} cannot be split among {number} clients.")
     if settings.seed < 0:
         raise ConfigError(f"Expected seed={settings.seed} >= 0.")
     order = np.random.default_rng(settings.seed).permutation(len(labels))
@@ -61,7 +61,7 @@ def partition_indices(labels: Labels, settings: PartitionSettings) -> list[Indic
             raise ValueError("a part without records")
     except ValueError:  # its text may count records of a class, which must not leave the client
         raise DataError(
-            f"partition = {settings.scheme!r}: {len(labels)} records cannot be split so among "
+            f"partition = {settings.scheme!r}: {len(labels)} {_items(settings)} cannot be split so among "
             f"{number} clients; try {partition.remedy}."
         ) from None
     _check_disjoint(parts, settings, len(labels))
@@ -82,6 +82,11 @@ def _group_numbers(train: TensorData, settings: PartitionSettings) -> Labels:
         )
     numbers: Labels = np.unique(np.array(train.groups), return_inverse=True)[1]
     return numbers
+
+
+def _items(settings: PartitionSettings) -> str:
+    """What is split, for words. Groups are split by their records, also where they are persons."""
+    return "persons" if settings.persons and not settings.argument else "records"
 
 
 def _check_kind(labels: Labels, partition: Partition, settings: PartitionSettings) -> None:

@@ -283,3 +283,8 @@ def test_a_persons_records_are_all_in_one_part(scheme: str) -> None:
 def test_what_would_divide_persons_is_refused(scheme: str) -> None:
     with pytest.raises(DataError, match=r"would divide persons among clients\. Take iid, or by:COLUMN"):
         of_data(people(), PartitionSettings(scheme, 4, **OPTIONS, persons=True))
+
+
+def test_too_few_persons_are_said_as_such() -> None:
+    with pytest.raises(DataError, match="3 persons cannot be split among 5 clients"):
+        of_data(people(3), PartitionSettings("iid", 5, **OPTIONS, persons=True))

@@ -32,7 +32,8 @@ def round_mechanism(profile: ClientProfile, config: RunConfig) -> Entry:
     steps = steps_of_epochs(size, batch, config.local_epochs)
     if steps > MAX_STEPS:
         raise FederationError(
-            f"declares {size} {config.unit_name}s: a round would take {steps} steps, at most {MAX_STEPS} may be"
+            f"declares {size} {config.unit_name}s: a round would take {steps} steps, at most {MAX_STEPS} may"
+            " be"
         )
     if not config.private:
         _check_allowed(profile)

@@ -71,7 +71,7 @@ def _compared(name: str, mean: int, device: torch.device) -> tuple[int, float, f
 def _milliseconds(trainer: PrivateTrainer, data: TensorData, mean: int, rows: int | None) -> float:
     start = time.perf_counter()
     if rows is None:
-        with patch.object(private, "filled", lambda _rows, inputs, labels: (inputs, labels)):
+        with patch.object(private, "filled", lambda _rows, batch: tuple(batch)):
             trainer.step(data, mean / len(data), 2 * mean)
     else:
         trainer.step(data, mean / len(data), rows)

@@ -37,7 +37,8 @@ class RunRequest:
 def read_config(file: Path) -> RunConfig:
     """The run config in `file`; a task's file is looked for from there. ConfigError names the file."""
     config = RunConfig.from_toml(file)
-    return replace(config, task=task_beside(config.task, file.parent))
+    own = {key: task_beside(getattr(config, key), file.parent) for key in ("task", "strategy")}
+    return replace(config, **own)
 
 
 def request_of(base: RunConfig, given: Mapping[str, Scalar]) -> RunRequest:
@@ -45,7 +46,8 @@ def request_of(base: RunConfig, given: Mapping[str, Scalar]) -> RunRequest:
     flat = base.to_flat()
     capped = _cap(flat, given)
     config = RunConfig.from_flat({**flat, **capped, **given})
-    config = replace(config, task=task_beside(config.task, Path.cwd()))
+    own = {key: task_beside(getattr(config, key), Path.cwd()) for key in ("task", "strategy")}
+    config = replace(config, **own)
     notes = [f"{key} = {value} (the config file says {flat[key]})" for key, value in capped.items()]
     if not config.private:
         notes += UNPROTECTED

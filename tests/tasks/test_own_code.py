@@ -100,7 +100,9 @@ def test_a_strategys_parts_are_a_function_of_ones_own(tmp_path: Path) -> None:
     assert own_parts(f"{file}:make").__name__ == "make"
     with pytest.raises(ConfigError, match=r"strategy = '.*:nothing': it has no nothing that can be called"):
         own_parts(f"{file}:nothing")
-    with pytest.raises(ConfigError, match="has no function named that can be called; expected FILE.py:NAME"):
+    with pytest.raises(
+        ConfigError, match=r"has no function named that can be called; expected FILE\.py:NAME"
+    ):
         own_parts(str(file))
     with pytest.raises(TaskError, match=r"strategy = .*none.py': no such file"):
         own_parts(f"{tmp_path / 'none.py'}:make")

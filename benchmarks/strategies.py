@@ -39,7 +39,7 @@ BASE = {
     "data": "fashion_mnist", "model": "tanh-cnn", "partition": "dirichlet", "partition_alpha": 0.3,
     "clients": CLIENTS, "min_clients": CLIENTS, "fit_clients": CLIENTS, "rounds": 10, "local_epochs": 0.5,
     "expected_batch_size": 256, "physical_batch_size": 128, "max_grad_norm": 0.1, "epsilon": 3.0,
-    "learning_rate": 16.0, "weights": "declared", "evaluate_every": 0,
+    "learning_rate": 32.0, "weights": "declared", "evaluate_every": 0,
 }  # fmt: skip
 
 # What each strategy changes; values of TRIED that were best at the tuning seed.
@@ -57,12 +57,16 @@ STRATEGIES: Mapping[str, Mapping[str, Any]] = {
     "personal head": {"personal": "9.*", "evaluate": "off"},
 }
 TRIED: Mapping[str, Sequence[Mapping[str, Any]]] = {
-    "fedavg": [{"learning_rate": rate} for rate in (2.0, 4.0, 8.0, 16.0, 32.0)],
+    "fedavg": [{"learning_rate": rate} for rate in (2.0, 4.0, 8.0, 16.0, 32.0, 64.0)],
     "fedavgm": [{"server_learning_rate": rate} for rate in (0.1, 0.3)],
     "fedadam": [{"server_learning_rate": rate} for rate in (0.01, 0.03)],
-    "fedprox": [{"pull": 0.01}],
-    "dp-scaffold": [{"learning_rate": rate} for rate in (8.0, 16.0)],
-    "mr-mtl": [{"pull": pull} for pull in (0.003, 0.01, 0.03)],
+    "fedprox": [{"pull": 0.003}],
+    "dp-scaffold": [{"learning_rate": rate} for rate in (8.0, 32.0)],
+    "mr-mtl": [
+        {"pull": pull, "learning_rate": rate}
+        for pull, rate in ((0.01, 8.0), (0.1, 8.0), (0.01, 32.0), (0.03, 32.0))
+    ],
+    "each site alone": [{"learning_rate": rate} for rate in (8.0, 32.0)],
 }
 
 

@@ -19,6 +19,7 @@ from fl_dp.simulation.actor.shared_data import SharedParts
 from fl_dp.simulation.actor_pool import ActorPool
 from fl_dp.simulation.clients import SimulatedClients
 from fl_dp.simulation.work import ClientWork
+from fl_dp.training.kept import digest_of_state
 
 CLIENTS = 12
 ADAM = {"optimizer": "adam", "learning_rate": 0.05, "optimizer_state": "keep"}
@@ -142,11 +143,26 @@ def test_a_round_is_not_repeated_from_other_states(fake_ray: Any, federation: An
 
 
 def test_the_state_is_an_input_of_the_key(federation: Any) -> None:
-    works, _ = keeping(federation).clients.read({0: ("m", federation.messages(2, summed=False)[0].content)})
-    (fresh,), _ = federation.clients.pay(works, "w")
-    paid = federation.clients._paid["m"]
-    assert fresh.key == paid.key("w")
-    assert paid.key("w", "state") != fresh.key
+    """Of the key that the training process gets, and not only of what may be asked of a payment."""
+    keeping(federation)
+    content = federation.messages(2, summed=False)[0].content
+    for client, state in ((0, b""), (1, b"state")):
+        if state:
+            federation.clients._states.save(1, {str(client): state})
+        works, _ = federation.clients.read({client: (str(client), content)})
+        (work,), _ = federation.clients.pay(works, "w")
+        paid = federation.clients._paid[str(client)]
+        assert work.state == state
+        assert work.key == paid.key("w", digest_of_state(state))
+        assert (work.key == paid.key("w")) is (not state)
+
+
+def test_states_before_the_last_settled_round_are_gone(fake_ray: Any, federation: Any) -> None:
+    grid = grid_of(fake_ray, keeping(federation), 2)
+    for server_round in (1, 2, 3):
+        updates(grid, federation, server_round)
+        grid.erase_keys("run", server_round)
+    assert {file.stem.partition("-")[2] for file in (federation.folder / FOLDER).iterdir()} == {"3"}
 
 
 def test_a_client_that_fails_goes_on_from_its_last_state(

@@ -13,9 +13,9 @@ and the first weights; the noise is new in each run. --tune runs the values in T
 """
 
 import argparse
-import json
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -25,6 +25,7 @@ import torch
 from torch import Tensor, nn
 
 import fl_dp
+from benchmarks.lines import Lines, mean
 from benchmarks.markdown import table
 from benchmarks.options import say, some_of
 from fl_dp.api.result import Result
@@ -72,16 +73,13 @@ TRIED: Mapping[str, Sequence[Mapping[str, Any]]] = {
 
 def main() -> None:
     options = parser().parse_args()
+    lines = Lines(options.out)
     ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR")  # one for all runs
     for name, changes, seed in wanted(options):
         key = {"strategy": name, "changes": dict(changes), "seed": seed}
-        if any(all(line[part] == key[part] for part in key) for line in read(options.out)):
-            continue
-        line = key | measured({**STRATEGIES[name], **changes}, seed, options.data_root)
-        with options.out.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
-        say(json.dumps(line))
-    say(tables(read(options.out)))
+        settings = {**STRATEGIES[name], **changes}
+        lines.measure(key, partial(measured, settings, seed, options.data_root))
+    say(tables(lines.read()))
 
 
 def parser() -> argparse.ArgumentParser:
@@ -148,11 +146,6 @@ def _mixes(result: Result) -> Tensor:
     return counts / counts.sum(1, keepdim=True)
 
 
-def read(file: Path) -> list[dict[str, Any]]:
-    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-    return [json.loads(line) for line in lines]
-
-
 def tables(lines: Sequence[Mapping[str, Any]]) -> str:
     """Of the strategies, and of what was tried."""
     measures = ("common", "common at sites", "own at sites")
@@ -161,21 +154,13 @@ def tables(lines: Sequence[Mapping[str, Any]]) -> str:
         of_name = [line for line in lines if line["strategy"] == name]
         real = [line for line in of_name if line["seed"] != TUNING_SEED]
         if real:
-            rows.append([name, *(_mean([line[one] for line in real]) for one in measures)])
+            rows.append([name, *(mean([line[one] for line in real]) for one in measures)])
         for line in of_name:
             if line["seed"] == TUNING_SEED:
                 words = ", ".join(f"{key} {value:g}" for key, value in line["changes"].items())
-                tried.append([name, words, *(_mean([line[one]]) for one in measures)])
+                tried.append([name, words, *(mean([line[one]]) for one in measures)])
     found = table(["strategy", *measures], rows, left=1)
     return found + "\n\n" + table(["strategy", "tried", *measures], tried, left=2) if tried else found
-
-
-def _mean(values: Sequence[float | None]) -> str:
-    """With its standard error over seeds."""
-    there = [value for value in values if value is not None]
-    if len(there) < 2:
-        return f"{there[0]:.3f}" if there else ""
-    return f"{statistics.mean(there):.3f} ± {statistics.stdev(there) / len(there) ** 0.5:.3f}"
 
 
 if __name__ == "__main__":

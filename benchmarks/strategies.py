@@ -1,7 +1,7 @@
 """What each way to federate reaches on Fashion-MNIST, at one epsilon: ten sites that differ, side by side.
 
     python -m benchmarks.strategies --out FILE --data-root DIR [--strategies fedavg,mr-mtl] [--seeds 3]
-    python -m benchmarks.strategies --out FILE --data-root DIR --tune
+    python -m benchmarks.strategies --out FILE --data-root DIR --tune [--model linear]
 
 dirichlet 0.3 over 10 clients, all of them in each round. Three accuracies: of the common model on the public
 test images; the mean over sites of the common model's and of the site's own, both on test images in the
@@ -37,11 +37,14 @@ from fl_dp.training.local_algorithm import has_own_models
 TUNING_SEED = 100
 CLIENTS, CLASSES = 10, 10
 BASE = {
-    "data": "fashion_mnist", "model": "tanh-cnn", "partition": "dirichlet", "partition_alpha": 0.3,
+    "data": "fashion_mnist", "partition": "dirichlet", "partition_alpha": 0.3,
     "clients": CLIENTS, "min_clients": CLIENTS, "fit_clients": CLIENTS, "rounds": 10, "local_epochs": 0.5,
     "expected_batch_size": 256, "physical_batch_size": 128, "max_grad_norm": 0.1, "epsilon": 3.0,
-    "learning_rate": 32.0, "weights": "declared", "evaluate_every": 0,
+    "weights": "declared", "evaluate_every": 0,
 }  # fmt: skip
+
+RATES = {"linear": 4.0, "tanh-cnn": 32.0}
+HEADS = {"linear": "1.bias", "tanh-cnn": "9.*"}
 
 # What each strategy changes; values of TRIED that were best at the tuning seed.
 STRATEGIES: Mapping[str, Mapping[str, Any]] = {
@@ -53,21 +56,22 @@ STRATEGIES: Mapping[str, Mapping[str, Any]] = {
     "fedyogi": {"server_optimizer": "fedyogi", "server_learning_rate": 0.03},
     "fedprox": {"local_algorithm": "fedprox", "pull": 0.01},
     "dp-scaffold": {"local_algorithm": "scaffold"},
-    "mr-mtl": {"local_algorithm": "mr-mtl", "pull": 0.01},
+    "mr-mtl": {"local_algorithm": "mr-mtl", "pull": 0.03},
     "each site alone": {"local_algorithm": "mr-mtl", "pull": 0.0},
-    "personal head": {"personal": "9.*", "evaluate": "off"},
+    "personal head": {"evaluate": "off"},
 }
 TRIED: Mapping[str, Sequence[Mapping[str, Any]]] = {
-    "fedavg": [{"learning_rate": rate} for rate in (2.0, 4.0, 8.0, 16.0, 32.0, 64.0)],
-    "fedavgm": [{"server_learning_rate": rate} for rate in (0.1, 0.3)],
-    "fedadam": [{"server_learning_rate": rate} for rate in (0.01, 0.03)],
-    "fedprox": [{"pull": 0.003}],
-    "dp-scaffold": [{"learning_rate": rate} for rate in (8.0, 32.0)],
+    "fedavg": [{"learning_rate": rate} for rate in (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)],
+    "fedavgm": [{"server_learning_rate": rate} for rate in (0.1, 0.3, 1.0)],
+    "fedadam": [{"server_learning_rate": rate} for rate in (0.01, 0.03, 0.1)],
+    "fedyogi": [{"server_learning_rate": rate} for rate in (0.01, 0.03, 0.1)],
+    "fedprox": [{"pull": pull} for pull in (0.003, 0.01, 0.03)],
+    "dp-scaffold": [{"learning_rate": rate} for rate in (1.0, 2.0, 4.0, 8.0)],
     "mr-mtl": [
-        {"pull": pull, "learning_rate": rate}
-        for pull, rate in ((0.01, 8.0), (0.1, 8.0), (0.01, 32.0), (0.03, 32.0))
+        {"pull": pull, "learning_rate": rate} for pull in (0.01, 0.03, 0.1) for rate in (1.0, 2.0, 4.0, 8.0)
     ],
-    "each site alone": [{"learning_rate": rate} for rate in (8.0, 32.0)],
+    "each site alone": [{"learning_rate": rate} for rate in (0.5, 1.0, 2.0, 4.0)],
+    "personal head": [{"learning_rate": rate} for rate in (2.0, 4.0, 8.0)],
 }
 
 
@@ -76,16 +80,20 @@ def main() -> None:
     lines = Lines(options.out)
     ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR")  # one for all runs
     for name, changes, seed in wanted(options):
-        key = {"strategy": name, "changes": dict(changes), "seed": seed}
-        settings = {**STRATEGIES[name], **changes}
+        key = {"model": options.model, "strategy": name, "changes": dict(changes), "seed": seed}
+        settings = {"learning_rate": RATES[options.model], **STRATEGIES[name], **changes}
+        if name == "personal head":
+            settings["personal"] = HEADS[options.model]
+        settings["model"] = options.model
         lines.measure(key, partial(measured, settings, seed, options.data_root))
-    say(tables(lines.read()))
+    say(tables([line for line in lines.read() if line["model"] == options.model]))
 
 
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog="python -m benchmarks.strategies")
     made.add_argument("--out", type=Path, required=True, help="file of results; what it has is kept")
     made.add_argument("--data-root", required=True, help="folder with FashionMNIST")
+    made.add_argument("--model", choices=RATES, default="linear")
     made.add_argument("--strategies", type=some_of(STRATEGIES), default=list(STRATEGIES))
     made.add_argument("--seeds", type=int, default=3)
     made.add_argument("--tune", action="store_true")

@@ -182,8 +182,8 @@ class Ours(Task):
     classes = 2
 
     def train_data(self):
-        x = torch.arange(12.0).view(-1, 1)
-        return TensorData(x, torch.arange(12) % 2, ("a", "b"), groups=tuple("aabbccddeefa"), sites=tuple("01" * 6))
+        x, y = torch.arange(12.0).view(-1, 1), torch.arange(12) % 2
+        return TensorData(x, y, ("a", "b"), groups=tuple("aabbccddeefa"), sites=tuple("01" * 6))
 """
 
 

@@ -5,7 +5,7 @@
 
 Each run is a line of FILE. A run that stands there is not repeated: a measurement goes on where it was
 stopped, and FILE alone gives the table. A seed decides who has which speakers, and the first weights; the
-noise is new in each run. The weights that come from the manuals are trained once, and stand beside FILE.
+noise is new in each run. Weights to start from are trained once, and stand beside FILE.
 """
 
 import argparse
@@ -20,6 +20,7 @@ from typing import Any
 
 import ray
 import torch
+from torch import Tensor
 
 import fl_dp
 
@@ -43,7 +44,8 @@ class Cell:
 @dataclass(frozen=True)
 class Model:
     """config: a file beside this one. rates: by epsilon, of ten clients; few: of one and of two; each: where
-    a passage is the unit. off: settings without privacy. start: whether from the manuals' weights.
+    a passage is the unit. off: settings without privacy. data: of the clients. start: the data that the first
+    weights are trained on, without privacy; both are files of prepare.py.
     """
 
     config: str
@@ -51,7 +53,8 @@ class Model:
     rates: Mapping[str, float]
     few: Mapping[str, float] = field(default_factory=dict)
     each: Mapping[str, float] = field(default_factory=dict)
-    start: bool = False
+    data: str = "speakers"
+    start: str = ""
 
 
 def _without_privacy(rate: float) -> dict[str, Any]:
@@ -69,7 +72,10 @@ MODELS = {
         {"3": 3.3, "8": 8.6},
         {"3": 8.5, "8": 9.5},
         {"3": 13, "8": 13},
-        True,
+        start="manuals",
+    ),
+    "context, from who agreed": Model(
+        "context", _without_privacy(0.003), {"3": 0.8, "8": 1.7}, data="others", start="agreed"
     ),
     "context": Model("context", _without_privacy(0.01), {"3": 13, "8": 16}, {"3": 25, "8": 40}),
     "transformer": Model("transformer", _without_privacy(0.003), {"3": 2, "8": 2}),
@@ -79,7 +85,7 @@ _PLAN = (  # for each seed in this order
     (_BOTH, (10,), ("8", "1", "32")),
     (_BOTH, (1, 2), ("8",)),
     (_BOTH, (10,), (EACH, "fresh 1")),
-    (("context", "transformer"), (10,), ("8",)),
+    (("context, from who agreed", "context", "transformer"), (10,), ("8",)),
 )
 
 
@@ -122,23 +128,30 @@ def _unit(counted: str) -> dict[str, Any]:
     }
 
 
-def measured(cell: Cell, seed: int, data: Path, start: Path) -> float:
+def measured(cell: Cell, seed: int, data: Path, start: Path | None) -> float:
     """Perplexity after the last round of one simulated federation."""
-    begin = {"start": str(start)} if MODELS[cell.model].start else {}
-    return _perplexity(MODELS[cell.model].config, data / "speakers.npz", seed, {**settings(cell), **begin})
+    model = MODELS[cell.model]
+    begin = {"start": str(start)} if start else {}
+    return _run(model.config, data / f"{model.data}.npz", seed, settings(cell) | begin)[0]
 
 
-def _perplexity(
-    config: str, data: Path, seed: int, given: Mapping[str, Any], keep: Path | None = None
-) -> float:
+def trained_start(name: str, data: Path, out: Path) -> Path:
+    """The first weights, beside `out`; trained on the data of that name if they are not there."""
+    file = out.with_suffix(f".{name}.pt")
+    if not file.exists():
+        alone, weights = _run("start", data / f"{name}.npz", 0, {})
+        torch.save(weights, file)
+        print(f"the weights from {name} alone: {alone:.2f}", flush=True)
+    return file
+
+
+def _run(config: str, data: Path, seed: int, given: Mapping[str, Any]) -> tuple[float, Mapping[str, Tensor]]:
+    """Perplexity, and the weights."""
     with TemporaryDirectory() as folder:
-        run = Path(folder) / "run"
-        result = fl_dp.simulate(
-            HERE / f"{config}.toml", data=f"npz:{data}", seed=seed, out=run, quiet=True, **given
-        )
-        if keep is not None:
-            torch.save(result.model.state_dict(), keep)
-        return float(result.summary["metrics"]["perplexity"])
+        out = Path(folder) / "run"
+        toml = HERE / f"{config}.toml"
+        result = fl_dp.simulate(toml, data=f"npz:{data}", seed=seed, out=out, quiet=True, **given)
+        return float(result.summary["metrics"]["perplexity"]), result.model.state_dict()
 
 
 Scores = dict[Cell, dict[int, float]]  # by seed
@@ -176,16 +189,15 @@ def mean(values: Sequence[float]) -> str:
 
 
 def run_all(out: Path, models: Collection[str], epsilons: Collection[str], seeds: int, data: Path) -> None:
-    start = out.with_suffix(".start.pt")
-    if not start.exists():
-        alone = _perplexity("manuals", data / "manuals.npz", 0, {}, keep=start)
-        print(f"from the manuals alone: {alone:.2f}")
+    wanted = [cell for cell in cells() if cell.model in models and cell.epsilon in epsilons]
+    names = dict.fromkeys(MODELS[cell.model].start for cell in wanted)
+    starts = {name: trained_start(name, data, out) if name else None for name in names}
     for seed in range(seeds):
-        for cell in cells():
-            if cell.model not in models or cell.epsilon not in epsilons or seed in read(out).get(cell, {}):
+        for cell in wanted:
+            if seed in read(out).get(cell, {}):
                 continue
             begin = time.monotonic()
-            found = measured(cell, seed, data, start)
+            found = measured(cell, seed, data, starts[MODELS[cell.model].start])
             line = asdict(cell) | {"seed": seed, "perplexity": found, "seconds": time.monotonic() - begin}
             with out.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(line) + "\n")

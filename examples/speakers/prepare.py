@@ -1,13 +1,16 @@
 """Plays as records that fl_dp reads: python prepare.py TEXT TO [--tuning].
 
 TEXT: plays as a text, or the same compressed by gzip; who speaks stands on a line of its own that ends in a
-colon. TO: the folder for two files of arrays.
+colon. TO: the folder for four files of arrays, all with the same test speakers.
 
 speakers.npz: what each one says, in passages of 64 characters, and whose they are. One speaker in five is a
 test speaker, by a hash of the name, so that it stays one whatever else there is. With --tuning these are left
 out, and one in five of the others takes their place.
 
 manuals.npz: the manuals of this clone in the same form: English that is public, for weights to start from.
+
+agreed.npz and others.npz: the training speakers again, one in five in the first, by a hash of the name: as if
+these had agreed that everybody may read what they say.
 """
 
 import gzip
@@ -64,11 +67,19 @@ def passages(text: str) -> Passages:
 
 def part(speaker: str, tuning: bool) -> str:
     """train, test, or none: the test speakers are never seen in tuning."""
-    digest = hashlib.sha256(speaker.encode()).digest()
-    first, second = (int.from_bytes(digest[start : start + 8]) % 5 for start in (0, 8))
-    if first == 0:
+    if _one_in_five(speaker, 0):
         return "" if tuning else "test"
-    return "test" if tuning and second == 0 else "train"
+    return "test" if tuning and _one_in_five(speaker, 1) else "train"
+
+
+def has_agreed(speaker: str) -> bool:
+    return _one_in_five(speaker, 2)
+
+
+def _one_in_five(speaker: str, question: int) -> bool:
+    """Drawn by the name, for each question anew."""
+    digest = hashlib.sha256(speaker.encode()).digest()
+    return int.from_bytes(digest[8 * question : 8 * question + 8]) % 5 == 0
 
 
 def write(file: Path, splits: Mapping[str, Sequence[tuple[str, str]]]) -> None:
@@ -92,10 +103,15 @@ def main(source: Path, target: Path, tuning: bool = False) -> None:
     test, train = (
         [(one, all_said[one]) for one in all_said if part(one, tuning) == k] for k in ("test", "train")
     )
-    write(target / "speakers.npz", {"train": train, "test": test})
     files = [_CLONE / "README.md", *sorted((_CLONE / "docs").glob("*.md"))]
-    manuals = [(file.name, file.read_text(encoding="utf-8")) for file in files]
-    write(target / "manuals.npz", {"train": manuals, "test": test})
+    parts = {
+        "speakers": train,
+        "manuals": [(file.name, file.read_text(encoding="utf-8")) for file in files],
+        "agreed": [(name, text) for name, text in train if has_agreed(name)],
+        "others": [(name, text) for name, text in train if not has_agreed(name)],
+    }
+    for name, texts in parts.items():
+        write(target / f"{name}.npz", {"train": texts, "test": test})
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ def prepared(play: Path, tmp_path: Path) -> Path:
 
 def config(name: str, folder: Path, **more: Any) -> RunConfig:
     flat = RunConfig.from_toml(EXAMPLE / f"{name}.toml").to_flat()
-    own = {"task": str(EXAMPLE / flat["task"])} if flat["task"] else {}
+    own = {"task": str(EXAMPLE / str(flat["task"]))} if flat["task"] else {}
     return RunConfig.from_flat(flat | own | {"data": f"npz:{folder / 'speakers.npz'}"} | more)
 
 
@@ -135,6 +135,13 @@ def test_tuning_never_sees_a_test_speaker(prepared: Path, play: Path, tmp_path: 
     assert 4 <= len(held_out) <= 16
 
 
+def test_who_agreed_and_the_others_are_the_training_speakers(prepared: Path) -> None:
+    agreed, others = (speakers(prepared / f"{name}.npz", "train") for name in ("agreed", "others"))
+    assert agreed | others == speakers(prepared / "speakers.npz", "train")
+    assert not agreed & others
+    assert 3 <= len(agreed) <= 16
+
+
 def test_manuals_are_those_of_the_clone_and_no_speaker(prepared: Path) -> None:
     assert "persons.md" in speakers(prepared / "manuals.npz", "train")
     with np.load(prepared / "manuals.npz") as manuals, np.load(prepared / "speakers.npz") as plays:
@@ -187,7 +194,7 @@ def test_bigrams_start_as_if_all_characters_were_alike(prepared: Path) -> None:
 def test_weights_from_manuals_fit_the_model_that_starts_from_them(prepared: Path, tmp_path: Path) -> None:
     from fl_dp.models.start import load_start
 
-    of_manuals = config("manuals", prepared, data=f"npz:{prepared / 'manuals.npz'}")
+    of_manuals = config("start", prepared, data=f"npz:{prepared / 'manuals.npz'}")
     first, second = (model_of(one) for one in (of_manuals, config("context", prepared)))
     torch.save(first.state_dict(), tmp_path / "start.pt")
     load_start(second, str(tmp_path / "start.pt"))
@@ -239,8 +246,8 @@ def test_a_table_of_what_was_measured(tmp_path: Path) -> None:
 
 def test_a_measurement_goes_on_where_it_was_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     measure = runpy.run_path(str(EXAMPLE / "measure.py"))
-    out, done = tmp_path / "measured.jsonl", []
-    out.with_suffix(".start.pt").touch()
+    out = tmp_path / "measured.jsonl"
+    done: list[tuple[Any, int]] = []
 
     def measured(cell: Any, seed: int, *_: Path) -> float:
         if len(done) == 3:
@@ -271,4 +278,5 @@ def test_what_is_measured_are_settings_of_a_run(prepared: Path) -> None:
         settings = config(measure.MODELS[cell.model].config, prepared, **given)
         task_of(settings)
         assert settings.private == (cell.epsilon != "off")
+        assert (settings.partition == "by:speaker") == (settings.unit == "record")
         assert settings.unit == ("record" if cell.counted == "each" else "person:speaker")

@@ -1,7 +1,7 @@
 """Perplexity on the test speakers, over seeds, of federations whose unit is a speaker: a table.
 
-    python examples/speakers/measure.py --out FILE [--models bigram,context] [--epsilons 3,8,off] [--seeds 2]
-        [--data data/speakers]
+    python examples/speakers/measure.py --out FILE [--models "bigram;context"] [--epsilons 3,8,off]
+        [--seeds 2] [--data data/speakers]
 
 Each run is a line of FILE. A run that stands there is not repeated: a measurement goes on where it was
 stopped, and FILE alone gives the table. A seed decides who has which speakers, and the first weights; the
@@ -83,9 +83,10 @@ MODELS = {
         "context", _without_privacy(0.003), {"3": 0.8, "8": 1.7}, data="others", start="agreed"
     ),
     "context": Model("context", _without_privacy(0.01), {"3": 13, "8": 16}),
-    "transformer": Model("transformer", _without_privacy(0.003), {"3": 2, "8": 2}),
+    "transformer": Model("transformer", _without_privacy(0.003), {"3": 0.5, "8": 0.5}),
 }
 _BOTH = ("bigram", "context, from the manuals")
+_COUNTED = ("1", "fresh 1", "8", "32", EACH)  # in the table
 _PLAN = (  # for each seed in this order
     (_BOTH, (10,), ("8", "1", "32")),
     (_BOTH, (1, 2), ("8",)),
@@ -178,12 +179,17 @@ def table(scores: Scores) -> str:
         "| model | clients | passages | epsilon 3 | epsilon 8 | no privacy |",
         "|---|---|---|---|---|---|",
     ]
-    for model, clients, counted in dict.fromkeys((one.model, one.clients, one.counted) for one in cells()):
+    rows = dict.fromkeys((one.model, one.clients, one.counted) for one in cells())
+    for model, clients, counted in sorted(rows, key=_place):
         found = [scores.get(Cell(model, clients, counted, epsilon), {}) for epsilon in EPSILONS]
         if any(found):
             values = " | ".join(mean(list(one.values())) for one in found)
             lines.append(f"| {model} | {clients} | {counted} | {values} |")
     return "\n".join(lines)
+
+
+def _place(row: tuple[str, int, str]) -> tuple[int, int, int]:
+    return list(MODELS).index(row[0]), -row[1], _COUNTED.index(row[2])
 
 
 def mean(values: Sequence[float]) -> str:

@@ -1,13 +1,15 @@
 """What is checked before a process is started: names, paths, data, parts, model."""
 
 import dataclasses
+from collections import Counter
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from fl_dp.accounting.accountant import check_holds_budgets
 from fl_dp.choices import SOURCES
 from fl_dp.config.data import RECORD
 from fl_dp.config.run import RunConfig
-from fl_dp.errors import ConfigError, ModelError
+from fl_dp.errors import ConfigError, DataError, ModelError
 from fl_dp.models.names import absolute_model, check_name, is_own_code
 
 
@@ -31,7 +33,8 @@ def check_choices(config: RunConfig) -> None:
     from fl_dp.federation.server.aggregation import aggregation_of
     from fl_dp.federation.server.optimizer import server_optimizer_of
     from fl_dp.models.build import choose_model
-    from fl_dp.tasks.own_code import own_function
+    from fl_dp.tasks.own_code import own_function, own_parts
+    from fl_dp.training.local_algorithm import check_algorithm
     from fl_dp.training.loss import loss_of
     from fl_dp.training.optimizers import settings_of
 
@@ -47,6 +50,9 @@ def check_choices(config: RunConfig) -> None:
     choose_partition(PartitionSettings.of(config))
     loss_of(config.loss)
     settings_of(config.optimizer, config.optimizer_settings, config.momentum)
+    check_algorithm(config.local_algorithm, config.pull, config.learning_rate, config.optimizer)
+    if config.strategy:
+        own_parts(config.strategy)
     aggregation_of(config.aggregation)
     server_optimizer_of(config.server_optimizer, config.server_learning_rate)
 
@@ -89,7 +95,9 @@ def check_server(config: RunConfig) -> None:
     from fl_dp.tasks.task import Task
     from fl_dp.tasks.validation import check_losses
     from fl_dp.training.examples import axes_for
+    from fl_dp.training.local_algorithm import personal_names
     from fl_dp.training.optimizers import check_optimizer
+    from fl_dp.training.trainer import trainable
 
     task = task_of(config)
     evaluation_records(config, task)
@@ -103,6 +111,7 @@ def check_server(config: RunConfig) -> None:
     except ModelError as error:
         raise ConfigError(str(error)) from error
     check_optimizer(config.optimizer, config.optimizer_settings, config.momentum, list(model.parameters()))
+    personal_names(config.personal, tuple(trainable(model)))
     try:
         objective = task.objective
         check_losses(task, model)
@@ -121,8 +130,20 @@ def check_parts(config: RunConfig) -> tuple[str, ...]:
 
     train, parts = load_parts(config)
     whose = train.groups if config.unit != RECORD else range(len(train))
+    if config.unit != RECORD:
+        _check_sites_of_a_person(config, [{whose[row] for row in part.tolist()} for part in parts])
     smallest = min(len({whose[row] for row in part.tolist()}) for part in parts)
     return (*_of_size(config, smallest), *_of_unit(config, train.grouped_by))
+
+
+def _check_sites_of_a_person(config: RunConfig, persons: Sequence[Collection[str | int]]) -> None:
+    """DataError where somebody has records at more clients than the run counts epsilons of."""
+    most = max(Counter(person for one in persons for person in one).values())
+    if most > config.clients_per_person:
+        raise DataError(
+            f"partition = {config.partition!r}: a person has records at up to {most} clients, and a budget "
+            f"at each. Set clients-per-person = {most}, so that their epsilons are added up."
+        )
 
 
 def _of_size(config: RunConfig, smallest: int) -> tuple[str, ...]:

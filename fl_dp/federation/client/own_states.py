@@ -1,0 +1,100 @@
+"""What a client with a process of its own keeps between rounds: beside its ledger, for each run apart."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fl_dp.config.client import ClientConfig
+from fl_dp.federation.client.kept_states import FOLDER, KeptStates
+from fl_dp.federation.client.registration import dataset_name
+from fl_dp.records import RoundPlan
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from fl_dp.training.trainer import Trainer
+
+# Of these alone files of earlier runs stay: a model of the site's own is what a run was for.
+MODEL, STATE = "model", "state"
+
+
+def states_folder(config: ClientConfig) -> Path:
+    """Of the client's data: two names of one data set share it, as they share an account."""
+    name = hashlib.sha256(dataset_name(config).encode()).hexdigest()[:16]
+    return Path(config.ledger).absolute().parent / FOLDER / name
+
+
+@dataclass(frozen=True, slots=True)
+class OwnModel:
+    """The parameters that are a site's own after its last round of a run, by name; public to nobody else."""
+
+    run: str
+    server_round: int
+    parameters: Mapping[str, "Tensor"]
+
+    def on(self, weights: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The weights with these parameters in them; None where they are of another model."""
+        for name, one in self.parameters.items():
+            if name not in weights or tuple(weights[name].shape) != tuple(one.shape):
+                return None
+        return {**weights, **self.parameters}
+
+
+def own_model_file(config: ClientConfig) -> Path | None:
+    """The newest that the client's data have; None where they have none."""
+    return max(states_folder(config).glob(f"{MODEL}_*"), key=written_at, default=None)
+
+
+def written_at(file: Path) -> int:
+    """When, in nanoseconds; 0 for a file that has just been replaced by a newer one."""
+    try:
+        return file.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0
+
+
+def read_own_model(file: Path) -> OwnModel:
+    """What `own_model_file` has found."""
+    from fl_dp.training.kept import OWN, RUN, read_state
+
+    state = read_state(file.read_bytes())
+    return OwnModel(state[RUN], int(file.stem.rpartition("-")[2]), state[OWN])
+
+
+class OwnStates:
+    """Of the run that the trainer's plan is of. A state of another run, algorithm or model is not used."""
+
+    def __init__(self, config: ClientConfig, trainer: "Trainer") -> None:
+        self._folder = states_folder(config)
+        self._files = KeptStates(self._folder)
+        shapes = {name: tuple(one.shape) for name, one in trainer.algorithm.parameters.items()}
+        terms = hashlib.sha256(_terms(trainer.plan, str(shapes)).encode()).hexdigest()[:16]
+        self._name = f"{MODEL if trainer.algorithm.own else STATE}_{terms}"
+
+    def before(self, server_round: int) -> bytes:
+        """The state after the run's last round before that one; empty where it starts anew."""
+        return self._files.before(self._name, server_round)
+
+    def save(self, server_round: int, state: bytes) -> None:
+        """Keep the state after the round; it is on the disk when this returns. Empty: there is none.
+
+        The server has asked for this round, so it will never go back behind the one before.
+        """
+        if not state:
+            return
+        self._files.save(server_round, {self._name: state})
+        self._files.settle(server_round - 1, self._name)
+        for file in self._folder.glob(f"{STATE}_*"):
+            if not file.name.startswith(f"{self._name}-"):
+                file.unlink()
+
+
+def _terms(plan: RoundPlan, shapes: str) -> str:
+    return "\0".join(
+        (
+            plan.origin or plan.run, plan.optimizer, plan.optimizer_settings, plan.optimizer_state,
+            plan.model, plan.task, plan.trained, plan.local_algorithm, plan.personal, plan.unit, shapes,
+        )
+    )  # fmt: skip

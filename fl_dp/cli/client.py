@@ -90,7 +90,7 @@ def join(
     The server cannot change the limits, nor the code: only what is installed here runs.
     """
     given = {
-        "client": name, "task": _here(task), "model": model, "loss": loss, "data": data,
+        "client": name, "task": _here(task), "model": _here(model), "loss": loss, "data": data,
         "epsilon": epsilon, "delta": delta,
         "min-noise-multiplier": min_noise_multiplier, "max-grad-norm": max_grad_norm,
         "allow-unprotected": allow_unprotected or None, "approve": approve or None,
@@ -147,7 +147,7 @@ def own_settings(
 
 
 def _here(task: str | None) -> str | None:
-    """The task that an option names: a file is looked for from here."""
+    """The task, or model, that an option names: a file is looked for from here."""
     return task if task is None else task_beside(task, Path.cwd())
 
 
@@ -157,8 +157,7 @@ def _together(options: dict[str, Any], texts: Sequence[str]) -> dict[str, Any]:
     others = read_settings(texts, ClientConfig)
     for key in given.keys() & others.keys():
         raise ConfigError(f"--set {key}=...: is given as an option, too; leave one out.")
-    if "task" in others:
-        others["task"] = task_beside(str(others["task"]), Path.cwd())
+    others |= {key: task_beside(str(others[key]), Path.cwd()) for key in ("task", "model") if key in others}
     return {**given, **others}
 
 
@@ -176,8 +175,9 @@ def _read(file: Path) -> dict[str, Any]:
         found = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"--config {file}: not a readable TOML file: {error}") from None
-    if isinstance(found.get("task"), str):
-        found["task"] = task_beside(found["task"], file.parent)
+    for key in ("task", "model"):
+        if isinstance(found.get(key), str):
+            found[key] = task_beside(found[key], file.parent)
     return found
 
 

@@ -43,7 +43,10 @@ def read_config(file: Path) -> RunConfig:
 def _from(config: RunConfig, folder: Path) -> RunConfig:
     """With absolute paths of one's own code, which is looked for in `folder`."""
     return replace(
-        config, task=task_beside(config.task, folder), strategy=task_beside(config.strategy, folder)
+        config,
+        task=task_beside(config.task, folder),
+        model=task_beside(config.model, folder),
+        strategy=task_beside(config.strategy, folder),
     )
 
 

@@ -28,18 +28,19 @@ def round_line(record: Mapping[str, Any], *, rounds: int, budget: float) -> str:
     parts = (
         f"round {record['round']}/{rounds}",
         _privacy(record, budget),
-        _headline(record),
-        f"loss {_number(record['loss'], '.2f')}",
+        *_evaluated(record),
         counts + (f", running out {running_out}" if running_out else ""),
         f"{record['seconds']:.1f} s",
     )
     return "  ".join(parts)
 
 
-def _headline(record: Mapping[str, Any]) -> str:
-    """The first of the task's metrics; accuracy where there is none."""
+def _evaluated(record: Mapping[str, Any]) -> tuple[str, ...]:
+    """The first of the task's metrics, accuracy where there is none, and the loss; nothing where nothing was tested."""
+    if record["loss"] is None and record["accuracy"] is None and not record.get("metrics"):
+        return ()
     name, value = next(iter(record.get("metrics", {}).items()), ("accuracy", record["accuracy"]))
-    return f"{name} {_number(value, '.3f')}"
+    return f"{name} {_number(value, '.3f')}", f"loss {_number(record['loss'], '.2f')}"
 
 
 def _privacy(record: Mapping[str, Any], budget: float) -> str:

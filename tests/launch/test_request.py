@@ -13,6 +13,11 @@ def test_a_task_in_a_config_stands_beside_it(tmp_path: Path, monkeypatch: pytest
     (tmp_path / "run.toml").write_text('task = "my_task.py:Ours"\n')
     monkeypatch.chdir("/")
     assert read_config(tmp_path / "run.toml").task == f"{tmp_path}/my_task.py:Ours"
+    (tmp_path / "run.toml").write_text('model = "nets.py:small"\nstrategy = "parts.py:mine"\n')
+    config = read_config(tmp_path / "run.toml")
+    assert (config.model, config.strategy) == (f"{tmp_path}/nets.py:small", f"{tmp_path}/parts.py:mine")
+    (tmp_path / "run.toml").write_text('model = "torchvision:resnet18"\n')
+    assert read_config(tmp_path / "run.toml").model == "torchvision:resnet18"
 
 
 def test_a_task_that_is_given_stands_in_the_working_directory(

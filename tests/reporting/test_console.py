@@ -46,6 +46,11 @@ def test_statuses_are_counted_and_what_is_unknown_says_so():
     assert "loss n/a  trained 1, declined 1, failed 2" in line
 
 
+def test_a_round_that_was_not_tested_names_no_metric():
+    line = round_line({**RECORD, "loss": None, "accuracy": None, "metrics": {}}, rounds=3, budget=3.0)
+    assert "assumed)  trained 2, declined 0" in line
+
+
 def test_clients_whose_budgets_end_before_the_rounds_do_are_counted():
     record = {**RECORD, "federation": {**RECORD["federation"], "running_out": ["0"]}}
     assert "failed 0, running out 1  6.0 s" in round_line(record, rounds=3, budget=3.0)

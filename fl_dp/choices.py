@@ -125,6 +125,9 @@ MODELS = Choices("model", "fl_dp.models.architectures", "MODEL", dashed=True)
 PARTITIONS = Choices("partition", "fl_dp.data.partitions", "PARTITION")
 RULES = Choices("rule", "fl_dp.engine.rules", "RULES")
 SOURCES = Choices("data", "fl_dp.data.sources", "SOURCE")
+LOCAL_ALGORITHMS = Choices(
+    "local-algorithm", "fl_dp.training.local_algorithms", "LOCAL_ALGORITHM", dashed=True
+)
 LOSSES = Choices("loss", "fl_dp.training.losses", "LOSS", dashed=True)
 METRICS = Choices("metric", "fl_dp.tasks.metrics", "METRIC", dashed=True)
 AGGREGATIONS = Choices("aggregation", "fl_dp.federation.server.aggregations", "AGGREGATION", dashed=True)

@@ -84,12 +84,18 @@ PRECISIONS = FLOAT32, BF16 = ("float32", "bf16")
 # What becomes of an optimizer's own state, such as a momentum, when a round is over.
 OPTIMIZER_STATES = RESET, KEEP = ("reset", "keep")
 
+# Before a parameter's name: what is sent of it beside its value, its control variate or that one's change.
+CONTROL = "control "
+
 # Raised whenever the same round, on the same data with the same randomness, gives another update, and by
 # nothing else. Sites that differ in it do not train together, and a round is not repeated under another.
 NUMERICS = 2
 
 # The largest absolute value of a weight: clients decline larger ones, and cut what a step gives to it.
 MOST_WEIGHT = 1e6
+
+# The largest strength of a pull to the global weights, a setting of some local algorithms.
+MOST_PULL = 1e6
 
 # The largest expected size of a logical batch: of more examples, the rounding of their sum is not paid for.
 MOST_BATCH = 2**20
@@ -110,6 +116,9 @@ class RoundPlan:
     optimizer, optimizer_settings: a name of `training/optimizers.py`, and numbers; optimizer_state: one of
     `OPTIMIZER_STATES`. class_weights: compared like the loss. precision: one of `PRECISIONS`.
     unit: whom privacy protects, and so what an example is, see `DataSettings.unit_of_all`; compared.
+    local_algorithm: a name of `training/local_algorithms/`; pull: its strength. personal: patterns of the
+    parameters that never leave the client; compared. origin: the run's first name, where it goes on
+    under another: by it a client finds what it keeps between rounds.
     """
 
     run: str
@@ -133,6 +142,10 @@ class RoundPlan:
     class_weights: str = ""
     precision: str = FLOAT32
     unit: str = "record"
+    local_algorithm: str = "fedavg"
+    pull: float = 0.0
+    personal: str = ""
+    origin: str = ""
 
     @property
     def one_by_one(self) -> bool:

@@ -1,5 +1,6 @@
 """What is left of a run, as Python has it: `fl_dp.load_run`."""
 
+import copy
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Any
 
 from torch import nn
 
+from fl_dp.api.own_models import check_own_models, own_parameters
 from fl_dp.api.rebuild import rebuilt
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
@@ -84,6 +86,19 @@ class Result:
         ConfigError where somebody has to hand over code of their own, or there is no model.
         """
         return self.trained[1]
+
+    def model_of(self, client: int) -> nn.Module:
+        """The model of simulated client `client`: the final one, with the parameters that are its own.
+
+        Such are kept with local-algorithm = mr-mtl, or personal = PATTERNS. A client that was never chosen
+        has the final model. ConfigError where the run has no such parameters or client, or was no simulation
+        with our engine: sites that are no simulation keep their own parameters beside their ledgers.
+        """
+        check_own_models(self.settings, client)
+        own = own_parameters(RunFolder(self.folder), client)
+        model = copy.deepcopy(self.model)
+        model.load_state_dict({**model.state_dict(), **own})
+        return model
 
     @cached_property
     def trained(self) -> tuple[Task, nn.Module]:

@@ -16,6 +16,7 @@ from fl_dp.config.client import ClientConfig
 from fl_dp.config.task import TaskSettings
 from fl_dp.data.persons import Examples, PersonData
 from fl_dp.errors import FederationError
+from fl_dp.federation.client.kept_states import FOLDER, KeptStates
 from fl_dp.federation.client.own_training import OwnTraining
 from fl_dp.federation.client.round import ClientRounds, play
 from fl_dp.federation.wire.arrays import NDArray, digest_of, encode
@@ -25,7 +26,6 @@ from fl_dp.records import LocalUpdate, Refusal, RoundPlan
 from fl_dp.simulation.actor.shared_data import SharedData, SharedParts
 from fl_dp.simulation.actor.training_actor import TrainingActor
 from fl_dp.simulation.clients import SimulatedClients
-from fl_dp.simulation.kept_states import FOLDER, KeptStates
 from fl_dp.simulation.work import ActorSettings, Round
 from fl_dp.tasks.task import Task
 

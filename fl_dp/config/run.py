@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from fl_dp.choices import AGGREGATIONS, METRICS, SERVER_OPTIMIZERS
+from fl_dp.choices import AGGREGATIONS, LOCAL_ALGORITHMS, METRICS, SERVER_OPTIMIZERS
 from fl_dp.config.flat import (
     AUTO,
     Auto,
@@ -17,7 +17,7 @@ from fl_dp.config.flat import (
 from fl_dp.config.inline import inline_table
 from fl_dp.config.schedule import check_schedule
 from fl_dp.config.task import TaskSettings
-from fl_dp.records import ASSUMED, FLOAT32, OPTIMIZER_STATES, PRECISIONS, RESET
+from fl_dp.records import ASSUMED, FLOAT32, MOST_PULL, OPTIMIZER_STATES, PRECISIONS, RESET
 
 WEIGHTS = ("declared", "uniform")
 PRIVACY = ("on", "off")
@@ -55,6 +55,8 @@ class RunConfig(TaskSettings):
     optimizer_settings: str = ""
     optimizer_state: str = RESET
     precision: str = FLOAT32
+    local_algorithm: str = "fedavg"
+    pull: float = 0.0
     # privacy
     privacy: str = "on"
     noise_multiplier: float | Auto = "auto"
@@ -120,6 +122,8 @@ class RunConfig(TaskSettings):
             )  # fmt: skip
         AGGREGATIONS.check(self.aggregation)
         SERVER_OPTIMIZERS.check(self.server_optimizer)
+        LOCAL_ALGORITHMS.check_built_in(self.local_algorithm, "an algorithm that all sites have")
+        require(0 <= self.pull <= MOST_PULL, "pull", self.pull, f"a number from 0 to {MOST_PULL:g}")
         require_delta(self.delta)
         require(0 <= self.momentum < 1, "momentum", self.momentum, "a number in [0, 1)")
         check_schedule(self.learning_rate_schedule, self.learning_rate, self.rounds)
@@ -137,4 +141,8 @@ class RunConfig(TaskSettings):
         require(self.weights in WEIGHTS, "weights", self.weights, " or ".join(WEIGHTS))
         require(self.sampling in SAMPLINGS, "sampling", self.sampling, " or ".join(SAMPLINGS))
         require(self.evaluate in EVALUATE, "evaluate", self.evaluate, " or ".join(EVALUATE))
+        require(
+            not self.personal or self.evaluate == "off", "evaluate", self.evaluate,
+            f"off beside personal = {self.personal!r}: the server has no trained values of these parameters",
+        )  # fmt: skip
         require(self.privacy in PRIVACY, "privacy", self.privacy, " or ".join(PRIVACY))

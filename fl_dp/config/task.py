@@ -44,7 +44,8 @@ class TaskSettings(DataSettings):
     trained, or with LoRA none but its own. lora: its rank, 0 for none. lora_targets: patterns of layers'
     names.
     class_weights: "1,5", a public number for each class, which the losses of its examples are multiplied
-    with; empty: all count alike.
+    with; empty: all count alike. personal: patterns of the trained parameters that are each site's own, and
+    never leave it.
     """
 
     task: str = ""
@@ -55,6 +56,7 @@ class TaskSettings(DataSettings):
     lora: int = 0
     lora_targets: str = ""
     class_weights: str = ""
+    personal: str = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()

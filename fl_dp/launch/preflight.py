@@ -32,6 +32,7 @@ def check_choices(config: RunConfig) -> None:
     from fl_dp.federation.server.optimizer import server_optimizer_of
     from fl_dp.models.build import choose_model
     from fl_dp.tasks.own_code import own_function
+    from fl_dp.training.local_algorithm import check_algorithm
     from fl_dp.training.loss import loss_of
     from fl_dp.training.optimizers import settings_of
 
@@ -47,6 +48,7 @@ def check_choices(config: RunConfig) -> None:
     choose_partition(PartitionSettings.of(config))
     loss_of(config.loss)
     settings_of(config.optimizer, config.optimizer_settings, config.momentum)
+    check_algorithm(config.local_algorithm, config.pull, config.learning_rate, config.optimizer)
     aggregation_of(config.aggregation)
     server_optimizer_of(config.server_optimizer, config.server_learning_rate)
 
@@ -89,7 +91,9 @@ def check_server(config: RunConfig) -> None:
     from fl_dp.tasks.task import Task
     from fl_dp.tasks.validation import check_losses
     from fl_dp.training.examples import axes_for
+    from fl_dp.training.local_algorithm import personal_names
     from fl_dp.training.optimizers import check_optimizer
+    from fl_dp.training.trainer import trainable
 
     task = task_of(config)
     evaluation_records(config, task)
@@ -103,6 +107,7 @@ def check_server(config: RunConfig) -> None:
     except ModelError as error:
         raise ConfigError(str(error)) from error
     check_optimizer(config.optimizer, config.optimizer_settings, config.momentum, list(model.parameters()))
+    personal_names(config.personal, tuple(trainable(model)))
     try:
         objective = task.objective
         check_losses(task, model)

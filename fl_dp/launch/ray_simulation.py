@@ -69,7 +69,7 @@ def simulate(
             lambda: run_federation(grid, flat, run, folder.path, on_round, resumed=resumed, on_kept=on_kept)
         )
     if status.completed:
-        forget_run(folder.clients)
+        forget_run(folder.clients, config)
     return conclude(status, folder, say, quiet=quiet)
 
 

@@ -37,7 +37,9 @@ def validate(
     ConfigError for a name that is no task, and for a model without data.
     """
     from fl_dp.tasks.validation import Finding, validate_task
+    from fl_dp.training.local_algorithm import check_algorithm, personal_names
     from fl_dp.training.optimizers import check_optimizer
+    from fl_dp.training.trainer import trainable
 
     task = _task_of(task_or_model, data, config)
     result = validate_task(task, fix=fix, metrics=config.metric_names if config else ())
@@ -49,6 +51,11 @@ def validate(
             check_optimizer(config.optimizer, config.optimizer_settings, config.momentum, parameters)
         except FlDpError as error:
             result.findings.append(Finding("optimizer", str(error)))
+        try:
+            check_algorithm(config.local_algorithm, config.pull, config.learning_rate, config.optimizer)
+            personal_names(config.personal, tuple(trainable(result.model)))
+        except FlDpError as error:
+            result.findings.append(Finding("local algorithm", str(error)))
     if config and result.records:
         result.notes.append(_cost(config, result.records))
     return result

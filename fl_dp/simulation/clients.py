@@ -16,16 +16,16 @@ from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.client import ClientConfig
 from fl_dp.errors import LedgerError
 from fl_dp.federation.client.attempt import Trained
+from fl_dp.federation.client.kept_states import KeptStates
 from fl_dp.federation.client.round import AcceptedRound, Client, ClientRounds, PaidRound, refuse
 from fl_dp.federation.client.settings import numbered
 from fl_dp.federation.wire.messages import profile_to_content, refusal_to_content, update_to_content
 from fl_dp.federation.wire.partial_sums import asked_weight
-from fl_dp.records import KEEP, LocalUpdate, Refusal
-from fl_dp.simulation.actor.kept_state import digest_of_state
+from fl_dp.records import LocalUpdate, Refusal
 from fl_dp.simulation.actor.keys import result_of
 from fl_dp.simulation.actor.shared_data import SharedParts
-from fl_dp.simulation.kept_states import KeptStates
 from fl_dp.simulation.work import ClientWork, Done
+from fl_dp.training.kept import digest_of_state
 
 _OTHER_FIELDS = attrgetter(*(field.name for field in fields(LocalUpdate) if field.name != "arrays"))
 
@@ -38,7 +38,7 @@ class SimulatedClients:
     settings: of client 0; the others differ from it in name and part alone. A round that was paid for before,
     of the same run, is not paid for again if it starts from the same weights and its key is kept: its update
     is the same as then (see `keys`). Otherwise it is declined: it may have been released.
-    states: what optimizers keep between rounds; None: nothing.
+    states: what clients keep between rounds; None: nothing.
     """
 
     def __init__(
@@ -122,13 +122,12 @@ class SimulatedClients:
             self._states.settle(up_to_round)
 
     def _state_before(self, work: ClientWork) -> bytes:
-        """What the work's optimizer goes on from; empty where it starts anew."""
-        kept = self._states if work.plan.optimizer_state == KEEP else None
-        return kept.before(work.part, work.plan.server_round) if kept else b""
+        """What the work's client goes on from; empty where it starts anew."""
+        return self._states.before(str(work.part), work.plan.server_round) if self._states else b""
 
     def _keep(self, works: Sequence[ClientWork], done: Mapping[str, Done]) -> None:
         """The states after the round, on the disk; a client that failed goes on from its last one."""
-        states = {work.part: done[work.message].state for work in works if done[work.message].state}
+        states = {str(work.part): done[work.message].state for work in works if done[work.message].state}
         if self._states and states:
             self._states.save(works[0].plan.server_round, states)
 

@@ -19,7 +19,8 @@ from fl_dp.config.task import TaskSettings
 from fl_dp.data.persons import by_unit
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.durable_files import write_whole
-from fl_dp.federation.wire.arrays import specs, state_arrays
+from fl_dp.federation.client.kept_states import FOLDER, KeptStates
+from fl_dp.federation.wire.round_arrays import received_specs
 from fl_dp.records import RoundPlan
 from fl_dp.simulation.actor.keys import kept_secret, run_name
 from fl_dp.simulation.actor.shared_data import SharedData, SharedParts
@@ -29,10 +30,10 @@ from fl_dp.simulation.cluster.machines import actor_starter, nodes
 from fl_dp.simulation.cluster.resources import Share, fitting, places, share
 from fl_dp.simulation.given_task import given_task
 from fl_dp.simulation.grid import RoundModel, SimulationGrid
-from fl_dp.simulation.kept_states import FOLDER, KeptStates
 from fl_dp.simulation.work import ActorSettings, Measured, RoundWork
 from fl_dp.tasks.load import new_model, task_of
 from fl_dp.tasks.records import load_parts
+from fl_dp.training.local_algorithm import has_own_models
 
 logger = logging.getLogger("fl_dp")
 
@@ -92,10 +93,14 @@ def name_in_ledger(simulation: Simulation) -> str:
     return run_name(kept_secret(simulation.folder / SECRET), _device(share(simulation.config, nodes())))
 
 
-def forget_run(folder: Path) -> None:
-    """The run is over: nobody needs its name in the ledger any more, nor its clients' optimizers."""
+def forget_run(folder: Path, config: RunConfig) -> None:
+    """The run is over: nobody needs its name in the ledger any more, nor what its clients have kept.
+
+    Models of their own stay: they are what the run was for.
+    """
     (folder / SECRET).unlink(missing_ok=True)
-    shutil.rmtree(folder / FOLDER, ignore_errors=True)
+    if not has_own_models(config.local_algorithm, config.personal):
+        shutil.rmtree(folder / FOLDER, ignore_errors=True)
 
 
 def _device(one: Share) -> str:
@@ -117,10 +122,10 @@ class _Preparation:
 
     def __call__(self, plan: RoundPlan) -> RoundModel:
         if plan.model not in self._models:
-            arrays = state_arrays(new_model(self._task))
+            arrays = received_specs(new_model(self._task), plan)
             measured = _kept(self._simulation.folder / SHAPES, plan.model, self._pool.measure(plan))
             self._use(measured)
-            model = RoundModel(specs(arrays), measured.kernels, measured.together)
+            model = RoundModel(arrays, measured.kernels, measured.together)
             self._models[plan.model] = model, measured
         model, measured = self._models[plan.model]
         self._resize(measured)

@@ -37,8 +37,8 @@ class ClientWork:
     message: the id of the message that asked for it. weight: of its update in the actor's sum; None: the
     update is wanted alone. records: expected number over all steps, by which work is shared out.
     group: number of the item's group in its Round; None if it begins alone. key: secret bytes that all its
-    random numbers come from; empty before it is paid for. state: of its optimizer, where that is kept between
-    rounds; empty where it starts anew.
+    random numbers come from; empty before it is paid for. state: what the client goes on from, see
+    `training/kept.py`; empty where it starts anew.
     """
 
     message: str
@@ -67,7 +67,7 @@ class Done:
 
     seconds: in which it was trained. problem: why there is no update, in words that may be told to a
     server; empty if there is one. arrays: the update, if it was wanted alone. log: for the clients' own log.
-    state: of the optimizer after the round, where that is kept.
+    state: what the client's next round goes on from; empty for nothing.
     """
 
     message: str

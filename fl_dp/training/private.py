@@ -24,6 +24,7 @@ from fl_dp.engine.sampling import physical_batches, poisson_draw
 from fl_dp.errors import ENDS, ProbeError
 from fl_dp.records import MOST_WEIGHT, RoundPlan
 from fl_dp.training.examples import examples_of
+from fl_dp.training.local_algorithm import algorithm_of
 from fl_dp.training.mixing_watch import MixingWatch, words_of
 from fl_dp.training.objective import Batch, Objective
 from fl_dp.training.optimizers import descent_of
@@ -58,7 +59,7 @@ class PrivateTrainer:
     ) -> None:
         # After a payment no check of real data may end a round: it tells the client's own log.
         self._axes = axes.reporting(_note)
-        self._model, self._plan, self.device = model, plan, device
+        self._model, self.plan, self.device = model, plan, device
         self._objective = objective
         self._parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
         count = sum(p.numel() * (1 + p.is_complex()) for p in self._parameters.values())
@@ -67,6 +68,7 @@ class PrivateTrainer:
         )  # refuses what it cannot, before a payment
         check_precision(plan.precision, device)
         self.descent = descent_of(plan, list(self._parameters.values()), divisor=plan.expected_batch_size)
+        self.algorithm = algorithm_of(plan, self._parameters)
         self._watch = MixingWatch(self._losses_of)
         self._chooser = chooser or KernelChooser()
         self._randomness = randomness or Randomness.system()
@@ -81,7 +83,7 @@ class PrivateTrainer:
     @property
     def most_at_once(self) -> int:
         """Examples that a step may want at once; hardly any Poisson draw is larger."""
-        return 1 if self._plan.one_by_one else 2 * self._plan.expected_batch_size
+        return 1 if self.plan.one_by_one else 2 * self.plan.expected_batch_size
 
     def largest_physical_batch(self, memory: int, at_most: int) -> int:
         """Examples, up to `at_most`, whose clipped sum takes no more than `memory` bytes.
@@ -93,7 +95,7 @@ class PrivateTrainer:
 
     def choose_rows(self, at_most: int) -> int:
         """The rows of every pass, up to `at_most`, for `step`; by how long passes of random numbers take."""
-        if self._plan.one_by_one:
+        if self.plan.one_by_one:
             return 1
 
         def seconds(size: int) -> float:
@@ -107,7 +109,7 @@ class PrivateTrainer:
 
         while True:
             try:
-                return best_rows(seconds, self._plan.expected_batch_size, at_most)
+                return best_rows(seconds, self.plan.expected_batch_size, at_most)
             except RuntimeError as error:
                 if at_most == 1 or not is_out_of_memory(error):
                     raise
@@ -119,11 +121,11 @@ class PrivateTrainer:
 
     def rehearse(self, size: int) -> ClippedSum:
         """The clipped sum of `size` examples of random numbers: chooses kernels, and changes no weight."""
-        if self._plan.one_by_one:
+        if self.plan.one_by_one:
             # Two: a pass that works only once would leave all records but the first without a gradient.
             return self._one_by_one((self._objective.blank(1) for _ in range(2)), all_count=True)
         examples = self._objective.blank(size)
-        return empty_sum(self._parameters, self._plan.max_grad_norm) + self.clipped_sums([examples], size)[0]
+        return empty_sum(self._parameters, self.plan.max_grad_norm) + self.clipped_sums([examples], size)[0]
 
     @property
     def kernels(self) -> Mapping[str, str]:
@@ -141,10 +143,13 @@ class PrivateTrainer:
             with self.masks.in_torch(self.device):
                 clipped = self._clipped_sum(data, draw, min(physical_batch_size, self.fits))
         noisy = add_gaussian_noise(
-            clipped, noise_multiplier=self._plan.noise_multiplier, generator=self._of_step()
+            clipped, noise_multiplier=self.plan.noise_multiplier, generator=self._of_step()
         )
         self._steps += 1
-        self.descent.step([noisy[name].to(_step_type(p)) for name, p in self._parameters.items()])
+        sums = [noisy[name].to(_step_type(p)) for name, p in self._parameters.items()]
+        with torch.no_grad():
+            corrected = self.algorithm.corrected(sums, self.plan.expected_batch_size)
+        self.descent.step(corrected)
         self._bound_weights()
 
     @torch.no_grad()
@@ -194,14 +199,14 @@ class PrivateTrainer:
             losses,
             self._parameters,
             [len(batch[0]) for batch in batches],
-            max_grad_norm=self._plan.max_grad_norm,
+            max_grad_norm=self.plan.max_grad_norm,
             axes=self._axes,
             chooser=self._chooser,
         )
 
     def _clipped_sum(self, data: Examples, draw: Tensor, physical_batch_size: int) -> ClippedSum:
         """The clipped sum of a logical batch, in physical batches half as large where memory runs out."""
-        if self._plan.one_by_one:
+        if self.plan.one_by_one:
             # an empty draw has no pass: torch.split would give one, of no example
             return self._one_by_one(self.examples(data, draw[i : i + 1]) for i in range(len(draw)))
         rows = steady(physical_batch_size)
@@ -228,7 +233,7 @@ class PrivateTrainer:
         One that raises adds nothing, also for want of memory: a pass of its shape was tried before the
         payment, so that it is the record that wants more. With all_count it is an error.
         """
-        total = OneByOneSum(self._parameters, max_grad_norm=self._plan.max_grad_norm)
+        total = OneByOneSum(self._parameters, max_grad_norm=self.plan.max_grad_norm)
         for example in examples:
             try:
                 total.add(self._losses_of(*example))
@@ -241,7 +246,7 @@ class PrivateTrainer:
     def _losses_of(self, *examples: Tensor) -> Tensor:
         batch = tuple(part.to(self.device) for part in examples)
         # with gradients, whatever an example that raised midway has left
-        with torch.enable_grad(), computed_in(self._plan.precision, self.device):
+        with torch.enable_grad(), computed_in(self.plan.precision, self.device):
             return in_full(self._objective.losses(self._model, batch))
 
     def _forget(self, error: BaseException) -> None:
@@ -283,7 +288,7 @@ class PrivateTrainer:
 
     def nothing(self) -> ClippedSum:
         """The clipped sum of no examples."""
-        return empty_sum(self._parameters, self._plan.max_grad_norm)
+        return empty_sum(self._parameters, self.plan.max_grad_norm)
 
 
 def _note(error: ProbeError) -> None:

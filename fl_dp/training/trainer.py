@@ -1,7 +1,6 @@
 """One client's training: the trainer that a plan asks for, its steps, and what they leave in the model."""
 
-import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -51,12 +50,18 @@ def trainable(model: nn.Module) -> dict[str, Tensor]:
     return {name: p.detach() for name, p in model.named_parameters() if p.requires_grad}
 
 
-def is_finite(model: nn.Module) -> bool:
-    """Whether all trainable parameters are. A sum is not finite if a number is not, and seldom otherwise."""
-    return all(
-        math.isfinite(tensor.sum()) or bool(torch.isfinite(tensor).all())
-        for tensor in trainable(model).values()
-    )
+def update_of(trainer: Trainer) -> dict[str, Tensor] | None:
+    """What leaves the client after the steps, by name; None if not all trained numbers are finite.
+
+    Parameters are in the model's own memory.
+    """
+    update = trainer.algorithm.update()
+    return update if is_finite({**trainer.algorithm.parameters, **update}.values()) else None
+
+
+def is_finite(tensors: Iterable[Tensor]) -> bool:
+    """Whether all numbers are. A sum is not finite if a number is not, and seldom otherwise."""
+    return all(bool(torch.isfinite(tensor.sum())) or bool(torch.isfinite(tensor).all()) for tensor in tensors)
 
 
 def trainable_arrays(model: nn.Module) -> dict[str, NDArray[Any]]:

@@ -14,6 +14,7 @@ from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.engine.sampling import physical_batches
 from fl_dp.records import RoundPlan
 from fl_dp.training.examples import examples_of
+from fl_dp.training.local_algorithm import algorithm_of
 from fl_dp.training.objective import Objective
 from fl_dp.training.optimizers import descent_of
 from fl_dp.training.precision import check_precision, computed_in, in_full
@@ -39,11 +40,13 @@ class UnprotectedTrainer:
         device: torch.device,
         randomness: Randomness | None = None,
     ) -> None:
-        self._model, self._plan, self._device = model, plan, device
+        self._model, self.plan, self._device = model, plan, device
         self._objective = objective
-        self._parameters = [p for p in model.parameters() if p.requires_grad]
+        named = {name: p for name, p in model.named_parameters() if p.requires_grad}
+        self._parameters = list(named.values())
         check_precision(plan.precision, device)
         self.descent = descent_of(plan, self._parameters, divisor=1.0)
+        self.algorithm = algorithm_of(plan, named)
         self.draw_from(randomness or Randomness.system())
         self.fits = sys.maxsize
 
@@ -61,7 +64,7 @@ class UnprotectedTrainer:
     @property
     def most_at_once(self) -> int:
         """Examples that a step may want at once."""
-        return self._plan.expected_batch_size
+        return self.plan.expected_batch_size
 
     def largest_physical_batch(self, memory: int, at_most: int) -> int:
         """Examples, up to `at_most`, whose gradient takes no more than `memory` bytes.
@@ -91,12 +94,14 @@ class UnprotectedTrainer:
                 at_once = self.fits = at_once // 2
                 logger.warning("memory ran out: at most %d examples at once from now on", at_once)
         self._steps += 1
-        self.descent.step(gradients)
+        with torch.no_grad():
+            corrected = self.algorithm.corrected(gradients, divisor=1.0)
+        self.descent.step(corrected)
 
     def _next_batch(self, size: int) -> Tensor:
         if not len(self._rest_of_pass):
             self._rest_of_pass = torch.randperm(size, generator=self._draws)
-        wanted = self._plan.expected_batch_size
+        wanted = self.plan.expected_batch_size
         batch, self._rest_of_pass = self._rest_of_pass[:wanted], self._rest_of_pass[wanted:]
         return batch
 
@@ -122,5 +127,5 @@ class UnprotectedTrainer:
 
     def _sum_of_losses(self, *examples: Tensor) -> Tensor:
         batch = tuple(part.to(self._device) for part in examples)
-        with computed_in(self._plan.precision, self._device):
+        with computed_in(self.plan.precision, self._device):
             return in_full(self._objective.losses(self._model, batch)).sum()

@@ -117,4 +117,4 @@ def test_a_cell_that_no_schema_says_how_to_take_is_refused_without_quoting_it(
     (tmp_path / "new.csv").write_text("dose,age,pulse\n,77,100\n")
     with pytest.raises(DataError, match="column 'dose': has missing cells") as refused:
         predict(result, {"data": f"csv:{tmp_path / 'new.csv'}"}, tmp_path / "out.csv")
-    assert "77" not in str(refused.value)
+    assert "77" not in str(refused.value).partition("new.csv")[2]

@@ -71,7 +71,7 @@ def moved(trainer: PrivateTrainer, data: TensorData, place: int, rows: int) -> M
         _flat(trainer._clipped_sum(data, indices, rows).grads)
         for indices in (everyone, others, everyone[place : place + 1])
     )
-    bound = trainer._plan.max_grad_norm
+    bound = trainer.plan.max_grad_norm
     change = with_it - without
     return Moved(float(change.norm()) / bound - 1, float((change - own).norm()) / bound)
 

@@ -125,7 +125,7 @@ def test_the_servers_log_and_reports_tell_nothing_of_the_records(real_client, fa
 
     def fail_after_a_round(self, data, *arguments):
         take_step(self, data, *arguments)
-        if self._plan.server_round == 2:
+        if self.plan.server_round == 2:
             raise ValueError(f"{SECRET}: {data.x[0].tolist()}")
 
     monkeypatch.setattr(private.PrivateTrainer, "step", fail_after_a_round)

@@ -142,7 +142,8 @@ def _misbehave(monkeypatch: Any, clients: dict[str, str], fake_ray: Any) -> None
         what = clients.get(item.client)
         if what == "raises":
             raise ValueError("patient 17")
-        return honest(self, item) and what != "not finite"
+        update = honest(self, item)
+        return None if what == "not finite" else update
 
     monkeypatch.setattr(TrainingActor, "_train", train)
     doomed = {client for client, what in clients.items() if what == "ends its process"}

@@ -14,7 +14,7 @@ from fl_dp.errors import ModelError
 from fl_dp.records import NUMERICS, RoundPlan
 from fl_dp.training.examples import axes_of
 from fl_dp.training.private import PrivateTrainer
-from fl_dp.training.trainer import is_finite, take_steps, trainable_arrays, trainer_of
+from fl_dp.training.trainer import is_finite, take_steps, trainable, trainable_arrays, trainer_of
 from fl_dp.training.unprotected import UnprotectedTrainer
 
 CPU = torch.device("cpu")
@@ -135,20 +135,20 @@ def test_arrays_are_copies_of_the_trainable_parameters_alone():
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
 def test_one_bad_number_is_found(bad):
     model = _model()
-    assert is_finite(model)
+    assert is_finite(trainable(model).values())
     with torch.no_grad():
         model.weight[1, 2] = bad
-    assert not is_finite(model)
+    assert not is_finite(trainable(model).values())
 
 
 def test_large_numbers_are_not_taken_for_bad_ones():
     model = _model()
     with torch.no_grad():
         model.weight.fill_(3e38)
-    assert is_finite(model)
+    assert is_finite(trainable(model).values())
     with torch.no_grad():
         model.weight[0, 0], model.weight[0, 1] = float("inf"), -float("inf")
-    assert not is_finite(model)
+    assert not is_finite(trainable(model).values())
 
 
 def test_what_the_engine_knows_of_a_model_comes_from_no_record(data, monkeypatch):

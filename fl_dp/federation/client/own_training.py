@@ -3,34 +3,34 @@
 from collections.abc import Mapping
 from typing import Any
 
+import torch
 from flwr.app import RecordDict
-from torch import nn
 
 from fl_dp.config.client import ClientConfig
 from fl_dp.data.persons import Examples
 from fl_dp.engine.noise.randomness import Randomness
-from fl_dp.federation.client.optimizer_state import KeptState
+from fl_dp.federation.client.own_states import OwnStates
 from fl_dp.federation.client.received import keep_received
 from fl_dp.federation.client.round import PaidRound, expected_weights
 from fl_dp.federation.devices import find_device
-from fl_dp.federation.wire.arrays import digest_of, load_arrays, specs, state_arrays
-from fl_dp.records import KEEP, RoundPlan
+from fl_dp.federation.wire.arrays import digest_of, load_arrays
+from fl_dp.federation.wire.round_arrays import received_specs
+from fl_dp.records import CONTROL, RoundPlan
 from fl_dp.tasks.load import in_task_code, new_model, task_of
 from fl_dp.tasks.task import Task
 from fl_dp.training.examples import axes_of
-from fl_dp.training.optimizers import TorchDescent
+from fl_dp.training.kept import digest_of_state, go_on_from, state_of
 from fl_dp.training.trainer import (
     Trainer,
-    is_finite,
+    as_arrays,
     take_steps,
-    trainable,
-    trainable_arrays,
     trainer_of,
+    update_of,
 )
 
 
 class OwnTraining:
-    """Trains the client's own task; from one round to the next only an optimizer's `KeptState` stays.
+    """Trains the client's own task; from one round to the next only what `OwnStates` has stays.
 
     task: in the place of the one that the settings name; given by audits alone.
     """
@@ -38,10 +38,10 @@ class OwnTraining:
     def __init__(self, settings: ClientConfig, data: Examples, task: Task | None = None) -> None:
         self._settings, self._data, self._task = settings, data, task or task_of(settings)
         self._task.form = data.form
-        self._model: nn.Module | None = None
         self._trainer: Trainer | None = None
         self._rows = 0
-        self._kept: KeptState | None = None
+        self._states: OwnStates | None = None
+        self._digests = "", ""  # of the weights that were received, and of the state that is gone on from
 
     def prepare(self, plan: RoundPlan, content: RecordDict) -> None:
         """Build the model, load the weights, and find the physical batch.
@@ -51,22 +51,21 @@ class OwnTraining:
         """
         settings, data = self._settings, self._data
         model = new_model(self._task)
-        weights = expected_weights(content, plan.model, specs(state_arrays(model)))
-        load_arrays(model, weights)
-        self._weights = digest_of(weights)
+        weights = expected_weights(content, plan.model, received_specs(model, plan))
+        own = {name: array for name, array in weights.items() if not name.startswith(CONTROL)}
+        load_arrays(model, own)
         if settings.evaluate_received:
-            keep_received(settings, plan, weights)
+            keep_received(settings, plan, own)
         device = find_device(settings.device)
         model = model.to(device).train()
         with in_task_code(type(self._task), "a check of its losses"):
             axes = axes_of(model, data, device) if plan.private else None
             trainer = trainer_of(model, plan, self._task.objective, device, axes)
             trainer.check_losses()
-        self._model, self._trainer = model, trainer
-        self._kept = None
-        if isinstance(trainer.descent, TorchDescent) and plan.optimizer_state == KEEP:
-            shapes = str([tuple(parameter.shape) for parameter in trainable(model).values()])
-            self._kept = KeptState.load(settings, plan, trainer.descent, shapes)
+        self._trainer, self._states = trainer, OwnStates(settings, trainer)
+        state = self._states.before(plan.server_round)
+        go_on_from(trainer, {name: torch.tensor(one, device=device) for name, one in weights.items()}, state)
+        self._digests = digest_of(weights), digest_of_state(state)
         at_most = settings.physical_batch_size
         with in_task_code(type(self._task), "a pass of random numbers"):
             if not isinstance(at_most, int):
@@ -76,12 +75,13 @@ class OwnTraining:
             trainer.rehearse(self._rows)  # so much memory is there
 
     def train(self, paid: PaidRound) -> Mapping[str, Any] | None:
-        """The trainable parameters after the steps, as arrays by name; None if not finite."""
-        assert self._model is not None
+        """What leaves the client after the steps, as arrays by name; None if not finite."""
         assert self._trainer is not None
-        state = self._kept.digest if self._kept else ""
-        self._trainer.draw_from(Randomness(paid.key(self._weights, state)))
+        assert self._states is not None
+        self._trainer.draw_from(Randomness(paid.key(*self._digests)))
         take_steps(self._trainer, self._data, paid.steps, paid.accepted.sample_rate, self._rows)
-        if self._kept and isinstance(self._trainer.descent, TorchDescent):
-            self._kept.save(paid.accepted.plan.server_round, self._trainer.descent)
-        return trainable_arrays(self._model) if is_finite(self._model) else None
+        update = update_of(self._trainer)
+        if update is None:
+            return None
+        self._states.save(paid.accepted.plan.server_round, state_of(self._trainer))
+        return as_arrays(update)

@@ -2,10 +2,20 @@
 
 import math
 
+from fl_dp.choices import LOCAL_ALGORITHMS
 from fl_dp.config.client import ClientConfig
 from fl_dp.errors import ConfigError, DeclinedError
 from fl_dp.models.names import common_name
-from fl_dp.records import ARITHMETICS, MOST_BATCH, NUMERICS, OPTIMIZER_STATES, PRECISIONS, PROVEN, RoundPlan
+from fl_dp.records import (
+    ARITHMETICS,
+    MOST_BATCH,
+    MOST_PULL,
+    NUMERICS,
+    OPTIMIZER_STATES,
+    PRECISIONS,
+    PROVEN,
+    RoundPlan,
+)
 
 MAX_STEPS = 1_000_000  # of one round: more is a mistake, or an attempt to keep the client busy
 MAX_RUN_NAME = 64  # characters; it is written into the ledger
@@ -25,10 +35,11 @@ def check_plan(plan: RoundPlan, config: ClientConfig, public_size: int, task: st
     the steps are reserved.
     """
     _require(bool(plan.run), "comes without the name of its run")
-    _require(
-        len(plan.run) <= MAX_RUN_NAME and plan.run.isprintable(),
-        f"names a run in more than {MAX_RUN_NAME} printable characters",
-    )
+    for name in (plan.run, plan.origin):
+        _require(
+            len(name) <= MAX_RUN_NAME and name.isprintable(),
+            f"names a run in more than {MAX_RUN_NAME} printable characters",
+        )
     _require(plan.server_round >= 1, f"asks for round {plan.server_round}, rounds start at 1")
     _require(1 <= plan.steps <= MAX_STEPS, f"asks for {plan.steps} steps, expected 1 to {MAX_STEPS}")
     _require(
@@ -61,6 +72,7 @@ def _check_same_results(plan: RoundPlan, config: ClientConfig, task: str) -> Non
         ("task", plan.task, task),
         ("training of", plan.trained, config.trained),
         ("unit", plan.unit, config.unit_of_all),
+        ("personal", _closed(plan.personal), _closed(config.personal)),
         ("class-weights", _closed(plan.class_weights), _closed(config.class_weights)),
     ):
         _require(
@@ -75,12 +87,14 @@ def _check_same_results(plan: RoundPlan, config: ClientConfig, task: str) -> Non
 
 
 def _check_way(plan: RoundPlan) -> None:
-    """Optimizer and precision, from closed lists: one sees what is noised, the other what will be clipped."""
+    """From closed lists: precision, and what sees nothing but noised gradients and received weights."""
     for what, asked, known in (
         ("optimizer state", plan.optimizer_state, OPTIMIZER_STATES),
         ("precision", plan.precision, PRECISIONS),
+        ("local algorithm", plan.local_algorithm, LOCAL_ALGORITHMS.built_in()),
     ):
         _require(asked in known, f"asks for {what} {_short(asked)}, expected {' or '.join(known)}")
+    _require(0 <= plan.pull <= MOST_PULL, f"asks for pull {plan.pull:g}, expected 0 to {MOST_PULL:g}")
     if plan.optimizer == "sgd" and not plan.optimizer_settings:
         return  # our own
     from fl_dp.training.optimizers import settings_of  # late: it imports torch

@@ -110,10 +110,10 @@ def prepare(
     """
     from fl_dp.federation.server.evaluation import evaluate
     from fl_dp.federation.server.strategy import PrivateStrategy
+    from fl_dp.federation.wire.round_arrays import shared_specs
     from fl_dp.models.start import load_start
     from fl_dp.tasks.load import new_model, task_of
     from fl_dp.tasks.records import evaluation_records
-    from fl_dp.training.trainer import trainable_arrays
 
     task = task_of(config)
     test = evaluation_records(config, task)
@@ -140,7 +140,7 @@ def prepare(
     strategy = PrivateStrategy(
         config,
         run,
-        specs(trainable_arrays(model)),
+        shared_specs(model, config.personal),
         on_round=report_round,
         on_registered=lambda: record.keep(strategy),
     )

@@ -30,10 +30,11 @@ class Asked:
 
 
 class Asking:
-    """run: its name in the clients' ledgers."""
+    """run: its name in the clients' ledgers. origin: the name that it began under, where it was resumed."""
 
     def __init__(self, config: RunConfig, run: str) -> None:
         self._config, self._run, self._task = config, run, task_identity(config)
+        self.origin = run
 
     def ask(
         self, clients: Sequence[ClientRecord], server_round: int, weights: ArrayRecord, *, in_sum: bool
@@ -60,7 +61,9 @@ class Asking:
         in_sum: bool,
     ) -> Asked:
         assert client.mechanism is not None  # only clients that can take a step are chosen
-        plan = round_plan(client.profile, client.mechanism, self._config, self._run, server_round, self._task)
+        plan = round_plan(
+            client.profile, client.mechanism, self._config, self._run, server_round, self._task, self.origin
+        )
         weight = self._weight(client)
         message = Message(
             content(plan, weight),

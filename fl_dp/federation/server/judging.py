@@ -27,15 +27,20 @@ class Judged:
     sums: list[WeightedSum] = field(default_factory=list)
     verdicts: dict[str, Verdict] = field(default_factory=dict)
 
+    @property
+    def standing(self) -> int:
+        """The number of clients whose updates stand."""
+        return sum(verdict.arrays is not None for verdict in self.verdicts.values())
+
 
 class Judging:
     """registration: told of clients whose round is not confirmed, so that they register again.
 
-    trainable: the arrays that clients send back.
+    expected: the arrays that clients send back.
     """
 
-    def __init__(self, registration: Registration, trainable: Mapping[str, ArraySpec]) -> None:
-        self._registration, self._trainable = registration, trainable
+    def __init__(self, registration: Registration, expected: Mapping[str, ArraySpec]) -> None:
+        self._registration, self._expected = registration, expected
 
     def judge(self, asked: Sequence[Asked], replies: Iterable[Message]) -> Judged:
         """Hold every reply, or its absence, against what was asked; the cost goes to the clients' records."""
@@ -45,7 +50,7 @@ class Judging:
         for one in asked:
             reply = answers.get(one.message.metadata.message_id)
             group = group_of(reply) if one.in_sum else None  # else a client has made it up
-            verdict = self._settle(one, reply, {} if group else self._trainable)
+            verdict = self._settle(one, reply, {} if group else self._expected)
             judged.verdicts[one.client.name] = verdict
             if verdict.arrays is None:
                 continue
@@ -69,7 +74,7 @@ class Judging:
         """Add the sum that came for the group; if it cannot be used, none of its updates can."""
         weights = {asked.message.metadata.message_id: asked.weight for asked, _ in group}
         try:
-            judged.sums.append(read_sum([reply for _, reply in group], weights, self._trainable))
+            judged.sums.append(read_sum([reply for _, reply in group], weights, self._expected))
             return
         except FlDpError as error:
             reason = one_line(str(error))

@@ -56,9 +56,17 @@ def expected_batch(config: RunConfig, public_size: int) -> int:
 
 
 def round_plan(
-    profile: ClientProfile, mechanism: Entry, config: RunConfig, run: str, server_round: int, task: str = ""
+    profile: ClientProfile,
+    mechanism: Entry,
+    config: RunConfig,
+    run: str,
+    server_round: int,
+    task: str = "",
+    origin: str = "",
 ) -> RoundPlan:
-    """The mechanism as the message of one round. task: identity of the server's."""
+    """The mechanism as the message of one round. task: identity of the server's. origin: the run's first
+    name, if it has another now.
+    """
     return RoundPlan(
         run=run,
         server_round=server_round,
@@ -82,6 +90,10 @@ def round_plan(
         class_weights=config.class_weights,
         precision=config.precision,
         unit=config.unit_of_all,
+        local_algorithm=config.local_algorithm,
+        pull=config.pull,
+        personal=config.personal,
+        origin="" if origin == run else origin,
     )
 
 

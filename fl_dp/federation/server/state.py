@@ -25,6 +25,7 @@ from fl_dp.records import NUMERICS
 from fl_dp.reporting.reports import ClientRound, FederationBudget, RoundReport
 
 STATE = "state.npz"
+_PLAIN = ("run", "origin", "settings", "rounds", "seconds", "line", "numerics")  # of the header
 _HEADER, _ARRAY, _AGGREGATED = "header", "array ", "aggregated "
 # These say where and how long, not what is done.
 _MAY_CHANGE = frozenset(
@@ -36,11 +37,12 @@ _MAY_CHANGE = frozenset(
 class ServerState:
     """The server between two rounds, or before the first when it knows its clients.
 
-    run: its name in the clients' ledgers. settings: the run config, flat. rounds: how many are over.
-    seconds: that they took. line: of the last one in rounds.jsonl, without its end; empty before the first.
-    numerics: the `NUMERICS` of the fl_dp that ran them. secret: of the choice of clients. clients: all
-    that were ever there; registered: the names of those that need not be asked again. arrays: of the global
-    model, complete. aggregated: what aggregation and server optimizer remember.
+    run: its name in the clients' ledgers; origin: the one that it began under. settings: the run config,
+    flat. rounds: how many are over; seconds: that they took. line: of the last one in rounds.jsonl, without
+    its end; empty before the first. numerics: the `NUMERICS` of the fl_dp that ran them. secret: of the
+    choice of clients. clients: all that were ever there; registered: the names of those that need not be
+    asked again. arrays: of the global model, complete. aggregated: what aggregation, server optimizer and
+    local algorithm remember at the server.
     """
 
     run: str
@@ -54,6 +56,7 @@ class ServerState:
     arrays: Mapping[str, NDArray]
     aggregated: Mapping[str, NDArray] = field(default_factory=dict)
     numerics: int = NUMERICS
+    origin: str = ""
 
     def check_same(self, config: RunConfig) -> None:
         """ConfigError, with the key, when the run was started with other settings than `config`."""
@@ -77,9 +80,7 @@ class ServerState:
 
 def write_state(path: Path, state: ServerState) -> None:
     """Write the state to `path`, readable by its owner alone; it is on the disk when this returns."""
-    header = {
-        key: getattr(state, key) for key in ("run", "settings", "rounds", "seconds", "line", "numerics")
-    }
+    header = {key: getattr(state, key) for key in _PLAIN}
     header |= {"version": VERSION, "secret": state.secret.hex(), "registered": list(state.registered)}
     rows = ",".join(client.row for client in state.clients)  # JSON already: few change in a round
     text = f'{{"clients":[{rows}],{json.dumps(header, allow_nan=False, separators=(",", ":"))[1:]}'
@@ -116,6 +117,7 @@ def _state(
 ) -> ServerState:
     return ServerState(
         run=header["run"],
+        origin=header["origin"],
         settings=header["settings"],
         numerics=header["numerics"],
         rounds=header["rounds"],

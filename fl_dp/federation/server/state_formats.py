@@ -31,6 +31,9 @@ _SETTINGS_OF_1 = {
     "unit": "record",
     "records-per-person": 0,
     "records-chosen": "first",
+    "local-algorithm": "fedavg",
+    "pull": 0.0,
+    "personal": "",
 }
 _PROFILE_OF_1 = 10  # values of a client's profile, then those of its record; neither ended with an arithmetic
 
@@ -54,6 +57,7 @@ def _from_1(header: dict[str, Any]) -> dict[str, Any]:
         **header,
         "settings": {**_SETTINGS_OF_1, **header["settings"]},
         "numerics": 1,
+        "origin": header["run"],
         "clients": [_row_from_1(row) for row in header["members"]],
         "registered": header["heard"],
         "line": line,

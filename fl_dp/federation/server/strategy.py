@@ -39,16 +39,16 @@ class StrategyParts:
 
 
 def usual_parts(
-    config: RunConfig, run: str, trainable: Mapping[str, ArraySpec], on_registered: Callable[[], None]
+    config: RunConfig, run: str, shared: Mapping[str, ArraySpec], on_registered: Callable[[], None]
 ) -> StrategyParts:
     """The parts of a run as its config has them."""
-    registration = Registration(config)
+    registration, aggregating = Registration(config), Aggregating(config, shared)
     return StrategyParts(
         registration,
         Choosing(config, registration, on_registered),
         Asking(config, run),
-        Judging(registration, trainable),
-        Aggregating(config, trainable),
+        Judging(registration, aggregating.expected),
+        aggregating,
         Reporting(config, registration),
     )
 
@@ -58,7 +58,7 @@ class PrivateStrategy(Strategy):
 
     run: the run's name in the clients' ledgers. A name may be used again only if its clients replay their
     rounds exactly.
-    trainable: the arrays that clients send back; the others keep the server's values.
+    shared: the parameters that clients send back; the model's other arrays keep the server's values.
     on_round: called with the report of each round when it is over. on_registered: called when clients have
     registered, before any of them is asked for a round. In both, `state` is what the run can go on from.
     make_parts: gives the parts, where they are not the usual ones.
@@ -71,7 +71,7 @@ class PrivateStrategy(Strategy):
         self,
         config: RunConfig,
         run: str,
-        trainable: Mapping[str, ArraySpec],
+        shared: Mapping[str, ArraySpec],
         on_round: Callable[[RoundReport], None],
         on_registered: Callable[[], None] = lambda: None,
         make_parts: Callable[
@@ -80,7 +80,7 @@ class PrivateStrategy(Strategy):
     ) -> None:
         self.result = Result()
         self._config, self._run, self._on_round = config, run, on_round
-        self._parts = make_parts(config, run, trainable, on_registered)
+        self._parts = make_parts(config, run, shared, on_registered)
         self._over = 0  # rounds
         self._resumed = False
         self._weights = ArrayRecord()  # that the round's clients start from
@@ -96,6 +96,7 @@ class PrivateStrategy(Strategy):
         registration = self._parts.registration
         return ServerState(
             run=self._run,
+            origin=self._parts.asking.origin,
             settings=self._config.to_flat(),
             numerics=NUMERICS,
             rounds=self._over,
@@ -117,6 +118,7 @@ class PrivateStrategy(Strategy):
         parts = self._parts
         self._over, report = state.rounds, state.last_report()
         parts.choosing.restore(state.secret)
+        parts.asking.origin = state.origin
         parts.aggregating.restore(state.aggregated)
         self._resumed = state.run == self._run
         if not self._resumed:
@@ -172,7 +174,8 @@ class PrivateStrategy(Strategy):
         parts, self._weights = self._parts, arrays
         chosen = parts.choosing.choose(grid, server_round)
         in_sum = adds_up(grid) and not parts.aggregating.needs_single_updates
-        self._asked = parts.asking.ask(chosen, server_round, arrays, in_sum=in_sum)
+        message = parts.aggregating.message(arrays)
+        self._asked = parts.asking.ask(chosen, server_round, message, in_sum=in_sum)
         return [asked.message for asked in self._asked]
 
     def aggregate_train(

@@ -16,7 +16,6 @@ from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.federation.client.attempt import attempt
 from fl_dp.records import RoundPlan
 from fl_dp.simulation.actor.first_steps import TOGETHER, begin_together, is_little
-from fl_dp.simulation.actor.kept_state import go_on_from, state_of
 from fl_dp.simulation.actor.process_memory import keep_freed_memory, own_bytes, peak_growth
 from fl_dp.simulation.actor.shared_data import SharedData, SharedParts
 from fl_dp.simulation.actor.update_sum import UpdateSum
@@ -24,14 +23,14 @@ from fl_dp.simulation.work import ActorSettings, Array, ChunkDone, ClientWork, D
 from fl_dp.tasks.load import in_task_code, new_model, task_of
 from fl_dp.tasks.task import Task
 from fl_dp.training.examples import axes_of
+from fl_dp.training.kept import go_on_from, state_of
 from fl_dp.training.private import PrivateTrainer
 from fl_dp.training.trainer import (
     Trainer,
     as_arrays,
-    is_finite,
     take_steps,
-    trainable,
     trainer_of,
+    update_of,
 )
 
 logger = logging.getLogger("fl_dp")
@@ -39,6 +38,7 @@ logger = logging.getLogger("fl_dp")
 _CONTEXT_BYTES = 600 * 2**20  # of CUDA itself, in each process; the allocator does not count it
 _STEP_MARGIN = 1.8  # times the tensors that are seen: so much may a process grow (see engine/kernel_choice)
 _ROUND_COPIES = 4  # of the parameters, beside model and step: the global ones, noise, a sum in float64
+_CONTROL_COPIES = 5  # of them: the server's, the client's last and its mean, the change and its sum
 
 
 class TrainingActor:
@@ -72,10 +72,11 @@ class TrainingActor:
         self._number = 0
         self._round: Round | None = None
         self._round_key = ""  # of the round whose model is there
+        self._start: dict[str, Tensor] = {}  # the arrays that were received; they stay as they are
         self._reset: list[tuple[Tensor, Tensor]] = []  # the model's arrays, and what they start from
         self._chooser = KernelChooser()
         self._sum = UpdateSum()
-        self._kept = b""  # the state of the optimizer of the client that was trained last
+        self._kept = b""  # what the client that was trained last goes on from
         self._group: int | None = None  # whose first steps are taken
         self._ready: dict[str, Trainer] = {}  # of its items that are not trained yet, by message
 
@@ -111,7 +112,7 @@ class TrainingActor:
             kernels=first.kernels,
             at_once=min(rows, size),
             together=min(together, size),
-            step_bytes=needed + _ROUND_COPIES * self._parameter_bytes(),
+            step_bytes=needed + self._round_bytes(first.algorithm.controlled),
             process_bytes=own_bytes(),
             gpu_bytes=held,
             gpu_total=total,
@@ -149,7 +150,8 @@ class TrainingActor:
         assert self._model is not None
         state = self._model.state_dict()  # a tied parameter is in the weights under its first name
         weights = self._round.weights.items()
-        self._reset = [(state[name], torch.tensor(array, device=self._device)) for name, array in weights]
+        self._start = {name: torch.tensor(array, device=self._device) for name, array in weights}
+        self._reset = [(state[name], array) for name, array in self._start.items() if name in state]
         self._chooser = KernelChooser(fixed=self._round.kernels)
         self._round_key = self._round.key
         return self._round
@@ -183,10 +185,7 @@ class TrainingActor:
         shared_round = self._prepare()
         if together and item.group is not None and item.group != self._group:
             self._begin(shared_round.groups[item.group], shared_round.together)
-        if not self._train(item):
-            return None
-        assert self._model is not None
-        return trainable(self._model)
+        return self._train(item)
 
     def _begin(self, group: Sequence[ClientWork], rows: int) -> None:
         """Have the group's trainers ready, with their first clipped sums from common passes of `rows` rows.
@@ -211,16 +210,15 @@ class TrainingActor:
         except Exception as error:
             logger.debug("a group of %d is trained one by one: %s", len(group), type(error).__name__)
 
-    def _train(self, item: ClientWork) -> bool:
-        """Take the item's steps; whether the parameters are finite after them."""
-        assert self._model is not None
+    def _train(self, item: ClientWork) -> Mapping[str, Tensor] | None:
+        """Take the item's steps; see `_update`."""
         self._load()
         trainer = self._ready.pop(item.message, None) or self._trainer(item.plan, self._chooser, item)
         take_steps(trainer, self._parts[item.part], item.steps, item.sample_rate, self._at_once)
-        self._kept = state_of(trainer, item.plan.optimizer_state)
+        self._kept = state_of(trainer)
         self._fits = min(self._fits, trainer.fits)
         self._at_once = min(self._at_once, self._fits)
-        return is_finite(self._model)
+        return update_of(trainer)
 
     def _load(self) -> None:
         """The global weights, parameters and buffers, as if the model were new."""
@@ -229,7 +227,7 @@ class TrainingActor:
                 tensor.copy_(start)
 
     def _trainer(self, plan: RoundPlan, chooser: KernelChooser, item: ClientWork | None = None) -> Trainer:
-        """item: whose randomness and optimizer's state are used; None: the system's, and a new one."""
+        """item: whose randomness and kept state are used; None: the system's, and none."""
         assert self._model is not None
         randomness = Randomness(item.key) if item else None
         trainer = trainer_of(
@@ -237,7 +235,7 @@ class TrainingActor:
             chooser=chooser, randomness=randomness,
         )  # fmt: skip
         if item:
-            go_on_from(trainer, item.state)
+            go_on_from(trainer, self._start, item.state)
         return trainer
 
     def _rehearsed(self, trainer: Trainer, size: int) -> tuple[int, int]:
@@ -257,9 +255,10 @@ class TrainingActor:
         step = peak_bytes(lambda: trainer.rehearse(found[0]), self._device)
         return found[0], int(_STEP_MARGIN * step)
 
-    def _parameter_bytes(self) -> int:
+    def _round_bytes(self, controlled: bool) -> int:
         assert self._model is not None
-        return sum(parameter.nbytes for parameter in self._model.parameters())
+        copies = _ROUND_COPIES + (_CONTROL_COPIES if controlled else 0)
+        return copies * sum(parameter.nbytes for parameter in self._model.parameters())
 
 
 def _gpu_bytes(device: torch.device) -> tuple[int, int]:

@@ -48,6 +48,7 @@ MEMBERS = [
 def state() -> ServerState:
     return ServerState(
         run="17",
+        origin="9",
         settings=RunConfig().to_flat(),
         rounds=3,
         seconds=1.5,
@@ -172,7 +173,7 @@ def test_the_format_of_0_1_0_is_read(state: ServerState, tmp_path: Path) -> None
         arrays = {name: archive[name] for name in archive.files if name != "header"}
     rows, header["heard"] = header.pop("clients"), header.pop("registered")
     header["members"] = [[*row[:10], *row[11:-1]] for row in rows]  # neither profile nor record had one
-    del header["numerics"]
+    del header["numerics"], header["origin"]
     for key in ("loss", "aggregation", "server-optimizer", "server-learning-rate", "arithmetic"):
         del header["settings"][key]
     line = json.loads(header["line"])
@@ -182,7 +183,7 @@ def test_the_format_of_0_1_0_is_read(state: ServerState, tmp_path: Path) -> None
     old = {**header, "version": 1, "line": json.dumps(line)}
     np.savez(path, header=np.frombuffer(json.dumps(old).encode(), np.uint8), **arrays)
     again = read_state(path)
-    expected = replace(state, numerics=1, arrays={}, aggregated={}, line="")
+    expected = replace(state, numerics=1, origin="17", arrays={}, aggregated={}, line="")
     assert replace(again, arrays={}, line="") == expected
     with pytest.raises(ConfigError, match="numerics"):
         again.check_same(RunConfig())

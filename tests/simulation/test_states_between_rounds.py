@@ -1,42 +1,21 @@
-"""What optimizers keep between a simulation's rounds: whoever trains, and whatever was begun before."""
+"""What clients keep between a simulation's rounds: whoever trains, and whatever was begun before."""
 
 import dataclasses
-from pathlib import Path
 from types import MethodType
 from typing import Any
 
 import numpy as np
 import pytest
 
+from fl_dp.federation.client.kept_states import FOLDER, KeptStates
 from fl_dp.federation.wire.messages import ARRAYS
 from fl_dp.simulation.actor import training_actor
 from fl_dp.simulation.actor.shared_data import SharedParts
 from fl_dp.simulation.actor_pool import ActorPool
 from fl_dp.simulation.clients import SimulatedClients
-from fl_dp.simulation.kept_states import FOLDER, KeptStates
 
 CLIENTS = 12
 ADAM = {"optimizer": "adam", "learning_rate": 0.05, "optimizer_state": "keep"}
-
-
-def test_a_state_is_that_of_the_last_round_before(tmp_path: Path) -> None:
-    states = KeptStates(tmp_path / "new")
-    assert states.before(3, 9) == b""
-    states.save(2, {3: b"two", 4: b"other"})
-    states.save(5, {3: b"five"})
-    for kept in (states, KeptStates(tmp_path / "new")):
-        assert [kept.before(3, r) for r in (2, 3, 5, 6)] == [b"", b"two", b"two", b"five"]
-        assert kept.before(4, 6) == b"other"
-    assert all(file.stat().st_mode & 0o077 == 0 for file in (tmp_path / "new").iterdir())
-
-
-def test_of_settled_rounds_the_last_stays(tmp_path: Path) -> None:
-    states = KeptStates(tmp_path)
-    for server_round in (1, 2, 3):
-        states.save(server_round, {0: bytes([server_round])})
-    states.settle(2)
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["0-2.pt", "0-3.pt"]
-    assert states.before(0, 3) == b"\2"
 
 
 def keeping(federation: Any, **changes: Any) -> Any:
@@ -98,7 +77,9 @@ def test_a_kept_state_decides_the_next_update(
     for federation in map(keeping, two_federations):
         grid = grid_of(fake_ray, federation, 2)
         seen.append([updates(grid, federation, server_round) for server_round in (1, 2)])
-        monkeypatch.setattr(training_actor, "go_on_from", lambda trainer, state: None)  # for the second
+        monkeypatch.setattr(
+            training_actor, "go_on_from", lambda trainer, start, state: None
+        )  # for the second
     assert same(seen[0][0], seen[1][0])
     assert not any(same({0: seen[0][1][client]}, {0: seen[1][1][client]}) for client in range(CLIENTS))
 
@@ -150,7 +131,7 @@ def test_a_client_that_fails_goes_on_from_its_last_state(
 ) -> None:
     grid = grid_of(fake_ray, keeping(federation), 2)
     updates(grid, federation, 1)
-    monkeypatch.setattr("fl_dp.simulation.actor.training_actor.is_finite", lambda model: False)
+    monkeypatch.setattr(training_actor, "update_of", lambda trainer: None)
     answers = federation.round(grid, federation.messages(2))
     assert len(answers.refused) == CLIENTS
     assert {file.stem.partition("-")[2] for file in (federation.folder / FOLDER).iterdir()} == {"1"}

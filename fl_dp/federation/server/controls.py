@@ -1,0 +1,43 @@
+"""The server's control variates, where a run's local algorithm has them: the mean of the clients' own."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from fl_dp.config.run import RunConfig
+from fl_dp.federation.server.aggregation import refuse_unknown
+from fl_dp.federation.wire.arrays import ArraySpec, NDArray
+from fl_dp.federation.wire.round_arrays import control_specs
+from fl_dp.records import MOST_WEIGHT
+
+
+class Controls:
+    """c <- c + share * change (Noble et al. 2022, algorithm 1), where `share` of all clients gave the change.
+
+    None, and nothing to do, for algorithms without. shared: the arrays that clients send back.
+    """
+
+    def __init__(self, config: RunConfig, shared: Mapping[str, ArraySpec]) -> None:
+        self.specs = control_specs(dict(shared), config.local_algorithm)
+        self._clients = config.clients
+        self._arrays = {name: np.zeros(spec.shape, spec.dtype) for name, spec in self.specs.items()}
+
+    @property
+    def arrays(self) -> Mapping[str, NDArray]:
+        """By name, as clients get them."""
+        return self._arrays
+
+    def move(self, changes: Mapping[str, NDArray], updates: int) -> None:
+        """Take in the aggregated changes of so many clients. What is not finite, or too large to be sent, is
+        cut.
+        """
+        share = updates / self._clients
+        for name, array in self._arrays.items():
+            moved = array.astype(np.float64) + share * changes[name].astype(np.float64)
+            kept = np.clip(np.nan_to_num(moved, nan=0.0), -MOST_WEIGHT, MOST_WEIGHT)
+            self._arrays[name] = kept.astype(array.dtype)
+
+    def restore(self, state: Mapping[str, NDArray]) -> None:
+        """Go on from these arrays; ConfigError for others than the run's."""
+        refuse_unknown(state, self.specs, "the local algorithm's control variates")
+        self._arrays = dict(state)

@@ -1,0 +1,57 @@
+"""What a client keeps between its rounds: an optimizer's state, and what its local algorithm goes on from.
+
+All of it follows from noised gradients and received weights alone. It decides the next update: it is on the
+disk before the next payment, and its digest is an input of that payment's key.
+"""
+
+import hashlib
+import io
+from typing import Any
+
+import torch
+
+from fl_dp.records import KEEP
+from fl_dp.training.local_algorithm import Arrays
+from fl_dp.training.optimizers import TorchDescent
+from fl_dp.training.trainer import Trainer
+
+_OPTIMIZER, OWN, RUN = "optimizer", "own", "run"
+
+
+def state_of(trainer: Trainer) -> bytes:
+    """What the client's next round goes on from; empty where that is nothing."""
+    kept: dict[str, Any] = {}
+    if trainer.plan.optimizer_state == KEEP and isinstance(trainer.descent, TorchDescent):
+        kept[_OPTIMIZER] = trainer.descent.state()
+    if own := trainer.algorithm.kept():
+        kept[OWN] = {name: tensor.cpu() for name, tensor in own.items()}
+    if not kept:
+        return b""
+    content = io.BytesIO()
+    torch.save(kept | {RUN: trainer.plan.origin or trainer.plan.run}, content)
+    return content.getvalue()
+
+
+def go_on_from(trainer: Trainer, start: Arrays, state: bytes) -> None:
+    """Let the trainer's round begin, with the model at the global weights.
+
+    start: the arrays that were received, by name. state: what `state_of` gave after the client's last round;
+    empty: there was none.
+    """
+    kept = read_state(state)
+    if _OPTIMIZER in kept and isinstance(trainer.descent, TorchDescent):
+        trainer.descent.load(kept[_OPTIMIZER])
+    trainer.algorithm.begin(start, kept.get(OWN, {}))
+
+
+def read_state(state: bytes) -> dict[str, Any]:
+    """The parts of a state by name, on the CPU; read as data and not as code."""
+    found: dict[str, Any] = {}
+    if state:
+        found = torch.load(io.BytesIO(state), map_location="cpu", weights_only=True)
+    return found
+
+
+def digest_of_state(state: bytes) -> str:
+    """By which a round's key and its result know the state; empty for none."""
+    return hashlib.sha256(state).hexdigest() if state else ""

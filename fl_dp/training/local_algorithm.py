@@ -1,0 +1,132 @@
+"""What a client does beside descending along its noised gradients: what `local_algorithms/` promises.
+
+An algorithm sees weights that were sent and gradients that are noised already. Whatever it makes of them is
+post-processing, and costs no privacy.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from fl_dp.choices import LOCAL_ALGORITHMS
+from fl_dp.errors import ConfigError
+from fl_dp.models.patterns import chosen
+from fl_dp.records import RoundPlan
+
+Arrays = Mapping[str, Tensor]
+Sums = Sequence[Tensor | None]
+
+
+class LocalAlgorithm:
+    """One for each client and round. `FedAvg` is this class itself: nothing is added to the gradients.
+
+    pulled: whether `pull` is a setting of it. keeps_model: whether a client's rounds go on from a model of
+    its own. controlled: whether the server keeps a control variate for each parameter, and clients send how
+    theirs have changed; they are named `CONTROL` and the parameter.
+
+    parameters: those that are trained, by name; their values are not used before `begin`. personal: the
+    names of those that never leave the client; shared: of all others.
+    """
+
+    pulled: ClassVar[bool] = False
+    keeps_model: ClassVar[bool] = False
+    controlled: ClassVar[bool] = False
+
+    def __init__(self, plan: RoundPlan, parameters: Arrays) -> None:
+        self.parameters = {name: parameter.detach() for name, parameter in parameters.items()}
+        self.pull = plan.pull
+        self.personal = personal_names(plan.personal, tuple(parameters))
+        self.shared = tuple(name for name in parameters if name not in self.personal)
+
+    @property
+    def own(self) -> frozenset[str]:
+        """The names of the parameters that go on from the client's last round."""
+        return frozenset(self.parameters) if self.keeps_model else self.personal
+
+    @torch.no_grad()
+    def begin(self, start: Arrays, kept: Arrays) -> None:
+        """Let the round begin. The model holds the global weights, and its own ones afterwards.
+
+        start: the arrays that were received, by name; they stay as they are. kept: what `kept` gave after
+        the client's last round; empty where there was none.
+        """
+        for name in self.own & kept.keys():
+            self.parameters[name].copy_(kept[name])
+
+    def corrected(self, sums: Sums, divisor: float) -> Sums:
+        """What a step descends along. sums: its noised gradients, in the order of the parameters.
+
+        divisor: of the sums, which makes them means; what is added is times it. None: no gradient, in all
+        steps.
+        """
+        return sums
+
+    def sent(self) -> dict[str, Tensor]:
+        """What leaves the client beside its shared parameters, after the last step."""
+        return {}
+
+    def kept(self) -> dict[str, Tensor]:
+        """What the client's next round goes on from, after the last step."""
+        return {name: self.parameters[name].clone() for name in sorted(self.own)}
+
+    def update(self) -> dict[str, Tensor]:
+        """All that leaves the client, by name: its shared parameters, in the model's memory, and `sent`."""
+        return {name: self.parameters[name] for name in self.shared} | self.sent()
+
+    def pulled_to(self, anchor: Arrays, sums: Sums, divisor: float) -> Sums:
+        """The sums, plus `pull` times how far each shared parameter is from where `anchor` has it."""
+        return [
+            total
+            if total is None or name not in self.shared
+            else total + divisor * self.pull * (parameter - anchor[name])
+            for total, (name, parameter) in zip(sums, self.parameters.items(), strict=True)
+        ]
+
+
+def algorithm_class(name: str) -> type[LocalAlgorithm]:
+    """The class of that name, from its file in `local_algorithms/`; ConfigError for an unknown one."""
+    kind = LOCAL_ALGORITHMS.load(name, type)
+    if not issubclass(kind, LocalAlgorithm):
+        raise ConfigError(f"local-algorithm = {name!r}: {kind.__name__} is not a subclass of LocalAlgorithm.")
+    return kind
+
+
+def algorithm_of(plan: RoundPlan, parameters: Arrays) -> LocalAlgorithm:
+    """A new one for a round of that plan."""
+    return algorithm_class(plan.local_algorithm)(plan, parameters)
+
+
+def has_own_models(algorithm: str, personal: str) -> bool:
+    """Whether sites keep parameters of their own; if not, all clients' steps begin at the global weights."""
+    return bool(personal) or algorithm_class(algorithm).keeps_model
+
+
+@lru_cache(maxsize=8)
+def personal_names(patterns: str, names: tuple[str, ...]) -> frozenset[str]:
+    """Those of the trained parameters that never leave a client; ConfigError if no other one is left."""
+    if not patterns:
+        return frozenset()
+    found = chosen("personal", patterns, names, "trained parameter")
+    if len(found) == len(names):
+        raise ConfigError(
+            f"personal = {patterns!r}: leaves no parameter that is shared; for a model of its own at each "
+            "site see local-algorithm = mr-mtl."
+        )
+    return found
+
+
+def check_algorithm(name: str, pull: float, learning_rate: float, optimizer: str) -> None:
+    """ConfigError for a strength of the pull that the algorithm does not have, or that would overshoot."""
+    kind = algorithm_class(name)
+    if pull and not kind.pulled:
+        raise ConfigError(f"pull = {pull:g}: local-algorithm = {name} pulls nothing; leave it out.")
+    if kind.pulled and not pull and not kind.keeps_model:
+        raise ConfigError(f"pull = 0: local-algorithm = {name} is fedavg then; name a strength > 0.")
+    if optimizer == "sgd" and pull * learning_rate > 1:
+        raise ConfigError(
+            f"pull = {pull:g}: times learning-rate = {learning_rate:g} it is above 1, so that a step passes "
+            f"the global weights that it pulls to; expected at most {1 / learning_rate:g}."
+        )

@@ -1,0 +1,52 @@
+"""DP-SCAFFOLD (Noble, Bellet, Dieuleveut 2022, arXiv 2111.09278, algorithm 1): steps without clients' drift.
+
+w <- w - rate (g - c_k + c), where g is the noised gradient's mean, c_k the mean of the g of the client's last
+round, and c the server's mean of all c_k. At its end c_k becomes the mean of this round's g, and the client
+sends by how much it has changed; the server adds that to c (`federation/server/controls.py`). All of them are
+means of noised gradients: nothing here is accounted for but the steps. Of the paper's accounting nothing is
+used, as its sampling is another.
+"""
+
+import torch
+from torch import Tensor
+
+from fl_dp.records import CONTROL
+from fl_dp.training.local_algorithm import Arrays, LocalAlgorithm, Sums
+
+
+class Scaffold(LocalAlgorithm):
+    controlled = True
+
+    def begin(self, start: Arrays, kept: Arrays) -> None:
+        super().begin(start, kept)
+        self._server = {name: start[CONTROL + name] for name in self.shared}
+        self._last = {
+            name: kept[CONTROL + name].to(self.parameters[name].device)
+            if CONTROL + name in kept
+            else torch.zeros_like(self.parameters[name])
+            for name in self.shared
+        }
+        self._total = {name: torch.zeros_like(self.parameters[name]) for name in self.shared}
+        self._steps = 0
+
+    def corrected(self, sums: Sums, divisor: float) -> Sums:
+        self._steps += 1
+        return [self._one(name, total, divisor) for name, total in zip(self.parameters, sums, strict=True)]
+
+    def sent(self) -> dict[str, Tensor]:
+        return {CONTROL + name: new - self._last[name] for name, new in self._means().items()}
+
+    def kept(self) -> dict[str, Tensor]:
+        return super().kept() | {CONTROL + name: new for name, new in self._means().items()}
+
+    def _one(self, name: str, total: Tensor | None, divisor: float) -> Tensor | None:
+        if total is None or name not in self.shared:
+            return total
+        self._total[name] += (total / divisor).to(self._total[name].dtype)
+        return total + divisor * (self._server[name] - self._last[name])
+
+    def _means(self) -> dict[str, Tensor]:
+        return {name: total / self._steps for name, total in self._total.items()}
+
+
+LOCAL_ALGORITHM = Scaffold

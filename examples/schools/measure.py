@@ -30,7 +30,7 @@ TASK = str(HERE / "task.py")
 _TOGETHER: Mapping[str, Any] = {"learning_rate": 0.1, "max_grad_norm": 1.0}
 _OWN: Mapping[str, Any] = {"local_algorithm": "mr-mtl", "learning_rate": 0.1, "max_grad_norm": 0.5}
 PULL = 1.0
-CURVE = (0.1, 0.3, 3.0)
+CURVE = (0.1, 0.3, 3.0, 10.0)
 _OFF: Mapping[str, Any] = {"privacy": "off"}
 _EQUAL: Mapping[str, Any] = {"weights": "uniform"}
 
@@ -39,6 +39,7 @@ WAYS: Mapping[str, Mapping[str, Any]] = {
     "alone": {**_OWN, "pull": 0.0},
     "mr-mtl": {**_OWN, "pull": PULL},
     **{f"mr-mtl, pull {pull}": {**_OWN, "pull": pull} for pull in CURVE},
+    "own constants": {**_TOGETHER, "personal": "bias"},
     "fedavg, equal shares": {**_TOGETHER, **_EQUAL},
     "mr-mtl, equal shares": {**_OWN, **_EQUAL, "pull": PULL},
     "fedavg, no privacy": {**_TOGETHER, **_OFF},
@@ -80,7 +81,7 @@ def measured(way: str, seed: int, data: Path, **more: Any) -> Outcome:
 
 
 def scored(run: fl_dp.Result, folder: Path) -> Outcome:
-    """Each school's model on its own test part: its own with mr-mtl, else the one of all."""
+    """Each school's model on its own test part: its own where it has one, else the one of all."""
     outcome = Outcome([], [], [])
     for number in range(run.settings.clients):
         with np.load(folder / f"{number}.npz", allow_pickle=False) as arrays:
@@ -92,7 +93,8 @@ def scored(run: fl_dp.Result, folder: Path) -> Outcome:
 
 
 def _model(run: fl_dp.Result, school: int) -> nn.Module:
-    own = getattr(run.settings, "local_algorithm", "fedavg") == "mr-mtl"  # TEMP
+    """Raises ConfigError, and does not fall back, where a way should have left schools' own models."""
+    own = run.settings.personal or run.settings.local_algorithm == "mr-mtl"
     return run.model_of(school) if own else run.model
 
 

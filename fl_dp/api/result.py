@@ -97,7 +97,7 @@ class Result:
         check_own_models(self.settings, client)
         own = own_parameters(RunFolder(self.folder), client)
         model = copy.deepcopy(self.model)
-        model.load_state_dict({**model.state_dict(), **own})
+        model.load_state_dict(own, strict=False)  # a tied parameter goes by its first name
         return model
 
     @cached_property

@@ -57,6 +57,29 @@ def test_a_built_in_model_comes_with_its_weights_and_ready_to_answer(make_run: A
     assert result.description.classes == ("no", "yes")
 
 
+def test_a_site_has_the_final_model_with_the_parameters_of_its_own(make_run: Any) -> None:
+    folder = make_run(local_algorithm="mr-mtl", pull=0.1, clients=3, model="mlp")
+    kept = folder / "clients" / "kept"
+    result = fl_dp.load_run(folder)
+    with pytest.raises(ConfigError, match="only simulations by Ray"):
+        result.model_of(1)
+    name, other, *_ = result.model.state_dict()
+    kept.mkdir(parents=True)
+    for server_round in (2, 10):
+        own = {name: torch.full_like(result.model.state_dict()[name], float(server_round))}
+        torch.save({"own": own, "run": "r"}, kept / f"1-{server_round}.pt")
+    assert (result.model_of(1).state_dict()[name] == 10.0).all()
+    assert torch.equal(result.model_of(1).state_dict()[other], result.model.state_dict()[other])
+    assert torch.equal(result.model_of(2).state_dict()[name], result.model.state_dict()[name])
+    with pytest.raises(ConfigError, match="client 3: the run's clients are 0 to 2"):
+        result.model_of(3)
+
+
+def test_a_run_without_models_of_its_sites_says_so(make_run: Any) -> None:
+    with pytest.raises(ConfigError, match="have no model of their own; see local-algorithm = mr-mtl"):
+        fl_dp.load_run(make_run()).model_of(0)
+
+
 def test_a_task_of_ones_own_is_run_only_if_it_is_handed_over(make_run: Any) -> None:
     folder = make_run(Own)
     with pytest.raises(ConfigError, match=r"a task of its own, Own; hand it over"):

@@ -9,10 +9,15 @@ from federation.client.sites import MODEL, PLAN, Site
 from flwr.supercore.task_identity import TaskIdentity
 
 from fl_dp.errors import ConfigError, DataError, TaskError
+from fl_dp.federation.client.own_states import states_folder
 from fl_dp.federation.client.received import read_received, received_file
 from fl_dp.federation.wire.arrays import state_arrays
+from fl_dp.form import Form
 from fl_dp.launch.own_evaluation import OwnEvaluation, evaluate_file
+from fl_dp.models.build import build_model
 from fl_dp.records import LocalUpdate
+from fl_dp.tasks.load import new_model, task_of
+from fl_dp.training.kept import OWN, RUN
 
 
 @pytest.fixture(autouse=True)
@@ -120,6 +125,61 @@ def test_a_file_or_a_runs_folder_is_measured(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     torch.save(MODEL.state_dict(), tmp_path / "run" / "model.pt")
     assert evaluate_file(site.config, tmp_path / "run").split(": ")[1] == line.split(": ")[1]
+
+
+def test_a_model_of_the_sites_own_is_measured_too(tmp_path: Path) -> None:
+    """Beside the global one while it joins, and on whatever model of that shape is given afterwards."""
+    site, said = Site(tmp_path, **{"evaluate-received": True}), []
+    watch = OwnEvaluation(site.config, said.append)
+    own = site.train(replace(PLAN, local_algorithm="mr-mtl", pull=0.1))
+    assert isinstance(own, LocalUpdate)
+    for _ in range(2):
+        watch.look()
+    assert len(said) == 2
+    assert said[1].startswith("with the parameters of this site's own, after round 1 of run run-1, on 355")
+    trained = build_model("linear", Form((1, 8, 8), 10), seed=1)
+    trained.load_state_dict({name: torch.tensor(array) for name, array in own.arrays.items()})
+    alone = evaluate_file(Site(tmp_path / "..").config, _weights(tmp_path, trained))
+    both = evaluate_file(site.config, _weights(tmp_path, MODEL)).splitlines()
+    assert [line.partition(": ")[2] for line in both] == [
+        said[0].partition(": ")[2],
+        alone.partition(": ")[2],
+    ]
+    assert said[1] == both[1]
+
+
+def test_a_tied_parameter_goes_by_its_first_name(tmp_path: Path) -> None:
+    """A state dict has it twice; the second one is not to undo what is the site's own."""
+    (tmp_path / "tied.py").write_text(TIED)
+    site = Site(tmp_path, **{"model": str(tmp_path / "tied.py:Tied"), "evaluate-received": True})
+    task = task_of(site.config)
+    task.form = Form((1, 8, 8), 10)
+    model = new_model(task)
+    zeros = {name: torch.zeros_like(one) for name, one in model.state_dict().items()}
+    kept = {RUN: "r", OWN: {"a": model.state_dict()["a"] + 1.0}}
+    states_folder(site.config).mkdir(parents=True)
+    torch.save(kept, states_folder(site.config) / "model_x-3.pt")
+    torch.save(zeros, tmp_path / "zeros.pt")
+    torch.save({name: one + 1.0 for name, one in model.state_dict().items()}, tmp_path / "ones.pt")
+    both = evaluate_file(site.config, tmp_path / "zeros.pt").splitlines()
+    expected = evaluate_file(site.config, tmp_path / "ones.pt").splitlines()[0]
+    assert both[1].partition(": ")[2] == expected.partition(": ")[2] != both[0].partition(": ")[2]
+
+
+TIED = """\
+import torch
+from torch import nn
+
+
+class Tied(nn.Module):
+    def __init__(self, form):
+        super().__init__()
+        self.a = nn.Parameter(torch.randn(10, 64, generator=torch.Generator().manual_seed(0)))
+        self.b = self.a
+
+    def forward(self, x):
+        return x.flatten(1) @ self.a.T + x.flatten(1).tanh() @ self.b.T
+"""
 
 
 def test_what_cannot_be_measured_is_refused(tmp_path: Path) -> None:

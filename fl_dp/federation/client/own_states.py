@@ -1,8 +1,10 @@
 """What a client with a process of its own keeps between rounds: beside its ledger, for each run apart."""
 
 import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fl_dp.config.client import ClientConfig
 from fl_dp.federation.client.kept_states import FOLDER, KeptStates
@@ -10,6 +12,8 @@ from fl_dp.federation.client.registration import dataset_name
 from fl_dp.records import RoundPlan
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from fl_dp.training.trainer import Trainer
 
 # Of these alone files of earlier runs stay: a model of the site's own is what a run was for.
@@ -20,6 +24,43 @@ def states_folder(config: ClientConfig) -> Path:
     """Of the client's data: two names of one data set share it, as they share an account."""
     name = hashlib.sha256(dataset_name(config).encode()).hexdigest()[:16]
     return Path(config.ledger).absolute().parent / FOLDER / name
+
+
+@dataclass(frozen=True, slots=True)
+class OwnModel:
+    """The parameters that are a site's own after its last round of a run, by name; public to nobody else."""
+
+    run: str
+    server_round: int
+    parameters: Mapping[str, "Tensor"]
+
+    def on(self, weights: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The weights with these parameters in them; None where they are of another model."""
+        for name, one in self.parameters.items():
+            if name not in weights or tuple(weights[name].shape) != tuple(one.shape):
+                return None
+        return {**weights, **self.parameters}
+
+
+def own_model_file(config: ClientConfig) -> Path | None:
+    """The newest that the client's data have; None where they have none."""
+    return max(states_folder(config).glob(f"{MODEL}_*"), key=written_at, default=None)
+
+
+def written_at(file: Path) -> int:
+    """When, in nanoseconds; 0 for a file that has just been replaced by a newer one."""
+    try:
+        return file.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0
+
+
+def read_own_model(file: Path) -> OwnModel:
+    """What `own_model_file` has found."""
+    from fl_dp.training.kept import OWN, RUN, read_state
+
+    state = read_state(file.read_bytes())
+    return OwnModel(state[RUN], int(file.stem.rpartition("-")[2]), state[OWN])
 
 
 class OwnStates:

@@ -96,7 +96,7 @@ def join(
         "allow-unprotected": allow_unprotected or None, "approve": approve or None,
         "evaluate-received": evaluate_received or None, **_part(partition),
     }  # fmt: skip
-    own = _settings(config, _together(given, settings or ()), ledger)
+    own = own_settings(config, given, settings or (), ledger)
     if evaluate is not None:
         from fl_dp.launch.own_evaluation import evaluate_file  # late: it imports torch
 
@@ -123,9 +123,14 @@ def _check_address(superlink: str) -> None:
         raise ConfigError(f"--superlink {superlink}: expected HOST:PORT, such as server.example.org:9092.")
 
 
-def _settings(file: Path | None, given: dict[str, Any], ledger: Path | None) -> ClientConfig:
-    """File and options together. The ledger that is used without either is the same for every name."""
-    base = {} if file is None else _read(file)
+def own_settings(
+    file: Path | None, options: dict[str, Any], texts: Sequence[str], ledger: Path | None
+) -> ClientConfig:
+    """File, options and `key=value` texts together; ConfigError for a key that is in both of the last two.
+
+    options: None where not given. The ledger that is used without any of them is the same for every name.
+    """
+    base, given = {} if file is None else _read(file), _together(options, texts)
     if "data" in given and base.get("data-name") and "data-name" not in given:
         raise ConfigError(
             f"--data {given['data']}: data-name = {base['data-name']!r} of {file} names its own data; "

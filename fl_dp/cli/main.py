@@ -13,6 +13,8 @@ from fl_dp.cli.audit import HELP as AUDIT_HELP
 from fl_dp.cli.audit import audit
 from fl_dp.cli.client import join
 from fl_dp.cli.common import APP_OPTIONS, CommandWithoutMarkup, run_command, say
+from fl_dp.cli.fine_tune import HELP as FINE_TUNE_HELP
+from fl_dp.cli.fine_tune import fine_tune
 from fl_dp.cli.ledger import ledger_app
 from fl_dp.cli.new import new
 from fl_dp.cli.plan import BUDGET_HELP, CALIBRATE_HELP, budget, calibrate
@@ -46,6 +48,7 @@ def about(
 app.command(**RUN_OPTIONS)(run)
 app.command("server")(serve)
 app.command("client")(join)
+app.command(help=FINE_TUNE_HELP, cls=CommandWithoutMarkup)(fine_tune)
 app.command()(new)
 app.command()(predict)
 app.command()(export)

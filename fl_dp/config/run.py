@@ -19,7 +19,7 @@ from fl_dp.config.schedule import check_schedule
 from fl_dp.config.task import TaskSettings
 from fl_dp.records import ASSUMED, FLOAT32, MOST_PULL, OPTIMIZER_STATES, PRECISIONS, RESET
 
-WEIGHTS = ("declared", "uniform")
+WEIGHTS = DECLARED, UNIFORM, BY_NOISE = ("declared", "uniform", "noise")
 PRIVACY = ("on", "off")
 EVALUATE = ("server", "off")
 SAMPLINGS = ("fixed", "poisson", "budget")
@@ -39,6 +39,7 @@ class RunConfig(TaskSettings):
     aggregation: str = "mean"
     server_optimizer: str = "fedavg"
     server_learning_rate: float | Auto = "auto"
+    strategy: str = ""
     round_timeout: float = 3600.0
     evaluate: str = "server"
     evaluate_every: int = 1
@@ -139,6 +140,10 @@ class RunConfig(TaskSettings):
         require_own_accountant(self.accountant)
         require_arithmetic(self.arithmetic)
         require(self.weights in WEIGHTS, "weights", self.weights, " or ".join(WEIGHTS))
+        require(
+            self.private or self.weights != BY_NOISE, "weights", self.weights,
+            f"{DECLARED} or {UNIFORM} beside privacy = off: there is no noise",
+        )  # fmt: skip
         require(self.sampling in SAMPLINGS, "sampling", self.sampling, " or ".join(SAMPLINGS))
         require(self.evaluate in EVALUATE, "evaluate", self.evaluate, " or ".join(EVALUATE))
         require(

@@ -31,7 +31,7 @@ def check_choices(config: RunConfig) -> None:
     from fl_dp.federation.server.aggregation import aggregation_of
     from fl_dp.federation.server.optimizer import server_optimizer_of
     from fl_dp.models.build import choose_model
-    from fl_dp.tasks.own_code import own_function
+    from fl_dp.tasks.own_code import own_function, own_parts
     from fl_dp.training.local_algorithm import check_algorithm
     from fl_dp.training.loss import loss_of
     from fl_dp.training.optimizers import settings_of
@@ -49,6 +49,8 @@ def check_choices(config: RunConfig) -> None:
     loss_of(config.loss)
     settings_of(config.optimizer, config.optimizer_settings, config.momentum)
     check_algorithm(config.local_algorithm, config.pull, config.learning_rate, config.optimizer)
+    if config.strategy:
+        own_parts(config.strategy)
     aggregation_of(config.aggregation)
     server_optimizer_of(config.server_optimizer, config.server_learning_rate)
 

@@ -37,7 +37,14 @@ class RunRequest:
 def read_config(file: Path) -> RunConfig:
     """The run config in `file`; a task's file is looked for from there. ConfigError names the file."""
     config = RunConfig.from_toml(file)
-    return replace(config, task=task_beside(config.task, file.parent))
+    return _from(config, file.parent)
+
+
+def _from(config: RunConfig, folder: Path) -> RunConfig:
+    """With absolute paths of one's own code, which is looked for in `folder`."""
+    return replace(
+        config, task=task_beside(config.task, folder), strategy=task_beside(config.strategy, folder)
+    )
 
 
 def request_of(base: RunConfig, given: Mapping[str, Scalar]) -> RunRequest:
@@ -45,7 +52,7 @@ def request_of(base: RunConfig, given: Mapping[str, Scalar]) -> RunRequest:
     flat = base.to_flat()
     capped = _cap(flat, given)
     config = RunConfig.from_flat({**flat, **capped, **given})
-    config = replace(config, task=task_beside(config.task, Path.cwd()))
+    config = _from(config, Path.cwd())
     notes = [f"{key} = {value} (the config file says {flat[key]})" for key, value in capped.items()]
     if not config.private:
         notes += UNPROTECTED

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from hashlib import blake2b
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from torch import nn
 
@@ -31,6 +32,22 @@ def own_function(name: str) -> Callable[[Form], nn.Module]:
             "form that returns a torch.nn.Module."
         )
     make: Callable[[Form], nn.Module] = found
+    return make
+
+
+def own_parts(name: str) -> Callable[..., Any]:
+    """The function that `strategy = NAME` means: as `federation.server.strategy.usual_parts`.
+
+    ConfigError where there is none, TaskError for code that cannot be imported.
+    """
+    module, (_, function) = imported("strategy", name), task_file(name)
+    found = getattr(module, function, None)
+    if not callable(found):
+        raise ConfigError(
+            f"strategy = {name!r}: it has no {function or 'function named'} that can be called; expected "
+            "FILE.py:NAME of a function that makes StrategyParts, as usual_parts does."
+        )
+    make: Callable[..., Any] = found
     return make
 
 

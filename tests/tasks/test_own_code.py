@@ -12,7 +12,7 @@ from fl_dp.form import Form
 from fl_dp.models.names import absolute_model, check_name, common_name, is_own_code
 from fl_dp.tasks.identity import identity
 from fl_dp.tasks.load import new_model, task_of
-from fl_dp.tasks.own_code import own_function
+from fl_dp.tasks.own_code import own_function, own_parts
 
 CODE = """\
 from torch import nn
@@ -93,3 +93,16 @@ def test_a_choice_is_never_taken_for_code_of_the_users_own() -> None:
     assert absolute_model("mine.py:make") == f"{Path('mine.py').absolute()}:make"
     with pytest.raises(ConfigError, match=r"expected .* or FILE\.py:NAME or package\.module:NAME\."):
         check_name("liner")
+
+
+def test_a_strategys_parts_are_a_function_of_ones_own(tmp_path: Path) -> None:
+    file = _file(tmp_path)
+    assert own_parts(f"{file}:make").__name__ == "make"
+    with pytest.raises(ConfigError, match=r"strategy = '.*:nothing': it has no nothing that can be called"):
+        own_parts(f"{file}:nothing")
+    with pytest.raises(
+        ConfigError, match=r"has no function named that can be called; expected FILE\.py:NAME"
+    ):
+        own_parts(str(file))
+    with pytest.raises(TaskError, match=r"strategy = .*none.py': no such file"):
+        own_parts(f"{tmp_path / 'none.py'}:make")

@@ -109,10 +109,11 @@ def prepare(
     run: its name in the clients' ledgers. `record` and `on_round` are told of each round.
     """
     from fl_dp.federation.server.evaluation import evaluate
-    from fl_dp.federation.server.strategy import PrivateStrategy
+    from fl_dp.federation.server.strategy import PrivateStrategy, usual_parts
     from fl_dp.federation.wire.round_arrays import shared_specs
     from fl_dp.models.start import load_start
     from fl_dp.tasks.load import new_model, task_of
+    from fl_dp.tasks.own_code import own_parts
     from fl_dp.tasks.records import evaluation_records
 
     task = task_of(config)
@@ -143,6 +144,7 @@ def prepare(
         shared_specs(model, config.personal),
         on_round=report_round,
         on_registered=lambda: record.keep(strategy),
+        make_parts=own_parts(config.strategy) if config.strategy else usual_parts,
     )
     if record.state:
         record.state.check_same(config)

@@ -10,6 +10,7 @@ from fl_dp.config.run import RunConfig
 from fl_dp.federation.client.registration import task_identity
 from fl_dp.federation.server.client_record import ClientRecord
 from fl_dp.federation.server.planning import round_plan
+from fl_dp.federation.server.weights import weight_of
 from fl_dp.federation.wire.messages import plan_to_content
 from fl_dp.federation.wire.partial_sums import ask_for_sum
 from fl_dp.records import Entry, RoundPlan
@@ -64,7 +65,7 @@ class Asking:
         plan = round_plan(
             client.profile, client.mechanism, self._config, self._run, server_round, self._task, self.origin
         )
-        weight = self._weight(client)
+        weight = weight_of(self._config.weights, client.profile, client.mechanism)
         message = Message(
             content(plan, weight),
             client.node_id,
@@ -73,6 +74,3 @@ class Asking:
             group_id=str(server_round),
         )
         return Asked(client, client.mechanism, weight, message, in_sum)
-
-    def _weight(self, client: ClientRecord) -> float:
-        return float(client.profile.public_size) if self._config.weights == "declared" else 1.0

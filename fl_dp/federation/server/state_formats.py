@@ -33,6 +33,7 @@ _SETTINGS_OF_1 = {
     "records-chosen": "first",
     "local-algorithm": "fedavg",
     "pull": 0.0,
+    "strategy": "",
     "personal": "",
 }
 _PROFILE_OF_1 = 10  # values of a client's profile, then those of its record; neither ended with an arithmetic

@@ -1,6 +1,7 @@
 """PrivateStrategy over a grid in memory: averaging, failures, lies, budgets, early end."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,15 +9,16 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, Re
 
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import FlDpError
-from fl_dp.federation.server.choosing import Choosing
 from fl_dp.federation.server.client_sampling import ClientSampler
-from fl_dp.federation.server.strategy import PrivateStrategy, usual_parts
+from fl_dp.federation.server.strategy import PrivateStrategy
 from fl_dp.federation.wire.arrays import encode, specs
 from fl_dp.federation.wire.messages import plan_from_content
 from fl_dp.federation.wire.partial_sums import ADD_UP
 from fl_dp.records import Entry
 from fl_dp.reporting.run_results import to_line
+from fl_dp.tasks.own_code import own_parts
 
+IN_TURNS = Path(__file__).parents[3] / "examples" / "strategies" / "in_turns.py"
 START = {"weight": np.zeros((2, 3), np.float32), "frozen": np.full(4, 7, np.int64)}
 TRAINABLE = specs({"weight": START["weight"]})
 
@@ -382,19 +384,10 @@ def test_a_number_of_the_client_stands_in_its_line(fakes):
 
 
 def test_another_federation_replaces_one_part(fakes):
-    """Here the choice: the client that has spent least trains."""
-
-    class LeastSpent(Choosing):
-        def choose(self, grid, server_round):
-            able = super().choose(grid, server_round)
-            return sorted(able, key=lambda client: (client.steps(), client.name))[:1]
-
-    def make_parts(config, run, trainable, on_registered):
-        parts = usual_parts(config, run, trainable, on_registered)
-        parts.choosing = LeastSpent(config, parts.registration, on_registered)
-        return parts
-
-    strategy = PrivateStrategy(settings(rounds=4), "run-1", TRAINABLE, lambda r: None, make_parts=make_parts)
+    """Here the choice, by the example's file: the client that has taken the fewest steps trains."""
+    make_parts = own_parts(f"{IN_TURNS}:in_turns")
+    config = settings(rounds=4, fit_clients=1)
+    strategy = PrivateStrategy(config, "run-1", TRAINABLE, lambda r: None, make_parts=make_parts)
     strategy.start(fakes.Grid({11: fakes.Client("0"), 12: fakes.Client("1")}), encode(START))
     trained = [[n for n, c in r.clients.items() if c.status == "trained"] for r in strategy.reports]
     assert trained == [["0"], ["1"], ["0"], ["1"]]

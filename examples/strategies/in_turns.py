@@ -1,0 +1,35 @@
+"""Clients train in turns, so that all budgets end together: a strategy with one part of its own.
+
+    ./run.sh --simulate --set strategy=examples/strategies/in_turns.py:in_turns 10 10 3 9
+
+A server's strategy is made of six parts (fl_dp/federation/server/strategy.py). Whoever replaces one keeps
+the others: here who trains is chosen otherwise, and what a client claims is still judged, its budget still a
+wall, and every epsilon still recomputed.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from flwr.serverapp import Grid
+
+from fl_dp.config.run import RunConfig
+from fl_dp.federation.server.choosing import Choosing
+from fl_dp.federation.server.client_record import ClientRecord
+from fl_dp.federation.server.strategy import StrategyParts, usual_parts
+from fl_dp.federation.wire.arrays import ArraySpec
+
+
+class InTurns(Choosing):
+    """Those that have taken the fewest steps, by name where they have taken as many."""
+
+    def choose(self, grid: Grid, server_round: int) -> Sequence[ClientRecord]:
+        able = self.able(grid)
+        return sorted(able, key=lambda client: (client.steps(), client.name))[: self.config.fit_clients]
+
+
+def in_turns(
+    config: RunConfig, run: str, shared: Mapping[str, ArraySpec], on_registered: Callable[[], None]
+) -> StrategyParts:
+    """The usual parts, and this choice."""
+    parts = usual_parts(config, run, shared, on_registered)
+    parts.choosing = InTurns(config, parts.registration, on_registered)
+    return parts

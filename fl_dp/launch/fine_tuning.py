@@ -1,0 +1,121 @@
+"""A site trains a model further, alone, from what is left of its budget: nothing leaves it."""
+
+import dataclasses
+import os
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fl_dp.config.client import ClientConfig
+from fl_dp.config.run import RunConfig
+from fl_dp.durable_files import write_whole
+from fl_dp.errors import AccountingError, BudgetExhaustedError, ConfigError, DeclinedError, FederationError
+from fl_dp.launch.site_models import Weights, has_test_rows, measured, model_with, read_weights, with_own
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from fl_dp.records import ClientProfile, LocalUpdate
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a site fine-tunes. expected_batch_size: 0 for that of the data's earlier rounds, or 64.
+
+    trainable: patterns of the parameters that are trained; empty: those of the site's settings.
+    """
+
+    local_epochs: float = 1.0
+    learning_rate: float = 0.1
+    max_grad_norm: float = 1.0
+    expected_batch_size: int = 0
+    trainable: str = ""
+
+
+def fine_tune(settings: ClientConfig, path: Path, recipe: Recipe, out: Path) -> str:
+    """Train the model of a run, or of a file of weights, and write its state dict to `out`; in words.
+
+    Parameters that are the site's own, where it has some that fit, stand in for the model's. Steps are paid
+    for as those of a round; fewer are taken where the budget ends. Raises BudgetExhaustedError where not one
+    can be, ConfigError for a file or a setting that cannot be used, and what a round may raise.
+    """
+    import torch
+
+    _check_writable(out)
+    found = read_weights(path)
+    weights, name = with_own(settings, found) or (found, str(path))
+    own = dataclasses.replace(
+        settings,
+        personal="",
+        approve=False,
+        evaluate_received=False,
+        trainable=recipe.trainable or settings.trainable,
+    )
+    model, update, asked = _train(own, weights, name, recipe)
+    write_whole(out, lambda file: torch.save(model.state_dict(), file))
+    lines = [
+        f"{name}: {update.steps} of {asked} steps taken, epsilon {update.epsilon:.2f} of {own.epsilon:g} "
+        f"spent at delta {update.delta:g}; weights in {out}"
+    ]
+    if has_test_rows(own):
+        lines += [measured(own, weights, "before"), measured(own, model.state_dict(), "after")]
+    return "\n".join(lines)
+
+
+def _check_writable(out: Path) -> None:
+    """ConfigError where the weights could not be written: the budget would be spent for nothing."""
+    if out.is_dir() or not os.access(out.parent, os.W_OK):
+        raise ConfigError(f"--out {out}: cannot be written; name a file in a folder that is there.")
+
+
+def _train(
+    settings: ClientConfig, weights: Weights, name: str, recipe: Recipe
+) -> tuple["nn.Module", "LocalUpdate", int]:
+    """The model after a round that the site asks itself for, its update, and the steps it asked for."""
+    from fl_dp.federation.client.own_training import OwnTraining
+    from fl_dp.federation.client.registration import task_identity
+    from fl_dp.federation.client.round import ClientRounds, play
+    from fl_dp.federation.server.planning import round_mechanism, round_plan
+    from fl_dp.federation.wire.arrays import encode, load_arrays, state_arrays
+    from fl_dp.federation.wire.messages import plan_to_content
+    from fl_dp.records import LocalUpdate
+    from fl_dp.tasks.load import task_of
+    from fl_dp.tasks.records import load_part
+
+    data, task = load_part(settings), task_of(settings)
+    task.form = data.form
+    model = model_with(task, weights, name)
+    with ClientRounds.open(Path(settings.ledger)) as rounds:
+        (client,) = rounds.register([(settings, data)])
+        (profile,) = rounds.profiles([client])
+        config = _run_config(settings, recipe, profile)
+        try:
+            mechanism = round_mechanism(profile, config)
+        except AccountingError as error:
+            raise BudgetExhaustedError(str(error)) from error
+        except FederationError as error:
+            raise ConfigError(f"fine-tuning cannot be: {error}.") from error
+        run = f"fine-tuning {secrets.token_hex(4)}"
+        plan = round_plan(profile, mechanism, config, run, 1, task_identity(settings))
+        content = plan_to_content(plan, encode(state_arrays(model)))
+        answer = play(rounds, client, content, OwnTraining(settings, data))
+    if isinstance(answer, LocalUpdate):
+        load_arrays(model, answer.arrays)
+        return model, answer, plan.steps
+    raise (BudgetExhaustedError if answer.budget_exhausted else DeclinedError)(answer.reason)
+
+
+def _run_config(settings: ClientConfig, recipe: Recipe, profile: "ClientProfile") -> RunConfig:
+    """One round of one client, by its own limits; its mechanism is that of the data's earlier rounds."""
+    batch = recipe.expected_batch_size
+    if not batch:
+        spent = profile.spent
+        batch = round(spent[0].sample_rate * profile.public_size) if spent else min(64, profile.public_size)
+    return RunConfig(
+        clients=1, min_clients=1, fit_clients=1, rounds=1, evaluate="off",
+        local_epochs=recipe.local_epochs, learning_rate=recipe.learning_rate,
+        max_grad_norm=recipe.max_grad_norm, expected_batch_size=batch, physical_batch_size="auto",
+        epsilon=settings.epsilon, delta=settings.delta, accountant=settings.accountant,
+        arithmetic=settings.arithmetic, **settings.of_task(),
+    )  # fmt: skip

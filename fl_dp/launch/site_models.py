@@ -1,0 +1,101 @@
+"""Models as a site's operator has them: of a file or a run, with the site's own parameters, measured here."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fl_dp.config.client import ClientConfig
+from fl_dp.errors import ConfigError, DataError
+from fl_dp.federation.client.own_states import own_model_file, read_own_model
+from fl_dp.reporting.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+    from fl_dp.tasks.task import Task
+
+Weights = Mapping[str, Any]
+
+
+def read_weights(path: Path) -> "Mapping[str, torch.Tensor]":
+    """Those of the run's folder, or of the file of weights, at `path`; ConfigError where there are none."""
+    import torch
+
+    choices = (
+        [RunFolder(path).model(private=private) for private in (True, False)] if path.is_dir() else [path]
+    )
+    file = next((one for one in choices if one.is_file()), None)
+    if file is None:
+        raise ConfigError(f"{path}: no such file, or a run's folder without a model.")
+    try:
+        found = torch.load(file, map_location="cpu", weights_only=True)
+    except Exception as error:  # of many kinds, for a file that is something else
+        raise ConfigError(f"{file}: not a file of weights ({type(error).__name__}).") from error
+    if not isinstance(found, dict):
+        raise ConfigError(f"{file}: expected weights by name, not {type(found).__name__}.")
+    return found
+
+
+def with_own(settings: ClientConfig, weights: Weights) -> tuple[dict[str, Any], str] | None:
+    """The weights with the parameters in them that are the site's own, and words for that; None where the
+    site has none, or none that fit.
+    """
+    file = own_model_file(settings)
+    if file is None:
+        return None
+    own = read_own_model(file)
+    there = own.on(weights)
+    words = f"with the parameters of this site's own, after round {own.server_round} of run {own.run}"
+    return None if there is None else (there, words)
+
+
+def model_with(task: "Task", weights: Weights, name: str) -> "nn.Module":
+    """The task's model, with these weights; ConfigError, with their name, where they are of another one."""
+    import torch
+
+    from fl_dp.federation.wire.arrays import state_arrays
+    from fl_dp.tasks.load import new_model
+
+    model = new_model(task)
+    needed = state_arrays(model).keys()  # each tied parameter by its first name alone
+    missing, unknown = sorted(needed - weights.keys()), sorted(weights.keys() - model.state_dict().keys())
+    try:
+        if missing or unknown:
+            raise RuntimeError(f"missing {missing[:3]}, unknown {unknown[:3]}")
+        model.load_state_dict({key: torch.as_tensor(weights[key]) for key in needed}, strict=False)
+    except RuntimeError as error:
+        words = " ".join(str(error).split())
+        raise ConfigError(f"{name}: not weights of model {task.settings.model}: {words}") from None
+    return model
+
+
+def has_test_rows(settings: ClientConfig) -> bool:
+    """Whether the site has rows to measure a model on."""
+    from fl_dp.tasks.load import task_of
+    from fl_dp.tasks.records import records_of
+
+    return records_of(task_of(settings), "test") is not None
+
+
+def measured(settings: ClientConfig, weights: Weights, name: str) -> str:
+    """What a model with these weights is worth on the site's own test rows, in words; DataError without."""
+    from fl_dp.federation.devices import find_device
+    from fl_dp.federation.server.evaluation import evaluate
+    from fl_dp.tasks.load import in_task_code, task_of
+    from fl_dp.tasks.records import records_of
+
+    task = task_of(settings)
+    data = records_of(task, "test")
+    if data is None:
+        raise no_test_rows()
+    model = model_with(task, weights, name)
+    with in_task_code(type(task), "its evaluation"):
+        result = evaluate(model, data, task, find_device(settings.device))
+    values = {"loss": result.loss, **result.metrics}
+    words = ", ".join(f"{key} {'n/a' if v is None else format(v, '.4f')}" for key, v in values.items())
+    return f"{name}, on {len(data)} test rows of this site: {words}"
+
+
+def no_test_rows() -> DataError:
+    return DataError("This site has no test rows: its data name none, or its task's test_data() gives none.")

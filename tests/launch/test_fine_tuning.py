@@ -1,0 +1,114 @@
+"""A site trains a model further, alone: paid for as a round, and never beyond the budget."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from federation.client.sites import MODEL, PLAN, Site
+from flwr.supercore.task_identity import TaskIdentity
+
+from fl_dp.errors import BudgetExhaustedError, ConfigError
+from fl_dp.launch.fine_tuning import Recipe, fine_tune
+from fl_dp.records import LocalUpdate
+
+
+@pytest.fixture(autouse=True)
+def _flower_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a SuperNode sets it: messages cannot be made without."""
+    for name in ("_run_id", "_node_id", "_task_id"):
+        monkeypatch.setattr(TaskIdentity, name, 1)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    file = tmp_path / "model.pt"
+    torch.save(MODEL.state_dict(), file)
+    return file
+
+
+def weights(file: Path) -> dict[str, torch.Tensor]:
+    found: dict[str, torch.Tensor] = torch.load(file, weights_only=True)
+    return found
+
+
+def spent(site: Site) -> list[tuple[float, float, int]]:
+    return [(one.sample_rate, one.noise_multiplier, one.steps) for one in site.register().spent]
+
+
+def test_its_steps_are_paid_for_by_the_mechanism_of_earlier_rounds(tmp_path: Path, model: Path) -> None:
+    site = Site(tmp_path)
+    assert isinstance(site.train(), LocalUpdate)
+    ((rate, noise, steps),) = spent(site)
+    said = fine_tune(site.config, model, Recipe(local_epochs=0.5), tmp_path / "ours.pt").splitlines()
+    ((again, same, more),) = spent(site)
+    assert (again, same) == (rate, noise)
+    assert more - steps == round(0.5 / rate) == 6
+    assert "model.pt: 6 of 6 steps taken, epsilon " in said[0]
+    assert said[1].startswith("before, on 355 test rows of this site: loss ")
+    assert said[2].startswith("after, on 355 test rows")
+    tuned, before = weights(tmp_path / "ours.pt"), MODEL.state_dict()
+    assert tuned.keys() == before.keys()
+    assert not any(torch.equal(tuned[name], before[name]) for name in tuned)
+
+
+def test_it_stops_where_the_budget_ends(tmp_path: Path, model: Path) -> None:
+    site = Site(tmp_path)
+    site.train()
+    said = fine_tune(site.config, model, Recipe(local_epochs=50.0), tmp_path / "ours.pt")
+    taken, asked = (int(word) for word in said.partition(": ")[2].split()[:3:2])
+    assert 0 < taken < asked
+    assert sum(steps for _, _, steps in spent(site)) == taken + PLAN.steps
+    (tmp_path / "ours.pt").unlink()
+    with pytest.raises(BudgetExhaustedError, match="epsilon"):
+        fine_tune(site.config, model, Recipe(), tmp_path / "ours.pt")
+    assert not (tmp_path / "ours.pt").exists()
+    assert sum(steps for _, _, steps in spent(site)) == taken + PLAN.steps
+
+
+def test_data_that_have_spent_nothing_get_noise_for_their_budget(tmp_path: Path, model: Path) -> None:
+    site = Site(tmp_path, **{"min-noise-multiplier": 0.3})
+    said = fine_tune(site.config, model, Recipe(local_epochs=2.0, learning_rate=0.5), tmp_path / "ours.pt")
+    assert "epsilon 3.00 of 3 spent" in said or "epsilon 2.99 of 3 spent" in said
+    losses = [float(line.partition("loss ")[2].split(",")[0]) for line in said.splitlines()[1:]]
+    assert losses[1] < losses[0]
+
+
+def test_only_what_is_chosen_moves(tmp_path: Path, model: Path) -> None:
+    name, other = MODEL.state_dict()
+    fine_tune(Site(tmp_path).config, model, Recipe(trainable=other), tmp_path / "ours.pt")
+    tuned = weights(tmp_path / "ours.pt")
+    assert torch.equal(tuned[name], MODEL.state_dict()[name])
+    assert not torch.equal(tuned[other], MODEL.state_dict()[other])
+
+
+def test_it_starts_from_what_is_the_sites_own_and_leaves_that_as_it_was(tmp_path: Path, model: Path) -> None:
+    site = Site(tmp_path, epsilon=30.0)
+    own = site.train(replace(PLAN, local_algorithm="mr-mtl"))
+    assert isinstance(own, LocalUpdate)
+    for _ in range(2):
+        said = fine_tune(site.config, model, Recipe(learning_rate=1e-12), tmp_path / "ours.pt")
+        assert "after round 1 of run run-1: " in said
+        tuned = weights(tmp_path / "ours.pt")
+        assert all(torch.equal(tuned[name], torch.tensor(array)) for name, array in own.arrays.items())
+
+
+def test_what_cannot_be_is_refused_before_anything_is_paid(tmp_path: Path, model: Path) -> None:
+    site = Site(tmp_path)
+    site.train()
+    before = spent(site)
+    torch.save(torch.nn.Linear(3, 2).state_dict(), tmp_path / "other.pt")
+    for file, recipe, words in (
+        (tmp_path / "other.pt", Recipe(), "not weights of model linear"),
+        (tmp_path / "none.pt", Recipe(), "no such file"),
+        (model, Recipe(expected_batch_size=32), "fine-tuning cannot be: .*vary-mechanism"),
+        (model, Recipe(learning_rate=-1.0), "learning-rate = -1.0"),
+        (model, Recipe(trainable="no.*"), "matches no parameter"),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            fine_tune(site.config, file, recipe, tmp_path / "ours.pt")
+    for out in (tmp_path, tmp_path / "none" / "ours.pt"):
+        with pytest.raises(ConfigError, match="cannot be written"):
+            fine_tune(site.config, model, Recipe(), out)
+    assert spent(site) == before
+    assert not (tmp_path / "ours.pt").exists()

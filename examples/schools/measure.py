@@ -33,6 +33,7 @@ PULL = 1.0
 CURVE = (0.1, 0.3, 3.0, 10.0)
 _OFF: Mapping[str, Any] = {"privacy": "off"}
 _EQUAL: Mapping[str, Any] = {"weights": "uniform"}
+_NOISE: Mapping[str, Any] = {"weights": "noise"}
 
 WAYS: Mapping[str, Mapping[str, Any]] = {
     "fedavg": _TOGETHER,
@@ -41,7 +42,9 @@ WAYS: Mapping[str, Mapping[str, Any]] = {
     **{f"mr-mtl, pull {pull}": {**_OWN, "pull": pull} for pull in CURVE},
     "own constants": {**_TOGETHER, "personal": "bias"},
     "fedavg, equal shares": {**_TOGETHER, **_EQUAL},
+    "fedavg, weights by noise": {**_TOGETHER, **_NOISE},
     "mr-mtl, equal shares": {**_OWN, **_EQUAL, "pull": PULL},
+    "mr-mtl, weights by noise": {**_OWN, **_NOISE, "pull": PULL},
     "fedavg, no privacy": {**_TOGETHER, **_OFF},
     "alone, no privacy": {**_OWN, **_OFF, "pull": 0.0},
     "mr-mtl, no privacy": {**_OWN, **_OFF, "pull": PULL},

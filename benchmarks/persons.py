@@ -1,6 +1,6 @@
 """What a private step on persons costs, over plain SGD on the same records.
 
-    python -m benchmarks.persons
+    python -m benchmarks.persons [--drawn 16]
 
 In turns, on as many drawn persons: a private step whose examples are persons, and a plain step on the same
 number of persons with the same number of records. Everybody has as many records as may count; where persons
@@ -28,7 +28,7 @@ from fl_dp.training.examples import axes_of
 from fl_dp.training.trainer import Trainer, trainer_of
 
 _MODELS = {"linear": (1, 28, 28), "tanh-cnn": (1, 28, 28), "resnet18-gn": (3, 32, 32)}
-_PERSONS, _DRAWN, _MOST, _CLASSES = 200, 16, (1, 8, 32), 10
+_PERSONS_PER_DRAWN, _MOST, _CLASSES = 12, (1, 8, 32), 10
 _SECONDS, _PAIRS = 15.0, 200  # for each row, whichever is first
 
 
@@ -40,6 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def parser() -> argparse.ArgumentParser:
     parser = common_parser("benchmarks.persons", __doc__)
     parser.add_argument("--models", type=lambda text: text.split(","), default=["linear", "tanh-cnn"])
+    parser.add_argument("--drawn", type=int, default=16, help="persons of a step, in the mean")
     return parser
 
 
@@ -48,34 +49,35 @@ def run(options: argparse.Namespace) -> Report:
     rows, data = [], {}
     for name in options.models:
         for most in _MOST:
-            private, plain, ratio = _compared(name, most, torch.device(options.device))
+            private, plain, ratio = _compared(name, most, options.drawn, torch.device(options.device))
             data[f"{name} {most}"] = {"private": private, "plain": plain, "ratio": ratio}
             rows.append((name, str(most), f"{private:.1f}", f"{plain:.1f}", f"{ratio:.2f}"))
     headings = ("model", "records per person", "ms, private", "ms, plain", "ratio")
     return Report(table(headings, rows, left=1), data)
 
 
-def _compared(name: str, most: int, device: torch.device) -> tuple[float, float, float]:
+def _compared(name: str, most: int, drawn: int, device: torch.device) -> tuple[float, float, float]:
     """The median milliseconds of a step each way, and the median ratio of two that follow."""
-    data = _people(_MODELS[name], most)
-    private, plain = (_trainer(name, data, device, private=private) for private in (True, False))
-    at_once = private.choose_rows(2 * _DRAWN)
+    data = _people(_MODELS[name], most, drawn * _PERSONS_PER_DRAWN)
+    private, plain = (_trainer(name, data, drawn, device, private=private) for private in (True, False))
+    at_once = private.choose_rows(2 * drawn)
     started, pairs = time.perf_counter(), []
     while len(pairs) < _PAIRS and (len(pairs) < 5 or time.perf_counter() - started < _SECONDS):
-        pairs.append((_milliseconds(private, data, at_once), _milliseconds(plain, data, _DRAWN)))
+        ours, theirs = _milliseconds(private, data, at_once), _milliseconds(plain, data, drawn)
+        pairs.append((ours, theirs))
     private_ms, plain_ms = (statistics.median(times) for times in zip(*pairs[2:], strict=True))
     return private_ms, plain_ms, statistics.median(one / other for one, other in pairs[2:])
 
 
 def _milliseconds(trainer: Trainer, data: PersonData, at_once: int) -> float:
     start = time.perf_counter()
-    trainer.step(data, _DRAWN / len(data), at_once)
+    trainer.step(data, 1 / _PERSONS_PER_DRAWN, at_once)
     return 1e3 * (time.perf_counter() - start)
 
 
-def _trainer(name: str, data: PersonData, device: torch.device, *, private: bool) -> Trainer:
+def _trainer(name: str, data: PersonData, drawn: int, device: torch.device, *, private: bool) -> Trainer:
     model = build_model(name, data.form, seed=0).to(device)
-    plan = RoundPlan("persons", 1, name, 1, _DRAWN, 0.01, 0.0, 1.0, 1.0)
+    plan = RoundPlan("persons", 1, name, 1, drawn, 0.01, 0.0, 1.0, 1.0)
     task = Task(TaskSettings(unit="person:who", records_per_person=data.most))
     task.form = data.form
     if not private:
@@ -85,9 +87,9 @@ def _trainer(name: str, data: PersonData, device: torch.device, *, private: bool
     return trainer_of(model, plan, task.objective, device, axes_of(model, data, device))
 
 
-def _people(shape: tuple[int, ...], most: int) -> PersonData:
+def _people(shape: tuple[int, ...], most: int, persons: int) -> PersonData:
     generator = torch.Generator().manual_seed(0)
-    count = _PERSONS * most
+    count = persons * most
     x = torch.randint(0, 256, (count, *shape), generator=generator, dtype=torch.uint8)
     y = torch.randint(0, _CLASSES, (count,), generator=generator)
     owners = tuple(f"person {k // most}" for k in range(count))

@@ -1,7 +1,7 @@
 """What each way to federate reaches on Fashion-MNIST, at one epsilon: ten sites that differ, side by side.
 
     python -m benchmarks.strategies --out FILE --data-root DIR [--strategies fedavg,mr-mtl] [--seeds 3]
-    python -m benchmarks.strategies --out FILE --data-root DIR --tune
+    python -m benchmarks.strategies --out FILE --data-root DIR --tune [--model linear]
 
 dirichlet 0.3 over 10 clients, all of them in each round. Three accuracies: of the common model on the public
 test images; the mean over sites of the common model's and of the site's own, both on test images in the
@@ -13,9 +13,9 @@ and the first weights; the noise is new in each run. --tune runs the values in T
 """
 
 import argparse
-import json
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -25,6 +25,7 @@ import torch
 from torch import Tensor, nn
 
 import fl_dp
+from benchmarks.lines import Lines, mean
 from benchmarks.markdown import table
 from benchmarks.options import say, some_of
 from fl_dp.api.result import Result
@@ -36,13 +37,16 @@ from fl_dp.training.local_algorithm import has_own_models
 TUNING_SEED = 100
 CLIENTS, CLASSES = 10, 10
 BASE = {
-    "data": "fashion_mnist", "model": "tanh-cnn", "partition": "dirichlet", "partition_alpha": 0.3,
+    "data": "fashion_mnist", "partition": "dirichlet", "partition_alpha": 0.3,
     "clients": CLIENTS, "min_clients": CLIENTS, "fit_clients": CLIENTS, "rounds": 10, "local_epochs": 0.5,
     "expected_batch_size": 256, "physical_batch_size": 128, "max_grad_norm": 0.1, "epsilon": 3.0,
-    "learning_rate": 4.0, "weights": "declared", "evaluate_every": 0,
+    "weights": "declared", "evaluate_every": 0,
 }  # fmt: skip
 
-# What each strategy changes, and what was tried for it: the first value that is not in TRIED was chosen.
+RATES = {"linear": 4.0, "tanh-cnn": 32.0}
+HEADS = {"linear": "1.bias", "tanh-cnn": "9.*"}
+
+# What each strategy changes; values of TRIED that were best at the tuning seed.
 STRATEGIES: Mapping[str, Mapping[str, Any]] = {
     "fedavg": {},
     "fedavg, uniform weights": {"weights": "uniform"},
@@ -52,39 +56,44 @@ STRATEGIES: Mapping[str, Mapping[str, Any]] = {
     "fedyogi": {"server_optimizer": "fedyogi", "server_learning_rate": 0.03},
     "fedprox": {"local_algorithm": "fedprox", "pull": 0.01},
     "dp-scaffold": {"local_algorithm": "scaffold"},
-    "mr-mtl": {"local_algorithm": "mr-mtl", "pull": 0.01},
+    "mr-mtl": {"local_algorithm": "mr-mtl", "pull": 0.03},
     "each site alone": {"local_algorithm": "mr-mtl", "pull": 0.0},
-    "personal head": {"personal": "9.*", "evaluate": "off"},
+    "personal head": {"evaluate": "off"},
 }
 TRIED: Mapping[str, Sequence[Mapping[str, Any]]] = {
-    "fedavg": [{"learning_rate": rate} for rate in (2.0, 4.0, 8.0)],
+    "fedavg": [{"learning_rate": rate} for rate in (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)],
     "fedavgm": [{"server_learning_rate": rate} for rate in (0.1, 0.3, 1.0)],
     "fedadam": [{"server_learning_rate": rate} for rate in (0.01, 0.03, 0.1)],
-    "fedprox": [{"pull": pull} for pull in (0.001, 0.01, 0.1)],
-    "dp-scaffold": [{"learning_rate": rate} for rate in (2.0, 4.0)],
-    "mr-mtl": [{"pull": pull} for pull in (0.003, 0.01, 0.03, 0.1)],
-    "personal head": [{"learning_rate": rate} for rate in (2.0, 4.0)],
+    "fedyogi": [{"server_learning_rate": rate} for rate in (0.01, 0.03, 0.1)],
+    "fedprox": [{"pull": pull} for pull in (0.003, 0.01, 0.03)],
+    "dp-scaffold": [{"learning_rate": rate} for rate in (1.0, 2.0, 4.0, 8.0)],
+    "mr-mtl": [
+        {"pull": pull, "learning_rate": rate} for pull in (0.01, 0.03, 0.1) for rate in (1.0, 2.0, 4.0, 8.0)
+    ],
+    "each site alone": [{"learning_rate": rate} for rate in (0.5, 1.0, 2.0, 4.0)],
+    "personal head": [{"learning_rate": rate} for rate in (2.0, 4.0, 8.0)],
 }
 
 
 def main() -> None:
     options = parser().parse_args()
+    lines = Lines(options.out)
     ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR")  # one for all runs
     for name, changes, seed in wanted(options):
-        key = {"strategy": name, "changes": dict(changes), "seed": seed}
-        if any(all(line[part] == key[part] for part in key) for line in read(options.out)):
-            continue
-        line = key | measured({**STRATEGIES[name], **changes}, seed, options.data_root)
-        with options.out.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
-        say(json.dumps(line))
-    say(tables(read(options.out)))
+        key = {"model": options.model, "strategy": name, "changes": dict(changes), "seed": seed}
+        settings = {"learning_rate": RATES[options.model], **STRATEGIES[name], **changes}
+        if name == "personal head":
+            settings["personal"] = HEADS[options.model]
+        settings["model"] = options.model
+        lines.measure(key, partial(measured, settings, seed, options.data_root))
+    say(tables([line for line in lines.read() if line["model"] == options.model]))
 
 
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog="python -m benchmarks.strategies")
     made.add_argument("--out", type=Path, required=True, help="file of results; what it has is kept")
     made.add_argument("--data-root", required=True, help="folder with FashionMNIST")
+    made.add_argument("--model", choices=RATES, default="linear")
     made.add_argument("--strategies", type=some_of(STRATEGIES), default=list(STRATEGIES))
     made.add_argument("--seeds", type=int, default=3)
     made.add_argument("--tune", action="store_true")
@@ -145,11 +154,6 @@ def _mixes(result: Result) -> Tensor:
     return counts / counts.sum(1, keepdim=True)
 
 
-def read(file: Path) -> list[dict[str, Any]]:
-    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-    return [json.loads(line) for line in lines]
-
-
 def tables(lines: Sequence[Mapping[str, Any]]) -> str:
     """Of the strategies, and of what was tried."""
     measures = ("common", "common at sites", "own at sites")
@@ -158,21 +162,13 @@ def tables(lines: Sequence[Mapping[str, Any]]) -> str:
         of_name = [line for line in lines if line["strategy"] == name]
         real = [line for line in of_name if line["seed"] != TUNING_SEED]
         if real:
-            rows.append([name, *(_mean([line[one] for line in real]) for one in measures)])
+            rows.append([name, *(mean([line[one] for line in real]) for one in measures)])
         for line in of_name:
             if line["seed"] == TUNING_SEED:
                 words = ", ".join(f"{key} {value:g}" for key, value in line["changes"].items())
-                tried.append([name, words, *(_mean([line[one]]) for one in measures)])
+                tried.append([name, words, *(mean([line[one]]) for one in measures)])
     found = table(["strategy", *measures], rows, left=1)
     return found + "\n\n" + table(["strategy", "tried", *measures], tried, left=2) if tried else found
-
-
-def _mean(values: Sequence[float | None]) -> str:
-    """With its standard error over seeds."""
-    there = [value for value in values if value is not None]
-    if len(there) < 2:
-        return f"{there[0]:.3f}" if there else ""
-    return f"{statistics.mean(there):.3f} ± {statistics.stdev(there) / len(there) ** 0.5:.3f}"
 
 
 if __name__ == "__main__":

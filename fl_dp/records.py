@@ -183,9 +183,9 @@ class ClientProfile:
 class LocalUpdate:
     """A client's answer to a round that it trained.
 
-    arrays: trainable parameters after training, NumPy arrays by name. spent: what the client's ledger holds,
-    this round included; steps: taken in this round; epsilon, delta: the cost of `spent`, infinite without
-    privacy.
+    arrays: shared parameters after training, and what the local algorithm sends, NumPy arrays by name. spent:
+    what the client's ledger holds, this round included; steps: taken in this round; epsilon, delta: the cost
+    of `spent`, infinite without privacy.
     """
 
     arrays: Annotated[

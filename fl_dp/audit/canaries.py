@@ -38,6 +38,21 @@ class Canaries(Protocol):
         ...
 
 
+def examples_of(records: TensorData, unit: DataSettings) -> Examples:
+    """Each record as an example; where that is a person, one with twice as many copies as may count."""
+    if unit.unit == RECORD:
+        return records
+    return by_unit(in_persons(records, unit.records_per_person), unit)
+
+
+def in_persons(records: TensorData, most: int) -> TensorData:
+    """A person for each record, with 2 * `most` copies of it."""
+    each = 2 * most
+    owners = tuple(f"made for the audit: {person}" for person in range(len(records)) for _ in range(each))
+    x, y = records.x.repeat_interleave(each, dim=0), records.y.repeat_interleave(each, dim=0)
+    return TensorData(x, y, records.classes, groups=owners)
+
+
 class GradientCanaries:
     """Canary i has a gradient in weight i alone, ten times as long as the clipping bound C.
 
@@ -67,14 +82,8 @@ class GradientCanaries:
         numbers = torch.cat([included.nonzero().squeeze(1), ordinary])
         if len(numbers) == 0:
             raise ConfigError(f"None of {self.count} canaries was included; take more of them, or records.")
-        classes = ("predicted", "labelled")
-        if self._unit.unit == RECORD:
-            return TensorData(numbers.float().unsqueeze(1), torch.ones_like(numbers), classes)
-        each = 2 * self._unit.records_per_person
-        owners = tuple(f"person {person}" for person in range(len(numbers)) for _ in range(each))
-        numbers = numbers.repeat_interleave(each)
         x, y = numbers.float().unsqueeze(1), torch.ones_like(numbers)
-        return by_unit(TensorData(x, y, classes, groups=owners), self._unit)
+        return examples_of(TensorData(x, y, ("predicted", "labelled")), self._unit)
 
     def scores(self, before: Arrays, after: Arrays) -> NDArray[np.float64]:
         moved = before["weights.weight"].astype(np.float64) - after["weights.weight"]

@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fl_dp.accounting.privacy_loss import StepLoss
-from fl_dp.audit.canaries import Arrays, GradientCanaries
+from fl_dp.audit.canaries import Arrays, GradientCanaries, examples_of
 from fl_dp.audit.hostile_weights import craft
+from fl_dp.config.data import DataSettings
+from fl_dp.data.persons import Examples
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ConfigError
 from fl_dp.records import RoundPlan
@@ -34,8 +36,10 @@ class WatchedGradients(GradientCanaries):
     `StepLoss` is the logarithm of the ratio of both densities; it adds up over the steps.
     """
 
-    def __init__(self, count: int, public_size: int, plan: RoundPlan) -> None:
-        super().__init__(count, public_size, plan.max_grad_norm)
+    def __init__(
+        self, count: int, public_size: int, plan: RoundPlan, unit: DataSettings | None = None
+    ) -> None:
+        super().__init__(count, public_size, plan.max_grad_norm, unit)
         self._plan = plan
 
     def scores(self, before: Arrays, after: Arrays) -> NDArray[np.float64]:
@@ -50,12 +54,21 @@ class HostileRecords:
     The server solves for the canaries: from the noisy sum g of their clipped gradients u_i C it computes the
     least squares estimate b = (U U^T)^-1 U g / C, in which canary i stands alone: it is 1 or 0, with noise of
     s times the root of (U U^T)^-1_ii. That factor is 1 for gradients at right angles.
-    count: of the canaries; public_size: with the known records.
+    count: of the canaries; public_size: with the known records. unit: where it is a person, each of them is a
+    person with copies of it, twice as many as may count.
     """
 
     loss = LOSS
 
-    def __init__(self, model: nn.Module, name: str, known: TensorData, count: int, seed: int = 0) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        name: str,
+        known: TensorData,
+        count: int,
+        seed: int = 0,
+        unit: DataSettings | None = None,
+    ) -> None:
         crafted = craft(model, name, known, count, torch.Generator().manual_seed(seed))
         self.model, self.count = model, len(crafted.canaries)
         self.public_size = self.count + len(crafted.known)
@@ -66,6 +79,7 @@ class HostileRecords:
         self._units = gradients / lengths.unsqueeze(1)
         self._inverse = _inverse(self._units @ self._units.T)
         self._plan: RoundPlan | None = None
+        self._unit = unit or DataSettings()
 
     @property
     def noise_factor(self) -> float:
@@ -80,10 +94,11 @@ class HostileRecords:
         """Score what `plan` releases from now on; its learning rate is `hostile_learning_rate`."""
         self._plan = plan
 
-    def data(self, included: Tensor) -> TensorData:
+    def data(self, included: Tensor) -> Examples:
         canaries, known = self._canaries, self._known
         x = torch.cat([known.x, canaries.x[included]])
-        return TensorData(x, torch.cat([known.y, canaries.y[included]]), known.classes)
+        y = torch.cat([known.y, canaries.y[included]])
+        return examples_of(TensorData(x, y, known.classes), self._unit)
 
     def scores(self, before: Arrays, after: Arrays) -> NDArray[np.float64]:
         plan = self._plan

@@ -5,7 +5,7 @@ from torch import nn
 
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.run import RunConfig
-from fl_dp.data.persons import Examples
+from fl_dp.data.persons import Examples, PersonData
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ConfigError
 from fl_dp.models.start import load_start
@@ -23,15 +23,9 @@ def own_part(config: RunConfig) -> Examples:
     )
 
 
-def own_records(config: RunConfig) -> TensorData:
-    """The same; ConfigError where what is counted are persons."""
-    data = own_part(config)
-    if not isinstance(data, TensorData):
-        raise ConfigError(
-            f"unit = {config.unit!r}: these canaries are records. Audit gradient canaries, which are persons "
-            "then (no --own-model, no --hostile), or the same training by the record."
-        )
-    return data
+def records_of_examples(data: Examples) -> TensorData:
+    """Their records, whosever they are."""
+    return data.records if isinstance(data, PersonData) else data
 
 
 def spare_records(config: RunConfig) -> TensorData:
@@ -42,7 +36,7 @@ def spare_records(config: RunConfig) -> TensorData:
     return found
 
 
-def own_model(config: RunConfig, part: TensorData) -> nn.Module:
+def own_model(config: RunConfig, part: Examples) -> nn.Module:
     """What clients train in the first round: its start weights, its adapters, and what is frozen.
 
     Raises ConfigError for a task with a loss of its own: an audit's canaries are made for the built-in ones.

@@ -10,7 +10,7 @@ from fl_dp.audit.canaries import Canaries, GradientCanaries
 from fl_dp.audit.hostile import LOSS, HostileRecords, WatchedGradients, hostile_learning_rate
 from fl_dp.audit.mislabelled import MislabelledRecords
 from fl_dp.audit.one_run import AuditReport, MakeWay, run_audit
-from fl_dp.audit.own_model import first_records, own_model, own_part, own_records, spare_records
+from fl_dp.audit.own_model import first_records, own_model, own_part, records_of_examples, spare_records
 from fl_dp.audit.ways import Deployed
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
@@ -60,7 +60,7 @@ def audit_own_model(
     config: RunConfig, overrides: Overrides, count: int | None, way: MakeWay = Deployed
 ) -> AuditReport:
     """Audit the config's model on its data, with `count` mislabelled records of the test split among them."""
-    part, spare = own_records(config), spare_records(config)
+    part, spare = own_part(config), spare_records(config)
     count = min(_MISLABELLED, len(spare)) if count is None else count
     if not 1 <= count <= len(spare):
         raise ConfigError(f"canaries = {count}: expected 1 to {len(spare)}, the records of the test split.")
@@ -74,10 +74,10 @@ def audit_hostile_gradients(
     config: RunConfig, overrides: Overrides, count: int, way: MakeWay = Deployed
 ) -> AuditReport:
     """`audit_gradients` by a server that sees every step: the config's steps, each as a round of its own."""
-    own_size = len(own_records(config))
+    own_size = len(own_part(config))
     plan = _round_plan(config, overrides, own_size, max(count, own_size))
     rounds, plan = plan.steps * config.rounds, _hostile(plan, plan.max_grad_norm)
-    canaries = WatchedGradients(count, max(count, own_size), plan)
+    canaries = WatchedGradients(count, max(count, own_size), plan, config)
     return _audit(canaries, plan, config, overrides, own_size, way, hostile_rounds=rounds)
 
 
@@ -89,10 +89,10 @@ def audit_hostile_model(
     Its canaries are made for these weights: as many as `count`, or fewer where the model has room for fewer.
     Of the first client's records some hundreds are known to it, and have no gradient.
     """
-    part = own_records(config)
-    known, model = first_records(part, _KNOWN), own_model(config, part)
+    part = own_part(config)
+    known, model = first_records(records_of_examples(part), _KNOWN), own_model(config, part)
     canaries = HostileRecords(
-        model, config.model, known, _HOSTILE_CANARIES if count is None else count, config.seed
+        model, config.model, known, _HOSTILE_CANARIES if count is None else count, config.seed, config
     )
     plan = _round_plan(config, overrides, len(part), canaries.public_size)
     rounds, plan = plan.steps * config.rounds, _hostile(plan, canaries.max_grad_norm(plan.max_grad_norm))

@@ -69,16 +69,24 @@ def partition_indices(labels: Labels, settings: PartitionSettings) -> list[Indic
 
 
 def _group_numbers(train: TensorData, settings: PartitionSettings) -> Labels:
-    """(n,) the number of each record's group; DataError where the records have none, or others are meant."""
-    if not train.groups:
+    """(n,) the number of each record's site or group, by the column that is meant.
+
+    DataError where the records have neither, or have others.
+    """
+    if train.sites and train.sites_by in ("", settings.argument):
+        of_sites: Labels = np.unique(np.array(train.sites), return_inverse=True)[1]
+        return of_sites
+    if not train.groups and not train.sites:
         raise DataError(
             f"partition = {settings.scheme!r}: the data have no groups; a table's schema declares them by a "
-            'column of kind "group", an .npz file by the array groups_train, a task by TensorData.groups.'
+            'column of kind "group" or "site", an .npz file by the array groups_train, a task by '
+            "TensorData.groups or TensorData.sites."
         )
-    if train.grouped_by and train.grouped_by != settings.argument:
+    if not train.groups or train.grouped_by not in ("", settings.argument):
+        known = [one for one in (train.sites_by, train.grouped_by) if one]
         raise DataError(
-            f"partition = {settings.scheme!r}: the records are grouped by {train.grouped_by!r}; write "
-            f"by:{train.grouped_by}."
+            f"partition = {settings.scheme!r}: the records are grouped by {' and '.join(map(repr, known))}; "
+            f"write {' or '.join(f'by:{one}' for one in known)}."
         )
     numbers: Labels = np.unique(np.array(train.groups), return_inverse=True)[1]
     return numbers

@@ -33,6 +33,7 @@ class TensorData:
     raw: a digest of every record as it was before it was encoded; empty where x and y are the records
     themselves. What a record has spent goes by it, however it is encoded.
     grouped_by: the column that the groups are from; empty where it has no name
+    sites: where each record is, by which it may be given to a client as well; sites_by: as grouped_by
 
     Anything else, and numbers that are not finite, raise DataError.
     """
@@ -44,13 +45,15 @@ class TensorData:
     groups: tuple[str, ...] = ()
     raw: tuple[bytes, ...] = ()
     grouped_by: str = ""
+    sites: tuple[str, ...] = ()
+    sites_by: str = ""
 
     def __post_init__(self) -> None:
         check_inputs(self.x, self.vocabulary)
         check_targets(self.x, self.y, self.classes)
         if self.y.is_floating_point() and self.y.ndim == 2 and self.y.shape[1] == 1:
             object.__setattr__(self, "y", self.y[:, 0])
-        for name in ("groups", "raw"):
+        for name in ("groups", "raw", "sites"):
             if len(getattr(self, name)) not in (0, len(self.y)):
                 raise DataError(
                     f"Expected {name} of {len(self.y)} records, or none, not of {len(getattr(self, name))}."
@@ -76,10 +79,12 @@ class TensorData:
 
     def subset(self, indices: Tensor) -> Self:
         """The examples at int64 `indices`, copied; classes stay the same."""
-        chosen = indices.tolist() if self.groups or self.raw else []
+        chosen = indices.tolist() if self.groups or self.raw or self.sites else []
         groups = tuple(self.groups[i] for i in chosen) if self.groups else ()
         raw = tuple(self.raw[i] for i in chosen) if self.raw else ()
-        return dataclasses.replace(self, x=self.x[indices], y=self.y[indices], groups=groups, raw=raw)
+        sites = tuple(self.sites[i] for i in chosen) if self.sites else ()
+        x, y = self.x[indices], self.y[indices]
+        return dataclasses.replace(self, x=x, y=y, groups=groups, raw=raw, sites=sites)
 
     def fingerprint(self) -> str:
         """SHA-256 over dtype, shape and the set of records, in hex; the records' order does not change it."""

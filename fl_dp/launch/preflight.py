@@ -1,13 +1,15 @@
 """What is checked before a process is started: names, paths, data, parts, model."""
 
 import dataclasses
+from collections import Counter
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from fl_dp.accounting.accountant import check_holds_budgets
 from fl_dp.choices import SOURCES
 from fl_dp.config.data import RECORD
 from fl_dp.config.run import RunConfig
-from fl_dp.errors import ConfigError, ModelError
+from fl_dp.errors import ConfigError, DataError, ModelError
 from fl_dp.models.names import absolute_model, check_name, is_own_code
 
 
@@ -132,8 +134,20 @@ def check_parts(config: RunConfig) -> tuple[str, ...]:
 
     train, parts = load_parts(config)
     whose = train.groups if config.unit != RECORD else range(len(train))
+    if config.unit != RECORD:
+        _check_sites_of_a_person(config, [{whose[row] for row in part.tolist()} for part in parts])
     smallest = min(len({whose[row] for row in part.tolist()}) for part in parts)
     return (*_of_size(config, smallest), *_of_unit(config, train.grouped_by))
+
+
+def _check_sites_of_a_person(config: RunConfig, persons: Sequence[Collection[str | int]]) -> None:
+    """DataError where somebody has records at more clients than the run counts epsilons of."""
+    most = max(Counter(person for one in persons for person in one).values())
+    if most > config.clients_per_person:
+        raise DataError(
+            f"partition = {config.partition!r}: a person has records at up to {most} clients, and a budget "
+            f"at each. Set clients-per-person = {most}, so that their epsilons are added up."
+        )
 
 
 def _of_size(config: RunConfig, smallest: int) -> tuple[str, ...]:

@@ -183,14 +183,16 @@ def _hostile_plan(public_size, noise_multiplier) -> RoundPlan:
     )  # fmt: skip
 
 
-def _hostile_model_audit(runs, noise_multiplier, way) -> AuditReport:
+def _hostile_model_audit(runs, noise_multiplier, way, unit=None) -> AuditReport:
     images = torch.zeros(20, 1, 8, 8, dtype=torch.uint8)
     known = TensorData(images, torch.zeros(20, dtype=torch.int64), tuple("0123456789"))
-    canaries = HostileRecords(build_model("linear", Form((1, 8, 8), 10), seed=0), "linear", known, 200)
+    canaries = HostileRecords(
+        build_model("linear", Form((1, 8, 8), 10), seed=0), "linear", known, 200, unit=unit
+    )
     plan = _hostile_plan(canaries.public_size, noise_multiplier)
     canaries.watch(plan)
     coins = torch.Generator().manual_seed(0)
-    return run_audit(canaries, plan, 1, DELTA, coins=coins, way=way, hostile=True, runs=runs)
+    return run_audit(canaries, plan, 1, DELTA, coins=coins, way=way, hostile=True, runs=runs, unit=unit)
 
 
 def test_a_hostile_server_finds_most_of_epsilon_in_the_shipped_client(seeded):
@@ -199,6 +201,14 @@ def test_a_hostile_server_finds_most_of_epsilon_in_the_shipped_client(seeded):
     assert report.runs == 40
     assert 0.5 * report.claimed < report.found <= report.claimed
     assert report.found_one_run < report.found
+
+
+@pytest.mark.parametrize("way", [*WAYS, ByRecord])
+def test_a_hostile_server_against_persons(way):
+    """Six copies of each canary, of which three may count; without persons all of them do."""
+    report = _hostile_model_audit(25, 1.0, way, PERSONS)
+    assert report.passed is (way is not ByRecord)
+    assert report.found > 0.4 * report.claimed
 
 
 def test_a_hostile_server_finds_too_little_noise_in_a_simulated_client(monkeypatch):

@@ -3,10 +3,13 @@
 import pytest
 import torch
 
+from fl_dp.audit.mislabelled import MislabelledRecords
 from fl_dp.audit.own_model import own_model, own_part, spare_records
 from fl_dp.audit.settings import Overrides, audit_hostile_model, audit_own_model
 from fl_dp.audit.ways import Deployed, Simulated
 from fl_dp.config.run import RunConfig
+from fl_dp.data.persons import PersonData
+from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ConfigError
 
 ONCE = Overrides(steps=1)
@@ -104,3 +107,59 @@ def test_without_test_data_there_are_no_canaries(tmp_path):
     file.write_text(TASK + "\n    def test_data(self):\n        return None\n")
     with pytest.raises(ConfigError, match="there are none"):
         spare_records(config(task=str(file)))
+
+
+PERSONS = """
+import torch
+from fl_dp import Task
+from fl_dp.data.tensor_data import TensorData
+
+def records(seed, persons):
+    generator = torch.Generator().manual_seed(seed)
+    groups = tuple(f"p{k}" for k in range(persons) for _ in range(1 + k % 4))
+    return TensorData(torch.randn(len(groups), 5, generator=generator), torch.arange(len(groups)) % 3,
+                      ("a", "b", "c"), groups=groups)
+
+class Ours(Task):
+    classes = 3
+
+    def train_data(self):
+        return records(0, 50)
+
+    def test_data(self):
+        return records(1, 30)
+"""
+
+
+@pytest.mark.parametrize("way", [Deployed, Simulated])
+def test_persons_are_audited_with_a_model_and_data_of_ones_own(way, tmp_path):
+    """Canaries are persons among the site's own, each as often drawn as anybody else."""
+    (tmp_path / "ours.py").write_text(PERSONS)
+    asked = RunConfig(
+        task=str(tmp_path / "ours.py"), unit="person:who", records_per_person=2, clients=1, min_clients=1,
+        fit_clients=1, rounds=1, expected_batch_size=10, physical_batch_size=10,
+    )  # fmt: skip
+    seen = []
+
+    class Looking(way):
+        def __init__(self, settings, data, task, ledger):
+            super().__init__(settings, data, task, ledger)
+            seen.append((len(data), data.most, settings.unit_of_all))
+
+    for audit in (audit_own_model, audit_hostile_model):
+        report = audit(asked, ONCE, 20, Looking)
+        assert report.passed
+    (own, most, unit), (hostile, _, same) = seen
+    assert 50 <= own <= 70
+    assert hostile >= 50
+    assert most == 2
+    assert unit == same == "person, first 2 records"
+
+
+def test_no_canary_included_leaves_the_sites_own_persons():
+    records = TensorData(torch.randn(6, 3), torch.arange(6) % 2, ("a", "b"), groups=tuple("aabbcc"))
+    persons = PersonData(records, 2)
+    canaries = MislabelledRecords(torch.nn.Linear(3, 2), persons, records)
+    assert canaries.public_size == 3 + 6
+    assert len(canaries.data(torch.zeros(6, dtype=torch.bool))) == 3
+    assert len(canaries.data(torch.tensor([True] * 2 + [False] * 4))) == 5

@@ -182,3 +182,29 @@ def test_paths_mean_the_same_from_anywhere(tmp_path: Path, monkeypatch: pytest.M
 def test_what_does_not_suit_the_data_or_the_model_is_refused_before_a_start(settings, words):
     with pytest.raises(ConfigError, match=words):
         check_server(RunConfig(**settings))
+
+
+AT_TWO_SITES = """
+import torch
+from fl_dp import Task
+from fl_dp.data.tensor_data import TensorData
+
+class Ours(Task):
+    classes = 2
+
+    def train_data(self):
+        x, y = torch.arange(12.0).view(-1, 1), torch.arange(12) % 2
+        return TensorData(x, y, ("a", "b"), groups=tuple("aabbccddeefa"), sites=tuple("01" * 6))
+"""
+
+
+def test_who_is_at_several_clients_is_counted(tmp_path: Path) -> None:
+    (tmp_path / "ours.py").write_text(AT_TWO_SITES)
+    config = RunConfig(
+        task=str(tmp_path / "ours.py"), partition="by:site", unit="person:who", records_per_person=1,
+        clients_per_person=2, expected_batch_size=4, physical_batch_size=4, evaluate="off",
+    )  # fmt: skip
+    assert check_parts(config) == ()
+    with pytest.raises(DataError, match=r"at up to 2 clients, .* Set clients-per-person = 2"):
+        check_parts(replace(config, clients_per_person=1))
+    check_parts(replace(config, unit="record", records_per_person=0, clients_per_person=1))

@@ -84,7 +84,14 @@ def test_a_killed_and_resumed_run_is_the_run_that_was_not_killed(tmp_path: Path)
     """
     broken, straight = tmp_path / "broken", tmp_path / "straight"
     settings = ["--set", "sampling=poisson", "--set", "partition=dirichlet", "--set", "partition-alpha=2"]
-    settings += ["--set", "momentum=0.5", "--set", "optimizer-state=keep"]
+    settings += [
+        "--set",
+        "momentum=0.5",
+        "--set",
+        "optimizer-state=keep",
+        "--set",
+        "local-algorithm=scaffold",
+    ]
     first = launch("--simulate", "--out", str(broken), *settings, "12", "6", "6", str(ROUNDS))
     kill_after(first, broken, 1)
     shutil.copytree(
@@ -105,4 +112,4 @@ def test_a_killed_and_resumed_run_is_the_run_that_was_not_killed(tmp_path: Path)
     for folder in (straight, broken):
         assert not (folder / STATE).exists()
         assert not (folder / "clients" / "secret").exists()
-        assert not (folder / "clients" / "optimizer").exists()
+        assert not (folder / "clients" / "kept").exists()

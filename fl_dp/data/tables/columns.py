@@ -140,6 +140,11 @@ class Group(Column):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Site(Column):
+    """Where a record is. `partition = "by:COLUMN"` goes by it, and nothing else does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SplitColumn(Column):
     """Whether a record is for training or for testing."""
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from fl_dp.data.tables.cells import Cells, plain
-from fl_dp.data.tables.columns import Label, Mask, Target
+from fl_dp.data.tables.columns import Column, Label, Mask, Target
 from fl_dp.data.tables.digests import for_testing, record_digests
 from fl_dp.data.tables.schema import NONE, Schema
 from fl_dp.data.tensor_data import Split, TensorData
@@ -32,23 +32,24 @@ def encode(table: Table, schema: Schema, split: Split | None) -> TensorData:
     cells = _by_schema(table, schema)
     # As they stand in the file: a column of one without names is known by its place.
     names = table.names if table.named else tuple(f"#{i}" for i in range(len(table.names)))
-    # Without whose record it is: under new ids the same records have still spent what they have.
+    # Without whose record it is, and where: under new names the same records have still spent what they have.
     columns = zip(names, cells, table.columns, strict=True)
-    raw = record_digests({name: column for name, own, column in columns if own not in _of_groups(schema)})
+    raw = record_digests({name: column for name, own, column in columns if own not in _of_whom(schema)})
     kept = _kept(cells, schema)
     if split is not None:
         kept &= _is_test(cells, schema, raw, kept) == (split == "test")
     if not kept.any():
         raise DataError(f"there are no {split or 'usable'} records.")
     rows = {name: column[kept] for name, column in cells.items()}
-    groups = tuple(plain(cell) for cell in rows[schema.group.name]) if schema.group else ()
     return TensorData(
         _inputs(rows, schema),
         _targets(rows, schema),
         schema.classes,
-        groups=groups,
+        groups=_names(rows, schema.group),
         raw=tuple(digest for digest, keep in zip(raw, kept, strict=True) if keep),
         grouped_by=schema.group.name if schema.group else "",
+        sites=_names(rows, schema.site),
+        sites_by=schema.site.name if schema.site else "",
     )
 
 
@@ -69,8 +70,13 @@ def encode_inputs(table: Table, schema: Schema) -> Tensor:
     return _inputs(cells, schema)
 
 
-def _of_groups(schema: Schema) -> tuple[str, ...]:
-    return (schema.group.name,) if schema.group else ()
+def _of_whom(schema: Schema) -> tuple[str, ...]:
+    return tuple(column.name for column in (schema.group, schema.site) if column)
+
+
+def _names(rows: Mapping[str, Cells], column: Column | None) -> tuple[str, ...]:
+    """Of each record the column's cell; none without such a column."""
+    return tuple(plain(cell) for cell in rows[column.name]) if column else ()
 
 
 def _by_schema(table: Table, schema: Schema) -> dict[str, Cells]:
@@ -94,7 +100,7 @@ def _by_schema(table: Table, schema: Schema) -> dict[str, Cells]:
     if more := [str(i) for i, name in enumerate(table.names, 1) if name not in schema.names]:
         raise DataError(
             f"the schema does not say what these columns of the file are, counted from 1: {', '.join(more)}. "
-            'Declare each; kind = "ignore" leaves one out, kind = "group" says whose record it is.'
+            'Declare each; kind = "ignore" leaves one out, "group" says whose record it is, "site" where.'
         )
     if len(set(table.names)) != len(table.names):
         raise DataError("the file's first line names a column twice.")

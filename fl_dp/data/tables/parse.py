@@ -19,6 +19,7 @@
 | label    | `classes = [VALUE, ...]` or `classes = { NAME = [VALUE, ...] }` |                 |
 | target   | `range = [LOW, HIGH]`                                           |                 |
 | group    |                                                                 |                 |
+| site     |                                                                 |                 |
 | split    | `train = [VALUE, ...]`, `test = [VALUE, ...]`                   |                 |
 | ignore   |                                                                 |                 |
 
@@ -33,7 +34,7 @@ from typing import Any
 
 from fl_dp.config.data import ENCODINGS
 from fl_dp.data.tables.cells import Value, plain
-from fl_dp.data.tables.columns import Category, Column, Group, Label, Number, SplitColumn, Target
+from fl_dp.data.tables.columns import Category, Column, Group, Label, Number, Site, SplitColumn, Target
 from fl_dp.data.tables.schema import HASH, NONE, Schema
 from fl_dp.errors import DataError
 
@@ -177,10 +178,11 @@ _KINDS: dict[str, tuple[set[str], _Build]] = {
     "label": ({"classes", *_MISSING}, _label),
     "target": ({"range", *_MISSING}, _target),
     "group": (_MISSING, lambda part, common: Group(**common)),
+    "site": (_MISSING, lambda part, common: Site(**common)),
     "split": ({"train", "test"}, _split),
     "ignore": (set(), lambda part, common: Column(**common)),
 }
-_NAMES: dict[type[Column], str] = {Group: "group", SplitColumn: "split"}
+_NAMES: dict[type[Column], str] = {Group: "group", Site: "site", SplitColumn: "split"}
 
 
 def _known(part: Mapping[str, Any], keys: set[str], what: str) -> None:

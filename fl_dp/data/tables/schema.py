@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TypeVar
 
-from fl_dp.data.tables.columns import Category, Column, Group, Label, Number, SplitColumn, Target
+from fl_dp.data.tables.columns import Category, Column, Group, Label, Number, Site, SplitColumn, Target
 from fl_dp.form import Form
 
 Kind = TypeVar("Kind", bound=Column)
@@ -64,12 +64,16 @@ class Schema:
     @property
     def meaning(self) -> str:
         """All that decides how a record becomes numbers; how the file is read does not."""
-        meant = [column for column in self.declared if not isinstance(column, Group | SplitColumn)]
+        meant = [column for column in self.declared if not isinstance(column, Group | Site | SplitColumn)]
         return "\n".join(map(repr, meant))
 
     @property
     def group(self) -> Group | None:
         return next(iter(self.of_kind(Group)), None)
+
+    @property
+    def site(self) -> Site | None:
+        return next(iter(self.of_kind(Site)), None)
 
     @property
     def split_column(self) -> SplitColumn | None:

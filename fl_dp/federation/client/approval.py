@@ -94,7 +94,10 @@ def in_words(accepted: "AcceptedRound", spent: Sequence[Entry]) -> list[str]:
 
 
 def _what(plan: RoundPlan) -> str:
-    return f"{plan.model} with loss {plan.loss}" if not plan.task else f"its own task {plan.task}"
+    what = f"{plan.model} with loss {plan.loss}" if not plan.task else f"its own task {plan.task}"
+    by = "" if plan.local_algorithm == "fedavg" else f" by {plan.local_algorithm}, pull {plan.pull:g},"
+    own = f" without sending {plan.personal!r}," if plan.personal else ""
+    return f"{what}{by}{own}"
 
 
 def _cost(accepted: "AcceptedRound", spent: Sequence[Entry]) -> str:

@@ -1,5 +1,6 @@
 """All records of a group are at one client."""
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -78,3 +79,15 @@ def test_groups_go_with_their_records() -> None:
     assert set(part.groups) == {"h1"}
     assert part.grouped_by == "hospital"
     assert rule_of(settings(5)) == "by:hospital, seed 0"
+
+
+def test_sites_go_before_groups_and_each_by_its_own_name() -> None:
+    sites = tuple(f"s{i % 2}" for i in range(23))
+    records = dataclasses.replace(data(), sites=sites, sites_by="site")
+    by_site, by_group = (parts_of(records, settings(2, scheme=f"by:{name}")) for name in ("site", "hospital"))
+    assert [{sites[i] for i in part} for part in by_site] == [{"s0"}, {"s1"}]
+    assert sorted(len({GROUPS[i] for i in part}) for part in by_group) == [2, 3]
+    with pytest.raises(DataError, match="by 'site' and 'hospital'; write by:site or by:hospital"):
+        parts_of(records, settings(2, scheme="by:user"))
+    alone = dataclasses.replace(data(groups=(), grouped_by=""), sites=sites)
+    assert [len(part) for part in parts_of(alone, settings(2, scheme="by:whatever"))] == [12, 11]

@@ -284,3 +284,25 @@ def test_new_ids_make_no_new_records(written: Written, schema_text: str) -> None
     assert first.fingerprint() == other.fingerprint()
     assert PersonData(first, 1).record_digests() == PersonData(other, 1).record_digests()
     assert PersonData(first, 1).fingerprint() != PersonData(other, 1).fingerprint()
+
+
+SITES = (
+    PEOPLE
+    + """
+[columns.hospital]
+kind = "site"
+"""
+)
+
+
+def test_a_record_has_a_person_and_a_site_and_new_names_of_either_make_no_new_record(
+    written: Written,
+) -> None:
+    text = "user,a,y,hospital\nu0,1,0,north\nu1,2,1,south\nu0,3,1,south\n"
+    data = read(written(text, SITES.replace('"hash"', '"none"')))
+    assert (data.groups, data.grouped_by) == (("u0", "u1", "u0"), "user")
+    assert (data.sites, data.sites_by) == (("north", "south", "south"), "hospital")
+    assert data.form.input_shape == (1,)
+    renamed = text.replace("north", "A").replace("south", "B").replace("u1", "x")
+    assert read(written(renamed, SITES.replace('"hash"', '"none"'))).raw == data.raw
+    assert data.subset(torch.tensor([2])).sites == ("south",)

@@ -1,0 +1,48 @@
+"""What an algorithm may be asked for, and which parameters are a site's own."""
+
+import pytest
+
+from fl_dp.errors import ConfigError
+from fl_dp.training.local_algorithm import check_algorithm, has_own_models, personal_names
+
+NAMES = ("trunk.weight", "trunk.bias", "head.weight", "head.bias")
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (("fedavg", 0.1, 0.5, "sgd"), "pull = 0.1: local-algorithm = fedavg pulls nothing"),
+        (("scaffold", 0.1, 0.5, "sgd"), "local-algorithm = scaffold pulls nothing"),
+        (("fedprox", 0.0, 0.5, "sgd"), "pull = 0: local-algorithm = fedprox is fedavg then"),
+        (("mr-mtl", 2.1, 0.5, "sgd"), r"pull = 2.1: times learning-rate = 0.5 .* expected at most 2"),
+        (("fedprocks", 0.0, 0.5, "sgd"), "expected fedavg or fedprox or mr-mtl or scaffold"),
+    ],
+)
+def test_a_pull_that_does_nothing_or_overshoots_is_refused(
+    given: tuple[str, float, float, str], words: str
+) -> None:
+    with pytest.raises(ConfigError, match=words):
+        check_algorithm(*given)
+
+
+def test_what_can_be_is_let_be() -> None:
+    for given in (("fedavg", 0.0, 9.0, "sgd"), ("fedprox", 2.0, 0.5, "sgd"), ("mr-mtl", 0.0, 9.0, "sgd")):
+        check_algorithm(*given)
+    check_algorithm("mr-mtl", 30.0, 0.5, "adam")  # whose steps are of another length
+
+
+def test_personal_parameters_are_those_that_patterns_name() -> None:
+    assert personal_names("", NAMES) == frozenset()
+    assert personal_names("head.*", NAMES) == {"head.weight", "head.bias"}
+    assert personal_names("!trunk.*", NAMES) == {"head.weight", "head.bias"}
+    with pytest.raises(ConfigError, match=r"personal = .*: .tail.*. matches no trained parameter"):
+        personal_names("tail.*", NAMES)
+    with pytest.raises(ConfigError, match=r"leaves no parameter that is shared; .*mr-mtl"):
+        personal_names("*", NAMES)
+
+
+def test_who_has_a_model_of_its_own() -> None:
+    assert [has_own_models(name, "") for name in ("fedavg", "fedprox", "scaffold", "mr-mtl")] == [
+        False
+    ] * 3 + [True]
+    assert has_own_models("fedavg", "head.*")

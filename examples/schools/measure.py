@@ -30,6 +30,7 @@ TASK = str(HERE / "task.py")
 _TOGETHER: Mapping[str, Any] = {"learning_rate": 0.1, "max_grad_norm": 1.0}
 _OWN: Mapping[str, Any] = {"local_algorithm": "mr-mtl", "learning_rate": 0.1, "max_grad_norm": 0.5}
 PULL = 1.0
+BASELINE = "mr-mtl"
 CURVE = (0.1, 0.3, 3.0, 10.0)
 _OFF: Mapping[str, Any] = {"privacy": "off"}
 _EQUAL: Mapping[str, Any] = {"weights": "uniform"}
@@ -120,23 +121,33 @@ def read(file: Path) -> Outcomes:
 
 
 def table(found: Outcomes) -> str:
-    """A line a way, in the order of WAYS: all schools, each counting alike, and schools by their size."""
-    heads = ["all", "each school alike", *(f"{low} to {high - 1} records" for low, high in SIZES)]
+    """A line a way, in the order of WAYS: all schools, what that is above the baseline with the same test
+    parts, all schools counting alike, and schools by their size.
+    """
+    sizes = [f"{low} to {high - 1} records" for low, high in SIZES]
+    heads = ["all", f"above {BASELINE}, seed by seed", "each school alike", *sizes]
     lines = [f"| | {' | '.join(heads)} |", "|---|" + "---|" * len(heads)]
     for way in sorted(found, key=list(WAYS).index):
         runs = list(found[way].values())
-        columns = [[one.error() for one in runs], [one.error(equal=True) for one in runs]]
-        columns += [[one.error(sizes) for one in runs] for sizes in SIZES]
-        lines.append(f"| {way} | {' | '.join(mean(column) for column in columns)} |")
+        columns = [[one.error(equal=True) for one in runs]]
+        columns += [[one.error(size) for one in runs] for size in SIZES]
+        above = mean(differences(found[way], found.get(BASELINE, {})), "+.5f")
+        cells = [mean([one.error() for one in runs]), above, *map(mean, columns)]
+        lines.append(f"| {way} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def mean(values: Sequence[float]) -> str:
+def differences(ours: Mapping[int, Outcome], base: Mapping[int, Outcome]) -> list[float]:
+    """Of what both have measured, with the same test parts: these differ more than ways do."""
+    return [ours[seed].error() - base[seed].error() for seed in sorted(ours.keys() & base.keys())]
+
+
+def mean(values: Sequence[float], form: str = ".5f") -> str:
     """With its standard error, and how many there are."""
     if len(values) < 2:
-        return f"{values[0]:.5f} (1)"
+        return f"{values[0]:{form}} (1)" if values else "not measured"
     error = statistics.stdev(values) / len(values) ** 0.5
-    return f"{statistics.mean(values):.5f} ± {error:.5f} ({len(values)})"
+    return f"{statistics.mean(values):{form}} ± {error:.5f} ({len(values)})"
 
 
 def main() -> None:

@@ -157,13 +157,16 @@ def lines(file: Path, rows: list[tuple[str, int, list[float]]]) -> None:
 
 def test_a_table_of_what_was_measured(measure: ModuleType, tmp_path: Path) -> None:
     file = tmp_path / "measured"
-    rows = [("alone", 0, [0.3, 0.2, 0.1]), ("fedavg", 0, [0.2, 0.2, 0.2]), ("fedavg", 1, [0.4, 0.4, 0.4])]
-    lines(file, rows)
+    rows = [("mr-mtl", 0, [0.3, 0.2, 0.1]), ("fedavg", 0, [0.2] * 3), ("fedavg", 1, [0.4] * 3)]
+    lines(file, [*rows, ("alone", 1, [0.4] * 3)])
     table = measure.table(measure.read(file)).splitlines()
     means = "0.30000 ± 0.10000 (2)"
-    assert table[2] == f"| fedavg | {' | '.join([means] * 5)} |"
+    # with the same test parts: 0.2 beside 0.14615; seed 1 has nothing to be compared with
+    assert table[2] == f"| fedavg | {means} | +0.05385 (1) | {' | '.join([means] * 4)} |"
+    assert table[3].startswith("| alone | 0.40000 (1) | not measured |")
     # by test records (1.5 + 4 + 4) / 65, alike 0.6 / 3, and each school by its size
-    assert table[3] == "| alone | 0.14615 (1) | 0.20000 (1) | 0.30000 (1) | 0.20000 (1) | 0.10000 (1) |"
+    ours = "0.14615 (1) | +0.00000 (1) | 0.20000 (1) | 0.30000 (1) | 0.20000 (1) | 0.10000 (1)"
+    assert table[4] == f"| mr-mtl | {ours} |"
 
 
 def test_a_measurement_goes_on_where_it_was_stopped(

@@ -43,7 +43,7 @@ BASE = {
     "weights": "declared", "evaluate_every": 0,
 }  # fmt: skip
 
-RATES = {"linear": 4.0, "tanh-cnn": 32.0}
+RATES = {"linear": 32.0, "tanh-cnn": 32.0}
 HEADS = {"linear": "1.bias", "tanh-cnn": "9.*"}
 
 # What each strategy changes; values of TRIED that were best at the tuning seed.
@@ -61,17 +61,15 @@ STRATEGIES: Mapping[str, Mapping[str, Any]] = {
     "personal head": {"evaluate": "off"},
 }
 TRIED: Mapping[str, Sequence[Mapping[str, Any]]] = {
-    "fedavg": [{"learning_rate": rate} for rate in (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)],
+    "fedavg": [{"learning_rate": rate} for rate in (2.0, 8.0, 32.0, 64.0)],
     "fedavgm": [{"server_learning_rate": rate} for rate in (0.1, 0.3, 1.0)],
     "fedadam": [{"server_learning_rate": rate} for rate in (0.01, 0.03, 0.1)],
     "fedyogi": [{"server_learning_rate": rate} for rate in (0.01, 0.03, 0.1)],
-    "fedprox": [{"pull": pull} for pull in (0.003, 0.01, 0.03)],
-    "dp-scaffold": [{"learning_rate": rate} for rate in (1.0, 2.0, 4.0, 8.0)],
-    "mr-mtl": [
-        {"pull": pull, "learning_rate": rate} for pull in (0.01, 0.03, 0.1) for rate in (1.0, 2.0, 4.0, 8.0)
-    ],
-    "each site alone": [{"learning_rate": rate} for rate in (0.5, 1.0, 2.0, 4.0)],
-    "personal head": [{"learning_rate": rate} for rate in (2.0, 4.0, 8.0)],
+    "fedprox": [{"pull": pull} for pull in (0.003, 0.01)],
+    "dp-scaffold": [{"learning_rate": rate} for rate in (8.0, 32.0)],
+    "mr-mtl": [{"pull": pull, "learning_rate": rate} for pull in (0.003, 0.01, 0.03) for rate in (8.0, 32.0)],
+    "each site alone": [{"learning_rate": rate} for rate in (2.0, 8.0, 32.0)],
+    "personal head": [{"learning_rate": rate} for rate in (8.0, 32.0)],
 }
 
 

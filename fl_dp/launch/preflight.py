@@ -83,6 +83,8 @@ def with_absolute_paths(config: RunConfig) -> RunConfig:
 def check_server(config: RunConfig) -> None:
     """Load the test data, build the model, and see that the engine can protect it.
 
+    That needs the form of the data; where none are here the clients see to it.
+
     Raises DataError, TaskError, and ConfigError when a setting is at fault: an unknown name, a model that
     does not fit the data, or one that cannot be trained privately.
     """
@@ -112,6 +114,8 @@ def check_server(config: RunConfig) -> None:
         raise ConfigError(str(error)) from error
     check_optimizer(config.optimizer, config.optimizer_settings, config.momentum, list(model.parameters()))
     personal_names(config.personal, tuple(trainable(model)))
+    if task.known_form is None:
+        return  # a model() of one's own, and no data here: each client tries it on its own, before it pays
     try:
         objective = task.objective
         check_losses(task, model)

@@ -5,7 +5,7 @@ import pytest
 from torch import nn
 
 from fl_dp.config.run import RunConfig
-from fl_dp.errors import ConfigError, DataError
+from fl_dp.errors import ConfigError, DataError, TaskError
 from fl_dp.launch.preflight import (
     check_choices,
     check_names,
@@ -123,6 +123,17 @@ def test_what_a_task_of_ones_own_does_wrong_is_said_of_the_task(
     (tmp_path / "ours.py").write_text(TASK.replace("HOW", how).replace("WIDE", str(wide)))
     with pytest.raises(ConfigError, match=words):
         check_server(RunConfig(task=str(tmp_path / "ours.py")))
+
+
+def test_a_server_without_data_makes_a_task_of_ones_own_and_leaves_the_rest_to_clients(
+    tmp_path: Path,
+) -> None:
+    text = TASK.replace("HOW", "none").replace("WIDE", "11").replace("test_data = train_data", "")
+    (tmp_path / "ours.py").write_text(text)
+    check_server(RunConfig(task=str(tmp_path / "ours.py"), evaluate="off"))
+    (tmp_path / "ours.py").write_text(text.replace("nn.Linear(11, 2)", "None"))
+    with pytest.raises(TaskError, match=r"model\(\) raised TypeError"):
+        check_server(RunConfig(task=f"{tmp_path / 'ours.py'}:Ours", evaluate="off"))
 
 
 PEOPLE = """

@@ -55,7 +55,7 @@ STRATEGIES: Mapping[str, Mapping[str, Any]] = {
     "fedadam": {"server_optimizer": "fedadam", "server_learning_rate": 0.03},
     "fedyogi": {"server_optimizer": "fedyogi", "server_learning_rate": 0.03},
     "fedprox": {"local_algorithm": "fedprox", "pull": 0.001},
-    "dp-scaffold": {"local_algorithm": "scaffold"},
+    "dp-scaffold": {"local_algorithm": "scaffold", "weights": "uniform"},
     "mr-mtl": {"local_algorithm": "mr-mtl", "pull": 0.001},
     "each site alone": {"local_algorithm": "mr-mtl", "pull": 0.0},
     "personal head": {"evaluate": "off"},
@@ -118,13 +118,12 @@ def measured(settings: Mapping[str, Any], seed: int, data_root: str) -> dict[str
         result = fl_dp.simulate(out=Path(folder) / "run", quiet=True, **given)
         test = data_of(result.settings, "test")
         mixes = _mixes(result)
-        common = _by_class(result.model, test)
-        own = _own(result, test, mixes)
         personal = bool(result.settings.personal)  # the common model's head was never trained
+        common = None if personal else mixes @ _by_class(result.model, test)
         return {
             "common": None if personal else result.summary["metrics"]["accuracy"],
-            "common at sites": None if personal else statistics.mean((mixes @ common).tolist()),
-            "own at sites": own,
+            "common at sites": None if common is None else statistics.mean(common.tolist()),
+            "own at sites": _own(result, test, mixes),
             "epsilon": result.epsilon,
         }
 

@@ -96,13 +96,25 @@ class Result:
         """
         check_own_models(self.settings, client)
         own = own_parameters(RunFolder(self.folder), client)
-        model = copy.deepcopy(self.model)
+        model = copy.deepcopy(self._rebuilt[1])
         model.load_state_dict(own, strict=False)  # a tied parameter goes by its first name
         return model
 
     @cached_property
     def trained(self) -> tuple[Task, nn.Module]:
-        """The task, which knows the form of its data, and `model`."""
+        """The task, which knows the form of its data, and `model`.
+
+        ConfigError where parameters are the sites' own: of these the run's model has no trained values.
+        """
+        if self.settings.personal:
+            raise ConfigError(
+                f"personal = {self.settings.personal!r}: the run's model has no trained values of these "
+                "parameters. Ask for a client's, model_of(CLIENT); a site has fl-dp fine-tune --own."
+            )
+        return self._rebuilt
+
+    @cached_property
+    def _rebuilt(self) -> tuple[Task, nn.Module]:
         return rebuilt(RunFolder(self.folder), self.settings, self.description, self.task, self.model_name)
 
 

@@ -17,10 +17,13 @@ The model of a run that is over, for one more pass over the records:
 Its last layer alone, for five:
   fl-dp fine-tune model.pt --config client.toml --out ours.pt --local-epochs 5 --trainable 'head.*'
 
+With the parameters of this site's own, from a run with mr-mtl or personal:
+  fl-dp fine-tune RUN --config client.toml --out ours.pt --own NAME-OF-RUN
+
 Every step is paid for in the ledger before it is taken, at the batch size and noise of the data's earlier
-rounds; where the budget ends, fewer steps are taken. Data that have spent nothing get the noise at which
-these steps spend all of the budget. Parameters that are this site's own, from a run with
-mr-mtl or personal, stand in for the model's. Where the site has test rows, both models are measured on them.
+rounds; where the budget ends, fewer steps are taken. Where there were no such rounds, or the settings say
+vary-mechanism, --noise-multiplier names the noise; else it is the one at which these steps spend ALL that is
+left. Where the site has test rows, both models are measured on them.
 
 Exit code: 0 trained; 3 not one step fits the budget.
 """
@@ -44,6 +47,13 @@ def fine_tune(
             help="Of a Poisson draw [default: of the data's earlier rounds, or 64].", show_default=False
         ),
     ] = 0,
+    noise_multiplier: Annotated[
+        float, typer.Option(help="[default: of the data's earlier rounds; see above].", show_default=False)
+    ] = 0.0,
+    own: Annotated[
+        str,
+        typer.Option(help="Run whose parameters of this site's own are started from.", show_default=False),
+    ] = "",
     trainable: Annotated[
         str,
         typer.Option(
@@ -61,7 +71,9 @@ def fine_tune(
     from fl_dp.launch.fine_tuning import Recipe
     from fl_dp.launch.fine_tuning import fine_tune as train
 
-    recipe = Recipe(local_epochs, learning_rate, max_grad_norm, expected_batch_size, trainable)
+    recipe = Recipe(
+        local_epochs, learning_rate, max_grad_norm, expected_batch_size, noise_multiplier, trainable, own
+    )
     try:
         say(train(own_settings(config, {}, settings or (), ledger), model, recipe, out))
     except BudgetExhaustedError as error:

@@ -1,7 +1,6 @@
 """A site trains a model further, alone, from what is left of its budget: nothing leaves it."""
 
 import dataclasses
-import os
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,28 +22,32 @@ if TYPE_CHECKING:
 class Recipe:
     """How a site fine-tunes. expected_batch_size: 0 for that of the data's earlier rounds, or 64.
 
-    trainable: patterns of the parameters that are trained; empty: those of the site's settings.
+    noise_multiplier: 0 for that of the data's earlier rounds; where it may vary, or there were none, for the
+    one at which the steps spend all that is left. trainable: patterns of the parameters that are trained;
+    empty: those of the site's settings. own: the run whose parameters of this site's own are started from;
+    empty: none.
     """
 
     local_epochs: float = 1.0
     learning_rate: float = 0.1
     max_grad_norm: float = 1.0
     expected_batch_size: int = 0
+    noise_multiplier: float = 0.0
     trainable: str = ""
+    own: str = ""
 
 
 def fine_tune(settings: ClientConfig, path: Path, recipe: Recipe, out: Path) -> str:
     """Train the model of a run, or of a file of weights, and write its state dict to `out`; in words.
 
-    Parameters that are the site's own, where it has some that fit, stand in for the model's. Steps are paid
-    for as those of a round; fewer are taken where the budget ends. Raises BudgetExhaustedError where not one
-    can be, ConfigError for a file or a setting that cannot be used, and what a round may raise.
+    Steps are paid for as those of a round; fewer are taken where the budget ends. Raises BudgetExhaustedError
+    where not one can be, ConfigError for a file or a setting that cannot be used, and what a round may raise.
     """
     import torch
 
     _check_writable(out)
     found = read_weights(path)
-    weights, name = with_own(settings, found) or (found, str(path))
+    weights, name = with_own(settings, found, recipe.own) if recipe.own else (found, str(path))
     own = dataclasses.replace(
         settings,
         personal="",
@@ -64,9 +67,14 @@ def fine_tune(settings: ClientConfig, path: Path, recipe: Recipe, out: Path) -> 
 
 
 def _check_writable(out: Path) -> None:
-    """ConfigError where the weights could not be written: the budget would be spent for nothing."""
-    if out.is_dir() or not os.access(out.parent, os.W_OK):
-        raise ConfigError(f"--out {out}: cannot be written; name a file in a folder that is there.")
+    """ConfigError where the weights could not be written, or would take the place of something else."""
+    if out.exists():
+        raise ConfigError(f"--out {out}: is there already; name a new file.")
+    try:
+        out.with_name(f".{out.name}.new").touch()
+        out.with_name(f".{out.name}.new").unlink()
+    except OSError as error:  # now, and not when the budget is spent
+        raise ConfigError(f"--out {out}: cannot be written: {error.strerror}.") from error
 
 
 def _train(
@@ -116,6 +124,7 @@ def _run_config(settings: ClientConfig, recipe: Recipe, profile: "ClientProfile"
         clients=1, min_clients=1, fit_clients=1, rounds=1, evaluate="off",
         local_epochs=recipe.local_epochs, learning_rate=recipe.learning_rate,
         max_grad_norm=recipe.max_grad_norm, expected_batch_size=batch, physical_batch_size="auto",
+        noise_multiplier=recipe.noise_multiplier or "auto",
         epsilon=settings.epsilon, delta=settings.delta, accountant=settings.accountant,
         arithmetic=settings.arithmetic, **settings.of_task(),
     )  # fmt: skip

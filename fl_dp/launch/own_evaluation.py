@@ -10,7 +10,7 @@ from fl_dp.config.client import ClientConfig
 from fl_dp.errors import FlDpError
 from fl_dp.federation.client.own_states import own_model_file, written_at
 from fl_dp.federation.client.received import read_received, received_file
-from fl_dp.launch.site_models import has_test_rows, measured, no_test_rows, read_weights, with_own
+from fl_dp.launch.site_models import has_test_rows, measured, no_test_rows, read_weights, with_newest
 
 Say = Callable[[str], None]
 
@@ -22,7 +22,7 @@ def evaluate_file(settings: ClientConfig, path: Path) -> str:
     no such file or where it is of another model, DataError without test rows.
     """
     weights = read_weights(path)
-    own = with_own(settings, weights)
+    own = with_newest(settings, weights)
     return "\n".join(measured(settings, *one) for one in ((weights, str(path)), own) if one is not None)
 
 
@@ -56,7 +56,7 @@ class OwnEvaluation:
         self._say(measured(self._settings, received.weights, name))
 
     def _own(self) -> None:
-        own = with_own(self._settings, read_received(self._received).weights)
+        own = with_newest(self._settings, read_received(self._received).weights)
         if own is not None:
             self._say(measured(self._settings, *own))
 

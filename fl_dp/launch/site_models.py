@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from fl_dp.config.client import ClientConfig
 from fl_dp.errors import ConfigError, DataError
-from fl_dp.federation.client.own_states import own_model_file, read_own_model
+from fl_dp.federation.client.own_states import OwnModel, own_model_file, own_models, read_own_model
 from fl_dp.reporting.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -37,14 +37,30 @@ def read_weights(path: Path) -> "Mapping[str, torch.Tensor]":
     return found
 
 
-def with_own(settings: ClientConfig, weights: Weights) -> tuple[dict[str, Any], str] | None:
-    """The weights with the parameters in them that are the site's own, and words for that; None where the
-    site has none, or none that fit.
+def with_newest(settings: ClientConfig, weights: Weights) -> tuple[dict[str, Any], str] | None:
+    """The weights with the parameters in them that are the site's own, and words for that.
+
+    Of the newest run that has left some; None where there is none, or where these do not fit.
     """
     file = own_model_file(settings)
-    if file is None:
-        return None
-    own = read_own_model(file)
+    return None if file is None else _with(read_own_model(file), weights)
+
+
+def with_own(settings: ClientConfig, weights: Weights, run: str) -> tuple[dict[str, Any], str]:
+    """The same of a run by its name; ConfigError where it has left none that fit."""
+    models = own_models(settings)
+    if run not in models:
+        there = ", ".join(models) or "none"
+        raise ConfigError(
+            f"--own {run}: this site has no parameters of its own from that run, but from: {there}."
+        )
+    found = _with(models[run], weights)
+    if found is None:
+        raise ConfigError(f"--own {run}: this site's own parameters of that run are of another model.")
+    return found
+
+
+def _with(own: OwnModel, weights: Weights) -> tuple[dict[str, Any], str] | None:
     there = own.on(weights)
     words = f"with the parameters of this site's own, after round {own.server_round} of run {own.run}"
     return None if there is None else (there, words)

@@ -36,7 +36,7 @@ def round_line(record: Mapping[str, Any], *, rounds: int, budget: float) -> str:
 
 
 def _evaluated(record: Mapping[str, Any]) -> tuple[str, ...]:
-    """The first of the task's metrics, accuracy where there is none, and the loss; nothing where nothing was tested."""
+    """The first of the task's metrics, accuracy where there is none, and the loss; nothing without a test."""
     if record["loss"] is None and record["accuracy"] is None and not record.get("metrics"):
         return ()
     name, value = next(iter(record.get("metrics", {}).items()), ("accuracy", record["accuracy"]))

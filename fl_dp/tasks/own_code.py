@@ -5,6 +5,7 @@ The name is the site's own, from its own disk: what a server names is compared w
 
 import importlib
 import importlib.util
+import inspect
 import sys
 from collections.abc import Callable
 from hashlib import blake2b
@@ -42,11 +43,14 @@ def own_parts(name: str) -> Callable[..., Any]:
     """
     module, (_, function) = imported("strategy", name), task_file(name)
     found = getattr(module, function, None)
+    wanted = "expected FILE.py:NAME, a function (config, run, shared, on_registered) that makes StrategyParts"
     if not callable(found):
-        raise ConfigError(
-            f"strategy = {name!r}: it has no {function or 'function named'} that can be called; expected "
-            "FILE.py:NAME of a function that makes StrategyParts, as usual_parts does."
-        )
+        what = f"it has no {function} that can be called" if function else "it names no function"
+        raise ConfigError(f"strategy = {name!r}: {what}; {wanted}.")
+    try:
+        inspect.signature(found).bind(*range(4))
+    except TypeError as error:
+        raise ConfigError(f"strategy = {name!r}: {error}; {wanted}.") from error
     make: Callable[..., Any] = found
     return make
 

@@ -22,6 +22,7 @@ from fl_dp.training.sgd import MomentumSGD
 
 SGD = "sgd"
 _MOST = 1e6  # absolute value of a number among the settings
+_MOST_RATE = 1e30  # with more, optimizers overflow in the middle of a round; weights end at 1e6 anyway
 _CLOSURE = "it computes the loss several times a step, and a step is paid for once"
 _SPARSE = "it is made for sparse gradients, and noise falls on every weight"
 # Of how it computes, and not what; the rate has a setting of its own.
@@ -54,6 +55,7 @@ class TorchDescent:
         divisor: float,
     ) -> None:
         self._own = [parameter.detach() for parameter in parameters]  # the same memory
+        learning_rate = min(learning_rate, _MOST_RATE)
         self._optimizer, self._divisor = _made(name, settings, self._own, learning_rate), divisor
 
     @torch.no_grad()

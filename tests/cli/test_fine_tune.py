@@ -25,7 +25,18 @@ def test_settings_and_recipe_are_those_that_are_given(
 ) -> None:
     (tmp_path / "client.toml").write_text('client = "north"\nepsilon = 2.0\n')
     options = ["--config", str(tmp_path / "client.toml"), "--out", "ours.pt", "--ledger", str(tmp_path)]
-    options += ["--local-epochs", "2.5", "--trainable", "head.*", "--set", "data=npz:x.npz"]
+    options += [
+        "--local-epochs",
+        "2.5",
+        "--trainable",
+        "head.*",
+        "--own",
+        "r",
+        "--noise-multiplier",
+        "2",
+        "--set",
+        "data=npz:x.npz",
+    ]
     assert run_command(app, ["fine-tune", "model.pt", *options]) == 0
     assert capsys.readouterr().out == "done\n"
     ((settings, model, recipe, out),) = asked
@@ -33,7 +44,7 @@ def test_settings_and_recipe_are_those_that_are_given(
     assert (settings.client, settings.epsilon, settings.data) == ("north", 2.0, "npz:x.npz")
     assert settings.ledger == str(tmp_path / "ledger.sqlite")
     assert (model, out) == (Path("model.pt"), Path("ours.pt"))
-    assert recipe == Recipe(local_epochs=2.5, trainable="head.*")
+    assert recipe == Recipe(local_epochs=2.5, noise_multiplier=2.0, trainable="head.*", own="r")
 
 
 def test_a_budget_that_is_spent_has_an_exit_code_of_its_own(

@@ -86,11 +86,39 @@ def test_it_starts_from_what_is_the_sites_own_and_leaves_that_as_it_was(tmp_path
     site = Site(tmp_path, epsilon=30.0)
     own = site.train(replace(PLAN, local_algorithm="mr-mtl"))
     assert isinstance(own, LocalUpdate)
-    for _ in range(2):
-        said = fine_tune(site.config, model, Recipe(learning_rate=1e-12), tmp_path / "ours.pt")
+    still = Recipe(learning_rate=1e-12)
+    for number in range(2):
+        out = tmp_path / f"ours-{number}.pt"
+        said = fine_tune(site.config, model, replace(still, own="run-1"), out)
         assert "after round 1 of run run-1: " in said
-        tuned = weights(tmp_path / "ours.pt")
-        assert all(torch.equal(tuned[name], torch.tensor(array)) for name, array in own.arrays.items())
+        assert all(torch.equal(weights(out)[name], torch.tensor(array)) for name, array in own.arrays.items())
+    fine_tune(site.config, model, still, tmp_path / "plain.pt")  # what another run has left does not count
+    plain = weights(tmp_path / "plain.pt")
+    assert all(torch.equal(one, MODEL.state_dict()[name]) for name, one in plain.items())
+    with pytest.raises(ConfigError, match="no parameters of its own from that run, but from: run-1"):
+        fine_tune(site.config, model, replace(still, own="run-2"), tmp_path / "other.pt")
+    torch.save(torch.nn.Linear(3, 2).state_dict(), tmp_path / "small.pt")
+    with pytest.raises(ConfigError, match="of that run are of another model"):
+        fine_tune(site.config, tmp_path / "small.pt", replace(still, own="run-1"), tmp_path / "other.pt")
+
+
+def test_nobody_is_asked_and_nothing_personal_is_left_out(tmp_path: Path, model: Path) -> None:
+    """Its operator has asked for it, and all that it trains stays here."""
+    name = next(iter(MODEL.state_dict()))
+    settings = {"approval-wait": 0.0, "evaluate-received": True, "approve": True}
+    site = Site(tmp_path, personal=name, **settings)
+    fine_tune(site.config, model, Recipe(), tmp_path / "ours.pt")
+    assert not torch.equal(weights(tmp_path / "ours.pt")[name], MODEL.state_dict()[name])
+    assert not (tmp_path / "received").exists()
+
+
+def test_a_noise_multiplier_may_be_named_where_it_may_vary(tmp_path: Path, model: Path) -> None:
+    site = Site(tmp_path, **{"vary-mechanism": True})
+    site.train()
+    recipe = Recipe(noise_multiplier=4.0, expected_batch_size=32)
+    fine_tune(site.config, model, recipe, tmp_path / "ours.pt")
+    size = site.register().public_size
+    assert (32 / size, 4.0) in [(rate, noise) for rate, noise, _ in spent(site)]
 
 
 def test_what_cannot_be_is_refused_before_anything_is_paid(tmp_path: Path, model: Path) -> None:
@@ -107,8 +135,12 @@ def test_what_cannot_be_is_refused_before_anything_is_paid(tmp_path: Path, model
     ):
         with pytest.raises(ConfigError, match=words):
             fine_tune(site.config, file, recipe, tmp_path / "ours.pt")
-    for out in (tmp_path, tmp_path / "none" / "ours.pt"):
-        with pytest.raises(ConfigError, match="cannot be written"):
+    for out, words in (
+        (tmp_path / "none" / "ours.pt", "cannot be written"),
+        (tmp_path / ("x" * 253), "cannot be written"),
+        (Path(site.config.ledger), "is there already"),
+    ):
+        with pytest.raises(ConfigError, match=words):
             fine_tune(site.config, model, Recipe(), out)
     assert spent(site) == before
     assert not (tmp_path / "ours.pt").exists()

@@ -91,6 +91,8 @@ def test_a_killed_and_resumed_run_is_the_run_that_was_not_killed(tmp_path: Path)
         "optimizer-state=keep",
         "--set",
         "local-algorithm=scaffold",
+        "--set",
+        "weights=uniform",
     ]
     first = launch("--simulate", "--out", str(broken), *settings, "12", "6", "6", str(ROUNDS))
     kill_after(first, broken, 1)

@@ -97,12 +97,13 @@ def test_a_choice_is_never_taken_for_code_of_the_users_own() -> None:
 
 def test_a_strategys_parts_are_a_function_of_ones_own(tmp_path: Path) -> None:
     file = _file(tmp_path)
-    assert own_parts(f"{file}:make").__name__ == "make"
+    file.write_text(file.read_text() + "\ndef parts(config, run, shared, on_registered): ...\n")
+    assert own_parts(f"{file}:parts").__name__ == "parts"
+    with pytest.raises(ConfigError, match="too many positional arguments; expected"):
+        own_parts(f"{file}:make")
     with pytest.raises(ConfigError, match=r"strategy = '.*:nothing': it has no nothing that can be called"):
         own_parts(f"{file}:nothing")
-    with pytest.raises(
-        ConfigError, match=r"has no function named that can be called; expected FILE\.py:NAME"
-    ):
+    with pytest.raises(ConfigError, match=r"it names no function; expected FILE\.py:NAME"):
         own_parts(str(file))
     with pytest.raises(TaskError, match=r"strategy = .*none.py': no such file"):
         own_parts(f"{tmp_path / 'none.py'}:make")

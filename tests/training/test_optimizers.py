@@ -151,3 +151,13 @@ def test_asking_for_one_leaves_the_compiler_out() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+@pytest.mark.parametrize("name", ["adam", "sgd", "rmsprop", "adamw"])
+@pytest.mark.parametrize("rate", [1e38, 1e308])
+def test_no_rate_that_a_server_may_ask_for_ends_a_round(name: str, rate: float) -> None:
+    """What overflows in a weight is cut afterwards; an optimizer that raises would cost the round."""
+    plan = replace(PLAN, optimizer=name, optimizer_state="keep", learning_rate=rate)
+    descent = descent_of(plan, [torch.ones(3)], divisor=64.0)
+    for _ in range(3):
+        descent.step([torch.tensor([1.0, -1.0, 0.0])])

@@ -28,7 +28,8 @@ class KeptStates:
         self._rounds = defaultdict[str, set[int]](set)  # of each client, those after which its state is kept
         for file in folder.glob(f"*-*{_ENDING}"):
             client, _, server_round = file.stem.partition("-")
-            self._rounds[client].add(int(server_round))
+            if server_round.isdecimal():  # else a file of somebody else's
+                self._rounds[client].add(int(server_round))
 
     def before(self, client: str, server_round: int) -> bytes:
         """The state after the client's last round before that one; empty where it starts anew."""
@@ -56,7 +57,7 @@ class KeptStates:
         rounds = self._rounds[client]
         settled = sorted(one for one in rounds if one <= up_to_round)
         for old in settled[:-1]:
-            self._file(client, old).unlink()
+            self._file(client, old).unlink(missing_ok=True)
             rounds.remove(old)
 
     def _file(self, client: str, server_round: int) -> Path:

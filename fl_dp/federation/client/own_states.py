@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fl_dp.config.client import ClientConfig
 from fl_dp.federation.client.kept_states import FOLDER, KeptStates
-from fl_dp.federation.client.registration import dataset_name
+from fl_dp.federation.client.registration import account_digest
 from fl_dp.records import RoundPlan
 
 if TYPE_CHECKING:
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 # Of these alone files of earlier runs stay: a model of the site's own is what a run was for.
 MODEL, STATE = "model", "state"
+MOST_STATES = 8  # files; two of each run, so that runs may alternate
 
 
 def states_folder(config: ClientConfig) -> Path:
-    """Of the client's data: two names of one data set share it, as they share an account."""
-    name = hashlib.sha256(dataset_name(config).encode()).hexdigest()[:16]
-    return Path(config.ledger).absolute().parent / FOLDER / name
+    """Of the client's data, as its ledger knows them."""
+    return Path(config.ledger).absolute().parent / FOLDER / account_digest(config)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,15 @@ def own_model_file(config: ClientConfig) -> Path | None:
     return max(states_folder(config).glob(f"{MODEL}_*"), key=written_at, default=None)
 
 
+def own_models(config: ClientConfig) -> dict[str, OwnModel]:
+    """The client's last one of each run, by the run's first name."""
+    found: dict[str, OwnModel] = {}
+    for file in sorted(states_folder(config).glob(f"{MODEL}_*"), key=written_at):
+        own = read_own_model(file)
+        found[own.run] = own
+    return found
+
+
 def written_at(file: Path) -> int:
     """When, in nanoseconds; 0 for a file that has just been replaced by a newer one."""
     try:
@@ -64,7 +73,10 @@ def read_own_model(file: Path) -> OwnModel:
 
 
 class OwnStates:
-    """Of the run that the trainer's plan is of. A state of another run, algorithm or model is not used."""
+    """Of the run that the trainer's plan is of. A state of another run, algorithm or model is not used.
+
+    Nor is one of training without privacy used by a private run.
+    """
 
     def __init__(self, config: ClientConfig, trainer: "Trainer") -> None:
         self._folder = states_folder(config)
@@ -86,15 +98,15 @@ class OwnStates:
             return
         self._files.save(server_round, {self._name: state})
         self._files.settle(server_round - 1, self._name)
-        for file in self._folder.glob(f"{STATE}_*"):
-            if not file.name.startswith(f"{self._name}-"):
-                file.unlink()
+        for file in sorted(self._folder.glob(f"{STATE}_*"), key=written_at)[:-MOST_STATES]:
+            file.unlink(missing_ok=True)  # another round may do the same
 
 
 def _terms(plan: RoundPlan, shapes: str) -> str:
     return "\0".join(
         (
             plan.origin or plan.run, plan.optimizer, plan.optimizer_settings, plan.optimizer_state,
-            plan.model, plan.task, plan.trained, plan.local_algorithm, plan.personal, plan.unit, shapes,
+            plan.model, plan.task, plan.trained, plan.local_algorithm, plan.personal, plan.unit,
+            str(plan.private), shapes,
         )
     )  # fmt: skip

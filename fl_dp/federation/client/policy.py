@@ -72,7 +72,7 @@ def _check_same_results(plan: RoundPlan, config: ClientConfig, task: str) -> Non
         ("task", plan.task, task),
         ("training of", plan.trained, config.trained),
         ("unit", plan.unit, config.unit_of_all),
-        ("personal", _closed(plan.personal), _closed(config.personal)),
+        ("personal", plan.personal, config.personal),
         ("class-weights", _closed(plan.class_weights), _closed(config.class_weights)),
     ):
         _require(

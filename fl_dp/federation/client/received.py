@@ -4,7 +4,6 @@ It goes one way: the process that answers a server writes it and reads no test r
 sent can depend on one, not even the time that an answer takes.
 """
 
-import hashlib
 import io
 import json
 import logging
@@ -17,7 +16,7 @@ import numpy as np
 
 from fl_dp.config.client import ClientConfig
 from fl_dp.durable_files import write_whole
-from fl_dp.federation.client.registration import dataset_name
+from fl_dp.federation.client.registration import account_digest
 from fl_dp.records import RoundPlan
 
 logger = logging.getLogger("fl_dp.clients")
@@ -37,8 +36,7 @@ class Received:
 
 def received_file(config: ClientConfig) -> Path:
     """Where the client's last one is."""
-    name = hashlib.sha256(dataset_name(config).encode()).hexdigest()[:16]
-    return Path(config.ledger).absolute().parent / FOLDER / f"{name}.npz"
+    return Path(config.ledger).absolute().parent / FOLDER / f"{account_digest(config)}.npz"
 
 
 def keep_received(config: ClientConfig, plan: RoundPlan, weights: Mapping[str, Any]) -> None:

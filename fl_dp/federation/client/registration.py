@@ -1,5 +1,7 @@
 """A client's data as its ledger knows them: one account for each data set, or for each part of one."""
 
+import hashlib
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fl_dp.config.client import ClientConfig
@@ -45,6 +47,12 @@ def dataset_name(config: ClientConfig) -> str:
     if config.by_client or is_whole(settings):
         return records_name(config)
     return f"{records_name(config)}, part {config.partition_id}/{config.num_partitions} ({rule_of(settings)})"
+
+
+def account_digest(config: ClientConfig) -> str:
+    """What names the data's account in file names: of two ledgers in one folder, and of their data sets."""
+    words = f"{Path(config.ledger).name}\0{dataset_name(config)}"
+    return hashlib.sha256(words.encode()).hexdigest()[:16]
 
 
 def records_name(config: ClientConfig) -> str:

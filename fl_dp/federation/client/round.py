@@ -80,16 +80,16 @@ class PaidRound:
     def steps(self) -> int:
         return self.reservation.entry.steps
 
-    def key(self, weights: str, optimizer: str = "") -> bytes:
+    def key(self, weights: str, state: str = "") -> bytes:
         """32 secret bytes that this round's draws, masks and noise come from, and nothing else.
 
-        weights: digest of those that it starts from; optimizer: of its kept state, if it has one. The
+        weights: digest of the arrays that were received; state: of what the client has kept, if anything. The
         payment's own bytes are mixed with all that the result follows from. Where a ledger was copied, and
         two rounds have the same bytes, they share no random number unless all of these are the same. Then
         only the machine's rounding may differ, which gives other noise to the same draws.
         """
         client, plan = self.accepted.client, self.accepted.plan
-        covered = "\0".join((client.dataset, client.fingerprint, weights, optimizer, str(plan)))
+        covered = "\0".join((client.dataset, client.fingerprint, weights, state, str(plan)))
         return blake2b(covered.encode(), key=self.reservation.key, digest_size=32).digest()
 
 

@@ -4,20 +4,23 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from fl_dp.config.run import RunConfig
+from fl_dp.config.run import UNIFORM, RunConfig
+from fl_dp.errors import ConfigError
 from fl_dp.federation.server.aggregation import refuse_unknown
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray
-from fl_dp.federation.wire.round_arrays import control_specs
+from fl_dp.federation.wire.round_arrays import control_specs, is_controlled
 from fl_dp.records import MOST_WEIGHT
 
 
 class Controls:
     """c <- c + share * change (Noble et al. 2022, algorithm 1), where `share` of all clients gave the change.
 
-    None, and nothing to do, for algorithms without. shared: the arrays that clients send back.
+    None, and nothing to do, for algorithms without. shared: the arrays that clients send back. ConfigError
+    where changes would be weighed or picked: their sum would not be the change of the mean.
     """
 
     def __init__(self, config: RunConfig, shared: Mapping[str, ArraySpec]) -> None:
+        check_controls(config)
         self.specs = control_specs(dict(shared), config.local_algorithm)
         self._clients = config.clients
         self._arrays = {name: np.zeros(spec.shape, spec.dtype) for name, spec in self.specs.items()}
@@ -41,3 +44,12 @@ class Controls:
         """Go on from these arrays; ConfigError for others than the run's."""
         refuse_unknown(state, self.specs, "the local algorithm's control variates")
         self._arrays = dict(state)
+
+
+def check_controls(config: RunConfig) -> None:
+    """ConfigError where a local algorithm's control variates would not be the mean of all clients' own."""
+    if is_controlled(config.local_algorithm) and (config.weights, config.aggregation) != (UNIFORM, "mean"):
+        raise ConfigError(
+            f"local-algorithm = {config.local_algorithm}: needs weights = {UNIFORM} and aggregation = mean, "
+            f"not {config.weights} and {config.aggregation}: control variates are a mean of all clients' own."
+        )

@@ -10,6 +10,7 @@ from flwr.serverapp.strategy import Result, Strategy
 
 from fl_dp.accounting.budget import BudgetReport
 from fl_dp.config.run import RunConfig
+from fl_dp.errors import ConfigError
 from fl_dp.federation.server.aggregating import Aggregating
 from fl_dp.federation.server.asking import Asked, Asking
 from fl_dp.federation.server.choosing import Choosing
@@ -80,7 +81,12 @@ class PrivateStrategy(Strategy):
     ) -> None:
         self.result = Result()
         self._config, self._run, self._on_round = config, run, on_round
-        self._parts = make_parts(config, run, shared, on_registered)
+        parts: object = make_parts(config, run, shared, on_registered)  # maybe a user's
+        if not isinstance(parts, StrategyParts):
+            raise ConfigError(
+                f"strategy = {config.strategy!r}: made {type(parts).__name__}, expected StrategyParts."
+            )
+        self._parts = parts
         self._over = 0  # rounds
         self._resumed = False
         self._weights = ArrayRecord()  # that the round's clients start from

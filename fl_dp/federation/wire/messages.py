@@ -28,8 +28,17 @@ from fl_dp.errors import (
     RoundTakenError,
     TaskError,
 )
-from fl_dp.federation.wire.arrays import ArraySpec, decode, encode
-from fl_dp.records import ARITHMETICS, ClientProfile, Entry, LocalUpdate, Refusal, RoundPlan, leaving
+from fl_dp.federation.wire.arrays import ArraySpec, NDArray, decode, encode
+from fl_dp.records import (
+    ARITHMETICS,
+    MOST_WEIGHT,
+    ClientProfile,
+    Entry,
+    LocalUpdate,
+    Refusal,
+    RoundPlan,
+    leaving,
+)
 
 ARRAYS, PLAN, PROFILE, REFUSAL, REPORT, SPENT = "arrays", "plan", "profile", "refusal", "report", "spent"
 NO_ARRAYS = ArrayRecord()  # a reply's whose update is in a sum; shared, because making one takes a while
@@ -152,10 +161,18 @@ def reply_from_content(
     arrays, problem = {}, ""
     try:
         arrays = decode(array_record(content, ARRAYS), expected)
+        _check_sizes(arrays)
     except ConfigError as error:
-        problem = str(error)
+        arrays, problem = {}, str(error)
     report = _fields(content, REPORT, _REPORT_FIELDS)
     return LocalUpdate(arrays=arrays, spent=_spent(content), **report), problem
+
+
+def _check_sizes(arrays: Mapping[str, NDArray]) -> None:
+    """ConfigError for numbers that no client of fl_dp sends, and none would go on from."""
+    for name, array in arrays.items():
+        if array.dtype.kind in "fc" and array.size and abs(array).max() > MOST_WEIGHT:
+            raise ConfigError(f"array {name!r}: holds values beyond {MOST_WEIGHT:g}.")
 
 
 def one_line(text: str) -> str:

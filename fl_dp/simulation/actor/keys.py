@@ -47,11 +47,11 @@ def kept_secret(path: Path) -> bytes:
     return secret
 
 
-def result_of(weights: str, plan: RoundPlan, optimizer: str = "") -> str:
+def result_of(weights: str, plan: RoundPlan, state: str = "") -> str:
     """A digest of all that decides a client's update, beside its data and the bytes of its payment.
 
     weights: their digest. The plan names the loss and the numerics of this fl_dp; another PyTorch may
-    round, or draw, otherwise. optimizer: digest of the state that it goes on from; empty where it is new.
+    round, or draw, otherwise. state: digest of what the client goes on from; empty where it begins anew.
     """
-    words = f"{weights} {plan} torch {torch.__version__}" + (f" from {optimizer}" if optimizer else "")
+    words = f"{weights} {plan} torch {torch.__version__}" + (f" from {state}" if state else "")
     return hashlib.sha256(words.encode()).hexdigest()

@@ -31,3 +31,20 @@ def test_one_client_is_settled_without_the_others(tmp_path: Path) -> None:
         states.save(server_round, {"a": b"a", "b": b"b"})
     states.settle(3, "a")
     assert sorted(file.name for file in tmp_path.iterdir()) == ["a-3.pt", "b-1.pt", "b-2.pt", "b-3.pt"]
+
+
+def test_a_file_of_somebody_elses_is_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "3-x.pt").write_bytes(b"?")
+    states = KeptStates(tmp_path)
+    states.save(1, {"3": b"one"})
+    assert KeptStates(tmp_path).last("3") == b"one"
+
+
+def test_a_file_that_is_gone_already_ends_nothing(tmp_path: Path) -> None:
+    """Another round on the same data may have taken it away meanwhile."""
+    states = KeptStates(tmp_path)
+    for server_round in (1, 2):
+        states.save(server_round, {"a": b"a"})
+    (tmp_path / "a-1.pt").unlink()
+    states.settle(2)
+    assert states.last("a") == b"a"

@@ -56,6 +56,7 @@ def test_a_plan_at_the_limits_is_accepted():
         ({"pull": math.nan}, "pull nan"),
         ({"pull": 2e6}, r"pull 2e\+06, expected 0 to 1e\+06"),
         ({"personal": "head.*"}, "personal 'head.*', this client's own settings have none of its own"),
+        ({"personal": " "}, "personal ' '"),
         ({"origin": "x" * 65}, "names a run in more than 64"),
         ({"run": ""}, "name of its run"),
         ({"run": "x" * 65}, "names a run in more than 64"),

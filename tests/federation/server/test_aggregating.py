@@ -10,6 +10,7 @@ from fl_dp.federation.server.aggregating import Aggregating
 from fl_dp.federation.server.judging import Judged
 from fl_dp.federation.server.replies import Verdict
 from fl_dp.federation.wire.arrays import encode, specs
+from fl_dp.launch.preflight import check_choices
 from fl_dp.records import MOST_WEIGHT
 
 START = {"w": np.float32([1.0, 2.0]), "frozen": np.int64([7])}
@@ -87,7 +88,8 @@ CHANGE = {"control w": np.float32([0.5, -1.0])}
 
 
 def _scaffold(**settings):
-    return _aggregating(local_algorithm="scaffold", clients=4, min_clients=1, fit_clients=4, **settings)
+    given = {"local_algorithm": "scaffold", "weights": "uniform", **settings}
+    return _aggregating(clients=4, min_clients=1, fit_clients=4, **given)
 
 
 def _with_controls(*values):
@@ -130,6 +132,16 @@ def test_control_variates_stay_where_they_can_be_sent_and_where_no_weights_come_
     far = Judged([({"w": np.float32([np.inf, 0.0]), **CHANGE}, 1.0)])
     assert one.aggregate(encode(START), far) is None
     np.testing.assert_array_equal(_control(one), before)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"weights": "declared"}, {"weights": "noise"}, {"aggregation": "median"}]
+)
+def test_control_variates_that_would_be_no_mean_are_refused(changes):
+    with pytest.raises(ConfigError, match="needs weights = uniform and aggregation = mean, not "):
+        _scaffold(**changes)
+    with pytest.raises(ConfigError, match="needs weights = uniform"):
+        check_choices(RunConfig(local_algorithm="scaffold", **changes))
 
 
 def test_others_send_and_get_the_weights_alone():

@@ -15,7 +15,7 @@ from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ConfigError
 from fl_dp.federation.server import evaluation
 from fl_dp.federation.server.reporting import _measured, _scalar
-from fl_dp.reporting.console import _headline
+from fl_dp.reporting.console import _evaluated
 from fl_dp.reporting.reports import strict_json
 from fl_dp.tasks.task import Task
 
@@ -95,7 +95,7 @@ def test_what_is_not_defined_is_null_in_json_and_not_available_on_the_console(mo
     reported = _measured(record)
     assert reported == {"auroc": None, "accuracy": found["accuracy"]}
     assert json.loads(json.dumps(strict_json(reported), allow_nan=False))["auroc"] is None
-    assert _headline({"metrics": reported, "accuracy": 0.5}) == "auroc n/a"
+    assert _evaluated({"metrics": reported, "accuracy": 0.5, "loss": 1.0}) == ("auroc n/a", "loss 1.00")
     assert _scalar(MetricRecord({"loss": math.inf}), "loss") is None
 
 

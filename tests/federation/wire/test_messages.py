@@ -157,3 +157,13 @@ def test_impossible_spending_is_refused(spent):
 def test_another_machines_text_is_made_fit_for_a_console():
     assert messages.one_line("two\nlines \x1b[31mred\x07") == "two lines [31mred"
     assert len(messages.one_line("x" * 10_000)) == messages.MAX_REASON
+
+
+@pytest.mark.parametrize("value", [2e6, -3e38])
+def test_an_update_that_no_client_would_go_on_from_counts_as_spent_and_is_not_used(value):
+    """One of them would make an average that all other clients decline."""
+    arrays = {**ARRAYS, "b": np.array(value, np.float32)}
+    content = over_the_wire(messages.update_to_content(replace(UPDATE, arrays=arrays)))
+    update, problem = messages.reply_from_content(content, specs(ARRAYS))
+    assert (update.spent, update.arrays) == (SPENT, {})
+    assert problem == "array 'b': holds values beyond 1e+06."

@@ -46,7 +46,7 @@ class Federation:
         self.model = nn.Sequential(InDouble(), nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2)).double()
         self.config = RunConfig(
             clients=CLIENTS, min_clients=CLIENTS, fit_clients=CLIENTS, local_algorithm=algorithm, pull=pull,
-            personal=personal, evaluate="off",
+            personal=personal, evaluate="off", weights="uniform",
         )  # fmt: skip
         self.private, self.personal = private, personal
         self.data = [_data(seed) for seed in range(CLIENTS)]

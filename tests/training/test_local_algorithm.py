@@ -1,9 +1,15 @@
 """What an algorithm may be asked for, and which parameters are a site's own."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
+import torch
 
 from fl_dp.errors import ConfigError
-from fl_dp.training.local_algorithm import check_algorithm, has_own_models, personal_names
+from fl_dp.records import RoundPlan
+from fl_dp.training.local_algorithm import algorithm_of, check_algorithm, has_own_models, personal_names
+from fl_dp.training.trainer import update_of
 
 NAMES = ("trunk.weight", "trunk.bias", "head.weight", "head.bias")
 
@@ -46,3 +52,24 @@ def test_who_has_a_model_of_its_own() -> None:
         False
     ] * 3 + [True]
     assert has_own_models("fedavg", "head.*")
+
+
+def test_an_update_is_none_where_a_number_is_bad_that_would_stay_at_the_client() -> None:
+    """Else a client would go on from it in the next round."""
+    plan = RoundPlan("run", 1, "own", 1, 8, 0.1, 0.0, 1.0, 1.0, personal="head.*")
+    parameters = {name: torch.zeros(2) for name in NAMES}
+    trainer: Any = SimpleNamespace(algorithm=algorithm_of(plan, parameters))
+    update = update_of(trainer)
+    assert update is not None
+    assert update.keys() == {"trunk.weight", "trunk.bias"}
+    parameters["head.bias"][0] = torch.nan
+    assert update_of(trainer) is None
+
+
+def test_what_is_kept_does_not_change_when_the_model_does() -> None:
+    plan = RoundPlan("run", 1, "own", 1, 8, 0.1, 0.0, 1.0, 1.0, local_algorithm="mr-mtl")
+    parameters = {name: torch.zeros(2) for name in NAMES}
+    kept = algorithm_of(plan, parameters).kept()
+    parameters["head.bias"] += 1
+    assert kept.keys() == set(NAMES)
+    assert not kept["head.bias"].any()

@@ -61,7 +61,7 @@ STRATEGIES: Mapping[str, Mapping[str, Any]] = {
     "personal head": {"evaluate": "off"},
 }
 TRIED: Mapping[str, Sequence[Mapping[str, Any]]] = {
-    "fedavg": [{"learning_rate": rate} for rate in (2.0, 8.0, 32.0, 64.0)],
+    "fedavg": [{"learning_rate": rate} for rate in (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)],
     "fedavgm": [{"server_learning_rate": rate, "learning_rate": 8.0} for rate in (0.3, 1.0)],
     "fedadam": [{"server_learning_rate": rate} for rate in (0.01, 0.03, 0.1)],
     "fedyogi": [{"server_learning_rate": rate} for rate in (0.01, 0.03, 0.1)],

@@ -45,6 +45,8 @@ def fine_tune(settings: ClientConfig, path: Path, recipe: Recipe, out: Path) -> 
     """
     import torch
 
+    from fl_dp.reporting.console import rounded_up
+
     _check_writable(out)
     found = read_weights(path)
     weights, name = with_own(settings, found, recipe.own) if recipe.own else (found, str(path))
@@ -58,8 +60,8 @@ def fine_tune(settings: ClientConfig, path: Path, recipe: Recipe, out: Path) -> 
     model, update, asked = _train(own, weights, name, recipe)
     write_whole(out, lambda file: torch.save(model.state_dict(), file))
     lines = [
-        f"{name}: {update.steps} of {asked} steps taken, epsilon {update.epsilon:.2f} of {own.epsilon:g} "
-        f"spent at delta {update.delta:g}; weights in {out}"
+        f"{name}: {update.steps} of {asked} steps taken, epsilon {rounded_up(update.epsilon)} of "
+        f"{own.epsilon:g} spent at delta {update.delta:g}; weights in {out}"
     ]
     if has_test_rows(own):
         lines += [measured(own, weights, "before"), measured(own, model.state_dict(), "after")]

@@ -54,6 +54,10 @@ def with_own(settings: ClientConfig, weights: Weights, run: str) -> tuple[dict[s
         raise ConfigError(
             f"--own {run}: this site has no parameters of its own from that run, but from: {there}."
         )
+    if not models[run].private:
+        raise ConfigError(
+            f"--own {run}: was trained without privacy; no epsilon would hold for what follows."
+        )
     found = _with(models[run], weights)
     if found is None:
         raise ConfigError(f"--own {run}: this site's own parameters of that run are of another model.")

@@ -15,7 +15,7 @@ from fl_dp.training.local_algorithm import Arrays
 from fl_dp.training.optimizers import TorchDescent
 from fl_dp.training.trainer import Trainer
 
-_OPTIMIZER, OWN, RUN = "optimizer", "own", "run"
+_OPTIMIZER, OWN, RUN, PRIVATE = "optimizer", "own", "run", "private"
 
 
 def state_of(trainer: Trainer) -> bytes:
@@ -28,7 +28,8 @@ def state_of(trainer: Trainer) -> bytes:
     if not kept:
         return b""
     content = io.BytesIO()
-    torch.save(kept | {RUN: trainer.plan.origin or trainer.plan.run}, content)
+    plan = trainer.plan
+    torch.save(kept | {RUN: plan.origin or plan.run, PRIVATE: plan.private}, content)
     return content.getvalue()
 
 

@@ -144,3 +144,12 @@ def test_what_cannot_be_is_refused_before_anything_is_paid(tmp_path: Path, model
             fine_tune(site.config, model, Recipe(), out)
     assert spent(site) == before
     assert not (tmp_path / "ours.pt").exists()
+
+
+def test_what_was_trained_without_privacy_is_not_started_from(tmp_path: Path, model: Path) -> None:
+    """The epsilon that is printed would be of its steps alone, and no epsilon holds for the whole."""
+    site = Site(tmp_path, **{"allow-unprotected": True})
+    plan = replace(PLAN, local_algorithm="mr-mtl", private=False, noise_multiplier=0.0)
+    assert isinstance(site.train(plan), LocalUpdate)
+    with pytest.raises(ConfigError, match="--own run-1: was trained without privacy"):
+        fine_tune(site.config, model, Recipe(own="run-1"), tmp_path / "ours.pt")

@@ -33,6 +33,7 @@ class OwnModel:
     run: str
     server_round: int
     parameters: Mapping[str, "Tensor"]
+    private: bool
 
     def on(self, weights: Mapping[str, Any]) -> dict[str, Any] | None:
         """The weights with these parameters in them; None where they are of another model."""
@@ -66,10 +67,10 @@ def written_at(file: Path) -> int:
 
 def read_own_model(file: Path) -> OwnModel:
     """What `own_model_file` has found."""
-    from fl_dp.training.kept import OWN, RUN, read_state
+    from fl_dp.training.kept import OWN, PRIVATE, RUN, read_state
 
     state = read_state(file.read_bytes())
-    return OwnModel(state[RUN], int(file.stem.rpartition("-")[2]), state[OWN])
+    return OwnModel(state[RUN], int(file.stem.rpartition("-")[2]), state[OWN], state[PRIVATE])
 
 
 class OwnStates:

@@ -1,4 +1,4 @@
-"""A federation on this machine whose clients are processes of their own, behind the same door as any other."""
+"""A federation on this machine whose clients are processes of their own, behind the door as any other's."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -11,9 +11,9 @@ from fl_dp.kits.kit import SiteKit, own_folder
 from fl_dp.launch.client_processes import ClientStart, start_clients
 from fl_dp.launch.clients import write_client_file
 from fl_dp.launch.exit_codes import ExitCode
-from fl_dp.launch.flower.environment import child_environment, cores
-from fl_dp.launch.flower.log_tail import JsonLines, tail
-from fl_dp.launch.flower.processes import Processes, ended
+from fl_dp.launch.processes.environment import child_environment, cores
+from fl_dp.launch.processes.log_tail import JsonLines, tail
+from fl_dp.launch.processes.processes import Processes, ended
 
 _POLL_SECONDS = 0.5
 _PROCESS = "client"

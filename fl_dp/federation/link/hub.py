@@ -150,5 +150,6 @@ def _running(state: LinkState) -> int:
     assert task is not None
     state.claim_task(task)
     state.activate_task(task)
-    del state.task_token_store[task]  # type: ignore[attr-defined]
+    for kept in (state.task_token_store, state.task_token_to_task_id):  # type: ignore[attr-defined]
+        kept.clear()
     return run_id

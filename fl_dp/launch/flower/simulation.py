@@ -13,10 +13,10 @@ from fl_dp.federation.client.settings import TEMPLATE_VARIABLE
 from fl_dp.federation.server.app import RESUMED_VARIABLE
 from fl_dp.launch.clients import write_client_template
 from fl_dp.launch.exit_codes import ExitCode
-from fl_dp.launch.flower.environment import child_environment, cores, thread_settings
-from fl_dp.launch.flower.log_tail import JsonLines
-from fl_dp.launch.flower.processes import Processes, ended
 from fl_dp.launch.outcome import RunEnd, conclude
+from fl_dp.launch.processes.environment import child_environment, cores, thread_settings
+from fl_dp.launch.processes.log_tail import JsonLines
+from fl_dp.launch.processes.processes import Processes, ended
 from fl_dp.reporting.console import round_line
 from fl_dp.reporting.run_folder import SERVER_LOG, RunFolder
 

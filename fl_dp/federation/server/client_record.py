@@ -70,7 +70,7 @@ class ClientRecord:
         return self._history.epsilon
 
     def require_accountable(self) -> None:
-        """AccountingError where the accountant cannot tell what it has spent, or what one round more would."""
+        """AccountingError where the accountant cannot tell what it has spent, or what a round more costs."""
         _ = self._history.epsilon
         if self.mechanism is not None:
             self._history.steps_left(self.mechanism.steps)
@@ -88,7 +88,7 @@ class ClientRecord:
     def steps_left(self, planned: int) -> int:
         """How many of `planned` steps fit its budget, without privacy all; 0 if it takes no part.
 
-        0 too where the accountant cannot resolve its delta over more steps: its own ledger then declines them.
+        0 too where the accountant cannot resolve its delta over more steps: its own ledger then declines.
         """
         try:
             return 0 if self.exhausted else self._history.steps_left(planned)

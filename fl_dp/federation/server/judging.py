@@ -45,8 +45,8 @@ class Judging:
     def judge(self, asked: Sequence[Asked], replies: Iterable[Message]) -> Judged:
         """Hold every reply, or its absence, against what was asked; the cost goes to the clients' records."""
         answers: dict[str, Message] = {}
-        for reply in replies:
-            answers.setdefault(reply.metadata.reply_to_message_id, reply)
+        for answer in replies:
+            answers.setdefault(answer.metadata.reply_to_message_id, answer)
         judged = Judged()
         groups: dict[str, list[tuple[Asked, Message]]] = defaultdict(list)
         for one in asked:

@@ -155,9 +155,7 @@ class Registration:
         for node in nodes:
             refused = self._refused.get(node)
             if node not in busy and (refused is None or refused.again <= now):
-                message = Message(
-                    RecordDict(), node, MessageType.QUERY, ttl=self._config.round_timeout
-                )
+                message = Message(RecordDict(), node, MessageType.QUERY, ttl=self._config.round_timeout)
                 questions.append(_Question(message, now, awaited=refused is None or refused.passing))
         sent = send(grid, [one.message for one in questions])
         by_id = {one.message.metadata.message_id: one for one in questions}

@@ -1,10 +1,9 @@
 """What an honest client can say of itself: the ranges outside of which a message is refused unread.
 
-Within them no accountant raises anything but an `FlDpError`, and none takes long; outside of them are overflows
-(the square of 1e-300), hours of computing, and names that are paths.
+Within them no accountant raises anything but an `FlDpError`, and none takes long; outside of them are
+overflows (the square of 1e-300), hours of computing, and names that are paths.
 """
 
-import math
 from collections.abc import Iterable, Sequence
 
 from fl_dp.errors import ConfigError
@@ -77,15 +76,13 @@ def require_only(found: Iterable[str], known: Iterable[str]) -> None:
     found, known = set(found), set(known)
     if found != known:
         unknown, missing = sorted(found - known)[:3], sorted(known - found)[:3]
-        raise ConfigError(f"message with records that do not belong together: {unknown} not known, {missing} missing.")
+        raise ConfigError(
+            f"message with records that do not belong together: {unknown} not known, {missing} missing."
+        )
 
 
 def impossible(field: str, expected: str) -> ConfigError:
     return ConfigError(f"message with an impossible {field}: expected {expected}.")
-
-
-def is_finite(*values: float) -> bool:
-    return all(map(math.isfinite, values))
 
 
 def _check_accountant(name: str) -> None:

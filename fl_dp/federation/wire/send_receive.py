@@ -68,7 +68,9 @@ def require_answer(reply: Message, question: Message) -> RecordDict:
     Its sender has written all of it: the node, the run, the round and the kind of message too.
     """
     if reply.has_error():
-        raise FederationError(one_line(reply.error.reason or "") or f"error {reply.error.code}, without a reason")
+        raise FederationError(
+            one_line(reply.error.reason or "") or f"error {reply.error.code}, without a reason"
+        )
     told, asked = reply.metadata, question.metadata
     if told.src_node_id != asked.dst_node_id:
         raise FederationError("a reply that comes from another node than was asked")

@@ -18,12 +18,14 @@ from fl_dp.federation.wire.arrays import encode
 Change = Callable[[Message, random.Random], Message]
 
 FLOATS = [
-    0.0, -0.0, 1.0, -1.0, math.nan, math.inf, -math.inf, 5e-324, 1e-300, 1e-13, 1e-4, 0.5, 1 - 1e-16, 1 + 1e-9,
-    1e6, 1e7, 1e38, 1e308, -1e308,
+    0.0, -0.0, 1.0, -1.0, math.nan, math.inf, -math.inf, 5e-324, 1e-300, 1e-13, 1e-4, 0.5, 1 - 1e-16,
+    1 + 1e-9, 1e6, 1e7, 1e38, 1e308, -1e308,
 ]  # fmt: skip
 INTEGERS = [0, 1, -1, 2, 63, 2**31, 2**53 + 1, 10**12 + 1, 2**62, 2**63 - 1, -(2**63)]
-TEXTS = ["", "..", ".", "a/b", "\\", "0", "pld", "prv", "x:y", "declined", "failed", "\x00", "\x1b[2J", "\n" * 9,
-         "\u202e", "é" * 400, "proven", "__class__", "{0}", "%s"]  # fmt: skip
+TEXTS = [
+    "", "..", ".", "a/b", "\\", "0", "pld", "prv", "x:y", "declined", "failed", "\x00", "\x1b[2J", "\n" * 9,
+    "\u202e", "é" * 400, "proven", "__class__", "{0}", "%s",
+]  # fmt: skip
 OTHERS = [True, False, b"", b"\x80pickle", [], [0.1], [1, 2, 3], [True], ["0"], [math.nan] * 3]
 SIZES = [0, 1, 65, 1001]
 
@@ -50,7 +52,9 @@ def _copied(reply: Message) -> Message:
 def _copied_record(record: Any) -> Any:
     """A ConfigRecord's lists may be shared with the client that sends it."""
     if isinstance(record, ConfigRecord):
-        return ConfigRecord({key: list(value) if isinstance(value, list) else value for key, value in record.items()})
+        return ConfigRecord(
+            {key: list(value) if isinstance(value, list) else value for key, value in record.items()}
+        )
     return type(record)(dict(record.items()))
 
 
@@ -142,7 +146,9 @@ def _array(reply: Message, rng: random.Random) -> Message:
         arrays["further"] = was
     elif kind == 3:
         values = was.numpy().copy()
-        values.reshape(-1)[0] = rng.choice([value for value in FLOATS if abs(value) < 1e38 or not math.isfinite(value)])
+        values.reshape(-1)[0] = rng.choice(
+            [value for value in FLOATS if abs(value) < 1e38 or not math.isfinite(value)]
+        )
         arrays[key] = Array(values)
     elif kind == 4:
         types = [">f4", "f2", "f8", "c8", "i4", "?", "U3"]

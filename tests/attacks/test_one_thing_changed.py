@@ -14,7 +14,7 @@ from fl_dp.federation.wire import send_receive
 from fl_dp.federation.wire.arrays import decode, encode, specs
 from fl_dp.federation.wire.messages import refusal_to_content, reply_from_content, update_to_content
 from fl_dp.federation.wire.partial_sums import make_group
-from fl_dp.records import LocalUpdate, Refusal
+from fl_dp.records import Entry, LocalUpdate, Refusal
 
 START = {"bias": np.zeros(3, np.float32), "weight": np.zeros((2, 3), np.float32)}
 CONFIG = RunConfig(
@@ -41,7 +41,7 @@ def change(reply, rng):
             continue
 
 
-def hostile(fakes, kind, rng):
+def hostile(fakes, kind, rng, name="0"):
     """A client whose answer of that kind, to the first such message, has one thing changed."""
 
     class Hostile(fakes.Client):
@@ -58,7 +58,7 @@ def hostile(fakes, kind, rng):
                 reply = Message(refusal_to_content(refusal), reply_to=message)
             return change(reply, rng)
 
-    return Hostile("0")
+    return Hostile(name, spent=(Entry(0.1, 2.0, 3),))
 
 
 def play(fakes, grid):
@@ -92,9 +92,9 @@ def test_of_a_deployed_clients_replies(fakes, kind):
             np.testing.assert_array_equal(arrays["weight"], np.full((2, 3), 2 * HONEST), f"{number}")
         if status not in ("trained", "idle"):
             assert first["0"].reason, number
-    assert outcomes >= {"registration": {"idle", "trained"}, "update": {"failed", "trained"}}.get(kind, {"idle"}) or (
-        kind == "refused update" and outcomes >= {"failed", "declined"}
-    )
+    assert outcomes >= {"registration": {"idle", "trained"}, "update": {"failed", "trained"}}.get(
+        kind, {"idle"}
+    ) or (kind == "refused update" and outcomes >= {"failed", "declined"})
 
 
 def summing(fakes, rng):

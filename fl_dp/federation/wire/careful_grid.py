@@ -1,12 +1,14 @@
 """Flower's grid of a server, whose every reply is read by itself: one that cannot be read is one client's.
 
-A client writes its reply as a tree of objects, and the SuperLink passes the bytes on. It checks the outer
-metadata of the reply (who has pushed it, and what it answers) and not those inside. Flower's own `HttpGrid` reads all
-replies in one go, so that one of bytes that do not parse ends the run, and believes the metadata inside.
+A client writes its reply as a tree of objects, and the SuperLink passes their bytes on. It checks the reply's
+outer metadata, who has pushed it and what it answers, and not those inside. Flower's own `HttpGrid` believes
+those inside, reads all replies in one go, so that bytes that do not parse end the run, and waits up to two
+hours for a part that a client does not upload.
 """
 
 import logging
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from flwr.app import Error, Message, Metadata, RecordDict
@@ -20,6 +22,7 @@ from flwr.supercore.inflatable.inflatable_object import iterate_object_tree
 from flwr.supercore.inflatable.inflatable_protobuf_utils import make_pull_object_fn_protobuf
 from flwr.supercore.inflatable.inflatable_utils import (
     ObjectPullError,
+    ObjectUnavailableError,
     inflate_object_from_contents,
     pull_objects,
 )
@@ -44,26 +47,36 @@ class CarefulGrid(Grid):
 
     def __init__(self, grid: HttpGrid) -> None:
         self._grid = grid
+        self._begun: dict[str, _Begun] = {}  # replies that are being uploaded, by what they answer
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        """The replies that are there. One that cannot be read is an error reply to what it answers."""
-        request = PullAppMessagesRequest(message_ids=message_ids)
-        response = self._grid._runtime_client.PullMessages(request)
-        pairs = zip(response.messages_list, response.message_object_trees, strict=True)
-        return [self._read(outer, tree) for outer, tree in pairs]
+        """The replies that are there. One that cannot be read is an error reply to what it answers.
 
-    def _read(self, outer: ProtoMessage, tree: ObjectTree) -> Message:
-        client, run = self._grid._runtime_client, outer.metadata.run_id
-        message_id = outer.metadata.message_id
-        pull = make_pull_object_fn_protobuf(client.PullObject, self._grid.node, run)
+        One whose parts are still being uploaded is left for a later call: nobody waits for it alone.
+        """
+        wanted = set(message_ids)
+        response = self._grid._runtime_client.PullMessages(PullAppMessagesRequest(message_ids=wanted))
+        for outer, tree in zip(response.messages_list, response.message_object_trees, strict=True):
+            self._begun[outer.metadata.reply_to_message_id] = _Begun(outer, tree)
+        self._begun = {key: one for key, one in self._begun.items() if not one.is_late}
+        found = {key: self._read(one) for key, one in self._begun.items() if key in wanted}
+        replies = {key: reply for key, reply in found.items() if reply is not None}
+        self._begun = {key: one for key, one in self._begun.items() if key not in replies}
+        return list(replies.values())
+
+    def _read(self, begun: "_Begun") -> Message | None:
+        """The reply; None if not all of it is there yet."""
+        client, outer = self._grid._runtime_client, begun.outer
+        message_id, run = outer.metadata.message_id, outer.metadata.run_id
         try:
-            contents = pull_objects([one.object_id for one in iterate_object_tree(tree)], pull)
+            if not begun.is_complete(make_pull_object_fn_protobuf(client.PullObject, self._grid.node, run)):
+                return None
         except ObjectPullError:
             return _problem(outer, MISSING)
         client.ConfirmMessageReceived(
             ConfirmMessageReceivedRequest(node=self._grid.node, run_id=run, message_object_id=message_id)
         )
-        return read_reply(outer, message_id, contents)
+        return read_reply(outer, message_id, begun.contents)
 
     def set_run(self, run: Any) -> None:
         self._grid.set_run(run)
@@ -93,6 +106,36 @@ class CarefulGrid(Grid):
     ) -> Iterable[Message]:
         """fl_dp sends and receives by itself (`send_receive`); this is Flower's own."""
         return self._grid.send_and_receive(messages, timeout=timeout)
+
+
+class _Begun:
+    """A reply of which the SuperLink knows, and the objects of it that were there so far."""
+
+    def __init__(self, outer: ProtoMessage, tree: ObjectTree) -> None:
+        self.outer = outer
+        self.contents: dict[str, bytes] = {}
+        self._missing = [one.object_id for one in iterate_object_tree(tree)]
+        self._until = time.monotonic() + outer.metadata.ttl
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the message that it answers has expired."""
+        return time.monotonic() > self._until
+
+    def is_complete(self, pull: Callable[[str], bytes]) -> bool:
+        """Fetch what is there; whether that is all. ObjectPullError: something will never be there."""
+        try:
+            self.contents |= pull_objects(self._missing, pull, max_tries_per_object=1)
+            return True
+        except ObjectPullError:
+            pass  # not there yet, or never: see which
+        for one in list(self._missing):
+            try:
+                self.contents[one] = pull(one)
+            except ObjectUnavailableError:
+                return False
+            self._missing.remove(one)
+        return True
 
 
 def read_reply(outer: ProtoMessage, message_id: str, contents: dict[str, bytes]) -> Message:

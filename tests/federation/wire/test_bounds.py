@@ -20,7 +20,8 @@ NOISES = st.one_of(st.floats(-3, 6).map(lambda power: 10**power), st.sampled_fro
 
 
 @pytest.mark.parametrize(
-    "name", ["..", ".", ".hidden", "a/b", "../a", "a\\b", "", " a", "a ", "a\nb", "a\x1b[2J", "\u202ea", "x" * 65]
+    "name",
+    ["..", ".", ".hidden", "a/b", "../a", "a\\b", "", " a", "a ", "a\nb", "a\x1b[2J", "\u202ea", "x" * 65],
 )
 def test_a_name_that_is_a_path_or_moves_a_console_is_refused(name):
     assert not bounds.is_name(name)

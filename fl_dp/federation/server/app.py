@@ -48,12 +48,10 @@ class Federation:
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     """Run one federation, as Flower asks for it."""
-    from fl_dp.federation.wire.careful_grid import careful
-
     _log_to_stderr()
     run = str(context.run_id)
     folder = Path(str(context.run_config.get("out") or f"runs/{run}"))
-    run_federation(careful(grid), context.run_config, run, folder, resumed=RESUMED_VARIABLE in os.environ)
+    run_federation(grid, context.run_config, run, folder, resumed=RESUMED_VARIABLE in os.environ)
 
 
 def run_federation(

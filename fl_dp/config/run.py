@@ -1,5 +1,6 @@
 """The server's settings of a run, in Flower's flat format: what is trained, what clients are asked for."""
 
+import math
 from dataclasses import dataclass
 
 from fl_dp.choices import AGGREGATIONS, LOCAL_ALGORITHMS, METRICS, SERVER_OPTIMIZERS
@@ -22,7 +23,7 @@ from fl_dp.records import ASSUMED, FLOAT32, MOST_PULL, OPTIMIZER_STATES, PRECISI
 WEIGHTS = DECLARED, UNIFORM, BY_NOISE = ("declared", "uniform", "noise")
 PRIVACY = ("on", "off")
 EVALUATE = ("server", "off")
-SAMPLINGS = ("fixed", "poisson", "budget")
+SAMPLINGS = _, POISSON, _ = ("fixed", "poisson", "budget")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +37,8 @@ class RunConfig(TaskSettings):
     sampling: str = "fixed"
     rounds: int = 3
     weights: str = "declared"
+    max_weight: float = 2.0
+    min_updates: int | Auto = "auto"
     aggregation: str = "mean"
     server_optimizer: str = "fedavg"
     server_learning_rate: float | Auto = "auto"
@@ -120,6 +123,15 @@ class RunConfig(TaskSettings):
             require(
                 0 <= self.participations <= self.rounds, "participations", self.participations,
                 f"auto, 0 for every round, or an integer up to rounds = {self.rounds}",
+            )  # fmt: skip
+        require(
+            self.max_weight == 0 or 1 <= self.max_weight < math.inf, "max-weight", self.max_weight,
+            "0 for no limit, or a finite number >= 1",
+        )  # fmt: skip
+        if isinstance(self.min_updates, int):
+            require(
+                1 <= self.min_updates <= self.fit_clients, "min-updates", self.min_updates,
+                f"auto, or an integer from 1 to fit-clients = {self.fit_clients}",
             )  # fmt: skip
         AGGREGATIONS.check(self.aggregation)
         SERVER_OPTIMIZERS.check(self.server_optimizer)

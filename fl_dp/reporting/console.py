@@ -31,8 +31,14 @@ def round_line(record: Mapping[str, Any], *, rounds: int, budget: float) -> str:
         *_evaluated(record),
         counts + (f", running out {running_out}" if running_out else ""),
         f"{record['seconds']:.1f} s",
+        *_lost(record),
     )
     return "  ".join(parts)
+
+
+def _lost(record: Mapping[str, Any]) -> tuple[str, ...]:
+    why = record.get("lost")  # older reports have none
+    return (f"LOST, and paid for: {why}",) if why else ()
 
 
 def _evaluated(record: Mapping[str, Any]) -> tuple[str, ...]:

@@ -76,6 +76,8 @@ class RoundReport:
     share of right answers where the task has it, and all its metrics, by name. None: not measured, or not
     defined on these data.
     seconds: wall time, the wait for clients included.
+    lost: why the global model stayed as it was although clients trained and paid; else empty. lost_rounds: so
+    far, this one included.
     """
 
     round: int
@@ -89,6 +91,8 @@ class RoundReport:
     accuracy: float | None
     seconds: float
     metrics: Mapping[str, float | None] = field(default_factory=dict)
+    lost: str = ""
+    lost_rounds: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         return _with_clients(self)
@@ -118,7 +122,8 @@ class ClientBudget:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """summary.json. `rounds` is the number of rounds run; `reason` says why it is not "completed".
+    """summary.json. `rounds` is the number of rounds run, `lost_rounds` of them without a new model; `reason`
+    says why it is not "completed".
 
     private, epsilon, delta, federation: as in a RoundReport, but the rounds ahead are those of another such
     run. epsilon, delta and federation are None without clients.
@@ -136,6 +141,7 @@ class Summary:
     clients: Mapping[str, ClientBudget]
     reason: str = ""
     metrics: Mapping[str, float | None] = field(default_factory=dict)
+    lost_rounds: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         return _with_clients(self)

@@ -98,7 +98,12 @@ def test_a_sum_that_nobody_asked_for_is_not_taken(fakes, aggregation):
 
     start = {"weight": np.zeros((2, 3), np.float32)}
     config = RunConfig(
-        rounds=1, noise_multiplier=2.0, round_timeout=0.3, accountant="rdp", aggregation=aggregation
+        rounds=1,
+        noise_multiplier=2.0,
+        round_timeout=0.3,
+        accountant="rdp",
+        aggregation=aggregation,
+        min_updates=1,
     )
     strategy = PrivateStrategy(config, "run-1", specs(start), lambda report: None)
     strategy.start(fakes.Grid({11: Claims("0"), 12: fakes.Client("1")}), encode(start))

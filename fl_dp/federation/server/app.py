@@ -197,6 +197,7 @@ def _summary(
         clients=federation.strategy.budgets() if federation else {},
         reason=reason,
         metrics=reports[-1].metrics if reports else {},
+        lost_rounds=federation.strategy.lost_rounds if federation else 0,
     )
 
 

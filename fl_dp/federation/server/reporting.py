@@ -27,6 +27,7 @@ class Reporting:
         self.verdicts: dict[str, Verdict] = {}
         self.last_round = config.rounds
         self.reports: list[RoundReport] = []
+        self.lost = ""  # why the last round's updates were not used, if they were not
 
     def restore(self, report: RoundReport) -> None:
         """Go on after that round."""
@@ -64,9 +65,16 @@ class Reporting:
             accuracy=_scalar(metrics, "accuracy"),
             seconds=seconds,
             metrics=_measured(metrics),
+            lost=self.lost,
+            lost_rounds=self.lost_rounds + bool(self.lost),
         )
         self.reports.append(report)
         return report
+
+    @property
+    def lost_rounds(self) -> int:
+        """How many rounds were lost so far."""
+        return self.reports[-1].lost_rounds if self.reports else 0
 
     def outcome(self, *, nobody_left: bool) -> tuple[RunStatus, str]:
         """How the run ended, and why, if not as asked."""

@@ -1,7 +1,8 @@
 """The rounds of a federation in which no client is believed about its privacy, and no budget is passed."""
 
+import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
@@ -9,11 +10,12 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
 from fl_dp.accounting.budget import BudgetReport
-from fl_dp.config.run import RunConfig
+from fl_dp.config.run import POISSON, RunConfig
 from fl_dp.errors import ConfigError
 from fl_dp.federation.server.aggregating import Aggregating
 from fl_dp.federation.server.asking import Asked, Asking
 from fl_dp.federation.server.choosing import Choosing
+from fl_dp.federation.server.client_record import ClientRecord
 from fl_dp.federation.server.judging import Judging
 from fl_dp.federation.server.registration import Registration
 from fl_dp.federation.server.reporting import Reporting
@@ -23,6 +25,8 @@ from fl_dp.federation.wire.partial_sums import adds_up
 from fl_dp.federation.wire.send_receive import receive, send
 from fl_dp.records import NUMERICS
 from fl_dp.reporting.reports import ClientBudget, FederationBudget, RoundReport, RunStatus
+
+logger = logging.getLogger("fl_dp")
 
 Evaluate = Callable[[int, ArrayRecord], MetricRecord | None]
 
@@ -178,7 +182,7 @@ class PrivateStrategy(Strategy):
         No messages: nobody has budget left, or the choice fell on nobody, which a Poisson choice can.
         """
         parts, self._weights = self._parts, arrays
-        chosen = parts.choosing.choose(grid, server_round)
+        chosen = self._enough(parts.choosing.choose(grid, server_round))
         in_sum = adds_up(grid) and not parts.aggregating.needs_single_updates
         message = parts.aggregating.message(arrays)
         self._asked = parts.asking.ask(chosen, server_round, message, in_sum=in_sum)
@@ -188,9 +192,14 @@ class PrivateStrategy(Strategy):
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Judge every client's round and aggregate the updates that stand; None if there are none."""
-        judged = self._parts.judging.judge(self._asked, replies)
-        self._parts.reporting.verdicts = judged.verdicts
-        return self._parts.aggregating.aggregate(self._weights, judged), None
+        parts = self._parts
+        judged = parts.judging.judge(self._asked, replies)
+        parts.reporting.verdicts = judged.verdicts
+        arrays = parts.aggregating.aggregate(self._weights, judged)
+        parts.reporting.lost = parts.aggregating.lost
+        if parts.aggregating.lost:
+            logger.warning("round %d is lost, and paid for: %s", server_round, parts.aggregating.lost)
+        return arrays, None
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -210,6 +219,11 @@ class PrivateStrategy(Strategy):
         """How the run ended from which `start` has returned, and why, if not as asked."""
         return self._parts.reporting.outcome(nobody_left=self._parts.choosing.nobody_left)
 
+    @property
+    def lost_rounds(self) -> int:
+        """How many rounds were paid for and have not changed the model."""
+        return self._parts.reporting.lost_rounds
+
     def budgets(self) -> dict[str, ClientBudget]:
         """Every client that was ever there, as it stands now, before another such run."""
         return self._parts.reporting.budgets()
@@ -221,6 +235,17 @@ class PrivateStrategy(Strategy):
     def federation(self) -> FederationBudget | None:
         """How all budgets stand before another such run; None before the first client."""
         return self._parts.reporting.federation()
+
+    def _enough(self, chosen: Sequence[ClientRecord]) -> Sequence[ClientRecord]:
+        """Those chosen; nobody where they are fewer than min-updates, whose round would be paid for in vain.
+
+        The next draw may be larger if it is a Poisson draw. Else so few have budget left, and the run ends.
+        """
+        if not chosen or len(chosen) >= self._parts.aggregating.least_updates(len(chosen)):
+            return chosen
+        if self._config.sampling != POISSON:
+            self._parts.choosing.nobody_left = True
+        return []
 
     def _evaluate(self, server_round: int, evaluate_fn: Evaluate | None) -> MetricRecord:
         """Of the global model, where it is due and there is something to evaluate it with; else empty."""

@@ -49,7 +49,8 @@ class ClientRound:
     steps, one of `records.ARITHMETICS`. sample_rate: of this run's rounds; None when the client has no part
     in them, and without privacy. rounds_left: in how many of the rounds still to come it could take part,
     the last one perhaps shortened. reason: why it declined, failed or can take no part; else empty.
-    reported: the numbers of its update of this round that are shown (`LocalUpdate`), by name.
+    reported: the numbers of its update of this round that are shown (`LocalUpdate`), by name. scaled: what
+    its update was multiplied by; below 1 where it was longer than an honest one can be.
     """
 
     epsilon: float
@@ -61,6 +62,7 @@ class ClientRound:
     reason: str = ""
     reported: tuple[tuple[str, str | int | float | bool], ...] = ()
     arithmetic: str = ASSUMED
+    scaled: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

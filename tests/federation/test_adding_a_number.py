@@ -62,7 +62,7 @@ with tempfile.TemporaryDirectory() as folder, Ledger.open(Path(folder) / "ledger
 asked = Message(RecordDict(), 1, "train")
 reply = Message(update_to_content(answer), reply_to=asked)
 record = ClientRecord(profile, 1, (), Entry(0.2, 1.0, 4))
-question = Asked(record, record.mechanism, 1.0, asked, False)
+question = Asked(record, record.mechanism, 1.0, asked, False, plan)
 verdict = settle(reply, question, specs(arrays))
 line = client_round(record, verdict, 0)
 budget = FederationBudget(1.0, 1.0, 1.0, ("rdp",), 1, 0, ())

@@ -57,10 +57,12 @@ def test_a_line_of_rounds_jsonl(tmp_path):
             "0": {
                 "epsilon": 1.5, "accountant": "pld", "steps": 10, "sample_rate": 0.1, "rounds_left": 2,
                 "status": "trained", "reason": "", "reported": {}, "arithmetic": "assumed",
+                "scaled": 1.0,
             },
             "1": {
                 "epsilon": 0.0, "accountant": "rdp", "steps": 0, "sample_rate": None, "rounds_left": 0,
                 "status": "idle", "reason": "why", "reported": {}, "arithmetic": "assumed",
+                "scaled": 1.0,
             },
         },
         "federation": {

@@ -9,6 +9,7 @@ from fl_dp.config.flat import AUTO
 from fl_dp.config.run import POISSON, RunConfig
 from fl_dp.errors import ConfigError
 from fl_dp.federation.server.aggregation import Update, aggregation_of
+from fl_dp.federation.server.bounding import Bounding
 from fl_dp.federation.server.controls import Controls
 from fl_dp.federation.server.judging import Judged
 from fl_dp.federation.server.optimizer import server_optimizer_of
@@ -25,6 +26,7 @@ class Aggregating:
     def __init__(self, config: RunConfig, shared: Mapping[str, ArraySpec]) -> None:
         self._shared, self._config = shared, config
         self.lost = ""  # why the last round's updates were not used
+        self._bounding = Bounding(config, shared)
         self._controls = Controls(config, shared)
         self._aggregation = aggregation_of(config.aggregation)
         self._optimizer = server_optimizer_of(config.server_optimizer, config.server_learning_rate)
@@ -66,6 +68,7 @@ class Aggregating:
         if judged.standing < least:
             self.lost = f"{judged.standing} updates stand, {least} are needed (min-updates)"
             return None
+        self._bounding.hold(weights, judged)
         before = self._optimizer.state()
         combined = self._aggregation.combine(self._capped(judged), judged.sums, self.expected)
         start = {name: weights[name].numpy() for name in self._shared}

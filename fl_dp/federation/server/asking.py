@@ -20,7 +20,7 @@ from fl_dp.records import Entry, RoundPlan
 class Asked:
     """A client that was asked for a round: by which message, and for what.
 
-    weight: of its update; in_sum: whether that may come added up to others'.
+    weight: of its update; in_sum: whether that may come added up to others'. plan: what the message asks for.
     """
 
     client: ClientRecord
@@ -28,6 +28,7 @@ class Asked:
     weight: float
     message: Message
     in_sum: bool
+    plan: RoundPlan
 
 
 class Asking:
@@ -83,4 +84,4 @@ class Asking:
             ttl=self._config.round_timeout,  # a client that sees it later does not train for nothing
             group_id=str(server_round),
         )
-        return Asked(client, client.mechanism, weight, message, in_sum)
+        return Asked(client, client.mechanism, weight, message, in_sum, plan)

@@ -21,9 +21,13 @@ logger = logging.getLogger("fl_dp")
 
 @dataclass(slots=True)
 class Judged:
-    """A round's updates that stand, alone or in sums, and the verdict on every client that was asked."""
+    """A round's updates that stand, alone or in sums, and the verdict on every client that was asked.
+
+    owners: who was asked for each of `updates`, in their order.
+    """
 
     updates: list[Update] = field(default_factory=list)
+    owners: list[Asked] = field(default_factory=list)
     sums: list[WeightedSum] = field(default_factory=list)
     verdicts: dict[str, Verdict] = field(default_factory=dict)
 
@@ -60,6 +64,7 @@ class Judging:
                 groups[group].append((one, reply))
             else:
                 judged.updates.append((verdict.arrays, one.weight))
+                judged.owners.append(one)
         for group_of_one_sum in groups.values():
             self._add_sum(judged, group_of_one_sum)
         return judged

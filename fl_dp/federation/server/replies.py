@@ -34,7 +34,7 @@ class Verdict:
 
     arrays: its update, if it is to be averaged. confirmed: the server knows what the round has cost;
     if not, the client must register again before its next round. reported: the numbers of its update that
-    are shown, by name.
+    are shown, by name. scaled: what its update was multiplied by, where it was longer than an honest one.
     """
 
     status: ClientStatus
@@ -42,6 +42,12 @@ class Verdict:
     arrays: Mapping[str, NDArray] | None = None
     confirmed: bool = True
     reported: tuple[tuple[str, Shown], ...] = ()
+    scaled: float = 1.0
+
+    @property
+    def steps(self) -> int:
+        """That the update has taken; 0 without one."""
+        return int(dict(self.reported).get("steps", 0))
 
 
 def settle(

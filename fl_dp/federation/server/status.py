@@ -60,6 +60,7 @@ def client_round(client: ClientRecord, verdict: Verdict, rounds_ahead: int) -> C
         verdict.reason,
         verdict.reported,
         client.arithmetic,
+        verdict.scaled,
     )
 
 

@@ -40,6 +40,7 @@ class RunConfig(TaskSettings):
     max_weight: float = 2.0
     min_updates: int | Auto = "auto"
     aggregation: str = "mean"
+    malicious_clients: int = 1
     server_optimizer: str = "fedavg"
     server_learning_rate: float | Auto = "auto"
     strategy: str = ""
@@ -133,6 +134,7 @@ class RunConfig(TaskSettings):
                 1 <= self.min_updates <= self.fit_clients, "min-updates", self.min_updates,
                 f"auto, or an integer from 1 to fit-clients = {self.fit_clients}",
             )  # fmt: skip
+        require(self.malicious_clients >= 0, "malicious-clients", self.malicious_clients, "an integer >= 0")
         AGGREGATIONS.check(self.aggregation)
         SERVER_OPTIMIZERS.check(self.server_optimizer)
         LOCAL_ALGORITHMS.check_built_in(self.local_algorithm, "an algorithm that all sites have")

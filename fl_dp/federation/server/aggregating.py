@@ -8,7 +8,7 @@ from flwr.app import ArrayRecord
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import POISSON, RunConfig
 from fl_dp.errors import ConfigError
-from fl_dp.federation.server.aggregation import Update, aggregation_of
+from fl_dp.federation.server.aggregation import Update, aggregation_of, check_aggregation
 from fl_dp.federation.server.bounding import Bounding
 from fl_dp.federation.server.controls import Controls
 from fl_dp.federation.server.judging import Judged
@@ -28,7 +28,8 @@ class Aggregating:
         self.lost = ""  # why the last round's updates were not used
         self._bounding = Bounding(config, shared)
         self._controls = Controls(config, shared)
-        self._aggregation = aggregation_of(config.aggregation)
+        check_aggregation(config)
+        self._aggregation = aggregation_of(config.aggregation, config.malicious_clients)
         self._optimizer = server_optimizer_of(config.server_optimizer, config.server_learning_rate)
 
     def least_updates(self, asked: int) -> int:
@@ -36,11 +37,12 @@ class Aggregating:
 
         "auto": as many as it is to have; where budgets have ended there are fewer, and all are needed.
         """
+        own = self._aggregation.least_updates
         if self._config.min_updates != AUTO:
-            return int(self._config.min_updates)
+            return max(own, int(self._config.min_updates))
         if self._config.sampling == POISSON:
-            return min(1, asked)
-        return min(self._config.min_clients, self._config.fit_clients, asked)
+            return max(own, min(1, asked))
+        return max(own, min(self._config.min_clients, self._config.fit_clients, asked))
 
     @property
     def needs_single_updates(self) -> bool:
@@ -66,7 +68,7 @@ class Aggregating:
             return None
         least = self.least_updates(len(judged.verdicts))
         if judged.standing < least:
-            self.lost = f"{judged.standing} updates stand, {least} are needed (min-updates)"
+            self.lost = f"{judged.standing} updates stand, {least} are needed (min-updates, aggregation)"
             return None
         self._bounding.hold(weights, judged)
         before = self._optimizer.state()

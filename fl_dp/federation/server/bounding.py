@@ -9,9 +9,9 @@ import numpy as np
 from flwr.app import ArrayRecord
 
 from fl_dp.config.run import RunConfig
-from fl_dp.federation.server.asking import Asked
 from fl_dp.federation.server.judging import Judged
 from fl_dp.federation.server.norm_bound import coarsest, is_bounded, norm_bound, real_numbers
+from fl_dp.federation.server.weights import capped
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray
 
 logger = logging.getLogger("fl_dp")
@@ -32,9 +32,9 @@ class Bounding:
             return
         start = {name: weights[name].numpy().astype(np.float64, copy=False) for name in self._shared}
         length = _length(start)
+        bounds = self._bounds(judged, length)
         for place, (asked, (update, weight)) in enumerate(zip(judged.owners, judged.updates, strict=True)):
-            verdict = judged.verdicts[asked.client.name]
-            most = self._most(asked, verdict.steps, length)
+            verdict, most = judged.verdicts[asked.client.name], bounds[place]
             way = {name: update[name].astype(np.float64) - start[name] for name in self._shared}
             long = _length(way)
             if long <= most:
@@ -51,10 +51,23 @@ class Bounding:
                 "can be", asked.client.name, long, most,
             )  # fmt: skip
 
-    def _most(self, asked: Asked, steps: int, start: float) -> float:
-        chances = float(self._config.rounds * self._config.clients * asked.mechanism.steps)
-        size = asked.client.profile.public_size
-        return norm_bound(asked.plan, size, steps, self._numbers, start, self._eps, chances)
+    def _bounds(self, judged: Judged, start: float) -> list[float]:
+        """Of each update. They grow with the steps, which follow from sizes that nothing can check: as with
+        weights, none is more than `max-weight` times the mean of the others.
+        """
+        bounds = [
+            norm_bound(
+                asked.plan,
+                asked.client.profile.public_size,
+                judged.verdicts[asked.client.name].steps,
+                self._numbers,
+                start,
+                self._eps,
+                float(self._config.rounds * self._config.clients * asked.mechanism.steps),
+            )
+            for asked in judged.owners
+        ]
+        return capped(bounds, self._config.max_weight) if all(map(math.isfinite, bounds)) else bounds
 
 
 def _length(arrays: Mapping[str, NDArray]) -> float:

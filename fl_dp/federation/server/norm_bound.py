@@ -5,25 +5,31 @@ With w_0 what was sent, a step of DP-SGD with momentum b is
     v <- b v + (S + N) / B,    w <- P(w - rate v),
 
 S the sum of K gradients of length C at most, N the noise, B the expected batch, P the cut to +-MOST_WEIGHT.
-P moves no two points apart and keeps w_0, so that |w_t - w_0| grows by at most rate |v| a step. No |v| is
-above the largest |S + N| / B times 1 + b + b^2 + ..., in this round and in those that a kept momentum comes
-from. So after T steps, where no |S + N| is above G,
 
-    |w_T - w_0|  <=  T rate / (1 - b) G / B.
+Step by step. P moves no two points apart and keeps w_0, so that |w_t - w_0| grows by at most rate |v| a step.
+No |v| is above the largest |S + N| / B times 1 + b + b^2 + ..., in this round and in those that a kept
+momentum comes from. So after T steps, where no K is above m and no |N| above sigma C l,
 
-With fedprox w - rate pull (w - w_0) is between w and w_0 for rate pull <= 1: without momentum the same holds.
+    (1)    |w_T - w_0|  <=  rate / (1 - b)  T C (m + sigma l) / B.
 
-G = C m + sigma C (sqrt(d) + sqrt(2 ln(1/p))), each of two events fails with probability p at most:
+All steps together. Where w_0 is further than (1) from +-MOST_WEIGHT, P cuts nothing. Where the momentum began
+at 0, w_T - w_0 is then a sum of all S + N, each times -rate / B and a number from 0 to 1 / (1 - b). The N of
+such a sum are one Gaussian vector of at most sqrt(T) times the deviation. With M at least the sum of all K,
 
-- K <= m, K binomial of the declared size n and the sample rate q: P(K >= m) <= exp(-n KL(m/n || q))
-  (Chernoff 1952; Boucheron, Lugosi, Massart 2013, section 2.2).
-- |N| <= sigma C (sqrt(d) + t) with t = sqrt(2 ln(1/p)): the length is a 1-Lipschitz function of d Gaussian
-  numbers, whose mean is at most sqrt(d) (Boucheron, Lugosi, Massart 2013, theorem 5.6; Laurent, Massart 2000,
-  lemma 1, gives the same for its square).
+    (2)    |w_T - w_0|  <=  rate / (1 - b)  C (M + sqrt(T) sigma l) / B.
 
-p is such that all steps of all clients in all rounds fail with probability 1e-9 together. LOOSE pays for what a
-machine adds: noise is larger by up to 0.5 % (`engine/noise/grid.py`), a sum by 0.1 %. Rounding of the weights
-is added by itself.
+With fedprox w - rate pull (w - w_0) is between w and w_0 for rate pull <= 1: without momentum both hold.
+
+Each of these events fails with probability p at most:
+
+- K < m, of a binomial of n records and the sample rate q: P(K >= m) <= exp(-n KL(m/n || q)) (Chernoff 1952;
+  Boucheron, Lugosi, Massart 2013, section 2.2). M is the same of T n records.
+- l = sqrt(d) + sqrt(2 ln(1/p)): the length is a 1-Lipschitz function of d Gaussian numbers, whose mean is at
+  most sqrt(d) (Boucheron, Lugosi, Massart 2013, theorem 5.6; Laurent, Massart 2000, lemma 1, for its square).
+
+p is such that all of them, of all clients in all rounds, fail with probability 1e-9 together. LOOSE pays for
+what a machine adds: noise is larger by up to 0.5 % (`engine/noise/grid.py`), a sum by 0.1 %. Rounding of the
+weights is added by itself. n is the declared size: who has more records than that draws more.
 """
 
 import math
@@ -33,7 +39,7 @@ from functools import lru_cache
 import numpy as np
 
 from fl_dp.federation.wire.arrays import ArraySpec
-from fl_dp.records import RoundPlan
+from fl_dp.records import KEEP, MOST_WEIGHT, RoundPlan
 
 FAILURE = 1e-9  # probability that any honest update of a run is longer than its bound
 LOOSE = 1.01
@@ -59,13 +65,19 @@ def norm_bound(
     """
     if not is_bounded(plan):
         return math.inf
-    surprise = math.log(2 * chances / FAILURE)  # ln(1/p)
+    surprise = math.log(4 * chances / FAILURE)  # ln(1/p), for four events a step
     rate = plan.expected_batch_size / public_size
-    draw = largest_draw(public_size, rate, surprise)
     noise = plan.noise_multiplier * (math.sqrt(numbers) + math.sqrt(2 * surprise))
-    longest = plan.max_grad_norm * (draw + noise) / plan.expected_batch_size
-    way = steps * plan.learning_rate / (1 - plan.momentum) * longest
-    return LOOSE * way * (1 + steps * eps) + steps * eps * start
+    scale = plan.learning_rate / (1 - plan.momentum) * plan.max_grad_norm / plan.expected_batch_size
+
+    def with_rounding(way: float) -> float:
+        return LOOSE * scale * way * (1 + steps * eps) + steps * eps * start
+
+    by_steps = with_rounding(steps * (largest_draw(public_size, rate, surprise) + noise))
+    if start + by_steps >= MOST_WEIGHT or (plan.momentum and plan.optimizer_state == KEEP):
+        return by_steps
+    total = largest_draw(steps * public_size, rate, surprise)
+    return min(by_steps, with_rounding(total + math.sqrt(steps) * noise))
 
 
 @lru_cache(maxsize=1024)

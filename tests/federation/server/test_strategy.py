@@ -8,7 +8,7 @@ import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 
 from fl_dp.config.run import RunConfig
-from fl_dp.errors import FlDpError
+from fl_dp.errors import ConfigError, FlDpError
 from fl_dp.federation.server.client_sampling import ClientSampler
 from fl_dp.federation.server.strategy import PrivateStrategy
 from fl_dp.federation.wire.arrays import encode, specs
@@ -444,7 +444,7 @@ def test_a_round_with_fewer_updates_than_are_needed_is_lost_and_said_to_be_paid_
     config = settings(clients=3, min_clients=3, fit_clients=3, rounds=2, min_updates="auto")
     strategy, _ = run(nodes, fakes, config)
     first, second = strategy.reports
-    assert (first.lost, first.lost_rounds) == ("1 updates stand, 3 are needed (min-updates)", 1)
+    assert (first.lost, first.lost_rounds) == ("1 updates stand, 3 are needed (min-updates, aggregation)", 1)
     assert (second.lost, second.lost_rounds) == ("", 1)
     assert first.clients["0"].epsilon > 0
     assert "round 1 is lost, and paid for" in caplog.text
@@ -514,3 +514,20 @@ def test_a_refusal_without_a_reason_is_reported_with_words(fakes, status):
     nodes = [fakes.Client("0"), fakes.Client("1", mishaps={1: fakes.Refusal(status, " \n")})]
     strategy, _ = run(nodes, fakes, settings(rounds=1))
     assert strategy.reports[0].clients["1"].reason == "it gave no reason"
+
+
+def test_a_round_with_fewer_updates_than_krum_needs_is_lost(fakes):
+    silent = {1: None}
+    nodes = [fakes.Client(str(i), mishaps=silent if i == 0 else {}) for i in range(5)]
+    config = settings(
+        clients=5, fit_clients=5, rounds=2, aggregation="krum", min_updates=1, learning_rate=50.0
+    )
+    strategy, _ = run(nodes, fakes, config)
+    assert strategy.reports[0].lost == "4 updates stand, 5 are needed (min-updates, aggregation)"
+    assert strategy.reports[1].lost == ""
+    np.testing.assert_array_equal(weights(strategy)["weight"], np.ones((2, 3), np.float32))
+
+
+def test_krum_with_fewer_clients_than_it_needs_is_refused_at_the_start(fakes):
+    with pytest.raises(ConfigError, match="a round needs 5 updates, fit-clients = 2 can never give them"):
+        run([fakes.Client("0"), fakes.Client("1")], fakes, settings(aggregation="krum"))

@@ -2,7 +2,7 @@
 
     python -m pytest tests/attacks/test_one_thing_changed_on_the_wire.py
 
-Last result: see docs/attacks.md.
+Last result: see docs/strategies.md, "What becomes of a reply".
 """
 
 import random

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from fl_dp.durable_files import exclusive, write_whole
+from fl_dp.durable_files import one_at_a_time, write_whole
 from fl_dp.errors import ConfigError
 from fl_dp.kits.certificates import check_in_time
 from fl_dp.kits.keys import SigningKey, fingerprint, is_public_key
@@ -96,7 +96,7 @@ def accept(folder: Path, path: Path, authority: str | None = None) -> Roster:
     authority: whose rosters this kit is to believe from now on; None: whom it believes already.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    with exclusive(folder / ".lock"):
+    with one_at_a_time(folder / ".lock"):
         known, serial = _trusted(folder) if (folder / TRUSTED).exists() else (authority, 0)
         if known is None:
             raise ConfigError(f"{folder}: believes no authority yet; say which: --authority KEY.")

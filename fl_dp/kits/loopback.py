@@ -6,7 +6,7 @@ and nobody else on the machine.
 
 from pathlib import Path
 
-from fl_dp.durable_files import exclusive
+from fl_dp.durable_files import one_at_a_time
 from fl_dp.kits.keys import SigningKey
 from fl_dp.kits.kit import ROSTER, SITE_KEY, ServerKit, SiteKit, accept, own_folder, trusted_roster
 from fl_dp.kits.provision import SERVER, Wishes, provision, with_site
@@ -19,7 +19,7 @@ _SITES = "sites"
 def loopback_server(folder: Path, port: int) -> ServerKit:
     """The server's kit of the federation in `folder`, made if it is not there."""
     own_folder(folder)
-    with exclusive(folder / ".lock"):
+    with one_at_a_time(folder / ".lock"):
         if not (folder / ROSTER).exists():
             provision(Wishes("loopback", (f"127.0.0.1:{port}",), (), _DAYS), folder)
     return ServerKit.load(folder / SERVER)
@@ -29,7 +29,7 @@ def loopback_site(folder: Path, name: str) -> SiteKit:
     """The kit of the site `name` of the federation in `folder`, which it joins by being asked for."""
     kit = folder / _SITES / name
     own_folder(kit)
-    with exclusive(folder / ".lock"):
+    with one_at_a_time(folder / ".lock"):
         if not (kit / SITE_KEY).exists():
             SigningKey.generate().save(kit / SITE_KEY)
         key = SigningKey.load(kit / SITE_KEY)

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from fl_dp.durable_files import write_whole
-from fl_dp.launch.flower.processes import Processes
+from fl_dp.launch.processes.processes import Processes
 from fl_dp.records import Entry
 
 _OWNER = 0o600
@@ -135,7 +135,7 @@ def _log_to(path: Path) -> None:
 
 def _tell_end(client: ClientStart, code: int) -> None:
     from fl_dp.federation.client.loop import told_to
-    from fl_dp.launch.flower.processes import ended
+    from fl_dp.launch.processes.processes import ended
 
     told_to(Path(client.events), client.name)("ended", ended(code))
 

@@ -1,4 +1,4 @@
-"""A federation on this machine whose clients are processes of their own, behind the same door as any other."""
+"""A federation on this machine whose clients are processes of their own, behind the door as any other's."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,8 +7,8 @@ from fl_dp.config.run import RunConfig
 from fl_dp.launch.client_processes import ClientStart, start_clients
 from fl_dp.launch.clients import write_client_files
 from fl_dp.launch.exit_codes import ExitCode
-from fl_dp.launch.flower.environment import child_environment, cores
-from fl_dp.launch.flower.processes import Processes
+from fl_dp.launch.processes.environment import child_environment, cores
+from fl_dp.launch.processes.processes import Processes
 from fl_dp.launch.watching import ClientWatch
 from fl_dp.reporting.run_folder import RunFolder
 

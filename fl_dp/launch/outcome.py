@@ -8,7 +8,7 @@ from typing import Any
 
 from fl_dp.errors import LaunchError
 from fl_dp.launch.exit_codes import ExitCode
-from fl_dp.launch.flower.log_tail import tail
+from fl_dp.launch.processes.log_tail import tail
 from fl_dp.reporting.console import marked, of_unit, print_budgets
 from fl_dp.reporting.run_folder import SERVER_LOG, RunFolder
 

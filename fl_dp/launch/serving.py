@@ -27,6 +27,8 @@ from fl_dp.reporting.run_folder import SERVER_LOG, RunFolder
 logger = logging.getLogger("fl_dp")
 Say = Callable[[str], None]
 
+_FAREWELL_SECONDS = 3.0  # that sites have to hear that the run is over
+
 
 @dataclass(frozen=True, slots=True)
 class Serving:
@@ -35,6 +37,11 @@ class Serving:
     kit: ServerKit
     hub: Hub
     port: int
+    look: Callable[[], None]  # for a newer roster
+
+    def sites_here(self) -> list[str]:
+        """Names of the sites that are there now."""
+        return sorted(site.name for node in self.hub.here() if (site := self.hub.site_of(node)) is not None)
 
     def run(
         self,
@@ -50,7 +57,15 @@ class Serving:
         def on_round(report: RoundReport) -> None:
             say(round_line(report.to_dict(), rounds=config.rounds, budget=config.epsilon))
 
-        grid, flat, run = LinkGrid(self.hub, self.kit.key, on_wait), config.to_flat(), str(self.hub.run_id)
+        def while_waiting() -> None:
+            self.look()
+            on_wait()
+
+        grid, flat, run = (
+            LinkGrid(self.hub, self.kit.key, while_waiting),
+            config.to_flat(),
+            str(self.hub.run_id),
+        )
         status = tried(lambda: run_federation(grid, flat, run, folder.path, on_round, resumed=resumed))
         return conclude(status, folder, say)
 
@@ -60,14 +75,15 @@ def serving(kit: ServerKit, folder: RunFolder, host: str, port: int) -> Iterator
     """Serve sites on `host`, on a free port if `port` is 0. Afterwards they are told that the run is over."""
     hub = Hub(kit.roster)
     TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = hub.run_id, SUPERLINK_NODE_ID, 1
-    door = Door(hub, _Newest(kit.folder, hub).look)
+    look = _Newest(kit.folder, hub).look
+    door = Door(hub, look)
     log = folder.log(SERVER_LOG)
     with log_files({"fl_dp": log, "flwr": log, "uvicorn": log}):
         for quiet in ("flwr", "uvicorn"):
             logging.getLogger(quiet).setLevel(logging.WARNING)  # Flower logs each request
         with listening(door, kit, host, port) as open_port:
-            yield Serving(kit, hub, open_port)
-            door.over = True
+            yield Serving(kit, hub, open_port, look)
+            door.end(_FAREWELL_SECONDS)
 
 
 class _Newest:
@@ -75,7 +91,7 @@ class _Newest:
 
     def __init__(self, folder: Path, hub: Hub) -> None:
         self._folder, self._hub = folder, hub
-        self._seen = self._stamp()
+        self._seen = (0, 0)  # the kit was read some time ago: it may have a newer one already
 
     def look(self) -> None:
         stamp = self._stamp()

@@ -4,8 +4,8 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from fl_dp.errors import LaunchError
-from fl_dp.launch.flower.log_tail import JsonLines, tail
-from fl_dp.launch.flower.processes import Processes, ended
+from fl_dp.launch.processes.log_tail import JsonLines, tail
+from fl_dp.launch.processes.processes import Processes, ended
 
 
 class ClientWatch:

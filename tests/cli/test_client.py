@@ -14,22 +14,22 @@ from fl_dp.config.client import ClientConfig
 
 @pytest.fixture
 def joined(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[ClientConfig]:
-    """Settings with which the SuperNode would have been started."""
+    """Settings with which the client would have been started."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     seen: list[ClientConfig] = []
 
-    def supernode(settings: ClientConfig, *_: Any) -> int:
+    def run_client(settings: ClientConfig, *_: Any, **more: Any) -> int:
         seen.append(settings)
         return 0
 
-    monkeypatch.setattr(module, "_run_supernode", supernode)
+    monkeypatch.setattr("fl_dp.launch.site.run_client", run_client)
     return seen
 
 
 def client(*words: str) -> int:
     command = typer.Typer(**APP_OPTIONS)
     command.command()(module.join)
-    return run_command(command, ["--superlink", "host:9092", "--insecure", *words], prog="client.py")
+    return run_command(command, [*words], prog="client.py")
 
 
 def test_the_ledger_lasts_and_is_shown(
@@ -105,10 +105,11 @@ def test_a_ledger_that_is_named_as_a_file_is_refused(
         (["--partition", "2"], "--partition 2: expected K/N"),
         (["--name", "a/b"], "client = 'a/b'"),
         (["--epsilon", "0"], "epsilon = 0.0"),
-        (["--superlink", "nohost"], "--superlink nohost: expected HOST:PORT"),
-        (["--superlink", "host:99999"], "--superlink host:99999: expected HOST:PORT"),
+        (["--server", "nohost"], "--server: nohost: expected HOST:PORT"),
+        (["--server", "127.0.0.1:99999"], "--server: 127.0.0.1:99999: expected HOST:PORT"),
+        (["--server", "hospital.example:9092"], "anything but this machine needs a kit, --kit FOLDER"),
+        (["--kit", "absent"], "--kit absent: site.key is missing; made by: fl-dp join-request"),
         (["--config", "absent.toml"], "--config absent.toml"),
-        (["--root-certificates", "ca.crt"], "either --root-certificates"),
     ],
 )
 def test_a_bad_option_is_named_and_nothing_is_started(

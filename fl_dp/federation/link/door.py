@@ -7,6 +7,7 @@ against the signer before one of Flower's handlers sees it. Whoever is in no ros
 import asyncio
 import json
 import logging
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -52,6 +53,7 @@ logger = logging.getLogger("fl_dp")
 
 LONG_POLL = 2.0  # seconds that a site waits for a message in one request
 MOST_BYTES = 32 * 2**20  # of a request; Flower cuts arrays into objects of 5 MiB
+_POLL_SECONDS = 0.02
 _PREFIX = "/v1/fleet/"
 _TYPE = b"application/x-protobuf"
 
@@ -69,9 +71,19 @@ class Door:
 
     def __init__(self, hub: Hub, refresh: Callable[[], None] = lambda: None) -> None:
         self.hub = hub
-        self.over = False  # the run is: sites are told so
+        self._over = False
+        self._told: set[str] = set()  # keys of sites that know that the run is over
         self._refresh = refresh
         self._check = RequestCheck(hub.roster.federation)
+
+    def end(self, seconds: float) -> None:
+        """Tell the sites that are there that the run is over; wait `seconds` at most until all have heard."""
+        here = {node: site for node in self.hub.here() if (site := self.hub.site_of(node)) is not None}
+        self._over = True
+        self.hub.ring(set(here))
+        deadline = time.monotonic() + seconds
+        while not {site.key for site in here.values()} <= self._told and time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
@@ -90,7 +102,8 @@ class Door:
         site = self._site(method, path, headers)
         if headers.get(SPOKEN) != PROTOCOL:
             raise RequestRefusedError(426, "this server runs another version of fl_dp; install the same")
-        if self.over:
+        if self._over:
+            self._told.add(site.key)
             raise RequestRefusedError(410, "the run is over")
         route = ROUTES.get(path.removeprefix(_PREFIX)) if path.startswith(_PREFIX) else None
         if route is None or method != "POST":

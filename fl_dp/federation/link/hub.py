@@ -89,6 +89,10 @@ class Hub:
                 if roster.site_of(site.key) != site:
                     self.leave(site)
 
+    def here(self) -> list[int]:
+        """The nodes whose sites are there now."""
+        return [node for node in self.state.get_nodes(self.run_id) if self.site_of(node)]
+
     def is_heard(self, node: int) -> None:
         """Note that the node's site has just sent a request."""
         self.state.acknowledge_node_heartbeat(node, SILENCE / 2)
@@ -146,5 +150,6 @@ def _running(state: LinkState) -> int:
     assert task is not None
     state.claim_task(task)
     state.activate_task(task)
-    del state.task_token_store[task]  # type: ignore[attr-defined]
+    for kept in (state.task_token_store, state.task_token_to_task_id):  # type: ignore[attr-defined]
+        kept.clear()
     return run_id

@@ -60,8 +60,7 @@ class LinkGrid(Grid):
     def get_node_ids(self) -> Iterable[int]:
         """The nodes whose sites are there now."""
         self._on_wait()
-        here = self._hub.state.get_nodes(self._hub.run_id)
-        return [node for node in here if self._hub.site_of(node)]
+        return self._hub.here()
 
     def get_nodes(self) -> Iterable[NodeInfo]:
         return list(self._hub.state.get_node_info(node_ids=list(self.get_node_ids())))
@@ -153,7 +152,7 @@ class LinkGrid(Grid):
         return make_message(_reply_metadata(asked), content=content)
 
     def _content(self, asked: Message, site: Site, reply: Message) -> RecordDict:
-        """What the site has answered; FederationError unless it is whole, of this site, and to this message."""
+        """What the site has answered; FederationError unless it is whole, its own, and to this message."""
         whole = self._inflated(reply)
         said, known = whole.metadata, _reply_metadata(asked)
         same = ("run_id", "src_node_id", "dst_node_id", "reply_to_message_id", "group_id", "message_type")

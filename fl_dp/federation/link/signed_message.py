@@ -57,7 +57,7 @@ def checked(content: RecordDict, bearing: Bearing, public: str) -> RecordDict:
     if not isinstance(signature, bytes) or not is_signed(
         public, bearing.purpose, bearing.to_bytes(plain), signature
     ):
-        raise FederationError(f"a {bearing.purpose} without the signature of who is said to have sent it")
+        raise FederationError(f"the {bearing.purpose} lacks the signature of who is said to have sent it")
     return plain
 
 

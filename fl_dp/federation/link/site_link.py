@@ -64,7 +64,7 @@ class LinkRefusedError(Exception):
 
 
 class SiteLink:
-    """kit: of the site. address: HOST:PORT of the server. Its methods raise LinkLostError, LinkRefusedError."""
+    """kit: of the site. address: HOST:PORT of the server. Methods raise LinkLostError, LinkRefusedError."""
 
     def __init__(self, kit: SiteKit, address: str) -> None:
         self._kit = kit

@@ -41,7 +41,7 @@ class Processes:
         self._started: dict[str, subprocess.Popen[bytes]] = {}
         self.scratch = Path(tempfile.mkdtemp(prefix="fl-dp-"))
         self._guard = subprocess.Popen(
-            [sys.executable, "-P", "-m", "fl_dp.launch.flower.guard", self.launch_id, str(self.scratch)],
+            [sys.executable, "-P", "-m", "fl_dp.launch.processes.guard", self.launch_id, str(self.scratch)],
             stdin=subprocess.PIPE,
             start_new_session=True,
         )

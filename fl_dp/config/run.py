@@ -23,6 +23,7 @@ from fl_dp.records import ASSUMED, FLOAT32, MOST_PULL, OPTIMIZER_STATES, PRECISI
 WEIGHTS = DECLARED, UNIFORM, BY_NOISE = ("declared", "uniform", "noise")
 PRIVACY = ("on", "off")
 EVALUATE = ("server", "off")
+KEEP_MODEL = LAST, BEST = ("last", "best")
 SAMPLINGS = _, POISSON, _ = ("fixed", "poisson", "budget")
 
 
@@ -47,6 +48,7 @@ class RunConfig(TaskSettings):
     round_timeout: float = 3600.0
     evaluate: str = "server"
     evaluate_every: int = 1
+    keep_model: str = "last"
     metrics: str = ""
     # local training
     local_epochs: float = 1.0
@@ -160,6 +162,11 @@ class RunConfig(TaskSettings):
         )  # fmt: skip
         require(self.sampling in SAMPLINGS, "sampling", self.sampling, " or ".join(SAMPLINGS))
         require(self.evaluate in EVALUATE, "evaluate", self.evaluate, " or ".join(EVALUATE))
+        require(self.keep_model in KEEP_MODEL, "keep-model", self.keep_model, " or ".join(KEEP_MODEL))
+        require(
+            self.keep_model == LAST or (self.evaluate == "server" and self.evaluate_every > 0),
+            "keep-model", self.keep_model, f"{LAST}, without an evaluation on the server's data after rounds",
+        )  # fmt: skip
         require(
             not self.personal or self.evaluate == "off", "evaluate", self.evaluate,
             f"off beside personal = {self.personal!r}: the server has no trained values of these parameters",

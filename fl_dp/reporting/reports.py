@@ -127,6 +127,8 @@ class Summary:
     """summary.json. `rounds` is the number of rounds run, `lost_rounds` of them without a new model; `reason`
     says why it is not "completed".
 
+    model: "last", or "best" where it was chosen on the server's validation half; model_round: the round that
+    it is of, 0 the start. accuracy, loss, metrics: of it, on the test data or their other half.
     private, epsilon, delta, federation: as in a RoundReport, but the rounds ahead are those of another such
     run. epsilon, delta and federation are None without clients.
     """
@@ -144,6 +146,8 @@ class Summary:
     reason: str = ""
     metrics: Mapping[str, float | None] = field(default_factory=dict)
     lost_rounds: int = 0
+    model: str = "last"
+    model_round: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         return _with_clients(self)

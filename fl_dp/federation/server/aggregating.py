@@ -93,6 +93,10 @@ class Aggregating:
         weights = capped([weight for _, weight in judged.updates], self._config.max_weight)
         return [(update, weight) for (update, _), weight in zip(judged.updates, weights, strict=True)]
 
+    def forget_steps(self) -> None:
+        """The last model is not gone on from: what led to it leads nowhere."""
+        self._optimizer.restore({})
+
     def state(self) -> dict[str, NDArray]:
         """What is remembered from round to round."""
         kept = {_AGGREGATION + name: array for name, array in self._aggregation.state().items()}

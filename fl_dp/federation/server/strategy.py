@@ -3,24 +3,20 @@
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
 from fl_dp.accounting.budget import BudgetReport
-from fl_dp.config.run import POISSON, RunConfig
+from fl_dp.config.run import BEST, POISSON, RunConfig
 from fl_dp.errors import ConfigError
-from fl_dp.federation.server.aggregating import Aggregating
-from fl_dp.federation.server.asking import Asked, Asking
-from fl_dp.federation.server.choosing import Choosing
+from fl_dp.federation.server.asking import Asked
 from fl_dp.federation.server.client_record import ClientRecord
-from fl_dp.federation.server.judging import Judging
-from fl_dp.federation.server.registration import Registration
-from fl_dp.federation.server.reporting import Reporting
+from fl_dp.federation.server.keeping import Keeping, loss_of
 from fl_dp.federation.server.state import ServerState
-from fl_dp.federation.wire.arrays import ArraySpec, encode
+from fl_dp.federation.server.strategy_parts import StrategyParts, usual_parts
+from fl_dp.federation.wire.arrays import ArraySpec, NDArray, encode
 from fl_dp.federation.wire.partial_sums import adds_up
 from fl_dp.federation.wire.send_receive import receive, send
 from fl_dp.records import NUMERICS
@@ -31,31 +27,9 @@ logger = logging.getLogger("fl_dp")
 Evaluate = Callable[[int, ArrayRecord], MetricRecord | None]
 
 
-@dataclass(slots=True)
-class StrategyParts:
-    """What the strategy is made of. Another federation replaces one of them; each file says its promise."""
+__all__ = ["Evaluate", "PrivateStrategy", "StrategyParts", "usual_parts"]
 
-    registration: Registration
-    choosing: Choosing
-    asking: Asking
-    judging: Judging
-    aggregating: Aggregating
-    reporting: Reporting
-
-
-def usual_parts(
-    config: RunConfig, run: str, shared: Mapping[str, ArraySpec], on_registered: Callable[[], None]
-) -> StrategyParts:
-    """The parts of a run as its config has them."""
-    registration, aggregating = Registration(config), Aggregating(config, shared)
-    return StrategyParts(
-        registration,
-        Choosing(config, registration, on_registered),
-        Asking(config, run),
-        Judging(registration, aggregating.expected),
-        aggregating,
-        Reporting(config, registration),
-    )
+_KEPT = "kept "  # before the names of what `Keeping` goes on from
 
 
 class PrivateStrategy(Strategy):
@@ -91,6 +65,7 @@ class PrivateStrategy(Strategy):
                 f"strategy = {config.strategy!r}: made {type(parts).__name__}, expected StrategyParts."
             )
         self._parts = parts
+        self._keeping = Keeping() if config.keep_model == BEST else None
         self._over = 0  # rounds
         self._resumed = False
         self._weights = ArrayRecord()  # that the round's clients start from
@@ -116,7 +91,7 @@ class PrivateStrategy(Strategy):
             clients=list(registration.clients.values()),
             registered=registration.registered,
             arrays={name: array.numpy() for name, array in self.result.arrays.items()},
-            aggregated=self._parts.aggregating.state(),
+            aggregated=self._parts.aggregating.state() | self._kept(),
         )
 
     def resume(self, state: ServerState) -> None:
@@ -129,7 +104,10 @@ class PrivateStrategy(Strategy):
         self._over, report = state.rounds, state.last_report()
         parts.choosing.restore(state.secret)
         parts.asking.origin = state.origin
-        parts.aggregating.restore(state.aggregated)
+        kept = {name for name in state.aggregated if name.startswith(_KEPT)}
+        parts.aggregating.restore({name: state.aggregated[name] for name in state.aggregated.keys() - kept})
+        if self._keeping:
+            self._keeping.restore({name.removeprefix(_KEPT): state.aggregated[name] for name in kept})
         self._resumed = state.run == self._run
         if not self._resumed:
             for client in state.clients:
@@ -158,6 +136,7 @@ class PrivateStrategy(Strategy):
         """
         self.summary()
         self.result.arrays = initial_arrays
+        self._look_at_the_start(evaluate_fn)
         last_round = self._parts.reporting.last_round = num_rounds or self._config.rounds
         for server_round in range(self._over + 1, last_round + 1):
             started = time.monotonic()
@@ -171,6 +150,7 @@ class PrivateStrategy(Strategy):
             )
             self.result.arrays = arrays or self.result.arrays
             metrics = self._evaluate(server_round, evaluate_fn)
+            self._keep(server_round, metrics)
             self._end_round(server_round, metrics, time.monotonic() - started)
         return self.result
 
@@ -220,9 +200,10 @@ class PrivateStrategy(Strategy):
         return self._parts.reporting.outcome(nobody_left=self._parts.choosing.nobody_left)
 
     @property
-    def lost_rounds(self) -> int:
-        """How many rounds were paid for and have not changed the model."""
-        return self._parts.reporting.lost_rounds
+    def best(self) -> tuple[int, ArrayRecord] | None:
+        """The round of the best model so far, and the model; None where the last one is kept."""
+        keeping = self._keeping
+        return (keeping.round, keeping.arrays) if keeping and keeping.has_begun else None
 
     def budgets(self) -> dict[str, ClientBudget]:
         """Every client that was ever there, as it stands now, before another such run."""
@@ -256,6 +237,27 @@ class PrivateStrategy(Strategy):
             return MetricRecord()
         self.result.evaluate_metrics_serverapp[server_round] = metrics
         return metrics
+
+    def _look_at_the_start(self, evaluate_fn: Evaluate | None) -> None:
+        """What divergence is told by, where the best model is kept."""
+        if self._keeping and not self._keeping.has_begun and evaluate_fn:
+            metrics = evaluate_fn(0, self.result.arrays) or MetricRecord()
+            self._keeping.begin(self.result.arrays, loss_of(metrics))
+
+    def _keep(self, server_round: int, metrics: MetricRecord) -> None:
+        """Keep the model that was measured, if it is the best; go back to that one if it has diverged."""
+        reporting = self._parts.reporting
+        if not self._keeping or reporting.lost or "loss" not in metrics:
+            return
+        reporting.lost = self._keeping.look(server_round, self.result.arrays, loss_of(metrics))
+        if reporting.lost:
+            logger.warning("round %d is rolled back, and paid for: %s", server_round, reporting.lost)
+            self.result.arrays = self._keeping.arrays
+            self._parts.aggregating.forget_steps()
+
+    def _kept(self) -> dict[str, NDArray]:
+        state = self._keeping.state() if self._keeping else {}
+        return {_KEPT + name: array for name, array in state.items()}
 
     def _end_round(self, server_round: int, metrics: MetricRecord, seconds: float) -> None:
         report = self._parts.reporting.report(server_round, self._asked, metrics, seconds)

@@ -450,7 +450,7 @@ def test_a_round_with_fewer_updates_than_are_needed_is_lost_and_said_to_be_paid_
     assert "round 1 is lost, and paid for" in caplog.text
     np.testing.assert_array_equal(weights(strategy)["weight"], np.ones((2, 3), np.float32))
     assert strategy.outcome() == ("completed", "")
-    assert strategy.lost_rounds == 1
+    assert strategy.reports[-1].lost_rounds == 1
 
 
 def test_a_run_of_lost_rounds_has_failed(fakes):
@@ -465,7 +465,7 @@ def test_where_budgets_have_ended_the_others_go_on(fakes):
     poor = fakes.Client("0", epsilon=0.8)
     strategy, _ = run([poor, fakes.Client("1")], fakes, settings(min_updates="auto"))
     assert statuses(strategy, 3) == {"0": "idle", "1": "trained"}
-    assert strategy.lost_rounds == 0
+    assert strategy.reports[-1].lost_rounds == 0
 
 
 def test_a_round_that_cannot_have_as_many_updates_as_are_named_is_not_paid_for(fakes):
@@ -485,7 +485,7 @@ def test_a_poisson_draw_below_min_updates_asks_nobody_and_goes_on(fakes):
     assert len(counts) == 30
     assert set(counts) >= {0, 2}
     assert 1 not in counts
-    assert strategy.lost_rounds == 0
+    assert strategy.reports[-1].lost_rounds == 0
 
 
 def test_a_full_disk_costs_rounds_while_it_is_full_and_no_more(fakes):

@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from flwr.app import Message, MessageType, RecordDict
 from flwr.serverapp import Grid
@@ -12,6 +12,7 @@ from fl_dp.config.run import RunConfig
 from fl_dp.errors import AccountingError, FederationError, FlDpError
 from fl_dp.federation.server.client_record import ClientRecord, shows_less
 from fl_dp.federation.server.planning import round_mechanism
+from fl_dp.federation.server.questions import Question, Refused
 from fl_dp.federation.wire.messages import one_line, profile_from_content
 from fl_dp.federation.wire.send_receive import pause, pull, require_answer, send
 from fl_dp.records import PROVEN, ClientProfile, Refusal
@@ -20,31 +21,6 @@ logger = logging.getLogger("fl_dp")
 
 PATIENCE = 60.0  # seconds that a round waits for the answers of nodes that were just asked
 RETRY = 10.0  # seconds after which a node that was refused is asked again, where a round waits for clients
-
-
-@dataclass(frozen=True, slots=True)
-class _Question:
-    """Asks a node who it is. awaited: whether a round waits for the answer."""
-
-    message: Message
-    when: float
-    awaited: bool
-
-    @property
-    def node(self) -> int:
-        return self.message.metadata.dst_node_id
-
-
-@dataclass(frozen=True, slots=True)
-class _Refused:
-    """A node that takes no part. passing: it did before, and could not answer now, say for a full disk.
-
-    again: when it is asked next; earlier where the next round begins earlier.
-    """
-
-    why: str
-    passing: bool
-    again: float
 
 
 class Registration:
@@ -60,10 +36,10 @@ class Registration:
         self.answers = 0  # of nodes that were asked who they are, the refused ones included
         self._config = config
         self._live: set[int] = set()
-        self._asked: dict[str, _Question] = {}  # by message id
+        self._asked: dict[str, Question] = {}  # by message id
         self._registered: set[int] = set()
         self._unsure: set[int] = set()  # nodes whose last round is not confirmed
-        self._refused: dict[int, _Refused] = {}  # by node
+        self._refused: dict[int, Refused] = {}  # by node
         self._announced = ""
 
     def restore(self, clients: Iterable[ClientRecord], registered: Collection[str]) -> None:
@@ -151,17 +127,17 @@ class Registration:
 
     def _ask(self, grid: Grid, nodes: Iterable[int]) -> None:
         now, busy = time.monotonic(), {one.node for one in self._asked.values()}
-        questions: list[_Question] = []
+        questions: list[Question] = []
         for node in nodes:
             refused = self._refused.get(node)
             if node not in busy and (refused is None or refused.again <= now):
                 message = Message(RecordDict(), node, MessageType.QUERY, ttl=self._config.round_timeout)
-                questions.append(_Question(message, now, awaited=refused is None or refused.passing))
+                questions.append(Question(message, now, awaited=refused is None or refused.passing))
         sent = send(grid, [one.message for one in questions])
         by_id = {one.message.metadata.message_id: one for one in questions}
         self._asked |= {key: by_id[key] for key in sent}
 
-    def _register(self, question: _Question, reply: Message) -> None:
+    def _register(self, question: Question, reply: Message) -> None:
         self.answers += 1
         node, profile = question.node, None
         try:
@@ -182,7 +158,7 @@ class Registration:
     def _refuse(self, node: int, why: str, *, passing: bool) -> None:
         if node not in self._refused or self._refused[node].why != why:
             logger.warning("node %d is no part of this run: %s", node, why)
-        self._refused[node] = _Refused(why, passing, time.monotonic() + RETRY)
+        self._refused[node] = Refused(why, passing, time.monotonic() + RETRY)
 
     def _is_known(self, node: int) -> bool:
         return any(client.node_id == node for client in self.clients.values())

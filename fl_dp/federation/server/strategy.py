@@ -13,10 +13,10 @@ from fl_dp.config.run import BEST, POISSON, RunConfig
 from fl_dp.errors import ConfigError
 from fl_dp.federation.server.asking import Asked
 from fl_dp.federation.server.client_record import ClientRecord
-from fl_dp.federation.server.keeping import Keeping, loss_of
+from fl_dp.federation.server.keeping import Evaluate, Keeping
 from fl_dp.federation.server.state import ServerState
 from fl_dp.federation.server.strategy_parts import StrategyParts, usual_parts
-from fl_dp.federation.wire.arrays import ArraySpec, NDArray, encode
+from fl_dp.federation.wire.arrays import ArraySpec, encode
 from fl_dp.federation.wire.partial_sums import adds_up
 from fl_dp.federation.wire.send_receive import receive, send
 from fl_dp.records import NUMERICS
@@ -24,12 +24,7 @@ from fl_dp.reporting.reports import ClientBudget, FederationBudget, RoundReport,
 
 logger = logging.getLogger("fl_dp")
 
-Evaluate = Callable[[int, ArrayRecord], MetricRecord | None]
-
-
 __all__ = ["Evaluate", "PrivateStrategy", "StrategyParts", "usual_parts"]
-
-_KEPT = "kept "  # before the names of what `Keeping` goes on from
 
 
 class PrivateStrategy(Strategy):
@@ -65,7 +60,7 @@ class PrivateStrategy(Strategy):
                 f"strategy = {config.strategy!r}: made {type(parts).__name__}, expected StrategyParts."
             )
         self._parts = parts
-        self._keeping = Keeping() if config.keep_model == BEST else None
+        self._keeping = Keeping(on=config.keep_model == BEST)
         self._over = 0  # rounds
         self._resumed = False
         self._weights = ArrayRecord()  # that the round's clients start from
@@ -91,7 +86,7 @@ class PrivateStrategy(Strategy):
             clients=list(registration.clients.values()),
             registered=registration.registered,
             arrays={name: array.numpy() for name, array in self.result.arrays.items()},
-            aggregated=self._parts.aggregating.state() | self._kept(),
+            aggregated=self._parts.aggregating.state() | self._keeping.state(),
         )
 
     def resume(self, state: ServerState) -> None:
@@ -104,10 +99,7 @@ class PrivateStrategy(Strategy):
         self._over, report = state.rounds, state.last_report()
         parts.choosing.restore(state.secret)
         parts.asking.origin = state.origin
-        kept = {name for name in state.aggregated if name.startswith(_KEPT)}
-        parts.aggregating.restore({name: state.aggregated[name] for name in state.aggregated.keys() - kept})
-        if self._keeping:
-            self._keeping.restore({name.removeprefix(_KEPT): state.aggregated[name] for name in kept})
+        parts.aggregating.restore(self._keeping.restore(state.aggregated))
         self._resumed = state.run == self._run
         if not self._resumed:
             for client in state.clients:
@@ -136,7 +128,7 @@ class PrivateStrategy(Strategy):
         """
         self.summary()
         self.result.arrays = initial_arrays
-        self._look_at_the_start(evaluate_fn)
+        self._keeping.begin(self.result.arrays, evaluate_fn)
         last_round = self._parts.reporting.last_round = num_rounds or self._config.rounds
         for server_round in range(self._over + 1, last_round + 1):
             started = time.monotonic()
@@ -202,8 +194,7 @@ class PrivateStrategy(Strategy):
     @property
     def best(self) -> tuple[int, ArrayRecord] | None:
         """The round of the best model so far, and the model; None where the last one is kept."""
-        keeping = self._keeping
-        return (keeping.round, keeping.arrays) if keeping and keeping.has_begun else None
+        return self._keeping.best
 
     def budgets(self) -> dict[str, ClientBudget]:
         """Every client that was ever there, as it stands now, before another such run."""
@@ -238,26 +229,14 @@ class PrivateStrategy(Strategy):
         self.result.evaluate_metrics_serverapp[server_round] = metrics
         return metrics
 
-    def _look_at_the_start(self, evaluate_fn: Evaluate | None) -> None:
-        """What divergence is told by, where the best model is kept."""
-        if self._keeping and not self._keeping.has_begun and evaluate_fn:
-            metrics = evaluate_fn(0, self.result.arrays) or MetricRecord()
-            self._keeping.begin(self.result.arrays, loss_of(metrics))
-
     def _keep(self, server_round: int, metrics: MetricRecord) -> None:
         """Keep the model that was measured, if it is the best; go back to that one if it has diverged."""
-        reporting = self._parts.reporting
-        if not self._keeping or reporting.lost or "loss" not in metrics:
-            return
-        reporting.lost = self._keeping.look(server_round, self.result.arrays, loss_of(metrics))
-        if reporting.lost:
-            logger.warning("round %d is rolled back, and paid for: %s", server_round, reporting.lost)
-            self.result.arrays = self._keeping.arrays
+        diverged = self._keeping.look(server_round, self.result.arrays, metrics)
+        if diverged and self.best:
+            logger.warning("round %d is rolled back, and paid for: %s", server_round, diverged)
+            self._parts.reporting.lost = self._parts.reporting.lost or diverged
+            self.result.arrays = self.best[1]
             self._parts.aggregating.forget_steps()
-
-    def _kept(self) -> dict[str, NDArray]:
-        state = self._keeping.state() if self._keeping else {}
-        return {_KEPT + name: array for name, array in state.items()}
 
     def _end_round(self, server_round: int, metrics: MetricRecord, seconds: float) -> None:
         report = self._parts.reporting.report(server_round, self._asked, metrics, seconds)

@@ -7,8 +7,7 @@ overflows (the square of 1e-300), hours of computing, and names that are paths.
 from collections.abc import Iterable, Sequence
 
 from fl_dp.errors import ConfigError
-from fl_dp.federation.client.policy import LEAST_NOISE, MOST_NOISE
-from fl_dp.records import ARITHMETICS, ClientProfile, Entry
+from fl_dp.records import ARITHMETICS, LEAST_NOISE, MOST_NOISE, ClientProfile, Entry
 
 MOST_ENTRIES = 64  # mechanisms of one ledger in one message; each takes an accountant up to a second
 MOST_RECORDS = 10**12  # at one client

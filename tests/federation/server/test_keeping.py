@@ -78,9 +78,10 @@ def test_a_resumed_run_knows_its_best_model(fakes):
     again.resume(strategy.state("", 1.0))
     assert again.best[0] == 1
     np.testing.assert_array_equal(again.best[1]["weight"].numpy(), strategy.best[1]["weight"].numpy())
-    damaged = Keeping()
     with pytest.raises(ConfigError, match="holds no best model"):
-        damaged.restore({"array weight": np.zeros(3)})
+        Keeping(on=True).restore({"kept array weight": np.zeros(3)})
+    rest = {"optimizer velocity of weight": np.zeros(3)}
+    assert Keeping(on=True).restore(rest) == rest
 
 
 def test_the_last_model_is_kept_unless_asked_otherwise(fakes):

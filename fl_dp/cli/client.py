@@ -7,7 +7,6 @@ import os
 import socket
 import sys
 import time
-import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,6 +18,7 @@ from fl_dp.cli.approve import ask_on_console
 from fl_dp.cli.arguments import read_settings
 from fl_dp.cli.common import APP_OPTIONS, DEFAULT_ADDRESS, run_command, say
 from fl_dp.config.client import ClientConfig
+from fl_dp.config.files import read_toml
 from fl_dp.config.task import task_beside
 from fl_dp.errors import ConfigError
 from fl_dp.federation.client.approval import approvals_folder
@@ -172,9 +172,9 @@ def _register_data(settings: ClientConfig) -> None:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        found = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(f"--config {file}: not a readable TOML file: {error}") from None
+        found = read_toml(file)
+    except ConfigError as error:
+        raise ConfigError(f"--config {error}") from None
     for key in ("task", "model"):
         if isinstance(found.get(key), str):
             found[key] = task_beside(found[key], file.parent)

@@ -1,19 +1,17 @@
 """A client's own settings: data, ledger, limits. They live on its disk; no message changes them."""
 
 import math
-import typing
 from dataclasses import dataclass
+from typing import Annotated
 
 from fl_dp.config.flat import (
-    AUTO,
     Auto,
     require,
     require_arithmetic,
-    require_batch,
     require_delta,
     require_own_accountant,
-    require_positive,
 )
+from fl_dp.config.ranges import Clients, Examples, Mebibytes, Positive, Range, Records
 from fl_dp.config.task import TaskSettings
 from fl_dp.records import ASSUMED
 
@@ -37,24 +35,24 @@ class ClientConfig(TaskSettings):
     client: str
     ledger: str
     # data
-    partition_id: int = 0
-    num_partitions: int = 1
-    public_size: int | Auto = "auto"
+    partition_id: Annotated[int, Range(0, 10**6)] = 0
+    num_partitions: Clients = 1
+    public_size: Records | Auto = "auto"
     # limits
-    epsilon: float = 3.0
-    delta: float | Auto = "auto"
-    min_noise_multiplier: float = 0.0
-    max_grad_norm: float = math.inf
+    epsilon: Positive = 3.0
+    delta: Annotated[float, Range(0, 1, open=True)] | Auto = "auto"
+    min_noise_multiplier: Annotated[float, Range(0, 1e6)] = 0.0
+    max_grad_norm: Annotated[float, Range(0, math.inf, open=True)] = math.inf
     vary_mechanism: bool = False
     allow_unprotected: bool = False
     accountant: str = "pld"
     arithmetic: str = ASSUMED
     # machine
-    physical_batch_size: int | Auto = 64
-    memory_mib: int = 1024
+    physical_batch_size: Examples | Auto = 64
+    memory_mib: Mebibytes = 1024
     # operator
     approve: bool = False
-    approval_wait: float = 300.0
+    approval_wait: Annotated[float, Range(0, 1e8)] = 300.0
     evaluate_received: bool = False
     device: str = "auto"
 
@@ -62,28 +60,12 @@ class ClientConfig(TaskSettings):
         super().__post_init__()
         require(bool(self.client), "client", self.client, "a name")
         require(bool(self.ledger), "ledger", self.ledger, "the path of the ledger file")
-        require(self.num_partitions >= 1, "num-partitions", self.num_partitions, "an integer >= 1")
         require(
             0 <= self.partition_id < self.num_partitions,
             "partition-id",
             self.partition_id,
             f"an integer from 0 to num-partitions - 1 = {self.num_partitions - 1}",
         )
-        if self.public_size != AUTO:
-            require(
-                typing.cast(int, self.public_size) >= 1, "public-size", self.public_size, "an integer >= 1"
-            )
-        require_positive(self, "epsilon", "memory_mib")
-        wait = self.approval_wait
-        require(0 <= wait < math.inf, "approval-wait", wait, "a finite number of seconds >= 0")
-        require_batch(self.physical_batch_size)
         require_delta(self.delta)
-        require(
-            self.min_noise_multiplier >= 0,
-            "min-noise-multiplier",
-            self.min_noise_multiplier,
-            "a number >= 0",
-        )
-        require(self.max_grad_norm > 0, "max-grad-norm", self.max_grad_norm, "a number > 0")
         require_own_accountant(self.accountant)
         require_arithmetic(self.arithmetic)

@@ -1,14 +1,13 @@
 """From the summary of a run that is over to its exit code."""
 
-import json
 from collections.abc import Callable
-from typing import Any
 
 from fl_dp.errors import LaunchError
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.flower.control import FlowerRunStatus
 from fl_dp.launch.flower.log_tail import tail
 from fl_dp.reporting.console import marked, of_unit, print_budgets
+from fl_dp.reporting.read_results import read_summary
 from fl_dp.reporting.run_folder import SERVER_LOG, RunFolder
 
 
@@ -25,7 +24,7 @@ def conclude(
         raise LaunchError(
             f"The server ended without a result. {status.details}\nThe end of its log, {log}:\n{tail(log)}"
         )
-    summary: dict[str, Any] = json.loads(folder.summary.read_text(encoding="utf-8"))
+    summary = read_summary(folder.summary, whole=True)
     if summary["status"] not in ("completed", "budget-exhausted"):
         raise LaunchError(f"{summary['reason'].rstrip('.')}. Log: {log}")
     private: bool = summary["private"]

@@ -10,6 +10,7 @@ from fl_dp.config.run import RunConfig
 from fl_dp.config.task import TaskSettings
 from fl_dp.errors import ConfigError, FlDpError
 from fl_dp.federation.server.planning import round_mechanism
+from fl_dp.form import names_of
 from fl_dp.records import ClientProfile
 from fl_dp.reporting.console import rounded_up
 
@@ -131,7 +132,7 @@ def _of_model(model: "nn.Module", data: Any, settings: TaskSettings) -> "Task":
             return None
 
     if not isinstance(data, TensorData) and len(data) == 2 and not _is_float(data[1]):
-        Given.classes = int(max(data[1])) + 1
+        Given.classes = names_of(int(max(data[1])) + 1)
     return Given(settings)
 
 

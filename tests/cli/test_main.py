@@ -152,4 +152,4 @@ def test_the_console_script_and_the_module_are_the_same_command() -> None:
     for command in ([str(script), "run", "0"], [*module, "0"]):
         result = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ})
         assert result.returncode == 2
-        assert result.stderr == "error: NBCLIENTS (clients) = 0: expected an integer >= 1.\n"
+        assert result.stderr == "error: NBCLIENTS (clients) = 0: expected an integer from 1 to 1000000.\n"

@@ -27,6 +27,7 @@ def folder(tmp_path: Path) -> RunFolder:
 def write(folder: RunFolder, status: str, reason: str = "", private: bool = True) -> None:
     summary: dict[str, Any] = {
         "status": status, "private": private, "reason": reason, "rounds": 2, "clients": {"0": CLIENT},
+        "epsilon": 1.0, "delta": 1e-5, "federation": None, "accuracy": None, "loss": None, "seconds": 1.0,
     }  # fmt: skip
     folder.summary.write_text(json.dumps(summary))
 

@@ -137,8 +137,6 @@ def own_settings(
             "name these with --set data-name=NAME, by the same name if the file was only moved."
         )
     client = given.get("client") or base.get("client") or socket.gethostname()
-    if "/" in client:
-        raise ConfigError(f"client = {client!r}: expected a name without a slash, it names files.")
     if ledger is not None:
         base["ledger"] = str(ledger_file(ledger.expanduser()))
     elif "ledger" not in base:
@@ -186,7 +184,7 @@ def _part(partition: str | None) -> dict[str, int]:
     if partition is None:
         return {}
     part, _, parts = partition.partition("/")
-    if not (part.isdecimal() and parts.isdecimal()):
+    if not (part.isdecimal() and parts.isdecimal() and len(partition) < 20):
         raise ConfigError(f"--partition {partition}: expected K/N, such as 0/2.")
     return {"partition-id": int(part), "num-partitions": int(parts)}
 

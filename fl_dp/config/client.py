@@ -15,6 +15,23 @@ from fl_dp.config.ranges import Clients, Examples, Mebibytes, Positive, Range, R
 from fl_dp.config.task import TaskSettings
 from fl_dp.records import ASSUMED
 
+MOST_NAME = 64  # characters
+_NAME = (
+    f"a name of 1 to {MOST_NAME} printable characters without slash or backslash, which names files; it "
+    "begins with a letter or a digit, and ends with neither a blank nor a point"
+)
+
+
+def is_name(text: str) -> bool:
+    """Whether a client can be called so: on every system such a name is that of one file in its folder."""
+    return (
+        0 < len(text) <= MOST_NAME
+        and text.isprintable()
+        and text[0].isalnum()
+        and text[-1] not in " ."
+        and not set(text) & set("/\\")
+    )
+
 
 @dataclass(frozen=True, kw_only=True)
 class ClientConfig(TaskSettings):
@@ -22,9 +39,9 @@ class ClientConfig(TaskSettings):
 
     A round that asks for more than the limits is declined.
 
-    client: the name in reports. ledger: the SQLite file. public_size: the number of records that the client
-    declares public; "auto" counts them once, when the data are registered in the ledger. vary_mechanism:
-    servers may change sample rate and noise after the data's first round; docs/privacy.md says what is
+    client: the name in reports, see `is_name`. ledger: the SQLite file. public_size: the number of records
+    that the client declares public; "auto" counts them once, when the data are registered in the ledger.
+    vary_mechanism: servers may change sample rate and noise after the data's first round; docs/privacy.md says what is
     claimed then. allow_unprotected: servers may train without any protection; no epsilon holds for the data
     afterwards. arithmetic: "proven" declines rounds in which what rounding adds is only assumed, see
     `ARITHMETICS`. memory_mib: what a step may take besides process, model and data, when the physical batch
@@ -58,7 +75,7 @@ class ClientConfig(TaskSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(bool(self.client), "client", self.client, "a name")
+        require(is_name(self.client), "client", self.client[:MOST_NAME], _NAME)
         require(bool(self.ledger), "ledger", self.ledger, "the path of the ledger file")
         require(
             0 <= self.partition_id < self.num_partitions,

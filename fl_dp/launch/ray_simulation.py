@@ -9,6 +9,7 @@ from pathlib import Path
 from flwr.supercore.task_identity import TaskIdentity
 
 from fl_dp.config.run import RunConfig
+from fl_dp.durable_files import open_private
 from fl_dp.federation.client.round import CLIENTS_LOGGER
 from fl_dp.federation.server.app import run_federation
 from fl_dp.launch.clients import client_config
@@ -101,6 +102,7 @@ def _logs(folder: RunFolder) -> Iterator[None]:
 @contextmanager
 def _log_file(name: str, path: Path) -> Iterator[None]:
     logger = logging.getLogger(name)
+    open_private(path, append=True).close()
     handler = logging.FileHandler(path, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     before = logger.propagate, logger.level

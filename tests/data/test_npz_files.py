@@ -110,7 +110,6 @@ def test_whatever_was_changed_is_refused_or_read(tmp_path: Path, kind: int) -> N
         (tmp_path / "b.npz").write_bytes(changed)
         try:
             assert all(one.nbytes <= 10**6 for one in read(tmp_path / "b.npz").values())
-        except DataError as error:
+        except DataError:
             refused += 1
-            assert str(error).startswith(str(tmp_path / "b.npz"))
     assert refused > 200

@@ -42,11 +42,11 @@ class ClientConfig(TaskSettings):
     client: the name in reports, see `is_name`. ledger: the SQLite file. public_size: the number of records
     that the client declares public; "auto" counts them once, when the data are registered in the ledger.
     vary_mechanism: servers may change sample rate and noise after the data's first round; docs/privacy.md
-    says what is claimed then. allow_unprotected: servers may train without any protection; no epsilon holds for the data
-    afterwards. arithmetic: "proven" declines rounds in which what rounding adds is only assumed, see
-    `ARITHMETICS`. memory_mib: what a step may take besides process, model and data, when the physical batch
-    size is "auto". approve: a run is trained only when the operator has said yes to its plan, for which a
-    round waits `approval_wait` seconds. evaluate_received: `client.py` measures global models.
+    says what is claimed then. allow_unprotected: servers may train without any protection; no epsilon holds
+    for the data afterwards. arithmetic: "proven" declines rounds in which what rounding adds is only assumed,
+    see `ARITHMETICS`. memory_mib: what a step may take besides process, model and data, when the physical
+    batch size is "auto". approve: a run is trained only when the operator has said yes to its plan, for which
+    a round waits `approval_wait` seconds. evaluate_received: `client.py` measures global models.
     """
 
     client: str

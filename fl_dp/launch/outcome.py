@@ -1,6 +1,7 @@
 """From the summary of a run that is over to its exit code."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from fl_dp.errors import LaunchError
 from fl_dp.launch.exit_codes import ExitCode
@@ -32,10 +33,18 @@ def conclude(
         print_budgets(summary["clients"], private=private, whose=of_unit(summary))
     say(marked(f"results in {folder.shown}", private=private))
     if summary["status"] == "budget-exhausted":
-        rounds = summary["rounds"]
-        when = f"after round {rounds}" if rounds else "not one step fits"
-        say(f"stopped early: the clients' privacy budgets are spent ({when})")
+        say(_why_early(summary))
         return ExitCode.BUDGET_EXHAUSTED
     if not status.completed:
         raise LaunchError(f"The server failed after its last round: {status.details} Log: {log}")
     return ExitCode.TRAINED
+
+
+def _why_early(summary: Mapping[str, Any]) -> str:
+    """Budgets that nothing was ever spent of are not spent, but too small."""
+    rounds, clients = summary["rounds"], summary["clients"].values()
+    if rounds or any(client["steps"] for client in clients):
+        when = f"after round {rounds}" if rounds else "not one step fits"
+        return f"stopped early: the clients' privacy budgets are spent ({when})"
+    reasons = "; ".join(dict.fromkeys(client["reason"] for client in clients if client["reason"]))
+    return f"nothing was trained: no step meets the clients' privacy budgets{': ' * bool(reasons)}{reasons}"

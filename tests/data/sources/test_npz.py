@@ -251,3 +251,10 @@ def test_groups_come_with_their_records(path: Path, groups: np.ndarray, names: t
     np.savez(path, **arrays(groups_train=groups))
     assert load_npz(path, "train").groups == names
     assert load_npz(path, "test").groups == ()
+
+
+def test_a_vocabulary_that_no_model_has_is_refused_before_its_tokens_are_named(path: Path) -> None:
+    tokens = np.zeros((3, 4), dtype=np.int64)
+    np.savez(path, x_train=tokens, y_train=tokens, vocabulary=np.array(2**40))
+    with pytest.raises(DataError, match="Expected 1048576 tokens in the vocabulary at most"):
+        load_npz(path, "train")

@@ -3,7 +3,6 @@
 What needs Flower is imported late, so that the other commands start without it.
 """
 
-import os
 import socket
 import sys
 import time
@@ -17,28 +16,30 @@ from fl_dp.accounting.accountant import check_holds_budgets
 from fl_dp.cli.approve import ask_on_console
 from fl_dp.cli.arguments import read_settings
 from fl_dp.cli.common import APP_OPTIONS, DEFAULT_ADDRESS, run_command, say
+from fl_dp.cli.status import status
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.files import read_toml
 from fl_dp.config.task import task_beside
 from fl_dp.errors import ConfigError
 from fl_dp.federation.client.approval import approvals_folder
-from fl_dp.launch.clients import ledger_file, write_client_file
+from fl_dp.launch.client_checks import check_data_named, check_task, the_only_one
+from fl_dp.launch.clients import default_ledger_folder, ledger_file, state_folder, write_client_file
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.flower.environment import child_environment, cores
 from fl_dp.launch.flower.processes import Processes
 from fl_dp.launch.flower.tls import supernode_security
+from fl_dp.launch.journal_watch import JournalWatch
 from fl_dp.reporting.console import marked
 
 _POLL_SECONDS = 1.0
 
 
 def main() -> None:
-    command = typer.Typer(**APP_OPTIONS)
-    command.command()(join)
-    sys.exit(run_command(command, sys.argv[1:], prog="client.py"))
+    sys.exit(run_command(client_app, sys.argv[1:], prog="client.py"))
 
 
 def join(
+    context: typer.Context,
     superlink: Annotated[
         str, typer.Option(help=f"HOST:PORT of the server [default: {DEFAULT_ADDRESS}].", show_default=False)
     ] = DEFAULT_ADDRESS,
@@ -89,6 +90,8 @@ def join(
 
     The server cannot change the limits, nor the code: only what is installed here runs.
     """
+    if context.invoked_subcommand is not None:
+        return 0  # `status` follows
     given = {
         "client": name, "task": _here(task), "model": _here(model), "loss": loss, "data": data,
         "epsilon": epsilon, "delta": delta,
@@ -105,6 +108,7 @@ def join(
     _check_address(superlink)
     security = supernode_security(root_certificates, insecure)
     check_holds_budgets(own.accountant)
+    check_task(own)
     _register_data(own)
     budget = f"budget epsilon {own.epsilon:g} by {own.accountant}"
     say(f"client {own.client}: ledger {own.ledger}, {budget}")
@@ -114,7 +118,8 @@ def join(
                 "a server may train on these data without protection; no epsilon holds then", private=False
             )
         )
-    return _run_supernode(own, superlink, security, _watchers(own))
+    with the_only_one(own):
+        return _run_supernode(own, superlink, security, _watchers(own))
 
 
 def _check_address(superlink: str) -> None:
@@ -140,8 +145,12 @@ def own_settings(
     if ledger is not None:
         base["ledger"] = str(ledger_file(ledger.expanduser()))
     elif "ledger" not in base:
-        base["ledger"] = str(ledger_file(_state_folder() / "ledger"))
-    return ClientConfig.from_flat({**base, **given, "client": client})
+        base["ledger"] = str(ledger_file(default_ledger_folder()))
+    flat = {**base, **given, "client": client}
+    own = ClientConfig.from_flat(flat)
+    if "data" not in flat:
+        check_data_named(own)
+    return own
 
 
 def _here(task: str | None) -> str | None:
@@ -189,14 +198,9 @@ def _part(partition: str | None) -> dict[str, int]:
     return {"partition-id": int(part), "num-partitions": int(parts)}
 
 
-def _state_folder() -> Path:
-    """Where programs keep what must outlive them, by the XDG convention."""
-    return Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser() / "fl-dp"
-
-
 def _watchers(settings: ClientConfig) -> list[Callable[[], None]]:
     """What is done here, beside the client, again and again."""
-    watchers: list[Callable[[], None]] = []
+    watchers: list[Callable[[], None]] = [JournalWatch(settings, say).look]
     if settings.approve:
         folder, told = approvals_folder(settings.ledger), set[str]()
         watchers.append(lambda: ask_on_console(folder, told))
@@ -214,7 +218,7 @@ def _run_supernode(
     from fl_dp.launch.flower.commands import write_client_commands
     from fl_dp.launch.flower.starting import check_running, start_supernodes, supernode_options
 
-    folder = _state_folder() / "clients" / settings.client
+    folder = state_folder() / "clients" / settings.client
     file = write_client_file(settings, folder / "client.toml")
     env = child_environment(folder, write_client_commands(folder / "bin"), threads=cores())
     log = folder / "client.log"
@@ -227,3 +231,7 @@ def _run_supernode(
             for watch in watchers:
                 watch()
             time.sleep(_POLL_SECONDS)
+
+
+client_app = typer.Typer(invoke_without_command=True, callback=join, **APP_OPTIONS)
+client_app.command()(status)

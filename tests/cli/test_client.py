@@ -4,11 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.cli import client as module
-from fl_dp.cli.common import APP_OPTIONS, run_command
+from fl_dp.cli.common import run_command
 from fl_dp.config.client import ClientConfig
 
 
@@ -27,9 +26,11 @@ def joined(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[ClientConfig
 
 
 def client(*words: str) -> int:
-    command = typer.Typer(**APP_OPTIONS)
-    command.command()(module.join)
-    return run_command(command, ["--superlink", "host:9092", "--insecure", *words], prog="client.py")
+    """Of digits, unless the words name data."""
+    named = {"--data", "--task", "--config"} & set(words) or any("task=" in word for word in words)
+    data = [] if named else ["--data", "digits"]
+    words = ("--superlink", "host:9092", "--insecure", *data, *words)
+    return run_command(module.client_app, list(words), prog="client.py")
 
 
 def test_the_ledger_lasts_and_is_shown(
@@ -52,7 +53,7 @@ def test_options_are_the_clients_own_limits(joined: list[ClientConfig]) -> None:
 def test_options_stand_above_the_file(joined: list[ClientConfig], tmp_path: Path) -> None:
     file = tmp_path / "client.toml"
     own = tmp_path / "own.sqlite"
-    file.write_text(f'client = "a"\nledger = "{own}"\nepsilon = 1.0\n')
+    file.write_text(f'client = "a"\nledger = "{own}"\nepsilon = 1.0\ndata = "digits"\n')
     assert client("--config", str(file), "--epsilon", "0.5") == 0
     assert client("--config", str(file), "--ledger", str(tmp_path)) == 0
     assert [one.epsilon for one in joined] == [0.5, 1.0]
@@ -150,7 +151,7 @@ def test_training_without_protection_is_allowed_by_its_name_alone(
     assert client("--name", "a", "--allow-unprotected") == 0
     assert "NOT PRIVATE: a server may train on these data without protection" in capsys.readouterr().out
     file = tmp_path / "client.toml"
-    file.write_text("allow-unprotected = true\n")
+    file.write_text('allow-unprotected = true\ndata = "digits"\n')
     assert client("--config", str(file)) == 0
     assert [one.allow_unprotected for one in joined] == [False, True, True]
 

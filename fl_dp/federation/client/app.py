@@ -3,17 +3,28 @@
 Every message starts a fresh process in Flower's deployment, so what is heavy is imported where it is used.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 from fl_dp.config.client import ClientConfig
+from fl_dp.errors import FlDpError, LedgerError, TaskError
+from fl_dp.federation.client.journal import Note
+from fl_dp.federation.client.policy import MAX_RUN_NAME
 from fl_dp.federation.client.round import ClientRounds, play, refuse
 from fl_dp.federation.client.settings import client_settings
-from fl_dp.federation.wire.messages import profile_to_content, refusal_to_content, update_to_content
-from fl_dp.records import Refusal
+from fl_dp.federation.wire.messages import (
+    one_line,
+    plan_from_content,
+    profile_to_content,
+    refusal_of,
+    refusal_to_content,
+    update_to_content,
+)
+from fl_dp.records import LocalUpdate, Refusal
 
 _ONLY = "the only one"
 
@@ -58,9 +69,13 @@ def register(message: Message, config: ClientConfig) -> RecordDict:
     """Enter the data in the ledger, on their first use, and answer with the public numbers."""
     from fl_dp.tasks.records import load_part
 
-    with ClientRounds.open(Path(config.ledger)) as rounds:
-        clients = rounds.register([(config, load_part(config))])
-        return profile_to_content(rounds.profiles(clients)[0])
+    note = Note(config.ledger, config.client)
+    with noted(note), ClientRounds.open(Path(config.ledger)) as rounds:
+        (client,) = rounds.register([(config, load_part(config))])
+        content = profile_to_content(rounds.profiles([client])[0])
+        spent = client.budget.epsilon_of(rounds.spent(client))
+        note.write("registered", dataset=client.dataset, before=spent, after=spent, budget=config.epsilon)
+        return content
 
 
 def train_round(message: Message, config: ClientConfig) -> RecordDict:
@@ -68,8 +83,39 @@ def train_round(message: Message, config: ClientConfig) -> RecordDict:
     from fl_dp.federation.client.own_training import OwnTraining
     from fl_dp.tasks.records import load_part
 
-    data = load_part(config)
-    with ClientRounds.open(Path(config.ledger)) as rounds:
-        (client,) = rounds.register([(config, data)])
-        result = play(rounds, client, message.content, OwnTraining(config, data))
+    note = Note(config.ledger, config.client)
+    with noted(note):
+        plan, _ = plan_from_content(message.content)
+        note.learn(run=plan.run[:MAX_RUN_NAME], round=plan.server_round)
+        note.write("asked", steps=plan.steps)
+        data = load_part(config)
+        with ClientRounds.open(Path(config.ledger)) as rounds:
+            (client,) = rounds.register([(config, data)])
+            before = client.budget.epsilon_of(rounds.spent(client))
+            note.learn(dataset=client.dataset, before=before, budget=client.budget.epsilon)
+            result = play(rounds, client, message.content, OwnTraining(config, data))
+            _note_result(note, result, lambda: client.budget.epsilon_of(rounds.spent(client)))
     return refusal_to_content(result) if isinstance(result, Refusal) else update_to_content(result)
+
+
+def _note_result(note: Note, result: LocalUpdate | Refusal, spent: Callable[[], float]) -> None:
+    """spent: epsilon of what the ledger holds now; a round that failed may be paid for."""
+    if isinstance(result, LocalUpdate):
+        note.write("trained", steps=result.steps, after=result.epsilon)
+        return
+    try:
+        note.write(result.status, after=spent(), reason=result.reason)
+    except LedgerError as error:  # it decides nothing that is answered
+        note.write(result.status, reason=f"{result.reason}; what is spent now is not known: {error}")
+
+
+@contextmanager
+def noted(note: Note) -> Iterator[None]:
+    """Within it, what ends a message is noted, too, before it is answered: in words that quote no record."""
+    try:
+        yield
+    except Exception as error:
+        refusal = refusal_of(error)
+        quotes = isinstance(error, TaskError) or not isinstance(error, FlDpError)
+        note.write(refusal.status, reason=refusal.reason if quotes else one_line(str(error)))
+        raise

@@ -73,12 +73,16 @@ def _shown(line: Line) -> dict[str, Any]:
     return {"at": line.at, "client": line.client, "run": line.run, "round": line.round, "reason": line.reason}
 
 
+def _rounds(count: int) -> str:
+    return "1 round" if count == 1 else f"{count} rounds"
+
+
 def _words(report: AccountReport, lines: Sequence[Line]) -> list[str]:
     of = "" if report.budget is None else f" of {rounded_up(report.budget)}"
     spent = f"epsilon {rounded_up(report.epsilon)}{of} at delta {report.delta:g}, by {report.accountant}"
     if not report.private:
         spent = f"{NOT_PRIVATE}: no epsilon holds"
-    found = [f"{report.dataset}: {spent}; {report.steps} steps in {len(report.rounds)} rounds"]
+    found = [f"{report.dataset}: {spent}; {report.steps} steps in {_rounds(len(report.rounds))}"]
     paid = report.rounds[-1] if report.rounds else None
     last = _last(lines, "trained")
     if paid is not None and (last is None or (last.run, last.round) != (paid.run, paid.server_round)):

@@ -201,3 +201,29 @@ def test_settings_that_are_none_of_a_client_are_refused(
     assert client(*words) == 2
     assert expected in capsys.readouterr().err
     assert joined == []
+
+
+@pytest.mark.parametrize("words", [["--name", "a"], ["--model", "linear", "--epsilon", "1"]])
+def test_nothing_is_entered_that_nobody_named(
+    words: list[str], joined: list[ClientConfig], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["--superlink", "host:9092", "--insecure", *words]
+    assert run_command(module.client_app, given, prog="client.py") == 2
+    assert "data: name this site's records" in capsys.readouterr().err
+    assert joined == []
+    assert not (tmp_path / "state").exists()
+
+
+def test_a_model_that_does_not_suit_the_data_ends_the_client_with_the_reason(
+    joined: list[ClientConfig], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert client("--model", "lenet-gn") == 2
+    assert "would decline every round: model: model = 'lenet-gn' does not fit" in capsys.readouterr().err
+    assert joined == []
+    assert not (tmp_path / "state").exists()
+
+
+def test_rounds_are_watched_without_being_asked_for(tmp_path: Path) -> None:
+    settings = ClientConfig(client="a", ledger=str(tmp_path / "ledger.sqlite"))
+    (watch,) = module._watchers(settings)
+    watch()

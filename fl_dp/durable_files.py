@@ -65,10 +65,8 @@ def append_text(path: Path, text: str) -> None:
 
 
 @contextmanager
-def exclusive(
-    path: Path, words: str = "another process is at work on this run; end it first"
-) -> Iterator[None]:
-    """Hold the lock file `path`; ConfigError, with its folder and `words`, while another process does.
+def exclusive(path: Path, what: str = "another process is at work on this run") -> Iterator[None]:
+    """Hold the lock file `path`; ConfigError, which says `what`, while another process does.
 
     The system releases the lock when the process ends, however it ends.
     """
@@ -76,7 +74,15 @@ def exclusive(
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ConfigError(f"{path.parent}: {words}.") from None
+            raise ConfigError(f"{path.parent}: {what}; end it first.") from None
+        yield
+
+
+@contextmanager
+def one_at_a_time(path: Path) -> Iterator[None]:
+    """Hold the lock file `path`, as soon as nobody else does."""
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 

@@ -15,7 +15,7 @@ PACKAGE = ROOT / "fl_dp"
 
 FLOORS = {
     "errors": 0, "records": 0, "config": 0, "durable_files": 0, "choices": 0, "steady_math": 0, "form": 0,
-    "engine": 1, "accounting": 1, "data": 1, "models": 1,
+    "engine": 1, "accounting": 1, "data": 1, "models": 1, "kits": 1,
     "training": 2, "tasks": 2, "privacy_engine": 2,
     "federation": 3, "simulation": 3, "reporting": 3, "audit": 3,
     "launch": 4, "api": 4,
@@ -46,11 +46,13 @@ USERS = {
     "scipy": {"accounting", "audit"},
     "flwr": {"federation", "simulation", "launch", "client", "server"},
     "ray": {"simulation"},
-    "cryptography": {"engine"},  # the bytes of noise and draws
+    "cryptography": {"engine", "kits"},  # the bytes of noise and draws; keys and certificates
+    "uvicorn": {"federation"},
+    "google": {"federation"},  # Flower's messages
     "triton": {"engine"},  # a kernel for GPUs, imported where it can run
     "torchmetrics": {"tasks"},
     "onnx": {"api"},  # if it is installed
-    "httpx": {"launch"},
+    "httpx": {"federation"},
     "rich": {"reporting"},
     "tomli_w": {"launch"},
     "typer": {"cli"},
@@ -121,7 +123,7 @@ def test_entry_points_import_one_app_only(name: str) -> None:
         ("import fl_dp.federation.server.app", {"ray", "fl_dp.launch"}),
         ("import fl_dp.cli.main", {"torch", "flwr", "ray"}),
         ("import fl_dp.launch.launcher", {"torch", "ray", "flwr"}),
-        ("import fl_dp.launch.flower.guard", {"torch", "flwr", "typer"}),
+        ("import fl_dp.launch.processes.guard", {"torch", "flwr", "typer"}),
     ],
 )
 def test_importing_a_part_leaves_the_rest_alone(statement: str, absent: set[str]) -> None:

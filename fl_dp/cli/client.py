@@ -5,33 +5,36 @@ What needs Flower is imported late, so that the other commands start without it.
 
 import socket
 import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fl_dp.accounting.accountant import check_holds_budgets
 from fl_dp.cli.approve import ask_on_console
 from fl_dp.cli.arguments import read_settings
-from fl_dp.cli.common import APP_OPTIONS, DEFAULT_ADDRESS, run_command, say
+from fl_dp.cli.common import (
+    APP_OPTIONS,
+    DEFAULT_ADDRESS,
+    loopback_keys,
+    run_command,
+    say,
+    state_folder,
+)
 from fl_dp.cli.status import status
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.files import read_toml
 from fl_dp.config.task import task_beside
 from fl_dp.errors import ConfigError
 from fl_dp.federation.client.approval import approvals_folder
-from fl_dp.launch.client_checks import check_data_named, check_task, the_only_one
-from fl_dp.launch.clients import default_ledger_folder, ledger_file, state_folder, write_client_file
-from fl_dp.launch.exit_codes import ExitCode
-from fl_dp.launch.flower.environment import child_environment, cores
-from fl_dp.launch.flower.processes import Processes
-from fl_dp.launch.flower.tls import supernode_security
+from fl_dp.launch.client_checks import check_data_named, check_task
+from fl_dp.launch.clients import ledger_file
 from fl_dp.launch.journal_watch import JournalWatch
 from fl_dp.reporting.console import marked
 
-_POLL_SECONDS = 1.0
+if TYPE_CHECKING:
+    from fl_dp.kits.kit import SiteKit
 
 
 def main() -> None:
@@ -40,11 +43,22 @@ def main() -> None:
 
 def join(
     context: typer.Context,
-    superlink: Annotated[
-        str, typer.Option(help=f"HOST:PORT of the server [default: {DEFAULT_ADDRESS}].", show_default=False)
-    ] = DEFAULT_ADDRESS,
+    kit: Annotated[
+        Path | None, typer.Option(help="This site's kit, a folder; it says where the server is.")
+    ] = None,
+    server: Annotated[
+        str | None,
+        typer.Option(
+            "--server",
+            "--superlink",
+            help=f"HOST:PORT of the server [default: the kit's, or {DEFAULT_ADDRESS}].",
+            show_default=False,
+        ),
+    ] = None,
     config: Annotated[Path | None, typer.Option(help="This client's settings, a flat TOML file.")] = None,
-    name: Annotated[str | None, typer.Option(help="Name in reports [default: the host's].")] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Name in reports [default: the kit's, or the host's].")
+    ] = None,
     task: Annotated[
         str | None, typer.Option(help="Task, FILE.py or package.module:NAME; must be the server's.")
     ] = None,
@@ -83,8 +97,7 @@ def join(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Any key of a client's settings; repeatable."),
     ] = None,
-    root_certificates: Annotated[Path | None, typer.Option(help="CA certificate of the server.")] = None,
-    insecure: Annotated[bool, typer.Option("--insecure", help="Connect without TLS.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="End when the first run is over.")] = False,
 ) -> int:
     """Join the server and train whenever it asks, within the limits given here. Ctrl-C ends it.
 
@@ -99,14 +112,13 @@ def join(
         "allow-unprotected": allow_unprotected or None, "approve": approve or None,
         "evaluate-received": evaluate_received or None, **_part(partition),
     }  # fmt: skip
-    own = own_settings(config, given, settings or (), ledger)
+    own = own_settings(config, given, settings or (), ledger, site=None if kit is None else _site_of(kit))
     if evaluate is not None:
         from fl_dp.launch.own_evaluation import evaluate_file  # late: it imports torch
 
         say(evaluate_file(own, evaluate))
         return 0
-    _check_address(superlink)
-    security = supernode_security(root_certificates, insecure)
+    keys, address = _keys(kit, server, own.client)
     check_holds_budgets(own.accountant)
     check_task(own)
     _register_data(own)
@@ -118,22 +130,48 @@ def join(
                 "a server may train on these data without protection; no epsilon holds then", private=False
             )
         )
-    with the_only_one(own):
-        return _run_supernode(own, superlink, security, _watchers(own))
+    from fl_dp.launch.site import run_client  # late: as above
+
+    folder = state_folder() / "clients" / own.client
+    return run_client(own, keys, address, _watchers(own), say, folder=folder, once=once)
 
 
-def _check_address(superlink: str) -> None:
-    host, _, port = superlink.rpartition(":")
-    if not host or not (port.isdigit() and 0 < int(port) < 2**16):
-        raise ConfigError(f"--superlink {superlink}: expected HOST:PORT, such as server.example.org:9092.")
+def _site_of(kit: Path) -> str:
+    """The name that the kit's roster gives this site."""
+    from fl_dp.kits.kit import SiteKit  # late: without a kit no key is read
+
+    return SiteKit.load(kit).name
+
+
+def _keys(kit: Path | None, server: str | None, name: str) -> tuple["SiteKit", str]:
+    """The kit that is named, or one of this machine's own federation; and the server's address."""
+    from fl_dp.kits.kit import SiteKit
+    from fl_dp.kits.loopback import loopback_server, loopback_site
+    from fl_dp.kits.provision import split_address
+
+    if kit is not None:
+        found = SiteKit.load(kit)
+        address = server or found.roster.addresses[0]
+        split_address(address, "--server")
+        return found, address
+    address = server or DEFAULT_ADDRESS
+    host, port = split_address(address, "--server")
+    keys = loopback_keys(host, port)
+    loopback_server(keys, port)  # whichever comes first makes them
+    return loopback_site(keys, name), address
 
 
 def own_settings(
-    file: Path | None, options: dict[str, Any], texts: Sequence[str], ledger: Path | None
+    file: Path | None,
+    options: dict[str, Any],
+    texts: Sequence[str],
+    ledger: Path | None,
+    site: str | None = None,
 ) -> ClientConfig:
     """File, options and `key=value` texts together; ConfigError for a key that is in both of the last two.
 
-    options: None where not given. The ledger that is used without any of them is the same for every name.
+    options: None where not given. site: the name that a kit gives this client; another is refused. The ledger
+    that is used without any of them is the same for every name.
     """
     base, given = {} if file is None else _read(file), _together(options, texts)
     if "data" in given and base.get("data-name") and "data-name" not in given:
@@ -141,11 +179,15 @@ def own_settings(
             f"--data {given['data']}: data-name = {base['data-name']!r} of {file} names its own data; "
             "name these with --set data-name=NAME, by the same name if the file was only moved."
         )
-    client = given.get("client") or base.get("client") or socket.gethostname()
+    client = given.get("client") or base.get("client") or site or socket.gethostname()
+    if site is not None and client != site:
+        raise ConfigError(
+            f"client = {client!r}: the kit's roster calls this site {site!r}; leave the name out."
+        )
     if ledger is not None:
         base["ledger"] = str(ledger_file(ledger.expanduser()))
     elif "ledger" not in base:
-        base["ledger"] = str(ledger_file(default_ledger_folder()))
+        base["ledger"] = str(ledger_file(state_folder() / "ledger"))
     flat = {**base, **given, "client": client}
     own = ClientConfig.from_flat(flat)
     if "data" not in flat:
@@ -209,28 +251,6 @@ def _watchers(settings: ClientConfig) -> list[Callable[[], None]]:
 
         watchers.append(OwnEvaluation(settings, say).look)
     return watchers
-
-
-def _run_supernode(
-    settings: ClientConfig, superlink: str, security: list[str], watchers: Sequence[Callable[[], None]]
-) -> ExitCode:
-    """Run the client until it ends or is interrupted."""
-    from fl_dp.launch.flower.commands import write_client_commands
-    from fl_dp.launch.flower.starting import check_running, start_supernodes, supernode_options
-
-    folder = state_folder() / "clients" / settings.client
-    file = write_client_file(settings, folder / "client.toml")
-    env = child_environment(folder, write_client_commands(folder / "bin"), threads=cores())
-    log = folder / "client.log"
-    with Processes() as processes:
-        options = {settings.client: supernode_options(file, superlink, security)}
-        start_supernodes(processes, env, {settings.client: log}, options)
-        say(f"joining {superlink}; Ctrl-C leaves; log: {log}")
-        while True:
-            check_running(processes, settings.client, log)
-            for watch in watchers:
-                watch()
-            time.sleep(_POLL_SECONDS)
 
 
 client_app = typer.Typer(invoke_without_command=True, callback=join, **APP_OPTIONS)

@@ -1,5 +1,6 @@
 """What all commands share: how one is run, how its errors end, what its help looks like."""
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ from fl_dp.launch.exit_codes import ExitCode
 CONFIGS = Path(__file__).parents[1] / "configs"  # which a wheel brings
 DEFAULT_CONFIG = CONFIGS / "digits.toml"
 DEFAULT_ADDRESS = "127.0.0.1:9092"  # of server.py, which client.py joins
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 # Defaults are worded by hand: typer shows them behind a backslash when its rich mark-up is off.
 # Of what the user has named, and found before anything is started: what is found later ends in words of the
@@ -56,6 +58,21 @@ def run_command(command: typer.Typer, arguments: Sequence[str], prog: str | None
 def _fail(text: str, code: ExitCode) -> int:
     print(f"error: {text}", file=sys.stderr, flush=True)
     return int(code)
+
+
+def state_folder() -> Path:
+    """Where programs keep what must outlive them, by the XDG convention."""
+    return Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser() / "fl-dp"
+
+
+def loopback_keys(host: str, port: int) -> Path:
+    """The folder of the keys of a server on this machine; ConfigError for one elsewhere: it needs a kit."""
+    if host not in _LOOPBACK:
+        raise ConfigError(
+            f"{host}:{port}: anything but this machine needs a kit, --kit FOLDER; docs/deployment.md says "
+            "how to make one."
+        )
+    return state_folder() / "loopback" / str(port)
 
 
 def say(text: str) -> None:

@@ -1,4 +1,4 @@
-"""`fl-dp server`, which server.py calls as well: one SuperLink that clients reach, and one run on it.
+"""`fl-dp server`, which server.py calls as well: a port for the sites of a federation, and one run on it.
 
 What needs Flower is imported late, so that the other commands start without it.
 """
@@ -17,23 +17,26 @@ from fl_dp.cli.common import (
     DEFAULT_CONFIG,
     ConfigOption,
     SetOption,
+    loopback_keys,
     run_command,
     say,
 )
+from fl_dp.cli.run import refuse_beside
 from fl_dp.config.run import RunConfig
-from fl_dp.errors import ConfigError
+from fl_dp.durable_files import exclusive
 from fl_dp.launch.exit_codes import ExitCode
-from fl_dp.launch.flower.app_bundle import build_bundle
-from fl_dp.launch.flower.processes import Processes
-from fl_dp.launch.flower.tls import AUTHORITY, SERVER_FILES, superlink_security
 from fl_dp.launch.launcher import write_config
 from fl_dp.launch.preflight import check_choices, check_names, check_server, with_absolute_paths
+from fl_dp.launch.resumption import check_served, check_unfinished, kept_config
 from fl_dp.reporting.run_folder import RunFolder, claim_folder
+from fl_dp.reporting.run_results import forget_end
 
 if TYPE_CHECKING:
-    from fl_dp.launch.flower.control import ControlClient
+    from fl_dp.kits.kit import ServerKit
+    from fl_dp.launch.serving import Serving
 
-_POLL_SECONDS = 1.0
+_POLL_SECONDS = 0.5
+_ANYWHERE = "0.0.0.0"
 
 
 def main() -> None:
@@ -43,21 +46,39 @@ def main() -> None:
 
 
 def serve(
+    context: typer.Context,
+    kit: Annotated[
+        Path | None, typer.Option(help="The server's kit, a folder that fl-dp provision has made.")
+    ] = None,
     address: Annotated[
-        str, typer.Option(help=f"HOST:PORT to serve on [default: {DEFAULT_ADDRESS}].", show_default=False)
-    ] = DEFAULT_ADDRESS,
+        str | None,
+        typer.Option(
+            help=f"HOST:PORT to serve on [default: {DEFAULT_ADDRESS}; with a kit, its port everywhere]."
+        ),
+    ] = None,
     config: ConfigOption = DEFAULT_CONFIG,
     out: Annotated[Path | None, typer.Option(help="Folder for results [default: runs/<date-time>].")] = None,
     settings: SetOption = None,
-    certificates: Annotated[Path | None, typer.Option(help=f"Folder with {SERVER_FILES}, for TLS.")] = None,
-    insecure: Annotated[bool, typer.Option("--insecure", help="Serve without TLS.")] = False,
+    resume: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Go on with the run in DIR, which this server has begun."),
+    ] = None,
 ) -> int:
-    """Run one federation whose clients join with `fl-dp client`, from this machine or others.
+    """Run one federation whose sites join with `fl-dp client`, from this machine or others.
 
-    Whoever reaches the address can start runs on this server: keep it inside a trusted network.
+    Only sites of the kit's roster pass the door. Without a kit only clients of this user on this machine do.
     """
-    host, port = split_address(address)
-    security = superlink_security(certificates, insecure)
+    from fl_dp.kits.provision import split_address
+
+    server = _kit(kit, address)
+    if kit is None:
+        host, port = split_address(address or DEFAULT_ADDRESS, "--address")
+    else:
+        default = f"{_ANYWHERE}:{split_address(server.roster.addresses[0], str(kit))[1]}"
+        host, port = split_address(address or default, "--address")
+    if resume is not None:
+        refuse_beside(context, "resume", "kit", "address")
+        return _resume(resume, server, host, port)
     request = read_request(config, settings=settings or ())
     check_names(request.config)
     check_choices(request.config)
@@ -66,48 +87,67 @@ def serve(
     folder = claim_folder(out)
     for note in request.notes:
         say(note)
-    return _serve(write_config(run, folder), folder, host, port, security, certificates)
+    with exclusive(folder.lock):
+        return _serve(write_config(run, folder), folder, server, host, port, resumed=False)
+
+
+def _kit(kit: Path | None, address: str | None) -> "ServerKit":
+    """The kit that is named, or that of this machine's own federation; ConfigError where neither will do."""
+    from fl_dp.kits.kit import ServerKit
+    from fl_dp.kits.loopback import loopback_server
+    from fl_dp.kits.provision import split_address
+
+    if kit is not None:
+        return ServerKit.load(kit)
+    host, port = split_address(address or DEFAULT_ADDRESS, "--address")
+    return loopback_server(loopback_keys(host, port), port)
+
+
+def _resume(path: Path, kit: "ServerKit", host: str, port: int) -> ExitCode:
+    """Go on with the run in the folder `path` after its last completed round."""
+    from fl_dp.federation.server.run_record import kept_state
+
+    folder = RunFolder(path.absolute())
+    check_served(folder)
+    with exclusive(folder.lock):
+        check_unfinished(folder)
+        config, state = kept_config(folder), kept_state(folder.path)
+        if state:
+            state.check_same(config)
+        check_server(config)
+        forget_end(folder)
+        say(
+            f"resuming after round {state.rounds if state else 0} of {config.rounds}; files in {folder.shown}"
+        )
+        return _serve(config, folder, kit, host, port, resumed=True)
 
 
 def _serve(
-    config: RunConfig, folder: RunFolder, host: str, port: int, security: list[str], certificates: Path | None
+    config: RunConfig, folder: RunFolder, kit: "ServerKit", host: str, port: int, *, resumed: bool
 ) -> ExitCode:
-    from fl_dp.launch.deployment import server_environment
-    from fl_dp.launch.flower.control import ControlClient
-    from fl_dp.launch.flower.starting import SUPERLINK, start_superlink
-    from fl_dp.launch.outcome import conclude
-    from fl_dp.launch.watching import watch_run
+    from fl_dp.launch.serving import serving
 
-    with Processes() as processes:
-        env = server_environment(folder, {})
-        log = folder.log(SUPERLINK)
-        address = start_superlink(processes, env, log, security, host, port)
-        say(f"serving on {address}; join with: fl-dp client --superlink {address}; in {folder.shown}")
-        root = None if certificates is None else certificates / AUTHORITY
-        reachable = address.replace("0.0.0.0", "127.0.0.1")  # "every interface" is no address to call
-        with ControlClient(reachable, root) as control:
-            _wait_for_clients(control, config.min_clients, processes, log)
-            run_id = control.start_run(build_bundle(), config.to_flat(), None)
-            status = watch_run(run_id, config, folder, control, processes, (), say)
-    return conclude(status, folder, say)
+    with serving(kit, folder, host, port) as served:
+        say(f"serving {kit.roster.federation} on {host}:{served.port}; files in {folder.shown}")
+        _wait_for_sites(config.min_clients, served)
+        return served.run(config, folder, say, resumed=resumed)
 
 
-def _wait_for_clients(control: "ControlClient", least: int, processes: Processes, log: Path) -> None:
-    """Return when `least` clients are connected, however long that takes."""
-    from fl_dp.launch.flower.starting import SUPERLINK, check_running
-
-    seen = -1
-    while (now := control.live_nodes()) < least:
-        if now != seen:
-            say(f"{now} of {least} clients connected")
-            seen = now
-        check_running(processes, SUPERLINK, log)
+def _wait_for_sites(least: int, served: "Serving") -> None:
+    """Return when `least` sites are there, however long that takes; say who is waited for, and since when."""
+    since, said = time.strftime("%H:%M"), ""
+    while len(here := served.sites_here()) < least:
+        missing = [site.name for site in served.hub.roster.sites if site.name not in here]
+        words = f"{len(here)} of {least} sites are there" + (f": {', '.join(here)}" if here else "")
+        if missing:
+            words += f"; waiting for {_some(missing)}"
+        if words != said:
+            say(f"{words} (since {since})")
+            said = words
+        served.look()
         time.sleep(_POLL_SECONDS)
 
 
-def split_address(address: str) -> tuple[str, int]:
-    """'host:port' in two; ConfigError when it is not that."""
-    host, colon, port = address.rpartition(":")
-    if not (host and colon and port.isdecimal() and 0 < int(port) < 2**16):
-        raise ConfigError(f"{address}: expected HOST:PORT.")
-    return host, int(port)
+def _some(names: list[str], most: int = 5) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from fl_dp.accounting.ledger.ledger import Ledger
-from fl_dp.cli.common import say
+from fl_dp.cli.common import say, state_folder
 from fl_dp.federation.client.journal import Line, journal_folder, read_journal
-from fl_dp.launch.clients import LEDGER, default_ledger_folder
+from fl_dp.launch.clients import LEDGER
 from fl_dp.launch.journal_watch import in_words
 from fl_dp.reporting.console import rounded_up
 from fl_dp.reporting.ledger_report import AccountReport, account_reports
@@ -28,7 +28,7 @@ def status(
 
     From the ledger and the journal beside it: of rounds of the past, whether a client runs now or not.
     """
-    path = (ledger or default_ledger_folder()).expanduser().absolute() / LEDGER
+    path = (ledger or state_folder() / "ledger").expanduser().absolute() / LEDGER
     with Ledger.open_existing(path) as opened:
         reports = [one for one in account_reports(opened.accounts()) if one.retired is None]
     lines = read_journal(journal_folder(str(path)))

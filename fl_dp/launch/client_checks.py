@@ -1,12 +1,7 @@
-"""What is checked of a site before it joins: records are named, the model fits them, nobody else is it."""
-
-from collections.abc import Iterator
-from contextlib import contextmanager
+"""What is checked of a site before it joins: its records are named, and its model suits them."""
 
 from fl_dp.config.client import ClientConfig
-from fl_dp.durable_files import exclusive, private_folder
 from fl_dp.errors import ConfigError
-from fl_dp.launch.clients import state_folder
 
 
 def check_data_named(settings: ClientConfig) -> None:
@@ -37,15 +32,3 @@ def check_task(settings: ClientConfig) -> None:
         raise ConfigError(
             f"client {settings.client} would decline every round: " + "; ".join(map(str, found))
         )
-
-
-@contextmanager
-def the_only_one(settings: ClientConfig) -> Iterator[None]:
-    """Within it, no other client of that name can start on this machine: both would read one client.toml.
-
-    Nor one whose name differs in case alone, where the disk takes them for one.
-    """
-    folder = private_folder(state_folder() / "clients" / settings.client)
-    words = f"client {settings.client} runs here already; end it first, or give this one another --name"
-    with exclusive(folder / ".lock", words):
-        yield

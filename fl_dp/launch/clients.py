@@ -1,6 +1,5 @@
 """Every client's own settings, as a file on its disk."""
 
-import os
 from pathlib import Path
 
 import tomli_w
@@ -35,16 +34,6 @@ def client_config(config: RunConfig, client: int, ledger: Path) -> ClientConfig:
         **config.of_task(),
         **{key: getattr(config, key) for key in _SHARED},
     )
-
-
-def state_folder() -> Path:
-    """Where programs keep what must outlive them, by the XDG convention."""
-    return Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser() / "fl-dp"
-
-
-def default_ledger_folder() -> Path:
-    """Of the clients of this machine, whatever their names, where no other is named."""
-    return state_folder() / "ledger"
 
 
 def ledger_file(folder: Path) -> Path:

@@ -1,83 +1,48 @@
-"""A federation in Flower's own processes on this machine: one per client, or its simulation."""
+"""A federation on this machine whose clients are processes of their own, behind the door as any other's."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 from fl_dp.config.run import RunConfig
-from fl_dp.federation.server.app import RESUMED_VARIABLE
-from fl_dp.launch.clients import write_client_files, write_client_template
+from fl_dp.launch.client_processes import ClientStart, start_clients
+from fl_dp.launch.clients import write_client_files
 from fl_dp.launch.exit_codes import ExitCode
-from fl_dp.launch.flower.app_bundle import build_bundle
-from fl_dp.launch.flower.commands import write_client_commands, write_server_commands
-from fl_dp.launch.flower.control import ControlClient
-from fl_dp.launch.flower.environment import child_environment, cores
-from fl_dp.launch.flower.processes import Processes
-from fl_dp.launch.flower.simulation import simulation_environment, simulation_settings
-from fl_dp.launch.flower.starting import (
-    SUPERLINK,
-    start_superlink,
-    start_supernodes,
-    supernode_options,
-    wait_for_nodes,
-)
-from fl_dp.launch.outcome import conclude
-from fl_dp.launch.watching import watch_run
-from fl_dp.reporting.run_folder import SERVER_LOG, RunFolder
+from fl_dp.launch.processes.environment import child_environment, cores
+from fl_dp.launch.processes.processes import Processes
+from fl_dp.launch.watching import ClientWatch
+from fl_dp.reporting.run_folder import RunFolder
 
-_HOST = "127.0.0.1"
+HOST = "127.0.0.1"
+_CLIENTS = "clients"
 Say = Callable[[str], None]
 
 
-def server_environment(folder: RunFolder, more: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a SuperLink, whose apps log to the run's folder."""
-    commands = write_server_commands(folder.commands / "server", folder.log(SERVER_LOG))
-    return child_environment(folder.flower_home, commands, threads=cores(), more=more)
-
-
 def deploy(config: RunConfig, folder: RunFolder, ledgers: Path, say: Say, *, resumed: bool) -> ExitCode:
-    """One SuperLink and one SuperNode per client."""
-    env = server_environment(folder, _resumption(resumed))
+    """The server in this process, a process for each client; keys that are thrown away afterwards."""
     with Processes() as processes:
-        log = folder.log(SUPERLINK)
-        address = start_superlink(processes, env, log, ["--insecure"], _HOST, 0)
-        logs = _start_clients(config, folder, ledgers, processes, address)
-        with ControlClient(address) as control:
-            wait_for_nodes(control, config.clients, processes, {SUPERLINK: log, **logs})
-            run_id = control.start_run(build_bundle(), config.to_flat(), None)
-            status = watch_run(run_id, config, folder, control, processes, logs, say)
-    return conclude(status, folder, say)
+        from fl_dp.kits.loopback import loopback_server, loopback_site  # late: the clients import meanwhile
 
+        keys = processes.scratch / "keys"
+        loopback_server(keys, 1)
+        files = write_client_files(config, folder.clients, ledgers)
+        kits = {file: loopback_site(keys, file.stem) for file in files}
+        from fl_dp.launch.serving import serving  # late: as above
 
-def simulate_with_flower(
-    config: RunConfig, folder: RunFolder, ledgers: Path, say: Say, *, resumed: bool
-) -> ExitCode:
-    """All clients in Flower's Ray simulation."""
-    template = write_client_template(config, folder.clients, ledgers)
-    with Processes() as processes:
-        simulation = simulation_environment(config, template, processes.scratch)
-        env = server_environment(folder, {**simulation, **_resumption(resumed)})
-        options = ["--insecure", "--simulation"]
-        address = start_superlink(processes, env, folder.log(SUPERLINK), options, _HOST, 0)
-        with ControlClient(address) as control:
-            run_id = control.start_run(build_bundle(), config.to_flat(), simulation_settings(config))
-            status = watch_run(run_id, config, folder, control, processes, (), say)
-    return conclude(status, folder, say)
-
-
-def _start_clients(
-    config: RunConfig, folder: RunFolder, ledgers: Path, processes: Processes, address: str
-) -> dict[str, Path]:
-    """Start a SuperNode per client; returns their log files by process name."""
-    commands = write_client_commands(folder.commands / "client")
-    threads = max(1, cores() // config.clients)
-    env = child_environment(folder.flower_home, commands, threads=threads)
-    files = write_client_files(config, folder.clients, ledgers)
-    logs = {f"client {file.stem}": folder.log(f"client-{file.stem}") for file in files}
-    options = {name: supernode_options(file, address) for name, file in zip(logs, files, strict=True)}
-    start_supernodes(processes, env, logs, options)
-    return logs
-
-
-def _resumption(resumed: bool) -> dict[str, str]:
-    """The variable by which the server app knows that its run goes on; none for a new run."""
-    return {RESUMED_VARIABLE: "1"} if resumed else {}
+        with serving(loopback_server(keys, 1), folder, HOST, 0) as served:
+            events = processes.scratch / "events.jsonl"
+            starts = [
+                ClientStart(
+                    name=file.stem,
+                    settings=str(file),
+                    kit=str(kits[file].folder),
+                    server=f"{HOST}:{served.port}",
+                    log=str(folder.log(f"client-{file.stem}")),
+                    events=str(events),
+                )
+                for file in files
+            ]
+            log = folder.log(_CLIENTS)
+            env = child_environment(folder.flower_home, threads=max(1, cores() // config.clients))
+            start_clients(processes, _CLIENTS, starts, env, folder.clients / "starts.json", log)
+            watch = ClientWatch(processes, _CLIENTS, log, events, [one.name for one in starts], say)
+            return served.run(config, folder, say, resumed=resumed, on_wait=watch.look)

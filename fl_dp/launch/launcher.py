@@ -121,10 +121,13 @@ def _run(
         from fl_dp.launch.ray_simulation import simulate  # late: it imports torch and Ray
 
         return simulate(config, folder, start.ledgers, ray, say, resumed=resumed, quiet=quiet)
-    from fl_dp.launch.deployment import deploy, simulate_with_flower
+    if start.engine:
+        from fl_dp.launch.flower.simulation import simulate_with_flower
 
-    go = simulate_with_flower if start.engine else deploy
-    return go(config, folder, start.ledgers, say, resumed=resumed)
+        return simulate_with_flower(config, folder, start.ledgers, say, resumed=resumed)
+    from fl_dp.launch.deployment import deploy
+
+    return deploy(config, folder, start.ledgers, say, resumed=resumed)
 
 
 def write_config(config: RunConfig, folder: RunFolder) -> RunConfig:

@@ -1,29 +1,47 @@
 """From the summary of a run that is over to its exit code."""
 
+import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from fl_dp.errors import LaunchError
 from fl_dp.launch.exit_codes import ExitCode
-from fl_dp.launch.flower.control import FlowerRunStatus
-from fl_dp.launch.flower.log_tail import tail
+from fl_dp.launch.processes.log_tail import tail
 from fl_dp.reporting.console import marked, of_unit, print_budgets
 from fl_dp.reporting.read_results import read_summary
 from fl_dp.reporting.run_folder import SERVER_LOG, RunFolder
 
 
-def conclude(
-    status: FlowerRunStatus, folder: RunFolder, say: Callable[[str], None], *, quiet: bool = False
-) -> ExitCode:
+@dataclass(frozen=True, slots=True)
+class RunEnd:
+    """How the server's process of a run ended. details: what it raised, if anything."""
+
+    completed: bool
+    details: str = ""
+
+
+def tried(federation: Callable[[], None]) -> RunEnd:
+    """Run `federation` in this process. The cause of a failure is logged; what the launch raises goes on."""
+    try:
+        federation()
+    except LaunchError:
+        raise
+    except Exception as error:
+        logging.getLogger("fl_dp").exception("the server failed")
+        return RunEnd(completed=False, details=str(error))
+    return RunEnd(completed=True)
+
+
+def conclude(end: RunEnd, folder: RunFolder, say: Callable[[str], None], *, quiet: bool = False) -> ExitCode:
     """Print the clients' budgets, unless quiet, and return the exit code; LaunchError when the run failed.
 
-    The server's own summary decides, because Flower calls a run completed even when no client ever trained.
-    Flower's status counts where there is no summary, or where the server failed after writing it.
+    The server's own summary decides. `end` counts where there is none, or where the server failed after it.
     """
     log = folder.log(SERVER_LOG)
     if not folder.summary.exists():
         raise LaunchError(
-            f"The server ended without a result. {status.details}\nThe end of its log, {log}:\n{tail(log)}"
+            f"The server ended without a result. {end.details}\nThe end of its log, {log}:\n{tail(log)}"
         )
     summary = read_summary(folder.summary, whole=True)
     if summary["status"] not in ("completed", "budget-exhausted"):
@@ -35,8 +53,8 @@ def conclude(
     if summary["status"] == "budget-exhausted":
         say(_why_early(summary))
         return ExitCode.BUDGET_EXHAUSTED
-    if not status.completed:
-        raise LaunchError(f"The server failed after its last round: {status.details} Log: {log}")
+    if not end.completed:
+        raise LaunchError(f"The server failed after its last round: {end.details} Log: {log}")
     return ExitCode.TRAINED
 
 

@@ -1,21 +1,19 @@
 """A simulated federation: the server runs in this process, the clients in Ray's processes."""
 
-import logging
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 
 from flwr.supercore.task_identity import TaskIdentity
 
 from fl_dp.config.run import RunConfig
-from fl_dp.durable_files import open_private
 from fl_dp.federation.client.round import CLIENTS_LOGGER
 from fl_dp.federation.server.app import run_federation
 from fl_dp.launch.clients import client_config
 from fl_dp.launch.exit_codes import ExitCode
-from fl_dp.launch.flower.control import FlowerRunStatus
-from fl_dp.launch.outcome import conclude
+from fl_dp.launch.logs import log_files
+from fl_dp.launch.outcome import conclude, tried
 from fl_dp.launch.ray_ahead import RayAhead
 from fl_dp.reporting.console import round_line
 from fl_dp.reporting.progress import RoundBar
@@ -60,28 +58,21 @@ def simulate(
 
     simulation = Simulation(config, client_config(config, 0, ledgers), folder.clients, on_work)
     with ExitStack() as stack:
-        stack.enter_context(_logs(folder))
+        # a log of their own for the clients: a traceback of theirs may quote their data
+        stack.enter_context(
+            log_files({"fl_dp": folder.log(SERVER_LOG), CLIENTS_LOGGER: folder.log(CLIENTS_LOG)})
+        )
         stack.callback(bar.clear)
         ray.wait()
         grid = stack.enter_context(simulated_grid(simulation))
         _take_identity()
         run, flat = name_in_ledger(simulation), config.to_flat()
-        status = _run(
+        end = tried(
             lambda: run_federation(grid, flat, run, folder.path, on_round, resumed=resumed, on_kept=on_kept)
         )
-    if status.completed:
+    if end.completed:
         forget_run(folder.clients, config)
-    return conclude(status, folder, say, quiet=quiet)
-
-
-def _run(federation: Callable[[], None]) -> FlowerRunStatus:
-    """Run `federation`; returns the status that Flower would give it. The cause of a failure is logged."""
-    try:
-        federation()
-    except Exception as error:
-        logging.getLogger("fl_dp").exception("the server failed")
-        return FlowerRunStatus(finished=True, completed=False, details=str(error))
-    return FlowerRunStatus(finished=True, completed=True, details="")
+    return conclude(end, folder, say, quiet=quiet)
 
 
 def _take_identity() -> None:
@@ -90,28 +81,3 @@ def _take_identity() -> None:
     In Flower's own processes the SuperLink gives it.
     """
     TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1
-
-
-@contextmanager
-def _logs(folder: RunFolder) -> Iterator[None]:
-    """The server's log, and another for the clients: a traceback of theirs may quote their data."""
-    with _log_file("fl_dp", folder.log(SERVER_LOG)), _log_file(CLIENTS_LOGGER, folder.log(CLIENTS_LOG)):
-        yield
-
-
-@contextmanager
-def _log_file(name: str, path: Path) -> Iterator[None]:
-    logger = logging.getLogger(name)
-    open_private(path, append=True).close()
-    handler = logging.FileHandler(path, encoding="utf-8")
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    before = logger.propagate, logger.level
-    logger.addHandler(handler)
-    logger.propagate = False
-    logger.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-        logger.propagate, logger.level = before
-        handler.close()

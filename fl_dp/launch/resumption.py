@@ -63,6 +63,14 @@ def check_begun(folder: RunFolder) -> None:
         raise ConfigError(f"--resume {folder.shown}: holds no run of run.sh that has begun; start a new one.")
 
 
+def check_served(folder: RunFolder) -> None:
+    """ConfigError unless the folder holds a run of server.py, whose clients are elsewhere."""
+    if not folder.config.exists():
+        raise ConfigError(f"--resume {folder.shown}: holds no run; start a new one.")
+    if folder.launch.exists():
+        raise ConfigError(f"--resume {folder.shown}: a run of run.sh; resume it by: fl-dp run --resume DIR.")
+
+
 def check_unfinished(folder: RunFolder) -> None:
     """ConfigError when the run is over. One that failed or was interrupted is not."""
     if not folder.summary.exists():

@@ -13,15 +13,15 @@ from fl_dp.config.client import ClientConfig
 
 @pytest.fixture
 def joined(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[ClientConfig]:
-    """Settings with which the SuperNode would have been started."""
+    """Settings with which the client would have been started."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     seen: list[ClientConfig] = []
 
-    def supernode(settings: ClientConfig, *_: Any) -> int:
+    def run_client(settings: ClientConfig, *_: Any, **more: Any) -> int:
         seen.append(settings)
         return 0
 
-    monkeypatch.setattr(module, "_run_supernode", supernode)
+    monkeypatch.setattr("fl_dp.launch.site.run_client", run_client)
     return seen
 
 
@@ -29,8 +29,7 @@ def client(*words: str) -> int:
     """Of digits, unless the words name data."""
     named = {"--data", "--task", "--config"} & set(words) or any("task=" in word for word in words)
     data = [] if named else ["--data", "digits"]
-    words = ("--superlink", "host:9092", "--insecure", *data, *words)
-    return run_command(module.client_app, list(words), prog="client.py")
+    return run_command(module.client_app, [*data, *words], prog="client.py")
 
 
 def test_the_ledger_lasts_and_is_shown(
@@ -116,10 +115,11 @@ def test_a_ledger_that_is_named_as_a_file_is_refused(
         (["--name", "n" * 65], "client = 'nnn"),
         (["--partition", f"{'1' * 5000}/2"], "expected K/N"),
         (["--epsilon", "0"], "epsilon = 0.0"),
-        (["--superlink", "nohost"], "--superlink nohost: expected HOST:PORT"),
-        (["--superlink", "host:99999"], "--superlink host:99999: expected HOST:PORT"),
+        (["--server", "nohost"], "--server: nohost: expected HOST:PORT"),
+        (["--server", "127.0.0.1:99999"], "--server: 127.0.0.1:99999: expected HOST:PORT"),
+        (["--server", "hospital.example:9092"], "anything but this machine needs a kit, --kit FOLDER"),
+        (["--kit", "absent"], "--kit absent: site.key is missing; made by: fl-dp join-request"),
         (["--config", "absent.toml"], "--config absent.toml"),
-        (["--root-certificates", "ca.crt"], "either --root-certificates"),
     ],
 )
 def test_a_bad_option_is_named_and_nothing_is_started(
@@ -207,8 +207,7 @@ def test_settings_that_are_none_of_a_client_are_refused(
 def test_nothing_is_entered_that_nobody_named(
     words: list[str], joined: list[ClientConfig], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    given = ["--superlink", "host:9092", "--insecure", *words]
-    assert run_command(module.client_app, given, prog="client.py") == 2
+    assert run_command(module.client_app, words, prog="client.py") == 2
     assert "data: name this site's records" in capsys.readouterr().err
     assert joined == []
     assert not (tmp_path / "state").exists()
@@ -220,7 +219,7 @@ def test_a_model_that_does_not_suit_the_data_ends_the_client_with_the_reason(
     assert client("--model", "lenet-gn") == 2
     assert "would decline every round: model: model = 'lenet-gn' does not fit" in capsys.readouterr().err
     assert joined == []
-    assert not (tmp_path / "state").exists()
+    assert not (tmp_path / "state/fl-dp/ledger").exists()
 
 
 def test_rounds_are_watched_without_being_asked_for(tmp_path: Path) -> None:

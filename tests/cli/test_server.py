@@ -1,14 +1,91 @@
+"""What server.py makes of its options, up to the point where it would serve."""
+
+from pathlib import Path
+from typing import Any
+
 import pytest
+import typer
 
-from fl_dp.cli.server import split_address
-from fl_dp.errors import ConfigError
-
-
-def test_addresses() -> None:
-    assert split_address("0.0.0.0:9092") == ("0.0.0.0", 9092)
+from fl_dp.cli import server as module
+from fl_dp.cli.common import APP_OPTIONS, run_command
 
 
-@pytest.mark.parametrize("address", ["9092", ":9092", "host:", "host:x", "host:0", "host:65536"])
-def test_a_bad_address_is_named(address: str) -> None:
-    with pytest.raises(ConfigError, match="expected HOST:PORT"):
-        split_address(address)
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[Any, ...]]:
+    """Federation, host, port and whether resumed, of what would have been served."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+    seen: list[tuple[Any, ...]] = []
+
+    def serve(config: Any, folder: Any, kit: Any, host: str, port: int, *, resumed: bool) -> int:
+        seen.append((kit.roster.federation, host, port, resumed))
+        return 0
+
+    monkeypatch.setattr(module, "_serve", serve)
+    return seen
+
+
+def server(*words: str) -> int:
+    command = typer.Typer(**APP_OPTIONS)
+    command.command()(module.serve)
+    return run_command(command, [*words], prog="server.py")
+
+
+def test_without_a_kit_it_serves_this_machine_alone(served: list[tuple[Any, ...]], tmp_path: Path) -> None:
+    assert server("--out", "out") == 0
+    assert served == [("loopback", "127.0.0.1", 9092, False)]
+    keys = tmp_path / "state/fl-dp/loopback/9092"
+    assert keys.stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "out/config.toml").exists()
+    assert not (tmp_path / "out/launch.toml").exists()  # run.sh has nothing to resume here
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0:9092", "10.0.0.7:9092", "fl.example.org:9092", "[::]:9092"])
+def test_anything_but_this_machine_needs_a_kit(
+    address: str, served: list[tuple[Any, ...]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert server("--address", address) == 2
+    assert "anything but this machine needs a kit, --kit FOLDER" in capsys.readouterr().err
+    assert served == []
+
+
+@pytest.mark.parametrize(
+    "address", ["9092", ":9092", "host:", "host:x", "host:0", "host:65536", "127.0.0.1:\u0662"]
+)
+def test_a_bad_address_is_named(
+    address: str, served: list[tuple[Any, ...]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert server("--address", address) == 2
+    assert f"--address: {address}: expected HOST:PORT" in capsys.readouterr().err
+
+
+def test_with_a_kit_it_serves_everywhere_on_the_kits_port(
+    served: list[tuple[Any, ...]], tmp_path: Path
+) -> None:
+    from fl_dp.kits.provision import Wishes, provision
+
+    provision(Wishes("study", ("fl.example.org:7000",), (), 30), tmp_path / "made")
+    assert server("--kit", "made/server") == 0
+    assert server("--kit", "made/server", "--address", "127.0.0.1:7001") == 0
+    assert served == [("study", "0.0.0.0", 7000, False), ("study", "127.0.0.1", 7001, False)]
+
+
+def test_nothing_may_change_in_a_run_that_is_resumed(
+    served: list[tuple[Any, ...]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert server("--out", "out") == 0
+    assert server("--resume", "out", "--set", "rounds=9") == 2
+    assert "--set: nothing may change in a run that is resumed" in capsys.readouterr().err
+    assert server("--resume", "out", "--address", "127.0.0.1:9093") == 0
+    assert served[-1] == ("loopback", "127.0.0.1", 9093, True)
+
+
+def test_only_a_run_of_its_own_is_resumed(
+    served: list[tuple[Any, ...]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert server("--resume", "nowhere") == 2
+    assert "holds no run" in capsys.readouterr().err
+    assert server("--out", "out") == 0
+    (tmp_path / "out/launch.toml").touch()
+    assert server("--resume", "out") == 2
+    assert "a run of run.sh; resume it by: fl-dp run --resume DIR" in capsys.readouterr().err

@@ -6,7 +6,7 @@ import pytest
 
 from fl_dp.config.client import ClientConfig
 from fl_dp.errors import ConfigError
-from fl_dp.launch.client_checks import check_data_named, check_task, the_only_one
+from fl_dp.launch.client_checks import check_data_named, check_task
 
 READS = """
 from fl_dp import Task
@@ -49,19 +49,3 @@ def test_a_model_that_does_not_suit_the_records_is_refused_and_no_ledger_is_made
 def test_no_test_row_is_read(tmp_path: Path) -> None:
     (tmp_path / "reads.py").write_text(READS)
     check_task(settings(tmp_path, task=str(tmp_path / "reads.py")))
-
-
-def test_a_second_client_of_the_name_is_refused_while_the_first_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    own, words = settings(tmp_path), "client north runs here already"
-    with the_only_one(own):
-        assert (tmp_path / "state/fl-dp/clients/north").stat().st_mode & 0o777 == 0o700
-        with (
-            pytest.raises(ConfigError, match=words),
-            the_only_one(settings(tmp_path)),
-        ):
-            pass
-    with the_only_one(settings(tmp_path)):
-        pass

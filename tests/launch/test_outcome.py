@@ -6,12 +6,11 @@ import pytest
 
 from fl_dp.errors import ConfigError, LaunchError
 from fl_dp.launch.exit_codes import ExitCode
-from fl_dp.launch.flower.control import FlowerRunStatus
-from fl_dp.launch.outcome import conclude
+from fl_dp.launch.outcome import RunEnd, conclude, tried
 from fl_dp.reporting.run_folder import RunFolder
 
-GOOD = FlowerRunStatus(finished=True, completed=True, details="")
-BAD = FlowerRunStatus(finished=True, completed=False, details="the server raised")
+GOOD = RunEnd(completed=True)
+BAD = RunEnd(completed=False, details="the server raised")
 CLIENT = {
     "epsilon": 1.0, "accountant": "pld", "arithmetic": "assumed", "budget": 3.0, "delta": 1e-5,
     "steps": 9, "rounds": 3,
@@ -65,10 +64,10 @@ def test_a_damaged_summary_is_named(folder: RunFolder, text: str) -> None:
 def test_a_failed_run_gives_cause_and_log(folder: RunFolder) -> None:
     write(folder, "failed", "no client trained: all declined")
     with pytest.raises(LaunchError, match=r"no client trained: all declined\. Log: .*server\.log"):
-        conclude(GOOD, folder, print)  # also when Flower calls it completed
+        conclude(GOOD, folder, print)
 
 
-def test_no_summary_gives_flowers_words_and_the_end_of_the_log(folder: RunFolder) -> None:
+def test_no_summary_gives_the_servers_words_and_the_end_of_the_log(folder: RunFolder) -> None:
     folder.log("server").parent.mkdir()
     folder.log("server").write_text("Traceback\nValueError: x\n")
     with pytest.raises(LaunchError, match=r"(?s)the server raised.*server\.log.*ValueError: x"):
@@ -89,3 +88,17 @@ def test_the_last_lines_of_a_run_without_privacy_say_so(
     assert conclude(GOOD, folder, said.append) == ExitCode.TRAINED
     assert said == [f"NOT PRIVATE: results in {folder.path}"]
     assert capsys.readouterr().out.startswith("NOT PRIVATE: ")
+
+
+def test_what_the_server_raises_is_logged_and_becomes_its_end(caplog: pytest.LogCaptureFixture) -> None:
+    assert tried(lambda: None) == GOOD
+    assert tried(lambda: [][0]) == RunEnd(completed=False, details="list index out of range")
+    assert "Traceback" in caplog.text
+
+
+def test_what_the_launch_raises_goes_on() -> None:
+    def stopped() -> None:
+        raise LaunchError("Every client has stopped")
+
+    with pytest.raises(LaunchError, match="Every client"):
+        tried(stopped)

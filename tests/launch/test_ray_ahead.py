@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fl_dp.errors import ConfigError, FederationError
-from fl_dp.launch.flower.processes import MARKER
+from fl_dp.launch.processes.processes import MARKER
 from fl_dp.launch.ray_ahead import ray_ahead
 
 

@@ -1,6 +1,6 @@
 """The client's end: two messages, registration and a round, answered on the client's own terms.
 
-Every message starts a fresh process in Flower's deployment, so what is heavy is imported where it is used.
+What is heavy is imported where it is used: Flower's own processes import this for each message.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 from fl_dp.config.client import ClientConfig
-from fl_dp.errors import FlDpError, LedgerError, TaskError
+from fl_dp.errors import ConfigError, FlDpError, LedgerError, TaskError
 from fl_dp.federation.client.journal import Note
 from fl_dp.federation.client.policy import MAX_RUN_NAME
 from fl_dp.federation.client.round import ClientRounds, play, refuse
@@ -44,8 +44,11 @@ def train(message: Message, context: Context) -> Message:
 
 
 def own_settings(context: Context) -> ClientConfig:
-    """The client's settings, from its own disk."""
-    return client_settings(context.node_config)
+    """The client's settings, from its own disk. What is wrong with them names files: it stays in its log."""
+    try:
+        return client_settings(context.node_config)
+    except ConfigError as error:
+        raise FlDpError("its own settings cannot be used; its own log says why") from error
 
 
 def answer(

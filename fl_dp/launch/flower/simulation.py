@@ -1,14 +1,49 @@
-"""The settings of Flower's Ray simulation: how many clients, and how many of them at a time."""
+"""A federation in Flower's own Ray simulation: one process that it runs in, and no port for anybody else."""
 
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
-
-from flwr.proto.federation_config_pb2 import SimulationConfig
+from typing import Any
 
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
 from fl_dp.federation.client.settings import TEMPLATE_VARIABLE
-from fl_dp.launch.flower.environment import cores, thread_settings
+from fl_dp.federation.server.app import RESUMED_VARIABLE
+from fl_dp.launch.clients import write_client_template
+from fl_dp.launch.exit_codes import ExitCode
+from fl_dp.launch.outcome import RunEnd, conclude
+from fl_dp.launch.processes.environment import child_environment, cores, thread_settings
+from fl_dp.launch.processes.log_tail import JsonLines
+from fl_dp.launch.processes.processes import Processes, ended
+from fl_dp.reporting.console import round_line
+from fl_dp.reporting.run_folder import SERVER_LOG, RunFolder
+
+_POLL_SECONDS = 0.3
+
+
+def simulate_with_flower(
+    config: RunConfig, folder: RunFolder, ledgers: Path, say: Callable[[str], None], *, resumed: bool
+) -> ExitCode:
+    """All clients in Flower's Ray simulation; FlDpError when it fails."""
+    template = write_client_template(config, folder.clients, ledgers)
+    with Processes() as processes:
+        more = simulation_environment(config, template, processes.scratch)
+        if resumed:
+            more[RESUMED_VARIABLE] = "1"
+        env = child_environment(folder.flower_home, threads=cores(), more=more)
+        command = [sys.executable, "-P", "-m", "fl_dp.launch.flower.simulation_process", str(folder.path)]
+        processes.start(SERVER_LOG, command, env, folder.log(SERVER_LOG))
+        lines = JsonLines(folder.rounds)
+        code = None
+        while code is None:
+            code = processes.exit_code(SERVER_LOG)  # asked first: once it has ended, its last line is there
+            for line in lines.new():
+                say(round_line(line, rounds=config.rounds, budget=config.epsilon))
+            time.sleep(_POLL_SECONDS)
+    end = RunEnd(completed=code == 0, details="" if code == 0 else f"It {ended(code)}.")
+    return conclude(end, folder, say)
 
 
 def clients_at_once(config: RunConfig, available: int) -> int:
@@ -29,21 +64,18 @@ def check_resources(config: RunConfig) -> None:
             raise ConfigError(f"clients-per-gpu = {config.clients_per_gpu}: this machine has no usable GPU.")
 
 
-def simulation_settings(config: RunConfig) -> SimulationConfig:
-    """Flower's settings for `config` on this machine's cores.
+def backend_settings(config: RunConfig) -> dict[str, Any]:
+    """Flower's settings of Ray for `config` on this machine's cores.
 
     Flower accepts only whole cores per client. To Ray a core is a unit of bookkeeping, so here it stands for
     one client: Ray gets as many as clients may run at once. "auto" is one client per core and no GPU, because
     what fits on a GPU is not measured here.
     """
-    return SimulationConfig(
-        num_supernodes=config.clients,
-        client_resources_num_cpus=1,
-        client_resources_num_gpus=0.0
-        if config.clients_per_gpu == AUTO
-        else 1 / float(config.clients_per_gpu),
-        init_args_num_cpus=clients_at_once(config, cores()),
-    )
+    gpus = 0.0 if config.clients_per_gpu == AUTO else 1 / float(config.clients_per_gpu)
+    return {
+        "init_args": {"num_cpus": clients_at_once(config, cores())},
+        "client_resources": {"num_cpus": 1, "num_gpus": gpus},
+    }
 
 
 def simulation_environment(config: RunConfig, template: Path, ray_folder: Path) -> dict[str, str]:

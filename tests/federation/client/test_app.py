@@ -151,7 +151,7 @@ def test_an_unknown_model_is_a_failure_in_words(settings, model):
 
 def test_no_settings_is_a_failure_in_words(monkeypatch):
     monkeypatch.delenv("FL_DP_CLIENT_CONFIG", raising=False)
-    assert "no settings" in register({}).reason
+    assert register({}) == Refusal("failed", "its own settings cannot be used; its own log says why")
 
 
 def test_another_librarys_error_text_stays_at_home(settings, model, monkeypatch, caplog):

@@ -5,13 +5,13 @@ import pytest
 from fl_dp.config.flat import Auto
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
-from fl_dp.launch.flower.environment import cores
 from fl_dp.launch.flower.simulation import (
+    backend_settings,
     check_resources,
     clients_at_once,
     simulation_environment,
-    simulation_settings,
 )
+from fl_dp.launch.processes.environment import cores
 
 
 @pytest.mark.parametrize(
@@ -37,10 +37,11 @@ def test_a_gpu_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_settings_and_environment() -> None:
     config = RunConfig(clients=50, clients_per_cpu=1.0, clients_per_gpu=4.0)
-    settings = simulation_settings(config)
-    assert settings.num_supernodes == 50
-    assert settings.client_resources_num_gpus == 0.25
-    assert settings.init_args_num_cpus == min(50, cores())
+    assert backend_settings(config) == {
+        "init_args": {"num_cpus": min(50, cores())},
+        "client_resources": {"num_cpus": 1, "num_gpus": 0.25},
+    }
+    assert backend_settings(RunConfig())["client_resources"]["num_gpus"] == 0.0
     env = simulation_environment(config, Path("/out/simulation.toml"), Path("/tmp/x"))
     assert env["OMP_NUM_THREADS"] == "1"
     assert env["FL_DP_CLIENT_CONFIG"] == "/out/simulation.toml"

@@ -1,14 +1,14 @@
 """Ends the processes of a launch when the launcher was killed before it could do so.
 
-Runs as `python -m fl_dp.launch.flower.guard LAUNCH_ID SCRATCH`. The launcher holds the other end of standard
-input, which closes however the launcher ends. The guard then ends what is left of the launch and deletes its
-scratch folder.
+Runs as `python -m fl_dp.launch.processes.guard LAUNCH_ID SCRATCH`. The launcher holds the other end of
+standard input, which closes however the launcher ends. The guard then ends what is left of the launch and
+deletes its scratch folder.
 """
 
 import shutil
 import sys
 
-from fl_dp.launch.flower.processes import end_launch
+from fl_dp.launch.processes.processes import end_launch
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from fl_dp.launch.flower.log_tail import JsonLines, tail
+from fl_dp.launch.processes.log_tail import JsonLines, tail
 
 
 def test_lines_come_once_and_whole(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ MARKER = "FL_DP_LAUNCH_ID"
 GRACE_SECONDS = 2.0
 KILL_SECONDS = 2.0
 _POLL_SECONDS = 0.05
+_OWNER = 0o600  # of logs: a traceback may quote data
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 
 Identity = tuple[int, int]  # process id, start time in clock ticks: a pair that is never used again
@@ -40,7 +41,7 @@ class Processes:
         self._started: dict[str, subprocess.Popen[bytes]] = {}
         self.scratch = Path(tempfile.mkdtemp(prefix="fl-dp-"))
         self._guard = subprocess.Popen(
-            [sys.executable, "-P", "-m", "fl_dp.launch.flower.guard", self.launch_id, str(self.scratch)],
+            [sys.executable, "-P", "-m", "fl_dp.launch.processes.guard", self.launch_id, str(self.scratch)],
             stdin=subprocess.PIPE,
             start_new_session=True,
         )
@@ -55,7 +56,7 @@ class Processes:
 
     def start(self, name: str, command: Sequence[str], env: Mapping[str, str], log: Path) -> None:
         """Run `command` as `name` in a new session, its output in `log`; an earlier `name` has ended."""
-        with log.open("wb") as output:
+        with open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _OWNER), "wb") as output:
             self._started[name] = subprocess.Popen(
                 command,
                 env={**env, MARKER: self.launch_id},
@@ -155,3 +156,8 @@ def _environment(pid: int) -> list[bytes]:
         return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except (FileNotFoundError, ProcessLookupError, PermissionError):
         return []  # ended, or another user's: not ours
+
+
+def ended(code: int) -> str:
+    """How a process ended, in words."""
+    return f"stopped (signal {-code})" if code < 0 else f"stopped (exit code {code})"

@@ -1,7 +1,6 @@
-"""The environment of Flower's processes: state of their own, our commands first on PATH, no telemetry."""
+"""The environment of the processes that are started: Flower's state in a folder of theirs, no telemetry."""
 
 import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,28 +10,24 @@ _QUIET = {
     "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",  # else a fresh environment for every run
     "FLWR_DISABLE_UPDATE_CHECK": "1",
     "FLWR_TELEMETRY_ENABLED": "0",
-    "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2",  # seconds; Flower's 1 s is added to every message
     "RAY_USAGE_STATS_ENABLED": "0",
     "PYTHONUNBUFFERED": "1",  # a log ends with what happened last, also after SIGKILL
 }
 
 
 def child_environment(
-    flower_home: Path, commands: Path, *, threads: int, more: Mapping[str, str] | None = None
+    flower_home: Path, *, threads: int, more: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """This process's environment, changed for a Flower process.
+    """This process's environment, changed for one that uses Flower.
 
-    flower_home: the folder of Flower's state, in place of ~/.flwr. commands: the folder that comes first on
-    PATH. threads: how many the numerical libraries may start.
+    flower_home: the folder of Flower's state, in place of ~/.flwr. threads: how many the numerical libraries
+    may start.
     """
-    interpreter = Path(sys.executable).parent
-    path = os.pathsep.join([str(commands), str(interpreter), os.environ.get("PATH", os.defpath)])
     return {
         **os.environ,
         **without_proxy(),
         **_QUIET,
         "FLWR_HOME": str(flower_home),
-        "PATH": path,
         **thread_settings(threads),
         **(more or {}),
     }

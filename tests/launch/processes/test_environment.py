@@ -1,19 +1,12 @@
-import os
-import sys
 from pathlib import Path
 
 import pytest
 
-from fl_dp.launch.flower.environment import child_environment, cores
-
-
-def test_our_commands_come_first_then_this_installations(tmp_path: Path) -> None:
-    path = child_environment(tmp_path, tmp_path / "bin", threads=2)["PATH"].split(os.pathsep)
-    assert path[:2] == [str(tmp_path / "bin"), str(Path(sys.executable).parent)]
+from fl_dp.launch.processes.environment import child_environment, cores
 
 
 def test_flower_is_quiet_and_keeps_its_state_here(tmp_path: Path) -> None:
-    env = child_environment(tmp_path, tmp_path / "bin", threads=2, more={"EXTRA": "1"})
+    env = child_environment(tmp_path, threads=2, more={"EXTRA": "1"})
     assert env["FLWR_HOME"] == str(tmp_path)
     assert env["FLWR_TELEMETRY_ENABLED"] == "0"
     assert env["FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION"] == "1"
@@ -24,7 +17,7 @@ def test_flower_is_quiet_and_keeps_its_state_here(tmp_path: Path) -> None:
 def test_loopback_avoids_a_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_PROXY", "example.org")
     monkeypatch.delenv("no_proxy", raising=False)
-    env = child_environment(tmp_path, tmp_path / "bin", threads=1)
+    env = child_environment(tmp_path, threads=1)
     assert env["NO_PROXY"] == "example.org,127.0.0.1,localhost"
     assert env["no_proxy"] == "127.0.0.1,localhost"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fl_dp.launch.flower.processes import MARKER, Processes, end_launch
+from fl_dp.launch.processes.processes import MARKER, Processes, end_launch
 
 # Prints its id into the folder, starts a child in a session of its own, and sleeps.
 CHILD = """
@@ -29,7 +29,7 @@ time.sleep(300)
 
 LAUNCHER = """
 import os, pathlib, sys, time
-from fl_dp.launch.flower.processes import Processes
+from fl_dp.launch.processes.processes import Processes
 folder = pathlib.Path(sys.argv[1])
 processes = Processes()
 processes.start("child", sys.argv[2:], os.environ, folder.parent / "log")

@@ -1,0 +1,118 @@
+"""Each message is answered in a process of its own, which is forked from a warm one and ends with the answer.
+
+The warm process has imported everything and has never seen a record. What a round had in memory ends with
+its process, as if an interpreter had been started for it, but without the seconds that this takes. Only the
+answer, which is meant to leave, goes back.
+"""
+
+import ctypes
+import gc
+import logging
+import os
+import random
+import select
+import signal
+import sys
+import threading
+from collections.abc import Callable
+
+from flwr.app import RecordDict
+from flwr.common.serde import recorddict_from_proto, recorddict_to_proto
+from flwr.proto.recorddict_pb2 import RecordDict as ProtoRecordDict
+
+from fl_dp.errors import LaunchError
+from fl_dp.federation.wire.messages import refusal_to_content
+from fl_dp.records import Refusal
+
+logger = logging.getLogger("fl_dp.clients")
+
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+_BLOCK = 2**20
+
+
+def answered_apart(
+    handle: Callable[[], RecordDict], while_waiting: Callable[[], None], every: float
+) -> RecordDict:
+    """What `handle` returns, run in a forked process; a refusal if that process ends without an answer.
+
+    while_waiting: called each `every` seconds meanwhile. LaunchError if this process has threads: a fork
+    would copy their locks as they are.
+    """
+    if threading.active_count() > 1:
+        raise LaunchError("a client with threads of its own cannot be forked; it must be started anew")
+    reading, writing = os.pipe()
+    gc.freeze()  # else the child's collector would copy every page that it looks at
+    parent = os.getpid()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        _run(handle, writing, parent)
+    os.close(writing)
+    try:
+        answer = _read(reading, while_waiting, every)
+    except BaseException:
+        os.kill(child, signal.SIGKILL)
+        raise
+    finally:
+        os.close(reading)
+        _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    if code != 0 or not answer:
+        logger.error("the process of this message ended with code %d and no answer", code)
+        return refusal_to_content(Refusal("failed", "its process ended without an answer"))
+    return recorddict_from_proto(ProtoRecordDict.FromString(answer))
+
+
+def _run(handle: Callable[[], RecordDict], writing: int, parent: int) -> None:
+    """The child's whole life. It never returns."""
+    code = 1
+    try:
+        _end_with(parent)
+        for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(one, signal.SIG_DFL)
+        new_randomness()
+        answer = recorddict_to_proto(handle()).SerializeToString()
+        view = memoryview(answer)
+        while view:
+            view = view[os.write(writing, view) :]
+        code = 0
+    except BaseException:
+        logger.exception("the process of this message failed")
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _end_with(parent: int) -> None:
+    """End when the parent does: nobody would hear the answer."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def new_randomness() -> None:
+    """Seed every generator anew from the system: forks share the state of those that they inherit.
+
+    No draw, mask or noise comes from these; a task's own code may use them.
+    """
+    import numpy as np
+    import torch
+
+    random.seed()
+    np.random.seed(int.from_bytes(os.urandom(4), "little"))
+    torch.seed()
+
+
+def _read(reading: int, while_waiting: Callable[[], None], every: float) -> bytes:
+    parts: list[bytes] = []
+    while True:
+        ready, _, _ = select.select([reading], [], [], every)
+        if not ready:
+            while_waiting()
+            continue
+        part = os.read(reading, _BLOCK)
+        if not part:
+            return b"".join(parts)
+        parts.append(part)

@@ -1,0 +1,120 @@
+"""A real client's life: join, answer one message after the other, and join again when the server is back."""
+
+import json
+import logging
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from flwr.app import Context, Message, MessageType, RecordDict
+
+from fl_dp.durable_files import append_text
+from fl_dp.errors import FederationError
+from fl_dp.federation.client.app import answer, register, train_round
+from fl_dp.federation.client.isolated import answered_apart
+from fl_dp.federation.client.settings import CONFIG_KEY
+from fl_dp.federation.link.site_link import LinkLostError, LinkRefusedError, SiteLink
+from fl_dp.federation.wire.messages import refusal_to_content
+from fl_dp.records import Refusal
+
+logger = logging.getLogger("fl_dp.clients")
+
+BEAT_SECONDS = 2.0  # between signs of life while a round is trained
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 10.0  # seconds between attempts to reach the server
+_HANDLERS = {MessageType.QUERY: register, MessageType.TRAIN: train_round}
+
+Tell = Callable[[str, str], None]  # what happened, and words for the operator
+
+
+class ClientLoop:
+    """The loop of one client. settings: its file. tell: is told what its operator should see.
+
+    once: return when the first run is over, else wait for the next.
+    """
+
+    def __init__(self, link: SiteLink, settings: Path, tell: Tell, *, once: bool = False) -> None:
+        self._link, self._settings, self._tell, self._once = link, settings, tell, once
+        self._said = ""
+        self._pause = _FIRST_PAUSE
+        self._joined = False
+
+    def run(self) -> None:
+        """Answer until the run is over (`once`), or for ever."""
+        while True:
+            try:
+                self._join()
+                while True:
+                    self._answer_one()
+            except LinkLostError as lost:
+                self._say("lost", f"the server cannot be reached ({lost}); trying again")
+            except LinkRefusedError as refused:
+                if refused.is_over and self._joined:
+                    self._say("over", "the run is over")
+                    if self._once:
+                        return
+                elif not refused.has_lapsed:
+                    self._say("refused", f"the server refuses: {refused.reason}; trying again")
+            self._joined = False
+            time.sleep(self._pause)
+            self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+
+    def _join(self) -> None:
+        self._link.join()
+        self._say("joined", "joined the server")
+        self._pause, self._joined = _FIRST_PAUSE, True
+
+    def _answer_one(self) -> None:
+        """Wait a while for a message, and answer it."""
+        try:
+            message = self._link.next_message()
+        except FederationError as error:
+            logger.error("%s: not answered", error)
+            return
+        if message is None:
+            return
+        logger.info("message %s of run %d", message.metadata.message_type, message.metadata.run_id)
+        content = answered_apart(lambda: self._handled(message), self._beat, BEAT_SECONDS)
+        try:
+            self._link.answer(message, content)
+        except LinkRefusedError as refused:
+            if not refused.is_over:
+                raise
+            self._say("late", "an answer came too late: the server waits for it no longer")
+
+    def _beat(self) -> None:
+        """A sign of life; a connection that is lost for a while does not end the training."""
+        try:
+            self._link.beat()
+        except (LinkLostError, LinkRefusedError) as error:
+            logger.warning("no sign of life: %s", error)
+
+    def _handled(self, message: Message) -> RecordDict:
+        handle = _HANDLERS.get(message.metadata.message_type)
+        if handle is None:
+            return refusal_to_content(Refusal("failed", "it answers no messages of this kind"))
+        context = Context(
+            run_id=message.metadata.run_id,
+            node_id=message.metadata.dst_node_id,
+            node_config={CONFIG_KEY: str(self._settings)},
+            state=RecordDict(),
+            run_config={},
+        )
+        return answer(message, context, handle).content
+
+    def _say(self, what: str, words: str) -> None:
+        """Tell the operator, once for as long as it stays so."""
+        if words != self._said:
+            self._said = words
+            self._tell(what, words)
+
+
+def told_to(path: Path, client: str) -> Tell:
+    """Tells by lines in the file `path`, which whoever started the client reads."""
+
+    def tell(what: str, words: str) -> None:
+        line: dict[str, Any] = {"client": client, "pid": os.getpid(), "what": what, "words": words}
+        append_text(path, json.dumps(line) + "\n")
+
+    return tell

@@ -1,0 +1,293 @@
+"""The one thing that a server's port answers: eight requests of Flower's Fleet API, from sites of the roster.
+
+Each request is signed by its site, for this one use. What it says of nodes, runs and messages is checked
+against the signer before one of Flower's handlers sees it. Whoever is in no roster gets one answer to all.
+"""
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from flwr.common.constant import SUPERLINK_NODE_ID
+from flwr.proto.fleet_pb2 import (
+    ActivateNodeRequest,
+    ActivateNodeResponse,
+    DeactivateNodeRequest,
+    DeactivateNodeResponse,
+    PullMessagesRequest,
+    PullMessagesResponse,
+    PushMessagesRequest,
+    PushMessagesResponse,
+)
+from flwr.proto.heartbeat_pb2 import SendNodeHeartbeatRequest, SendNodeHeartbeatResponse
+from flwr.proto.message_pb2 import (
+    ConfirmMessageReceivedRequest,
+    ConfirmMessageReceivedResponse,
+    PullObjectRequest,
+    PullObjectResponse,
+    PushObjectRequest,
+    PushObjectResponse,
+)
+from flwr.supercore.error import FlowerError
+from flwr.superlink.servicer.fleet import fleet_handlers
+from google.protobuf.message import DecodeError
+from google.protobuf.message import Message as Proto
+
+from fl_dp.federation.link.hub import Hub, asked_of
+from fl_dp.federation.link.signed_request import (
+    DIGEST,
+    NONCE,
+    PROTOCOL,
+    SPOKEN,
+    RequestCheck,
+    RequestRefusedError,
+    digest_of,
+)
+from fl_dp.kits.roster import Site
+
+logger = logging.getLogger("fl_dp")
+
+LONG_POLL = 2.0  # seconds that a site waits for a message in one request
+MOST_BYTES = 32 * 2**20  # of a request; Flower cuts arrays into objects of 5 MiB
+_POLL_SECONDS = 0.02
+_PREFIX = "/v1/fleet/"
+_TYPE = b"application/x-protobuf"
+
+Handler = Callable[["Door", Site, Any], Awaitable[Proto]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Route:
+    request: type[Proto]
+    handle: Handler
+
+
+class Door:
+    """An ASGI application. hub: of the run. refresh: looks for a newer roster; called for unknown keys."""
+
+    def __init__(self, hub: Hub, refresh: Callable[[], None] = lambda: None) -> None:
+        self.hub = hub
+        self._over = False
+        self._told: set[str] = set()  # keys of sites that know that the run is over
+        self._refresh = refresh
+        self._check = RequestCheck(hub.roster.federation)
+
+    def end(self, seconds: float) -> None:
+        """Tell the sites that are there that the run is over; wait `seconds` at most until all have heard."""
+        here = {node: site for node in self.hub.here() if (site := self.hub.site_of(node)) is not None}
+        self._over = True
+        self.hub.ring(set(here))
+        deadline = time.monotonic() + seconds
+        while not {site.key for site in here.values()} <= self._told and time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            return  # no web sockets; uvicorn then closes the connection
+        self.hub.loop = asyncio.get_running_loop()
+        try:
+            answer = await self._answer(scope, receive)
+        except RequestRefusedError as refused:
+            await _reply(send, refused.status, b"text/plain", refused.reason.encode())
+        else:
+            await _reply(send, 200, _TYPE, answer.SerializeToString())
+
+    async def _answer(self, scope: Any, receive: Any) -> Proto:
+        headers = {key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]}
+        method, path = scope["method"], scope["path"]
+        site = self._site(method, path, headers)
+        if headers.get(SPOKEN) != PROTOCOL:
+            raise RequestRefusedError(426, "this server runs another version of fl_dp; install the same")
+        if self._over:
+            self._told.add(site.key)
+            raise RequestRefusedError(410, "the run is over")
+        route = ROUTES.get(path.removeprefix(_PREFIX)) if path.startswith(_PREFIX) else None
+        if route is None or method != "POST":
+            raise RequestRefusedError(404, "not served")
+        body = await _body(receive, headers)
+        self._check.take(headers[NONCE])
+        request = route.request()
+        try:
+            request.ParseFromString(body)
+        except DecodeError:
+            raise RequestRefusedError(400, "not the message that belongs here") from None
+        return await route.handle(self, site, request)
+
+    def _site(self, method: str, path: str, headers: Mapping[str, str]) -> Site:
+        """Who has signed the request; RequestRefusedError unless the roster has its key."""
+        key = self._check.signer(method, path, headers)
+        site = self.hub.roster.site_of(key)
+        if site is None:
+            self._refresh()
+            site = self.hub.roster.site_of(key)
+        if site is None:
+            raise RequestRefusedError(401, "not a site of this federation")
+        return site
+
+    def own_node(self, site: Site, node: int) -> int:
+        """The node; RequestRefusedError unless it is the site's."""
+        if node == 0 or self.hub.node_of(site) != node:
+            raise RequestRefusedError(
+                409, "not joined: the site has joined again since, or was silent too long"
+            )
+        self.hub.is_heard(node)
+        return node
+
+    def in_run(self, run_id: int) -> None:
+        if run_id != self.hub.run_id:
+            raise RequestRefusedError(400, "another run")
+
+
+async def _activate(door: Door, site: Site, request: ActivateNodeRequest) -> Proto:
+    if request.public_key != bytes.fromhex(site.key):
+        raise RequestRefusedError(400, "another key than the one that has signed")
+    node = door.hub.join(site)
+    logger.info("site %s has joined as node %d", site.name, node)
+    return ActivateNodeResponse(node_id=node)
+
+
+async def _deactivate(door: Door, site: Site, request: DeactivateNodeRequest) -> Proto:
+    door.own_node(site, request.node_id)
+    door.hub.leave(site)
+    logger.info("site %s has left", site.name)
+    return DeactivateNodeResponse()
+
+
+async def _heartbeat(door: Door, site: Site, request: SendNodeHeartbeatRequest) -> Proto:
+    door.own_node(site, request.node.node_id)
+    return SendNodeHeartbeatResponse(success=True)
+
+
+async def _pull(door: Door, site: Site, request: PullMessagesRequest) -> Proto:
+    """Wait for a message to the site's node, for LONG_POLL seconds at most."""
+    node = door.own_node(site, request.node.node_id)
+    bell = door.hub.bell(node)
+    if bell is None:
+        raise RequestRefusedError(409, "not joined")
+    bell.clear()
+    found = await _by_flower(
+        fleet_handlers.pull_messages, request, door.hub.state, door.hub.state.object_store
+    )
+    if not found.messages_list:
+        try:
+            await asyncio.wait_for(bell.wait(), LONG_POLL)
+        except TimeoutError:
+            return PullMessagesResponse()
+        found = await _by_flower(
+            fleet_handlers.pull_messages, request, door.hub.state, door.hub.state.object_store
+        )
+    for tree in found.message_object_trees:
+        door.hub.let_read(node, tree)
+    return found
+
+
+async def _push(door: Door, site: Site, request: PushMessagesRequest) -> Proto:
+    """Take a reply: to a message that this node was asked, and not otherwise."""
+    node = door.own_node(site, request.node.node_id)
+    if len(request.messages_list) != 1 or len(request.message_object_trees) != 1:
+        raise RequestRefusedError(400, "expected one reply")
+    said = request.messages_list[0].metadata
+    door.in_run(said.run_id)
+    asked = asked_of(door.hub.state, said.reply_to_message_id)
+    if asked is None or asked.metadata.dst_node_id != node:
+        raise RequestRefusedError(410, "nobody waits for this reply any more")
+    answered = {
+        "src_node_id": node, "dst_node_id": SUPERLINK_NODE_ID, "message_type": asked.metadata.message_type,
+        "group_id": asked.metadata.group_id, "created_at": asked.metadata.created_at,
+        "ttl": asked.metadata.ttl,
+    }  # fmt: skip
+    wrong = [name for name, value in answered.items() if getattr(said, name) != value]
+    if wrong or request.messages_list[0].HasField("error"):
+        raise RequestRefusedError(
+            400, f"a reply with another {', '.join(wrong) or 'content'} than it can have"
+        )
+    if said.message_id != request.message_object_trees[0].object_id:
+        raise RequestRefusedError(400, "a reply with objects that are not its own")
+    response: PushMessagesResponse = await _by_flower(fleet_handlers.push_messages, request, door.hub.state)
+    door.hub.begin_upload(response.session_id, node)
+    return response
+
+
+async def _push_object(door: Door, site: Site, request: PushObjectRequest) -> Proto:
+    node = door.own_node(site, request.node.node_id)
+    door.in_run(request.run_id)
+    if not door.hub.may_upload(request.session_id, node):
+        raise RequestRefusedError(400, "not an object of this site's reply")
+    response: PushObjectResponse = await _by_flower(fleet_handlers.push_object, request, door.hub.state)
+    return response
+
+
+async def _pull_object(door: Door, site: Site, request: PullObjectRequest) -> Proto:
+    node = door.own_node(site, request.node.node_id)
+    door.in_run(request.run_id)
+    if not door.hub.may_read(node, request.object_id):
+        raise RequestRefusedError(404, "not an object of this site's message")
+    response: PullObjectResponse = await _by_flower(fleet_handlers.pull_object, request, door.hub.state)
+    return response
+
+
+async def _confirm(door: Door, site: Site, request: ConfirmMessageReceivedRequest) -> Proto:
+    node = door.own_node(site, request.node.node_id)
+    door.in_run(request.run_id)
+    if not door.hub.may_read(node, request.message_object_id):
+        raise RequestRefusedError(404, "not this site's message")
+    door.hub.forget_read(node)
+    response: ConfirmMessageReceivedResponse = await _by_flower(
+        fleet_handlers.confirm_message_received, request, door.hub.state, door.hub.state.object_store
+    )
+    return response
+
+
+ROUTES: dict[str, _Route] = {
+    "activate-node": _Route(ActivateNodeRequest, _activate),
+    "deactivate-node": _Route(DeactivateNodeRequest, _deactivate),
+    "send-node-heartbeat": _Route(SendNodeHeartbeatRequest, _heartbeat),
+    "pull-messages": _Route(PullMessagesRequest, _pull),
+    "push-messages": _Route(PushMessagesRequest, _push),
+    "push-object": _Route(PushObjectRequest, _push_object),
+    "pull-object": _Route(PullObjectRequest, _pull_object),
+    "confirm-message-received": _Route(ConfirmMessageReceivedRequest, _confirm),
+}
+
+
+async def _by_flower(handler: Callable[..., Any], *arguments: Any) -> Any:
+    """What one of Flower's handlers answers, in a thread of its own.
+
+    Flower raises of itself what it likes over a site's bytes. Nothing of that ends more than this request.
+    """
+    try:
+        return await asyncio.to_thread(handler, *arguments)
+    except FlowerError as error:
+        raise RequestRefusedError(400, f"Flower refuses it: {json.dumps(str(error.message))[:200]}") from None
+    except Exception as error:
+        logger.warning("a site's request failed in %s: %r", handler.__name__, error)
+        raise RequestRefusedError(400, "it cannot be handled") from None
+
+
+async def _body(receive: Any, headers: Mapping[str, str]) -> bytes:
+    """The request's body; RequestRefusedError if it is too long, or not the one that was signed."""
+    parts, length = [], 0
+    while True:
+        event = await receive()
+        if event["type"] != "http.request":
+            raise RequestRefusedError(400, "it was cut off")
+        parts.append(event.get("body", b""))
+        length += len(parts[-1])
+        if length > MOST_BYTES:
+            raise RequestRefusedError(413, f"more than {MOST_BYTES // 2**20} MiB in one request")
+        if not event.get("more_body"):
+            break
+    body = b"".join(parts)
+    if digest_of(body) != headers.get(DIGEST):
+        raise RequestRefusedError(401, "another body than the one that was signed")
+    return body
+
+
+async def _reply(send: Any, status: int, kind: bytes, body: bytes) -> None:
+    headers = [(b"content-type", kind), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

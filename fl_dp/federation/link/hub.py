@@ -1,0 +1,155 @@
+"""Flower's state of one run in this process, and which site each of its nodes is.
+
+Flower's SuperLink keeps the same state and lets anybody who reaches its port change it. Here it has two
+users: the door, for sites, and the grid, for the server's own strategy.
+"""
+
+import asyncio
+import secrets
+import threading
+from dataclasses import dataclass, field
+
+from flwr.app import Message
+from flwr.common.constant import NOOP_ACCOUNT_NAME, NOOP_FLWR_AID
+from flwr.proto.message_pb2 import ObjectTree
+from flwr.server.superlink.linkstate import LinkState, LinkStateFactory
+from flwr.supercore.constant import FLWR_IN_MEMORY_DB_NAME, NOOP_FEDERATION_ID, TaskType
+from flwr.supercore.inflatable.inflatable_object import iterate_object_tree
+from flwr.supercore.object_store import ObjectStoreFactory
+from flwr.superlink.federation import NoOpFederationManager
+
+from fl_dp.kits.roster import Roster, Site
+
+SILENCE = 12.0  # seconds without a request, after which a site is not there any more
+_NODE_BYTES = 8
+
+
+@dataclass(slots=True)
+class _Presence:
+    """A node of a site, from one joining to the next. readable: the objects of messages to it."""
+
+    site: Site
+    readable: set[str] = field(default_factory=set)
+    bell: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Hub:
+    """Everything between the door and the grid. Its methods may be called from any thread.
+
+    A node is new whenever its site joins: what the site was asked before that is lost, and is known to be.
+    """
+
+    def __init__(self, roster: Roster) -> None:
+        factory = LinkStateFactory(FLWR_IN_MEMORY_DB_NAME, NoOpFederationManager(), ObjectStoreFactory())
+        self.state: LinkState = factory.state()
+        self.run_id = _running(self.state)
+        self.roster = roster
+        self.loop: asyncio.AbstractEventLoop | None = None  # of the door
+        self._nodes: dict[str, int] = {}  # by the site's key
+        self._here: dict[int, _Presence] = {}
+        self._sessions: dict[str, int] = {}  # the node of each upload
+        self._lock = threading.RLock()
+
+    def site_of(self, node: int) -> Site | None:
+        """The site that the node is."""
+        with self._lock:
+            presence = self._here.get(node)
+        return None if presence is None else presence.site
+
+    def node_of(self, site: Site) -> int | None:
+        """The site's node; None before it has joined."""
+        with self._lock:
+            return self._nodes.get(site.key)
+
+    def join(self, site: Site) -> int:
+        """Give the site a new node, in the place of the one that it had."""
+        with self._lock:
+            self.leave(site)
+            public = bytes.fromhex(site.key) + secrets.token_bytes(_NODE_BYTES)  # Flower knows each key once
+            node = self.state.create_node(NOOP_FLWR_AID, NOOP_ACCOUNT_NAME, public, SILENCE / 2)
+            self.state.activate_node(node, SILENCE / 2)
+            self._nodes[site.key] = node
+            self._here[node] = _Presence(site)
+            return node
+
+    def leave(self, site: Site) -> None:
+        """Take the site's node away, if it has one: what it was asked is not waited for."""
+        with self._lock:
+            node = self._nodes.pop(site.key, None)
+            if node is not None:
+                del self._here[node]
+                self.state.deactivate_node(node)
+                self.state.delete_node(NOOP_FLWR_AID, node)
+
+    def use(self, roster: Roster) -> None:
+        """Go on with a newer roster: sites that it does not have are no longer there."""
+        with self._lock:
+            before, self.roster = self.roster, roster
+            for site in before.sites:
+                if roster.site_of(site.key) != site:
+                    self.leave(site)
+
+    def here(self) -> list[int]:
+        """The nodes whose sites are there now."""
+        return [node for node in self.state.get_nodes(self.run_id) if self.site_of(node)]
+
+    def is_heard(self, node: int) -> None:
+        """Note that the node's site has just sent a request."""
+        self.state.acknowledge_node_heartbeat(node, SILENCE / 2)
+
+    def bell(self, node: int) -> asyncio.Event | None:
+        """Rings when there is a message for the node; None: it is not there."""
+        with self._lock:
+            presence = self._here.get(node)
+        return None if presence is None else presence.bell
+
+    def ring(self, nodes: set[int]) -> None:
+        """Tell the nodes that are waiting that there is a message."""
+        with self._lock:
+            bells = [self._here[node].bell for node in nodes if node in self._here]
+        if self.loop is not None:
+            for bell in bells:
+                self.loop.call_soon_threadsafe(bell.set)
+
+    def let_read(self, node: int, tree: ObjectTree) -> None:
+        """Let the node fetch the objects of a message that it was given."""
+        with self._lock:
+            if node in self._here:
+                self._here[node].readable |= {part.object_id for part in iterate_object_tree(tree)}
+
+    def may_read(self, node: int, object_id: str) -> bool:
+        with self._lock:
+            return node in self._here and object_id in self._here[node].readable
+
+    def forget_read(self, node: int) -> None:
+        """The node has all that it was given."""
+        with self._lock:
+            if node in self._here:
+                self._here[node].readable.clear()
+
+    def begin_upload(self, session: str, node: int) -> None:
+        """Let the node, and no other, store the objects of a reply."""
+        with self._lock:
+            self._sessions = {key: one for key, one in self._sessions.items() if one != node}
+            self._sessions[session] = node
+
+    def may_upload(self, session: str, node: int) -> bool:
+        with self._lock:
+            return self._sessions.get(session) == node
+
+
+def asked_of(state: LinkState, message_id: str) -> Message | None:
+    """The message of that id, if the server has asked it and no reply was taken yet."""
+    return state.message_ins_store.get(message_id)  # type: ignore[attr-defined, no-any-return]
+
+
+def _running(state: LinkState) -> int:
+    """A run that is under way. Its token would expire; nobody has it, as no Runtime API is served."""
+    run_id = state.create_run("", "", "", {}, NOOP_FEDERATION_ID, None, NOOP_FLWR_AID, TaskType.SERVER_APP)
+    task = state.get_run_info(run_ids=[run_id])[0].primary_task_id
+    assert task is not None
+    state.claim_task(task)
+    state.activate_task(task)
+    for kept in (state.task_token_store, state.task_token_to_task_id):  # type: ignore[attr-defined]
+        kept.clear()
+    return run_id

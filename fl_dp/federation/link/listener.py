@@ -1,0 +1,66 @@
+"""Serves the door on a port, by TLS, in a thread of its own."""
+
+import logging
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import uvicorn
+
+from fl_dp.errors import LaunchError
+from fl_dp.federation.link.door import Door
+from fl_dp.kits.kit import ServerKit
+
+_START_SECONDS = 30.0
+_END_SECONDS = 3  # that requests under way have when the server ends
+_MOST_CONNECTIONS = 4096
+_IDLE_SECONDS = 30
+
+
+@contextmanager
+def listening(door: Door, kit: ServerKit, host: str, port: int) -> Iterator[int]:
+    """Serve within it; the port, which is a free one if `port` is 0. LaunchError if it is taken."""
+    listener = _listener(host, port)
+    config = uvicorn.Config(
+        door,
+        ssl_keyfile=str(kit.tls_key),
+        ssl_certfile=str(kit.tls_certificate),
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        ws="none",
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=_MOST_CONNECTIONS,
+        timeout_keep_alive=_IDLE_SECONDS,
+        timeout_graceful_shutdown=_END_SECONDS,
+    )
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True, name="door")
+    thread.start()
+    try:
+        _wait_until_started(server, thread)
+        yield listener.getsockname()[1]
+    finally:
+        server.should_exit = True
+        thread.join(_END_SECONDS + 2)
+        listener.close()
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=512)
+    except (OSError, OverflowError) as error:
+        raise LaunchError(f"{host}:{port}: cannot be served on: {error}; name another address.") from None
+
+
+def _wait_until_started(server: uvicorn.Server, thread: threading.Thread) -> None:
+    deadline = time.monotonic() + _START_SECONDS
+    while not server.started:
+        if not thread.is_alive() or time.monotonic() > deadline:
+            raise LaunchError("the server's port could not be served; its log says why.")
+        time.sleep(0.01)

@@ -1,0 +1,113 @@
+"""An HTTP request that is signed whole, once: method, path, body and time, by the key of a site.
+
+Flower's own signature covers a time alone: whoever holds one may use it for other requests, for 305 s.
+"""
+
+import hashlib
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from threading import Lock
+
+from fl_dp.kits.keys import SigningKey, is_public_key, is_signed
+
+PURPOSE = "request"
+WINDOW = 300.0  # seconds that a site's clock may be off by
+PROTOCOL = "1"  # raised when a site of another version could not be understood
+_MOST_SEEN = 1_000_000  # nonces; as many requests of all sites within two windows
+
+KEY, TIME, NONCE, DIGEST, SIGNATURE, SPOKEN = (
+    "fl-dp-key", "fl-dp-time", "fl-dp-nonce", "fl-dp-digest", "fl-dp-signature", "fl-dp-protocol",
+)  # fmt: skip
+
+
+class RequestRefusedError(Exception):
+    """Why a request is not answered; in words for whoever sent it. status: of HTTP."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status, self.reason = status, reason
+
+
+@dataclass(frozen=True, slots=True)
+class RequestHead:
+    """What the signature covers. digest: SHA-256 of the body, in hexadecimal digits."""
+
+    federation: str
+    method: str
+    path: str
+    time: str
+    nonce: str
+    digest: str
+
+    def to_bytes(self) -> bytes:
+        parts = (self.federation, self.method, self.path, self.time, self.nonce, self.digest, PROTOCOL)
+        return "\n".join(parts).encode()
+
+
+def digest_of(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()
+
+
+def sign_request(key: SigningKey, federation: str, method: str, path: str, body: bytes) -> dict[str, str]:
+    """The headers of a request."""
+    head = RequestHead(federation, method, path, f"{time.time():.3f}", secrets.token_hex(16), digest_of(body))
+    return {
+        KEY: key.public,
+        TIME: head.time,
+        NONCE: head.nonce,
+        DIGEST: head.digest,
+        SIGNATURE: key.sign(PURPOSE, head.to_bytes()).hex(),
+        SPOKEN: PROTOCOL,
+    }
+
+
+class RequestCheck:
+    """Believes each signed request once. clock: the seconds since 1970."""
+
+    def __init__(self, federation: str, clock: Callable[[], float] = time.time) -> None:
+        self._federation, self._clock = federation, clock
+        self._seen: OrderedDict[str, float] = OrderedDict()  # nonces, by when they came
+        self._lock = Lock()
+
+    def signer(self, method: str, path: str, headers: Mapping[str, str]) -> str:
+        """The public key that has signed the request; RequestRefusedError where there is none, or no longer.
+
+        The body is not read yet; it must have the digest that `headers` say.
+        """
+        key = headers.get(KEY, "")
+        head = RequestHead(
+            self._federation,
+            method,
+            path,
+            headers.get(TIME, ""),
+            headers.get(NONCE, ""),
+            headers.get(DIGEST, ""),
+        )
+        try:
+            signature, sent = bytes.fromhex(headers.get(SIGNATURE, "")), float(head.time)
+        except ValueError:
+            raise RequestRefusedError(401, "not signed") from None
+        if not is_public_key(key) or not is_signed(key, PURPOSE, head.to_bytes(), signature):
+            raise RequestRefusedError(401, "not signed")
+        off = sent - self._clock()
+        if not abs(off) <= WINDOW:
+            raise RequestRefusedError(
+                401,
+                f"your clock is {abs(off):.0f} s {'ahead of' if off > 0 else 'behind'} the server's; set it",
+            )
+        return key
+
+    def take(self, nonce: str) -> None:
+        """Use the request's nonce up; RequestRefusedError if it was used before."""
+        now = self._clock()
+        with self._lock:
+            while self._seen and next(iter(self._seen.values())) < now - 2 * WINDOW - 1:
+                self._seen.popitem(last=False)
+            if nonce in self._seen:
+                raise RequestRefusedError(401, "this request was answered before")
+            if len(self._seen) >= _MOST_SEEN:
+                raise RequestRefusedError(429, "too many requests")
+            self._seen[nonce] = now

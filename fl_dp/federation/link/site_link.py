@@ -1,0 +1,216 @@
+"""A site's end of the way to its server: it dials, signs its requests, believes what the server has signed.
+
+No port is opened here. Nobody on this machine can answer in the site's name.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import httpx
+from flwr.app import Message, RecordDict
+from flwr.app.message import make_message, remove_content_from_message
+from flwr.common.constant import SUPERLINK_NODE_ID
+from flwr.common.serde import message_from_proto, message_to_proto
+from flwr.proto.fleet_pb2 import (
+    ActivateNodeRequest,
+    DeactivateNodeRequest,
+    PullMessagesRequest,
+    PushMessagesRequest,
+)
+from flwr.proto.heartbeat_pb2 import SendNodeHeartbeatRequest
+from flwr.proto.message_pb2 import (
+    ConfirmMessageReceivedRequest,
+    PullObjectRequest,
+    PushObjectRequest,
+)
+from flwr.proto.node_pb2 import Node
+from flwr.supercore.inflatable.inflatable_object import (
+    get_all_nested_objects,
+    get_object_tree,
+    iterate_object_tree,
+    no_object_id_recompute,
+)
+from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
+from flwr.supercore.protobuf.client import ProtobufCall, ProtobufRequestContext
+from flwr.supernode.fleet_http_client import FleetHttpClient
+
+from fl_dp.errors import FederationError
+from fl_dp.federation.link.hub import SILENCE
+from fl_dp.federation.link.signed_message import Bearing, checked, signed
+from fl_dp.federation.link.signed_request import sign_request
+from fl_dp.kits.kit import SiteKit
+
+
+class LinkLostError(Exception):
+    """The server does not answer now; it may later."""
+
+
+class LinkRefusedError(Exception):
+    """The server answers, and refuses; its words say why. status: of HTTP."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status, self.reason = status, reason
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the run is over, or what was to be answered is no longer waited for."""
+        return self.status == httpx.codes.GONE
+
+    @property
+    def has_lapsed(self) -> bool:
+        """Whether the site has to join again."""
+        return self.status == httpx.codes.CONFLICT
+
+
+class SiteLink:
+    """kit: of the site. address: HOST:PORT of the server. Methods raise LinkLostError, LinkRefusedError."""
+
+    def __init__(self, kit: SiteKit, address: str) -> None:
+        self._kit = kit
+        self._client = FleetHttpClient.from_server_address(
+            address,
+            insecure=False,
+            root_certificates=kit.roster.certificate.encode("ascii"),
+            interceptors=[_Signing(kit)],
+        )
+        self._node = Node()
+
+    def close(self) -> None:
+        self._client.close()
+
+    def join(self) -> None:
+        """Be there, as a new node: what was asked of an earlier one is not answered any more."""
+        with _errors():
+            key = bytes.fromhex(self._kit.key.public)
+            request = ActivateNodeRequest(public_key=key, heartbeat_interval=SILENCE / 2)
+            self._node = Node(node_id=self._client.ActivateNode(request).node_id)
+
+    def leave(self) -> None:
+        with _errors():
+            self._client.DeactivateNode(DeactivateNodeRequest(node_id=self._node.node_id))
+
+    def beat(self) -> None:
+        """Say that the site is there, and busy."""
+        with _errors():
+            self._client.SendNodeHeartbeat(
+                SendNodeHeartbeatRequest(node=self._node, heartbeat_interval=SILENCE / 2)
+            )
+
+    def next_message(self) -> Message | None:
+        """What the server asks, whole and signed by it; None if it asks nothing for a while.
+
+        FederationError for a message that it has not signed: it is not answered.
+        """
+        with _errors():
+            response = self._client.PullMessages(PullMessagesRequest(node=self._node))
+            if not response.messages_list:
+                return None
+            bare = message_from_proto(response.messages_list[0])
+            contents = {
+                part.object_id: self._object(bare.metadata.run_id, part.object_id)
+                for part in iterate_object_tree(response.message_object_trees[0])
+            }
+            self._client.ConfirmMessageReceived(
+                ConfirmMessageReceivedRequest(
+                    node=self._node, run_id=bare.metadata.run_id, message_object_id=bare.metadata.message_id
+                )
+            )
+        return self._believed(bare, contents)
+
+    def answer(self, message: Message, content: RecordDict) -> None:
+        """Send the content, signed, as the reply to `message`."""
+        asked = message.metadata
+        with no_object_id_recompute(), _errors():
+            said = signed(content, self._bearing(message, asked.message_id), self._kit.key)
+            reply = Message(said, reply_to=message)
+            # the server's own times: this machine's clock may be off
+            reply.metadata.__dict__.update(
+                _created_at=asked.created_at, _ttl=asked.ttl, _src_node_id=asked.dst_node_id,
+                _dst_node_id=SUPERLINK_NODE_ID,
+            )  # fmt: skip
+            reply.metadata.__dict__["_message_id"] = reply.object_id
+            response = self._client.PushMessages(
+                PushMessagesRequest(
+                    node=self._node,
+                    messages_list=[message_to_proto(remove_content_from_message(reply))],
+                    message_object_trees=[get_object_tree(reply)],
+                )
+            )
+            wanted = set(response.objects_to_push)
+            for object_id, one in get_all_nested_objects(reply).items():
+                if object_id in wanted:
+                    self._client.PushObject(
+                        PushObjectRequest(
+                            node=self._node,
+                            run_id=asked.run_id,
+                            session_id=response.session_id,
+                            object_id=object_id,
+                            object_content=one.deflate(),
+                        )
+                    )
+
+    def _object(self, run: int, object_id: str) -> bytes:
+        response = self._client.PullObject(
+            PullObjectRequest(node=self._node, run_id=run, object_id=object_id)
+        )
+        return response.object_content
+
+    def _believed(self, bare: Message, contents: dict[str, bytes]) -> Message:
+        """The message; FederationError unless the server has signed it for this site."""
+        try:
+            whole = inflate_object_from_contents(bare.metadata.message_id, contents)
+        except Exception as error:  # Flower's parser raises of itself what it likes over a server's bytes
+            raise FederationError(f"the server's message cannot be read ({type(error).__name__})") from None
+        if not isinstance(whole, Message) or not whole.has_content():
+            raise FederationError("the server's message cannot be read")
+        if whole.metadata.dst_node_id != self._node.node_id or whole.metadata.reply_to_message_id:
+            raise FederationError("the server's message is for another site")
+        content = checked(whole.content, self._bearing(whole), self._kit.roster.server)
+        whole.metadata.__dict__["_message_id"] = bare.metadata.message_id
+        return make_message(metadata=whole.metadata, content=content)
+
+    def _bearing(self, message: Message, answers: str = "") -> Bearing:
+        known = message.metadata
+        return Bearing(
+            self._kit.roster.federation,
+            known.run_id,
+            known.message_type,
+            known.group_id,
+            self._kit.key.public,
+            known.created_at,
+            answers,
+        )
+
+
+class _Signing:
+    """Signs each request of Flower's client as a whole."""
+
+    def __init__(self, kit: SiteKit) -> None:
+        self._kit = kit
+
+    def intercept(self, context: ProtobufRequestContext, call_next: ProtobufCall) -> httpx.Response:
+        request = context.request
+        request.headers.update(
+            sign_request(
+                self._kit.key, self._kit.roster.federation, request.method, request.url.path, request.content
+            )
+        )
+        return call_next(context)
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
+    """The errors of a request as LinkLostError or LinkRefusedError."""
+    try:
+        yield
+    except httpx.HTTPStatusError as error:
+        status = error.response.status_code
+        if status >= httpx.codes.INTERNAL_SERVER_ERROR or status == httpx.codes.TOO_MANY_REQUESTS:
+            raise LinkLostError(f"HTTP status {status}") from None
+        reason = error.response.text[:200]
+        raise LinkRefusedError(status, "".join(c if c.isprintable() else " " for c in reason)) from None
+    except httpx.HTTPError as error:
+        raise LinkLostError(str(error) or type(error).__name__) from None
+    except ValueError as error:  # of Flower's client, for bytes that are no message of its own
+        raise LinkLostError(f"what answers there is no server of fl_dp: {error}") from None

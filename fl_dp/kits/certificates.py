@@ -1,0 +1,128 @@
+"""X.509 certificates for TLS: an authority's own, and the server's, which it signs."""
+
+import ipaddress
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from fl_dp.durable_files import write_whole
+from fl_dp.errors import ConfigError
+
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_SLACK = timedelta(days=1)  # clocks of sites may be behind
+
+
+def make_authority(name: str, days: float, certificate: Path, key: Path) -> None:
+    """Write an authority's certificate and its key."""
+    private = ec.generate_private_key(ec.SECP256R1())
+    subject = _subject(f"fl_dp federation {name}")
+    builder = (
+        _builder(subject, subject, private.public_key(), days)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(signs=True), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(private.public_key()), critical=False)
+    )
+    _write(builder.sign(private, hashes.SHA256()), private, certificate, key)
+
+
+def make_server(
+    names: Sequence[str], days: float, authority: Path, authority_key: Path, certificate: Path, key: Path
+) -> None:
+    """Write the server's certificate and its key. names: hosts and addresses it is reached by; loopback is
+    always among them.
+    """
+    issuer, signer = load_certificate(authority), _load_key(authority_key)
+    private = ec.generate_private_key(ec.SECP256R1())
+    hosts = list(dict.fromkeys([*names, *LOOPBACK]))
+    builder = (
+        _builder(_subject("fl_dp server"), issuer.subject, private.public_key(), days)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(signs=False), critical=True)
+        .add_extension(x509.SubjectAlternativeName([_host(host) for host in hosts]), critical=False)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False
+        )
+    )
+    _write(builder.sign(signer, hashes.SHA256()), private, certificate, key)
+
+
+def load_certificate(path: Path) -> x509.Certificate:
+    """ConfigError if `path` holds none."""
+    try:
+        return x509.load_pem_x509_certificate(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path}: no readable certificate: {error}.") from None
+
+
+def check_in_time(path: Path, now: datetime | None = None) -> datetime:
+    """When the certificate ends; ConfigError if it has ended."""
+    ends = load_certificate(path).not_valid_after_utc
+    if (now or datetime.now(UTC)) >= ends:
+        raise ConfigError(
+            f"{path}: the certificate ended on {ends:%Y-%m-%d}; make a new one: fl-dp provision."
+        )
+    return ends
+
+
+def _load_key(path: Path) -> ec.EllipticCurvePrivateKey:
+    try:
+        key = load_pem_private_key(path.read_bytes(), password=None)
+    except (OSError, ValueError, TypeError) as error:
+        raise ConfigError(f"{path}: no readable key: {error}.") from None
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise ConfigError(f"{path}: expected an elliptic-curve key, as fl-dp writes them.")
+    return key
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, public: ec.EllipticCurvePublicKey, days: float
+) -> x509.CertificateBuilder:
+    now = datetime.now(UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(public)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _SLACK)
+        .not_valid_after(now + timedelta(days=days))
+    )
+
+
+def _usage(*, signs: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs, key_cert_sign=signs, crl_sign=signs, content_commitment=False,
+        key_encipherment=False, data_encipherment=False, key_agreement=False, encipher_only=False,
+        decipher_only=False,
+    )  # fmt: skip
+
+
+def _subject(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:64])])
+
+
+def _host(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _write(
+    signed: x509.Certificate, private: ec.EllipticCurvePrivateKey, certificate: Path, key: Path
+) -> None:
+    pem = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    write_whole(key, lambda file: file.write(pem), secret=True)
+    write_whole(certificate, lambda file: file.write(signed.public_bytes(Encoding.PEM)))

@@ -1,0 +1,78 @@
+"""Signing keys (Ed25519, RFC 8032). A signature is made for one purpose and holds for no other."""
+
+from pathlib import Path
+from typing import Self
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+)
+
+from fl_dp.durable_files import write_whole
+from fl_dp.errors import ConfigError
+
+KEY_CHARACTERS = 64  # of a public key, in hexadecimal digits
+
+
+class SigningKey:
+    """A private key. public: the key that checks its signatures, in hexadecimal digits."""
+
+    def __init__(self, key: Ed25519PrivateKey) -> None:
+        self._key = key
+        self.public = key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw).hex()
+
+    @classmethod
+    def generate(cls) -> Self:
+        return cls(Ed25519PrivateKey.generate())
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """The key in the file `path`; ConfigError if there is none."""
+        try:
+            key = load_pem_private_key(path.read_bytes(), password=None)
+        except (OSError, ValueError, TypeError) as error:
+            raise ConfigError(f"{path}: no readable key: {error}.") from None
+        if not isinstance(key, Ed25519PrivateKey):
+            raise ConfigError(f"{path}: expected an Ed25519 key, as fl-dp writes them.")
+        return cls(key)
+
+    def save(self, path: Path) -> None:
+        """Write it to `path`, readable by its owner alone."""
+        pem = self._key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        write_whole(path, lambda file: file.write(pem), secret=True)
+
+    def sign(self, purpose: str, body: bytes) -> bytes:
+        """The signature of `body` for `purpose`; 64 bytes."""
+        return self._key.sign(_covered(purpose, body))
+
+
+def is_signed(public: str, purpose: str, body: bytes, signature: bytes) -> bool:
+    """Whether the owner of the key `public` has signed `body` for `purpose`."""
+    try:
+        Ed25519PublicKey.from_public_bytes(bytes.fromhex(public)).verify(signature, _covered(purpose, body))
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+def is_public_key(text: object) -> bool:
+    """Whether `text` looks like a public key."""
+    return (
+        isinstance(text, str)
+        and len(text) == KEY_CHARACTERS
+        and all(digit in "0123456789abcdef" for digit in text)
+    )
+
+
+def fingerprint(public: str) -> str:
+    """A key in groups of digits, for people who compare two."""
+    return " ".join(public[start : start + 8] for start in range(0, len(public), 8))
+
+
+def _covered(purpose: str, body: bytes) -> bytes:
+    return b"fl_dp 1 " + purpose.encode() + b"\0" + body

@@ -1,0 +1,144 @@
+"""The processes of real clients: one that has imported everything, and the clients that are forked from it.
+
+Runs as `python -m fl_dp.launch.client_processes FILE`, where FILE says which clients. A client alone is the
+process itself. Each answers every message in a process of its own, `federation/client/isolated.py`.
+"""
+
+import json
+import logging
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from fl_dp.durable_files import write_whole
+from fl_dp.launch.processes.processes import Processes
+from fl_dp.records import Entry
+
+_OWNER = 0o600
+_ANY = Entry(0.01, 1.0, 1)  # its epsilon is computed for what this imports
+
+
+@dataclass(frozen=True, slots=True)
+class ClientStart:
+    """One client. settings, kit, log: paths. server: HOST:PORT. events: where it tells what happens."""
+
+    name: str
+    settings: str
+    kit: str
+    server: str
+    log: str
+    events: str
+    once: bool = False
+
+
+def start_clients(
+    processes: Processes,
+    name: str,
+    clients: Sequence[ClientStart],
+    env: dict[str, str],
+    file: Path,
+    log: Path,
+) -> None:
+    """Start them as the process `name`; `file` is written to say which, `log` is of the common process."""
+    content = json.dumps([asdict(client) for client in clients]).encode()
+    write_whole(file, lambda target: target.write(content))
+    command = [sys.executable, "-P", "-m", "fl_dp.launch.client_processes", str(file)]
+    processes.start(name, command, env, log)
+
+
+def main() -> None:
+    clients = [ClientStart(**one) for one in json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))]
+    _import_all(clients)
+    if len(clients) == 1:
+        _live(clients[0])
+        return
+    names = {_forked(client): client for client in clients}
+    while names:
+        process, status = os.wait()
+        if process in names:
+            _tell_end(names.pop(process), os.waitstatus_to_exitcode(status))
+
+
+def _import_all(clients: Sequence[ClientStart]) -> None:
+    """Import what a round needs, once; no record is read, and no code of a site's own run."""
+    import fl_dp.accounting.ledger.ledger
+    import fl_dp.accounting.privacy_loss
+    import fl_dp.federation.client.loop
+    import fl_dp.federation.client.own_training
+    import fl_dp.tasks.identity
+    import fl_dp.tasks.records
+    import fl_dp.tasks.sources  # noqa: F401
+    from fl_dp.accounting.epsilon import compute_epsilon
+    from fl_dp.config.client import ClientConfig
+    from fl_dp.data.partition_scheme import PartitionSettings, choose_partition
+    from fl_dp.data.source import choose_source
+    from fl_dp.models.build import choose_model
+    from fl_dp.models.names import is_own_code
+    from fl_dp.training.local_algorithm import algorithm_class
+    from fl_dp.training.loss import loss_of
+
+    algorithm_class("fedavg")
+    for config in {ClientConfig.from_toml(Path(client.settings)) for client in clients}:
+        choose_source(config.data)
+        choose_partition(PartitionSettings.of(config))
+        compute_epsilon([_ANY], 1e-5, accountant=config.accountant)
+        loss_of(config.loss)
+        if not is_own_code(config.model):
+            choose_model(config.model)
+
+
+def _forked(client: ClientStart) -> int:
+    """A process that lives this client's life; its id."""
+    process = os.fork()
+    if process == 0:
+        code = 1
+        try:
+            os.setsid()
+            for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                signal.signal(one, signal.SIG_DFL)
+            _live(client)
+            code = 0
+        except BaseException:
+            logging.getLogger("fl_dp.clients").exception("the client failed")
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+    return process
+
+
+def _live(client: ClientStart) -> None:
+    """Join, and answer until the run is over or the process is ended."""
+    from fl_dp.federation.client.loop import ClientLoop, told_to
+    from fl_dp.federation.link.site_link import SiteLink
+    from fl_dp.kits.kit import SiteKit
+
+    _log_to(Path(client.log))
+    link = SiteLink(SiteKit.load(Path(client.kit)), client.server)
+    tell = told_to(Path(client.events), client.name)
+    ClientLoop(link, Path(client.settings), tell, once=client.once).run()
+
+
+def _log_to(path: Path) -> None:
+    """All output of this process, and of those that it forks; a traceback may quote records."""
+    output = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, _OWNER)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.close(output)
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO, force=True)
+    for chatty in ("httpx", "flwr"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+
+
+def _tell_end(client: ClientStart, code: int) -> None:
+    from fl_dp.federation.client.loop import told_to
+    from fl_dp.launch.processes.processes import ended
+
+    told_to(Path(client.events), client.name)("ended", ended(code))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+"""A server in this process: the door for its sites, and the federation behind it."""
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from flwr.common.constant import SUPERLINK_NODE_ID
+from flwr.supercore.task_identity import TaskIdentity
+
+from fl_dp.config.run import RunConfig
+from fl_dp.errors import ConfigError
+from fl_dp.federation.link.door import Door
+from fl_dp.federation.link.hub import Hub
+from fl_dp.federation.link.link_grid import LinkGrid
+from fl_dp.federation.link.listener import listening
+from fl_dp.federation.server.app import run_federation
+from fl_dp.kits.kit import ROSTER, ServerKit, trusted_roster
+from fl_dp.launch.exit_codes import ExitCode
+from fl_dp.launch.logs import log_files
+from fl_dp.launch.outcome import conclude, tried
+from fl_dp.reporting.console import round_line
+from fl_dp.reporting.reports import RoundReport
+from fl_dp.reporting.run_folder import SERVER_LOG, RunFolder
+
+logger = logging.getLogger("fl_dp")
+Say = Callable[[str], None]
+
+_FAREWELL_SECONDS = 3.0  # that sites have to hear that the run is over
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """A server whose port is open. port: which one."""
+
+    kit: ServerKit
+    hub: Hub
+    port: int
+    look: Callable[[], None]  # for a newer roster
+
+    def sites_here(self) -> list[str]:
+        """Names of the sites that are there now."""
+        return sorted(site.name for node in self.hub.here() if (site := self.hub.site_of(node)) is not None)
+
+    def run(
+        self,
+        config: RunConfig,
+        folder: RunFolder,
+        say: Say,
+        *,
+        resumed: bool,
+        on_wait: Callable[[], None] = lambda: None,
+    ) -> ExitCode:
+        """Run the federation; FlDpError when it fails. on_wait: called again and again while it waits."""
+
+        def on_round(report: RoundReport) -> None:
+            say(round_line(report.to_dict(), rounds=config.rounds, budget=config.epsilon))
+
+        def while_waiting() -> None:
+            self.look()
+            on_wait()
+
+        grid, flat, run = (
+            LinkGrid(self.hub, self.kit.key, while_waiting),
+            config.to_flat(),
+            str(self.hub.run_id),
+        )
+        status = tried(lambda: run_federation(grid, flat, run, folder.path, on_round, resumed=resumed))
+        return conclude(status, folder, say)
+
+
+@contextmanager
+def serving(kit: ServerKit, folder: RunFolder, host: str, port: int) -> Iterator[Serving]:
+    """Serve sites on `host`, on a free port if `port` is 0. Afterwards they are told that the run is over."""
+    hub = Hub(kit.roster)
+    TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = hub.run_id, SUPERLINK_NODE_ID, 1
+    look = _Newest(kit.folder, hub).look
+    door = Door(hub, look)
+    log = folder.log(SERVER_LOG)
+    with log_files({"fl_dp": log, "flwr": log, "uvicorn": log}):
+        for quiet in ("flwr", "uvicorn"):
+            logging.getLogger(quiet).setLevel(logging.WARNING)  # Flower logs each request
+        with listening(door, kit, host, port) as open_port:
+            yield Serving(kit, hub, open_port, look)
+            door.end(_FAREWELL_SECONDS)
+
+
+class _Newest:
+    """Looks whether the kit has a newer roster, and goes on with it."""
+
+    def __init__(self, folder: Path, hub: Hub) -> None:
+        self._folder, self._hub = folder, hub
+        self._seen = (0, 0)  # the kit was read some time ago: it may have a newer one already
+
+    def look(self) -> None:
+        stamp = self._stamp()
+        if stamp == self._seen:
+            return
+        self._seen = stamp
+        try:
+            roster = trusted_roster(self._folder)
+        except ConfigError as error:
+            logger.error("the roster is not taken: %s", error)
+            return
+        logger.info("roster %d, of %d sites", roster.serial, len(roster.sites))
+        self._hub.use(roster)
+
+    def _stamp(self) -> tuple[int, int]:
+        found = (self._folder / ROSTER).stat()
+        return found.st_mtime_ns, found.st_ino

@@ -1,0 +1,66 @@
+"""One real client, from its settings to an exit code."""
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from fl_dp.config.client import ClientConfig
+from fl_dp.durable_files import exclusive
+from fl_dp.errors import LaunchError
+from fl_dp.kits.kit import SiteKit, own_folder
+from fl_dp.launch.client_processes import ClientStart, start_clients
+from fl_dp.launch.clients import write_client_file
+from fl_dp.launch.exit_codes import ExitCode
+from fl_dp.launch.processes.environment import child_environment, cores
+from fl_dp.launch.processes.log_tail import JsonLines, tail
+from fl_dp.launch.processes.processes import Processes, ended
+
+_POLL_SECONDS = 0.5
+_PROCESS = "client"
+
+
+def run_client(
+    settings: ClientConfig,
+    kit: SiteKit,
+    server: str,
+    watchers: Sequence[Callable[[], None]],
+    say: Callable[[str], None],
+    *,
+    folder: Path,
+    once: bool,
+) -> ExitCode:
+    """Run the client until it ends or is interrupted; what it tells is said here.
+
+    folder: of this client alone; its log is kept there. watchers: called again and again.
+    """
+    own_folder(folder)
+    log, events = folder / "client.log", folder / "events.jsonl"
+    with (
+        exclusive(folder / ".lock", "another client of this name runs on this machine"),
+        Processes() as processes,
+    ):
+        events.unlink(missing_ok=True)
+        file = write_client_file(settings, folder / "client.toml")
+        start = ClientStart(
+            name=settings.client,
+            settings=str(file),
+            kit=str(kit.folder.absolute()),
+            server=server,
+            log=str(log),
+            events=str(events),
+            once=once,
+        )
+        env = child_environment(folder, threads=cores())
+        start_clients(processes, _PROCESS, [start], env, folder / "starts.json", log)
+        say(f"joining {kit.roster.federation} at {server}; Ctrl-C leaves; log: {log}")
+        lines, code = JsonLines(events), None
+        while code is None:
+            code = processes.exit_code(_PROCESS)  # asked first: once it has ended, its last line is there
+            for line in lines.new():
+                say(line["words"])
+            for watch in watchers:
+                watch()
+            time.sleep(_POLL_SECONDS)
+    if code:
+        raise LaunchError(f"The client {ended(code)}. The end of its log, {log}:\n{tail(log)}")
+    return ExitCode.TRAINED

@@ -1,0 +1,160 @@
+"""Joins, answers, and joins again; its operator is told of each change once."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flwr.app import ConfigRecord, Message, MessageType, RecordDict
+from flwr.supercore.task_identity import TaskIdentity
+
+from fl_dp.errors import FederationError
+from fl_dp.federation.client import loop
+from fl_dp.federation.client.loop import ClientLoop, told_to
+from fl_dp.federation.link.site_link import LinkLostError, LinkRefusedError
+from fl_dp.federation.wire.messages import REFUSAL
+
+LOST = LinkLostError("connection refused")
+OVER = LinkRefusedError(410, "the run is over")
+
+
+class StopError(Exception): ...
+
+
+class FakeLink:
+    """Does what the scripts say, one entry a call: raise it, call it, or return it."""
+
+    def __init__(self, joins: list[Any], messages: list[Any], answers: list[Any] | None = None) -> None:
+        self.joins, self.messages, self.answers = joins, messages, answers or []
+        self.sent: list[RecordDict] = []
+
+    def join(self) -> None:
+        self._do(self.joins)
+
+    def next_message(self) -> Any:
+        return self._do(self.messages)
+
+    def answer(self, message: Message, content: RecordDict) -> None:
+        self.sent.append(content)
+        self._do(self.answers)
+
+    def beat(self) -> None: ...
+
+    def _do(self, script: list[Any]) -> Any:
+        step = script.pop(0) if script else None
+        if isinstance(step, Exception):
+            raise step
+        return step
+
+
+@pytest.fixture(autouse=True)
+def no_forks(monkeypatch: pytest.MonkeyPatch) -> None:
+    TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1
+
+    def here(handle: Callable[[], RecordDict], beat: Callable[[], None], every: float) -> RecordDict:
+        beat()
+        return handle()
+
+    monkeypatch.setattr(loop, "answered_apart", here)
+    monkeypatch.setattr(loop.time, "sleep", lambda seconds: None)
+
+
+def asked(kind: str = MessageType.QUERY) -> Message:
+    message = Message(RecordDict({"plan": ConfigRecord({})}), 5, kind)
+    message.metadata.__dict__["_message_id"] = "0"
+    return message
+
+
+def run(link: FakeLink, *, once: bool = False) -> list[str]:
+    """What the operator was told until the script was over."""
+    told: list[str] = []
+    made = ClientLoop(link, Path("nowhere.toml"), lambda what, words: told.append(words), once=once)  # type: ignore[arg-type]
+    if once:
+        made.run()
+    else:
+        with pytest.raises(StopError):
+            made.run()
+    return told
+
+
+def test_it_outlives_its_server() -> None:
+    link = FakeLink([LOST, LOST, None, LOST, None], [None, LOST, None, StopError()])
+    assert run(link) == [
+        "the server cannot be reached (connection refused); trying again",
+        "joined the server",
+        "the server cannot be reached (connection refused); trying again",
+        "joined the server",
+    ]
+
+
+def test_once_it_ends_with_the_run() -> None:
+    assert run(FakeLink([None], [None, OVER]), once=True) == ["joined the server", "the run is over"]
+
+
+def test_else_it_waits_for_the_next() -> None:
+    link = FakeLink([None, OVER, LOST, None], [OVER, StopError()])
+    told = run(link)
+    assert told[:2] == ["joined the server", "the run is over"]
+    assert told[-1] == "joined the server"
+
+
+def test_once_means_a_run_that_it_took_part_in() -> None:
+    """A server that is just going down is none."""
+    link = FakeLink([OVER, None], [OVER])
+    assert run(link, once=True)[-1] == "the run is over"
+    assert link.joins == []
+
+
+def test_a_refusal_is_told_in_the_servers_words() -> None:
+    link = FakeLink(
+        [LinkRefusedError(401, "your clock is 400 s ahead of the server's; set it"), None], [StopError()]
+    )
+    assert (
+        run(link)[0] == "the server refuses: your clock is 400 s ahead of the server's; set it; trying again"
+    )
+
+
+def test_who_has_lapsed_joins_again_without_a_word() -> None:
+    link = FakeLink([None, None], [LinkRefusedError(409, "not joined"), StopError()])
+    assert run(link) == ["joined the server"]
+    assert link.joins == []
+
+
+def test_an_answer_that_nobody_waits_for_does_not_end_it() -> None:
+    link = FakeLink(
+        [None], [asked(), StopError()], [LinkRefusedError(410, "nobody waits for this reply any more")]
+    )
+    assert run(link)[-1] == "an answer came too late: the server waits for it no longer"
+
+
+def test_a_message_that_is_not_the_servers_is_not_answered() -> None:
+    link = FakeLink([None], [FederationError("the instruction lacks the signature"), None, StopError()])
+    run(link)
+    assert link.sent == []
+
+
+def test_an_unknown_kind_is_refused_and_what_goes_wrong_at_home_stays_there() -> None:
+    link = FakeLink([None], [asked("train.of_another_kind"), asked(), StopError()])
+    run(link)
+    words = [content[REFUSAL]["reason"] for content in link.sent]
+    assert words == [
+        "it answers no messages of this kind",
+        "its own settings cannot be used; its own log says why",
+    ]
+
+
+def test_pauses_grow_and_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(loop.time, "sleep", slept.append)
+    link = FakeLink([*([LOST] * 7), None, LOST, StopError()], [LOST])
+    run(link)
+    assert slept[:7] == [0.5, 1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
+    assert slept[7] == 0.5  # it was there again
+
+
+def test_what_is_told_is_a_line_that_the_starter_reads(tmp_path: Path) -> None:
+    tell = told_to(tmp_path / "events.jsonl", "north")
+    tell("lost", "words")
+    (line,) = (tmp_path / "events.jsonl").read_text().splitlines()
+    assert {"client": "north", "what": "lost", "words": "words"}.items() <= json.loads(line).items()

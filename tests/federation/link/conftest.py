@@ -1,0 +1,3 @@
+from federation.link.wired import federation, keys
+
+__all__ = ["federation", "keys"]

@@ -1,0 +1,215 @@
+"""What a server's port answers, to whom."""
+
+import ssl
+import time
+from contextlib import closing
+from dataclasses import replace
+from http.client import HTTPSConnection
+from typing import Any
+
+import pytest
+from federation.link.wired import Federation, push_raw
+from flwr.proto.fleet_pb2 import ActivateNodeRequest, DeactivateNodeRequest, PullMessagesRequest
+from flwr.proto.message_pb2 import ConfirmMessageReceivedRequest, PullObjectRequest, PushObjectRequest
+from flwr.proto.node_pb2 import Node
+from httpx import HTTPStatusError
+
+from fl_dp.federation.link import door as door_module
+from fl_dp.federation.link.door import ROUTES
+from fl_dp.federation.link.signed_request import sign_request
+from fl_dp.kits.keys import SigningKey
+
+FLEET = [f"/v1/fleet/{name}" for name in ROUTES]
+# What Flower's SuperLink answers besides on the port that its nodes reach.
+CLOSED = [
+    "/v1/fleet/register-node", "/v1/fleet/unregister-node", "/v1/fleet/get-run", "/v1/fleet/get-fab",
+    "/v1/control/start-run", "/v1/control/stop-run", "/v1/control/list-nodes", "/v1/control/register-node",
+    "/v1/control/unregister-node", "/v1/runtime/acquire-task", "/v1/runtime/push-messages",
+    "/v1/runtime/pull-messages", "/v1/runtime/pull-task-input", "/docs", "/openapi.json", "/health", "/", "",
+]  # fmt: skip
+
+
+def request(
+    federation: Federation,
+    path: str,
+    body: bytes = b"",
+    headers: dict[str, str] | None = None,
+    method: str = "POST",
+) -> tuple[int, str]:
+    """The status and the words of the answer, to whoever has the public certificate."""
+    trust = ssl.create_default_context(cadata=federation.server.roster.certificate)
+    with closing(HTTPSConnection("127.0.0.1", federation.port, context=trust, timeout=10)) as connection:
+        connection.request(method, path or "/", body=body, headers=headers or {})
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode(errors="replace")
+
+
+@pytest.mark.parametrize("path", [*FLEET, *CLOSED])
+@pytest.mark.parametrize("signed", [False, True], ids=["unsigned", "by a key of no site"])
+def test_a_stranger_gets_one_answer_to_everything(federation: Federation, path: str, signed: bool) -> None:
+    key = SigningKey.generate()
+    headers = sign_request(key, federation.hub.roster.federation, "POST", path or "/", b"") if signed else {}
+    expected = "not a site of this federation" if signed else "not signed"
+    assert request(federation, path, headers=headers) == (401, expected)
+
+
+@pytest.mark.parametrize("path", CLOSED)
+def test_a_site_gets_no_more_than_eight_requests(federation: Federation, path: str) -> None:
+    kit = federation.sites["north"]
+    headers = sign_request(kit.key, kit.roster.federation, "POST", path or "/", b"")
+    assert request(federation, path, headers=headers) == (404, "not served")
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "OPTIONS", "HEAD"])
+def test_and_by_post_alone(federation: Federation, method: str) -> None:
+    kit = federation.sites["north"]
+    headers = sign_request(kit.key, kit.roster.federation, method, FLEET[0], b"")
+    assert request(federation, FLEET[0], headers=headers, method=method)[0] == 404
+
+
+def test_a_signature_that_was_seen_on_the_way_is_worth_nothing(federation: Federation) -> None:
+    kit = federation.sites["north"]
+    body = ActivateNodeRequest(
+        public_key=bytes.fromhex(kit.key.public), heartbeat_interval=10
+    ).SerializeToString()
+    headers = sign_request(kit.key, kit.roster.federation, "POST", FLEET[0], body)
+    assert request(federation, FLEET[0], body, headers)[0] == 200
+    node = federation.node("north")
+    assert request(federation, FLEET[0], body, headers) == (401, "this request was answered before")
+    assert request(federation, FLEET[0], body + b"\0", headers) == (
+        401,
+        "another body than the one that was signed",
+    )
+    assert request(federation, "/v1/fleet/deactivate-node", body, headers) == (401, "not signed")
+    assert federation.node("north") == node
+
+
+def test_another_version_is_told_so(federation: Federation) -> None:
+    kit = federation.sites["north"]
+    headers = sign_request(kit.key, kit.roster.federation, "POST", FLEET[0], b"")
+    status, words = request(federation, FLEET[0], headers={**headers, "fl-dp-protocol": "2"})
+    assert (status, words) == (426, "this server runs another version of fl_dp; install the same")
+
+
+def test_bytes_that_are_no_message_and_too_many_of_them(
+    federation: Federation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kit = federation.sites["north"]
+    for body, expected in ((b"\xff" * 40, 400), (b"\0" * 2000, 413)):
+        monkeypatch.setattr(door_module, "MOST_BYTES", 1000)
+        headers = sign_request(kit.key, kit.roster.federation, "POST", FLEET[0], body)
+        assert request(federation, FLEET[0], body, headers)[0] == expected
+
+
+def refused(call: Any, request: Any) -> tuple[int, str]:
+    with pytest.raises(HTTPStatusError) as error:
+        call(request)
+    return error.value.response.status_code, error.value.response.text
+
+
+def test_a_site_cannot_be_another_node(federation: Federation) -> None:
+    """By Flower's signature, of a time alone, it could."""
+    federation.joined("north")
+    south = federation.joined("south")
+    client, other = south._client, Node(node_id=federation.node("north"))
+    for call, message in (
+        (client.PullMessages, PullMessagesRequest(node=other)),
+        (client.DeactivateNode, DeactivateNodeRequest(node_id=other.node_id)),
+        (client.PushObject, PushObjectRequest(node=other, run_id=federation.hub.run_id)),
+        (client.PullMessages, PullMessagesRequest()),
+    ):
+        status, words = refused(call, message)
+        assert (status, words.split(":")[0]) == (409, "not joined")
+    key = bytes.fromhex(federation.site("north").key)
+    status, _ = refused(client.ActivateNode, ActivateNodeRequest(public_key=key, heartbeat_interval=10))
+    assert status == 400
+    assert len(federation.hub.here()) == 2
+
+
+def test_a_site_reads_only_what_it_was_sent(federation: Federation) -> None:
+    federation.joined("north")
+    south = federation.joined("south")
+    message_id = federation.ask("north")
+    run, node = federation.hub.run_id, south._node
+    ids = list(federation.hub.state.object_store.store)  # type: ignore[attr-defined]
+    assert message_id in ids
+    for object_id in ids:
+        status, _ = refused(
+            south._client.PullObject, PullObjectRequest(node=node, run_id=run, object_id=object_id)
+        )
+        assert status == 404
+    status, _ = refused(
+        south._client.ConfirmMessageReceived,
+        ConfirmMessageReceivedRequest(node=node, run_id=run, message_object_id=message_id),
+    )
+    assert status == 404
+    assert message_id in federation.hub.state.object_store.store  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("lie", "status"),
+    [
+        ({"_src_node_id": 3}, 400),
+        ({"_dst_node_id": 3}, 400),
+        ({"_reply_to_message_id": "0" * 64}, 410),
+        ({"_reply_to_message_id": ""}, 410),  # an instruction, in the server's name
+        ({"_message_type": "query"}, 400),
+        ({"_group_id": "9"}, 400),
+        ({"_run_id": 3}, 400),
+        ({"_created_at": 1.0}, 400),
+        ({"_ttl": 1e300}, 400),
+        ({"_message_id": "0" * 64}, 400),
+    ],
+)
+def test_a_site_pushes_replies_to_what_it_was_asked(
+    federation: Federation, lie: dict[str, Any], status: int
+) -> None:
+    link = federation.joined("north")
+    message_id = federation.ask("north")
+    message = link.next_message()
+    assert message is not None
+    with pytest.raises(HTTPStatusError) as error:
+        push_raw(link, message, outer=lie)
+    assert error.value.response.status_code == status
+    assert federation.hub.state.num_message_res() == 0
+    push_raw(link, message)  # the true one is still welcome
+    (reply,) = federation.grid.pull_messages([message_id])
+    assert reply.has_content()
+
+
+def test_a_site_cannot_answer_for_another(federation: Federation) -> None:
+    north, south = federation.joined("north"), federation.joined("south")
+    federation.ask("north")
+    message = north.next_message()
+    assert message is not None
+    with pytest.raises(HTTPStatusError) as error:
+        push_raw(south, message, outer={"_src_node_id": south._node.node_id})
+    assert error.value.response.status_code == 410
+
+
+def test_a_site_that_was_left_out_since_is_refused_at_its_next_request(federation: Federation) -> None:
+    link = federation.joined("south")
+    roster = federation.hub.roster
+    federation.hub.use(replace(roster, sites=(federation.site("north"),)))
+    status, words = refused(link._client.PullMessages, PullMessagesRequest(node=link._node))
+    assert (status, words) == (401, "not a site of this federation")
+
+
+def test_a_key_that_is_not_known_makes_it_look_for_a_newer_roster(federation: Federation) -> None:
+    whole = federation.hub.roster
+    federation.hub.use(replace(whole, sites=()))
+    federation.door._refresh = lambda: federation.hub.use(whole)
+    federation.joined("north")
+    assert federation.hub.here()
+
+
+def test_the_end_is_told_to_all_who_are_there(federation: Federation) -> None:
+    link = federation.joined("north")
+    begun = time.monotonic()
+    federation.door.end(0.3)
+    assert time.monotonic() - begun >= 0.3  # it has not asked yet
+    status, words = refused(link._client.PullMessages, PullMessagesRequest(node=link._node))
+    assert (status, words) == (410, "the run is over")
+    begun = time.monotonic()
+    federation.door.end(5)
+    assert time.monotonic() - begun < 1

@@ -1,0 +1,48 @@
+from dataclasses import replace
+
+from federation.link.wired import Federation
+from flwr.common.constant import Status
+
+
+def test_the_run_is_under_way_and_has_no_token_that_could_be_taken(federation: Federation) -> None:
+    state = federation.hub.state
+    assert state.get_run_status({federation.hub.run_id})[federation.hub.run_id].status == Status.RUNNING
+    assert not state.task_token_store  # type: ignore[attr-defined]
+    assert not state.task_token_to_task_id  # type: ignore[attr-defined]
+
+
+def test_a_newer_roster_ends_the_stay_of_a_site_that_it_lacks(federation: Federation) -> None:
+    hub, north, south = federation.hub, federation.site("north"), federation.site("south")
+    nodes = {site: hub.join(site) for site in (north, south)}
+    hub.use(replace(hub.roster, serial=hub.roster.serial + 1, sites=(north,)))
+    assert hub.here() == [nodes[north]]
+    assert hub.node_of(south) is None
+    assert hub.site_of(nodes[south]) is None
+
+
+def test_a_site_under_another_name_or_key_is_another(federation: Federation) -> None:
+    hub, north = federation.hub, federation.site("north")
+    hub.join(north)
+    hub.use(replace(hub.roster, sites=(replace(north, name="south"), federation.site("south"))))
+    assert hub.here() == []
+
+
+def test_each_joining_is_another_node(federation: Federation) -> None:
+    hub, north = federation.hub, federation.site("north")
+    nodes = [hub.join(north) for _ in range(3)]
+    assert len(set(nodes)) == 3
+    assert hub.here() == nodes[-1:]
+
+
+def test_what_a_node_may_read_and_upload_ends_with_it(federation: Federation) -> None:
+    hub, north = federation.hub, federation.site("north")
+    before, after = hub.join(north), 0
+    hub.begin_upload("first", before)
+    hub.begin_upload("second", before)
+    assert [hub.may_upload(one, before) for one in ("first", "second")] == [
+        False,
+        True,
+    ]  # one reply at a time
+    after = hub.join(north)
+    assert not hub.may_upload("second", after)
+    assert not hub.may_read(before, "anything")

@@ -1,0 +1,91 @@
+"""One signature holds for one request of one site, once."""
+
+import pytest
+
+from fl_dp.federation.link import signed_request
+from fl_dp.federation.link.signed_request import (
+    DIGEST,
+    KEY,
+    NONCE,
+    SIGNATURE,
+    TIME,
+    WINDOW,
+    RequestCheck,
+    RequestRefusedError,
+    digest_of,
+    sign_request,
+)
+from fl_dp.kits.keys import SigningKey
+
+BODY = b"a message"
+PATH = "/v1/fleet/pull-messages"
+OWN = SigningKey.generate()
+
+
+def headers() -> dict[str, str]:
+    return sign_request(OWN, "study", "POST", PATH, BODY)
+
+
+def test_the_signer_is_known_by_its_key() -> None:
+    made = headers()
+    assert RequestCheck("study").signer("POST", PATH, made) == OWN.public
+    assert made[DIGEST] == digest_of(BODY)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "federation"),
+    [("GET", PATH, "study"), ("POST", "/v1/fleet/push-messages", "study"), ("POST", PATH, "another")],
+)
+def test_it_holds_for_nothing_else(method: str, path: str, federation: str) -> None:
+    with pytest.raises(RequestRefusedError, match="not signed") as refused:
+        RequestCheck(federation).signer(method, path, headers())
+    assert refused.value.status == 401
+
+
+@pytest.mark.parametrize("name", [KEY, TIME, NONCE, DIGEST, SIGNATURE])
+@pytest.mark.parametrize("value", [None, "", "0" * 64, "nan", "1e400"])
+def test_no_header_may_be_another(name: str, value: str | None) -> None:
+    made = headers()
+    if value is None:
+        del made[name]
+    else:
+        made[name] = value
+    with pytest.raises(RequestRefusedError, match="not signed"):
+        RequestCheck("study").signer("POST", PATH, made)
+
+
+@pytest.mark.parametrize(("off", "words"), [(WINDOW + 5, "behind"), (-WINDOW - 5, "ahead of")])
+def test_a_clock_that_is_far_off_is_named(off: float, words: str) -> None:
+    made = headers()
+    check = RequestCheck("study", clock=lambda: float(made[TIME]) + off)
+    with pytest.raises(RequestRefusedError, match=f"your clock is 305 s {words} the server's; set it"):
+        check.signer("POST", PATH, made)
+
+
+def test_a_clock_that_is_a_little_off_does_no_harm() -> None:
+    made = headers()
+    for off in (WINDOW - 5, 5 - WINDOW):
+        check = RequestCheck("study", clock=lambda off=off: float(made[TIME]) + off)  # type: ignore[misc]
+        assert check.signer("POST", PATH, made) == OWN.public
+
+
+def test_a_request_is_answered_once_for_as_long_as_its_time_would_pass() -> None:
+    now = 1e9
+    check = RequestCheck("study", clock=lambda: now)
+    check.take("nonce")
+    for later in (0.0, WINDOW, 2 * WINDOW):
+        now = 1e9 + later
+        with pytest.raises(RequestRefusedError, match="answered before"):
+            check.take("nonce")
+    now = 1e9 + 2 * WINDOW + 2  # sent as late as may be, it would be too old
+    check.take("nonce")
+
+
+def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(signed_request, "_MOST_SEEN", 2)
+    check = RequestCheck("study", clock=lambda: 0.0)
+    check.take("one")
+    check.take("two")
+    with pytest.raises(RequestRefusedError, match="too many") as refused:
+        check.take("three")
+    assert refused.value.status == 429

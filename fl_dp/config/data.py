@@ -6,6 +6,7 @@ from typing import Annotated
 from fl_dp.choices import PARTITIONS
 from fl_dp.config.flat import FlatConfig, require
 from fl_dp.config.ranges import Range, Seed, Side, check_ranges
+from fl_dp.config.texts import check_texts
 
 CLIENT = "{client}"  # in the path of the data: the client's name, in a simulation its number
 IMAGE_MODES = ("", "L", "RGB")
@@ -72,6 +73,7 @@ class DataSettings(FlatConfig):
 
     def __post_init__(self) -> None:
         check_ranges(self)
+        check_texts(self)
         PARTITIONS.check(self.partition)
         require(self.image_mode in IMAGE_MODES, "image-mode", self.image_mode, "L, RGB or nothing")
         require(

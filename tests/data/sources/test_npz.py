@@ -1,9 +1,13 @@
+import io
+import resource
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from numpy.lib import format as npy
 
 from fl_dp.data.sources.npz import load_inputs, load_npz
 from fl_dp.data.tensor_data import Split
@@ -25,6 +29,23 @@ def arrays(**changed: Any) -> dict[str, Any]:
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "own.npz"
+
+
+def test_a_header_that_claims_28_gib_is_refused_before_they_are_taken(path: Path) -> None:
+    """Within 4 GiB more than now: to take 28 is a MemoryError, which is none of ours."""
+    header = io.BytesIO()
+    npy.write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": (10**6, 7516)})
+    np.savez(path, **arrays(x_train=None))
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("x_train.npy", header.getvalue() + bytes(100))
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + 2**32, before[1]))
+    try:
+        with pytest.raises(DataError, match="not what the file holds"):
+            load_npz(path, "train")
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
 
 
 def test_colour_images_become_nchw(path: Path) -> None:

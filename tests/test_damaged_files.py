@@ -6,9 +6,8 @@ in a MemoryError, which is none of ours.
 
 import io
 import json
-import resource
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -143,15 +142,6 @@ READERS = [
     Reader("export.json", _export, read_export),
     Reader("question", lambda p: p.write_text(json.dumps({"words": ["a", "b"]})), _question),
 ]  # fmt: skip
-
-
-@pytest.fixture
-def little_memory() -> Iterator[None]:
-    before = resource.getrlimit(resource.RLIMIT_AS)
-    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used + 2**32, before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_AS, before)
 
 
 def changed(whole: bytes, random: np.random.Generator) -> bytes:

@@ -1,10 +1,8 @@
 """What an .npz file claims is held against what it can hold, before memory is taken for it."""
 
 import io
-import resource
 import struct
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -18,14 +16,7 @@ from fl_dp.errors import DataError
 GIB = 2**30
 
 
-@pytest.fixture(autouse=True)
-def little_memory() -> Iterator[None]:
-    """4 GiB of address space more than now: what takes 28 of them fails, whatever the machine has."""
-    before = resource.getrlimit(resource.RLIMIT_AS)
-    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used + 4 * GIB, before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_AS, before)
+pytestmark = pytest.mark.usefixtures("little_memory")
 
 
 def header(shape: tuple[int, ...], dtype: type = np.float32) -> bytes:

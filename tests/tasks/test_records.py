@@ -104,6 +104,7 @@ def test_without_test_data_a_built_in_model_takes_its_shape_from_the_training_da
     assert task.form == Form((1, 8, 8), 10)
 
 
+@pytest.mark.usefixtures("little_memory")
 @pytest.mark.parametrize("count", [2**40, 2**20 + 1])
 def test_a_count_of_classes_that_no_model_has_is_refused_before_they_are_named(count: int) -> None:
     """A billion names take gigabytes, and columns of numbers in every answer."""
@@ -115,6 +116,7 @@ def test_a_count_of_classes_that_no_model_has_is_refused_before_they_are_named(c
         Many()
 
 
+@pytest.mark.usefixtures("little_memory")
 def test_a_label_that_no_model_has_is_refused_before_classes_are_counted() -> None:
     with pytest.raises(DataError, match="Expected 1048576 classes at most"):
         validate(torch.nn.Linear(3, 2), (torch.ones(2, 3), [0, 2**40]))

@@ -1,8 +1,7 @@
-"""Whole federations, as a user starts them: real SuperLink, real clients, real data."""
+"""Whole federations, as a user starts them: a real server, real clients, real data."""
 
 import json
 import os
-import re
 import shlex
 import signal
 import subprocess
@@ -129,13 +128,14 @@ def test_a_killed_client_is_noted_and_goes_on_where_its_ledger_stands(
     process = start(tmp_path, "--set", "round-timeout=60", "3", "2", "3", "4")
     wait_for(lambda: rounds(tmp_path), 120)
     steps = rounds(tmp_path)[0]["clients"]["1"]["steps"]
-    (victim,) = [
-        pid
-        for pid in processes_of(tmp_path)
-        if b"clients/1.toml" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    ]
+    started = json.loads((tmp_path / "out" / "clients" / "starts.json").read_text())
+    (victim,) = {
+        event["pid"]
+        for event in map(json.loads, Path(started[1]["events"]).read_text().splitlines())
+        if event["client"] == "1"
+    }
     os.kill(victim, signal.SIGKILL)
-    restarted = join_again(tmp_path)
+    restarted = join_again(tmp_path, started[1])
     code, out, err = finish(process)
     restarted.send_signal(signal.SIGINT)
     assert restarted.wait(10) == 130
@@ -148,14 +148,11 @@ def test_a_killed_client_is_noted_and_goes_on_where_its_ledger_stands(
         assert total_steps(ledger.spent("digits, part 1/3 (iid, seed 0)")) == states[-1]["steps"] > steps
 
 
-def join_again(folder: Path) -> "subprocess.Popen[bytes]":
+def join_again(folder: Path, start: dict[str, Any]) -> "subprocess.Popen[bytes]":
     """Client 1 by hand, as its operator would bring it back."""
-    log = (folder / "out" / "logs" / "superlink.log").read_text()
-    address = re.search(r"127\.0\.0\.1:\d+", log)
-    assert address is not None
-    settings = folder / "out" / "clients" / "1.toml"
-    command = [sys.executable, PROJECT / "client.py", "--superlink", address[0], "--config", settings]
-    return subprocess.Popen([*command, "--insecure"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    command = [sys.executable, PROJECT / "client.py", "--server", start["server"], "--kit", start["kit"]]
+    settings = ["--config", folder / "out" / "clients" / "1.toml"]
+    return subprocess.Popen([*command, *settings], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def test_a_run_in_which_no_client_trains_is_no_success(tmp_path: Path) -> None:

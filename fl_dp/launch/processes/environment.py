@@ -14,6 +14,9 @@ _QUIET = {
     "PYTHONUNBUFFERED": "1",  # a log ends with what happened last, also after SIGKILL
 }
 
+# Threads that wait for work sleep: where they spin, two clients of one machine take ten times as long.
+_SHARED = {"OMP_WAIT_POLICY": "PASSIVE"}
+
 
 def child_environment(
     flower_home: Path, *, threads: int, more: Mapping[str, str] | None = None
@@ -21,14 +24,15 @@ def child_environment(
     """This process's environment, changed for one that uses Flower.
 
     flower_home: the folder of Flower's state, in place of ~/.flwr. threads: how many the numerical libraries
-    may start.
+    may start, unless the environment says so already.
     """
     return {
+        **thread_settings(threads),
+        **_SHARED,
         **os.environ,
         **without_proxy(),
         **_QUIET,
         "FLWR_HOME": str(flower_home),
-        **thread_settings(threads),
         **(more or {}),
     }
 

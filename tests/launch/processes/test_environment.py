@@ -5,13 +5,21 @@ import pytest
 from fl_dp.launch.processes.environment import child_environment, cores
 
 
-def test_flower_is_quiet_and_keeps_its_state_here(tmp_path: Path) -> None:
+def test_flower_is_quiet_and_keeps_its_state_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     env = child_environment(tmp_path, threads=2, more={"EXTRA": "1"})
     assert env["FLWR_HOME"] == str(tmp_path)
     assert env["FLWR_TELEMETRY_ENABLED"] == "0"
     assert env["FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION"] == "1"
     assert env["OMP_NUM_THREADS"] == "2"
     assert env["EXTRA"] == "1"
+
+
+def test_a_number_of_threads_that_the_user_has_set_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    assert child_environment(tmp_path, threads=8)["OMP_NUM_THREADS"] == "3"
 
 
 def test_loopback_avoids_a_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

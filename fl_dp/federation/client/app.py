@@ -3,6 +3,7 @@
 What is heavy is imported where it is used: Flower's own processes import this for each message.
 """
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,10 +12,10 @@ from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 from fl_dp.config.client import ClientConfig
-from fl_dp.errors import ConfigError, FlDpError, LedgerError, TaskError
+from fl_dp.errors import ConfigError, FlDpError, TaskError
 from fl_dp.federation.client.journal import Note
 from fl_dp.federation.client.policy import MAX_RUN_NAME
-from fl_dp.federation.client.round import ClientRounds, play, refuse
+from fl_dp.federation.client.round import CLIENTS_LOGGER, Client, ClientRounds, play, refuse
 from fl_dp.federation.client.settings import client_settings
 from fl_dp.federation.wire.messages import (
     one_line,
@@ -24,7 +25,9 @@ from fl_dp.federation.wire.messages import (
     refusal_to_content,
     update_to_content,
 )
-from fl_dp.records import LocalUpdate, Refusal
+from fl_dp.records import Refusal
+
+logger = logging.getLogger(CLIENTS_LOGGER)
 
 _ONLY = "the only one"
 
@@ -76,7 +79,7 @@ def register(message: Message, config: ClientConfig) -> RecordDict:
     with noted(note), ClientRounds.open(Path(config.ledger)) as rounds:
         (client,) = rounds.register([(config, load_part(config))])
         content = profile_to_content(rounds.profiles([client])[0])
-        spent = client.budget.epsilon_of(rounds.spent(client))
+        spent = _spent(rounds, client)
         note.write("registered", dataset=client.dataset, before=spent, after=spent, budget=config.epsilon)
         return content
 
@@ -94,22 +97,26 @@ def train_round(message: Message, config: ClientConfig) -> RecordDict:
         data = load_part(config)
         with ClientRounds.open(Path(config.ledger)) as rounds:
             (client,) = rounds.register([(config, data)])
-            before = client.budget.epsilon_of(rounds.spent(client))
+            before = _spent(rounds, client)
             note.learn(dataset=client.dataset, before=before, budget=client.budget.epsilon)
             result = play(rounds, client, message.content, OwnTraining(config, data))
-            _note_result(note, result, lambda: client.budget.epsilon_of(rounds.spent(client)))
+            if isinstance(result, Refusal):
+                note.write(result.status, after=_spent(rounds, client), reason=result.reason)
+            else:
+                note.write("trained", steps=result.steps, after=result.epsilon)
     return refusal_to_content(result) if isinstance(result, Refusal) else update_to_content(result)
 
 
-def _note_result(note: Note, result: LocalUpdate | Refusal, spent: Callable[[], float]) -> None:
-    """spent: epsilon of what the ledger holds now; a round that failed may be paid for."""
-    if isinstance(result, LocalUpdate):
-        note.write("trained", steps=result.steps, after=result.epsilon)
-        return
+def _spent(rounds: ClientRounds, client: Client) -> float | None:
+    """Epsilon of all that the data have spent, for the journal; None where it is not known.
+
+    What cannot be read or computed here decides nothing that is answered.
+    """
     try:
-        note.write(result.status, after=spent(), reason=result.reason)
-    except LedgerError as error:  # it decides nothing that is answered
-        note.write(result.status, reason=f"{result.reason}; what is spent now is not known: {error}")
+        return client.budget.epsilon_of(rounds.spent(client))
+    except FlDpError as error:
+        logger.warning("what is spent cannot be noted: %s", error)
+        return None
 
 
 @contextmanager

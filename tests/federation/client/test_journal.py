@@ -11,7 +11,7 @@ import pytest
 from federation.client.sites import PLAN, Site
 from flwr.app import RecordDict
 
-from fl_dp.errors import DataError
+from fl_dp.errors import DataError, LedgerError
 from fl_dp.federation.client import app as app_module
 from fl_dp.federation.client import journal
 from fl_dp.federation.client.journal import NAME, OLDER, Line, NewLines, append, journal_folder, read_journal
@@ -120,7 +120,7 @@ def test_a_ledger_that_fails_after_the_answer_is_made_changes_no_answer(
 
     def spent(rounds: object, client: object) -> tuple[()]:
         if played:
-            raise app_module.LedgerError("the disk is gone")
+            raise LedgerError("the disk is gone")
         return ()
 
     def play(*given: object) -> Refusal:
@@ -131,7 +131,7 @@ def test_a_ledger_that_fails_after_the_answer_is_made_changes_no_answer(
     monkeypatch.setattr(app_module, "play", play)
     monkeypatch.setattr(app_module.ClientRounds, "spent", spent)
     assert site.train() == refusal
-    assert "what is spent now is not known" in lines_of(site)[-1].reason
+    assert (lines_of(site)[-1].reason, lines_of(site)[-1].after) == (refusal.reason, None)
 
 
 def test_it_is_bounded_and_what_is_new_is_read_across_its_end(

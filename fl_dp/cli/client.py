@@ -28,7 +28,7 @@ from fl_dp.config.files import read_toml
 from fl_dp.config.task import task_beside
 from fl_dp.errors import ConfigError
 from fl_dp.federation.client.approval import approvals_folder
-from fl_dp.launch.client_checks import check_data_named, check_task
+from fl_dp.launch.client_checks import check_data_named, check_newest_ledger, check_task
 from fl_dp.launch.clients import ledger_file
 from fl_dp.launch.journal_watch import JournalWatch
 from fl_dp.reporting.console import marked
@@ -122,6 +122,7 @@ def join(
     check_holds_budgets(own.accountant)
     check_task(own)
     _register_data(own)
+    check_newest_ledger(own)
     budget = f"budget epsilon {own.epsilon:g} by {own.accountant}"
     say(f"client {own.client}: ledger {own.ledger}, {budget}")
     if own.allow_unprotected:

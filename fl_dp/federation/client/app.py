@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
@@ -25,7 +26,7 @@ from fl_dp.federation.wire.messages import (
     refusal_to_content,
     update_to_content,
 )
-from fl_dp.records import Refusal
+from fl_dp.records import Refusal, total_steps
 
 logger = logging.getLogger(CLIENTS_LOGGER)
 
@@ -80,7 +81,8 @@ def register(message: Message, config: ClientConfig) -> RecordDict:
         (client,) = rounds.register([(config, load_part(config))])
         content = profile_to_content(rounds.profiles([client])[0])
         spent = _spent(rounds, client)
-        note.write("registered", dataset=client.dataset, before=spent, after=spent, budget=config.epsilon)
+        note.learn(dataset=client.dataset, before=spent["after"], budget=client.budget.epsilon)
+        note.write("registered", **spent)
         return content
 
 
@@ -97,26 +99,28 @@ def train_round(message: Message, config: ClientConfig) -> RecordDict:
         data = load_part(config)
         with ClientRounds.open(Path(config.ledger)) as rounds:
             (client,) = rounds.register([(config, data)])
-            before = _spent(rounds, client)
+            before = _spent(rounds, client)["after"]
             note.learn(dataset=client.dataset, before=before, budget=client.budget.epsilon)
             result = play(rounds, client, message.content, OwnTraining(config, data))
             if isinstance(result, Refusal):
-                note.write(result.status, after=_spent(rounds, client), reason=result.reason)
+                note.write(result.status, reason=result.reason, **_spent(rounds, client))
             else:
-                note.write("trained", steps=result.steps, after=result.epsilon)
+                total = total_steps(result.spent)
+                note.write("trained", steps=result.steps, after=result.epsilon, total=total)
     return refusal_to_content(result) if isinstance(result, Refusal) else update_to_content(result)
 
 
-def _spent(rounds: ClientRounds, client: Client) -> float | None:
-    """Epsilon of all that the data have spent, for the journal; None where it is not known.
+def _spent(rounds: ClientRounds, client: Client) -> dict[str, Any]:
+    """What all that the data have spent comes to, for the journal: epsilon, and steps.
 
-    What cannot be read or computed here decides nothing that is answered.
+    None where it is not known: what cannot be read or computed here decides nothing that is answered.
     """
     try:
-        return client.budget.epsilon_of(rounds.spent(client))
+        spent = rounds.spent(client)
+        return {"after": client.budget.epsilon_of(spent), "total": total_steps(spent)}
     except FlDpError as error:
         logger.warning("what is spent cannot be noted: %s", error)
-        return None
+        return {"after": None, "total": None}
 
 
 @contextmanager

@@ -35,8 +35,9 @@ class Line:
 
     at: UTC. client: its name; dataset: in the ledger, empty where it was not read. run, round: of a round.
     steps: asked for, or taken. before, after: epsilon of all that the data have spent, None where it is
-    infinite or not known; budget: the epsilon that it is held against. seconds: since the message came.
-    reason: why not; process: of the client that answered.
+    infinite or not known; budget: the epsilon that it is held against. total: steps of all that the data have
+    spent by now, by which an older copy of the ledger is noticed; None where it is not known. seconds: since
+    the message came. reason: why not; process: of the client that answered.
     """
 
     event: Event
@@ -49,6 +50,7 @@ class Line:
     before: float | None = None
     after: float | None = None
     budget: float | None = None
+    total: int | None = None
     seconds: float = 0.0
     reason: str = ""
     process: int = 0
@@ -71,6 +73,7 @@ class Line:
             and all(isinstance(one, str) for one in texts)
             and all(type(one) is int for one in (self.round, self.steps, self.process))
             and all(one is None or type(one) in (int, float) for one in numbers)
+            and (self.total is None or type(self.total) is int)
             and type(self.seconds) in (int, float)
         )
 

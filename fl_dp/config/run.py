@@ -1,5 +1,6 @@
 """The server's settings of a run, in Flower's flat format: what is trained, what clients are asked for."""
 
+import math
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -21,7 +22,8 @@ from fl_dp.records import ASSUMED, FLOAT32, MOST_PULL, OPTIMIZER_STATES, PRECISI
 WEIGHTS = DECLARED, UNIFORM, BY_NOISE = ("declared", "uniform", "noise")
 PRIVACY = ("on", "off")
 EVALUATE = ("server", "off")
-SAMPLINGS = ("fixed", "poisson", "budget")
+KEEP_MODEL = LAST, BEST = ("last", "best")
+SAMPLINGS = _, POISSON, _ = ("fixed", "poisson", "budget")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,13 +37,17 @@ class RunConfig(TaskSettings):
     sampling: str = "fixed"
     rounds: Rounds = 3
     weights: str = "declared"
+    max_weight: float = 2.0
+    min_updates: Clients | Auto = "auto"
     aggregation: str = "mean"
+    malicious_clients: int = 1
     server_optimizer: str = "fedavg"
     server_learning_rate: Positive | Auto = "auto"
     strategy: str = ""
     round_timeout: Seconds = 3600.0
     evaluate: str = "server"
     evaluate_every: Annotated[int, Range(0, 10**6)] = 1
+    keep_model: str = "last"
     metrics: str = ""
     # local training
     local_epochs: Annotated[float, Range(0, 1e6, open=True)] = 1.0
@@ -103,6 +109,16 @@ class RunConfig(TaskSettings):
                 0 <= self.participations <= self.rounds, "participations", self.participations,
                 f"auto, 0 for every round, or an integer up to rounds = {self.rounds}",
             )  # fmt: skip
+        require(
+            self.max_weight == 0 or 1 <= self.max_weight < math.inf, "max-weight", self.max_weight,
+            "0 for no limit, or a finite number >= 1",
+        )  # fmt: skip
+        if isinstance(self.min_updates, int):
+            require(
+                1 <= self.min_updates <= self.fit_clients, "min-updates", self.min_updates,
+                f"auto, or an integer from 1 to fit-clients = {self.fit_clients}",
+            )  # fmt: skip
+        require(self.malicious_clients >= 0, "malicious-clients", self.malicious_clients, "an integer >= 0")
         AGGREGATIONS.check(self.aggregation)
         SERVER_OPTIMIZERS.check(self.server_optimizer)
         LOCAL_ALGORITHMS.check_built_in(self.local_algorithm, "an algorithm that all sites have")
@@ -126,6 +142,11 @@ class RunConfig(TaskSettings):
         )  # fmt: skip
         require(self.sampling in SAMPLINGS, "sampling", self.sampling, " or ".join(SAMPLINGS))
         require(self.evaluate in EVALUATE, "evaluate", self.evaluate, " or ".join(EVALUATE))
+        require(self.keep_model in KEEP_MODEL, "keep-model", self.keep_model, " or ".join(KEEP_MODEL))
+        require(
+            self.keep_model == LAST or (self.evaluate == "server" and self.evaluate_every > 0),
+            "keep-model", self.keep_model, f"{LAST}, without an evaluation on the server's data after rounds",
+        )  # fmt: skip
         require(
             not self.personal or self.evaluate == "off", "evaluate", self.evaluate,
             f"off beside personal = {self.personal!r}: the server has no trained values of these parameters",

@@ -45,6 +45,10 @@ class RunFolder:
         """The final model. The name of one that was trained without privacy says so."""
         return self.path / ("model.pt" if private else "model-NOT-PRIVATE.pt")
 
+    def last_model(self, *, private: bool) -> Path:
+        """The model of the last round, where `model` is the best one's."""
+        return self.path / ("last.pt" if private else "last-NOT-PRIVATE.pt")
+
     @property
     def description(self) -> Path:
         """What the model is of, `tasks.description`."""

@@ -37,10 +37,10 @@ class RunConfig(TaskSettings):
     sampling: str = "fixed"
     rounds: Rounds = 3
     weights: str = "declared"
-    max_weight: float = 2.0
+    max_weight: Annotated[float, Range(0, 1e6)] = 2.0
     min_updates: Clients | Auto = "auto"
     aggregation: str = "mean"
-    malicious_clients: int = 1
+    malicious_clients: Annotated[int, Range(0, 10**6)] = 1
     server_optimizer: str = "fedavg"
     server_learning_rate: Positive | Auto = "auto"
     strategy: str = ""

@@ -8,6 +8,8 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
+from federation.link.wired import keys, linked
+
 
 def _tests_of(floor: str) -> ModuleType:
     """The conftest of another folder of tests, as a module of its own."""
@@ -28,3 +30,5 @@ real_client = _federation.real_client
 fakes = _federation.fakes
 fake_ray = _simulation.fake_ray
 federation = _simulation.federation
+
+__all__ = ["keys", "linked"]

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -90,7 +90,19 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
 
 @pytest.fixture
 def federation(keys: tuple[Path, list[str]]) -> Iterator[Federation]:
-    folder, names = keys
+    with _served(*keys) as made:
+        yield made
+
+
+@pytest.fixture
+def linked(keys: tuple[Path, list[str]]) -> Iterator[Federation]:
+    """The same, for tests whose `federation` is another."""
+    with _served(*keys) as made:
+        yield made
+
+
+@contextmanager
+def _served(folder: Path, names: list[str]) -> Iterator[Federation]:
     server = loopback_server(folder, 1)
     sites = {name: loopback_site(folder, name) for name in names}
     hub = Hub(server.roster)

@@ -5,8 +5,8 @@
 Faults: SIGKILL of the server (which is then resumed) or of a client's process group (which is started again),
 a full disk under a ledger for some seconds (where tmpfs may be mounted), a cut cable for some seconds.
 Afterwards every epsilon is held against a log of steps that each client wrote for itself,
-`benchmarks/soak/client.py`. What is shown may be more than was taken where a round was paid for and not begun,
-or not confirmed; never less.
+`benchmarks/soak/client.py`. What is shown may be more than was taken where a round was paid for and not
+begun, or not confirmed; never less.
 """
 
 import argparse
@@ -138,8 +138,8 @@ def report(
         sound &= right
         say(
             f"{client.name}: epsilon shown {shown['epsilon']:.6f}, by its ledger {ledger:.6f}, of the steps "
-            f"that it took {taken:.6f}: {'right' if right else 'WRONG'}; trained in {states.count('trained')}, "
-            f"last {states[-5:]}"
+            f"that it took {taken:.6f}: {'right' if right else 'WRONG'}; "
+            f"trained in {states.count('trained')}, last {states[-5:]}"
         )
     return 0 if sound else 1
 

@@ -97,6 +97,9 @@ def join(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Any key of a client's settings; repeatable."),
     ] = None,
+    save_model: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Keep the final model there; the server sends it once.")
+    ] = None,
     once: Annotated[bool, typer.Option("--once", help="End when the first run is over.")] = False,
 ) -> int:
     """Join the server and train whenever it asks, within the limits given here. Ctrl-C ends it.
@@ -110,7 +113,9 @@ def join(
         "epsilon": epsilon, "delta": delta,
         "min-noise-multiplier": min_noise_multiplier, "max-grad-norm": max_grad_norm,
         "allow-unprotected": allow_unprotected or None, "approve": approve or None,
-        "evaluate-received": evaluate_received or None, **_part(partition),
+        "evaluate-received": evaluate_received or None,
+        "save-model": None if save_model is None else str(save_model.expanduser().absolute()),
+        **_part(partition),
     }  # fmt: skip
     own = own_settings(config, given, settings or (), ledger, site=None if kit is None else _site_of(kit))
     if evaluate is not None:

@@ -47,6 +47,7 @@ class ClientConfig(TaskSettings):
     see `ARITHMETICS`. memory_mib: what a step may take besides process, model and data, when the physical
     batch size is "auto". approve: a run is trained only when the operator has said yes to its plan, for which
     a round waits `approval_wait` seconds. evaluate_received: `client.py` measures global models.
+    save_model: the folder that final models are written to; empty: they are not kept.
     """
 
     client: str
@@ -71,6 +72,7 @@ class ClientConfig(TaskSettings):
     approve: bool = False
     approval_wait: Annotated[float, Range(0, 1e8)] = 300.0
     evaluate_received: bool = False
+    save_model: str = ""
     device: str = "auto"
 
     def __post_init__(self) -> None:

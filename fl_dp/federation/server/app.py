@@ -18,7 +18,7 @@ from fl_dp.errors import ConfigError, FederationError, FlDpError
 from fl_dp.federation.devices import find_device
 from fl_dp.federation.server.leaving import leave
 from fl_dp.federation.server.run_record import RunRecord
-from fl_dp.federation.wire.arrays import decode, encode, load_arrays, specs, state_arrays
+from fl_dp.federation.wire.arrays import NDArray, decode, encode, load_arrays, specs, state_arrays
 from fl_dp.reporting.console import round_line
 from fl_dp.reporting.reports import RoundReport, RunStatus
 from fl_dp.reporting.run_results import RunResults
@@ -71,16 +71,20 @@ def run_federation(
     *,
     resumed: bool = False,
     on_kept: Callable[[int], None] = lambda server_round: None,
+    on_model: Callable[[Mapping[str, NDArray]], None] = lambda arrays: None,
 ) -> None:
     """Run the federation of the run config `flat`, its results below `folder`.
 
     run: its name in the clients' ledgers, see `PrivateStrategy`. on_round: called with each round's report.
-    on_kept: see `RunRecord`. resumed: `folder` holds a run that was ended, which goes on from its last round.
+    on_kept: see `RunRecord`. on_model: called with the model of a run that has not failed. resumed: `folder`
+    holds a run that was ended, which goes on from its last round.
     However it ends, summary.json says so; a failure is then raised.
     """
     out = RunResults(folder, resumed=resumed)
     with exclusive(folder / _LOCK):
-        _run(grid, flat, run, out, RunRecord(out, resumed=resumed, on_kept=on_kept), on_round)
+        federation = _run(grid, flat, run, out, RunRecord(out, resumed=resumed, on_kept=on_kept), on_round)
+        if federation.strategy.reports:
+            on_model(state_arrays(federation.model))
 
 
 def _run(
@@ -90,7 +94,8 @@ def _run(
     out: RunResults,
     record: RunRecord,
     on_round: Callable[[RoundReport], None],
-) -> None:
+) -> Federation:
+    """The federation, when the run is over; its model is the one that was saved."""
     federation: Federation | None = None
     status: RunStatus = "failed"
     reason = "interrupted"  # what stands if this process is ended
@@ -107,6 +112,8 @@ def _run(
     if status == "failed":
         raise FederationError(reason)
     record.forget()
+    assert federation is not None
+    return federation
 
 
 def prepare(

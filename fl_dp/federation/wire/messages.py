@@ -40,6 +40,8 @@ from fl_dp.records import (
 )
 
 ARRAYS, PLAN, PROFILE, REFUSAL, REPORT, SPENT = "arrays", "plan", "profile", "refusal", "report", "spent"
+FINAL_MODEL = "query.final_model"  # a kind of message: the model of a run that is over
+ABOUT, HEARD = "about", "heard"  # what it is, and that it has come
 NO_ARRAYS = ArrayRecord()  # a reply's whose update is in a sum; shared, because making one takes a while
 MAX_REASON = 300
 NO_REASON = "it gave no reason"

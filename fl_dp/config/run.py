@@ -1,6 +1,5 @@
 """The server's settings of a run, in Flower's flat format: what is trained, what clients are asked for."""
 
-import math
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -110,15 +109,14 @@ class RunConfig(TaskSettings):
                 f"auto, 0 for every round, or an integer up to rounds = {self.rounds}",
             )  # fmt: skip
         require(
-            self.max_weight == 0 or 1 <= self.max_weight < math.inf, "max-weight", self.max_weight,
-            "0 for no limit, or a finite number >= 1",
+            self.max_weight == 0 or self.max_weight >= 1, "max-weight", self.max_weight,
+            "0 for no limit, or a number >= 1",
         )  # fmt: skip
         if isinstance(self.min_updates, int):
             require(
                 1 <= self.min_updates <= self.fit_clients, "min-updates", self.min_updates,
                 f"auto, or an integer from 1 to fit-clients = {self.fit_clients}",
             )  # fmt: skip
-        require(self.malicious_clients >= 0, "malicious-clients", self.malicious_clients, "an integer >= 0")
         AGGREGATIONS.check(self.aggregation)
         SERVER_OPTIMIZERS.check(self.server_optimizer)
         LOCAL_ALGORITHMS.check_built_in(self.local_algorithm, "an algorithm that all sites have")

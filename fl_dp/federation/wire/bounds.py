@@ -6,22 +6,22 @@ overflows (the square of 1e-300), hours of computing, and names that are paths.
 
 from collections.abc import Iterable, Sequence
 
+from fl_dp.config.client import is_name
+from fl_dp.config.ranges import MOST_RECORDS
 from fl_dp.errors import ConfigError
 from fl_dp.records import ARITHMETICS, LEAST_NOISE, MOST_NOISE, ClientProfile, Entry
 
 MOST_ENTRIES = 64  # mechanisms of one ledger in one message; each takes an accountant up to a second
-MOST_RECORDS = 10**12  # at one client
 LEAST_RATE = 1.0 / MOST_RECORDS  # of a draw of one record
 MOST_STEPS = 10**12  # of one mechanism over all rounds and runs
-LEAST_EPSILON, MOST_EPSILON = 1e-6, 1e9  # of a client's budget
+LEAST_EPSILON, MOST_EPSILON = 1e-6, 1e12  # of a client's budget
 LEAST_DELTA = 1e-100
 MOST_RETIRED = 10**6
-MAX_NAME = 64  # characters
 
 
 def check_profile(profile: ClientProfile) -> None:
     """ConfigError for public numbers that no client of fl_dp can have."""
-    require(is_name(profile.client), "client", f"a name of at most {MAX_NAME} characters that is no path")
+    require(is_name(profile.client), "client", "a short printable name that is no path")
     require(1 <= profile.public_size <= MOST_RECORDS, "public_size", f"an integer from 1 to {MOST_RECORDS:g}")
     require(
         LEAST_EPSILON <= profile.epsilon <= MOST_EPSILON,
@@ -57,12 +57,6 @@ def _entry(rate: object, noise: object, steps: object) -> Entry:
     if type(steps) is not int or not 1 <= steps <= MOST_STEPS:
         raise impossible("spent", f"numbers of steps from 1 to {MOST_STEPS:g}")
     return Entry(rate, noise, steps)
-
-
-def is_name(name: str) -> bool:
-    """Whether the name can stand in a report, on a console and in a path: no `..`, nothing unprintable."""
-    inside = 0 < len(name) <= MAX_NAME and name.isprintable() and name == name.strip()
-    return inside and not name.startswith(".") and not any(one in name for one in "/\\")
 
 
 def require(condition: bool, field: str, expected: str) -> None:

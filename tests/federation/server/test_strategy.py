@@ -531,3 +531,17 @@ def test_a_round_with_fewer_updates_than_krum_needs_is_lost(fakes):
 def test_krum_with_fewer_clients_than_it_needs_is_refused_at_the_start(fakes):
     with pytest.raises(ConfigError, match="a round needs 5 updates, fit-clients = 2 can never give them"):
         run([fakes.Client("0"), fakes.Client("1")], fakes, settings(aggregation="krum"))
+
+
+@pytest.mark.parametrize(("most", "expected"), [(2.0, [640.0, 640.0, 1280.0]), (0.0, [640.0, 640.0, 6.4e6])])
+def test_weights_of_sums_are_capped_before_they_are_added_up(fakes, most, expected):
+    class Grid(AddsUp, fakes.Grid):
+        pass
+
+    grid = Grid({11: fakes.Client("0"), 12: fakes.Client("1"), 13: fakes.Client("2", 6_400_000)})
+    config = settings(clients=3, fit_clients=3, rounds=1, max_weight=most)
+    strategy = PrivateStrategy(config, "run-1", TRAINABLE, lambda report: None)
+    strategy.start(grid, encode(START))
+    trained = [message for message in grid.sent if message.metadata.message_type == "train"]
+    found = sorted(message.content[ADD_UP]["weight"] for message in trained)
+    assert found == pytest.approx(expected)

@@ -18,7 +18,7 @@ def ending(kit: SiteKit | ServerKit, now: datetime | None = None) -> tuple[str, 
         ends["server's certificate"] = load_certificate(kit.tls_certificate).not_valid_after_utc
     now = now or datetime.now(UTC)
     return tuple(
-        f"the {what} ends on {end:%Y-%m-%d}, in {max(0, (end - now).days)} days; ask who provisions for another"
+        f"the {what} ends on {end:%Y-%m-%d}, in {max(0, (end - now).days)} days; ask for a new one"
         for what, end in ends.items()
         if end - now < timedelta(days=WARN_DAYS)
     )

@@ -23,7 +23,7 @@ TLS_KEY, TLS_CERTIFICATE = "tls.key", "tls.crt"
 ROSTER, TRUSTED, README = "roster.json", "trusted.json", "README.txt"
 AUTHORITY_KEY, CA_KEY = "authority.key", "ca.key"  # in no kit
 _OWNER_ONLY = 0o700
-_OURS = {SITE_KEY, SERVER_KEY, TRUSTED, ".lock", "authority"}  # of a kit, or of who provisions
+_OURS = {SITE_KEY, SERVER_KEY, TLS_KEY, TRUSTED, ".lock", "authority"}  # of a kit, or of who provisions
 
 
 @dataclass(frozen=True, slots=True)

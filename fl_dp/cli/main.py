@@ -15,6 +15,7 @@ from fl_dp.cli.client import client_app
 from fl_dp.cli.common import APP_OPTIONS, CommandWithoutMarkup, run_command, say
 from fl_dp.cli.fine_tune import HELP as FINE_TUNE_HELP
 from fl_dp.cli.fine_tune import fine_tune
+from fl_dp.cli.kits import accept_roster, join_request, provision_federation
 from fl_dp.cli.ledger import ledger_app
 from fl_dp.cli.new import new
 from fl_dp.cli.plan import BUDGET_HELP, CALIBRATE_HELP, budget, calibrate
@@ -48,6 +49,9 @@ def about(
 app.command(**RUN_OPTIONS)(run)
 app.command("server")(serve)
 app.add_typer(client_app, name="client")
+app.command("provision")(provision_federation)
+app.command("join-request")(join_request)
+app.command("accept")(accept_roster)
 app.command(help=FINE_TUNE_HELP, cls=CommandWithoutMarkup)(fine_tune)
 app.command()(new)
 app.command()(predict)

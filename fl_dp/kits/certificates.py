@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import (
@@ -18,6 +19,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from fl_dp.durable_files import write_whole
 from fl_dp.errors import ConfigError
+from fl_dp.kits.keys import check_own
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _SLACK = timedelta(days=1)  # clocks of sites may be behind
@@ -40,13 +42,13 @@ def make_server(
     names: Sequence[str], days: float, authority: Path, authority_key: Path, certificate: Path, key: Path
 ) -> None:
     """Write the server's certificate and its key. names: hosts and addresses it is reached by; loopback is
-    always among them.
+    always among them. It ends with the authority's at the latest.
     """
     issuer, signer = load_certificate(authority), _load_key(authority_key)
     private = ec.generate_private_key(ec.SECP256R1())
     hosts = list(dict.fromkeys([*names, *LOOPBACK]))
     builder = (
-        _builder(_subject("fl_dp server"), issuer.subject, private.public_key(), days)
+        _builder(_subject("fl_dp server"), issuer.subject, private.public_key(), days, issuer)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs=False), critical=True)
         .add_extension(x509.SubjectAlternativeName([_host(host) for host in hosts]), critical=False)
@@ -66,14 +68,31 @@ def load_certificate(path: Path) -> x509.Certificate:
         raise ConfigError(f"{path}: no readable certificate: {error}.") from None
 
 
-def check_in_time(path: Path, now: datetime | None = None) -> datetime:
-    """When the certificate ends; ConfigError if it has ended."""
+def check_in_time(path: Path, now: datetime | None = None, *, remedy: str = "fl-dp provision") -> datetime:
+    """When the certificate ends; ConfigError if it has ended. remedy: what makes a new one."""
     ends = load_certificate(path).not_valid_after_utc
     if (now or datetime.now(UTC)) >= ends:
-        raise ConfigError(
-            f"{path}: the certificate ended on {ends:%Y-%m-%d}; make a new one: fl-dp provision."
-        )
+        raise ConfigError(f"{path}: the certificate ended on {ends:%Y-%m-%d}; make a new one: {remedy}.")
     return ends
+
+
+def check_text(text: str) -> x509.Certificate:
+    """The certificate in a text of ASCII; ValueError if it is none."""
+    return x509.load_pem_x509_certificate(text.encode("ascii"))
+
+
+def check_pair(certificate: Path, key: Path, authority: str) -> None:
+    """ConfigError unless `authority`, a text, has signed the certificate, and `key` is that of it."""
+    found = load_certificate(certificate)
+    check_own(key)
+    try:
+        found.verify_directly_issued_by(check_text(authority))
+    except (ValueError, TypeError, InvalidSignature):
+        raise ConfigError(
+            f"{certificate}: of another authority than the roster's; copy the whole kit again."
+        ) from None
+    if found.public_key() != _load_key(key).public_key():
+        raise ConfigError(f"{key}: not the key of {certificate.name}; copy the whole kit again.")
 
 
 def _load_key(path: Path) -> ec.EllipticCurvePrivateKey:
@@ -87,9 +106,14 @@ def _load_key(path: Path) -> ec.EllipticCurvePrivateKey:
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, public: ec.EllipticCurvePublicKey, days: float
+    subject: x509.Name,
+    issuer: x509.Name,
+    public: ec.EllipticCurvePublicKey,
+    days: float,
+    signer: x509.Certificate | None = None,
 ) -> x509.CertificateBuilder:
     now = datetime.now(UTC)
+    ends = now + timedelta(days=days)
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -97,7 +121,7 @@ def _builder(
         .public_key(public)
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _SLACK)
-        .not_valid_after(now + timedelta(days=days))
+        .not_valid_after(ends if signer is None else min(ends, signer.not_valid_after_utc))
     )
 
 
@@ -125,4 +149,4 @@ def _write(
 ) -> None:
     pem = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     write_whole(key, lambda file: file.write(pem), secret=True)
-    write_whole(certificate, lambda file: file.write(signed.public_bytes(Encoding.PEM)))
+    write_whole(certificate, lambda file: file.write(signed.public_bytes(Encoding.PEM)), secret=True)

@@ -17,6 +17,7 @@ from fl_dp.durable_files import write_whole
 from fl_dp.errors import ConfigError
 
 KEY_CHARACTERS = 64  # of a public key, in hexadecimal digits
+_OTHERS = 0o077  # permissions of group and world
 
 
 class SigningKey:
@@ -32,7 +33,8 @@ class SigningKey:
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """The key in the file `path`; ConfigError if there is none."""
+        """The key in the file `path`; ConfigError if there is none, or if others may read it."""
+        check_own(path)
         try:
             key = load_pem_private_key(path.read_bytes(), password=None)
         except (OSError, ValueError, TypeError) as error:
@@ -49,6 +51,16 @@ class SigningKey:
     def sign(self, purpose: str, body: bytes) -> bytes:
         """The signature of `body` for `purpose`; 64 bytes."""
         return self._key.sign(_covered(purpose, body))
+
+
+def check_own(path: Path) -> None:
+    """ConfigError if others than its owner may read or change the file."""
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        raise ConfigError(f"{path}: no readable key: {error.strerror}.") from None
+    if mode & _OTHERS:
+        raise ConfigError(f"{path}: others may read this key or change it; make it yours: chmod 600 {path}")
 
 
 def is_signed(public: str, purpose: str, body: bytes, signature: bytes) -> bool:

@@ -6,21 +6,24 @@ trusted.json             the authority that signs rosters, and the highest seria
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
 from fl_dp.durable_files import one_at_a_time, write_whole
 from fl_dp.errors import ConfigError
-from fl_dp.kits.certificates import check_in_time
+from fl_dp.kits.certificates import check_in_time, check_pair
 from fl_dp.kits.keys import SigningKey, fingerprint, is_public_key
 from fl_dp.kits.names import check_name
-from fl_dp.kits.roster import Roster, Site, write_join_request
+from fl_dp.kits.readme import site_text, write_text
+from fl_dp.kits.roster import MOST_BYTES, Roster, read_bounded, write_join_request
 
 SITE_KEY, SERVER_KEY = "site.key", "server.key"
 TLS_KEY, TLS_CERTIFICATE = "tls.key", "tls.crt"
-ROSTER, TRUSTED = "roster.json", "trusted.json"
+ROSTER, TRUSTED, README = "roster.json", "trusted.json", "README.txt"
+AUTHORITY_KEY, CA_KEY = "authority.key", "ca.key"  # in no kit
 _OWNER_ONLY = 0o700
+_OURS = {SITE_KEY, SERVER_KEY, TLS_KEY, TRUSTED, ".lock", "authority"}  # of a kit, or of who provisions
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,7 @@ class SiteKit:
     @classmethod
     def load(cls, folder: Path) -> Self:
         """The kit in `folder`; ConfigError if a part is missing, or the roster does not have this site."""
+        _check_parts(folder)
         key = SigningKey.load(_part(folder, SITE_KEY, "fl-dp join-request"))
         roster = trusted_roster(folder)
         site = roster.site_of(key.public)
@@ -57,12 +61,14 @@ class ServerKit:
     @classmethod
     def load(cls, folder: Path) -> Self:
         """The kit in `folder`; ConfigError if a part is missing, or the roster names another server."""
+        _check_parts(folder)
         key = SigningKey.load(_part(folder, SERVER_KEY, "fl-dp provision"))
         roster = trusted_roster(folder)
         if roster.server != key.public:
             raise ConfigError(f"--kit {folder}: the roster names another server's key than {SERVER_KEY}.")
         check_in_time(_part(folder, TLS_CERTIFICATE, "fl-dp provision"))
-        _part(folder, TLS_KEY, "fl-dp provision")
+        tls_key = _part(folder, TLS_KEY, "fl-dp provision")
+        check_pair(folder / TLS_CERTIFICATE, tls_key, roster.certificate)
         return cls(folder, key, roster)
 
     @property
@@ -76,13 +82,11 @@ class ServerKit:
 
 def trusted_roster(folder: Path) -> Roster:
     """The roster of a kit; ConfigError unless its authority signed it, it is the newest seen, and in time."""
-    authority, serial = _trusted(folder)
-    roster = Roster.read(_part(folder, ROSTER, "fl-dp accept"), authority)
-    if roster.serial < serial:
-        raise ConfigError(
-            f"{folder / ROSTER}: serial {roster.serial} is older than {serial}, which this kit has seen; "
-            "put the newest back."
-        )
+    trusted = believed(folder)
+    if trusted is None:
+        raise ConfigError(f"--kit {folder}: {TRUSTED} is missing; made by: fl-dp accept.")
+    roster = Roster.read(_part(folder, ROSTER, "fl-dp accept"), trusted.authority)
+    trusted.check(roster, folder / ROSTER)
     if roster.is_over():
         raise ConfigError(
             f"{folder / ROSTER}: the roster ended on {roster.expires}; ask who provisions for a new one."
@@ -95,9 +99,11 @@ def accept(folder: Path, path: Path, authority: str | None = None) -> Roster:
 
     authority: whose rosters this kit is to believe from now on; None: whom it believes already.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    new_folder(folder)
+    content = read_bounded(path, MOST_BYTES)
     with one_at_a_time(folder / ".lock"):
-        known, serial = _trusted(folder) if (folder / TRUSTED).exists() else (authority, 0)
+        trusted = believed(folder)
+        known = trusted.authority if trusted else authority
         if known is None:
             raise ConfigError(f"{folder}: believes no authority yet; say which: --authority KEY.")
         if authority is not None and authority != known:
@@ -105,73 +111,112 @@ def accept(folder: Path, path: Path, authority: str | None = None) -> Roster:
                 f"{folder}: believes the authority {fingerprint(known)}, not {fingerprint(authority)}; "
                 "make a new kit for another federation."
             )
-        roster = Roster.read(path, known)
-        if roster.serial < serial:
-            raise ConfigError(f"{path}: serial {roster.serial}; this kit has seen {serial}, which is newer.")
+        roster = Roster.parse(content, path, known)
         if roster.is_over():
             raise ConfigError(f"{path}: the roster ended on {roster.expires}; ask for a new one.")
-        _check_same(folder, roster, serial)
-        content = path.read_bytes()
-        write_whole(folder / ROSTER, lambda file: file.write(content))
-        trust(folder, roster.authority, roster.serial)
+        if trusted:
+            trusted.check(roster, path)
+            _check_not_another(folder, roster, path)
+        write_whole(folder / ROSTER, lambda file: file.write(content), secret=True)
+        Trusted(roster.authority, roster.federation, roster.serial).write(folder)
     return roster
 
 
-def trust(folder: Path, authority: str, serial: int) -> None:
-    """Believe rosters of `authority` from `serial` on."""
-    content = json.dumps({"authority": authority, "serial": serial}).encode()
-    write_whole(folder / TRUSTED, lambda file: file.write(content))
+@dataclass(frozen=True, slots=True)
+class Trusted:
+    """Whose rosters a kit believes: this authority's, of this federation, from this serial on."""
+
+    authority: str
+    federation: str
+    serial: int
+
+    def check(self, roster: Roster, path: Path) -> None:
+        """ConfigError for a roster that is older than one that was seen, or of another federation."""
+        if roster.serial < self.serial:
+            raise ConfigError(
+                f"{path}: serial {roster.serial} is older than {self.serial}, which this kit has seen; "
+                "ask who provisions for the newest."
+            )
+        if roster.federation != self.federation:
+            raise ConfigError(
+                f"{path}: of the federation {roster.federation}, and the kit is of {self.federation}; make a "
+                "new kit for another federation."
+            )
+
+    def write(self, folder: Path) -> None:
+        content = json.dumps(asdict(self)).encode()
+        write_whole(folder / TRUSTED, lambda file: file.write(content), secret=True)
+
+
+def believed(folder: Path) -> Trusted | None:
+    """What the kit in `folder` believes; None before its first roster. ConfigError if that is damaged."""
+    path = folder / TRUSTED
+    if not path.exists():
+        return None
+    try:
+        table: dict[str, Any] = json.loads(read_bounded(path, 2**16))
+        trusted = Trusted(**table)
+        sound = is_public_key(trusted.authority) and type(trusted.serial) is int
+        check_name(trusted.federation, "federation")
+    except (ValueError, TypeError, RecursionError):
+        sound = False
+    if not sound:
+        raise ConfigError(
+            f"{path}: is damaged; delete it, then accept the newest roster again, and compare its "
+            "authority's fingerprint as for the first time."
+        )
+    return trusted
 
 
 def new_site_kit(folder: Path, name: str) -> Path:
     """Make a site's key in a new kit; returns the join request to send. ConfigError where one is."""
     check_name(name, "site")
-    own_folder(folder)
-    if (folder / SITE_KEY).exists():
-        raise ConfigError(f"{folder}: holds a key already; a site keeps its key.")
+    new_folder(folder)
+    request = folder / f"{name}.join.json"
+    if (folder / SITE_KEY).exists() and (folder / README).exists():
+        raise ConfigError(f"{folder}: holds a key already, and a kit keeps its key; name a new folder.")
     key = SigningKey.generate()
     key.save(folder / SITE_KEY)
-    request = folder / f"{name}.join.json"
     write_join_request(request, name, key)
+    write_text(folder / README, site_text(name))  # the last: what was begun before it is made anew
     return request
 
 
 def own_folder(folder: Path) -> None:
     """Make a folder that only its owner may enter."""
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=_OWNER_ONLY, parents=True, exist_ok=True)
     folder.chmod(_OWNER_ONLY)
 
 
-def check_own_key(folder: Path, roster: Roster) -> Site:
-    """The site whose key the kit has; ConfigError if the roster has no such site."""
-    key = SigningKey.load(_part(folder, SITE_KEY, "fl-dp join-request"))
-    site = roster.site_of(key.public)
-    if site is None:
-        raise ConfigError(f"{folder}: the roster does not have the key of this kit; send its join request.")
-    return site
+def new_folder(folder: Path) -> None:
+    """`own_folder`; ConfigError for a folder with other things, which is not to be closed to others."""
+    try:
+        found = {path.name for path in folder.iterdir()} if folder.exists() else set()
+        if found and not found & _OURS:
+            raise ConfigError(f"{folder}: holds other files; name a new folder.")
+        own_folder(folder)
+    except OSError as error:
+        raise ConfigError(f"{folder}: cannot be made or entered: {error.strerror}.") from None
 
 
-def _check_same(folder: Path, roster: Roster, serial: int) -> None:
-    """ConfigError if a newer roster is of another federation: keys belong to one."""
-    if serial and (folder / ROSTER).exists():
+def _check_not_another(folder: Path, roster: Roster, path: Path) -> None:
+    """ConfigError for a second roster of the serial that the kit has: its authority was set back."""
+    if (folder / ROSTER).exists():
         before = Roster.read(folder / ROSTER, roster.authority)
-        if before.federation != roster.federation:
+        if before.serial == roster.serial and before != roster:
             raise ConfigError(
-                f"{folder}: a kit of {before.federation}, the roster is of {roster.federation}; "
-                "make a new kit for another federation."
+                f"{path}: another roster of serial {roster.serial} than this kit has; who provisions has to "
+                "make a newer one."
             )
 
 
-def _trusted(folder: Path) -> tuple[str, int]:
-    path = _part(folder, TRUSTED, "fl-dp accept")
-    try:
-        table: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        authority, serial = table["authority"], table["serial"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"{path}: cannot be read: {error}; accept the newest roster anew.") from None
-    if not is_public_key(authority) or type(serial) is not int:
-        raise ConfigError(f"{path}: cannot be read; accept the newest roster anew.")
-    return authority, serial
+def _check_parts(folder: Path) -> None:
+    """ConfigError if a key of the authority lies in the kit."""
+    for name in (AUTHORITY_KEY, CA_KEY):
+        if (folder / name).exists():
+            raise ConfigError(
+                f"--kit {folder}: {name} is the authority's; it belongs offline, and in no kit."
+            )
 
 
 def _part(folder: Path, name: str, maker: str) -> Path:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fl_dp.durable_files import one_at_a_time
 from fl_dp.kits.keys import SigningKey
-from fl_dp.kits.kit import ROSTER, SITE_KEY, ServerKit, SiteKit, accept, own_folder, trusted_roster
+from fl_dp.kits.kit import ROSTER, SITE_KEY, TRUSTED, ServerKit, SiteKit, accept, own_folder, trusted_roster
 from fl_dp.kits.provision import SERVER, Wishes, provision, with_site
 from fl_dp.kits.roster import Roster, Site
 
@@ -20,7 +20,7 @@ def loopback_server(folder: Path, port: int) -> ServerKit:
     """The server's kit of the federation in `folder`, made if it is not there."""
     own_folder(folder)
     with one_at_a_time(folder / ".lock"):
-        if not (folder / ROSTER).exists():
+        if not (folder / SERVER / TRUSTED).exists():
             provision(Wishes("loopback", (f"127.0.0.1:{port}",), (), _DAYS), folder)
     return ServerKit.load(folder / SERVER)
 

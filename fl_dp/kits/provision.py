@@ -6,15 +6,29 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from fl_dp.durable_files import one_at_a_time
 from fl_dp.errors import ConfigError
-from fl_dp.kits.certificates import make_authority, make_server
+from fl_dp.kits.certificates import check_in_time, make_authority, make_server
 from fl_dp.kits.keys import SigningKey
-from fl_dp.kits.kit import ROSTER, SERVER_KEY, TLS_CERTIFICATE, TLS_KEY, accept, own_folder
+from fl_dp.kits.kit import (
+    AUTHORITY_KEY,
+    CA_KEY,
+    README,
+    ROSTER,
+    SERVER_KEY,
+    TLS_CERTIFICATE,
+    TLS_KEY,
+    accept,
+    new_folder,
+    own_folder,
+)
 from fl_dp.kits.names import check_name
+from fl_dp.kits.names import split_address as split_address
+from fl_dp.kits.readme import server_text, write_text
 from fl_dp.kits.roster import Roster, Site, check_sites, expiry, read_join_request
 
 AUTHORITY, SERVER = "authority", "server"
-_AUTHORITY_KEY, _CA_KEY, _CA = "authority.key", "ca.key", "ca.crt"
+_CA = "ca.crt"
 _DAYS = 365
 _MOST_DAYS = 3650
 _KEYS = {"federation", "addresses", "requests", "valid-days"}
@@ -49,71 +63,102 @@ class Wishes:
                 f"{path}: addresses: name at least one HOST:PORT by which sites reach the server."
             )
         for address in addresses:
-            split_address(address, f"{path}: addresses")
+            host, _ = split_address(address, f"{path}: addresses")
+            if host in ("0.0.0.0", "::"):
+                raise ConfigError(f"{path}: addresses: {address}: name what sites reach the server by.")
         sites = tuple(read_join_request(path.parent / name) for name in _texts(path, table, "requests"))
         check_sites(sites, str(path))
         return cls(check_name(table.get("federation"), f"{path}: federation"), addresses, sites, days)
 
 
-def provision(wishes: Wishes, folder: Path) -> Roster:
+def provision(wishes: Wishes, folder: Path, *, new_server_key: bool = False) -> Roster:
     """Make the federation in `folder`, or its next roster if it is there; returns the roster.
 
-    `authority/` is to be kept offline, `server/` goes to the server, `roster.json` to all.
+    `authority/` is to be kept offline, `server/` goes to the server, `roster.json` to all. If it is stopped
+    at any moment, the next one makes whole what is there. new_server_key: the server's was stolen or lost.
     """
-    own_folder(folder)
+    new_folder(folder)
     authority, server = folder / AUTHORITY, folder / SERVER
-    serial = 1
-    if (authority / _AUTHORITY_KEY).exists():
-        key = SigningKey.load(authority / _AUTHORITY_KEY)
-        before = Roster.read(folder / ROSTER, key.public)
-        serial = before.serial + 1
-        if before.federation != wishes.federation:
+    for made in (authority, server):
+        own_folder(made)
+    with one_at_a_time(authority / ".lock"):
+        key = _authority_key(wishes, authority)
+        before = _newest(folder, key.public)
+        if before and before.federation != wishes.federation:
             raise ConfigError(f"{folder}: holds the federation {before.federation}; name another folder.")
-    else:
-        key = SigningKey.generate()
-        for made in (authority, server):
-            own_folder(made)
-        make_authority(wishes.federation, _MOST_DAYS, authority / _CA, authority / _CA_KEY)
-        SigningKey.generate().save(server / SERVER_KEY)
-        key.save(authority / _AUTHORITY_KEY)
-    hosts = [split_address(address, "addresses")[0] for address in wishes.addresses]
-    make_server(
-        hosts, wishes.days, authority / _CA, authority / _CA_KEY, server / TLS_CERTIFICATE, server / TLS_KEY
-    )
-    roster = Roster(
-        federation=wishes.federation,
-        serial=serial,
-        expires=expiry(wishes.days),
-        authority=key.public,
-        server=SigningKey.load(server / SERVER_KEY).public,
-        addresses=wishes.addresses,
-        sites=wishes.sites,
-        certificate=(authority / _CA).read_text(encoding="ascii"),
-    )
+        ends = check_in_time(authority / _CA, remedy="a new federation, in a new folder")
+        public = _server_key(before, server, new=new_server_key)
+        check_sites(wishes.sites, str(folder), taken=(key.public, public))
+        hosts = [split_address(address, "addresses")[0] for address in wishes.addresses]
+        make_server(
+            hosts,
+            wishes.days,
+            authority / _CA,
+            authority / CA_KEY,
+            server / TLS_CERTIFICATE,
+            server / TLS_KEY,
+        )
+        roster = Roster(
+            federation=wishes.federation,
+            serial=before.serial + 1 if before else 1,
+            expires=min(expiry(wishes.days), ends.isoformat(timespec="seconds")),
+            authority=key.public,
+            server=public,
+            addresses=wishes.addresses,
+            sites=wishes.sites,
+            certificate=(authority / _CA).read_text(encoding="ascii"),
+        )
+        return _publish(roster, folder, key)
+
+
+def _authority_key(wishes: Wishes, authority: Path) -> SigningKey:
+    """The key that signs rosters, made with the certificate if it is not there."""
+    if (authority / AUTHORITY_KEY).exists():
+        return SigningKey.load(authority / AUTHORITY_KEY)
+    make_authority(wishes.federation, _MOST_DAYS, authority / _CA, authority / CA_KEY)
+    key = SigningKey.generate()
+    key.save(authority / AUTHORITY_KEY)  # the last: without it, all is made anew
+    return key
+
+
+def _newest(folder: Path, authority: str) -> Roster | None:
+    """The newest roster that was made; None before the first. One that was lost counts from its copies."""
+    files = [part / ROSTER for part in (folder / AUTHORITY, folder, folder / SERVER)]
+    found = [Roster.read(file, authority) for file in files if file.exists()]
+    return max(found, key=lambda roster: roster.serial, default=None)
+
+
+def _server_key(before: Roster | None, server: Path, *, new: bool) -> str:
+    """The server's public key. Its kit may have been moved to the server: then it is the one of before."""
+    path = server / SERVER_KEY
+    if path.exists() and not new:
+        return SigningKey.load(path).public
+    if before and not new:
+        return before.server
+    key = SigningKey.generate()
+    key.save(path)
+    return key.public
+
+
+def _publish(roster: Roster, folder: Path, key: SigningKey) -> Roster:
+    """Write the roster; the authority's copy first, so that its serial is never used twice."""
+    roster.save(folder / AUTHORITY / ROSTER, key)
     roster.save(folder / ROSTER, key)
-    return accept(server, folder / ROSTER, key.public)
+    write_text(folder / SERVER / README, server_text(roster.federation))
+    return accept(folder / SERVER, folder / ROSTER, key.public)
 
 
 def with_site(folder: Path, site: Site) -> Roster:
     """The next roster of the federation in `folder`, which has that site too; for keys that are at hand."""
-    key = SigningKey.load(folder / AUTHORITY / _AUTHORITY_KEY)
-    before = Roster.read(folder / ROSTER, key.public)
+    key = SigningKey.load(folder / AUTHORITY / AUTHORITY_KEY)
+    before = _newest(folder, key.public)
+    if before is None:
+        raise ConfigError(f"{folder}: holds no federation; delete it.")
     if before.site_of(site.key) == site:
-        return before
+        return _publish(before, folder, key)  # it may have been stopped before
     sites = (*before.sites, site)
     check_sites(sites, str(folder / ROSTER))
-    roster = dataclasses.replace(before, serial=before.serial + 1, sites=sites)
-    roster.save(folder / ROSTER, key)
-    return accept(folder / SERVER, folder / ROSTER, key.public)
-
-
-def split_address(address: str, where: str) -> tuple[str, int]:
-    """'host:port' in two, an IPv6 host in brackets; ConfigError when it is not that."""
-    host, colon, port = address.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not (host and colon and port.isascii() and port.isdecimal() and 0 < int(port) < 2**16):
-        raise ConfigError(f"{where}: {address}: expected HOST:PORT, such as server.example.org:9092.")
-    return host, int(port)
+    return _publish(dataclasses.replace(before, serial=before.serial + 1, sites=sites), folder, key)
 
 
 def _texts(path: Path, table: dict[str, Any], key: str) -> list[str]:

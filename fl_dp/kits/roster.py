@@ -13,11 +13,13 @@ from typing import Any, Self
 
 from fl_dp.durable_files import write_whole
 from fl_dp.errors import ConfigError
+from fl_dp.kits.certificates import check_text
 from fl_dp.kits.keys import SigningKey, fingerprint, is_public_key, is_signed
-from fl_dp.kits.names import check_name
+from fl_dp.kits.names import check_name, split_address
 
 PURPOSE = "roster"
 MOST_BYTES = 16 * 2**20
+_MOST_REQUEST_BYTES = 2**16
 _REQUEST = "join request"
 
 
@@ -63,12 +65,17 @@ class Roster:
 
     def save(self, path: Path, key: SigningKey) -> None:
         content = self.to_bytes(key)
-        write_whole(path, lambda file: file.write(content))
+        write_whole(path, lambda file: file.write(content), secret=True)
 
     @classmethod
     def read(cls, path: Path, authority: str | None = None) -> Self:
         """The roster in `path`; ConfigError unless `authority` has signed it (None: whoever it names)."""
-        body = _signed_body(path, "roster", PURPOSE, "authority")
+        return cls.parse(read_bounded(path, MOST_BYTES), path, authority)
+
+    @classmethod
+    def parse(cls, content: bytes, path: Path, authority: str | None = None) -> Self:
+        """As `read`, of what was read from `path` before: what is kept is then what was checked."""
+        body = _signed_body(content, path, "roster", PURPOSE, "authority")
         roster = cls(**_fields(path, body))
         if authority is not None and roster.authority != authority:
             raise ConfigError(
@@ -88,26 +95,29 @@ def write_join_request(path: Path, name: str, key: SigningKey) -> None:
     body = {"name": check_name(name, "site"), "key": key.public}
     table = {"request": body, "signature": key.sign(_REQUEST, _canonical(body)).hex()}
     content = json.dumps(table, indent=2).encode() + b"\n"
-    write_whole(path, lambda file: file.write(content))
+    write_whole(path, lambda file: file.write(content), secret=True)
 
 
 def read_join_request(path: Path) -> Site:
     """The site that asks; ConfigError unless it has signed its request."""
-    body = _signed_body(path, "request", _REQUEST, "key")
+    body = _signed_body(read_bounded(path, _MOST_REQUEST_BYTES), path, "request", _REQUEST, "key")
     if body.keys() != {"name", "key"}:
         raise ConfigError(f"{path}: fields {sorted(body)[:9]}, expected key and name.")
     return Site(check_name(body["name"], f"{path}: site"), body["key"])
 
 
-def check_sites(sites: tuple[Site, ...], where: str) -> None:
-    """ConfigError for two sites of one name, in whatever letters, or of one key."""
+def check_sites(sites: tuple[Site, ...], where: str, taken: tuple[str, ...] = ()) -> None:
+    """ConfigError for two sites of one name, in whatever letters, or of one key.
+
+    taken: keys of others than sites.
+    """
     for what, values in (
         ("name", [site.name.casefold() for site in sites]),
-        ("key", [site.key for site in sites]),
+        ("key", [*taken, *(site.key for site in sites)]),
     ):
         twice = [value for value, count in Counter(values).items() if count > 1]
         if twice:
-            raise ConfigError(f"{where}: two sites have the {what} {twice[0]}.")
+            raise ConfigError(f"{where}: two have the {what} {twice[0]}; each site makes its own.")
 
 
 def _canonical(body: dict[str, Any]) -> bytes:
@@ -115,18 +125,28 @@ def _canonical(body: dict[str, Any]) -> bytes:
     return json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
 
 
-def _signed_body(path: Path, name: str, purpose: str, signer: str) -> dict[str, Any]:
+def read_bounded(path: Path, most: int) -> bytes:
+    """The content of a plain file; ConfigError if it is none, or longer than `most` bytes."""
+    try:
+        if not path.is_file():  # a pipe could be waited for without end
+            raise ConfigError(f"{path}: no such file.")
+        with path.open("rb") as file:
+            content = file.read(most + 1)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}.") from None
+    if len(content) > most:
+        raise ConfigError(f"{path}: longer than {most} bytes, which no roster or join request is.")
+    return content
+
+
+def _signed_body(content: bytes, path: Path, name: str, purpose: str, signer: str) -> dict[str, Any]:
     """The table `name` of the file, signed by the key in its field `signer`."""
     try:
-        if path.stat().st_size > MOST_BYTES:
-            raise ConfigError(f"{path}: larger than any {name} of a federation.")
-        table = json.loads(path.read_text(encoding="utf-8"))
+        table = json.loads(content.decode("utf-8"))
         body, signature = table[name], bytes.fromhex(table["signature"])
         key = body[signer]
-    except (OSError, UnicodeDecodeError, ValueError, KeyError, TypeError, RecursionError) as error:
-        if isinstance(error, ConfigError):
-            raise
-        raise ConfigError(f"{path}: no readable {purpose}: {error}.") from None
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ConfigError(f"{path}: no readable {purpose} ({type(error).__name__}).") from None
     if not is_public_key(key) or not is_signed(key, purpose, _canonical(body), signature):
         raise ConfigError(f"{path}: its signature does not hold; ask for the {purpose} again.")
     return dict(body)
@@ -139,19 +159,25 @@ def _fields(path: Path, body: dict[str, Any]) -> dict[str, Any]:
         raise ConfigError(f"{path}: fields {sorted(body)[:12]}, expected {sorted(names)}.")
     try:
         sites = tuple(Site(check_name(one["name"], "site"), one["key"]) for one in body["sites"])
-        datetime.fromisoformat(body["expires"]).astimezone(UTC)
-        texts = [body["certificate"], *body["addresses"]]
+        expires = datetime.fromisoformat(body["expires"])
+        check_text(body["certificate"])
         sound = (
             type(body["serial"]) is int
             and 0 < body["serial"] < 2**63
-            and all(isinstance(text, str) for text in texts)
+            and isinstance(body["addresses"], list)
+            and bool(body["addresses"])
             and all(is_public_key(key) for key in (body["server"], *(site.key for site in sites)))
-            and datetime.fromisoformat(body["expires"]).tzinfo is not None
+            and expires.tzinfo == UTC
+            and expires.isoformat(timespec="seconds") == body["expires"]  # no other spelling: it is printed
         )
-    except (KeyError, TypeError, ValueError) as error:
-        raise ConfigError(f"{path}: no roster of this fl_dp: {error}.") from None
+        for address in body["addresses"]:
+            split_address(address, f"{path}: addresses")
+    except ConfigError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ConfigError(f"{path}: no roster of this fl_dp ({type(error).__name__}).") from None
     if not sound:
         raise ConfigError(f"{path}: no roster of this fl_dp.")
-    check_sites(sites, str(path))
+    check_sites(sites, str(path), taken=(body["authority"], body["server"]))
     check_name(body["federation"], f"{path}: federation")
     return {**body, "sites": sites, "addresses": tuple(body["addresses"])}

@@ -1,0 +1,68 @@
+"""Keys: RFC 8032's own vectors, one purpose for each signature, one owner for each file."""
+
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from fl_dp.errors import ConfigError
+from fl_dp.kits.keys import SigningKey, fingerprint, is_public_key, is_signed
+
+
+def test_a_key_is_ed25519s() -> None:
+    """RFC 8032, 7.1, test 1."""
+    secret = bytes.fromhex("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60")
+    key = SigningKey(Ed25519PrivateKey.from_private_bytes(secret))
+    assert key.public == "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a"
+
+
+def test_a_signature_is_of_one_key_purpose_and_body() -> None:
+    key, other = SigningKey.generate(), SigningKey.generate()
+    signature = key.sign("reply", b"body")
+    assert is_signed(key.public, "reply", b"body", signature)
+    assert not is_signed(other.public, "reply", b"body", signature)
+    assert not is_signed(key.public, "instruction", b"body", signature)
+    assert not is_signed(key.public, "reply", b"bodY", signature)
+    assert not is_signed(key.public, "reply", b"body", signature[:-1])
+    assert not is_signed("zz", "reply", b"body", signature)
+
+
+def test_purpose_and_body_do_not_run_into_each_other() -> None:
+    key = SigningKey.generate()
+    assert not is_signed(key.public, "rep", b"lybody", key.sign("reply", b"body"))
+
+
+def test_a_saved_key_is_its_owners_alone(tmp_path: Path) -> None:
+    key = SigningKey.generate()
+    key.save(tmp_path / "key")
+    assert (tmp_path / "key").stat().st_mode & 0o777 == 0o600
+    assert SigningKey.load(tmp_path / "key").public == key.public
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o666])
+def test_a_key_that_others_may_read_or_change_is_refused(mode: int, tmp_path: Path) -> None:
+    SigningKey.generate().save(tmp_path / "key")
+    (tmp_path / "key").chmod(mode)
+    with pytest.raises(ConfigError, match="others may read this key or change it; make it yours: chmod 600"):
+        SigningKey.load(tmp_path / "key")
+
+
+@pytest.mark.parametrize("content", [b"", b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"])
+def test_what_is_no_key_is_refused(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    path.write_bytes(content)
+    path.chmod(0o600)
+    with pytest.raises(ConfigError, match="no readable key"):
+        SigningKey.load(path)
+    with pytest.raises(ConfigError, match="no readable key"):
+        SigningKey.load(tmp_path / "none")
+
+
+@pytest.mark.parametrize("text", [None, 3, "", "a" * 63, "A" * 64, "g" * 64, "\u0661" * 64])
+def test_what_is_no_public_key(text: object) -> None:
+    assert not is_public_key(text)
+
+
+def test_a_fingerprint_is_the_whole_key() -> None:
+    public = SigningKey.generate().public
+    assert fingerprint(public).replace(" ", "") == public

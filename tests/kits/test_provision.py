@@ -1,0 +1,176 @@
+"""Provisioning: from a federation.toml to rosters, again and again, and through a kill at any file."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from kits.made import Made
+
+import fl_dp.durable_files
+from fl_dp.errors import ConfigError
+from fl_dp.kits import certificates, keys, kit, readme
+from fl_dp.kits import roster as rosters
+from fl_dp.kits.kit import ServerKit, SiteKit, accept, new_site_kit
+from fl_dp.kits.provision import Wishes, provision, with_site
+from fl_dp.kits.roster import Roster, Site
+
+GOOD = 'federation = "hospitals"\naddresses = ["fl.example.org:9092"]\n'
+
+
+def wishes(folder: Path, text: str) -> Wishes:
+    (folder / "federation.toml").write_text(text)
+    return Wishes.read(folder / "federation.toml")
+
+
+def test_a_file_says_what_is_wished(tmp_path: Path) -> None:
+    shutil.copy(new_site_kit(tmp_path / "kit", "north"), tmp_path)
+    found = wishes(tmp_path, GOOD + 'requests = ["north.join.json"]\nvalid-days = 7')
+    assert (found.federation, found.addresses, found.days) == ("hospitals", ("fl.example.org:9092",), 7)
+    assert [site.name for site in found.sites] == ["north"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("x = ", "not a readable TOML file"),
+        (GOOD + "more = 1", "unknown key 'more'"),
+        (GOOD + "valid-days = 0", "expected 1 to 3650"),
+        (GOOD + "valid-days = true", "expected 1 to 3650"),
+        (GOOD + "valid-days = 4000", "expected 1 to 3650"),
+        ('federation = "hospitals"', "name at least one HOST:PORT"),
+        (GOOD.replace("fl.example.org", "0.0.0.0"), "name what sites reach the server by"),
+        (GOOD.replace("fl.example.org", "::1"), "expected HOST:PORT"),
+        (GOOD.replace('["fl.example.org:9092"]', '"fl.example.org:9092"'), "expected a list of texts"),
+        (GOOD.replace('"hospitals"', '"../x"'), "expected at most 64 letters"),
+        (GOOD.replace('"hospitals"', "3"), "expected at most 64 letters"),
+        (GOOD + 'requests = ["/etc/passwd"]', "no readable join request"),
+        (GOOD + 'requests = ["/dev/zero"]', "no such file"),
+        (GOOD + 'requests = ["../none.json"]', "no such file"),
+    ],
+)
+def test_what_cannot_be_wished(text: str, words: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=words):
+        wishes(tmp_path, text)
+
+
+def test_the_same_request_twice_is_refused(tmp_path: Path) -> None:
+    shutil.copy(new_site_kit(tmp_path / "kit", "north"), tmp_path)
+    with pytest.raises(ConfigError, match="two have the name north"):
+        wishes(tmp_path, GOOD + 'requests = ["north.join.json", "./north.join.json"]')
+
+
+def test_the_next_roster_is_newer_and_the_keys_stay(made: Made) -> None:
+    before = Roster.read(made.roster)
+    after = made.again("north")
+    assert (before.serial, after.serial) == (1, 2)
+    assert (before.server, before.authority) == (after.server, after.authority)
+    assert [site.name for site in after.sites] == ["north"]
+
+
+def test_provisioning_again_renews_the_certificate(made: Made) -> None:
+    before = (made.server / "tls.crt").read_bytes()
+    made.again("north", "south")
+    assert (made.server / "tls.crt").read_bytes() != before
+    ServerKit.load(made.server)
+
+
+def test_a_kit_that_has_gone_to_the_server_is_renewed_without_its_key(made: Made, tmp_path: Path) -> None:
+    made.server.rename(tmp_path / "at-the-server")
+    roster = made.again("north")
+    assert not (made.server / "server.key").exists()
+    for name in ("tls.key", "tls.crt"):
+        shutil.copy(made.server / name, tmp_path / "at-the-server" / name)
+    accept(tmp_path / "at-the-server", made.roster)
+    assert ServerKit.load(tmp_path / "at-the-server").roster == roster
+
+
+def test_a_stolen_server_key_is_replaced(made: Made) -> None:
+    stolen = ServerKit.load(made.server).key.public
+    assert made.again("north", new_server_key=True).server != stolen
+    assert ServerKit.load(made.server).key.public != stolen
+
+
+def test_a_roster_that_was_lost_does_not_set_the_serial_back(made: Made) -> None:
+    made.again("north")
+    made.roster.unlink()
+    shutil.rmtree(made.server)
+    assert made.again("north").serial == 3
+
+
+def test_a_folder_holds_one_federation(made: Made) -> None:
+    with pytest.raises(ConfigError, match="holds the federation hospitals"):
+        provision(Wishes("others", ("a:1",), (), 9), made.folder)
+
+
+def test_the_servers_key_cannot_ask_to_join(made: Made) -> None:
+    server = ServerKit.load(made.server).key
+    with pytest.raises(ConfigError, match="two have the key"):
+        provision(Wishes("hospitals", ("a:1",), (Site("evil", server.public),), 9), made.folder)
+
+
+class StoppedError(Exception):
+    """The process was killed here."""
+
+
+@pytest.fixture
+def stop_before(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """left: how many files are written whole before the process ends."""
+    state, write = {"left": 10**6}, fl_dp.durable_files.write_whole
+
+    def counted(*arguments: object, **options: object) -> None:
+        if not state["left"]:
+            raise StoppedError
+        state["left"] -= 1
+        write(*arguments, **options)  # type: ignore[arg-type]
+
+    for module in (certificates, keys, kit, readme, rosters):
+        monkeypatch.setattr(module, "write_whole", counted)
+    return state
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_provision_that_is_killed_is_made_whole_by_the_next(
+    first: bool, tmp_path: Path, stop_before: dict[str, int]
+) -> None:
+    new_site_kit(tmp_path / "north", "north")
+    for files in range(40):
+        federation = Made(tmp_path, tmp_path / f"fed{files}")
+        seen = 0 if first else federation.again().serial
+        stop_before["left"] = files
+        try:
+            federation.again("north")
+        except StoppedError:
+            stopped = True
+        else:
+            stopped = False
+        stop_before["left"] = 10**6
+        kept = federation.roster
+        handed_out = Roster.read(kept).serial if kept.exists() else seen
+        roster = federation.again("north")
+        assert roster.serial > handed_out or not stopped
+        assert ServerKit.load(federation.server).roster == Roster.read(kept) == roster
+        if not stopped:
+            break
+    assert files > 5
+    assert not stopped
+
+
+def test_with_site_adds_it_once_and_mends_what_was_stopped(made: Made) -> None:
+    new_site_kit(made.kit("west"), "west")
+    key = keys.SigningKey.load(made.kit("west") / "site.key").public
+    old = {name: (made.server / name).read_bytes() for name in ("roster.json", "trusted.json")}
+    assert with_site(made.folder, Site("west", key)).serial == 2
+    for name, content in old.items():
+        (made.server / name).write_bytes(content)  # as if it had been killed before the server's part
+    assert with_site(made.folder, Site("west", key)).serial == 2
+    assert ServerKit.load(made.server).roster.site_of(key) == Site("west", key)
+    with pytest.raises(ConfigError, match="two have the name west"):
+        with_site(made.folder, Site("WEST", keys.SigningKey.generate().public))
+
+
+def test_only_the_servers_key_and_certificate_are_made_here(made: Made) -> None:
+    """Who provisions owns no site's identity."""
+    site = (made.kit("north") / "site.key").read_bytes()
+    assert all(site != path.read_bytes() for path in made.folder.rglob("*") if path.is_file())
+    assert SiteKit.load(made.kit("north")).name == "north"
+    assert all(path.stat().st_mode & 0o077 == 0 for path in made.folder.rglob("*") if path.suffix == ".key")

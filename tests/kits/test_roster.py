@@ -1,0 +1,158 @@
+"""Rosters and join requests: signed whole, of the right types, whoever has written them."""
+
+import json
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kits.made import Made
+
+from fl_dp.errors import ConfigError
+from fl_dp.kits.keys import SigningKey
+from fl_dp.kits.roster import (
+    Roster,
+    Site,
+    check_sites,
+    expiry,
+    read_bounded,
+    read_join_request,
+    write_join_request,
+)
+
+Body = dict[str, Any]
+
+
+def test_a_roster_is_what_was_signed(made: Made) -> None:
+    roster = Roster.read(made.roster, made.authority.public)
+    assert [site.name for site in roster.sites] == ["north", "south"]
+    assert roster.addresses == ("fl.example.org:9092",)
+    assert roster.site_of(roster.sites[1].key) == roster.sites[1]
+    assert roster.site_of("0" * 64) is None
+    assert not roster.is_over()
+    assert roster.is_over(datetime.now(UTC) + timedelta(days=366))
+
+
+@pytest.mark.parametrize("field", ["federation", "serial", "expires", "server", "addresses", "sites"])
+def test_no_field_can_be_changed_by_others(field: str, made: Made) -> None:
+    table = json.loads(made.roster.read_text())
+    before = table["roster"][field]
+    table["roster"][field] = before[:-1] if not isinstance(before, int) else before + 1
+    made.roster.write_text(json.dumps(table))
+    with pytest.raises(ConfigError, match="its signature does not hold"):
+        Roster.read(made.roster)
+
+
+def test_a_roster_of_another_authority_is_refused(made: Made) -> None:
+    with pytest.raises(ConfigError, match="signed by another authority"):
+        Roster.read(made.roster, SigningKey.generate().public)
+
+
+ODD: dict[str, Callable[[Body], object]] = {
+    "an address that is a text": lambda body: body.update(addresses="fl.example.org:9092"),
+    "no address": lambda body: body.update(addresses=[]),
+    "an address with a user": lambda body: body.update(addresses=["a@b:1"]),
+    "an address that is a number": lambda body: body.update(addresses=[1]),
+    "a serial that is true": lambda body: body.update(serial=True),
+    "a serial of no size": lambda body: body.update(serial=2**63),
+    "a serial of 0": lambda body: body.update(serial=0),
+    "a serial with a point": lambda body: body.update(serial=2.0),
+    "a date without a zone": lambda body: body.update(expires="2099-01-01T00:00:00"),
+    "a date in another spelling": lambda body: body.update(expires="2099-01-01\x1b00:00:00+00:00"),
+    "a date before all": lambda body: body.update(expires="0001-01-01T00:00:00+14:00"),
+    "a date that is a number": lambda body: body.update(expires=4e9),
+    "no certificate": lambda body: body.update(certificate="hello"),
+    "a certificate with an accent": lambda body: body.update(certificate="\u00e9"),
+    "a server without a key": lambda body: body.update(server="x" * 64),
+    "names that differ in case": lambda body: body["sites"].append({"name": "NORTH", "key": "0" * 64}),
+    "a key twice": lambda body: body["sites"].append({**body["sites"][0], "name": "other"}),
+    "the server as a site": lambda body: body["sites"].append({"name": "other", "key": body["server"]}),
+    "the authority as a site": lambda body: body["sites"].append({"name": "o", "key": body["authority"]}),
+    "the authority as the server": lambda body: body.update(server=body["authority"]),
+    "a site that climbs": lambda body: body["sites"].append({"name": "../x", "key": "0" * 64}),
+    "sites in a table": lambda body: body.update(sites={"north": "0" * 64}),
+    "a site that is a list": lambda body: body.update(sites=[["north", "0" * 64]]),
+    "a federation with an accent": lambda body: body.update(federation="h\u00f6spital"),
+    "a field more": lambda body: body.update(more=1),
+    "a field less": lambda body: body.pop("addresses"),
+}
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_an_odd_roster_is_refused_though_its_authority_has_signed_it(odd: str, made: Made) -> None:
+    with pytest.raises(ConfigError):
+        Roster.read(made.signed(ODD[odd]), made.authority.public)
+
+
+def test_the_same_without_a_change_is_believed(made: Made) -> None:
+    assert Roster.read(made.signed(lambda body: None)) == Roster.read(made.roster)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"[]",
+        b"null",
+        b"{}",
+        b'{"roster": 1}',
+        b"\xff",
+        b"[" * 100_000,
+        b'{"roster": {}, "signature": 1}',
+    ],
+)
+def test_what_is_no_roster(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "roster.json").write_bytes(content)
+    with pytest.raises(ConfigError, match="no readable roster"):
+        Roster.read(tmp_path / "roster.json")
+
+
+def test_files_that_have_no_end_are_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path, Path("/dev/zero"), tmp_path / "none"):
+        with pytest.raises(ConfigError, match="no such file"):
+            read_bounded(path, 10)
+    (tmp_path / "long").write_bytes(b"x" * 11)
+    with pytest.raises(ConfigError, match="longer than 10 bytes"):
+        read_bounded(tmp_path / "long", 10)
+    assert read_bounded(tmp_path / "long", 11) == b"x" * 11
+
+
+def test_a_join_request_is_signed_by_the_key_that_it_is_for(tmp_path: Path) -> None:
+    key, other = SigningKey.generate(), SigningKey.generate()
+    path = tmp_path / "north.join.json"
+    write_join_request(path, "north", key)
+    assert read_join_request(path) == Site("north", key.public)
+    for change in ({"name": "south"}, {"key": other.public}, {"name": "../north"}, {"more": "1"}):
+        table = json.loads(path.read_text())
+        table["request"] |= change
+        (tmp_path / "changed").write_text(json.dumps(table))
+        with pytest.raises(ConfigError, match="its signature does not hold"):
+            read_join_request(tmp_path / "changed")
+
+
+def test_a_rosters_signature_is_no_join_request(made: Made, tmp_path: Path) -> None:
+    """One purpose's signature over the same bytes does not hold for the other."""
+    key = SigningKey.generate()
+    body = {"name": "north", "key": key.public}
+    text = json.dumps(body, sort_keys=True, separators=(",", ":")).encode()
+    table = {"request": body, "signature": key.sign("roster", text).hex()}
+    (tmp_path / "request").write_text(json.dumps(table))
+    with pytest.raises(ConfigError, match="its signature does not hold"):
+        read_join_request(tmp_path / "request")
+
+
+def test_sites_differ_in_name_and_key() -> None:
+    check_sites((Site("a", "0"), Site("b", "1")), "here")
+    with pytest.raises(ConfigError, match="the name a"):
+        check_sites((Site("a", "0"), Site("A", "1")), "here")
+    with pytest.raises(ConfigError, match="the key 0"):
+        check_sites((Site("a", "0"), Site("b", "0")), "here")
+    with pytest.raises(ConfigError, match="the key 0"):
+        check_sites((Site("a", "0"),), "here", taken=("0",))
+
+
+def test_an_expiry_counts_days_from_now() -> None:
+    assert expiry(2, datetime(2026, 12, 31, tzinfo=UTC)) == "2027-01-02T00:00:00+00:00"

@@ -125,8 +125,11 @@ def _resume(path: Path, kit: "ServerKit", host: str, port: int) -> ExitCode:
 def _serve(
     config: RunConfig, folder: RunFolder, kit: "ServerKit", host: str, port: int, *, resumed: bool
 ) -> ExitCode:
+    from fl_dp.kits.ending import ending
     from fl_dp.launch.serving import serving
 
+    for words in ending(kit):
+        say(words)
     with serving(kit, folder, host, port) as served:
         say(f"serving {kit.roster.federation} on {host}:{served.port}; files in {folder.shown}")
         _wait_for_sites(config.min_clients, served)

@@ -13,11 +13,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from fl_dp.durable_files import write_whole
+from fl_dp.durable_files import open_private, write_whole
 from fl_dp.launch.processes.processes import Processes
 from fl_dp.records import Entry
 
-_OWNER = 0o600
 _ANY = Entry(0.01, 1.0, 1)  # its epsilon is computed for what this imports
 
 
@@ -44,7 +43,7 @@ def start_clients(
 ) -> None:
     """Start them as the process `name`; `file` is written to say which, `log` is of the common process."""
     content = json.dumps([asdict(client) for client in clients]).encode()
-    write_whole(file, lambda target: target.write(content))
+    write_whole(file, lambda target: target.write(content), secret=True)
     command = [sys.executable, "-P", "-m", "fl_dp.launch.client_processes", str(file)]
     processes.start(name, command, env, log)
 
@@ -124,10 +123,9 @@ def _live(client: ClientStart) -> None:
 
 def _log_to(path: Path) -> None:
     """All output of this process, and of those that it forks; a traceback may quote records."""
-    output = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, _OWNER)
-    os.dup2(output, 1)
-    os.dup2(output, 2)
-    os.close(output)
+    with open_private(path, append=True) as output:
+        os.dup2(output.fileno(), 1)
+        os.dup2(output.fileno(), 2)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO, force=True)
     for chatty in ("httpx", "flwr"):
         logging.getLogger(chatty).setLevel(logging.WARNING)

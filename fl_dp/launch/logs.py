@@ -1,13 +1,13 @@
 """The logs of a server that runs in this process; readable by their owner alone."""
 
 import logging
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from fl_dp.durable_files import open_private
+
 _FORMAT = "%(asctime)s %(levelname)s %(message)s"
-_OWNER = 0o600
 
 
 @contextmanager
@@ -22,7 +22,7 @@ def log_files(files: dict[str, Path]) -> Iterator[None]:
 @contextmanager
 def _log_file(name: str, path: Path) -> Iterator[None]:
     logger = logging.getLogger(name)
-    os.close(os.open(path, os.O_WRONLY | os.O_CREAT, _OWNER))
+    open_private(path, append=True).close()
     handler = logging.FileHandler(path, encoding="utf-8")
     handler.setFormatter(logging.Formatter(_FORMAT))
     before = logger.propagate, logger.level, logger.handlers

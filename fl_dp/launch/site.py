@@ -7,6 +7,7 @@ from pathlib import Path
 from fl_dp.config.client import ClientConfig
 from fl_dp.durable_files import exclusive
 from fl_dp.errors import LaunchError
+from fl_dp.kits.ending import ending
 from fl_dp.kits.kit import SiteKit, own_folder
 from fl_dp.launch.client_processes import ClientStart, start_clients
 from fl_dp.launch.clients import write_client_file
@@ -53,9 +54,11 @@ def run_client(
         env = child_environment(folder, threads=cores())
         start_clients(processes, _PROCESS, [start], env, folder / "starts.json", log)
         say(f"joining {kit.roster.federation} at {server}; Ctrl-C leaves; log: {log}")
+        for words in ending(kit):
+            say(words)
         lines, code = JsonLines(events), None
         while code is None:
-            code = processes.exit_code(_PROCESS)  # asked first: once it has ended, its last line is there
+            code = processes.exit_code(_PROCESS)  # asked first: once it has ended, its last lines are there
             for line in lines.new():
                 kept = settings.save_model if line["what"] == "model" else ""
                 say(f"{line['words']}; it is in {kept}" if kept else line["words"])

@@ -10,7 +10,7 @@ from typing import Any
 
 from flwr.app import Context, Message, MessageType, RecordDict
 
-from fl_dp.durable_files import append_text
+from fl_dp.durable_files import open_private
 from fl_dp.errors import FederationError
 from fl_dp.federation.client.app import answer, register, train_round
 from fl_dp.federation.client.final_model import keep_final_model
@@ -122,6 +122,7 @@ def told_to(path: Path, client: str) -> Tell:
 
     def tell(what: str, words: str) -> None:
         line: dict[str, Any] = {"client": client, "pid": os.getpid(), "what": what, "words": words}
-        append_text(path, json.dumps(line) + "\n")
+        with open_private(path, append=True) as file:
+            file.write(json.dumps(line).encode() + b"\n")
 
     return tell

@@ -14,11 +14,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from fl_dp.durable_files import open_private
+
 MARKER = "FL_DP_LAUNCH_ID"
 GRACE_SECONDS = 2.0
 KILL_SECONDS = 2.0
 _POLL_SECONDS = 0.05
-_OWNER = 0o600  # of logs: a traceback may quote data
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 
 Identity = tuple[int, int]  # process id, start time in clock ticks: a pair that is never used again
@@ -56,7 +57,7 @@ class Processes:
 
     def start(self, name: str, command: Sequence[str], env: Mapping[str, str], log: Path) -> None:
         """Run `command` as `name` in a new session, its output in `log`; an earlier `name` has ended."""
-        with open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _OWNER), "wb") as output:
+        with open_private(log) as output:  # a traceback may quote data
             self._started[name] = subprocess.Popen(
                 command,
                 env={**env, MARKER: self.launch_id},

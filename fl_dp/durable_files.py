@@ -1,7 +1,11 @@
-"""Files that survive a crash: written whole or not at all, and on the disk when the call returns."""
+"""Files that survive a crash: written whole or not at all, and on the disk when the call returns.
+
+And files for their owner alone: logs may quote records, and so may what a client keeps.
+"""
 
 import fcntl
 import os
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +14,27 @@ from typing import BinaryIO
 from fl_dp.errors import ConfigError
 
 _ANYBODY, _OWNER = 0o666, 0o600  # permissions, before the process's umask
+_OWNERS_FOLDER = 0o700
+
+
+def private_folder(path: Path) -> Path:
+    """The folder `path`, made if it is not there; then only its owner can look into it. Returns `path`.
+
+    One that is there stays as it is: somebody may have given it to others on purpose.
+    """
+    if not path.is_dir():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.mkdir(mode=_OWNERS_FOLDER, exist_ok=True)
+    return path
+
+
+def open_private(path: Path, *, append: bool = False) -> BinaryIO:
+    """Open the file for writing; only its owner can read it, also if it was there before. append: or anew."""
+    flags = os.O_WRONLY | os.O_CREAT | (os.O_APPEND if append else os.O_TRUNC)
+    descriptor = os.open(path, flags, _OWNER)
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):  # and no terminal
+        os.fchmod(descriptor, _OWNER)
+    return os.fdopen(descriptor, "ab" if append else "wb")
 
 
 def write_whole(path: Path, write: Callable[[BinaryIO], object], *, secret: bool = False) -> None:
@@ -19,14 +44,16 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object], *, secret: bool
     Only one process at a time may write it. secret: only its owner can read it.
     """
     unfinished = path.with_name(f".{path.name}.new")
-    mode = _OWNER if secret else _ANYBODY
-    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-    with os.fdopen(descriptor, "wb") as file:
+    with open_private(unfinished) if secret else _open(unfinished) as file:
         write(file)
         file.flush()
         os.fsync(file.fileno())
     unfinished.replace(path)
     sync_folder(path.parent)
+
+
+def _open(path: Path) -> BinaryIO:
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _ANYBODY), "wb")
 
 
 def append_text(path: Path, text: str) -> None:

@@ -94,6 +94,9 @@ NUMERICS = 2
 # The largest absolute value of a weight: clients decline larger ones, and cut what a step gives to it.
 MOST_WEIGHT = 1e6
 
+# Noise multipliers that clients accept, and so what a ledger can show beside unprotected steps.
+LEAST_NOISE, MOST_NOISE = 1e-3, 1e6
+
 # The largest strength of a pull to the global weights, a setting of some local algorithms.
 MOST_PULL = 1e6
 

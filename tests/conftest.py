@@ -1,10 +1,11 @@
-"""A copy of the package, for tests of what it takes to add something to it."""
+"""What all tests may use: a copy of the package, and a process that may take little memory."""
 
 import os
+import resource
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -54,3 +55,13 @@ def copy_package() -> Callable[[Path], Copy]:
 @pytest.fixture
 def copied(tmp_path: Path) -> Copy:
     return Copy(tmp_path)
+
+
+@pytest.fixture
+def little_memory() -> Iterator[None]:
+    """4 GiB of address space more than now: what takes much more is a MemoryError."""
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + 2**32, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, before)

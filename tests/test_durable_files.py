@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fl_dp.durable_files import append_text, exclusive, write_whole
+from fl_dp.durable_files import append_text, exclusive, open_private, private_folder, write_whole
 from fl_dp.errors import ConfigError
 
 HOLD = """
@@ -73,3 +73,26 @@ def test_others_may_read_a_file_as_far_as_the_umask_lets_them_but_no_secret(tmp_
         os.umask(before)
     modes = {path.name: oct(path.stat().st_mode & 0o777) for path in tmp_path.iterdir()}
     assert modes == {"file": "0o644", "secret": "0o600", "open": "0o666"}
+
+
+def mode(path: Path) -> str:
+    return oct(path.stat().st_mode & 0o777)
+
+
+def test_what_is_private_is_its_owners_even_where_it_was_not_before(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        (tmp_path / "log").write_text("old\n")
+        with open_private(tmp_path / "log", append=True) as file:
+            file.write(b"new\n")
+        assert (tmp_path / "log").read_text() == "old\nnew\n"
+        with open_private(tmp_path / "log"):
+            assert (mode(tmp_path / "log"), (tmp_path / "log").read_text()) == ("0o600", "")
+        assert mode(private_folder(tmp_path / "a" / "b")) == "0o700"
+        (tmp_path / "shared").mkdir()
+        assert mode(private_folder(tmp_path / "shared")) == "0o777"  # somebody's own choice
+        with open_private(Path("/dev/null")) as file:
+            file.write(b"x")
+        assert mode(Path("/dev/null")) == "0o666"
+    finally:
+        os.umask(before)

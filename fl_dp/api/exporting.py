@@ -13,6 +13,7 @@ from torch import Tensor
 from fl_dp.api.card import card_of
 from fl_dp.api.rebuild import read_weights
 from fl_dp.api.result import Result
+from fl_dp.config.files import read_json
 from fl_dp.durable_files import write_whole
 from fl_dp.errors import ConfigError, ModelError
 from fl_dp.models.build import blank_inputs
@@ -49,11 +50,8 @@ def _check_folder(out: Path, weights: str) -> None:
     file = out / CARD
     if not file.exists():
         return
-    try:
-        found = json.loads(file.read_text(encoding="utf-8"))["weights"]
-    except (OSError, ValueError, KeyError, TypeError):
-        found = None
-    if found != weights:
+    found = read_json(file)
+    if not isinstance(found, dict) or found.get("weights") != weights:
         raise ConfigError(f"--out {out}: holds the card of another model; name another folder.")
 
 

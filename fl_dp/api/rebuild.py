@@ -1,11 +1,7 @@
 """A run's model, rebuilt from its weights: by code that is built in, or that the caller hands over."""
 
-import pickle
 import warnings
-from pathlib import Path
-from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from fl_dp.choices import MODELS
@@ -13,6 +9,7 @@ from fl_dp.config.run import RunConfig
 from fl_dp.config.task import TaskSettings, task_file
 from fl_dp.errors import ConfigError
 from fl_dp.models.names import absolute_model, is_own_code
+from fl_dp.models.weights_file import load_weights
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.tasks.description import ModelDescription
 from fl_dp.tasks.identity import code_identity
@@ -92,13 +89,7 @@ def _without_path(model: str) -> str:
 
 def read_weights(folder: RunFolder, *, private: bool) -> dict[str, Tensor]:
     """The state dict of the run's model, read as data and not as code; ConfigError where there is none."""
-    file: Path = folder.model(private=private)
-    try:
-        found: Any = torch.load(file, map_location="cpu", weights_only=True)
-    except FileNotFoundError:
-        raise ConfigError(f"{file}: no such file; the run has left no model.") from None
-    except (OSError, RuntimeError, pickle.UnpicklingError, EOFError) as error:
-        raise ConfigError(f"{file}: cannot be read as weights ({type(error).__name__}).") from None
-    if not (isinstance(found, dict) and all(isinstance(one, Tensor) for one in found.values())):
-        raise ConfigError(f"{file}: holds no state dict.")
-    return found
+    file = folder.model(private=private)
+    if not file.exists():
+        raise ConfigError(f"{file}: no such file; the run has left no model.")
+    return load_weights(file)

@@ -1,7 +1,6 @@
 """What is left of a run, as Python has it: `fl_dp.load_run`."""
 
 import copy
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +15,7 @@ from fl_dp.api.rebuild import rebuilt
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
 from fl_dp.launch.resumption import kept_config
+from fl_dp.reporting.read_results import read_rounds, read_summary
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.tasks.description import ModelDescription
 from fl_dp.tasks.task import Task
@@ -64,9 +64,7 @@ class Result:
 
         Metrics are columns by their names; trained, declined, failed and idle count clients.
         """
-        file = RunFolder(self.folder).rounds
-        lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-        return _table([_round(json.loads(line)) for line in lines])
+        return _table([_round(line) for line in read_rounds(RunFolder(self.folder).rounds)])
 
     @cached_property
     def budgets(self) -> Any:
@@ -129,17 +127,8 @@ def load_run(folder: str | Path, *, task: type[Task] | str | None = None, model:
     files = RunFolder(path)
     if not files.config.is_file():
         raise ConfigError(f"{path}: holds no run; there is no {files.config.name}.")
-    return Result(path, kept_config(files), _summary(files.summary), task, model)
-
-
-def _summary(file: Path) -> dict[str, Any]:
-    if not file.exists():
-        return {}
-    try:
-        found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{file}: is damaged ({type(error).__name__}).") from None
-    return found
+    summary = read_summary(files.summary) if files.summary.exists() else {}
+    return Result(path, kept_config(files), summary, task, model)
 
 
 def _round(line: Mapping[str, Any]) -> Row:

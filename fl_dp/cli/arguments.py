@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from fl_dp.config.files import DAMAGED
 from fl_dp.config.flat import AUTO, FlatConfig, Scalar
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
@@ -121,7 +122,7 @@ def _value(key: str, text: str, kind: type[FlatConfig]) -> Scalar:
     """`text` as a TOML value; unchanged when it is not TOML, or when the key takes only strings."""
     try:
         table = tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError:
+    except DAMAGED:
         return text
     value = table["value"]
     takes_text = typing.get_type_hints(kind).get(key.replace("-", "_")) is str

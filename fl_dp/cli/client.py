@@ -5,7 +5,6 @@ What needs Flower is imported late, so that the other commands start without it.
 
 import socket
 import sys
-import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,11 +22,15 @@ from fl_dp.cli.common import (
     say,
     state_folder,
 )
+from fl_dp.cli.status import status
 from fl_dp.config.client import ClientConfig
+from fl_dp.config.files import read_toml
 from fl_dp.config.task import task_beside
 from fl_dp.errors import ConfigError
 from fl_dp.federation.client.approval import approvals_folder
+from fl_dp.launch.client_checks import check_data_named, check_newest_ledger, check_task
 from fl_dp.launch.clients import ledger_file
+from fl_dp.launch.journal_watch import JournalWatch
 from fl_dp.reporting.console import marked
 
 if TYPE_CHECKING:
@@ -35,12 +38,11 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    command = typer.Typer(**APP_OPTIONS)
-    command.command()(join)
-    sys.exit(run_command(command, sys.argv[1:], prog="client.py"))
+    sys.exit(run_command(client_app, sys.argv[1:], prog="client.py"))
 
 
 def join(
+    context: typer.Context,
     kit: Annotated[
         Path | None, typer.Option(help="This site's kit, a folder; it says where the server is.")
     ] = None,
@@ -95,18 +97,25 @@ def join(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Any key of a client's settings; repeatable."),
     ] = None,
+    save_model: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Keep the final model there; the server sends it once.")
+    ] = None,
     once: Annotated[bool, typer.Option("--once", help="End when the first run is over.")] = False,
 ) -> int:
     """Join the server and train whenever it asks, within the limits given here. Ctrl-C ends it.
 
     The server cannot change the limits, nor the code: only what is installed here runs.
     """
+    if context.invoked_subcommand is not None:
+        return 0  # `status` follows
     given = {
         "client": name, "task": _here(task), "model": _here(model), "loss": loss, "data": data,
         "epsilon": epsilon, "delta": delta,
         "min-noise-multiplier": min_noise_multiplier, "max-grad-norm": max_grad_norm,
         "allow-unprotected": allow_unprotected or None, "approve": approve or None,
-        "evaluate-received": evaluate_received or None, **_part(partition),
+        "evaluate-received": evaluate_received or None,
+        "save-model": None if save_model is None else str(save_model.expanduser().absolute()),
+        **_part(partition),
     }  # fmt: skip
     own = own_settings(config, given, settings or (), ledger, site=None if kit is None else _site_of(kit))
     if evaluate is not None:
@@ -116,7 +125,9 @@ def join(
         return 0
     keys, address = _keys(kit, server, own.client)
     check_holds_budgets(own.accountant)
+    check_task(own)
     _register_data(own)
+    check_newest_ledger(own)
     budget = f"budget epsilon {own.epsilon:g} by {own.accountant}"
     say(f"client {own.client}: ledger {own.ledger}, {budget}")
     if own.allow_unprotected:
@@ -179,13 +190,15 @@ def own_settings(
         raise ConfigError(
             f"client = {client!r}: the kit's roster calls this site {site!r}; leave the name out."
         )
-    if "/" in client:
-        raise ConfigError(f"client = {client!r}: expected a name without a slash, it names files.")
     if ledger is not None:
         base["ledger"] = str(ledger_file(ledger.expanduser()))
     elif "ledger" not in base:
         base["ledger"] = str(ledger_file(state_folder() / "ledger"))
-    return ClientConfig.from_flat({**base, **given, "client": client})
+    flat = {**base, **given, "client": client}
+    own = ClientConfig.from_flat(flat)
+    if "data" not in flat:
+        check_data_named(own)
+    return own
 
 
 def _here(task: str | None) -> str | None:
@@ -214,9 +227,9 @@ def _register_data(settings: ClientConfig) -> None:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        found = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(f"--config {file}: not a readable TOML file: {error}") from None
+        found = read_toml(file)
+    except ConfigError as error:
+        raise ConfigError(f"--config {error}") from None
     for key in ("task", "model"):
         if isinstance(found.get(key), str):
             found[key] = task_beside(found[key], file.parent)
@@ -228,14 +241,14 @@ def _part(partition: str | None) -> dict[str, int]:
     if partition is None:
         return {}
     part, _, parts = partition.partition("/")
-    if not (part.isdecimal() and parts.isdecimal()):
+    if not (part.isdecimal() and parts.isdecimal() and len(partition) < 20):
         raise ConfigError(f"--partition {partition}: expected K/N, such as 0/2.")
     return {"partition-id": int(part), "num-partitions": int(parts)}
 
 
 def _watchers(settings: ClientConfig) -> list[Callable[[], None]]:
     """What is done here, beside the client, again and again."""
-    watchers: list[Callable[[], None]] = []
+    watchers: list[Callable[[], None]] = [JournalWatch(settings, say).look]
     if settings.approve:
         folder, told = approvals_folder(settings.ledger), set[str]()
         watchers.append(lambda: ask_on_console(folder, told))
@@ -244,3 +257,7 @@ def _watchers(settings: ClientConfig) -> list[Callable[[], None]]:
 
         watchers.append(OwnEvaluation(settings, say).look)
     return watchers
+
+
+client_app = typer.Typer(invoke_without_command=True, callback=join, **APP_OPTIONS)
+client_app.command()(status)

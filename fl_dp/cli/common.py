@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperCommand
 
 from fl_dp.cli.signals import stop_on_signals
-from fl_dp.errors import ConfigError, FlDpError
+from fl_dp.errors import ConfigError, DataError, FlDpError, ModelError, TaskError
 from fl_dp.launch.exit_codes import ExitCode
 
 CONFIGS = Path(__file__).parents[1] / "configs"  # which a wheel brings
@@ -20,6 +20,10 @@ DEFAULT_ADDRESS = "127.0.0.1:9092"  # of server.py, which client.py joins
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 # Defaults are worded by hand: typer shows them behind a backslash when its rich mark-up is off.
+# Of what the user has named, and found before anything is started: what is found later ends in words of the
+# process that found it, a LaunchError or a client's refusal.
+_OF_THE_USER = (DataError, ModelError, TaskError)
+
 ConfigOption = Annotated[
     Path,
     typer.Option(help="Run config, a flat TOML file [default: configs/digits.toml].", show_default=False),
@@ -45,7 +49,7 @@ def run_command(command: typer.Typer, arguments: Sequence[str], prog: str | None
         text = error.format_message() if isinstance(error, click.UsageError) else str(error)
         return _fail(text, ExitCode.USAGE)
     except FlDpError as error:
-        return _fail(str(error), ExitCode.FAILED)
+        return _fail(str(error), ExitCode.USAGE if isinstance(error, _OF_THE_USER) else ExitCode.FAILED)
     if result == ExitCode.INTERRUPTED:  # what typer makes of KeyboardInterrupt
         print("interrupted; everything that was started has been stopped", file=sys.stderr, flush=True)
     return int(result or 0)

@@ -10,6 +10,7 @@ from fl_dp.accounting.ledger.export import check_continues, read_export, to_expo
 from fl_dp.accounting.ledger.hash_chain import Row, head
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.cli.common import CommandWithoutMarkup
+from fl_dp.durable_files import open_private
 from fl_dp.errors import ConfigError, LedgerError
 from fl_dp.reporting import ledger_table
 from fl_dp.reporting.console import rounded_up, times
@@ -90,7 +91,8 @@ def export(
         typer.echo(text)
         return
     try:
-        out.write_text(text + "\n", encoding="utf-8")
+        with open_private(out) as file:
+            file.write(f"{text}\n".encode())
     except OSError as error:
         raise ConfigError(f"--out {out}: cannot be written: {error.strerror}.") from None
 

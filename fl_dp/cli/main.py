@@ -11,7 +11,7 @@ from fl_dp.cli.approve import HELP as APPROVE_HELP
 from fl_dp.cli.approve import approve
 from fl_dp.cli.audit import HELP as AUDIT_HELP
 from fl_dp.cli.audit import audit
-from fl_dp.cli.client import join
+from fl_dp.cli.client import client_app
 from fl_dp.cli.common import APP_OPTIONS, CommandWithoutMarkup, run_command, say
 from fl_dp.cli.fine_tune import HELP as FINE_TUNE_HELP
 from fl_dp.cli.fine_tune import fine_tune
@@ -48,7 +48,7 @@ def about(
 
 app.command(**RUN_OPTIONS)(run)
 app.command("server")(serve)
-app.command("client")(join)
+app.add_typer(client_app, name="client")
 app.command("provision")(provision_federation)
 app.command("join-request")(join_request)
 app.command("accept")(accept_roster)

@@ -1,9 +1,12 @@
 """Which records: a data set, and how it is split into parts. Server and clients say it in the same keys."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from fl_dp.choices import PARTITIONS
-from fl_dp.config.flat import FlatConfig, require, require_positive
+from fl_dp.config.flat import FlatConfig, require
+from fl_dp.config.ranges import Range, Seed, Side, check_ranges
+from fl_dp.config.texts import check_texts
 
 CLIENT = "{client}"  # in the path of the data: the client's name, in a simulation its number
 IMAGE_MODES = ("", "L", "RGB")
@@ -32,19 +35,19 @@ class DataSettings(FlatConfig):
     data_root: str = "data"
     schema: str = ""
     columns: str = ""
-    image_size: int = 0
+    image_size: Side = 0
     image_mode: str = ""
-    tokens: int = 0
+    tokens: Side = 0
     tokenizer: str = "bytes"
     encoding: str = "utf-8"
     unit: str = RECORD
-    records_per_person: int = 0
+    records_per_person: Annotated[int, Range(0, MOST_RECORDS)] = 0
     records_chosen: str = FIRST
     partition: str = "iid"
-    partition_alpha: float = 0.5
-    partition_classes: int = 2
+    partition_alpha: Annotated[float, Range(1e-6, 1e9)] = 0.5
+    partition_classes: Annotated[int, Range(1, 10**6)] = 2
     partition_sizes: str = ""
-    seed: int = 0
+    seed: Seed = 0
 
     @property
     def by_client(self) -> bool:
@@ -69,13 +72,10 @@ class DataSettings(FlatConfig):
         return f"{PERSON}, {self.records_chosen} {self.records_per_person} records"
 
     def __post_init__(self) -> None:
+        check_ranges(self)
+        check_texts(self)
         PARTITIONS.check(self.partition)
-        require_positive(self, "partition_alpha")
-        require(self.partition_classes >= 1, "partition-classes", self.partition_classes, "an integer >= 1")
-        require(self.seed >= 0, "seed", self.seed, "an integer >= 0")
-        require(self.image_size >= 0, "image-size", self.image_size, "an integer >= 0")
         require(self.image_mode in IMAGE_MODES, "image-mode", self.image_mode, "L, RGB or nothing")
-        require(self.tokens >= 0, "tokens", self.tokens, "an integer >= 0")
         require(
             bool(self.tokenizer),
             "tokenizer",

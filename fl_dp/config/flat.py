@@ -2,8 +2,6 @@
 
 import dataclasses
 import difflib
-import math
-import tomllib
 import types
 import typing
 from collections.abc import Collection, Mapping
@@ -11,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from fl_dp.choices import ACCOUNTANTS
+from fl_dp.config.files import read_toml
 from fl_dp.errors import ConfigError
 from fl_dp.records import ARITHMETICS
 
@@ -33,13 +32,20 @@ def _typed(key: str, value: Any, hint: Any) -> Any:
             if value in typing.get_args(option):
                 return value
         elif option is float and type(value) in (int, float):
-            return float(value)
+            return _float(key, value)
         elif type(value) is option:  # not isinstance: a bool must not pass for an int
             return value
     words = " or ".join(
         repr(typing.get_args(o)[0]) if typing.get_origin(o) is Literal else o.__name__ for o in options
     )
     raise ConfigError(f"{key} = {value!r}: expected {words}.")
+
+
+def _float(key: str, value: int | float) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        raise ConfigError(f"{key}: expected a number, not one of more than 300 digits.") from None
 
 
 class FlatConfig:
@@ -58,12 +64,9 @@ class FlatConfig:
     @classmethod
     def from_toml(cls, path: Path) -> Self:
         """Read a flat TOML file; every error names the file."""
+        found = read_toml(path, what="config file")
         try:
-            return cls.from_flat(tomllib.loads(path.read_text(encoding="utf-8")))
-        except FileNotFoundError:
-            raise ConfigError(f"{path}: no such config file.") from None
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise ConfigError(f"{path}: not a readable TOML file: {error}") from None
+            return cls.from_flat(found)
         except (ConfigError, TypeError) as error:
             raise ConfigError(f"{path}: {error}") from None
 
@@ -84,20 +87,9 @@ def require(condition: bool, key: str, value: object, expected: str) -> None:
         raise ConfigError(f"{key} = {value!r}: expected {expected}.")
 
 
-def require_positive(config: object, *fields: str) -> None:
-    for field in fields:
-        value = getattr(config, field)
-        require(0 < value < math.inf, key_of(field), value, "a finite number > 0")
-
-
 def require_delta(delta: float | Auto) -> None:
     if delta != AUTO:
         require(0 < typing.cast(float, delta) < 1, "delta", delta, "a number between 0 and 1, or 'auto'")
-
-
-def require_batch(size: int | Auto) -> None:
-    fits = isinstance(size, str) or size >= 1
-    require(fits, "physical-batch-size", size, "an integer >= 1, or 'auto'")
 
 
 def require_arithmetic(name: str) -> None:

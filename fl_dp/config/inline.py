@@ -3,6 +3,7 @@
 import tomllib
 from typing import Any
 
+from fl_dp.config.files import DAMAGED
 from fl_dp.config.flat import require
 from fl_dp.errors import ConfigError
 
@@ -14,7 +15,7 @@ def inline_table(key: str, text: str) -> dict[str, Any]:
     require(len(text) <= LONGEST and text.isprintable(), key, text[:LONGEST], f"{LONGEST} characters at most")
     try:
         whole = tomllib.loads(f"table = {{{text}}}")
-    except tomllib.TOMLDecodeError as error:
+    except DAMAGED as error:
         raise ConfigError(
             f"{key} = {text!r}: expected NAME=VALUE,... as inside a TOML inline table: {error}"
         ) from None

@@ -8,6 +8,7 @@ from typing import Any
 from fl_dp.choices import LOSSES
 from fl_dp.config.data import DataSettings
 from fl_dp.config.flat import require
+from fl_dp.config.ranges import Side
 from fl_dp.errors import ConfigError
 
 MOST_WEIGHT_OF_CLASS = 1e3
@@ -53,14 +54,13 @@ class TaskSettings(DataSettings):
     loss: str = "cross-entropy"
     start: str = ""
     trainable: str = ""
-    lora: int = 0
+    lora: Side = 0
     lora_targets: str = ""
     class_weights: str = ""
     personal: str = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(self.lora >= 0, "lora", self.lora, "a rank >= 1, or 0 for none")
         if bool(self.lora) != bool(self.lora_targets):
             missing = "lora-targets" if self.lora else "lora"
             raise ConfigError(

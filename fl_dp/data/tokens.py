@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl_dp.errors import DataError
+from fl_dp.form import MOST_NAMES, check_count
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -96,8 +97,11 @@ def encoder_of(name: str) -> Encoder:
         return Encoder(257, 0)
     if name.startswith(f"{WORDS}:"):
         size = name.partition(":")[2]
-        if not (size.isdecimal() and int(size) >= 2):
-            raise DataError(f"tokenizer = {name!r}: expected words:N, N >= 2 tokens, as in words:4096.")
+        if not (size.isdecimal() and len(size) < 10 and 2 <= int(size) <= MOST_NAMES):
+            raise DataError(
+                f"tokenizer = {name[:40]!r}: expected words:N, N from 2 to {MOST_NAMES} tokens, as in "
+                "words:4096."
+            )
         return Encoder(int(size), 0, words=True)
     path = Path(name).expanduser().absolute()
     return _from_file(path, path.stat().st_mtime_ns if path.is_file() else 0)
@@ -127,4 +131,6 @@ def _from_file(path: Path, changed: int) -> Encoder:
     found = (tokenizer.token_to_id(name) for name in _OF_PADDING)
     padding = declared["pad_id"] if declared else next((one for one in found if one is not None), None)
     tokenizer.no_padding()
-    return Encoder(1 + max(tokenizer.get_vocab().values()), padding, tokenizer)
+    size = 1 + max(tokenizer.get_vocab().values(), default=0)
+    check_count(size, f"tokens in {path}")
+    return Encoder(size, padding, tokenizer)

@@ -7,6 +7,7 @@ import tomli_w
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
+from fl_dp.durable_files import private_folder, write_whole
 from fl_dp.errors import ConfigError
 
 LEDGER = "ledger.sqlite"
@@ -73,7 +74,7 @@ def write_client_template(config: RunConfig, folder: Path, ledger: Path) -> Path
 
 
 def write_client_file(config: ClientConfig, path: Path) -> Path:
-    """Write `config` to `path`, whose folder is made if needed; returns `path`."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(tomli_w.dumps(config.to_flat()), encoding="utf-8")
+    """Write `config` to `path`, whose folder is made if needed, for its owner alone; returns `path`."""
+    private_folder(path.parent)
+    write_whole(path, lambda file: tomli_w.dump(config.to_flat(), file), secret=True)
     return path

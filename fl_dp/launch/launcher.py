@@ -11,7 +11,7 @@ from pathlib import Path
 import tomli_w
 
 from fl_dp.config.run import RunConfig
-from fl_dp.durable_files import exclusive, write_whole
+from fl_dp.durable_files import exclusive, private_folder, write_whole
 from fl_dp.launch.clients import ledger_line
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.preflight import (
@@ -116,7 +116,7 @@ def _run(
     resumed: bool,
     quiet: bool = False,
 ) -> ExitCode:
-    start.ledgers.mkdir(parents=True, exist_ok=True)
+    private_folder(start.ledgers)
     if ray is not None:
         from fl_dp.launch.ray_simulation import simulate  # late: it imports torch and Ray
 

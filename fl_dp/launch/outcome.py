@@ -1,8 +1,7 @@
 """From the summary of a run that is over to its exit code."""
 
-import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +9,7 @@ from fl_dp.errors import LaunchError
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.processes.log_tail import tail
 from fl_dp.reporting.console import marked, of_unit, print_budgets
+from fl_dp.reporting.read_results import read_summary
 from fl_dp.reporting.run_folder import SERVER_LOG, RunFolder
 
 
@@ -43,7 +43,7 @@ def conclude(end: RunEnd, folder: RunFolder, say: Callable[[str], None], *, quie
         raise LaunchError(
             f"The server ended without a result. {end.details}\nThe end of its log, {log}:\n{tail(log)}"
         )
-    summary: dict[str, Any] = json.loads(folder.summary.read_text(encoding="utf-8"))
+    summary = read_summary(folder.summary, whole=True)
     if summary["status"] not in ("completed", "budget-exhausted"):
         raise LaunchError(f"{summary['reason'].rstrip('.')}. Log: {log}")
     private: bool = summary["private"]
@@ -51,10 +51,18 @@ def conclude(end: RunEnd, folder: RunFolder, say: Callable[[str], None], *, quie
         print_budgets(summary["clients"], private=private, whose=of_unit(summary))
     say(marked(f"results in {folder.shown}", private=private))
     if summary["status"] == "budget-exhausted":
-        rounds = summary["rounds"]
-        when = f"after round {rounds}" if rounds else "not one step fits"
-        say(f"stopped early: the clients' privacy budgets are spent ({when})")
+        say(_why_early(summary))
         return ExitCode.BUDGET_EXHAUSTED
     if not end.completed:
         raise LaunchError(f"The server failed after its last round: {end.details} Log: {log}")
     return ExitCode.TRAINED
+
+
+def _why_early(summary: Mapping[str, Any]) -> str:
+    """Budgets that nothing was ever spent of are not spent, but too small."""
+    rounds, clients = summary["rounds"], summary["clients"].values()
+    if rounds or any(client["steps"] for client in clients):
+        when = f"after round {rounds}" if rounds else "not one step fits"
+        return f"stopped early: the clients' privacy budgets are spent ({when})"
+    reasons = "; ".join(dict.fromkeys(client["reason"] for client in clients if client["reason"]))
+    return f"nothing was trained: no step meets the clients' privacy budgets{': ' * bool(reasons)}{reasons}"

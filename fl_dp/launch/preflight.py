@@ -8,9 +8,13 @@ from pathlib import Path
 from fl_dp.accounting.accountant import check_holds_budgets
 from fl_dp.choices import SOURCES
 from fl_dp.config.data import RECORD
+from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
-from fl_dp.errors import ConfigError, DataError, ModelError
+from fl_dp.errors import AccountingError, ConfigError, DataError, ModelError
 from fl_dp.models.names import absolute_model, check_name, is_own_code
+from fl_dp.records import ClientProfile
+
+_ALWAYS_MET = 1.0  # an epsilon that some noise keeps, whatever is planned; to compute it takes a while
 
 
 def check_names(config: RunConfig) -> None:
@@ -138,8 +142,35 @@ def check_parts(config: RunConfig) -> tuple[str, ...]:
     whose = train.groups if config.unit != RECORD else range(len(train))
     if config.unit != RECORD:
         _check_sites_of_a_person(config, [{whose[row] for row in part.tolist()} for part in parts])
-    smallest = min(len({whose[row] for row in part.tolist()}) for part in parts)
+    sizes = [len({whose[row] for row in part.tolist()}) for part in parts]
+    check_budget(config, max(sizes))
+    smallest = min(sizes)
     return (*_of_size(config, smallest), *_of_unit(config, train.grouped_by))
+
+
+def check_budget(config: RunConfig, largest: int) -> None:
+    """ConfigError where no client could take one step of the run, however little its data have spent.
+
+    largest: the number of records, or persons, of the largest client, whose steps cost least.
+    """
+    if not config.private or config.epsilon >= _ALWAYS_MET:
+        return
+    from fl_dp.accounting.budget import Budget, auto_delta
+    from fl_dp.federation.server.planning import round_mechanism
+
+    delta = auto_delta(largest) if config.delta == AUTO else float(config.delta)
+    fresh = ClientProfile("preflight", largest, config.epsilon, delta, (), config.accountant)
+    try:
+        one = round_mechanism(fresh, config)
+        budget = Budget(config.epsilon, delta, config.accountant)
+        fits = budget.steps_that_fit(one.sample_rate, one.noise_multiplier, 1, ())
+    except AccountingError as error:
+        raise ConfigError(f"epsilon = {config.epsilon:g}: no noise can meet this budget. {error}") from None
+    if not fits:
+        raise ConfigError(
+            f"epsilon = {config.epsilon:g}: not one step of noise-multiplier = {one.noise_multiplier:g} meets"
+            " this budget; choose a larger epsilon, more noise or a smaller expected-batch-size."
+        )
 
 
 def _check_sites_of_a_person(config: RunConfig, persons: Sequence[Collection[str | int]]) -> None:

@@ -1,8 +1,6 @@
 """How a run was launched, kept in its folder, so that it can be launched again."""
 
 import dataclasses
-import json
-import tomllib
 import typing
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,10 +8,12 @@ from typing import Self
 
 import tomli_w
 
+from fl_dp.config.files import read_toml
 from fl_dp.config.run import RunConfig
 from fl_dp.durable_files import write_whole
 from fl_dp.errors import ConfigError
 from fl_dp.launch.request import Engine
+from fl_dp.reporting.read_results import read_summary
 from fl_dp.reporting.run_folder import RunFolder
 
 OVER = ("completed", "budget-exhausted")  # statuses in summary.json of runs with nothing left to do
@@ -47,11 +47,11 @@ class Launch:
     @classmethod
     def read(cls, folder: RunFolder) -> Self:
         """The launch of the run in `folder`; ConfigError when launch.toml is damaged."""
-        try:
-            table = tomllib.loads(folder.launch.read_text(encoding="utf-8"))
-            engine, ledgers, address = table["engine"], table["ledgers"], table["ray-address"]
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, KeyError) as error:
-            raise ConfigError(f"{folder.launch}: cannot be read: {error}.") from None
+        table = read_toml(folder.launch)
+        for key in ("engine", "ledgers", "ray-address"):
+            if not isinstance(table.get(key), str):
+                raise ConfigError(f"{folder.launch}: is damaged: {key} is no text.")
+        engine, ledgers, address = table["engine"], table["ledgers"], table["ray-address"]
         if engine not in ("", *typing.get_args(Engine)):
             raise ConfigError(f"{folder.launch}: engine = {engine!r} is not one of this fl_dp's.")
         return cls(engine or None, folder.path / ledgers, address)
@@ -75,7 +75,7 @@ def check_unfinished(folder: RunFolder) -> None:
     """ConfigError when the run is over. One that failed or was interrupted is not."""
     if not folder.summary.exists():
         return
-    status = json.loads(folder.summary.read_text(encoding="utf-8"))["status"]
+    status = read_summary(folder.summary)["status"]
     if status in OVER:
         how = "has completed" if status == "completed" else "has spent its clients' privacy budgets"
         raise ConfigError(f"--resume {folder.shown}: there is nothing to resume, the run {how}.")

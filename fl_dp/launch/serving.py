@@ -1,7 +1,7 @@
 """A server in this process: the door for its sites, and the federation behind it."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,8 @@ from fl_dp.federation.link.hub import Hub
 from fl_dp.federation.link.link_grid import LinkGrid
 from fl_dp.federation.link.listener import listening
 from fl_dp.federation.server.app import run_federation
+from fl_dp.federation.server.farewell import send_final_model
+from fl_dp.federation.wire.arrays import NDArray
 from fl_dp.kits.kit import ROSTER, ServerKit, trusted_roster
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.logs import log_files
@@ -27,6 +29,7 @@ from fl_dp.reporting.run_folder import SERVER_LOG, RunFolder
 logger = logging.getLogger("fl_dp")
 Say = Callable[[str], None]
 
+_FINAL_SECONDS = 30.0  # that sites have to fetch the final model
 _FAREWELL_SECONDS = 3.0  # that sites have to hear that the run is over
 
 
@@ -66,8 +69,14 @@ class Serving:
             config.to_flat(),
             str(self.hub.run_id),
         )
-        status = tried(lambda: run_federation(grid, flat, run, folder.path, on_round, resumed=resumed))
-        return conclude(status, folder, say)
+
+        def on_model(arrays: Mapping[str, NDArray]) -> None:
+            send_final_model(grid, arrays, _FINAL_SECONDS, private=config.private)
+
+        end = tried(
+            lambda: run_federation(grid, flat, run, folder.path, on_round, resumed=resumed, on_model=on_model)
+        )
+        return conclude(end, folder, say)
 
 
 @contextmanager

@@ -57,7 +57,8 @@ def run_client(
         while code is None:
             code = processes.exit_code(_PROCESS)  # asked first: once it has ended, its last line is there
             for line in lines.new():
-                say(line["words"])
+                kept = settings.save_model if line["what"] == "model" else ""
+                say(f"{line['words']}; it is in {kept}" if kept else line["words"])
             for watch in watchers:
                 watch()
             time.sleep(_POLL_SECONDS)

@@ -20,7 +20,7 @@ Weights = Mapping[str, Any]
 
 def read_weights(path: Path) -> "Mapping[str, torch.Tensor]":
     """Those of the run's folder, or of the file of weights, at `path`; ConfigError where there are none."""
-    import torch
+    from fl_dp.models.weights_file import load_weights
 
     choices = (
         [RunFolder(path).model(private=private) for private in (True, False)] if path.is_dir() else [path]
@@ -28,13 +28,7 @@ def read_weights(path: Path) -> "Mapping[str, torch.Tensor]":
     file = next((one for one in choices if one.is_file()), None)
     if file is None:
         raise ConfigError(f"{path}: no such file, or a run's folder without a model.")
-    try:
-        found = torch.load(file, map_location="cpu", weights_only=True)
-    except Exception as error:  # of many kinds, for a file that is something else
-        raise ConfigError(f"{file}: not a file of weights ({type(error).__name__}).") from error
-    if not isinstance(found, dict):
-        raise ConfigError(f"{file}: expected weights by name, not {type(found).__name__}.")
-    return found
+    return load_weights(file)
 
 
 def with_newest(settings: ClientConfig, weights: Weights) -> tuple[dict[str, Any], str] | None:

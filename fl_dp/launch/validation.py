@@ -10,6 +10,7 @@ from fl_dp.config.run import RunConfig
 from fl_dp.config.task import TaskSettings
 from fl_dp.errors import ConfigError, FlDpError
 from fl_dp.federation.server.planning import round_mechanism
+from fl_dp.form import names_of
 from fl_dp.records import ClientProfile
 from fl_dp.reporting.console import rounded_up
 
@@ -26,13 +27,15 @@ def validate(
     *,
     config: RunConfig | None = None,
     fix: bool = False,
+    test: bool = True,
 ) -> "Validation":
     """All that training will refuse, and what a run would cost; nothing is trained, and no ledger is touched.
 
     task_or_model: a task, its class, its name as in settings ("my_task.py"), settings, or a model. data: of a
     model, a `TensorData` or inputs and targets, as of a task's `train_data`. config: the run; its loss is a
     model's. fix: replace what can be replaced, batch norms by group norms; in place in a given model. Where
-    each client has a file of its own one client's is read, and the server's if it is there.
+    each client has a file of its own one client's is read, and the server's if it is there. test: read the
+    test data, and try the metrics, which are a server's.
 
     ConfigError for a name that is no task, and for a model without data.
     """
@@ -42,7 +45,7 @@ def validate(
     from fl_dp.training.trainer import trainable
 
     task = _task_of(task_or_model, data, config)
-    result = validate_task(task, fix=fix, metrics=config.metric_names if config else ())
+    result = validate_task(task, fix=fix, metrics=config.metric_names if config else (), test=test)
     if isinstance(task_or_model, TaskSettings) and task_or_model.by_client:
         result.notes.append(f"of the clients' files {task.settings.data} was read, and no other client's")
     if config and result.model is not None:
@@ -131,7 +134,7 @@ def _of_model(model: "nn.Module", data: Any, settings: TaskSettings) -> "Task":
             return None
 
     if not isinstance(data, TensorData) and len(data) == 2 and not _is_float(data[1]):
-        Given.classes = int(max(data[1])) + 1
+        Given.classes = names_of(int(max(data[1])) + 1)
     return Given(settings)
 
 

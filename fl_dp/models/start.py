@@ -1,16 +1,15 @@
 """The weights that a run starts from, out of a file: public by declaration, as all that a server sends."""
 
-import pickle
 from collections.abc import Mapping
 from pathlib import Path
 
-import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from fl_dp.errors import ConfigError
 from fl_dp.models.lora import is_adapter
+from fl_dp.models.weights_file import load_weights
 
 _SHOWN = 3  # names in an error
 
@@ -60,15 +59,11 @@ def _read(path: Path) -> Mapping[str, Tensor]:
     try:
         if path.suffix == ".safetensors":
             return load_file(path)
-        found = torch.load(path, map_location="cpu", weights_only=True)
-    except (SafetensorError, pickle.UnpicklingError, EOFError, OSError, RuntimeError, ValueError) as error:
+    except (SafetensorError, OSError, RuntimeError, ValueError) as error:
         raise ConfigError(
-            f"start = {str(path)!r}: neither a safetensors file (NAME.safetensors) nor a state dict of "
-            f"tensors alone ({type(error).__name__})."
-        ) from error
-    if not (isinstance(found, dict) and all(isinstance(t, Tensor) for t in found.values())):
-        raise ConfigError(f"start = {str(path)!r}: expected a state dict, tensors by name.")
-    return found
+            f"start = {str(path)!r}: not a safetensors file ({type(error).__name__})."
+        ) from None
+    return load_weights(path, f"start = {str(path)!r}")
 
 
 def _named(names: list[str]) -> str:

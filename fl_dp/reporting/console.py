@@ -29,10 +29,21 @@ def round_line(record: Mapping[str, Any], *, rounds: int, budget: float) -> str:
         f"round {record['round']}/{rounds}",
         _privacy(record, budget),
         *_evaluated(record),
-        counts + (f", running out {running_out}" if running_out else ""),
+        counts + _scaled(record) + (f", running out {running_out}" if running_out else ""),
         f"{record['seconds']:.1f} s",
+        *_lost(record),
     )
     return "  ".join(parts)
+
+
+def _scaled(record: Mapping[str, Any]) -> str:
+    count = sum(client.get("scaled", 1.0) < 1.0 for client in record["clients"].values())
+    return f", scaled down {count}" if count else ""
+
+
+def _lost(record: Mapping[str, Any]) -> tuple[str, ...]:
+    why = record.get("lost")  # older reports have none
+    return (f"LOST, and paid for: {why}",) if why else ()
 
 
 def _evaluated(record: Mapping[str, Any]) -> tuple[str, ...]:

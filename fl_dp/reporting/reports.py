@@ -49,7 +49,8 @@ class ClientRound:
     steps, one of `records.ARITHMETICS`. sample_rate: of this run's rounds; None when the client has no part
     in them, and without privacy. rounds_left: in how many of the rounds still to come it could take part,
     the last one perhaps shortened. reason: why it declined, failed or can take no part; else empty.
-    reported: the numbers of its update of this round that are shown (`LocalUpdate`), by name.
+    reported: the numbers of its update of this round that are shown (`LocalUpdate`), by name. scaled: what
+    its update was multiplied by; below 1 where it was longer than an honest one can be.
     """
 
     epsilon: float
@@ -61,6 +62,7 @@ class ClientRound:
     reason: str = ""
     reported: tuple[tuple[str, str | int | float | bool], ...] = ()
     arithmetic: str = ASSUMED
+    scaled: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,8 @@ class RoundReport:
     share of right answers where the task has it, and all its metrics, by name. None: not measured, or not
     defined on these data.
     seconds: wall time, the wait for clients included.
+    lost: why the global model stayed as it was although clients trained and paid; else empty. lost_rounds: so
+    far, this one included.
     """
 
     round: int
@@ -89,6 +93,8 @@ class RoundReport:
     accuracy: float | None
     seconds: float
     metrics: Mapping[str, float | None] = field(default_factory=dict)
+    lost: str = ""
+    lost_rounds: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         return _with_clients(self)
@@ -118,8 +124,11 @@ class ClientBudget:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """summary.json. `rounds` is the number of rounds run; `reason` says why it is not "completed".
+    """summary.json. `rounds` is the number of rounds run, `lost_rounds` of them without a new model; `reason`
+    says why it is not "completed".
 
+    model: "last", or "best" where it was chosen on the server's validation half; model_round: the round that
+    it is of, 0 the start. accuracy, loss, metrics: of it, on the test data or their other half.
     private, epsilon, delta, federation: as in a RoundReport, but the rounds ahead are those of another such
     run. epsilon, delta and federation are None without clients.
     """
@@ -136,6 +145,9 @@ class Summary:
     clients: Mapping[str, ClientBudget]
     reason: str = ""
     metrics: Mapping[str, float | None] = field(default_factory=dict)
+    lost_rounds: int = 0
+    model: str = "last"
+    model_round: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         return _with_clients(self)

@@ -4,6 +4,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from fl_dp.durable_files import private_folder
 from fl_dp.errors import ConfigError
 
 SERVER_LOG = "server"
@@ -43,6 +44,10 @@ class RunFolder:
     def model(self, *, private: bool) -> Path:
         """The final model. The name of one that was trained without privacy says so."""
         return self.path / ("model.pt" if private else "model-NOT-PRIVATE.pt")
+
+    def last_model(self, *, private: bool) -> Path:
+        """The model of the last round, where `model` is the best one's."""
+        return self.path / ("last.pt" if private else "last-NOT-PRIVATE.pt")
 
     @property
     def description(self) -> Path:
@@ -86,7 +91,8 @@ def claim_folder(out: Path | None, runs: Path = Path("runs")) -> RunFolder:
         raise ConfigError(f"--out {out}: already holds a run, or is a file; name another folder.") from None
     except OSError as error:
         raise ConfigError(f"--out {out}: cannot be written: {error.strerror}.") from None
-    folder.logs.mkdir(exist_ok=True)
+    for private in (folder.logs, folder.clients):  # logs may quote records
+        private_folder(private)
     return folder
 
 

@@ -69,6 +69,12 @@ class RunResults:
         write_whole(self._folder.description, lambda file: file.write(text.encode()))
         write_whole(self._folder.model(private=private), lambda file: torch.save(dict(state), file))
 
+    def save_last_model(self, state: Mapping[str, "torch.Tensor"], *, private: bool) -> None:
+        """Write the last round's model too, where another one is the run's."""
+        import torch
+
+        write_whole(self._folder.last_model(private=private), lambda file: torch.save(dict(state), file))
+
 
 def forget_end(folder: RunFolder) -> None:
     """Delete what the run left when it was over."""
@@ -77,7 +83,10 @@ def forget_end(folder: RunFolder) -> None:
 
 
 def _written_at_the_end(folder: RunFolder) -> tuple[Path, ...]:
-    return folder.summary, folder.description, folder.model(private=True), folder.model(private=False)
+    models = (
+        named(private=private) for named in (folder.model, folder.last_model) for private in (True, False)
+    )
+    return folder.summary, folder.description, *models
 
 
 def to_line(report: RoundReport) -> str:

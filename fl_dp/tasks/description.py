@@ -1,6 +1,5 @@
 """What somebody has to know of a model beside its weights: which task, what goes in, what comes out."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -8,8 +7,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Self
 
+from fl_dp.config.files import read_json
 from fl_dp.data.source import schema_text
-from fl_dp.errors import ConfigError
+from fl_dp.errors import ConfigError, DataError
 from fl_dp.form import Form
 from fl_dp.tasks.identity import code_identity
 from fl_dp.tasks.task import Task
@@ -45,17 +45,17 @@ class ModelDescription:
     @classmethod
     def read(cls, path: Path) -> Self:
         """What `path` says; ConfigError when it is not there or damaged."""
+        if not path.exists():
+            raise ConfigError(f"{path}: no such file; a run writes it with its model at its end.")
+        found = read_json(path)
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
             form = found["form"]
             return cls(
                 **{key: _text(found[key]) for key in _TEXTS},
                 form=None if form is None else _form(form),
                 classes=tuple(_text(name) for name in found["classes"]),
             )
-        except FileNotFoundError:
-            raise ConfigError(f"{path}: no such file; a run writes it with its model at its end.") from None
-        except (OSError, UnicodeDecodeError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, DataError) as error:
             raise ConfigError(f"{path}: is damaged ({type(error).__name__}).") from None
 
 

@@ -17,6 +17,7 @@ from fl_dp.data.partition_scheme import Indices, PartitionSettings, is_whole
 from fl_dp.data.persons import Examples, by_unit
 from fl_dp.data.tensor_data import Split, TensorData
 from fl_dp.errors import DataError, TaskError
+from fl_dp.form import names_of
 from fl_dp.tasks.load import in_task_code, task_of
 from fl_dp.tasks.task import Task
 
@@ -163,7 +164,6 @@ def as_data(task: Task, found: Any) -> TensorData:
     x, y = (torch.as_tensor(np.asarray(one) if not isinstance(one, torch.Tensor) else one) for one in found)
     if x.dtype != torch.uint8:
         x = x.to(torch.int64 if task.vocabulary else torch.float32)
-    named = task.classes if not isinstance(task.classes, int) else tuple(map(str, range(task.classes)))
-    classes = tuple(str(name) for name in named)
+    classes = names_of(task.classes)
     y = y.to(torch.int64) if classes and not y.is_floating_point() else y.to(torch.float32)
     return TensorData(x, y, classes, task.vocabulary)

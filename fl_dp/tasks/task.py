@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from fl_dp.config.task import TaskSettings
 from fl_dp.data.source import data_of, form_of, meaning_of
 from fl_dp.errors import ConfigError, TaskError
-from fl_dp.form import Form
+from fl_dp.form import Form, names_of
 from fl_dp.models.build import build_model, build_with
 from fl_dp.models.names import is_own_code
 from fl_dp.tasks.own_code import own_function
@@ -55,8 +55,7 @@ class Task:
     def __init__(self, settings: TaskSettings | None = None) -> None:
         self.settings = settings or TaskSettings()
         self._form: Form | None = None
-        named = self.classes if not isinstance(self.classes, int) else range(self.classes)
-        self.class_names = tuple(str(name) for name in named)  # those of the data, once they are there
+        self.class_names = names_of(self.classes)  # those of the data, once they are there
 
     @property
     def form(self) -> Form:

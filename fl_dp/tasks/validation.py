@@ -16,6 +16,7 @@ from fl_dp.data.persons import by_unit
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.probe import probe
 from fl_dp.errors import FlDpError, ModelError
+from fl_dp.form import Form
 from fl_dp.models.group_norm import replace_batch_norms
 from fl_dp.tasks.load import new_model
 from fl_dp.tasks.metric import metrics_of
@@ -73,19 +74,24 @@ class Validation:
             self.findings.append(Finding(where, str(error)))
 
 
-def validate_task(task: Task, *, fix: bool = False, metrics: tuple[str, ...] = ()) -> Validation:
+def validate_task(
+    task: Task, *, fix: bool = False, metrics: tuple[str, ...] = (), test: bool = True
+) -> Validation:
     """Check data, loss, model, losses and metrics of the task. metrics: in the place of the task's.
+
+    test: as of `fl_dp.validate`.
 
     fix: replaces what can be, in the model that is checked. A model of the user's own code is made anew by
     each run: `changed` says what to write there.
     """
     result = Validation()
-    _check_data(result, task)
+    _check_data(result, task, test=test)
     if task.known_form is not None:
         with result.finding("loss"):
             task.check_loss()
-        with result.finding("metrics"):
-            metrics_of(task, _CPU, metrics)
+        if test:
+            with result.finding("metrics"):
+                metrics_of(task, _CPU, metrics)
     with result.finding("model"):
         result.model = new_model(task)
     if result.model is not None:
@@ -127,7 +133,7 @@ def check_model(result: Validation, task: Task, model: nn.Module, *, fix: bool) 
     _try(result, task, tried.train())
 
 
-def _check_data(result: Validation, task: Task) -> None:
+def _check_data(result: Validation, task: Task, *, test: bool) -> None:
     data: TensorData | None = None
     with result.finding("train_data()"):
         data = records_of(task, "train")
@@ -142,6 +148,14 @@ def _check_data(result: Validation, task: Task) -> None:
             if examples is not data:
                 result.notes.append(f"{len(examples)} persons, the unit of privacy")
     form = data.form if data is not None else None
+    if test:
+        _check_test_data(result, task, form)
+    if form is not None:
+        task.form = form
+
+
+def _check_test_data(result: Validation, task: Task, form: Form | None) -> None:
+    """form: of the training data, which is that of the test data as well."""
     with result.finding("test_data()"):
         test = records_of(task, "test")
         if test is None:
@@ -150,8 +164,6 @@ def _check_data(result: Validation, task: Task) -> None:
             result.findings.append(
                 Finding("test_data()", f"it gives {test.form}, and train_data() {form}; bring both into one.")
             )
-    if data is not None:
-        task.form = data.form
 
 
 def _missing(data: TensorData) -> list[str]:

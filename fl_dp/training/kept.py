@@ -10,11 +10,16 @@ from typing import Any
 
 import torch
 
+from fl_dp.errors import ConfigError
+from fl_dp.models.weights_file import load_saved
 from fl_dp.records import KEEP
 from fl_dp.training.local_algorithm import Arrays
 from fl_dp.training.optimizers import TorchDescent
 from fl_dp.training.trainer import Trainer
 
+_NAME = (
+    "what this client has kept between rounds (the folder kept, beside its ledger; delete it to begin anew)"
+)
 _OPTIMIZER, OWN, RUN, PRIVATE = "optimizer", "own", "run", "private"
 
 
@@ -46,11 +51,20 @@ def go_on_from(trainer: Trainer, start: Arrays, state: bytes) -> None:
 
 
 def read_state(state: bytes) -> dict[str, Any]:
-    """The parts of a state by name, on the CPU; read as data and not as code."""
-    found: dict[str, Any] = {}
-    if state:
-        found = torch.load(io.BytesIO(state), map_location="cpu", weights_only=True)
-    return found
+    """The parts of a state by name, on the CPU; read as data, never as code. ConfigError if it is damaged."""
+    if not state:
+        return {}
+    found = load_saved(state, _NAME)
+    own = found.get(OWN, {}) if isinstance(found, dict) else None
+    sound = (
+        isinstance(own, dict)
+        and isinstance(found.get(_OPTIMIZER, {}), dict)
+        and all(isinstance(one, torch.Tensor) for one in own.values())
+        and (type(found.get(RUN, "")), type(found.get(PRIVATE, True))) == (str, bool)
+    )
+    if not sound:
+        raise ConfigError(f"{_NAME}: is damaged.")
+    return {**found}
 
 
 def digest_of_state(state: bytes) -> str:

@@ -1,4 +1,4 @@
-"""Strangers who reach a server's port, with Flower's own clients. They have the public certificate and our code.
+"""Strangers who reach a server's port, with Flower's own clients, the public certificate and our code.
 
 Before there was a door each of these got what it wanted: code on the server, a node in the run, a token.
 """

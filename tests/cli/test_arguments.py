@@ -44,8 +44,8 @@ def test_the_physical_batch_may_be_auto_on_the_command_line_and_in_the_file(file
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ("0", "NBCLIENTS (clients) = 0: expected an integer >= 1"),
-        ("-1", "NBCLIENTS (clients) = -1: expected an integer >= 1"),
+        ("0", "NBCLIENTS (clients) = 0: expected an integer from 1 to 1000000"),
+        ("-1", "NBCLIENTS (clients) = -1: expected an integer from 1 to 1000000"),
         ("two", "NBCLIENTS (clients) = 'two': expected an integer"),
         ("2.5", "NBCLIENTS (clients) = '2.5': expected an integer"),
         ("2 3", "NBMINCLIENTS (min-clients) = 3: expected at most NBCLIENTS (clients) = 2"),

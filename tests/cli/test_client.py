@@ -4,11 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.cli import client as module
-from fl_dp.cli.common import APP_OPTIONS, run_command
+from fl_dp.cli.common import run_command
 from fl_dp.config.client import ClientConfig
 
 
@@ -27,9 +26,10 @@ def joined(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[ClientConfig
 
 
 def client(*words: str) -> int:
-    command = typer.Typer(**APP_OPTIONS)
-    command.command()(module.join)
-    return run_command(command, [*words], prog="client.py")
+    """Of digits, unless the words name data."""
+    named = {"--data", "--task", "--config"} & set(words) or any("task=" in word for word in words)
+    data = [] if named else ["--data", "digits"]
+    return run_command(module.client_app, [*data, *words], prog="client.py")
 
 
 def test_the_ledger_lasts_and_is_shown(
@@ -52,7 +52,7 @@ def test_options_are_the_clients_own_limits(joined: list[ClientConfig]) -> None:
 def test_options_stand_above_the_file(joined: list[ClientConfig], tmp_path: Path) -> None:
     file = tmp_path / "client.toml"
     own = tmp_path / "own.sqlite"
-    file.write_text(f'client = "a"\nledger = "{own}"\nepsilon = 1.0\n')
+    file.write_text(f'client = "a"\nledger = "{own}"\nepsilon = 1.0\ndata = "digits"\n')
     assert client("--config", str(file), "--epsilon", "0.5") == 0
     assert client("--config", str(file), "--ledger", str(tmp_path)) == 0
     assert [one.epsilon for one in joined] == [0.5, 1.0]
@@ -104,6 +104,16 @@ def test_a_ledger_that_is_named_as_a_file_is_refused(
         (["--partition", "2/2"], "partition-id = 2: expected an integer from 0"),
         (["--partition", "2"], "--partition 2: expected K/N"),
         (["--name", "a/b"], "client = 'a/b'"),
+        (["--name", ".."], "client = '..'"),
+        (["--name", "."], "client = '.'"),
+        (["--name", "north "], "client = 'north '"),
+        (["--name", " north"], "client = ' north'"),
+        (["--name", "north."], "client = 'north.'"),
+        (["--name", "a\\b"], "client = 'a"),
+        (["--name", "a\nb"], "client = 'a"),
+        (["--name", "-x"], "client = '-x'"),
+        (["--name", "n" * 65], "client = 'nnn"),
+        (["--partition", f"{'1' * 5000}/2"], "expected K/N"),
         (["--epsilon", "0"], "epsilon = 0.0"),
         (["--server", "nohost"], "--server: nohost: expected HOST:PORT"),
         (["--server", "127.0.0.1:99999"], "--server: 127.0.0.1:99999: expected HOST:PORT"),
@@ -141,7 +151,7 @@ def test_training_without_protection_is_allowed_by_its_name_alone(
     assert client("--name", "a", "--allow-unprotected") == 0
     assert "NOT PRIVATE: a server may train on these data without protection" in capsys.readouterr().out
     file = tmp_path / "client.toml"
-    file.write_text("allow-unprotected = true\n")
+    file.write_text('allow-unprotected = true\ndata = "digits"\n')
     assert client("--config", str(file)) == 0
     assert [one.allow_unprotected for one in joined] == [False, True, True]
 
@@ -191,3 +201,28 @@ def test_settings_that_are_none_of_a_client_are_refused(
     assert client(*words) == 2
     assert expected in capsys.readouterr().err
     assert joined == []
+
+
+@pytest.mark.parametrize("words", [["--name", "a"], ["--model", "linear", "--epsilon", "1"]])
+def test_nothing_is_entered_that_nobody_named(
+    words: list[str], joined: list[ClientConfig], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(module.client_app, words, prog="client.py") == 2
+    assert "data: name this site's records" in capsys.readouterr().err
+    assert joined == []
+    assert not (tmp_path / "state").exists()
+
+
+def test_a_model_that_does_not_suit_the_data_ends_the_client_with_the_reason(
+    joined: list[ClientConfig], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert client("--model", "lenet-gn") == 2
+    assert "would decline every round: model: model = 'lenet-gn' does not fit" in capsys.readouterr().err
+    assert joined == []
+    assert not (tmp_path / "state/fl-dp/ledger").exists()
+
+
+def test_rounds_are_watched_without_being_asked_for(tmp_path: Path) -> None:
+    settings = ClientConfig(client="a", ledger=str(tmp_path / "ledger.sqlite"))
+    (watch,) = module._watchers(settings)
+    watch()

@@ -54,5 +54,10 @@ def test_a_budget_that_is_spent_has_an_exit_code_of_its_own(
         raise BudgetExhaustedError("all is spent")
 
     monkeypatch.setattr(fine_tuning, "fine_tune", spent)
-    assert run_command(app, ["fine-tune", "m.pt", "--out", "o.pt", "--ledger", str(tmp_path)]) == 3
+    assert (
+        run_command(
+            app, ["fine-tune", "m.pt", "--out", "o.pt", "--ledger", str(tmp_path), "--set", "data=digits"]
+        )
+        == 3
+    )
     assert capsys.readouterr().out == "nothing was trained: all is spent\n"

@@ -12,7 +12,7 @@ import typer
 from fl_dp.cli.common import run_command
 from fl_dp.cli.main import app
 from fl_dp.config.run import RunConfig
-from fl_dp.errors import DataError, FlDpError
+from fl_dp.errors import DataError, FlDpError, LaunchError, ModelError, TaskError
 from fl_dp.launch import launcher
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.request import RunRequest
@@ -121,7 +121,13 @@ def test_a_resumed_run_is_known_by_its_folder(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize(
     ("error", "code"),
-    [(DataError("x.npz: truncated"), 1), (KeyboardInterrupt(), 130)],
+    [
+        (DataError("x.npz: truncated"), 2),
+        (TaskError("task: raised"), 2),
+        (ModelError("model: does not fit"), 2),
+        (LaunchError("the server stopped"), 1),
+        (KeyboardInterrupt(), 130),
+    ],
 )
 def test_how_a_command_ends(error: BaseException, code: int, capsys: pytest.CaptureFixture[str]) -> None:
     command = typer.Typer()
@@ -152,4 +158,4 @@ def test_the_console_script_and_the_module_are_the_same_command() -> None:
     for command in ([str(script), "run", "0"], [*module, "0"]):
         result = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ})
         assert result.returncode == 2
-        assert result.stderr == "error: NBCLIENTS (clients) = 0: expected an integer >= 1.\n"
+        assert result.stderr == "error: NBCLIENTS (clients) = 0: expected an integer from 1 to 1000000.\n"

@@ -71,7 +71,7 @@ def test_a_table_of_another_encoding_is_read_and_the_draft_says_so(
     path = tmp_path / "t.csv"
     path.write_bytes("größe;ill\n1;ja\n2;nein\n".encode("cp1252"))
     words = ["schema", str(path), "--separator", ";"]
-    assert run_command(app, words) == 1
+    assert run_command(app, words) == 2
     assert "--encoding to fl-dp schema" in capsys.readouterr().err
     assert run_command(app, [*words, "--encoding", "cp1252"]) == 0
     draft = tomllib.loads(path.with_name("t.schema.toml").read_text(encoding="utf-8"))

@@ -87,3 +87,9 @@ def test_only_files_become_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert absolute_tokenizer("bytes") == "bytes"
     assert absolute_tokenizer("words:9") == "words:9"
     assert absolute_tokenizer("t.json") == str(tmp_path / "t.json")
+
+
+@pytest.mark.parametrize("name", ["words:1000000000000", f"words:{'9' * 5000}", "words:1"])
+def test_a_vocabulary_that_no_model_has_is_refused(name: str) -> None:
+    with pytest.raises(DataError, match="expected words:N, N from 2 to 1048576"):
+        encoder_of(name)

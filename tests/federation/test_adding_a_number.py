@@ -36,6 +36,7 @@ from fl_dp.config.client import ClientConfig
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.federation.client.attempt import Trained
 from fl_dp.federation.client.round import ClientRounds
+from fl_dp.federation.server.asking import Asked
 from fl_dp.federation.server.client_record import ClientRecord
 from fl_dp.federation.server.replies import settle
 from fl_dp.federation.server.status import client_round
@@ -61,7 +62,8 @@ with tempfile.TemporaryDirectory() as folder, Ledger.open(Path(folder) / "ledger
 asked = Message(RecordDict(), 1, "train")
 reply = Message(update_to_content(answer), reply_to=asked)
 record = ClientRecord(profile, 1, (), Entry(0.2, 1.0, 4))
-verdict = settle(reply, record, record.mechanism, specs(arrays))
+question = Asked(record, record.mechanism, 1.0, asked, False, plan)
+verdict = settle(reply, question, specs(arrays))
 line = client_round(record, verdict, 0)
 budget = FederationBudget(1.0, 1.0, 1.0, ("rdp",), 1, 0, ())
 report = RoundReport(3, True, 1.0, 1e-5, budget, 1.0, {"a": line}, None, None, 1.0)

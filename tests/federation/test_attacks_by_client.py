@@ -86,7 +86,7 @@ def test_a_ledger_restored_from_a_backup_is_refused_for_good(fakes, real_client)
 
 @pytest.mark.parametrize("aggregation", ["mean", "median"])
 def test_a_sum_that_nobody_asked_for_is_not_taken(fakes, aggregation):
-    """A client of its own that claims to answer for a group: its update counts as its own, once."""
+    """A client of its own that claims to answer for a group: its round is lost, and nobody else's."""
 
     class Claims(fakes.Client):
         def __call__(self, message):
@@ -98,9 +98,16 @@ def test_a_sum_that_nobody_asked_for_is_not_taken(fakes, aggregation):
 
     start = {"weight": np.zeros((2, 3), np.float32)}
     config = RunConfig(
-        rounds=1, noise_multiplier=2.0, round_timeout=0.3, accountant="rdp", aggregation=aggregation
+        rounds=1,
+        noise_multiplier=2.0,
+        round_timeout=0.3,
+        accountant="rdp",
+        aggregation=aggregation,
+        min_updates=1,
     )
     strategy = PrivateStrategy(config, "run-1", specs(start), lambda report: None)
     strategy.start(fakes.Grid({11: Claims("0"), 12: fakes.Client("1")}), encode(start))
-    assert {client.status for client in strategy.reports[0].clients.values()} == {"trained"}
+    found = strategy.reports[0].clients
+    assert (found["0"].status, found["1"].status) == ("failed", "trained")
+    assert "records that do not belong together: ['group', 'sum']" in found["0"].reason
     np.testing.assert_array_equal(strategy.result.arrays["weight"].numpy(), np.ones((2, 3)))

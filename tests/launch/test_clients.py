@@ -69,3 +69,8 @@ def test_a_simulation_says_which_ledger_it_uses() -> None:
     )
     named = ledger_line(Path("/var/ledger"), Path("runs/1/ledgers"))
     assert named == "ledger in /var/ledger: what other runs have spent there counts"
+
+
+def test_a_clients_settings_are_for_its_owner_alone(tmp_path: Path) -> None:
+    file = write_client_files(RunConfig(clients=1, min_clients=1, fit_clients=1), tmp_path / "c", tmp_path)[0]
+    assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fl_dp.errors import LaunchError
+from fl_dp.errors import ConfigError, LaunchError
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.outcome import RunEnd, conclude, tried
 from fl_dp.reporting.run_folder import RunFolder
@@ -23,11 +23,12 @@ def folder(tmp_path: Path) -> RunFolder:
     return RunFolder(tmp_path)
 
 
-def write(folder: RunFolder, status: str, reason: str = "", private: bool = True) -> None:
+def write(folder: RunFolder, status: str, reason: str = "", private: bool = True, **more: Any) -> None:
     summary: dict[str, Any] = {
         "status": status, "private": private, "reason": reason, "rounds": 2, "clients": {"0": CLIENT},
+        "epsilon": 1.0, "delta": 1e-5, "federation": None, "accuracy": None, "loss": None, "seconds": 1.0,
     }  # fmt: skip
-    folder.summary.write_text(json.dumps(summary))
+    folder.summary.write_text(json.dumps({**summary, **more}))
 
 
 def test_trained_as_asked(folder: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
@@ -43,6 +44,21 @@ def test_spent_budgets_are_a_normal_end_and_said(folder: RunFolder) -> None:
     said: list[str] = []
     assert conclude(GOOD, folder, said.append) == ExitCode.BUDGET_EXHAUSTED == 3
     assert "budgets are spent (after round 2)" in said[-1]
+
+
+def test_budgets_of_which_nothing_was_ever_spent_are_not_spent(folder: RunFolder) -> None:
+    fresh = {**CLIENT, "steps": 0, "rounds": 0, "status": "idle", "reason": "No noise is enough."}
+    write(folder, "budget-exhausted", rounds=0, clients={"0": fresh, "1": fresh})
+    said: list[str] = []
+    assert conclude(GOOD, folder, said.append) == ExitCode.BUDGET_EXHAUSTED
+    assert said[-1] == "nothing was trained: no step meets the clients' privacy budgets: No noise is enough."
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"status": 3}', '{"status": "completed"}'])
+def test_a_damaged_summary_is_named(folder: RunFolder, text: str) -> None:
+    folder.summary.write_text(text)
+    with pytest.raises(ConfigError, match=r"summary\.json: is damaged"):
+        conclude(GOOD, folder, print)
 
 
 def test_a_failed_run_gives_cause_and_log(folder: RunFolder) -> None:

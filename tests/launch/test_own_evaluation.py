@@ -189,7 +189,7 @@ def test_what_cannot_be_measured_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="not weights of model linear"):
         evaluate_file(config, _weights(tmp_path, torch.nn.Linear(3, 2)))
     (tmp_path / "other.pt").write_text("import os")
-    with pytest.raises(ConfigError, match="not a file of weights"):
+    with pytest.raises(ConfigError, match="cannot be read as weights"):
         evaluate_file(config, tmp_path / "other.pt")
 
 

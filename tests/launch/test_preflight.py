@@ -1,5 +1,6 @@
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from torch import nn
@@ -208,3 +209,16 @@ def test_who_is_at_several_clients_is_counted(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"at up to 2 clients, .* Set clients-per-person = 2"):
         check_parts(replace(config, clients_per_person=1))
     check_parts(replace(config, unit="record", records_per_person=0, clients_per_person=1))
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"epsilon": 1e-300}, "epsilon = 1e-300: no noise can meet this budget"),
+        ({"epsilon": 0.001, "noise_multiplier": 0.5}, "not one step of noise-multiplier = 0.5 meets"),
+    ],
+)
+def test_a_budget_that_nothing_meets_is_no_budget_that_is_spent(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        check_parts(RunConfig(**settings))
+    check_parts(RunConfig(**{**settings, "epsilon": 0.9, "noise_multiplier": 8.0}))

@@ -126,7 +126,28 @@ def test_a_damaged_state_is_refused_before_anything_starts(folder: RunFolder, ru
     assert run == []
 
 
-@pytest.mark.parametrize("text", ["engine = ", 'engine = "own"\nledgers = ""\nray-address = ""\n', ""])
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"status": 3}', "[" * 10_000])
+def test_a_damaged_summary_is_named_and_nothing_is_started(
+    folder: RunFolder, run: list[Any], text: str
+) -> None:
+    folder.summary.write_text(text)
+    with pytest.raises(ConfigError, match=r"summary\.json: is damaged"):
+        resume(folder.path)
+    assert run == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "engine = ",
+        'engine = "own"\nledgers = ""\nray-address = ""\n',
+        "",
+        'engine = 3\nledgers = ""\nray-address = ""\n',
+        'engine = "ray"\nledgers = 3\nray-address = ""\n',
+        'engine = "ray"\nledgers = ""\nray-address = []\n',
+        'engine = ["ray"]\nledgers = ""\nray-address = ""\n',
+    ],
+)
 def test_a_damaged_note_of_the_launch_is_refused(folder: RunFolder, run: list[Any], text: str) -> None:
     folder.launch.write_text(text)
     with pytest.raises(ConfigError, match=r"launch\.toml: "):

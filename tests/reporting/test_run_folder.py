@@ -45,3 +45,8 @@ def test_a_folder_is_shown_as_a_person_would_type_it(tmp_path: Path, monkeypatch
     monkeypatch.chdir(tmp_path)
     assert RunFolder(tmp_path / "runs" / "a").shown == Path("runs/a")
     assert RunFolder(Path("/elsewhere")).shown == Path("/elsewhere")
+
+
+def test_logs_and_what_clients_keep_are_for_the_owner_alone(tmp_path: Path) -> None:
+    folder = claim_folder(tmp_path / "out")
+    assert [one.stat().st_mode & 0o777 for one in (folder.logs, folder.clients)] == [0o700, 0o700]

@@ -57,10 +57,12 @@ def test_a_line_of_rounds_jsonl(tmp_path):
             "0": {
                 "epsilon": 1.5, "accountant": "pld", "steps": 10, "sample_rate": 0.1, "rounds_left": 2,
                 "status": "trained", "reason": "", "reported": {}, "arithmetic": "assumed",
+                "scaled": 1.0,
             },
             "1": {
                 "epsilon": 0.0, "accountant": "rdp", "steps": 0, "sample_rate": None, "rounds_left": 0,
                 "status": "idle", "reason": "why", "reported": {}, "arithmetic": "assumed",
+                "scaled": 1.0,
             },
         },
         "federation": {
@@ -68,7 +70,7 @@ def test_a_line_of_rounds_jsonl(tmp_path):
             "clients_per_person": 1, "rounds_ahead": 2, "running_out": ["1"], "arithmetic": "assumed",
             "unit": "record",
         },
-        "loss": 0.4, "accuracy": 0.9, "seconds": 2.5, "metrics": {},
+        "loss": 0.4, "accuracy": 0.9, "seconds": 2.5, "metrics": {}, "lost": "", "lost_rounds": 0,
     }  # fmt: skip
 
 

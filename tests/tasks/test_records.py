@@ -10,6 +10,7 @@ from fl_dp.config.task import TaskSettings
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import DataError, TaskError
 from fl_dp.form import Form
+from fl_dp.launch.validation import validate
 from fl_dp.tasks.load import new_model, task_of
 from fl_dp.tasks.records import as_data, evaluation_records, load_part, load_parts, records_of
 from fl_dp.tasks.task import Task
@@ -101,3 +102,21 @@ def test_without_test_data_a_built_in_model_takes_its_shape_from_the_training_da
     task = Task(config)
     assert evaluation_records(config, task) is None
     assert task.form == Form((1, 8, 8), 10)
+
+
+@pytest.mark.usefixtures("little_memory")
+@pytest.mark.parametrize("count", [2**40, 2**20 + 1])
+def test_a_count_of_classes_that_no_model_has_is_refused_before_they_are_named(count: int) -> None:
+    """A billion names take gigabytes, and columns of numbers in every answer."""
+
+    class Many(Task):
+        classes = count
+
+    with pytest.raises(DataError, match="Expected 1048576 classes at most"):
+        Many()
+
+
+@pytest.mark.usefixtures("little_memory")
+def test_a_label_that_no_model_has_is_refused_before_classes_are_counted() -> None:
+    with pytest.raises(DataError, match="Expected 1048576 classes at most"):
+        validate(torch.nn.Linear(3, 2), (torch.ones(2, 3), [0, 2**40]))

@@ -23,7 +23,7 @@ from fl_dp.accounting.ledger.one_name import (
     sole_name,
     temporary_prefix,
 )
-from fl_dp.durable_files import sync_folder
+from fl_dp.durable_files import private_folder, sync_folder
 from fl_dp.errors import LedgerError
 
 _BUSY_SECONDS = 60.0  # another process may be computing an epsilon inside its transaction
@@ -174,7 +174,7 @@ def _find(path: Path, file_format: Format, create: bool) -> tuple[Path, FileId]:
         raise LedgerError(f"{path}: is a folder; name the ledger's file in it.")
     try:
         if create:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            private_folder(path.parent)
         path = real_path(path)
         if not path.exists():
             if not create:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fl_dp.accounting.ledger.hash_chain import Row, first_broken, head
+from fl_dp.config.files import DAMAGED
 from fl_dp.errors import LedgerError
 
 FORMAT = "fl-dp ledger 1"
@@ -28,10 +29,10 @@ def read_export(path: Path) -> list[Row]:
     try:
         export = json.loads(path.read_text(encoding="utf-8"))
         rows = [Row(int(row["id"]), str(row["content"]), str(row["hash"])) for row in export["rows"]]
-        sound = export["format"] == FORMAT
+        sound = (export["format"], type(export["entries"])) == (FORMAT, int)
     except OSError as error:
         raise LedgerError(f"{path}: the export cannot be read: {error.strerror}.") from None
-    except (ValueError, KeyError, TypeError):  # ValueError: neither UTF-8 nor JSON
+    except (*DAMAGED, KeyError, TypeError):
         sound = False
     if not sound:
         raise LedgerError(f"{path}: not an export that this fl_dp can read ({FORMAT}).")

@@ -1,24 +1,21 @@
 """A user's own arrays in one NumPy .npz file: x_train, y_train, x_test, y_test, and public ones."""
 
-import zipfile
-import zlib
-from collections.abc import Sequence, Set
+from collections.abc import Collection, Set
 from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.lib.npyio import NpzFile
 from torch import Tensor
 
+from fl_dp.data.npz_files import Arrays, read_npz
 from fl_dp.data.source import Source
 from fl_dp.data.tensor_data import Split, TensorData
 from fl_dp.errors import DataError
+from fl_dp.form import check_count
 
 _MAX_CHANNELS = 4  # of an image: a longer last axis behind a short second one is a width, so NCHW
 _PUBLIC = frozenset({"classes", "vocabulary"})
 _NAMES = ("x_train", "y_train", "x_test", "y_test", "groups_train", "groups_test", "classes", "vocabulary")
-
-Arrays = dict[str, np.ndarray]
 
 
 def load_npz(path: Path, split: Split) -> TensorData:
@@ -54,26 +51,18 @@ def _read(path: Path, split: Split) -> Arrays:
 
 def _arrays(path: Path, needed: Set[str], welcome: Set[str], *, strict: bool = False) -> Arrays:
     """The arrays that are needed, and those of the welcome ones that are there; strict: no unknown ones."""
-    try:
-        with path.open("rb") as file:
-            archive = np.load(file, allow_pickle=False)  # a pickle could run code
-            if not isinstance(archive, NpzFile):
-                raise DataError(f"{path}: expected an .npz file of several arrays, not one array.")
-            if missing := needed - set(archive.files):
-                raise DataError(f"{path}: expected arrays {', '.join(sorted(missing))}.")
-            if strict:
-                _check_names(path, archive.files)
-            wanted = needed | (welcome & set(archive.files))
-            return {name: _array(path, archive, name) for name in sorted(wanted)}
-    except FileNotFoundError:
-        raise DataError(f"{path}: no such file; expected an .npz file.") from None
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise DataError(
-            f"{path}: expected a readable .npz file of plain arrays ({type(error).__name__})."
-        ) from None
+
+    def wanted(there: Collection[str]) -> list[str]:
+        if missing := needed - set(there):
+            raise DataError(f"{path}: expected arrays {', '.join(sorted(missing))}.")
+        if strict:
+            _check_names(path, there)
+        return sorted(needed | (welcome & set(there)))
+
+    return read_npz(path, wanted)
 
 
-def _check_names(path: Path, names: Sequence[str]) -> None:
+def _check_names(path: Path, names: Collection[str]) -> None:
     if unknown := [name for name in names if name not in _NAMES]:
         raise DataError(
             f"{path}: unknown arrays {', '.join(unknown)}; known are {', '.join(_NAMES)}. groups_train "
@@ -81,23 +70,12 @@ def _check_names(path: Path, names: Sequence[str]) -> None:
         )
 
 
-def _array(path: Path, archive: NpzFile, name: str) -> np.ndarray:
-    try:
-        found: np.ndarray = archive[name]
-    except ValueError:  # NumPy's for objects, whose text tells how to run what a pickle says
-        raise DataError(
-            f"{path}: {name} is no plain array: it holds objects, such as None, or numbers and texts "
-            "in one, or is damaged. Give it one dtype, of numbers or of texts; leave out records without a "
-            "label."
-        ) from None
-    return found
-
-
 def _vocabulary(arrays: Arrays) -> int:
     """0 where none is declared: then nothing in the file is a token."""
     declared = arrays.get("vocabulary", np.array(0))
     if declared.ndim or not _whole(declared) or ("vocabulary" in arrays and int(declared) < 1):
         raise DataError("vocabulary: expected one integer >= 1, the number of tokens.")
+    check_count(int(declared), "tokens in the vocabulary")
     return int(declared)
 
 

@@ -80,7 +80,7 @@ def read_parquet(path: Path) -> Table:
         table = pyarrow.parquet.ParquetFile(path).read()
     except FileNotFoundError:
         raise DataError(f"{path}: no such file; expected a Parquet file.") from None
-    except (OSError, pyarrow.ArrowException) as error:
+    except (OSError, ValueError, pyarrow.ArrowException) as error:  # ValueError: names that are no UTF-8
         raise DataError(f"{path}: expected a readable Parquet file ({type(error).__name__}).") from None
     if table.num_rows == 0:
         raise DataError(f"{path}: there are no records.")
@@ -88,7 +88,7 @@ def read_parquet(path: Path) -> Table:
     for number, column in enumerate(table.columns, 1):
         try:
             texts.append(column.cast(pyarrow.string()).fill_null("").to_pylist())
-        except pyarrow.ArrowException:
+        except (ValueError, pyarrow.ArrowException):
             raise DataError(
                 f"{path}: column {number} holds {column.type}; expected texts, numbers or dates."
             ) from None

@@ -27,16 +27,16 @@ VALUE: a text means exactly that text, a number all ways to write it (1, 1.0).
 """
 
 import math
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from fl_dp.config.data import ENCODINGS
+from fl_dp.config.files import read_toml
 from fl_dp.data.tables.cells import Value, plain
 from fl_dp.data.tables.columns import Category, Column, Group, Label, Number, Site, SplitColumn, Target
 from fl_dp.data.tables.schema import HASH, NONE, Schema
-from fl_dp.errors import DataError
+from fl_dp.errors import ConfigError, DataError
 
 _TOP = {"missing", "header", "separator", "encoding", "decimal", "split", "columns"}
 _MISSING = {"missing", "if-missing"}
@@ -47,13 +47,13 @@ _FEWEST_CLASSES = 2
 def read_schema(path: Path) -> Schema:
     """The schema in the file at `path`; DataError says what is wrong with it."""
     try:
-        return parse_schema(tomllib.loads(path.read_text(encoding="utf-8")))
-    except FileNotFoundError:
-        raise DataError(
-            f"{path}: no such schema file. `fl-dp schema FILE` drafts one; the setting schema names another."
-        ) from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise DataError(f"{path}: not a readable schema file (TOML): {error}") from None
+        content = read_toml(
+            path, what="schema file. `fl-dp schema FILE` drafts one; the setting schema names another"
+        )
+    except ConfigError as error:
+        raise DataError(str(error)) from None
+    try:
+        return parse_schema(content)
     except DataError as error:
         raise DataError(f"{path}: {error}") from None
 

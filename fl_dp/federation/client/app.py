@@ -3,18 +3,32 @@
 What is heavy is imported where it is used: Flower's own processes import this for each message.
 """
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 from fl_dp.config.client import ClientConfig
-from fl_dp.errors import ConfigError, FlDpError
-from fl_dp.federation.client.round import ClientRounds, play, refuse
+from fl_dp.errors import ConfigError, FlDpError, TaskError
+from fl_dp.federation.client.journal import Note
+from fl_dp.federation.client.policy import MAX_RUN_NAME
+from fl_dp.federation.client.round import CLIENTS_LOGGER, Client, ClientRounds, play, refuse
 from fl_dp.federation.client.settings import client_settings
-from fl_dp.federation.wire.messages import profile_to_content, refusal_to_content, update_to_content
-from fl_dp.records import Refusal
+from fl_dp.federation.wire.messages import (
+    one_line,
+    plan_from_content,
+    profile_to_content,
+    refusal_of,
+    refusal_to_content,
+    update_to_content,
+)
+from fl_dp.records import Refusal, total_steps
+
+logger = logging.getLogger(CLIENTS_LOGGER)
 
 _ONLY = "the only one"
 
@@ -62,9 +76,14 @@ def register(message: Message, config: ClientConfig) -> RecordDict:
     """Enter the data in the ledger, on their first use, and answer with the public numbers."""
     from fl_dp.tasks.records import load_part
 
-    with ClientRounds.open(Path(config.ledger)) as rounds:
-        clients = rounds.register([(config, load_part(config))])
-        return profile_to_content(rounds.profiles(clients)[0])
+    note = Note(config.ledger, config.client)
+    with noted(note), ClientRounds.open(Path(config.ledger)) as rounds:
+        (client,) = rounds.register([(config, load_part(config))])
+        content = profile_to_content(rounds.profiles([client])[0])
+        spent = _spent(rounds, client)
+        note.learn(dataset=client.dataset, before=spent["after"], budget=client.budget.epsilon)
+        note.write("registered", **spent)
+        return content
 
 
 def train_round(message: Message, config: ClientConfig) -> RecordDict:
@@ -72,8 +91,45 @@ def train_round(message: Message, config: ClientConfig) -> RecordDict:
     from fl_dp.federation.client.own_training import OwnTraining
     from fl_dp.tasks.records import load_part
 
-    data = load_part(config)
-    with ClientRounds.open(Path(config.ledger)) as rounds:
-        (client,) = rounds.register([(config, data)])
-        result = play(rounds, client, message.content, OwnTraining(config, data))
+    note = Note(config.ledger, config.client)
+    with noted(note):
+        plan, _ = plan_from_content(message.content)
+        note.learn(run=plan.run[:MAX_RUN_NAME], round=plan.server_round)
+        note.write("asked", steps=plan.steps)
+        data = load_part(config)
+        with ClientRounds.open(Path(config.ledger)) as rounds:
+            (client,) = rounds.register([(config, data)])
+            before = _spent(rounds, client)["after"]
+            note.learn(dataset=client.dataset, before=before, budget=client.budget.epsilon)
+            result = play(rounds, client, message.content, OwnTraining(config, data))
+            if isinstance(result, Refusal):
+                note.write(result.status, reason=result.reason, **_spent(rounds, client))
+            else:
+                total = total_steps(result.spent)
+                note.write("trained", steps=result.steps, after=result.epsilon, total=total)
     return refusal_to_content(result) if isinstance(result, Refusal) else update_to_content(result)
+
+
+def _spent(rounds: ClientRounds, client: Client) -> dict[str, Any]:
+    """What all that the data have spent comes to, for the journal: epsilon, and steps.
+
+    None where it is not known: what cannot be read or computed here decides nothing that is answered.
+    """
+    try:
+        spent = rounds.spent(client)
+        return {"after": client.budget.epsilon_of(spent), "total": total_steps(spent)}
+    except FlDpError as error:
+        logger.warning("what is spent cannot be noted: %s", error)
+        return {"after": None, "total": None}
+
+
+@contextmanager
+def noted(note: Note) -> Iterator[None]:
+    """Within it, what ends a message is noted, too, before it is answered: in words that quote no record."""
+    try:
+        yield
+    except Exception as error:
+        refusal = refusal_of(error)
+        quotes = isinstance(error, TaskError) or not isinstance(error, FlDpError)
+        note.write(refusal.status, reason=refusal.reason if quotes else one_line(str(error)))
+        raise

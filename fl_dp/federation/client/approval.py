@@ -13,7 +13,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fl_dp.durable_files import write_whole
+from fl_dp.config.files import read_json
+from fl_dp.durable_files import private_folder, write_whole
 from fl_dp.errors import ConfigError, DeclinedError
 from fl_dp.records import Entry, RoundPlan
 from fl_dp.reporting.reports import NOT_PRIVATE
@@ -62,17 +63,24 @@ def pending(folder: Path) -> list[Question]:
     """What is asked in the folder and not answered yet, the oldest first."""
     files = sorted(folder.glob("*.json"), key=lambda file: file.stat().st_mtime)
     return [
-        Question(file.stem, tuple(json.loads(file.read_text(encoding="utf-8"))["words"]))
-        for file in files
-        if not _answer_file(folder, file.stem).exists()
+        Question(file.stem, _words_of(file)) for file in files if not _answer_file(folder, file.stem).exists()
     ]
+
+
+def _words_of(file: Path) -> tuple[str, ...]:
+    found = read_json(file)
+    words = found.get("words") if isinstance(found, dict) else None
+    if not (isinstance(words, list) and all(isinstance(line, str) for line in words)):
+        raise ConfigError(f"{file}: is damaged; delete it, and the run asks again.")
+    return tuple(words)
 
 
 def give_answer(folder: Path, question: str, *, yes: bool) -> None:
     """Answer the question of that id; ConfigError where there is none. A later answer replaces it."""
     if not (folder / f"{question}.json").is_file():
         raise ConfigError(f"{question}: nothing of that id is asked in {folder}.")
-    write_whole(_answer_file(folder, question), lambda file: file.write((_YES if yes else _NO).encode()))
+    answer = (_YES if yes else _NO).encode()
+    write_whole(_answer_file(folder, question), lambda file: file.write(answer), secret=True)
 
 
 def in_words(accepted: "AcceptedRound", spent: Sequence[Entry]) -> list[str]:
@@ -124,9 +132,9 @@ def _id(accepted: "AcceptedRound") -> str:
 
 
 def _ask(folder: Path, question: Question) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
+    private_folder(folder)
     text = json.dumps({"words": question.words}, indent=2)
-    write_whole(folder / f"{question.id}.json", lambda file: file.write(text.encode()))
+    write_whole(folder / f"{question.id}.json", lambda file: file.write(text.encode()), secret=True)
 
 
 def _answer_file(folder: Path, question: str) -> Path:

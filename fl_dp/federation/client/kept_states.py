@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-from fl_dp.durable_files import write_whole
+from fl_dp.durable_files import private_folder, write_whole
 
 FOLDER = "kept"
 _ENDING = ".pt"
@@ -43,7 +43,7 @@ class KeptStates:
     def save(self, server_round: int, states: Mapping[str, bytes]) -> None:
         """Keep the states after the round, by client; they are on the disk when this returns."""
         if states:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            private_folder(self._folder)
         for client, state in states.items():
             write_whole(self._file(client, server_round), partial(_write, state), secret=True)
             self._rounds[client].add(server_round)

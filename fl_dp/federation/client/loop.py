@@ -13,17 +13,22 @@ from flwr.app import Context, Message, MessageType, RecordDict
 from fl_dp.durable_files import append_text
 from fl_dp.errors import FederationError
 from fl_dp.federation.client.app import answer, register, train_round
+from fl_dp.federation.client.final_model import keep_final_model
 from fl_dp.federation.client.isolated import answered_apart
 from fl_dp.federation.client.settings import CONFIG_KEY
 from fl_dp.federation.link.site_link import LinkLostError, LinkRefusedError, SiteLink
-from fl_dp.federation.wire.messages import refusal_to_content
+from fl_dp.federation.wire.messages import FINAL_MODEL, REFUSAL, refusal_to_content
 from fl_dp.records import Refusal
 
 logger = logging.getLogger("fl_dp.clients")
 
 BEAT_SECONDS = 2.0  # between signs of life while a round is trained
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 10.0  # seconds between attempts to reach the server
-_HANDLERS = {MessageType.QUERY: register, MessageType.TRAIN: train_round}
+_HANDLERS = {
+    MessageType.QUERY: register,
+    MessageType.TRAIN: train_round,
+    FINAL_MODEL: keep_final_model,
+}
 
 Tell = Callable[[str, str], None]  # what happened, and words for the operator
 
@@ -82,6 +87,8 @@ class ClientLoop:
             if not refused.is_over:
                 raise
             self._say("late", "an answer came too late: the server waits for it no longer")
+        if message.metadata.message_type == FINAL_MODEL and REFUSAL not in content:
+            self._say("model", "the final model has come")
 
     def _beat(self) -> None:
         """A sign of life; a connection that is lost for a while does not end the training."""

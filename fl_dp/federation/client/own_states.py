@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fl_dp.config.client import ClientConfig
+from fl_dp.errors import ConfigError
 from fl_dp.federation.client.kept_states import FOLDER, KeptStates
 from fl_dp.federation.client.registration import account_digest
 from fl_dp.records import RoundPlan
@@ -69,8 +70,11 @@ def read_own_model(file: Path) -> OwnModel:
     """What `own_model_file` has found."""
     from fl_dp.training.kept import OWN, PRIVATE, RUN, read_state
 
-    state = read_state(file.read_bytes())
-    return OwnModel(state[RUN], int(file.stem.rpartition("-")[2]), state[OWN], state[PRIVATE])
+    try:
+        state = read_state(file.read_bytes())
+        return OwnModel(state[RUN], int(file.stem.rpartition("-")[2]), state[OWN], state[PRIVATE])
+    except (KeyError, ValueError, OSError):  # ConfigError is a ValueError
+        raise ConfigError(f"{file}: is no model of this site's own, or is damaged; delete it.") from None
 
 
 class OwnStates:

@@ -8,7 +8,9 @@ from flwr.app import RecordDict
 
 from fl_dp.config.client import ClientConfig
 from fl_dp.data.persons import Examples
+from fl_dp.engine.clipping import ClippedSum
 from fl_dp.engine.noise.randomness import Randomness
+from fl_dp.errors import DeclinedError
 from fl_dp.federation.client.own_states import OwnStates
 from fl_dp.federation.client.received import keep_received
 from fl_dp.federation.client.round import PaidRound, expected_weights
@@ -46,8 +48,9 @@ class OwnTraining:
     def prepare(self, plan: RoundPlan, content: RecordDict) -> None:
         """Build the model, load the weights, and find the physical batch.
 
-        Raises DeclinedError for weights of another model, ModelError when the model cannot be protected,
-        ConfigError when not one example fits the memory.
+        Raises DeclinedError for weights of another model, and for weights so large that nothing can be learnt
+        from them, which is seen by random numbers and not by records; ModelError when the model cannot be
+        protected, ConfigError when not one example fits the memory.
         """
         settings, data = self._settings, self._data
         model = new_model(self._task)
@@ -72,7 +75,12 @@ class OwnTraining:
                 memory = settings.memory_mib * 2**20
                 at_most = trainer.largest_physical_batch(memory, trainer.most_at_once)
             self._rows = trainer.choose_rows(at_most)
-            trainer.rehearse(self._rows)  # so much memory is there
+            rehearsed = trainer.rehearse(self._rows)  # so much memory is there
+        if isinstance(rehearsed, ClippedSum) and rehearsed.num_non_finite == len(rehearsed.norms):
+            raise DeclinedError(
+                f"the weights received for model {plan.model} are too large: not one example of ordinary "
+                "numbers has a finite gradient there, so that noise alone would be paid for."
+            )
 
     def train(self, paid: PaidRound) -> Mapping[str, Any] | None:
         """What leaves the client after the steps, as arrays by name; None if not finite."""

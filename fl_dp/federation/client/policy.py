@@ -8,7 +8,9 @@ from fl_dp.errors import ConfigError, DeclinedError
 from fl_dp.models.names import common_name
 from fl_dp.records import (
     ARITHMETICS,
+    LEAST_NOISE,
     MOST_BATCH,
+    MOST_NOISE,
     MOST_PULL,
     NUMERICS,
     OPTIMIZER_STATES,
@@ -23,7 +25,6 @@ MAX_RUN_NAME = 64  # characters; it is written into the ledger
 # Within these, clipped gradients and noise are ordinary float32 numbers. Near 1e-45 noise rounds to zero
 # while a clipped gradient need not, and near 1e38 a sum overflows, which noise cannot hide.
 LEAST_GRAD_NORM, MOST_GRAD_NORM = 1e-12, 1e12
-LEAST_NOISE, MOST_NOISE = 1e-3, 1e6
 
 
 def check_plan(plan: RoundPlan, config: ClientConfig, public_size: int, task: str = "") -> None:

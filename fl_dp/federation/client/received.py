@@ -15,7 +15,10 @@ from typing import Any
 import numpy as np
 
 from fl_dp.config.client import ClientConfig
-from fl_dp.durable_files import write_whole
+from fl_dp.config.files import DAMAGED
+from fl_dp.data.npz_files import read_npz
+from fl_dp.durable_files import private_folder, write_whole
+from fl_dp.errors import DataError
 from fl_dp.federation.client.registration import account_digest
 from fl_dp.records import RoundPlan
 
@@ -46,14 +49,17 @@ def keep_received(config: ClientConfig, plan: RoundPlan, weights: Mapping[str, A
     content = io.BytesIO()
     np.savez(content, allow_pickle=False, **{_ABOUT: np.array(about)}, **weights)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, lambda file: file.write(content.getvalue()))
+        private_folder(path.parent)
+        write_whole(path, lambda file: file.write(content.getvalue()), secret=True)
     except OSError as error:
         logger.warning("%s: the model that was received is not kept there: %s", path, error)
 
 
 def read_received(path: Path) -> Received:
-    """What `keep_received` has written."""
-    with np.load(path, allow_pickle=False) as found:
-        about = json.loads(str(found[_ABOUT]))
-        return Received(**about, weights={name: found[name] for name in found.files if name != _ABOUT})
+    """What `keep_received` has written; DataError where it is something else."""
+    found = read_npz(path, lambda there: list(there))
+    try:
+        about = json.loads(str(found.pop(_ABOUT)))
+        return Received(str(about["run"]), int(about["server_round"]), found)
+    except (*DAMAGED, KeyError, TypeError):
+        raise DataError(f"{path}: is damaged; the next round that is asked for replaces it.") from None

@@ -1,20 +1,21 @@
 """The updates that stand become the next global weights, by post-processing alone."""
 
-import logging
 from collections.abc import Mapping
 
 import numpy as np
 from flwr.app import ArrayRecord
 
-from fl_dp.config.run import RunConfig
+from fl_dp.config.flat import AUTO
+from fl_dp.config.run import POISSON, RunConfig
 from fl_dp.errors import ConfigError
-from fl_dp.federation.server.aggregation import aggregation_of
+from fl_dp.federation.server.aggregation import Update, aggregation_of, check_aggregation
+from fl_dp.federation.server.bounding import Bounding
 from fl_dp.federation.server.controls import Controls
 from fl_dp.federation.server.judging import Judged
 from fl_dp.federation.server.optimizer import server_optimizer_of
+from fl_dp.federation.server.weights import capped
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray, encode
-
-logger = logging.getLogger("fl_dp")
+from fl_dp.records import MOST_WEIGHT
 
 _AGGREGATION, _OPTIMIZER, _CONTROLS = _PARTS = "aggregation ", "optimizer ", "controls "
 
@@ -23,10 +24,25 @@ class Aggregating:
     """shared: the parameters that clients send back; the model's other arrays keep the server's values."""
 
     def __init__(self, config: RunConfig, shared: Mapping[str, ArraySpec]) -> None:
-        self._shared = shared
+        self._shared, self._config = shared, config
+        self.lost = ""  # why the last round's updates were not used
+        self._bounding = Bounding(config, shared)
         self._controls = Controls(config, shared)
-        self._aggregation = aggregation_of(config.aggregation)
+        check_aggregation(config)
+        self._aggregation = aggregation_of(config.aggregation, config.malicious_clients)
         self._optimizer = server_optimizer_of(config.server_optimizer, config.server_learning_rate)
+
+    def least_updates(self, asked: int) -> int:
+        """How many updates a round needs of so many clients that were asked.
+
+        "auto": as many as it is to have; where budgets have ended there are fewer, and all are needed.
+        """
+        own = self._aggregation.least_updates
+        if self._config.min_updates != AUTO:
+            return max(own, int(self._config.min_updates))
+        if self._config.sampling == POISSON:
+            return max(own, min(1, asked))
+        return max(own, min(self._config.min_clients, self._config.fit_clients, asked))
 
     @property
     def needs_single_updates(self) -> bool:
@@ -44,20 +60,42 @@ class Aggregating:
         return ArrayRecord({**weights, **encode(controls)}) if controls else weights
 
     def aggregate(self, weights: ArrayRecord, judged: Judged) -> ArrayRecord | None:
-        """The new global weights after a round; None if no update stands, or if they are not finite."""
+        """The new global weights after a round; None if no update stands, or if clients could not go on from
+        them. `lost` then says why, unless nobody has trained.
+        """
+        self.lost = ""
         if not judged.updates and not judged.sums:
             return None
+        least = self.least_updates(len(judged.verdicts))
+        if judged.standing < least:
+            self.lost = f"{judged.standing} updates stand, {least} are needed (min-updates, aggregation)"
+            return None
+        self._bounding.hold(weights, judged)
         before = self._optimizer.state()
-        combined = self._aggregation.combine(judged.updates, judged.sums, self.expected)
+        combined = self._aggregation.combine(self._capped(judged), judged.sums, self.expected)
         start = {name: weights[name].numpy() for name in self._shared}
         with np.errstate(over="ignore", invalid="ignore"):
             new = self._optimizer.step(start, {name: combined[name] for name in self._shared})
-        if not all(np.isfinite(array).all() for array in new.values()):
+        if not all((abs(array) <= MOST_WEIGHT).all() for array in new.values()):  # NaN is not either
             self._optimizer.restore(before)
-            logger.warning("the updates lead to weights that are not finite; the weights stay as they were")
+            self.lost = f"the updates lead to weights beyond {MOST_WEIGHT:g}, or not finite"
             return None
         self._controls.move(combined, judged.standing)
         return ArrayRecord({**weights, **encode(new)})
+
+    def _capped(self, judged: Judged) -> list[Update]:
+        """The single updates, none of which counts more than `max-weight` allows among those that stand.
+
+        Those beside sums were asked for with weights that were capped then.
+        """
+        if judged.sums:
+            return judged.updates
+        weights = capped([weight for _, weight in judged.updates], self._config.max_weight)
+        return [(update, weight) for (update, _), weight in zip(judged.updates, weights, strict=True)]
+
+    def forget_steps(self) -> None:
+        """The last model is not gone on from: what led to it leads nowhere."""
+        self._optimizer.restore({})
 
     def state(self) -> dict[str, NDArray]:
         """What is remembered from round to round."""

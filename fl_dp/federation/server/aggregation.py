@@ -4,8 +4,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, TypeVar
 
+import numpy as np
+
 from fl_dp.choices import AGGREGATIONS, Choices
-from fl_dp.errors import ConfigError
+from fl_dp.config.run import RunConfig
+from fl_dp.errors import ConfigError, FederationError
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray
 from fl_dp.federation.wire.partial_sums import WeightedSum
 
@@ -17,9 +20,16 @@ class Aggregation(ABC):
     """One for a whole run. Post-processing of noised updates: whatever it does costs no privacy.
 
     needs_single_updates: whether it needs every update by itself; else a simulation sends it their sums.
+    malicious: clients of a round that are taken to be hostile, of the run config.
     """
 
     needs_single_updates: ClassVar[bool] = False
+    malicious: int = 0
+
+    @property
+    def least_updates(self) -> int:
+        """How many updates it needs; a round with fewer is lost."""
+        return 1
 
     @abstractmethod
     def combine(
@@ -39,12 +49,36 @@ class Aggregation(ABC):
         refuse_unknown(state, {}, f"aggregation {type(self).__name__}")
 
 
-def aggregation_of(name: str) -> Aggregation:
-    """A new one of that name, from its file in `aggregations/`."""
+def aggregation_of(name: str, malicious: int = 0) -> Aggregation:
+    """A new one of that name, from its file in `aggregations/`. malicious: see `Aggregation`."""
     kind = AGGREGATIONS.load(name, type)
     if not issubclass(kind, Aggregation):
         raise ConfigError(f"aggregation = {name!r}: {kind.__name__} is not a subclass of Aggregation.")
-    return made(kind, AGGREGATIONS, name)
+    aggregation = made(kind, AGGREGATIONS, name)
+    aggregation.malicious = malicious
+    return aggregation
+
+
+def check_aggregation(config: RunConfig) -> None:
+    """ConfigError where no round can have as many updates as the aggregation needs."""
+    least = aggregation_of(config.aggregation, config.malicious_clients).least_updates
+    if config.fit_clients < least:
+        raise ConfigError(
+            f"aggregation = {config.aggregation!r}: beside malicious-clients = {config.malicious_clients} a "
+            f"round needs {least} updates, fit-clients = {config.fit_clients} can never give them; raise "
+            "fit-clients, lower malicious-clients, or take the median."
+        )
+
+
+def in_double(array: NDArray) -> NDArray:
+    """The numbers in double precision, complex ones too."""
+    return array.astype(np.result_type(array.dtype, np.float64))
+
+
+def refuse_sums(sums: Sequence[WeightedSum], what: str) -> None:
+    """FederationError where updates came added up: it needs each by itself."""
+    if sums:
+        raise FederationError(f"The {what} of sums is not that of the updates; it needs each by itself.")
 
 
 def made(kind: Callable[..., Kind], choices: Choices, name: str, *arguments: object) -> Kind:

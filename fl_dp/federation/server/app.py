@@ -5,25 +5,28 @@ import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flwr.app import ArrayRecord, Context, MetricRecord
 from flwr.serverapp import Grid, ServerApp
 
-from fl_dp.config.run import RunConfig
+from fl_dp.config.run import BEST, RunConfig
 from fl_dp.durable_files import exclusive
 from fl_dp.errors import ConfigError, FederationError, FlDpError
 from fl_dp.federation.devices import find_device
+from fl_dp.federation.server.leaving import leave
 from fl_dp.federation.server.run_record import RunRecord
-from fl_dp.federation.wire.arrays import decode, encode, load_arrays, specs, state_arrays
+from fl_dp.federation.wire.arrays import NDArray, decode, encode, load_arrays, specs, state_arrays
 from fl_dp.reporting.console import round_line
-from fl_dp.reporting.reports import RoundReport, RunStatus, Summary
+from fl_dp.reporting.reports import RoundReport, RunStatus
 from fl_dp.reporting.run_results import RunResults
 
 if TYPE_CHECKING:
     from torch import nn
 
+    from fl_dp.data.tensor_data import TensorData
     from fl_dp.federation.server.strategy import Evaluate, PrivateStrategy
     from fl_dp.tasks.task import Task
 
@@ -36,13 +39,18 @@ _LOCK = ".server.lock"
 
 @dataclass(frozen=True)
 class Federation:
-    """What one run needs; `arrays` are what it starts from."""
+    """What one run needs; `arrays` are what it starts from.
+
+    evaluate: on what rounds may look at. evaluate_at_the_end: on what no round has seen, where the best model
+    is kept; None where the last one is, which `evaluate` has measured.
+    """
 
     task: "Task"
     model: "nn.Module"
     strategy: "PrivateStrategy"
     evaluate: "Evaluate"
     arrays: ArrayRecord
+    evaluate_at_the_end: "Callable[[ArrayRecord], MetricRecord] | None" = None
 
 
 @app.main()
@@ -63,16 +71,20 @@ def run_federation(
     *,
     resumed: bool = False,
     on_kept: Callable[[int], None] = lambda server_round: None,
+    on_model: Callable[[Mapping[str, NDArray]], None] = lambda arrays: None,
 ) -> None:
     """Run the federation of the run config `flat`, its results below `folder`.
 
     run: its name in the clients' ledgers, see `PrivateStrategy`. on_round: called with each round's report.
-    on_kept: see `RunRecord`. resumed: `folder` holds a run that was ended, which goes on from its last round.
+    on_kept: see `RunRecord`. on_model: called with the model of a run that has not failed. resumed: `folder`
+    holds a run that was ended, which goes on from its last round.
     However it ends, summary.json says so; a failure is then raised.
     """
     out = RunResults(folder, resumed=resumed)
     with exclusive(folder / _LOCK):
-        _run(grid, flat, run, out, RunRecord(out, resumed=resumed, on_kept=on_kept), on_round)
+        federation = _run(grid, flat, run, out, RunRecord(out, resumed=resumed, on_kept=on_kept), on_round)
+        if federation.strategy.reports:
+            on_model(state_arrays(federation.model))
 
 
 def _run(
@@ -82,7 +94,8 @@ def _run(
     out: RunResults,
     record: RunRecord,
     on_round: Callable[[RoundReport], None],
-) -> None:
+) -> Federation:
+    """The federation, when the run is over; its model is the one that was saved."""
     federation: Federation | None = None
     status: RunStatus = "failed"
     reason = "interrupted"  # what stands if this process is ended
@@ -95,10 +108,12 @@ def _run(
         reason = str(error) if isinstance(error, FlDpError) else f"{type(error).__name__}: {error}"
         raise
     finally:
-        _leave(out, federation, record, private, status, reason)
+        leave(out, federation, record, private, status, reason)
     if status == "failed":
         raise FederationError(reason)
     record.forget()
+    assert federation is not None
+    return federation
 
 
 def prepare(
@@ -108,7 +123,7 @@ def prepare(
 
     run: its name in the clients' ledgers. `record` and `on_round` are told of each round.
     """
-    from fl_dp.federation.server.evaluation import evaluate
+    from fl_dp.federation.server.evaluation import evaluate, halves
     from fl_dp.federation.server.strategy import PrivateStrategy, usual_parts
     from fl_dp.federation.wire.round_arrays import shared_specs
     from fl_dp.models.start import load_start
@@ -124,11 +139,15 @@ def prepare(
     arrays = state_arrays(model)
     expected = specs(arrays)
 
-    def on_test_data(server_round: int, arrays: ArrayRecord) -> MetricRecord:
-        if test is None:
+    at_the_end = None
+    if config.keep_model == BEST and test is not None:
+        test, at_the_end = halves(test)
+
+    def measured(data: "TensorData | None", arrays: ArrayRecord) -> MetricRecord:
+        if data is None:
             return MetricRecord()
         load_arrays(model, decode(arrays, expected))
-        result = evaluate(model, test, task, device, config.metric_names)
+        result = evaluate(model, data, task, device, config.metric_names)
         # a MetricRecord holds numbers alone; reports write null for NaN
         metrics = {name: math.nan if value is None else value for name, value in result.metrics.items()}
         return MetricRecord({"loss": result.loss, **metrics})
@@ -151,52 +170,15 @@ def prepare(
         if specs(record.state.arrays) != expected:
             raise ConfigError(f"the run's state holds weights of another model than {config.model}.")
         strategy.resume(record.state)
+        record.best = strategy.best
         arrays = dict(record.state.arrays)
-    return Federation(task, model, strategy, on_test_data, encode(arrays))
-
-
-def _leave(
-    out: RunResults,
-    federation: Federation | None,
-    record: RunRecord,
-    private: bool,
-    status: RunStatus,
-    reason: str,
-) -> None:
-    """Write what was reached, the summary last: whoever sees it finds the rest complete.
-
-    The model is that of the state on the disk: a round that is not in it may be repeated, and would then be
-    released twice. The summary says what was spent, and is written even where the model cannot be.
-    """
-    try:
-        if federation and record.arrays is not None and federation.strategy.reports:
-            from fl_dp.tasks.description import describe
-
-            load_arrays(federation.model, record.arrays)
-            described = describe(federation.task).to_dict()
-            out.save_model(federation.model.state_dict(), described, private=private)
-    finally:
-        out.write_summary(_summary(federation, private, status, reason, record.seconds))
-
-
-def _summary(
-    federation: Federation | None, private: bool, status: RunStatus, reason: str, seconds: float
-) -> Summary:
-    reports = federation.strategy.reports if federation else []
-    guarantee = federation.strategy.guarantee() if federation else None
-    return Summary(
-        status=status,
-        private=private,
-        rounds=reports[-1].round if reports else 0,
-        epsilon=guarantee.epsilon if guarantee else None,
-        delta=guarantee.delta if guarantee else None,
-        federation=federation.strategy.federation() if federation else None,
-        accuracy=reports[-1].accuracy if reports else None,
-        loss=reports[-1].loss if reports else None,
-        seconds=seconds,
-        clients=federation.strategy.budgets() if federation else {},
-        reason=reason,
-        metrics=reports[-1].metrics if reports else {},
+    return Federation(
+        task,
+        model,
+        strategy,
+        lambda server_round, arrays: measured(test, arrays),
+        encode(arrays),
+        None if at_the_end is None else partial(measured, at_the_end),
     )
 
 

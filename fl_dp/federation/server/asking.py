@@ -10,7 +10,7 @@ from fl_dp.config.run import RunConfig
 from fl_dp.federation.client.registration import task_identity
 from fl_dp.federation.server.client_record import ClientRecord
 from fl_dp.federation.server.planning import round_plan
-from fl_dp.federation.server.weights import weight_of
+from fl_dp.federation.server.weights import capped, weight_of
 from fl_dp.federation.wire.messages import plan_to_content
 from fl_dp.federation.wire.partial_sums import ask_for_sum
 from fl_dp.records import Entry, RoundPlan
@@ -20,7 +20,7 @@ from fl_dp.records import Entry, RoundPlan
 class Asked:
     """A client that was asked for a round: by which message, and for what.
 
-    weight: of its update; in_sum: whether that may come added up to others'.
+    weight: of its update; in_sum: whether that may come added up to others'. plan: what the message asks for.
     """
 
     client: ClientRecord
@@ -28,6 +28,7 @@ class Asked:
     weight: float
     message: Message
     in_sum: bool
+    plan: RoundPlan
 
 
 class Asking:
@@ -42,7 +43,17 @@ class Asking:
     ) -> list[Asked]:
         """in_sum: the updates may come added up."""
         content = self._contents(weights, in_sum)
-        return [self._ask(client, server_round, content, in_sum) for client in clients]
+        counts = [self._weight_of(client) for client in clients]
+        if in_sum:  # they are added up with these; else the cap is for the updates that stand
+            counts = capped(counts, self._config.max_weight)
+        return [
+            self._ask(client, weight, server_round, content, in_sum)
+            for client, weight in zip(clients, counts, strict=True)
+        ]
+
+    def _weight_of(self, client: ClientRecord) -> float:
+        assert client.mechanism is not None  # only clients that can take a step are chosen
+        return weight_of(self._config.weights, client.profile, client.mechanism)
 
     def _contents(self, weights: ArrayRecord, in_sum: bool) -> Callable[[RoundPlan, float], RecordDict]:
         """What gives a message's content; clients that are asked for the same share one."""
@@ -57,15 +68,15 @@ class Asking:
     def _ask(
         self,
         client: ClientRecord,
+        weight: float,
         server_round: int,
         content: Callable[[RoundPlan, float], RecordDict],
         in_sum: bool,
     ) -> Asked:
-        assert client.mechanism is not None  # only clients that can take a step are chosen
+        assert client.mechanism is not None
         plan = round_plan(
             client.profile, client.mechanism, self._config, self._run, server_round, self._task, self.origin
         )
-        weight = weight_of(self._config.weights, client.profile, client.mechanism)
         message = Message(
             content(plan, weight),
             client.node_id,
@@ -73,4 +84,4 @@ class Asking:
             ttl=self._config.round_timeout,  # a client that sees it later does not train for nothing
             group_id=str(server_round),
         )
-        return Asked(client, client.mechanism, weight, message, in_sum)
+        return Asked(client, client.mechanism, weight, message, in_sum, plan)

@@ -10,6 +10,7 @@ from typing import Any
 
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.events import merge
+from fl_dp.errors import AccountingError
 from fl_dp.federation.server.history import History, history_of
 from fl_dp.records import ASSUMED, ClientProfile, Entry
 
@@ -68,6 +69,12 @@ class ClientRecord:
         """Never below what it has really spent, if its ledger tells the truth."""
         return self._history.epsilon
 
+    def require_accountable(self) -> None:
+        """AccountingError where the accountant cannot tell what it has spent, or what a round more costs."""
+        _ = self._history.epsilon
+        if self.mechanism is not None:
+            self._history.steps_left(self.mechanism.steps)
+
     def budget_left(self) -> float:
         """The share of its budget that is left, at least a thousandth; 1 without privacy."""
         if self.mechanism is None or not self.mechanism.private:
@@ -79,12 +86,21 @@ class ClientRecord:
         return self.mechanism is not None and self.steps_left(self.mechanism.steps) > 0
 
     def steps_left(self, planned: int) -> int:
-        """How many of `planned` steps fit its budget, without privacy all; 0 if it takes no part."""
-        return 0 if self.exhausted else self._history.steps_left(planned)
+        """How many of `planned` steps fit its budget, without privacy all; 0 if it takes no part.
+
+        0 too where the accountant cannot resolve its delta over more steps: its own ledger then declines.
+        """
+        try:
+            return 0 if self.exhausted else self._history.steps_left(planned)
+        except AccountingError:
+            return 0
 
     def rounds_left(self, at_most: int) -> int:
         """In how many of `at_most` rounds more it could take part; the last one may be a short one."""
-        return 0 if self.exhausted else self._history.rounds_left(at_most)
+        try:
+            return 0 if self.exhausted else self._history.rounds_left(at_most)
+        except AccountingError:
+            return 0
 
     def count_as_spent(self, asked: Entry) -> None:
         """It was asked for a round and has not confirmed it: count what its budget lets it take."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
+from fl_dp.errors import DataError
 from fl_dp.tasks.metric import metrics_of
 from fl_dp.tasks.task import Task
 
@@ -22,6 +23,19 @@ class Evaluation:
 
     loss: float
     metrics: Mapping[str, float | None]
+
+
+def halves(data: "TensorData") -> tuple["TensorData", "TensorData"]:
+    """The data in two: what models are chosen on, and what is measured once. The same for the same data.
+
+    DataError for one record, which cannot be both.
+    """
+    if len(data) < 2:
+        raise DataError(
+            'keep-model = "best" needs two test records at least: one to choose on, one to measure.'
+        )
+    order = torch.randperm(len(data), generator=torch.Generator().manual_seed(0))
+    return data.subset(order[: len(data) // 2]), data.subset(order[len(data) // 2 :])
 
 
 @torch.no_grad()

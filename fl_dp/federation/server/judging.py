@@ -21,9 +21,13 @@ logger = logging.getLogger("fl_dp")
 
 @dataclass(slots=True)
 class Judged:
-    """A round's updates that stand, alone or in sums, and the verdict on every client that was asked."""
+    """A round's updates that stand, alone or in sums, and the verdict on every client that was asked.
+
+    owners: who was asked for each of `updates`, in their order.
+    """
 
     updates: list[Update] = field(default_factory=list)
+    owners: list[Asked] = field(default_factory=list)
     sums: list[WeightedSum] = field(default_factory=list)
     verdicts: dict[str, Verdict] = field(default_factory=dict)
 
@@ -44,26 +48,29 @@ class Judging:
 
     def judge(self, asked: Sequence[Asked], replies: Iterable[Message]) -> Judged:
         """Hold every reply, or its absence, against what was asked; the cost goes to the clients' records."""
-        answers = {reply.metadata.reply_to_message_id: reply for reply in replies}
+        answers: dict[str, Message] = {}
+        for answer in replies:
+            answers.setdefault(answer.metadata.reply_to_message_id, answer)
         judged = Judged()
         groups: dict[str, list[tuple[Asked, Message]]] = defaultdict(list)
         for one in asked:
             reply = answers.get(one.message.metadata.message_id)
             group = group_of(reply) if one.in_sum else None  # else a client has made it up
-            verdict = self._settle(one, reply, {} if group else self._expected)
+            verdict = self._settle(one, reply, in_group=group is not None)
             judged.verdicts[one.client.name] = verdict
             if verdict.arrays is None:
                 continue
-            if group and reply:
+            if group is not None and reply:
                 groups[group].append((one, reply))
             else:
                 judged.updates.append((verdict.arrays, one.weight))
+                judged.owners.append(one)
         for group_of_one_sum in groups.values():
             self._add_sum(judged, group_of_one_sum)
         return judged
 
-    def _settle(self, asked: Asked, reply: Message | None, expected: Mapping[str, ArraySpec]) -> Verdict:
-        verdict = settle(reply, asked.client, asked.mechanism, expected)
+    def _settle(self, asked: Asked, reply: Message | None, *, in_group: bool) -> Verdict:
+        verdict = settle(reply, asked, {} if in_group else self._expected, in_group=in_group)
         if not verdict.confirmed:
             self._registration.ask_again(asked.client)
         if verdict.reason:

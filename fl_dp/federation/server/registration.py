@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 
 from flwr.app import Message, MessageType, RecordDict
 from flwr.serverapp import Grid
@@ -11,13 +12,15 @@ from fl_dp.config.run import RunConfig
 from fl_dp.errors import AccountingError, FederationError, FlDpError
 from fl_dp.federation.server.client_record import ClientRecord, shows_less
 from fl_dp.federation.server.planning import round_mechanism
+from fl_dp.federation.server.questions import Question, Refused
 from fl_dp.federation.wire.messages import one_line, profile_from_content
-from fl_dp.federation.wire.send_receive import pause, send
+from fl_dp.federation.wire.send_receive import pause, pull, require_answer, send
 from fl_dp.records import PROVEN, ClientProfile, Refusal
 
 logger = logging.getLogger("fl_dp")
 
 PATIENCE = 60.0  # seconds that a round waits for the answers of nodes that were just asked
+RETRY = 10.0  # seconds after which a node that was refused is asked again, where a round waits for clients
 
 
 class Registration:
@@ -25,6 +28,7 @@ class Registration:
 
     A client that was restarted comes back as another node under its name; the newest node speaks.
     Its ledger must show at least what the server has seen in it: a restored backup is refused.
+    Who is refused is asked again in the next round, because most faults pass.
     """
 
     def __init__(self, config: RunConfig) -> None:
@@ -32,9 +36,10 @@ class Registration:
         self.answers = 0  # of nodes that were asked who they are, the refused ones included
         self._config = config
         self._live: set[int] = set()
-        self._asked: dict[str, tuple[int, float]] = {}  # by message id: the node, and when
+        self._asked: dict[str, Question] = {}  # by message id
         self._registered: set[int] = set()
-        self._refused: dict[int, str] = {}  # by node: why it takes no part
+        self._unsure: set[int] = set()  # nodes whose last round is not confirmed
+        self._refused: dict[int, Refused] = {}  # by node
         self._announced = ""
 
     def restore(self, clients: Iterable[ClientRecord], registered: Collection[str]) -> None:
@@ -54,6 +59,7 @@ class Registration:
         but that no budget has a step left. FlDpError when they do not come within round-timeout.
         """
         started = time.monotonic()
+        self._refused = {node: replace(one, again=started) for node, one in self._refused.items()}
         while True:
             self._refresh(grid)
             here = self._here()
@@ -63,7 +69,7 @@ class Registration:
                 able = [client for client in here if client.can_take_part()]
                 if able or late or waited >= PATIENCE or not self._unseen():
                     return able
-            if late or len(self._refused) > self._config.clients - self._config.min_clients:
+            if late or self._refused_for_good() > self._config.clients - self._config.min_clients:
                 raise FederationError(self._too_few(len(here), waited))
             self._announce(len(here))
             pause(started)
@@ -71,6 +77,7 @@ class Registration:
     def ask_again(self, client: ClientRecord) -> None:
         """Ask for the client's ledger before it takes part again."""
         self._registered.discard(client.node_id)
+        self._unsure.add(client.node_id)
 
     def ask_all_again(self) -> None:
         """Ask for every ledger before anybody takes part again."""
@@ -82,6 +89,10 @@ class Registration:
             return client.reason
         if client.node_id not in self._live:
             return "is not there"
+        if client.node_id in self._refused:
+            return self._refused[client.node_id].why
+        if client.node_id in self._unsure:
+            return "has not said yet what its last round has cost"
         return "" if client.can_take_part() else "has no budget for one more step"
 
     def _here(self) -> list[ClientRecord]:
@@ -92,46 +103,65 @@ class Registration:
         """Whether there may be clients that have not come yet; they may have budget."""
         return len(self.clients) + len(self._refused) < self._config.clients
 
+    def _refused_for_good(self) -> int:
+        """How many nodes no wait will bring, as far as can be told."""
+        return sum(not one.passing for one in self._refused.values())
+
     def _expecting(self) -> bool:
         """Whether a node was asked so lately that its answer is worth a wait."""
         now = time.monotonic()
-        return any(now - when < PATIENCE for _, when in self._asked.values())
+        return any(one.awaited and now - one.when < PATIENCE for one in self._asked.values())
 
     def _refresh(self, grid: Grid) -> None:
-        """Ask the nodes that are new, forget those that are gone, and take in the answers."""
+        """Ask the nodes that are new or may have come to their senses, forget those that are gone, and take
+        in the answers.
+        """
         self._live = set(grid.get_node_ids())
         self._registered &= self._live
         self._refused = {node: why for node, why in self._refused.items() if node in self._live}
-        self._asked = {key: (node, when) for key, (node, when) in self._asked.items() if node in self._live}
-        busy = {node for node, _ in self._asked.values()}
-        strangers = sorted(self._live - self._registered - busy - self._refused.keys())
-        questions = [self._question(node) for node in strangers]
-        self._asked |= {key: (node, time.monotonic()) for key, node in send(grid, questions).items()}
+        self._asked = {key: one for key, one in self._asked.items() if one.node in self._live}
+        self._ask(grid, sorted(self._live - self._registered))
         if self._asked:
-            for reply in grid.pull_messages(list(self._asked)):
-                node, _ = self._asked.pop(reply.metadata.reply_to_message_id)
-                self._register(node, reply)
+            for key, reply in pull(grid, self._asked.keys()).items():
+                self._register(self._asked.pop(key), reply)
 
-    def _question(self, node: int) -> Message:
-        return Message(RecordDict(), node, MessageType.QUERY, ttl=self._config.round_timeout)
+    def _ask(self, grid: Grid, nodes: Iterable[int]) -> None:
+        now, busy = time.monotonic(), {one.node for one in self._asked.values()}
+        questions: list[Question] = []
+        for node in nodes:
+            refused = self._refused.get(node)
+            if node not in busy and (refused is None or refused.again <= now):
+                message = Message(RecordDict(), node, MessageType.QUERY, ttl=self._config.round_timeout)
+                questions.append(Question(message, now, awaited=refused is None or refused.passing))
+        sent = send(grid, [one.message for one in questions])
+        by_id = {one.message.metadata.message_id: one for one in questions}
+        self._asked |= {key: by_id[key] for key in sent}
 
-    def _register(self, node: int, reply: Message) -> None:
+    def _register(self, question: Question, reply: Message) -> None:
         self.answers += 1
+        node, profile = question.node, None
         try:
-            if reply.has_error():
-                raise FederationError(reply.error.reason or "did not answer")
-            profile = profile_from_content(reply.content)
+            profile = profile_from_content(require_answer(reply, question.message))
             if isinstance(profile, Refusal):
-                raise FederationError(profile.reason)
+                why, profile = profile.reason, None
+                raise FederationError(why)
             client = self._recognise(node, profile)
-            client.epsilon()  # raises for a history or a delta that cannot be accounted for:
-            client.can_take_part()  # such a client is refused here, and does not end the run later
+            client.require_accountable()
         except FlDpError as error:
-            self._refused[node] = one_line(str(error))
-            logger.warning("node %d is no part of this run: %s", node, self._refused[node])
+            self._refuse(node, one_line(str(error)), passing=profile is None and self._is_known(node))
         else:
+            self._refused.pop(node, None)
+            self._unsure.discard(node)
             self.clients[client.name] = client
             self._registered.add(node)
+
+    def _refuse(self, node: int, why: str, *, passing: bool) -> None:
+        if node not in self._refused or self._refused[node].why != why:
+            logger.warning("node %d is no part of this run: %s", node, why)
+        self._refused[node] = Refused(why, passing, time.monotonic() + RETRY)
+
+    def _is_known(self, node: int) -> bool:
+        return any(client.node_id == node for client in self.clients.values())
 
     def _recognise(self, node: int, profile: ClientProfile) -> ClientRecord:
         """The client that registers: a new one, or one that is known, as it stands now."""
@@ -192,7 +222,7 @@ class Registration:
             self._announced = text
 
     def _too_few(self, here: int, seconds: float) -> str:
-        whys = "; ".join(dict.fromkeys(self._refused.values()))  # each reason once
+        whys = "; ".join(dict.fromkeys(one.why for one in self._refused.values()))  # each reason once
         refused = f" {len(self._refused)} were refused: {whys}." if self._refused else ""
         return (
             f"A round needs min-clients = {self._config.min_clients} clients, {here} are there "

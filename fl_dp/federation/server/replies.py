@@ -8,9 +8,13 @@ from flwr.app import Message
 
 from fl_dp.accounting.events import merge
 from fl_dp.errors import FederationError, FlDpError
+from fl_dp.federation.server.asking import Asked
 from fl_dp.federation.server.client_record import ClientRecord, shows_less
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray
-from fl_dp.federation.wire.messages import one_line, reply_from_content
+from fl_dp.federation.wire.bounds import require_only
+from fl_dp.federation.wire.messages import REFUSAL, UPDATE_RECORDS, one_line, reply_from_content
+from fl_dp.federation.wire.partial_sums import SUM_RECORDS
+from fl_dp.federation.wire.send_receive import require_answer
 from fl_dp.records import Entry, LocalUpdate, Refusal, leaving
 from fl_dp.reporting.reports import ClientStatus
 
@@ -30,7 +34,7 @@ class Verdict:
 
     arrays: its update, if it is to be averaged. confirmed: the server knows what the round has cost;
     if not, the client must register again before its next round. reported: the numbers of its update that
-    are shown, by name.
+    are shown, by name. scaled: what its update was multiplied by, where it was longer than an honest one.
     """
 
     status: ClientStatus
@@ -38,16 +42,26 @@ class Verdict:
     arrays: Mapping[str, NDArray] | None = None
     confirmed: bool = True
     reported: tuple[tuple[str, Shown], ...] = ()
+    scaled: float = 1.0
+
+    @property
+    def steps(self) -> int:
+        """That the update has taken; 0 without one."""
+        return int(dict(self.reported).get("steps", 0))
 
 
 def settle(
-    reply: Message | None, client: ClientRecord, asked: Entry, expected: Mapping[str, ArraySpec]
+    reply: Message | None, question: Asked, expected: Mapping[str, ArraySpec], *, in_group: bool = False
 ) -> Verdict:
-    """Judge a reply (None: there was none) to a round of the mechanism `asked`, and book its cost on
-    `client`: what was verified, or all that may have been spent.
+    """Judge a reply (None: there was none) to what a client was asked for, and book its cost on the client:
+    what was verified, or all that may have been spent.
+
+    in_group: the reply is one of our own grid's whose update is in a sum. Whatever else is in the reply, the
+    answer is a verdict: nothing of it raises.
     """
+    client, asked = question.client, question.mechanism
     try:
-        answer, problem = _read(reply, expected)
+        answer, problem = _read(reply, question.message, expected, in_group)
         if isinstance(answer, Refusal) and answer.status == "declined":  # nothing was reserved
             client.exhausted |= answer.budget_exhausted
             return Verdict("declined", answer.reason)
@@ -56,6 +70,7 @@ def settle(
         _check_steps(answer, asked)
         at_least = _with_round(answer, client, asked)
         if shows_less(answer.spent, at_least):
+            client.budget.epsilon_of(at_least)  # raises where that cannot be accounted for
             client.spent = at_least  # its next registration is then refused as well
             return Verdict("failed", LOST_STEPS, confirmed=False)
         check_claim(answer, client, asked)
@@ -111,9 +126,12 @@ def _with_round(update: LocalUpdate, client: ClientRecord, asked: Entry) -> tupl
     return merge((*client.spent, Entry(asked.sample_rate, asked.noise_multiplier, update.steps)))
 
 
-def _read(reply: Message | None, expected: Mapping[str, ArraySpec]) -> tuple[LocalUpdate | Refusal, str]:
+def _read(
+    reply: Message | None, question: Message, expected: Mapping[str, ArraySpec], in_group: bool
+) -> tuple[LocalUpdate | Refusal, str]:
     if reply is None:
         raise FederationError("no reply within round-timeout")
-    if reply.has_error():
-        raise FederationError(reply.error.reason or f"error {reply.error.code} without a reason")
-    return reply_from_content(reply.content, expected)
+    content = require_answer(reply, question)
+    if REFUSAL not in content:
+        require_only(set(content) - SUM_RECORDS if in_group else content, UPDATE_RECORDS)
+    return reply_from_content(content, expected)

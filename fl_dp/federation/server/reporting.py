@@ -27,6 +27,7 @@ class Reporting:
         self.verdicts: dict[str, Verdict] = {}
         self.last_round = config.rounds
         self.reports: list[RoundReport] = []
+        self.lost = ""  # why the last round's updates were not used, if they were not
 
     def restore(self, report: RoundReport) -> None:
         """Go on after that round."""
@@ -60,13 +61,20 @@ class Reporting:
             federation=status.federation(guarantee, clients, ahead, self._config.unit_name),
             noise_multiplier=min((one.mechanism.noise_multiplier for one in asked), default=0.0) or None,
             clients=clients,
-            loss=_scalar(metrics, "loss"),
-            accuracy=_scalar(metrics, "accuracy"),
+            loss=scalar(metrics, "loss"),
+            accuracy=scalar(metrics, "accuracy"),
             seconds=seconds,
-            metrics=_measured(metrics),
+            metrics=measured(metrics),
+            lost=self.lost,
+            lost_rounds=self.lost_rounds + bool(self.lost),
         )
         self.reports.append(report)
         return report
+
+    @property
+    def lost_rounds(self) -> int:
+        """How many rounds were lost so far."""
+        return self.reports[-1].lost_rounds if self.reports else 0
 
     def outcome(self, *, nobody_left: bool) -> tuple[RunStatus, str]:
         """How the run ended, and why, if not as asked."""
@@ -107,12 +115,12 @@ def _idle(reason: str) -> Verdict:
     return Verdict("idle", reason)
 
 
-def _measured(metrics: MetricRecord) -> dict[str, float | None]:
+def measured(metrics: MetricRecord) -> dict[str, float | None]:
     """All but the loss, by name."""
-    return {name: _scalar(metrics, name) for name in metrics if name != "loss"}
+    return {name: scalar(metrics, name) for name in metrics if name != "loss"}
 
 
-def _scalar(metrics: MetricRecord, name: str) -> float | None:
+def scalar(metrics: MetricRecord, name: str) -> float | None:
     """None where it was not measured, and where it is not defined."""
     value = metrics.get(name)
     return float(value) if isinstance(value, int | float) and math.isfinite(value) else None

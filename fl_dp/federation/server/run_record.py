@@ -10,6 +10,8 @@ from fl_dp.reporting.reports import RoundReport
 from fl_dp.reporting.run_results import RunResults, to_line
 
 if TYPE_CHECKING:
+    from flwr.app import ArrayRecord
+
     from fl_dp.federation.server.strategy import PrivateStrategy
 
 
@@ -37,6 +39,7 @@ class RunRecord:
             out.go_on_after(self.state.rounds if self.state else 0, self.state.line if self.state else "")
         self._out, self._on_kept = out, on_kept
         self.arrays = self.state.arrays if self.state else None  # the weights of the state on the disk
+        self.best: tuple[int, ArrayRecord] | None = None  # of the same state, where the best model is kept
         self._line = self.state.line if self.state else ""
         self._started = time.monotonic() - (self.state.seconds if self.state else 0.0)
 
@@ -50,6 +53,7 @@ class RunRecord:
         state = strategy.state(self._line, self.seconds)
         write_state(self._out.path / STATE, state)
         self.arrays = state.arrays
+        self.best = strategy.best
 
     def round_over(self, strategy: "PrivateStrategy", report: RoundReport) -> None:
         """Keep the round. The state first: a resumed run adds the line that is not there yet."""

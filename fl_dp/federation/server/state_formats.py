@@ -35,6 +35,10 @@ _SETTINGS_OF_1 = {
     "pull": 0.0,
     "strategy": "",
     "personal": "",
+    "max-weight": 0.0,
+    "min-updates": 1,
+    "malicious-clients": 1,
+    "keep-model": "last",
 }
 _PROFILE_OF_1 = 10  # values of a client's profile, then those of its record; neither ended with an arithmetic
 

@@ -60,6 +60,7 @@ def client_round(client: ClientRecord, verdict: Verdict, rounds_ahead: int) -> C
         verdict.reason,
         verdict.reported,
         client.arithmetic,
+        verdict.scaled,
     )
 
 
@@ -92,8 +93,12 @@ def outcome(
     """
     if ended_early:
         if any(client.mechanism is not None or client.exhausted for client in clients):
-            return "budget-exhausted", "No client that is there has budget for one more step."
+            return "budget-exhausted", (
+                "No client that is there has budget for one more step, or fewer than min-updates have."
+            )
         return "failed", _each_once(client.reason for client in clients)
+    if last and last.lost and last.lost_rounds == last.round:
+        return "failed", f"No round has changed the model. The last one: {last.lost}"
     if not any(client.rounds for client in clients):
         reasons = _each_once(client.reason for client in last.clients.values()) if last else ""
         return "failed", f"No client ever trained: {reasons}"

@@ -1,57 +1,30 @@
 """The rounds of a federation in which no client is believed about its privacy, and no budget is passed."""
 
+import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
 from fl_dp.accounting.budget import BudgetReport
-from fl_dp.config.run import RunConfig
+from fl_dp.config.run import BEST, POISSON, RunConfig
 from fl_dp.errors import ConfigError
-from fl_dp.federation.server.aggregating import Aggregating
-from fl_dp.federation.server.asking import Asked, Asking
-from fl_dp.federation.server.choosing import Choosing
-from fl_dp.federation.server.judging import Judging
-from fl_dp.federation.server.registration import Registration
-from fl_dp.federation.server.reporting import Reporting
+from fl_dp.federation.server.asking import Asked
+from fl_dp.federation.server.client_record import ClientRecord
+from fl_dp.federation.server.keeping import Evaluate, Keeping
 from fl_dp.federation.server.state import ServerState
+from fl_dp.federation.server.strategy_parts import StrategyParts, usual_parts
 from fl_dp.federation.wire.arrays import ArraySpec, encode
 from fl_dp.federation.wire.partial_sums import adds_up
 from fl_dp.federation.wire.send_receive import receive, send
 from fl_dp.records import NUMERICS
 from fl_dp.reporting.reports import ClientBudget, FederationBudget, RoundReport, RunStatus
 
-Evaluate = Callable[[int, ArrayRecord], MetricRecord | None]
+logger = logging.getLogger("fl_dp")
 
-
-@dataclass(slots=True)
-class StrategyParts:
-    """What the strategy is made of. Another federation replaces one of them; each file says its promise."""
-
-    registration: Registration
-    choosing: Choosing
-    asking: Asking
-    judging: Judging
-    aggregating: Aggregating
-    reporting: Reporting
-
-
-def usual_parts(
-    config: RunConfig, run: str, shared: Mapping[str, ArraySpec], on_registered: Callable[[], None]
-) -> StrategyParts:
-    """The parts of a run as its config has them."""
-    registration, aggregating = Registration(config), Aggregating(config, shared)
-    return StrategyParts(
-        registration,
-        Choosing(config, registration, on_registered),
-        Asking(config, run),
-        Judging(registration, aggregating.expected),
-        aggregating,
-        Reporting(config, registration),
-    )
+__all__ = ["Evaluate", "PrivateStrategy", "StrategyParts", "usual_parts"]
 
 
 class PrivateStrategy(Strategy):
@@ -87,6 +60,7 @@ class PrivateStrategy(Strategy):
                 f"strategy = {config.strategy!r}: made {type(parts).__name__}, expected StrategyParts."
             )
         self._parts = parts
+        self._keeping = Keeping(on=config.keep_model == BEST)
         self._over = 0  # rounds
         self._resumed = False
         self._weights = ArrayRecord()  # that the round's clients start from
@@ -112,7 +86,7 @@ class PrivateStrategy(Strategy):
             clients=list(registration.clients.values()),
             registered=registration.registered,
             arrays={name: array.numpy() for name, array in self.result.arrays.items()},
-            aggregated=self._parts.aggregating.state(),
+            aggregated=self._parts.aggregating.state() | self._keeping.state(),
         )
 
     def resume(self, state: ServerState) -> None:
@@ -125,7 +99,7 @@ class PrivateStrategy(Strategy):
         self._over, report = state.rounds, state.last_report()
         parts.choosing.restore(state.secret)
         parts.asking.origin = state.origin
-        parts.aggregating.restore(state.aggregated)
+        parts.aggregating.restore(self._keeping.restore(state.aggregated))
         self._resumed = state.run == self._run
         if not self._resumed:
             for client in state.clients:
@@ -154,6 +128,7 @@ class PrivateStrategy(Strategy):
         """
         self.summary()
         self.result.arrays = initial_arrays
+        self._keeping.begin(self.result.arrays, evaluate_fn)
         last_round = self._parts.reporting.last_round = num_rounds or self._config.rounds
         for server_round in range(self._over + 1, last_round + 1):
             started = time.monotonic()
@@ -167,6 +142,7 @@ class PrivateStrategy(Strategy):
             )
             self.result.arrays = arrays or self.result.arrays
             metrics = self._evaluate(server_round, evaluate_fn)
+            self._keep(server_round, metrics)
             self._end_round(server_round, metrics, time.monotonic() - started)
         return self.result
 
@@ -178,7 +154,7 @@ class PrivateStrategy(Strategy):
         No messages: nobody has budget left, or the choice fell on nobody, which a Poisson choice can.
         """
         parts, self._weights = self._parts, arrays
-        chosen = parts.choosing.choose(grid, server_round)
+        chosen = self._enough(parts.choosing.choose(grid, server_round))
         in_sum = adds_up(grid) and not parts.aggregating.needs_single_updates
         message = parts.aggregating.message(arrays)
         self._asked = parts.asking.ask(chosen, server_round, message, in_sum=in_sum)
@@ -188,9 +164,14 @@ class PrivateStrategy(Strategy):
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Judge every client's round and aggregate the updates that stand; None if there are none."""
-        judged = self._parts.judging.judge(self._asked, replies)
-        self._parts.reporting.verdicts = judged.verdicts
-        return self._parts.aggregating.aggregate(self._weights, judged), None
+        parts = self._parts
+        judged = parts.judging.judge(self._asked, replies)
+        parts.reporting.verdicts = judged.verdicts
+        arrays = parts.aggregating.aggregate(self._weights, judged)
+        parts.reporting.lost = parts.aggregating.lost
+        if parts.aggregating.lost:
+            logger.warning("round %d is lost, and paid for: %s", server_round, parts.aggregating.lost)
+        return arrays, None
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -210,6 +191,11 @@ class PrivateStrategy(Strategy):
         """How the run ended from which `start` has returned, and why, if not as asked."""
         return self._parts.reporting.outcome(nobody_left=self._parts.choosing.nobody_left)
 
+    @property
+    def best(self) -> tuple[int, ArrayRecord] | None:
+        """The round of the best model so far, and the model; None where the last one is kept."""
+        return self._keeping.best
+
     def budgets(self) -> dict[str, ClientBudget]:
         """Every client that was ever there, as it stands now, before another such run."""
         return self._parts.reporting.budgets()
@@ -222,6 +208,17 @@ class PrivateStrategy(Strategy):
         """How all budgets stand before another such run; None before the first client."""
         return self._parts.reporting.federation()
 
+    def _enough(self, chosen: Sequence[ClientRecord]) -> Sequence[ClientRecord]:
+        """Those chosen; nobody where they are fewer than min-updates, whose round would be paid for in vain.
+
+        The next draw may be larger if it is a Poisson draw. Else so few have budget left, and the run ends.
+        """
+        if not chosen or len(chosen) >= self._parts.aggregating.least_updates(len(chosen)):
+            return chosen
+        if self._config.sampling != POISSON:
+            self._parts.choosing.nobody_left = True
+        return []
+
     def _evaluate(self, server_round: int, evaluate_fn: Evaluate | None) -> MetricRecord:
         """Of the global model, where it is due and there is something to evaluate it with; else empty."""
         every, last = self._config.evaluate_every, self._parts.reporting.last_round
@@ -231,6 +228,15 @@ class PrivateStrategy(Strategy):
             return MetricRecord()
         self.result.evaluate_metrics_serverapp[server_round] = metrics
         return metrics
+
+    def _keep(self, server_round: int, metrics: MetricRecord) -> None:
+        """Keep the model that was measured, if it is the best; go back to that one if it has diverged."""
+        diverged = self._keeping.look(server_round, self.result.arrays, metrics)
+        if diverged and self.best:
+            logger.warning("round %d is rolled back, and paid for: %s", server_round, diverged)
+            self._parts.reporting.lost = self._parts.reporting.lost or diverged
+            self.result.arrays = self.best[1]
+            self._parts.aggregating.forget_steps()
 
     def _end_round(self, server_round: int, metrics: MetricRecord, seconds: float) -> None:
         report = self._parts.reporting.report(server_round, self._asked, metrics, seconds)

@@ -10,7 +10,6 @@ impossible field is a ConfigError in words. A reply is built here from `ClientPr
 `Refusal` alone; what is not a field of these does not leave the client.
 """
 
-import math
 import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -29,8 +28,8 @@ from fl_dp.errors import (
     TaskError,
 )
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray, decode, encode
+from fl_dp.federation.wire.bounds import check_profile, entries_of, impossible, require, require_only
 from fl_dp.records import (
-    ARITHMETICS,
     MOST_WEIGHT,
     ClientProfile,
     Entry,
@@ -41,10 +40,13 @@ from fl_dp.records import (
 )
 
 ARRAYS, PLAN, PROFILE, REFUSAL, REPORT, SPENT = "arrays", "plan", "profile", "refusal", "report", "spent"
+FINAL_MODEL = "query.final_model"  # a kind of message: the model of a run that is over
+ABOUT, HEARD = "about", "heard"  # what it is, and that it has come
 NO_ARRAYS = ArrayRecord()  # a reply's whose update is in a sum; shared, because making one takes a while
-MAX_ENTRIES = 1000  # of one ledger in one message
-MAX_NAME = 64
 MAX_REASON = 300
+NO_REASON = "it gave no reason"
+
+UPDATE_RECORDS = frozenset((REPORT, SPENT, ARRAYS))
 
 _PLAN_FIELDS = typing.get_type_hints(RoundPlan)
 _SPENT_FIELDS = {"sample_rate": list, "noise_multiplier": list, "steps": list}
@@ -117,26 +119,10 @@ def profile_from_content(content: RecordDict) -> ClientProfile | Refusal:
     """A client's answer when it is asked to register."""
     if REFUSAL in content:
         return _refusal(content)
+    require_only(content, (PROFILE, SPENT))
     profile = ClientProfile(**_fields(content, PROFILE, _PROFILE_FIELDS), spent=_spent(content))
-    _require(0 < len(profile.client) <= MAX_NAME and profile.client.isprintable(), "client", "a short name")
-    _require(profile.public_size >= 1, "public_size", "an integer >= 1")
-    _require(0 < profile.epsilon < math.inf, "epsilon", "a finite number > 0")
-    _require(0 < profile.delta < 1, "delta", "a number between 0 and 1")
-    _check_accountant(profile.accountant)
-    least = profile.min_noise_multiplier
-    _require(0 <= least < math.inf, "min_noise_multiplier", "a finite number >= 0")
-    _require(profile.arithmetic in ARITHMETICS, "arithmetic", " or ".join(ARITHMETICS))
-    _require(profile.retired >= 0, "retired", "an integer >= 0")
+    check_profile(profile)
     return profile
-
-
-def _check_accountant(name: str) -> None:
-    from fl_dp.accounting.accountant import check_holds_budgets  # late: a client never reads a profile
-
-    try:
-        check_holds_budgets(name)
-    except ConfigError as error:
-        raise ConfigError(f"message with an impossible accountant: {error}") from None
 
 
 def update_to_content(update: LocalUpdate) -> RecordDict:
@@ -154,7 +140,8 @@ def reply_from_content(
 ) -> tuple[LocalUpdate | Refusal, str]:
     """A client's answer to a round, and what is wrong with its arrays (else empty).
 
-    Apart, because what a client has spent counts even when its arrays cannot be used.
+    Apart, because what a client has spent counts even when its arrays cannot be used. What else stands in
+    the message is not looked at: the server refuses it before (`server/replies.py`).
     """
     if REFUSAL in content:
         return _refusal(content), ""
@@ -182,9 +169,10 @@ def one_line(text: str) -> str:
 
 
 def _refusal(content: RecordDict) -> Refusal:
+    require_only(content, (REFUSAL,))
     fields = _fields(content, REFUSAL, _REFUSAL_FIELDS)
-    _require(fields["status"] in ("declined", "failed"), "status", "declined or failed")
-    return Refusal(**{**fields, "reason": one_line(fields["reason"])})
+    require(fields["status"] in ("declined", "failed"), "status", "declined or failed")
+    return Refusal(**{**fields, "reason": one_line(fields["reason"]) or NO_REASON})
 
 
 def _spent_record(entries: Sequence[Entry]) -> ConfigRecord:
@@ -192,11 +180,7 @@ def _spent_record(entries: Sequence[Entry]) -> ConfigRecord:
 
 
 def _spent(content: RecordDict) -> tuple[Entry, ...]:
-    rates, noises, steps = _fields(content, SPENT, _SPENT_FIELDS).values()
-    _require(len(rates) == len(noises) == len(steps) <= MAX_ENTRIES, SPENT, "lists of one length")
-    _require(all(type(value) is float for value in (*rates, *noises)), SPENT, "rates and noises as floats")
-    _require(all(type(value) is int for value in steps), SPENT, "steps as integers")
-    return tuple(Entry(*values) for values in zip(rates, noises, steps, strict=True))
+    return entries_of(*_fields(content, SPENT, _SPENT_FIELDS).values())
 
 
 def _fields(content: RecordDict, name: str, kinds: Mapping[str, type]) -> dict[str, Any]:
@@ -212,14 +196,5 @@ def _fields(content: RecordDict, name: str, kinds: Mapping[str, type]) -> dict[s
         )
     for field, kind in kinds.items():
         if type(values[field]) is not kind:  # a bool is no int
-            raise _impossible(f"{name}.{field}", kind.__name__)
+            raise impossible(f"{name}.{field}", kind.__name__)
     return {field: values[field] for field in kinds}
-
-
-def _require(condition: bool, field: str, expected: str) -> None:
-    if not condition:
-        raise _impossible(field, expected)
-
-
-def _impossible(field: str, expected: str) -> ConfigError:
-    return ConfigError(f"message with an impossible {field}: expected {expected}.")

@@ -18,8 +18,12 @@ from flwr.serverapp import Grid
 from fl_dp.errors import FederationError
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray, decode, encode
 from fl_dp.federation.wire.messages import array_record, config_record
+from fl_dp.records import MOST_WEIGHT
 
 ADD_UP, GROUP, SUM = "add-up", "group", "sum"
+SUM_RECORDS = frozenset((GROUP, SUM))  # what a reply in a group may have beside its own
+
+_ROUNDING = 1 + 1e-9  # of a sum of many updates in float64
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +35,11 @@ class WeightedSum:
 
 
 def adds_up(grid: Grid) -> bool:
-    """Whether the grid can answer with sums; it does so only when it is asked to."""
-    return bool(getattr(grid, "adds_up", False))
+    """Whether the grid can answer with sums; it does so only when it is asked to.
+
+    Only one of our own can, in this process: a sum from another machine is nobody's update.
+    """
+    return getattr(grid, "adds_up", False) is True
 
 
 def ask_for_sum(content: RecordDict, weight: float) -> RecordDict:
@@ -63,11 +70,15 @@ def make_group(
 
 
 def group_of(reply: Message | None) -> str | None:
-    """The group whose sum holds the reply's update; None: the reply brings its own, or none."""
-    if reply is None or reply.has_error():
+    """The group whose sum holds the reply's update; None: the reply brings its own, or none.
+
+    To be asked only of replies that may come in a sum.
+    """
+    if reply is None or not reply.has_content():
         return None
     record = config_record(reply.content, GROUP)
-    return None if record is None else str(record["group"])
+    group = None if record is None else record.get("group")
+    return group if isinstance(group, str) else None
 
 
 def read_sum(
@@ -75,16 +86,23 @@ def read_sum(
 ) -> WeightedSum:
     """The sum of one group: of exactly the updates of the `replies`.
 
-    weights: by the id of the message that was answered. Raises FederationError when the sum is missing
-    or holds other updates than these, and ConfigError for arrays that are not as expected or not finite.
+    weights: by the id of the message that was answered. Raises FederationError when the sum is missing,
+    holds other updates than these or is larger than they can be, and ConfigError for arrays that are not as
+    expected or not finite.
     """
     answered = {reply.metadata.reply_to_message_id: reply.content for reply in replies}
     carriers = [content for content in answered.values() if SUM in content]
     if len(carriers) != 1:
         raise FederationError(f"{len(carriers)} replies bring the sum of a group of {len(answered)}")
     group = config_record(carriers[0], GROUP)
-    if group is None or set(group["messages"]) != set(answered):  # type: ignore[arg-type]
+    members = None if group is None else group.get("messages")
+    if not isinstance(members, list) or sorted(map(str, members)) != sorted(answered):
         raise FederationError("a sum holds other updates than those that can be averaged")
     sums = {name: ArraySpec(spec.shape, np.dtype(np.float64)) for name, spec in expected.items()}
     arrays = decode(array_record(carriers[0], SUM), sums)
-    return WeightedSum(arrays, sum(weights[message_id] for message_id in answered))
+    weight = sum(weights[message_id] for message_id in answered)
+    most = weight * MOST_WEIGHT * _ROUNDING
+    for name, array in arrays.items():
+        if array.size and abs(array).max() > most:
+            raise FederationError(f"the sum of array {name!r} holds values that no updates add up to")
+    return WeightedSum(arrays, weight)

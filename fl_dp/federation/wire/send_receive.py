@@ -3,11 +3,17 @@
 Flower's own `send_and_receive` looks for replies every 3 s; a round of a small model takes less.
 """
 
+import logging
 import time
 from collections.abc import Collection, Sequence
 
-from flwr.app import Message
+from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
+
+from fl_dp.errors import FederationError
+from fl_dp.federation.wire.messages import one_line
+
+logger = logging.getLogger("fl_dp")
 
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds
 
@@ -25,20 +31,54 @@ def send(grid: Grid, messages: Sequence[Message]) -> dict[str, int]:
 
 
 def receive(grid: Grid, waiting: Collection[str], timeout: float) -> list[Message]:
-    """Replies to the messages `waiting`, until all are there or `timeout` seconds have passed."""
+    """Replies to the messages `waiting`, until all are there or `timeout` seconds have passed.
+
+    One for each message at most, the first; what answers none of them is dropped, and said.
+    """
     started = time.monotonic()
     missing = set(waiting)
     replies: list[Message] = []
     while missing:
         asked = time.monotonic()
-        new = list(grid.pull_messages(list(missing)))
-        missing -= {reply.metadata.reply_to_message_id for reply in new}
-        replies += new
+        new = pull(grid, missing)
+        missing -= new.keys()
+        replies += new.values()
         if not missing or time.monotonic() - started >= timeout:
             break
         if time.monotonic() - asked < SHORTEST_PAUSE:  # else the grid has waited itself
             pause(started)
     return replies
+
+
+def pull(grid: Grid, waiting: Collection[str]) -> dict[str, Message]:
+    """The replies that are there, by the message of `waiting` that each answers; the first of several."""
+    found: dict[str, Message] = {}
+    for reply in grid.pull_messages(list(waiting)):
+        answered = reply.metadata.reply_to_message_id
+        if answered in waiting and answered not in found:
+            found[answered] = reply
+        else:
+            logger.warning("a reply is dropped: it answers nothing that waits for an answer")
+    return found
+
+
+def require_answer(reply: Message, question: Message) -> RecordDict:
+    """The reply's content; FederationError for an error, and for a reply that is not one to `question`.
+
+    Its sender has written all of it: the node, the run, the round and the kind of message too.
+    """
+    if reply.has_error():
+        raise FederationError(
+            one_line(reply.error.reason or "") or f"error {reply.error.code}, without a reason"
+        )
+    told, asked = reply.metadata, question.metadata
+    if told.src_node_id != asked.dst_node_id:
+        raise FederationError("a reply that comes from another node than was asked")
+    if (told.run_id, told.group_id, told.message_type) != (asked.run_id, asked.group_id, asked.message_type):
+        raise FederationError("a reply to a message of another run, round or kind")
+    if not reply.has_content():
+        raise FederationError("a reply without content")
+    return reply.content
 
 
 def pause(started: float) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from fl_dp.durable_files import write_whole
+from fl_dp.durable_files import private_folder, write_whole
 from fl_dp.errors import ConfigError
 from fl_dp.records import RoundPlan
 
@@ -38,7 +38,7 @@ def kept_secret(path: Path) -> bytes:
     Only its owner can read the file. ConfigError when it is damaged: a shorter key could be guessed.
     """
     if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(path.parent)
         secret = new_secret()
         write_whole(path, lambda file: file.write(secret), secret=True)
     secret = path.read_bytes()

@@ -100,7 +100,8 @@ def _started(address: str, scratch: Path, cpus: int) -> Iterator[None]:
     if address:
         options |= {"address": address}
     else:
-        options |= {"num_cpus": cpus, "include_dashboard": False, "_temp_dir": str(scratch)}
+        folder = scratch / "r"  # Ray opens it to all users; the one around it, with its logs, stays shut
+        options |= {"num_cpus": cpus, "include_dashboard": False, "_temp_dir": str(folder)}
     try:
         with nullcontext() if address else lean_head():
             ray.init(**options)

@@ -1,9 +1,12 @@
+import io
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from numpy.lib import format as npy
 
 from fl_dp.data.sources.npz import load_inputs, load_npz
 from fl_dp.data.tensor_data import Split
@@ -25,6 +28,18 @@ def arrays(**changed: Any) -> dict[str, Any]:
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "own.npz"
+
+
+@pytest.mark.usefixtures("little_memory")
+def test_a_header_that_claims_28_gib_is_refused_before_they_are_taken(path: Path) -> None:
+    """Within 4 GiB more than now: to take 28 is a MemoryError, which is none of ours."""
+    header = io.BytesIO()
+    npy.write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": (10**6, 7516)})
+    np.savez(path, **arrays(x_train=None))
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("x_train.npy", header.getvalue() + bytes(100))
+    with pytest.raises(DataError, match="not what the file holds"):
+        load_npz(path, "train")
 
 
 def test_colour_images_become_nchw(path: Path) -> None:
@@ -251,3 +266,11 @@ def test_groups_come_with_their_records(path: Path, groups: np.ndarray, names: t
     np.savez(path, **arrays(groups_train=groups))
     assert load_npz(path, "train").groups == names
     assert load_npz(path, "test").groups == ()
+
+
+@pytest.mark.usefixtures("little_memory")
+def test_a_vocabulary_that_no_model_has_is_refused_before_its_tokens_are_named(path: Path) -> None:
+    tokens = np.zeros((3, 4), dtype=np.int64)
+    np.savez(path, x_train=tokens, y_train=tokens, vocabulary=np.array(2**40))
+    with pytest.raises(DataError, match="Expected 1048576 tokens in the vocabulary at most"):
+        load_npz(path, "train")

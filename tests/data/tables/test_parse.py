@@ -86,7 +86,7 @@ def test_a_whole_schema(read: Callable[[str], Schema], schema_text: str) -> None
         ('split = "none"', "unknown = 1", "the schema: unknown key 'unknown'"),
         ('split = "none"', "header = 1", "expected header to be true or false"),
         ('missing = ["", "?"]', 'missing = "?"', "missing: expected a list"),
-        ("[columns.age]", "[columns.age", "not a readable schema file"),
+        ("[columns.age]", "[columns.age", "not a readable TOML file"),
     ],
 )
 def test_what_is_not_complete_is_refused_by_name(

@@ -95,3 +95,15 @@ def test_what_the_policy_declines_is_never_asked(site: Site) -> None:
     assert isinstance(refusal, Refusal)
     assert "clipping bound" in refusal.reason
     assert not folder_of(site).exists()
+
+
+def test_questions_and_answers_are_their_owners_alone_and_a_damaged_one_is_named(site: Site) -> None:
+    site.train()
+    folder = folder_of(site)
+    give_answer(folder, pending(folder)[0].id, yes=True)
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert [file.stat().st_mode & 0o777 for file in folder.iterdir()] == [0o600, 0o600]
+    for text in ("{", "[]", '{"words": 3}', '{"words": [3]}'):
+        (folder / "cd.json").write_text(text)
+        with pytest.raises(ConfigError, match=r"cd\.json: "):
+            pending(folder)

@@ -69,3 +69,21 @@ def test_what_cannot_be_trained_is_said_before_it_is_paid_for(data):
             private, _content(private, mixing)
         )
     OwnTraining(SETTINGS, data).prepare(private, _content(private, model))
+
+
+def test_weights_at_which_no_gradient_is_finite_are_declined_before_they_are_paid_for(tmp_path, data):
+    """All are below the million that is declined by name; noise alone would be trained and paid for."""
+    layers = [part for width in (5, 16, 16, 16) for part in (nn.Linear(width, 16), nn.ReLU())]
+    model = nn.Sequential(*layers, nn.Linear(16, 3))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.fill_(5e5)
+    settings = dataclasses.replace(SETTINGS, epsilon=8.0)
+    plan = dataclasses.replace(PLAN, private=True, noise_multiplier=1.0)
+    with Ledger.open(tmp_path / "ledger.sqlite") as ledger:
+        rounds = ClientRounds(ledger)
+        (client,) = rounds.register([(settings, data)])
+        training = OwnTraining(settings, data, GivenTask(model, TaskSettings()))
+        with pytest.raises(DeclinedError, match="are too large: not one example of ordinary numbers"):
+            play(rounds, client, _content(plan, model), training)
+        assert ledger.spent("data") == ()

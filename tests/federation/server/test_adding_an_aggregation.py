@@ -71,12 +71,14 @@ from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
 from fl_dp.federation.server.aggregating import Aggregating
 from fl_dp.federation.server.judging import Judged
+from fl_dp.federation.server.replies import Verdict
 from fl_dp.federation.server.state import ServerState, read_state, write_state
 from fl_dp.federation.wire.arrays import encode, specs
 
-config = RunConfig(aggregation="trimmed-mean", server_optimizer="fedown")
+config = RunConfig(aggregation="own-trim", server_optimizer="fedown")
 start = {"w": np.zeros(2, np.float32)}
-judged = Judged(updates=[({"w": np.float32([v, -v])}, 1.0) for v in (1.0, 2.0, 3.0, 1e9)])
+updates = [({"w": np.float32([v, -v])}, 1.0) for v in (1.0, 2.0, 3.0, 1e9)]
+judged = Judged(updates=updates, verdicts={v: Verdict("trained", arrays=u) for u, v in zip(updates, "abcd")})
 
 
 def after(rounds, aggregating, weights):
@@ -109,11 +111,14 @@ for wrong in ({"aggregation": "trimed-mean"}, {"server_optimizer": "fed-own"}):
 
 
 def test_one_file_each(copied: Any) -> None:
-    copied.add("federation/server/aggregations/trimmed_mean.py", TRIMMED_MEAN)
+    copied.add("federation/server/aggregations/own_trim.py", TRIMMED_MEAN)
     copied.add("federation/server/optimizers/fedown.py", MOMENTUM)
     single, resumed, moved, aggregation, optimizer = copied.lines(USE)
     assert (single, resumed, moved) == ("True", "True", "True")
-    assert aggregation == "aggregation = 'trimed-mean': expected mean or median or trimmed-mean."
+    assert (
+        aggregation
+        == "aggregation = 'trimed-mean': expected krum or mean or median or own-trim or trimmed-mean."
+    )
     assert (
         optimizer
         == "server-optimizer = 'fed-own': expected fedadam or fedavg or fedavgm or fedown or fedyogi."

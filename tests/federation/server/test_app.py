@@ -27,7 +27,7 @@ def left(tmp_path):
 
 def test_a_run_leaves_its_files(tmp_path, fakes):
     clients = [fakes.Client("0"), fakes.Client("1")]
-    serve(tmp_path, fakes, clients)
+    serve(tmp_path, fakes, clients, **{"learning-rate": 50.0})  # with which an honest step may add 1
     lines, summary = left(tmp_path)
     assert clients[0].plans[0].run == "77"
     assert [line["round"] for line in lines] == [1, 2]

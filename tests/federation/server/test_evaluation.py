@@ -14,7 +14,7 @@ from fl_dp.config.task import TaskSettings
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ConfigError
 from fl_dp.federation.server import evaluation
-from fl_dp.federation.server.reporting import _measured, _scalar
+from fl_dp.federation.server.reporting import measured, scalar
 from fl_dp.reporting.console import _evaluated
 from fl_dp.reporting.reports import strict_json
 from fl_dp.tasks.task import Task
@@ -92,11 +92,11 @@ def test_what_is_not_defined_is_null_in_json_and_not_available_on_the_console(mo
     found = evaluation.evaluate(model, alone, task_for(alone), CPU, ("auroc", "accuracy")).metrics
     assert found["auroc"] is None
     record = MetricRecord({"loss": 0.5, "auroc": math.nan, "accuracy": found["accuracy"]})
-    reported = _measured(record)
+    reported = measured(record)
     assert reported == {"auroc": None, "accuracy": found["accuracy"]}
     assert json.loads(json.dumps(strict_json(reported), allow_nan=False))["auroc"] is None
     assert _evaluated({"metrics": reported, "accuracy": 0.5, "loss": 1.0}) == ("auroc n/a", "loss 1.00")
-    assert _scalar(MetricRecord({"loss": math.inf}), "loss") is None
+    assert scalar(MetricRecord({"loss": math.inf}), "loss") is None
 
 
 def test_the_run_says_which_metrics():

@@ -128,7 +128,7 @@ def test_when_too_many_are_refused_it_does_not_wait_for_the_timeout(fakes):
 def test_a_delta_that_cannot_be_computed_with_is_refused(registration, fakes, caplog):
     class Precise(fakes.Client):
         def profile(self):
-            return replace(super().profile(), delta=1e-300, accountant="pld")
+            return replace(super().profile(), delta=1e-90, accountant="pld")
 
     grid = fakes.Grid({1: fakes.Client("1"), 2: fakes.Client("2"), 3: Precise("3")})
     assert names(registration.gather(grid)) == ["1", "2"]
@@ -209,3 +209,87 @@ def test_a_client_with_another_number_of_records_has_another_mechanism(registrat
     after = registration.gather(grid)[0]
     assert after.mechanism.sample_rate == before.mechanism.sample_rate / 2
     assert (after.mechanism.steps, after.rounds) == (2 * before.mechanism.steps, 3)
+
+
+class Faulty:
+    """A client whose disk is full while `full` holds; Flower's end of it answers on."""
+
+    def __init__(self, client, refuse):
+        self.client, self.full, self.asked = client, False, 0
+        self._refuse = refuse("failed", "its ledger cannot be used; its own log says why")
+
+    def __call__(self, message):
+        self.asked += 1
+        return self._refuse(message) if self.full else self.client(message)
+
+
+def test_a_client_whose_fault_passes_is_asked_again_in_the_next_round(registration, fakes, caplog):
+    faulty = Faulty(fakes.Client("3"), fakes.refuse)
+    grid = fakes.Grid({1: fakes.Client("1"), 2: fakes.Client("2"), 3: faulty})
+    client = registration.gather(grid)[2]
+    faulty.full = True
+    registration.ask_again(client)
+    assert registration.why_idle(client) == "has not said yet what its last round has cost"
+    for _ in range(2):
+        assert names(registration.gather(grid)) == ["1", "2"]
+        assert registration.why_idle(client) == "its ledger cannot be used; its own log says why"
+    assert caplog.text.count("node 3 is no part of this run") == 1  # said once, not in every round
+    faulty.full = False
+    assert names(registration.gather(grid)) == ["1", "2", "3"]
+    assert registration.why_idle(registration.clients["3"]) == ""
+    assert faulty.asked == 4
+
+
+def test_a_round_waits_for_a_client_whose_fault_may_pass(fakes, monkeypatch):
+    monkeypatch.setattr(module, "RETRY", 0.2)
+    registration = Registration(replace(CONFIG, clients=2, round_timeout=30.0))
+    faulty = Faulty(fakes.Client("2"), fakes.refuse)
+    grid = fakes.Grid({1: fakes.Client("1"), 2: faulty})
+    client = registration.gather(grid)[1]
+    faulty.full = True
+    registration.ask_again(client)
+
+    def get_node_ids():
+        faulty.full = faulty.asked < 4
+        return [1, 2]
+
+    monkeypatch.setattr(grid, "get_node_ids", get_node_ids)
+    assert names(registration.gather(grid)) == ["1", "2"]
+    assert faulty.asked == 5
+
+
+def test_no_round_waits_for_a_node_that_has_never_been_a_client(registration, fakes):
+    grid = fakes.Grid({1: fakes.Client("1"), 2: fakes.Client("2"), 3: fakes.refuse("failed", "no data")})
+    registration.gather(grid)
+    grid.nodes[3] = lambda message: None
+    started = module.time.monotonic()
+    assert names(registration.gather(grid)) == ["1", "2"]
+    assert module.time.monotonic() - started < 0.2
+
+
+def test_an_answer_of_another_node_registers_nobody(registration, fakes):
+    class Impostor(fakes.Client):
+        def __call__(self, message):
+            reply = super().__call__(message)
+            reply.metadata.__dict__["_src_node_id"] = 2
+            return reply
+
+    grid = fakes.Grid({1: fakes.Client("1"), 2: fakes.Client("2"), 3: Impostor("3")})
+    assert names(registration.gather(grid)) == ["1", "2"]
+
+
+@pytest.mark.parametrize("delta", [1e-14, 1e-13])
+def test_a_delta_that_can_be_resolved_for_a_while_never_ends_a_run(fakes, delta):
+    """PLD resolves it over the first rounds only; then the client has no step left, and nothing raises."""
+
+    class Precise(fakes.Client):
+        def profile(self):
+            return replace(super().profile(), delta=delta, accountant="pld", epsilon=1000.0)
+
+    registration = Registration(replace(CONFIG, min_clients=1))
+    client = registration.gather(fakes.Grid({1: Precise("1"), 2: Precise("2")}))[0]
+    for _ in range(30):
+        client.count_as_spent(Entry(0.1, 2.0, 10))
+        client.rounds_left(1000)
+    assert client.epsilon() > 0
+    assert not client.can_take_part()

@@ -8,7 +8,7 @@ import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 
 from fl_dp.config.run import RunConfig
-from fl_dp.errors import FlDpError
+from fl_dp.errors import ConfigError, FlDpError
 from fl_dp.federation.server.client_sampling import ClientSampler
 from fl_dp.federation.server.strategy import PrivateStrategy
 from fl_dp.federation.wire.arrays import encode, specs
@@ -26,7 +26,7 @@ TRAINABLE = specs({"weight": START["weight"]})
 def settings(**changes):
     values = {
         "clients": 2, "min_clients": 2, "fit_clients": 2, "rounds": 3, "noise_multiplier": 2.0,
-        "expected_batch_size": 64, "round_timeout": 0.3, "accountant": "rdp",
+        "expected_batch_size": 64, "round_timeout": 0.3, "accountant": "rdp", "min_updates": 1,
     }  # fmt: skip
     return RunConfig(**{**values, **changes})
 
@@ -79,13 +79,14 @@ def test_the_plan_is_the_configuration(fakes):
     assert (plan.noise_multiplier, plan.max_grad_norm, plan.momentum) == (2.0, 1.0, 0.0)
 
 
-@pytest.mark.parametrize(("kind", "expected"), [("declared", 1.75), ("uniform", 1.5)])
+@pytest.mark.parametrize(("kind", "expected"), [("declared", 1.75), ("uniform", 1.5), ("capped", 5 / 3)])
 def test_updates_are_weighted_by_public_sizes_or_equally(fakes, kind, expected):
     def twice(update):
         return replace(update, arrays={"weight": update.arrays["weight"] * 2})
 
     nodes = [fakes.Client("0", public_size=640), fakes.Client("1", public_size=1920, lie=twice)]
-    strategy, _ = run(nodes, fakes, settings(rounds=1, weights=kind))
+    changes = {"weights": "declared"} if kind == "capped" else {"weights": kind, "max_weight": 0.0}
+    strategy, _ = run(nodes, fakes, settings(rounds=1, **changes))
     np.testing.assert_allclose(weights(strategy)["weight"], expected)
 
 
@@ -433,3 +434,114 @@ def test_a_sum_that_is_lost_leaves_no_round_that_was_trained(fakes):
     assert {one.rounds for one in strategy.budgets().values()} == {0}
     assert strategy.outcome()[0] == "failed"
     np.testing.assert_array_equal(weights(strategy)["weight"], START["weight"])
+
+
+FAILS = {1: None, 2: None}  # silence in the first two rounds
+
+
+def test_a_round_with_fewer_updates_than_are_needed_is_lost_and_said_to_be_paid_for(fakes, caplog):
+    nodes = [fakes.Client("0"), fakes.Client("1", mishaps={1: None}), fakes.Client("2", mishaps={1: None})]
+    config = settings(clients=3, min_clients=3, fit_clients=3, rounds=2, min_updates="auto")
+    strategy, _ = run(nodes, fakes, config)
+    first, second = strategy.reports
+    assert (first.lost, first.lost_rounds) == ("1 updates stand, 3 are needed (min-updates, aggregation)", 1)
+    assert (second.lost, second.lost_rounds) == ("", 1)
+    assert first.clients["0"].epsilon > 0
+    assert "round 1 is lost, and paid for" in caplog.text
+    np.testing.assert_array_equal(weights(strategy)["weight"], np.ones((2, 3), np.float32))
+    assert strategy.outcome() == ("completed", "")
+    assert strategy.reports[-1].lost_rounds == 1
+
+
+def test_a_run_of_lost_rounds_has_failed(fakes):
+    nodes = [fakes.Client("0"), fakes.Client("1", mishaps=FAILS)]
+    strategy, _ = run(nodes, fakes, settings(rounds=2, min_updates="auto"))
+    status, reason = strategy.outcome()
+    assert status == "failed"
+    assert "No round has changed the model. The last one: 1 updates stand, 2 are needed" in reason
+
+
+def test_where_budgets_have_ended_the_others_go_on(fakes):
+    poor = fakes.Client("0", epsilon=0.8)
+    strategy, _ = run([poor, fakes.Client("1")], fakes, settings(min_updates="auto"))
+    assert statuses(strategy, 3) == {"0": "idle", "1": "trained"}
+    assert strategy.reports[-1].lost_rounds == 0
+
+
+def test_a_round_that_cannot_have_as_many_updates_as_are_named_is_not_paid_for(fakes):
+    poor = fakes.Client("0", epsilon=0.8)
+    strategy, _ = run([poor, fakes.Client("1")], fakes, settings(min_updates=2))
+    assert strategy.outcome()[0] == "budget-exhausted"
+    assert "fewer than min-updates" in strategy.outcome()[1]
+    assert len(strategy.reports) == 1
+    assert strategy.budgets()["1"].steps == 10
+
+
+def test_a_poisson_draw_below_min_updates_asks_nobody_and_goes_on(fakes):
+    config = settings(clients=4, min_clients=1, fit_clients=2, rounds=30, min_updates=2, sampling="poisson")
+    nodes = [fakes.Client(str(i), epsilon=1000.0) for i in range(4)]
+    strategy, _ = run(nodes, fakes, config)
+    counts = [sum(one.status == "trained" for one in report.clients.values()) for report in strategy.reports]
+    assert len(counts) == 30
+    assert set(counts) >= {0, 2}
+    assert 1 not in counts
+    assert strategy.reports[-1].lost_rounds == 0
+
+
+def test_a_full_disk_costs_rounds_while_it_is_full_and_no_more(fakes):
+    """As it was tried: the ledger cannot be opened for two rounds, in a round and at registration."""
+
+    class Full(fakes.Client):
+        registrations = 0
+
+        def __call__(self, message):
+            self.registrations += message.metadata.message_type == "query"
+            if self.registrations == 2 or (self.registrations == 1 and self.plans):
+                return fakes.refuse("failed", "its ledger cannot be used; its own log says why")(message)
+            return super().__call__(message)
+
+    config = settings(min_clients=1, rounds=5)
+    strategy, _ = run([fakes.Client("0", epsilon=9.0), Full("1", epsilon=9.0)], fakes, config)
+    found = [(report.clients["1"].status, report.clients["1"].reason) for report in strategy.reports]
+    unusable = "its ledger cannot be used; its own log says why"
+    assert found == [
+        ("trained", ""), ("failed", unusable), ("idle", unusable), ("trained", ""), ("trained", ""),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("status", ["failed", "declined"])
+def test_a_refusal_without_a_reason_is_reported_with_words(fakes, status):
+    nodes = [fakes.Client("0"), fakes.Client("1", mishaps={1: fakes.Refusal(status, " \n")})]
+    strategy, _ = run(nodes, fakes, settings(rounds=1))
+    assert strategy.reports[0].clients["1"].reason == "it gave no reason"
+
+
+def test_a_round_with_fewer_updates_than_krum_needs_is_lost(fakes):
+    silent = {1: None}
+    nodes = [fakes.Client(str(i), mishaps=silent if i == 0 else {}) for i in range(5)]
+    config = settings(
+        clients=5, fit_clients=5, rounds=2, aggregation="krum", min_updates=1, learning_rate=50.0
+    )
+    strategy, _ = run(nodes, fakes, config)
+    assert strategy.reports[0].lost == "4 updates stand, 5 are needed (min-updates, aggregation)"
+    assert strategy.reports[1].lost == ""
+    np.testing.assert_array_equal(weights(strategy)["weight"], np.ones((2, 3), np.float32))
+
+
+def test_krum_with_fewer_clients_than_it_needs_is_refused_at_the_start(fakes):
+    with pytest.raises(ConfigError, match="a round needs 5 updates, fit-clients = 2 can never give them"):
+        run([fakes.Client("0"), fakes.Client("1")], fakes, settings(aggregation="krum"))
+
+
+@pytest.mark.parametrize(("most", "expected"), [(2.0, [640.0, 640.0, 1280.0]), (0.0, [640.0, 640.0, 6.4e6])])
+def test_weights_of_sums_are_capped_before_they_are_added_up(fakes, most, expected):
+    class Grid(AddsUp, fakes.Grid):
+        pass
+
+    grid = Grid({11: fakes.Client("0"), 12: fakes.Client("1"), 13: fakes.Client("2", 6_400_000)})
+    config = settings(clients=3, fit_clients=3, rounds=1, max_weight=most)
+    strategy = PrivateStrategy(config, "run-1", TRAINABLE, lambda report: None)
+    strategy.start(grid, encode(START))
+    trained = [message for message in grid.sent if message.metadata.message_type == "train"]
+    found = sorted(message.content[ADD_UP]["weight"] for message in trained)
+    assert found == pytest.approx(expected)

@@ -2,10 +2,12 @@
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
-from fl_dp.federation.server.weights import weight_of
+from fl_dp.federation.server.weights import capped, weight_of
 from fl_dp.records import ClientProfile, Entry
 
 
@@ -34,3 +36,53 @@ def test_by_noise_it_is_the_inverse_of_the_updates_variance() -> None:
 def test_without_privacy_there_is_no_noise_to_weigh_by() -> None:
     with pytest.raises(ConfigError, match="weights = 'noise': expected declared or uniform beside"):
         RunConfig(privacy="off", weights="noise")
+
+
+WEIGHTS = st.lists(st.floats(1e-6, 1e12), min_size=1, max_size=12)
+
+
+@given(WEIGHTS, st.floats(1, 20))
+def test_none_counts_more_than_so_many_times_the_mean_of_the_others(
+    weights: list[float], most: float
+) -> None:
+    found = capped(weights, most)
+    share = most / (len(weights) - 1 + most)
+    assert max(found) <= share * sum(found) * (1 + 1e-9)
+    assert max(found) <= most * sum(found) / len(found) * (1 + 1e-9)  # so many equal shares
+    order = sorted(range(len(weights)), key=weights.__getitem__)
+    assert [found[i] for i in order] == sorted(found)
+    assert all(new <= old for new, old in zip(found, weights, strict=True))
+    assert capped(found, most) == pytest.approx(found)
+
+
+@given(WEIGHTS)
+def test_as_few_as_need_be_are_capped(weights: list[float]) -> None:
+    """What is below the cap stays, and the cap is as high as it can be: the largest has its whole share."""
+    found = capped(weights, 2.0)
+    changed = [new for new, old in zip(found, weights, strict=True) if new != old]
+    if changed:
+        assert len(set(changed)) == 1
+        share = 2.0 / (len(weights) + 1)
+        assert changed[0] / sum(found) == pytest.approx(share)
+
+
+@pytest.mark.parametrize(
+    ("weights", "most", "expected"),
+    [
+        ([100.0, 90.0, 80.0], 2.0, [100.0, 90.0, 80.0]),
+        ([6.4e6, 100.0], 2.0, [200.0, 100.0]),
+        ([6.4e6, 100.0, 100.0], 2.0, [200.0, 100.0, 100.0]),
+        ([6.4e6, 6.4e6, 100.0], 2.0, [6.4e6, 6.4e6, 100.0]),
+        ([5.0, 1.0, 2.0], 1.0, [1.0, 1.0, 1.0]),
+        ([6.4e6, 100.0], 0.0, [6.4e6, 100.0]),
+        ([7.0], 2.0, [7.0]),
+    ],
+)
+def test_weights_that_are_capped(weights: list[float], most: float, expected: list[float]) -> None:
+    assert capped(weights, most) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("most", [0.5, -1.0, float("inf"), float("nan")])
+def test_a_cap_that_cannot_be_is_refused(most: float) -> None:
+    with pytest.raises(ConfigError, match="max-weight"):
+        RunConfig(max_weight=most)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from flwr.app import Message, RecordDict
+from flwr.app import ConfigRecord, Message, RecordDict
 
 from fl_dp.errors import ConfigError, FederationError
 from fl_dp.federation.wire.arrays import encode, specs
@@ -86,3 +86,22 @@ def test_a_sum_of_other_arrays_is_refused(replies, wrong):
     with pytest.raises(ConfigError):
         read_sum([replies["1"], replies["2"]], WEIGHTS, EXPECTED)
     assert GROUP in replies["1"].content
+
+
+@pytest.mark.parametrize("value", [1e308, -2.6e6])
+def test_a_sum_that_no_updates_add_up_to_is_refused(replies, value):
+    """Weights 2 and 0.5 of numbers up to a million."""
+    replies["1"].content[SUM] = encode({"w": np.array([2.5e6, 0.0])})
+    read_sum([replies["1"], replies["2"]], WEIGHTS, EXPECTED)
+    replies["1"].content[SUM] = encode({"w": np.array([0.0, value])})
+    with pytest.raises(FederationError, match="no updates add up to"):
+        read_sum([replies["1"], replies["2"]], WEIGHTS, EXPECTED)
+
+
+@pytest.mark.parametrize(
+    "group", [{}, {"group": "1"}, {"group": "1", "messages": 7}, {"group": "1", "messages": [1]}]
+)
+def test_a_sum_without_the_list_of_its_members_is_refused(replies, group):
+    replies["1"].content[GROUP] = ConfigRecord(group)
+    with pytest.raises(FederationError, match="holds other updates"):
+        read_sum([replies["1"], replies["2"]], WEIGHTS, EXPECTED)

@@ -68,6 +68,6 @@ def test_ray_is_quiet_and_is_shut_down_also_after_an_error(monkeypatch: Any, clu
         address = f"127.0.0.1:{server.getsockname()[1]}" if cluster else ""
         with pytest.raises(KeyError, match="asked 1"), running(address, Path("/scratch"), 3):
             raise KeyError(f"asked {len(asked)}")
-    ours = {"num_cpus": 3, "include_dashboard": False, "_temp_dir": "/scratch"}
+    ours = {"num_cpus": 3, "include_dashboard": False, "_temp_dir": "/scratch/r"}
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
     assert asked == [quiet | ({"address": address} if cluster else ours), "shut down"]

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from fl_dp.errors import FederationError
-from fl_dp.federation.server.aggregation import Aggregation, Update
+from fl_dp.federation.server.aggregation import Aggregation, Update, refuse_sums
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray
 from fl_dp.federation.wire.partial_sums import WeightedSum
 
@@ -19,10 +18,7 @@ class Median(Aggregation):
     def combine(
         self, updates: Sequence[Update], sums: Sequence[WeightedSum], specs: Mapping[str, ArraySpec]
     ) -> dict[str, NDArray]:
-        if sums:
-            raise FederationError(
-                "The median of sums is not the median of the updates; it needs each by itself."
-            )
+        refuse_sums(sums, "median")
         return {
             name: np.median([update[name] for update, _ in updates], axis=0).astype(spec.dtype)
             for name, spec in specs.items()

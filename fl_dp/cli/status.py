@@ -1,0 +1,99 @@
+"""`fl-dp client status`: what this site's data have spent, and what servers asked of them last."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fl_dp.accounting.ledger.ledger import Ledger
+from fl_dp.cli.common import say, state_folder
+from fl_dp.federation.client.journal import Line, journal_folder, read_journal
+from fl_dp.launch.clients import LEDGER
+from fl_dp.launch.journal_watch import in_words
+from fl_dp.reporting.console import rounded_up
+from fl_dp.reporting.ledger_report import AccountReport, account_reports
+from fl_dp.reporting.reports import NOT_PRIVATE, strict_json
+
+
+def status(
+    ledger: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the ledger [default: ~/.local/state/fl-dp/ledger].", show_default=False),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+) -> None:
+    """What each data set of this machine has spent of its budget, its last round, and what was declined last.
+
+    From the ledger and the journal beside it: of rounds of the past, whether a client runs now or not.
+    """
+    path = (ledger or state_folder() / "ledger").expanduser().absolute() / LEDGER
+    with Ledger.open_existing(path) as opened:
+        reports = [one for one in account_reports(opened.accounts()) if one.retired is None]
+    lines = read_journal(journal_folder(str(path)))
+    if as_json:
+        rows = [_row(report, _of(report, lines)) for report in reports]
+        say(json.dumps(strict_json({"ledger": str(path), "data sets": rows}), allow_nan=False, indent=2))
+        return
+    say(f"ledger {path}")
+    for report in reports:
+        for text in _words(report, _of(report, lines)):
+            say(text)
+    if not reports:
+        say("no data set is entered yet")
+
+
+def _of(report: AccountReport, lines: Sequence[Line]) -> list[Line]:
+    """Lines of the data set since its account began; those that were written before it was read go along."""
+    since = report.registered[:19]
+    return [one for one in lines if one.dataset in (report.dataset, "") and one.at[:19] >= since]
+
+
+def _last(lines: Sequence[Line], *events: str) -> Line | None:
+    return next((line for line in reversed(lines) if line.event in events), None)
+
+
+def _row(report: AccountReport, lines: Sequence[Line]) -> dict[str, Any]:
+    found = {"last round": _last(lines, "trained"), "last refusal": _last(lines, "declined", "failed")}
+    return {
+        "data set": report.dataset,
+        "private": report.private,
+        "epsilon": report.epsilon,
+        "budget": report.budget,
+        "delta": report.delta,
+        "accountant": report.accountant,
+        "steps": report.steps,
+        "rounds": len(report.rounds),
+        **{key: None if line is None else _shown(line) for key, line in found.items()},
+    }
+
+
+def _shown(line: Line) -> dict[str, Any]:
+    return {"at": line.at, "client": line.client, "run": line.run, "round": line.round, "reason": line.reason}
+
+
+def _rounds(count: int) -> str:
+    return "1 round" if count == 1 else f"{count} rounds"
+
+
+def _words(report: AccountReport, lines: Sequence[Line]) -> list[str]:
+    of = "" if report.budget is None else f" of {rounded_up(report.budget)}"
+    spent = f"epsilon {rounded_up(report.epsilon)}{of} at delta {report.delta:g}, by {report.accountant}"
+    if not report.private:
+        spent = f"{NOT_PRIVATE}: no epsilon holds"
+    found = [f"{report.dataset}: {spent}; {report.steps} steps in {_rounds(len(report.rounds))}"]
+    paid = report.rounds[-1] if report.rounds else None
+    last = _last(lines, "trained")
+    if paid is not None and (last is None or (last.run, last.round) != (paid.run, paid.server_round)):
+        state = "answered" if paid.committed else "paid for, and not answered"
+        found.append(
+            f"  last round: {paid.time[:19]}  round {paid.server_round} of run {paid.run}: "
+            f"{paid.entry.steps} steps, {state}"
+        )
+    elif last is not None:
+        found.append(f"  last round: {last.at[:19]}  {in_words(last)}")
+    refusal = _last(lines, "declined", "failed")
+    if refusal is not None:
+        found.append(f"  last refusal: {refusal.at[:19]}  {in_words(refusal)}")
+    return found

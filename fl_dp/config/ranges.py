@@ -1,0 +1,96 @@
+"""What a number in the settings may be: a range stands where the setting is declared.
+
+Every number of a config has one. So none reaches a library that cannot hold it, and none asks for more
+memory or time than any machine has.
+"""
+
+import dataclasses
+import math
+import types
+import typing
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Any
+
+from fl_dp.errors import ConfigError
+
+MOST_SEED = 2**63 - 1  # what messages and libraries take
+MOST_RECORDS = 10**15  # of more, no delta below 1 / n is resolved
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """From `least` to `most`, both included. open: `least` itself is not included."""
+
+    least: float
+    most: float
+    open: bool = False
+
+    def holds(self, value: float) -> bool:
+        """False for NaN as well."""
+        return (value > self.least if self.open else value >= self.least) and value <= self.most
+
+    def in_words(self, whole: bool) -> str:
+        """ "an integer from 1 to 100", "a number > 0 and <= 100"."""
+        kind = "an integer" if whole else "a number"
+        if not self.open and self.most < math.inf:
+            return f"{kind} from {_short(self.least)} to {_short(self.most)}"
+        most = f" and <= {_short(self.most)}" if self.most < math.inf else ""
+        return f"{kind} {'>' if self.open else '>='} {_short(self.least)}{most}"
+
+
+Clients = Annotated[int, Range(1, 10**6)]
+Rounds = Annotated[int, Range(1, 10**6)]
+Examples = Annotated[int, Range(1, 2**30)]  # of one step
+Mebibytes = Annotated[int, Range(1, 2**24)]  # 16 TiB
+Side = Annotated[int, Range(0, 2**16)]  # pixels, tokens or ranks
+Seed = Annotated[int, Range(0, MOST_SEED)]
+Records = Annotated[int, Range(1, MOST_RECORDS)]
+Seconds = Annotated[float, Range(0, 1e8, open=True)]  # three years: for longer no system call waits
+Positive = Annotated[float, Range(0, 1e12, open=True)]
+
+
+def check_ranges(config: Any) -> None:
+    """ConfigError for the first number of a config, a dataclass, that is outside of its range."""
+    for field, bounds in ranges_of(config.__class__).items():
+        value = getattr(config, field)
+        if type(value) in (int, float) and not bounds.holds(value):
+            raise ConfigError(
+                f"{field.replace('_', '-')} = {_shown(value)}: expected "
+                f"{bounds.in_words(whole=isinstance(value, int))}."
+            )
+
+
+@cache
+def ranges_of(kind: type) -> dict[str, Range]:
+    """The range of each number, by field; TypeError for a number without one."""
+    hints = typing.get_type_hints(kind, include_extras=True)
+    found: dict[str, Range] = {}
+    for field in dataclasses.fields(kind):
+        bounds = [one for part in _parts(hints[field.name]) for one in getattr(part, "__metadata__", ())]
+        numbers = [part for part in _parts(hints[field.name]) if _plain(part) in (int, float)]
+        if len(bounds) != len(numbers):
+            raise TypeError(f"{kind.__name__}.{field.name}: a number needs a range.")
+        if bounds:
+            (found[field.name],) = bounds
+    return found
+
+
+def _parts(hint: Any) -> tuple[Any, ...]:
+    """Of a union each of its types, else the type itself."""
+    is_union = typing.get_origin(hint) in (typing.Union, types.UnionType)
+    return typing.get_args(hint) if is_union else (hint,)
+
+
+def _plain(hint: Any) -> Any:
+    return typing.get_args(hint)[0] if typing.get_origin(hint) is Annotated else hint
+
+
+def _short(number: float) -> str:
+    return str(number) if isinstance(number, int) else f"{number:g}"
+
+
+def _shown(value: Any) -> str:
+    """As it was written; an integer that no text holds in short."""
+    long = isinstance(value, int) and abs(value) >= 10**30
+    return "a number of more than 30 digits" if long else repr(value)

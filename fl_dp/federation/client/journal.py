@@ -1,0 +1,178 @@
+"""What servers have asked of a site, and what it answered: for its operator, and for nobody else.
+
+Each message is answered by a process of its own, so the journal is a file beside the ledger. Nothing of it
+leaves the client, and nothing that is answered depends on it: a disk that does not take a line is named in
+the client's log. A line holds numbers of the plan and the ledger, and words of fl_dp; nothing of a record.
+"""
+
+import fcntl
+import json
+import logging
+import math
+import os
+import time
+from dataclasses import asdict, dataclass, fields
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from fl_dp.config.files import DAMAGED
+from fl_dp.durable_files import open_private, private_folder
+
+logger = logging.getLogger("fl_dp.clients")
+
+FOLDER, NAME, OLDER, _LOCK = "journal", "journal.jsonl", "journal.1.jsonl", ".lock"
+MOST_BYTES = 2**20  # of each of the two files: some thousand rounds
+_MOST_WORDS = 500  # characters of a reason
+
+Event = Literal["registered", "asked", "trained", "declined", "failed"]
+EVENTS = ("registered", "asked", "trained", "declined", "failed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One thing that happened. event: one of `EVENTS`.
+
+    at: UTC. client: its name; dataset: in the ledger, empty where it was not read. run, round: of a round.
+    steps: asked for, or taken. before, after: epsilon of all that the data have spent, None where it is
+    infinite or not known; budget: the epsilon that it is held against. total: steps of all that the data have
+    spent by now, by which an older copy of the ledger is noticed; None where it is not known. seconds: since
+    the message came. reason: why not; process: of the client that answered.
+    """
+
+    event: Event
+    at: str
+    client: str
+    dataset: str = ""
+    run: str = ""
+    round: int = 0
+    steps: int = 0
+    before: float | None = None
+    after: float | None = None
+    budget: float | None = None
+    total: int | None = None
+    seconds: float = 0.0
+    reason: str = ""
+    process: int = 0
+
+    @classmethod
+    def of_json(cls, text: str) -> Self | None:
+        """The line that a text says; None where it says something else, as one that was cut off does."""
+        try:
+            found = json.loads(text)
+            line = cls(**{field.name: found[field.name] for field in fields(cls) if field.name in found})
+        except (*DAMAGED, TypeError):
+            return None
+        return line if line._sound() else None
+
+    def _sound(self) -> bool:
+        texts = (self.at, self.client, self.dataset, self.run, self.reason)
+        numbers = (self.before, self.after, self.budget)
+        return (
+            self.event in EVENTS
+            and all(isinstance(one, str) for one in texts)
+            and all(type(one) is int for one in (self.round, self.steps, self.process))
+            and all(one is None or type(one) in (int, float) for one in numbers)
+            and (self.total is None or type(self.total) is int)
+            and type(self.seconds) in (int, float)
+        )
+
+
+def journal_folder(ledger: str) -> Path:
+    """Where the clients with that ledger note what they are asked."""
+    return Path(ledger).absolute().parent / FOLDER
+
+
+class Note:
+    """What one message comes to: begun when it is there, then answered with one line or two."""
+
+    def __init__(self, ledger: str, client: str) -> None:
+        self._folder, self._started = journal_folder(ledger), time.monotonic()
+        self._known: dict[str, Any] = {"client": client, "process": os.getpid()}
+
+    def learn(self, **known: Any) -> None:
+        """Fields of the lines that follow."""
+        self._known |= known
+
+    def write(self, event: Event, **more: Any) -> None:
+        """Append a line. A disk that does not take it is said in the client's log, and ends nothing."""
+        line = Line(
+            event=event,
+            at=datetime.now(UTC).isoformat(timespec="seconds"),
+            seconds=round(time.monotonic() - self._started, 3),
+            **{**self._known, **more},
+        )
+        try:
+            append(self._folder, line)
+        except OSError as error:
+            logger.warning("%s: the journal is not kept there: %s", self._folder, error)
+
+
+def append(folder: Path, line: Line) -> None:
+    """Append the line to the journal in the folder, which is made if need be; OSError if it cannot be."""
+    finite = {
+        key: None if isinstance(value, float) and not math.isfinite(value) else value
+        for key, value in asdict(line).items()
+    }
+    text = json.dumps({**finite, "reason": line.reason[:_MOST_WORDS]}, allow_nan=False) + "\n"
+    file = private_folder(folder) / NAME
+    with open_private(folder / _LOCK, append=True) as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # held for one line, by processes of this machine
+        if file.exists() and file.stat().st_size + len(text) > MOST_BYTES:
+            file.replace(folder / OLDER)
+        with open_private(file, append=True) as opened:
+            opened.write(text.encode() if _ends_a_line(file) else f"\n{text}".encode())
+
+
+def read_journal(folder: Path) -> list[Line]:
+    """All lines that are there, the oldest first; those that are damaged are left out."""
+    return [line for name in (OLDER, NAME) for line in _lines(_content(folder / name))]
+
+
+class NewLines:
+    """The lines that are appended to a journal from now on, each once."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._file = folder, _identity(folder / NAME)
+        self._offset = len(_content(folder / NAME))
+
+    def new(self) -> list[Line]:
+        """Since the last call. Where the file was put aside meanwhile, what it held last is among them."""
+        now = _identity(self._folder / NAME)
+        found = b""
+        if now != self._file:
+            if self._file and _identity(self._folder / OLDER) == self._file:
+                found = _content(self._folder / OLDER, self._offset)
+            self._file, self._offset = now, 0
+        whole = _content(self._folder / NAME, self._offset)
+        whole = whole[: whole.rfind(b"\n") + 1]
+        self._offset += len(whole)
+        return _lines(found + whole)
+
+
+def _ends_a_line(file: Path) -> bool:
+    """False where a full disk has cut the last line off."""
+    size = file.stat().st_size
+    return size == 0 or _content(file, size - 1) == b"\n"
+
+
+def _identity(file: Path) -> int:
+    """By which a file is known under another name; 0 where there is none."""
+    try:
+        return file.stat().st_ino
+    except OSError:
+        return 0
+
+
+def _content(file: Path, offset: int = 0) -> bytes:
+    try:
+        with file.open("rb") as opened:
+            opened.seek(offset)
+            return opened.read(2 * MOST_BYTES)
+    except OSError:
+        return b""
+
+
+def _lines(content: bytes) -> list[Line]:
+    texts = content.decode("utf-8", errors="replace").splitlines()
+    return [line for text in texts if (line := Line.of_json(text))]

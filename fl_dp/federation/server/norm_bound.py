@@ -1,0 +1,114 @@
+"""How far an honest client's update can be from the weights that it began with: a rule of public numbers.
+
+With w_0 what was sent, a step of DP-SGD with momentum b is
+
+    v <- b v + (S + N) / B,    w <- P(w - rate v),
+
+S the sum of K gradients of length C at most, N the noise, B the expected batch, P the cut to +-MOST_WEIGHT.
+
+Step by step. P moves no two points apart and keeps w_0, so that |w_t - w_0| grows by at most rate |v| a step.
+No |v| is above the largest |S + N| / B times 1 + b + b^2 + ..., in this round and in those that a kept
+momentum comes from. So after T steps, where no K is above m and no |N| above sigma C l,
+
+    (1)    |w_T - w_0|  <=  rate / (1 - b)  T C (m + sigma l) / B.
+
+All steps together. Where w_0 is further than (1) from +-MOST_WEIGHT, P cuts nothing. Where the momentum began
+at 0, w_T - w_0 is then a sum of all S + N, each times -rate / B and a number from 0 to 1 / (1 - b). The N of
+such a sum are one Gaussian vector of at most sqrt(T) times the deviation. With M at least the sum of all K,
+
+    (2)    |w_T - w_0|  <=  rate / (1 - b)  C (M + sqrt(T) sigma l) / B.
+
+With fedprox w - rate pull (w - w_0) is between w and w_0 for rate pull <= 1: without momentum both hold.
+
+Each of these events fails with probability p at most:
+
+- K < m, of a binomial of n records and the sample rate q: P(K >= m) <= exp(-n KL(m/n || q)) (Chernoff 1952;
+  Boucheron, Lugosi, Massart 2013, section 2.2). M is the same of T n records.
+- l = sqrt(d) + sqrt(2 ln(1/p)): the length is a 1-Lipschitz function of d Gaussian numbers, whose mean is at
+  most sqrt(d) (Boucheron, Lugosi, Massart 2013, theorem 5.6; Laurent, Massart 2000, lemma 1, for its square).
+
+p is such that all of them, of all clients in all rounds, fail with probability 1e-9 together. LOOSE pays for
+what a machine adds: noise is larger by up to 0.5 % (`engine/noise/grid.py`), a sum by 0.1 %. Rounding of the
+weights is added by itself. n is the declared size: who has more records than that draws more.
+"""
+
+import math
+from collections.abc import Mapping
+from functools import lru_cache
+
+import numpy as np
+
+from fl_dp.federation.wire.arrays import ArraySpec
+from fl_dp.records import KEEP, MOST_WEIGHT, RoundPlan
+
+FAILURE = 1e-9  # probability that any honest update of a run is longer than its bound
+LOOSE = 1.01
+_PULLED, _PLAIN = "fedprox", "fedavg"
+
+
+def is_bounded(plan: RoundPlan) -> bool:
+    """Whether the rule is proven for such a round: SGD with clipped gradients, from the weights sent."""
+    if not plan.private or plan.optimizer != "sgd" or plan.optimizer_settings:
+        return False
+    if plan.local_algorithm == _PULLED:
+        return plan.momentum == 0 and plan.learning_rate * plan.pull <= 1
+    return plan.local_algorithm == _PLAIN
+
+
+def norm_bound(
+    plan: RoundPlan, public_size: int, steps: int, numbers: int, start: float, eps: float, chances: float
+) -> float:
+    """The length that the update of an honest client has at most, infinite where nothing is proven.
+
+    public_size: the client's; steps: taken. numbers: real ones in the update; start: length of the weights
+    that were sent; eps: of their type. chances: steps of the run, over all clients and rounds.
+    """
+    if not is_bounded(plan):
+        return math.inf
+    surprise = math.log(4 * chances / FAILURE)  # ln(1/p), for four events a step
+    rate = plan.expected_batch_size / public_size
+    noise = plan.noise_multiplier * (math.sqrt(numbers) + math.sqrt(2 * surprise))
+    scale = plan.learning_rate / (1 - plan.momentum) * plan.max_grad_norm / plan.expected_batch_size
+
+    def with_rounding(way: float) -> float:
+        return LOOSE * scale * way * (1 + steps * eps) + steps * eps * start
+
+    by_steps = with_rounding(steps * (largest_draw(public_size, rate, surprise) + noise))
+    if start + by_steps >= MOST_WEIGHT or (plan.momentum and plan.optimizer_state == KEEP):
+        return by_steps
+    total = largest_draw(steps * public_size, rate, surprise)
+    return min(by_steps, with_rounding(total + math.sqrt(steps) * noise))
+
+
+@lru_cache(maxsize=1024)
+def largest_draw(size: int, rate: float, surprise: float) -> int:
+    """The least m so that P(K >= m) <= exp(-surprise) by Chernoff's bound, K binomial; `size` at most."""
+    if rate >= 1.0:
+        return size
+    low, high = math.floor(size * rate), size  # at low the bound is 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _exponent(middle, size, rate) >= surprise:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def _exponent(count: int, size: int, rate: float) -> float:
+    """size KL(count / size || rate), for rate < count / size; 0 up to it."""
+    share = count / size
+    if share <= rate:
+        return 0.0
+    rest = (1 - share) * (math.log1p(-share) - math.log1p(-rate)) if share < 1 else 0.0
+    return size * (share * math.log(share / rate) + rest)
+
+
+def real_numbers(specs: Mapping[str, ArraySpec]) -> int:
+    """How many there are in arrays of these; a complex one is two."""
+    return sum(math.prod(one.shape) * (1 + (one.dtype.kind == "c")) for one in specs.values())
+
+
+def coarsest(specs: Mapping[str, ArraySpec]) -> float:
+    """The largest machine epsilon of these arrays' types."""
+    return max((float(np.finfo(one.dtype).eps) for one in specs.values()), default=0.0)

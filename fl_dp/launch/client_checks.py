@@ -1,0 +1,67 @@
+"""What is checked of a site before it joins: its records are named, and its model suits them."""
+
+from pathlib import Path
+
+from fl_dp.config.client import ClientConfig
+from fl_dp.errors import ConfigError, LedgerError
+from fl_dp.federation.client.journal import journal_folder, read_journal
+from fl_dp.records import total_steps
+
+_SECONDS = len("2026-01-31T12:00:00")  # of a time in ISO 8601
+
+
+def check_data_named(settings: ClientConfig) -> None:
+    """ConfigError, for settings that name no data, unless their task reads its own: a ledger lasts."""
+    if settings.task:
+        from fl_dp.tasks.load import task_class
+        from fl_dp.tasks.task import Task
+
+        if task_class(settings.task).train_data is not Task.train_data:
+            return
+    raise ConfigError(
+        "data: name this site's records, which are entered in its lasting ledger: --data npz:PATH (or --set "
+        "data=npz:PATH), data in --config FILE, or --task FILE.py with a train_data() of its own. To try it "
+        "out: --data digits."
+    )
+
+
+def check_task(settings: ClientConfig) -> None:
+    """ConfigError, with all that was found, where the site's model and loss do not suit its records.
+
+    As `fl-dp validate` finds it. No ledger is touched, and no test row is read.
+    """
+    from fl_dp.launch.validation import validate
+    from fl_dp.tasks.records import of_client
+
+    found = validate(of_client(settings, settings.client), test=False).findings
+    if found:
+        raise ConfigError(
+            f"client {settings.client} would decline every round: " + "; ".join(map(str, found))
+        )
+
+
+def check_newest_ledger(settings: ClientConfig) -> None:
+    """LedgerError where the journal beside the ledger tells of rounds that the ledger does not know.
+
+    Then it is an older copy, or was begun anew. Who puts both back together is not noticed.
+    """
+    from fl_dp.accounting.ledger.ledger import Ledger
+    from fl_dp.federation.client.registration import dataset_name
+
+    dataset, folder = dataset_name(settings), journal_folder(settings.ledger)
+    noted = [line for line in read_journal(folder) if line.dataset == dataset and line.total]
+    with Ledger.open_existing(Path(settings.ledger)) as ledger:
+        accounts = [one for one in ledger.accounts() if one.dataset == dataset]
+    began, since = (f(one.registered[:_SECONDS] for one in accounts) for f in (min, max))
+    known = total_steps(accounts[-1].spent())
+    missing = [
+        line
+        for line in noted
+        if line.at[:_SECONDS] < began or (line.at[:_SECONDS] > since and (line.total or 0) > known)
+    ]
+    if missing:
+        raise LedgerError(
+            f"{settings.ledger}: does not know of round {missing[-1].round} of run {missing[-1].run}, which "
+            f"{folder} noted: it is an older copy, or was begun anew. Put the newest one back; what it has "
+            "spent is spent (docs/operating.md)."
+        )

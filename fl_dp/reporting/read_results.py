@@ -1,0 +1,109 @@
+"""summary.json and rounds.jsonl, read again: as JSON of the form in `reports`, or a ConfigError.
+
+A run's folder may have been cut off, edited or copied in part. What is there has the type that the form says.
+"""
+
+import dataclasses
+import json
+import types
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fl_dp.config.files import DAMAGED, read_json
+from fl_dp.errors import ConfigError
+from fl_dp.reporting.reports import ClientRound, RoundReport, Summary
+
+_UNIONS = (typing.Union, types.UnionType)
+_NEEDED = {
+    Summary: {"status"},
+    RoundReport: {"clients", "metrics"},
+    ClientRound: {"status"},
+}  # whatever is read of them
+
+
+def read_summary(path: Path, *, whole: bool = False) -> dict[str, Any]:
+    """The summary of a run; ConfigError, which names the file, where it is missing or damaged.
+
+    whole: a field that is not there counts as damage, too; else only the status has to be.
+    """
+    return _as(Summary, read_json(path), str(path), whole)
+
+
+def read_rounds(path: Path) -> list[dict[str, Any]]:
+    """The reports of a run's rounds; none without a file. A last line that is not whole is not there yet.
+
+    ConfigError, which names file and line, for others that are damaged.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path}: cannot be read ({type(error).__name__}).") from None
+    return [_round(line, f"{path}, line {number}") for number, line in enumerate(lines, 1)]
+
+
+def _round(line: str, where: str) -> dict[str, Any]:
+    try:
+        found = json.loads(line)
+    except DAMAGED:
+        raise ConfigError(f"{where}: is damaged.") from None
+    return _as(RoundReport, found, where, whole=False)
+
+
+def _as(kind: type, found: Any, where: str, whole: bool) -> dict[str, Any]:
+    try:
+        checked: dict[str, Any] = _checked(found, kind, "", whole)
+    except ValueError as error:
+        raise ConfigError(f"{where}: is damaged: {error}.") from None
+    return checked
+
+
+def _checked(found: Any, hint: Any, name: str, whole: bool) -> Any:
+    """`found`, with what an older fl_dp did not write; ValueError, with the place, for another type."""
+    if dataclasses.is_dataclass(hint):
+        return _fields(found, hint, name, whole)
+    origin, parts = typing.get_origin(hint), typing.get_args(hint)
+    if origin in _UNIONS:
+        (wanted,) = (part for part in parts if part is not type(None))
+        return None if found is None else _checked(found, wanted, name, whole)
+    if hint is float:  # JSON has neither NaN nor infinity: None stands for both
+        fits = found is None or type(found) in (int, float)
+    elif origin is typing.Literal:
+        fits = found in parts
+    elif origin is tuple:
+        fits = isinstance(found, list) and all(isinstance(one, str) for one in found)
+    elif isinstance(origin, type) and issubclass(origin, Mapping):
+        fits = isinstance(found, dict)
+        if fits:
+            return {key: _checked(one, parts[1], name, whole) for key, one in found.items()}
+    else:
+        fits = hint is object or type(found) is hint
+    if not fits:
+        raise ValueError(f"{name or 'it'} is not of its type")
+    return found
+
+
+def _fields(found: Any, kind: Any, name: str, whole: bool) -> dict[str, Any]:
+    if not isinstance(found, dict):
+        raise ValueError(f"{name or 'it'} is no object")
+    hints = typing.get_type_hints(kind)
+    made = dict(found)
+    for field in dataclasses.fields(kind):
+        path = f"{name}.{field.name}" if name else field.name
+        if field.name in found and field.name != "reported":  # which is written as an object, by name
+            made[field.name] = _checked(found[field.name], hints[field.name], path, whole)
+        elif field.name in found:
+            made[field.name] = _checked(found[field.name], Mapping[str, object], path, whole)
+        elif whole or field.name in _NEEDED.get(kind, ()):
+            made[field.name] = _default(field, path)
+    return made
+
+
+def _default(field: Any, path: str) -> Any:
+    """What stands for a field that an older fl_dp did not write; ValueError where nothing does."""
+    if field.default is not dataclasses.MISSING:
+        return field.default
+    if field.default_factory is dataclasses.MISSING:
+        raise ValueError(f"{path} is missing")
+    return field.default_factory()

@@ -1,0 +1,75 @@
+"""Every number of both configs has a least and a greatest, and is held to them."""
+
+import dataclasses
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fl_dp.config.client import ClientConfig
+from fl_dp.config.ranges import Range, ranges_of
+from fl_dp.config.run import RunConfig
+from fl_dp.errors import ConfigError
+
+KINDS = {RunConfig: {}, ClientConfig: {"client": "a", "ledger": "l"}}
+NUMBERS = [
+    pytest.param(kind, needed, field, bounds, id=f"{kind.__name__}.{field}")
+    for kind, needed in KINDS.items()
+    for field, bounds in ranges_of(kind).items()
+]
+
+
+def test_every_number_has_a_range() -> None:
+    """What has no annotation at all is found by the default's type."""
+    for kind in KINDS:
+        numbers = {one.name for one in dataclasses.fields(kind) if type(one.default) in (int, float)}
+        assert numbers <= ranges_of(kind).keys()
+        assert len(numbers) > 10
+
+
+@pytest.mark.parametrize(("kind", "needed", "field", "bounds"), NUMBERS)
+def test_beyond_its_range_a_number_is_refused_by_name(
+    kind: Any, needed: dict[str, Any], field: str, bounds: Range
+) -> None:
+    key, whole = field.replace("_", "-"), type(getattr(kind, field, None)) is int
+    beyond = [bounds.least - 1, *([bounds.least] if bounds.open else [])]
+    beyond += [bounds.most * 2 + 1] if bounds.most < math.inf else []
+    for value in [*beyond, *([10**20, 2**63] if whole else [math.nan])]:
+        flat = {**needed, key: int(value) if whole else float(value)}
+        with pytest.raises(ConfigError, match=rf"^{key} = .*: expected "):
+            kind.from_flat(flat)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "memory-mib = 100000000000000000000",
+            "memory-mib = 100000000000000000000: expected an integer from 1",
+        ),
+        ("seed = 9223372036854775808", "seed = 9223372036854775808: expected an integer from 0"),
+        (f"seed = {'9' * 400}", "seed = a number of more than 30 digits: expected"),
+        (f"seed = {'9' * 5000}", "not a readable TOML file"),
+        (f"epsilon = {'9' * 400}", "epsilon: expected a number, not one of more than 300 digits"),
+        ("round-timeout = 1e300", r"round-timeout = 1e\+300: expected a number > 0 and <= 1e\+08"),
+        (f"data = {'[' * 5000}", "too many brackets"),
+        ("data = 'a", "not a readable TOML file"),
+        ("seed = 2020-01-01", "expected int"),
+        ("[data]\nx = 1", "expected str"),
+    ],
+)
+def test_a_file_with_such_numbers_is_refused_by_its_name(tmp_path: Path, text: str, words: str) -> None:
+    file = tmp_path / "run.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=rf"run\.toml: .*{words}"):
+        RunConfig.from_toml(file)
+
+
+def test_what_is_a_number_in_no_range_has_no_range() -> None:
+    @dataclasses.dataclass
+    class Wrong:
+        number: int = 0
+
+    with pytest.raises(TypeError, match=r"Wrong\.number: a number needs a range"):
+        ranges_of(Wrong)

@@ -1,0 +1,106 @@
+"""What an .npz file claims is held against what it can hold, before memory is taken for it."""
+
+import io
+import struct
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.lib import format as npy
+
+from fl_dp.data import npz_files
+from fl_dp.data.npz_files import read_npz
+from fl_dp.errors import DataError
+
+GIB = 2**30
+
+
+pytestmark = pytest.mark.usefixtures("little_memory")
+
+
+def header(shape: tuple[int, ...], dtype: type = np.float32) -> bytes:
+    stream = io.BytesIO()
+    description = {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": shape}
+    npy.write_array_header_1_0(stream, description)
+    return stream.getvalue()
+
+
+def write(path: Path, content: bytes, kind: int = zipfile.ZIP_STORED) -> Path:
+    with zipfile.ZipFile(path, "w", kind) as archive:
+        archive.writestr("x.npy", content)
+    return path
+
+
+def read(path: Path) -> dict[str, np.ndarray]:
+    return read_npz(path, lambda there: list(there))
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_what_numpy_writes_is_read(tmp_path: Path, save: object) -> None:
+    given = {"x": np.zeros((2000, 30)), "y": np.arange(3), "names": np.array(["a", "b"]), "one": np.array(5)}
+    save(tmp_path / "a.npz", **given)  # type: ignore[operator]
+    found = read(tmp_path / "a.npz")
+    assert found.keys() == given.keys()
+    assert all(np.array_equal(found[name], given[name]) for name in given)
+
+
+def test_a_header_that_claims_28_gib_is_refused_before_they_are_taken(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.npz", header((7 * GIB,)) + bytes(100))
+    with pytest.raises(DataError, match=r"x claims shape \(7516192768,\) of float32, which is not what"):
+        read(path)
+
+
+def test_a_directory_that_claims_as_much_is_refused_as_well(tmp_path: Path) -> None:
+    """Header and directory agree; so few compressed bytes never become so many."""
+    claimed = 0xFFFFFFF0  # the most without zip64
+    start = header(((claimed - 128) // 4,))
+    assert len(start) == 128
+    path = write(tmp_path / "a.npz", start + bytes(100), zipfile.ZIP_DEFLATED)
+    sizes = struct.pack("<L", len(start) + 100), struct.pack("<L", claimed)
+    path.write_bytes(path.read_bytes().replace(*sizes))
+    with pytest.raises(DataError, match="which is not what the file holds"):
+        read(path)
+
+
+def test_a_bomb_is_refused_by_its_true_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it holds is as it claims, and too much for the machine."""
+    path = tmp_path / "a.npz"
+    np.savez_compressed(path, x=np.zeros(2**24, np.uint8))
+    assert path.stat().st_size < 2**16
+    assert read(path)["x"].nbytes == 2**24
+    monkeypatch.setattr(npz_files, "machine_memory", lambda: 2**23)
+    with pytest.raises(DataError, match=r"a\.npz: its arrays take 0\.0 GiB, more than this machine's"):
+        read(path)
+
+
+@pytest.mark.parametrize("shape", [(-1,), (10**30,), (2**63, 0, -5), tuple([2] * 100)])
+def test_shapes_that_no_array_has_are_refused(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    with pytest.raises(DataError):
+        read(write(tmp_path / "a.npz", header(shape) + bytes(8)))
+
+
+def test_a_header_of_brackets_is_refused(tmp_path: Path) -> None:
+    text = b"(" * 9000
+    content = npy.MAGIC_PREFIX + b"\x01\x00" + struct.pack("<H", len(text)) + text
+    with pytest.raises(DataError, match="x is no plain array, or is damaged"):
+        read(write(tmp_path / "a.npz", content))
+
+
+@pytest.mark.parametrize("kind", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_whatever_was_changed_is_refused_or_read(tmp_path: Path, kind: int) -> None:
+    """Cut off and overwritten at random: arrays of the file's size, or our own error."""
+    random = np.random.default_rng(0)
+    values = random.normal(size=(50, 4)).astype(np.float32).tobytes()
+    whole = write(tmp_path / "a.npz", header((50, 4)) + values, kind).read_bytes()
+    refused = 0
+    for _ in range(400):
+        changed = bytearray(whole[: random.integers(len(whole) + 1)] if random.random() < 0.3 else whole)
+        for place in random.integers(max(len(changed), 1), size=random.integers(4)):
+            changed[place : place + 1] = random.bytes(1)
+        (tmp_path / "b.npz").write_bytes(changed)
+        try:
+            assert all(one.nbytes <= 10**6 for one in read(tmp_path / "b.npz").values())
+        except DataError:
+            refused += 1
+    assert refused > 200

@@ -1,0 +1,192 @@
+"""What a site notes of each message, and that nothing it answers depends on that."""
+
+import json
+import math
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from federation.client.sites import PLAN, Site
+from flwr.app import RecordDict
+
+from fl_dp.errors import DataError, LedgerError
+from fl_dp.federation.client import app as app_module
+from fl_dp.federation.client import journal
+from fl_dp.federation.client.journal import NAME, OLDER, Line, NewLines, append, journal_folder, read_journal
+from fl_dp.records import LocalUpdate, Refusal
+from fl_dp.tasks import records
+
+LINE = Line(event="trained", at="2026-01-31T12:00:00+00:00", client="north", run="r", round=3, steps=12)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+def lines_of(site: Site) -> list[Line]:
+    return read_journal(journal_folder(site.config.ledger))
+
+
+def test_a_round_is_noted_when_it_is_asked_and_when_it_is_answered(site: Site) -> None:
+    site.register()
+    update = site.train()
+    assert isinstance(update, LocalUpdate)
+    registered, asked, trained = lines_of(site)
+    assert (registered.event, registered.after, registered.budget) == ("registered", 0.0, 3.0)
+    assert (asked.event, asked.run, asked.round, asked.steps) == ("asked", "run-1", 1, 3)
+    assert (trained.event, trained.steps, trained.before, trained.after) == (
+        "trained",
+        3,
+        0.0,
+        update.epsilon,
+    )
+    assert (trained.dataset, trained.client) == ("digits, part 0/2 (iid, seed 0)", "hospital")
+    assert trained.seconds > 0
+
+
+def test_the_journal_is_its_owners_alone(site: Site) -> None:
+    site.register()
+    folder = journal_folder(site.config.ledger)
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert all(file.stat().st_mode & 0o777 == 0o600 for file in folder.iterdir())
+
+
+def test_a_decline_is_noted_with_its_reason_and_costs_nothing(site: Site) -> None:
+    answer = site.train(replace(PLAN, noise_multiplier=1e-9))
+    assert isinstance(answer, Refusal)
+    _, declined = lines_of(site)
+    assert (declined.event, declined.reason, declined.after) == ("declined", answer.reason, 0.0)
+
+
+def test_a_second_client_of_the_same_data_sees_that_the_round_was_taken(tmp_path: Path) -> None:
+    """Two names, one ledger, one data set: the second's round is refused, and said where it is."""
+    first = Site(tmp_path)
+    assert isinstance(first.train(), LocalUpdate)
+    (tmp_path / "other").mkdir()
+    second = Site(tmp_path / "other", client="second", ledger=first.config.ledger)
+    answer = second.train()
+    assert isinstance(answer, Refusal)
+    last = lines_of(first)[-1]
+    assert (last.client, last.event, last.reason) == ("second", "failed", answer.reason)
+    assert "was taken before" in last.reason or "paid for" in last.reason
+
+
+def test_a_fault_is_said_to_the_operator_in_more_words_than_to_the_server(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(config: object) -> None:
+        raise DataError("/data/north.npz: is damaged")
+
+    monkeypatch.setattr(records, "load_part", broken)
+    assert site.train() == Refusal("failed", "its data cannot be used; its own log says why")
+    assert lines_of(site)[-1].reason == "/data/north.npz: is damaged"
+
+
+def test_what_may_quote_records_is_in_no_line(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(config: object) -> None:
+        raise ValueError("patient 17")
+
+    monkeypatch.setattr(records, "load_part", broken)
+    site.train()
+    assert lines_of(site)[-1].event == "failed"
+    assert "patient" not in (journal_folder(site.config.ledger) / NAME).read_text()
+
+
+def test_a_message_that_cannot_be_read_is_noted(site: Site) -> None:
+    site.call("train", RecordDict())
+    (line,) = lines_of(site)
+    assert line.event in ("declined", "failed")
+    assert line.reason
+
+
+def test_a_disk_that_takes_no_line_ends_no_round(
+    site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(folder: Path, line: Line) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(journal, "append", full)
+    assert isinstance(site.train(), LocalUpdate)
+    assert "the journal is not kept there" in caplog.text
+
+
+def test_a_ledger_that_fails_after_the_answer_is_made_changes_no_answer(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusal = Refusal("failed", "an unexpected error; its own log says which")
+
+    def spent(rounds: object, client: object) -> tuple[()]:
+        if played:
+            raise LedgerError("the disk is gone")
+        return ()
+
+    def play(*given: object) -> Refusal:
+        played.append(1)
+        return refusal
+
+    played: list[int] = []
+    monkeypatch.setattr(app_module, "play", play)
+    monkeypatch.setattr(app_module.ClientRounds, "spent", spent)
+    assert site.train() == refusal
+    assert (lines_of(site)[-1].reason, lines_of(site)[-1].after) == (refusal.reason, None)
+
+
+def test_it_is_bounded_and_what_is_new_is_read_across_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "MOST_BYTES", 2000)
+    append(tmp_path, replace(LINE, round=0))
+    reader, found = NewLines(tmp_path), []
+    for number in range(1, 40):
+        append(tmp_path, replace(LINE, round=number))
+        if number % 3 == 0:
+            found += reader.new()
+    assert [line.round for line in found] == list(range(1, 40))
+    assert {file.name for file in tmp_path.glob("*.jsonl")} == {NAME, OLDER}
+    assert all(file.stat().st_size <= 2000 for file in tmp_path.glob("*.jsonl"))
+    assert [line.round for line in read_journal(tmp_path)][-5:] == [35, 36, 37, 38, 39]
+    assert reader.new() == []
+
+
+def test_processes_at_once_lose_no_line(tmp_path: Path) -> None:
+    def many(first: int) -> None:
+        for number in range(50):
+            append(tmp_path, replace(LINE, round=first + number))
+
+    threads = [threading.Thread(target=many, args=(100 * i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({line.round for line in read_journal(tmp_path)}) == 200
+
+
+def test_a_line_that_was_cut_off_spoils_no_other(tmp_path: Path) -> None:
+    append(tmp_path, LINE)
+    file = tmp_path / NAME
+    file.write_bytes(file.read_bytes() + file.read_bytes()[:40])
+    append(tmp_path, replace(LINE, round=4))
+    assert [line.round for line in read_journal(tmp_path)] == [3, 4]
+
+
+def test_what_is_not_finite_is_none_and_reasons_are_short(tmp_path: Path) -> None:
+    append(tmp_path, replace(LINE, after=math.inf, reason="x" * 10_000))
+    (line,) = read_journal(tmp_path)
+    assert line.after is None
+    assert len(line.reason) == 500
+
+
+def test_whatever_a_line_holds_it_is_read_or_left_out(tmp_path: Path) -> None:
+    append(tmp_path, replace(LINE, before=0.5, after=1.0, budget=2.0))
+    whole = (tmp_path / NAME).read_bytes()
+    random = np.random.default_rng(0)
+    for _ in range(300):
+        changed = bytearray(whole)
+        for place in random.integers(len(whole), size=3):
+            changed[place] = random.integers(256)
+        (tmp_path / NAME).write_bytes(changed)
+        for line in read_journal(tmp_path):
+            json.dumps([line.round + 1, line.reason + "", line.seconds + 0.0])

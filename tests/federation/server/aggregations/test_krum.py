@@ -1,0 +1,68 @@
+"""Krum, against its definition."""
+
+import numpy as np
+import pytest
+
+from fl_dp.config.run import RunConfig
+from fl_dp.errors import ConfigError, FederationError
+from fl_dp.federation.server.aggregation import aggregation_of, check_aggregation
+from fl_dp.federation.wire.arrays import specs
+from fl_dp.federation.wire.partial_sums import WeightedSum
+
+START = {"w": np.zeros((2, 3), np.float32), "b": np.zeros(3, np.float32)}
+
+
+def updates_of(count, seed, scale=1.0, offset=0.0):
+    rng = np.random.default_rng(seed)
+    return [
+        (
+            {
+                name: np.float32(offset + scale * rng.normal(size=array.shape))
+                for name, array in START.items()
+            },
+            1.0,
+        )
+        for _ in range(count)
+    ]
+
+
+def by_definition(updates, malicious):
+    flat = [np.concatenate([update[name].astype(float).ravel() for name in START]) for update, _ in updates]
+    scores = []
+    for own, one in enumerate(flat):
+        others = sorted(((one - other) ** 2).sum() for i, other in enumerate(flat) if i != own)
+        scores.append(sum(others[: len(flat) - malicious - 2]))
+    return updates[int(np.argmin(scores))][0]
+
+
+@pytest.mark.parametrize(("count", "malicious"), [(5, 1), (7, 1), (7, 2), (9, 3), (3, 0)])
+def test_it_is_the_update_nearest_to_its_neighbours(count, malicious):
+    for seed in range(20):
+        updates = updates_of(count, seed)
+        found = aggregation_of("krum", malicious).combine(updates, [], specs(START))
+        expected = by_definition(updates, malicious)
+        for name in START:
+            np.testing.assert_array_equal(found[name], expected[name])
+
+
+def test_hostile_updates_are_not_taken_wherever_they_are():
+    """Nor do they blind the distances between others: 0.01 beside a million, in double precision."""
+    honest = updates_of(5, 1, scale=0.01, offset=3.0)
+    for far in (1e6, -1e6, 4.0):
+        hostile = updates_of(2, 2, scale=abs(far) / 10, offset=far)
+        found = aggregation_of("krum", 2).combine([*hostile, *honest], [], specs(START))
+        expected = by_definition([*hostile, *honest], 2)
+        np.testing.assert_array_equal(found["w"], expected["w"])
+        assert any(update["w"] is found["w"] or (update["w"] == found["w"]).all() for update, _ in honest)
+
+
+def test_fewer_than_it_is_proven_for_are_refused():
+    check_aggregation(RunConfig(aggregation="krum", clients=5, fit_clients=5))
+    words = "beside malicious-clients = 2 a round needs 7 updates, fit-clients = 5 can never give them"
+    with pytest.raises(ConfigError, match=words):
+        check_aggregation(RunConfig(aggregation="krum", clients=5, fit_clients=5, malicious_clients=2))
+
+
+def test_of_sums_there_is_none():
+    with pytest.raises(FederationError, match="needs each by itself"):
+        aggregation_of("krum", 1).combine([], [WeightedSum({"w": np.zeros((2, 3))}, 2.0)], specs(START))

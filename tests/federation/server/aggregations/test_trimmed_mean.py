@@ -1,0 +1,46 @@
+"""The mean of what is left when as many values as may be hostile are left out at either end."""
+
+import numpy as np
+import pytest
+
+from fl_dp.config.run import RunConfig
+from fl_dp.errors import ConfigError, FederationError
+from fl_dp.federation.server.aggregation import aggregation_of, check_aggregation
+from fl_dp.federation.wire.arrays import specs
+from fl_dp.federation.wire.partial_sums import WeightedSum
+
+START = {"w": np.zeros((2, 3), np.float32)}
+
+
+def updates_of(count, seed=0):
+    rng = np.random.default_rng(seed)
+    return [({"w": rng.normal(size=(2, 3)).astype(np.float32)}, 5.0) for _ in range(count)]
+
+
+@pytest.mark.parametrize(("count", "malicious"), [(3, 1), (4, 1), (5, 2), (10, 3), (10, 1), (41, 20), (4, 0)])
+def test_as_many_are_left_out_at_either_end(count, malicious):
+    updates = updates_of(count)
+    found = aggregation_of("trimmed-mean", malicious).combine(updates, [], specs(START))["w"]
+    ordered = np.sort([update["w"] for update, _ in updates], axis=0)
+    np.testing.assert_allclose(found, ordered[malicious : count - malicious].mean(axis=0), rtol=1e-5)
+    assert found.dtype == np.float32
+
+
+def test_hostile_values_move_it_no_further_than_the_others_are_apart():
+    updates = updates_of(5)
+    liars = [({"w": np.full((2, 3), far, np.float32)}, 1e9) for far in (1e6, -1e6)]
+    found = aggregation_of("trimmed-mean", 2).combine([*updates, *liars], [], specs(START))["w"]
+    others = np.array([update["w"] for update, _ in updates])
+    assert (found <= others.max(axis=0)).all()
+    assert (found >= others.min(axis=0)).all()
+
+
+def test_fewer_than_would_leave_one_are_refused():
+    check_aggregation(RunConfig(aggregation="trimmed-mean", clients=3, fit_clients=3))
+    with pytest.raises(ConfigError, match="a round needs 3 updates, fit-clients = 2"):
+        check_aggregation(RunConfig(aggregation="trimmed-mean"))
+
+
+def test_of_sums_there_is_none():
+    with pytest.raises(FederationError, match="needs each by itself"):
+        aggregation_of("trimmed-mean").combine([], [WeightedSum({"w": np.zeros((2, 3))}, 2.0)], specs(START))

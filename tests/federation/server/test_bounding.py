@@ -1,0 +1,55 @@
+"""An update longer than an honest one can be is scaled down to that, and the round's report says so."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from fl_dp.config.run import RunConfig
+from fl_dp.federation.server.strategy import PrivateStrategy
+from fl_dp.federation.wire.arrays import encode, specs
+
+START = {"weight": np.full(50, 0.5, np.float32)}
+CONFIG = RunConfig(
+    clients=3, min_clients=3, fit_clients=3, rounds=1, noise_multiplier=2.0, accountant="rdp",
+    learning_rate=5.0, round_timeout=0.3,
+)  # fmt: skip
+
+
+def times(factor):
+    def lie(update):
+        moved = {name: START[name] + factor * (array - START[name]) for name, array in update.arrays.items()}
+        return replace(update, arrays={name: array.astype(np.float32) for name, array in moved.items()})
+
+    return lie
+
+
+def run(fakes, factor, **changes):
+    clients = [fakes.Client("0"), fakes.Client("1"), fakes.Client("2", lie=times(factor))]
+    strategy = PrivateStrategy(replace(CONFIG, **changes), "run-1", specs(START), lambda report: None)
+    strategy.start(fakes.Grid(dict(enumerate(clients, 11))), encode(START))
+    return strategy, strategy.result.arrays["weight"].numpy() - START["weight"]
+
+
+def test_an_honest_update_stays_as_it_is(fakes):
+    strategy, way = run(fakes, 1.0)
+    assert {one.scaled for one in strategy.reports[0].clients.values()} == {1.0}
+    np.testing.assert_array_equal(way, np.ones(50))
+
+
+def test_what_is_minus_fifty_times_as_long_is_scaled_down_and_counts_on(fakes, caplog):
+    strategy, way = run(fakes, -5000.0)
+    found = strategy.reports[0].clients
+    assert (found["0"].scaled, found["1"].scaled) == (1.0, 1.0)
+    assert 0 < found["2"].scaled < 0.1
+    assert found["2"].status == "trained"
+    assert "client 2: an update of length" in caplog.text
+    expected = (2 - 5000 * found["2"].scaled) / 3
+    np.testing.assert_allclose(way, np.full(50, expected), rtol=1e-5)
+    far = abs(run(fakes, -1e5)[1]).max()
+    assert far < 1.01 * abs(way).max()  # however long it is, it moves the model no further
+
+
+def test_no_bound_is_claimed_for_other_optimizers(fakes):
+    strategy, way = run(fakes, -5000.0, optimizer="adam", learning_rate=0.01)
+    assert strategy.reports[0].clients["2"].scaled == 1.0
+    np.testing.assert_allclose(way, np.full(50, (2 - 5000) / 3), rtol=1e-5)

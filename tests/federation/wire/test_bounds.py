@@ -1,0 +1,102 @@
+"""What an honest client can show, and that no accountant raises within it."""
+
+import math
+import warnings
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fl_dp.accounting.epsilon import compute_epsilon
+from fl_dp.config.client import is_name
+from fl_dp.errors import AccountingError, ConfigError
+from fl_dp.federation.wire import bounds
+from fl_dp.records import ClientProfile
+
+PROFILE = ClientProfile("hospital-3", 640, 3.0, 1e-5, (), "pld")
+SIZES = st.integers(0, 12).map(lambda power: 10**power)
+RATES = st.one_of(st.floats(-15, 0).map(lambda power: min(1.0, 10**power)), st.sampled_from([1.0, 1e-15]))
+NOISES = st.one_of(st.floats(-3, 6).map(lambda power: 10**power), st.sampled_from([1e-3, 1e6, 0.0, 1.0]))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["..", ".", ".hidden", "a/b", "../a", "a\\b", "", " a", "a ", "a\nb", "a\x1b[2J", "\u202ea", "x" * 65],
+)
+def test_a_name_that_is_a_path_or_moves_a_console_is_refused(name):
+    assert not is_name(name)
+    with pytest.raises(ConfigError, match="impossible client"):
+        bounds.check_profile(replace(PROFILE, client=name))
+
+
+@pytest.mark.parametrize("name", ["0", "hospital 3", "Charité", "a.b", "north-west_1"])
+def test_an_ordinary_name_is_taken(name):
+    bounds.check_profile(replace(PROFILE, client=name))
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"public_size": 10**15 + 1}, "public_size"),
+        ({"public_size": 2**62}, "public_size"),
+        ({"epsilon": 1e-300}, "epsilon"),
+        ({"epsilon": 1e300}, "epsilon"),
+        ({"epsilon": math.nan}, "epsilon"),
+        ({"delta": 1e-300}, "delta"),
+        ({"delta": 1.0}, "delta"),
+        ({"min_noise_multiplier": 1e7}, "min_noise_multiplier"),
+        ({"retired": 10**7}, "retired"),
+    ],
+)
+def test_numbers_that_no_client_has_are_refused(changes, field):
+    with pytest.raises(ConfigError, match=f"impossible {field}"):
+        bounds.check_profile(replace(PROFILE, **changes))
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        (0.1, 1e-300, 1),  # its square is no float
+        (0.1, 1e-4, 1),
+        (0.1, 1e7, 1),
+        (0.1, math.inf, 1),
+        (0.1, math.nan, 1),
+        (1e-300, 1.0, 1),
+        (0.0, 1.0, 1),
+        (1.5, 1.0, 1),
+        (0.1, 1.0, 0),
+        (0.1, 1.0, 2**62),
+        (0.1, 1.0, True),
+        (True, 1.0, 1),
+        ("0.1", 1.0, 1),
+        (0.1, None, 1),
+    ],
+)
+def test_spending_that_no_ledger_shows_is_refused(entry):
+    with pytest.raises(ConfigError, match="impossible spent"):
+        bounds.entries_of(*([one] for one in entry))
+
+
+def test_more_mechanisms_than_a_ledger_shows_are_refused():
+    full = [0.1] * bounds.MOST_ENTRIES, [1.0] * bounds.MOST_ENTRIES, list(range(1, bounds.MOST_ENTRIES + 1))
+    assert len(bounds.entries_of(*full)) == bounds.MOST_ENTRIES
+    with pytest.raises(ConfigError, match="at most 64 mechanisms"):
+        bounds.entries_of(*([*column, column[0]] for column in full))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    entries=st.lists(st.tuples(RATES, NOISES, SIZES), max_size=3),
+    delta=st.floats(-100, -0.01).map(lambda power: 10**power),
+    accountant=st.sampled_from(["pld", "rdp"]),
+)
+def test_within_the_bounds_no_accountant_raises(entries, delta, accountant):
+    spent = bounds.entries_of(*([entry[i] for entry in entries] for i in range(3)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of dp_accounting's quotients, which may be infinite
+        try:
+            epsilon = compute_epsilon(spent, delta, accountant)
+        except AccountingError:  # in words: the delta is too small for it
+            return
+    assert epsilon >= 0

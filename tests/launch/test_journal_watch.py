@@ -1,0 +1,68 @@
+"""What a client's console says of its rounds."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fl_dp.config.client import ClientConfig
+from fl_dp.federation.client.journal import Line, append, journal_folder
+from fl_dp.launch.journal_watch import JournalWatch, in_words
+
+LINE = Line(
+    event="trained", at="2026-01-31T12:00:00", client="north", run="r", round=3, steps=12,
+    before=0.404, after=0.5101, budget=2.0, seconds=0.81, process=7,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, "round 3 of run r: 12 steps, epsilon 0.41 -> 0.52 of 2.00, 0.8 s"),
+        ({"event": "asked"}, "round 3 of run r: asked for 12 steps"),
+        ({"after": None}, "round 3 of run r: 12 steps, NOT PRIVATE (no epsilon holds), 0.8 s"),
+        ({"event": "declined", "after": 0.404, "reason": "no"}, "round 3 of run r: declined: no"),
+        ({"event": "failed", "after": None, "reason": "no"}, "round 3 of run r: failed: no"),
+        ({"event": "failed", "reason": "no"}, "round 3 of run r: failed, epsilon 0.41 -> 0.52 of 2.00: no"),
+        (
+            {"event": "registered", "run": "", "after": 0.404},
+            "a server asked who this client is; epsilon 0.41 of 2.00 is spent",
+        ),
+        ({"event": "failed", "run": "", "after": None, "reason": "no"},
+         "a server asked who this client is: failed: no"),
+    ],
+)  # fmt: skip
+def test_a_line_in_words(changes: dict[str, object], words: str) -> None:
+    assert in_words(replace(LINE, **changes)) == words  # type: ignore[arg-type]
+
+
+def test_only_what_is_new_of_this_client_is_said_and_no_question_that_is_answered(tmp_path: Path) -> None:
+    settings = ClientConfig(client="north", ledger=str(tmp_path / "ledger.sqlite"))
+    folder = journal_folder(settings.ledger)
+    append(folder, replace(LINE, round=1))
+    said: list[str] = []
+    watch = JournalWatch(settings, said.append)
+    watch.look()
+    append(folder, replace(LINE, event="asked"))
+    append(folder, LINE)
+    append(folder, replace(LINE, event="asked", round=4, process=8))
+    append(folder, replace(LINE, client="south", round=9))
+    watch.look()
+    append(folder, replace(LINE, event="declined", round=4, process=8, after=None, reason="no"))
+    watch.look()
+    watch.look()
+    assert said == [
+        in_words(LINE),
+        "round 4 of run r: asked for 12 steps",
+        "round 4 of run r: declined: no",
+    ]
+
+
+def test_a_journal_that_begins_later_is_followed(tmp_path: Path) -> None:
+    settings = ClientConfig(client="north", ledger=str(tmp_path / "deep" / "ledger.sqlite"))
+    said: list[str] = []
+    watch = JournalWatch(settings, said.append)
+    watch.look()
+    append(journal_folder(settings.ledger), LINE)
+    watch.look()
+    assert said == [in_words(LINE)]

@@ -1,0 +1,89 @@
+"""summary.json and rounds.jsonl, damaged in every way: what the form says, or a ConfigError."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fl_dp.errors import ConfigError
+from fl_dp.reporting.read_results import read_rounds, read_summary
+
+CLIENT = {
+    "epsilon": 1.0, "accountant": "pld", "arithmetic": "assumed", "budget": 3.0, "delta": 1e-5, "steps": 9,
+    "rounds": 3, "rounds_left": 0, "status": "trained", "reason": "", "retired": 0,
+}  # fmt: skip
+FEDERATION = {
+    "largest": 1.0, "median": 1.0, "least": None, "accountants": ["pld"], "clients_per_person": 1,
+    "rounds_ahead": 0, "running_out": [],
+}  # fmt: skip
+SUMMARY: dict[str, Any] = {
+    "status": "completed", "private": True, "rounds": 3, "epsilon": 1.0, "delta": 1e-5, "accuracy": 0.5,
+    "federation": FEDERATION, "loss": None, "seconds": 1, "clients": {"0": CLIENT}, "reason": "",
+    "metrics": {"accuracy": 0.5},
+}  # fmt: skip
+ROUND = {
+    "round": 1, "private": True, "epsilon": 1.0, "delta": 1e-5, "federation": FEDERATION, "loss": 0.1,
+    "noise_multiplier": None,
+    "clients": {"0": {"status": "trained", "epsilon": 1.0, "reported": {"steps": 3}}},
+    "accuracy": None, "seconds": 1.5, "metrics": {},
+}  # fmt: skip
+
+
+def write(path: Path, content: Any) -> Path:
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return path
+
+
+def test_a_whole_summary_is_as_it_was_written_and_what_is_newer_has_its_default(tmp_path: Path) -> None:
+    path = write(tmp_path / "summary.json", SUMMARY)
+    assert read_summary(path) == SUMMARY
+    whole = read_summary(path, whole=True)
+    assert whole["federation"] == {**FEDERATION, "arithmetic": "assumed", "unit": "record"}
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "{", "[]", "null", "3", '"x"', "[" * 10_000, "9" * 5000, {}, {"status": 3}, {"status": "won"},
+     {"status": "failed", "private": 1}, {"status": "failed", "clients": []},
+     {"status": "failed", "clients": {"a": 3}}, {"status": "failed", "clients": {"a": {"steps": "9"}}},
+     {"status": "failed", "federation": {"accountants": [3]}}, {"status": "failed", "reason": None}],
+)  # fmt: skip
+def test_what_is_damaged_is_refused_by_its_name(tmp_path: Path, content: Any) -> None:
+    with pytest.raises(ConfigError, match=r"summary\.json: is damaged"):
+        read_summary(write(tmp_path / "summary.json", content))
+
+
+def test_a_field_that_is_missing_is_named_where_all_are_needed(tmp_path: Path) -> None:
+    short = {key: value for key, value in CLIENT.items() if key != "budget"}
+    path = write(tmp_path / "summary.json", {**SUMMARY, "clients": {"0": short}})
+    assert read_summary(path)["clients"]["0"] == short
+    with pytest.raises(ConfigError, match=r"clients\.budget is missing"):
+        read_summary(path, whole=True)
+
+
+def test_rounds_are_read_line_by_line_and_a_half_line_is_not_there_yet(tmp_path: Path) -> None:
+    assert read_rounds(tmp_path / "rounds.jsonl") == []
+    line = json.dumps(ROUND)
+    assert read_rounds(write(tmp_path / "rounds.jsonl", f"{line}\n{line}\n{line[:40]}")) == [ROUND, ROUND]
+    with pytest.raises(ConfigError, match=r"rounds\.jsonl, line 2: is damaged"):
+        read_rounds(write(tmp_path / "rounds.jsonl", f"{line}\n{line[:40]}\n"))
+    with pytest.raises(ConfigError, match=r"line 1: is damaged: clients\.status is missing"):
+        read_rounds(write(tmp_path / "rounds.jsonl", json.dumps({**ROUND, "clients": {"0": {}}}) + "\n"))
+
+
+def test_whatever_was_changed_is_read_or_refused(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    whole = json.dumps(SUMMARY).encode()
+    refused = 0
+    for _ in range(300):
+        changed = bytearray(whole[: random.integers(len(whole))] if random.random() < 0.3 else whole)
+        for place in random.integers(max(len(changed), 1), size=random.integers(1, 4)):
+            changed[place : place + 1] = random.bytes(1)
+        (tmp_path / "summary.json").write_bytes(changed)
+        try:
+            read_summary(tmp_path / "summary.json", whole=True)
+        except ConfigError:
+            refused += 1
+    assert refused > 150

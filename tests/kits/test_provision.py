@@ -106,6 +106,7 @@ def test_the_servers_key_cannot_ask_to_join(made: Made) -> None:
     server = ServerKit.load(made.server).key
     with pytest.raises(ConfigError, match="two have the key"):
         provision(Wishes("hospitals", ("a:1",), (Site("evil", server.public),), 9), made.folder)
+    assert made.again("north").serial == 2  # nothing of it was kept
 
 
 class StoppedError(Exception):

@@ -52,6 +52,7 @@ def test_a_roster_of_another_authority_is_refused(made: Made) -> None:
 
 ODD: dict[str, Callable[[Body], object]] = {
     "an address that is a text": lambda body: body.update(addresses="fl.example.org:9092"),
+    "addresses in a table": lambda body: body.update(addresses={"a:1": 1}),
     "no address": lambda body: body.update(addresses=[]),
     "an address with a user": lambda body: body.update(addresses=["a@b:1"]),
     "an address that is a number": lambda body: body.update(addresses=[1]),

@@ -50,6 +50,8 @@ def conclude(end: RunEnd, folder: RunFolder, say: Callable[[str], None], *, quie
     if not quiet:
         print_budgets(summary["clients"], private=private, whose=of_unit(summary))
     say(marked(f"results in {folder.shown}", private=private))
+    if summary.get("model") == "best":
+        say(f"model.pt is of round {summary['model_round']}, the best one; last.pt of the last")
     if summary["status"] == "budget-exhausted":
         say(_why_early(summary))
         return ExitCode.BUDGET_EXHAUSTED

@@ -34,7 +34,7 @@ def check_choices(config: RunConfig) -> None:
     """
     from fl_dp.data.partition_scheme import PartitionSettings, choose_partition
     from fl_dp.data.source import choose_source
-    from fl_dp.federation.server.aggregation import aggregation_of
+    from fl_dp.federation.server.aggregation import check_aggregation
     from fl_dp.federation.server.controls import check_controls
     from fl_dp.federation.server.optimizer import server_optimizer_of
     from fl_dp.models.build import choose_model
@@ -59,7 +59,7 @@ def check_choices(config: RunConfig) -> None:
     check_controls(config)
     if config.strategy:
         own_parts(config.strategy)
-    aggregation_of(config.aggregation)
+    check_aggregation(config)
     server_optimizer_of(config.server_optimizer, config.server_learning_rate)
 
 

@@ -18,7 +18,7 @@ from fl_dp.federation.link.listener import listening
 from fl_dp.federation.server.app import run_federation
 from fl_dp.federation.server.farewell import send_final_model
 from fl_dp.federation.wire.arrays import NDArray
-from fl_dp.kits.kit import ROSTER, ServerKit, trusted_roster
+from fl_dp.kits.kit import ROSTER, ServerKit
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.logs import log_files
 from fl_dp.launch.outcome import conclude, tried
@@ -103,18 +103,18 @@ class _Newest:
         self._seen = (0, 0)  # the kit was read some time ago: it may have a newer one already
 
     def look(self) -> None:
-        stamp = self._stamp()
+        try:
+            found = (self._folder / ROSTER).stat()
+            stamp = found.st_mtime_ns, found.st_ino
+        except FileNotFoundError:  # between two files, or lost: the one that is known stays
+            return
         if stamp == self._seen:
             return
         self._seen = stamp
         try:
-            roster = trusted_roster(self._folder)
+            roster = ServerKit.load(self._folder).roster
         except ConfigError as error:
             logger.error("the roster is not taken: %s", error)
             return
         logger.info("roster %d, of %d sites", roster.serial, len(roster.sites))
         self._hub.use(roster)
-
-    def _stamp(self) -> tuple[int, int]:
-        found = (self._folder / ROSTER).stat()
-        return found.st_mtime_ns, found.st_ino

@@ -81,6 +81,8 @@ class SiteLink:
 
     def join(self) -> None:
         """Be there, as a new node: what was asked of an earlier one is not answered any more."""
+        if self._kit.roster.is_over():
+            raise LinkRefusedError(403, "this kit's roster has ended; ask who provisions for a new one")
         with _errors():
             key = bytes.fromhex(self._kit.key.public)
             request = ActivateNodeRequest(public_key=key, heartbeat_interval=SILENCE / 2)

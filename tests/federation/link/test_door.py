@@ -213,3 +213,10 @@ def test_the_end_is_told_to_all_who_are_there(federation: Federation) -> None:
     begun = time.monotonic()
     federation.door.end(5)
     assert time.monotonic() - begun < 1
+
+
+def test_a_roster_that_has_ended_lets_nobody_in(federation: Federation) -> None:
+    link = federation.joined("north")
+    federation.hub.use(replace(federation.hub.roster, expires="2020-01-01T00:00:00+00:00"))
+    status, words = refused(link._client.PullMessages, PullMessagesRequest(node=link._node))
+    assert (status, words.split(";")[0]) == (403, "the server's roster has ended")

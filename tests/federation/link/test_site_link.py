@@ -135,3 +135,13 @@ def test_the_times_of_a_reply_are_the_servers_own(
     link.answer(message, RecordDict({"report": ConfigRecord({"ok": True})}))
     (reply,) = federation.grid.pull_messages([message_id])
     assert reply.has_content()
+
+
+def test_a_kit_whose_roster_has_ended_does_not_join(federation: Federation) -> None:
+    kit = federation.sites["north"]
+    over = replace(kit, roster=replace(kit.roster, expires="2020-01-01T00:00:00+00:00"))
+    link = SiteLink(over, federation.address)
+    with pytest.raises(LinkRefusedError, match="this kit's roster has ended"):
+        link.join()
+    link.close()
+    assert federation.hub.here() == []

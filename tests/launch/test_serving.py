@@ -1,0 +1,68 @@
+"""A running server goes on with the newest roster of its kit, and with no other."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from fl_dp.federation.link.hub import Hub
+from fl_dp.kits.keys import SigningKey
+from fl_dp.kits.kit import ROSTER
+from fl_dp.kits.loopback import loopback_server, loopback_site
+from fl_dp.launch.serving import _Newest
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> tuple[Path, Hub, _Newest]:
+    kit = loopback_server(tmp_path, 1)
+    hub = Hub(kit.roster)
+    newest = _Newest(kit.folder, hub)
+    newest.look()
+    return tmp_path, hub, newest
+
+
+def test_a_site_that_is_added_since_is_let_in(running: tuple[Path, Hub, _Newest]) -> None:
+    folder, hub, newest = running
+    site = loopback_site(folder, "north")
+    assert hub.roster.site_of(site.key.public) is None
+    newest.look()
+    assert hub.roster.site_of(site.key.public) is not None
+
+
+def test_a_roster_that_was_read_before_it_was_served_is_looked_at_again(tmp_path: Path) -> None:
+    """Between the two a site may have come: seen in a real start."""
+    kit = loopback_server(tmp_path, 1)
+    site = loopback_site(tmp_path, "north")
+    hub = Hub(kit.roster)
+    _Newest(kit.folder, hub).look()
+    assert hub.roster.site_of(site.key.public) is not None
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"not json"])
+def test_one_that_cannot_be_believed_is_not_taken(
+    running: tuple[Path, Hub, _Newest], content: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder, hub, newest = running
+    before = hub.roster
+    (folder / "server" / ROSTER).write_bytes(content)
+    newest.look()
+    assert hub.roster == before
+    assert "the roster is not taken" in caplog.text
+
+
+def test_one_that_is_gone_for_a_moment_changes_nothing(running: tuple[Path, Hub, _Newest]) -> None:
+    folder, hub, newest = running
+    before = hub.roster
+    os.rename(folder / "server" / ROSTER, folder / "away")
+    newest.look()
+    assert hub.roster == before
+
+
+def test_one_that_names_another_server_is_not_taken(running: tuple[Path, Hub, _Newest]) -> None:
+    folder, hub, newest = running
+    before = hub.roster
+    key = folder / "server" / "server.key"
+    SigningKey.generate().save(key)
+    loopback_site(folder, "north")
+    newest.look()
+    assert hub.roster == before

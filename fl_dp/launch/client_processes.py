@@ -90,12 +90,15 @@ def _import_all(clients: Sequence[ClientStart]) -> None:
 
 
 def _forked(client: ClientStart) -> int:
-    """A process that lives this client's life; its id."""
-    process = os.fork()
+    """A process that lives this client's life, and ends with this one; its id."""
+    from fl_dp.federation.client.isolated import end_with  # late: it imports Flower
+
+    parent, process = os.getpid(), os.fork()
     if process == 0:
         code = 1
         try:
             os.setsid()
+            end_with(parent)
             for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 signal.signal(one, signal.SIG_DFL)
             _live(client)

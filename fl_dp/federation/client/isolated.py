@@ -67,7 +67,7 @@ def _run(handle: Callable[[], RecordDict], writing: int, parent: int) -> None:
     """The child's whole life. It never returns."""
     code = 1
     try:
-        _end_with(parent)
+        end_with(parent)
         for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(one, signal.SIG_DFL)
         new_randomness()
@@ -84,8 +84,8 @@ def _run(handle: Callable[[], RecordDict], writing: int, parent: int) -> None:
         os._exit(code)
 
 
-def _end_with(parent: int) -> None:
-    """End when the parent does: nobody would hear the answer."""
+def end_with(parent: int) -> None:
+    """End when the parent does: nobody would hear of what this process does."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:

@@ -291,5 +291,7 @@ async def _body(receive: Any, headers: Mapping[str, str]) -> bytes:
 
 async def _reply(send: Any, status: int, kind: bytes, body: bytes) -> None:
     headers = [(b"content-type", kind), (b"content-length", str(len(body)).encode())]
+    if status == 401:
+        headers.append((b"connection", b"close"))  # a stranger's connection serves for no second request
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

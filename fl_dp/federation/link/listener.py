@@ -78,12 +78,12 @@ class _Bounded(H11Protocol):
         self.transport.abort()
 
     def _end_if_nothing_came(self) -> None:
-        if self.cycle is None:
+        if not self.cycle:
             self.transport.abort()
 
 
 def _allow_files(number: int) -> None:
-    """Let this process have so many files open, where it may: else strangers' connections could use all up."""
+    """Let this process open so many files, where it may: else strangers' connections use all of them."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = number if hard == resource.RLIM_INFINITY else min(number, hard)
     if soft != resource.RLIM_INFINITY and soft < most:

@@ -82,7 +82,7 @@ class Link:
         except RequestRefusedError:
             return
         for one in taken.objects_to_push:
-            self.hub.state.store_object(self.hub.run_id, taken.session_id, one, objects[one])
+            self.hub.store(taken.session_id, self.nodes[number], one, objects[one])
 
     def _written(
         self, number: int, asked: Message, reply: Message, forge: Callable[[Any], None]

@@ -47,6 +47,7 @@ from fl_dp.federation.link.signed_request import (
     RequestRefusedError,
     digest_of,
 )
+from fl_dp.federation.link.upload import object_ids
 from fl_dp.kits.roster import Site
 
 logger = logging.getLogger("fl_dp")
@@ -209,18 +210,21 @@ async def _push(door: Door, site: Site, request: PushMessagesRequest) -> Proto:
         )
     if said.message_id != request.message_object_trees[0].object_id:
         raise RequestRefusedError(400, "a reply with objects that are not its own")
-    response: PushMessagesResponse = await _by_flower(fleet_handlers.push_messages, request, door.hub.state)
-    door.hub.begin_upload(response.session_id, node)
-    return response
+    wanted = object_ids(request.message_object_trees[0], door.hub.room(said.reply_to_message_id).parts)
+    if wanted is None:
+        raise RequestRefusedError(413, "a reply of too many objects")
+    upload = door.hub.begin_upload(said.reply_to_message_id, node, said.message_id, wanted)
+    return PushMessagesResponse(
+        results={said.message_id: 0}, objects_to_push=upload.missing(), session_id=upload.session
+    )
 
 
 async def _push_object(door: Door, site: Site, request: PushObjectRequest) -> Proto:
     node = door.own_node(site, request.node.node_id)
     door.in_run(request.run_id)
-    if not door.hub.may_upload(request.session_id, node):
-        raise RequestRefusedError(400, "not an object of this site's reply")
-    response: PushObjectResponse = await _by_flower(fleet_handlers.push_object, request, door.hub.state)
-    return response
+    if not door.hub.store(request.session_id, node, request.object_id, request.object_content):
+        raise RequestRefusedError(400, "not an object of this site's reply, or too large for one")
+    return PushObjectResponse(stored=True)
 
 
 async def _pull_object(door: Door, site: Site, request: PullObjectRequest) -> Proto:
@@ -238,10 +242,8 @@ async def _confirm(door: Door, site: Site, request: ConfirmMessageReceivedReques
     if not door.hub.may_read(node, request.message_object_id):
         raise RequestRefusedError(404, "not this site's message")
     door.hub.forget_read(node)
-    response: ConfirmMessageReceivedResponse = await _by_flower(
-        fleet_handlers.confirm_message_received, request, door.hub.state, door.hub.state.object_store
-    )
-    return response
+    door.hub.confirm(request.message_object_id)
+    return ConfirmMessageReceivedResponse()
 
 
 ROUTES: dict[str, _Route] = {
@@ -291,5 +293,7 @@ async def _body(receive: Any, headers: Mapping[str, str]) -> bytes:
 
 async def _reply(send: Any, status: int, kind: bytes, body: bytes) -> None:
     headers = [(b"content-type", kind), (b"content-length", str(len(body)).encode())]
+    if status == 401:
+        headers.append((b"connection", b"close"))  # a stranger's connection serves for no second request
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -18,6 +18,7 @@ from flwr.supercore.inflatable.inflatable_object import iterate_object_tree
 from flwr.supercore.object_store import ObjectStoreFactory
 from flwr.superlink.federation import NoOpFederationManager
 
+from fl_dp.federation.link.upload import Room, Upload
 from fl_dp.kits.roster import Roster, Site
 
 SILENCE = 12.0  # seconds without a request, after which a site is not there any more
@@ -47,7 +48,9 @@ class Hub:
         self.loop: asyncio.AbstractEventLoop | None = None  # of the door
         self._nodes: dict[str, int] = {}  # by the site's key
         self._here: dict[int, _Presence] = {}
-        self._sessions: dict[str, int] = {}  # the node of each upload
+        self._rooms: dict[str, Room] = {}  # of the reply to each message that was asked
+        self._uploads: dict[str, Upload] = {}  # by the message that is answered
+        self.storing = threading.RLock()  # held while objects of messages are stored, or deleted
         self._lock = threading.RLock()
 
     def site_of(self, node: int) -> Site | None:
@@ -78,6 +81,9 @@ class Hub:
             node = self._nodes.pop(site.key, None)
             if node is not None:
                 del self._here[node]
+                self._uploads = {
+                    key: one for key, one in self._uploads.items() if one.node != node or one.is_complete()
+                }
                 self.state.deactivate_node(node)
                 self.state.delete_node(NOOP_FLWR_AID, node)
 
@@ -127,15 +133,55 @@ class Hub:
             if node in self._here:
                 self._here[node].readable.clear()
 
-    def begin_upload(self, session: str, node: int) -> None:
-        """Let the node, and no other, store the objects of a reply."""
+    def expect(self, message_id: str, room: Room) -> None:
+        """Let the message be answered, by a reply that takes no more than `room`."""
         with self._lock:
-            self._sessions = {key: one for key, one in self._sessions.items() if one != node}
-            self._sessions[session] = node
+            self._rooms[message_id] = room
 
-    def may_upload(self, session: str, node: int) -> bool:
+    def room(self, message_id: str) -> Room:
         with self._lock:
-            return self._sessions.get(session) == node
+            return self._rooms.get(message_id, Room())
+
+    def begin_upload(self, message_id: str, node: int, root: str, wanted: frozenset[str]) -> Upload:
+        """Let the node, and no other, send the objects of its reply to the message: one reply at a time."""
+        with self._lock:
+            begun = self._uploads.get(message_id)
+            if begun is not None and begun.node == node and begun.is_complete():
+                return begun  # sent before: the first one counts
+            self._uploads = {
+                key: one for key, one in self._uploads.items() if one.node != node or one.is_complete()
+            }
+            upload = Upload(node, secrets.token_hex(16), root, wanted, self.room(message_id))
+            self._uploads[message_id] = upload
+            return upload
+
+    def store(self, session: str, node: int, object_id: str, content: bytes) -> bool:
+        """Keep an object of the node's reply; False if it is none, or too large."""
+        with self._lock:
+            for upload in self._uploads.values():
+                if upload.session == session and upload.node == node:
+                    return upload.take(object_id, content)
+        return False
+
+    def answered(self, message_id: str) -> Upload | None:
+        """The reply to the message, once it is all there."""
+        with self._lock:
+            upload = self._uploads.get(message_id)
+        return upload if upload is not None and upload.is_complete() else None
+
+    def close(self, message_id: str) -> None:
+        """Nobody waits for an answer to the message any more: nothing of it stays."""
+        with self._lock:
+            self._uploads.pop(message_id, None)
+            self._rooms.pop(message_id, None)
+        with self.storing:
+            self.state.delete_messages({message_id})
+            self.state.object_store.delete(message_id)
+
+    def confirm(self, message_id: str) -> None:
+        """The message's site has all of it: its objects need not be kept."""
+        with self.storing:
+            self.state.object_store.delete(message_id)
 
 
 def asked_of(state: LinkState, message_id: str) -> Message | None:

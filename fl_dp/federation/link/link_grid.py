@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Iterable
-from typing import cast
 
 from flwr.app import Error, Message, MessageType, Metadata, RecordDict
 from flwr.app.message import make_message, remove_content_from_message
@@ -12,16 +11,14 @@ from flwr.serverapp import Grid
 from flwr.supercore.inflatable.inflatable_object import (
     get_all_nested_objects,
     get_object_tree,
-    iterate_object_tree,
     no_object_id_recompute,
 )
-from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
-from flwr.supercore.object_store import NoObjectInStoreError
 from flwr.supercore.run import Run
 
 from fl_dp.errors import FederationError
 from fl_dp.federation.link.hub import Hub
 from fl_dp.federation.link.signed_message import Bearing, checked, signed
+from fl_dp.federation.link.upload import Room, Upload
 from fl_dp.federation.wire.messages import PROFILE, config_record
 from fl_dp.kits.keys import SigningKey
 from fl_dp.kits.roster import Site
@@ -35,9 +32,6 @@ class LinkGrid(Grid):
     def __init__(self, hub: Hub, key: SigningKey, on_wait: Callable[[], None] = lambda: None) -> None:
         self._hub, self._key, self._on_wait = hub, key, on_wait
         self._asked: dict[str, tuple[Message, Site]] = {}  # by message id, until answered
-        self._arriving: dict[
-            str, Message
-        ] = {}  # replies whose objects are not all there, by what they answer
 
     def set_run(self, run: Run) -> None:
         """Nothing: the hub has one run."""
@@ -81,11 +75,13 @@ class LinkGrid(Grid):
         """The replies that have come since; an error for each message whose site is gone or malformed."""
         self._on_wait()
         wanted = set(message_ids)
-        state, run = self._hub.state, self._hub.run_id
-        new = state.get_message_res({one for one in wanted if one not in self._arriving}, run)
-        self._arriving |= {reply.metadata.reply_to_message_id: reply for reply in new}
-        ready = [one for one in self._arriving if one in wanted and self._is_complete(self._arriving[one])]
-        return [self._take(one, self._arriving.pop(one)) for one in ready]
+        taken = [(one, found) for one in wanted if (found := self._hub.answered(one)) is not None]
+        others = wanted - {one for one, _ in taken}
+        failed = self._hub.state.get_message_res(others, self._hub.run_id) if others else []
+        return [
+            *(self._take(one, upload) for one, upload in taken),
+            *(self._take(reply.metadata.reply_to_message_id, reply.error) for reply in failed),
+        ]
 
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None
@@ -101,13 +97,15 @@ class LinkGrid(Grid):
         content = signed(message.content, self._bearing(message.metadata, site), self._key)
         whole = make_message(metadata=message.metadata, content=content)
         message.metadata.__dict__["_message_id"] = whole.object_id
-        session = state.start_session(self._hub.run_id)
         tree = get_object_tree(whole)
         bare = remove_content_from_message(whole)
-        stored, missing = state.store_message_and_object_tree(bare, tree, session)
         objects = get_all_nested_objects(whole)
-        for object_id in missing:
-            state.store_object(self._hub.run_id, session, object_id, objects[object_id].deflate())
+        self._hub.expect(whole.metadata.message_id, Room.of_reply_to(message.content))
+        with self._hub.storing:  # what this message shares with another must not be deleted meanwhile
+            session = state.start_session(self._hub.run_id)
+            stored, missing = state.store_message_and_object_tree(bare, tree, session)
+            for object_id in missing:
+                state.store_object(self._hub.run_id, session, object_id, objects[object_id].deflate())
         if stored:
             self._asked[whole.metadata.message_id] = whole, site
         return stored
@@ -123,68 +121,38 @@ class LinkGrid(Grid):
             answers,
         )
 
-    def _is_complete(self, reply: Message) -> bool:
-        """Whether nothing of the reply is still to come; so it is where its site is gone."""
-        if reply.has_error() or self._hub.site_of(reply.metadata.src_node_id) is None:
-            return True
-        try:
-            tree = self._hub.state.object_store.get_object_tree(reply.metadata.message_id)
-        except NoObjectInStoreError:
-            return True
-        ids = {part.object_id for part in iterate_object_tree(tree)}
-        if all(self._hub.state.get_object(self._hub.run_id, one) != b"" for one in ids):
-            return True
-        return reply.metadata.src_node_id not in self._hub.state.get_nodes(self._hub.run_id)
-
-    def _take(self, message_id: str, reply: Message) -> Message:
+    def _take(self, message_id: str, answer: Upload | Error) -> Message:
         """The reply as its site has signed it, or an error in its place; nothing of it stays behind."""
         asked, site = self._asked.pop(message_id)
+        self._hub.close(message_id)
         try:
-            content = reply.error if reply.has_error() else self._content(asked, site, reply)
+            content = answer if isinstance(answer, Error) else self._content(asked, site, answer)
         except FederationError as error:
             logger.warning("client %s: %s", site.name, error)
             content = Error(ErrorCode.MESSAGE_UNAVAILABLE, str(error))
-        self._hub.state.delete_messages({message_id})
-        for one in {message_id, reply.metadata.message_id}:
-            self._hub.state.object_store.delete(one)
         if isinstance(content, Error):
             return make_message(_reply_metadata(asked), error=_worded(content, site))
         return make_message(_reply_metadata(asked), content=content)
 
-    def _content(self, asked: Message, site: Site, reply: Message) -> RecordDict:
+    def _content(self, asked: Message, site: Site, upload: Upload) -> RecordDict:
         """What the site has answered; FederationError unless it is whole, its own, and to this message."""
-        whole = self._inflated(reply)
+        try:
+            whole = upload.whole()
+        except Exception as error:
+            raise FederationError(f"a reply that is no message ({type(error).__name__})") from None
         said, known = whole.metadata, _reply_metadata(asked)
         same = ("run_id", "src_node_id", "dst_node_id", "reply_to_message_id", "group_id", "message_type")
         if any(getattr(said, name) != getattr(known, name) for name in same) or not whole.has_content():
             raise FederationError("a reply that is another one inside")
         bearing = self._bearing(asked.metadata, site, asked.metadata.message_id)
-        content = checked(whole.content, bearing, site.key)
+        with no_object_id_recompute():  # an array that stands under many names is read once
+            content = checked(whole.content, bearing, site.key)
         profile = config_record(content, PROFILE)
         if asked.metadata.message_type == MessageType.QUERY and profile is not None:
             name = profile.get("client")
             if name != site.name:
                 raise FederationError(f"calls itself another client than its key's, {site.name}")
         return content
-
-    def _inflated(self, reply: Message) -> Message:
-        """The reply from its objects; FederationError when they are no message.
-
-        The objects are a site's bytes, and Flower's parser raises of itself what it likes over them.
-        """
-        state, run, root = self._hub.state, self._hub.run_id, reply.metadata.message_id
-        try:
-            tree = state.object_store.get_object_tree(root)
-            contents = {
-                part.object_id: cast(bytes, state.get_object(run, part.object_id))
-                for part in iterate_object_tree(tree)
-            }
-            whole = inflate_object_from_contents(root, contents)
-        except Exception as error:
-            raise FederationError(f"a reply that is no message ({type(error).__name__})") from None
-        if not isinstance(whole, Message):
-            raise FederationError("a reply that is no message")
-        return whole
 
 
 def _reply_metadata(asked: Message) -> Metadata:

@@ -1,6 +1,8 @@
 """Serves the door on a port, by TLS, in a thread of its own."""
 
+import asyncio
 import logging
+import resource
 import socket
 import threading
 import time
@@ -8,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from fl_dp.errors import LaunchError
 from fl_dp.federation.link.door import Door
@@ -17,11 +20,15 @@ _START_SECONDS = 30.0
 _END_SECONDS = 3  # that requests under way have when the server ends
 _MOST_CONNECTIONS = 4096
 _IDLE_SECONDS = 30
+_FIRST_SECONDS = 30.0  # that whoever connects has until its first request's headers are there
+_MOST_HEADER_BYTES = 2**14
+_OTHER_FILES = 512  # that this process may have open beside connections
 
 
 @contextmanager
 def listening(door: Door, kit: ServerKit, host: str, port: int) -> Iterator[int]:
     """Serve within it; the port, which is a free one if `port` is 0. LaunchError if it is taken."""
+    _allow_files(_MOST_CONNECTIONS + _OTHER_FILES)
     listener = _listener(host, port)
     config = uvicorn.Config(
         door,
@@ -31,6 +38,8 @@ def listening(door: Door, kit: ServerKit, host: str, port: int) -> Iterator[int]
         access_log=False,
         lifespan="off",
         ws="none",
+        http=_Bounded,
+        h11_max_incomplete_event_size=_MOST_HEADER_BYTES,
         server_header=False,
         proxy_headers=False,
         limit_concurrency=_MOST_CONNECTIONS,
@@ -48,6 +57,37 @@ def listening(door: Door, kit: ServerKit, host: str, port: int) -> Iterator[int]
         server.should_exit = True
         thread.join(_END_SECONDS + 2)
         listener.close()
+
+
+class _Bounded(H11Protocol):
+    """A connection that ends unless it soon brings a request; one too many ends at once.
+
+    h11 bounds headers; httptools, which uvicorn prefers, keeps whatever comes. uvicorn itself waits for a
+    first request for ever.
+    """
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if len(self.connections) > _MOST_CONNECTIONS:
+            transport.abort()
+            return
+        self.loop.call_later(_FIRST_SECONDS, self._end_if_nothing_came)
+
+    def send_400_response(self, msg: str) -> None:
+        """Nothing is answered to what is no HTTP, and nothing more of it is read."""
+        self.transport.abort()
+
+    def _end_if_nothing_came(self) -> None:
+        if not self.cycle:
+            self.transport.abort()
+
+
+def _allow_files(number: int) -> None:
+    """Let this process open so many files, where it may: else strangers' connections use all of them."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = number if hard == resource.RLIM_INFINITY else min(number, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def _listener(host: str, port: int) -> socket.socket:

@@ -3,6 +3,8 @@ from dataclasses import replace
 from federation.link.wired import Federation
 from flwr.common.constant import Status
 
+from fl_dp.federation.link.signed_request import digest_of
+
 
 def test_the_run_is_under_way_and_has_no_token_that_could_be_taken(federation: Federation) -> None:
     state = federation.hub.state
@@ -37,12 +39,12 @@ def test_each_joining_is_another_node(federation: Federation) -> None:
 def test_what_a_node_may_read_and_upload_ends_with_it(federation: Federation) -> None:
     hub, north = federation.hub, federation.site("north")
     before, after = hub.join(north), 0
-    hub.begin_upload("first", before)
-    hub.begin_upload("second", before)
-    assert [hub.may_upload(one, before) for one in ("first", "second")] == [
-        False,
-        True,
-    ]  # one reply at a time
+    wanted = frozenset((digest_of(b"one"), digest_of(b"two")))
+    first = hub.begin_upload("first", before, "root", wanted)
+    second = hub.begin_upload("second", before, "root", wanted)
+    stored = [hub.store(one.session, before, digest_of(b"one"), b"one") for one in (first, second)]
+    assert stored == [False, True]  # one reply at a time
     after = hub.join(north)
-    assert not hub.may_upload("second", after)
+    assert not hub.store(second.session, after, digest_of(b"two"), b"two")
+    assert not hub.store(second.session, before, digest_of(b"two"), b"two")
     assert not hub.may_read(before, "anything")

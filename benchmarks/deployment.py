@@ -2,7 +2,7 @@
 
     python -m benchmarks.deployment --data-root DIR [--repeats 3]
 
-The first two are `run.sh`'s own command on digits. The third is ten clients of Fashion-MNIST, one thread each,
+The first two are `run.sh`'s own command on digits. The third is ten clients of Fashion-MNIST, a thread each,
 all in every round: (seconds of a round x cores - processor seconds of all steps) / clients, so that an idle
 core counts as well. The fourth is a round from a client's SIGKILL, of its whole process group, to its end.
 """

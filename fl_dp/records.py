@@ -96,6 +96,7 @@ MOST_WEIGHT = 1e6
 
 # Noise multipliers that clients accept, and so what a ledger can show beside unprotected steps.
 LEAST_NOISE, MOST_NOISE = 1e-3, 1e6
+LEAST_EPSILON, MOST_EPSILON = 1e-6, 1e12  # of a client's budget
 
 # The largest strength of a pull to the global weights, a setting of some local algorithms.
 MOST_PULL = 1e6

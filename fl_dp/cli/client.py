@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from click.core import ParameterSource
 
 from fl_dp.accounting.accountant import check_holds_budgets
 from fl_dp.cli.approve import ask_on_console
@@ -50,7 +51,6 @@ def join(
         str | None,
         typer.Option(
             "--server",
-            "--superlink",
             help=f"HOST:PORT of the server [default: the kit's, or {DEFAULT_ADDRESS}].",
             show_default=False,
         ),
@@ -107,6 +107,7 @@ def join(
     The server cannot change the limits, nor the code: only what is installed here runs.
     """
     if context.invoked_subcommand is not None:
+        _refuse_before(context)
         return 0  # `status` follows
     given = {
         "client": name, "task": _here(task), "model": _here(model), "loss": loss, "data": data,
@@ -140,6 +141,15 @@ def join(
 
     folder = state_folder() / "clients" / own.client
     return run_client(own, keys, address, _watchers(own), say, folder=folder, once=once)
+
+
+def _refuse_before(context: typer.Context) -> None:
+    """ConfigError for an option before `status`: it would be of no use there."""
+    for parameter in context.command.params:
+        if context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE:
+            raise ConfigError(
+                f"{parameter.opts[0]}: stands before status; options of status stand behind it."
+            )
 
 
 def _site_of(kit: Path) -> str:

@@ -11,9 +11,9 @@ from fl_dp.config.flat import (
     require_delta,
     require_own_accountant,
 )
-from fl_dp.config.ranges import Clients, Examples, Mebibytes, Positive, Range, Records
+from fl_dp.config.ranges import Clients, Examples, Mebibytes, Range, Records
 from fl_dp.config.task import TaskSettings
-from fl_dp.records import ASSUMED
+from fl_dp.records import ASSUMED, LEAST_EPSILON, MOST_EPSILON, MOST_NOISE
 
 MOST_NAME = 64  # characters
 _NAME = (
@@ -57,9 +57,9 @@ class ClientConfig(TaskSettings):
     num_partitions: Clients = 1
     public_size: Records | Auto = "auto"
     # limits
-    epsilon: Positive = 3.0
+    epsilon: Annotated[float, Range(LEAST_EPSILON, MOST_EPSILON)] = 3.0
     delta: Annotated[float, Range(0, 1, open=True)] | Auto = "auto"
-    min_noise_multiplier: Annotated[float, Range(0, 1e6)] = 0.0
+    min_noise_multiplier: Annotated[float, Range(0, MOST_NOISE)] = 0.0
     max_grad_norm: Annotated[float, Range(0, math.inf, open=True)] = math.inf
     vary_mechanism: bool = False
     allow_unprotected: bool = False

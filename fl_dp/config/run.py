@@ -16,7 +16,16 @@ from fl_dp.config.inline import inline_table
 from fl_dp.config.ranges import Clients, Examples, Mebibytes, Positive, Range, Rounds, Seconds
 from fl_dp.config.schedule import check_schedule
 from fl_dp.config.task import TaskSettings
-from fl_dp.records import ASSUMED, FLOAT32, MOST_PULL, OPTIMIZER_STATES, PRECISIONS, RESET
+from fl_dp.records import (
+    ASSUMED,
+    FLOAT32,
+    LEAST_NOISE,
+    MOST_NOISE,
+    MOST_PULL,
+    OPTIMIZER_STATES,
+    PRECISIONS,
+    RESET,
+)
 
 WEIGHTS = DECLARED, UNIFORM, BY_NOISE = ("declared", "uniform", "noise")
 PRIVACY = ("on", "off")
@@ -64,7 +73,7 @@ class RunConfig(TaskSettings):
     pull: Annotated[float, Range(0, MOST_PULL)] = 0.0
     # privacy
     privacy: str = "on"
-    noise_multiplier: Annotated[float, Range(0, 1e6, open=True)] | Auto = "auto"
+    noise_multiplier: Annotated[float, Range(LEAST_NOISE, MOST_NOISE)] | Auto = "auto"
     participations: Annotated[int, Range(0, 10**6)] | Auto = 0
     max_grad_norm: Positive = 1.0
     epsilon: Positive = 3.0

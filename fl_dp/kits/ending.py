@@ -11,14 +11,17 @@ WARN_DAYS = 30
 def ending(kit: SiteKit | ServerKit, now: datetime | None = None) -> tuple[str, ...]:
     """A line for each of the kit's roster and certificates that ends within WARN_DAYS."""
     ends = {
-        "roster": datetime.fromisoformat(kit.roster.expires),
-        "authority's certificate": check_text(kit.roster.certificate).not_valid_after_utc,
+        "the roster ends on {}, in {} days; ask for a new one": datetime.fromisoformat(kit.roster.expires),
+        "the authority's certificate ends on {}, in {} days; make a new federation by then": check_text(
+            kit.roster.certificate
+        ).not_valid_after_utc,
     }
     if isinstance(kit, ServerKit):
-        ends["server's certificate"] = load_certificate(kit.tls_certificate).not_valid_after_utc
+        words = "the server's certificate ends on {}, in {} days; ask for a new one"
+        ends[words] = load_certificate(kit.tls_certificate).not_valid_after_utc
     now = now or datetime.now(UTC)
     return tuple(
-        f"the {what} ends on {end:%Y-%m-%d}, in {max(0, (end - now).days)} days; ask for a new one"
-        for what, end in ends.items()
+        words.format(f"{end:%Y-%m-%d}", max(0, (end - now).days))
+        for words, end in ends.items()
         if end - now < timedelta(days=WARN_DAYS)
     )

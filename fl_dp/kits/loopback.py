@@ -9,6 +9,7 @@ from pathlib import Path
 from fl_dp.durable_files import one_at_a_time
 from fl_dp.kits.keys import SigningKey
 from fl_dp.kits.kit import ROSTER, SITE_KEY, TRUSTED, ServerKit, SiteKit, accept, own_folder, trusted_roster
+from fl_dp.kits.names import check_name
 from fl_dp.kits.provision import SERVER, Wishes, provision, with_site
 from fl_dp.kits.roster import Roster, Site
 
@@ -27,7 +28,7 @@ def loopback_server(folder: Path, port: int) -> ServerKit:
 
 def loopback_site(folder: Path, name: str) -> SiteKit:
     """The kit of the site `name` of the federation in `folder`, which it joins by being asked for."""
-    kit = folder / _SITES / name
+    kit = folder / _SITES / check_name(name, "site")
     own_folder(kit)
     with one_at_a_time(folder / ".lock"):
         if not (kit / SITE_KEY).exists():

@@ -1,11 +1,11 @@
 """Makes a federation: its authority, the server's kit, and rosters of the sites that have asked to join."""
 
 import dataclasses
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from fl_dp.config.files import read_toml
 from fl_dp.durable_files import one_at_a_time
 from fl_dp.errors import ConfigError
 from fl_dp.kits.certificates import check_in_time, make_authority, make_server
@@ -46,10 +46,7 @@ class Wishes:
     @classmethod
     def read(cls, path: Path) -> Self:
         """ConfigError for what is missing, unknown or of the wrong type."""
-        try:
-            table: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise ConfigError(f"{path}: not a readable TOML file: {error}") from None
+        table = read_toml(path)
         if unknown := sorted(table.keys() - _KEYS):
             raise ConfigError(
                 f"{path}: unknown key {unknown[0]!r}, expected one of {', '.join(sorted(_KEYS))}."
@@ -154,6 +151,7 @@ def with_site(folder: Path, site: Site) -> Roster:
     before = _newest(folder, key.public)
     if before is None:
         raise ConfigError(f"{folder}: holds no federation; delete it.")
+    check_name(site.name, "site")
     if before.site_of(site.key) == site:
         return _publish(before, folder, key)  # it may have been stopped before
     sites = (*before.sites, site)

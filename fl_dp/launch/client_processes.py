@@ -121,7 +121,14 @@ def _live(client: ClientStart) -> None:
     _log_to(Path(client.log))
     link = SiteLink(SiteKit.load(Path(client.kit)), client.server)
     tell = told_to(Path(client.events), client.name)
+    signal.signal(signal.SIGTERM, _end)
     ClientLoop(link, Path(client.settings), tell, once=client.once).run()
+
+
+def _end(*_: object) -> None:
+    """A polite end: the client may still say that it leaves."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise SystemExit(0)
 
 
 def _log_to(path: Path) -> None:

@@ -78,6 +78,6 @@ def simulate(
 def _take_identity() -> None:
     """Give this process an identity: every message of Flower's names its sender.
 
-    In Flower's own processes the SuperLink gives it.
+    In Flower's own processes its server gives it.
     """
     TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1

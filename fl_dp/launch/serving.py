@@ -81,7 +81,10 @@ class Serving:
 
 @contextmanager
 def serving(kit: ServerKit, folder: RunFolder, host: str, port: int) -> Iterator[Serving]:
-    """Serve sites on `host`, on a free port if `port` is 0. Afterwards they are told that the run is over."""
+    """Serve sites on `host`, on a free port if `port` is 0.
+
+    Afterwards they are told that the run is over, unless it failed or was interrupted: it may be resumed.
+    """
     hub = Hub(kit.roster)
     TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = hub.run_id, SUPERLINK_NODE_ID, 1
     look = _Newest(kit.folder, hub).look

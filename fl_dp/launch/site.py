@@ -53,7 +53,7 @@ def run_client(
         )
         env = child_environment(folder, threads=cores())
         start_clients(processes, _PROCESS, [start], env, folder / "starts.json", log)
-        say(f"joining {kit.roster.federation} at {server}; Ctrl-C leaves; log: {log}")
+        say(f"joining {kit.roster.federation} at {server}; Ctrl-C ends it; log: {log}")
         for words in ending(kit):
             say(words)
         lines, code = JsonLines(events), None

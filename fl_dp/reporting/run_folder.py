@@ -67,10 +67,6 @@ class RunFolder:
         return self.path / "flower"
 
     @property
-    def commands(self) -> Path:
-        return self.path / "flower" / "bin"
-
-    @property
     def logs(self) -> Path:
         return self.path / "logs"
 

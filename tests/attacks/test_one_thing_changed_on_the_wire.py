@@ -5,6 +5,7 @@
 Last result: see docs/strategies.md, "What becomes of a reply".
 """
 
+import os
 import random
 from collections import Counter
 from dataclasses import replace
@@ -102,7 +103,9 @@ def test_a_few_hundred(fakes):
 
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
-def test_a_hundred_thousand(fakes):
-    found = changes(fakes, 100_000, "many")
+def test_many(fakes):
+    """100,000 take 7 to 13 minutes: FL_DP_CHANGES=100000."""
+    number = int(os.environ.get("FL_DP_CHANGES", "5000"))
+    found = changes(fakes, number, "many")
     print(found)
-    assert found.total() >= 100_000
+    assert found.total() >= number

@@ -22,7 +22,7 @@ from fl_dp.training.kept import OWN, PRIVATE, RUN
 
 @pytest.fixture(autouse=True)
 def _flower_task(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a SuperNode sets it: messages cannot be made without."""
+    """As a client's process has it: messages cannot be made without."""
     for name in ("_run_id", "_node_id", "_task_id"):
         monkeypatch.setattr(TaskIdentity, name, 1)
 

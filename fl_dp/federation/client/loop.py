@@ -5,6 +5,7 @@ import logging
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from fl_dp.federation.client.final_model import keep_final_model
 from fl_dp.federation.client.isolated import answered_apart
 from fl_dp.federation.client.settings import CONFIG_KEY
 from fl_dp.federation.link.site_link import LinkLostError, LinkRefusedError, SiteLink
-from fl_dp.federation.wire.messages import FINAL_MODEL, REFUSAL, refusal_to_content
+from fl_dp.federation.wire.messages import FINAL_MODEL, REFUSAL, config_record, refusal_to_content
 from fl_dp.records import Refusal
 
 logger = logging.getLogger("fl_dp.clients")
@@ -44,9 +45,18 @@ class ClientLoop:
         self._said = ""
         self._pause = _FIRST_PAUSE
         self._joined = False
+        self._end: LinkRefusedError | None = None  # that the run is over, heard while a message was answered
 
     def run(self) -> None:
-        """Answer until the run is over (`once`), or for ever."""
+        """Answer until the run is over (`once`), or for ever; whoever ends it lets the server know."""
+        try:
+            self._run()
+        except SystemExit:
+            with suppress(LinkLostError, LinkRefusedError):
+                self._link.leave()
+            raise
+
+    def _run(self) -> None:
         while True:
             try:
                 self._join()
@@ -66,9 +76,14 @@ class ClientLoop:
             self._pause = min(2 * self._pause, _LONGEST_PAUSE)
 
     def _join(self) -> None:
+        if self._link.kit_has_ended:
+            self._say(
+                "ended", "this kit's roster has ended: accept a new one (fl-dp accept), and start again"
+            )
+            raise SystemExit(1)
         self._link.join()
         self._say("joined", "joined the server")
-        self._pause, self._joined = _FIRST_PAUSE, True
+        self._pause, self._joined, self._end = _FIRST_PAUSE, True, None
 
     def _answer_one(self) -> None:
         """Wait a while for a message, and answer it."""
@@ -76,6 +91,7 @@ class ClientLoop:
             message = self._link.next_message()
         except FederationError as error:
             logger.error("%s: not answered", error)
+            self._say("unsigned", f"a message is not answered: {error}")
             return
         if message is None:
             return
@@ -84,18 +100,30 @@ class ClientLoop:
         try:
             self._link.answer(message, content)
         except LinkRefusedError as refused:
-            if not refused.is_over:
+            if not refused.is_late:
                 raise
             self._say("late", "an answer came too late: the server waits for it no longer")
-        if message.metadata.message_type == FINAL_MODEL and REFUSAL not in content:
-            self._say("model", "the final model has come")
+        if message.metadata.message_type == FINAL_MODEL:
+            self._say_of_model(content)
+        if self._end is not None:
+            raise self._end
 
     def _beat(self) -> None:
         """A sign of life; a connection that is lost for a while does not end the training."""
         try:
             self._link.beat()
-        except (LinkLostError, LinkRefusedError) as error:
-            logger.warning("no sign of life: %s", error)
+        except LinkLostError as lost:
+            logger.warning("no sign of life: %s", lost)
+        except LinkRefusedError as refused:
+            logger.warning("no sign of life: %s", refused)
+            self._end = refused if refused.is_over else self._end
+
+    def _say_of_model(self, content: RecordDict) -> None:
+        refusal = config_record(content, REFUSAL)
+        if refusal is None:
+            self._say("model", "the final model has come")
+        else:
+            self._say("no model", f"the final model is not kept: {refusal['reason']!s}")
 
     def _handled(self, message: Message) -> RecordDict:
         handle = _HANDLERS.get(message.metadata.message_type)

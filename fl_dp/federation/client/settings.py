@@ -9,7 +9,7 @@ from typing import Any
 from fl_dp.config.client import ClientConfig
 from fl_dp.errors import ConfigError
 
-CONFIG_KEY = "client-config"  # of the SuperNode's --node-config
+CONFIG_KEY = "client-config"  # of a node config, as Flower calls it
 TEMPLATE_VARIABLE = "FL_DP_CLIENT_CONFIG"  # in simulation: one file for all clients
 
 
@@ -19,7 +19,7 @@ def has_settings(node_config: Mapping[str, Any]) -> bool:
 
 
 def client_settings(node_config: Mapping[str, Any]) -> ClientConfig:
-    """The settings of the client whose SuperNode has `node_config`.
+    """The settings of the client that has `node_config`.
 
     A real client names its TOML file in its node config. Simulated clients share the file that
     FL_DP_CLIENT_CONFIG names; their name and part come from Flower's numbering. Neither: ConfigError.
@@ -29,7 +29,7 @@ def client_settings(node_config: Mapping[str, Any]) -> ClientConfig:
     template = os.environ.get(TEMPLATE_VARIABLE)
     if template is None:
         raise ConfigError(
-            f"this client has no settings: start its SuperNode with --node-config '{CONFIG_KEY}=\"FILE\"', "
+            f"this client has no settings: give Flower's node --node-config '{CONFIG_KEY}=\"FILE\"', "
             f"or set {TEMPLATE_VARIABLE} for simulated clients."
         )
     return _numbered(ClientConfig.from_toml(Path(template)), node_config)

@@ -197,7 +197,7 @@ async def _push(door: Door, site: Site, request: PushMessagesRequest) -> Proto:
     door.in_run(said.run_id)
     asked = asked_of(door.hub.state, said.reply_to_message_id)
     if asked is None or asked.metadata.dst_node_id != node:
-        raise RequestRefusedError(410, "nobody waits for this reply any more")
+        raise RequestRefusedError(404, "nobody waits for this reply any more")
     answered = {
         "src_node_id": node, "dst_node_id": SUPERLINK_NODE_ID, "message_type": asked.metadata.message_type,
         "group_id": asked.metadata.group_id, "created_at": asked.metadata.created_at,

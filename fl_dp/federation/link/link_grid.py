@@ -111,15 +111,7 @@ class LinkGrid(Grid):
         return stored
 
     def _bearing(self, metadata: Metadata, site: Site, answers: str = "") -> Bearing:
-        return Bearing(
-            self._hub.roster.federation,
-            self._hub.run_id,
-            metadata.message_type,
-            metadata.group_id,
-            site.key,
-            metadata.created_at,
-            answers,
-        )
+        return Bearing.of(self._hub.roster.federation, metadata, site.key, answers)
 
     def _take(self, message_id: str, answer: Upload | Error) -> Message:
         """The reply as its site has signed it, or an error in its place; nothing of it stays behind."""

@@ -5,8 +5,9 @@ kind of message, so that nobody who passes a message on can change it or send it
 """
 
 from dataclasses import dataclass
+from typing import Self
 
-from flwr.app import ConfigRecord, RecordDict
+from flwr.app import ConfigRecord, Metadata, RecordDict
 
 from fl_dp.errors import FederationError
 from fl_dp.kits.keys import SigningKey, is_signed
@@ -29,6 +30,19 @@ class Bearing:
     site: str
     created: float
     answers: str = ""
+
+    @classmethod
+    def of(cls, federation: str, metadata: Metadata, site: str, answers: str = "") -> Self:
+        """Of the message with that metadata, or of the answer to it; the same at both ends."""
+        return cls(
+            federation,
+            metadata.run_id,
+            metadata.message_type,
+            metadata.group_id,
+            site,
+            metadata.created_at,
+            answers,
+        )
 
     def to_bytes(self, content: RecordDict) -> bytes:
         parts = (

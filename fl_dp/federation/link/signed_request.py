@@ -41,9 +41,12 @@ class RequestHead:
     time: str
     nonce: str
     digest: str
+    spoken: str
 
     def to_bytes(self) -> bytes:
-        parts = (self.federation, self.method, self.path, self.time, self.nonce, self.digest, PROTOCOL)
+        parts = (
+            self.federation, self.method, self.path, self.time, self.nonce, self.digest, self.spoken,
+        )  # fmt: skip
         return "\n".join(parts).encode()
 
 
@@ -53,14 +56,16 @@ def digest_of(body: bytes) -> str:
 
 def sign_request(key: SigningKey, federation: str, method: str, path: str, body: bytes) -> dict[str, str]:
     """The headers of a request."""
-    head = RequestHead(federation, method, path, f"{time.time():.3f}", secrets.token_hex(16), digest_of(body))
+    head = RequestHead(
+        federation, method, path, f"{time.time():.3f}", secrets.token_hex(16), digest_of(body), PROTOCOL
+    )
     return {
         KEY: key.public,
         TIME: head.time,
         NONCE: head.nonce,
         DIGEST: head.digest,
         SIGNATURE: key.sign(PURPOSE, head.to_bytes()).hex(),
-        SPOKEN: PROTOCOL,
+        SPOKEN: head.spoken,
     }
 
 
@@ -85,6 +90,7 @@ class RequestCheck:
             headers.get(TIME, ""),
             headers.get(NONCE, ""),
             headers.get(DIGEST, ""),
+            headers.get(SPOKEN, ""),
         )
         try:
             signature, sent = bytes.fromhex(headers.get(SIGNATURE, "")), float(head.time)

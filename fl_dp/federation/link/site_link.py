@@ -54,8 +54,13 @@ class LinkRefusedError(Exception):
 
     @property
     def is_over(self) -> bool:
-        """Whether the run is over, or what was to be answered is no longer waited for."""
+        """Whether the run is over."""
         return self.status == httpx.codes.GONE
+
+    @property
+    def is_late(self) -> bool:
+        """Whether what was answered is no longer waited for."""
+        return self.status == httpx.codes.NOT_FOUND
 
     @property
     def has_lapsed(self) -> bool:
@@ -79,10 +84,13 @@ class SiteLink:
     def close(self) -> None:
         self._client.close()
 
+    @property
+    def kit_has_ended(self) -> bool:
+        """Whether nothing may be joined with this kit any more."""
+        return self._kit.roster.is_over()
+
     def join(self) -> None:
         """Be there, as a new node: what was asked of an earlier one is not answered any more."""
-        if self._kit.roster.is_over():
-            raise LinkRefusedError(403, "this kit's roster has ended; ask who provisions for a new one")
         with _errors():
             key = bytes.fromhex(self._kit.key.public)
             request = ActivateNodeRequest(public_key=key, heartbeat_interval=SILENCE / 2)
@@ -173,16 +181,7 @@ class SiteLink:
         return make_message(metadata=whole.metadata, content=content)
 
     def _bearing(self, message: Message, answers: str = "") -> Bearing:
-        known = message.metadata
-        return Bearing(
-            self._kit.roster.federation,
-            known.run_id,
-            known.message_type,
-            known.group_id,
-            self._kit.key.public,
-            known.created_at,
-            answers,
-        )
+        return Bearing.of(self._kit.roster.federation, message.metadata, self._kit.key.public, answers)
 
 
 class _Signing:

@@ -9,12 +9,19 @@ from collections.abc import Iterable, Sequence
 from fl_dp.config.client import is_name
 from fl_dp.config.ranges import MOST_RECORDS
 from fl_dp.errors import ConfigError
-from fl_dp.records import ARITHMETICS, LEAST_NOISE, MOST_NOISE, ClientProfile, Entry
+from fl_dp.records import (
+    ARITHMETICS,
+    LEAST_EPSILON,
+    LEAST_NOISE,
+    MOST_EPSILON,
+    MOST_NOISE,
+    ClientProfile,
+    Entry,
+)
 
 MOST_ENTRIES = 64  # mechanisms of one ledger in one message; each takes an accountant up to a second
 LEAST_RATE = 1.0 / MOST_RECORDS  # of a draw of one record
 MOST_STEPS = 10**12  # of one mechanism over all rounds and runs
-LEAST_EPSILON, MOST_EPSILON = 1e-6, 1e12  # of a client's budget
 LEAST_DELTA = 1e-100
 MOST_RETIRED = 10**6
 

@@ -4,6 +4,7 @@
     server -> client   nothing             "plan", "arrays"
     client -> server   "profile", "spent"  "report", "spent", "arrays"
     client -> server, in either, where there is nothing else to answer: "refusal"
+    after the last round, server -> client: "arrays", "about"; client -> server: "heard"
 
 What another machine sent is not trusted to be well-formed: a message with a missing, unknown, mistyped or
 impossible field is a ConfigError in words. A reply is built here from `ClientProfile`, `LocalUpdate` or

@@ -1,7 +1,7 @@
 """The client app of `flwr run` in a checkout, where Flower simulates all clients on one machine.
 
 The operator of such a run is every client's own, so that a client's settings follow from the run config, as
-in `run.sh`. A SuperNode of `client.py` never runs this, whatever the server ships (`local_clientapp`).
+in `run.sh`. `client.py` never runs this, whatever a server sends.
 """
 
 from pathlib import Path

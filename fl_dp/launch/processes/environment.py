@@ -7,7 +7,6 @@ from pathlib import Path
 _LOOPBACK = "127.0.0.1,localhost"
 
 _QUIET = {
-    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",  # else a fresh environment for every run
     "FLWR_DISABLE_UPDATE_CHECK": "1",
     "FLWR_TELEMETRY_ENABLED": "0",
     "RAY_USAGE_STATS_ENABLED": "0",

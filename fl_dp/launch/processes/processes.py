@@ -28,7 +28,7 @@ Identity = tuple[int, int]  # process id, start time in clock ticks: a pair that
 class Processes:
     """Starts processes, knows which have ended, and ends all of them and their descendants.
 
-    A descendant may leave its session (Flower's SuperExec and Ray do); it is found by a marker in
+    A descendant may leave its session (clients and Ray do); it is found by a marker in
     the environment, which it inherits. If this process is killed outright, a guard process does the
     same in its place.
 

@@ -13,7 +13,7 @@ from fl_dp.errors import FederationError
 from fl_dp.federation.client import loop
 from fl_dp.federation.client.loop import ClientLoop, told_to
 from fl_dp.federation.link.site_link import LinkLostError, LinkRefusedError
-from fl_dp.federation.wire.messages import REFUSAL
+from fl_dp.federation.wire.messages import FINAL_MODEL, REFUSAL
 
 LOST = LinkLostError("connection refused")
 OVER = LinkRefusedError(410, "the run is over")
@@ -28,6 +28,8 @@ class FakeLink:
     def __init__(self, joins: list[Any], messages: list[Any], answers: list[Any] | None = None) -> None:
         self.joins, self.messages, self.answers = joins, messages, answers or []
         self.sent: list[RecordDict] = []
+        self.left = self.kit_has_ended = False
+        self.over = False  # what a sign of life is answered
 
     def join(self) -> None:
         self._do(self.joins)
@@ -39,11 +41,16 @@ class FakeLink:
         self.sent.append(content)
         self._do(self.answers)
 
-    def beat(self) -> None: ...
+    def leave(self) -> None:
+        self.left = True
+
+    def beat(self) -> None:
+        if self.over:
+            raise OVER
 
     def _do(self, script: list[Any]) -> Any:
         step = script.pop(0) if script else None
-        if isinstance(step, Exception):
+        if isinstance(step, BaseException):
             raise step
         return step
 
@@ -123,7 +130,7 @@ def test_who_has_lapsed_joins_again_without_a_word() -> None:
 
 def test_an_answer_that_nobody_waits_for_does_not_end_it() -> None:
     link = FakeLink(
-        [None], [asked(), StopError()], [LinkRefusedError(410, "nobody waits for this reply any more")]
+        [None], [asked(), StopError()], [LinkRefusedError(404, "nobody waits for this reply any more")]
     )
     assert run(link)[-1] == "an answer came too late: the server waits for it no longer"
 
@@ -158,3 +165,40 @@ def test_what_is_told_is_a_line_that_the_starter_reads(tmp_path: Path) -> None:
     tell("lost", "words")
     (line,) = (tmp_path / "events.jsonl").read_text().splitlines()
     assert {"client": "north", "what": "lost", "words": "words"}.items() <= json.loads(line).items()
+
+
+def test_an_end_that_is_heard_while_a_round_is_trained_is_not_forgotten() -> None:
+    """The server tells each site once."""
+    late = LinkRefusedError(404, "nobody waits for this reply any more")
+    link = FakeLink([None], [asked()], [late])
+    link.over = True
+    assert run(link, once=True)[-1] == "the run is over"
+
+
+def test_a_message_that_is_not_the_servers_is_said() -> None:
+    link = FakeLink([None], [FederationError("the instruction lacks the signature"), StopError()])
+    assert run(link)[-1] == "a message is not answered: the instruction lacks the signature"
+
+
+def test_a_final_model_that_is_not_kept_is_said() -> None:
+    link = FakeLink([None], [asked(FINAL_MODEL), StopError()])
+    assert run(link)[-1] == (
+        "the final model is not kept: its own settings cannot be used; its own log says why"
+    )
+
+
+def test_who_is_ended_politely_leaves() -> None:
+    link = FakeLink([None], [SystemExit(0)])
+    with pytest.raises(SystemExit):
+        run(link, once=True)
+    assert link.left
+
+
+def test_a_kit_that_has_ended_ends_the_client() -> None:
+    link = FakeLink([], [])
+    link.kit_has_ended = True
+    told: list[str] = []
+    made = ClientLoop(link, Path("nowhere.toml"), lambda what, words: told.append(words))  # type: ignore[arg-type]
+    with pytest.raises(SystemExit):
+        made.run()
+    assert "fl-dp accept" in told[0]

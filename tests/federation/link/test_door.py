@@ -15,6 +15,7 @@ from flwr.proto.node_pb2 import Node
 from httpx import HTTPStatusError
 
 from fl_dp.federation.link import door as door_module
+from fl_dp.federation.link import signed_request
 from fl_dp.federation.link.door import ROUTES
 from fl_dp.federation.link.signed_request import sign_request
 from fl_dp.kits.keys import SigningKey
@@ -84,10 +85,14 @@ def test_a_signature_that_was_seen_on_the_way_is_worth_nothing(federation: Feder
     assert federation.node("north") == node
 
 
-def test_another_version_is_told_so(federation: Federation) -> None:
+def test_another_version_is_told_so(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> None:
     kit = federation.sites["north"]
     headers = sign_request(kit.key, kit.roster.federation, "POST", FLEET[0], b"")
-    status, words = request(federation, FLEET[0], headers={**headers, "fl-dp-protocol": "2"})
+    assert request(federation, FLEET[0], headers={**headers, "fl-dp-protocol": "2"}) == (401, "not signed")
+    with monkeypatch.context() as patched:
+        patched.setattr(signed_request, "PROTOCOL", "2")
+        headers = sign_request(kit.key, kit.roster.federation, "POST", FLEET[0], b"")
+    status, words = request(federation, FLEET[0], headers=headers)
     assert (status, words) == (426, "this server runs another version of fl_dp; install the same")
 
 
@@ -151,8 +156,8 @@ def test_a_site_reads_only_what_it_was_sent(federation: Federation) -> None:
     [
         ({"_src_node_id": 3}, 400),
         ({"_dst_node_id": 3}, 400),
-        ({"_reply_to_message_id": "0" * 64}, 410),
-        ({"_reply_to_message_id": ""}, 410),  # an instruction, in the server's name
+        ({"_reply_to_message_id": "0" * 64}, 404),
+        ({"_reply_to_message_id": ""}, 404),  # an instruction, in the server's name
         ({"_message_type": "query"}, 400),
         ({"_group_id": "9"}, 400),
         ({"_run_id": 3}, 400),
@@ -184,7 +189,7 @@ def test_a_site_cannot_answer_for_another(federation: Federation) -> None:
     assert message is not None
     with pytest.raises(HTTPStatusError) as error:
         push_raw(south, message, outer={"_src_node_id": south._node.node_id})
-    assert error.value.response.status_code == 410
+    assert error.value.response.status_code == 404
 
 
 def test_a_site_that_was_left_out_since_is_refused_at_its_next_request(federation: Federation) -> None:

@@ -106,7 +106,7 @@ def test_an_answer_is_taken_once(federation: Federation) -> None:
     list(federation.grid.pull_messages([message.metadata.message_id]))
     with pytest.raises(LinkRefusedError, match="nobody waits") as refused:
         link.answer(message, RecordDict({"report": ConfigRecord({"ok": False})}))
-    assert refused.value.is_over
+    assert refused.value.is_late
 
 
 def test_a_site_that_takes_anothers_name_is_not_heard(federation: Federation) -> None:

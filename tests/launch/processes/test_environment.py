@@ -10,7 +10,6 @@ def test_flower_is_quiet_and_keeps_its_state_here(tmp_path: Path, monkeypatch: p
     env = child_environment(tmp_path, threads=2, more={"EXTRA": "1"})
     assert env["FLWR_HOME"] == str(tmp_path)
     assert env["FLWR_TELEMETRY_ENABLED"] == "0"
-    assert env["FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION"] == "1"
     assert env["OMP_NUM_THREADS"] == "2"
     assert env["EXTRA"] == "1"
 

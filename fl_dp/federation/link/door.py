@@ -8,6 +8,7 @@ import asyncio
 import json
 import logging
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -54,6 +55,7 @@ logger = logging.getLogger("fl_dp")
 
 LONG_POLL = 2.0  # seconds that a site waits for a message in one request
 MOST_BYTES = 32 * 2**20  # of a request; Flower cuts arrays into objects of 5 MiB
+_MOST_AT_ONCE = 8  # requests of one site: it has one, and those of a connection that was lost
 _POLL_SECONDS = 0.02
 _PREFIX = "/v1/fleet/"
 _TYPE = b"application/x-protobuf"
@@ -76,6 +78,7 @@ class Door:
         self._told: set[str] = set()  # keys of sites that know that the run is over
         self._refresh = refresh
         self._check = RequestCheck(hub.roster.federation)
+        self._under_way: Counter[str] = Counter()  # requests, by the site's key
 
     def end(self, seconds: float) -> None:
         """Tell the sites that are there that the run is over; wait `seconds` at most until all have heard."""
@@ -109,8 +112,16 @@ class Door:
         route = ROUTES.get(path.removeprefix(_PREFIX)) if path.startswith(_PREFIX) else None
         if route is None or method != "POST":
             raise RequestRefusedError(404, "not served")
-        body = await _body(receive, headers)
-        self._check.take(headers[NONCE])
+        if self._under_way[site.key] >= _MOST_AT_ONCE:
+            raise RequestRefusedError(429, "too many requests at once")
+        self._under_way[site.key] += 1
+        try:
+            return await self._handled(site, route, await _body(receive, headers), headers[NONCE])
+        finally:
+            self._under_way[site.key] -= 1
+
+    async def _handled(self, site: Site, route: _Route, body: bytes, nonce: str) -> Proto:
+        self._check.take(site.key, nonce)
         request = route.request()
         try:
             request.ParseFromString(body)

@@ -101,6 +101,28 @@ def test_bytes_that_are_no_message_and_too_many_of_them(
         assert request(federation, FLEET[0], body, headers)[0] == expected
 
 
+def test_a_site_has_a_few_requests_under_way_and_others_are_not_touched(
+    federation: Federation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each may hold MOST_BYTES of a body that never ends."""
+    monkeypatch.setattr(door_module, "_MOST_AT_ONCE", 1)
+    kit = federation.sites["north"]
+    headers = sign_request(kit.key, kit.roster.federation, "POST", FLEET[0], b"slow")
+    trust = ssl.create_default_context(cadata=federation.server.roster.certificate)
+    with closing(HTTPSConnection("127.0.0.1", federation.port, context=trust, timeout=10)) as connection:
+        connection.putrequest("POST", FLEET[0])
+        for name, value in {**headers, "content-length": "4"}.items():
+            connection.putheader(name, value)
+        connection.endheaders()
+        time.sleep(0.3)
+        second = sign_request(kit.key, kit.roster.federation, "POST", FLEET[0], b"")
+        assert request(federation, FLEET[0], b"", second) == (429, "too many requests at once")
+        federation.joined("south")
+        connection.send(b"slow")
+        assert connection.getresponse().status == 400  # no message
+    federation.joined("north")
+
+
 def refused(call: Any, request: Any) -> tuple[int, str]:
     with pytest.raises(HTTPStatusError) as error:
         call(request)

@@ -158,3 +158,25 @@ def test_what_is_told_is_a_line_that_the_starter_reads(tmp_path: Path) -> None:
     tell("lost", "words")
     (line,) = (tmp_path / "events.jsonl").read_text().splitlines()
     assert {"client": "north", "what": "lost", "words": "words"}.items() <= json.loads(line).items()
+
+
+def test_a_machine_without_a_process_for_an_answer_tries_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(*arguments: Any) -> RecordDict:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(loop, "answered_apart", none)
+    told = run(FakeLink([None, StopError()], [asked()]))
+    assert told[-1] == "this machine could not answer (Resource temporarily unavailable); trying again"
+
+
+def test_a_disk_that_takes_no_line_does_not_end_a_client(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    told_to(tmp_path / "nowhere" / "events.jsonl", "north")("joined", "joined the server")
+    assert "not told (No such file or directory): joined the server" in caplog.text
+
+
+def test_a_kind_of_message_cannot_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    run(FakeLink([None], [asked("query." + "x" * 10_000), StopError()]))
+    assert len(caplog.text) < 2000

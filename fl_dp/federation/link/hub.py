@@ -86,6 +86,7 @@ class Hub:
                 }
                 self.state.deactivate_node(node)
                 self.state.delete_node(NOOP_FLWR_AID, node)
+                _forget(self.state, node)
 
     def use(self, roster: Roster) -> None:
         """Go on with a newer roster: sites that it does not have are no longer there."""
@@ -187,6 +188,13 @@ class Hub:
 def asked_of(state: LinkState, message_id: str) -> Message | None:
     """The message of that id, if the server has asked it and no reply was taken yet."""
     return state.message_ins_store.get(message_id)  # type: ignore[attr-defined, no-any-return]
+
+
+def _forget(state: LinkState, node: int) -> None:
+    """Flower keeps each node for ever, and looks at all of them again and again."""
+    known = state.nodes.pop(node)  # type: ignore[attr-defined]
+    state.node_public_key_to_node_id.pop(known.public_key, None)  # type: ignore[attr-defined]
+    state.owner_to_node_ids[known.owner_aid].discard(node)  # type: ignore[attr-defined]
 
 
 def _running(state: LinkState) -> int:

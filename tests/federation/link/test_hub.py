@@ -34,6 +34,8 @@ def test_each_joining_is_another_node(federation: Federation) -> None:
     nodes = [hub.join(north) for _ in range(3)]
     assert len(set(nodes)) == 3
     assert hub.here() == nodes[-1:]
+    assert list(hub.state.nodes) == nodes[-1:]  # type: ignore[attr-defined]
+    assert len(hub.state.node_public_key_to_node_id) == 1  # type: ignore[attr-defined]
 
 
 def test_what_a_node_may_read_and_upload_ends_with_it(federation: Federation) -> None:

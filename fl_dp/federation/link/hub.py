@@ -50,6 +50,7 @@ class Hub:
         self._here: dict[int, _Presence] = {}
         self._rooms: dict[str, Room] = {}  # of the reply to each message that was asked
         self._uploads: dict[str, Upload] = {}  # by the message that is answered
+        self._left: dict[str, int] = {}  # by the site's key: the node before; what it answered still counts
         self.storing = threading.RLock()  # held while objects of messages are stored, or deleted
         self._lock = threading.RLock()
 
@@ -81,8 +82,11 @@ class Hub:
             node = self._nodes.pop(site.key, None)
             if node is not None:
                 del self._here[node]
+                before, self._left[site.key] = self._left.get(site.key), node
                 self._uploads = {
-                    key: one for key, one in self._uploads.items() if one.node != node or one.is_complete()
+                    key: one
+                    for key, one in self._uploads.items()
+                    if one.node != before and (one.node != node or one.is_complete())
                 }
                 self.state.deactivate_node(node)
                 self.state.delete_node(NOOP_FLWR_AID, node)

@@ -1,6 +1,7 @@
 """A server in this process: the door for its sites, and the federation behind it."""
 
 import logging
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from fl_dp.reporting.run_folder import SERVER_LOG, RunFolder
 logger = logging.getLogger("fl_dp")
 Say = Callable[[str], None]
 
+_RETRY_SECONDS = 10.0  # until a roster that could not be read is tried again
 _FINAL_SECONDS = 30.0  # that sites have to fetch the final model
 _FAREWELL_SECONDS = 3.0  # that sites have to hear that the run is over
 
@@ -104,20 +106,22 @@ class _Newest:
     def __init__(self, folder: Path, hub: Hub) -> None:
         self._folder, self._hub = folder, hub
         self._seen = (0, 0)  # the kit was read some time ago: it may have a newer one already
+        self._failed, self._again = (0, 0), 0.0  # what could not be read, and when to try it again
 
     def look(self) -> None:
         try:
             found = (self._folder / ROSTER).stat()
             stamp = found.st_mtime_ns, found.st_ino
-        except FileNotFoundError:  # between two files, or lost: the one that is known stays
+        except OSError:  # between two files, or lost: the one that is known stays
             return
-        if stamp == self._seen:
+        if stamp == self._seen or (stamp == self._failed and time.monotonic() < self._again):
             return
-        self._seen = stamp
         try:
             roster = ServerKit.load(self._folder).roster
-        except ConfigError as error:
+        except (ConfigError, OSError) as error:  # it may pass: a site that was revoked must not stay for it
             logger.error("the roster is not taken: %s", error)
+            self._failed, self._again = stamp, time.monotonic() + _RETRY_SECONDS
             return
+        self._seen = stamp
         logger.info("roster %d, of %d sites", roster.serial, len(roster.sites))
         self._hub.use(roster)

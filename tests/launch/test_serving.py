@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from fl_dp.errors import ConfigError
 from fl_dp.federation.link.hub import Hub
 from fl_dp.kits.keys import SigningKey
 from fl_dp.kits.kit import ROSTER
 from fl_dp.kits.loopback import loopback_server, loopback_site
+from fl_dp.launch import serving
 from fl_dp.launch.serving import _Newest
 
 
@@ -66,3 +68,27 @@ def test_one_that_names_another_server_is_not_taken(running: tuple[Path, Hub, _N
     loopback_site(folder, "north")
     newest.look()
     assert hub.roster == before
+
+
+@pytest.mark.parametrize("error", [ConfigError("cannot be read: Too many open files."), OSError(24, "same")])
+def test_one_that_could_not_be_read_is_tried_again(
+    running: tuple[Path, Hub, _Newest], monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """Else a site that uses up the server's files would outlive its own revocation."""
+    folder, hub, newest = running
+    site = loopback_site(folder, "north")
+    tried: list[Path] = []
+
+    def load(kit: Path) -> None:
+        tried.append(kit)
+        raise error
+
+    with monkeypatch.context() as patched:
+        patched.setattr(serving.ServerKit, "load", load)
+        newest.look()
+        newest.look()
+    assert len(tried) == 1  # and not as often as it looks
+    assert hub.roster.site_of(site.key.public) is None
+    monkeypatch.setattr(serving.time, "monotonic", lambda: newest._again)
+    newest.look()
+    assert hub.roster.site_of(site.key.public) is not None

@@ -43,7 +43,12 @@ def answered_apart(
     reading, writing = os.pipe()
     gc.freeze()  # else the child's collector would copy every page that it looks at
     parent = os.getpid()
-    child = os.fork()
+    try:
+        child = os.fork()
+    except OSError:
+        os.close(reading)
+        os.close(writing)
+        raise
     if child == 0:
         os.close(reading)
         _run(handle, writing, parent)

@@ -18,7 +18,13 @@ from fl_dp.federation.client.final_model import keep_final_model
 from fl_dp.federation.client.isolated import answered_apart
 from fl_dp.federation.client.settings import CONFIG_KEY
 from fl_dp.federation.link.site_link import LinkLostError, LinkRefusedError, SiteLink
-from fl_dp.federation.wire.messages import FINAL_MODEL, REFUSAL, config_record, refusal_to_content
+from fl_dp.federation.wire.messages import (
+    FINAL_MODEL,
+    REFUSAL,
+    config_record,
+    one_line,
+    refusal_to_content,
+)
 from fl_dp.records import Refusal
 
 logger = logging.getLogger("fl_dp.clients")
@@ -71,6 +77,8 @@ class ClientLoop:
                         return
                 elif not refused.has_lapsed:
                     self._say("refused", f"the server refuses: {refused.reason}; trying again")
+            except OSError as error:  # no process or pipe could be had for an answer
+                self._say("failed", f"this machine could not answer ({error.strerror}); trying again")
             self._joined = False
             time.sleep(self._pause)
             self._pause = min(2 * self._pause, _LONGEST_PAUSE)
@@ -92,10 +100,12 @@ class ClientLoop:
         except FederationError as error:
             logger.error("%s: not answered", error)
             self._say("unsigned", f"a message is not answered: {error}")
+            time.sleep(_FIRST_PAUSE)  # else a server could fill the log as fast as the line is
             return
         if message is None:
             return
-        logger.info("message %s of run %d", message.metadata.message_type, message.metadata.run_id)
+        kind = one_line(message.metadata.message_type)  # the server's words, of any length
+        logger.info("message %s of run %d", kind, message.metadata.run_id)
         content = answered_apart(lambda: self._handled(message), self._beat, BEAT_SECONDS)
         try:
             self._link.answer(message, content)
@@ -146,11 +156,17 @@ class ClientLoop:
 
 
 def told_to(path: Path, client: str) -> Tell:
-    """Tells by lines in the file `path`, which whoever started the client reads."""
+    """Tells by lines in the file `path`, which whoever started the client reads.
+
+    A disk that does not take a line is named in the client's log, and does not end the client.
+    """
 
     def tell(what: str, words: str) -> None:
         line: dict[str, Any] = {"client": client, "pid": os.getpid(), "what": what, "words": words}
-        with open_private(path, append=True) as file:
-            file.write(json.dumps(line).encode() + b"\n")
+        try:
+            with open_private(path, append=True) as file:
+                file.write(json.dumps(line).encode() + b"\n")
+        except OSError as error:
+            logger.warning("%s: not told (%s): %s", path, error.strerror, words)
 
     return tell

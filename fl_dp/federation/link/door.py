@@ -8,6 +8,7 @@ import asyncio
 import json
 import logging
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -54,6 +55,8 @@ logger = logging.getLogger("fl_dp")
 
 LONG_POLL = 2.0  # seconds that a site waits for a message in one request
 MOST_BYTES = 32 * 2**20  # of a request; Flower cuts arrays into objects of 5 MiB
+_MOST_TREE = 8 * 2**20  # of a reply's tree of objects, 70 for each
+_MOST_AT_ONCE = 8  # requests of one site: it has one, and those of a connection that was lost
 _POLL_SECONDS = 0.02
 _PREFIX = "/v1/fleet/"
 _TYPE = b"application/x-protobuf"
@@ -63,8 +66,11 @@ Handler = Callable[["Door", Site, Any], Awaitable[Proto]]
 
 @dataclass(frozen=True, slots=True)
 class _Route:
+    """most: bytes of a request."""
+
     request: type[Proto]
     handle: Handler
+    most: int = 2**16
 
 
 class Door:
@@ -76,6 +82,7 @@ class Door:
         self._told: set[str] = set()  # keys of sites that know that the run is over
         self._refresh = refresh
         self._check = RequestCheck(hub.roster.federation)
+        self._under_way: Counter[str] = Counter()  # requests, by the site's key
 
     def end(self, seconds: float) -> None:
         """Tell the sites that are there that the run is over; wait `seconds` at most until all have heard."""
@@ -109,8 +116,16 @@ class Door:
         route = ROUTES.get(path.removeprefix(_PREFIX)) if path.startswith(_PREFIX) else None
         if route is None or method != "POST":
             raise RequestRefusedError(404, "not served")
-        body = await _body(receive, headers)
-        self._check.take(headers[NONCE])
+        if self._under_way[site.key] >= _MOST_AT_ONCE:
+            raise RequestRefusedError(429, "too many requests at once")
+        self._under_way[site.key] += 1
+        try:
+            return await self._handled(site, route, await _body(receive, headers, route.most), headers[NONCE])
+        finally:
+            self._under_way[site.key] -= 1
+
+    async def _handled(self, site: Site, route: _Route, body: bytes, nonce: str) -> Proto:
+        self._check.take(site.key, nonce)
         request = route.request()
         try:
             request.ParseFromString(body)
@@ -251,8 +266,8 @@ ROUTES: dict[str, _Route] = {
     "deactivate-node": _Route(DeactivateNodeRequest, _deactivate),
     "send-node-heartbeat": _Route(SendNodeHeartbeatRequest, _heartbeat),
     "pull-messages": _Route(PullMessagesRequest, _pull),
-    "push-messages": _Route(PushMessagesRequest, _push),
-    "push-object": _Route(PushObjectRequest, _push_object),
+    "push-messages": _Route(PushMessagesRequest, _push, _MOST_TREE),
+    "push-object": _Route(PushObjectRequest, _push_object, MOST_BYTES),
     "pull-object": _Route(PullObjectRequest, _pull_object),
     "confirm-message-received": _Route(ConfirmMessageReceivedRequest, _confirm),
 }
@@ -272,7 +287,7 @@ async def _by_flower(handler: Callable[..., Any], *arguments: Any) -> Any:
         raise RequestRefusedError(400, "it cannot be handled") from None
 
 
-async def _body(receive: Any, headers: Mapping[str, str]) -> bytes:
+async def _body(receive: Any, headers: Mapping[str, str], most: int) -> bytes:
     """The request's body; RequestRefusedError if it is too long, or not the one that was signed."""
     parts, length = [], 0
     while True:
@@ -281,8 +296,8 @@ async def _body(receive: Any, headers: Mapping[str, str]) -> bytes:
             raise RequestRefusedError(400, "it was cut off")
         parts.append(event.get("body", b""))
         length += len(parts[-1])
-        if length > MOST_BYTES:
-            raise RequestRefusedError(413, f"more than {MOST_BYTES // 2**20} MiB in one request")
+        if length > most:
+            raise RequestRefusedError(413, f"more than {most} bytes in such a request")
         if not event.get("more_body"):
             break
     body = b"".join(parts)

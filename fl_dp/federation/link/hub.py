@@ -50,6 +50,7 @@ class Hub:
         self._here: dict[int, _Presence] = {}
         self._rooms: dict[str, Room] = {}  # of the reply to each message that was asked
         self._uploads: dict[str, Upload] = {}  # by the message that is answered
+        self._left: dict[str, int] = {}  # by the site's key: the node before; what it answered still counts
         self.storing = threading.RLock()  # held while objects of messages are stored, or deleted
         self._lock = threading.RLock()
 
@@ -81,11 +82,15 @@ class Hub:
             node = self._nodes.pop(site.key, None)
             if node is not None:
                 del self._here[node]
+                before, self._left[site.key] = self._left.get(site.key), node
                 self._uploads = {
-                    key: one for key, one in self._uploads.items() if one.node != node or one.is_complete()
+                    key: one
+                    for key, one in self._uploads.items()
+                    if one.node != before and (one.node != node or one.is_complete())
                 }
                 self.state.deactivate_node(node)
                 self.state.delete_node(NOOP_FLWR_AID, node)
+                _forget(self.state, node)
 
     def use(self, roster: Roster) -> None:
         """Go on with a newer roster: sites that it does not have are no longer there."""
@@ -187,6 +192,13 @@ class Hub:
 def asked_of(state: LinkState, message_id: str) -> Message | None:
     """The message of that id, if the server has asked it and no reply was taken yet."""
     return state.message_ins_store.get(message_id)  # type: ignore[attr-defined, no-any-return]
+
+
+def _forget(state: LinkState, node: int) -> None:
+    """Flower keeps each node for ever, and looks at all of them again and again."""
+    known = state.nodes.pop(node)  # type: ignore[attr-defined]
+    state.node_public_key_to_node_id.pop(known.public_key, None)  # type: ignore[attr-defined]
+    state.owner_to_node_ids[known.owner_aid].discard(node)  # type: ignore[attr-defined]
 
 
 def _running(state: LinkState) -> int:

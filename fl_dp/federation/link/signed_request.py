@@ -4,6 +4,7 @@ Flower's own signature covers a time alone: whoever holds one may use it for oth
 """
 
 import hashlib
+import re
 import secrets
 import time
 from collections import OrderedDict
@@ -16,7 +17,8 @@ from fl_dp.kits.keys import SigningKey, is_public_key, is_signed
 PURPOSE = "request"
 WINDOW = 300.0  # seconds that a site's clock may be off by
 PROTOCOL = "1"  # raised when a site of another version could not be understood
-_MOST_SEEN = 1_000_000  # nonces; as many requests of all sites within two windows
+_MOST_SEEN = 250_000  # nonces of one site; as many requests within two windows
+_NONCE = re.compile("[0-9a-f]{32}")
 
 KEY, TIME, NONCE, DIGEST, SIGNATURE, SPOKEN = (
     "fl-dp-key", "fl-dp-time", "fl-dp-nonce", "fl-dp-digest", "fl-dp-signature", "fl-dp-protocol",
@@ -74,7 +76,7 @@ class RequestCheck:
 
     def __init__(self, federation: str, clock: Callable[[], float] = time.time) -> None:
         self._federation, self._clock = federation, clock
-        self._seen: OrderedDict[str, float] = OrderedDict()  # nonces, by when they came
+        self._seen: dict[str, OrderedDict[str, float]] = {}  # by key: nonces, by when they came
         self._lock = Lock()
 
     def signer(self, method: str, path: str, headers: Mapping[str, str]) -> str:
@@ -96,7 +98,9 @@ class RequestCheck:
             signature, sent = bytes.fromhex(headers.get(SIGNATURE, "")), float(head.time)
         except ValueError:
             raise RequestRefusedError(401, "not signed") from None
-        if not is_public_key(key) or not is_signed(key, PURPOSE, head.to_bytes(), signature):
+        if not is_public_key(key) or not _NONCE.fullmatch(head.nonce):
+            raise RequestRefusedError(401, "not signed")
+        if not is_signed(key, PURPOSE, head.to_bytes(), signature):
             raise RequestRefusedError(401, "not signed")
         off = sent - self._clock()
         if not abs(off) <= WINDOW:
@@ -106,14 +110,15 @@ class RequestCheck:
             )
         return key
 
-    def take(self, nonce: str) -> None:
-        """Use the request's nonce up; RequestRefusedError if it was used before."""
+    def take(self, key: str, nonce: str) -> None:
+        """Use the site's nonce up; RequestRefusedError if it was used before."""
         now = self._clock()
         with self._lock:
-            while self._seen and next(iter(self._seen.values())) < now - 2 * WINDOW - 1:
-                self._seen.popitem(last=False)
-            if nonce in self._seen:
+            seen = self._seen.setdefault(key, OrderedDict())
+            while seen and next(iter(seen.values())) < now - 2 * WINDOW - 1:
+                seen.popitem(last=False)
+            if nonce in seen:
                 raise RequestRefusedError(401, "this request was answered before")
-            if len(self._seen) >= _MOST_SEEN:
+            if len(seen) >= _MOST_SEEN:
                 raise RequestRefusedError(429, "too many requests")
-            self._seen[nonce] = now
+            seen[nonce] = now

@@ -15,6 +15,7 @@ from flwr.proto.fleet_pb2 import (
     ActivateNodeRequest,
     DeactivateNodeRequest,
     PullMessagesRequest,
+    PullMessagesResponse,
     PushMessagesRequest,
 )
 from flwr.proto.heartbeat_pb2 import SendNodeHeartbeatRequest
@@ -116,11 +117,8 @@ class SiteLink:
             response = self._client.PullMessages(PullMessagesRequest(node=self._node))
             if not response.messages_list:
                 return None
-            bare = message_from_proto(response.messages_list[0])
-            contents = {
-                part.object_id: self._object(bare.metadata.run_id, part.object_id)
-                for part in iterate_object_tree(response.message_object_trees[0])
-            }
+            bare, parts = _told(response)
+            contents = {one: self._object(bare.metadata.run_id, one) for one in parts}
             self._client.ConfirmMessageReceived(
                 ConfirmMessageReceivedRequest(
                     node=self._node, run_id=bare.metadata.run_id, message_object_id=bare.metadata.message_id
@@ -182,6 +180,16 @@ class SiteLink:
 
     def _bearing(self, message: Message, answers: str = "") -> Bearing:
         return Bearing.of(self._kit.roster.federation, message.metadata, self._kit.key.public, answers)
+
+
+def _told(response: PullMessagesResponse) -> tuple[Message, list[str]]:
+    """The message without its content, and the ids of its objects; FederationError if it is none."""
+    try:
+        tree = response.message_object_trees[0]
+        bare = message_from_proto(response.messages_list[0])
+        return bare, list({part.object_id: None for part in iterate_object_tree(tree)})
+    except Exception as error:  # over a server's bytes, as above
+        raise FederationError(f"the server's message cannot be read ({type(error).__name__})") from None
 
 
 class _Signing:

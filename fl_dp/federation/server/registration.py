@@ -1,6 +1,7 @@
 """Which clients are there: asks every new node who it is, and knows a client again that comes back."""
 
 import logging
+import math
 import time
 from collections.abc import Collection, Iterable
 from dataclasses import replace
@@ -58,14 +59,18 @@ class Registration:
         A round can start when min-clients are there and registered. An empty list means that they are there,
         but that no budget has a step left. FlDpError when they do not come within round-timeout.
         """
-        started = time.monotonic()
+        started, enough = time.monotonic(), math.inf
         self._refused = {node: replace(one, again=started) for node, one in self._refused.items()}
         while True:
             self._refresh(grid)
             here = self._here()
             waited = time.monotonic() - started
             late = waited >= self._config.round_timeout
-            if len(here) >= self._config.min_clients and (late or not self._expecting()):
+            if len(here) >= self._config.min_clients:
+                enough = min(enough, waited)  # a node that joins again and again is not waited for for ever
+            if len(here) >= self._config.min_clients and (
+                late or waited - enough >= PATIENCE or not self._expecting()
+            ):
                 able = [client for client in here if client.can_take_part()]
                 if able or late or waited >= PATIENCE or not self._unseen():
                     return able

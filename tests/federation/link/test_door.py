@@ -96,14 +96,37 @@ def test_another_version_is_told_so(federation: Federation, monkeypatch: pytest.
     assert (status, words) == (426, "this server runs another version of fl_dp; install the same")
 
 
-def test_bytes_that_are_no_message_and_too_many_of_them(
+@pytest.mark.parametrize("path", FLEET)
+def test_bytes_that_are_no_message_and_too_many_of_them(federation: Federation, path: str) -> None:
+    """All but two requests are short, and Flower writes each out as a table before it looks at it."""
+    kit = federation.sites["north"]
+    most = ROUTES[path.removeprefix("/v1/fleet/")].most
+    assert most <= 2**16 or path.endswith(("push-messages", "push-object"))
+    for body, expected in ((b"\xff" * 40, 400), (b"\0" * (most + 1), 413)):
+        headers = sign_request(kit.key, kit.roster.federation, "POST", path, body)
+        assert request(federation, path, body, headers)[0] == expected
+
+
+def test_a_site_has_a_few_requests_under_way_and_others_are_not_touched(
     federation: Federation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Each may hold MOST_BYTES of a body that never ends."""
+    monkeypatch.setattr(door_module, "_MOST_AT_ONCE", 1)
     kit = federation.sites["north"]
-    for body, expected in ((b"\xff" * 40, 400), (b"\0" * 2000, 413)):
-        monkeypatch.setattr(door_module, "MOST_BYTES", 1000)
-        headers = sign_request(kit.key, kit.roster.federation, "POST", FLEET[0], body)
-        assert request(federation, FLEET[0], body, headers)[0] == expected
+    headers = sign_request(kit.key, kit.roster.federation, "POST", FLEET[0], b"slow")
+    trust = ssl.create_default_context(cadata=federation.server.roster.certificate)
+    with closing(HTTPSConnection("127.0.0.1", federation.port, context=trust, timeout=10)) as connection:
+        connection.putrequest("POST", FLEET[0])
+        for name, value in {**headers, "content-length": "4"}.items():
+            connection.putheader(name, value)
+        connection.endheaders()
+        time.sleep(0.3)
+        second = sign_request(kit.key, kit.roster.federation, "POST", FLEET[0], b"")
+        assert request(federation, FLEET[0], b"", second) == (429, "too many requests at once")
+        federation.joined("south")
+        connection.send(b"slow")
+        assert connection.getresponse().status == 400  # no message
+    federation.joined("north")
 
 
 def refused(call: Any, request: Any) -> tuple[int, str]:

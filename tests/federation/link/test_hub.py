@@ -34,6 +34,8 @@ def test_each_joining_is_another_node(federation: Federation) -> None:
     nodes = [hub.join(north) for _ in range(3)]
     assert len(set(nodes)) == 3
     assert hub.here() == nodes[-1:]
+    assert list(hub.state.nodes) == nodes[-1:]  # type: ignore[attr-defined]
+    assert len(hub.state.node_public_key_to_node_id) == 1  # type: ignore[attr-defined]
 
 
 def test_what_a_node_may_read_and_upload_ends_with_it(federation: Federation) -> None:
@@ -48,3 +50,15 @@ def test_what_a_node_may_read_and_upload_ends_with_it(federation: Federation) ->
     assert not hub.store(second.session, after, digest_of(b"two"), b"two")
     assert not hub.store(second.session, before, digest_of(b"two"), b"two")
     assert not hub.may_read(before, "anything")
+
+
+def test_a_whole_reply_outlives_its_node_once(federation: Federation) -> None:
+    """So that a site whose connection is lost then has not paid in vain; nor can it pile replies up."""
+    hub, north = federation.hub, federation.site("north")
+    wanted = digest_of(b"one")
+    for number in range(5):
+        node = hub.join(north)
+        upload = hub.begin_upload(str(number), node, "root", frozenset((wanted,)))
+        assert hub.store(upload.session, node, wanted, b"one")
+        hub.leave(north)
+        assert [one for one in map(str, range(5)) if hub.answered(one)] == [str(number)]

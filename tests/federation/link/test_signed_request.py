@@ -72,20 +72,27 @@ def test_a_clock_that_is_a_little_off_does_no_harm() -> None:
 def test_a_request_is_answered_once_for_as_long_as_its_time_would_pass() -> None:
     now = 1e9
     check = RequestCheck("study", clock=lambda: now)
-    check.take("nonce")
+    check.take(OWN.public, "nonce")
     for later in (0.0, WINDOW, 2 * WINDOW):
         now = 1e9 + later
         with pytest.raises(RequestRefusedError, match="answered before"):
-            check.take("nonce")
+            check.take(OWN.public, "nonce")
     now = 1e9 + 2 * WINDOW + 2  # sent as late as may be, it would be too old
-    check.take("nonce")
+    check.take(OWN.public, "nonce")
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(signed_request, "_MOST_SEEN", 2)
     check = RequestCheck("study", clock=lambda: 0.0)
-    check.take("one")
-    check.take("two")
+    check.take(OWN.public, "one")
+    check.take(OWN.public, "two")
     with pytest.raises(RequestRefusedError, match="too many") as refused:
-        check.take("three")
+        check.take(OWN.public, "three")
     assert refused.value.status == 429
+    check.take(SigningKey.generate().public, "one")  # what one site uses up is not another's
+
+
+def test_a_nonce_is_no_place_to_keep_things(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("secrets.token_hex", lambda number: "0" * 60_000)
+    with pytest.raises(RequestRefusedError, match="not signed"):
+        RequestCheck("study").signer("POST", PATH, headers())

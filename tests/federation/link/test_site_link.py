@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 from federation.link.wired import Federation
 from flwr.app import ConfigRecord, RecordDict
+from flwr.proto.fleet_pb2 import PullMessagesResponse
+from flwr.proto.message_pb2 import Message as ProtoMessage
+from flwr.proto.message_pb2 import ObjectTree
 
 from fl_dp.errors import FederationError
 from fl_dp.federation.link import link_grid
@@ -144,3 +147,17 @@ def test_a_kit_whose_roster_has_ended_is_known_by_itself(federation: Federation)
     link = SiteLink(over, federation.address)
     assert link.kit_has_ended
     link.close()
+    assert federation.hub.here() == []
+
+
+@pytest.mark.parametrize("trees", [0, 1])
+def test_bytes_that_are_no_message_do_not_end_a_site(
+    federation: Federation, monkeypatch: pytest.MonkeyPatch, trees: int
+) -> None:
+    link = federation.joined("north")
+    answer = PullMessagesResponse(
+        messages_list=[ProtoMessage()], message_object_trees=[ObjectTree() for _ in range(trees)]
+    )
+    monkeypatch.setattr(link._client, "PullMessages", lambda request: answer)
+    with pytest.raises((FederationError, LinkRefusedError)):
+        link.next_message()

@@ -1,5 +1,6 @@
 """Who is there: registrations, restarts, names, refusals."""
 
+import time
 from dataclasses import replace
 
 import pytest
@@ -103,6 +104,23 @@ def test_a_node_that_does_not_answer_holds_a_round_up_only_so_long(registration,
     monkeypatch.setattr(module, "PATIENCE", 0.05)
     grid = fakes.Grid({1: fakes.Client("a"), 2: fakes.Client("b"), 3: lambda message: None})
     assert names(registration.gather(grid)) == ["a", "b"]
+
+
+def test_nor_does_one_that_joins_again_and_again(fakes, monkeypatch):
+    monkeypatch.setattr(module, "PATIENCE", 0.3)
+    registration = Registration(replace(CONFIG, round_timeout=5.0))
+    grid = fakes.Grid({1: fakes.Client("a"), 2: fakes.Client("b"), 3: lambda message: None})
+    nodes = grid.get_node_ids
+
+    def joined_again():
+        last = max(grid.nodes)
+        grid.nodes[last + 1] = grid.nodes.pop(last)
+        return nodes()
+
+    monkeypatch.setattr(grid, "get_node_ids", joined_again)
+    begun = time.monotonic()
+    assert names(registration.gather(grid)) == ["a", "b"]
+    assert time.monotonic() - begun < 2
 
 
 def test_what_is_waited_for_is_said_once_and_not_when_all_are_there(registration, fakes, caplog):

@@ -1,6 +1,7 @@
 """A client's training in its own process, on its own data."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from fl_dp.data.persons import Examples
 from fl_dp.engine.clipping import ClippedSum
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.errors import DeclinedError
+from fl_dp.federation.client.kept_rows import rows_of
 from fl_dp.federation.client.own_states import OwnStates
 from fl_dp.federation.client.received import keep_received
 from fl_dp.federation.client.round import PaidRound, expected_weights
@@ -74,7 +76,7 @@ class OwnTraining:
             if not isinstance(at_most, int):
                 memory = settings.memory_mib * 2**20
                 at_most = trainer.largest_physical_batch(memory, trainer.most_at_once)
-            self._rows = trainer.choose_rows(at_most)
+            self._rows = rows_of(settings, plan, device, at_most, partial(trainer.choose_rows, at_most))
             rehearsed = trainer.rehearse(self._rows)  # so much memory is there
         if isinstance(rehearsed, ClippedSum) and rehearsed.num_non_finite == len(rehearsed.norms):
             raise DeclinedError(

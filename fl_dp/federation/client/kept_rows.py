@@ -1,0 +1,72 @@
+"""How many rows a pass takes at a client, measured once for rounds of one kind.
+
+To measure takes longer than a round of a small model. It is done on random numbers: neither the measurement
+nor what is kept of it has seen a record.
+"""
+
+import hashlib
+import json
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fl_dp.config.client import ClientConfig
+from fl_dp.durable_files import private_folder, write_whole
+from fl_dp.federation.client.kept_states import FOLDER
+from fl_dp.federation.client.registration import account_digest
+from fl_dp.records import NUMERICS, RoundPlan
+
+logger = logging.getLogger("fl_dp.clients")
+
+_MOST_KINDS = 64
+_OF_A_KIND = (  # of a plan: all that the time of a pass depends on
+    "model", "trained", "expected_batch_size", "private", "loss", "task", "arithmetic", "class_weights",
+    "precision", "unit", "local_algorithm", "personal",
+)  # fmt: skip
+
+
+def rows_of(
+    config: ClientConfig, plan: RoundPlan, device: torch.device, at_most: int, choose: Callable[[], int]
+) -> int:
+    """The rows kept for such a round, from 1 to `at_most`; else what `choose` finds, which is kept."""
+    path, kind = kept_rows_file(config), _kind(plan, device, at_most)
+    table = _read(path)
+    rows = table.get(kind)
+    if type(rows) is int and 1 <= rows <= at_most:
+        return rows
+    table[kind] = chosen = choose()
+    _write(path, dict(list(table.items())[-_MOST_KINDS:]))
+    return chosen
+
+
+def kept_rows_file(config: ClientConfig) -> Path:
+    """Where they are kept, beside the client's ledger."""
+    return Path(config.ledger).absolute().parent / FOLDER / f"{account_digest(config)}.rows.json"
+
+
+def _kind(plan: RoundPlan, device: torch.device, at_most: int) -> str:
+    of_plan = [str(getattr(plan, name)) for name in _OF_A_KIND]
+    of_machine = [str(device), torch.__version__, str(torch.get_num_threads()), str(NUMERICS), str(at_most)]
+    return hashlib.sha256("\0".join([*of_plan, *of_machine]).encode()).hexdigest()[:16]
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """What is kept; nothing where there is no file, or a damaged one, which is then written anew."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _write(path: Path, table: dict[str, Any]) -> None:
+    """A disk that does not take it is named in the client's log, and ends no round."""
+    content = json.dumps(table).encode()
+    try:
+        private_folder(path.parent)
+        write_whole(path, lambda file: file.write(content), secret=True)
+    except OSError as error:
+        logger.warning("%s: rows are not kept there: %s", path, error)

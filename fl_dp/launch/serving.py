@@ -19,7 +19,8 @@ from fl_dp.federation.link.listener import listening
 from fl_dp.federation.server.app import run_federation
 from fl_dp.federation.server.farewell import send_final_model
 from fl_dp.federation.wire.arrays import NDArray
-from fl_dp.kits.kit import ROSTER, ServerKit
+from fl_dp.kits.kit import ROSTER, ServerKit, trusted_roster
+from fl_dp.kits.roster import Roster
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.logs import log_files
 from fl_dp.launch.outcome import conclude, tried
@@ -117,7 +118,7 @@ class _Newest:
         if stamp == self._seen or (stamp == self._failed and time.monotonic() < self._again):
             return
         try:
-            roster = ServerKit.load(self._folder).roster
+            roster = self._newest()
         except (ConfigError, OSError) as error:  # it may pass: a site that was revoked must not stay for it
             logger.error("the roster is not taken: %s", error)
             self._failed, self._again = stamp, time.monotonic() + _RETRY_SECONDS
@@ -125,3 +126,10 @@ class _Newest:
         self._seen = stamp
         logger.info("roster %d, of %d sites", roster.serial, len(roster.sites))
         self._hub.use(roster)
+
+    def _newest(self) -> Roster:
+        """The kit's roster. Its certificate is not looked at: a site is revoked after that has ended, too."""
+        roster = trusted_roster(self._folder)
+        if roster.server != self._hub.roster.server:
+            raise ConfigError(f"{self._folder / ROSTER}: names another server's key; start that server anew.")
+        return roster

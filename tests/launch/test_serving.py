@@ -1,6 +1,7 @@
 """A running server goes on with the newest roster of its kit, and with no other."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -63,11 +64,25 @@ def test_one_that_is_gone_for_a_moment_changes_nothing(running: tuple[Path, Hub,
 def test_one_that_names_another_server_is_not_taken(running: tuple[Path, Hub, _Newest]) -> None:
     folder, hub, newest = running
     before = hub.roster
-    key = folder / "server" / "server.key"
-    SigningKey.generate().save(key)
-    loopback_site(folder, "north")
+    key = SigningKey.load(folder / "authority" / "authority.key")
+    other = replace(before, serial=before.serial + 1, server=SigningKey.generate().public)
+    other.save(folder / "server" / ROSTER, key)
     newest.look()
     assert hub.roster == before
+
+
+def test_a_site_is_revoked_although_the_servers_certificate_has_ended(
+    running: tuple[Path, Hub, _Newest],
+) -> None:
+    folder, hub, newest = running
+    site = loopback_site(folder, "north")
+    newest.look()
+    key = SigningKey.load(folder / "authority" / "authority.key")
+    (folder / "server" / "tls.crt").unlink()  # as bad as one that has ended
+    without = replace(hub.roster, serial=hub.roster.serial + 1, sites=())
+    without.save(folder / "server" / ROSTER, key)
+    newest.look()
+    assert hub.roster.site_of(site.key.public) is None
 
 
 @pytest.mark.parametrize("error", [ConfigError("cannot be read: Too many open files."), OSError(24, "same")])
@@ -84,7 +99,7 @@ def test_one_that_could_not_be_read_is_tried_again(
         raise error
 
     with monkeypatch.context() as patched:
-        patched.setattr(serving.ServerKit, "load", load)
+        patched.setattr(serving, "trusted_roster", load)
         newest.look()
         newest.look()
     assert len(tried) == 1  # and not as often as it looks

@@ -10,6 +10,7 @@ import gc
 import logging
 import os
 import random
+import resource
 import select
 import signal
 import sys
@@ -73,6 +74,7 @@ def _run(handle: Callable[[], RecordDict], writing: int, parent: int) -> None:
     code = 1
     try:
         end_with(parent)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core file would hold records
         for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(one, signal.SIG_DFL)
         new_randomness()

@@ -104,7 +104,8 @@ def test_a_client_and_a_run_are_refused_before_anything_starts(copy: Any) -> Non
     ended = copy.run(COMMAND, "run", "--config", "run.toml", "--simulate")
     assert (ended.returncode, ended.stdout) == (2, "")
     assert "accountant = 'newcomer': its epsilon is no proven upper bound" in ended.stderr
-    (copy.folder / "client.toml").write_text('accountant = "newcomer"\ndata = "digits"\nledger = "ledger.sqlite"\n')
+    own = 'accountant = "newcomer"\ndata = "digits"\nledger = "ledger.sqlite"\n'
+    (copy.folder / "client.toml").write_text(own)
     code = "from fl_dp.cli.client import main; main()"
     ended = copy.run(code, "--config", "client.toml")
     assert (ended.returncode, ended.stdout) == (2, "")

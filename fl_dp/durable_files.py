@@ -6,15 +6,17 @@ And files for their owner alone: logs may quote records, and so may what a clien
 import fcntl
 import os
 import stat
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TextIO
 
 from fl_dp.errors import ConfigError
 
 _ANYBODY, _OWNER = 0o666, 0o600  # permissions, before the process's umask
 _OWNERS_FOLDER = 0o700
+_LOOKS = (0.01, 0.02, 0.05)  # seconds until a lock that is held is tried again
 
 
 def private_folder(path: Path) -> Path:
@@ -71,11 +73,37 @@ def exclusive(path: Path, what: str = "another process is at work on this run") 
     The system releases the lock when the process ends, however it ends.
     """
     with path.open("w") as file:
+        if not _locked_soon(file):
+            raise ConfigError(f"{path.parent}: {what}; end it first.")
+        yield
+
+
+def _locked_soon(file: TextIO) -> bool:
+    """Lock the file; False when somebody holds it for longer than a look of `is_held` takes."""
+    for wait in (*_LOOKS, None):
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ConfigError(f"{path.parent}: {what}; end it first.") from None
-        yield
+            if wait is None:
+                return False
+            time.sleep(wait)
+        else:
+            break
+    return True
+
+
+def is_held(path: Path) -> bool:
+    """Whether a process holds the lock file `path` now. Nothing is written; the look takes a moment."""
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:
+        return False
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from fl_dp.config.flat import key_of
 from fl_dp.config.run import RunConfig
 from fl_dp.launch.launcher import launch
 from fl_dp.launch.request import read_config, request_of
+from fl_dp.launch.telling import telling
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.tasks.load import forget, give
 from fl_dp.tasks.task import Task
@@ -44,16 +45,17 @@ def simulate(
         given["task"] = task if isinstance(task, str) else give(task)
     request = request_of(_base(config), given)
     folders: list[RunFolder] = []
-    launch(
-        request,
-        engine="ray",
-        out=None if out is None else Path(out).expanduser(),
-        ledger=None if ledger is None else Path(ledger).expanduser(),
-        ray_address=ray_address,
-        say=_nothing if quiet else _print,
-        quiet=quiet,
-        claimed=folders.append,
-    )
+    with telling(_nothing if quiet else _print, quiet=quiet) as tell:
+        launch(
+            request,
+            engine="ray",
+            out=None if out is None else Path(out).expanduser(),
+            ledger=None if ledger is None else Path(ledger).expanduser(),
+            ray_address=ray_address,
+            tell=tell,
+            quiet=quiet,
+            claimed=folders.append,
+        )
     return load_run(folders[0].path, task=request.config.task or None, model=request.config.model)
 
 

@@ -25,6 +25,7 @@ from fl_dp.cli.schema import schema
 from fl_dp.cli.server import serve
 from fl_dp.cli.validate import HELP as VALIDATE_HELP
 from fl_dp.cli.validate import validate
+from fl_dp.cli.watch import watch
 
 app = typer.Typer(name="fl-dp", **APP_OPTIONS)
 
@@ -53,6 +54,7 @@ app.command("provision")(provision_federation)
 app.command("join-request")(join_request)
 app.command("accept")(accept_roster)
 app.command(help=FINE_TUNE_HELP, cls=CommandWithoutMarkup)(fine_tune)
+app.command()(watch)
 app.command()(new)
 app.command()(predict)
 app.command()(export)

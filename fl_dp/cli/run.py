@@ -10,6 +10,7 @@ from click.core import ParameterSource
 from fl_dp.cli.arguments import ARGUMENTS, read_request, simulation_engine
 from fl_dp.cli.common import DEFAULT_CONFIG, ConfigOption, SetOption, say
 from fl_dp.errors import ConfigError
+from fl_dp.launch.telling import telling
 
 _ARGUMENT_ROWS = "\n".join(f"  {one.name:<13} {one.help} ({one.key})" for one in ARGUMENTS)
 _RUN_HELP = f"""Train a federation under differential privacy, with all its processes on this machine.
@@ -70,9 +71,12 @@ def run(
         refuse_beside(context, "resume", "ray_address")
         from fl_dp.launch import launcher
 
-        return launcher.resume(resume, ray_address=ray_address, say=say)
+        with telling(say) as tell:
+            return launcher.resume(resume, ray_address=ray_address, tell=tell)
     request = read_request(config, words or (), settings or (), seed)
     kind = simulation_engine(simulate, engine, ray_address)
     from fl_dp.launch.launcher import launch  # late: an error in an argument needs neither Flower nor torch
 
-    return launch(request, engine=kind, out=out, ledger=ledger, ray_address=ray_address or "", say=say)
+    address = ray_address or ""
+    with telling(say) as tell:
+        return launch(request, engine=kind, out=out, ledger=ledger, ray_address=address, tell=tell)

@@ -25,9 +25,11 @@ from fl_dp.cli.run import refuse_beside
 from fl_dp.config.run import RunConfig
 from fl_dp.durable_files import exclusive
 from fl_dp.launch.exit_codes import ExitCode
-from fl_dp.launch.launcher import write_config
+from fl_dp.launch.launcher import CHECKING, CHECKING_MODEL, write_config
 from fl_dp.launch.preflight import check_choices, check_names, check_server, with_absolute_paths
+from fl_dp.launch.request import RunRequest
 from fl_dp.launch.resumption import check_served, check_unfinished, kept_config
+from fl_dp.launch.telling import Telling, telling
 from fl_dp.reporting.run_folder import RunFolder, claim_folder
 from fl_dp.reporting.run_results import forget_end
 
@@ -76,19 +78,30 @@ def serve(
     else:
         default = f"{_ANYWHERE}:{split_address(server.roster.addresses[0], str(kit))[1]}"
         host, port = split_address(address or default, "--address")
-    if resume is not None:
-        refuse_beside(context, "resume", "kit", "address")
-        return _resume(resume, server, host, port)
-    request = read_request(config, settings=settings or ())
+    with telling(say) as tell:
+        if resume is not None:
+            refuse_beside(context, "resume", "kit", "address")
+            return _resume(resume, server, host, port, tell)
+        request = read_request(config, settings=settings or ())
+        return _begin(request, out, server, host, port, tell)
+
+
+def _begin(
+    request: RunRequest, out: Path | None, kit: "ServerKit", host: str, port: int, tell: Telling
+) -> ExitCode:
+    tell.doing(CHECKING)
     check_names(request.config)
     check_choices(request.config)
     run = with_absolute_paths(request.config)
+    tell.doing(CHECKING_MODEL)
     check_server(run)
     folder = claim_folder(out)
     for note in request.notes:
-        say(note)
+        tell.say(note)
     with exclusive(folder.lock):
-        return _serve(write_config(run, folder), folder, server, host, port, resumed=False)
+        run = write_config(run, folder)
+        tell.run(run, folder)
+        return _serve(run, folder, kit, host, port, tell, resumed=False)
 
 
 def _kit(kit: Path | None, address: str | None) -> "ServerKit":
@@ -103,12 +116,13 @@ def _kit(kit: Path | None, address: str | None) -> "ServerKit":
     return loopback_server(loopback_keys(host, port), port)
 
 
-def _resume(path: Path, kit: "ServerKit", host: str, port: int) -> ExitCode:
+def _resume(path: Path, kit: "ServerKit", host: str, port: int, tell: Telling) -> ExitCode:
     """Go on with the run in the folder `path` after its last completed round."""
-    from fl_dp.federation.server.run_record import kept_state
-
     folder = RunFolder(path.absolute())
     check_served(folder)
+    tell.doing(CHECKING)
+    from fl_dp.federation.server.run_record import kept_state
+
     with exclusive(folder.lock):
         check_unfinished(folder)
         config, state = kept_config(folder), kept_state(folder.path)
@@ -116,27 +130,34 @@ def _resume(path: Path, kit: "ServerKit", host: str, port: int) -> ExitCode:
             state.check_same(config)
         check_server(config)
         forget_end(folder)
-        say(
-            f"resuming after round {state.rounds if state else 0} of {config.rounds}; files in {folder.shown}"
-        )
-        return _serve(config, folder, kit, host, port, resumed=True)
+        over = state.rounds if state else 0
+        tell.run(config, folder, over)
+        tell.say(f"resuming after round {over} of {config.rounds}; files in {folder.shown}")
+        return _serve(config, folder, kit, host, port, tell, resumed=True)
 
 
 def _serve(
-    config: RunConfig, folder: RunFolder, kit: "ServerKit", host: str, port: int, *, resumed: bool
+    config: RunConfig,
+    folder: RunFolder,
+    kit: "ServerKit",
+    host: str,
+    port: int,
+    tell: Telling,
+    *,
+    resumed: bool,
 ) -> ExitCode:
     from fl_dp.kits.ending import ending
     from fl_dp.launch.serving import serving
 
     for words in ending(kit):
-        say(words)
+        tell.say(words)
     with serving(kit, folder, host, port) as served:
-        say(f"serving {kit.roster.federation} on {host}:{served.port}; files in {folder.shown}")
-        _wait_for_sites(config.min_clients, served)
-        return served.run(config, folder, say, resumed=resumed)
+        tell.say(f"serving {kit.roster.federation} on {host}:{served.port}; files in {folder.shown}")
+        _wait_for_sites(config.min_clients, served, tell)
+        return served.run(config, folder, tell, resumed=resumed)
 
 
-def _wait_for_sites(least: int, served: "Serving") -> None:
+def _wait_for_sites(least: int, served: "Serving", tell: Telling) -> None:
     """Return when `least` sites are there, however long that takes; say who is waited for, and since when."""
     since, said = time.strftime("%H:%M"), ""
     while len(here := served.sites_here()) < least:
@@ -145,8 +166,9 @@ def _wait_for_sites(least: int, served: "Serving") -> None:
         if missing:
             words += f"; waiting for {_some(missing)}"
         if words != said:
-            say(f"{words} (since {since})")
+            tell.say(f"{words} (since {since})")
             said = words
+        tell.doing(f"{len(here)} of {least} sites are there", said=True)
         served.look()
         time.sleep(_POLL_SECONDS)
 

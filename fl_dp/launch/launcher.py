@@ -24,10 +24,12 @@ from fl_dp.launch.preflight import (
 from fl_dp.launch.ray_ahead import RayAhead, ray_ahead
 from fl_dp.launch.request import Engine, RunRequest
 from fl_dp.launch.resumption import Launch, check_begun, check_unfinished, kept_config
+from fl_dp.launch.telling import Telling
 from fl_dp.reporting.run_folder import RunFolder, claim_folder
 from fl_dp.reporting.run_results import forget_end
 
-Say = Callable[[str], None]
+CHECKING = "checking the settings; importing PyTorch"
+CHECKING_MODEL = "checking model and test data"
 
 
 def launch(
@@ -37,7 +39,7 @@ def launch(
     out: Path | None,
     ledger: Path | None,
     ray_address: str,
-    say: Say,
+    tell: Telling,
     quiet: bool = False,
     claimed: Callable[[RunFolder], None] = lambda folder: None,
 ) -> ExitCode:
@@ -45,9 +47,10 @@ def launch(
 
     engine: what simulates the clients; None when each is a process of its own.
     out: the run's folder; None for a new one. ledger: the folder of the clients' ledger; None for one below
-    `out`. ray_address: of a Ray cluster; empty when this machine alone simulates. quiet: our own simulation
-    shows neither a bar nor a table. claimed: told of the run's folder, once everything was checked.
+    `out`. ray_address: of a Ray cluster; empty when this machine alone simulates. tell: says what is done.
+    quiet: our own simulation shows no table. claimed: told of the run's folder, once everything was checked.
     """
+    tell.doing(CHECKING)
     if engine == "flower":
         from fl_dp.launch.flower.simulation import check_resources
 
@@ -56,31 +59,37 @@ def launch(
     with _under_way(engine, ray_address) as ray:
         check_choices(request.config)
         config = with_absolute_paths(request.config)
+        tell.doing(CHECKING_MODEL)
         check_server(config)
+        tell.doing("reading the training data, and parting them among the clients")
         notes = (*request.notes, *check_parts(config))
         folder = claim_folder(out)
         claimed(folder)
         with exclusive(folder.lock):
             config = write_config(config, folder)
+            tell.run(config, folder)
             for note in notes:
-                say(note)
-            say(f"{'simulating' if engine else 'starting'} {config.clients} clients; files in {folder.shown}")
+                tell.say(note)
+            tell.say(
+                f"{'simulating' if engine else 'starting'} {config.clients} clients; files in {folder.shown}"
+            )
             if engine:
-                say(ledger_line(ledger, folder.shown / folder.ledgers.name))
+                tell.say(ledger_line(ledger, folder.shown / folder.ledgers.name))
             start = Launch(engine, (ledger or folder.ledgers).absolute(), ray_address)
             start.write(folder)
-            return _run(config, folder, start, ray, say, resumed=False, quiet=quiet)
+            return _run(config, folder, start, ray, tell, resumed=False, quiet=quiet)
 
 
-def resume(path: Path, *, ray_address: str | None, say: Say) -> ExitCode:
+def resume(path: Path, *, ray_address: str | None, tell: Telling) -> ExitCode:
     """Go on with the run in the folder `path`, which stopped before it was over; FlDpError when it fails.
 
     ray_address: of the cluster, if its address has changed; else None.
     """
-    from fl_dp.federation.server.run_record import kept_state
-
     folder = RunFolder(path.absolute())
     check_begun(folder)
+    tell.doing(CHECKING)
+    from fl_dp.federation.server.run_record import kept_state
+
     with exclusive(folder.lock):
         check_unfinished(folder)
         config, start, state = kept_config(folder), Launch.read(folder), kept_state(folder.path)
@@ -92,8 +101,9 @@ def resume(path: Path, *, ray_address: str | None, say: Say) -> ExitCode:
             check_server(config)
             forget_end(folder)
             over = state.rounds if state else 0
-            say(f"resuming after round {over} of {config.rounds}; files in {folder.shown}")
-            return _run(config, folder, start, ray, say, resumed=True)
+            tell.run(config, folder, over)
+            tell.say(f"resuming after round {over} of {config.rounds}; files in {folder.shown}")
+            return _run(config, folder, start, ray, tell, resumed=True)
 
 
 @contextmanager
@@ -111,7 +121,7 @@ def _run(
     folder: RunFolder,
     start: Launch,
     ray: RayAhead | None,
-    say: Say,
+    tell: Telling,
     *,
     resumed: bool,
     quiet: bool = False,
@@ -120,14 +130,14 @@ def _run(
     if ray is not None:
         from fl_dp.launch.ray_simulation import simulate  # late: it imports torch and Ray
 
-        return simulate(config, folder, start.ledgers, ray, say, resumed=resumed, quiet=quiet)
+        return simulate(config, folder, start.ledgers, ray, tell, resumed=resumed, quiet=quiet)
     if start.engine:
         from fl_dp.launch.flower.simulation import simulate_with_flower
 
-        return simulate_with_flower(config, folder, start.ledgers, say, resumed=resumed)
+        return simulate_with_flower(config, folder, start.ledgers, tell, resumed=resumed)
     from fl_dp.launch.deployment import deploy
 
-    return deploy(config, folder, start.ledgers, say, resumed=resumed)
+    return deploy(config, folder, start.ledgers, tell, resumed=resumed)
 
 
 def write_config(config: RunConfig, folder: RunFolder) -> RunConfig:

@@ -9,6 +9,7 @@ from fl_dp.errors import LaunchError
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.processes.log_tail import tail
 from fl_dp.reporting.console import marked, of_unit, print_budgets
+from fl_dp.reporting.printable import printable_json
 from fl_dp.reporting.read_results import read_summary
 from fl_dp.reporting.run_folder import SERVER_LOG, RunFolder
 
@@ -43,7 +44,7 @@ def conclude(end: RunEnd, folder: RunFolder, say: Callable[[str], None], *, quie
         raise LaunchError(
             f"The server ended without a result. {end.details}\nThe end of its log, {log}:\n{tail(log)}"
         )
-    summary = read_summary(folder.summary, whole=True)
+    summary = printable_json(read_summary(folder.summary, whole=True))  # names and reasons are clients' own
     if summary["status"] not in ("completed", "budget-exhausted"):
         raise LaunchError(f"{summary['reason'].rstrip('.')}. Log: {log}")
     private: bool = summary["private"]

@@ -1,6 +1,5 @@
 """A simulated federation: the server runs in this process, the clients in Ray's processes."""
 
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
@@ -15,8 +14,9 @@ from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.logs import log_files
 from fl_dp.launch.outcome import conclude, tried
 from fl_dp.launch.ray_ahead import RayAhead
+from fl_dp.launch.telling import Telling
+from fl_dp.launch.told_grid import ToldGrid
 from fl_dp.reporting.console import round_line
-from fl_dp.reporting.progress import RoundBar
 from fl_dp.reporting.reports import RoundReport
 from fl_dp.reporting.run_folder import SERVER_LOG, RunFolder
 from fl_dp.reporting.run_results import append_line
@@ -32,28 +32,25 @@ def simulate(
     folder: RunFolder,
     ledgers: Path,
     ray: RayAhead,
-    say: Callable[[str], None],
+    tell: Telling,
     *,
     resumed: bool,
     quiet: bool = False,
 ) -> ExitCode:
-    """Run the federation; FlDpError when it fails. resumed: as in `run_federation`. quiet: no bar, no
-    table.
-    """
-    bar = RoundBar(quiet=quiet)
+    """Run the federation; FlDpError when it fails. resumed: as in `run_federation`. quiet: no table."""
 
     def on_kept(server_round: int) -> None:
         grid.erase_keys(run, server_round)
 
     def on_round(report: RoundReport) -> None:
-        bar.clear()
-        say(round_line(report.to_dict(), rounds=config.rounds, budget=config.epsilon))
+        record = report.to_dict()
+        tell.round_over(record)
+        tell.say(round_line(record, rounds=config.rounds, budget=config.epsilon))
 
     def on_work(work: RoundWork) -> None:
         speed = work.records / work.seconds if work.seconds else 0.0
-        bar.show(work.server_round, work.over, work.clients, speed)
+        tell.worked(work.over, speed)
         if work.ended:
-            bar.clear()
             append_line(folder.path / WORK, asdict(work))
 
     simulation = Simulation(config, client_config(config, 0, ledgers), folder.clients, on_work)
@@ -62,17 +59,21 @@ def simulate(
         stack.enter_context(
             log_files({"fl_dp": folder.log(SERVER_LOG), CLIENTS_LOGGER: folder.log(CLIENTS_LOG)})
         )
-        stack.callback(bar.clear)
+        tell.doing("starting Ray")
         ray.wait()
+        tell.doing("handing the data to Ray, and starting its processes")
         grid = stack.enter_context(simulated_grid(simulation))
         _take_identity()
         run, flat = name_in_ledger(simulation), config.to_flat()
+        told = ToldGrid(grid, config, tell, counts=False)
         end = tried(
-            lambda: run_federation(grid, flat, run, folder.path, on_round, resumed=resumed, on_kept=on_kept)
+            lambda: run_federation(told, flat, run, folder.path, on_round, resumed=resumed, on_kept=on_kept)
         )
+        tell.doing("stopping Ray's processes")
     if end.completed:
         forget_run(folder.clients, config)
-    return conclude(end, folder, say, quiet=quiet)
+    with tell.aside():
+        return conclude(end, folder, tell.say, quiet=quiet)
 
 
 def _take_identity() -> None:

@@ -24,12 +24,13 @@ from fl_dp.kits.roster import Roster
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.logs import log_files
 from fl_dp.launch.outcome import conclude, tried
+from fl_dp.launch.telling import Telling
+from fl_dp.launch.told_grid import ToldGrid
 from fl_dp.reporting.console import round_line
 from fl_dp.reporting.reports import RoundReport
 from fl_dp.reporting.run_folder import SERVER_LOG, RunFolder
 
 logger = logging.getLogger("fl_dp")
-Say = Callable[[str], None]
 
 _RETRY_SECONDS = 10.0  # until a roster that could not be read is tried again
 _FINAL_SECONDS = 30.0  # that sites have to fetch the final model
@@ -53,7 +54,7 @@ class Serving:
         self,
         config: RunConfig,
         folder: RunFolder,
-        say: Say,
+        tell: Telling,
         *,
         resumed: bool,
         on_wait: Callable[[], None] = lambda: None,
@@ -61,25 +62,29 @@ class Serving:
         """Run the federation; FlDpError when it fails. on_wait: called again and again while it waits."""
 
         def on_round(report: RoundReport) -> None:
-            say(round_line(report.to_dict(), rounds=config.rounds, budget=config.epsilon))
+            record = report.to_dict()
+            tell.round_over(record)
+            tell.say(round_line(record, rounds=config.rounds, budget=config.epsilon))
 
         def while_waiting() -> None:
             self.look()
             on_wait()
 
         grid, flat, run = (
-            LinkGrid(self.hub, self.kit.key, while_waiting),
+            ToldGrid(LinkGrid(self.hub, self.kit.key, while_waiting), config, tell),
             config.to_flat(),
             str(self.hub.run_id),
         )
 
         def on_model(arrays: Mapping[str, NDArray]) -> None:
+            tell.doing("sending the sites the final model")
             send_final_model(grid, arrays, _FINAL_SECONDS, private=config.private)
 
         end = tried(
             lambda: run_federation(grid, flat, run, folder.path, on_round, resumed=resumed, on_model=on_model)
         )
-        return conclude(end, folder, say)
+        with tell.aside():
+            return conclude(end, folder, tell.say)
 
 
 @contextmanager

@@ -1,41 +1,101 @@
-"""The progress of the current round, on a terminal: one line, deleted when the round is over."""
+"""How far a run is, on standard error: bars on a terminal, in a pipe a line when there is news."""
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.live import Live
+
+from fl_dp.reporting.progress_view import rendered
+from fl_dp.reporting.run_progress import RunProgress, in_words
+
+AGAIN_SECONDS = 30.0  # between two lines of one round, in a pipe
+_COUNT_SECONDS = 1.0  # between two lines that differ in a number alone
+_REFRESHES = 4  # a second
 
 
-class RoundBar:
-    """Shows clients done, records a second and time left. Where standard error is no terminal, nothing."""
+class ProgressDisplay:
+    """Shows a `RunProgress` until it is closed. A terminal that cannot move its cursor gets lines, too."""
 
     def __init__(self, console: Console | None = None, *, quiet: bool = False) -> None:
-        """console: standard error unless given, so that a pipe gets lines alone. quiet: nothing anywhere."""
+        """console: standard error unless given. quiet: nothing anywhere."""
         console = console or Console(stderr=True)
         # rich draws in a notebook by ipywidgets, and warns where they are not
         notebook = console.is_jupyter and find_spec("ipywidgets") is not None
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("clients, {task.fields[speed]:,.0f} records/s"),
-            TimeRemainingColumn(),
-            console=console,
+        drawn = notebook or (console.is_terminal and not console.is_dumb_terminal)
+        self._progress = RunProgress()
+        self._console = console
+        self._live: Live | None = None  # a new one each time: a stopped one would erase lines of others
+        self._draws = drawn and not quiet
+        self._lines = None if quiet or drawn or console.is_jupyter else _Lines(console)
+
+    def show(self, progress: RunProgress) -> None:
+        self._progress = progress
+        if self._draws and self._live is None:
+            self._draw()
+        if self._lines is not None:
+            self._lines.show(progress)
+
+    def known(self, words: str) -> None:
+        """A pipe gets no line of these words."""
+        if self._lines is not None:
+            self._lines.said.add(words)
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Within it nothing is drawn: other lines may be printed."""
+        drawn = self._live is not None
+        self.close()
+        yield
+        if drawn:
+            self._draw()
+
+    def close(self) -> None:
+        """Erase what is drawn; the next `show` draws again."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def _draw(self) -> None:
+        self._live = Live(
+            console=self._console,
+            get_renderable=lambda: rendered(self._progress, time.time()),
+            refresh_per_second=_REFRESHES,
             transient=True,
-            disable=quiet or not (console.is_terminal or notebook),
+            redirect_stdout=False,  # a program may read it
+            redirect_stderr=False,
         )
-        self._task: TaskID | None = None
+        self._live.start()
 
-    def show(self, server_round: int, over: int, clients: int, records_per_second: float) -> None:
-        """`over` of the round's `clients` are done."""
-        if self._task is None:
-            self._progress.start()
-            self._task = self._progress.add_task(f"round {server_round}", total=clients, speed=0.0)
-        self._progress.update(self._task, completed=over, speed=records_per_second)
 
-    def clear(self) -> None:
-        """Delete the line; the next `show` begins a new one."""
-        if self._task is not None:
-            self._progress.stop()
-            self._progress.remove_task(self._task)
-            self._task = None
+class _Lines:
+    """Lines of what is done, each once; of a round only when it takes long."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self.said: set[str] = set()
+        self._last, self._when = "", time.monotonic()
+
+    def show(self, progress: RunProgress) -> None:
+        words = in_words(progress)
+        if not words or words == self._last:
+            return
+        if self._due(words, progress):
+            self._last, self._when = words, time.monotonic()
+            self.said.add(words)
+            self._console.print(words, soft_wrap=True, markup=False, highlight=False)
+
+    def _due(self, words: str, progress: RunProgress) -> bool:
+        waited = time.monotonic() - self._when
+        if progress.server_round:
+            return min(waited, time.time() - progress.since) >= AGAIN_SECONDS
+        if words in self.said:
+            return False
+        return waited >= _COUNT_SECONDS or not _differ_in_a_number(words, self._last)
+
+
+def _differ_in_a_number(one: str, other: str) -> bool:
+    without = [word for word in one.split() if not word.isdigit()]
+    return without == [word for word in other.split() if not word.isdigit()]

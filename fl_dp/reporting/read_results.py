@@ -40,10 +40,11 @@ def read_rounds(path: Path) -> list[dict[str, Any]]:
         lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path}: cannot be read ({type(error).__name__}).") from None
-    return [_round(line, f"{path}, line {number}") for number, line in enumerate(lines, 1)]
+    return [read_round(line, f"{path}, line {number}") for number, line in enumerate(lines, 1)]
 
 
-def _round(line: str, where: str) -> dict[str, Any]:
+def read_round(line: str, where: str) -> dict[str, Any]:
+    """The report of one round from its line; ConfigError, which says `where`, for a damaged one."""
     try:
         found = json.loads(line)
     except DAMAGED:

@@ -31,7 +31,23 @@ class RunFolder:
 
     @property
     def lock(self) -> Path:
+        """Held by whoever has launched the run, for as long as that goes on."""
         return self.path / ".lock"
+
+    @property
+    def server_lock(self) -> Path:
+        """Held by the process that the federation's server runs in."""
+        return self.path / ".server.lock"
+
+    @property
+    def progress(self) -> Path:
+        """What the run does now; it is there only while the run goes on."""
+        return self.path / "progress.json"
+
+    @property
+    def tracked(self) -> Path:
+        """What trackers write, a folder for each."""
+        return self.path / "tracked"
 
     @property
     def rounds(self) -> Path:

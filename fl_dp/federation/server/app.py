@@ -21,6 +21,7 @@ from fl_dp.federation.server.run_record import RunRecord
 from fl_dp.federation.wire.arrays import NDArray, decode, encode, load_arrays, specs, state_arrays
 from fl_dp.reporting.console import round_line
 from fl_dp.reporting.reports import RoundReport, RunStatus
+from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.reporting.run_results import RunResults
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ logger = logging.getLogger("fl_dp")
 app = ServerApp()
 
 RESUMED_VARIABLE = "FL_DP_RESUMED"  # set: the run's folder holds one that is to go on
-_LOCK = ".server.lock"
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def run_federation(
     However it ends, summary.json says so; a failure is then raised.
     """
     out = RunResults(folder, resumed=resumed)
-    with exclusive(folder / _LOCK):
+    with exclusive(RunFolder(folder).server_lock):
         federation = _run(grid, flat, run, out, RunRecord(out, resumed=resumed, on_kept=on_kept), on_round)
         if federation.strategy.reports:
             on_model(state_arrays(federation.model))

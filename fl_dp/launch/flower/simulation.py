@@ -2,7 +2,6 @@
 
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from fl_dp.launch.outcome import RunEnd, conclude
 from fl_dp.launch.processes.environment import child_environment, cores, thread_settings
 from fl_dp.launch.processes.log_tail import JsonLines
 from fl_dp.launch.processes.processes import Processes, ended
+from fl_dp.launch.telling import Telling
 from fl_dp.reporting.console import round_line
 from fl_dp.reporting.run_folder import SERVER_LOG, RunFolder
 
@@ -24,7 +24,7 @@ _POLL_SECONDS = 0.3
 
 
 def simulate_with_flower(
-    config: RunConfig, folder: RunFolder, ledgers: Path, say: Callable[[str], None], *, resumed: bool
+    config: RunConfig, folder: RunFolder, ledgers: Path, tell: Telling, *, resumed: bool
 ) -> ExitCode:
     """All clients in Flower's Ray simulation; FlDpError when it fails."""
     template = write_client_template(config, folder.clients, ledgers)
@@ -35,15 +35,18 @@ def simulate_with_flower(
         env = child_environment(folder.flower_home, threads=cores(), more=more)
         command = [sys.executable, "-P", "-m", "fl_dp.launch.flower.simulation_process", str(folder.path)]
         processes.start(SERVER_LOG, command, env, folder.log(SERVER_LOG))
+        tell.doing("Flower's simulation is at work; it tells of a round when that is over")
         lines = JsonLines(folder.rounds)
         code = None
         while code is None:
             code = processes.exit_code(SERVER_LOG)  # asked first: once it has ended, its last line is there
             for line in lines.new():
-                say(round_line(line, rounds=config.rounds, budget=config.epsilon))
+                tell.round_over(line)
+                tell.say(round_line(line, rounds=config.rounds, budget=config.epsilon))
             time.sleep(_POLL_SECONDS)
     end = RunEnd(completed=code == 0, details="" if code == 0 else f"It {ended(code)}.")
-    return conclude(end, folder, say)
+    with tell.aside():
+        return conclude(end, folder, tell.say)
 
 
 def clients_at_once(config: RunConfig, available: int) -> int:

@@ -1,0 +1,24 @@
+"""`fl-dp watch`: a run that goes on elsewhere, from its files."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fl_dp.cli.common import say
+
+
+def watch(
+    run: Annotated[Path, typer.Argument(metavar="DIR", help="The run's folder.", show_default=False)],
+    once: Annotated[bool, typer.Option("--once", help="Say how it is now, and end.")] = False,
+) -> int:
+    """Follow a run from the files in its folder, which are only read, until it is over.
+
+    Exit code: the run's own, 0, 3 or 1; also 1 when its server has died; 2 when the folder holds no run.
+    """
+    from fl_dp.launch.following import check_watchable, follow, look_once
+    from fl_dp.reporting.run_folder import RunFolder
+
+    folder = RunFolder(run.expanduser().absolute())
+    check_watchable(folder)
+    return look_once(folder, say) if once else follow(folder, say)

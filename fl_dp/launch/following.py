@@ -1,0 +1,150 @@
+"""Follows a run from its files alone, as somebody may who only reads them."""
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from fl_dp.config.files import DAMAGED, read_toml
+from fl_dp.durable_files import is_held
+from fl_dp.errors import ConfigError, LaunchError
+from fl_dp.launch.exit_codes import ExitCode
+from fl_dp.launch.outcome import RunEnd, conclude
+from fl_dp.launch.resumption import OVER
+from fl_dp.launch.telling import KEPT
+from fl_dp.reporting.console import round_line
+from fl_dp.reporting.new_rounds import NewRounds
+from fl_dp.reporting.printable import printable_json
+from fl_dp.reporting.progress import ProgressDisplay
+from fl_dp.reporting.read_results import read_summary
+from fl_dp.reporting.run_folder import RunFolder
+from fl_dp.reporting.run_progress import RunProgress, in_words
+
+POLL_SECONDS = 0.5
+_SETTLE_SECONDS = 1.0  # between a run's folder and its lock, or its lock and its summary
+
+
+class Following:
+    """One run, looked at again and again. say: prints a line."""
+
+    def __init__(self, folder: RunFolder, say: Callable[[str], None]) -> None:
+        self._folder, self._say = folder, say
+        self._rounds = NewRounds(folder.rounds)
+        self._problems = 0
+        self.progress = RunProgress()
+
+    def look(self, display: ProgressDisplay) -> None:
+        """Take in what is new, and say it."""
+        plan = _plan(self._folder)
+        self.progress = replace(self.progress, rounds=plan.rounds, budget=plan.budget)
+        records = self._rounds.new()
+        with display.aside():
+            if records and not self.progress.over and self._rounds.left_out:
+                self._say(f"... {self._rounds.left_out} rounds before")
+            for record in records:
+                self.progress = self.progress.after(record)
+                self._say(round_line(record, rounds=plan.rounds, budget=plan.budget or 0.0))
+            for problem in self._rounds.problems[self._problems :]:
+                self._say(f"passed over: {problem}")
+        self._problems = len(self._rounds.problems)
+        self.progress = replace(self.progress, **_doing(self._folder, self.progress.over))
+
+    def over(self) -> bool:
+        """Whether the run has ended as a run may, or has failed and nobody is at work on it."""
+        if not self._folder.summary.exists():
+            return False
+        return read_summary(self._folder.summary)["status"] in OVER or not self.alive()
+
+    def alive(self) -> bool:
+        """Whether a process is at work on the run: it holds a lock, which the system takes from the dead."""
+        return any(is_held(lock) for lock in (self._folder.lock, self._folder.server_lock))
+
+    def result(self) -> ExitCode:
+        """Say how the run ended; its exit code, or LaunchError where it failed."""
+        return conclude(RunEnd(completed=True), self._folder, self._say)
+
+
+def check_watchable(folder: RunFolder) -> None:
+    """ConfigError, with what to do, where the folder holds no run."""
+    if not folder.path.is_dir():
+        raise ConfigError(f"{folder.shown}: no such folder; name that of a run, which its first lines tell.")
+    if not folder.config.exists():
+        inside = sorted(one.parent for one in folder.path.glob("*/config.toml"))
+        newest = f"; the newest below it is {RunFolder(inside[-1]).shown}" if inside else ""
+        raise ConfigError(f"{folder.shown}: holds no run, it has no {folder.config.name}{newest}.")
+
+
+def follow(folder: RunFolder, say: Callable[[str], None]) -> ExitCode:
+    """Watch until the run is over; its exit code. LaunchError where it failed, or its server has died."""
+    run, display = Following(folder, say), ProgressDisplay()
+    try:
+        while True:
+            run.look(display)
+            if run.over():
+                break
+            if not run.alive():
+                display.close()
+                time.sleep(_SETTLE_SECONDS)
+                if not run.over() and not run.alive():
+                    run.look(display)
+                    raise dead(folder, run.progress)
+                continue
+            display.show(run.progress)
+            time.sleep(POLL_SECONDS)
+        run.look(display)  # what was written before the summary
+    finally:
+        display.close()
+    return run.result()
+
+
+def look_once(folder: RunFolder, say: Callable[[str], None]) -> ExitCode:
+    """Say how the run is now; the exit code of one that is over, else 0. LaunchError as in `follow`."""
+    run, display = Following(folder, say), ProgressDisplay(quiet=True)
+    run.look(display)
+    if run.over():
+        return run.result()
+    if not run.alive():
+        time.sleep(_SETTLE_SECONDS)
+        if not run.over() and not run.alive():
+            raise dead(folder, run.progress)
+    words = in_words(run.progress) or "between two rounds"
+    say(f"{run.progress.over} of {run.progress.rounds} rounds are over; now: {words}")
+    return ExitCode.TRAINED
+
+
+def dead(folder: RunFolder, progress: RunProgress) -> LaunchError:
+    """What to say of a run that nobody works on, and that never said how it ended."""
+    how = "./run.sh --resume" if folder.launch.exists() else "fl-dp server --resume"
+    return LaunchError(
+        f"{folder.shown}: no process is at work on this run, and it has no result: its server was killed, or "
+        f"its machine stopped, after {progress.over} of {progress.rounds} rounds. Go on with: "
+        f"{how} {folder.shown}"
+    )
+
+
+def _plan(folder: RunFolder) -> RunProgress:
+    """Rounds and budget of the run config, as far as they can be read: it may be being written."""
+    with suppress(ConfigError):
+        found = read_toml(folder.config)
+        rounds, epsilon = found.get("rounds"), found.get("epsilon")
+        if type(rounds) is int and isinstance(epsilon, int | float):
+            return RunProgress(rounds=rounds, budget=float(epsilon))
+    return RunProgress()
+
+
+def _doing(folder: RunFolder, over: int) -> Mapping[str, Any]:
+    """What the run says that it does now; nothing where it does not say so, or that is over by now."""
+    nothing = {key: getattr(RunProgress(), key) for key in KEPT}
+    try:
+        found = printable_json(json.loads(folder.progress.read_bytes()))
+    except (OSError, *DAMAGED):
+        return nothing
+    if not isinstance(found, dict) or any(not _fits(found.get(key), value) for key, value in nothing.items()):
+        return nothing
+    return nothing if 0 < found["server_round"] <= over else {key: found[key] for key in KEPT}
+
+
+def _fits(found: Any, like: Any) -> bool:
+    return type(found) is type(like) or (type(like) is float and type(found) is int)

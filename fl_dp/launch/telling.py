@@ -1,0 +1,120 @@
+"""What a run does, on this console and in its folder, where `fl-dp watch` reads it."""
+
+import json
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from fl_dp.config.run import RunConfig
+from fl_dp.reporting.progress import ProgressDisplay
+from fl_dp.reporting.run_folder import RunFolder
+from fl_dp.reporting.run_progress import RunProgress
+
+logger = logging.getLogger("fl_dp")
+Say = Callable[[str], None]
+
+WRITE_SECONDS = 0.5  # between two versions of the file, unless something else is done
+KEPT = ("doing", "server_round", "asked", "answered", "speed", "since")  # the rest is in other files
+
+
+class Telling:
+    """Tells of one run: first what is done before it begins, then its rounds.
+
+    say: prints a line of a run's results. quiet: nothing is shown; the file is written still.
+    """
+
+    def __init__(self, say: Say, *, quiet: bool = False) -> None:
+        self._say = say
+        self._display = ProgressDisplay(quiet=quiet)
+        self._progress = RunProgress()
+        self._file: Path | None = None
+        self._written = 0.0
+
+    def say(self, text: str) -> None:
+        """A line of the run's results, beside what is drawn."""
+        with self._display.aside():
+            self._say(text)
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Within it nothing is drawn: others may print."""
+        with self._display.aside():
+            yield
+
+    def run(self, config: RunConfig, folder: RunFolder, over: int = 0) -> None:
+        """The run has a folder by now, and is going to have these rounds, of which so many are over."""
+        self._file = folder.progress
+        self._tell(replace(self._progress, rounds=config.rounds, budget=config.epsilon, over=over))
+
+    def doing(self, words: str, *, said: bool = False) -> None:
+        """said: there is a line of it already; a pipe needs no other."""
+        if said:
+            self._display.known(words)
+        self._tell(self._progress.now(words))
+
+    @property
+    def under_way(self) -> bool:
+        """Whether clients are at work on a round."""
+        return bool(self._progress.server_round)
+
+    @property
+    def rounds_over(self) -> int:
+        return self._progress.over
+
+    def asked(self, server_round: int, clients: int) -> None:
+        """So many clients more have been asked for this round."""
+        if self._progress.server_round != server_round:
+            self._progress = self._progress.in_round(server_round, 0)
+        self._tell(replace(self._progress, asked=self._progress.asked + clients))
+
+    def answered(self, clients: int) -> None:
+        """So many more have answered."""
+        self._tell(replace(self._progress, answered=self._progress.answered + clients))
+
+    def worked(self, over: int, speed: float) -> None:
+        """Of a simulated round: so many clients are done, at so many records a second."""
+        self._tell(replace(self._progress, answered=over, speed=speed))
+
+    def round_over(self, record: Mapping[str, Any]) -> None:
+        self._tell(self._progress.after(record))
+
+    def end(self) -> None:
+        """Nothing is drawn any more, and the file is gone: the run is over, or could not begin."""
+        self._display.close()
+        if self._file is not None:
+            self._file.unlink(missing_ok=True)
+            self._file = None
+
+    def _tell(self, progress: RunProgress) -> None:
+        before, self._progress = self._progress, progress
+        self._display.show(progress)
+        same = (before.doing, before.server_round) == (progress.doing, progress.server_round)
+        complete = progress.answered == progress.asked
+        if not same or complete or time.monotonic() - self._written >= WRITE_SECONDS:
+            self._write()
+
+    def _write(self) -> None:
+        """Replace the file. It need not survive a crash, and no run ends for want of it."""
+        if self._file is None:
+            return
+        self._written = time.monotonic()
+        unfinished = self._file.with_name(f".{self._file.name}.new")
+        try:
+            unfinished.write_text(json.dumps({key: getattr(self._progress, key) for key in KEPT}))
+            unfinished.replace(self._file)
+        except OSError as error:
+            logger.warning("%s cannot be written: %s", self._file, error.strerror)
+
+
+@contextmanager
+def telling(say: Say, *, quiet: bool = False) -> Iterator[Telling]:
+    """A `Telling` for the time of a launch."""
+    tell = Telling(say, quiet=quiet)
+    try:
+        yield tell
+    finally:
+        tell.end()

@@ -1,0 +1,88 @@
+"""How far a run is, as a terminal shows it: bars for rounds, clients and budgets."""
+
+import statistics
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from fl_dp.reporting.console import rounded_up
+from fl_dp.reporting.printable import printable
+from fl_dp.reporting.reports import NOT_PRIVATE
+from fl_dp.reporting.run_progress import RunProgress, clients, duration, in_words, seconds_left
+
+MOST_CLIENTS = 6  # with a bar of their own
+_BAR_WIDTH, _NAME_WIDTH = 30, 20
+
+Bar = tuple[str, float, float, str]  # a label, how much of how much, and both in words
+
+
+def rendered(progress: RunProgress, now: float) -> RenderableType:
+    """now: Unix time. Text from clients is no markup, and has no control characters."""
+    table = Table.grid(padding=(0, 1))
+    for label, done, total, words in bars(progress, now):
+        table.add_row(
+            Text(label), ProgressBar(total=total, completed=min(done, total), width=_BAR_WIDTH), Text(words)
+        )
+    if progress.server_round:
+        return table
+    elapsed = now - progress.since
+    waiting = f" ({duration(elapsed)})" if elapsed >= 2 else ""
+    return Group(table, Text(f"{in_words(progress)}{waiting}"))
+
+
+def bars(progress: RunProgress, now: float) -> list[Bar]:
+    """What there is to show by now."""
+    found: list[Bar] = []
+    if progress.rounds:
+        found.append(("rounds", progress.over, progress.rounds, _rounds(progress, now)))
+    if progress.server_round:
+        found.append(("clients", progress.answered, progress.asked or 1, _clients(progress)))
+    if progress.last is not None and progress.budget is not None:
+        found += _budgets(progress.last, progress.budget)
+    return found
+
+
+def _rounds(progress: RunProgress, now: float) -> str:
+    left = seconds_left(progress, now)
+    words = f"{progress.over} of {progress.rounds} are over"
+    return words if left is None else f"{words}, about {duration(left)} left"
+
+
+def _clients(progress: RunProgress) -> str:
+    words = f"round {progress.server_round}: {progress.answered} of {clients(progress.asked)} have answered"
+    return f"{words}, {progress.speed:,.0f} records/s" if progress.speed else words
+
+
+def _budgets(record: Mapping[str, Any], budget: float) -> list[Bar]:
+    """The federation's epsilon, then each client's, or of many clients the ends and the middle."""
+    if not record["private"]:
+        return [("epsilon", 0.0, 1.0, f"{NOT_PRIVATE} (no epsilon holds)")]
+    found = [_budget("epsilon", record["epsilon"], budget, "of the federation")]
+    each = record["clients"]
+    if len(each) <= MOST_CLIENTS:
+        return found + [
+            _budget(f"  {_name(name)}", one["epsilon"], one.get("budget") or budget)
+            for name, one in each.items()
+        ]
+    spent = [_number(one["epsilon"]) for one in each.values()]
+    together = {"largest": max(spent), "median": statistics.median(spent), "least": min(spent)}
+    words = f"of {len(each)} clients"
+    return found + [_budget(f"  {name}", value, budget, words) for name, value in together.items()]
+
+
+def _budget(label: str, epsilon: float | None, budget: float, whose: str = "") -> Bar:
+    words = f"{rounded_up(epsilon)} of {rounded_up(budget)}"
+    return label, min(_number(epsilon), budget), budget, f"{words} {whose}".rstrip()
+
+
+def _number(epsilon: float | None) -> float:
+    return float("inf") if epsilon is None else float(epsilon)
+
+
+def _name(name: str) -> str:
+    name = printable(name)
+    return name if len(name) <= _NAME_WIDTH else f"{name[: _NAME_WIDTH - 1]}…"

@@ -1,0 +1,82 @@
+"""How far a run is: a value, the same whether the run itself tells it or its files do."""
+
+import statistics
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+LATEST = 5  # rounds by which the time that is left is estimated
+
+
+@dataclass(frozen=True, slots=True)
+class RunProgress:
+    """How far a run is.
+
+    doing: in words, while no round is under way. rounds: planned; 0: not known yet. budget: epsilon of the
+    run config; None: of no run. over: rounds that are over. server_round: the one under way, or 0; of the
+    clients that it has `asked`, so many have `answered`. speed: records a second, 0 where it is not known.
+    since: when the round, or what is done now, began, Unix time. seconds: of the latest rounds. last: the
+    record of the last round, from rounds.jsonl.
+    """
+
+    doing: str = ""
+    rounds: int = 0
+    budget: float | None = None
+    over: int = 0
+    server_round: int = 0
+    asked: int = 0
+    answered: int = 0
+    speed: float = 0.0
+    since: float = 0.0
+    seconds: tuple[float, ...] = ()
+    last: Mapping[str, Any] | None = None
+
+    def now(self, doing: str) -> Self:
+        """No round is under way; the run does this."""
+        if doing == self.doing and not self.server_round:
+            return self
+        return replace(self, doing=doing, server_round=0, asked=0, answered=0, speed=0.0, since=time.time())
+
+    def in_round(self, server_round: int, asked: int) -> Self:
+        """A round has begun."""
+        return replace(
+            self, doing="", server_round=server_round, asked=asked, answered=0, speed=0.0, since=time.time()
+        )
+
+    def after(self, record: Mapping[str, Any]) -> Self:
+        """A round is over, with this record."""
+        seconds = (*self.seconds, float(record["seconds"]))[-LATEST:]
+        return replace(self, over=record["round"], seconds=seconds, last=record).now("")
+
+
+def seconds_left(progress: RunProgress, now: float) -> float | None:
+    """An estimate, as if all rounds took as long as the latest; None before the first, and after the last."""
+    ahead = progress.rounds - progress.over
+    if not progress.seconds or ahead <= 0:
+        return None
+    usual = statistics.median_low(progress.seconds)  # the first round may have waited for clients
+    under_way = min(max(now - progress.since, 0.0), usual) if progress.server_round else 0.0
+    return usual * ahead - under_way
+
+
+def in_words(progress: RunProgress) -> str:
+    """What the run does now, as one line."""
+    if not progress.server_round:
+        return progress.doing
+    of = f"/{progress.rounds}" if progress.rounds else ""
+    return (
+        f"round {progress.server_round}{of}: {progress.answered} of {clients(progress.asked)} have answered"
+    )
+
+
+def clients(count: int) -> str:
+    return "1 client" if count == 1 else f"{count} clients"
+
+
+def duration(seconds: float) -> str:
+    """Rounded as a person would say it: 45 s, 12 min, 3 h 20 min."""
+    if seconds < 90:
+        return f"{max(seconds, 0):.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"

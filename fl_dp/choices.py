@@ -128,6 +128,7 @@ SOURCES = Choices("data", "fl_dp.data.sources", "SOURCE")
 LOCAL_ALGORITHMS = Choices(
     "local-algorithm", "fl_dp.training.local_algorithms", "LOCAL_ALGORITHM", dashed=True
 )
+TRACKERS = Choices("track", "fl_dp.reporting.trackers", "TRACKER")
 LOSSES = Choices("loss", "fl_dp.training.losses", "LOSS", dashed=True)
 METRICS = Choices("metric", "fl_dp.tasks.metrics", "METRIC", dashed=True)
 AGGREGATIONS = Choices("aggregation", "fl_dp.federation.server.aggregations", "AGGREGATION", dashed=True)

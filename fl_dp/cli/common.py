@@ -31,6 +31,14 @@ ConfigOption = Annotated[
 SetOption = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any run-config key; repeatable.")
 ]
+TrackOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAMES",
+        help="Also write the rounds' numbers for tensorboard, mlflow or wandb, here; commas between.",
+        show_default=False,
+    ),
+]
 
 APP_OPTIONS: dict[str, Any] = {
     "add_completion": False,
@@ -73,6 +81,11 @@ def loopback_keys(host: str, port: int) -> Path:
             "how to make one."
         )
     return state_folder() / "loopback" / str(port)
+
+
+def with_track(settings: Sequence[str] | None, track: str | None) -> Sequence[str]:
+    """`settings`, KEY=VALUE each, and the option --track, which is the key of that name."""
+    return (*(settings or ()), *(() if track is None else (f"track={track}",)))
 
 
 def say(text: str) -> None:

@@ -8,7 +8,7 @@ import typer
 from click.core import ParameterSource
 
 from fl_dp.cli.arguments import ARGUMENTS, read_request, simulation_engine
-from fl_dp.cli.common import DEFAULT_CONFIG, ConfigOption, SetOption, say
+from fl_dp.cli.common import DEFAULT_CONFIG, ConfigOption, SetOption, TrackOption, say, with_track
 from fl_dp.errors import ConfigError
 from fl_dp.launch.telling import telling
 
@@ -62,6 +62,7 @@ def run(
         int | None, typer.Option(help="Seed of partition and first weights, never of noise or choices.")
     ] = None,
     settings: SetOption = None,
+    track: TrackOption = None,
     resume: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Go on with the run in DIR, which was stopped, as it was started."),
@@ -73,7 +74,7 @@ def run(
 
         with telling(say) as tell:
             return launcher.resume(resume, ray_address=ray_address, tell=tell)
-    request = read_request(config, words or (), settings or (), seed)
+    request = read_request(config, words or (), with_track(settings, track), seed)
     kind = simulation_engine(simulate, engine, ray_address)
     from fl_dp.launch.launcher import launch  # late: an error in an argument needs neither Flower nor torch
 

@@ -17,9 +17,11 @@ from fl_dp.cli.common import (
     DEFAULT_CONFIG,
     ConfigOption,
     SetOption,
+    TrackOption,
     loopback_keys,
     run_command,
     say,
+    with_track,
 )
 from fl_dp.cli.run import refuse_beside
 from fl_dp.config.run import RunConfig
@@ -32,6 +34,7 @@ from fl_dp.launch.resumption import check_served, check_unfinished, kept_config
 from fl_dp.launch.telling import Telling, telling
 from fl_dp.reporting.run_folder import RunFolder, claim_folder
 from fl_dp.reporting.run_results import forget_end
+from fl_dp.reporting.tracking import check_trackers
 
 if TYPE_CHECKING:
     from fl_dp.kits.kit import ServerKit
@@ -61,6 +64,7 @@ def serve(
     config: ConfigOption = DEFAULT_CONFIG,
     out: Annotated[Path | None, typer.Option(help="Folder for results [default: runs/<date-time>].")] = None,
     settings: SetOption = None,
+    track: TrackOption = None,
     resume: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Go on with the run in DIR, which this server has begun."),
@@ -82,7 +86,7 @@ def serve(
         if resume is not None:
             refuse_beside(context, "resume", "kit", "address")
             return _resume(resume, server, host, port, tell)
-        request = read_request(config, settings=settings or ())
+        request = read_request(config, settings=with_track(settings, track))
         return _begin(request, out, server, host, port, tell)
 
 
@@ -128,6 +132,7 @@ def _resume(path: Path, kit: "ServerKit", host: str, port: int, tell: Telling) -
         config, state = kept_config(folder), kept_state(folder.path)
         if state:
             state.check_same(config)
+        check_trackers(config.track_names)
         check_server(config)
         forget_end(folder)
         over = state.rounds if state else 0

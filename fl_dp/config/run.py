@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from fl_dp.choices import AGGREGATIONS, LOCAL_ALGORITHMS, METRICS, SERVER_OPTIMIZERS
+from fl_dp.choices import AGGREGATIONS, LOCAL_ALGORITHMS, METRICS, SERVER_OPTIMIZERS, TRACKERS
 from fl_dp.config.flat import (
     Auto,
     key_of,
@@ -87,6 +87,7 @@ class RunConfig(TaskSettings):
     clients_per_gpu: Annotated[float, Range(0, 1e6, open=True)] | Auto = "auto"
     client_timeout: Seconds = 600.0
     out: str = ""
+    track: str = ""
 
     @property
     def private(self) -> bool:
@@ -97,6 +98,11 @@ class RunConfig(TaskSettings):
     def metric_names(self) -> tuple[str, ...]:
         """Of what is reported on the test data; empty: what the task says."""
         return tuple(name for word in self.metrics.split(",") if (name := word.strip()))
+
+    @property
+    def track_names(self) -> tuple[str, ...]:
+        """Trackers that the server tells of each round, each once; clients never hear of them."""
+        return tuple(dict.fromkeys(name for word in self.track.split(",") if (name := word.strip())))
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -126,6 +132,8 @@ class RunConfig(TaskSettings):
                 1 <= self.min_updates <= self.fit_clients, "min-updates", self.min_updates,
                 f"auto, or an integer from 1 to fit-clients = {self.fit_clients}",
             )  # fmt: skip
+        for name in self.track_names:
+            TRACKERS.check(name)
         AGGREGATIONS.check(self.aggregation)
         SERVER_OPTIMIZERS.check(self.server_optimizer)
         LOCAL_ALGORITHMS.check_built_in(self.local_algorithm, "an algorithm that all sites have")

@@ -40,15 +40,16 @@ class Following:
         plan = _plan(self._folder)
         self.progress = replace(self.progress, rounds=plan.rounds, budget=plan.budget)
         records = self._rounds.new()
-        with display.aside():
-            if records and not self.progress.over and self._rounds.left_out:
-                self._say(f"... {self._rounds.left_out} rounds before")
-            for record in records:
-                self.progress = self.progress.after(record)
-                self._say(round_line(record, rounds=plan.rounds, budget=plan.budget or 0.0))
-            for problem in self._rounds.problems[self._problems :]:
-                self._say(f"passed over: {problem}")
+        lines = [f"passed over: {problem}" for problem in self._rounds.problems[self._problems :]]
         self._problems = len(self._rounds.problems)
+        if records and not self.progress.over and self._rounds.left_out:
+            lines.append(f"... {self._rounds.left_out} rounds before")
+        for record in records:
+            self.progress = self.progress.after(record)
+            lines.append(round_line(record, rounds=plan.rounds, budget=plan.budget or 0.0))
+        if lines:
+            with display.aside():
+                self._say("\n".join(lines))
         self.progress = replace(self.progress, **_doing(self._folder, self.progress.over))
 
     def over(self) -> bool:

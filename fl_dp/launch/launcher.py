@@ -27,6 +27,7 @@ from fl_dp.launch.resumption import Launch, check_begun, check_unfinished, kept_
 from fl_dp.launch.telling import Telling
 from fl_dp.reporting.run_folder import RunFolder, claim_folder
 from fl_dp.reporting.run_results import forget_end
+from fl_dp.reporting.tracking import check_trackers
 
 CHECKING = "checking the settings; importing PyTorch"
 CHECKING_MODEL = "checking model and test data"
@@ -97,6 +98,7 @@ def resume(path: Path, *, ray_address: str | None, tell: Telling) -> ExitCode:
             start = start.at(ray_address)
         if state:
             state.check_same(config)
+        check_trackers(config.track_names)
         with _under_way(start.engine, start.ray_address) as ray:
             check_server(config)
             forget_end(folder)

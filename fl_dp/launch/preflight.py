@@ -13,18 +13,20 @@ from fl_dp.config.run import RunConfig
 from fl_dp.errors import AccountingError, ConfigError, DataError, ModelError
 from fl_dp.models.names import absolute_model, check_name, is_own_code
 from fl_dp.records import ClientProfile
+from fl_dp.reporting.tracking import check_trackers
 
 _ALWAYS_MET = 1.0  # an epsilon that some noise keeps, whatever is planned; to compute it takes a while
 
 
 def check_names(config: RunConfig) -> None:
-    """ConfigError for a data set or a model that is not there, or an accountant that may hold no budget.
+    """ConfigError for data, a model or a tracker that is not there, or an accountant that may hold no budget.
 
     Known at once, before anything is loaded.
     """
     check_holds_budgets(config.accountant)
     SOURCES.check(config.data)
     check_name(config.model)
+    check_trackers(config.track_names)
 
 
 def check_choices(config: RunConfig) -> None:

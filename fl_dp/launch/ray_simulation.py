@@ -20,6 +20,7 @@ from fl_dp.reporting.console import round_line
 from fl_dp.reporting.reports import RoundReport
 from fl_dp.reporting.run_folder import SERVER_LOG, RunFolder
 from fl_dp.reporting.run_results import append_line
+from fl_dp.reporting.tracking import tracking
 from fl_dp.simulation.session import Simulation, forget_run, name_in_ledger, simulated_grid
 from fl_dp.simulation.work import RoundWork
 
@@ -46,6 +47,7 @@ def simulate(
         record = report.to_dict()
         tell.round_over(record)
         tell.say(round_line(record, rounds=config.rounds, budget=config.epsilon))
+        tracked.round_over(record)
 
     def on_work(work: RoundWork) -> None:
         speed = work.records / work.seconds if work.seconds else 0.0
@@ -65,10 +67,12 @@ def simulate(
         grid = stack.enter_context(simulated_grid(simulation))
         _take_identity()
         run, flat = name_in_ledger(simulation), config.to_flat()
+        tracked = stack.enter_context(tracking(config, folder, tell.say))
         told = ToldGrid(grid, config, tell, counts=False)
         end = tried(
             lambda: run_federation(told, flat, run, folder.path, on_round, resumed=resumed, on_kept=on_kept)
         )
+        tracked.completed = end.completed
         tell.doing("stopping Ray's processes")
     if end.completed:
         forget_run(folder.clients, config)

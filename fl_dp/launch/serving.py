@@ -29,6 +29,7 @@ from fl_dp.launch.told_grid import ToldGrid
 from fl_dp.reporting.console import round_line
 from fl_dp.reporting.reports import RoundReport
 from fl_dp.reporting.run_folder import SERVER_LOG, RunFolder
+from fl_dp.reporting.tracking import tracking
 
 logger = logging.getLogger("fl_dp")
 
@@ -65,6 +66,7 @@ class Serving:
             record = report.to_dict()
             tell.round_over(record)
             tell.say(round_line(record, rounds=config.rounds, budget=config.epsilon))
+            tracked.round_over(record)
 
         def while_waiting() -> None:
             self.look()
@@ -80,9 +82,13 @@ class Serving:
             tell.doing("sending the sites the final model")
             send_final_model(grid, arrays, _FINAL_SECONDS, private=config.private)
 
-        end = tried(
-            lambda: run_federation(grid, flat, run, folder.path, on_round, resumed=resumed, on_model=on_model)
-        )
+        with tracking(config, folder, tell.say) as tracked:
+            end = tried(
+                lambda: run_federation(
+                    grid, flat, run, folder.path, on_round, resumed=resumed, on_model=on_model
+                )
+            )
+            tracked.completed = end.completed
         with tell.aside():
             return conclude(end, folder, tell.say)
 

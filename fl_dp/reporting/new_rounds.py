@@ -17,10 +17,11 @@ class NewRounds:
     left_out: rounds before the first that was read. problems: what is wrong with lines that were passed over.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, first: int | None = FIRST) -> None:
+        """first: of the rounds that are there already, so many of the latest are told; None: all."""
         self.left_out = 0
         self.problems: list[str] = []
-        self._path = path
+        self._path, self._first = path, first
         self._file = 0  # its inode
         self._offset = self._lines = self._last = 0
 
@@ -28,10 +29,10 @@ class NewRounds:
         """Rounds that follow on the last one told; texts in them are printable. ConfigError: unreadable."""
         lines, before = self._complete(), self._lines
         self._lines += len(lines)
-        if not self._last and len(lines) > FIRST:
-            self.left_out = len(lines) - FIRST
+        skipped = 0 if self._first is None or self._last else max(0, len(lines) - self._first)
+        self.left_out += skipped
         found = []
-        for number, line in list(enumerate(lines, before + 1))[-FIRST if not self._last else 0 :]:
+        for number, line in list(enumerate(lines, before + 1))[skipped:]:
             try:
                 record = printable_json(read_round(line.decode(), f"{self._path.name}, line {number}"))
             except (ConfigError, ValueError) as error:

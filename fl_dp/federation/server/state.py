@@ -29,7 +29,7 @@ _PLAIN = ("run", "origin", "settings", "rounds", "seconds", "line", "numerics") 
 _HEADER, _ARRAY, _AGGREGATED = "header", "array ", "aggregated "
 # These say where and how long, not what is done.
 _MAY_CHANGE = frozenset(
-    {"out", "memory-mib", "clients-per-cpu", "clients-per-gpu", "client-timeout", "round-timeout"}
+    {"out", "memory-mib", "clients-per-cpu", "clients-per-gpu", "client-timeout", "round-timeout", "track"}
 )
 
 

@@ -19,6 +19,7 @@ from fl_dp.launch.processes.processes import Processes, ended
 from fl_dp.launch.telling import Telling
 from fl_dp.reporting.console import round_line
 from fl_dp.reporting.run_folder import SERVER_LOG, RunFolder
+from fl_dp.reporting.tracking import tracking
 
 _POLL_SECONDS = 0.3
 
@@ -28,7 +29,7 @@ def simulate_with_flower(
 ) -> ExitCode:
     """All clients in Flower's Ray simulation; FlDpError when it fails."""
     template = write_client_template(config, folder.clients, ledgers)
-    with Processes() as processes:
+    with Processes() as processes, tracking(config, folder, tell.say) as tracked:
         more = simulation_environment(config, template, processes.scratch)
         if resumed:
             more[RESUMED_VARIABLE] = "1"
@@ -43,7 +44,9 @@ def simulate_with_flower(
             for line in lines.new():
                 tell.round_over(line)
                 tell.say(round_line(line, rounds=config.rounds, budget=config.epsilon))
+                tracked.round_over(line)
             time.sleep(_POLL_SECONDS)
+        tracked.completed = code == 0
     end = RunEnd(completed=code == 0, details="" if code == 0 else f"It {ended(code)}.")
     with tell.aside():
         return conclude(end, folder, tell.say)

@@ -1,0 +1,135 @@
+"""A run's numbers, also for the trackers that its operator has named; a tracker that fails ends no run."""
+
+import json
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from fl_dp.choices import TRACKERS
+from fl_dp.config.files import read_json
+from fl_dp.config.flat import Scalar
+from fl_dp.config.run import RunConfig
+from fl_dp.durable_files import private_folder, write_whole
+from fl_dp.errors import ConfigError
+from fl_dp.reporting.new_rounds import NewRounds
+from fl_dp.reporting.printable import printable
+from fl_dp.reporting.run_folder import RunFolder
+from fl_dp.reporting.tracker import TrackedRun, Tracker, numbers_of, told_settings
+
+logger = logging.getLogger("fl_dp")
+Say = Callable[[str], None]
+
+KEPT = "tracked.json"  # of each tracker: its key of the run, and the last round that it was told
+
+
+def check_trackers(names: Sequence[str]) -> None:
+    """ConfigError for a tracker that is not installed, with the command that installs it."""
+    for name in names:
+        package = TRACKERS.load(name, Tracker).package
+        if find_spec(package) is None:
+            raise ConfigError(
+                f"track = {name!r}: the package {package} is not installed: pip install "
+                f'"fl-dp[track]", or leave {name} out.'
+            )
+
+
+class Tracking:
+    """The trackers of one run. say: prints what one of them cannot do.
+
+    completed: to be set when the run has ended well.
+    """
+
+    completed = False
+
+    def __init__(self, names: Sequence[str], folder: RunFolder, flat: Mapping[str, Scalar], say: Say) -> None:
+        self._folder, self._say = folder, say
+        self._kept = _read_kept(folder.tracked / KEPT)
+        self._resumed = bool(self._kept)
+        self._failed: dict[str, str] = {}
+        self._runs: dict[str, TrackedRun] = {}
+        for name in names:
+            self._open(name, told_settings(flat))
+
+    def round_over(self, record: Mapping[str, Any]) -> None:
+        """Tell each tracker the round, and those before that it has not heard of."""
+        if any(self._kept[name]["round"] < record["round"] - 1 for name in self._runs):
+            self._catch_up()
+        self._tell(record)
+
+    def _catch_up(self) -> None:
+        """Tell what a run that goes on had written before anybody could tell it."""
+        for record in NewRounds(self._folder.rounds, first=None).new():
+            self._tell(record)
+
+    def _tell(self, record: Mapping[str, Any]) -> None:
+        server_round, numbers = int(record["round"]), numbers_of(record)
+        for name, run in list(self._runs.items()):
+            if server_round > self._kept[name]["round"]:
+                self._try(name, lambda run=run: run.log(server_round, numbers))  # type: ignore[misc]
+                if name in self._runs:
+                    self._kept[name]["round"] = server_round
+        if self._runs:
+            self._keep()
+
+    def close(self, *, completed: bool) -> None:
+        """End all runs; say once more who has failed."""
+        if self._resumed:
+            self._catch_up()  # there may have been no round to go on with
+        for name, run in list(self._runs.items()):
+            self._try(name, lambda run=run: run.close(completed=completed))  # type: ignore[misc]
+        for name, words in self._failed.items():
+            last = self._kept.get(name, {}).get("round", 0)
+            self._say(f"not all was tracked: {name} failed after round {last}: {words}")
+        for name in self._runs:
+            self._say(f"tracked by {name} in {self._folder.shown / self._folder.tracked.name / name}")
+
+    def _open(self, name: str, settings: Mapping[str, Scalar]) -> None:
+        kept = self._kept.setdefault(name, {"key": "", "round": 0})
+
+        def begin() -> None:
+            place = private_folder(self._folder.tracked / name)
+            self._runs[name] = TRACKERS.load(name, Tracker).open(place, settings, kept["key"])
+            kept["key"] = self._runs[name].key
+
+        self._try(name, begin)
+        self._keep()
+
+    def _try(self, name: str, work: Callable[[], None]) -> None:
+        """What a tracker raises is said and logged; it is told nothing more."""
+        try:
+            work()
+        except Exception as error:
+            self._runs.pop(name, None)
+            self._failed[name] = printable(f"{type(error).__name__}: {error}"[:200])
+            logger.exception("the tracker %s failed", name)
+            self._say(f"the tracker {name} failed, and the run goes on without it: {self._failed[name]}")
+
+    def _keep(self) -> None:
+        text = json.dumps(self._kept)
+        write_whole(private_folder(self._folder.tracked) / KEPT, lambda file: file.write(text.encode()))
+
+
+@contextmanager
+def tracking(config: RunConfig, folder: RunFolder, say: Say) -> Iterator[Tracking]:
+    """The run's trackers while it goes on; none where nobody wants one."""
+    trackers = Tracking(config.track_names, folder, config.to_flat(), say)
+    try:
+        yield trackers
+    finally:
+        trackers.close(completed=trackers.completed)
+
+
+def _read_kept(path: Path) -> dict[str, dict[str, Any]]:
+    """What was kept of an earlier launch of the run; nothing of a new one. ConfigError if it is damaged."""
+    if not path.exists():
+        return {}
+    found = read_json(path)
+    if not isinstance(found, dict) or not all(
+        isinstance(one, dict) and type(one.get("key")) is str and type(one.get("round")) is int
+        for one in found.values()
+    ):
+        raise ConfigError(f"{path}: is damaged; delete {path.parent} to track the run anew.")
+    return found

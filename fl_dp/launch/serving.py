@@ -29,7 +29,9 @@ from fl_dp.launch.told_grid import ToldGrid
 from fl_dp.reporting.console import round_line
 from fl_dp.reporting.reports import RoundReport
 from fl_dp.reporting.run_folder import SERVER_LOG, RunFolder
+from fl_dp.reporting.run_results import write_statements
 from fl_dp.reporting.tracking import tracking
+from fl_dp.statements import Stated
 
 logger = logging.getLogger("fl_dp")
 
@@ -80,7 +82,8 @@ class Serving:
 
         def on_model(arrays: Mapping[str, NDArray]) -> None:
             tell.doing("sending the sites the final model")
-            send_final_model(grid, arrays, _FINAL_SECONDS, private=config.private)
+            said = send_final_model(grid, arrays, _FINAL_SECONDS, run=run, private=config.private)
+            write_statements(folder, [self._stated(node, *one) for node, one in sorted(said.items())])
 
         with tracking(config, folder, tell.say) as tracked:
             end = tried(
@@ -91,6 +94,11 @@ class Serving:
             tracked.completed = end.completed
         with tell.aside():
             return conclude(end, folder, tell.say)
+
+    def _stated(self, node: int, text: str, signature: str) -> Stated:
+        """With the key of the site that was at that node when it spoke."""
+        site = self.hub.site_of(node)
+        return Stated(text, site.key if site else "", signature)
 
 
 @contextmanager

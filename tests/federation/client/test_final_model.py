@@ -17,7 +17,11 @@ from fl_dp.federation.wire.messages import ABOUT, ARRAYS, FINAL_MODEL, HEARD, RE
 
 def sent(site: Site, **records: Any) -> RecordDict:
     """What the site answers to a final model, whose records may be others."""
-    content = {ARRAYS: encode(state_arrays(MODEL)), ABOUT: ConfigRecord({"private": True}), **records}
+    content = {
+        ARRAYS: encode(state_arrays(MODEL)),
+        ABOUT: ConfigRecord({"run": "77", "private": True}),
+        **records,
+    }
     kept = RecordDict({name: record for name, record in content.items() if record is not None})
     message = Message(kept, 11, FINAL_MODEL)
     context = Context(1, 11, {"client-config": str(site.file)}, RecordDict(), {})
@@ -34,7 +38,7 @@ def test_it_is_read_again_as_it_was(tmp_path: Path) -> None:
 
 def test_one_without_privacy_says_so_in_its_name(tmp_path: Path) -> None:
     site = Site(tmp_path, **{"save-model": str(tmp_path / "model")})
-    sent(site, **{ABOUT: ConfigRecord({"private": False})})
+    sent(site, **{ABOUT: ConfigRecord({"run": "77", "private": False})})
     assert (tmp_path / "model" / "model-NOT-PRIVATE.pt").exists()
 
 
@@ -52,7 +56,9 @@ def test_who_wants_none_keeps_none(tmp_path: Path) -> None:
         {ARRAYS: encode({name: one * np.nan for name, one in state_arrays(MODEL).items()})},
         {ARRAYS: encode({name: one + 1e30 for name, one in state_arrays(MODEL).items()})},
         {ABOUT: None},
-        {ABOUT: ConfigRecord({"private": "yes"})},
+        {ABOUT: ConfigRecord({"run": "77", "private": "yes"})},
+        {ABOUT: ConfigRecord({"private": True})},
+        {ABOUT: ConfigRecord({"run": "7" * 1000, "private": True})},
         {ABOUT: ArrayRecord({})},
     ],
 )

@@ -55,10 +55,20 @@ USERS = {
     "onnx": {"api"},  # if it is installed
     "httpx": {"federation"},
     "rich": {"reporting"},
+    # trackers, if they are installed; clients import none
+    "tensorboard": {"reporting"},
+    "mlflow": {"reporting"},
+    "wandb": {"reporting"},
     "tomli_w": {"launch", "reporting"},
     "typer": {"cli"},
     "click": {"cli"},
 }  # fmt: skip
+
+# What the processes of real clients import, before and in a round.
+CLIENT = (
+    "fl_dp.launch.client_processes, fl_dp.federation.client.loop, fl_dp.federation.client.app, "
+    "fl_dp.federation.client.own_training, fl_dp.cli.client"
+)
 
 FILES = sorted(PACKAGE.rglob("*.py"))
 
@@ -123,6 +133,9 @@ def test_entry_points_import_one_app_only(name: str) -> None:
         ("import fl_dp.federation.client.app", {"torch", "ray", "fl_dp.launch"}),
         ("import fl_dp.federation.server.app", {"ray", "fl_dp.launch"}),
         ("import fl_dp.cli.main", {"torch", "flwr", "ray"}),
+        ("import fl_dp.launch.telling", {"torch", "flwr", "ray"}),
+        ("import fl_dp.launch.following", {"torch", "flwr", "ray"}),
+        (f"import {CLIENT}", {"tensorboard", "mlflow", "wandb", "fl_dp.reporting.tracking"}),
         ("import fl_dp.launch.launcher", {"torch", "ray", "flwr"}),
         ("import fl_dp.launch.processes.guard", {"torch", "flwr", "typer"}),
     ],

@@ -1,13 +1,15 @@
 """Whole files, and one process at a time."""
 
+import fcntl
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
-from fl_dp.durable_files import append_text, exclusive, open_private, private_folder, write_whole
+from fl_dp.durable_files import append_text, exclusive, is_held, open_private, private_folder, write_whole
 from fl_dp.errors import ConfigError
 
 HOLD = """
@@ -96,3 +98,26 @@ def test_what_is_private_is_its_owners_even_where_it_was_not_before(tmp_path: Pa
         assert mode(Path("/dev/null")) == "0o666"
     finally:
         os.umask(before)
+
+
+def test_a_lock_is_looked_at_without_being_taken(tmp_path: Path) -> None:
+    lock = tmp_path / "lock"
+    assert not is_held(lock)
+    assert not lock.exists()
+    with exclusive(lock):
+        assert is_held(lock)
+    assert not is_held(lock)
+
+
+def test_a_look_keeps_nobody_from_the_lock(tmp_path: Path) -> None:
+    """A shared lock, as a look takes for a moment, is waited for; one that stays is not."""
+    lock = tmp_path / "lock"
+    lock.touch()
+    with lock.open("rb") as looking:
+        fcntl.flock(looking, fcntl.LOCK_SH)
+        threading.Timer(0.03, lambda: fcntl.flock(looking, fcntl.LOCK_UN)).start()
+        with exclusive(lock):
+            pass
+        fcntl.flock(looking, fcntl.LOCK_SH)
+        with pytest.raises(ConfigError, match="end it first"), exclusive(lock):
+            pass

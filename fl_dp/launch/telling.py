@@ -67,9 +67,10 @@ class Telling:
 
     def asked(self, server_round: int, clients: int) -> None:
         """So many clients more have been asked for this round."""
-        if self._progress.server_round != server_round:
-            self._progress = self._progress.in_round(server_round, 0)
-        self._tell(replace(self._progress, asked=self._progress.asked + clients))
+        progress = self._progress
+        if progress.server_round != server_round:
+            progress = progress.in_round(server_round, 0)
+        self._tell(replace(progress, asked=progress.asked + clients))
 
     def answered(self, clients: int) -> None:
         """So many more have answered."""

@@ -67,7 +67,7 @@ class ProgressDisplay:
             redirect_stdout=False,  # a program may read it
             redirect_stderr=False,
         )
-        self._live.start()
+        self._live.start(refresh=True)
 
 
 class _Lines:

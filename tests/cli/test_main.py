@@ -24,7 +24,7 @@ def launched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[RunC
     seen: list[tuple[RunConfig, dict[str, Any]]] = []
 
     def launch(request: RunRequest, **options: Any) -> ExitCode:
-        del options["say"]
+        del options["tell"]
         seen.append((request.config, options))
         return ExitCode.BUDGET_EXHAUSTED
 
@@ -109,7 +109,7 @@ def test_nothing_may_change_in_a_run_that_is_resumed(
 def test_a_resumed_run_is_known_by_its_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Any] = []
 
-    def resume(folder: Path, *, ray_address: str | None, say: Any) -> ExitCode:
+    def resume(folder: Path, *, ray_address: str | None, tell: Any) -> ExitCode:
         seen.append((folder, ray_address))
         return ExitCode.TRAINED
 

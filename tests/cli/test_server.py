@@ -17,7 +17,7 @@ def served(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[Any, .
     monkeypatch.chdir(tmp_path)
     seen: list[tuple[Any, ...]] = []
 
-    def serve(config: Any, folder: Any, kit: Any, host: str, port: int, *, resumed: bool) -> int:
+    def serve(config: Any, folder: Any, kit: Any, host: str, port: int, tell: Any, *, resumed: bool) -> int:
         seen.append((kit.roster.federation, host, port, resumed))
         return 0
 

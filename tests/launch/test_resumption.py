@@ -15,6 +15,7 @@ from fl_dp.federation.server.state import STATE, ServerState, write_state
 from fl_dp.launch import launcher
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.resumption import Launch
+from fl_dp.launch.telling import Telling
 from fl_dp.reporting.run_folder import RunFolder
 
 
@@ -36,7 +37,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     seen: list[tuple[Any, ...]] = []
 
     def start(
-        config: RunConfig, folder: RunFolder, start: Launch, ray: Any, say: Any, *, resumed: bool
+        config: RunConfig, folder: RunFolder, start: Launch, ray: Any, tell: Any, *, resumed: bool
     ) -> ExitCode:
         seen.append((config, folder, start, resumed))
         return ExitCode.TRAINED
@@ -49,7 +50,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
 
 def resume(folder: Path, ray_address: str | None = None) -> list[str]:
     said: list[str] = []
-    launcher.resume(folder, ray_address=ray_address, say=said.append)
+    launcher.resume(folder, ray_address=ray_address, tell=Telling(said.append, quiet=True))
     return said
 
 

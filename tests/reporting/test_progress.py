@@ -1,10 +1,16 @@
-"""The line of the current round: on a terminal only, and gone when the round is over."""
+"""Bars on a terminal, which are erased for other lines; in a pipe a line for what is new."""
 
 import io
+import time
 
+import pytest
 from rich.console import Console
 
-from fl_dp.reporting.progress import RoundBar
+from fl_dp.reporting import progress as module
+from fl_dp.reporting.progress import ProgressDisplay
+from fl_dp.reporting.run_progress import RunProgress
+
+RUN = RunProgress(rounds=10, budget=3.0)
 
 
 def console(terminal: bool) -> Console:
@@ -16,30 +22,91 @@ def written(to: Console) -> str:
     return to.file.getvalue()
 
 
-def test_a_terminal_shows_clients_and_speed_and_then_a_new_round() -> None:
+def test_a_terminal_shows_the_round_and_erases_it_for_other_lines() -> None:
     terminal = console(terminal=True)
-    bar = RoundBar(terminal)
-    bar.show(3, 4, 10, 1234.0)
-    bar.clear()
-    assert "round 3" in written(terminal)
-    assert "4/10" in written(terminal)
-    assert "1,234 records/s" in written(terminal)
-    assert written(terminal).endswith("\x1b[2K")  # the line is erased
-    bar.show(4, 1, 5, 10.0)
-    bar.show(4, 5, 5, 10.0)
-    bar.clear()
-    bar.clear()
-    assert "round 4" in written(terminal)
-    assert "5/5" in written(terminal)
+    display = ProgressDisplay(terminal)
+    display.show(RUN.in_round(3, 7))
+    with display.aside():
+        before = written(terminal)
+        assert "0 of 7 clients have answered" in before
+        assert before.endswith("\x1b[2K")  # erased
+        terminal.file.write("a line of results\n")
+    lines = written(terminal).partition("a line of results\n")[2]
+    assert "\x1b[1A" not in lines  # a new drawing begins below: the line of results stays
+    assert "0 of 7 clients" in lines
+    display.close()
+    display.close()
+    assert "\x1b[?25h" in written(terminal).rpartition("have answered")[2]  # the cursor is back
 
 
-def test_a_pipe_shows_nothing() -> None:
+def test_a_pipe_gets_each_thing_that_is_done_once() -> None:
     pipe = console(terminal=False)
-    bar = RoundBar(pipe)
-    bar.show(1, 1, 2, 1.0)
-    bar.clear()
+    display = ProgressDisplay(pipe)
+    for words in ("checking", "checking", "starting Ray", "", "checking"):
+        display.show(RUN.now(words))
+    with display.aside():
+        pass
+    display.close()
+    assert written(pipe) == "checking\nstarting Ray\n"
+
+
+def test_a_line_that_is_there_already_is_not_said_again() -> None:
+    pipe = console(terminal=False)
+    display = ProgressDisplay(pipe)
+    display.known("1 of 2 sites are there")
+    display.show(RUN.now("1 of 2 sites are there"))
     assert written(pipe) == ""
 
 
-def test_it_is_on_standard_error_beside_the_lines_on_standard_output() -> None:
-    assert RoundBar()._progress.console.stderr
+def test_numbers_that_change_quickly_are_not_all_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr(module.time, "monotonic", lambda: now)
+    pipe = console(terminal=False)
+    display = ProgressDisplay(pipe)
+    for here in range(4):
+        display.show(RUN.now(f"{here} of 9 clients are there"))
+    now += 1.5
+    display.show(RUN.now("5 of 9 clients are there"))
+    assert written(pipe) == "0 of 9 clients are there\n5 of 9 clients are there\n"
+
+
+def test_of_a_short_round_a_pipe_hears_nothing_and_of_a_long_one_now_and_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pipe = console(terminal=False)
+    display = ProgressDisplay(pipe)
+    begun, now = time.time(), time.monotonic()
+    one = RUN.in_round(1, 50)
+    for seconds in range(0, 80, 5):
+        monkeypatch.setattr(module.time, "monotonic", lambda seconds=seconds: now + seconds)
+        monkeypatch.setattr(module.time, "time", lambda seconds=seconds: begun + seconds)
+        display.show(RunProgress(rounds=10, server_round=1, asked=50, answered=seconds, since=one.since))
+    lines = written(pipe).splitlines()
+    assert lines == [f"round 1/10: {n} of 50 clients have answered" for n in (35, 65)]
+
+
+def test_a_terminal_that_cannot_move_its_cursor_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    terminal = console(terminal=True)
+    display = ProgressDisplay(terminal)
+    display.show(RUN.now("checking"))
+    display.close()
+    assert written(terminal) == "checking\n"
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_quiet_is_quiet(terminal: bool) -> None:
+    there = console(terminal)
+    display = ProgressDisplay(there, quiet=True)
+    display.show(RUN.now("checking"))
+    with display.aside():
+        pass
+    display.close()
+    assert written(there) == ""
+
+
+def test_it_is_on_standard_error_beside_the_lines_on_standard_output(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    ProgressDisplay().show(RUN.now("checking"))
+    assert capsys.readouterr() == ("", "checking\n")

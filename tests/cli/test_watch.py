@@ -1,0 +1,31 @@
+"""`fl-dp watch`: exit codes, and that it needs neither torch nor Flower."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fl_dp.cli.common import run_command
+from fl_dp.cli.main import app
+
+
+def test_a_folder_that_is_no_run_is_a_wrong_argument(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(app, ["watch", str(tmp_path)]) == 2
+    assert "holds no run" in capsys.readouterr().err
+
+
+def test_it_starts_at_once(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text("rounds = 3\nepsilon = 3.0\n")
+    code = (
+        "import sys\nfrom fl_dp.cli.common import run_command\nfrom fl_dp.cli.main import app\n"
+        "print(run_command(app, ['watch', '--once', sys.argv[1]]))\n"
+        "print({'torch', 'flwr', 'ray'} & set(sys.modules))"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    assert ended.stdout == "1\nset()\n"
+    assert "no process is at work on this run" in ended.stderr

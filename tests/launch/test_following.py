@@ -1,0 +1,221 @@
+"""A run is followed from its files: before its first round, during it, at its end, and when it has died."""
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from run_records import record
+
+from fl_dp.config.run import RunConfig
+from fl_dp.durable_files import exclusive
+from fl_dp.errors import ConfigError, LaunchError
+from fl_dp.launch import following
+from fl_dp.launch.exit_codes import ExitCode
+from fl_dp.launch.following import check_watchable, follow, look_once
+from fl_dp.launch.launcher import write_config
+from fl_dp.launch.telling import Telling
+from fl_dp.reporting.reports import ClientBudget, RunStatus, Summary
+from fl_dp.reporting.run_folder import RunFolder, claim_folder
+from fl_dp.reporting.run_results import RunResults, append_line
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(following, "POLL_SECONDS", 0.02)
+    monkeypatch.setattr(following, "_SETTLE_SECONDS", 0.02)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
+    monkeypatch.chdir(tmp_path)
+    folder = claim_folder(tmp_path / "run")
+    write_config(RunConfig(rounds=4), folder)
+    return folder
+
+
+def end(folder: RunFolder, status: RunStatus, reason: str = "", name: str = "0") -> None:
+    one = ClientBudget(3.0, "pld", 3.0, 1e-5, 10, 2, 0, "trained", reason)
+    RunResults(folder.path, resumed=True).write_summary(
+        Summary(status, True, 2, 3.0, 1e-5, None, 0.9, 0.5, 9.0, {name: one}, reason)
+    )
+
+
+@contextmanager
+def running(folder: RunFolder, lock: str = "lock") -> Iterator[None]:
+    """Another process is at work on the run."""
+    path = getattr(folder, lock)
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom fl_dp.durable_files import exclusive\n"
+        "with exclusive(Path(sys.argv[1])):\n    print('held', flush=True)\n    sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"held\n"
+        try:
+            yield
+        finally:
+            process.kill()
+
+
+def test_before_the_first_round_it_says_what_is_done(folder: RunFolder) -> None:
+    said: list[str] = []
+    tell = Telling(print, quiet=True)
+    tell.run(RunConfig(rounds=4), folder)
+    tell.doing("1 of 2 clients are there\x1b[2J")
+    with running(folder):
+        assert look_once(folder, said.append) == ExitCode.TRAINED
+    assert said == ["0 of 4 rounds are over; now: 1 of 2 clients are there [2J"]
+
+
+def test_within_a_round_it_counts_answers(folder: RunFolder) -> None:
+    said: list[str] = []
+    append_line(folder.rounds, record(1))
+    tell = Telling(print, quiet=True)
+    tell.run(RunConfig(rounds=4), folder)
+    tell.asked(2, 5)
+    with running(folder, "server_lock"):  # as where Flower runs the server
+        look_once(folder, said.append)
+    assert said[0].startswith("round 1/4  eps 2.00 of 3.00")
+    assert said[1] == "1 of 4 rounds are over; now: round 2/4: 0 of 5 clients have answered"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"doing": 1}', '{"server_round": 1, "asked": 5}', "9" * 5000, "[" * 9999]
+)
+def test_a_state_that_cannot_be_read_is_no_state(folder: RunFolder, text: str) -> None:
+    said: list[str] = []
+    folder.progress.write_text(text)
+    with running(folder):
+        look_once(folder, said.append)
+    assert said == ["0 of 4 rounds are over; now: between two rounds"]
+
+
+def test_a_state_of_a_round_that_is_over_is_old(folder: RunFolder) -> None:
+    said: list[str] = []
+    append_line(folder.rounds, record(1))
+    tell = Telling(print, quiet=True)
+    tell.run(RunConfig(rounds=4), folder)
+    tell.asked(1, 5)
+    with running(folder):
+        look_once(folder, said.append)
+    assert said[-1] == "1 of 4 rounds are over; now: between two rounds"
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [("completed", ExitCode.TRAINED), ("budget-exhausted", ExitCode.BUDGET_EXHAUSTED)],
+)
+@pytest.mark.parametrize("once", [True, False])
+def test_a_run_that_is_over_gives_its_exit_code(
+    folder: RunFolder, status: RunStatus, code: ExitCode, once: bool
+) -> None:
+    said: list[str] = []
+    append_line(folder.rounds, record(1))
+    end(folder, status)
+    assert (look_once if once else follow)(folder, said.append) == code
+    assert "results in run" in said
+
+
+@pytest.mark.parametrize("look", [look_once, follow])
+def test_a_run_that_failed_says_why_and_moves_no_cursor(folder: RunFolder, look: Any) -> None:
+    end(folder, "failed", "client \x1b[2J was ill")
+    with pytest.raises(LaunchError, match=r"client  \[2J was ill\. Log:"):
+        look(folder, print)
+
+
+def test_names_of_clients_move_no_cursor_in_the_table_at_the_end(
+    folder: RunFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    end(folder, "completed", name="\x1b[2Jx")
+    look_once(folder, print)
+    out = capsys.readouterr().out
+    assert " [2Jx" in out
+    assert "\x1b" not in out
+
+
+@pytest.mark.parametrize("look", [look_once, follow])
+def test_a_run_whose_server_has_died_says_how_to_go_on(folder: RunFolder, look: Any) -> None:
+    append_line(folder.rounds, record(1))
+    with folder.rounds.open("a") as file:
+        file.write('{"round": 2, "clie')
+    with pytest.raises(LaunchError, match=r"after 1 of 4 rounds\. Go on with: fl-dp server --resume run"):
+        look(folder, print)
+    folder.launch.touch()
+    with pytest.raises(LaunchError, match=r"Go on with: \./run\.sh --resume run"):
+        look(folder, print)
+
+
+def test_a_failed_run_that_goes_on_again_is_not_over(folder: RunFolder) -> None:
+    end(folder, "failed", "interrupted")
+    with running(folder):
+        assert look_once(folder, print) == ExitCode.TRAINED
+
+
+def test_a_run_is_followed_to_its_end(folder: RunFolder) -> None:
+    said: list[str] = []
+    codes: list[ExitCode] = []
+    watcher = threading.Thread(target=lambda: codes.append(follow(folder, said.append)))
+    with exclusive(folder.lock):
+        watcher.start()
+        for number in range(1, 5):
+            append_line(folder.rounds, record(number))
+            deadline = time.monotonic() + 20
+            while not any(line.startswith(f"round {number}/4") for line in said):
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+        end(folder, "completed")
+        watcher.join(20)
+    assert codes == [ExitCode.TRAINED]
+    assert said[-1] == "results in run"
+
+
+def test_many_rounds_before_are_counted(folder: RunFolder) -> None:
+    said: list[str] = []
+    for number in range(1, 15):
+        append_line(folder.rounds, record(number))
+    end(folder, "completed")
+    look_once(folder, said.append)
+    assert said[0].splitlines()[:2][0] == "... 4 rounds before"
+    assert said[0].splitlines()[1].startswith("round 5/4")
+
+
+def test_nothing_is_written(folder: RunFolder) -> None:
+    append_line(folder.rounds, record(1))
+    end(folder, "completed")
+    before = {path: path.stat().st_mtime_ns for path in folder.path.rglob("*")}
+    look_once(folder, print)
+    assert {path: path.stat().st_mtime_ns for path in folder.path.rglob("*")} == before
+
+
+def test_a_config_that_is_being_written_is_waited_for(folder: RunFolder) -> None:
+    said: list[str] = []
+    folder.config.write_text('rounds = 4\nepsilon = "')
+    with running(folder):
+        look_once(folder, said.append)
+    assert said == ["0 of 0 rounds are over; now: between two rounds"]
+
+
+def test_a_folder_without_a_run_is_refused_with_what_to_do(folder: RunFolder, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"nowhere: no such folder; name that of a run"):
+        check_watchable(RunFolder(tmp_path / "nowhere"))
+    with pytest.raises(ConfigError, match=r"it has no config\.toml; the newest below it is run\."):
+        check_watchable(RunFolder(tmp_path))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ConfigError, match=r"empty: holds no run, it has no config\.toml\.$"):
+        check_watchable(RunFolder(tmp_path / "empty"))
+    check_watchable(folder)
+
+
+def test_the_state_holds_nothing_that_other_files_hold(folder: RunFolder) -> None:
+    tell = Telling(print, quiet=True)
+    tell.run(RunConfig(), folder)
+    assert set(json.loads(folder.progress.read_text())) == set(following.KEPT)

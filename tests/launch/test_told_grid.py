@@ -1,0 +1,134 @@
+"""What passes through a grid is told, and is otherwise as without."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from flwr.app import ConfigRecord, Error, Message, MessageType, RecordDict
+from flwr.serverapp import Grid
+from flwr.supercore.task_identity import TaskIdentity
+
+from fl_dp.config.run import RunConfig
+from fl_dp.federation.wire.partial_sums import adds_up
+from fl_dp.launch.told_grid import ToldGrid
+
+TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1  # every message names its sender
+
+
+class Nodes(Grid):
+    """Nodes that answer every message at the next pull."""
+
+    run = None
+
+    def __init__(self, nodes: int = 2, *, adds_up: bool = False) -> None:
+        self.nodes, self.adds_up = nodes, adds_up
+        self.sent: list[Message] = []
+
+    def set_run(self, run: Any) -> None:
+        self.run = run
+
+    def create_message(
+        self, content: RecordDict, message_type: str, dst_node_id: int, group_id: str, ttl: Any = None
+    ) -> Message:
+        return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
+
+    def get_node_ids(self) -> Iterable[int]:
+        return range(1, self.nodes + 1)
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        self.sent = list(messages)
+        for number, message in enumerate(self.sent):
+            message.metadata.__dict__["_message_id"] = str(number)
+        return [message.metadata.message_id for message in self.sent]
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        wanted = set(message_ids)
+        answered = [one for one in self.sent if one.metadata.message_id in wanted]
+        return [
+            Message(Error(1, "no"), reply_to=one) if one.metadata.dst_node_id == 9 else
+            Message(RecordDict({"x": ConfigRecord()}), reply_to=one) for one in answered
+        ]  # fmt: skip
+
+    def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Any:
+        return self.pull_messages(self.push_messages(messages))
+
+
+class Told:
+    """In place of a Telling: what it is told."""
+
+    def __init__(self) -> None:
+        self.events: list[Any] = []
+        self.rounds_over = 0
+
+    def doing(self, words: str) -> None:
+        self.events.append(words.partition(":")[0])
+
+    def asked(self, server_round: int, clients: int) -> None:
+        self.events.append(("asked", server_round, clients))
+
+    def answered(self, clients: int) -> None:
+        self.events.append(("answered", clients))
+
+
+def told(grid: Grid, counts: bool = True, **config: Any) -> tuple[ToldGrid, Told]:
+    tell = Told()
+    return ToldGrid(grid, RunConfig(clients=3, **config), tell, counts=counts), tell  # type: ignore[arg-type]
+
+
+def messages(kind: str, *nodes: int, group: str = "4") -> list[Message]:
+    return [Message(RecordDict(), node, kind, group_id=group) for node in nodes]
+
+
+def test_clients_that_are_missing_are_counted_until_all_have_come() -> None:
+    grid, tell = told(Nodes(2))
+    assert list(grid.get_node_ids()) == [1, 2]
+    tell.rounds_over = 1
+    grid.get_node_ids()  # later on min-clients are enough
+    assert tell.events == ["2 of 3 clients are there"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({}, "calibrating the noise"),
+        ({"noise_multiplier": 1.0}, "comparing budgets and rounds"),
+        ({"privacy": "off"}, "comparing budgets and rounds"),
+    ],
+)
+def test_what_follows_on_the_clients_answers_is_said_before_it_takes_its_time(
+    settings: dict[str, Any], words: str
+) -> None:
+    grid, tell = told(Nodes(), **settings)
+    sent = list(grid.push_messages(messages(MessageType.QUERY, 1, 2)))
+    assert len(list(grid.pull_messages(sent))) == 2
+    assert tell.events == ["asking 2 clients what their data have spent", words]
+
+
+def test_a_rounds_answers_are_counted_errors_too() -> None:
+    grid, tell = told(Nodes(9))
+    sent = list(grid.push_messages(messages(MessageType.TRAIN, 1, 9)))
+    assert len(list(grid.pull_messages(sent[:1]))) == 1
+    assert tell.events == [("asked", 4, 2), ("answered", 1)]
+    grid.pull_messages(sent[1:])
+    assert tell.events[2:] == [("answered", 1), "averaging the updates, and measuring the model"]
+
+
+def test_where_others_count_it_does_not() -> None:
+    grid, tell = told(Nodes(), counts=False)
+    grid.pull_messages(grid.push_messages(messages(MessageType.TRAIN, 1)))
+    assert tell.events == [("asked", 4, 1), "averaging the updates, and measuring the model"]
+
+
+@pytest.mark.parametrize("adding", [True, False])
+def test_whether_updates_may_come_added_up_is_the_grids_own_word(adding: bool) -> None:
+    grid, _ = told(Nodes(adds_up=adding))
+    assert adds_up(grid) is adding
+
+
+def test_everything_else_is_the_grids() -> None:
+    nodes = Nodes()
+    grid, _ = told(nodes)
+    grid.set_run("a run")
+    assert nodes.run == "a run" == grid.run
+    assert len(list(grid.send_and_receive(messages(MessageType.QUERY, 1)))) == 1
+    assert grid.create_message(RecordDict(), MessageType.QUERY, 1, "1").metadata.dst_node_id == 1

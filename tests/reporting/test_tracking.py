@@ -1,0 +1,164 @@
+"""Trackers beside a run: refused where they are missing, told every round once, and no run ends with them."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from run_records import record
+
+from fl_dp import choices
+from fl_dp.config.run import RunConfig
+from fl_dp.errors import ConfigError
+from fl_dp.reporting import tracking as module
+from fl_dp.reporting.run_folder import RunFolder
+from fl_dp.reporting.run_results import append_line
+from fl_dp.reporting.tracker import Tracker
+from fl_dp.reporting.tracking import KEPT, check_trackers, tracking
+
+
+class Notes:
+    """A tracker in memory. fails_at: the round that it cannot write."""
+
+    def __init__(self, fails_at: int = 0, fails_to_open: bool = False) -> None:
+        self.rounds: list[int] = []
+        self.keys: list[str] = []
+        self.closed: list[bool] = []
+        self.key = "k1"
+        self._fails_at, self._fails_to_open = fails_at, fails_to_open
+
+    def open(self, folder: Path, settings: Mapping[str, Any], key: str) -> "Notes":
+        if self._fails_to_open:
+            raise OSError("no space\x1b[2J")
+        assert folder.is_dir()
+        self.keys.append(key)
+        return self
+
+    def log(self, server_round: int, numbers: Mapping[str, float]) -> None:
+        if server_round == self._fails_at:
+            raise RuntimeError("the disk is full")
+        self.rounds.append(server_round)
+
+    def close(self, *, completed: bool) -> None:
+        self.closed.append(completed)
+
+
+class Run:
+    def __init__(self, folder: RunFolder) -> None:
+        self.folder = folder
+        self.said: list[str] = []
+        self.trackers = {"mlflow": Notes(), "wandb": Notes()}
+
+    def go(self, *rounds: int, untold: int = 0, completed: bool = True) -> None:
+        """Rounds that are written and told, and then some that are written alone."""
+        config = RunConfig(track=",".join(self.trackers))
+        with tracking(config, self.folder, self.said.append) as tracked:
+            for number in rounds:
+                append_line(self.folder.rounds, record(number))
+                tracked.round_over(record(number))
+            tracked.completed = completed
+        for number in range(max(rounds, default=0) + 1, max(rounds, default=0) + 1 + untold):
+            append_line(self.folder.rounds, record(number))
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    run = Run(RunFolder(tmp_path))
+
+    class Choices:
+        @staticmethod
+        def load(name: str, kind: type) -> Tracker:
+            return Tracker(name, run.trackers[name].open)
+
+    monkeypatch.setattr(module, "TRACKERS", Choices)
+    return run
+
+
+def test_all_trackers_are_told_all_rounds_and_how_it_ended(run: Run) -> None:
+    run.go(1, 2, 3)
+    for one in run.trackers.values():
+        assert (one.rounds, one.keys, one.closed) == ([1, 2, 3], [""], [True])
+    assert [line.split(" in ")[0] for line in run.said] == ["tracked by mlflow", "tracked by wandb"]
+
+
+def test_a_run_that_goes_on_keeps_its_steps_and_tells_what_nobody_was_told(run: Run) -> None:
+    run.go(1, 2, untold=2, completed=False)  # killed between a line and its telling
+    run.go(5, 6)
+    for one in run.trackers.values():
+        assert one.rounds == [1, 2, 3, 4, 5, 6]
+        assert one.keys == ["", "k1"]
+        assert one.closed == [False, True]
+
+
+def test_a_run_that_goes_on_without_rounds_tells_the_last_ones(run: Run) -> None:
+    run.go(1, untold=1)
+    run.go()
+    assert run.trackers["wandb"].rounds == [1, 2]
+
+
+def test_a_tracker_that_fails_ends_no_run_and_is_not_silent(run: Run) -> None:
+    run.trackers["mlflow"] = Notes(fails_at=2)
+    run.go(1, 2, 3)
+    assert run.trackers["mlflow"].rounds == [1]
+    assert run.trackers["wandb"].rounds == [1, 2, 3]
+    why = "RuntimeError: the disk is full"
+    assert run.said[0] == f"the tracker mlflow failed, and the run goes on without it: {why}"
+    assert run.said[1] == f"not all was tracked: mlflow failed after round 1: {why}"
+    assert json.loads((run.folder.tracked / KEPT).read_text())["mlflow"]["round"] == 1
+
+
+def test_one_that_cannot_even_begin_is_said_too(run: Run) -> None:
+    run.trackers["wandb"] = Notes(fails_to_open=True)
+    run.go(1)
+    assert run.said[0].endswith("goes on without it: OSError: no space [2J")
+    assert run.trackers["mlflow"].rounds == [1]
+
+
+def test_without_trackers_nothing_is_written(run: Run) -> None:
+    run.trackers = {}
+    run.go(1)
+    assert not run.folder.tracked.exists()
+
+
+@pytest.mark.parametrize("text", ["[]", '{"mlflow": 1}', '{"mlflow": {"key": 1, "round": 1}}', "{"])
+def test_what_was_kept_may_be_damaged(run: Run, text: str) -> None:
+    run.go(1)
+    (run.folder.tracked / KEPT).write_text(text)
+    with pytest.raises(ConfigError, match="damaged"):
+        run.go(2)
+
+
+def test_a_tracker_that_is_not_installed_is_refused_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "find_spec", lambda package: None)
+    with pytest.raises(ConfigError, match=r'package wandb is not installed: pip install "fl-dp\[track\]"'):
+        check_trackers(["wandb"])
+
+
+def test_an_unknown_tracker_is_refused_by_the_settings() -> None:
+    with pytest.raises(ConfigError, match=r"track = 'tensorbored': expected mlflow or tensorboard or wandb"):
+        RunConfig(track="wandb, tensorbored")
+    assert RunConfig(track="wandb, mlflow,wandb").track_names == ("wandb", "mlflow")
+    assert RunConfig().track_names == ()
+
+
+def test_each_tracker_is_a_file() -> None:
+    for name in choices.TRACKERS.built_in():
+        assert choices.TRACKERS.load(name, Tracker).package == name
+
+
+def test_no_plan_and_no_client_hears_of_it(tmp_path: Path) -> None:
+    from fl_dp.federation.client.registration import task_identity
+    from fl_dp.federation.server.planning import round_mechanism, round_plan
+    from fl_dp.launch.clients import client_config
+    from fl_dp.records import ClientProfile
+
+    plain = RunConfig()
+    tracked = replace(plain, track="mlflow,wandb")
+    profile = ClientProfile("a", 500, 3.0, 1e-5, (), "pld")
+    mechanism = round_mechanism(profile, plain)
+    assert round_mechanism(profile, tracked) == mechanism
+    plans = [round_plan(profile, mechanism, one, "run", 1, task_identity(one)) for one in (plain, tracked)]
+    assert plans[0] == plans[1]
+    assert client_config(plain, 0, tmp_path) == client_config(tracked, 0, tmp_path)

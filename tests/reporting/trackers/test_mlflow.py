@@ -1,0 +1,50 @@
+"""MLflow's files: read by its own client, and without a name of this machine."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tracked import WORD, pretend, told_of_this_machine
+
+from fl_dp.reporting.trackers.mlflow import TRACKER
+
+pytest.importorskip("mlflow", reason="MLflow is not installed")
+pytestmark = pytest.mark.filterwarnings("ignore")  # MLflow's own
+
+
+@pytest.fixture
+def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    from mlflow.tracking import MlflowClient
+
+    pretend(monkeypatch, tmp_path)
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    return MlflowClient(tracking_uri=tmp_path.as_uri())
+
+
+def test_a_run_that_went_on_is_one_run_and_names_nothing_of_this_machine(client: Any, tmp_path: Path) -> None:
+    run = TRACKER.open(tmp_path, {"epsilon": 3.0, "noise-multiplier": "auto"}, "")
+    for number in (1, 2):
+        run.log(number, {"model/loss": 1 / number, "privacy/epsilon": float(number)})
+        print(WORD)
+    run.close(completed=False)
+    assert client.get_run(run.key).info.status == "FAILED"
+    again = TRACKER.open(tmp_path, {"epsilon": 3.0}, run.key)
+    assert again.key == run.key
+    again.log(3, {"model/loss": 0.25})
+    again.close(completed=True)
+    found = client.get_metric_history(run.key, "model/loss")
+    assert [(one.step, one.value) for one in found] == [(1, 1.0), (2, 0.5), (3, 0.25)]
+    kept = client.get_run(run.key)
+    assert kept.data.params == {"epsilon": "3.0", "noise-multiplier": "auto"}
+    assert set(kept.data.tags) == {"mlflow.runName"}
+    assert kept.info.status == "FINISHED"
+    assert told_of_this_machine(tmp_path) == []
+
+
+def test_the_environment_is_as_it_was(client: Any, tmp_path: Path) -> None:
+    before = dict(os.environ)
+    run = TRACKER.open(tmp_path, {}, "")
+    run.log(1, {"a": 1.0})
+    run.close(completed=True)
+    assert dict(os.environ) == before

@@ -58,7 +58,7 @@ def run_command(command: typer.Typer, arguments: Sequence[str], prog: str | None
         return _fail(text, ExitCode.USAGE)
     except FlDpError as error:
         return _fail(str(error), ExitCode.USAGE if isinstance(error, _OF_THE_USER) else ExitCode.FAILED)
-    if result == ExitCode.INTERRUPTED:  # what typer makes of KeyboardInterrupt
+    if result == ExitCode.INTERRUPTED and not isinstance(result, ExitCode):  # typer's, of KeyboardInterrupt
         print("interrupted; everything that was started has been stopped", file=sys.stderr, flush=True)
     return int(result or 0)
 

@@ -1,11 +1,13 @@
 """`fl-dp watch`: a run that goes on elsewhere, from its files."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from fl_dp.cli.common import say
+from fl_dp.launch.exit_codes import ExitCode
 
 
 def watch(
@@ -21,4 +23,10 @@ def watch(
 
     folder = RunFolder(run.expanduser().absolute())
     check_watchable(folder)
-    return look_once(folder, say) if once else follow(folder, say)
+    if once:
+        return look_once(folder, say)
+    try:
+        return follow(folder, say)
+    except KeyboardInterrupt:
+        print("no longer watched; the run itself goes on", file=sys.stderr, flush=True)
+        return ExitCode.INTERRUPTED

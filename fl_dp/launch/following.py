@@ -1,6 +1,7 @@
 """Follows a run from its files alone, as somebody may who only reads them."""
 
 import json
+import os
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -71,10 +72,17 @@ def check_watchable(folder: RunFolder) -> None:
     """ConfigError, with what to do, where the folder holds no run."""
     if not folder.path.is_dir():
         raise ConfigError(f"{folder.shown}: no such folder; name that of a run, which its first lines tell.")
+    if not os.access(folder.path, os.R_OK | os.X_OK) or _unreadable(folder):
+        raise ConfigError(f"{folder.shown}: its files cannot be read; ask who runs it to let you.")
     if not folder.config.exists():
         inside = sorted(one.parent for one in folder.path.glob("*/config.toml"))
         newest = f"; the newest below it is {RunFolder(inside[-1]).shown}" if inside else ""
         raise ConfigError(f"{folder.shown}: holds no run, it has no {folder.config.name}{newest}.")
+
+
+def _unreadable(folder: RunFolder) -> list[str]:
+    files = (folder.config, folder.lock, folder.server_lock, folder.rounds, folder.summary)
+    return [file.name for file in files if file.exists() and not os.access(file, os.R_OK)]
 
 
 def follow(folder: RunFolder, say: Callable[[str], None]) -> ExitCode:

@@ -1,4 +1,4 @@
-"""How far a run is, on standard error: bars on a terminal, in a pipe a line when there is news."""
+"""How far a run is, on standard error: bars on a terminal, in a pipe lines."""
 
 import time
 from collections.abc import Iterator
@@ -8,11 +8,10 @@ from importlib.util import find_spec
 from rich.console import Console
 from rich.live import Live
 
+from fl_dp.reporting.progress_lines import ProgressLines
 from fl_dp.reporting.progress_view import rendered
-from fl_dp.reporting.run_progress import RunProgress, in_words
+from fl_dp.reporting.run_progress import RunProgress
 
-AGAIN_SECONDS = 30.0  # between two lines of one round, in a pipe
-_COUNT_SECONDS = 1.0  # between two lines that differ in a number alone
 _REFRESHES = 4  # a second
 
 
@@ -29,7 +28,7 @@ class ProgressDisplay:
         self._console = console
         self._live: Live | None = None  # a new one each time: a stopped one would erase lines of others
         self._draws = drawn and not quiet
-        self._lines = None if quiet or drawn or console.is_jupyter else _Lines(console)
+        self._lines = None if quiet or drawn or console.is_jupyter else ProgressLines(console)
 
     def show(self, progress: RunProgress) -> None:
         self._progress = progress
@@ -47,13 +46,18 @@ class ProgressDisplay:
     def aside(self) -> Iterator[None]:
         """Within it nothing is drawn: other lines may be printed."""
         drawn = self._live is not None
-        self.close()
+        self._erase()
         yield
         if drawn:
             self._draw()
 
     def close(self) -> None:
-        """Erase what is drawn; the next `show` draws again."""
+        """Erase what is drawn, and say no more; the next `show` begins again."""
+        self._erase()
+        if self._lines is not None:
+            self._lines.close()
+
+    def _erase(self) -> None:
         if self._live is not None:
             self._live.stop()
             self._live = None
@@ -68,34 +72,3 @@ class ProgressDisplay:
             redirect_stderr=False,
         )
         self._live.start(refresh=True)
-
-
-class _Lines:
-    """Lines of what is done, each once; of a round only when it takes long."""
-
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self.said: set[str] = set()
-        self._last, self._when = "", time.monotonic()
-
-    def show(self, progress: RunProgress) -> None:
-        words = in_words(progress)
-        if not words or words == self._last:
-            return
-        if self._due(words, progress):
-            self._last, self._when = words, time.monotonic()
-            self.said.add(words)
-            self._console.print(words, soft_wrap=True, markup=False, highlight=False)
-
-    def _due(self, words: str, progress: RunProgress) -> bool:
-        waited = time.monotonic() - self._when
-        if progress.server_round:
-            return min(waited, time.time() - progress.since) >= AGAIN_SECONDS
-        if words in self.said:
-            return False
-        return waited >= _COUNT_SECONDS or not _differ_in_a_number(words, self._last)
-
-
-def _differ_in_a_number(one: str, other: str) -> bool:
-    without = [word for word in one.split() if not word.isdigit()]
-    return without == [word for word in other.split() if not word.isdigit()]

@@ -29,3 +29,28 @@ def test_it_starts_at_once(tmp_path: Path) -> None:
     )
     assert ended.stdout == "1\nset()\n"
     assert "no process is at work on this run" in ended.stderr
+
+
+def test_who_no_longer_watches_stops_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from fl_dp.launch import following
+
+    def follow(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(following, "follow", follow)
+    (tmp_path / "config.toml").write_text("rounds = 3\n")
+    assert run_command(app, ["watch", str(tmp_path)]) == 130
+    assert capsys.readouterr().err == "no longer watched; the run itself goes on\n"
+
+
+def test_files_of_somebody_elses_are_refused_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from fl_dp.launch import following
+
+    (tmp_path / "config.toml").write_text("rounds = 3\n")
+    monkeypatch.setattr(following.os, "access", lambda path, mode: Path(path).name != "config.toml")
+    assert run_command(app, ["watch", str(tmp_path)]) == 2
+    assert "cannot be read; ask who runs it" in capsys.readouterr().err

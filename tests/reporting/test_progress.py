@@ -1,12 +1,10 @@
 """Bars on a terminal, which are erased for other lines; in a pipe a line for what is new."""
 
 import io
-import time
 
 import pytest
 from rich.console import Console
 
-from fl_dp.reporting import progress as module
 from fl_dp.reporting.progress import ProgressDisplay
 from fl_dp.reporting.run_progress import RunProgress
 
@@ -55,34 +53,8 @@ def test_a_line_that_is_there_already_is_not_said_again() -> None:
     display = ProgressDisplay(pipe)
     display.known("1 of 2 sites are there")
     display.show(RUN.now("1 of 2 sites are there"))
+    display.close()
     assert written(pipe) == ""
-
-
-def test_numbers_that_change_quickly_are_not_all_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 1000.0
-    monkeypatch.setattr(module.time, "monotonic", lambda: now)
-    pipe = console(terminal=False)
-    display = ProgressDisplay(pipe)
-    for here in range(4):
-        display.show(RUN.now(f"{here} of 9 clients are there"))
-    now += 1.5
-    display.show(RUN.now("5 of 9 clients are there"))
-    assert written(pipe) == "0 of 9 clients are there\n5 of 9 clients are there\n"
-
-
-def test_of_a_short_round_a_pipe_hears_nothing_and_of_a_long_one_now_and_then(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    pipe = console(terminal=False)
-    display = ProgressDisplay(pipe)
-    begun, now = time.time(), time.monotonic()
-    one = RUN.in_round(1, 50)
-    for seconds in range(0, 80, 5):
-        monkeypatch.setattr(module.time, "monotonic", lambda seconds=seconds: now + seconds)
-        monkeypatch.setattr(module.time, "time", lambda seconds=seconds: begun + seconds)
-        display.show(RunProgress(rounds=10, server_round=1, asked=50, answered=seconds, since=one.since))
-    lines = written(pipe).splitlines()
-    assert lines == [f"round 1/10: {n} of 50 clients have answered" for n in (35, 65)]
 
 
 def test_a_terminal_that_cannot_move_its_cursor_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,5 +80,7 @@ def test_quiet_is_quiet(terminal: bool) -> None:
 def test_it_is_on_standard_error_beside_the_lines_on_standard_output(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    ProgressDisplay().show(RUN.now("checking"))
+    display = ProgressDisplay()
+    display.show(RUN.now("checking"))
+    display.close()
     assert capsys.readouterr() == ("", "checking\n")

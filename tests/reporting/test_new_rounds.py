@@ -72,3 +72,15 @@ def test_texts_of_clients_are_printable(tmp_path: Path) -> None:
     path = tmp_path / "rounds.jsonl"
     path.write_text(line(1, lost="\x1b[2J"))
     assert NewRounds(path).new()[0]["lost"] == " [2J"
+
+
+def test_another_file_is_read_from_its_beginning(tmp_path: Path) -> None:
+    path = tmp_path / "rounds.jsonl"
+    path.write_text(line(1))
+    rounds = NewRounds(path)
+    assert numbers(rounds) == [1]
+    other = tmp_path / "new"
+    other.write_text(line(1, lost="x" * 999) + line(2))
+    other.replace(path)
+    assert numbers(rounds) == [2]
+    assert not rounds.problems

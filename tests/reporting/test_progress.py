@@ -35,6 +35,9 @@ def test_a_terminal_shows_the_round_and_erases_it_for_other_lines() -> None:
     display.close()
     display.close()
     assert "\x1b[?25h" in written(terminal).rpartition("have answered")[2]  # the cursor is back
+    display.show(RUN.in_round(4, 9))
+    display.close()
+    assert "0 of 9 clients have answered" in written(terminal)
 
 
 def test_a_pipe_gets_each_thing_that_is_done_once() -> None:

@@ -74,15 +74,10 @@ def serve(
 
     Only sites of the kit's roster pass the door. Without a kit only clients of this user on this machine do.
     """
-    from fl_dp.kits.provision import split_address
-
-    server = _kit(kit, address)
-    if kit is None:
-        host, port = split_address(address or DEFAULT_ADDRESS, "--address")
-    else:
-        default = f"{_ANYWHERE}:{split_address(server.roster.addresses[0], str(kit))[1]}"
-        host, port = split_address(address or default, "--address")
     with telling(say) as tell:
+        tell.doing(CHECKING)
+        server = _kit(kit, address)
+        host, port = _place(server, kit, address)
         if resume is not None:
             refuse_beside(context, "resume", "kit", "address")
             return _resume(resume, server, host, port, tell)
@@ -90,10 +85,19 @@ def serve(
         return _begin(request, out, server, host, port, tell)
 
 
+def _place(server: "ServerKit", kit: Path | None, address: str | None) -> tuple[str, int]:
+    """Where to serve: as is said, else on this machine alone, or with a kit on its port everywhere."""
+    from fl_dp.kits.provision import split_address
+
+    if kit is None:
+        return split_address(address or DEFAULT_ADDRESS, "--address")
+    default = f"{_ANYWHERE}:{split_address(server.roster.addresses[0], str(kit))[1]}"
+    return split_address(address or default, "--address")
+
+
 def _begin(
     request: RunRequest, out: Path | None, kit: "ServerKit", host: str, port: int, tell: Telling
 ) -> ExitCode:
-    tell.doing(CHECKING)
     check_names(request.config)
     check_choices(request.config)
     run = with_absolute_paths(request.config)
@@ -124,7 +128,6 @@ def _resume(path: Path, kit: "ServerKit", host: str, port: int, tell: Telling) -
     """Go on with the run in the folder `path` after its last completed round."""
     folder = RunFolder(path.absolute())
     check_served(folder)
-    tell.doing(CHECKING)
     from fl_dp.federation.server.run_record import kept_state
 
     with exclusive(folder.lock):

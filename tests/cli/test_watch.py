@@ -1,5 +1,6 @@
 """`fl-dp watch`: exit codes, and that it needs neither torch nor Flower."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -54,3 +55,21 @@ def test_files_of_somebody_elses_are_refused_in_words(
     monkeypatch.setattr(following.os, "access", lambda path, mode: Path(path).name != "config.toml")
     assert run_command(app, ["watch", str(tmp_path)]) == 2
     assert "cannot be read; ask who runs it" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["run", "server"])
+def test_the_first_line_does_not_wait_for_torch_or_flower(tmp_path: Path, command: str) -> None:
+    code = (
+        "import sys\nfrom fl_dp.cli import main, server\nfrom fl_dp.launch import launcher\n"
+        "def stop(config):\n"
+        "    print({'torch', 'flwr', 'ray'} & set(sys.modules), flush=True)\n    raise KeyboardInterrupt\n"
+        "launcher.check_names = server.check_names = stop\n"
+        "sys.argv = ['fl-dp', *sys.argv[1:]]\nmain.main()"
+    )
+    state = os.environ | {"XDG_STATE_HOME": str(tmp_path)}
+    ended = subprocess.run(
+        [sys.executable, "-c", code, command], capture_output=True, text=True, check=False, env=state
+    )
+    assert ended.stdout == "set()\n"
+    assert ended.stderr.splitlines()[0] == "checking the settings; importing PyTorch"
+    assert ended.returncode == 130

@@ -1,9 +1,11 @@
 """The server's settings of a run, in Flower's flat format: what is trained, what clients are asked for."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any, Self
 
 from fl_dp.choices import AGGREGATIONS, LOCAL_ALGORITHMS, METRICS, SERVER_OPTIMIZERS
+from fl_dp.config.dependent import dependent_values
 from fl_dp.config.flat import (
     Auto,
     key_of,
@@ -87,6 +89,11 @@ class RunConfig(TaskSettings):
     clients_per_gpu: Annotated[float, Range(0, 1e6, open=True)] | Auto = "auto"
     client_timeout: Seconds = 600.0
     out: str = ""
+
+    @classmethod
+    def from_flat(cls, flat: Mapping[str, Any]) -> Self:
+        """As `FlatConfig.from_flat`; what depends on a key of `flat` and is not in it is as there (`dependent`)."""
+        return super().from_flat({**dependent_values(cls().to_flat(), flat), **flat})
 
     @property
     def private(self) -> bool:

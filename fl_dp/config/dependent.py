@@ -1,8 +1,8 @@
 """Settings that depend on another one, and what they are where nobody gave them.
 
 Who asks for three clients means three in each round, unless the config says otherwise: `min-clients` and
-`fit-clients` follow `clients`, up and down, where they are equal to it. A smaller value is a choice, and stays
-as long as it fits. `physical-batch-size` is only ever lowered.
+`fit-clients` follow `clients`, up and down, where they are equal to it. A smaller value is a choice, and
+stays as long as it fits. `physical-batch-size` is only ever lowered.
 """
 
 from collections.abc import Mapping

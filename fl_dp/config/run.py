@@ -92,7 +92,7 @@ class RunConfig(TaskSettings):
 
     @classmethod
     def from_flat(cls, flat: Mapping[str, Any]) -> Self:
-        """As `FlatConfig.from_flat`; what depends on a key of `flat` and is not in it is as there (`dependent`)."""
+        """As `FlatConfig.from_flat`; what is not in `flat` may depend on what is: see `dependent.py`."""
         return super().from_flat({**dependent_values(cls().to_flat(), flat), **flat})
 
     @property

@@ -22,7 +22,7 @@ UNPROTECTED = (
 
 @dataclass(frozen=True)
 class RunRequest:
-    """A validated run config. notes: lines for the user, about values that depend on others and about privacy."""
+    """A validated run config. notes: for the user, about values that follow others, and about privacy."""
 
     config: RunConfig
     notes: tuple[str, ...]

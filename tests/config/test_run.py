@@ -1,7 +1,5 @@
 """Every bad setting is refused by name, at the door."""
 
-import dataclasses
-
 import pytest
 
 from fl_dp.config.client import ClientConfig
@@ -49,7 +47,7 @@ def test_a_client_assumes_what_a_run_assumes():
         ("min-clients", 3),
         ("fit-clients", 3),
         ("rounds", 0),
-        ("expected-batch-size", 60),
+        ("expected-batch-size", 100),
         ("physical-batch-size", 0),
         ("physical-batch-size", "all"),
         ("memory-mib", 0),

@@ -105,7 +105,7 @@ class ClientLoop:
         if message is None:
             return
         kind = one_line(message.metadata.message_type)  # the server's words, of any length
-        logger.info("message %s of run %d", kind, message.metadata.run_id)
+        logger.debug("message %s of run %d", kind, message.metadata.run_id)  # its journal says more
         content = answered_apart(lambda: self._handled(message), self._beat, BEAT_SECONDS)
         try:
             self._link.answer(message, content)
@@ -152,6 +152,7 @@ class ClientLoop:
         """Tell the operator, once for as long as it stays so."""
         if words != self._said:
             self._said = words
+            logger.info("%s", words)
             self._tell(what, words)
 
 

@@ -220,6 +220,13 @@ def test_a_disk_that_takes_no_line_does_not_end_a_client(
     assert "not told (No such file or directory): joined the server" in caplog.text
 
 
+def test_the_log_says_what_the_operator_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    told = run(FakeLink([None], [OVER, StopError()]))
+    assert told[:2] == ["joined the server", "the run is over"]
+    assert [record.message for record in caplog.records][:2] == told[:2]
+
+
 def test_a_kind_of_message_cannot_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     run(FakeLink([None], [asked("query." + "x" * 10_000), StopError()]))

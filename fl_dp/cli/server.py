@@ -68,6 +68,7 @@ def serve(
 
     Only sites of the kit's roster pass the door. Without a kit only clients of this user on this machine do.
     """
+    from fl_dp.federation.link.listener import check_port
     from fl_dp.kits.provision import split_address
 
     server = _kit(kit, address)
@@ -84,6 +85,7 @@ def serve(
     check_choices(request.config)
     run = with_absolute_paths(request.config)
     check_server(run)
+    check_port(host, port)
     folder = claim_folder(out)
     for note in request.notes:
         say(note)

@@ -53,7 +53,7 @@ def held(epsilon, budget):
     ],
 )
 def test_the_budget_is_that_of_the_clients_whose_epsilon_it_is(persons, clients, words):
-    most = sorted((float("inf") if one["epsilon"] is None else one["epsilon"] for one in clients))[-persons:]
+    most = sorted(float("inf") if one["epsilon"] is None else one["epsilon"] for one in clients)[-persons:]
     record = {
         **RECORD, "epsilon": None if most[-1] == float("inf") else sum(most),
         "clients": dict(enumerate(clients)),

@@ -15,5 +15,8 @@ def remedy(form: Form) -> str:
         case 2:
             return f"For windows (time steps, channels) there is cnn1d; {_ANY}."
         case 3:
-            return f"Choose a model for images of this size, or bring them to another (image-size, for folder: and hf:); {_ANY}."
+            return (
+                "Choose a model for images of this size, or bring them to another (image-size, for folder: "
+                f"and hf:); {_ANY}."
+            )
     return f"{_ANY[:1].upper()}{_ANY[1:]}; others by a model of your own (FILE.py:NAME)."

@@ -8,6 +8,7 @@ from fl_dp.form import Form
 from fl_dp.models import build
 from fl_dp.models.build import build_model
 from fl_dp.models.model import Model
+from fl_dp.models.remedy import remedy
 
 FITTING = [
     ("linear", (1, 8, 8)),

@@ -43,7 +43,7 @@ def show(
     """Print every data set in the ledger PATH, what it has paid for, and the epsilon that it has spent.
 
     "by" names the accountant whose epsilon it is. "total" is the epsilon of a record that was there from the
-    first account of these data on: retiring an account undoes nothing.
+    first account of these data on: retiring an account does not undo it.
     """
     if delta is not None and not 0.0 < delta < 1.0:
         raise ConfigError(f"--delta {delta:g}: expected a number between 0 and 1.")
@@ -113,7 +113,7 @@ def retire(
 
     DATASET is a name as `fl-dp ledger show` has it, in quotes where it has spaces.
 
-    This undoes no privacy loss, and the old entries stay; servers learn that the ledger was retired.
+    This does not undo any privacy loss, and the old entries stay; servers learn that the ledger was retired.
     """
     path = named_ledger(path)
     report = _in_use(path, dataset)
@@ -121,7 +121,7 @@ def retire(
         f"{dataset} has spent epsilon {rounded_up(report.epsilon)} at delta {report.delta:g}, by "
         f"{report.accountant}, arithmetic {report.arithmetic}; "
         f"with the accounts before it {rounded_up(report.epsilon_in_all)}; {_before(report)}.\n"
-        "Retiring it undoes none of this: what is spent from now on comes on top, and reports of later runs "
+        "Retiring it does not undo this. What is spent from now on comes on top, and reports of later runs "
         "count only from here. The old entries stay."
     )
     if not (yes or _typed(dataset)):

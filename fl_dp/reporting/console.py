@@ -33,7 +33,7 @@ def round_line(record: Mapping[str, Any], *, rounds: int, budget: float) -> str:
         f"round {record['round']}/{rounds}",
         _privacy(record, budget),
         *_evaluated(record),
-        counts + _scaled(record) + (f", running out {running_out}" if running_out else ""),
+        counts + _scaled(record) + (f", {running_out} will run out of budget" if running_out else ""),
         f"{record['seconds']:.1f} s",
         *_lost(record),
     )
@@ -158,13 +158,13 @@ def retirement_lines(clients: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """A line for each client in whose ledger accounts were retired; of many clients the first few."""
     retired = {name: client["retired"] for name, client in clients.items() if client["retired"]}
     lines = [
-        f"client {name}: its ledger was retired {times(retired[name])}; epsilon counts from the last"
+        f"client {name}: its ledger was retired {times(retired[name])}; epsilon counts only what came after"
         for name in sorted(retired, key=_natural)
     ]
     hidden = len(lines) - ENDS
     if hidden <= 1:
         return lines
-    return [*lines[:ENDS], f"... and {hidden} clients more whose ledgers were retired"]
+    return [*lines[:ENDS], f"... and {hidden} more clients whose ledgers were retired"]
 
 
 def times(count: int) -> str:
@@ -178,7 +178,7 @@ def budget_rows(clients: Mapping[str, Mapping[str, Any]], *, private: bool) -> l
     hidden = len(rows) - 2 * ENDS
     if hidden <= 1:  # a row that says "1 more" would be as long as the one that it hides
         return rows
-    return [*rows[:ENDS], (f"... {hidden} more between",), *rows[-ENDS:]]
+    return [*rows[:ENDS], (f"... {hidden} more clients",), *rows[-ENDS:]]
 
 
 def _row(name: str, client: Mapping[str, Any], private: bool) -> tuple[str, ...]:

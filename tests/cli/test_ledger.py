@@ -158,7 +158,7 @@ def test_retire_asks_for_the_name(
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(typed))
     assert ledger("retire", path, "digits") == code
-    assert "undoes none of this" in capsys.readouterr().out
+    assert "does not undo this" in capsys.readouterr().out
     with Ledger.open(path) as opened:
         assert (opened.accounts()[0].retired is None) == bool(code)
 

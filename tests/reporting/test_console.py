@@ -77,7 +77,7 @@ def test_a_round_that_was_not_tested_names_no_metric():
 
 def test_clients_whose_budgets_end_before_the_rounds_do_are_counted():
     record = {**RECORD, "federation": {**RECORD["federation"], "running_out": ["0"]}}
-    assert "failed 0, running out 1  6.0 s" in round_line(record, rounds=3, budget=3.0)
+    assert "failed 0, 1 will run out of budget  6.0 s" in round_line(record, rounds=3, budget=3.0)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_five_hundred_clients_are_shown_by_their_ends():
     rows = budget_rows({str(i): budget(i / 200) for i in range(500)}, private=True)
     assert len(rows) == 11
     assert [row[0] for row in rows[:5]] == ["499", "498", "497", "496", "495"]
-    assert rows[5] == ("... 490 more between",)
+    assert rows[5] == ("... 490 more clients",)
     assert rows[-1][0] == "0"
 
 
@@ -157,14 +157,14 @@ def test_on_a_terminal_it_is_a_table_and_a_clients_words_are_no_markup():
 def test_a_ledger_that_was_retired_is_named_below_the_table():
     text = printed({"south": budget(1.0, retired=1), "north": budget(1.0, retired=2), "west": budget(2.0)})
     assert text.splitlines()[-2:] == [
-        "client north: its ledger was retired 2 times; epsilon counts from the last",
-        "client south: its ledger was retired once; epsilon counts from the last",
+        "client north: its ledger was retired 2 times; epsilon counts only what came after",
+        "client south: its ledger was retired once; epsilon counts only what came after",
     ]
 
 
 def test_of_many_retired_ledgers_the_rest_are_counted():
     lines = retirement_lines({str(i): budget(1.0, retired=1) for i in range(50)})
-    assert lines[ENDS:] == ["... and 45 clients more whose ledgers were retired"]
+    assert lines[ENDS:] == ["... and 45 more clients whose ledgers were retired"]
 
 
 def test_no_clients_no_table():

@@ -114,7 +114,7 @@ class ClientLoop:
         except LinkRefusedError as refused:
             if not refused.is_late:
                 raise
-            self._say("late", "an answer came too late: the server waits for it no longer")
+            self._say("late", "an answer came too late: the server no longer waits for it")
         if message.metadata.message_type == FINAL_MODEL:
             self._say_of_model(content)
         if self._end is not None:
@@ -133,7 +133,7 @@ class ClientLoop:
     def _say_of_model(self, content: RecordDict) -> None:
         refusal = config_record(content, REFUSAL)
         if refusal is None:
-            self._say("model", "the final model has come")
+            self._say("model", "the final model was received")
         else:
             self._say("no model", f"the final model is not kept: {refusal['reason']!s}")
 

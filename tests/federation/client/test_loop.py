@@ -135,7 +135,7 @@ def test_an_answer_that_nobody_waits_for_does_not_end_it() -> None:
     link = FakeLink(
         [None], [asked(), StopError()], [LinkRefusedError(404, "nobody waits for this reply any more")]
     )
-    assert run(link)[-1] == "an answer came too late: the server waits for it no longer"
+    assert run(link)[-1] == "an answer came too late: the server no longer waits for it"
 
 
 def test_a_message_that_is_not_the_servers_is_not_answered() -> None:

@@ -58,7 +58,7 @@ def join_request(
     from fl_dp.kits.roster import read_join_request
 
     request = new_site_kit(kit, name)
-    say(f"send to who provisions: {request} (not secret); all else in {kit} stays here")
+    say(f"send to whoever provisions: {request} (not secret); all else in {kit} stays here")
     say(
         f"this site's key {fingerprint(read_join_request(request).key)}: tell it them by a way that you trust"
     )
@@ -111,7 +111,7 @@ def _agreed(path: Path) -> str:
     say(f"  {fingerprint(found.authority)}")
     if not sys.stdin.isatty():
         raise ConfigError("nobody can be asked here; name the authority that you trust: --authority KEY.")
-    while (word := input("is this what who provisions has told you? [y/n] ").strip().lower()) not in _WORDS:
+    while (word := input("were you told this by whoever provisions? [y/n] ").strip().lower()) not in _WORDS:
         pass
     if not word.startswith("y"):
         raise ConfigError(f"{path}: not accepted.")

@@ -12,6 +12,7 @@ from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.cli.common import CommandWithoutMarkup
 from fl_dp.durable_files import open_private
 from fl_dp.errors import ConfigError, LedgerError
+from fl_dp.launch.named_ledger import named_ledger
 from fl_dp.reporting import ledger_table
 from fl_dp.reporting.console import rounded_up, times
 from fl_dp.reporting.ledger_report import AccountReport, account_reports
@@ -19,7 +20,8 @@ from fl_dp.reporting.reports import strict_json
 
 ledger_app = typer.Typer(rich_markup_mode=None, suggest_commands=False)  # click suggests itself
 
-LedgerPath = Annotated[Path, typer.Argument(metavar="PATH", help="The ledger file.", show_default=False)]
+_WHERE = "A ledger's file or folder, or a run's folder"
+LedgerPath = Annotated[Path, typer.Argument(metavar="PATH", help=f"{_WHERE}.", show_default=False)]
 
 
 @ledger_app.callback(invoke_without_command=True)
@@ -38,13 +40,14 @@ def show(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
-    """Print every data set in the ledger file PATH, what it has paid for, and the epsilon that it has spent.
+    """Print every data set in the ledger PATH, what it has paid for, and the epsilon that it has spent.
 
     "by" names the accountant whose epsilon it is. "total" is the epsilon of a record that was there from the
-    first account of these data on: retiring an account undoes nothing.
+    first account of these data on: retiring an account does not undo it.
     """
     if delta is not None and not 0.0 < delta < 1.0:
         raise ConfigError(f"--delta {delta:g}: expected a number between 0 and 1.")
+    path = named_ledger(path)
     reports = _reports(path, delta)
     if as_json:
         _print_json({"ledger": str(path), "accounts": [report.to_dict() for report in reports]})
@@ -58,7 +61,7 @@ def show(
 @ledger_app.command(cls=CommandWithoutMarkup)
 def verify(
     path: Annotated[
-        Path, typer.Argument(metavar="PATH", help="A ledger file, or an export of one.", show_default=False)
+        Path, typer.Argument(metavar="PATH", help=f"{_WHERE}, or an export's file.", show_default=False)
     ],
     continues: Annotated[
         Path | None,
@@ -71,6 +74,7 @@ def verify(
 
     Entries alone cannot show that the file is an older copy, or was rewritten as a whole; --continues can.
     """
+    path = named_ledger(path)
     rows = _rows(path)
     if continues is not None:
         check_continues(path, rows, read_export(continues))
@@ -85,7 +89,7 @@ def export(
     ] = None,
 ) -> None:
     """Write all entries of the ledger PATH as JSON, with the hashes that chain them: keep it elsewhere."""
-    with Ledger.open_existing(path) as ledger:
+    with Ledger.open_existing(named_ledger(path)) as ledger:
         text = json.dumps(to_export(ledger.rows()), indent=2)
     if out is None:
         typer.echo(text)
@@ -105,18 +109,19 @@ def retire(
     ],
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """End the account of DATASET in the ledger file PATH: its next use begins a new one with nothing spent.
+    """End the account of DATASET in the ledger PATH: its next use begins a new one with nothing spent.
 
     DATASET is a name as `fl-dp ledger show` has it, in quotes where it has spaces.
 
-    This undoes no privacy loss, and the old entries stay; servers learn that the ledger was retired.
+    This does not undo any privacy loss, and the old entries stay; servers learn that the ledger was retired.
     """
+    path = named_ledger(path)
     report = _in_use(path, dataset)
     typer.echo(
         f"{dataset} has spent epsilon {rounded_up(report.epsilon)} at delta {report.delta:g}, by "
         f"{report.accountant}, arithmetic {report.arithmetic}; "
         f"with the accounts before it {rounded_up(report.epsilon_in_all)}; {_before(report)}.\n"
-        "Retiring it undoes none of this: what is spent from now on comes on top, and reports of later runs "
+        "Retiring it does not undo this. What is spent from now on comes on top, and reports of later runs "
         "count only from here. The old entries stay."
     )
     if not (yes or _typed(dataset)):

@@ -47,10 +47,10 @@ def run(
     config: ConfigOption = DEFAULT_CONFIG,
     simulate: Annotated[bool, typer.Option("--simulate", help="Simulate the clients with Ray.")] = False,
     engine: Annotated[
-        str | None, typer.Option(help="Of a simulation: ray (ours, the default) or flower (Flower's).")
+        str | None, typer.Option(help="What simulates: ray (ours, the default) or flower (Flower's).")
     ] = None,
     ray_address: Annotated[
-        str | None, typer.Option(help="Of a simulation: a Ray cluster's HOST:PORT (6379).")
+        str | None, typer.Option(help="Simulate on the Ray cluster at HOST:PORT (6379).")
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for results and logs [default: runs/<date-time>].")

@@ -10,8 +10,8 @@ import typer
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.cli.common import say, state_folder
 from fl_dp.federation.client.journal import Line, journal_folder, read_journal
+from fl_dp.federation.client.journal_words import in_words
 from fl_dp.launch.clients import LEDGER
-from fl_dp.launch.journal_watch import in_words
 from fl_dp.reporting.console import rounded_up
 from fl_dp.reporting.ledger_report import AccountReport, account_reports
 from fl_dp.reporting.reports import NOT_PRIVATE, strict_json

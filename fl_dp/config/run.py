@@ -1,9 +1,11 @@
 """The server's settings of a run, in Flower's flat format: what is trained, what clients are asked for."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any, Self
 
 from fl_dp.choices import AGGREGATIONS, LOCAL_ALGORITHMS, METRICS, SERVER_OPTIMIZERS, TRACKERS
+from fl_dp.config.dependent import dependent_values
 from fl_dp.config.flat import (
     Auto,
     key_of,
@@ -88,6 +90,11 @@ class RunConfig(TaskSettings):
     client_timeout: Seconds = 600.0
     out: str = ""
     track: str = ""
+
+    @classmethod
+    def from_flat(cls, flat: Mapping[str, Any]) -> Self:
+        """As `FlatConfig.from_flat`; what is not in `flat` may depend on what is: see `dependent.py`."""
+        return super().from_flat({**dependent_values(cls().to_flat(), flat), **flat})
 
     @property
     def private(self) -> bool:

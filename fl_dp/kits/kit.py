@@ -89,7 +89,7 @@ def trusted_roster(folder: Path) -> Roster:
     trusted.check(roster, folder / ROSTER)
     if roster.is_over():
         raise ConfigError(
-            f"{folder / ROSTER}: the roster ended on {roster.expires}; ask who provisions for a new one."
+            f"{folder / ROSTER}: the roster ended on {roster.expires}; ask whoever provisions for a new one."
         )
     return roster
 

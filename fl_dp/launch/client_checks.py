@@ -26,13 +26,16 @@ def check_data_named(settings: ClientConfig) -> None:
 
 
 def check_task(settings: ClientConfig) -> None:
-    """ConfigError, with all that was found, where the site's model and loss do not suit its records.
+    """ConfigError where its device is not there, or, with all that was found, its model and loss do not suit
+    its records.
 
     As `fl-dp validate` finds it. No ledger is touched, and no test row is read.
     """
+    from fl_dp.federation.devices import find_device
     from fl_dp.launch.validation import validate
     from fl_dp.tasks.records import of_client
 
+    find_device(settings.device)
     found = validate(of_client(settings, settings.client), test=False).findings
     if found:
         raise ConfigError(

@@ -103,6 +103,8 @@ def _forked(client: ClientStart) -> int:
                 signal.signal(one, signal.SIG_DFL)
             _live(client)
             code = 0
+        except SystemExit as end:  # a polite end is no failure
+            code = end.code if isinstance(end.code, int) else 1
         except BaseException:
             logging.getLogger("fl_dp.clients").exception("the client failed")
         finally:

@@ -105,7 +105,7 @@ def _train(
         except AccountingError as error:
             raise BudgetExhaustedError(str(error)) from error
         except FederationError as error:
-            raise ConfigError(f"fine-tuning cannot be: {error}.") from error
+            raise ConfigError(f"cannot fine-tune: {error}.") from error
         run = f"fine-tuning {secrets.token_hex(4)}"
         plan = round_plan(profile, mechanism, config, run, 1, task_identity(settings))
         content = plan_to_content(plan, encode(state_arrays(model)))

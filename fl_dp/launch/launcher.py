@@ -16,8 +16,10 @@ from fl_dp.launch.clients import ledger_line
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.preflight import (
     check_choices,
+    check_ledgers,
     check_names,
     check_parts,
+    check_room,
     check_server,
     with_absolute_paths,
 )
@@ -28,6 +30,7 @@ from fl_dp.launch.telling import Telling
 from fl_dp.reporting.run_folder import RunFolder, claim_folder
 from fl_dp.reporting.run_results import forget_end
 from fl_dp.reporting.tracking import check_trackers
+from fl_dp.simulation.cluster.runtime import ray_is_there
 
 CHECKING = "checking the settings; importing PyTorch"
 CHECKING_MODEL = "checking model and test data"
@@ -57,13 +60,17 @@ def launch(
 
         check_resources(request.config)
     check_names(request.config)
+    alone = engine == "ray" and not ray_address and not ray_is_there()
     with _under_way(engine, ray_address) as ray:
         check_choices(request.config)
         config = with_absolute_paths(request.config)
         tell.doing(CHECKING_MODEL)
         check_server(config)
         tell.doing("reading the training data, and parting them among the clients")
+        if alone:
+            check_room(config)
         notes = (*request.notes, *check_parts(config))
+        check_ledgers(ledger)
         folder = claim_folder(out)
         claimed(folder)
         with exclusive(folder.lock):

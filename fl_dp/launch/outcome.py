@@ -52,7 +52,8 @@ def conclude(end: RunEnd, folder: RunFolder, say: Callable[[str], None], *, quie
         print_budgets(summary["clients"], private=private, whose=of_unit(summary))
     say(marked(f"results in {folder.shown}", private=private))
     if summary.get("model") == "best":
-        say(f"model.pt is of round {summary['model_round']}, the best one; last.pt of the last")
+        best = summary["model_round"]
+        say(f"model.pt is the model of round {best}, the best; last.pt that of the last round")
     if summary["status"] == "budget-exhausted":
         say(_why_early(summary))
         return ExitCode.BUDGET_EXHAUSTED

@@ -1,6 +1,7 @@
 """What is checked before a process is started: names, paths, data, parts, model."""
 
 import dataclasses
+import os
 from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -10,7 +11,10 @@ from fl_dp.choices import SOURCES
 from fl_dp.config.data import RECORD
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
-from fl_dp.errors import AccountingError, ConfigError, DataError, ModelError
+from fl_dp.durable_files import private_folder
+from fl_dp.errors import AccountingError, ConfigError, DataError, LedgerError, ModelError
+from fl_dp.launch.clients import ledger_file
+from fl_dp.launch.processes.environment import cores
 from fl_dp.models.names import absolute_model, check_name, is_own_code
 from fl_dp.records import ClientProfile
 from fl_dp.reporting.tracking import check_trackers
@@ -89,7 +93,7 @@ def with_absolute_paths(config: RunConfig) -> RunConfig:
 
 
 def check_server(config: RunConfig) -> None:
-    """Load the test data, build the model, and see that the engine can protect it.
+    """Find the device, load the test data, build the model, and see that the engine can protect it.
 
     That needs the form of the data; where none are here the clients see to it.
 
@@ -98,6 +102,7 @@ def check_server(config: RunConfig) -> None:
     """
     import torch
 
+    from fl_dp.federation.devices import find_device
     from fl_dp.models.start import load_start
     from fl_dp.tasks.load import new_model, task_of
     from fl_dp.tasks.metric import metrics_of
@@ -109,6 +114,7 @@ def check_server(config: RunConfig) -> None:
     from fl_dp.training.optimizers import check_optimizer
     from fl_dp.training.trainer import trainable
 
+    find_device(config.device)
     task = task_of(config)
     evaluation_records(config, task)
     if task.known_form is not None:
@@ -131,6 +137,35 @@ def check_server(config: RunConfig) -> None:
     except ModelError as error:
         whose = f"model = {config.model!r}" if type(task).model is Task.model else f"model() of {config.task}"
         raise ConfigError(f"{whose} cannot be trained privately on {task.form}: {error}") from error
+
+
+def check_room(config: RunConfig) -> None:
+    """ConfigError where this machine, if it simulates alone, has no room for one client."""
+    import torch
+
+    from fl_dp.simulation.cluster.resources import Node, share
+
+    share(config, [Node(cores(), torch.cuda.device_count(), 0)])
+
+
+def check_ledgers(folder: Path | None) -> None:
+    """ConfigError unless the clients' ledger can be kept in the folder, which is made; None: a new one."""
+    if folder is None:
+        return
+    from fl_dp.accounting.ledger.ledger import Ledger
+
+    file = ledger_file(folder)
+    try:
+        private_folder(file.parent)
+    except OSError as error:
+        raise ConfigError(f"--ledger {folder}: cannot be written: {error.strerror}.") from None
+    if not os.access(file.parent, os.W_OK | os.X_OK):
+        raise ConfigError(f"--ledger {folder}: cannot be written; name another folder.")
+    if file.exists():
+        try:
+            Ledger.open_existing(file).close()
+        except LedgerError as error:
+            raise ConfigError(f"--ledger {folder}: {error}") from error
 
 
 def check_parts(config: RunConfig) -> tuple[str, ...]:

@@ -5,19 +5,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from fl_dp.config.dependent import dependent_values
 from fl_dp.config.flat import Scalar
 from fl_dp.config.run import RunConfig
 from fl_dp.config.task import task_beside
 from fl_dp.reporting.reports import NOT_PRIVATE
 
 Engine = typing.Literal["ray", "flower"]
-
-# A value that comes from the config file, not from the user, is lowered to the value it may not exceed.
-_CAPS = (
-    ("min-clients", "clients"),
-    ("fit-clients", "clients"),
-    ("physical-batch-size", "expected-batch-size"),
-)
 
 UNPROTECTED = (
     f'{NOT_PRIVATE}: privacy = "off" trains without protection; noise-multiplier, max-grad-norm, epsilon and '
@@ -28,7 +22,7 @@ UNPROTECTED = (
 
 @dataclass(frozen=True)
 class RunRequest:
-    """A validated run config. notes: lines for the user, about values that were lowered and about privacy."""
+    """A validated run config. notes: for the user, about values that follow others, and about privacy."""
 
     config: RunConfig
     notes: tuple[str, ...]
@@ -53,21 +47,10 @@ def _from(config: RunConfig, folder: Path) -> RunConfig:
 def request_of(base: RunConfig, given: Mapping[str, Scalar]) -> RunRequest:
     """The run that `base` describes, changed by what the user has given; ConfigError names the culprit."""
     flat = base.to_flat()
-    capped = _cap(flat, given)
-    config = RunConfig.from_flat({**flat, **capped, **given})
+    changed = dependent_values(flat, given)
+    config = RunConfig.from_flat({**flat, **changed, **given})
     config = _from(config, Path.cwd())
-    notes = [f"{key} = {value} (the config file says {flat[key]})" for key, value in capped.items()]
+    notes = [f"{key} = {value} (the config has {flat[key]})" for key, value in changed.items()]
     if not config.private:
         notes += UNPROTECTED
     return RunRequest(config, tuple(notes))
-
-
-def _cap(base: Mapping[str, Scalar], given: Mapping[str, Scalar]) -> dict[str, Scalar]:
-    capped: dict[str, Scalar] = {}
-    for key, limit in _CAPS:
-        most, value = given.get(limit), base[key]
-        if key in given or type(most) is not int or not isinstance(value, int):
-            continue
-        if 1 <= most < value:
-            capped[key] = most
-    return capped

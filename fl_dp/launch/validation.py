@@ -154,7 +154,7 @@ def _cost(config: RunConfig, records: int) -> str:
     try:
         one = round_mechanism(profile, config)
     except FlDpError as error:
-        return f"what the run costs cannot be said: {error}"
+        return f"the run's cost cannot be computed: {error}"
     rounds = {1: "after one round", config.rounds: f"after all {config.rounds}"}
     spent = ", ".join(
         f"{rounded_up(budget.epsilon_of([one] * number))} {words}" for number, words in rounds.items()

@@ -9,6 +9,7 @@ from fl_dp.choices import MODELS
 from fl_dp.errors import FlDpError, ModelError
 from fl_dp.form import Form
 from fl_dp.models.model import Model
+from fl_dp.models.remedy import remedy
 
 
 def build_model(name: str, form: Form, seed: int) -> nn.Module:
@@ -36,7 +37,7 @@ def build_with(make: Callable[[Form], nn.Module], name: str, form: Form, seed: i
         except (RuntimeError, ValueError, AssertionError, IndexError) as error:
             raise ModelError(
                 f"model = {name!r} does not fit data of shape {form.input_shape}: {_one_line(error)}. "
-                f"Choose another model or resize the data."
+                + remedy(form)
             ) from error
     if shape != (2, *form.output_shape):
         raise ModelError(

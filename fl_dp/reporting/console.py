@@ -17,11 +17,15 @@ from fl_dp.config.data import RECORD
 from fl_dp.reporting.reports import NOT_PRIVATE
 
 ENDS = 5  # clients shown at either end of a table that is too long to be shown whole
+_LEAST_POWER = -5  # of ten, of a last digit that is written out
 COLUMNS = ("client", "epsilon", "of", "delta", "by", "arithmetic", "steps", "rounds", "left", "last round")
 
 
 def round_line(record: Mapping[str, Any], *, rounds: int, budget: float) -> str:
-    """The line of one round: `record` from rounds.jsonl, `rounds` planned, `budget` the epsilon allowed."""
+    """The line of one round: `record` from rounds.jsonl, `rounds` planned.
+
+    budget: the run's epsilon, for records of an older fl_dp, which do not have each client's budget.
+    """
     states = [client["status"] for client in record["clients"].values()]
     running_out = len(record["federation"]["running_out"])
     counts = ", ".join(f"{name} {states.count(name)}" for name in ("trained", "declined", "failed"))
@@ -29,7 +33,7 @@ def round_line(record: Mapping[str, Any], *, rounds: int, budget: float) -> str:
         f"round {record['round']}/{rounds}",
         _privacy(record, budget),
         *_evaluated(record),
-        counts + _scaled(record) + (f", running out {running_out}" if running_out else ""),
+        counts + _scaled(record) + (f", {running_out} will run out of budget" if running_out else ""),
         f"{record['seconds']:.1f} s",
         *_lost(record),
     )
@@ -60,7 +64,21 @@ def _privacy(record: Mapping[str, Any], budget: float) -> str:
     delta = _number(record["delta"], "g")
     by = ", ".join(record["federation"]["accountants"])
     how = f"delta {delta}, by {by}, arithmetic {record['federation']['arithmetic']}"
-    return f"eps {rounded_up(record['epsilon'])} of {rounded_up(budget)}{of_unit(record)} ({how})"
+    allowed = _allowed(record, budget)
+    return f"eps {rounded_up(record['epsilon'])} of {rounded_up(allowed)}{of_unit(record)} ({how})"
+
+
+def _allowed(record: Mapping[str, Any], budget: float) -> float:
+    """The budget that the record's epsilon is held against: that of the client whose epsilon it is.
+
+    Of equal epsilons the one with the smallest budget. Where a person's epsilons at several clients are added
+    up, so are the budgets of these clients.
+    """
+    clients = record["clients"].values()
+    if not clients or any(client.get("budget") is None for client in clients):
+        return budget
+    most = sorted(clients, key=lambda client: (-_spent(client), client["budget"]))
+    return sum(float(client["budget"]) for client in most[: record["federation"]["clients_per_person"]])
 
 
 def of_unit(report: Mapping[str, Any]) -> str:
@@ -75,11 +93,17 @@ def marked(text: str, *, private: bool) -> str:
 
 
 def rounded_up(epsilon: float | None) -> str:
-    """Two decimals, rounded up: what is printed is never below what was computed. None: not finite."""
+    """Rounded up: what is printed is never below what was computed. None: not finite.
+
+    Two decimals, and below 0.1 two digits: 1.84, 0.013, 0.0010, 2.5e-7.
+    """
     if epsilon is None or epsilon == float("inf"):
         return "inf"
     # repr, not the binary value: 1.1 is then 1.10 and not 1.11, and reads back as 1.1
-    return str(Decimal(repr(float(epsilon))).quantize(Decimal("0.01"), ROUND_CEILING))
+    exact = Decimal(repr(float(epsilon)))
+    last = -2 if not exact else min(-2, exact.adjusted() - 1)  # the power of ten of the last digit
+    text = exact.quantize(Decimal(1).scaleb(last), ROUND_CEILING)
+    return str(text) if last >= _LEAST_POWER else f"{text:.1e}"
 
 
 def print_budgets(
@@ -134,13 +158,13 @@ def retirement_lines(clients: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """A line for each client in whose ledger accounts were retired; of many clients the first few."""
     retired = {name: client["retired"] for name, client in clients.items() if client["retired"]}
     lines = [
-        f"client {name}: its ledger was retired {times(retired[name])}; epsilon counts from the last"
+        f"client {name}: its ledger was retired {times(retired[name])}; epsilon counts only what came after"
         for name in sorted(retired, key=_natural)
     ]
     hidden = len(lines) - ENDS
     if hidden <= 1:
         return lines
-    return [*lines[:ENDS], f"... and {hidden} clients more whose ledgers were retired"]
+    return [*lines[:ENDS], f"... and {hidden} more clients whose ledgers were retired"]
 
 
 def times(count: int) -> str:
@@ -154,7 +178,7 @@ def budget_rows(clients: Mapping[str, Mapping[str, Any]], *, private: bool) -> l
     hidden = len(rows) - 2 * ENDS
     if hidden <= 1:  # a row that says "1 more" would be as long as the one that it hides
         return rows
-    return [*rows[:ENDS], (f"... {hidden} more between",), *rows[-ENDS:]]
+    return [*rows[:ENDS], (f"... {hidden} more clients",), *rows[-ENDS:]]
 
 
 def _row(name: str, client: Mapping[str, Any], private: bool) -> tuple[str, ...]:

@@ -117,6 +117,6 @@ def _verdict(report: PlanReport) -> str:
     if report.fitting_rounds == total:
         return f"Within the budget of epsilon {report.budget:g}."
     return (
-        f"A budget of epsilon {report.budget:g} ends it after {report.fitting_rounds} of {total} rounds "
+        f"A budget of epsilon {report.budget:g} is spent after {report.fitting_rounds} of {total} rounds "
         f"and {report.fitting_steps} steps of the next."
     )

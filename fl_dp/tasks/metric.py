@@ -19,9 +19,9 @@ from fl_dp.training.loss import loss_of
 class Metric:
     """A metric that users can choose: what a file in metrics/ says of it, as the constant `METRIC`.
 
-    make: the data's form to a metric of torchmetrics, which is given what `prepare` makes of outputs and
-    targets, a batch at a time. Its result is one number, or one for each class. targets: kinds that it is
-    for.
+    make: the data's form to a metric of torchmetrics, or one that is used in the same way. It is given what
+    `prepare` makes of outputs and targets, a batch at a time. Its result is one number, or one for each
+    class. targets: kinds that it is for.
     """
 
     make: Callable[[Form], Any]

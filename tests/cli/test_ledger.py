@@ -59,6 +59,20 @@ def test_show_prints_what_was_spent(path: Path, capsys: pytest.CaptureFixture[st
     assert lines[5].split() == ["digits", "in", "use", "0.05", "1.5", "8"]
 
 
+@pytest.mark.parametrize("place", ["run/ledgers", "run"])
+@pytest.mark.parametrize(
+    "words", [["show"], ["verify"], ["export"], ["retire", "digits", "--yes"]], ids=lambda words: words[0]
+)
+def test_each_command_takes_the_ledgers_folder_and_the_runs(
+    words: list[str], place: str, path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "run" / "ledgers").mkdir(parents=True)
+    path.rename(tmp_path / "run" / "ledgers" / path.name)
+    assert ledger(words[0], tmp_path / place, *words[1:]) == 0
+    said = capsys.readouterr().out
+    assert "digits" in said or "4 entries, none edited or removed" in said
+
+
 def test_show_lists_rounds(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert ledger("show", "--rounds", path) == 0
     rounds = capsys.readouterr().out.splitlines()[-2:]
@@ -144,7 +158,7 @@ def test_retire_asks_for_the_name(
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(typed))
     assert ledger("retire", path, "digits") == code
-    assert "undoes none of this" in capsys.readouterr().out
+    assert "does not undo this" in capsys.readouterr().out
     with Ledger.open(path) as opened:
         assert (opened.accounts()[0].retired is None) == bool(code)
 

@@ -85,7 +85,7 @@ def test_a_table_of_a_plan_that_does_not_fit(capsys):
     words = ["budget", *PLAN, "--noise-multiplier", "1", "--epsilon", "2", "--then", "noise-multiplier=2"]
     assert run_command(app, [*words, "--accountant", "rdp"]) == 0
     said = capsys.readouterr().out
-    assert "A budget of epsilon 2 ends it after 0 of 80 rounds and" in said
+    assert "A budget of epsilon 2 is spent after 0 of 80 rounds and" in said
     assert "only with vary-mechanism" in said
 
 

@@ -1,5 +1,6 @@
 """What server.py makes of its options, up to the point where it would serve."""
 
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import typer
 
 from fl_dp.cli import server as module
 from fl_dp.cli.common import APP_OPTIONS, run_command
+from fl_dp.federation.link import listener
 
 
 @pytest.fixture
@@ -22,6 +24,7 @@ def served(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[Any, .
         return 0
 
     monkeypatch.setattr(module, "_serve", serve)
+    monkeypatch.setattr(listener, "check_port", lambda host, port: None)  # another server's may be here
     return seen
 
 
@@ -38,6 +41,18 @@ def test_without_a_kit_it_serves_this_machine_alone(served: list[tuple[Any, ...]
     assert keys.stat().st_mode & 0o777 == 0o700
     assert (tmp_path / "out/config.toml").exists()
     assert not (tmp_path / "out/launch.toml").exists()  # run.sh has nothing to resume here
+
+
+def test_a_port_that_is_taken_is_known_before_anything_is_written(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        assert server("--address", address, "--out", "out") == 2
+    assert f"error: {address}: cannot be served on:" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0:9092", "10.0.0.7:9092", "fl.example.org:9092", "[::]:9092"])

@@ -49,6 +49,8 @@ def test_a_model_that_does_not_suit_the_records_is_refused_and_no_ledger_is_made
         check_task(settings(tmp_path, model="lenet-gn", data="digits"))
     with pytest.raises(ConfigError, match=r"loss: .*mse"):
         check_task(settings(tmp_path, loss="mse"))
+    with pytest.raises(ConfigError, match="device = 'tpu': not found on this machine"):
+        check_task(settings(tmp_path, device="tpu"))
     assert list(tmp_path.iterdir()) == []
 
 

@@ -26,10 +26,13 @@ FAKE = """
 """
 
 
-def start(folder: Path, life: str) -> "subprocess.Popen[bytes]":
+def start_command(folder: Path, life: str) -> list[str]:
     (folder / "starts.json").write_text(json.dumps(STARTS))
-    code = textwrap.dedent(FAKE).format(life=life)
-    return subprocess.Popen([sys.executable, "-c", code, "starts.json"], cwd=folder)
+    return [sys.executable, "-c", textwrap.dedent(FAKE).format(life=life), "starts.json"]
+
+
+def start(folder: Path, life: str) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(start_command(folder, life), cwd=folder)
 
 
 def events(folder: Path) -> list[dict[str, Any]]:
@@ -42,6 +45,15 @@ def test_how_each_client_ended_is_told(tmp_path: Path) -> None:
     assert start(tmp_path, life).wait(60) == 0
     ends = {event["client"]: event["words"] for event in events(tmp_path) if event["what"] == "ended"}
     assert ends == {"0": "stopped (signal 9)", "1": "stopped (exit code 3)"}
+
+
+def test_a_client_that_is_asked_to_end_does_not_log_a_failure(tmp_path: Path) -> None:
+    warm = subprocess.Popen(
+        start_command(tmp_path, "client_processes._end()"), cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    )
+    _, said = warm.communicate(timeout=60)
+    ends = {event["client"]: event["words"] for event in events(tmp_path) if event["what"] == "ended"}
+    assert (said, ends) == ("", dict.fromkeys("01", "stopped (exit code 0)"))
 
 
 def test_each_is_a_process_group_of_its_own_and_ends_with_the_one_it_was_forked_from(tmp_path: Path) -> None:

@@ -129,7 +129,7 @@ def test_what_cannot_be_is_refused_before_anything_is_paid(tmp_path: Path, model
     for file, recipe, words in (
         (tmp_path / "other.pt", Recipe(), "not weights of model linear"),
         (tmp_path / "none.pt", Recipe(), "no such file"),
-        (model, Recipe(expected_batch_size=32), "fine-tuning cannot be: .*vary-mechanism"),
+        (model, Recipe(expected_batch_size=32), "cannot fine-tune: .*vary-mechanism"),
         (model, Recipe(learning_rate=-1.0), "learning-rate = -1.0"),
         (model, Recipe(trainable="no.*"), "matches no parameter"),
     ):

@@ -5,12 +5,16 @@ from typing import Any
 import pytest
 from torch import nn
 
+from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError, DataError, TaskError
+from fl_dp.launch import preflight
 from fl_dp.launch.preflight import (
     check_choices,
+    check_ledgers,
     check_names,
     check_parts,
+    check_room,
     check_server,
     with_absolute_paths,
 )
@@ -178,6 +182,7 @@ def test_paths_mean_the_same_from_anywhere(tmp_path: Path, monkeypatch: pytest.M
         ({"metrics": "mae"}, "metric 'mae' is for targets of numbers, not class"),
         ({"class_weights": "1,5"}, "class-weights = '1,5': expected 10 numbers"),
         ({"optimizer": "muon"}, "optimizer = 'muon': torch.optim refuses it"),
+        ({"device": "tpu"}, "device = 'tpu': not found on this machine"),
     ],
 )
 def test_what_does_not_suit_the_data_or_the_model_is_refused_before_a_start(settings, words):
@@ -222,3 +227,38 @@ def test_a_budget_that_nothing_meets_is_no_budget_that_is_spent(settings: dict[s
     with pytest.raises(ConfigError, match=words):
         check_parts(RunConfig(**settings))
     check_parts(RunConfig(**{**settings, "epsilon": 0.9, "noise_multiplier": 8.0}))
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("a file", "a file: expected a folder"),
+        ("a file/below", "a file/below: cannot be written: "),
+        ("damaged", "damaged: .*damaged/ledger.sqlite.*file is not a database"),
+    ],
+)
+def test_ledgers_that_cannot_be_kept_are_refused_before_a_start(
+    tmp_path: Path, name: str, words: str
+) -> None:
+    (tmp_path / "a file").touch()
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "ledger.sqlite").write_text("not a database, for many bytes")
+    with pytest.raises(ConfigError, match=f"--ledger .*{words}"):
+        check_ledgers(tmp_path / name)
+
+
+def test_a_folder_of_ledgers_is_made_and_a_sound_ledger_goes_on(tmp_path: Path) -> None:
+    check_ledgers(None)
+    check_ledgers(tmp_path / "deep" / "new")
+    assert (tmp_path / "deep" / "new").is_dir()
+    Ledger.open(tmp_path / "deep" / "new" / "ledger.sqlite").close()
+    check_ledgers(tmp_path / "deep" / "new")
+
+
+def test_a_machine_without_room_for_one_client_is_known_before_ray_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(preflight, "cores", lambda: 2)
+    check_room(RunConfig(clients_per_cpu=0.5))
+    with pytest.raises(ConfigError, match="a client needs 4 cores and 0 GPUs, and no machine has as much"):
+        check_room(RunConfig(clients_per_cpu=0.25))

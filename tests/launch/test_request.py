@@ -32,6 +32,6 @@ def test_only_values_that_nobody_gave_are_lowered() -> None:
     base = RunConfig(clients=8, min_clients=8, fit_clients=8)
     request = request_of(base, {"clients": 3})
     assert (request.config.min_clients, request.config.fit_clients) == (3, 3)
-    assert request.notes[0] == "min-clients = 3 (the config file says 8)"
+    assert request.notes[0] == "min-clients = 3 (the config has 8)"
     with pytest.raises(ConfigError, match="min-clients = 4: expected at most clients = 3"):
         request_of(base, {"clients": 3, "min-clients": 4})

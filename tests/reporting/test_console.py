@@ -38,6 +38,30 @@ def test_the_line_of_a_round():
     )
 
 
+def held(epsilon, budget):
+    return {"status": "trained", "epsilon": epsilon, "budget": budget}
+
+
+@pytest.mark.parametrize(
+    ("persons", "clients", "words"),
+    [
+        (1, [held(1.2, 3.0), held(2.0, 2.0)], "eps 2.00 of 2.00 "),
+        (1, [held(2.5, 3.0), held(2.0, 2.0)], "eps 2.50 of 3.00 "),
+        (1, [held(2.0, 3.0), held(2.0, 2.0)], "eps 2.00 of 2.00 "),
+        (1, [held(None, 5.0), held(2.0, 2.0)], "eps inf of 5.00 "),
+        (2, [held(1.0, 4.0), held(1.5, 3.0), held(2.0, 2.0)], "eps 3.50 of 5.00 "),
+    ],
+)
+def test_the_budget_is_that_of_the_clients_whose_epsilon_it_is(persons, clients, words):
+    most = sorted(float("inf") if one["epsilon"] is None else one["epsilon"] for one in clients)[-persons:]
+    record = {
+        **RECORD, "epsilon": None if most[-1] == float("inf") else sum(most),
+        "clients": dict(enumerate(clients)),
+        "federation": {**RECORD["federation"], "clients_per_person": persons},
+    }  # fmt: skip
+    assert words in round_line(record, rounds=3, budget=3.0)
+
+
 def test_statuses_are_counted_and_what_is_unknown_says_so():
     statuses = ("trained", "idle", "failed", "failed", "declined")
     clients = {str(i): {"status": status} for i, status in enumerate(statuses)}
@@ -53,14 +77,16 @@ def test_a_round_that_was_not_tested_names_no_metric():
 
 def test_clients_whose_budgets_end_before_the_rounds_do_are_counted():
     record = {**RECORD, "federation": {**RECORD["federation"], "running_out": ["0"]}}
-    assert "failed 0, running out 1  6.0 s" in round_line(record, rounds=3, budget=3.0)
+    assert "failed 0, 1 will run out of budget  6.0 s" in round_line(record, rounds=3, budget=3.0)
 
 
 @pytest.mark.parametrize(
     ("epsilon", "text"),
     [
-        (1.1, "1.10"), (1.84, "1.84"), (1.8400001, "1.85"), (0.0, "0.00"), (1e-9, "0.01"), (2.995, "3.00"),
-        (3, "3.00"), (float("inf"), "inf"), (None, "inf"),
+        (1.1, "1.10"), (1.84, "1.84"), (1.8400001, "1.85"), (0.0, "0.00"), (2.995, "3.00"), (3, "3.00"),
+        (0.1, "0.10"), (0.101, "0.11"), (0.0999, "0.100"), (0.013, "0.013"), (0.0131, "0.014"),
+        (0.001, "0.0010"), (0.0009911, "0.00100"), (1e-4, "0.00010"), (9.91e-5, "1.0e-4"), (1e-9, "1.0e-9"),
+        (1.01e-9, "1.1e-9"), (5e-324, "5.0e-324"), (float("inf"), "inf"), (None, "inf"),
     ],
 )  # fmt: skip
 def test_a_printed_epsilon_is_never_below_the_true_one(epsilon, text):
@@ -78,7 +104,7 @@ def test_five_hundred_clients_are_shown_by_their_ends():
     rows = budget_rows({str(i): budget(i / 200) for i in range(500)}, private=True)
     assert len(rows) == 11
     assert [row[0] for row in rows[:5]] == ["499", "498", "497", "496", "495"]
-    assert rows[5] == ("... 490 more between",)
+    assert rows[5] == ("... 490 more clients",)
     assert rows[-1][0] == "0"
 
 
@@ -131,14 +157,14 @@ def test_on_a_terminal_it_is_a_table_and_a_clients_words_are_no_markup():
 def test_a_ledger_that_was_retired_is_named_below_the_table():
     text = printed({"south": budget(1.0, retired=1), "north": budget(1.0, retired=2), "west": budget(2.0)})
     assert text.splitlines()[-2:] == [
-        "client north: its ledger was retired 2 times; epsilon counts from the last",
-        "client south: its ledger was retired once; epsilon counts from the last",
+        "client north: its ledger was retired 2 times; epsilon counts only what came after",
+        "client south: its ledger was retired once; epsilon counts only what came after",
     ]
 
 
 def test_of_many_retired_ledgers_the_rest_are_counted():
     lines = retirement_lines({str(i): budget(1.0, retired=1) for i in range(50)})
-    assert lines[ENDS:] == ["... and 45 clients more whose ledgers were retired"]
+    assert lines[ENDS:] == ["... and 45 more clients whose ledgers were retired"]
 
 
 def test_no_clients_no_table():

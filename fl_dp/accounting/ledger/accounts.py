@@ -7,6 +7,7 @@ from fl_dp.accounting.budget import auto_delta
 from fl_dp.accounting.events import merge
 from fl_dp.accounting.ledger.event_log import Content, Event
 from fl_dp.accounting.ledger.identity import RECORD, Identity, IdentityIndex
+from fl_dp.accounting.ledger.kinship import kin_groups
 from fl_dp.errors import LedgerError
 from fl_dp.records import ASSUMED, PROVEN, Entry
 
@@ -240,16 +241,9 @@ def lineages(accounts: Iterable[Account]) -> list[list[Account]]:
     Retiring an account ends its budget, but what its rounds have shown of its records stays known. What such
     a record has spent is therefore the composition of a whole group.
     """
-    groups: list[list[Account]] = []
-    for account in accounts:
-        kin = [group for group in groups if _are_kin(account, group)]
-        groups = [group for group in groups if group not in kin]
-        groups.append(sorted((*(one for group in kin for one in group), account), key=lambda one: one.id))
-    return groups
-
-
-def _are_kin(account: Account, group: Iterable[Account]) -> bool:
-    return any(account.identity.may_share_records(other.identity) for other in group)
+    held = sorted(accounts, key=lambda account: account.id)
+    groups = kin_groups([account.identity for account in held])
+    return [[held[position] for position in group] for group in groups]
 
 
 def _identity(content: Content) -> Identity:

@@ -27,7 +27,7 @@ def share_many(one: str, other: str) -> bool:
     records, n <= m, about min(n, SIZE * n / m) records of the smaller are compared: none if n is far below
     m / SIZE.
     """
-    sampled, others = _numbers(one), _numbers(other)
+    sampled, others = numbers_of(one), numbers_of(other)
     end = min(_reach(sampled), _reach(others))
     sampled = {number for number in sampled if number <= end}
     others = {number for number in others if number <= end}
@@ -35,7 +35,8 @@ def share_many(one: str, other: str) -> bool:
     return smaller > 0 and len(sampled & others) >= MANY * smaller
 
 
-def _numbers(text: str) -> set[str]:
+def numbers_of(text: str) -> set[str]:
+    """What a sketch consists of."""
     return {text[start : start + _WIDTH] for start in range(0, len(text), _WIDTH)}
 
 

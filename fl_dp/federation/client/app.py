@@ -94,7 +94,7 @@ def train_round(message: Message, config: ClientConfig) -> RecordDict:
     note = Note(config.ledger, config.client)
     with noted(note):
         plan, _ = plan_from_content(message.content)
-        note.learn(run=plan.run[:MAX_RUN_NAME], round=plan.server_round)
+        note.learn(run=one_line(plan.run)[:MAX_RUN_NAME], round=plan.server_round)  # not checked yet
         note.write("asked", steps=plan.steps)
         data = load_part(config)
         with ClientRounds.open(Path(config.ledger)) as rounds:

@@ -18,6 +18,7 @@ from typing import Any, Literal, Self
 
 from fl_dp.config.files import DAMAGED
 from fl_dp.durable_files import open_private, private_folder
+from fl_dp.federation.client.journal_words import in_words
 
 logger = logging.getLogger("fl_dp.clients")
 
@@ -95,13 +96,17 @@ class Note:
         self._known |= known
 
     def write(self, event: Event, **more: Any) -> None:
-        """Append a line. A disk that does not take it is said in the client's log, and ends nothing."""
+        """Append a line, and say it in the client's log.
+
+        A disk that does not take it is said there as well, and ends nothing.
+        """
         line = Line(
             event=event,
             at=datetime.now(UTC).isoformat(timespec="seconds"),
             seconds=round(time.monotonic() - self._started, 3),
             **{**self._known, **more},
         )
+        logger.info("%s", in_words(line))
         try:
             append(self._folder, line)
         except OSError as error:

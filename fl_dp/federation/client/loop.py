@@ -107,14 +107,14 @@ class ClientLoop:
         if message is None:
             return
         kind = one_line(message.metadata.message_type)  # the server's words, of any length
-        logger.info("message %s of run %d", kind, message.metadata.run_id)
+        logger.debug("message %s of run %d", kind, message.metadata.run_id)  # its journal says more
         content = answered_apart(lambda: self._handled(message), self._beat, BEAT_SECONDS)
         try:
             self._link.answer(message, content)
         except LinkRefusedError as refused:
             if not refused.is_late:
                 raise
-            self._say("late", "an answer came too late: the server waits for it no longer")
+            self._say("late", "an answer came too late: the server no longer waits for it")
         if message.metadata.message_type == FINAL_MODEL:
             self._say_of_model(content)
         if self._end is not None:
@@ -133,7 +133,7 @@ class ClientLoop:
     def _say_of_model(self, content: RecordDict) -> None:
         refusal = config_record(content, REFUSAL)
         if refusal is None:
-            self._say("model", "the final model has come")
+            self._say("model", "the final model was received")
         else:
             self._say("no model", f"the final model is not kept: {refusal['reason']!s}")
 
@@ -161,6 +161,7 @@ class ClientLoop:
         """Tell the operator, once for as long as it stays so."""
         if words != self._said:
             self._said = words
+            logger.info("%s", words)
             self._tell(what, words)
 
 

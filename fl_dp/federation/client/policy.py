@@ -103,7 +103,7 @@ def _check_way(plan: RoundPlan) -> None:
     try:
         settings_of(plan.optimizer, plan.optimizer_settings, plan.momentum)
     except ConfigError as error:
-        raise DeclinedError(f"the round asks for what cannot be: {error}") from error
+        raise DeclinedError(f"the round asks for something that cannot be done: {error}") from error
 
 
 def _closed(text: str) -> str:

@@ -143,7 +143,9 @@ class Door:
         if site is None:
             raise RequestRefusedError(401, "not a site of this federation")
         if self.hub.roster.is_over():
-            raise RequestRefusedError(403, "the server's roster has ended; ask who provisions for a new one")
+            raise RequestRefusedError(
+                403, "the server's roster has ended; ask whoever provisions for a new one"
+            )
         return site
 
     def own_node(self, site: Site, node: int) -> int:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from fl_dp.errors import LaunchError
+from fl_dp.errors import ConfigError, LaunchError
 from fl_dp.federation.link.door import Door
 from fl_dp.kits.kit import ServerKit
 
@@ -27,7 +27,7 @@ _OTHER_FILES = 512  # that this process may have open beside connections
 
 @contextmanager
 def listening(door: Door, kit: ServerKit, host: str, port: int) -> Iterator[int]:
-    """Serve within it; the port, which is a free one if `port` is 0. LaunchError if it is taken."""
+    """Serve within it; the port, which is a free one if `port` is 0. ConfigError if it is taken."""
     _allow_files(_MOST_CONNECTIONS + _OTHER_FILES)
     listener = _listener(host, port)
     config = uvicorn.Config(
@@ -90,12 +90,17 @@ def _allow_files(number: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
+def check_port(host: str, port: int) -> None:
+    """ConfigError where the port is taken, or is none of this machine's; known before anything is written."""
+    _listener(host, port).close()
+
+
 def _listener(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=512)
     except (OSError, OverflowError) as error:
-        raise LaunchError(f"{host}:{port}: cannot be served on: {error}; name another address.") from None
+        raise ConfigError(f"{host}:{port}: cannot be served on: {error}; name another address.") from None
 
 
 def _wait_until_started(server: uvicorn.Server, thread: threading.Thread) -> None:

@@ -73,7 +73,7 @@ class Aggregating:
             return None
         least = self.least_updates(len(judged.verdicts))
         if judged.standing < least:
-            self.lost = f"{judged.standing} updates stand, {least} are needed (min-updates, aggregation)"
+            self.lost = f"{judged.standing} updates remain, {least} are needed (min-updates, aggregation)"
             return None
         self._bounding.hold(weights, judged)
         before = self._optimizer.state()

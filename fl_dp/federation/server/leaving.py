@@ -76,7 +76,9 @@ def _save_models(
     load_arrays(model, best)
     out.save_model(model.state_dict(), describe(federation.task).to_dict(), private=private)
     if record.best:
-        logger.info("model.pt is of round %d, the best one; last.pt is the last one's", record.best[0])
+        logger.info(
+            "model.pt is the model of round %d, the best; last.pt that of the last round", record.best[0]
+        )
     return model.state_dict()
 
 

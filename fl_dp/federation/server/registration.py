@@ -204,7 +204,7 @@ class Registration:
         except FlDpError as error:
             reason = str(error)
         if reason:
-            logger.warning("client %s can take no part: %s", profile.client, reason)
+            logger.warning("client %s cannot take part: %s", profile.client, reason)
         return ClientRecord(
             profile,
             node,

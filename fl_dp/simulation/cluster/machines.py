@@ -1,22 +1,13 @@
 """What a simulation asks of Ray: which machines there are, and to start actors on them."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import ray
 
 from fl_dp.simulation.actor.training_actor import TrainingActor
+from fl_dp.simulation.cluster.resources import Node
 from fl_dp.simulation.work import ActorSettings
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """What one machine has. memory: bytes for processes; Ray has subtracted its store."""
-
-    cpus: float
-    gpus: float
-    memory: int
 
 
 def nodes() -> list[Node]:

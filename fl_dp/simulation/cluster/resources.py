@@ -7,11 +7,19 @@ from dataclasses import dataclass
 from fl_dp.config.flat import AUTO, Auto
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
-from fl_dp.simulation.cluster.machines import Node
 from fl_dp.simulation.work import Measured
 
 USABLE = 0.8  # of a machine's memory; the rest is for what was not measured
 RESOLUTION = 10_000  # Ray counts shares of a core or GPU in such parts
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """What one machine has. memory: bytes for processes; Ray has subtracted its store."""
+
+    cpus: float
+    gpus: float
+    memory: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ def running(address: str, scratch: Path, cpus: int) -> Iterator[None]:
     program has started is used, and goes on afterwards. ConfigError when there is no cluster at that address,
     or it runs another version of Python or Ray.
     """
-    if _is_there():
+    if ray_is_there():
         if address:
             raise ConfigError(f"--ray-address {address}: this process has joined a Ray; call ray.shutdown().")
         yield
@@ -73,7 +73,7 @@ def running(address: str, scratch: Path, cpus: int) -> Iterator[None]:
         yield
 
 
-def _is_there() -> bool:
+def ray_is_there() -> bool:
     """Whether this process uses Ray already."""
     return "ray" in sys.modules and bool(sys.modules["ray"].is_initialized())
 

@@ -1,16 +1,14 @@
 """Share of an example's labels, each 0 or 1, on whose side of zero the model's logit lies."""
 
-from typing import Any
-
 from torch import Tensor
-from torchmetrics.classification import BinaryAccuracy
 
 from fl_dp.form import Form
 from fl_dp.tasks.metric import Metric
+from fl_dp.tasks.right_answers import RightAnswers
 
 
-def _make(form: Form) -> Any:
-    return BinaryAccuracy()
+def _make(form: Form) -> RightAnswers:
+    return RightAnswers()
 
 
 def _sides(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:

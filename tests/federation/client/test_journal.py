@@ -16,6 +16,7 @@ from fl_dp.federation.client import app as app_module
 from fl_dp.federation.client import journal
 from fl_dp.federation.client.journal import NAME, OLDER, Line, NewLines, append, journal_folder, read_journal
 from fl_dp.records import LocalUpdate, Refusal
+from fl_dp.reporting.console import rounded_up
 from fl_dp.tasks import records
 
 LINE = Line(event="trained", at="2026-01-31T12:00:00+00:00", client="north", run="r", round=3, steps=12)
@@ -45,6 +46,31 @@ def test_a_round_is_noted_when_it_is_asked_and_when_it_is_answered(site: Site) -
     )
     assert (trained.dataset, trained.client) == ("digits, part 0/2 (iid, seed 0)", "hospital")
     assert trained.seconds > 0
+
+
+def test_the_log_says_what_was_asked_what_it_cost_and_why_not(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    site.register()
+    update = site.train()
+    assert isinstance(update, LocalUpdate)
+    site.train(replace(PLAN, server_round=2, noise_multiplier=1e-9))
+    said = caplog.text
+    assert "a server asked who this client is; epsilon 0.00 of 3.00 is spent" in said
+    assert "round 1 of run run-1: asked for 3 steps" in said
+    assert f"round 1 of run run-1: 3 steps, epsilon 0.00 -> {rounded_up(update.epsilon)} of 3.00" in said
+    assert "round 2 of run run-1: declined: the round asks for noise multiplier 1e-09" in said
+
+
+def test_a_run_s_name_brings_no_codes_of_its_own_to_console_and_log(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    site.train(replace(PLAN, run="run\x1b[2J\nround 9 of run run-1: 0 steps"))
+    asked, declined = lines_of(site)
+    assert asked.run == declined.run == "run [2J round 9 of run run-1: 0 steps"
+    assert "\x1b" not in caplog.text
 
 
 def test_the_journal_is_its_owners_alone(site: Site) -> None:

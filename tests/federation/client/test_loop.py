@@ -135,7 +135,7 @@ def test_an_answer_that_nobody_waits_for_does_not_end_it() -> None:
     link = FakeLink(
         [None], [asked(), StopError()], [LinkRefusedError(404, "nobody waits for this reply any more")]
     )
-    assert run(link)[-1] == "an answer came too late: the server waits for it no longer"
+    assert run(link)[-1] == "an answer came too late: the server no longer waits for it"
 
 
 def test_a_message_that_is_not_the_servers_is_not_answered() -> None:
@@ -230,6 +230,13 @@ def test_a_disk_that_takes_no_line_does_not_end_a_client(
 ) -> None:
     told_to(tmp_path / "nowhere" / "events.jsonl", "north")("joined", "joined the server")
     assert "not told (No such file or directory): joined the server" in caplog.text
+
+
+def test_the_log_says_what_the_operator_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    told = run(FakeLink([None], [OVER, StopError()]))
+    assert told[:2] == ["joined the server", "the run is over"]
+    assert [record.message for record in caplog.records][:2] == told[:2]
 
 
 def test_a_kind_of_message_cannot_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,0 +1,33 @@
+"""A line of a client's journal in words, for its console, its log and `fl-dp client status`."""
+
+from typing import TYPE_CHECKING
+
+from fl_dp.reporting.console import rounded_up
+from fl_dp.reporting.reports import NOT_PRIVATE
+
+if TYPE_CHECKING:
+    from fl_dp.federation.client.journal import Line
+
+
+def in_words(line: "Line") -> str:
+    """One line for an operator; epsilons are rounded up."""
+    what = f"round {line.round} of run {line.run}" if line.run else "a server asked who this client is"
+    match line.event:
+        case "asked":
+            return f"{what}: asked for {line.steps} steps"
+        case "registered":
+            return f"{what}; {_spent(line)} is spent"
+        case "trained":
+            return f"{what}: {line.steps} steps, {_course(line)}, {line.seconds:.1f} s"
+    paid = f", {_course(line)}" if line.after not in (None, line.before) else ""
+    return f"{what}: {line.event}{paid}: {line.reason}"
+
+
+def _course(line: "Line") -> str:
+    if line.after is None:
+        return f"{NOT_PRIVATE} (no epsilon holds)"
+    return f"epsilon {rounded_up(line.before)} -> {rounded_up(line.after)} of {rounded_up(line.budget)}"
+
+
+def _spent(line: "Line") -> str:
+    return f"epsilon {rounded_up(line.after)} of {rounded_up(line.budget)}"

@@ -7,7 +7,7 @@ import click
 import typer
 from click.core import ParameterSource
 
-from fl_dp.cli.arguments import ARGUMENTS, read_request, simulation_engine
+from fl_dp.cli.arguments import ARGUMENTS, naming_places, read_request, simulation_engine
 from fl_dp.cli.common import DEFAULT_CONFIG, ConfigOption, SetOption, say
 from fl_dp.errors import ConfigError
 
@@ -75,4 +75,5 @@ def run(
     kind = simulation_engine(simulate, engine, ray_address)
     from fl_dp.launch.launcher import launch  # late: an error in an argument needs neither Flower nor torch
 
-    return launch(request, engine=kind, out=out, ledger=ledger, ray_address=ray_address or "", say=say)
+    with naming_places(request):
+        return launch(request, engine=kind, out=out, ledger=ledger, ray_address=ray_address or "", say=say)

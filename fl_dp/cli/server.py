@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fl_dp.cli.arguments import read_request
+from fl_dp.cli.arguments import naming_places, read_request
 from fl_dp.cli.common import (
     APP_OPTIONS,
     DEFAULT_ADDRESS,
@@ -80,10 +80,11 @@ def serve(
         refuse_beside(context, "resume", "kit", "address")
         return _resume(resume, server, host, port)
     request = read_request(config, settings=settings or ())
-    check_names(request.config)
-    check_choices(request.config)
-    run = with_absolute_paths(request.config)
-    check_server(run)
+    with naming_places(request):
+        check_names(request.config)
+        check_choices(request.config)
+        run = with_absolute_paths(request.config)
+        check_server(run)
     folder = claim_folder(out)
     for note in request.notes:
         say(note)

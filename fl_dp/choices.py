@@ -19,6 +19,7 @@ from typing import TypeVar
 from fl_dp.errors import ConfigError
 
 Descriptor = TypeVar("Descriptor")
+_ALIKE = 0.72  # share of letters that two words have in common, for one to be meant by the other
 _FEW = 12  # names that fit the line of an error
 
 
@@ -116,7 +117,7 @@ def nearest(word: str, names: Collection[str]) -> str:
     """The name that looks most like `word`, without its argument; empty where none does."""
     name = word.partition(":")[0].lower().replace("_", "-")
     alike = {one.lower().replace("_", "-"): one for one in names}
-    return next((alike[one] for one in difflib.get_close_matches(name, alike, 1)), "")
+    return next((alike[one] for one in difflib.get_close_matches(name, alike, 1, _ALIKE)), "")
 
 
 def one_of(value: str, names: Collection[str], *, key: str = "", also: str = "") -> str:

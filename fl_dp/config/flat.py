@@ -17,6 +17,7 @@ AUTO = "auto"
 Auto = Literal["auto"]
 Scalar = str | int | float | bool
 
+_HEAD = re.compile(r"([a-z][a-z-]*)(?= = |: )")  # of an error about a setting: its key
 _KEY = re.compile(r"""\s*\[*\s*["']?([\w-]+)""")  # at the head of a line
 
 
@@ -35,8 +36,15 @@ class FlatConfig:
         """
         values, mistakes = typed_values(cls, flat)
         if mistakes := mistakes + value_mistakes(cls, values):
-            raise SettingsError(mistakes)
-        return cls(**values)
+            order = {key: number for number, key in enumerate(flat)}
+            raise SettingsError(sorted(mistakes, key=lambda one: order.get(one.key, len(order))))
+        try:
+            return cls(**values)
+        except SettingsError:
+            raise
+        except ConfigError as error:
+            found = _HEAD.match(str(error))
+            raise SettingsError([Mistake(found[1] if found else "", str(error))]) from None
 
     @classmethod
     def from_toml(cls, path: Path) -> Self:
@@ -47,8 +55,6 @@ class FlatConfig:
         except SettingsError as error:
             places = places_in(path)
             raise error.placed(lambda one: f"{places.get(one.key, path)}: {one.words}") from None
-        except ConfigError as error:
-            raise ConfigError(f"{path}: {error}") from None
 
     def to_flat(self) -> dict[str, Scalar]:
         """The flat mapping that `from_flat` turns back into an equal object."""

@@ -216,7 +216,7 @@ class RunConfig(TaskSettings):
                 f"a multiple of physical-batch-size = {self.physical_batch_size}",
             )
         for name in self.metric_names:
-            METRICS.check(name)
+            METRICS.check(name, "metrics")
         if isinstance(self.participations, int):
             require(
                 0 <= self.participations <= self.rounds, "participations", self.participations,

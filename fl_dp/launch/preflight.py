@@ -96,6 +96,7 @@ def check_server(config: RunConfig) -> None:
     """
     import torch
 
+    from fl_dp.federation.devices import find_device
     from fl_dp.models.start import load_start
     from fl_dp.tasks.load import new_model, task_of
     from fl_dp.tasks.metric import metrics_of
@@ -107,6 +108,7 @@ def check_server(config: RunConfig) -> None:
     from fl_dp.training.optimizers import check_optimizer
     from fl_dp.training.trainer import trainable
 
+    find_device(config.device)  # a run that was begun would end at once
     task = task_of(config)
     evaluation_records(config, task)
     if task.known_form is not None:

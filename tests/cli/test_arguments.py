@@ -182,7 +182,7 @@ def test_all_mistakes_of_the_command_line_and_of_a_file_are_told_at_once(file: P
     first, *others = str(told.value).splitlines()
     assert first == "4 mistakes:"
     assert [line.partition(f"{file}, ")[2].partition(":")[0] for line in others] == [
-        "line 1", "line 5", "line 2", "line 4",
+        "line 1", "line 2", "line 4", "line 5",
     ]  # fmt: skip
     file.write_text("")
     with pytest.raises(ConfigError) as told:

@@ -117,7 +117,7 @@ def test_one_file_each(copied: Any) -> None:
     assert (single, resumed, moved) == ("True", "True", "True")
     assert (
         aggregation
-        == "aggregation = 'trimed-mean': expected krum or mean or median or own-trim or trimmed-mean."
+        == "aggregation = 'trimed-mean': expected krum or mean or median or own-trim or trimmed-mean; did you mean trimmed-mean?"
     )
     assert (
         optimizer

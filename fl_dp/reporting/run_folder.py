@@ -26,6 +26,11 @@ class RunFolder:
         return self.path / "config.toml"
 
     @property
+    def resolved(self) -> Path:
+        """The config again, with what "auto" became."""
+        return self.path / "resolved.toml"
+
+    @property
     def launch(self) -> Path:
         return self.path / "launch.toml"
 

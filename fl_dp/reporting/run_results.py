@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import tomli_w
+
 from fl_dp.durable_files import append_text, write_whole
 from fl_dp.errors import ConfigError
 from fl_dp.reporting.reports import RoundReport, Summary, strict_json
@@ -12,6 +14,11 @@ from fl_dp.reporting.run_folder import RunFolder
 
 if TYPE_CHECKING:
     import torch
+
+
+_OF_RESOLVED = """# What "auto" became. It stays where clients differ (rounds.jsonl has each client's value),
+# and where a machine decides for itself.
+"""
 
 
 class RunResults:
@@ -46,6 +53,16 @@ class RunResults:
             raise ConfigError(f"{file}: holds {len(lines)} of {rounds} rounds; put it back as it was.")
         text = "".join(f"{line}\n" for line in (*lines, last))
         write_whole(file, lambda opened: opened.write(text.encode()))
+
+    @property
+    def config(self) -> Path:
+        """The file of what was asked for, where a launch has written one."""
+        return self._folder.config
+
+    def write_resolved(self, flat: Mapping[str, Any]) -> None:
+        """Write resolved.toml, a run config, whole or not at all."""
+        text = _OF_RESOLVED + tomli_w.dumps(flat)
+        write_whole(self._folder.resolved, lambda file: file.write(text.encode()))
 
     def append_round(self, line: str) -> None:
         """Append one line, of `to_line`, to rounds.jsonl; it is on the disk when this returns."""

@@ -13,7 +13,7 @@ from fl_dp.config.files import DAMAGED
 from fl_dp.config.flat import AUTO, FlatConfig, Scalar, places_in
 from fl_dp.config.mistakes import Mistake, SettingsError
 from fl_dp.config.run import RunConfig
-from fl_dp.errors import ConfigError
+from fl_dp.errors import ConfigError, FlDpError
 from fl_dp.launch.request import Engine, RunRequest, read_config, request_of
 
 _POSITION = "by position"  # where an argument stands that has no option
@@ -83,10 +83,16 @@ def naming_places(request: RunRequest) -> Iterator[None]:
     try:
         yield
     except ConfigError as error:
-        key = _KEY.match(str(error))
-        if key is None or key[1] not in request.places:
+        words = placed_error(error, request.places)
+        if words == str(error):
             raise
-        raise ConfigError(placed(str(error), key[1], request.places)) from error
+        raise ConfigError(words) from error
+
+
+def placed_error(error: FlDpError, places: Mapping[str, str]) -> str:
+    """An error's words, with the place of the setting that they begin with."""
+    key = _KEY.match(str(error))
+    return placed(str(error), key[1] if key else "", places)
 
 
 def placed(words: str, key: str, places: Mapping[str, str]) -> str:

@@ -102,7 +102,7 @@ class ClientConfig(TaskSettings):
         page="joining.md#may-it-train", common=True,
     )  # fmt: skip
     approval_wait: Annotated[float, Range(0, 1e8)] = setting(
-        300.0, _OPERATOR, "seconds that a round waits for that"
+        300.0, _OPERATOR, "with approve: seconds that a round waits for the operator"
     )
     evaluate_received: bool = setting(
         False, _OPERATOR, "measure each global model on this site's test rows, here",

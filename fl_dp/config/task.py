@@ -50,7 +50,8 @@ class TaskSettings(DataSettings):
     )  # fmt: skip
     model: str = setting(
         "linear", _TASK, "a name, torchvision:NAME, timm:NAME, hf:PATH, or code of one's own",
-        choices=MODELS, checked=False, page="models.md", common=True,
+        choices=MODELS, checked=False, also="FILE.py:NAME or package.module:NAME", page="models.md",
+        common=True,
     )  # fmt: skip
     loss: str = setting(
         "cross-entropy", _TASK,

@@ -109,7 +109,10 @@ def _typed(kind: type, name: str, value: Any, hint: Any) -> Any:
             return _float(key_of(name), value)
         elif type(value) is option:  # not isinstance: a bool must not pass for an int
             return value
-    raise _mistake(key_of(name), f"= {value!r}: expected {expected_in_words(kind, name)}.")
+    words = [one for option in _options(hint) for one in typing.get_args(option)]
+    near = nearest(value, words) if isinstance(value, str) else ""
+    meant = f"; did you mean {near}?" if near else "."
+    raise _mistake(key_of(name), f"= {value!r}: expected {expected_in_words(kind, name)}{meant}")
 
 
 def _float(key: str, value: int | float) -> float:

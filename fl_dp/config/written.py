@@ -23,14 +23,14 @@ Files are flat TOML: `KEY = VALUE`, a line each. `--set KEY=VALUE` changes a key
 """
 _RUN_FILE = """\
 # A run config: what a federation trains, and at which cost. Every key is here, with its default.
-# Lines that begin with "# " and a key are not in force: take the "# " away to set them.
+# A key behind "# " is not in force: take the "# " away to set it.
 #
 #   fl-dp check {name}        what it will cost and how long it will take; nothing is started
 #   fl-dp run --config {name} --simulate
 """
 _CLIENT_FILE = """\
 # A client's own settings: its data, its ledger, its limits. No server can change them.
-# Lines that begin with "# " and a key are not in force: take the "# " away to set them.
+# A key behind "# " is not in force: take the "# " away to set it.
 #
 #   fl-dp validate --help                    whether the task and these data can be trained
 #   fl-dp client --config {name} --kit KIT

@@ -59,6 +59,12 @@ class _Trying:
             self.problems.append(self._told(error))
             return None
 
+    def holds(self, step: Callable[[RunConfig], object], config: RunConfig) -> bool:
+        """Whether the step finds nothing."""
+        before = len(self.problems)
+        self(step, config)
+        return len(self.problems) == before
+
 
 def check_run(
     request: RunRequest,
@@ -76,15 +82,12 @@ def check_run(
     trying = _Trying(told)
     if out is not None and (out.is_file() or (out / "config.toml").exists()):
         trying.problems.append(f"--out {out}: already holds a run, or is a file; name another folder.")
-    trying(check_names, request.config)
-    if trying.problems:
-        return Check(tuple(trying.problems), request.notes)
     if engine == "flower":
         from fl_dp.launch.flower.simulation import check_resources
 
         trying(check_resources, request.config)
-    trying(check_choices, request.config)
-    config = None if trying.problems else trying(with_absolute_paths, request.config)
+    named = trying.holds(check_names, request.config) and trying.holds(check_choices, request.config)
+    config = trying(with_absolute_paths, request.config) if named else None
     if config is None:
         return Check(tuple(trying.problems), request.notes)
     trying(check_server, config)

@@ -164,7 +164,7 @@ def _cost_lines(forecast: Forecast, timing: Timing, *, simulated: bool) -> Itera
     step, process = timing.step_bytes / 2**20, timing.process_bytes / 2**20
     yield (
         f"memory, estimated: {step:.2g} MiB for a step beside process, model and data; "
-        f"{process + step:.0f} MiB for a process with the data, of which {timing.at_once + 1} are busy at once"
+        f"{process + step:.0f} MiB for a process with the data; {timing.at_once + 1} are busy at once"
     )
 
 

@@ -155,10 +155,10 @@ def _names(names: list[str]) -> str:
 
 def _cost_lines(forecast: Forecast, timing: Timing, *, simulated: bool) -> Iterator[str]:
     rounds = min(forecast.config.rounds, (forecast.ends or forecast.config.rounds + 1) - 1)
+    rest = "" if simulated else f", {timing.preparing:.2g} s for the rest of a client's round"
     yield (
         f"time, estimated: {duration(timing.rounds)} for {_rounds(rounds)}, start and messages not counted. "
-        f"From {timing.measured} steps of {timing.step:.3g} s on this machine, on random numbers"
-        f"{'' if simulated else f', {timing.preparing:.2g} s before the first step of a round'}"
+        f"From {timing.measured} steps of {timing.step:.3g} s on this machine, on random numbers{rest}"
         f" and {timing.evaluating:.2g} s for an evaluation; {timing.at_once} clients at a time"
     )
     step, process = timing.step_bytes / 2**20, timing.process_bytes / 2**20

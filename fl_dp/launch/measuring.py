@@ -12,15 +12,17 @@ import torch
 from flwr.app import RecordDict
 
 from fl_dp.accounting.ledger.ledger import Reservation
+from fl_dp.config.client import ClientConfig
 from fl_dp.config.data import RECORD
 from fl_dp.config.run import RunConfig
 from fl_dp.data.persons import Examples, by_unit
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.kernel_choice.memory import peak_bytes
+from fl_dp.errors import DeclinedError
 from fl_dp.federation.client.own_training import OwnTraining
 from fl_dp.federation.client.profile import budget_of
 from fl_dp.federation.client.registration import task_identity
-from fl_dp.federation.client.round import AcceptedRound, Client, PaidRound
+from fl_dp.federation.client.round import AcceptedRound, Client, ClientRounds, PaidRound, play
 from fl_dp.federation.devices import find_device
 from fl_dp.federation.server.aggregating import Aggregating
 from fl_dp.federation.server.evaluation import evaluate
@@ -32,13 +34,12 @@ from fl_dp.form import names_of
 from fl_dp.launch.clients import client_config
 from fl_dp.launch.forecast import Forecast
 from fl_dp.launch.processes.environment import cores
-from fl_dp.records import Entry, RoundPlan
+from fl_dp.records import MOST_EPSILON, Entry, Refusal, RoundPlan
 from fl_dp.simulation.actor.process_memory import own_bytes
 from fl_dp.tasks.load import new_model, task_of
 from fl_dp.tasks.task import Task
 from fl_dp.training.objective import Objective
 
-_NOWHERE = Path("no-ledger")
 SECONDS = 1.5  # that steps are measured for, if the first is not longer
 _BATCHES = 4  # expected batches that the random data hold
 _TEST = 512  # test examples that are measured
@@ -47,7 +48,8 @@ _STEP_MARGIN = 1.8  # times the tensors that are seen: so much may a process gro
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """preparing: seconds before the first step of a client's round. step: seconds of one, of `measured`.
+    """preparing: seconds of a client's round beside its steps: model, checks, payment. step: seconds of one,
+    the mean of `measured`.
 
     evaluating: seconds of one evaluation of the global model. at_once: clients that train at a time, with
     `threads` threads each. physical_batch_size: most examples in memory; rows: of a pass. step_bytes: that a
@@ -78,29 +80,37 @@ def timing_of(forecast: Forecast, *, simulated: bool, test_records: int) -> Timi
     plan = round_plan(first.profile, first.mechanism, config, "check", 1, task_identity(config))
     threads = 1 if simulated else max(1, cores() // config.clients)
     with _threads(threads), tempfile.TemporaryDirectory() as scratch:
-        training, data = _prepared(config, plan, Path(scratch))
-        started = time.perf_counter()
+        data = random_data(config, task_of(config), _BATCHES * plan.expected_batch_size)
+        settings = replace(client_config(config, 0, Path(scratch)), epsilon=MOST_EPSILON)
+        one_step = _seconds_of_a_round(settings, data, replace(plan, steps=1), config)
+        training = OwnTraining(settings, data)
         training.prepare(plan, _content(config, plan))
-        preparing = time.perf_counter() - started
-        step, measured = _seconds_of_a_step(training, data, plan, config)
+        step, measured = _seconds_of_a_step(training, data, plan, settings)
         trainer = training.trainer
         assert trainer is not None
         needed = peak_bytes(lambda: trainer.rehearse(training.rows), find_device(config.device))
         evaluating = _evaluating(config, test_records)
     found = Timing(
-        preparing, step, measured, evaluating, min(cores(), config.fit_clients), threads,
+        max(0.0, one_step - step), step, measured, evaluating, min(cores(), config.fit_clients), threads,
         training.at_most, training.rows, int(_STEP_MARGIN * needed), own_bytes(), 0.0,
     )  # fmt: skip
     return replace(found, rounds=_all_rounds(forecast, found, simulated=simulated))
 
 
-def _prepared(config: RunConfig, plan: RoundPlan, scratch: Path) -> tuple[OwnTraining, Examples]:
-    """A client that has done once what it does in its first round alone: choose kernels and rows."""
-    task = task_of(config)
-    data = random_data(config, task, _BATCHES * plan.expected_batch_size)
-    training = OwnTraining(replace(client_config(config, 0, scratch), evaluate_received=False), data)
-    training.prepare(plan, _content(config, plan))
-    return training, data
+def _seconds_of_a_round(settings: ClientConfig, data: Examples, plan: RoundPlan, config: RunConfig) -> float:
+    """Of a whole round at a client, with a scratch ledger that it pays from; the second one's.
+
+    In its first round alone a client chooses kernels and rows. DeclinedError where it takes no part.
+    """
+    with ClientRounds.open(Path(settings.ledger)) as rounds:
+        (client,) = rounds.register([(settings, data)])
+        for server_round in (1, 2):
+            started = time.perf_counter()
+            content = _content(config, replace(plan, server_round=server_round))
+            answer = play(rounds, client, content, OwnTraining(settings, data))
+            if isinstance(answer, Refusal):
+                raise DeclinedError(f"a client would decline: {answer.reason}")
+    return time.perf_counter() - started
 
 
 def random_data(config: RunConfig, task: Task, count: int) -> Examples:
@@ -121,7 +131,7 @@ def _content(config: RunConfig, plan: RoundPlan) -> RecordDict:
 
 
 def _seconds_of_a_step(
-    training: OwnTraining, data: Examples, plan: RoundPlan, config: RunConfig
+    training: OwnTraining, data: Examples, plan: RoundPlan, settings: ClientConfig
 ) -> tuple[float, int]:
     """Their mean, and how many were taken; the first warms up, and counts only if it took long."""
     rate = plan.expected_batch_size / len(data)
@@ -133,7 +143,6 @@ def _seconds_of_a_step(
         training.train(paid)
         return time.perf_counter() - started
 
-    settings = client_config(config, 0, _NOWHERE)
     client = Client(settings, "random", len(data), "random", budget_of(settings, len(data)))
     accepted = AcceptedRound("check", client, plan)
     first = seconds(1)

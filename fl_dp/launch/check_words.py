@@ -80,10 +80,9 @@ def _print_clients(forecast: Forecast) -> None:
     if len(clients) > _SHOWN:
         clients = [(f"{words} ({one.name})", one) for words, one in spread(forecast.clients)]
     columns = (
-        "client", f"{forecast.config.unit_name}s", "sample rate", "noise", "steps a round", "spent before",
-        "epsilon at the end", "of", "delta", "rounds",
+        "client", f"{forecast.config.unit_name}s", "rate", "noise", "steps", "before", "epsilon", "rounds",
     )  # fmt: skip
-    title = "What it costs each client"
+    title = "What it costs each client until the end (steps: of a round)"
     if forecast.sampled:
         title += ", if it is chosen in every round"
     print_table(title, columns, [_row(name, one, forecast) for name, one in clients], left=("client",))
@@ -99,8 +98,8 @@ def _row(name: str, one: ClientForecast, forecast: Forecast) -> tuple[str, ...]:
     private = forecast.config.private
     return (
         name, str(profile.public_size), *known, rounded_up(one.before),
-        rounded_up(one.epsilon if private else None), rounded_up(profile.epsilon) if private else "-",
-        f"{profile.delta:g}", f"{one.rounds} of {forecast.config.rounds}",
+        f"{rounded_up(one.epsilon)} of {rounded_up(profile.epsilon)}" if private else "inf",
+        f"{one.rounds} of {forecast.config.rounds}",
     )  # fmt: skip
 
 

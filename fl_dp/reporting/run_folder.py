@@ -60,6 +60,16 @@ class RunFolder:
         return self.path / "model.json"
 
     @property
+    def statements(self) -> Path:
+        """What the sites have said of their ledgers, after the summary was written."""
+        return self.path / "statements.json"
+
+    @property
+    def report(self) -> Path:
+        """The page for people."""
+        return self.path / "report.html"
+
+    @property
     def clients(self) -> Path:
         return self.path / "clients"
 

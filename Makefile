@@ -1,4 +1,4 @@
-.PHONY: setup check test test-fast mutants bench bench-engine bench-simulation
+.PHONY: setup check test test-fast keys mutants bench bench-engine bench-simulation
 
 DEVICE = cpu
 DATA_ROOT = data
@@ -20,6 +20,9 @@ test: setup
 
 test-fast: setup
 	.venv/bin/python -m pytest -m "not slow"
+
+keys: setup
+	.venv/bin/fl-dp keys --markdown > docs/keys.md
 
 mutants: setup
 	.venv/bin/python -m scripts.mutation --number $(NUMBER) --seed $(SEED) --jobs $(JOBS)

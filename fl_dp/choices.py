@@ -6,8 +6,9 @@ descriptor. A package outside joins by an entry point of the group `fl_dp.<folde
 it never stands in for a file of ours.
 """
 
+import difflib
 import pkgutil
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
@@ -18,6 +19,8 @@ from typing import TypeVar
 from fl_dp.errors import ConfigError
 
 Descriptor = TypeVar("Descriptor")
+_ALIKE = 0.72  # share of letters that two words have in common, for one to be meant by the other
+_FEW = 12  # names that fit the line of an error
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +50,15 @@ class Choices:
         """All names that can be chosen, sorted: of files, and of other packages' entry points."""
         return tuple(sorted({*self.built_in(), *(one.name for one in _entry_points(self.group))}))
 
-    def check(self, value: str, key: str = "") -> None:
-        """ConfigError unless `value`, without its argument, is a name. key: named in it, if another."""
+    def check(self, value: str, key: str = "", also: str = "") -> None:
+        """ConfigError unless `value`, without its argument, is a name. key: named in it, if another.
+
+        also: what else it may be, which the caller has looked at.
+        """
         name = value.partition(":")[0]
         if name not in self.built_in() and name not in self.names():
-            raise ConfigError(f"{key or self.key} = {value!r}: expected {' or '.join(self.names())}.")
+            expected = one_of(value, self.names(), key=self.key, also=also)
+            raise ConfigError(f"{key or self.key} = {value!r}: {expected}")
 
     def check_built_in(self, value: str, what: str) -> None:
         """ConfigError unless `value` is the name of a file of ours. what: why no other will do."""
@@ -104,6 +111,25 @@ class Choices:
         if wanted is not None and not argument and (colon or not optional):
             raise ConfigError(f"{self.key} = {value!r}: {name} takes an argument; write {name}:{wanted}.")
         return argument
+
+
+def nearest(word: str, names: Collection[str]) -> str:
+    """The name that looks most like `word`, without its argument; empty where none does."""
+    name = word.partition(":")[0].lower().replace("_", "-")
+    alike = {one.lower().replace("_", "-"): one for one in names}
+    return next((alike[one] for one in difflib.get_close_matches(name, alike, 1, _ALIKE)), "")
+
+
+def one_of(value: str, names: Collection[str], *, key: str = "", also: str = "") -> str:
+    """The end of a sentence: which names were expected, and the nearest. Of many only their command.
+
+    key: of the setting, if it has a line in `fl-dp keys`. also: what else it may be.
+    """
+    many = bool(key) and len(names) > _FEW
+    expected = f"one of {len(names)} names, see fl-dp keys {key}" if many else " or ".join(names)
+    near = nearest(value, names)
+    meant = f"; did you mean {near}?" if near else "."
+    return f"expected {expected}{', or ' if also else ''}{also}{meant}"
 
 
 @lru_cache(maxsize=32)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fl_dp import choices
-from fl_dp.choices import Choices
+from fl_dp.choices import Choices, nearest, one_of
 from fl_dp.errors import ConfigError
 
 
@@ -92,3 +92,24 @@ def test_a_missing_argument_is_asked_for(colours: Choices, value: str) -> None:
 def test_an_argument_that_nobody_reads_is_refused(colours: Choices, value: str) -> None:
     with pytest.raises(ConfigError, match=f"colour = '{value}': green takes no argument; write green"):
         colours.argument(value, None)
+
+
+@pytest.mark.parametrize(
+    ("value", "names", "words"),
+    [
+        ("dirichle:3", ["iid", "dirichlet"], "expected iid or dirichlet; did you mean dirichlet?"),
+        ("Tanh_CNN", ["tanh-cnn", "linear"], "expected tanh-cnn or linear; did you mean tanh-cnn?"),
+        ("something", ["iid", "by"], "expected iid or by."),
+        ("", ["iid"], "expected iid."),
+    ],
+)
+def test_what_was_expected_ends_with_what_was_meant(value: str, names: list[str], words: str) -> None:
+    assert one_of(value, names) == words
+
+
+def test_of_many_names_their_command_is_told() -> None:
+    many = [f"name-{letter}" * 2 for letter in "abcdefghijklmnopq"]
+    assert one_of("xyz", many, key="model", also="FILE.py:NAME") == (
+        "expected one of 17 names, see fl-dp keys model, or FILE.py:NAME."
+    )
+    assert nearest(many[3][:-1], many) == many[3]

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from fl_dp.api.result import Result, load_run
-from fl_dp.config.flat import key_of
 from fl_dp.config.run import RunConfig
+from fl_dp.config.values import key_of
 from fl_dp.launch.launcher import launch
 from fl_dp.launch.request import read_config, request_of
 from fl_dp.launch.telling import telling

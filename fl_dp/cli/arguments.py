@@ -1,17 +1,23 @@
 """Turns a command line and a config file into one validated request."""
 
+import dataclasses
 import re
 import tomllib
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from fl_dp.config.files import DAMAGED
-from fl_dp.config.flat import AUTO, FlatConfig, Scalar
+from fl_dp.config.flat import AUTO, FlatConfig, Scalar, places_in
+from fl_dp.config.mistakes import Mistake, SettingsError
 from fl_dp.config.run import RunConfig
-from fl_dp.errors import ConfigError
+from fl_dp.errors import ConfigError, FlDpError
 from fl_dp.launch.request import Engine, RunRequest, read_config, request_of
+
+_POSITION = "by position"  # where an argument stands that has no option
+_KEY = re.compile(r"([a-z][a-z-]*)(?= = |: )")  # at the head of an error about a setting
 
 
 def _number_or_auto(text: str) -> Scalar:
@@ -56,17 +62,47 @@ ARGUMENTS = (
 def read_request(
     file: Path, positional: Sequence[str] = (), settings: Sequence[str] = (), seed: int | None = None
 ) -> RunRequest:
-    """The run that `file` describes, changed by the command line; ConfigError names the culprit.
+    """The run that `file` describes, changed by the command line. ConfigError names each culprit, and where.
 
     positional: texts in the order of ARGUMENTS, as many as there are; settings: `key=value` texts.
     """
-    base = read_config(file)
+    base, first, second = read_config(file), _positional(positional), read_settings(settings, RunConfig)
     seeds: dict[str, Scalar] = {} if seed is None else {"seed": seed}
-    given = _merge(_positional(positional), read_settings(settings, RunConfig), seeds)
+    places = {**places_in(file), **dict.fromkeys(second, "--set"), **dict.fromkeys(seeds, "--seed")}
+    places |= {one.key: _POSITION for one in ARGUMENTS if one.key in first}
     try:
-        return request_of(base, given)
+        request = request_of(base, _merge(first, second, seeds))
+    except SettingsError as error:
+        raise error.placed(lambda one: placed(one.words, one.key, places)) from None
+    return dataclasses.replace(request, places=places)
+
+
+@contextmanager
+def naming_places(request: RunRequest) -> Iterator[None]:
+    """Within it a ConfigError about one of the request's settings says where that setting stands."""
+    try:
+        yield
     except ConfigError as error:
-        raise ConfigError(name_arguments(str(error))) from None
+        words = placed_error(error, request.places)
+        if words == str(error):
+            raise
+        raise ConfigError(words) from error
+
+
+def placed_error(error: FlDpError, places: Mapping[str, str]) -> str:
+    """An error's words, with the place of the setting that they begin with."""
+    key = _KEY.match(str(error))
+    return placed(str(error), key[1] if key else "", places)
+
+
+def placed(words: str, key: str, places: Mapping[str, str]) -> str:
+    """What is wrong with the setting `key`, with the place where it was given in front.
+
+    Settings that were given by position have their argument's name beside them.
+    """
+    words = name_arguments(words, [one for one, place in places.items() if place == _POSITION])
+    place = places.get(key, "")
+    return words if place in ("", _POSITION) else f"{place}: {words}"
 
 
 def simulation_engine(simulate: bool, engine: str | None, ray_address: str | None) -> Engine | None:
@@ -84,26 +120,31 @@ def simulation_engine(simulate: bool, engine: str | None, ray_address: str | Non
     return typing.cast(Engine, chosen)
 
 
-def name_arguments(text: str) -> str:
-    """`text` with every `key =` preceded by the positional argument that sets it, where there is one."""
-    names = {argument.key: argument.name for argument in ARGUMENTS}
-    keys = "|".join(names)
-    return re.sub(rf"(?<![\w-])({keys})(?= = )", lambda found: f"{names[found[0]]} ({found[0]})", text)
+def name_arguments(text: str, keys: Collection[str]) -> str:
+    """`text` with every `key =` of `keys` preceded by the positional argument that has set it."""
+    names = {argument.key: argument.name for argument in ARGUMENTS if argument.key in keys}
+    if not names:
+        return text
+    return re.sub(
+        rf"(?<![\w-])({'|'.join(names)})(?= = )", lambda found: f"{names[found[0]]} ({found[0]})", text
+    )
 
 
 def _positional(texts: Sequence[str]) -> dict[str, Scalar]:
     if len(texts) > len(ARGUMENTS):
         raise ConfigError(f"{texts[len(ARGUMENTS)]}: more than {len(ARGUMENTS)} arguments.")
     values: dict[str, Scalar] = {}
+    mistakes: list[Mistake] = []
     for argument, text in zip(ARGUMENTS, texts, strict=False):
         if text.startswith("--"):
             raise ConfigError(f"{text}: no such option; see --help.")
         try:
             values[argument.key] = argument.read(text)
         except ValueError:
-            raise ConfigError(
-                f"{argument.name} ({argument.key}) = {text!r}: expected {argument.expected}."
-            ) from None
+            words = f"{argument.name} ({argument.key}) = {text!r}: expected {argument.expected}."
+            mistakes.append(Mistake(argument.key, words))
+    if mistakes:
+        raise SettingsError(mistakes)
     return values
 
 
@@ -114,7 +155,9 @@ def read_settings(texts: Sequence[str], kind: type[FlatConfig]) -> dict[str, Sca
         key, equals, value = text.partition("=")
         if not equals:
             raise ConfigError(f"--set {text}: expected key=value.")
-        values = _merge(values, {key.strip(): _value(key.strip(), value.strip(), kind)})
+        if key.strip() in values:
+            raise ConfigError(f"--set {text}: {key.strip()} is given twice on the command line.")
+        values[key.strip()] = _value(key.strip(), value.strip(), kind)
     return values
 
 
@@ -136,6 +179,7 @@ def _merge(*parts: Mapping[str, Scalar]) -> dict[str, Scalar]:
     merged: dict[str, Scalar] = {}
     for part in parts:
         for key in merged.keys() & part.keys():
-            raise ConfigError(name_arguments(f"{key} = {part[key]}: given twice on the command line."))
+            words = f"{key} = {part[key]}: given twice on the command line."
+            raise ConfigError(name_arguments(words, [one.key for one in ARGUMENTS if one.key in parts[0]]))
         merged.update(part)
     return merged

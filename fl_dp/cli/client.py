@@ -5,7 +5,7 @@ What needs Flower is imported late, so that the other commands start without it.
 
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +14,7 @@ from click.core import ParameterSource
 
 from fl_dp.accounting.accountant import check_holds_budgets
 from fl_dp.cli.approve import ask_on_console
-from fl_dp.cli.arguments import read_settings
+from fl_dp.cli.arguments import placed, read_settings
 from fl_dp.cli.common import (
     APP_OPTIONS,
     DEFAULT_ADDRESS,
@@ -26,6 +26,8 @@ from fl_dp.cli.common import (
 from fl_dp.cli.status import status
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.files import read_toml
+from fl_dp.config.flat import places_in
+from fl_dp.config.mistakes import SettingsError
 from fl_dp.config.task import task_beside
 from fl_dp.errors import ConfigError
 from fl_dp.federation.client.approval import approvals_folder
@@ -36,6 +38,9 @@ from fl_dp.reporting.console import marked
 
 if TYPE_CHECKING:
     from fl_dp.kits.kit import SiteKit
+
+
+_OPTIONS = {"client": "--name", "partition-id": "--partition", "num-partitions": "--partition"}
 
 
 def main() -> None:
@@ -205,10 +210,21 @@ def own_settings(
     elif "ledger" not in base:
         base["ledger"] = str(ledger_file(state_folder() / "ledger"))
     flat = {**base, **given, "client": client}
-    own = ClientConfig.from_flat(flat)
+    try:
+        own = ClientConfig.from_flat(flat)
+    except SettingsError as error:
+        places = _places(file, options, texts)
+        raise error.placed(lambda one: placed(one.words, one.key, places)) from None
     if "data" not in flat:
         check_data_named(own)
     return own
+
+
+def _places(file: Path | None, options: Mapping[str, Any], texts: Sequence[str]) -> dict[str, str]:
+    """Where each setting was given: a line of the file, or an option."""
+    places = {} if file is None else {key: f"--config {at}" for key, at in places_in(file).items()}
+    given = {key: _OPTIONS.get(key, f"--{key}") for key, value in options.items() if value is not None}
+    return {**places, **given, **dict.fromkeys(read_settings(texts, ClientConfig), "--set")}
 
 
 def _here(task: str | None) -> str | None:

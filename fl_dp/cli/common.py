@@ -29,7 +29,8 @@ ConfigOption = Annotated[
     typer.Option(help="Run config, a flat TOML file [default: configs/digits.toml].", show_default=False),
 ]
 SetOption = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any run-config key; repeatable.")
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Any run-config key (fl-dp keys); repeatable."),
 ]
 TrackOption = Annotated[
     str | None,

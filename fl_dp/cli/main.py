@@ -11,10 +11,14 @@ from fl_dp.cli.approve import HELP as APPROVE_HELP
 from fl_dp.cli.approve import approve
 from fl_dp.cli.audit import HELP as AUDIT_HELP
 from fl_dp.cli.audit import audit
+from fl_dp.cli.check import HELP as CHECK_HELP
+from fl_dp.cli.check import OPTIONS as CHECK_OPTIONS
+from fl_dp.cli.check import check
 from fl_dp.cli.client import client_app
 from fl_dp.cli.common import APP_OPTIONS, CommandWithoutMarkup, run_command, say
 from fl_dp.cli.fine_tune import HELP as FINE_TUNE_HELP
 from fl_dp.cli.fine_tune import fine_tune
+from fl_dp.cli.keys import init, keys
 from fl_dp.cli.kits import accept_roster, join_request, provision_federation
 from fl_dp.cli.ledger import ledger_app
 from fl_dp.cli.new import new
@@ -48,6 +52,7 @@ def about(
 
 
 app.command(**RUN_OPTIONS)(run)
+app.command(help=CHECK_HELP, cls=CommandWithoutMarkup, **CHECK_OPTIONS)(check)
 app.command("server")(serve)
 app.add_typer(client_app, name="client")
 app.command("provision")(provision_federation)
@@ -56,6 +61,8 @@ app.command("accept")(accept_roster)
 app.command(help=FINE_TUNE_HELP, cls=CommandWithoutMarkup)(fine_tune)
 app.command()(watch)
 app.command()(new)
+app.command()(init)
+app.command()(keys)
 app.command()(predict)
 app.command()(export)
 app.command(help=BUDGET_HELP, cls=CommandWithoutMarkup)(budget)

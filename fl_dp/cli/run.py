@@ -7,7 +7,7 @@ import click
 import typer
 from click.core import ParameterSource
 
-from fl_dp.cli.arguments import ARGUMENTS, read_request, simulation_engine
+from fl_dp.cli.arguments import ARGUMENTS, naming_places, read_request, simulation_engine
 from fl_dp.cli.common import DEFAULT_CONFIG, ConfigOption, SetOption, TrackOption, say, with_track
 from fl_dp.errors import ConfigError
 from fl_dp.launch.telling import telling
@@ -79,5 +79,5 @@ def run(
     from fl_dp.launch.launcher import launch  # late: an error in an argument needs neither Flower nor torch
 
     address = ray_address or ""
-    with telling(say) as tell:
+    with telling(say) as tell, naming_places(request):
         return launch(request, engine=kind, out=out, ledger=ledger, ray_address=address, tell=tell)

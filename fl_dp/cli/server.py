@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fl_dp.cli.arguments import read_request
+from fl_dp.cli.arguments import naming_places, read_request
 from fl_dp.cli.common import (
     APP_OPTIONS,
     DEFAULT_ADDRESS,
@@ -100,11 +100,12 @@ def _begin(
 ) -> ExitCode:
     from fl_dp.federation.link.listener import check_port
 
-    check_names(request.config)
-    check_choices(request.config)
-    run = with_absolute_paths(request.config)
-    tell.doing(CHECKING_MODEL)
-    check_server(run)
+    with naming_places(request):
+        check_names(request.config)
+        check_choices(request.config)
+        run = with_absolute_paths(request.config)
+        tell.doing(CHECKING_MODEL)
+        check_server(run)
     check_port(host, port)
     folder = claim_folder(out)
     for note in request.notes:

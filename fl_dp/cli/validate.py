@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from fl_dp.cli.arguments import read_request
+from fl_dp.cli.arguments import naming_places, read_request
 from fl_dp.cli.common import DEFAULT_CONFIG, SetOption, say
 from fl_dp.launch.exit_codes import ExitCode
 
@@ -18,6 +18,8 @@ What is built in, as a run config names it, and what that run costs a client wit
   fl-dp validate --config configs/digits.toml --set model=lenet-gn
 Batch norms replaced by group norms, in the model that is checked:
   fl-dp validate my_task.py --fix
+
+validate looks at one task; fl-dp check at a whole run: its mistakes, its costs in epsilon, its time.
 
 Exit code: 0 it can be trained; 2 something was found.
 """
@@ -34,9 +36,11 @@ def validate(
     fix: Annotated[bool, typer.Option("--fix", help="Replace what can be replaced, and say what.")] = False,
 ) -> ExitCode:
     given = [*(settings or ()), *([] if task is None else [f"task={task}"])]
-    run = read_request(config or DEFAULT_CONFIG, (), given).config
-    from fl_dp.launch.validation import validate as check  # late: it imports torch
+    request = read_request(config or DEFAULT_CONFIG, (), given)
+    run = request.config
+    from fl_dp.launch.validation import validate as validate_task  # late: it imports torch
 
-    result = check(run, config=run if config else None, fix=fix)
+    with naming_places(request):
+        result = validate_task(run, config=run if config else None, fix=fix)
     say(str(result))
     return ExitCode.TRAINED if result.ok else ExitCode.USAGE

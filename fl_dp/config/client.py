@@ -1,19 +1,15 @@
 """A client's own settings: data, ledger, limits. They live on its disk; no message changes them."""
 
 import math
-from dataclasses import dataclass
-from typing import Annotated
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
 
-from fl_dp.config.flat import (
-    Auto,
-    require,
-    require_arithmetic,
-    require_delta,
-    require_own_accountant,
-)
+from fl_dp.choices import ACCOUNTANTS
+from fl_dp.config.flat import Auto, require, require_delta, require_own_accountant
 from fl_dp.config.ranges import Clients, Examples, Mebibytes, Range, Records
+from fl_dp.config.setting import about, setting
 from fl_dp.config.task import TaskSettings
-from fl_dp.records import ASSUMED, LEAST_EPSILON, MOST_EPSILON, MOST_NOISE
+from fl_dp.records import ARITHMETICS, ASSUMED, LEAST_EPSILON, MOST_EPSILON, MOST_NOISE
 
 MOST_NAME = 64  # characters
 _NAME = (
@@ -33,47 +29,86 @@ def is_name(text: str) -> bool:
     )
 
 
+_CLIENT, _LIMITS, _MACHINE, _OPERATOR = "This client", "Limits", "Machine", "Operator"
+
+
 @dataclass(frozen=True, kw_only=True)
 class ClientConfig(TaskSettings):
     """One client's own settings, from its own disk: data, ledger and the limits that it accepts.
 
-    A round that asks for more than the limits is declined.
-
-    client: the name in reports, see `is_name`. ledger: the SQLite file. public_size: the number of records
-    that the client declares public; "auto" counts them once, when the data are registered in the ledger.
-    vary_mechanism: servers may change sample rate and noise after the data's first round; docs/privacy.md
-    says what is claimed then. allow_unprotected: servers may train without any protection; no epsilon holds
-    for the data afterwards. arithmetic: "proven" declines rounds in which what rounding adds is only assumed,
-    see `ARITHMETICS`. memory_mib: what a step may take besides process, model and data, when the physical
-    batch size is "auto". approve: a run is trained only when the operator has said yes to its plan, for which
-    a round waits `approval_wait` seconds. evaluate_received: `client.py` measures global models.
-    save_model: the folder that final models are written to; empty: they are not kept.
+    A round that asks for more than the limits is declined. What each setting means stands beside it.
     """
 
-    client: str
-    ledger: str
-    # data
-    partition_id: Annotated[int, Range(0, 10**6)] = 0
-    num_partitions: Clients = 1
-    public_size: Records | Auto = "auto"
-    # limits
-    epsilon: Annotated[float, Range(LEAST_EPSILON, MOST_EPSILON)] = 3.0
-    delta: Annotated[float, Range(0, 1, open=True)] | Auto = "auto"
-    min_noise_multiplier: Annotated[float, Range(0, MOST_NOISE)] = 0.0
-    max_grad_norm: Annotated[float, Range(0, math.inf, open=True)] = math.inf
-    vary_mechanism: bool = False
-    allow_unprotected: bool = False
-    accountant: str = "pld"
-    arithmetic: str = ASSUMED
-    # machine
-    physical_batch_size: Examples | Auto = 64
-    memory_mib: Mebibytes = 1024
-    # operator
-    approve: bool = False
-    approval_wait: Annotated[float, Range(0, 1e8)] = 300.0
-    evaluate_received: bool = False
-    save_model: str = ""
-    device: str = "auto"
+    LISTED_BY: ClassVar[str] = "fl-dp keys --client"
+
+    client: str = field(
+        metadata=about(
+            _CLIENT, "name in reports; left out: the kit's name for this site, or the host's", common=True
+        )
+    )
+    ledger: str = field(
+        metadata=about(
+            _CLIENT, "the SQLite file of what these data have spent; left out: one below ~/.local/state",
+            page="ledger.md", common=True,
+        )
+    )  # fmt: skip
+    partition_id: Annotated[int, Range(0, 10**6)] = setting(
+        0, _CLIENT, "which part of a common data set this client holds, from 0"
+    )
+    num_partitions: Clients = setting(1, _CLIENT, "parts that a common data set is split into; 1: no split")
+    public_size: Records | Auto = setting(
+        "auto", _CLIENT, "records that are declared public; auto: counted once, when the data are registered"
+    )
+    epsilon: Annotated[float, Range(LEAST_EPSILON, MOST_EPSILON)] = setting(
+        3.0, _LIMITS, "the most that these data may spend, over all rounds of all runs", common=True
+    )
+    delta: Annotated[float, Range(0, 1, open=True)] | Auto = setting(
+        "auto", _LIMITS, "at which epsilon holds; auto: the largest power of ten below 1/n, at most 1e-5",
+        common=True,
+    )  # fmt: skip
+    min_noise_multiplier: Annotated[float, Range(0, MOST_NOISE)] = setting(
+        0.0, _LIMITS, "least noise multiplier that is accepted"
+    )
+    max_grad_norm: Annotated[float, Range(0, math.inf, open=True)] = setting(
+        math.inf, _LIMITS, "largest clipping bound that is accepted"
+    )
+    vary_mechanism: bool = setting(
+        False, _LIMITS, "servers may change sample rate and noise after the data's first round",
+        page="privacy.md#servers-that-adapt",
+    )  # fmt: skip
+    allow_unprotected: bool = setting(
+        False, _LIMITS, "servers may train without any protection; no epsilon holds for the data afterwards",
+        page="privacy.md#runs-without-privacy",
+    )  # fmt: skip
+    accountant: str = setting(
+        "pld", _LIMITS, "pld is tight, rdp fast; only a proven upper bound may hold a budget",
+        choices=ACCOUNTANTS, checked=False, page="accounting.md",
+    )  # fmt: skip
+    arithmetic: str = setting(
+        ASSUMED, _LIMITS, "proven: decline rounds in which what rounding adds is only assumed",
+        choices=ARITHMETICS, page="privacy.md#the-noise-and-what-a-machine-adds-to-the-theorem",
+    )  # fmt: skip
+    physical_batch_size: Examples | Auto = setting(
+        64, _MACHINE, "the most examples in memory at once; auto: what fits memory-mib"
+    )
+    memory_mib: Mebibytes = setting(
+        1024,
+        _MACHINE,
+        "MiB that a step may take beside process, model and data, with physical-batch-size auto",
+    )
+    device: str = setting("auto", _MACHINE, "cpu, cuda, cuda:1; auto: a GPU where there is one")
+    approve: bool = setting(
+        False, _OPERATOR, "train a run only when the operator has said yes to its plan",
+        page="joining.md#may-it-train", common=True,
+    )  # fmt: skip
+    approval_wait: Annotated[float, Range(0, 1e8)] = setting(
+        300.0, _OPERATOR, "with approve: seconds that a round waits for the operator"
+    )
+    evaluate_received: bool = setting(
+        False, _OPERATOR, "measure each global model on this site's test rows, here",
+        page="joining.md#how-good-is-it-here",
+    )  # fmt: skip
+    save_model: str = setting("", _OPERATOR, "folder that final models are kept in; empty: they are not")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -87,4 +122,3 @@ class ClientConfig(TaskSettings):
         )
         require_delta(self.delta)
         require_own_accountant(self.accountant)
-        require_arithmetic(self.arithmetic)

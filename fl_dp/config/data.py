@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from fl_dp.choices import PARTITIONS
+from fl_dp.choices import PARTITIONS, SOURCES
 from fl_dp.config.flat import FlatConfig, require
-from fl_dp.config.ranges import Range, Seed, Side, check_ranges
-from fl_dp.config.texts import check_texts
+from fl_dp.config.ranges import Range, Seed, Side
+from fl_dp.config.setting import setting
 
 CLIENT = "{client}"  # in the path of the data: the client's name, in a simulation its number
 IMAGE_MODES = ("", "L", "RGB")
@@ -16,38 +16,65 @@ CHOSEN = FIRST, FRESH = ("first", "fresh")  # which records stand for a person t
 MOST_RECORDS = 4096  # of one person in a step: memory is taken for all of them, whoever is drawn
 
 
+_DATA, _SPLIT, _UNIT = "Data", "Split among clients", "Whom epsilon protects"
+
+
 @dataclass(frozen=True, kw_only=True)
 class DataSettings(FlatConfig):
-    """README.md explains every key. seed: of the partition, and in a run also of the first weights.
+    """What each setting means stands beside it: `fl-dp keys` shows it."""
 
-    data_name: of the data in ledgers, where it is not that of `data`: a file may be moved and keep it.
-    schema: the file that says what a table's columns are; empty: the one beside the table.
-    columns: of a saved data set, INPUT,LABEL. image_size: that images are brought to; 0: they have one size.
-    image_mode: that images are brought to; empty: they have one mode. tokens: length of a text's example.
-    tokenizer: "bytes", "words:N", or a local tokenizer.json. encoding: of text files.
-    unit: whom privacy protects: "record", or "person:COLUMN", all records of which COLUMN says that they are
-    one person's. records_per_person: most that count in a step, with persons alone. records_chosen: one of
-    `CHOSEN`.
-    """
-
-    data: str = "digits"
-    data_name: str = ""
-    data_root: str = "data"
-    schema: str = ""
-    columns: str = ""
-    image_size: Side = 0
-    image_mode: str = ""
-    tokens: Side = 0
-    tokenizer: str = "bytes"
-    encoding: str = "utf-8"
-    unit: str = RECORD
-    records_per_person: Annotated[int, Range(0, MOST_RECORDS)] = 0
-    records_chosen: str = FIRST
-    partition: str = "iid"
-    partition_alpha: Annotated[float, Range(1e-6, 1e9)] = 0.5
-    partition_classes: Annotated[int, Range(1, 10**6)] = 2
-    partition_sizes: str = ""
-    seed: Seed = 0
+    data: str = setting(
+        "digits", _DATA,
+        "a name, or KIND:PATH; with {client} in PATH each client has a file of its own",
+        choices=SOURCES, checked=False, page="data.md", common=True,
+    )  # fmt: skip
+    data_name: str = setting(
+        "", _DATA, "of the data in ledgers, where it is not that of data: a file that was moved keeps it",
+        page="data.md",
+    )  # fmt: skip
+    data_root: str = setting("data", _DATA, "folder of torchvision's sets, which are downloaded to it")
+    schema: str = setting(
+        "", _DATA, "of a table: its schema file, where it does not stand beside the table", page="tables.md"
+    )
+    columns: str = setting("", _DATA, "of a saved data set: INPUT,LABEL", page="data.md")
+    image_size: Side = setting(0, _DATA, "pixels that images are brought to; 0: they have one size")
+    image_mode: str = setting(
+        "", _DATA, "that images are brought to; empty: they have one", choices=IMAGE_MODES
+    )
+    tokens: Side = setting(
+        0, _DATA, "length of a text's example, in tokens; 0: the source's own", page="data.md"
+    )
+    tokenizer: str = setting(
+        "bytes", _DATA, "of texts: bytes, words:N, or the path of a tokenizer.json", page="data.md"
+    )
+    encoding: str = setting("utf-8", _DATA, "of text and CSV files", choices=ENCODINGS)
+    unit: str = setting(
+        RECORD, _UNIT, "record, or person:COLUMN, all records that COLUMN says are one person's",
+        page="persons.md",
+    )  # fmt: skip
+    records_per_person: Annotated[int, Range(0, MOST_RECORDS)] = setting(
+        0, _UNIT, "most records of a person that count in a step; 0 where the unit is the record",
+        page="persons.md",
+    )  # fmt: skip
+    records_chosen: str = setting(
+        FIRST, _UNIT, "which records stand for a person that has more; fresh: drawn anew for every step",
+        choices=CHOSEN, page="persons.md",
+    )  # fmt: skip
+    partition: str = setting(
+        "iid", _SPLIT, "how a common data set is split; some names take an argument, as by:COLUMN",
+        choices=PARTITIONS, page="data.md#how-data-are-split-among-simulated-clients", common=True,
+    )  # fmt: skip
+    partition_alpha: Annotated[float, Range(1e-6, 1e9)] = setting(
+        0.5, _SPLIT, "of dirichlet: the smaller, the less alike the clients"
+    )
+    partition_classes: Annotated[int, Range(1, 10**6)] = setting(
+        2, _SPLIT, "of pathological: classes a client"
+    )
+    partition_sizes: str = setting("", _SPLIT, 'of sizes: records of each client, such as "100,50"')
+    seed: Seed = setting(
+        0, _SPLIT, "of the split and the first weights; never of noise, draws or the choice of clients",
+        common=True,
+    )  # fmt: skip
 
     @property
     def by_client(self) -> bool:
@@ -72,17 +99,13 @@ class DataSettings(FlatConfig):
         return f"{PERSON}, {self.records_chosen} {self.records_per_person} records"
 
     def __post_init__(self) -> None:
-        check_ranges(self)
-        check_texts(self)
-        PARTITIONS.check(self.partition)
-        require(self.image_mode in IMAGE_MODES, "image-mode", self.image_mode, "L, RGB or nothing")
+        super().__post_init__()
         require(
             bool(self.tokenizer),
             "tokenizer",
             self.tokenizer,
             "bytes, words:N, or the path of a tokenizer.json",
         )
-        require(self.encoding in ENCODINGS, "encoding", self.encoding, " or ".join(ENCODINGS))
         self._check_unit()
         if self.by_client:
             require(
@@ -96,7 +119,6 @@ class DataSettings(FlatConfig):
             self.unit == RECORD or (kind == PERSON and bool(column)), "unit", self.unit,
             f'"{RECORD}", or "{PERSON}:COLUMN", the column that says whose record it is',
         )  # fmt: skip
-        require(self.records_chosen in CHOSEN, "records-chosen", self.records_chosen, " or ".join(CHOSEN))
         number = self.records_per_person
         if self.unit == RECORD:
             require(number == 0, "records-per-person", number, f"none beside unit = {RECORD!r}")

@@ -1,100 +1,81 @@
 """Flat settings with kebab-case keys become validated frozen dataclasses, and back."""
 
 import dataclasses
-import difflib
-import types
+import re
 import typing
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from fl_dp.choices import ACCOUNTANTS
+from fl_dp.choices import ACCOUNTANTS, one_of
 from fl_dp.config.files import read_toml
+from fl_dp.config.mistakes import Mistake, SettingsError
+from fl_dp.config.values import key_of, typed_values, value_mistakes
 from fl_dp.errors import ConfigError
-from fl_dp.records import ARITHMETICS
 
 AUTO = "auto"
 Auto = Literal["auto"]
 Scalar = str | int | float | bool
 
-_UNIONS = (typing.Union, types.UnionType)
-
-
-def key_of(field: str) -> str:
-    return field.replace("_", "-")
-
-
-def _typed(key: str, value: Any, hint: Any) -> Any:
-    """`value` as the type that `hint` declares; an int serves where a float is declared."""
-    options = typing.get_args(hint) if typing.get_origin(hint) in _UNIONS else (hint,)
-    for option in options:
-        if typing.get_origin(option) is Literal:
-            if value in typing.get_args(option):
-                return value
-        elif option is float and type(value) in (int, float):
-            return _float(key, value)
-        elif type(value) is option:  # not isinstance: a bool must not pass for an int
-            return value
-    words = " or ".join(
-        repr(typing.get_args(o)[0]) if typing.get_origin(o) is Literal else o.__name__ for o in options
-    )
-    raise ConfigError(f"{key} = {value!r}: expected {words}.")
-
-
-def _float(key: str, value: int | float) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        raise ConfigError(f"{key}: expected a number, not one of more than 300 digits.") from None
+_HEAD = re.compile(r"([a-z][a-z-]*)(?= = |: )")  # of an error about a setting: its key
+_KEY = re.compile(r"""\s*\[*\s*["']?([\w-]+)""")  # at the head of a line
 
 
 class FlatConfig:
     """Conversion between a frozen dataclass and a flat mapping with kebab-case keys."""
 
+    def __post_init__(self) -> None:
+        if found := value_mistakes(type(self), vars(self)):
+            raise SettingsError(found)
+
     @classmethod
     def from_flat(cls, flat: Mapping[str, Any]) -> Self:
-        """Build from a flat mapping; unknown keys and wrong types raise ConfigError by name."""
-        hints = typing.get_type_hints(cls)
-        known = {key_of(name): name for name in hints}
-        for key in flat:
-            if key not in known:
-                raise ConfigError(f"{key}: unknown key; {_meant(key, known)}.")
-        return cls(**{known[k]: _typed(k, v, hints[known[k]]) for k, v in flat.items()})
+        """Build from a flat mapping. SettingsError names every unknown key, missing key and wrong value.
+
+        What is wrong about values together, such as more clients a round than there are, is found one by one.
+        """
+        values, mistakes = typed_values(cls, flat)
+        if mistakes := mistakes + value_mistakes(cls, values):
+            order = {key: number for number, key in enumerate(flat)}
+            raise SettingsError(sorted(mistakes, key=lambda one: order.get(one.key, len(order))))
+        try:
+            return cls(**values)
+        except SettingsError:
+            raise
+        except ConfigError as error:
+            found = _HEAD.match(str(error))
+            raise SettingsError([Mistake(found[1] if found else "", str(error))]) from None
 
     @classmethod
     def from_toml(cls, path: Path) -> Self:
-        """Read a flat TOML file; every error names the file."""
+        """Read a flat TOML file; every error names the file, and the line if it stands in one."""
         found = read_toml(path, what="config file")
         try:
             return cls.from_flat(found)
-        except (ConfigError, TypeError) as error:
-            raise ConfigError(f"{path}: {error}") from None
+        except SettingsError as error:
+            places = places_in(path)
+            raise error.placed(lambda one: f"{places.get(one.key, path)}: {one.words}") from None
 
     def to_flat(self) -> dict[str, Scalar]:
         """The flat mapping that `from_flat` turns back into an equal object."""
         return {key_of(f.name): getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
 
 
-def _meant(key: str, known: Collection[str]) -> str:
-    """The known key that looks most like it; all of them where none does."""
-    if near := difflib.get_close_matches(key.replace("_", "-"), known, 1):
-        return f"did you mean {near[0]}?"
-    return f"known keys are {', '.join(sorted(known))}"
+def places_in(path: Path) -> dict[str, str]:
+    """Where each key of a flat TOML file stands: "run.toml, line 3"."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    found = ((number, _KEY.match(line)) for number, line in enumerate(lines, 1))
+    return {match[1]: f"{path}, line {number}" for number, match in reversed(list(found)) if match}
 
 
 def require(condition: bool, key: str, value: object, expected: str) -> None:
     if not condition:
-        raise ConfigError(f"{key} = {value!r}: expected {expected}.")
+        raise SettingsError([Mistake(key, f"{key} = {value!r}: expected {expected}.")])
 
 
 def require_delta(delta: float | Auto) -> None:
     if delta != AUTO:
         require(0 < typing.cast(float, delta) < 1, "delta", delta, "a number between 0 and 1, or 'auto'")
-
-
-def require_arithmetic(name: str) -> None:
-    """ConfigError unless it is one of `ARITHMETICS`."""
-    require(name in ARITHMETICS, "arithmetic", name, " or ".join(ARITHMETICS))
 
 
 def require_own_accountant(name: str) -> None:
@@ -110,4 +91,4 @@ def require_own_accountant(name: str) -> None:
             f"accountant = {name!r}: another package has brought it, so that it serves for planning (fl-dp "
             f"budget --accountant {name}) and may not hold a budget; take one of {', '.join(own)}."
         )
-    raise ConfigError(f"accountant = {name!r}: expected {' or '.join(own)}.")
+    raise ConfigError(f"accountant = {name!r}: {one_of(name, own)}")

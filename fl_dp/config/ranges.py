@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any
 
-from fl_dp.errors import ConfigError
-
 MOST_SEED = 2**63 - 1  # what messages and libraries take
 MOST_RECORDS = 10**15  # of more, no delta below 1 / n is resolved
 
@@ -50,15 +48,11 @@ Seconds = Annotated[float, Range(0, 1e8, open=True)]  # three years: for longer 
 Positive = Annotated[float, Range(0, 1e12, open=True)]
 
 
-def check_ranges(config: Any) -> None:
-    """ConfigError for the first number of a config, a dataclass, that is outside of its range."""
-    for field, bounds in ranges_of(config.__class__).items():
-        value = getattr(config, field)
-        if type(value) in (int, float) and not bounds.holds(value):
-            raise ConfigError(
-                f"{field.replace('_', '-')} = {_shown(value)}: expected "
-                f"{bounds.in_words(whole=isinstance(value, int))}."
-            )
+def range_problem(bounds: Range, value: Any) -> str:
+    """What is wrong with a value, where it is a number outside of its range; else empty."""
+    if type(value) not in (int, float) or bounds.holds(value):
+        return ""
+    return f"{shown(value)}: expected {bounds.in_words(whole=isinstance(value, int))}"
 
 
 @cache
@@ -90,7 +84,7 @@ def _short(number: float) -> str:
     return str(number) if isinstance(number, int) else f"{number:g}"
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
     """As it was written; an integer that no text holds in short."""
     long = isinstance(value, int) and abs(value) >= 10**30
     return "a number of more than 30 digits" if long else repr(value)

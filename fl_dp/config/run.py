@@ -4,21 +4,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
-from fl_dp.choices import AGGREGATIONS, LOCAL_ALGORITHMS, METRICS, SERVER_OPTIMIZERS, TRACKERS
+from fl_dp.choices import ACCOUNTANTS, AGGREGATIONS, LOCAL_ALGORITHMS, METRICS, SERVER_OPTIMIZERS, TRACKERS
 from fl_dp.config.dependent import dependent_values
-from fl_dp.config.flat import (
-    Auto,
-    key_of,
-    require,
-    require_arithmetic,
-    require_delta,
-    require_own_accountant,
-)
+from fl_dp.config.flat import Auto, require, require_delta, require_own_accountant
 from fl_dp.config.inline import inline_table
 from fl_dp.config.ranges import Clients, Examples, Mebibytes, Positive, Range, Rounds, Seconds
 from fl_dp.config.schedule import check_schedule
+from fl_dp.config.setting import setting
 from fl_dp.config.task import TaskSettings
+from fl_dp.config.values import key_of
 from fl_dp.records import (
+    ARITHMETICS,
     ASSUMED,
     FLOAT32,
     LEAST_NOISE,
@@ -36,60 +32,172 @@ KEEP_MODEL = LAST, BEST = ("last", "best")
 SAMPLINGS = _, POISSON, _ = ("fixed", "poisson", "budget")
 
 
+_FEDERATION, _SERVER, _TRAINING = "Federation", "Server", "Training at the clients"
+_PRIVACY, _MACHINE = "Privacy", "Machine"
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunConfig(TaskSettings):
-    """One run, as the server's operator asks for it. README.md explains every key."""
+    """One run, as the server's operator asks for it. What each setting means stands beside it."""
 
-    # federation
-    clients: Clients = 2
-    min_clients: Clients = 2
-    fit_clients: Clients = 2
-    sampling: str = "fixed"
-    rounds: Rounds = 3
-    weights: str = "declared"
-    max_weight: Annotated[float, Range(0, 1e6)] = 2.0
-    min_updates: Clients | Auto = "auto"
-    aggregation: str = "mean"
-    malicious_clients: Annotated[int, Range(0, 10**6)] = 1
-    server_optimizer: str = "fedavg"
-    server_learning_rate: Positive | Auto = "auto"
-    strategy: str = ""
-    round_timeout: Seconds = 3600.0
-    evaluate: str = "server"
-    evaluate_every: Annotated[int, Range(0, 10**6)] = 1
-    keep_model: str = "last"
-    metrics: str = ""
-    # local training
-    local_epochs: Annotated[float, Range(0, 1e6, open=True)] = 1.0
-    expected_batch_size: Examples = 64
-    physical_batch_size: Examples | Auto = 64
-    memory_mib: Mebibytes = 1024
-    learning_rate: Positive = 0.5
-    learning_rate_schedule: str = "constant"
-    momentum: Annotated[float, Range(0, 1)] = 0.0
-    optimizer: str = "sgd"
-    optimizer_settings: str = ""
-    optimizer_state: str = RESET
-    precision: str = FLOAT32
-    local_algorithm: str = "fedavg"
-    pull: Annotated[float, Range(0, MOST_PULL)] = 0.0
-    # privacy
-    privacy: str = "on"
-    noise_multiplier: Annotated[float, Range(LEAST_NOISE, MOST_NOISE)] | Auto = "auto"
-    participations: Annotated[int, Range(0, 10**6)] | Auto = 0
-    max_grad_norm: Positive = 1.0
-    epsilon: Positive = 3.0
-    delta: Annotated[float, Range(0, 1, open=True)] | Auto = "auto"
-    accountant: str = "pld"
-    arithmetic: str = ASSUMED
-    clients_per_person: Clients = 1
-    # machine
-    device: str = "auto"
-    clients_per_cpu: Annotated[float, Range(0, 1e6, open=True)] | Auto = "auto"
-    clients_per_gpu: Annotated[float, Range(0, 1e6, open=True)] | Auto = "auto"
-    client_timeout: Seconds = 600.0
-    out: str = ""
-    track: str = ""
+    clients: Clients = setting(2, _FEDERATION, "clients of the run", common=True)
+    min_clients: Clients = setting(
+        2, _FEDERATION, "clients that must be there before a round starts; at most clients", common=True
+    )
+    fit_clients: Clients = setting(
+        2, _FEDERATION, "clients that train in a round, see sampling; at most clients", common=True
+    )
+    sampling: str = setting(
+        "fixed", _FEDERATION,
+        "fixed: fit-clients clients a round, by chance; budget: those with more budget left more often; "
+        "poisson: each by itself, so that a round may have none. No epsilon depends on it",
+        choices=SAMPLINGS,
+    )  # fmt: skip
+    rounds: Rounds = setting(3, _FEDERATION, "rounds", common=True)
+    weights: str = setting(
+        "declared", _SERVER,
+        "how clients count in the mean: by their declared sizes, all alike, or the more the less their noise",
+        choices=WEIGHTS,
+    )  # fmt: skip
+    max_weight: Annotated[float, Range(0, 1e6)] = setting(
+        2.0, _SERVER, "no update counts more than so many times the others' mean, at least 1; 0: no limit",
+        page="strategies.md#at-the-server",
+    )  # fmt: skip
+    min_updates: Clients | Auto = setting(
+        "auto", _SERVER,
+        "updates that a round needs, else it is lost, and paid for; auto: the lesser of min-clients and "
+        "fit-clients, fewer where budgets have ended; 1 with poisson",
+    )  # fmt: skip
+    aggregation: str = setting(
+        "mean", _SERVER, "how updates become one; all but mean count them alike",
+        choices=AGGREGATIONS, page="strategies.md#at-the-server",
+    )  # fmt: skip
+    malicious_clients: Annotated[int, Range(0, 10**6)] = setting(
+        1, _SERVER, "clients f of a round that may lie: trimmed-mean needs 2f + 1 updates, krum 2f + 3"
+    )
+    server_optimizer: str = setting(
+        "fedavg", _SERVER, "how the aggregated weights move the global ones",
+        choices=SERVER_OPTIMIZERS, page="strategies.md#at-the-server",
+    )  # fmt: skip
+    server_learning_rate: Positive | Auto = setting(
+        "auto",
+        _SERVER,
+        "of the server optimizer; auto: 1 for fedavg and fedavgm, 0.1 for fedadam and fedyogi",
+    )
+    strategy: str = setting(
+        "", _SERVER, "parts of a strategy of one's own, FILE.py:NAME",
+        page="strategies.md#a-strategy-of-ones-own",
+    )  # fmt: skip
+    round_timeout: Seconds = setting(
+        3600.0, _SERVER, "seconds to wait for a round's replies, and for min-clients"
+    )
+    evaluate: str = setting("server", _SERVER, "off: the server has no test data", choices=EVALUATE)
+    evaluate_every: Annotated[int, Range(0, 10**6)] = setting(
+        1, _SERVER, "rounds between two evaluations on the test data; 0: only after the last"
+    )
+    keep_model: str = setting(
+        "last", _SERVER, "best: the model of the round that was best on half of the server's test data",
+        choices=KEEP_MODEL, page="privacy.md#the-federation",
+    )  # fmt: skip
+    metrics: str = setting(
+        "", _SERVER, "what is reported of the test data, such as auroc,f1; empty: what task or loss names",
+        choices=METRICS, checked=False, page="training.md#metrics",
+    )  # fmt: skip
+    local_epochs: Annotated[float, Range(0, 1e6, open=True)] = setting(
+        1.0, _TRAINING, "expected passes over a client's data in a round", common=True
+    )
+    expected_batch_size: Examples = setting(
+        64, _TRAINING, "logical batch: the expected size of a step's Poisson draw", common=True
+    )
+    physical_batch_size: Examples | Auto = setting(
+        64, _TRAINING, "most examples in memory at once; divides the logical batch; auto: by memory-mib",
+        common=True,
+    )  # fmt: skip
+    memory_mib: Mebibytes = setting(
+        1024,
+        _TRAINING,
+        "MiB that a step may take beside process, model and data, with physical-batch-size auto",
+    )
+    learning_rate: Positive = setting(0.5, _TRAINING, "of the clients, in the first round", common=True)
+    learning_rate_schedule: str = setting(
+        "constant", _TRAINING, "constant, linear, cosine, or step:N:FACTOR, after every N rounds",
+        page="training.md#optimizers",
+    )  # fmt: skip
+    momentum: Annotated[float, Range(0, 1)] = setting(0.0, _TRAINING, "of the clients' sgd, below 1")
+    optimizer: str = setting(
+        "sgd", _TRAINING, "sgd, or another of torch.optim in small letters, such as adam",
+        page="training.md#optimizers",
+    )  # fmt: skip
+    optimizer_settings: str = setting(
+        "", _TRAINING, "its own, as inside an inline table: betas=[0.9,0.99],weight_decay=0.01",
+        page="training.md#optimizers",
+    )  # fmt: skip
+    optimizer_state: str = setting(
+        RESET,
+        _TRAINING,
+        "keep: it goes on from round to round, on the client's disk",
+        choices=OPTIMIZER_STATES,
+    )
+    precision: str = setting(
+        FLOAT32, _TRAINING, "bf16: passes in bfloat16; norms, clipping and noise stay in float32",
+        choices=PRECISIONS, page="training.md#precision",
+    )  # fmt: skip
+    local_algorithm: str = setting(
+        "fedavg", _TRAINING, "what clients do beside descending; mr-mtl: a model of its own at each site",
+        choices=LOCAL_ALGORITHMS, own="an algorithm that all sites have",
+        page="strategies.md#at-the-clients",
+    )  # fmt: skip
+    pull: Annotated[float, Range(0, MOST_PULL)] = setting(
+        0.0, _TRAINING, "of fedprox and mr-mtl: how strongly a client is pulled to the common model"
+    )
+    privacy: str = setting(
+        "on", _PRIVACY, "off: train without any protection, for comparison; clients must allow it",
+        choices=PRIVACY, page="privacy.md#runs-without-privacy",
+    )  # fmt: skip
+    noise_multiplier: Annotated[float, Range(LEAST_NOISE, MOST_NOISE)] | Auto = setting(
+        "auto", _PRIVACY,
+        "standard deviation of the noise over the clipping bound; auto: so that the rounds spend epsilon",
+        page="accounting.md#calibration", common=True,
+    )  # fmt: skip
+    participations: Annotated[int, Range(0, 10**6)] | Auto = setting(
+        0, _PRIVACY,
+        "rounds of a client that noise-multiplier auto is planned for; 0: all; auto: as many as nine of ten "
+        "clients are drawn for at most. Who is drawn more often stops at the budget",
+    )  # fmt: skip
+    max_grad_norm: Positive = setting(1.0, _PRIVACY, "clipping bound", page="clipping.md", common=True)
+    epsilon: Positive = setting(
+        3.0, _PRIVACY, "the budget of every client, over all rounds; smaller protects more", common=True
+    )
+    delta: Annotated[float, Range(0, 1, open=True)] | Auto = setting(
+        "auto", _PRIVACY, "at which epsilon holds; auto: the largest power of ten below 1/n, at most 1e-5"
+    )
+    accountant: str = setting(
+        "pld", _PRIVACY, "pld is tight, rdp fast; only a proven upper bound may hold a budget",
+        choices=ACCOUNTANTS, checked=False, page="accounting.md",
+    )  # fmt: skip
+    arithmetic: str = setting(
+        ASSUMED, _PRIVACY,
+        "proven: every record has a pass of its own, so that not even rounding is assumed to be harmless; "
+        "slower",
+        choices=ARITHMETICS, page="privacy.md#the-noise-and-what-a-machine-adds-to-the-theorem",
+    )  # fmt: skip
+    clients_per_person: Clients = setting(
+        1, _PRIVACY, "at how many clients a person may have records; their epsilons and deltas add up"
+    )
+    device: str = setting("auto", _MACHINE, "cpu, cuda, cuda:1; auto: a GPU where there is one")
+    clients_per_cpu: Annotated[float, Range(0, 1e6, open=True)] | Auto = setting(
+        "auto", _MACHINE, "simulated clients that train at a time on a core; auto: one, if memory allows",
+        page="scale.md#resources",
+    )  # fmt: skip
+    clients_per_gpu: Annotated[float, Range(0, 1e6, open=True)] | Auto = setting(
+        "auto", _MACHINE, "the same on a GPU; auto: as many as fit its memory", page="scale.md#resources"
+    )
+    client_timeout: Seconds = setting(600.0, _MACHINE, "seconds that a simulated client may take")
+    out: str = setting("", _MACHINE, "folder of the run's files, which the command line names by --out")
+    track: str = setting(
+        "", _SERVER, "also write the rounds' numbers for tensorboard, mlflow or wandb; commas between",
+        choices=TRACKERS, checked=False, page="watching.md",
+    )  # fmt: skip
 
     @classmethod
     def from_flat(cls, flat: Mapping[str, Any]) -> Self:
@@ -124,7 +232,7 @@ class RunConfig(TaskSettings):
                 f"a multiple of physical-batch-size = {self.physical_batch_size}",
             )
         for name in self.metric_names:
-            METRICS.check(name)
+            METRICS.check(name, "metrics")
         if isinstance(self.participations, int):
             require(
                 0 <= self.participations <= self.rounds, "participations", self.participations,
@@ -141,30 +249,15 @@ class RunConfig(TaskSettings):
             )  # fmt: skip
         for name in self.track_names:
             TRACKERS.check(name)
-        AGGREGATIONS.check(self.aggregation)
-        SERVER_OPTIMIZERS.check(self.server_optimizer)
-        LOCAL_ALGORITHMS.check_built_in(self.local_algorithm, "an algorithm that all sites have")
         require_delta(self.delta)
         require(0 <= self.momentum < 1, "momentum", self.momentum, "a number in [0, 1)")
         check_schedule(self.learning_rate_schedule, self.learning_rate, self.rounds)
         inline_table("optimizer-settings", self.optimizer_settings)
-        require(
-            self.optimizer_state in OPTIMIZER_STATES,
-            "optimizer-state",
-            self.optimizer_state,
-            " or ".join(OPTIMIZER_STATES),
-        )
-        require(self.precision in PRECISIONS, "precision", self.precision, " or ".join(PRECISIONS))
         require_own_accountant(self.accountant)
-        require_arithmetic(self.arithmetic)
-        require(self.weights in WEIGHTS, "weights", self.weights, " or ".join(WEIGHTS))
         require(
             self.private or self.weights != BY_NOISE, "weights", self.weights,
             f"{DECLARED} or {UNIFORM} beside privacy = off: there is no noise",
         )  # fmt: skip
-        require(self.sampling in SAMPLINGS, "sampling", self.sampling, " or ".join(SAMPLINGS))
-        require(self.evaluate in EVALUATE, "evaluate", self.evaluate, " or ".join(EVALUATE))
-        require(self.keep_model in KEEP_MODEL, "keep-model", self.keep_model, " or ".join(KEEP_MODEL))
         require(
             self.keep_model == LAST or (self.evaluate == "server" and self.evaluate_every > 0),
             "keep-model", self.keep_model, f"{LAST}, without an evaluation on the server's data after rounds",
@@ -173,4 +266,3 @@ class RunConfig(TaskSettings):
             not self.personal or self.evaluate == "off", "evaluate", self.evaluate,
             f"off beside personal = {self.personal!r}: the server has no trained values of these parameters",
         )  # fmt: skip
-        require(self.privacy in PRIVACY, "privacy", self.privacy, " or ".join(PRIVACY))

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fl_dp.choices import LOSSES
+from fl_dp.choices import LOSSES, MODELS
 from fl_dp.config.data import DataSettings
 from fl_dp.config.flat import require
 from fl_dp.config.ranges import Side
+from fl_dp.config.setting import setting
 from fl_dp.errors import ConfigError
 
 MOST_WEIGHT_OF_CLASS = 1e3
@@ -36,28 +37,52 @@ def task_beside(name: str, folder: Path) -> str:
     return f"{folder.absolute() / file.expanduser()}{':' if kind else ''}{kind}"
 
 
+_TASK = "Task and model"
+
+
 @dataclass(frozen=True, kw_only=True)
 class TaskSettings(DataSettings):
-    """README.md explains every key. task: a file or an importable name; empty: all of it is built in.
+    """What each setting means stands beside it: `fl-dp keys` shows it."""
 
-    start: a file of the server's with the weights of the first round, public by declaration; empty: random
-    ones. trainable: patterns of parameters' names, "head.*,!head.bias"; all others are frozen; empty: all are
-    trained, or with LoRA none but its own. lora: its rank, 0 for none. lora_targets: patterns of layers'
-    names.
-    class_weights: "1,5", a public number for each class, which the losses of its examples are multiplied
-    with; empty: all count alike. personal: patterns of the trained parameters that are each site's own, and
-    never leave it.
-    """
-
-    task: str = ""
-    model: str = "linear"
-    loss: str = "cross-entropy"
-    start: str = ""
-    trainable: str = ""
-    lora: Side = 0
-    lora_targets: str = ""
-    class_weights: str = ""
-    personal: str = ""
+    task: str = setting(
+        "", _TASK, "of one's own: FILE.py, FILE.py:NAME or package.module:NAME; it replaces what it defines",
+        page="tasks.md", common=True,
+    )  # fmt: skip
+    model: str = setting(
+        "linear", _TASK, "a name, torchvision:NAME, timm:NAME, hf:PATH, or code of one's own",
+        choices=MODELS, checked=False, also="FILE.py:NAME or package.module:NAME", page="models.md",
+        common=True,
+    )  # fmt: skip
+    loss: str = setting(
+        "cross-entropy", _TASK,
+        "what training minimises: classes or next tokens, several 0/1 labels (bce), numbers (mse)",
+        choices=LOSSES, own="a loss that all sites have", page="training.md", common=True,
+    )  # fmt: skip
+    start: str = setting(
+        "", _TASK, "file with the weights of the first round, public by declaration; empty: random ones",
+        page="models.md#start-weights-and-what-is-trained",
+    )  # fmt: skip
+    trainable: str = setting(
+        "", _TASK, 'patterns of parameters that are trained, "head.*,!head.bias"; empty: all',
+        page="models.md#start-weights-and-what-is-trained",
+    )  # fmt: skip
+    lora: Side = setting(
+        0, _TASK, "rank of LoRA's adapters; 0: none", page="models.md#start-weights-and-what-is-trained"
+    )
+    lora_targets: str = setting(
+        "",
+        _TASK,
+        "patterns of the layers that get adapters",
+        page="models.md#start-weights-and-what-is-trained",
+    )
+    class_weights: str = setting(
+        "", _TASK, 'a public number for each class, "1,5", that its losses are multiplied with',
+        page="training.md#weights",
+    )  # fmt: skip
+    personal: str = setting(
+        "", _TASK, "patterns of trained parameters that are each site's own, and never leave it",
+        page="strategies.md#at-the-clients",
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -67,7 +92,6 @@ class TaskSettings(DataSettings):
                 f"{missing} is missing: lora = RANK and lora-targets = PATTERNS of layers' names, such as "
                 '"*.qkv", go together.'
             )
-        LOSSES.check_built_in(self.loss, "a loss that all sites have")
         for weight in self.weight_of_class:
             require(0 < weight <= MOST_WEIGHT_OF_CLASS, "class-weights", self.class_weights, _WEIGHTS)
 

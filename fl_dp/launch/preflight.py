@@ -114,7 +114,7 @@ def check_server(config: RunConfig) -> None:
     from fl_dp.training.optimizers import check_optimizer
     from fl_dp.training.trainer import trainable
 
-    find_device(config.device)
+    find_device(config.device)  # a run that was begun would end at once
     task = task_of(config)
     evaluation_records(config, task)
     if task.known_form is not None:
@@ -169,20 +169,30 @@ def check_ledgers(folder: Path | None) -> None:
 
 
 def check_parts(config: RunConfig) -> tuple[str, ...]:
-    """Load the training data, downloading them once for all clients, and split them into parts.
+    """As `split`, and ConfigError where no client could take a step. Returns notes about the parts."""
+    parts = split(config)
+    check_budget(config, max(parts.sizes))
+    return parts.notes
 
-    Returns notes for the user about the parts. Raises DataError.
-    """
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Parts:
+    """sizes: public, the number of records, or persons, of each client. notes: for the user."""
+
+    sizes: tuple[int, ...]
+    notes: tuple[str, ...]
+
+
+def split(config: RunConfig) -> Parts:
+    """Load the training data, downloading them once for all clients, and split them. Raises DataError."""
     from fl_dp.tasks.records import load_parts
 
     train, parts = load_parts(config)
     whose = train.groups if config.unit != RECORD else range(len(train))
     if config.unit != RECORD:
         _check_sites_of_a_person(config, [{whose[row] for row in part.tolist()} for part in parts])
-    sizes = [len({whose[row] for row in part.tolist()}) for part in parts]
-    check_budget(config, max(sizes))
-    smallest = min(sizes)
-    return (*_of_size(config, smallest), *_of_unit(config, train.grouped_by))
+    sizes = tuple(len({whose[row] for row in part.tolist()}) for part in parts)
+    return Parts(sizes, (*_of_size(config, min(sizes)), *_of_unit(config, train.grouped_by)))
 
 
 def check_budget(config: RunConfig, largest: int) -> None:

@@ -2,7 +2,7 @@
 
 import typing
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fl_dp.config.dependent import dependent_values
@@ -22,10 +22,15 @@ UNPROTECTED = (
 
 @dataclass(frozen=True)
 class RunRequest:
-    """A validated run config. notes: for the user, about values that follow others, and about privacy."""
+    """A validated run config.
+
+    notes: lines for the user, about values that were lowered and about privacy. places: where settings were
+    given, by key, for errors: "run.toml, line 3".
+    """
 
     config: RunConfig
     notes: tuple[str, ...]
+    places: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_config(file: Path) -> RunConfig:

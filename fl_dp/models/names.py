@@ -5,7 +5,8 @@ from pathlib import Path
 
 from fl_dp.choices import MODELS
 from fl_dp.config.task import task_file
-from fl_dp.errors import ConfigError
+
+OWN_CODE = "FILE.py:NAME or package.module:NAME"
 
 
 def is_own_code(model: str) -> bool:
@@ -16,12 +17,8 @@ def is_own_code(model: str) -> bool:
 
 def check_name(model: str) -> None:
     """ConfigError for a name that is no choice and no code of the user's own; nothing is imported."""
-    if is_own_code(model):
-        return
-    try:
-        MODELS.check(model)
-    except ConfigError as error:
-        raise ConfigError(f"{str(error).rstrip('.')}, or FILE.py:NAME or package.module:NAME.") from None
+    if not is_own_code(model):
+        MODELS.check(model, also=OWN_CODE)
 
 
 def absolute_model(model: str) -> str:

@@ -31,7 +31,7 @@ def round_line(record: Mapping[str, Any], *, rounds: int, budget: float) -> str:
     counts = ", ".join(f"{name} {states.count(name)}" for name in ("trained", "declined", "failed"))
     parts = (
         f"round {record['round']}/{rounds}",
-        _privacy(record, budget),
+        privacy_words(record, budget),
         *_evaluated(record),
         counts + _scaled(record) + (f", {running_out} will run out of budget" if running_out else ""),
         f"{record['seconds']:.1f} s",
@@ -58,7 +58,8 @@ def _evaluated(record: Mapping[str, Any]) -> tuple[str, ...]:
     return f"{name} {_number(value, '.3f')}", f"loss {_number(record['loss'], '.2f')}"
 
 
-def _privacy(record: Mapping[str, Any], budget: float) -> str:
+def privacy_words(record: Mapping[str, Any], budget: float) -> str:
+    """The guarantee in a round's line: epsilon of the budget, for whom, at which delta, by whose account."""
     if not record["private"]:
         return f"{NOT_PRIVATE} (no epsilon holds)"
     delta = _number(record["delta"], "g")

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from fl_dp.choices import one_of
 from fl_dp.config.inline import inline_table
 from fl_dp.errors import ConfigError
 from fl_dp.records import KEEP, RoundPlan
@@ -132,7 +133,7 @@ def optimizer_class(name: str) -> type[Optimizer]:
     other = _all().get(name)
     if other is not None:
         raise ConfigError(f"optimizer = {name!r}: cannot be used: {_why_not(other)}.")
-    raise ConfigError(f"optimizer = {name[:64]!r}: expected {' or '.join(sorted(optimizers()))}.")
+    raise ConfigError(f"optimizer = {name[:64]!r}: {one_of(name[:64], sorted(optimizers()))}")
 
 
 def _all() -> dict[str, type[Optimizer]]:

@@ -70,7 +70,7 @@ def test_weights_are_exported_without_any_code(run: Path, capsys: pytest.Capture
         (["export", "run", "--to", "pickle"], "--to pickle: expected state-dict"),
         (["export", ".", "--to", "onnx"], "holds no run"),
         (["predict", "run", "--data", "npz:new.npz", "--set", "epsilon=1"], "epsilon: unknown key"),
-        (["predict", "run", "--data", "npz:new.npz", "--set", "seed=x"], "seed = 'x': expected int"),
+        (["predict", "run", "--data", "npz:new.npz", "--set", "seed=x"], "seed = 'x': expected an integer"),
     ],
 )
 def test_a_bad_word_is_named(

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from fl_dp.cli.arguments import ARGUMENTS, name_arguments, read_request
+from fl_dp.cli.arguments import ARGUMENTS, name_arguments, naming_places, read_request
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
 
@@ -123,9 +123,14 @@ def test_set_takes_toml_and_bare_words(file: Path, setting: str, key: str, value
     [
         ("rounds", "--set rounds: expected key=value"),
         ("round=3", "round: unknown key; did you mean rounds?"),
-        ("rounds=three", r"NBROUNDS \(rounds\) = 'three': expected int"),
+        ("rounds=three", r"^--set: rounds = 'three': expected an integer from 1 to 1000000\.$"),
+        ("learning-rate=abc", r"^--set: learning-rate = 'abc': expected a number > 0"),
+        ("partition=dirichle", r"^--set: partition = 'dirichle': expected .*; did you mean dirichlet\?$"),
+        ("weights=unifrm", r"expected declared or uniform or noise; did you mean uniform\?$"),
+        ("server-optimizer=fedadan:1", r"or fedyogi; did you mean fedadam\?$"),
+        ("qqqq=1", r"^--set: qqqq: unknown key; fl-dp keys lists those that there are\.$"),
         ("momentum=1", "momentum = 1.0: expected"),
-        ("rounds=1\nclients=2", r"NBROUNDS \(rounds\) = .*: expected int"),
+        ("rounds=1\nclients=2", r"--set: rounds = .*: expected an integer"),
     ],
 )
 def test_a_bad_setting_is_named(file: Path, setting: str, expected: str) -> None:
@@ -143,17 +148,74 @@ def test_a_key_given_twice_is_refused(file: Path) -> None:
 def test_an_error_of_the_file_names_the_file(tmp_path: Path) -> None:
     path = tmp_path / "bad.toml"
     path.write_text("rounds = 0\n")
-    with pytest.raises(ConfigError, match=r"bad\.toml: rounds = 0"):
+    with pytest.raises(ConfigError, match=r"bad\.toml, line 1: rounds = 0"):
         read_request(path)
     with pytest.raises(ConfigError, match="no such config file"):
         read_request(tmp_path / "absent.toml")
 
 
 def test_only_whole_keys_before_an_equals_sign_are_named() -> None:
-    assert name_arguments("min-clients = 3: of clients = 2") == (
+    both = ["clients", "min-clients"]
+    assert name_arguments("min-clients = 3: of clients = 2", both) == (
         "NBMINCLIENTS (min-clients) = 3: of NBCLIENTS (clients) = 2"
     )
-    assert name_arguments("two clients, data = x") == "two clients, data = x"
+    assert name_arguments("min-clients = 3: of clients = 2", ["clients"]) == (
+        "min-clients = 3: of NBCLIENTS (clients) = 2"
+    )
+    assert name_arguments("two clients, data = x", both) == "two clients, data = x"
+    assert name_arguments("clients = 2", []) == "clients = 2"
+
+
+def test_what_is_wrong_together_is_told_where_the_setting_at_fault_stands(file: Path) -> None:
+    with pytest.raises(ConfigError, match=r"^--set: fit-clients = 4: expected at most clients = 3\.$"):
+        read_request(file, settings=["fit-clients=4"])
+    with pytest.raises(
+        ConfigError, match=r"^--set: fit-clients = 4: expected at most NBCLIENTS \(clients\) = 2"
+    ):
+        read_request(file, ["2"], settings=["fit-clients=4"])
+    file.write_text("rounds = 5\n\nparticipations = 4\n")
+    with pytest.raises(
+        ConfigError, match=r"run\.toml, line 3: participations = 4: expected .* rounds = 2\.$"
+    ):
+        read_request(file, settings=["rounds=2"])
+
+
+def test_all_mistakes_of_the_command_line_and_of_a_file_are_told_at_once(file: Path) -> None:
+    with pytest.raises(ConfigError) as told:
+        read_request(file, ["two", "2", "x"])
+    assert str(told.value).splitlines()[1:] == [
+        "  NBCLIENTS (clients) = 'two': expected an integer.",
+        "  NBFITCLIENTS (fit-clients) = 'x': expected an integer.",
+    ]
+    file.write_text('round = 3\nepsilon = -1\n\nweights = "noisy"\nclients = "2"\n')
+    with pytest.raises(ConfigError) as told:
+        read_request(file)
+    first, *others = str(told.value).splitlines()
+    assert first == "4 mistakes:"
+    assert [line.partition(f"{file}, ")[2].partition(":")[0] for line in others] == [
+        "line 1", "line 2", "line 4", "line 5",
+    ]  # fmt: skip
+    file.write_text("")
+    with pytest.raises(ConfigError) as told:
+        read_request(file, ["0"], ["epsilon=0"], seed=-1)
+    assert [line.strip().partition(" = ")[0] for line in str(told.value).splitlines()[1:]] == [
+        "--seed: seed", "NBCLIENTS (clients)", "--set: epsilon",
+    ]  # fmt: skip
+
+
+def test_what_is_found_later_is_told_where_it_stands_too(file: Path) -> None:
+    file.write_text('\ndata = "digts"\n')
+    for request, place in (
+        (read_request(file), f"{file}, line 2: data = 'x'"),
+        (read_request(file, settings=["data=y"]), "--set: data = 'x'"),
+        (read_request(file, ["3"]), f"{file}, line 2: data = 'x'"),
+    ):
+        with pytest.raises(ConfigError, match=f"^{re.escape(place)}: unknown"), naming_places(request):
+            raise ConfigError("data = 'x': unknown")
+        with pytest.raises(ConfigError, match=r"^model = 'x': unknown"), naming_places(request):
+            raise ConfigError("model = 'x': unknown")
+        with pytest.raises(ConfigError, match=r"^Nothing of ours\.$"), naming_places(request):
+            raise ConfigError("Nothing of ours.")
 
 
 def test_a_run_without_privacy_is_announced(file: Path) -> None:

@@ -7,8 +7,10 @@ import pytest
 
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.cli import client as module
+from fl_dp.cli.client import own_settings
 from fl_dp.cli.common import run_command
 from fl_dp.config.client import ClientConfig
+from fl_dp.errors import ConfigError
 
 
 @pytest.fixture
@@ -226,3 +228,18 @@ def test_rounds_are_watched_without_being_asked_for(tmp_path: Path) -> None:
     settings = ClientConfig(client="a", ledger=str(tmp_path / "ledger.sqlite"))
     (watch,) = module._watchers(settings)
     watch()
+
+
+def test_mistakes_of_a_client_say_where_they_stand_all_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "site.toml"
+    file.write_text('data = "digits"\nepsilonn = 1\n')
+    with pytest.raises(ConfigError) as told:
+        own_settings(file, {"client": "a/b", "delta": 2.0}, ["accountannt=pld"], tmp_path / "l")
+    assert [line.strip().partition(" = ")[0].partition("; ")[0] for line in str(told.value).splitlines()] == [
+        "3 mistakes:",
+        f"--config {file}, line 2: epsilonn: unknown key",
+        "--delta: delta",
+        "--set: accountannt: unknown key",
+    ]
+    with pytest.raises(ConfigError, match=r"^--name: client = 'a/b': expected a name of 1 to 64"):
+        own_settings(None, {"client": "a/b", "data": "digits"}, (), tmp_path / "l")

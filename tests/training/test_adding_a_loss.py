@@ -84,4 +84,4 @@ def test_one_file_is_trained_evaluated_and_audited(copied: Any) -> None:
     assert planned == "hinge"
     assert equal == ["True"] * 3
     assert audited == "True"
-    assert unknown == "loss = 'hinges': expected bce or cross-entropy or hinge or mse."
+    assert unknown == "loss = 'hinges': expected bce or cross-entropy or hinge or mse; did you mean hinge?"

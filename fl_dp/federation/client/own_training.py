@@ -37,13 +37,14 @@ class OwnTraining:
     """Trains the client's own task; from one round to the next only what `OwnStates` has stays.
 
     task: in the place of the one that the settings name; given by audits alone.
+    trainer: once it is prepared. at_most, rows: the physical batch, and the rows of its passes.
     """
 
     def __init__(self, settings: ClientConfig, data: Examples, task: Task | None = None) -> None:
         self._settings, self._data, self._task = settings, data, task or task_of(settings)
         self._task.form = data.form
-        self._trainer: Trainer | None = None
-        self._rows = 0
+        self.trainer: Trainer | None = None
+        self.at_most = self.rows = 0
         self._states: OwnStates | None = None
         self._digests = "", ""  # of the weights that were received, and of the state that is gone on from
 
@@ -67,7 +68,7 @@ class OwnTraining:
             axes = axes_of(model, data, device) if plan.private else None
             trainer = trainer_of(model, plan, self._task.objective, device, axes)
             trainer.check_losses()
-        self._trainer, self._states = trainer, OwnStates(settings, trainer)
+        self.trainer, self._states = trainer, OwnStates(settings, trainer)
         state = self._states.before(plan.server_round)
         go_on_from(trainer, {name: torch.tensor(one, device=device) for name, one in weights.items()}, state)
         self._digests = digest_of(weights), digest_of_state(state)
@@ -76,8 +77,9 @@ class OwnTraining:
             if not isinstance(at_most, int):
                 memory = settings.memory_mib * 2**20
                 at_most = trainer.largest_physical_batch(memory, trainer.most_at_once)
-            self._rows = rows_of(settings, plan, device, at_most, partial(trainer.choose_rows, at_most))
-            rehearsed = trainer.rehearse(self._rows)  # so much memory is there
+            self.at_most = at_most
+            self.rows = rows_of(settings, plan, device, at_most, partial(trainer.choose_rows, at_most))
+            rehearsed = trainer.rehearse(self.rows)  # so much memory is there
         if isinstance(rehearsed, ClippedSum) and rehearsed.num_non_finite == len(rehearsed.norms):
             raise DeclinedError(
                 f"the weights received for model {plan.model} are too large: not one example of ordinary "
@@ -86,12 +88,12 @@ class OwnTraining:
 
     def train(self, paid: PaidRound) -> Mapping[str, Any] | None:
         """What leaves the client after the steps, as arrays by name; None if not finite."""
-        assert self._trainer is not None
+        assert self.trainer is not None
         assert self._states is not None
-        self._trainer.draw_from(Randomness(paid.key(*self._digests)))
-        take_steps(self._trainer, self._data, paid.steps, paid.accepted.sample_rate, self._rows)
-        update = update_of(self._trainer)
+        self.trainer.draw_from(Randomness(paid.key(*self._digests)))
+        take_steps(self.trainer, self._data, paid.steps, paid.accepted.sample_rate, self.rows)
+        update = update_of(self.trainer)
         if update is None:
             return None
-        self._states.save(paid.accepted.plan.server_round, state_of(self._trainer))
+        self._states.save(paid.accepted.plan.server_round, state_of(self.trainer))
         return as_arrays(update)

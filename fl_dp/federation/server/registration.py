@@ -190,36 +190,15 @@ class Registration:
             profile.spent,
             known.mechanism,
             rounds=known.rounds,
-            arithmetic=self._arithmetic(profile),
+            arithmetic=_arithmetic(profile, self._config),
             before=known.before,
         )
 
     def _client(self, node: int, profile: ClientProfile, rounds: int = 0) -> ClientRecord:
-        """The client, with what one round does at it, or with the reason why it has no part in the run."""
-        mechanism, reason, exhausted = None, "", False
-        try:
-            mechanism = round_mechanism(profile, self._config)
-        except AccountingError as error:
-            reason, exhausted = str(error), True
-        except FlDpError as error:
-            reason = str(error)
-        if reason:
-            logger.warning("client %s cannot take part: %s", profile.client, reason)
-        return ClientRecord(
-            profile,
-            node,
-            profile.spent,
-            mechanism,
-            exhausted=exhausted,
-            reason=reason,
-            rounds=rounds,
-            arithmetic=self._arithmetic(profile),
-            before=profile.spent,
-        )
-
-    def _arithmetic(self, profile: ClientProfile) -> str:
-        """Of what the client has spent, and of this run's rounds."""
-        return self._config.arithmetic if profile.arithmetic == PROVEN else profile.arithmetic
+        client = record_of(profile, self._config, node, rounds)
+        if client.reason:
+            logger.warning("client %s cannot take part: %s", profile.client, client.reason)
+        return client
 
     def _announce(self, here: int) -> None:
         """Say what is waited for, once."""
@@ -235,3 +214,30 @@ class Registration:
             f"A round needs min-clients = {self._config.min_clients} clients, {here} are there "
             f"after {seconds:.0f} s (round-timeout = {self._config.round_timeout:g} s).{refused}"
         )
+
+
+def record_of(profile: ClientProfile, config: RunConfig, node: int = 0, rounds: int = 0) -> ClientRecord:
+    """The client, with what one round does at it, or with the reason why it has no part in the run."""
+    mechanism, reason, exhausted = None, "", False
+    try:
+        mechanism = round_mechanism(profile, config)
+    except AccountingError as error:
+        reason, exhausted = str(error), True
+    except FlDpError as error:
+        reason = str(error)
+    return ClientRecord(
+        profile,
+        node,
+        profile.spent,
+        mechanism,
+        exhausted=exhausted,
+        reason=reason,
+        rounds=rounds,
+        arithmetic=_arithmetic(profile, config),
+        before=profile.spent,
+    )
+
+
+def _arithmetic(profile: ClientProfile, config: RunConfig) -> str:
+    """Of what the client has spent, and of this run's rounds."""
+    return config.arithmetic if profile.arithmetic == PROVEN else profile.arithmetic

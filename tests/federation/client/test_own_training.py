@@ -54,7 +54,7 @@ def test_the_model_is_the_plans_and_starts_from_the_weights_received(data):
     model = build_model("linear", Form((5,), 3), seed=7)
     training = OwnTraining(SETTINGS, data)
     training.prepare(PLAN, _content(PLAN, model))
-    for name, array in state_arrays(training._trainer._model).items():
+    for name, array in state_arrays(training.trainer._model).items():
         np.testing.assert_array_equal(array, state_arrays(model)[name])
 
 

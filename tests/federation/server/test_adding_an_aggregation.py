@@ -115,9 +115,9 @@ def test_one_file_each(copied: Any) -> None:
     copied.add("federation/server/optimizers/fedown.py", MOMENTUM)
     single, resumed, moved, aggregation, optimizer = copied.lines(USE)
     assert (single, resumed, moved) == ("True", "True", "True")
-    assert (
-        aggregation
-        == "aggregation = 'trimed-mean': expected krum or mean or median or own-trim or trimmed-mean."
+    assert aggregation == (
+        "aggregation = 'trimed-mean': expected krum or mean or median or own-trim or trimmed-mean; "
+        "did you mean trimmed-mean?"
     )
     assert (
         optimizer

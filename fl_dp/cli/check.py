@@ -1,0 +1,73 @@
+"""`fl-dp check`: what `fl-dp run` would do with the same words, without starting it."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fl_dp.cli.arguments import ARGUMENTS, placed_error, read_request, simulation_engine
+from fl_dp.cli.common import DEFAULT_CONFIG, SetOption, say
+from fl_dp.errors import ConfigError, FlDpError
+from fl_dp.launch.exit_codes import ExitCode
+
+HELP = """Say what a run would do: its mistakes, its costs in epsilon, how long it takes. Nothing is started.
+
+\b
+The same words as of fl-dp run, and the config may stand first:
+  fl-dp check run.toml
+  fl-dp check run.toml --simulate 100 100 20 50 --set epsilon=2
+With a lasting ledger, what its data have spent counts:
+  fl-dp check run.toml --ledger ledgers
+
+check looks at a whole run; fl-dp validate at one task, and says all that training will refuse of it.
+No step is taken on records, and of them only their numbers are used. Ledgers are read, and not changed.
+
+Exit code: 0 it would run; 2 something is wrong; 3 budgets would end it before its last round.
+"""
+# As of run: words such as -1 reach our own checks.
+OPTIONS: dict[str, Any] = {"context_settings": {"ignore_unknown_options": True}}
+
+
+def check(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar=" ".join(["[CONFIG.toml]", *(one.name for one in ARGUMENTS)]), show_default=False
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="Run config [default: configs/digits.toml].", show_default=False)
+    ] = None,
+    simulate: Annotated[bool, typer.Option("--simulate", help="As a simulation with Ray.")] = False,
+    engine: Annotated[str | None, typer.Option(help="Of a simulation: ray or flower.")] = None,
+    ray_address: Annotated[
+        str | None, typer.Option(help="Of a simulation: a Ray cluster; its machines are not looked at.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder that the run would be given.")] = None,
+    ledger: Annotated[
+        Path | None, typer.Option(help="Folder of the clients' ledgers, which is read.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of partition and first weights.")] = None,
+    settings: SetOption = None,
+) -> ExitCode:
+    file, positional = _config_of(config, words or [])
+    request = read_request(file, positional, settings or (), seed)
+    kind = simulation_engine(simulate, engine, ray_address)
+    from fl_dp.launch.check import check_run
+    from fl_dp.launch.check_words import print_check  # late: these import torch
+
+    def told(error: FlDpError) -> str:
+        return placed_error(error, request.places)
+
+    found = check_run(request, engine=kind, out=out, ledger=ledger, told=told)
+    print_check(found, say, simulated=kind is not None)
+    return found.exit_code
+
+
+def _config_of(option: Path | None, words: list[str]) -> tuple[Path, list[str]]:
+    """The config that is named, by option or as the first word, and the other words."""
+    if not words or not words[0].endswith(".toml"):
+        return option or DEFAULT_CONFIG, words
+    if option is not None:
+        raise ConfigError(f"--config {option}: {words[0]} is named as well; leave one out.")
+    return Path(words[0]), words[1:]

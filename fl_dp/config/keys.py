@@ -1,0 +1,65 @@
+"""All keys of a config, as tables and written files show them: read from the settings themselves."""
+
+import dataclasses
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from fl_dp.choices import Choices
+from fl_dp.config.setting import About, abouts_of, needed
+from fl_dp.config.values import expected_in_words, key_of
+
+_FIRST = "The usual ones"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key. default: as TOML has it; empty for a key that has none. expected: what its value may be."""
+
+    name: str
+    default: str
+    expected: str
+    about: About
+
+
+def keys_of(kind: type) -> list[Key]:
+    """All keys of a config, a dataclass, group by group in the order of the groups' first keys.
+
+    Only names of our own are listed among the choices: what other packages add differs between machines.
+    """
+    abouts = abouts_of(kind)
+    keys = [_key(kind, field, abouts[field.name]) for field in dataclasses.fields(kind)]
+    groups = list(dict.fromkeys(key.about.group for key in keys))
+    return sorted(keys, key=lambda key: groups.index(key.about.group))
+
+
+def by_group(keys: list[Key], *, common_first: bool = False) -> Iterator[tuple[str, list[Key]]]:
+    """The keys under their headings. common_first: those that most runs set under a heading of their own."""
+    rest = keys
+    if common_first:
+        yield _FIRST, [key for key in keys if key.about.common]
+        rest = [key for key in keys if not key.about.common]
+    for group, members in groupby(rest, key=lambda key: key.about.group):
+        yield group, list(members)
+
+
+def _key(kind: type, field: "dataclasses.Field[Any]", about: About) -> Key:
+    default = "" if field.name in needed(kind) else toml_value(field.default)
+    return Key(key_of(field.name), default, _expected(kind, field.name, about), about)
+
+
+def _expected(kind: type, name: str, about: About) -> str:
+    names = about.choices.built_in() if isinstance(about.choices, Choices) else about.choices
+    return ", ".join(one for one in names if one) if names else expected_in_words(kind, name)
+
+
+def toml_value(value: Any) -> str:
+    """A default as it is written in TOML."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return json.dumps(value)  # of the same form as TOML's basic strings
+    return "inf" if value == math.inf else str(value)

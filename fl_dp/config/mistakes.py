@@ -1,0 +1,37 @@
+"""Mistakes in settings: each names its key and value, and may be told with the place where it stands."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fl_dp.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """key: of the setting. words: a sentence that begins with the key."""
+
+    key: str
+    words: str
+
+
+class SettingsError(ConfigError):
+    """One or several mistakes; a line for each where there are several."""
+
+    def __init__(self, mistakes: Iterable[Mistake]) -> None:
+        self.mistakes = tuple(mistakes)
+        super().__init__(in_lines([one.words for one in self.mistakes]))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.mistakes,)
+
+    def placed(self, told: Callable[[Mistake], str]) -> "SettingsError":
+        """The same, each with words that `told` gives, which say where it stands."""
+        return SettingsError(Mistake(one.key, told(one)) for one in self.mistakes)
+
+
+def in_lines(sentences: Sequence[str]) -> str:
+    """One sentence as it is; several below each other."""
+    if len(sentences) == 1:
+        return sentences[0]
+    return "\n  ".join((f"{len(sentences)} mistakes:", *sentences))

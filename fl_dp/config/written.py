@@ -1,0 +1,103 @@
+"""What is written of all keys: the page docs/keys.md, and config files with every key explained."""
+
+from collections.abc import Callable
+from textwrap import wrap
+
+from fl_dp.config.client import ClientConfig
+from fl_dp.config.keys import Key, by_group, keys_of
+from fl_dp.config.run import RunConfig
+
+_WIDTH = 96
+_ANY_TEXT = "a text"
+
+_PAGE = """\
+# All keys
+
+Made by `fl-dp keys --markdown` from the settings themselves (`fl_dp/config/`): change the meaning there.
+On the console `fl-dp keys` shows them, `fl-dp keys KEY` one of them, `fl-dp keys --client` a client's.
+`fl-dp init` writes a file with all of them; `fl-dp check` says what a file would do.
+
+Files are flat TOML: `KEY = VALUE`, a line each. `--set KEY=VALUE` changes a key for one run.
+`""` is an empty text: the key is not used. Where other packages add names, `fl-dp keys KEY` lists these too.
+
+"""
+_RUN_FILE = """\
+# A run config: what a federation trains, and at which cost. Every key is here, with its default.
+# A key behind "# " is not in force: take the "# " away to set it.
+#
+#   fl-dp check {name}        what it will cost and how long it will take; nothing is started
+#   fl-dp run --config {name} --simulate
+"""
+_CLIENT_FILE = """\
+# A client's own settings: its data, its ledger, its limits. No server can change them.
+# A key behind "# " is not in force: take the "# " away to set it.
+#
+#   fl-dp validate --help                    whether the task and these data can be trained
+#   fl-dp client --config {name} --kit KIT
+#
+# Data must be named: a ledger lasts, and what they spend is spent.
+"""
+
+
+def keys_page() -> str:
+    """docs/keys.md."""
+    return (
+        f"{_PAGE}## Of a run\n\nThe server's settings, in a run config.\n\n{_tables(keys_of(RunConfig))}"
+        "## Of a client\n\nIn the file that `fl-dp client --config` reads. Those of data and task mean what "
+        "they mean to a run,\nand must agree with it.\n\n"
+        f"{_tables(keys_of(ClientConfig))}"
+    ).rstrip("\n") + "\n"
+
+
+def run_file(name: str) -> str:
+    """A run config with all keys, the usual ones in force; `name` is the file's, for its commands."""
+    return _file(_RUN_FILE.format(name=name), keys_of(RunConfig), in_force=lambda key: key.about.common)
+
+
+def client_file(name: str) -> str:
+    """A client's settings with all keys. None is in force: each client's own are to be filled in."""
+    return _file(_CLIENT_FILE.format(name=name), keys_of(ClientConfig), in_force=lambda key: False)
+
+
+def _tables(keys: list[Key]) -> str:
+    return "".join(
+        "\n".join(
+            (
+                f"### {group}\n",
+                "| key | default | values | meaning |",
+                "|---|---|---|---|",
+                *map(_row, members),
+            )
+        )
+        + "\n\n"
+        for group, members in by_group(keys)
+    )
+
+
+def _row(key: Key) -> str:
+    page = f" ([{key.about.page.partition('#')[0]}]({key.about.page}))" if key.about.page else ""
+    default = f"`{key.default}`" if key.default else ""
+    cells = (f"`{key.name}`", default, _values(key), key.about.meaning + page)
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+def _values(key: Key) -> str:
+    return key.expected.replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _file(head: str, keys: list[Key], in_force: Callable[[Key], bool]) -> str:
+    parts = [head]
+    for group, members in by_group(keys, common_first=True):
+        parts.append(f"\n# ---- {group} {'-' * (_WIDTH - len(group) - 8)}\n")
+        parts += [_lines(key, in_force(key)) for key in members]
+    return "".join(parts)
+
+
+def _lines(key: Key, in_force: bool) -> str:
+    """A comment that explains the key, and its line."""
+    page = f" (docs/{key.about.page.partition('#')[0]})" if key.about.page else ""
+    values = "" if key.expected == _ANY_TEXT else f" Values: {key.expected}."
+    words = f"{key.about.meaning}{page}.{values}"
+    comment = "".join(f"## {line}\n" for line in wrap(words, _WIDTH - 3, break_on_hyphens=False))
+    value = key.default or '""'
+    return f"\n{comment}{'' if in_force else '# '}{key.name} = {value}\n"

@@ -1,0 +1,192 @@
+"""What `fl-dp check` prints: mistakes, what "auto" becomes, costs, time and memory."""
+
+import statistics
+from collections.abc import Callable, Iterator
+
+from fl_dp.config.flat import AUTO
+from fl_dp.config.values import key_of
+from fl_dp.launch.check import Check
+from fl_dp.launch.exit_codes import ExitCode
+from fl_dp.launch.forecast import ClientForecast, Forecast, spread
+from fl_dp.launch.measuring import Timing
+from fl_dp.records import Entry
+from fl_dp.reporting.console import privacy_words, rounded_up
+from fl_dp.reporting.table import print_table
+
+Say = Callable[[str], None]
+_SHOWN = 10  # clients that a table shows; of more the largest, the median and the least
+_NAMED = 5  # clients that a sentence names
+_DAY, _HOUR, _MINUTE = 86400, 3600, 60
+_OWN = ("clients_per_cpu", "clients_per_gpu")  # decided by what each machine has
+
+
+def print_check(found: Check, say: Say, *, simulated: bool) -> None:
+    """Print all of it; the verdict comes last."""
+    for note in found.notes:
+        say(f"note: {note}")
+    if found.forecast is not None:
+        _print_forecast(found.forecast, found.timing, say)
+        if found.timing is not None:
+            for line in _cost_lines(found.forecast, found.timing, simulated=simulated):
+                say(line)
+    for problem in found.problems:
+        say(f"wrong: {problem}")
+    say(_verdict(found))
+
+
+def _print_forecast(forecast: Forecast, timing: Timing | None, say: Say) -> None:
+    config, sizes = forecast.config, [one.record.profile.public_size for one in forecast.clients]
+    say(
+        f"{config.clients} clients with {sum(sizes)} {config.unit_name}s: largest {max(sizes)}, median "
+        f"{statistics.median(sizes):g}, least {min(sizes)}; {config.fit_clients} train in each of "
+        f"{config.rounds} rounds"
+    )
+    autos = list(_autos(forecast, timing))
+    if autos:
+        say("")
+        print_table('What "auto" becomes', ("key", "value"), autos, left=("key", "value"))
+    say("")
+    _print_clients(forecast)
+    say("")
+    for line in (*_guarantee(forecast), *_running_out(forecast)):
+        say(line)
+
+
+def _autos(forecast: Forecast, timing: Timing | None) -> Iterator[tuple[str, str]]:
+    asked, found = forecast.config.to_flat(), forecast.resolved.to_flat()
+    for key, value in asked.items():
+        if value != AUTO or key.replace("-", "_") in _OWN:
+            continue
+        if found[key] != AUTO:
+            yield key, f"{found[key]}"
+        elif key == key_of("physical_batch_size") and timing is not None:
+            yield key, f"{timing.physical_batch_size} (on this machine)"
+        elif key == "noise-multiplier":
+            yield key, _range([one.noise_multiplier for one in _mechanisms(forecast)])
+        elif key == "delta":
+            yield key, _range([one.record.profile.delta for one in forecast.clients])
+
+
+def _mechanisms(forecast: Forecast) -> list[Entry]:
+    return [one.record.mechanism for one in forecast.clients if one.record.mechanism is not None]
+
+
+def _range(values: list[float]) -> str:
+    return f"{min(values):g} to {max(values):g}, by client" if values else "nothing: no client can take part"
+
+
+def _print_clients(forecast: Forecast) -> None:
+    clients = [(one.name, one) for one in forecast.clients]
+    if len(clients) > _SHOWN:
+        clients = [(f"{words} ({one.name})", one) for words, one in spread(forecast.clients)]
+    columns = (
+        "client", f"{forecast.config.unit_name}s", "rate", "noise", "steps", "before", "epsilon", "rounds",
+    )  # fmt: skip
+    title = "What it costs each client until the end (steps: of a round)"
+    if forecast.sampled:
+        title += ", if it is chosen in every round"
+    print_table(title, columns, [_row(name, one, forecast) for name, one in clients], left=("client",))
+
+
+def _row(name: str, one: ClientForecast, forecast: Forecast) -> tuple[str, ...]:
+    profile, mechanism = one.record.profile, one.record.mechanism
+    known = (
+        ("-", "-", "-")
+        if mechanism is None
+        else (f"{mechanism.sample_rate:.4g}", f"{mechanism.noise_multiplier:g}", str(mechanism.steps))
+    )
+    private = forecast.config.private
+    return (
+        name, str(profile.public_size), *known, rounded_up(one.before),
+        f"{rounded_up(one.epsilon)} of {rounded_up(profile.epsilon)}" if private else "inf",
+        f"{one.rounds} of {forecast.config.rounds}",
+    )  # fmt: skip
+
+
+def _guarantee(forecast: Forecast) -> Iterator[str]:
+    """As the run's own lines say it."""
+    config, together = forecast.config, forecast.federation
+    record = {
+        "private": config.private,
+        "epsilon": forecast.epsilon,
+        "delta": forecast.delta,
+        "federation": {
+            "accountants": together.accountants,
+            "arithmetic": together.arithmetic,
+            "unit": together.unit,
+        },
+    }
+    yield f"at the end: {privacy_words(record, config.epsilon)}"
+    if forecast.sampled and config.private:
+        yield (
+            f"a client is chosen in {forecast.usual_rounds:.3g} of {config.rounds} rounds in the mean; "
+            "who is chosen less often has spent less"
+        )
+
+
+def _running_out(forecast: Forecast) -> Iterator[str]:
+    config = forecast.config
+    declined: dict[str, list[str]] = {}
+    for one in forecast.clients:
+        if one.record.reason:
+            declined.setdefault(one.record.reason, []).append(one.name)
+    for reason, names in declined.items():
+        yield f"cannot take part: {_names(names)}: {reason}"
+    ending: dict[int, list[str]] = {}
+    for one in forecast.running_out:
+        if not one.record.reason:
+            ending.setdefault(one.rounds, []).append(one.name)
+    for rounds, names in sorted(ending.items()):
+        which = "its rounds" if forecast.sampled else "the rounds"
+        last = f"round {rounds + 1} of {which}" if forecast.sampled else f"round {rounds + 1}"
+        yield f"no step fits the budget any more in {last}: {_names(names)}"
+    if not forecast.running_out and config.private:
+        yield "no budget ends before the last round"
+    if forecast.ends is not None:
+        about = "" if forecast.exactly else "about "
+        yield f"the run would end before {about}round {forecast.ends} of {config.rounds}: budgets are spent"
+
+
+def _names(names: list[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{'client' if len(names) == 1 else 'clients'} {', '.join(names[:_NAMED])}{more}"
+
+
+def _cost_lines(forecast: Forecast, timing: Timing, *, simulated: bool) -> Iterator[str]:
+    rounds = min(forecast.config.rounds, (forecast.ends or forecast.config.rounds + 1) - 1)
+    rest = "" if simulated else f", {timing.preparing:.2g} s for the rest of a client's round"
+    yield (
+        f"time, estimated: {duration(timing.rounds)} for {_rounds(rounds)}, start and messages not counted. "
+        f"From {timing.measured} steps of {timing.step:.3g} s on this machine, on random numbers{rest}"
+        f" and {timing.evaluating:.2g} s for an evaluation; {timing.at_once} clients at a time"
+    )
+    step, process = timing.step_bytes / 2**20, timing.process_bytes / 2**20
+    yield (
+        f"memory, estimated: {step:.2g} MiB for a step beside process, model and data; "
+        f"{process + step:.0f} MiB for a process with the data; {timing.at_once + 1} are busy at once"
+    )
+
+
+def _rounds(number: int) -> str:
+    return "one round" if number == 1 else f"{number} rounds"
+
+
+def duration(seconds: float) -> str:
+    """ "0.4 s", "12 s", "3 min 20 s", "5 h 10 min", "2 d 3 h"."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    for size, unit, part, name in (
+        (_DAY, "d", _HOUR, "h"), (_HOUR, "h", _MINUTE, "min"), (_MINUTE, "min", 1, "s"),
+    ):  # fmt: skip
+        if whole >= size:
+            return f"{whole // size} {unit} {whole % size // part} {name}"
+    return f"{whole} s"
+
+
+def _verdict(found: Check) -> str:
+    if found.exit_code == ExitCode.USAGE:
+        return "it would not start"
+    if found.exit_code == ExitCode.BUDGET_EXHAUSTED:
+        return "it would start, and end early"
+    return "it would run"

@@ -1,0 +1,190 @@
+"""How long a run's rounds take, from a few steps of the real client on random numbers."""
+
+import math
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from flwr.app import RecordDict
+
+from fl_dp.accounting.ledger.ledger import Reservation
+from fl_dp.config.client import ClientConfig
+from fl_dp.config.data import RECORD
+from fl_dp.config.run import RunConfig
+from fl_dp.data.persons import Examples, by_unit
+from fl_dp.data.tensor_data import TensorData
+from fl_dp.engine.kernel_choice.memory import peak_bytes
+from fl_dp.errors import DeclinedError
+from fl_dp.federation.client.own_training import OwnTraining
+from fl_dp.federation.client.profile import budget_of
+from fl_dp.federation.client.registration import task_identity
+from fl_dp.federation.client.round import AcceptedRound, Client, ClientRounds, PaidRound, play
+from fl_dp.federation.devices import find_device
+from fl_dp.federation.server.aggregating import Aggregating
+from fl_dp.federation.server.evaluation import evaluate
+from fl_dp.federation.server.planning import round_plan
+from fl_dp.federation.wire.arrays import encode, state_arrays
+from fl_dp.federation.wire.messages import plan_to_content
+from fl_dp.federation.wire.round_arrays import shared_specs
+from fl_dp.form import names_of
+from fl_dp.launch.clients import client_config
+from fl_dp.launch.forecast import Forecast
+from fl_dp.launch.processes.environment import cores
+from fl_dp.records import MOST_EPSILON, Entry, Refusal, RoundPlan
+from fl_dp.simulation.actor.process_memory import own_bytes
+from fl_dp.tasks.load import new_model, task_of
+from fl_dp.tasks.task import Task
+from fl_dp.training.objective import Objective
+
+SECONDS = 1.5  # that steps are measured for, if the first is not longer
+_BATCHES = 4  # expected batches that the random data hold
+_TEST = 512  # test examples that are measured
+_STEP_MARGIN = 1.8  # times the tensors that are seen: so much may a process grow (see engine/kernel_choice)
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """preparing: seconds of a client's round beside its steps: model, checks, payment. step: seconds of one,
+    the mean of `measured`.
+
+    evaluating: seconds of one evaluation of the global model. at_once: clients that train at a time, with
+    `threads` threads each. physical_batch_size: most examples in memory; rows: of a pass. step_bytes: that a
+    step adds to its process; process_bytes: of this process, which holds the data as a client's does.
+    rounds: seconds of all rounds together.
+    """
+
+    preparing: float
+    step: float
+    measured: int
+    evaluating: float
+    at_once: int
+    threads: int
+    physical_batch_size: int
+    rows: int
+    step_bytes: int
+    process_bytes: int
+    rounds: float
+
+
+def timing_of(forecast: Forecast, *, simulated: bool, test_records: int) -> Timing | None:
+    """Of this machine; None where no client can take part. No record is read, and no ledger is opened."""
+    config = forecast.config
+    first = next((one.record for one in forecast.clients if one.record.mechanism is not None), None)
+    if first is None:
+        return None
+    assert first.mechanism is not None
+    plan = round_plan(first.profile, first.mechanism, config, "check", 1, task_identity(config))
+    threads = 1 if simulated else max(1, cores() // config.clients)
+    with _threads(threads), tempfile.TemporaryDirectory() as scratch:
+        data = random_data(config, task_of(config), _BATCHES * plan.expected_batch_size)
+        settings = replace(client_config(config, 0, Path(scratch)), epsilon=MOST_EPSILON)
+        one_step = _seconds_of_a_round(settings, data, replace(plan, steps=1), config)
+        training = OwnTraining(settings, data)
+        training.prepare(plan, _content(config, plan))
+        step, measured = _seconds_of_a_step(training, data, plan, settings)
+        trainer = training.trainer
+        assert trainer is not None
+        needed = peak_bytes(lambda: trainer.rehearse(training.rows), find_device(config.device))
+        evaluating = _evaluating(config, test_records)
+    found = Timing(
+        max(0.0, one_step - step), step, measured, evaluating, min(cores(), config.fit_clients), threads,
+        training.at_most, training.rows, int(_STEP_MARGIN * needed), own_bytes(), 0.0,
+    )  # fmt: skip
+    return replace(found, rounds=_all_rounds(forecast, found, simulated=simulated))
+
+
+def _seconds_of_a_round(settings: ClientConfig, data: Examples, plan: RoundPlan, config: RunConfig) -> float:
+    """Of a whole round at a client, with a scratch ledger that it pays from; the second one's.
+
+    In its first round alone a client chooses kernels and rows. DeclinedError where it takes no part.
+    """
+    with ClientRounds.open(Path(settings.ledger)) as rounds:
+        (client,) = rounds.register([(settings, data)])
+        for server_round in (1, 2):
+            started = time.perf_counter()
+            content = _content(config, replace(plan, server_round=server_round))
+            answer = play(rounds, client, content, OwnTraining(settings, data))
+            if isinstance(answer, Refusal):
+                raise DeclinedError(f"a client would decline: {answer.reason}")
+    return time.perf_counter() - started
+
+
+def random_data(config: RunConfig, task: Task, count: int) -> Examples:
+    """So many examples of the task's form and unit, of random numbers."""
+    form, persons = task.form, config.unit != RECORD
+    each = config.records_per_person if persons else 1
+    x, y = Objective(task.objective.of_records, form).blank(count * each)
+    groups = tuple(str(number // each) for number in range(count * each)) if persons else ()
+    classes = () if form.targets == "numbers" else names_of(form.outputs)
+    return by_unit(TensorData(x, y, classes, form.vocabulary, groups), config)
+
+
+def _content(config: RunConfig, plan: RoundPlan) -> RecordDict:
+    """A round's message, as the server makes it, with first weights."""
+    model = new_model(task_of(config))
+    weights = encode(state_arrays(model))
+    return plan_to_content(plan, Aggregating(config, shared_specs(model, config.personal)).message(weights))
+
+
+def _seconds_of_a_step(
+    training: OwnTraining, data: Examples, plan: RoundPlan, settings: ClientConfig
+) -> tuple[float, int]:
+    """Their mean, and how many were taken; the first warms up, and counts only if it took long."""
+    rate = plan.expected_batch_size / len(data)
+
+    def seconds(steps: int) -> float:
+        entry = Entry(rate, plan.noise_multiplier, steps)
+        paid = PaidRound(accepted, Reservation(0, entry, bytes(32)))
+        started = time.perf_counter()
+        training.train(paid)
+        return time.perf_counter() - started
+
+    client = Client(settings, "random", len(data), "random", budget_of(settings, len(data)))
+    accepted = AcceptedRound("check", client, plan)
+    first = seconds(1)
+    if first > SECONDS:
+        return first, 1
+    steps = max(1, min(50, int(SECONDS / max(first, 1e-4))))
+    return seconds(steps) / steps, steps
+
+
+def _evaluating(config: RunConfig, test_records: int) -> float:
+    """Seconds of one evaluation of so many test examples."""
+    if not test_records:
+        return 0.0
+    task, count = task_of(config), min(_TEST, test_records)
+    data = random_data(replace(config, unit=RECORD, records_per_person=0), task, count)
+    assert isinstance(data, TensorData)
+    started = time.perf_counter()
+    evaluate(new_model(task), data, task, find_device(config.device), config.metric_names)
+    return (time.perf_counter() - started) * test_records / count
+
+
+def _all_rounds(forecast: Forecast, found: Timing, *, simulated: bool) -> float:
+    """Of all clients' work, spread over the cores; a round is never shorter than its longest client's."""
+    config = forecast.config
+    preparing = 0.0 if simulated else found.preparing  # an actor keeps its model from round to round
+    able = [(one.record.mechanism.steps, one.rounds) for one in forecast.clients if one.record.mechanism]
+    each = [(preparing + steps * found.step, rounds) for steps, rounds in able]
+    share = config.fit_clients / config.clients
+    work = sum(seconds * min(config.rounds, rounds) for seconds, rounds in each) * share
+    spread = work * found.threads / cores()
+    longest = max(seconds for seconds, _ in each) * min(config.rounds, max(rounds for _, rounds in each))
+    rounds = min(config.rounds, (forecast.ends or config.rounds + 1) - 1)
+    every = config.evaluate_every
+    evaluations = math.ceil(rounds / every) if every else min(1, rounds)
+    return max(spread, min(longest, work)) + evaluations * found.evaluating
+
+
+@contextmanager
+def _threads(number: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,84 @@
+"""`fl-dp keys` and `fl-dp init`."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fl_dp.cli.common import run_command
+from fl_dp.cli.main import app
+from fl_dp.config.run import RunConfig
+from fl_dp.config.written import keys_page
+from fl_dp.launch.request import read_config
+
+
+def test_all_keys_are_shown_and_one_with_all_that_is_said_of_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(app, ["keys"]) == 0
+    out = capsys.readouterr().out
+    assert all(f"\n{key} " in out for key in RunConfig().to_flat())
+    assert run_command(app, ["keys", "weights", "server_learning_rate"]) == 0
+    out = capsys.readouterr().out
+    assert 'weights = "declared"\n' in out
+    assert "\n  values: declared, uniform, noise\n" in out
+    assert "\nserver-learning-rate = " in out
+    assert run_command(app, ["keys", "--client", "ledger"]) == 0
+    assert capsys.readouterr().out.startswith("ledger\n  the SQLite file")
+
+
+def test_a_key_that_is_not_there_is_told_with_the_one_that_was_meant(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run_command(app, ["keys", "weight"]) == 2
+    assert capsys.readouterr().err == "error: weight: unknown key; did you mean weights?\n"
+    assert run_command(app, ["keys", "--client", "zzz"]) == 2
+    assert "fl-dp keys --client lists them" in capsys.readouterr().err
+
+
+def test_the_page_is_printed_as_it_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(app, ["keys", "--markdown"]) == 0
+    assert capsys.readouterr().out == keys_page()
+
+
+def test_a_written_file_runs_as_it_stands_and_is_never_overwritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run_command(app, ["init"]) == 0
+    assert "fl-dp check run.toml" in capsys.readouterr().out
+    assert read_config(tmp_path / "run.toml") == RunConfig()
+    (tmp_path / "run.toml").write_text("mine")
+    assert run_command(app, ["init", "run.toml"]) == 2
+    assert "is not overwritten; name a new file" in capsys.readouterr().err
+    assert (tmp_path / "run.toml").read_text() == "mine"
+    assert run_command(app, ["init", "nowhere/run.toml"]) == 2
+    assert "cannot be written" in capsys.readouterr().err
+
+
+def test_a_clients_file_asks_for_its_data_and_takes_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from fl_dp.cli.client import own_settings
+    from fl_dp.errors import ConfigError
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    assert run_command(app, ["init", "--client", "site.toml"]) == 0
+    assert "name the data in it" in capsys.readouterr().out
+    with pytest.raises(ConfigError, match=r"^data: name this site's records"):
+        own_settings(tmp_path / "site.toml", {}, (), None)
+    assert own_settings(tmp_path / "site.toml", {"data": "digits"}, (), None).epsilon == 3.0
+
+
+def test_neither_imports_torch(tmp_path: Path) -> None:
+    code = (
+        "import sys\nfrom fl_dp.cli.common import run_command\nfrom fl_dp.cli.main import app\n"
+        "run_command(app, ['keys'])\nrun_command(app, ['init'])\n"
+        "print('imported', sorted({'torch', 'flwr', 'ray'} & set(sys.modules)))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    )  # fmt: skip
+    assert result.stdout.endswith("imported []\n")

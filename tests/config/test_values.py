@@ -1,0 +1,76 @@
+"""What is wrong with each value by itself, and what was meant."""
+
+import pytest
+
+from fl_dp.config.client import ClientConfig
+from fl_dp.config.flat import FlatConfig, places_in
+from fl_dp.config.mistakes import SettingsError
+from fl_dp.config.run import RunConfig
+from fl_dp.config.values import expected_in_words
+
+
+@pytest.mark.parametrize(
+    ("kind", "flat", "words"),
+    [
+        (RunConfig, {"epsilonn": 1}, "epsilonn: unknown key; did you mean epsilon?"),
+        (RunConfig, {"learning_rate": 1.0}, "learning_rate: unknown key; did you mean learning-rate?"),
+        (RunConfig, {"zzz": 1}, "zzz: unknown key; fl-dp keys lists those that there are."),
+        (ClientConfig, {"zzz": 1}, "zzz: unknown key; fl-dp keys --client lists those that there are."),
+        (RunConfig, {"clients": True}, "clients = True: expected an integer from 1 to 1000000."),
+        (RunConfig, {"data": 3}, "data = 3: expected a text."),
+        (
+            RunConfig,
+            {"noise-multiplier": "atuo"},
+            "noise-multiplier = 'atuo': expected a number from 0.001 to 1e+06, or auto; did you mean auto?",
+        ),
+        (ClientConfig, {"approve": "yes"}, "approve = 'yes': expected true or false."),
+        (
+            RunConfig,
+            {"weights": "Declared"},
+            "weights = 'Declared': expected declared or uniform or noise; did you mean declared?",
+        ),
+        (RunConfig, {"image-mode": "P"}, "image-mode = 'P': expected L or RGB."),
+        (RunConfig, {"metrics": "auro"}, "metrics = 'auro': expected accuracy or .*; did you mean auroc?"),
+        (
+            RunConfig,
+            {"learning-rate-schedule": "cosin"},
+            "learning-rate-schedule = 'cosin': expected constant, linear, cosine or .*",
+        ),
+    ],
+)
+def test_each_mistake_says_what_was_expected(
+    kind: type[FlatConfig], flat: dict[str, object], words: str
+) -> None:
+    needed = {"client": "a", "ledger": "l"} if kind is ClientConfig else {}
+    with pytest.raises(SettingsError) as told:
+        kind.from_flat({**needed, **flat})
+    (mistake,) = told.value.mistakes
+    assert mistake.key == next(iter(flat))
+    head, _, tail = words.partition(".*")
+    assert mistake.words.startswith(head)
+    assert mistake.words.endswith(tail)
+
+
+def test_missing_and_wrong_ones_are_told_together_in_the_order_of_the_file() -> None:
+    with pytest.raises(SettingsError) as told:
+        ClientConfig.from_flat({"epsilon": -1.0, "round": 2, "unit": "person"})
+    assert [one.key for one in told.value.mistakes] == ["epsilon", "round", "client", "ledger"]
+
+
+def test_built_by_hand_a_config_is_held_to_the_same() -> None:
+    with pytest.raises(SettingsError, match=r"2 mistakes:\n  clients = 0: .*\n  sampling = 'fix': .*fixed"):
+        RunConfig(clients=0, sampling="fix")
+
+
+def test_what_a_type_takes_in_words() -> None:
+    assert expected_in_words(RunConfig, "delta") == "a number > 0 and <= 1, or auto"
+    assert expected_in_words(RunConfig, "task") == "a text"
+    assert expected_in_words(ClientConfig, "approve") == "true or false"
+
+
+def test_where_keys_stand_in_a_file(tmp_path) -> None:
+    file = tmp_path / "a.toml"
+    file.write_text('# rounds = 1\nrounds = 2\n\n "epsilon"=3\n[extra]\nx = 1\nrounds = 3\n')
+    assert places_in(file) == {
+        key: f"{file}, line {line}" for key, line in {"rounds": 2, "epsilon": 4, "extra": 5, "x": 6}.items()
+    }

@@ -1,0 +1,56 @@
+"""What is written of all keys: docs/keys.md is as the code has it, and files run as they are written."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from fl_dp.config.client import ClientConfig
+from fl_dp.config.keys import keys_of
+from fl_dp.config.run import RunConfig
+from fl_dp.config.written import client_file, keys_page, run_file
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def test_the_page_is_as_the_code_has_it() -> None:
+    assert (DOCS / "keys.md").read_text() == keys_page(), "make keys writes it anew"
+
+
+def test_pages_that_settings_name_are_there() -> None:
+    for kind in (RunConfig, ClientConfig):
+        for key in keys_of(kind):
+            page, _, part = key.about.page.partition("#")
+            if page:
+                headings = re.findall(r"^#+ (.*)$", (DOCS / page).read_text(), flags=re.MULTILINE)
+                assert not part or part in {_anchor(one) for one in headings}, key.about.page
+
+
+def _anchor(heading: str) -> str:
+    """As GitHub and mkdocs make it."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def test_every_row_has_four_cells() -> None:
+    rows = [line for line in keys_page().splitlines() if line.startswith("| `")]
+    assert len(rows) == len(keys_of(RunConfig)) + len(keys_of(ClientConfig))
+    assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {5}
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"), [(RunConfig, run_file("x.toml")), (ClientConfig, client_file("x"))]
+)
+def test_a_file_has_every_key_with_its_default(kind, text: str) -> None:
+    assert max(map(len, text.splitlines())) <= 100
+    whole = re.sub(r"^# (?=[a-z-]+ = )", "", text, flags=re.MULTILINE)
+    found = tomllib.loads(whole)
+    if kind is RunConfig:
+        assert RunConfig.from_flat(tomllib.loads(text)) == RunConfig() == RunConfig.from_flat(found)
+        assert 10 < len(tomllib.loads(text)) < 30
+        assert found.keys() == RunConfig().to_flat().keys()
+        return
+    assert tomllib.loads(text) == {}, "each client's own are to be filled in"
+    filled = {**found, "client": "a", "ledger": "l"}
+    assert ClientConfig.from_flat(filled) == ClientConfig(client="a", ledger="l")
+    assert filled.keys() == ClientConfig(client="a", ledger="l").to_flat().keys()

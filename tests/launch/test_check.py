@@ -1,0 +1,113 @@
+"""A check finds what a launch would refuse, all at once where it can, and starts nothing."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fl_dp.config.run import RunConfig
+from fl_dp.launch import measuring
+from fl_dp.launch.check import Check, check_run
+from fl_dp.launch.check_words import duration, print_check
+from fl_dp.launch.exit_codes import ExitCode
+from fl_dp.launch.request import RunRequest, request_of
+
+CONFIG = RunConfig(rounds=2, noise_multiplier=4.0, accountant="rdp")
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(measuring, "SECONDS", 0.05)
+    monkeypatch.chdir(tmp_path)
+
+
+def checked(config: RunConfig, **more: object) -> Check:
+    return check_run(RunRequest(config, ()), engine=None, **more)  # type: ignore[arg-type]
+
+
+def said(found: Check, capsys: pytest.CaptureFixture[str]) -> str:
+    capsys.readouterr()
+    print_check(found, print, simulated=False)
+    return capsys.readouterr().out
+
+
+def test_a_run_that_would_go_is_told_with_its_costs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = checked(replace(CONFIG, noise_multiplier="auto"))
+    assert (found.exit_code, found.problems) == (ExitCode.TRAINED, ())
+    out = said(found, capsys)
+    assert "2 clients with 1442 records: largest 721, median 721, least 721; 2 train in each of 2" in out
+    assert "\nnoise-multiplier " in out
+    assert "\nat the end: eps 3.00 of 3.00 (delta 1e-05, by rdp, arithmetic assumed)\n" in out
+    assert "\nno budget ends before the last round\n" in out
+    assert "time, estimated: " in out
+    assert out.endswith("\nit would run\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_several_mistakes_are_told_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old/config.toml").touch()
+    config = replace(CONFIG, device="cuda:77", partition="sizes", partition_sizes="99999,1")
+    found = checked(config, out=tmp_path / "old")
+    assert found.exit_code == ExitCode.USAGE
+    assert [one.partition(":")[0].partition(" = ")[0] for one in found.problems] == [
+        f"--out {tmp_path}/old", "device", "partition-sizes",
+    ]  # fmt: skip
+    out = said(found, capsys)
+    assert out.count("wrong: ") == 3
+    assert out.endswith("\nit would not start\n")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"data": "digts"}, "did you mean digits?"),
+        ({"model": "lenet-gn"}, "model"),
+        ({"optimizer": "adm"}, "did you mean adam?"),
+        ({"loss": "mse"}, "mse"),
+        ({"epsilon": 1e-5}, "epsilon = 1e-05"),
+        ({"task": "nowhere.py"}, "nowhere.py"),
+    ],
+)
+def test_each_mistake_ends_it_with_2(change: dict[str, str], words: str) -> None:
+    found = checked(replace(CONFIG, **change))
+    assert found.exit_code == ExitCode.USAGE
+    assert words in "\n".join(found.problems)
+    assert found.timing is None
+
+
+def test_budgets_that_end_early_are_told_with_who_and_when(capsys: pytest.CaptureFixture[str]) -> None:
+    found = checked(replace(CONFIG, rounds=9, noise_multiplier=1.0, epsilon=2.0))
+    assert found.exit_code == ExitCode.BUDGET_EXHAUSTED
+    out = said(found, capsys)
+    assert found.forecast is not None
+    ends = found.forecast.ends
+    assert f"no step fits the budget any more in round {ends}: clients 0, 1\n" in out
+    assert f"the run would end before round {ends} of 9: budgets are spent" in out
+    assert out.endswith("\nit would start, and end early\n")
+
+
+def test_a_run_without_privacy_is_told_to_be_none(capsys: pytest.CaptureFixture[str]) -> None:
+    found = check_run(request_of(CONFIG, {"privacy": "off"}), engine=None)
+    out = said(found, capsys)
+    assert "note: NOT PRIVATE" in out
+    assert "at the end: NOT PRIVATE (no epsilon holds)" in out
+    assert found.exit_code == ExitCode.TRAINED
+
+
+def test_of_many_clients_the_largest_median_and_least_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    config = replace(CONFIG, clients=12, min_clients=3, fit_clients=3, partition="linear")
+    out = said(checked(config), capsys)
+    assert [line.split(" ")[0] for line in out.splitlines() if " (" in line[:14]] == [
+        "largest", "median", "least",
+    ]  # fmt: skip
+    assert "if it is chosen in every round" in out
+    assert "a client is chosen in 0.5 of 2 rounds in the mean" in out
+
+
+def test_durations_in_words() -> None:
+    assert [duration(one) for one in (0.04, 9.94, 59.4, 60, 200, 3600 * 5 + 600, 86400 * 2 + 3 * 3600)] == [
+        "0.0 s", "9.9 s", "59 s", "1 min 0 s", "3 min 20 s", "5 h 10 min", "2 d 3 h",
+    ]  # fmt: skip

@@ -1,0 +1,129 @@
+"""What a run will cost is foreseen by what the run itself would compute, and no ledger is changed."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from fl_dp.accounting.budget import Budget
+from fl_dp.accounting.ledger.ledger import DataDeclaration, Ledger
+from fl_dp.config.run import RunConfig
+from fl_dp.errors import LedgerError
+from fl_dp.federation.client.registration import dataset_name
+from fl_dp.federation.wire.arrays import ArraySpec
+from fl_dp.launch.clients import client_config
+from fl_dp.launch.forecast import Forecast, forecast_of, spread
+from fl_dp.records import Entry
+
+SHARED: dict[str, ArraySpec] = {}
+
+
+def forecast(config: RunConfig, *sizes: int, ledgers: Path | None = None) -> Forecast:
+    return forecast_of(config, sizes, ledgers, SHARED)
+
+
+def spends(config: RunConfig, *taken: tuple[float, float, int], size: int = 640) -> float:
+    """By the accountant, of what stands in a ledger after that."""
+    return Budget(config.epsilon, 1e-5, config.accountant).epsilon_of([Entry(*one) for one in taken])
+
+
+FIXED = RunConfig(rounds=3, noise_multiplier=4.0, accountant="rdp")
+
+
+def test_epsilon_at_the_end_is_that_of_all_steps() -> None:
+    found = forecast(FIXED, 640, 320)
+    first, second = found.clients
+    assert (first.before, first.rounds, second.rounds) == (0.0, 3, 3)
+    assert first.epsilon == spends(FIXED, (0.1, 4.0, 30))
+    assert second.epsilon == spends(FIXED, (0.2, 4.0, 15))
+    assert (found.epsilon, found.delta, found.ends, found.running_out) == (second.epsilon, 1e-5, None, ())
+    assert not found.sampled
+
+
+def test_with_auto_the_rounds_spend_the_budget() -> None:
+    found = forecast(RunConfig(accountant="rdp", epsilon=2.0), 640, 640)
+    assert 1.9 < found.epsilon <= 2.0
+    assert found.resolved.noise_multiplier == found.clients[0].record.mechanism.noise_multiplier
+    assert (found.resolved.delta, found.resolved.min_updates, found.resolved.server_learning_rate) == (
+        1e-5,
+        2,
+        1.0,
+    )
+    unlike = forecast(RunConfig(accountant="rdp", epsilon=2.0), 640, 320)
+    assert unlike.resolved.noise_multiplier == "auto", "each client has its own"
+
+
+def test_a_budget_that_ends_is_seen_with_its_round() -> None:
+    """The small client ends first; the run goes on with the other, as its own rules say."""
+    config = RunConfig(rounds=20, noise_multiplier=1.0, accountant="rdp", epsilon=3.0)
+    found = forecast(config, 6400, 320)
+    large, small = found.clients
+    assert small.rounds < large.rounds == 20
+    assert [one.name for one in found.running_out] == ["1"]
+    assert small.epsilon <= 3.0
+    assert found.ends is None, "one client is enough where budgets have ended"
+    both = forecast(RunConfig(**{**vars(config), "min_updates": 2}), 6400, 320)
+    assert both.ends == small.rounds + 1
+    alone = forecast(config, 320, 320)
+    assert alone.ends == alone.clients[0].rounds + 1
+
+
+def test_of_clients_that_are_drawn_the_mean_is_said() -> None:
+    config = RunConfig(
+        clients=4, min_clients=2, fit_clients=2, rounds=8, noise_multiplier=1.0, accountant="rdp", epsilon=5.5
+    )
+    found = forecast(config, 640, 640, 640, 640)
+    assert (found.sampled, found.exactly, found.usual_rounds) == (True, False, 4.0)
+    left = found.clients[0].rounds
+    assert 4 <= left < 8
+    assert found.ends is None, "there are enough others"
+    poor = forecast(RunConfig(**{**vars(config), "epsilon": 2.5}), 640, 640, 640, 640)
+    assert poor.ends == 4 * poor.clients[0].rounds // 2 + 1 <= 8
+
+
+def digest(folder: Path) -> dict[str, tuple[str, int]]:
+    return {
+        str(file): (hashlib.sha256(file.read_bytes()).hexdigest(), file.stat().st_mtime_ns)
+        for file in folder.rglob("*")
+        if file.is_file()
+    }
+
+
+def test_what_a_lasting_ledger_holds_counts_and_the_ledger_stays_as_it_is(tmp_path: Path) -> None:
+    own = client_config(FIXED, 0, tmp_path)
+    with Ledger.open(Path(own.ledger)) as ledger:
+        ledger.register_all([DataDeclaration(dataset_name(own), "f", 640)])
+        ledger.reserve(dataset_name(own), "run", 1, (0.1, 4.0), 10, Budget(3.0, 1e-5, "rdp"))
+    before = digest(tmp_path)
+    found = forecast(FIXED, 640, 320, ledgers=tmp_path)
+    assert digest(tmp_path) == before
+    first, second = found.clients
+    assert first.before == spends(FIXED, (0.1, 4.0, 10))
+    assert first.epsilon == spends(FIXED, (0.1, 4.0, 40))
+    assert second.before == 0.0
+    changed = forecast(RunConfig(**{**vars(FIXED), "noise_multiplier": 5.0}), 640, 320, ledgers=tmp_path)
+    assert "noise" in changed.clients[0].record.reason, "the data keep to their first mechanism"
+    assert changed.clients[0].epsilon == changed.clients[0].before
+
+
+def test_a_ledger_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+    assert forecast(FIXED, 640, 320, ledgers=tmp_path / "new").clients[0].before == 0.0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_ledger_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "ledger.sqlite").write_text("no ledger")
+    with pytest.raises(LedgerError, match=r"ledger\.sqlite"):
+        forecast(FIXED, 640, 320, ledgers=tmp_path)
+
+
+def test_without_privacy_no_epsilon_holds() -> None:
+    found = forecast(RunConfig(privacy="off"), 640, 640)
+    assert found.epsilon == float("inf")
+    assert (found.ends, found.running_out) == (None, ())
+
+
+def test_of_many_three_are_shown() -> None:
+    config = RunConfig(clients=5, min_clients=5, fit_clients=5, noise_multiplier=4.0, accountant="rdp")
+    shown = spread(forecast(config, 500, 100, 400, 200, 300).clients)
+    assert [(words, one.name) for words, one in shown] == [("largest", "1"), ("median", "4"), ("least", "0")]

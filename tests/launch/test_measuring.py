@@ -1,0 +1,78 @@
+"""Steps are measured on random numbers, with the client that a run has. No record is touched."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from fl_dp.config.run import RunConfig
+from fl_dp.data.persons import PersonData
+from fl_dp.federation.wire.round_arrays import shared_specs
+from fl_dp.form import Form
+from fl_dp.launch import measuring
+from fl_dp.launch.forecast import Forecast, forecast_of
+from fl_dp.launch.measuring import Timing, random_data, timing_of
+from fl_dp.launch.processes.environment import cores
+from fl_dp.tasks.load import new_model, task_of
+
+CONFIG = RunConfig(rounds=2, noise_multiplier=4.0, accountant="rdp", physical_batch_size="auto")
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(measuring, "SECONDS", 0.05)
+    monkeypatch.chdir(tmp_path)
+
+
+def forecast(config: RunConfig, *sizes: int) -> Forecast:
+    task = task_of(config)
+    task.form = Form((64,), 10)
+    return forecast_of(config, sizes, None, shared_specs(new_model(task), config.personal))
+
+
+def test_the_steps_of_a_client_are_timed_and_nothing_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*args: object) -> None:
+        raise AssertionError("records were read")
+
+    monkeypatch.setattr("fl_dp.tasks.records.records_of", refuse)
+    threads = torch.get_num_threads()
+    found = timing_of(forecast(CONFIG, 640, 640), simulated=False, test_records=100)
+    assert found is not None
+    assert min(found.step, found.preparing, found.evaluating, found.step_bytes, found.process_bytes) > 0
+    assert (found.at_once, found.threads) == (min(2, cores()), max(1, cores() // 2))
+    assert 1 <= found.rows <= found.physical_batch_size
+    assert torch.get_num_threads() == threads
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nobody_who_can_train_is_nothing_to_measure() -> None:
+    spent = forecast(replace(CONFIG, epsilon=1e-3, noise_multiplier="auto"), 64, 64)
+    assert all(one.record.mechanism is None for one in spent.clients)
+    assert timing_of(spent, simulated=True, test_records=0) is None
+
+
+def test_all_rounds_are_no_shorter_than_the_work_on_all_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measuring, "cores", lambda: 2)
+    one = Timing(1.0, 0.5, 9, 3.0, 2, 1, 64, 64, 0, 0, 0.0)
+    two = forecast(CONFIG, 640, 640)  # 10 steps of half a second a round, after 1 s
+    assert measuring._all_rounds(two, one, simulated=False) == 2 * 6 + 2 * 3
+    assert measuring._all_rounds(two, one, simulated=True) == 2 * 5 + 2 * 3
+    four = replace(CONFIG, clients=4, min_clients=4, fit_clients=4, evaluate_every=0)
+    assert measuring._all_rounds(forecast(four, 640, 640, 640, 640), one, simulated=True) == 2 * 10 + 3
+    unlike = forecast(replace(CONFIG, evaluate_every=5), 6400, 64)
+    assert measuring._all_rounds(unlike, one, simulated=True) == 2 * 50 + 3
+
+
+def test_random_examples_are_of_the_tasks_form_and_unit() -> None:
+    task = task_of(CONFIG)
+    task.form = Form((64,), 10)
+    assert len(random_data(CONFIG, task, 12)) == 12
+    persons = replace(CONFIG, unit="person:who", records_per_person=3)
+    task = task_of(persons)
+    task.form = Form((64,), 10)
+    data = random_data(persons, task, 5)
+    assert isinstance(data, PersonData)
+    assert (len(data), len(data.records)) == (5, 15)

@@ -28,6 +28,8 @@ _VARIABLES = {INK: "var(--ink)", GRID: "var(--grid)", BACK: "var(--back)"} | {
 }
 _MOST_MARKED = 30  # points of a line that have a marker
 _WIDTH, _HEIGHT = 4.8, 3.0  # inches: a phone's width at its own size
+_XLINK = "http://www.w3.org/1999/xlink"
+_PLACE = (0.15, 0.16, 0.82, 0.71)  # of the axes, as shares: left, bottom, width, height
 _SETTINGS: dict[str, Any] = {
     "svg.fonttype": "none",  # the browser's own text: it can be read, found and scaled
     "svg.hashsalt": "fl_dp",
@@ -64,7 +66,8 @@ def drawing() -> Iterator[None]:
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         warnings.filterwarnings("ignore", message="Matplotlib currently does not support")
         matplotlib.rcdefaults()
-        matplotlib.rcParams.update(_SETTINGS)
+        settings: Any = matplotlib.rcParams  # its stub names every key
+        settings.update(_SETTINGS)
         yield
 
 
@@ -72,7 +75,8 @@ def new_axes(across: str, up: str) -> "Axes":
     """Empty axes of a figure of their own, inside `drawing`. across, up: what they measure."""
     from matplotlib.figure import Figure as Sheet
 
-    axes = Sheet(figsize=(_WIDTH, _HEIGHT), layout="constrained").subplots()
+    # fixed margins: a layout that measures all text first takes as long as all the drawing
+    axes = Sheet(figsize=(_WIDTH, _HEIGHT)).add_axes(_PLACE)
     axes.set_xlabel(across)
     axes.set_ylabel(up)
     axes.grid(True, linewidth=0.6)
@@ -100,7 +104,10 @@ def whole_numbers(axes: "Axes") -> None:
 
 
 def legend(axes: "Axes", columns: int = 2) -> None:
-    axes.figure.legend(loc="outside upper left", ncols=columns, frameon=False, fontsize=8.0, handlelength=3.0)
+    axes.legend(
+        loc="lower left", bbox_to_anchor=(-0.12, 1.0), ncols=columns, frameon=False, fontsize=8.0,
+        handlelength=2.6, borderaxespad=0.2, columnspacing=1.2,
+    )  # fmt: skip
 
 
 def as_svg(axes: "Axes", key: str, title: str, text: str) -> Markup:
@@ -110,13 +117,15 @@ def as_svg(axes: "Axes", key: str, title: str, text: str) -> Markup:
     sheet: Any = axes.figure
     file = io.StringIO()
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-    FigureCanvasSVG(sheet).print_svg(file, metadata=nothing)
+    canvas: Any = FigureCanvasSVG(sheet)
+    canvas.print_svg(file, metadata=nothing)
     body = _body(file.getvalue(), key)
     width, height = (sheet.get_figwidth() * 72, sheet.get_figheight() * 72)
-    return Markup(  # noqa: S704  what goes in is escaped here, or was by matplotlib
-        f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" role="img" '
+    return Markup(  # what goes in is escaped here, or was by matplotlib
+        f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="{_XLINK}" role="img" '
         f'viewBox="0 0 {width:g} {height:g}" aria-labelledby="{key}-title {key}-text">'
-        f'<title id="{key}-title">{escape(title)}</title><desc id="{key}-text">{escape(text)}</desc>{body}</svg>'
+        f'<title id="{key}-title">{escape(title)}</title><desc id="{key}-text">{escape(text)}</desc>'
+        f"{body}</svg>"
     )
 
 

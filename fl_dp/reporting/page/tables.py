@@ -145,7 +145,7 @@ def data_sets(run: Run) -> Table:
             epsilon(one.epsilon),
             epsilon(one.budget),
             number(one.delta),
-            {"yes": "its site, signed", "no": "nobody's key", "wrong": "A WRONG SIGNATURE"}[site.signed],
+            {"yes": "its site, signed", "no": "its machine, unsigned", "wrong": "WRONG SIGNATURE"}[site.signed],
         )
         for site in run.sites
         for one in site.data

@@ -87,8 +87,8 @@ def _amount(run: Run) -> Clause:
         text += "These are the largest of the clients; each client has its own, in the tables below. "
     if math.isfinite(run.epsilon):
         text += (
-            f"A guess whether the {run.unit} was there that starts at even odds is right with "
-            f"{odds(run.epsilon)} at most, delta aside."
+            f"A guess whether the {run.unit} was there that starts at even odds is right with a "
+            f"probability of {odds(run.epsilon)} at most, delta aside."
         )
     return Clause("How much, and for whom", text)
 
@@ -129,7 +129,7 @@ def _not_protected(run: Run) -> Clause:
     persons = run.unit == PERSON
     items = (
         "That a client takes part, in which rounds, when it answers, how long it takes, and that it failed.",
-        f"The declared number of {run.unit}s of each client, the shape of a record, the classes and settings.",
+        f"The declared number of {run.unit}s of each client, the shape of a record, classes, settings.",
         "What the data as a whole say: a conclusion that would be the same without any one "
         f"{run.unit} is what training is for.",
         f"A person at several clients{', or under two ids,' if persons else ''} beyond the number of clients "
@@ -194,7 +194,7 @@ def _arithmetic(run: Run) -> Clause:
     return Clause(
         "Arithmetic: assumed",
         "It is assumed, not proven, that rounding in floating point moves a sum by no more than 0.001 of the "
-        "clipping bound. The noise is wider by that. Searches for worse cases found less; they prove nothing.",
+        "clipping bound. The noise is wider by that. Searches for worse cases found less, and prove nothing.",
     )
 
 

@@ -135,7 +135,15 @@ def _body(svg: str, key: str) -> str:
     body = svg[start : svg.rindex("</svg>")]
     body = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", body, flags=re.DOTALL)
     used = set(re.findall(r"(?:url\(|href=\")#([\w-]+)", body))
-    body = re.sub(r' id="([\w-]+)"', lambda m: f' id="{key}-{m[1]}"' if m[1] in used else "", body)
+
+    def own(found: re.Match[str]) -> str:
+        """matplotlib names what nobody refers to, and defines some things twice."""
+        if found[1] not in used:
+            return ""
+        used.remove(found[1])
+        return f' id="{key}-{found[1]}"'
+
+    body = re.sub(r' id="([^"]*)"', own, body)
     body = re.sub(r"(url\(|href=\")#([\w-]+)", rf"\g<1>#{key}-\g<2>", body)
     return _colored(re.sub(r"\n\s*", "\n", body))
 

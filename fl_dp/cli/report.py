@@ -11,7 +11,7 @@ from fl_dp.errors import ConfigError
 if TYPE_CHECKING:
     from fl_dp.reporting.run_folder import RunFolder
 
-HELP = """Write a run as one HTML page: what was promised and spent, and what came of it; several side by side.
+HELP = """Write a run as one HTML page: what was promised, spent and reached. Several runs: side by side.
 
 The page is made from the folder's files alone. It loads nothing and runs no script, and can be printed.
 """

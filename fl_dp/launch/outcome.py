@@ -37,7 +37,7 @@ def conclude(end: RunEnd, folder: RunFolder, say: Callable[[str], None], *, quie
     """Print the clients' budgets, unless quiet, and return the exit code; LaunchError when the run failed.
 
     The server's own summary decides. `end` counts where there is none, or where it failed later.
-    Unless quiet, the run's page is written, too: who asks for silence runs many, and can have each page later.
+    Unless quiet, the run's page is written, too: who asks for silence runs many, and can have each later.
     """
     log = folder.log(SERVER_LOG)
     if not folder.summary.exists():

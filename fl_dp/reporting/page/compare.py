@@ -11,6 +11,7 @@ from fl_dp.reporting.reports import NOT_PRIVATE
 
 _KEYS_NAMED = 3  # in a group's label
 _LONGEST = 44
+_OF_PRIVACY = ("epsilon", "delta", "noise-multiplier", "max-grad-norm")  # not used without
 _MOST_COLUMNS = 12
 
 
@@ -118,6 +119,7 @@ def _settings(run: Run, asked: bool) -> dict[str, str]:
 
 def _label(run: Run, keys: Sequence[str], number: int) -> str:
     asked = _settings(run, asked=True)
-    shown = [f"{key} {asked.get(key) or 'empty'}" for key in keys if key != "privacy"][:_KEYS_NAMED]
+    unsaid = {"privacy"} if run.private else {"privacy", *_OF_PRIVACY}
+    shown = [f"{key} {asked.get(key) or 'empty'}" for key in keys if key not in unsaid][:_KEYS_NAMED]
     label = ", ".join(shown if run.private else (NOT_PRIVATE, *shown)) or "alike"
     return label if len(label) <= _LONGEST else f"{label[: _LONGEST - 5]}… ({number})"

@@ -39,7 +39,8 @@ def browse(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         str(BROWSER),
         "--headless",
         "--no-sandbox",
-        "--disable-gpu", "--hide-scrollbars",
+        "--disable-gpu",
+        "--hide-scrollbars",
         f"--user-data-dir={tmp_path / 'profile'}",
     ]
     return subprocess.run(

@@ -109,7 +109,9 @@ def test_the_same_files_give_the_same_bytes_wherever_they_lie(make: Make, tmp_pa
 
 def test_no_place_of_the_machine_is_shown(make: Make) -> None:
     places = {"data": "csv:/home/mallory/secret/{client}.csv", "out": "/srv/out", "data-root": "/srv/root"}
-    text = page_of(make(settings={**places, "task": "/home/mallory/t.py:Mine", "schema": "C:\\mallory\\s.toml"})).text
+    text = page_of(
+        make(settings={**places, "task": "/home/mallory/t.py:Mine", "schema": "C:\\mallory\\s.toml"})
+    ).text
     assert "csv:{client}.csv" in text
     assert "t.py:Mine" in text
     for place in ("mallory", "/srv/", "secret"):

@@ -27,9 +27,10 @@ _VARIABLES = {INK: "var(--ink)", GRID: "var(--grid)", BACK: "var(--back)"} | {
     color: f"var(--line{number})" for number, color in enumerate(LINES)
 }
 _MOST_MARKED = 30  # points of a line that have a marker
-_WIDTH, _HEIGHT = 4.8, 3.0  # inches: a phone's width at its own size
+_WIDTH = 4.8  # inches: a phone's width at its own size
 _XLINK = "http://www.w3.org/1999/xlink"
-_PLACE = (0.15, 0.16, 0.82, 0.71)  # of the axes, as shares: left, bottom, width, height
+_PLACE = (0.72, 0.48, 3.95, 2.2)  # of the axes, in inches: left, bottom, width, height
+COLUMNS = 2  # of a legend
 _SETTINGS: dict[str, Any] = {
     "svg.fonttype": "none",  # the browser's own text: it can be read, found and scaled
     "svg.hashsalt": "fl_dp",
@@ -71,12 +72,19 @@ def drawing() -> Iterator[None]:
         yield
 
 
-def new_axes(across: str, up: str) -> "Axes":
-    """Empty axes of a figure of their own, inside `drawing`. across, up: what they measure."""
+def new_axes(across: str, up: str, labels: int = 0) -> "Axes":
+    """Empty axes of a figure of their own, inside `drawing`.
+
+    across, up: what they measure; labels: of the legend above them.
+    """
     from matplotlib.figure import Figure as Sheet
 
     # fixed margins: a layout that measures all text first takes as long as all the drawing
-    axes = Sheet(figsize=(_WIDTH, _HEIGHT)).add_axes(_PLACE)
+    top = 0.1 + 0.17 * -(-labels // COLUMNS)  # inches
+    left, bottom, width, height = _PLACE
+    whole = bottom + height + top
+    place = (left / _WIDTH, bottom / whole, width / _WIDTH, height / whole)
+    axes = Sheet(figsize=(_WIDTH, whole)).add_axes(place)
     axes.set_xlabel(across)
     axes.set_ylabel(up)
     axes.grid(True, linewidth=0.6)
@@ -103,9 +111,9 @@ def whole_numbers(axes: "Axes") -> None:
     axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True, min_n_ticks=1))
 
 
-def legend(axes: "Axes", columns: int = 2) -> None:
+def legend(axes: "Axes") -> None:
     axes.legend(
-        loc="lower left", bbox_to_anchor=(-0.12, 1.0), ncols=columns, frameon=False, fontsize=8.0,
+        loc="lower left", bbox_to_anchor=(-0.12, 1.0), ncols=COLUMNS, frameon=False, fontsize=8.0,
         handlelength=2.6, borderaxespad=0.2, columnspacing=1.2,
     )  # fmt: skip
 

@@ -62,7 +62,7 @@ def _over_rounds(
     bands = [(group, found) for group in groups if (found := band(group, value))]
     if not bands:
         return None
-    axes = new_axes("round", name)
+    axes = new_axes("round", name, len(bands))
     for place, (group, found) in enumerate(bands):
         numbers, low, middle, high = zip(*found, strict=True)
         look = style(place, len(numbers))
@@ -70,7 +70,9 @@ def _over_rounds(
         if len(group.runs) > 1:
             axes.fill_between(numbers, low, high, color=look["color"], alpha=0.25, linewidth=0)
     whole_numbers(axes)
-    legend(axes, 1 if len(bands) <= 3 else 2)
+    if name == "epsilon":
+        axes.set_ylim(bottom=0)
+    legend(axes)
     title = f"{name} over the rounds"
     ends = "; ".join(f"{group.label}: {shown(found[-1][2])}" for group, found in bands)
     text = f"{name} after the last round, the median where seeds differ: {ends}."
@@ -90,7 +92,7 @@ def _over_epsilon(groups: Sequence[Group], name: str, value: Value) -> Figure | 
     ends = [(group, found) for group, found in ends if found]
     if not any(group.private for group, _ in ends) or len(ends) < 2:
         return None
-    axes = new_axes("epsilon at the end, over all runs", name)
+    axes = new_axes("epsilon at the end, over all runs", name, len(ends))
     for place, (group, found) in enumerate(ends):
         look = style(place, 1)
         across, up = (statistics.median(one[part] for one in found) for part in (0, 1))
@@ -101,7 +103,7 @@ def _over_epsilon(groups: Sequence[Group], name: str, value: Value) -> Figure | 
         else:
             axes.axhline(up, label=group.label, color=INK, linestyle=look["linestyle"], linewidth=1.4)
     axes.set_xlim(left=0)
-    legend(axes, 1 if len(ends) <= 3 else 2)
+    legend(axes)
     title, key = f"{name} over epsilon", "f-tradeoff"
     said = "; ".join(
         f"{group.label}: {measured(statistics.median(one[1] for one in found))}" for group, found in ends

@@ -34,7 +34,12 @@ with tempfile.TemporaryDirectory() as folder:
         f"--user-data-dir={folder}/p",
     )
     size = f"--window-size={_WINDOW[0]},{_WINDOW[1]}"
-    subprocess.run([browser, *options, size, f"--screenshot={drawn}", page.as_uri()], check=True, timeout=120)
+    subprocess.run(
+        [browser, *options, size, f"--screenshot={drawn}", page.as_uri()],
+        check=True,
+        timeout=120,
+        stderr=subprocess.DEVNULL,
+    )
     with Image.open(drawn) as picture:
         small = picture.convert("RGB").resize(
             (round(_WINDOW[0] * _SHOWN), round(_WINDOW[1] * _SHOWN)), Image.Resampling.LANCZOS

@@ -146,8 +146,6 @@ def data_sets(run: Run) -> Table:
             epsilon(one.budget),
             number(one.delta),
             _stated_by(site),
-                site.signed
-            ],
         )
         for site in run.sites
         for one in site.data

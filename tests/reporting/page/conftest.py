@@ -92,7 +92,8 @@ def _round(
 ) -> RoundReport:  # fmt: skip
     epsilon = max(spent_after(number, place) for place in range(len(clients))) if private else float("inf")
     return RoundReport(
-        round=number, private=private, epsilon=epsilon, delta=1e-5, federation=_federation(epsilon, federation),
+        round=number, private=private, epsilon=epsilon, delta=1e-5,
+        federation=_federation(epsilon, federation),
         noise_multiplier=1.5, loss=2.0 / number, accuracy=gain * number, seconds=1.5,
         metrics=metrics if metrics is not None else {"accuracy": gain * number},
         clients={
@@ -122,8 +123,10 @@ def _summary(
     }  # fmt: skip
     plain: dict[str, Any] = {
         "status": "completed", "private": private, "rounds": rounds, "epsilon": last.epsilon, "delta": 1e-5,
-        "federation": last.federation, "accuracy": last.accuracy, "loss": last.loss, "seconds": 1.5 * rounds + 1,
-        "clients": budgets, "metrics": last.metrics, "model_round": rounds, "planned_epsilon": 2.5, "run": "17",
+        "federation": last.federation, "accuracy": last.accuracy, "loss": last.loss,
+        "seconds": 1.5 * rounds + 1,
+        "clients": budgets, "metrics": last.metrics, "model_round": rounds, "planned_epsilon": 2.5,
+        "run": "17",
         "started": "2026-01-01T00:00:00+00:00", "ended": "2026-01-01T01:00:00+00:00", "max_grad_norm": 1.0,
         "versions": {"fl-dp": "0.1.0"}, "digests": {"model": WEIGHTS},
     }  # fmt: skip

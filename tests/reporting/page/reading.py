@@ -36,7 +36,8 @@ class Page(HTMLParser):
     def handle_endtag(self, tag: str) -> None:
         if tag in _EMPTY:
             return
-        assert self.open and self.open.pop() == tag, f"</{tag}> closes nothing"
+        assert [tag] == self.open[-1:], f"</{tag}> closes nothing"
+        self.open.pop()
 
     def handle_data(self, data: str) -> None:
         if "style" not in self.open:

@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from itertools import pairwise
 
 import pytest
 
@@ -52,7 +53,7 @@ def test_headings_are_in_order_and_every_section_has_one(make: Make) -> None:
     levels = [int(tag[1]) for tag, _ in page.tags if re.fullmatch("h[1-6]", tag)]
     assert levels.count(1) == 1
     assert levels[0] == 1
-    assert all(after <= before + 1 for before, after in zip(levels, levels[1:], strict=False))
+    assert all(after <= before + 1 for before, after in pairwise(levels))
     ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
     assert len(ids) == len(set(ids))
     for _, attributes in page.tags:

@@ -132,8 +132,8 @@ def _not_protected(run: Run) -> Clause:
         f"The declared number of {run.unit}s of each client, the shape of a record, classes, settings.",
         "What the data as a whole say: a conclusion that would be the same without any one "
         f"{run.unit} is what training is for.",
-        f"A person at several clients{', or under two ids,' if persons else ''} beyond the number of clients "
-        f"above ({run.clients_per_person}).",
+        f"A person at several clients{', or under two ids,' if persons else ''} beyond those that are "
+        f"counted above ({run.clients_per_person}).",
         *(() if persons else ("Several records of one person at a client together.",)),
         "The server's own test data: the model is measured on them without noise.",
         "Whatever is on a client's own machine: logs, ledger, memory.",
@@ -213,7 +213,9 @@ def _assumed(run: Run) -> Clause:
             f"The accounts of {counted(mixed, 'client')} hold more than one rate or noise multiplier. Their "
             "epsilons hold only if these were fixed without looking at earlier results.",
         )
-    return Clause("What is assumed", "docs/privacy.md has the whole list.", tuple(items))
+    return Clause(
+        "What is assumed", "Above all the following; docs/privacy.md has the whole list.", tuple(items)
+    )
 
 
 def _withdrawal(run: Run) -> Clause:

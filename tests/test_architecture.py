@@ -59,6 +59,9 @@ USERS = {
     "tensorboard": {"reporting"},
     "mlflow": {"reporting"},
     "wandb": {"reporting"},
+    "matplotlib": {"reporting"},  # the figures of a report, imported when one is drawn
+    "jinja2": {"reporting"},
+    "markupsafe": {"reporting"},
     "tomli_w": {"launch", "reporting"},
     "typer": {"cli"},
     "click": {"cli"},
@@ -136,6 +139,7 @@ def test_entry_points_import_one_app_only(name: str) -> None:
         ("import fl_dp.launch.telling", {"torch", "flwr", "ray"}),
         ("import fl_dp.launch.following", {"torch", "flwr", "ray"}),
         (f"import {CLIENT}", {"tensorboard", "mlflow", "wandb", "fl_dp.reporting.tracking"}),
+        ("import fl_dp.reporting.page.write", {"torch", "matplotlib", "jinja2", "markupsafe"}),
         ("import fl_dp.launch.launcher", {"torch", "ray", "flwr"}),
         ("import fl_dp.launch.processes.guard", {"torch", "flwr", "typer"}),
     ],

@@ -7,7 +7,8 @@ import dataclasses
 import json
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -36,20 +37,29 @@ def read_rounds(path: Path) -> list[dict[str, Any]]:
 
     ConfigError, which names file and line, for others that are damaged.
     """
+    return list(each_round(path))
+
+
+def each_round(path: Path, *, whole: bool = False) -> Iterator[dict[str, Any]]:
+    """As `read_rounds`, one round at a time. whole: as of `read_summary`."""
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
-    except (OSError, ValueError) as error:
+        with path.open(encoding="utf-8", newline="\n") as lines:
+            for number, line in enumerate(lines, 1):
+                if line.endswith("\n"):
+                    yield read_round(line, f"{path}, line {number}", whole=whole)
+    except FileNotFoundError:
+        return
+    except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read ({type(error).__name__}).") from None
-    return [read_round(line, f"{path}, line {number}") for number, line in enumerate(lines, 1)]
 
 
-def read_round(line: str, where: str) -> dict[str, Any]:
+def read_round(line: str, where: str, *, whole: bool = False) -> dict[str, Any]:
     """The report of one round from its line; ConfigError, which says `where`, for a damaged one."""
     try:
         found = json.loads(line)
     except DAMAGED:
         raise ConfigError(f"{where}: is damaged.") from None
-    return _as(RoundReport, found, where, whole=False)
+    return _as(RoundReport, found, where, whole)
 
 
 def _as(kind: type, found: Any, where: str, whole: bool) -> dict[str, Any]:
@@ -90,17 +100,33 @@ def _checked(found: Any, hint: Any, name: str, whole: bool) -> Any:
 def _fields(found: Any, kind: Any, name: str, whole: bool) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise ValueError(f"{name or 'it'} is no object")
-    hints = typing.get_type_hints(kind)
     made = dict(found)
-    for field in dataclasses.fields(kind):
-        path = f"{name}.{field.name}" if name else field.name
-        if field.name in found and field.name != "reported":  # which is written as an object, by name
-            made[field.name] = _checked(found[field.name], hints[field.name], path, whole)
-        elif field.name in found:
-            made[field.name] = _checked(found[field.name], Mapping[str, object], path, whole)
-        elif whole or field.name in _NEEDED.get(kind, ()):
-            made[field.name] = _default(field, path)
+    needed = _NEEDED.get(kind, ())
+    for key, hint, plain, field in _plan(kind):
+        if key in found and type(found[key]) in plain:
+            continue
+        path = f"{name}.{key}" if name else key
+        if key in found:
+            made[key] = _checked(found[key], hint, path, whole)
+        elif whole or key in needed:
+            made[key] = _default(field, path)
     return made
+
+
+@cache
+def _plan(kind: Any) -> list[tuple[str, Any, frozenset[type], Any]]:
+    """Of each field: name, hint, types of which every value fits, and itself. Asked for very often."""
+    hints = typing.get_type_hints(kind)
+    # which is written as an object, by name
+    hints |= {"reported": Mapping[str, object]} if "reported" in hints else {}
+    fields = dataclasses.fields(kind)
+    return [(one.name, hints[one.name], _plain_types(hints[one.name]), one) for one in fields]
+
+
+def _plain_types(hint: Any) -> frozenset[type]:
+    if hint in (float, float | None):
+        return frozenset({int, float, type(None)})
+    return frozenset({hint}) if hint in (str, int, bool) else frozenset()
 
 
 def _default(field: Any, path: str) -> Any:

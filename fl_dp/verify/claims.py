@@ -141,7 +141,9 @@ def _client(name: str, found: Any, where: str) -> ClientClaim:
 
 def _together(found: Mapping[str, Any]) -> Together:
     return Together(
-        *(optional(found[key]) for key in ("largest", "median", "least")),
+        optional(found["largest"]),
+        optional(found["median"]),
+        optional(found["least"]),
         whole(found["clients_per_person"]),
         whole(found["rounds_ahead"]),
     )

@@ -14,8 +14,8 @@ from fl_dp.records import Entry
 if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
-# How much dp_accounting's own grid may add to epsilon: docs/verify.md says how it was measured. A claim that is
-# lower than its epsilon by no more is no contradiction.
+# How much dp_accounting's own grid may add to epsilon: docs/verify.md says how it was measured. A claim that
+# is lower than its epsilon by no more is no contradiction.
 RELATIVE, ABSOLUTE = 2e-3, 1e-3
 # Above it by more: the accountant that claims it is a looser one.
 LOOSER = 0.02

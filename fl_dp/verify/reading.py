@@ -15,6 +15,7 @@ from fl_dp.errors import ConfigError
 
 MOST_JSON = 2**30  # bytes of a whole file that is parsed; a summary of a million clients has about that many
 MOST_LINE = 2**29  # of rounds.jsonl: a round of a million clients
+_MOST_TOML = 2**24
 _DAMAGED = (ValueError, RecursionError)
 
 
@@ -29,10 +30,14 @@ def opened(path: Path) -> Iterator[BinaryIO]:
     except OSError as error:
         why = "it is a link, and links are not followed" if path.is_symlink() else error.strerror
         raise ConfigError(f"{path.name} cannot be read: {why}.") from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise ConfigError(f"{path.name} cannot be read: it is no plain file.")
     with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise ConfigError(f"{path.name} cannot be read: it is no plain file.")
-        yield file
+        try:
+            yield file
+        except OSError as error:
+            raise ConfigError(f"{path.name} cannot be read: {error.strerror}.") from None
 
 
 def is_there(path: Path) -> bool:
@@ -42,11 +47,8 @@ def is_there(path: Path) -> bool:
 
 def read_bytes(path: Path, most: int = MOST_JSON) -> bytes:
     """The content; ConfigError where it is longer than `most` bytes, or cannot be read."""
-    try:
-        with opened(path) as file:
-            content = file.read(most + 1)
-    except OSError as error:
-        raise ConfigError(f"{path.name} cannot be read: {error.strerror}.") from None
+    with opened(path) as file:
+        content = file.read(most + 1)
     if len(content) > most:
         raise ConfigError(f"{path.name} is longer than {most} bytes, and was not read.")
     return content
@@ -67,8 +69,9 @@ def parse_json(content: bytes, where: str) -> Any:
 
 def read_toml(path: Path) -> dict[str, Any]:
     """The table in the file; ConfigError where it is none."""
+    content = read_bytes(path, _MOST_TOML)
     try:
-        return tomllib.loads(read_bytes(path, 2**24).decode("utf-8"))
+        return tomllib.loads(content.decode("utf-8"))
     except _DAMAGED:
         raise ConfigError(f"{path.name} is damaged: it is no readable TOML.") from None
 

@@ -39,13 +39,13 @@ def _authenticity(results: Sequence[Checked], evidence: Evidence) -> str:
     if not signed:
         return (
             "consistent, not authenticated: what was given agrees with itself. Whoever can write this folder "
-            "could have written all of it anew; only the sites' signatures, by a roster that you trust, can show "
-            "that nobody did."
+            "could have written all of it anew; only the sites' signatures, by a roster that you trust, can "
+            "show that nobody did."
         )
     whose = f"the authority's roster of {evidence.roster.federation}" if evidence.roster else "the roster"
     if signed >= everybody:
         return (
-            f"authentic: every client's own site has signed its charges, its epsilon and the model, by {whose}, "
+            f"authentic: every client's own site has signed its charges, epsilon and the model, by {whose}, "
             "and all else agrees. Losses, metrics and times are the server's word."
         )
     missing = len(everybody - signed)

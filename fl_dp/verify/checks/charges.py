@@ -74,7 +74,7 @@ class _Growth:
         return merged((*known.least, own))
 
     def _look_at_growth(self, client: ClientClaim, charges: Charges, known: _Known, least: Charges) -> None:
-        """More than the round's own steps: of another run on these data, or of a round that was not answered."""
+        """More than the round's own steps: of another run, or of a round that was not answered."""
         expected = merged((*known.shown, *missing(known.least, least)))
         excess = missing(expected, charges)
         if excess and client.status in ("declined", "idle", "trained"):

@@ -1,4 +1,4 @@
-"""The ledgers that were handed over: their chains, the sites' commitments to them, and what they hold paid."""
+"""The ledgers that were handed over: their chains, the sites' commitments, and what they hold paid."""
 
 from dataclasses import dataclass
 from pathlib import Path

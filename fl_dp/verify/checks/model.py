@@ -58,8 +58,9 @@ def _check_description(evidence: Evidence, summary: Claim, found: Found) -> None
     if not is_there(folder.description):
         found.not_given("model.json")
         return
+    found_there = read_json(folder.description, _MOST_DESCRIPTION)
     try:
-        description = table(read_json(folder.description, _MOST_DESCRIPTION))
+        description = table(found_there)
     except ValueError:
         raise ConfigError("model.json is damaged: it is no table.") from None
     pairs = {"identity": summary.raw.get("task")}

@@ -133,13 +133,13 @@ def _comparable(account: AccountStatement, said: Statement) -> dict[str, Any]:
 
 
 def _check_spent(account: AccountStatement, client: ClientClaim, where: str, found: Found) -> None:
-    """More than the summary says: the charges were lowered. Less: rounds whose cost the server has guessed."""
+    """More than the summary says: the charges were lowered. Less: the server has guessed."""
     if client.charges is None:
         return
     spent = merged(account.spent)
     if missing(client.charges, spent):
         found.differs(
-            f"{sum(one.steps for one in spent)} steps are stated, and summary.json has {client.steps} or others",
+            f"{sum(one.steps for one in spent)} steps are stated, and not all are in summary.json",
             where,
             "the charges were lowered in this folder, or another run has trained on the same data meanwhile",
         )  # fmt: skip

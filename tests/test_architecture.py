@@ -55,6 +55,9 @@ USERS = {
     "onnx": {"api"},  # if it is installed
     "httpx": {"federation"},
     "rich": {"reporting"},
+    "matplotlib": {"reporting"},  # the figures of a report, imported when one is drawn
+    "jinja2": {"reporting"},
+    "markupsafe": {"reporting"},
     "tomli_w": {"launch", "reporting"},
     "typer": {"cli"},
     "click": {"cli"},

@@ -8,27 +8,13 @@ from torch import Tensor
 
 from fl_dp.api.result import Result
 from fl_dp.config.data import PERSON
+from fl_dp.reporting.promise import NO_PROMISE, PROMISE, PROMISE_OF_PERSONS
 from fl_dp.weights_digest import weights_digest
 
 _PLACES = ("out", "data-root")  # of the machine, and not of the model
 _PATHS = ("data", "task", "model", "schema", "start", "tokenizer")  # of which only the file's name is told
 _PIXELS = "numbers as they are; of images with pixels from 0 to 255, x / 127.5 - 1"
 _TOKENS = "int64 tokens"
-PROMISE = (
-    "Differential privacy, add or remove one record at one client: whatever is concluded from the model, and "
-    "from all that was sent in training, has a probability that differs by a factor of e^epsilon at most, "
-    "delta aside, whether the record was there or not. Several records of one person at a client are not "
-    "covered together, nor is what the data as a whole say. docs/privacy.md has assumptions and theorems."
-)
-PROMISE_OF_PERSONS = (
-    "Differential privacy, add or remove one person with all records at one client: whatever is concluded "
-    "from the model, and from all that was sent in training, has a probability that differs by a factor of "
-    "e^epsilon at most, delta aside, whether the person was there or not. What the data as a whole say is "
-    "not covered. docs/persons.md and docs/privacy.md have assumptions and theorems."
-)
-NO_PROMISE = (
-    "None: NOT PRIVATE. The model was trained without protection; single records may be found out from it."
-)
 
 
 def card_of(result: Result, weights: Mapping[str, Tensor]) -> dict[str, Any]:

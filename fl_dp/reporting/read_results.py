@@ -7,7 +7,8 @@ import dataclasses
 import json
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -36,19 +37,28 @@ def read_rounds(path: Path) -> list[dict[str, Any]]:
 
     ConfigError, which names file and line, for others that are damaged.
     """
+    return list(each_round(path))
+
+
+def each_round(path: Path, *, whole: bool = False) -> Iterator[dict[str, Any]]:
+    """As `read_rounds`, one round at a time. whole: as of `read_summary`."""
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
-    except (OSError, ValueError) as error:
+        with path.open(encoding="utf-8", newline="\n") as lines:
+            for number, line in enumerate(lines, 1):
+                if line.endswith("\n"):
+                    yield _round(line, f"{path}, line {number}", whole)
+    except FileNotFoundError:
+        return
+    except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read ({type(error).__name__}).") from None
-    return [_round(line, f"{path}, line {number}") for number, line in enumerate(lines, 1)]
 
 
-def _round(line: str, where: str) -> dict[str, Any]:
+def _round(line: str, where: str, whole: bool) -> dict[str, Any]:
     try:
         found = json.loads(line)
     except DAMAGED:
         raise ConfigError(f"{where}: is damaged.") from None
-    return _as(RoundReport, found, where, whole=False)
+    return _as(RoundReport, found, where, whole)
 
 
 def _as(kind: type, found: Any, where: str, whole: bool) -> dict[str, Any]:
@@ -89,7 +99,7 @@ def _checked(found: Any, hint: Any, name: str, whole: bool) -> Any:
 def _fields(found: Any, kind: Any, name: str, whole: bool) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise ValueError(f"{name or 'it'} is no object")
-    hints = typing.get_type_hints(kind)
+    hints = _hints(kind)
     made = dict(found)
     for field in dataclasses.fields(kind):
         path = f"{name}.{field.name}" if name else field.name
@@ -100,6 +110,12 @@ def _fields(found: Any, kind: Any, name: str, whole: bool) -> dict[str, Any]:
         elif whole or field.name in _NEEDED.get(kind, ()):
             made[field.name] = _default(field, path)
     return made
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    """Looked up for every client of every round."""
+    return typing.get_type_hints(kind)
 
 
 def _default(field: Any, path: str) -> Any:

@@ -1,0 +1,86 @@
+"""The clients of a run as they stood at its end, or after the last round that is known."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from fl_dp.records import Entry
+from fl_dp.reporting.page.clean import clean
+from fl_dp.reporting.page.facts import Client
+from fl_dp.reporting.page.round_facts import finite, natural
+
+_MOST_COMPUTED = 40  # different accounts whose epsilon of this run alone is computed
+
+
+def clients_of(found: Mapping[str, Mapping[str, Any]]) -> tuple[Client, ...]:
+    """The clients, of a summary or of a round, in the order of their names."""
+    return _with_own_epsilons([_client(name, found[name]) for name in sorted(found, key=natural)])
+
+
+def own_charges(client: Client) -> tuple[Entry, ...] | None:
+    """What this run has spent; None where the account does not hold what it held before the run."""
+    left = Counter[tuple[float, float]]()
+    for entry in client.charges:
+        left[entry.sample_rate, entry.noise_multiplier] += entry.steps
+    for entry in client.before:
+        left[entry.sample_rate, entry.noise_multiplier] -= entry.steps
+    if any(steps < 0 for steps in left.values()):
+        return None
+    return tuple(Entry(*key, steps) for key, steps in sorted(left.items()) if steps)
+
+
+def _client(name: str, found: Mapping[str, Any]) -> Client:
+    return Client(
+        name=clean(name),
+        status=found["status"],
+        reason=clean(found["reason"]),
+        epsilon=finite(found["epsilon"]),
+        budget=found["budget"],
+        delta=found["delta"],
+        accountant=clean(found["accountant"]),
+        arithmetic=clean(found["arithmetic"]),
+        steps=found["steps"],
+        rounds=found.get("rounds"),
+        rounds_left=found["rounds_left"] + found.get("rounds_beyond", 0),
+        public_size=found.get("public_size", 0),
+        sample_rate=found["sample_rate"],
+        noise_multiplier=found["noise_multiplier"],
+        charges=_entries(found["charges"]),
+        before=_entries(found.get("before", ())),
+        planned_epsilon=found.get("planned_epsilon"),
+        retired=found.get("retired", 0),
+    )
+
+
+def _entries(found: Sequence[Mapping[str, Any]]) -> tuple[Entry, ...]:
+    return tuple(Entry(one["sample_rate"], one["noise_multiplier"], one["steps"]) for one in found)
+
+
+def _with_own_epsilons(clients: Sequence[Client]) -> tuple[Client, ...]:
+    """With the epsilon of this run alone. Where nothing was spent before, that is the whole epsilon."""
+    known: dict[tuple[Any, ...], float | None] = {}
+    made = []
+    for one in clients:
+        if not one.before:
+            own: float | None = one.epsilon
+        else:
+            key = (one.charges, one.before, one.delta, one.accountant)
+            if key not in known and len(known) < _MOST_COMPUTED:
+                known[key] = _own_epsilon(one)
+            own = known.get(key)
+        made.append(replace(one, own_epsilon=own))
+    return tuple(made)
+
+
+def _own_epsilon(client: Client) -> float | None:
+    from fl_dp.accounting.epsilon import compute_epsilon  # late: scipy, and only where data had spent before
+    from fl_dp.errors import FlDpError
+
+    charges = own_charges(client)
+    if charges is None or client.delta is None:
+        return None
+    try:
+        return compute_epsilon(charges, client.delta, client.accountant)
+    except (FlDpError, ValueError):  # an accountant, a rate or a noise that this fl_dp does not have
+        return None

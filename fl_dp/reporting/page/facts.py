@@ -1,0 +1,154 @@
+"""What a report says of one run, as values: no text here needs cleaning any more, all of it needs escaping."""
+
+from dataclasses import dataclass
+
+from fl_dp.records import Entry
+from fl_dp.reporting.page.approval import Approval
+
+Named = tuple[tuple[str, str], ...]
+STATUSES = ("trained", "declined", "failed", "idle")
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """One client at the end. epsilon: over all runs on its data, infinite where none holds; own_epsilon: of
+    this run's steps alone, None where it was not computed. before: what its data had spent already.
+
+    rounds_left: of the planned rounds and of others like them together.
+    """
+
+    name: str
+    status: str
+    reason: str
+    epsilon: float
+    budget: float | None
+    delta: float | None
+    accountant: str
+    arithmetic: str
+    steps: int
+    rounds: int | None
+    rounds_left: int
+    public_size: int
+    sample_rate: float | None
+    noise_multiplier: float | None
+    charges: tuple[Entry, ...]
+    before: tuple[Entry, ...]
+    planned_epsilon: float | None
+    retired: int
+    own_epsilon: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One round. counts: clients by status, in the order of STATUSES. epsilons: of a few clients all, in
+    their order; of many five quantiles, see `round_facts`. metrics: those of all test data together."""
+
+    number: int
+    epsilon: float
+    loss: float | None
+    metrics: tuple[tuple[str, float | None], ...]
+    seconds: float
+    lost: str
+    counts: tuple[int, int, int, int]
+    epsilons: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DataSet:
+    """One client's data, as its site's statement has them."""
+
+    client: str
+    name: str
+    unit: str
+    public_size: int
+    epsilon: float
+    delta: float
+    budget: float
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One statement. signed: "yes", "no", or "wrong" where the signature is not that of the key beside it.
+
+    problem: why it does not belong to this run's model, else empty.
+    """
+
+    data: tuple[DataSet, ...]
+    commitment: str
+    key: str
+    signed: str
+    retired: int
+    date: str
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """asked: in config.toml; became: in resolved.toml."""
+
+    key: str
+    asked: str
+    became: str
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run. over: it has a summary. status: as in the summary, or "not finished".
+
+    epsilon, delta: of the federation, over all runs on these data. planned_epsilon: if all planned rounds are
+    run; None where it is not known. hidden_metrics: numbers of single classes, which are not shown.
+    reasons: status, reason and how often, most often first. simulated: all clients were on one machine.
+    name: of the folder.
+    """
+
+    name: str
+    digest: str
+    over: bool
+    private: bool
+    status: str
+    reason: str
+    rounds: int
+    planned_rounds: int | None
+    lost_rounds: int
+    epsilon: float
+    delta: float | None
+    planned_epsilon: float | None
+    unit: str
+    clients_per_person: int
+    accountants: tuple[str, ...]
+    arithmetic: str
+    kept: str
+    kept_round: int
+    loss: float | None
+    metrics: tuple[tuple[str, float | None], ...]
+    hidden_metrics: int
+    seconds: float | None
+    identity: str
+    started: str
+    ended: str
+    max_grad_norm: float | None
+    versions: Named
+    digests: Named
+    task: str
+    described: Named
+    settings: tuple[Setting, ...]
+    simulated: bool
+    clients: tuple[Client, ...]
+    history: tuple[Round, ...]
+    reasons: tuple[tuple[str, str, int], ...]
+    sites: tuple[Site, ...]
+    approval: Approval
+
+    @property
+    def budget(self) -> float | None:
+        """The largest of the clients' budgets."""
+        return max((one.budget for one in self.clients if one.budget is not None), default=None)
+
+    @property
+    def chosen(self) -> bool:
+        """Whether results of rounds may have decided which model this is, or when the run ended."""
+        return self.kept == "best" or self.status not in ("completed", "budget-exhausted")
+
+    def setting(self, key: str) -> str:
+        """What the key became; empty where it is not known."""
+        return next((one.became for one in self.settings if one.key == key), "")

@@ -1,0 +1,141 @@
+"""A figure as SVG that stands in the page itself: the page's colours, light or dark, and no text as formula.
+
+Lines differ by dashes and markers, areas by hatching: nothing is told by colour alone.
+"""
+
+import io
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup, escape
+
+from fl_dp.reporting.page.table import Table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+INK, GRID, BACK = "#000001", "#000002", "#000003"  # stand for the page's own colours
+LINES = tuple(f"#00001{digit}" for digit in range(6))
+DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">")
+HATCHES = ("", "////", "....", "xxxx")
+_VARIABLES = {INK: "var(--ink)", GRID: "var(--grid)", BACK: "var(--back)"} | {
+    color: f"var(--line{number})" for number, color in enumerate(LINES)
+}
+_MOST_MARKED = 30  # points of a line that have a marker
+_WIDTH, _HEIGHT = 4.8, 3.0  # inches: a phone's width at its own size
+_SETTINGS: dict[str, Any] = {
+    "svg.fonttype": "none",  # the browser's own text: it can be read, found and scaled
+    "svg.hashsalt": "fl_dp",
+    "text.parse_math": False,  # a client may be named $\frac$
+    "axes.formatter.use_mathtext": False,
+    "axes.unicode_minus": False,
+    "font.family": ["DejaVu Sans"],  # comes with matplotlib, so that every machine measures the same
+    "font.size": 9.0,
+    "text.color": INK, "axes.labelcolor": INK, "xtick.color": INK, "ytick.color": INK,
+    "axes.edgecolor": INK, "grid.color": GRID, "axes.facecolor": "none", "figure.facecolor": "none",
+    "savefig.facecolor": "none", "hatch.color": BACK, "legend.facecolor": "none", "legend.edgecolor": GRID,
+    "axes.spines.top": False, "axes.spines.right": False, "path.simplify": False,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """key: of its ids. text: what it shows, for those who do not see it. table: its numbers."""
+
+    key: str
+    title: str
+    text: str
+    svg: Markup
+    table: Table | None = None
+
+
+@contextmanager
+def drawing() -> Iterator[None]:
+    """Whatever is drawn inside looks as the page does, whatever the user's own settings of matplotlib are."""
+    import matplotlib
+
+    with warnings.catch_warnings(), matplotlib.rc_context():
+        # the browser draws the text, in any script
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        warnings.filterwarnings("ignore", message="Matplotlib currently does not support")
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(_SETTINGS)
+        yield
+
+
+def new_axes(across: str, up: str) -> "Axes":
+    """Empty axes of a figure of their own, inside `drawing`. across, up: what they measure."""
+    from matplotlib.figure import Figure as Sheet
+
+    axes = Sheet(figsize=(_WIDTH, _HEIGHT), layout="constrained").subplots()
+    axes.set_xlabel(across)
+    axes.set_ylabel(up)
+    axes.grid(True, linewidth=0.6)
+    axes.set_axisbelow(True)
+    return axes
+
+
+def style(number: int, points: int, *, width: float = 1.6) -> dict[str, Any]:
+    """How the line of that number is drawn, so that it can be told from others without colours."""
+    return {
+        "color": LINES[number % len(LINES)],
+        "linestyle": DASHES[number % len(DASHES)],
+        "marker": MARKERS[number % len(MARKERS)],
+        "markersize": 4.5,
+        "markevery": max(1, points // _MOST_MARKED),
+        "linewidth": width,
+    }
+
+
+def whole_numbers(axes: "Axes") -> None:
+    """Rounds have no fractions."""
+    from matplotlib.ticker import MaxNLocator
+
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True, min_n_ticks=1))
+
+
+def legend(axes: "Axes", columns: int = 2) -> None:
+    axes.figure.legend(loc="outside upper left", ncols=columns, frameon=False, fontsize=8.0, handlelength=3.0)
+
+
+def as_svg(axes: "Axes", key: str, title: str, text: str) -> Markup:
+    """The figure of these axes as an element of the page, with `title` and `text` for screen readers."""
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+    sheet: Any = axes.figure
+    file = io.StringIO()
+    nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    FigureCanvasSVG(sheet).print_svg(file, metadata=nothing)
+    body = _body(file.getvalue(), key)
+    width, height = (sheet.get_figwidth() * 72, sheet.get_figheight() * 72)
+    return Markup(  # noqa: S704  what goes in is escaped here, or was by matplotlib
+        f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" role="img" '
+        f'viewBox="0 0 {width:g} {height:g}" aria-labelledby="{key}-title {key}-text">'
+        f'<title id="{key}-title">{escape(title)}</title><desc id="{key}-text">{escape(text)}</desc>{body}</svg>'
+    )
+
+
+def _body(svg: str, key: str) -> str:
+    """What is between the tags of the SVG, with ids of its own and the page's colours."""
+    start = svg.index(">", svg.index("<svg")) + 1
+    body = svg[start : svg.rindex("</svg>")]
+    body = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", body, flags=re.DOTALL)
+    used = set(re.findall(r"(?:url\(|href=\")#([\w-]+)", body))
+    body = re.sub(r' id="([\w-]+)"', lambda m: f' id="{key}-{m[1]}"' if m[1] in used else "", body)
+    body = re.sub(r"(url\(|href=\")#([\w-]+)", rf"\g<1>#{key}-\g<2>", body)
+    return _colored(re.sub(r"\n\s*", "\n", body))
+
+
+def _colored(body: str) -> str:
+    """Colours in tags, never in text."""
+    pattern = re.compile("|".join(_VARIABLES))
+
+    def in_tag(tag: re.Match[str]) -> str:
+        return pattern.sub(lambda found: _VARIABLES[found[0]], tag[0])
+
+    return re.sub(r"<[^>]*>", in_tag, body)

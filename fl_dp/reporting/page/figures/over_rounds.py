@@ -1,0 +1,44 @@
+"""What is measured on the server's test data, over the rounds: each metric, and the loss."""
+
+import math
+
+from fl_dp.reporting.page.facts import Run
+from fl_dp.reporting.page.figures.canvas import Figure, as_svg, new_axes, style, whole_numbers
+from fl_dp.reporting.page.numbers import measured
+
+MOST = 4  # metrics that have a figure
+
+
+def quality(run: Run) -> list[Figure]:
+    """A figure for each of the first metrics, and one for the loss; none where nothing was measured."""
+    names = [name for name, _ in run.history[0].metrics][:MOST] if run.history else []
+    lines = [(name, [dict(one.metrics).get(name) for one in run.history]) for name in names]
+    lines.append(("loss", [one.loss for one in run.history]))
+    found = [_figure(run, name, values) for name, values in lines]
+    return [one for one in found if one is not None]
+
+
+def _figure(run: Run, name: str, values: list[float | None]) -> Figure | None:
+    points = [
+        (one.number, value) for one, value in zip(run.history, values, strict=True) if value is not None
+    ]
+    if not points or not all(math.isfinite(value) for _, value in points):
+        return None
+    title = f"{name} over the rounds"
+    (first, start), (last, end) = points[0], points[-1]
+    text = (
+        f"{name} on the server's test data: {measured(start)} after round {first}, "
+        f"{measured(end)} after round {last}."
+    )
+    axes = new_axes("round", name)
+    axes.plot(*zip(*points, strict=True), **style(0, len(points)))
+    if run.kept == "best" and run.kept_round:
+        axes.axvline(run.kept_round, color="#000001", linestyle=":", linewidth=1.2)
+        text += f" The model that was kept is of round {run.kept_round}, the dotted line."
+    whole_numbers(axes)
+    key = f"f-{'loss' if name == 'loss' else 'metric' + str(_place(run, name))}"
+    return Figure(key, title, text, as_svg(axes, key, title, text))
+
+
+def _place(run: Run, name: str) -> int:
+    return [one for one, _ in run.history[0].metrics].index(name)

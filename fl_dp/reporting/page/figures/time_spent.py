@@ -1,0 +1,37 @@
+"""Where the seconds went: each round, and what was not in any."""
+
+from fl_dp.reporting.page.facts import Run
+from fl_dp.reporting.page.figures.canvas import HATCHES, INK, LINES, Figure, as_svg, new_axes, whole_numbers
+from fl_dp.reporting.page.numbers import seconds
+
+
+def time_spent(run: Run) -> Figure | None:
+    """None without rounds."""
+    if not run.history:
+        return None
+    title, key = "Seconds of each round", "f-seconds"
+    axes = new_axes("round", "seconds")
+    spent = [one.seconds for one in run.history]
+    axes.bar(
+        [one.number for one in run.history],
+        spent,
+        color=LINES[0],
+        edgecolor=INK,
+        linewidth=0.5,
+        hatch=HATCHES[0],
+    )
+    whole_numbers(axes)
+    text = f"{where_time_went(run)} The longest round took {seconds(max(spent))}."
+    return Figure(key, title, text, as_svg(axes, key, title, text))
+
+
+def where_time_went(run: Run) -> str:
+    """Rounds, with their wait for clients, and the rest."""
+    inside = sum(one.seconds for one in run.history)
+    if run.seconds is None:
+        return f"Rounds took {seconds(inside)}, the wait for clients included."
+    outside = max(0.0, run.seconds - inside)
+    return (
+        f"The run took {seconds(run.seconds)}: rounds {seconds(inside)}, the wait for clients included; start, "
+        f"end and the time between rounds {seconds(outside)}."
+    )

@@ -1,0 +1,31 @@
+"""What an epsilon buys: the first metric over the federation's epsilon, round by round."""
+
+import math
+
+from fl_dp.reporting.page.facts import Run
+from fl_dp.reporting.page.figures.canvas import Figure, as_svg, new_axes, style
+from fl_dp.reporting.page.numbers import epsilon, measured
+
+
+def tradeoff(run: Run) -> Figure | None:
+    """None without privacy, or where fewer than two rounds were measured."""
+    name, points = first_metric(run)
+    if not run.private or len(points) < 2:
+        return None
+    title, key = f"{name} over epsilon", "f-tradeoff"
+    axes = new_axes("epsilon of the federation, over all runs", name)
+    axes.plot(*zip(*points, strict=True), **style(0, len(points)))
+    (start, low), (end, high) = points[0], points[-1]
+    text = f"{name} is {measured(low)} at epsilon {epsilon(start)}, and {measured(high)} at epsilon {epsilon(end)}."
+    return Figure(key, title, text, as_svg(axes, key, title, text))
+
+
+def first_metric(run: Run) -> tuple[str, list[tuple[float, float]]]:
+    """Its name, and (epsilon, value) of each round where both are finite; the loss where there is none."""
+    name = run.history[0].metrics[0][0] if run.history and run.history[0].metrics else "loss"
+    points = []
+    for one in run.history:
+        value = dict(one.metrics).get(name) if name != "loss" else one.loss
+        if value is not None and math.isfinite(value) and math.isfinite(one.epsilon):
+            points.append((one.epsilon, value))
+    return name, points

@@ -1,0 +1,88 @@
+"""The page of one run, or of several side by side, as one HTML text.
+
+The same files and versions give the same bytes: no clock, no place of this machine, no chance.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fl_dp.errors import ConfigError
+from fl_dp.reporting.page import overview, tables
+from fl_dp.reporting.page.facts import Run
+from fl_dp.reporting.page.read import read_run
+from fl_dp.reporting.page.versions import drawn_by
+from fl_dp.reporting.page.words import clauses, headline
+from fl_dp.reporting.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+LEAST_CELL = 20  # records of a group below which no number of it is shown
+
+
+def render_page(folders: Sequence[RunFolder]) -> str:
+    """The page of the runs in `folders`; ConfigError where one cannot be read, or a package is missing."""
+    if not folders:
+        raise ConfigError("a report needs the folder of a run, or several.")
+    versions = drawn_by()
+    runs = [read_run(folder) for folder in folders]
+    values = _of_one(runs[0])
+    template = "one.html"
+    return _environment().get_template(template).render(**values, drawn_by=versions)
+
+
+def _of_one(run: Run) -> dict[str, Any]:
+    return {
+        "private": run.private,
+        "run": run,
+        "headline": headline(run),
+        "clauses": clauses(run),
+        "overview": overview.overview(run),
+        "stated": overview.stated(run),
+        "commitments": overview.commitments(run),
+        "data_sets": tables.data_sets(run),
+        "approval": (
+            ("Purpose", run.approval.purpose),
+            ("Approved by", run.approval.approver),
+            ("Date", run.approval.date),
+        ),
+        "results": overview.results(run),
+        "figures": _figures(run),
+        "rounds": tables.rounds(run),
+        "ranked": tables.ranked(run),
+        "clients": tables.clients(run),
+        "mechanisms": tables.mechanisms(run),
+        "reasons": tables.reasons(run),
+        "provenance": overview.provenance(run),
+        "settings": tables.settings(run),
+        "least_cell": LEAST_CELL,
+    }
+
+
+def _figures(run: Run) -> list[Any]:
+    from fl_dp.reporting.page.figures.attendance import attendance
+    from fl_dp.reporting.page.figures.budget import budget
+    from fl_dp.reporting.page.figures.canvas import drawing
+    from fl_dp.reporting.page.figures.over_rounds import quality
+    from fl_dp.reporting.page.figures.time_spent import time_spent
+    from fl_dp.reporting.page.figures.tradeoff import tradeoff
+
+    with drawing():
+        found = [*quality(run), budget(run), tradeoff(run), attendance(run), time_spent(run)]
+    return [one for one in found if one is not None]
+
+
+@cache
+def _environment() -> "Environment":
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    return Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )

@@ -1,0 +1,84 @@
+"""rounds.jsonl, round by round, with no more of the clients than a page can show."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fl_dp.reporting.page.clean import clean
+from fl_dp.reporting.page.facts import STATUSES, Round
+from fl_dp.reporting.read_results import each_round
+from fl_dp.reporting.run_folder import RunFolder
+
+FEW = 20  # clients that are shown each by itself
+QUANTILES = (0.0, 0.1, 0.5, 0.9, 1.0)  # of the epsilons of more of them
+_MOST_REASONS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """last: the last round as it stands in the file, None where there is none; private: whether all were."""
+
+    rounds: tuple[Round, ...]
+    reasons: tuple[tuple[str, str, int], ...]
+    last: Mapping[str, Any] | None
+    private: bool
+
+
+def read_history(folder: RunFolder, order: Sequence[str] | None = None) -> History:
+    """The rounds of a run. order: the clients' names; without it, those of each round.
+
+    ConfigError, which names file and line, where one is damaged. One round at a time is in memory.
+    """
+    rounds, reasons, last, private = [], Counter[tuple[str, str]](), None, True
+    for last in each_round(folder.rounds, whole=True):
+        private = private and bool(last["private"])
+        clients = last["clients"]
+        rounds.append(_round(last, order or sorted(clients, key=natural)))
+        reasons.update((one["status"], clean(one["reason"])) for one in clients.values() if one["reason"])
+    counted = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))[:_MOST_REASONS]
+    return History(tuple(rounds), tuple((*key, count) for key, count in counted), last, private)
+
+
+def natural(name: str) -> tuple[float, str]:
+    """A sort key: names that are numbers in the order of these, before all others."""
+    return (float(name) if name.isdecimal() and len(name) < 300 else math.inf, name)
+
+
+def finite(value: float | None) -> float:
+    """JSON has no infinity: None stands for it."""
+    return math.inf if value is None else float(value)
+
+
+def metrics_of(report: Mapping[str, Any]) -> tuple[tuple[str, float | None], ...]:
+    """The metrics of all test data together, by name; accuracy alone in files of an older fl_dp."""
+    found = report["metrics"] or ({"accuracy": report["accuracy"]} if report["accuracy"] is not None else {})
+    return tuple((clean(name), value) for name, value in found.items() if not of_one_class(name))
+
+
+def of_one_class(metric: str) -> bool:
+    """Whether it is a metric of one class or group alone, NAME[LABEL]."""
+    return metric.endswith("]")
+
+
+def _round(line: Mapping[str, Any], order: Sequence[str]) -> Round:
+    clients = line["clients"]
+    counts = Counter(one["status"] for one in clients.values())
+    return Round(
+        number=line["round"],
+        epsilon=finite(line["epsilon"]),
+        loss=line["loss"],
+        metrics=metrics_of(line),
+        seconds=float(line["seconds"] or 0.0),
+        lost=clean(line["lost"]),
+        counts=tuple(counts[name] for name in STATUSES),  # type: ignore[arg-type]
+        epsilons=_epsilons(clients, order),
+    )
+
+
+def _epsilons(clients: Mapping[str, Mapping[str, Any]], order: Sequence[str]) -> tuple[float, ...]:
+    if len(order) <= FEW:
+        return tuple(finite(clients[name]["epsilon"]) if name in clients else math.nan for name in order)
+    spent = sorted(finite(one["epsilon"]) for one in clients.values())
+    return tuple(spent[math.ceil(share * (len(spent) - 1))] for share in QUANTILES) if spent else ()

@@ -1,0 +1,186 @@
+"""The tables of one run."""
+
+import math
+from collections.abc import Callable, Sequence
+
+from fl_dp.reporting.page.facts import STATUSES, Client, Run
+from fl_dp.reporting.page.numbers import UNKNOWN, epsilon, known_epsilon, measured, number, seconds
+from fl_dp.reporting.page.round_facts import FEW, QUANTILES
+from fl_dp.reporting.page.table import Table
+
+_ENDS = 10  # clients at either end of a ranking
+_QUANTILE_NAMES = ("least", "10 % have at most", "median", "90 % have at most", "largest")
+
+
+def tables_of(run: Run) -> tuple[Table, ...]:
+    """All of them, for the CSV file."""
+    return (clients(run), mechanisms(run), rounds(run), reasons(run), data_sets(run), settings(run))
+
+
+def clients(run: Run) -> Table:
+    """Budgets and states at the end."""
+    return _of_clients(
+        "clients",
+        "What each client's data have spent over all runs",
+        (
+            "client",
+            "epsilon",
+            "of",
+            "this run alone",
+            "if all is run",
+            "delta",
+            "rounds",
+            "left",
+            "last",
+            "why",
+        ),
+        run.clients,
+        lambda one: (
+            epsilon(one.epsilon),
+            UNKNOWN if one.budget is None else epsilon(one.budget),
+            known_epsilon(one.own_epsilon),
+            known_epsilon(one.planned_epsilon),
+            number(one.delta),
+            number(one.rounds),
+            str(one.rounds_left),
+            one.status,
+            one.reason,
+        ),
+    )
+
+
+def mechanisms(run: Run) -> Table:
+    """Noise, rate, batch and steps."""
+    return _of_clients(
+        "mechanisms",
+        "Noise, rate, batch and steps of each client",
+        (
+            "client",
+            "noise multiplier",
+            "sample rate",
+            "size",
+            "expected batch",
+            "steps",
+            "accountant",
+            "arithmetic",
+        ),
+        run.clients,
+        lambda one: (
+            number(one.noise_multiplier),
+            number(one.sample_rate),
+            str(one.public_size) if one.public_size else UNKNOWN,
+            _batch(one),
+            str(one.steps),
+            one.accountant,
+            one.arithmetic,
+        ),
+    )
+
+
+def ranked(run: Run) -> tuple[Table, ...]:
+    """Of many clients: how epsilon is spread, and both ends."""
+    if len(run.clients) <= FEW:
+        return ()
+    order = sorted(run.clients, key=lambda one: -one.epsilon)
+    values = [one.epsilon for one in reversed(order)]
+    spread = tuple(
+        (name, epsilon(values[math.ceil(share * (len(values) - 1))]))
+        for name, share in zip(_QUANTILE_NAMES, QUANTILES, strict=True)
+    )
+    ends = [*order[:_ENDS], *order[-_ENDS:]]
+    columns = ("client", "epsilon", "of", "steps", "size", "last")
+    rows = tuple(
+        (
+            one.name,
+            epsilon(one.epsilon),
+            known_epsilon(one.budget),
+            str(one.steps),
+            str(one.public_size),
+            one.status,
+        )
+        for one in ends
+    )
+    return (
+        Table("spread", f"Epsilon of {len(order):,} clients", ("clients", "epsilon"), spread),
+        Table("ends", f"The {_ENDS} largest and the {_ENDS} least", columns, rows, frozenset({"last"})),
+    )
+
+
+def rounds(run: Run) -> Table:
+    names = [name for name, _ in run.history[0].metrics] if run.history else []
+    return Table(
+        "rounds",
+        "The rounds",
+        ("round", "epsilon", *names, "loss", *STATUSES, "time", "lost"),
+        tuple(
+            (
+                str(one.number),
+                epsilon(one.epsilon, private=run.private),
+                *(measured(dict(one.metrics).get(name)) for name in names),
+                measured(one.loss),
+                *map(str, one.counts),
+                seconds(one.seconds),
+                one.lost,
+            )
+            for one in run.history
+        ),
+        frozenset({"lost"}),
+    )
+
+
+def reasons(run: Run) -> Table:
+    rows = tuple((status, reason, str(count)) for status, reason, count in run.reasons)
+    return Table("reasons", "Why clients did not train", ("what", "why", "times"), rows, frozenset({"why"}))
+
+
+def data_sets(run: Run) -> Table:
+    """From the statements; from the summary where there are none."""
+    columns = ("client", "data", "size", "unit", "epsilon", "of", "delta", "stated by")
+    stated = [
+        (
+            one.client,
+            one.name,
+            f"{one.public_size:,}",
+            one.unit,
+            epsilon(one.epsilon),
+            epsilon(one.budget),
+            number(one.delta),
+            {"yes": "its site, signed", "no": "nobody's key", "wrong": "A WRONG SIGNATURE"}[site.signed],
+        )
+        for site in run.sites
+        for one in site.data
+    ]
+    known = {row[0] for row in stated}
+    silent = [
+        (
+            one.name, run.setting("data") or UNKNOWN, f"{one.public_size:,}" if one.public_size else UNKNOWN,
+            run.unit, epsilon(one.epsilon), known_epsilon(one.budget), number(one.delta), "the server alone",
+        )
+        for one in run.clients if one.name not in known
+    ]  # fmt: skip
+    words = frozenset({"data", "unit", "stated by"})
+    return Table("data", "Data sets, by client", columns, tuple(stated + silent), words)
+
+
+def settings(run: Run) -> Table:
+    rows = tuple((one.key, one.asked, one.became) for one in run.settings)
+    columns = ("key", "asked for", "what ran")
+    return Table("settings", "Settings", columns, rows, frozenset(columns))
+
+
+def _batch(one: Client) -> str:
+    """Its expected size: rate times units."""
+    if one.sample_rate is None or not one.public_size:
+        return UNKNOWN
+    return number(one.sample_rate * one.public_size)
+
+
+def _of_clients(
+    key: str,
+    caption: str,
+    columns: tuple[str, ...],
+    found: Sequence[Client],
+    cells: Callable[[Client], tuple[str, ...]],
+) -> Table:
+    rows = tuple((one.name, *cells(one)) for one in found)
+    return Table(key, caption, columns, rows, frozenset({"last", "why", "accountant", "arithmetic"}))

@@ -6,7 +6,8 @@ that a step that many clients or rounds share is computed once.
 """
 
 import math
-from functools import lru_cache, reduce
+import sys
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from fl_dp.records import Entry
@@ -22,6 +23,7 @@ LOOSER = 0.02
 
 _COARSE, _FINE = 0.1, 0.02  # interval of the grid over the deviation of one step's loss
 _STEP_POINTS, _TOTAL_POINTS = 100_000, 1_000_000
+_ROUNDINGS, _LEAST_DELTA = 20.0, 1e-13
 _TAIL = 12.0  # deviations of the noise
 # Where fl_dp names no epsilon either: steps, Renyi divergence of order 2, and the least noise.
 _MOST_STEPS, _MOST_DIVERGENCE, _LEAST_NOISE = 1_000_000, 1000.0, 0.03
@@ -36,10 +38,19 @@ def epsilon_of(charges: tuple[Entry, ...], delta: float, *, fine: bool = False) 
         return 0.0
     if _is_hopeless(charges):
         return math.inf
-    composed = reduce(
-        lambda left, right: left.compose(right), (_composed(e, grid_interval(charges, fine)) for e in charges)
-    )
+    from dp_accounting.pld.privacy_loss_distribution import identity
+
+    interval = grid_interval(charges, fine)
+    composed = identity(value_discretization_interval=interval)
+    for entry in charges:
+        composed = composed.compose(_composed(entry, interval))
     return float(composed.get_epsilon_for_delta(delta))
+
+
+def can_resolve(charges: tuple[Entry, ...], delta: float) -> bool:
+    """Whether dp_accounting's Fourier transforms leave that delta visible: they err by some in each step."""
+    steps = sum(entry.steps for entry in charges)
+    return _is_hopeless(charges) or delta >= _ROUNDINGS * steps * sys.float_info.epsilon + _LEAST_DELTA
 
 
 def allowed(epsilon: float) -> float:
@@ -94,8 +105,7 @@ def _least_interval(entry: Entry) -> float:
 
 @lru_cache(maxsize=8)  # a distribution may take 16 MB
 def _composed(entry: Entry, interval: float) -> "PrivacyLossDistribution":
-    step = _step(entry.sample_rate, entry.noise_multiplier, interval)
-    return step if entry.steps == 1 else step.self_compose(entry.steps)
+    return _step(entry.sample_rate, entry.noise_multiplier, interval).self_compose(entry.steps)
 
 
 @lru_cache(maxsize=8)

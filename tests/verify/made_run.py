@@ -17,7 +17,9 @@ from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.run import RunConfig
 from fl_dp.kits.keys import SigningKey
+from fl_dp.kits.roster import Roster
 from fl_dp.records import Entry
+from fl_dp.reporting.page.render import render_page
 from fl_dp.reporting.reports import ClientBudget, ClientRound, FederationBudget, RoundReport, Summary
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.reporting.run_results import RunResults, to_line, write_statements
@@ -42,9 +44,7 @@ class MadeRun:
     ledgers: dict[str, Path]
 
     @property
-    def roster(self) -> Any:
-        from fl_dp.kits.roster import Roster
-
+    def roster(self) -> Roster:
         return Roster.read(self.kits.roster)
 
     def key(self, site: str) -> SigningKey:
@@ -94,6 +94,10 @@ class MadeRun:
 
     def write_statements(self, statements: list[Json]) -> None:
         self.files.statements.write_text(json.dumps({"statements": statements}))
+
+    def draw(self) -> None:
+        """The page, from the files as they are."""
+        self.files.report.write_text(render_page([self.files]))
 
     def digests_anew(self) -> None:
         """All that stand in the folder."""
@@ -176,7 +180,8 @@ def _summary(last: RoundReport, digests: dict[str, str]) -> Summary:
     }  # fmt: skip
     return Summary(
         "completed", True, ROUNDS, last.epsilon, last.delta, last.federation, last.accuracy, last.loss, 3.0,
-        clients, metrics=last.metrics, model_round=ROUNDS, planned_epsilon=last.epsilon, run=RUN, max_grad_norm=1.0,
+        clients, metrics=last.metrics, model_round=ROUNDS, planned_epsilon=last.epsilon, run=RUN,
+        max_grad_norm=1.0,
         digests=digests,
     )  # fmt: skip
 

@@ -11,7 +11,7 @@ from fl_dp.records import Entry
 from fl_dp.verify.check import Check, Evidence
 from fl_dp.verify.claims import Charges, Claim, ClientClaim, merged
 from fl_dp.verify.findings import Found, counted, harmless
-from fl_dp.verify.independent import ABSOLUTE, LOOSER, RELATIVE, allowed, contradicts, epsilon_of
+from fl_dp.verify.independent import ABSOLUTE, LOOSER, RELATIVE, allowed, can_resolve, contradicts, epsilon_of
 
 _MOST_HISTORIES = 500_000  # that are kept in memory
 _EQUAL = 1e-9  # of sums of the same numbers
@@ -97,6 +97,11 @@ class _Recomputed:
 
     def _compare(self, history: _History, claimed: _Extremes, looser: dict[str, float]) -> None:
         charges, delta, accountant = history
+        if not can_resolve(charges, delta):
+            self._found.not_given(
+                f"an answer of dp_accounting at delta {delta:g}", "so small a delta is lost in its rounding"
+            )
+            return
         truth = contradicts(claimed.lowest, charges, delta)
         if truth is not None:
             costs = f"cost {truth:.4f}" if math.isfinite(truth) else "protect nothing"
@@ -220,7 +225,7 @@ def _check_plan_ahead(one: ClientClaim, ahead: int, own: int, planned: float, fo
         return
     for steps in (ahead * own, 1):
         plan = merged((*one.charges, Entry(rate, noise, steps)))
-        truth = epsilon_of(plan, one.delta)
+        truth = epsilon_of(plan, one.delta) if can_resolve(plan, one.delta) else math.inf
         if truth > _SURELY * one.budget:
             continue
         if planned < allowed(truth):

@@ -210,7 +210,7 @@ def _check_planned(summary: Claim, last_steps: Mapping[str, int], found: Found) 
         found.differs(
             f"the federation's planned epsilon is {_shown(summary.planned_epsilon)}, and its clients' make "
             f"{_shown(total)}",
-            summary.where, "the guarantee of all clients together is not that of its clients",
+            summary.where, "the guarantee of the whole plan is not that of its clients",
         )  # fmt: skip
 
 

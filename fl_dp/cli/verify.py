@@ -77,6 +77,8 @@ def verify(
             f"the roster is signed by {fingerprint(evidence.roster.authority)}\n"
             "  compare this fingerprint with the authority's, from somebody whom you know"
         )
+        if evidence.roster.is_over():
+            say(f"  it ended on {evidence.roster.expires}: it says who was in the federation until then")
     say("")
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
     for line in in_words(results, width):

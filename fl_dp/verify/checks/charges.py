@@ -55,7 +55,8 @@ class _Growth:
                 f"the charges lack {_in_words(lacking)}", client.where,
                 "what was spent before, and in this round, is not all there: nothing is ever given back",
             )  # fmt: skip
-        self._look_at_growth(client, charges, known, least)
+        if private:  # else the mechanism of a round's own steps is not written
+            self._look_at_growth(client, charges, known, least)
         trained = client.status == "trained"
         known.least = charges if trained else least
         known.shown = charges

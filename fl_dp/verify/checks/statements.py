@@ -40,8 +40,8 @@ def _run(evidence: Evidence, found: Found) -> None:
         )
     if found.signed and not found.any_differ:
         found.agrees(
-            f"{counted(len(texts), 'statement')} of {counted(len(found.signed), 'client')} "
-            "say what summary.json says: run, model, charges, epsilon, delta, public size"
+            f"what was stated of {counted(len(found.signed), 'client')} is what summary.json says: run, "
+            "model, charges, epsilon, delta, public size"
         )
     _say_who_signed(texts, evidence, found)
 

@@ -15,7 +15,7 @@ def checked(evidence: Evidence) -> Iterator[Checked]:
     checks = {name: CHECKS.load(name, Check) for name in CHECKS.built_in()}
     for name, check in sorted(checks.items(), key=lambda one: one[1].place):
         found = Found()
-        evidence.progress(name)
+        evidence.progress(f"checking {name}")
         try:
             check.run(evidence, found)
         except FlDpError as error:

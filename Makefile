@@ -1,4 +1,4 @@
-.PHONY: setup check test test-fast mutants bench bench-engine bench-simulation
+.PHONY: setup check test test-fast mutants bench bench-engine bench-simulation report-png
 
 DEVICE = cpu
 DATA_ROOT = data
@@ -32,3 +32,6 @@ bench-engine: setup
 
 bench-simulation: setup
 	.venv/bin/python -m benchmarks.simulation --data-root $(DATA_ROOT) $(if $(PFL_PYTHON),--pfl-python $(PFL_PYTHON)) --json runs/bench-simulation.json
+
+report-png: setup
+	.venv/bin/python docs/report_png.py $(RUN)

@@ -19,6 +19,8 @@ from fl_dp.cli.kits import accept_roster, join_request, provision_federation
 from fl_dp.cli.ledger import ledger_app
 from fl_dp.cli.new import new
 from fl_dp.cli.plan import BUDGET_HELP, CALIBRATE_HELP, budget, calibrate
+from fl_dp.cli.report import HELP as REPORT_HELP
+from fl_dp.cli.report import report
 from fl_dp.cli.run import RUN_OPTIONS, run
 from fl_dp.cli.schema import HELP as SCHEMA_HELP
 from fl_dp.cli.schema import schema
@@ -56,6 +58,7 @@ app.command("join-request")(join_request)
 app.command("accept")(accept_roster)
 app.command(help=FINE_TUNE_HELP, cls=CommandWithoutMarkup)(fine_tune)
 app.command()(new)
+app.command(help=REPORT_HELP, cls=CommandWithoutMarkup)(report)
 app.command()(predict)
 app.command()(export)
 app.command(help=BUDGET_HELP, cls=CommandWithoutMarkup)(budget)

@@ -36,7 +36,8 @@ def tried(federation: Callable[[], None]) -> RunEnd:
 def conclude(end: RunEnd, folder: RunFolder, say: Callable[[str], None], *, quiet: bool = False) -> ExitCode:
     """Print the clients' budgets, unless quiet, and return the exit code; LaunchError when the run failed.
 
-    The server's own summary decides. `end` counts where there is none, or where the server failed after it.
+    The server's own summary decides. `end` counts where there is none, or where it failed later.
+    Unless quiet, the run's page is written, too: who asks for silence runs many, and can have each later.
     """
     log = folder.log(SERVER_LOG)
     if not folder.summary.exists():
@@ -44,12 +45,14 @@ def conclude(end: RunEnd, folder: RunFolder, say: Callable[[str], None], *, quie
             f"The server ended without a result. {end.details}\nThe end of its log, {log}:\n{tail(log)}"
         )
     summary = read_summary(folder.summary, whole=True)
-    if summary["status"] not in ("completed", "budget-exhausted"):
-        raise LaunchError(f"{summary['reason'].rstrip('.')}. Log: {log}")
     private: bool = summary["private"]
+    if summary["status"] not in ("completed", "budget-exhausted"):
+        _write_report(folder, say, private=private, quiet=quiet)
+        raise LaunchError(f"{summary['reason'].rstrip('.')}. Log: {log}")
     if not quiet:
         print_budgets(summary["clients"], private=private, whose=of_unit(summary))
     say(marked(f"results in {folder.shown}", private=private))
+    _write_report(folder, say, private=private, quiet=quiet)
     if summary.get("model") == "best":
         say(f"model.pt is of round {summary['model_round']}, the best one; last.pt of the last")
     if summary["status"] == "budget-exhausted":
@@ -58,6 +61,14 @@ def conclude(end: RunEnd, folder: RunFolder, say: Callable[[str], None], *, quie
     if not end.completed:
         raise LaunchError(f"The server failed after its last round: {end.details} Log: {log}")
     return ExitCode.TRAINED
+
+
+def _write_report(folder: RunFolder, say: Callable[[str], None], *, private: bool, quiet: bool) -> None:
+    if quiet:
+        return
+    from fl_dp.reporting.page.write import written_at_the_end  # late: a run that waits needs no figures
+
+    say(marked(written_at_the_end(folder), private=private))
 
 
 def _why_early(summary: Mapping[str, Any]) -> str:

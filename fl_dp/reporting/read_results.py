@@ -99,23 +99,33 @@ def _checked(found: Any, hint: Any, name: str, whole: bool) -> Any:
 def _fields(found: Any, kind: Any, name: str, whole: bool) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise ValueError(f"{name or 'it'} is no object")
-    hints = _hints(kind)
     made = dict(found)
-    for field in dataclasses.fields(kind):
-        path = f"{name}.{field.name}" if name else field.name
-        if field.name in found and field.name != "reported":  # which is written as an object, by name
-            made[field.name] = _checked(found[field.name], hints[field.name], path, whole)
-        elif field.name in found:
-            made[field.name] = _checked(found[field.name], Mapping[str, object], path, whole)
-        elif whole or field.name in _NEEDED.get(kind, ()):
-            made[field.name] = _default(field, path)
+    needed = _NEEDED.get(kind, ())
+    for key, hint, plain, field in _plan(kind):
+        if key in found and type(found[key]) in plain:
+            continue
+        path = f"{name}.{key}" if name else key
+        if key in found:
+            made[key] = _checked(found[key], hint, path, whole)
+        elif whole or key in needed:
+            made[key] = _default(field, path)
     return made
 
 
 @cache
-def _hints(kind: type) -> dict[str, Any]:
-    """Looked up for every client of every round."""
-    return typing.get_type_hints(kind)
+def _plan(kind: Any) -> list[tuple[str, Any, frozenset[type], Any]]:
+    """Of each field: name, hint, types of which every value fits, and itself. Asked for very often."""
+    hints = typing.get_type_hints(kind)
+    # which is written as an object, by name
+    hints |= {"reported": Mapping[str, object]} if "reported" in hints else {}
+    fields = dataclasses.fields(kind)
+    return [(one.name, hints[one.name], _plain_types(hints[one.name]), one) for one in fields]
+
+
+def _plain_types(hint: Any) -> frozenset[type]:
+    if hint in (float, float | None):
+        return frozenset({int, float, type(None)})
+    return frozenset({hint}) if hint in (str, int, bool) else frozenset()
 
 
 def _default(field: Any, path: str) -> Any:

@@ -35,7 +35,8 @@ def test_trained_as_asked(folder: RunFolder, capsys: pytest.CaptureFixture[str])
     write(folder, "completed")
     said: list[str] = []
     assert conclude(GOOD, folder, said.append) == ExitCode.TRAINED
-    assert said == [f"results in {folder.path}"]
+    assert said == [f"results in {folder.path}", f"report in {folder.report}"]
+    assert "accountant" in folder.report.read_text()
     assert "Privacy spent" in capsys.readouterr().out
 
 
@@ -86,7 +87,7 @@ def test_the_last_lines_of_a_run_without_privacy_say_so(
     write(folder, "completed", private=False)
     said: list[str] = []
     assert conclude(GOOD, folder, said.append) == ExitCode.TRAINED
-    assert said == [f"NOT PRIVATE: results in {folder.path}"]
+    assert said == [f"NOT PRIVATE: results in {folder.path}", f"NOT PRIVATE: report in {folder.report}"]
     assert capsys.readouterr().out.startswith("NOT PRIVATE: ")
 
 
@@ -102,3 +103,29 @@ def test_what_the_launch_raises_goes_on() -> None:
 
     with pytest.raises(LaunchError, match="Every client"):
         tried(stopped)
+
+
+def test_who_asks_for_silence_gets_no_page(folder: RunFolder) -> None:
+    write(folder, "completed")
+    said: list[str] = []
+    assert conclude(GOOD, folder, said.append, quiet=True) == ExitCode.TRAINED
+    assert said == [f"results in {folder.path}"]
+    assert not folder.report.exists()
+
+
+def test_a_run_without_its_page_is_a_run(folder: RunFolder) -> None:
+    write(folder, "completed")
+    folder.report.mkdir()  # where a file should go
+    said: list[str] = []
+    assert conclude(GOOD, folder, said.append) == ExitCode.TRAINED
+    assert said[1].startswith("no report was written: ")
+    assert said[1].endswith(f"Then: fl-dp report {folder.path}")
+
+
+def test_a_failed_run_has_a_page_too(folder: RunFolder) -> None:
+    write(folder, "failed", "all clients failed")
+    said: list[str] = []
+    with pytest.raises(LaunchError, match="all clients failed"):
+        conclude(GOOD, folder, said.append)
+    assert said == [f"report in {folder.report}"]
+    assert "all clients failed" in folder.report.read_text()

@@ -1,4 +1,4 @@
-"""Text from elsewhere, made harmless to look at: no control characters, no change of direction, not too long."""
+"""Text from elsewhere, made harmless to look at: no control characters, no turned direction, not too long."""
 
 import unicodedata
 

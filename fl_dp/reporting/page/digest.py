@@ -11,7 +11,7 @@ from fl_dp.reporting.run_folder import RunFolder
 
 
 def page_digest(folder: RunFolder) -> str:
-    """SHA-256 in hex over names and SHA-256s of the files that are there, and the digest of the model's weights.
+    """SHA-256 in hex over names and SHA-256s of the files that are there, and the model's weights digest.
 
     The latter is what summary.json states, so that no model is loaded; `fl-dp verify` computes it anew.
     """

@@ -1,4 +1,4 @@
-"""What a report says of one run, as values: no text here needs cleaning any more, all of it needs escaping."""
+"""What a report says of one run, as values: no text here needs cleaning any more, all needs escaping."""
 
 from dataclasses import dataclass
 

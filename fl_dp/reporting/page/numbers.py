@@ -1,4 +1,4 @@
-"""Numbers as the page writes them. An epsilon is rounded up: what is shown is never below what was computed."""
+"""Numbers as the page writes them. An epsilon is rounded up: it is never shown below what was computed."""
 
 import math
 

@@ -77,7 +77,7 @@ def stated(run: Run) -> str:
     if run.simulated:
         text += " The clients of a simulation have no keys: one statement speaks for all of them, unsigned."
     if wrong:
-        text += f" {counted(wrong, 'statement')} do not fit, see below: do not rely on them."
+        text += f" {counted(wrong, 'statement')} not to be relied on, see below."
     return text
 
 

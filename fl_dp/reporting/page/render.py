@@ -12,6 +12,7 @@ from fl_dp.errors import ConfigError
 from fl_dp.reporting.page import overview, tables
 from fl_dp.reporting.page.facts import Run
 from fl_dp.reporting.page.read import read_run
+from fl_dp.reporting.page.several import of_several
 from fl_dp.reporting.page.versions import drawn_by
 from fl_dp.reporting.page.words import clauses, headline
 from fl_dp.reporting.run_folder import RunFolder
@@ -28,9 +29,8 @@ def render_page(folders: Sequence[RunFolder]) -> str:
         raise ConfigError("a report needs the folder of a run, or several.")
     versions = drawn_by()
     runs = [read_run(folder) for folder in folders]
-    values = _of_one(runs[0])
-    template = "one.html"
-    return _environment().get_template(template).render(**values, drawn_by=versions)
+    name, values = ("one.html", _of_one(runs[0])) if len(runs) == 1 else ("several.html", _of_several(runs))
+    return _environment().get_template(name).render(**values, drawn_by=versions)
 
 
 def _of_one(run: Run) -> dict[str, Any]:
@@ -59,6 +59,17 @@ def _of_one(run: Run) -> dict[str, Any]:
         "settings": tables.settings(run),
         "least_cell": LEAST_CELL,
     }
+
+
+def _of_several(runs: Sequence[Run]) -> dict[str, Any]:
+    from fl_dp.reporting.page.figures.canvas import drawing
+    from fl_dp.reporting.page.figures.side_by_side import MOST, compared
+
+    values = of_several(runs)
+    groups = values["groups"]
+    with drawing():
+        figures = compared(groups)
+    return {**values, "figures": figures, "most": MOST, "hidden_groups": max(0, len(groups) - MOST)}
 
 
 def _figures(run: Run) -> list[Any]:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 
-from fl_dp.reporting.page.facts import STATUSES, Client, Run
+from fl_dp.reporting.page.facts import STATUSES, Client, Run, Site
 from fl_dp.reporting.page.numbers import UNKNOWN, epsilon, known_epsilon, measured, number, seconds
 from fl_dp.reporting.page.round_facts import FEW, QUANTILES
 from fl_dp.reporting.page.table import Table
@@ -145,7 +145,7 @@ def data_sets(run: Run) -> Table:
             epsilon(one.epsilon),
             epsilon(one.budget),
             number(one.delta),
-            {"yes": "its site, signed", "no": "nobody's key", "wrong": "A WRONG SIGNATURE"}[site.signed],
+            _stated_by(site),
         )
         for site in run.sites
         for one in site.data
@@ -166,6 +166,12 @@ def settings(run: Run) -> Table:
     rows = tuple((one.key, one.asked, one.became) for one in run.settings)
     columns = ("key", "asked for", "what ran")
     return Table("settings", "Settings", columns, rows, frozenset(columns))
+
+
+def _stated_by(site: Site) -> str:
+    if site.problem:
+        return "NOT OF THIS RUN"
+    return {"yes": "its site, signed", "no": "its machine, unsigned", "wrong": "WRONG SIGNATURE"}[site.signed]
 
 
 def _batch(one: Client) -> str:

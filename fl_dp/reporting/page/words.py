@@ -34,7 +34,8 @@ def whose(run: Run) -> str:
     one = f"one {run.unit}"
     if run.clients_per_person == 1:
         return f"{one} at one client"
-    return f"one person with {'data' if run.unit == PERSON else 'a record'} at up to {run.clients_per_person} clients"
+    what = "data" if run.unit == PERSON else "a record"
+    return f"one person with {what} at up to {run.clients_per_person} clients"
 
 
 def clauses(run: Run) -> tuple[Clause, ...]:
@@ -62,8 +63,8 @@ def _no_promise() -> Clause:
 def _what_was_spent_without(run: Run) -> Clause:
     held = sum(math.isfinite(one.epsilon) for one in run.clients)
     text = (
-        "The epsilon of this run is infinite. Every client that took part allowed this in its own settings, and "
-        "its ledger has noted it: private training on the same data is declined from then on. "
+        "The epsilon of this run is infinite. Every client that took part allowed this in its own "
+        "settings, and its ledger has noted it: private training on the same data is declined from then on. "
         "Comparing this run with a private one on the same records publishes both."
     )
     if held:
@@ -86,8 +87,8 @@ def _amount(run: Run) -> Clause:
         text += "These are the largest of the clients; each client has its own, in the tables below. "
     if math.isfinite(run.epsilon):
         text += (
-            f"A guess whether the {run.unit} was there that starts at even odds is right with "
-            f"{odds(run.epsilon)} at most, delta aside."
+            f"A guess whether the {run.unit} was there that starts at even odds is right with a "
+            f"probability of {odds(run.epsilon)} at most, delta aside."
         )
     return Clause("How much, and for whom", text)
 
@@ -96,16 +97,16 @@ def _neighbours(run: Run) -> Clause:
     if run.unit == PERSON:
         return Clause(
             "Unit and neighbours",
-            "The unit is a person: all records of which a column of the data says that they are that person's. "
-            "Neighbours are two data sets of one client that differ in all records of one person, there or not "
-            "there (add or remove), and have the same declared number of persons. Somebody under two ids is two "
-            "persons here.",
+            "The unit is a person: all records of which a column of the data says that they are that "
+            "person's. Neighbours are two data sets of one client that differ in all records of one "
+            "person, there or not there (add or remove), and have the same declared number of persons. "
+            "Somebody under two ids is two persons here.",
         )
     return Clause(
         "Unit and neighbours",
-        "The unit is one record. Neighbours are two data sets of one client that differ in one record, there or "
-        "not there (add or remove), and have the same declared number of records. k records of one person are "
-        "protected with k times epsilon only, and a larger delta (group privacy).",
+        "The unit is one record. Neighbours are two data sets of one client that differ in one record, "
+        "there or not there (add or remove), and have the same declared number of records. k records of "
+        "one person are protected with k times epsilon only, and a larger delta (group privacy).",
     )
 
 
@@ -118,8 +119,8 @@ def _adversary(run: Run) -> Clause:
     )
     if run.simulated:
         text += (
-            " This run was simulated: all clients were on one machine, and whoever had that machine had their "
-            "records. The guarantee is about what the clients sent, and about the model."
+            " This run was simulated: all clients were on one machine, and whoever had that machine had "
+            "their records. The guarantee is about what the clients sent, and about the model."
         )
     return Clause("Against whom", text)
 
@@ -128,7 +129,7 @@ def _not_protected(run: Run) -> Clause:
     persons = run.unit == PERSON
     items = (
         "That a client takes part, in which rounds, when it answers, how long it takes, and that it failed.",
-        f"The declared number of {run.unit}s of each client, the shape of a record, the classes and settings.",
+        f"The declared number of {run.unit}s of each client, the shape of a record, classes, settings.",
         "What the data as a whole say: a conclusion that would be the same without any one "
         f"{run.unit} is what training is for.",
         f"A person at several clients{', or under two ids,' if persons else ''} beyond the number of clients "
@@ -145,8 +146,8 @@ def _accounts(run: Run) -> Clause:
     earlier = sum(bool(one.before) for one in run.clients)
     retired = sum(one.retired > 0 for one in run.clients)
     text = (
-        "The epsilon above is that of each account: all that the same data have spent over all runs on the same "
-        "ledger, this one included. "
+        "The epsilon above is that of each account: all that the same data have spent over all runs on the "
+        "same ledger, this one included. "
     )
     if not earlier:
         text += "Nothing had been spent on these data when this run began, as their ledgers have it."
@@ -187,21 +188,21 @@ def _arithmetic(run: Run) -> Clause:
     if run.arithmetic == PROVEN:
         return Clause(
             "Arithmetic: proven",
-            "Each record had a pass of its own, so that what rounding adds is bounded by a proof. That a pass "
-            "has no memory of passes before it is assumed, and tested when a run starts.",
+            "Each record had a pass of its own, so that what rounding adds is bounded by a proof. That a "
+            "pass has no memory of passes before it is assumed, and tested when a run starts.",
         )
     return Clause(
         "Arithmetic: assumed",
         "It is assumed, not proven, that rounding in floating point moves a sum by no more than 0.001 of the "
-        "clipping bound. The noise is wider by that. Searches for worse cases found less; they prove nothing.",
+        "clipping bound. The noise is wider by that. Searches for worse cases found less, and prove nothing.",
     )
 
 
 def _assumed(run: Run) -> Clause:
     mixed = sum(len({(e.sample_rate, e.noise_multiplier) for e in one.charges}) > 1 for one in run.clients)
     items = [
-        "Ledgers are kept: not deleted, restored from an older copy or retired. What they no longer hold is not "
-        "counted.",
+        "Ledgers are kept: not deleted, restored from an older copy or retired. What they no longer hold "
+        "is not counted.",
         "The declared sizes are public, and one record is in one place.",
         "Settings were not found by training on the same records outside these ledgers.",
         "The clients ran fl_dp's own code.",
@@ -217,9 +218,9 @@ def _assumed(run: Run) -> Clause:
 
 def _withdrawal(run: Run) -> Clause:
     text = (
-        "Who withdraws is in no future round, once the client's data no longer hold them. What was released stays "
-        "released: models and updates that were sent cannot be taken back, and the account keeps what was "
-        "spent. "
+        "Who withdraws is in no future round, once the client's data no longer hold them. What was "
+        "released stays released: models and updates that were sent cannot be taken back, and the account "
+        "keeps what was spent. "
     )
     if run.private:
         text += (

@@ -20,7 +20,7 @@ def attendance(run: Run) -> Figure | None:
     if not run.history:
         return None
     title, key = "Who trained", "f-attendance"
-    axes = new_axes("round", "clients")
+    axes = new_axes("round", "clients", len(STATUSES))
     step = -(-len(run.history) // _MOST_BARS)
     shown = run.history[::step]
     numbers = [one.number for one in shown]
@@ -34,7 +34,7 @@ def attendance(run: Run) -> Figure | None:
             )  # fmt: skip
         bottom = [low + count for low, count in zip(bottom, counts, strict=True)]
     whole_numbers(axes)
-    legend(axes, 4)
+    legend(axes)
     totals = [sum(one.counts[place] for one in run.history) for place in range(len(STATUSES))]
     said = ", ".join(f"{status} {total:,}" for status, total in zip(STATUSES, totals, strict=True))
     text = f"Of all clients in all rounds: {said}." + (f" Every {step}th round is drawn." if step > 1 else "")

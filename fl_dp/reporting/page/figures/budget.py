@@ -29,10 +29,12 @@ def budget(run: Run) -> Figure | None:
     if not rounds or not run.private:
         return None
     title, key = "Epsilon over the rounds", "f-budget"
-    axes = new_axes("round", "epsilon, over all runs")
     numbers = [one.number for one in rounds]
     few = len(run.clients) <= FEW
     series = list(zip(*(one.epsilons for one in rounds), strict=True))
+    axes = new_axes(
+        "round", "epsilon, over all runs", 4 if not few else 1 + len(series) * (len(series) <= _NAMED)
+    )
     if few:
         for place, values in enumerate(series):
             label = _short(run.clients[place].name) if len(series) <= _NAMED else None
@@ -47,7 +49,7 @@ def budget(run: Run) -> Figure | None:
         axes.axhline(limit, color=INK, linestyle=(0, (1, 2)), linewidth=1.2)
     axes.set_ylim(bottom=0)
     whole_numbers(axes)
-    legend(axes, 3)
+    legend(axes)
     text = _text(run, rounds[-1].epsilon)
     return Figure(key, title, text, as_svg(axes, key, title, text), _table(run, few))
 

@@ -27,7 +27,10 @@ _VARIABLES = {INK: "var(--ink)", GRID: "var(--grid)", BACK: "var(--back)"} | {
     color: f"var(--line{number})" for number, color in enumerate(LINES)
 }
 _MOST_MARKED = 30  # points of a line that have a marker
-_WIDTH, _HEIGHT = 4.8, 3.0  # inches: a phone's width at its own size
+_WIDTH = 4.8  # inches: a phone's width at its own size
+_XLINK = "http://www.w3.org/1999/xlink"
+_PLACE = (0.72, 0.48, 3.95, 2.2)  # of the axes, in inches: left, bottom, width, height
+COLUMNS = 2  # of a legend
 _SETTINGS: dict[str, Any] = {
     "svg.fonttype": "none",  # the browser's own text: it can be read, found and scaled
     "svg.hashsalt": "fl_dp",
@@ -64,15 +67,24 @@ def drawing() -> Iterator[None]:
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         warnings.filterwarnings("ignore", message="Matplotlib currently does not support")
         matplotlib.rcdefaults()
-        matplotlib.rcParams.update(_SETTINGS)
+        settings: Any = matplotlib.rcParams  # its stub names every key
+        settings.update(_SETTINGS)
         yield
 
 
-def new_axes(across: str, up: str) -> "Axes":
-    """Empty axes of a figure of their own, inside `drawing`. across, up: what they measure."""
+def new_axes(across: str, up: str, labels: int = 0) -> "Axes":
+    """Empty axes of a figure of their own, inside `drawing`.
+
+    across, up: what they measure; labels: of the legend above them.
+    """
     from matplotlib.figure import Figure as Sheet
 
-    axes = Sheet(figsize=(_WIDTH, _HEIGHT), layout="constrained").subplots()
+    # fixed margins: a layout that measures all text first takes as long as all the drawing
+    top = 0.1 + 0.17 * -(-labels // COLUMNS)  # inches
+    left, bottom, width, height = _PLACE
+    whole = bottom + height + top
+    place = (left / _WIDTH, bottom / whole, width / _WIDTH, height / whole)
+    axes = Sheet(figsize=(_WIDTH, whole)).add_axes(place)
     axes.set_xlabel(across)
     axes.set_ylabel(up)
     axes.grid(True, linewidth=0.6)
@@ -99,8 +111,11 @@ def whole_numbers(axes: "Axes") -> None:
     axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True, min_n_ticks=1))
 
 
-def legend(axes: "Axes", columns: int = 2) -> None:
-    axes.figure.legend(loc="outside upper left", ncols=columns, frameon=False, fontsize=8.0, handlelength=3.0)
+def legend(axes: "Axes") -> None:
+    axes.legend(
+        loc="lower left", bbox_to_anchor=(-0.12, 1.0), ncols=COLUMNS, frameon=False, fontsize=8.0,
+        handlelength=2.6, borderaxespad=0.2, columnspacing=1.2,
+    )  # fmt: skip
 
 
 def as_svg(axes: "Axes", key: str, title: str, text: str) -> Markup:
@@ -110,13 +125,15 @@ def as_svg(axes: "Axes", key: str, title: str, text: str) -> Markup:
     sheet: Any = axes.figure
     file = io.StringIO()
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-    FigureCanvasSVG(sheet).print_svg(file, metadata=nothing)
+    canvas: Any = FigureCanvasSVG(sheet)
+    canvas.print_svg(file, metadata=nothing)
     body = _body(file.getvalue(), key)
     width, height = (sheet.get_figwidth() * 72, sheet.get_figheight() * 72)
-    return Markup(  # noqa: S704  what goes in is escaped here, or was by matplotlib
-        f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" role="img" '
+    return Markup(  # what goes in is escaped here, or was by matplotlib
+        f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="{_XLINK}" role="img" '
         f'viewBox="0 0 {width:g} {height:g}" aria-labelledby="{key}-title {key}-text">'
-        f'<title id="{key}-title">{escape(title)}</title><desc id="{key}-text">{escape(text)}</desc>{body}</svg>'
+        f'<title id="{key}-title">{escape(title)}</title><desc id="{key}-text">{escape(text)}</desc>'
+        f"{body}</svg>"
     )
 
 
@@ -126,7 +143,15 @@ def _body(svg: str, key: str) -> str:
     body = svg[start : svg.rindex("</svg>")]
     body = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", body, flags=re.DOTALL)
     used = set(re.findall(r"(?:url\(|href=\")#([\w-]+)", body))
-    body = re.sub(r' id="([\w-]+)"', lambda m: f' id="{key}-{m[1]}"' if m[1] in used else "", body)
+
+    def own(found: re.Match[str]) -> str:
+        """matplotlib names what nobody refers to, and defines some things twice."""
+        if found[1] not in used:
+            return ""
+        used.remove(found[1])
+        return f' id="{key}-{found[1]}"'
+
+    body = re.sub(r' id="([^"]*)"', own, body)
     body = re.sub(r"(url\(|href=\")#([\w-]+)", rf"\g<1>#{key}-\g<2>", body)
     return _colored(re.sub(r"\n\s*", "\n", body))
 

@@ -32,6 +32,6 @@ def where_time_went(run: Run) -> str:
         return f"Rounds took {seconds(inside)}, the wait for clients included."
     outside = max(0.0, run.seconds - inside)
     return (
-        f"The run took {seconds(run.seconds)}: rounds {seconds(inside)}, the wait for clients included; start, "
-        f"end and the time between rounds {seconds(outside)}."
+        f"The run took {seconds(run.seconds)}: rounds {seconds(inside)}, their wait for clients included; "
+        f"start, end and the time between rounds {seconds(outside)}."
     )

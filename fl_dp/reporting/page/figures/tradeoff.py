@@ -16,7 +16,10 @@ def tradeoff(run: Run) -> Figure | None:
     axes = new_axes("epsilon of the federation, over all runs", name)
     axes.plot(*zip(*points, strict=True), **style(0, len(points)))
     (start, low), (end, high) = points[0], points[-1]
-    text = f"{name} is {measured(low)} at epsilon {epsilon(start)}, and {measured(high)} at epsilon {epsilon(end)}."
+    text = (
+        f"At epsilon {epsilon(start)} {name} is {measured(low)}, at epsilon {epsilon(end)} it is "
+        f"{measured(high)}."
+    )
     return Figure(key, title, text, as_svg(axes, key, title, text))
 
 

@@ -1,0 +1,117 @@
+"""Groups of runs in one picture: the median of seeds as a line, and a band from the least to the largest."""
+
+import math
+import statistics
+from collections.abc import Callable, Sequence
+
+from fl_dp.reporting.page.compare import Group
+from fl_dp.reporting.page.facts import Round, Run
+from fl_dp.reporting.page.figures.canvas import (
+    INK,
+    Figure,
+    as_svg,
+    legend,
+    new_axes,
+    style,
+    whole_numbers,
+)
+from fl_dp.reporting.page.numbers import epsilon, measured
+from fl_dp.reporting.page.table import Table
+
+MOST = 10  # groups whose lines can be told apart
+Value = Callable[[Round], float | None]
+
+
+def compared(groups: Sequence[Group]) -> list[Figure]:
+    """The figures of the first groups; none of what was not measured."""
+    shown = groups[:MOST]
+    name = _metric(shown)
+    metric: Value = (lambda one: one.loss) if name == "loss" else (lambda one: dict(one.metrics).get(name))
+    found = [
+        _over_rounds(shown, "f-metric", name, metric, measured),
+        _over_rounds(
+            [one for one in shown if one.private], "f-budget", "epsilon", lambda one: one.epsilon, epsilon
+        ),
+        _over_epsilon(shown, name, metric),
+    ]
+    return [one for one in found if one is not None]
+
+
+def band(group: Group, value: Value) -> list[tuple[int, float, float, float]]:
+    """(round, least, median, largest) over those of the group's runs that have it."""
+    by_round: dict[int, list[float]] = {}
+    for run in group.runs:
+        for one in run.history:
+            found = value(one)
+            if found is not None and math.isfinite(found):
+                by_round.setdefault(one.number, []).append(found)
+    return [
+        (number, min(found), statistics.median(found), max(found))
+        for number, found in sorted(by_round.items())
+    ]
+
+
+def _metric(groups: Sequence[Group]) -> str:
+    rounds = (one for group in groups for run in group.runs for one in run.history)
+    return next((one.metrics[0][0] for one in rounds if one.metrics), "loss")
+
+
+def _over_rounds(
+    groups: Sequence[Group], key: str, name: str, value: Value, shown: Callable[[float], str]
+) -> Figure | None:
+    bands = [(group, found) for group in groups if (found := band(group, value))]
+    if not bands:
+        return None
+    axes = new_axes("round", name, len(bands))
+    for place, (group, found) in enumerate(bands):
+        numbers, low, middle, high = zip(*found, strict=True)
+        look = style(place, len(numbers))
+        axes.plot(numbers, middle, label=group.label, **look)
+        if len(group.runs) > 1:
+            axes.fill_between(numbers, low, high, color=look["color"], alpha=0.25, linewidth=0)
+    whole_numbers(axes)
+    if name == "epsilon":
+        axes.set_ylim(bottom=0)
+    legend(axes)
+    title = f"{name} over the rounds"
+    ends = "; ".join(f"{group.label}: {shown(found[-1][2])}" for group, found in bands)
+    text = f"{name} after the last round, the median where seeds differ: {ends}."
+    rows = tuple(
+        (group.label, str(number), shown(low), shown(middle), shown(high))
+        for group, found in bands
+        for number, low, middle, high in found
+    )
+    columns = ("what it is", "round", "least", "median", "largest")
+    table = Table(f"{key}-table", title, columns, rows)
+    return Figure(key, title, text, as_svg(axes, key, title, text), table)
+
+
+def _over_epsilon(groups: Sequence[Group], name: str, value: Value) -> Figure | None:
+    """Where each group ended. Runs without privacy are a line across: they have no epsilon."""
+    ends = [(group, [end for run in group.runs if (end := _end(run, value)) is not None]) for group in groups]
+    ends = [(group, found) for group, found in ends if found]
+    if not any(group.private for group, _ in ends) or len(ends) < 2:
+        return None
+    axes = new_axes("epsilon at the end, over all runs", name, len(ends))
+    for place, (group, found) in enumerate(ends):
+        look = style(place, 1)
+        across, up = (statistics.median(one[part] for one in found) for part in (0, 1))
+        values = [one[1] for one in found]
+        if group.private:
+            axes.plot([across], [up], label=group.label, **{**look, "linestyle": "none", "markersize": 6.5})
+            axes.vlines(across, min(values), max(values), color=look["color"], linewidth=1.4)
+        else:
+            axes.axhline(up, label=group.label, color=INK, linestyle=look["linestyle"], linewidth=1.4)
+    axes.set_xlim(left=0)
+    legend(axes)
+    title, key = f"{name} over epsilon", "f-tradeoff"
+    said = "; ".join(
+        f"{group.label}: {measured(statistics.median(one[1] for one in found))}" for group, found in ends
+    )
+    text = f"{name} at the end, the median where seeds differ: {said}."
+    return Figure(key, title, text, as_svg(axes, key, title, text))
+
+
+def _end(run: Run, value: Value) -> tuple[float, float] | None:
+    found = [one for one in run.history if (last := value(one)) is not None and math.isfinite(last)]
+    return (found[-1].epsilon, value(found[-1]) or 0.0) if found else None

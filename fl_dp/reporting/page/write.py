@@ -1,0 +1,44 @@
+"""The page as a file, whole or not at all; and the line about it at the end of a run."""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+from fl_dp.durable_files import write_whole
+from fl_dp.errors import ConfigError
+from fl_dp.reporting.page.render import render_page
+from fl_dp.reporting.run_folder import RunFolder
+
+
+def write_page(folders: Sequence[RunFolder], out: Path | None = None) -> Path:
+    """Write the page of the runs to `out` and return where it is.
+
+    out: None: report.html, in the folder of a single run, of several here. ConfigError when a
+    run cannot be read, a package is missing or the file cannot be written.
+    """
+    file = out or (folders[0].report if len(folders) == 1 else Path("report.html"))
+    text = render_page(folders)
+    try:
+        write_whole(file, lambda opened: opened.write(text.encode()))
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot be written: {error.strerror}; name another with --out.") from None
+    return file
+
+
+def written_at_the_end(folder: RunFolder) -> str:
+    """Write the page of a run that is over, and return the line for the console.
+
+    Never raises: the run is as it is, whether there is a page or not.
+    """
+    try:
+        write_page([folder])
+    except ConfigError as error:
+        return _not_written(folder, str(error))
+    except Exception as error:
+        logging.getLogger("fl_dp").exception("the report could not be drawn")
+        return _not_written(folder, f"it could not be drawn ({type(error).__name__}).")
+    return f"report in {RunFolder(folder.path).shown / folder.report.name}"
+
+
+def _not_written(folder: RunFolder, why: str) -> str:
+    return f"no report was written: {why} Then: fl-dp report {folder.shown}"

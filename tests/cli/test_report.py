@@ -1,0 +1,51 @@
+"""`fl-dp report`, as it is typed."""
+
+import pytest
+
+from fl_dp.cli.common import run_command
+from fl_dp.cli.main import app
+from fl_dp.launch.exit_codes import ExitCode
+
+from ..reporting.page.conftest import Make, make
+
+__all__ = ["make"]
+
+
+def typed(*words: object) -> int:
+    return run_command(app, ["report", *map(str, words)])
+
+
+def test_a_page_where_it_belongs(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = make()
+    assert typed(folder.path) == 0
+    assert capsys.readouterr().out == f"report in {folder.report}\n"
+    assert folder.report.read_text().startswith("<!doctype html>")
+
+
+def test_who_approves_is_kept_and_shown(make: Make, tmp_path) -> None:
+    folder, out, tables = make(), tmp_path / "page.html", tmp_path / "tables.csv"
+    words = ("--purpose", "Triage", "--approver", "Dr. Ng", "--date", "1 May")
+    assert typed(folder.path, "--out", out, "--csv", tables, *words) == 0
+    assert "Dr. Ng" in out.read_text()
+    assert tables.read_text("utf-8-sig").startswith("run,private,clients,client,epsilon")
+    assert not folder.report.exists()
+    assert typed(folder.path) == 0
+    assert "Dr. Ng" in folder.report.read_text()
+
+
+def test_several_runs_go_here(make: Make, tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert typed(make("a").path, make("b").path) == 0
+    assert "2 federated training runs side by side" in (tmp_path / "report.html").read_text()
+
+
+def test_what_cannot_be_is_said(make: Make, tmp_path, capsys: pytest.CaptureFixture[str]) -> None:
+    one, other = make("a").path, make("b").path
+    for words, said in (
+        ((tmp_path / "nothing",), "no such folder"),
+        ((tmp_path,), "holds no run"),
+        ((one, other, "--purpose", "x"), "belong to one run"),
+        ((one, "--out", tmp_path / "nowhere" / "page.html"), "name another with --out"),
+    ):
+        assert typed(*words) == ExitCode.USAGE
+        assert said in capsys.readouterr().err

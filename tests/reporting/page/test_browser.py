@@ -1,0 +1,101 @@
+"""The page in a real browser, where there is one: nothing is cut, nothing is complained about."""
+
+import html
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from fl_dp.reporting.page.render import render_page
+from fl_dp.reporting.run_folder import RunFolder
+
+from .conftest import Make
+
+BROWSER = next(
+    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))),
+    None,
+)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine: apt-get install chromium"),
+]
+# The page itself runs no script; a frame around it looks at what became of it.
+_FRAME = """<!doctype html><title>look</title><body style="margin:0"><iframe style="border:0" width="{width}"
+height="900" srcdoc="{page}"></iframe><script>addEventListener("load", () => {{
+const page = document.querySelector("iframe").contentDocument, shown = page.documentElement;
+const wide = [...page.querySelectorAll("main *")].filter(e => !e.closest(".scroll, svg, .unseen")
+  && e.getBoundingClientRect().right > {width} + 1).map(e => e.tagName + "." + e.className);
+const empty = [...page.querySelectorAll("svg")].filter(e => e.getBoundingClientRect().height < 50).length;
+document.title = JSON.stringify({{width: shown.scrollWidth, wide, empty,
+  figures: page.querySelectorAll("svg").length, tables: page.querySelectorAll("table").length,
+  ink: page.defaultView.getComputedStyle(page.body).color}});
+}});</script>"""
+
+
+def browse(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [
+        str(BROWSER),
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--hide-scrollbars",
+        f"--user-data-dir={tmp_path / 'profile'}",
+    ]
+    return subprocess.run(
+        [*command, "--enable-logging=stderr", "--virtual-time-budget=3000", *arguments],
+        capture_output=True, text=True, check=False, timeout=240,
+    )  # fmt: skip
+
+
+def looked_at(tmp_path: Path, folders: list[RunFolder], width: int) -> tuple[dict[str, object], str]:
+    """What the frame found, and the console's lines."""
+    import json
+
+    # in a frame the page's own policy would forbid nothing more: the frame's script is outside of it
+    frame = tmp_path / "frame.html"
+    frame.write_text(_FRAME.format(width=width, page=html.escape(render_page(folders))))
+    result = browse(tmp_path, "--dump-dom", f"--window-size={width + 50},1000", frame.as_uri())
+    found = re.search(r"<title>(\{.*?\})</title>", result.stdout, re.DOTALL)
+    assert found, result.stderr[-2000:]
+    console = "\n".join(line for line in result.stderr.splitlines() if ":CONSOLE" in line)
+    return json.loads(html.unescape(found[1])), console
+
+
+@pytest.mark.parametrize("width", [360, 1440])
+def test_one_run_is_shown_whole(make: Make, tmp_path: Path, width: int) -> None:
+    names = [f"a hospital with a very long name and number {number}" for number in range(30)]
+    folder = make(clients=["x" * 250, r"$\frac$", "<script>alert(1)</script>", *names], reason="y" * 250)
+    found, console = looked_at(tmp_path, [folder], width)
+    assert found["width"] <= width
+    assert found["wide"] == []
+    assert (found["figures"], found["empty"]) == (6, 0)
+    assert int(str(found["tables"])) >= 10
+    assert console == ""
+
+
+@pytest.mark.parametrize("width", [360, 1440])
+def test_several_runs_are_shown_whole(make: Make, tmp_path: Path, width: int) -> None:
+    runs = [
+        make(f"r{epsilon}-{seed}", settings={"epsilon": epsilon, "seed": seed}, gain=0.1 + epsilon / 100)
+        for epsilon in (1.0, 3.0, 8.0)
+        for seed in (0, 1)
+    ]
+    found, console = looked_at(tmp_path, [*runs, make("off", private=False)], width)
+    assert found["width"] <= width
+    assert found["wide"] == []
+    assert (found["figures"], found["empty"]) == (3, 0)
+    assert console == ""
+
+
+def test_it_is_printed_on_a4_without_a_word_lost(make: Make, tmp_path: Path) -> None:
+    page, printed = tmp_path / "report.html", tmp_path / "report.pdf"
+    page.write_text(render_page([make()]))
+    browse(tmp_path, "--no-pdf-header-footer", f"--print-to-pdf={printed}", page.as_uri())
+    content = printed.read_bytes()
+    assert content.startswith(b"%PDF-")
+    boxes = {
+        tuple(map(round, map(float, box.split()))) for box in re.findall(rb"/MediaBox \[([^\]]*)\]", content)
+    }
+    assert boxes == {(0, 0, 595, 842)}

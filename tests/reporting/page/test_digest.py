@@ -1,0 +1,34 @@
+import pytest
+
+from fl_dp.reporting.page.digest import digested_files, page_digest
+from fl_dp.reporting.run_folder import RunFolder
+
+from .conftest import Make
+
+
+def test_every_file_counts_and_the_page_itself_does_not(make: Make) -> None:
+    folder = make()
+    (folder.path / "approval.toml").write_text('purpose = "x"\n')
+    seen = {page_digest(folder)}
+    for file in digested_files(folder):
+        file.write_bytes(file.read_bytes() + b"\n")
+        seen.add(page_digest(folder))
+    assert len(seen) == 1 + len(digested_files(folder)) == 9
+    folder.report.write_text("anything")
+    assert page_digest(folder) in seen
+
+
+def test_the_models_digest_counts(make: Make) -> None:
+    folder = make()
+    before = page_digest(folder)
+    text = folder.summary.read_text()
+    folder.summary.write_text(text.replace("ab" * 32, "ba" * 32))
+    assert page_digest(folder) != before
+
+
+@pytest.mark.parametrize("missing", ["statements.json", "summary.json"])
+def test_what_is_not_there_is_left_out(make: Make, missing: str) -> None:
+    folder = make()
+    before = page_digest(folder)
+    (folder.path / missing).unlink()
+    assert page_digest(RunFolder(folder.path)) != before

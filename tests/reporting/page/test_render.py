@@ -1,0 +1,198 @@
+"""The page as a whole: what stands in it, in which order, and that strangers' texts stay texts."""
+
+import re
+import shutil
+from itertools import pairwise
+
+import pytest
+
+from fl_dp.errors import ConfigError
+from fl_dp.records import Entry
+from fl_dp.reporting.page.approval import write_approval
+from fl_dp.reporting.page.render import render_page
+from fl_dp.reporting.run_folder import RunFolder
+
+from .conftest import Make
+from .reading import Page
+
+HOSTILE = (
+    r"$\frac$",
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "a\u202eb\x00\x1b[31m",
+    "]]></desc><script>",
+    "{{ 7 * 7 }}{% raw %}",
+    "=HYPERLINK(1)",
+    "#000001",
+    "_hidden",
+    "病院 😀 \ud800 e" + "\u0301" * 50,
+)
+
+
+def page_of(*folders: RunFolder) -> Page:
+    return Page(render_page(folders))
+
+
+def test_a_page_is_whole_and_loads_nothing(make: Make) -> None:
+    html = render_page([make()])
+    page = Page(html)
+    assert page.open == []
+    (policy,) = [one for one in page.all("meta") if one.get("http-equiv") == "Content-Security-Policy"]
+    assert str(policy["content"]).startswith("default-src 'none'; style-src 'unsafe-inline'; img-src data:")
+    assert not page.all("script")
+    assert not page.all("link")
+    assert not page.all("img")
+    addresses = set(re.findall(r"https?://[^\"' <]+", html))
+    assert addresses == {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}  # names, never loaded
+    assert "url(#" in html or 'href="#' in html
+    assert not re.search(r"url\((?!#)", html)
+
+
+def test_headings_are_in_order_and_every_section_has_one(make: Make) -> None:
+    page = page_of(make())
+    levels = [int(tag[1]) for tag, _ in page.tags if re.fullmatch("h[1-6]", tag)]
+    assert levels.count(1) == 1
+    assert levels[0] == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+    ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    for _, attributes in page.tags:
+        for named in str(attributes.get("aria-labelledby") or "").split():
+            assert named in ids
+
+
+def test_figures_and_tables_can_be_read_without_seeing_them(make: Make) -> None:
+    page = page_of(make())
+    figures = page.all("svg")
+    assert len(figures) == 6
+    assert all(one["role"] == "img" and one["aria-labelledby"] for one in figures)
+    assert len(page.all("desc")) == len(figures)
+    assert len(page.all("caption")) == len(page.all("table")) >= 7
+    assert all(one["scope"] in ("row", "col") for one in page.all("th"))
+    assert page.all("a")[0] == {"class": "skip", "href": "#main"}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_what_strangers_wrote_stays_text(make: Make, name: str) -> None:
+    folder = make(clients=(name, "south"), reason=name, metrics={name: 0.5})
+    if "\ud800" not in name:
+        write_approval(folder, purpose=name, approver=name, date=name)
+    html = render_page([folder])
+    page = Page(html)
+    assert page.open == []
+    assert html.encode()  # no lone surrogates
+    assert not page.all("script")
+    assert not page.all("img")
+    assert not any(key.startswith("on") for _, attributes in page.tags for key in attributes)
+    assert not re.search("[\x00-\x08\x0b-\x1f\u200e\u200f\u202a-\u202e\u2066-\u2069]", html)
+    assert "49" not in page.text.replace("0.49", "") or "{{" not in name
+    assert (name in page.text) is not any(ord(one) > 0x2FF or ord(one) < 32 for one in name)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_several_runs_with_hostile_settings(make: Make, name: str) -> None:
+    if any(ord(one) < 32 or 0xD800 <= ord(one) < 0xE000 for one in name):
+        pytest.skip("TOML cannot hold it")
+    runs = make("a", settings={"task": name}), make("b", settings={"task": "b"})
+    page = page_of(*runs)
+    assert page.open == []
+    assert not page.all("script")
+    assert not page.all("img")
+
+
+def test_the_same_files_give_the_same_bytes_wherever_they_lie(make: Make, tmp_path) -> None:
+    folder = make()
+    shutil.copytree(folder.path, tmp_path / "elsewhere")
+    html = render_page([folder])
+    assert html == render_page([RunFolder(tmp_path / "elsewhere")])
+    assert str(tmp_path) not in html
+
+
+def test_no_place_of_the_machine_is_shown(make: Make) -> None:
+    places = {"data": "csv:/home/mallory/secret/{client}.csv", "out": "/srv/out", "data-root": "/srv/root"}
+    text = page_of(
+        make(settings={**places, "task": "/home/mallory/t.py:Mine", "schema": "C:\\mallory\\s.toml"})
+    ).text
+    assert "csv:{client}.csv" in text
+    assert "t.py:Mine" in text
+    for place in ("mallory", "/srv/", "secret"):
+        assert place not in text
+
+
+def test_words_of_the_guarantee(make: Make) -> None:
+    text = page_of(make()).text
+    assert "For one record at one client: epsilon 0.76, delta 1e-05" in text  # 0.751, rounded up
+    assert "add or remove one record at one client" in text
+    assert "group privacy" in text
+    assert "Arithmetic: assumed" in text
+    assert "stays released" in text
+    assert "whole plan: epsilon 2.50" in text
+    assert "NOT PRIVATE" not in text
+
+
+def test_persons_and_proven_arithmetic_have_words_of_their_own(make: Make) -> None:
+    text = page_of(make(federation={"unit": "person", "arithmetic": "proven", "clients_per_person": 2})).text
+    assert "add or remove one person with all records" in text
+    assert "one person with data at up to 2 clients" in text
+    assert "Arithmetic: proven" in text
+    assert "k records of one person" not in text
+
+
+def test_without_privacy_it_says_so_all_over(make: Make) -> None:
+    page = page_of(make(private=False))
+    assert page.text.count("NOT PRIVATE") >= 6
+    assert "add or remove" not in page.text
+    assert "right with a probability" not in page.text
+    assert "epsilon 0" not in page.text.lower()
+
+
+def test_one_file_that_says_not_private_is_enough(make: Make) -> None:
+    folder = make(settings={"privacy": "off"})  # while the summary claims that it was
+    assert "NOT PRIVATE" in page_of(folder).text
+
+
+def test_a_model_that_later_rounds_chose_carries_the_whole_plan(make: Make) -> None:
+    text = page_of(make(model="best", model_round=2)).text
+    assert "This model, of round 2, was chosen by what later rounds showed." in text
+    assert "the best one, of round 2" in text
+
+
+def test_a_run_that_was_killed_has_a_page(make: Make) -> None:
+    text = page_of(make(over=False)).text
+    assert "not finished" in text
+    assert "No site has stated anything" in text
+    assert "The budget, epsilon 3.00 for each client, holds in any case." in text
+
+
+def test_what_was_spent_before_is_told_apart(make: Make) -> None:
+    text = page_of(make(before=[Entry(0.1, 1.5, 30)])).text
+    assert "The data of 2 clients had spent before this run." in text
+    plain = page_of(make("fresh")).text
+    assert "Nothing had been spent on these data when this run began" in plain
+
+
+def test_numbers_of_single_classes_are_not_shown(make: Make) -> None:
+    text = page_of(make(metrics={"accuracy": 0.5, "accuracy-per-class[rare disease]": 0.125})).text
+    assert "rare disease" not in text
+    assert "0.125" not in text
+    assert "1 numbers of single classes or groups are not shown" in text
+
+
+def test_lines_to_fill_in_by_hand_until_somebody_has(make: Make) -> None:
+    folder = make()
+    assert page_of(folder).text.count("to be filled in by hand") == 4
+    before = render_page([folder])
+    write_approval(folder, purpose="Triage", approver="Dr. Ng")
+    page = page_of(folder)
+    assert page.text.count("to be filled in by hand") == 2  # date and signature
+    assert "Dr. Ng" in page.text
+    assert render_page([folder]) != before
+
+
+def test_no_run_and_a_damaged_one_are_named(tmp_path, make: Make) -> None:
+    with pytest.raises(ConfigError, match="holds no run"):
+        render_page([RunFolder(tmp_path)])
+    folder = make()
+    folder.statements.write_text('{"statements": [1]}')
+    with pytest.raises(ConfigError, match=r"statements\.json: is damaged"):
+        render_page([folder])

@@ -1,0 +1,60 @@
+"""Who has signed what: a signature counts for its key alone, and for this run and model alone."""
+
+import dataclasses
+
+import pytest
+
+from fl_dp.kits.keys import SigningKey
+from fl_dp.reporting.page.overview import stated
+from fl_dp.reporting.page.read import read_run
+from fl_dp.reporting.page.render import render_page
+from fl_dp.statements import PURPOSE, Stated
+
+from .conftest import Make, statement
+from .reading import Page
+
+
+def signed(one: Stated) -> Stated:
+    key = SigningKey.generate()
+    return dataclasses.replace(one, key=key.public, signature=key.sign(PURPOSE, one.text.encode()).hex())
+
+
+def test_a_signature_that_fits_is_said_with_its_key(make: Make) -> None:
+    said = [signed(statement(["north"])), statement(["south"])]
+    folder = make(signed=said)
+    run = read_run(folder)
+    assert [site.signed for site in run.sites] == ["yes", "no"]
+    assert stated(run) == "2 statements: 1 signed by the key beside it."
+    text = Page(render_page([folder])).text
+    assert f"by key {said[0].key}; whose it is, fl-dp verify --kit says" in text
+    assert "its machine, unsigned" in text
+
+
+@pytest.mark.parametrize("change", ["key", "text", "signature", "no hex"])
+def test_a_signature_that_does_not_fit_is_said(make: Make, change: str) -> None:
+    good, other = signed(statement(["north"])), signed(statement(["north"], commitment="00" * 32))
+    bad = (
+        dataclasses.replace(good, signature="zz")
+        if change == "no hex"
+        else dataclasses.replace(good, **{change: getattr(other, change)})
+    )
+    folder = make(clients=["north"], signed=[bad])
+    assert read_run(folder).sites[0].signed == "wrong"
+    assert "1 statement not to be relied on" in Page(render_page([folder])).text
+    assert "WRONG SIGNATURE" in Page(render_page([folder])).text
+
+
+@pytest.mark.parametrize("change", [{"run": "18"}, {"weights": "00" * 32}])
+def test_a_statement_of_another_run_or_model_is_said(make: Make, change: dict[str, str]) -> None:
+    folder = make(clients=["north"], signed=[signed(statement(["north"], **change))])
+    text = Page(render_page([folder])).text
+    assert "NOT OF THIS RUN: it speaks of another" in text
+    assert "0 signed by the key beside it" in text
+    assert "its site, signed" not in text
+
+
+def test_a_statement_that_cannot_be_read_is_no_end_of_the_page(make: Make) -> None:
+    folder = make(clients=["north"], signed=[Stated("{}")])
+    text = Page(render_page([folder])).text
+    assert "no readable statement" in text
+    assert "the server alone" in text

@@ -147,6 +147,7 @@ def _entry_points(group: str) -> Iterable[EntryPoint]:
 
 
 ACCOUNTANTS = Choices("accountant", "fl_dp.accounting.accountants", "ACCOUNTANT")
+CHECKS = Choices("check", "fl_dp.verify.checks", "CHECK", dashed=True)
 MODELS = Choices("model", "fl_dp.models.architectures", "MODEL", dashed=True)
 PARTITIONS = Choices("partition", "fl_dp.data.partitions", "PARTITION")
 RULES = Choices("rule", "fl_dp.engine.rules", "RULES")

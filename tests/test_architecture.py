@@ -18,7 +18,7 @@ FLOORS = {
     "weights_digest": 0, "statements": 0,
     "engine": 1, "accounting": 1, "data": 1, "models": 1, "kits": 1,
     "training": 2, "tasks": 2, "privacy_engine": 2,
-    "federation": 3, "simulation": 3, "reporting": 3, "audit": 3,
+    "federation": 3, "simulation": 3, "reporting": 3, "audit": 3, "verify": 3,
     "launch": 4, "api": 4,
     "cli": 5,
 }  # fmt: skip
@@ -43,7 +43,7 @@ USERS = {
     "pandas": {"data", "api"},  # of the api: if it is installed
     "pyarrow": {"data"},
     "opacus": {"models", "accounting"},
-    "dp_accounting": {"accounting"},
+    "dp_accounting": {"accounting", "verify"},  # verify asks it and not accounting: a second opinion
     "scipy": {"accounting", "audit"},
     "flwr": {"federation", "simulation", "launch", "client", "server"},
     "ray": {"simulation"},

@@ -31,6 +31,8 @@ from fl_dp.cli.schema import schema
 from fl_dp.cli.server import serve
 from fl_dp.cli.validate import HELP as VALIDATE_HELP
 from fl_dp.cli.validate import validate
+from fl_dp.cli.verify import HELP as VERIFY_HELP
+from fl_dp.cli.verify import verify
 from fl_dp.cli.watch import watch
 
 app = typer.Typer(name="fl-dp", **APP_OPTIONS)
@@ -74,6 +76,7 @@ app.command(help=AUDIT_HELP)(audit)
 app.command(help=APPROVE_HELP)(approve)
 app.command(help=VALIDATE_HELP)(validate)
 app.command(help=SCHEMA_HELP, cls=CommandWithoutMarkup)(schema)
+app.command(help=VERIFY_HELP)(verify)
 app.add_typer(ledger_app, name="ledger")
 
 

@@ -1,0 +1,112 @@
+"""`fl-dp verify`: an officer's check of a run, from its files alone."""
+
+import json
+import shutil
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fl_dp.cli.common import say
+from fl_dp.errors import ConfigError
+from fl_dp.kits.keys import fingerprint
+from fl_dp.kits.kit import trusted_roster
+from fl_dp.kits.roster import Roster
+from fl_dp.launch.exit_codes import ExitCode
+from fl_dp.reporting.run_folder import RunFolder
+from fl_dp.verify.check import Evidence
+from fl_dp.verify.ledger_file import find_ledger
+from fl_dp.verify.running import checked
+from fl_dp.verify.verdict import agrees, in_words, to_json, verdict
+
+HELP = """Check the run in DIR from its files alone: what agrees, what does not, and what was not given.
+
+Every epsilon is computed again from the charges by dp_accounting, not by fl_dp. Digests, the last line of
+rounds.jsonl and the summary, the page report.html and the sites' statements are compared. Nothing in DIR is
+executed, and nothing is written.
+
+Exit code: 0 all that was given agrees; 1 something differs; 2 bad arguments, or no run.
+
+Without a roster that you trust nothing is authentic: whoever can write DIR can compute every digest anew.
+"""
+_EVERY = 10.0  # seconds between two words of progress in a pipe
+
+
+def verify(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The run's folder.", show_default=False)],
+    kit: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="A kit of your own: the roster that it trusts says whose keys are whose."
+        ),
+    ] = None,
+    roster: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="A roster; compare its authority's fingerprint with one that you know."
+        ),
+    ] = None,
+    ledger: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="PATH", help="A ledger's folder, its file, or an export of it; repeatable."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+) -> int:
+    """Check a run from its files alone; see HELP."""
+    run = RunFolder(folder.expanduser().absolute())
+    if not any(path.is_file() for path in (run.summary, run.rounds)):
+        raise ConfigError(
+            f"{folder}: holds no run; there is neither {run.summary.name} nor {run.rounds.name}."
+        )
+    evidence = Evidence(
+        run, _trusted(kit, roster), tuple(find_ledger(path) for path in ledger or ()), _progress()
+    )
+    results = list(checked(evidence))
+    evidence.progress("")
+    if as_json:
+        say(json.dumps(to_json(results, evidence), indent=2))
+        return ExitCode.TRAINED if agrees(results) else ExitCode.FAILED
+    say(f"{run.shown}, checked by fl_dp {version('fl-dp')} with dp_accounting {version('dp-accounting')}")
+    if roster is not None and evidence.roster is not None:
+        say(
+            f"the roster is signed by {fingerprint(evidence.roster.authority)}\n"
+            "  compare this fingerprint with the authority's, from somebody whom you know"
+        )
+        if evidence.roster.is_over():
+            say(f"  it ended on {evidence.roster.expires}: it says who was in the federation until then")
+    say("")
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+    for line in in_words(results, width):
+        say(line)
+    last = verdict(results, evidence)
+    say("\n" + (textwrap.fill(last, width) if width else last))
+    return ExitCode.TRAINED if agrees(results) else ExitCode.FAILED
+
+
+def _trusted(kit: Path | None, roster: Path | None) -> Roster | None:
+    if kit is not None and roster is not None:
+        raise ConfigError("--kit and --roster: name one of them; a kit has its roster.")
+    if kit is not None:
+        return trusted_roster(kit)
+    return None if roster is None else Roster.read(roster)
+
+
+def _progress() -> Callable[[str], None]:
+    """On standard error: one line that changes on a terminal, now and then a line in a pipe."""
+    said = time.monotonic()
+
+    def on_terminal(words: str) -> None:
+        print(f"\r\x1b[K{words}", end="", file=sys.stderr, flush=True)
+
+    def in_pipe(words: str) -> None:
+        nonlocal said
+        if words and time.monotonic() - said > _EVERY:
+            said = time.monotonic()
+            print(words, file=sys.stderr, flush=True)
+
+    return on_terminal if sys.stderr.isatty() else in_pipe

@@ -1,0 +1,67 @@
+"""A check: one file of `checks/`, found by its name."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from fl_dp.errors import ConfigError
+from fl_dp.kits.roster import Roster
+from fl_dp.reporting.run_folder import RunFolder
+from fl_dp.verify.claims import Claim, round_claims, summary_claim
+from fl_dp.verify.findings import Finding, Found
+from fl_dp.verify.reading import is_there
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What was given. roster: that somebody trusts; None: none was given. ledgers: files.
+
+    progress: told in words how far a long check is.
+    """
+
+    folder: RunFolder
+    roster: Roster | None = None
+    ledgers: tuple[Path, ...] = ()
+    progress: Callable[[str], None] = field(default=lambda words: None)
+
+    @cached_property
+    def summary(self) -> Claim | None:
+        """None where there is none that can be read; the check `rounds` says why."""
+        try:
+            return summary_claim(self.folder.summary) if is_there(self.folder.summary) else None
+        except ConfigError:
+            return None
+
+    def rounds(self) -> Iterator[Claim]:
+        """The rounds up to the first line that cannot be read; the check `rounds` says why it cannot."""
+        if is_there(self.folder.rounds):
+            with suppress(ConfigError):
+                yield from round_claims(self.folder.rounds)
+
+    def claims(self) -> Iterator[Claim]:
+        """The rounds, then the summary."""
+        yield from self.rounds()
+        if self.summary is not None:
+            yield self.summary
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """The descriptor in every file of `checks/`.
+
+    place: by which the checks are sorted. run: adds what it finds; an FlDpError that it raises is a finding.
+    """
+
+    place: int
+    run: Callable[[Evidence, Found], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What one check, by its name, has found. signed: see `Found`."""
+
+    name: str
+    findings: tuple[Finding, ...]
+    signed: Mapping[str, bool]

@@ -1,0 +1,170 @@
+"""Charges from round to round: they grow by each round's own steps, from `before` to the summary's."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from fl_dp.records import Entry, total_steps
+from fl_dp.verify.check import Check, Evidence
+from fl_dp.verify.claims import Charges, Claim, ClientClaim, merged, missing
+from fl_dp.verify.findings import Found, counted, harmless
+
+_EQUAL = 1e-9
+
+
+@dataclass(slots=True)
+class _Known:
+    """A client as the rounds so far show it. least: what its data have spent for certain; own: of this run;
+    trained: its accepted rounds.
+    """
+
+    least: Charges
+    shown: Charges
+    own: int = 0
+    trained: int = 0
+
+
+class _Growth:
+    def __init__(self, before: dict[str, Charges], found: Found) -> None:
+        self._before, self._found = before, found
+        self.known: dict[str, _Known] = {}
+        self.seen = 0
+
+    def add(self, claim: Claim) -> None:
+        gone = self.known.keys() - claim.clients.keys()
+        for name in sorted(gone):
+            self._found.differs(
+                f"client {harmless(name)} is missing", claim.where,
+                "a client that was there once stays in every later report: it was taken out",
+            )  # fmt: skip
+        for client in claim.clients.values():
+            if client.charges is not None:
+                self._add(client, client.charges, claim.private)
+
+    def _add(self, client: ClientClaim, charges: Charges, private: bool) -> None:
+        self.seen += 1
+        known = self.known.get(client.name)
+        if known is None:
+            start = self._before.get(client.name, ())
+            known = self.known[client.name] = _Known(start, start)
+        _check_steps(client, charges, self._found)
+        least = known.least
+        if client.status == "trained" and client.own_steps and private:
+            least = self._with_own(client, known)
+        if lacking := missing(charges, least):
+            self._found.differs(
+                f"the charges lack {_in_words(lacking)}", client.where,
+                "what was spent before, and in this round, is not all there: nothing is ever given back",
+            )  # fmt: skip
+        if private:  # else the mechanism of a round's own steps is not written
+            self._look_at_growth(client, charges, known, least)
+        trained = client.status == "trained"
+        known.least = charges if trained else least
+        known.shown = charges
+        known.trained += trained
+        known.own += client.own_steps
+
+    def _with_own(self, client: ClientClaim, known: _Known) -> Charges:
+        """What was certain before, with the steps of this round."""
+        if not client.sample_rate or not client.noise_multiplier:
+            self._found.differs(
+                "it trained, and its sample rate or noise multiplier is not there", client.where,
+                "the round's own charge cannot be known",
+            )  # fmt: skip
+            return known.least
+        own = Entry(client.sample_rate, client.noise_multiplier, client.own_steps)
+        return merged((*known.least, own))
+
+    def _look_at_growth(self, client: ClientClaim, charges: Charges, known: _Known, least: Charges) -> None:
+        """More than the round's own steps: of another run, or of a round that was not answered."""
+        expected = merged((*known.shown, *missing(known.least, least)))
+        excess = missing(expected, charges)
+        if excess and client.status in ("declined", "idle", "trained"):
+            self._found.note(
+                f"the charges grew by {_in_words(excess)} beside the round's own", client.where,
+                "paid in another run on the same data, or in a round whose answer was lost",
+            )  # fmt: skip
+
+
+def _run(evidence: Evidence, found: Found) -> None:
+    summary = evidence.summary
+    before = {name: one.before for name, one in summary.clients.items()} if summary else {}
+    growth = _Growth(before, found)
+    for claim in evidence.rounds():
+        growth.add(claim)
+        _check_statuses(claim, found)
+    if summary is not None:
+        _check_end(summary, growth, found)
+    if growth.seen and not found.any_differ:
+        found.agrees(
+            f"the charges of {counted(len(growth.known), 'client')} hold every round's own steps, and "
+            "nothing was given back"
+        )
+    elif not growth.seen:
+        found.not_given("charges in rounds.jsonl", "an older fl_dp did not write them, or no round was run")
+
+
+def _check_steps(client: ClientClaim, charges: Charges, found: Found) -> None:
+    if client.steps != total_steps(charges):
+        found.differs(
+            f"{client.steps} steps, and {total_steps(charges)} in its charges", client.where,
+            "the number of steps is that of all charges",
+        )  # fmt: skip
+
+
+def _check_statuses(claim: Claim, found: Found) -> None:
+    for client in claim.clients.values():
+        if client.status != "trained" and client.own_steps:
+            found.differs(
+                f"{client.status}, with {counted(client.own_steps, 'step')} of its own", client.where,
+                "only who trained has taken steps",
+            )  # fmt: skip
+        if client.status == "trained" and not client.own_steps:
+            found.differs(
+                "trained, without a step of its own",
+                client.where,
+                "who trained has taken steps, and paid for them",
+            )
+
+
+def _check_end(summary: Claim, growth: _Growth, found: Found) -> None:
+    """The summary's charges, and its own counts."""
+    for client, known in _pairs(summary, growth):
+        if client.charges is None:
+            continue
+        _check_steps(client, client.charges, found)
+        if lacking := missing(client.charges, known.least if known else client.before):
+            found.differs(
+                f"the charges lack {_in_words(lacking)}", client.where,
+                "what the rounds have cost, over what was spent before, is more",
+            )  # fmt: skip
+        if known is not None and client.rounds != known.trained and summary.round:
+            found.differs(
+                f"{client.rounds} rounds trained, and {known.trained} in rounds.jsonl", client.where,
+                "rounds were taken out, or the count was changed",
+            )  # fmt: skip
+        if summary.private:
+            _check_budget(client, known, found)
+
+
+def _check_budget(client: ClientClaim, known: _Known | None, found: Found) -> None:
+    if client.budget is None or client.epsilon is None or client.epsilon <= client.budget * (1 + _EQUAL):
+        return
+    what = f"epsilon {client.epsilon:.4f} of a budget of {client.budget:g}"
+    if known is not None and known.own:
+        found.differs(what, client.where, "no ledger pays beyond its budget")
+    else:
+        found.note(what, client.where, "spent in earlier runs; it took no step in this one")
+
+
+def _pairs(summary: Claim, growth: _Growth) -> Iterator[tuple[ClientClaim, _Known | None]]:
+    for name, client in summary.clients.items():
+        yield client, growth.known.get(name)
+
+
+def _in_words(charges: Charges) -> str:
+    one = charges[0]
+    words = f"{counted(one.steps, 'step')} at rate {one.sample_rate:.4g} and noise {one.noise_multiplier:g}"
+    return words if len(charges) == 1 else f"{words}, and others"
+
+
+CHECK = Check(place=2, run=_run)

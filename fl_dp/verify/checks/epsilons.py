@@ -1,0 +1,249 @@
+"""Every epsilon, of each client after each round, computed again from the charges by dp_accounting."""
+
+import heapq
+import math
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fl_dp.records import Entry
+from fl_dp.verify.check import Check, Evidence
+from fl_dp.verify.claims import Charges, Claim, ClientClaim, merged
+from fl_dp.verify.findings import Found, counted, harmless
+from fl_dp.verify.independent import ABSOLUTE, LOOSER, RELATIVE, allowed, can_resolve, contradicts, epsilon_of
+
+_MOST_HISTORIES = 500_000  # that are kept in memory
+_EQUAL = 1e-9  # of sums of the same numbers
+_FAR_ABOVE, _FAR_ABOVE_ABSOLUTE = 0.05, 0.05  # for "pld", which is as tight as dp_accounting
+_SURELY = 0.99  # of a budget: two accountants may differ by the rest
+_SECONDS = 2.0  # between two words of progress
+
+_TOO_LOW = (
+    "the epsilon that is claimed is lower than its charges cost: whoever believes it believes in more "
+    "protection than there is"
+)
+_TOO_HIGH = (
+    "the charges cost less than the epsilon that is claimed, and its accountant is not that loose: charges "
+    "may have been left out"
+)
+
+
+@dataclass(slots=True)
+class _Extremes:
+    """Of all claims about one history: the lowest and the highest epsilon, and where they stand."""
+
+    lowest: float
+    lowest_at: str
+    highest: float
+    highest_at: str
+    count: int = 1
+
+    def add(self, epsilon: float, where: str) -> None:
+        self.count += 1
+        if epsilon < self.lowest:
+            self.lowest, self.lowest_at = epsilon, where
+        if epsilon > self.highest:
+            self.highest, self.highest_at = epsilon, where
+
+
+_History = tuple[Charges, float, str]  # charges, delta, accountant
+
+
+class _Recomputed:
+    """The claims, by history; then each history computed once."""
+
+    def __init__(self, found: Found) -> None:
+        self._found = found
+        self._histories: dict[_History, _Extremes] = {}
+        self.without_charges = self.left_out = self.claims = 0
+
+    def add(self, client: ClientClaim) -> None:
+        if client.charges is None or client.delta is None:
+            self.without_charges += 1
+            return
+        if not 0.0 < client.delta < 1.0:
+            self._found.differs(
+                f"delta {client.delta:g}", client.where, "no delta can be that: it lies between 0 and 1"
+            )
+            return
+        epsilon = math.inf if client.epsilon is None else client.epsilon
+        key = client.charges, client.delta, client.accountant
+        if known := self._histories.get(key):
+            known.add(epsilon, client.where)
+        elif len(self._histories) >= _MOST_HISTORIES:
+            self.left_out += 1
+            return
+        else:
+            self._histories[key] = _Extremes(epsilon, client.where, epsilon, client.where)
+        self.claims += 1
+
+    def compare(self, evidence: Evidence) -> None:
+        """Hold all claims against dp_accounting. Histories of one mechanism follow each other: it is kept."""
+        began = said = time.monotonic()
+        looser: dict[str, float] = {}
+        for number, (history, claimed) in enumerate(
+            sorted(self._histories.items(), key=lambda one: one[0]), 1
+        ):
+            if time.monotonic() - said > _SECONDS:
+                said = time.monotonic()
+                evidence.progress(f"epsilon {number} of {len(self._histories)}, {said - began:.0f} s")
+            self._compare(history, claimed, looser)
+        for accountant, most in sorted(looser.items()):
+            self._found.note(
+                f"epsilons by {harmless(accountant)} are up to {100 * most:.0f} % above dp_accounting's",
+                means="it is a looser accountant, to the safe side",
+            )
+
+    def _compare(self, history: _History, claimed: _Extremes, looser: dict[str, float]) -> None:
+        charges, delta, accountant = history
+        if not can_resolve(charges, delta):
+            self._found.not_given(
+                f"an answer of dp_accounting at delta {delta:g}", "so small a delta is lost in its rounding"
+            )
+            return
+        truth = contradicts(claimed.lowest, charges, delta)
+        if truth is not None:
+            costs = f"cost {truth:.4f}" if math.isfinite(truth) else "protect nothing"
+            self._found.differs(
+                f"epsilon {claimed.lowest:.4f}, and its charges {costs} at delta {delta:g}",
+                claimed.lowest_at, _TOO_LOW,
+            )  # fmt: skip
+        if not math.isfinite(claimed.highest):
+            return
+        truth = epsilon_of(charges, delta)
+        excess = claimed.highest - truth
+        if accountant == "pld" and excess > _FAR_ABOVE * truth + _FAR_ABOVE_ABSOLUTE:
+            self._found.differs(
+                f"epsilon {claimed.highest:.4f}, and its charges cost {truth:.4f} at delta {delta:g}",
+                claimed.highest_at, _TOO_HIGH,
+            )  # fmt: skip
+        elif excess > LOOSER * truth + LOOSER:
+            looser[accountant] = max(looser.get(accountant, 0.0), excess / max(truth, ABSOLUTE))
+
+    def conclude(self) -> None:
+        found = self._found
+        if self.without_charges:
+            found.not_given(
+                f"charges or delta beside {counted(self.without_charges, 'epsilon')}",
+                "an older fl_dp did not write them; these epsilons cannot be checked",
+            )
+        if self.left_out:
+            found.not_given(f"time for {self.left_out} claims beyond {_MOST_HISTORIES} histories")
+        if self.claims and not found.any_differ:
+            found.agrees(
+                f"{counted(self.claims, 'epsilon')} of clients, {len(self._histories)} different histories, "
+                "computed again by dp_accounting: none is below it by more than its own grid's error "
+                f"({100 * RELATIVE:g} % + {ABSOLUTE:g})"
+            )
+
+
+def _run(evidence: Evidence, found: Found) -> None:
+    recomputed = _Recomputed(found)
+    last_steps: dict[str, int] = {}
+    for claim in evidence.claims():
+        for client in claim.clients.values():
+            recomputed.add(client)
+            if client.own_steps:
+                last_steps[client.name] = client.own_steps
+        _check_together(claim, found)
+    if evidence.summary is not None and evidence.summary.private:
+        _check_planned(evidence.summary, last_steps, found)
+    recomputed.compare(evidence)
+    recomputed.conclude()
+
+
+def _check_together(claim: Claim, found: Found) -> None:
+    """The federation's epsilon and delta: what the clients' add up to for a person at that many of them."""
+    together, clients = claim.together, list(claim.clients.values())
+    if together is None or not clients:
+        return
+    epsilons = [math.inf if one.epsilon is None else one.epsilon for one in clients]
+    if not together.clients_per_person >= 1:
+        found.differs(
+            f"clients_per_person {together.clients_per_person}",
+            claim.where,
+            "a person is at one client at least",
+        )
+        return
+    expected = {
+        "largest": (max(epsilons), together.largest),
+        "median": (statistics.median(epsilons), together.median),
+        "least": (min(epsilons), together.least),
+    }
+    if claim.private:
+        expected["epsilon"] = sum(heapq.nlargest(together.clients_per_person, epsilons)), claim.epsilon
+    deltas = [one.delta for one in clients if one.delta is not None]
+    if len(deltas) == len(clients):
+        expected["delta"] = min(1.0, sum(heapq.nlargest(together.clients_per_person, deltas))), claim.delta
+    for name, (truth, claimed) in expected.items():
+        if not _same(truth, claimed):
+            found.differs(
+                f"the federation's {name} is {_shown(claimed)}, and its clients' make {_shown(truth)}",
+                claim.where,
+                "the guarantee of all clients together is not that of its clients",
+            )
+
+
+def _check_planned(summary: Claim, last_steps: Mapping[str, int], found: Found) -> None:
+    """What somebody has learnt who stopped the run on its results: never less than what was spent."""
+    ahead = summary.together.rounds_ahead if summary.together else 0
+    known = [one for one in summary.clients.values() if one.planned_epsilon is not None]
+    for one in known:
+        planned, spent = float(one.planned_epsilon or 0.0), math.inf if one.epsilon is None else one.epsilon
+        if planned < spent or (ahead == 0 and not _same(planned, spent)):
+            found.differs(
+                f"planned epsilon {planned:.4f}, spent {_shown(spent)}", one.where,
+                "the plan costs no less than what was run of it, nor more where nothing was left",
+            )  # fmt: skip
+        if one.budget is not None and planned > max(one.budget, spent) * (1 + _EQUAL):
+            found.differs(
+                f"planned epsilon {planned:.4f} of a budget of {one.budget:g}", one.where,
+                "no ledger would have allowed that",
+            )  # fmt: skip
+        _check_plan_ahead(one, ahead, last_steps.get(one.name, 0), planned, found)
+    if summary.planned_epsilon is None or len(known) < len(summary.clients) or summary.together is None:
+        return
+    plans: Sequence[float] = [float(one.planned_epsilon or 0.0) for one in known]
+    total = sum(heapq.nlargest(summary.together.clients_per_person, plans))
+    if not _same(total, summary.planned_epsilon):
+        found.differs(
+            f"the federation's planned epsilon is {_shown(summary.planned_epsilon)}, and its clients' make "
+            f"{_shown(total)}",
+            summary.where, "the guarantee of the whole plan is not that of its clients",
+        )  # fmt: skip
+
+
+def _check_plan_ahead(one: ClientClaim, ahead: int, own: int, planned: float, found: Found) -> None:
+    """The rounds ahead, each with the steps of the client's last one, if the budget surely has room for them;
+    else a single step. Where the budget ends within the plan, no more than that is asked.
+    """
+    rate, noise = one.sample_rate, one.noise_multiplier
+    if not (ahead and own and one.charges and one.budget and rate and noise and one.delta):
+        return
+    if one.accountant != "pld" or not 0.0 < one.delta < 1.0:
+        return
+    for steps in (ahead * own, 1):
+        plan = merged((*one.charges, Entry(rate, noise, steps)))
+        truth = epsilon_of(plan, one.delta) if can_resolve(plan, one.delta) else math.inf
+        if truth > _SURELY * one.budget:
+            continue
+        if planned < allowed(truth):
+            found.differs(
+                f"planned epsilon {planned:.4f}, and {steps} of the steps ahead cost {truth:.4f}", one.where,
+                "the rounds that were not run would have cost more",
+            )  # fmt: skip
+        return
+
+
+def _same(truth: float, claimed: float | None) -> bool:
+    if claimed is None or not math.isfinite(truth):
+        return claimed is None and not math.isfinite(truth)
+    return math.isclose(truth, claimed, rel_tol=_EQUAL, abs_tol=1e-15)
+
+
+def _shown(value: float | None) -> str:
+    return "not finite" if value is None or not math.isfinite(value) else f"{value:.4g}"
+
+
+CHECK = Check(place=1, run=_run)

@@ -1,0 +1,188 @@
+"""What the sites have stated at the end: in its one spelling, of this run and model, and signed by whom."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from fl_dp.errors import ConfigError
+from fl_dp.kits.keys import is_public_key, is_signed
+from fl_dp.statements import PURPOSE, AccountStatement, Statement
+from fl_dp.verify.check import Check, Evidence
+from fl_dp.verify.claims import Claim, ClientClaim, merged, missing
+from fl_dp.verify.findings import Found, counted, harmless
+from fl_dp.verify.reading import is_there
+from fl_dp.verify.stated import SignedText, signed_texts
+
+_EQUAL = 1e-6  # of an epsilon that two machines have computed
+_OTHER_RUN = "the statement was made for something else, and put here"
+_CHANGED = "the site has stated something else than this folder says"
+
+
+def _run(evidence: Evidence, found: Found) -> None:
+    if not is_there(evidence.folder.statements):
+        found.not_given("statements.json", "no site has stated what its data have spent")
+        return
+    texts = signed_texts(evidence.folder.statements)
+    for number, one in enumerate(texts, 1):
+        where = f"statements.json, statement {number}"
+        try:
+            _check(one, Statement.from_text(one.text), where, evidence, found)
+        except ConfigError as error:
+            found.differs(str(error).rstrip("."), where, "it says nothing")
+    if evidence.summary is None:
+        found.not_given("summary.json", "the statements could be compared with nothing")
+        return
+    silent = sorted(evidence.summary.clients.keys() - found.signed.keys())
+    if silent:
+        found.not_given(
+            f"a statement of {counted(len(silent), 'client')}: {_listed(silent)}",
+            "what their data have spent is known from the server's files alone",
+        )
+    if found.signed and not found.any_differ:
+        found.agrees(
+            f"what was stated of {counted(len(found.signed), 'client')} is what summary.json says: run, "
+            "model, charges, epsilon, delta, public size"
+        )
+    _say_who_signed(texts, evidence, found)
+
+
+def _check(one: SignedText, said: Statement, where: str, evidence: Evidence, found: Found) -> None:
+    signed = _check_signature(one, where, found)
+    site = evidence.roster.site_of(one.key) if evidence.roster and signed else None
+    if evidence.roster and signed and site is None:
+        found.differs(
+            "signed by a key that the roster does not have", where,
+            "whoever it was, it was no site of this federation, or one that has left",
+        )  # fmt: skip
+    if evidence.summary is not None:
+        _check_run(said, evidence.summary, where, found)
+    for account in said.accounts:
+        _check_account(account, said, where, evidence.summary, found)
+        if site is not None and site.name != account.client:
+            found.differs(
+                f"signed by site {harmless(site.name)}, and speaks of client {harmless(account.client)}",
+                where,
+                "a site can state what its own data have spent, and nothing for others",
+            )  # fmt: skip
+        authentic = site is not None and site.name == account.client
+        if account.client in found.signed:
+            found.differs(f"a second statement of client {harmless(account.client)}", where, _OTHER_RUN)
+        found.signed[account.client] = authentic
+
+
+def _check_signature(one: SignedText, where: str, found: Found) -> bool:
+    """Whether somebody has signed it; nothing of it says who."""
+    if not one.key and not one.signature:
+        return False
+    try:
+        holds = is_public_key(one.key) and is_signed(
+            one.key, PURPOSE, one.text.encode(), bytes.fromhex(one.signature)
+        )
+    except ValueError:
+        holds = False
+    if not holds:
+        found.differs("its signature does not hold", where, "the statement was changed after it was signed")
+    return holds
+
+
+def _check_run(said: Statement, summary: Claim, where: str, found: Found) -> None:
+    if said.run != summary.raw.get("run"):
+        found.differs("it is of another run", where, _OTHER_RUN)
+    digests = summary.raw.get("digests")
+    model = digests.get("model") if isinstance(digests, dict) else None
+    if model and said.weights != model:
+        found.differs("it is of another model", where, _OTHER_RUN)
+
+
+def _check_account(
+    account: AccountStatement, said: Statement, where: str, summary: Claim | None, found: Found
+) -> None:
+    where = f"{where}, client {harmless(account.client)}"
+    client = summary.clients.get(account.client) if summary else None
+    if summary is None:
+        return
+    if client is None:
+        found.differs(
+            "the run has no such client", where, "the client was taken out, or the statement put here"
+        )
+        return
+    _check_spent(account, client, where, found)
+    raw: Mapping[str, Any] = summary.raw["clients"][account.client]
+    for name, value in _comparable(account, said).items():
+        if raw.get(name) is not None and raw[name] != value:
+            found.differs(f"{name} is another one in summary.json", where, _CHANGED)
+    if (
+        not _same(account.epsilon, client.epsilon)
+        and missing(merged(account.spent), client.charges or ()) == ()
+    ):
+        found.differs(
+            f"epsilon {_shown(account.epsilon)} is stated, and summary.json says {_shown(client.epsilon)}",
+            where,
+            _CHANGED,
+        )  # fmt: skip
+
+
+def _comparable(account: AccountStatement, said: Statement) -> dict[str, Any]:
+    return {
+        "delta": account.delta,
+        "budget": account.budget,
+        "accountant": account.accountant,
+        "public_size": account.public_size,
+        "retired": said.retired,
+    }
+
+
+def _check_spent(account: AccountStatement, client: ClientClaim, where: str, found: Found) -> None:
+    """More than the summary says: the charges were lowered. Less: the server has guessed."""
+    if client.charges is None:
+        return
+    spent = merged(account.spent)
+    if missing(client.charges, spent):
+        found.differs(
+            f"{sum(one.steps for one in spent)} steps are stated, and not all are in summary.json",
+            where,
+            "the charges were lowered in this folder, or another run has trained on the same data meanwhile",
+        )  # fmt: skip
+    elif missing(spent, client.charges):
+        found.note(
+            f"{sum(one.steps for one in spent)} steps are stated, and summary.json counts {client.steps}",
+            where, "the server counts what it was not answered for; the site knows",
+        )  # fmt: skip
+
+
+def _say_who_signed(texts: list[SignedText], evidence: Evidence, found: Found) -> None:
+    if not found.signed:
+        return
+    authentic = [name for name, known in found.signed.items() if known]
+    if not any(one.key for one in texts):
+        found.not_given("a signature", "the clients of a simulation have no keys")
+    elif evidence.roster is None:
+        found.not_given(
+            "a roster", "a key that the file itself brings proves nothing: give --kit DIR or --roster FILE"
+        )
+    elif authentic:
+        found.agrees(f"signed by their own sites, by the roster's keys: {_listed(sorted(authentic))}")
+    others = sorted(name for name, known in found.signed.items() if not known)
+    if evidence.roster is not None and others and any(one.key for one in texts):
+        found.not_given(
+            f"a signature by the roster's key of {counted(len(others), 'client')}: {_listed(others)}",
+            "consistent, not authenticated",
+        )
+
+
+def _listed(names: list[str]) -> str:
+    shown = ", ".join(map(harmless, names[:5]))
+    return shown if len(names) <= 5 else f"{shown} and {len(names) - 5} more"
+
+
+def _same(one: float | None, other: float | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return math.isclose(one, other, rel_tol=_EQUAL, abs_tol=_EQUAL)
+
+
+def _shown(epsilon: float | None) -> str:
+    return "none" if epsilon is None else f"{epsilon:.4f}"
+
+
+CHECK = Check(place=8, run=_run)

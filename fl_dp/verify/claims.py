@@ -1,0 +1,198 @@
+"""What rounds.jsonl and summary.json claim, as values of their types; ConfigError where they are not."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from fl_dp.errors import ConfigError
+from fl_dp.records import Entry
+from fl_dp.verify.findings import harmless
+from fl_dp.verify.reading import lines, number, optional, parse_json, read_json, table, text, whole
+
+Charges = tuple[Entry, ...]
+Mechanism = tuple[float, float]  # sample rate, noise multiplier
+_MOST_MECHANISMS = 1000  # of one client
+_STATUSES = ("trained", "declined", "failed", "idle")
+
+
+@dataclass(frozen=True, slots=True)
+class ClientClaim:
+    """One client in a round, or at the end. epsilon: None where none holds.
+
+    charges: None in a run of an older fl_dp, which did not write them; so is delta. own_steps: that its
+    update of this round is said to have taken; 0 without one, and at the end.
+    before, public_size, planned_epsilon, rounds, retired: of summary.json alone.
+    """
+
+    name: str
+    where: str
+    epsilon: float | None
+    delta: float | None
+    budget: float | None
+    accountant: str
+    status: str
+    steps: int
+    charges: Charges | None
+    sample_rate: float | None
+    noise_multiplier: float | None
+    own_steps: int
+    before: Charges
+    public_size: int
+    planned_epsilon: float | None
+    rounds: int
+    retired: int
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """The federation's budgets, as claimed."""
+
+    largest: float | None
+    median: float | None
+    least: float | None
+    clients_per_person: int
+    rounds_ahead: int
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A line of rounds.jsonl, or summary.json. round: of the line, or how many rounds were run.
+
+    raw: as it was read.
+    """
+
+    where: str
+    round: int
+    private: bool
+    epsilon: float | None
+    delta: float | None
+    together: Together | None
+    clients: Mapping[str, ClientClaim]
+    planned_epsilon: float | None
+    raw: Mapping[str, Any]
+
+
+def round_claims(path: Path) -> Iterator[Claim]:
+    """The lines of rounds.jsonl, one in memory at a time."""
+    for count, line in lines(path):
+        where = f"{path.name}, line {count}"
+        yield _claim(parse_json(line, where), where, "round")
+
+
+def summary_claim(path: Path) -> Claim:
+    """What summary.json says."""
+    return _claim(read_json(path), path.name, "rounds")
+
+
+def _claim(found: Any, where: str, counter: str) -> Claim:
+    try:
+        found = table(found)
+        together = found.get("federation")
+        return Claim(
+            where=where,
+            round=whole(found[counter]),
+            private=_truth(found["private"]),
+            epsilon=optional(found["epsilon"]),
+            delta=optional(found["delta"]),
+            together=None if together is None else _together(table(together)),
+            clients={
+                name: _client(name, one, f"{where}, client {harmless(name)}")
+                for name, one in table(found["clients"]).items()
+            },
+            planned_epsilon=optional(found.get("planned_epsilon")),
+            raw=found,
+        )
+    except ConfigError:
+        raise
+    except (ValueError, KeyError) as error:
+        raise ConfigError(f"{where} is damaged: {_words(error)}.") from None
+
+
+def _client(name: str, found: Any, where: str) -> ClientClaim:
+    try:
+        found = table(found)
+        status = text(found["status"])
+        if status not in _STATUSES:
+            raise ValueError("an unknown status")
+        return ClientClaim(
+            name=name,
+            where=where,
+            epsilon=optional(found["epsilon"]),
+            delta=optional(found.get("delta")),
+            budget=optional(found.get("budget")),
+            accountant=text(found["accountant"]),
+            status=status,
+            steps=whole(found["steps"]),
+            charges=charges(found["charges"]) if "charges" in found else None,
+            sample_rate=optional(found.get("sample_rate")),
+            noise_multiplier=optional(found.get("noise_multiplier")),
+            own_steps=whole(table(found.get("reported", {})).get("steps", 0)),
+            before=charges(found.get("before", [])),
+            public_size=whole(found.get("public_size", 0)),
+            planned_epsilon=optional(found.get("planned_epsilon")),
+            rounds=whole(found.get("rounds", 0)),
+            retired=whole(found.get("retired", 0)),
+        )
+    except (ValueError, KeyError) as error:
+        raise ConfigError(f"{where} is damaged: {_words(error)}.") from None
+
+
+def _together(found: Mapping[str, Any]) -> Together:
+    return Together(
+        optional(found["largest"]),
+        optional(found["median"]),
+        optional(found["least"]),
+        whole(found["clients_per_person"]),
+        whole(found["rounds_ahead"]),
+    )
+
+
+def charges(found: Any) -> Charges:
+    """Sorted entries, no mechanism twice; ValueError for anything else."""
+    if type(found) is not list or len(found) > _MOST_MECHANISMS:
+        raise ValueError("no list of charges")
+    key = tuple(
+        (number(one["sample_rate"]), number(one["noise_multiplier"]), whole(one["steps"]))
+        for one in map(table, found)
+    )
+    return _entries(key)
+
+
+@lru_cache(maxsize=65536)  # most clients of a run are alike
+def _entries(key: tuple[tuple[float, float, int], ...]) -> Charges:
+    if len({one[:2] for one in key}) < len(key):
+        raise ValueError("a mechanism that is charged twice")
+    return tuple(sorted(Entry(*one) for one in key))
+
+
+def steps_by_mechanism(spent: Charges) -> dict[Mechanism, int]:
+    return {(one.sample_rate, one.noise_multiplier): one.steps for one in spent}
+
+
+def merged(spent: Iterable[Entry]) -> Charges:
+    """One entry for each mechanism, sorted."""
+    steps: dict[Mechanism, int] = {}
+    for one in spent:
+        mechanism = one.sample_rate, one.noise_multiplier
+        steps[mechanism] = steps.get(mechanism, 0) + one.steps
+    return tuple(sorted(Entry(*mechanism, count) for mechanism, count in steps.items()))
+
+
+def missing(spent: Charges, at_least: Charges) -> Charges:
+    """What of `at_least` is not in `spent`; empty where all of it is."""
+    there = steps_by_mechanism(spent)
+    short = ((one, one.steps - there.get((one.sample_rate, one.noise_multiplier), 0)) for one in at_least)
+    return tuple(Entry(one.sample_rate, one.noise_multiplier, steps) for one, steps in short if steps > 0)
+
+
+def _truth(found: object) -> bool:
+    if type(found) is not bool:
+        raise ValueError("no truth value")
+    return found
+
+
+def _words(error: Exception) -> str:
+    """ConfigError is a ValueError, too: an entry that is out of range has words of its own."""
+    return f"{error} is missing" if isinstance(error, KeyError) else str(error).rstrip(".")

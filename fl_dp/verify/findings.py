@@ -1,0 +1,81 @@
+"""What a check has found: one line for what agrees, a line for each thing that does not."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+MOST_SHOWN = 60  # characters of a name
+_MOST_OF_A_KIND = 5  # findings of one kind that are named one by one
+
+
+class Outcome(StrEnum):
+    """NOTE: something that an officer should know, and that is no contradiction."""
+
+    AGREES = "agrees"
+    DIFFERS = "differs"
+    NOT_GIVEN = "not given"
+    NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """what: in words; where: the file, line and client, empty for a whole check; means: what follows."""
+
+    outcome: Outcome
+    what: str
+    where: str = ""
+    means: str = ""
+
+
+@dataclass
+class Found:
+    """Findings as they are made. Of those of one kind, a few are kept, and the others counted.
+
+    signed: the clients that have stated what they spent, and whether their own site has signed it.
+    """
+
+    signed: dict[str, bool] = field(default_factory=dict)
+    kept: list[Finding] = field(default_factory=list)
+    _counts: dict[tuple[Outcome, str], int] = field(default_factory=dict)
+
+    def agrees(self, what: str) -> None:
+        self._add(Finding(Outcome.AGREES, what), what)
+
+    def differs(self, what: str, where: str, means: str, kind: str = "") -> None:
+        """kind: of which a few are named; empty: `means`."""
+        self._add(Finding(Outcome.DIFFERS, what, where, means), kind or means)
+
+    def note(self, what: str, where: str = "", means: str = "", kind: str = "") -> None:
+        self._add(Finding(Outcome.NOTE, what, where, means), kind or means or what)
+
+    def not_given(self, what: str, means: str = "") -> None:
+        self._add(Finding(Outcome.NOT_GIVEN, what, "", means), what)
+
+    @property
+    def any_differ(self) -> bool:
+        return any(outcome is Outcome.DIFFERS for outcome, _ in self._counts)
+
+    def all(self) -> tuple[Finding, ...]:
+        """Those that are kept, and how many more there are of each kind."""
+        more = [
+            Finding(outcome, f"and {count - _MOST_OF_A_KIND} more of this kind", "", kind)
+            for (outcome, kind), count in self._counts.items()
+            if count > _MOST_OF_A_KIND
+        ]
+        return (*self.kept, *more)
+
+    def _add(self, finding: Finding, kind: str) -> None:
+        key = finding.outcome, kind
+        self._counts[key] = self._counts.get(key, 0) + 1
+        if self._counts[key] <= _MOST_OF_A_KIND:
+            self.kept.append(finding)
+
+
+def harmless(text: object) -> str:
+    """A name from a file as it may be printed: on one line, short, and without what moves a cursor."""
+    shown = "".join(one if one.isprintable() else "?" for one in str(text)[: MOST_SHOWN + 1])
+    return shown if len(shown) <= MOST_SHOWN else f"{shown[:MOST_SHOWN]}..."
+
+
+def counted(count: int, what: str) -> str:
+    """ "1 client", "2 clients"."""
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"

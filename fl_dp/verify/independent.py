@@ -1,0 +1,117 @@
+"""Epsilon by dp_accounting alone: none of fl_dp's own accounting takes part.
+
+What is asked here is what `dp_accounting.pld.PLDAccountant` does with Poisson-sampled Gaussian events, for
+adding or removing a record; a test holds both against each other, bit for bit. It is asked in single calls so
+that a step that many clients or rounds share is computed once.
+"""
+
+import math
+import sys
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from fl_dp.records import Entry
+
+if TYPE_CHECKING:
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+
+# How much dp_accounting's own grid may add to epsilon: docs/verify.md says how it was measured. A claim that
+# is lower than its epsilon by no more is no contradiction.
+RELATIVE, ABSOLUTE = 2e-3, 1e-3
+# Above it by more: the accountant that claims it is a looser one.
+LOOSER = 0.02
+
+_COARSE, _FINE = 0.1, 0.02  # interval of the grid over the deviation of one step's loss
+_STEP_POINTS, _TOTAL_POINTS = 100_000, 1_000_000
+_ROUNDINGS, _LEAST_DELTA = 20.0, 1e-13
+_TAIL = 12.0  # deviations of the noise
+# Where fl_dp names no epsilon either: steps, Renyi divergence of order 2, and the least noise.
+_MOST_STEPS, _MOST_DIVERGENCE, _LEAST_NOISE = 1_000_000, 1000.0, 0.03
+
+
+def epsilon_of(charges: tuple[Entry, ...], delta: float, *, fine: bool = False) -> float:
+    """What dp_accounting says that the charges cost together; infinite where nothing is protected.
+
+    fine: on a grid of a fifth of the interval, which takes several times as long.
+    """
+    if not charges:
+        return 0.0
+    if _is_hopeless(charges):
+        return math.inf
+    from dp_accounting.pld.privacy_loss_distribution import identity
+
+    interval = grid_interval(charges, fine)
+    composed = identity(value_discretization_interval=interval)
+    for entry in charges:
+        composed = composed.compose(_composed(entry, interval))
+    return float(composed.get_epsilon_for_delta(delta))
+
+
+def can_resolve(charges: tuple[Entry, ...], delta: float) -> bool:
+    """Whether dp_accounting's Fourier transforms leave that delta visible: they err by some in each step."""
+    steps = sum(entry.steps for entry in charges)
+    return _is_hopeless(charges) or delta >= _ROUNDINGS * steps * sys.float_info.epsilon + _LEAST_DELTA
+
+
+def allowed(epsilon: float) -> float:
+    """The least claim that does not contradict dp_accounting's `epsilon`."""
+    return epsilon * (1 - RELATIVE) - ABSOLUTE
+
+
+def contradicts(claimed: float, charges: tuple[Entry, ...], delta: float) -> float | None:
+    """dp_accounting's epsilon, where the claim is lower than it can be; None where it is not.
+
+    A claim that only the coarse grid contradicts is held against the fine one.
+    """
+    for fine in (False, True):
+        epsilon = epsilon_of(charges, delta, fine=fine)
+        if claimed >= allowed(epsilon):
+            return None
+    return epsilon
+
+
+def grid_interval(charges: tuple[Entry, ...], fine: bool = False) -> float:
+    """Of the privacy loss, the same for all: a power of two, so that steps are seldom computed anew."""
+    steps = sum(entry.steps for entry in charges)
+    deviation = math.sqrt(sum(entry.steps * _divergence(entry) for entry in charges) / steps)
+    wanted = deviation * (_FINE if fine else _COARSE)
+    return 2.0 ** math.floor(math.log2(max(wanted, *(_least_interval(entry) for entry in charges))))
+
+
+def _is_hopeless(charges: tuple[Entry, ...]) -> bool:
+    return (
+        any(entry.noise_multiplier < _LEAST_NOISE for entry in charges)
+        or sum(entry.steps for entry in charges) > _MOST_STEPS
+        or sum(entry.steps * _divergence(entry) for entry in charges) > _MOST_DIVERGENCE
+    )
+
+
+def _divergence(entry: Entry) -> float:
+    """Renyi divergence of order 2 of a step (Mironov, Talwar, Zhang 2019, section 3.3): its loss's variance,
+    nearly. At least that of a rate that a grid can show."""
+    gaussian = min(1.0 / entry.noise_multiplier**2, 700.0)
+    return max(math.log1p(entry.sample_rate**2 * math.expm1(gaussian)), 1e-24)
+
+
+def _least_interval(entry: Entry) -> float:
+    """With which neither a step nor all of them need more points than they may."""
+    gaussian = (0.5 / entry.noise_multiplier + _TAIL) / entry.noise_multiplier
+    loss = math.log1p(entry.sample_rate * math.expm1(min(gaussian, 700.0)))
+    loss = max(loss, gaussian - 700.0)
+    variance = entry.steps * _divergence(entry)
+    width = 16 * math.sqrt(variance) + variance / loss
+    return max(loss / _STEP_POINTS, width / _TOTAL_POINTS, 1e-12)
+
+
+@lru_cache(maxsize=8)  # a distribution may take 16 MB
+def _composed(entry: Entry, interval: float) -> "PrivacyLossDistribution":
+    return _step(entry.sample_rate, entry.noise_multiplier, interval).self_compose(entry.steps)
+
+
+@lru_cache(maxsize=8)
+def _step(sample_rate: float, noise_multiplier: float, interval: float) -> "PrivacyLossDistribution":
+    from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
+
+    return from_gaussian_mechanism(
+        noise_multiplier, value_discretization_interval=interval, sampling_prob=sample_rate
+    )

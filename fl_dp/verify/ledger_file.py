@@ -1,0 +1,125 @@
+"""A ledger that was handed over, or an export of one: read, and never written, converted or repaired."""
+
+import json
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fl_dp.accounting.ledger.accounts import Account, AccountBook
+from fl_dp.accounting.ledger.event_log import Event
+from fl_dp.accounting.ledger.export import FORMAT
+from fl_dp.accounting.ledger.hash_chain import Row, first_broken
+from fl_dp.errors import ConfigError, FlDpError
+from fl_dp.verify.reading import lines, opened, parse_json, read_json, table, text, whole
+
+FILE, OPENINGS = "ledger.sqlite", "statements.jsonl"
+_MOST_OPENING = 4096  # characters of a line
+_DAMAGED = (FlDpError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What opens a commitment: salt and head, in hex."""
+
+    salt: str
+    head: str
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerFile:
+    """rows: sound. openings: by commitment, from the file beside it; empty where there is none."""
+
+    path: Path
+    rows: tuple[Row, ...]
+    openings: dict[str, Opening]
+
+    def accounts(self, head: str | None = None) -> list[Account] | None:
+        """The accounts as of the row whose hash is `head`, "" before the first; None: no row has it.
+
+        head None: as they are now. ConfigError for rows that are no ledger's.
+        """
+        rows = self.rows
+        if head is not None:
+            ends = [0] if head == "" else [row.id for row in rows if row.hash == head]
+            if not ends:
+                return None
+            rows = rows[: ends[0]]
+        book = AccountBook()
+        for row in rows:
+            try:
+                book.add(Event(row.id, table(json.loads(row.content))))
+            except _DAMAGED:
+                raise ConfigError(f"{self.path.name}: entry {row.id} is no entry of a ledger.") from None
+        return book.accounts()
+
+
+def find_ledger(path: Path) -> Path:
+    """The ledger in a folder, or the file itself; ConfigError where there is none."""
+    found = path / FILE if path.is_dir() else path
+    if not found.is_file():
+        raise ConfigError(
+            f"--ledger {path}: there is no ledger; name its folder, its file or an export of it."
+        )
+    return found
+
+
+def read_ledger(path: Path) -> LedgerFile:
+    """ConfigError where the file cannot be read, or its chain is broken."""
+    with opened(path) as file:
+        is_export = file.read(1) == b"{"
+    rows, made = _exported(path) if is_export else _kept(path)
+    broken = first_broken(rows, made)
+    if broken is not None:
+        raise ConfigError(f"{path.name}: entry {broken} was edited, removed or cut off; its chain is broken.")
+    openings = path.parent / OPENINGS
+    return LedgerFile(path, tuple(rows), _openings(openings) if openings.is_file() else {})
+
+
+def _kept(path: Path) -> tuple[list[Row], int]:
+    """The rows, and how many were ever made, of one moment. The file may be in use."""
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=10)) as file:
+            file.execute("PRAGMA trusted_schema = OFF")
+            file.execute("BEGIN")
+            found = file.execute("SELECT id, content, hash FROM events ORDER BY id").fetchall()
+            made = file.execute("SELECT seq FROM sqlite_sequence WHERE name = 'events'").fetchall()
+            return [_row(*one) for one in found], whole(made[0][0]) if made else 0
+    except (sqlite3.Error, ValueError) as error:
+        raise ConfigError(
+            f"{path.name} cannot be read as a ledger ({type(error).__name__}); its owner can give an "
+            "export of it: fl-dp ledger export."
+        ) from None
+
+
+def _exported(path: Path) -> tuple[list[Row], int]:
+    found = read_json(path)
+    try:
+        if table(found)["format"] != FORMAT:
+            raise ValueError("another format")
+        return [_row(*(one[key] for key in Row._fields)) for one in map(table, found["rows"])], whole(
+            found["entries"]
+        )
+    except (ValueError, KeyError, TypeError):
+        raise ConfigError(f"{path.name} is no export of a ledger ({FORMAT}).") from None
+
+
+def _row(number: Any, content: Any, hashed: Any) -> Row:
+    return Row(whole(number), text(content), text(hashed))
+
+
+def _openings(path: Path) -> dict[str, Opening]:
+    found = {}
+    for number, line in lines(path):
+        where = f"{path.name}, line {number}"
+        if len(line) > _MOST_OPENING:
+            raise ConfigError(f"{where} is too long.")
+        try:
+            one = table(parse_json(line, where))
+            found[text(one["commitment"])] = Opening(text(one["salt"]), text(one["head"]))
+        except (ValueError, KeyError) as error:
+            if isinstance(error, ConfigError):
+                raise
+            raise ConfigError(f"{where} is damaged.") from None
+    return found

@@ -1,0 +1,141 @@
+"""Files that somebody else has written: read if they are plain files, in bounds, and never waited for."""
+
+import hashlib
+import json
+import math
+import os
+import stat
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from fl_dp.errors import ConfigError
+
+MOST_JSON = 2**30  # bytes of a whole file that is parsed; a summary of a million clients has about that many
+MOST_LINE = 2**29  # of rounds.jsonl: a round of a million clients
+_MOST_TOML = 2**24
+_DAMAGED = (ValueError, RecursionError)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """The plain file, open for reading; ConfigError for a link, a pipe, a device, and where there is none.
+
+    A link could lead to any file of this machine, whose content a finding might show.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        why = "it is a link, and links are not followed" if path.is_symlink() else error.strerror
+        raise ConfigError(f"{path.name} cannot be read: {why}.") from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise ConfigError(f"{path.name} cannot be read: it is no plain file.")
+    with os.fdopen(descriptor, "rb") as file:
+        try:
+            yield file
+        except OSError as error:
+            raise ConfigError(f"{path.name} cannot be read: {error.strerror}.") from None
+
+
+def is_there(path: Path) -> bool:
+    """Whether anything has that name, a link that leads nowhere included."""
+    return os.path.lexists(path)
+
+
+def read_bytes(path: Path, most: int = MOST_JSON) -> bytes:
+    """The content; ConfigError where it is longer than `most` bytes, or cannot be read."""
+    with opened(path) as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise ConfigError(f"{path.name} is longer than {most} bytes, and was not read.")
+    return content
+
+
+def read_json(path: Path, most: int = MOST_JSON) -> Any:
+    """What the file says; ConfigError where it is no JSON."""
+    return parse_json(read_bytes(path, most), path.name)
+
+
+def parse_json(content: bytes, where: str) -> Any:
+    """ConfigError for what is no JSON; NaN and infinity are none."""
+    try:
+        return json.loads(content.decode("utf-8"), parse_constant=_no_number)
+    except _DAMAGED:
+        raise ConfigError(f"{where} is damaged: it is no readable JSON.") from None
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The table in the file; ConfigError where it is none."""
+    content = read_bytes(path, _MOST_TOML)
+    try:
+        return tomllib.loads(content.decode("utf-8"))
+    except _DAMAGED:
+        raise ConfigError(f"{path.name} is damaged: it is no readable TOML.") from None
+
+
+def lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """The lines, numbered from 1, one in memory at a time.
+
+    ConfigError for a line that is too long, and for a last one without its end: it was cut off.
+    """
+    with opened(path) as file:
+        number = 0
+        while line := file.readline(MOST_LINE):
+            number += 1
+            if not line.endswith(b"\n"):
+                long = len(line) == MOST_LINE
+                raise ConfigError(f"{path.name}, line {number} is {'too long' if long else 'cut off'}.")
+            yield number, line
+
+
+def sha256(path: Path) -> str:
+    """Of the file's bytes, in hex."""
+    with opened(path) as file:
+        found = hashlib.sha256()
+        while part := file.read(2**20):
+            found.update(part)
+        return found.hexdigest()
+
+
+def _no_number(text: str) -> None:
+    raise ValueError(text)
+
+
+def number(found: object) -> float:
+    """A finite number; ValueError for anything else, a truth value included."""
+    if type(found) not in (int, float):
+        raise ValueError("no number")
+    try:
+        value = float(found)  # type: ignore[arg-type]
+    except OverflowError:
+        raise ValueError("too large") from None
+    if not math.isfinite(value):
+        raise ValueError("not finite")
+    return value
+
+
+def optional(found: object) -> float | None:
+    """`number`, or None where None is there: not finite, or not known."""
+    return None if found is None else number(found)
+
+
+def whole(found: object) -> int:
+    """A count; ValueError for anything else."""
+    if type(found) is not int or not 0 <= found < 2**53:
+        raise ValueError("no count")
+    return found
+
+
+def text(found: object) -> str:
+    if type(found) is not str:
+        raise ValueError("no text")
+    return found
+
+
+def table(found: object) -> dict[str, Any]:
+    if type(found) is not dict:
+        raise ValueError("no table")
+    return found

@@ -1,0 +1,98 @@
+"""The verdict, and all findings in words for a person, or as JSON for a program."""
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from fl_dp.verify.check import Checked, Evidence
+from fl_dp.verify.findings import Outcome, counted
+
+_WIDTH = 12
+
+
+def agrees(results: Sequence[Checked]) -> bool:
+    """Whether nothing differs."""
+    return not any(one.outcome is Outcome.DIFFERS for result in results for one in result.findings)
+
+
+def verdict(results: Sequence[Checked], evidence: Evidence) -> str:
+    """The last line: what may be believed, and what may not."""
+    wrong = sum(one.outcome is Outcome.DIFFERS for result in results for one in result.findings)
+    if wrong:
+        do = "does" if wrong == 1 else "do"
+        return f"DIFFERS: {counted(wrong, 'thing')} above {do} not agree. Do not sign."
+    checked = any(one.outcome is Outcome.AGREES for result in results for one in result.findings)
+    if not checked:
+        return "Nothing could be checked: the files that say something were not given."
+    return f"{_mark(evidence)}{_authenticity(results, evidence)}"
+
+
+def _mark(evidence: Evidence) -> str:
+    summary = evidence.summary
+    return "" if summary is None or summary.private else "NOT PRIVATE, and "
+
+
+def _authenticity(results: Sequence[Checked], evidence: Evidence) -> str:
+    signed = {name for result in results for name, known in result.signed.items() if known}
+    everybody = set(evidence.summary.clients) if evidence.summary else set()
+    if not signed:
+        return (
+            "consistent, not authenticated: what was given agrees with itself. Whoever can write this folder "
+            "could have written all of it anew; only the sites' signatures, by a roster that you trust, can "
+            "show that nobody did."
+        )
+    whose = f"the authority's roster of {evidence.roster.federation}" if evidence.roster else "the roster"
+    if signed >= everybody:
+        return (
+            f"authentic: every client's own site has signed its charges, epsilon and the model, by {whose}, "
+            "and all else agrees. Losses, metrics and times are the server's word."
+        )
+    missing = len(everybody - signed)
+    return (
+        f"authentic for {counted(len(signed), 'client')} by {whose}; consistent, not authenticated, for "
+        f"{counted(missing, 'client')} that {'has' if missing == 1 else 'have'} not signed."
+    )
+
+
+def in_words(results: Sequence[Checked], width: int = 0) -> Iterator[str]:
+    """Each finding; below it where it is and what it means. width: of a terminal, to fold lines for."""
+    for result in results:
+        for one in result.findings:
+            name = result.name if one is result.findings[0] else ""
+            start = f"{one.outcome:<{_WIDTH - 2}} {name:<{_WIDTH}} "
+            yield from _folded(one.what, start, width)
+            for more in (one.where, one.means):
+                if more:
+                    yield from _folded(more, " " * len(start), width)
+
+
+def _folded(text: str, start: str, width: int) -> list[str]:
+    line = _line(text)
+    if width < 2 * len(start):
+        return [start + line]
+    return textwrap.wrap(line, width, initial_indent=start, subsequent_indent=" " * len(start))
+
+
+def to_json(results: Sequence[Checked], evidence: Evidence) -> dict[str, Any]:
+    return {
+        "run": str(evidence.folder.path),
+        "agrees": agrees(results),
+        "verdict": verdict(results, evidence),
+        "authority": evidence.roster.authority if evidence.roster else None,
+        "checks": [
+            {
+                "check": result.name,
+                "findings": [
+                    {key: str(value) for key, value in asdict(one).items()} for one in result.findings
+                ],
+            }
+            for result in results
+        ],
+        "authentic": sorted(name for result in results for name, known in result.signed.items() if known),
+    }
+
+
+def _line(text: str) -> str:
+    """On one line: names in it were made harmless, and a file's own name was not."""
+    return "".join(one if one.isprintable() else "?" for one in text)

@@ -1,0 +1,86 @@
+"""`fl-dp verify`: what is printed, and the exit code."""
+
+import json
+from pathlib import Path
+
+import pytest
+from verify.made_run import MadeRun, run_in
+
+from fl_dp.cli.common import run_command
+from fl_dp.cli.main import app
+from fl_dp.kits.keys import fingerprint
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> MadeRun:
+    """Not to be changed."""
+    return run_in(tmp_path_factory.mktemp("made"))
+
+
+def verify(*arguments: object) -> int:
+    return run_command(app, ["verify", *map(str, arguments)])
+
+
+def test_a_run_that_agrees(made: MadeRun, capsys: pytest.CaptureFixture[str]) -> None:
+    assert verify(made.files.path) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith(f"{made.files.shown}, checked by fl_dp ")
+    assert any(line.startswith("agrees     epsilons ") for line in lines)
+    assert any(line.startswith("not given  ledgers ") for line in lines)
+    assert lines[-1].startswith("consistent, not authenticated: ")
+
+
+def test_a_kit_of_ones_own_makes_it_authentic(made: MadeRun, capsys: pytest.CaptureFixture[str]) -> None:
+    assert verify(made.files.path, "--kit", made.kits.kit("north")) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith("authentic: every client's own site")
+
+
+def test_a_rosters_authority_is_shown_to_be_compared(
+    made: MadeRun, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert verify(made.files.path, "--roster", made.kits.roster) == 0
+    shown = capsys.readouterr().out
+    assert fingerprint(made.kits.authority.public) in shown
+    assert "compare this fingerprint" in shown
+
+
+def test_ledgers_by_folder_or_file(made: MadeRun, capsys: pytest.CaptureFixture[str]) -> None:
+    north, south = made.ledgers["north"], made.ledgers["south"]
+    assert verify(made.files.path, "--ledger", north.parent, "--ledger", south) == 0
+    assert "2 ledgers of 12 entries: no chain is broken, 2 commitments opened" in capsys.readouterr().out
+
+
+def test_what_differs_is_named_and_ends_with_1(
+    made: MadeRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    forged = made.copy(tmp_path / "forged")
+    forged.change_summary(lambda summary: summary["clients"]["north"].update(epsilon=0.1))
+    assert verify(forged.files.path) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert any("epsilon 0.1000, and its charges cost" in line for line in lines)
+    assert any(line.startswith("differs    epsilons ") for line in lines)
+    assert any(line.strip() == "summary.json, client north" for line in lines)
+    assert lines[-1].startswith("DIFFERS: ")
+
+
+def test_all_of_it_as_json(made: MadeRun, capsys: pytest.CaptureFixture[str]) -> None:
+    assert verify(made.files.path, "--json", "--roster", made.kits.roster) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["agrees"] is True
+    assert found["authentic"] == ["north", "south"]
+    assert found["authority"] == made.kits.authority.public
+    assert {check["check"] for check in found["checks"]} >= {"epsilons", "ledgers", "page"}
+    assert found["checks"][0]["findings"][0]["outcome"] == "agrees"
+
+
+def test_bad_arguments_end_with_2(made: MadeRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = made.files.path
+    for arguments, words in (
+        ((tmp_path,), "holds no run"),
+        ((run, "--kit", tmp_path), "trusted.json is missing"),
+        ((run, "--roster", tmp_path / "none"), "no such file"),
+        ((run, "--kit", made.kits.kit("north"), "--roster", made.kits.roster), "name one of them"),
+        ((run, "--ledger", tmp_path), "there is no ledger"),
+    ):
+        assert verify(*arguments) == 2
+        assert words in capsys.readouterr().err

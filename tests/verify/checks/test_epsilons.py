@@ -1,0 +1,133 @@
+"""Epsilons against their charges, in both directions, and what they add up to."""
+
+from typing import Any
+
+from verify.made_run import BUDGET, STEPS, MadeRun, epsilon
+
+from fl_dp.accounting.epsilon import compute_epsilon
+from fl_dp.records import Entry
+from fl_dp.verify.findings import Outcome
+
+Json = dict[str, Any]
+
+
+def what_differs(run: MadeRun) -> str:
+    return " | ".join(f"{one.what} ({one.where})" for one in run.differs().get("epsilons", []))
+
+
+def test_one_lowered_epsilon_is_found_and_named(made_run: MadeRun) -> None:
+    def lower(line: Json) -> None:
+        if line["round"] == 2:
+            line["clients"]["south"]["epsilon"] *= 0.9
+            line["federation"]["least"] *= 0.9
+            line["federation"]["median"] = sum(one["epsilon"] for one in line["clients"].values()) / 2
+
+    made_run.change_rounds(lower)
+    words = what_differs(made_run)
+    assert "rounds.jsonl, line 2, client south" in words
+    assert f"cost {epsilon(STEPS):.2f}" in words
+    assert words.count("|") == 0
+
+
+def test_a_raised_epsilon_is_found_for_pld_and_a_note_for_rdp(made_run: MadeRun) -> None:
+    """Charges may have been left out; of a looser accountant nothing can be said."""
+
+    def raised(line: Json) -> None:
+        line["clients"]["south"]["epsilon"] += 0.3
+
+    made_run.change_summary(raised)
+    assert "and its charges cost" in what_differs(made_run)
+    made_run.change_summary(lambda summary: summary["clients"]["south"].update(accountant="rdp"))
+    assert "and its charges cost" not in what_differs(made_run)
+    notes = [one for one in made_run.check()["epsilons"].findings if one.outcome is Outcome.NOTE]
+    assert [one.what.split(" are")[0] for one in notes] == ["epsilons by rdp"]
+
+
+def test_rdps_own_epsilons_are_fine(made_run: MadeRun) -> None:
+    def by_rdp(line: Json) -> None:
+        for one in line["clients"].values():
+            one["accountant"] = "rdp"
+            one["epsilon"] = compute_epsilon([Entry(**entry) for entry in one["charges"]], 1e-5, "rdp")
+            if "planned_epsilon" in one:
+                one["planned_epsilon"] = one["epsilon"]
+        found = [one["epsilon"] for one in line["clients"].values()]
+        line["epsilon"] = max(found)
+        line["federation"] |= {"largest": max(found), "median": sum(found) / 2, "least": min(found)}
+        if "planned_epsilon" in line:
+            line["planned_epsilon"] = max(found)
+
+    made_run.change_both(by_rdp)
+    assert what_differs(made_run) == ""
+
+
+def test_the_federations_epsilon_is_that_of_its_clients(made_run: MadeRun) -> None:
+    for name in ("epsilon", "delta"):
+        made_run.change_summary(lambda summary, name=name: summary.update({name: summary[name] * 0.9}))
+        assert f"the federation's {name} is" in what_differs(made_run)
+        made_run.change_summary(lambda summary, name=name: summary.update({name: summary[name] / 0.9}))
+        assert what_differs(made_run) == ""
+    for name in ("largest", "median", "least"):
+        before = {}
+
+        def lower(summary: Json, name: str = name, before: Json = before) -> None:
+            before[name] = summary["federation"][name]
+            summary["federation"][name] *= 0.9
+
+        made_run.change_summary(lower)
+        assert f"the federation's {name} is" in what_differs(made_run)
+        made_run.change_summary(lambda summary, before=before: summary["federation"].update(before))
+
+
+def test_a_person_at_two_clients_pays_both(made_run: MadeRun) -> None:
+    def of_two(line: Json) -> None:
+        line["federation"]["clients_per_person"] = 2
+
+    made_run.change_both(of_two)
+    words = what_differs(made_run)
+    assert "the federation's epsilon is" in words
+    assert "the federation's delta is" in words
+    assert "planned epsilon is" in words
+
+    def added(line: Json) -> None:
+        line["epsilon"] = sum(one["epsilon"] for one in line["clients"].values())
+        line["delta"] = sum(one["delta"] for one in line["clients"].values())
+        if "planned_epsilon" in line:
+            line["planned_epsilon"] = line["epsilon"]
+
+    made_run.change_both(added)
+    assert what_differs(made_run) == ""
+
+
+def test_the_plan_costs_what_its_rounds_cost(made_run: MadeRun) -> None:
+    """Somebody who stops a run on its results has learnt no less than the whole plan."""
+
+    def planned(value: float | None, ahead: int) -> None:
+        def change(summary: Json) -> None:
+            summary["federation"]["rounds_ahead"] = ahead
+            one = summary["clients"]["north"]
+            one["planned_epsilon"] = one["epsilon"] if value is None else value
+            summary["planned_epsilon"] = max(
+                client["planned_epsilon"] for client in summary["clients"].values()
+            )
+
+        made_run.change_summary(change)
+
+    planned(None, 2)
+    assert "of the steps ahead cost" in what_differs(made_run)
+    planned(epsilon(3 * STEPS + 5), 2)
+    assert what_differs(made_run).count("north") == 0
+    planned(0.5, 0)
+    assert "planned epsilon 0.5" in what_differs(made_run)
+    planned(BUDGET + 1, 2)
+    assert "of a budget of" in what_differs(made_run)
+
+
+def test_an_impossible_delta_is_said(made_run: MadeRun) -> None:
+    made_run.change_summary(lambda summary: summary["clients"]["north"].update(delta=0.0))
+    assert "delta 0" in what_differs(made_run)
+
+
+def test_a_delta_below_its_rounding_is_not_answered(made_run: MadeRun) -> None:
+    made_run.change_summary(lambda summary: summary["clients"]["north"].update(delta=1e-15))
+    given = [one for one in made_run.check()["epsilons"].findings if one.outcome is Outcome.NOT_GIVEN]
+    assert "dp_accounting at delta 1e-15" in given[0].what

@@ -1,0 +1,49 @@
+"""The model's file: tensors with the right digest, and nothing else."""
+
+import pickle
+import zipfile
+from pathlib import Path
+
+import torch
+from verify.made_run import MadeRun
+
+
+def what_differs(run: MadeRun) -> str:
+    return " | ".join(f"{one.what} ({one.where})" for one in run.differs().get("model", []))
+
+
+class Evil:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[object, tuple[object, ...]]:
+        return Path.touch, (self.path,)
+
+
+def test_nothing_in_a_model_is_executed(made_run: MadeRun, tmp_path: Path) -> None:
+    path, mark = made_run.files.model(private=True), tmp_path / "executed"
+    torch.save(Evil(mark), path)
+    assert "cannot be read as weights" in what_differs(made_run)
+    path.write_bytes(pickle.dumps(Evil(mark)))
+    assert "is no model as fl_dp writes it" in what_differs(made_run)
+    assert not mark.exists()
+
+
+def test_a_packed_model_is_not_unfolded(made_run: MadeRun) -> None:
+    path = made_run.files.model(private=True)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("model/data.pkl", b"0" * 10_000)
+    assert "is packed" in what_differs(made_run)
+
+
+def test_one_changed_weight_is_another_model(made_run: MadeRun) -> None:
+    path = made_run.files.model(private=True)
+    weights = torch.load(path, weights_only=True)
+    weights["bias"][0] += 1e-6
+    torch.save(weights, path)
+    assert "model.pt has other weights" in what_differs(made_run)
+
+
+def test_a_description_of_another_task_is_found(made_run: MadeRun) -> None:
+    made_run.change_summary(lambda summary: summary.update(task="ab" * 32))
+    assert "identity is another one" in what_differs(made_run)

@@ -1,0 +1,215 @@
+"""A run of two hospitals as it is left, without the training, and a forger who can write all of it."""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+import torch
+from kits.made import SITES, Made, federation_in
+
+from fl_dp.accounting.budget import Budget
+from fl_dp.accounting.epsilon import compute_epsilon
+from fl_dp.accounting.ledger.ledger import Ledger
+from fl_dp.config.run import RunConfig
+from fl_dp.kits.keys import SigningKey
+from fl_dp.kits.roster import Roster
+from fl_dp.records import Entry
+from fl_dp.reporting.page.render import render_page
+from fl_dp.reporting.reports import ClientBudget, ClientRound, FederationBudget, RoundReport, Summary
+from fl_dp.reporting.run_folder import RunFolder
+from fl_dp.reporting.run_results import RunResults, to_line, write_statements
+from fl_dp.statements import PURPOSE, AccountStatement, Stated, Statement, commitment
+from fl_dp.verify.check import Checked, Evidence
+from fl_dp.verify.findings import Finding, Outcome
+from fl_dp.verify.running import checked
+from fl_dp.weights_digest import weights_digest
+
+RUN, SIZE, BATCH, NOISE, STEPS, ROUNDS, DELTA, BUDGET = "7001", 640, 64, 1.5, 20, 3, 1e-5, 3.0
+RATE = BATCH / SIZE
+NEVER = "never trained"
+Json = dict[str, Any]
+
+
+@dataclass
+class MadeRun:
+    """files: the run's folder. kits: of the hospitals, and of who provisions."""
+
+    files: RunFolder
+    kits: Made
+    ledgers: dict[str, Path]
+
+    @property
+    def roster(self) -> Roster:
+        return Roster.read(self.kits.roster)
+
+    def key(self, site: str) -> SigningKey:
+        return SigningKey.load(self.kits.kit(site) / "site.key")
+
+    def copy(self, folder: Path) -> "MadeRun":
+        """Another one with its own files, to be forged."""
+        shutil.copytree(self.files.path, folder)
+        return replace(self, files=RunFolder(folder))
+
+    def check(self, *, roster: bool = False, ledgers: bool = False) -> dict[str, Checked]:
+        evidence = Evidence(
+            self.files,
+            self.roster if roster else None,
+            tuple(path for path in self.ledgers.values()) if ledgers else (),
+        )
+        return {one.name: one for one in checked(evidence)}
+
+    def differs(self, *, roster: bool = False, ledgers: bool = False) -> dict[str, list[Finding]]:
+        """What differs, by check; empty where all agrees."""
+        found = {
+            name: [one for one in result.findings if one.outcome is Outcome.DIFFERS]
+            for name, result in self.check(roster=roster, ledgers=ledgers).items()
+        }
+        return {name: findings for name, findings in found.items() if findings}
+
+    # The forger.
+
+    def change_rounds(self, change: Callable[[Json], object]) -> None:
+        lines = [json.loads(line) for line in self.files.rounds.read_text().splitlines()]
+        for line in lines:
+            change(line)
+        self.files.rounds.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    def change_summary(self, change: Callable[[Json], object]) -> None:
+        summary = json.loads(self.files.summary.read_text())
+        change(summary)
+        self.files.summary.write_text(json.dumps(summary, indent=2))
+
+    def change_both(self, change: Callable[[Json], object]) -> None:
+        self.change_rounds(change)
+        self.change_summary(change)
+
+    def statements(self) -> list[Json]:
+        found: list[Json] = json.loads(self.files.statements.read_text())["statements"]
+        return found
+
+    def write_statements(self, statements: list[Json]) -> None:
+        self.files.statements.write_text(json.dumps({"statements": statements}))
+
+    def draw(self) -> None:
+        """The page, from the files as they are."""
+        self.files.report.write_text(render_page([self.files]))
+
+    def digests_anew(self) -> None:
+        """All that stand in the folder."""
+
+        def set_them(summary: Json) -> None:
+            weights = torch.load(self.files.model(private=summary["private"]), weights_only=True)
+            config = hashlib.sha256(self.files.config.read_bytes()).hexdigest()
+            summary["digests"] |= {"model": weights_digest(weights), "config": config}
+
+        self.change_summary(set_them)
+
+
+def run_in(folder: Path) -> MadeRun:
+    """North trains in all rounds, south declines the second; all of it in ledgers, stated and signed."""
+    kits = federation_in(folder)
+    made = MadeRun(RunFolder(folder / "run"), kits, {})
+    out = RunResults(made.files.path)
+    config = replace(RunConfig(), rounds=ROUNDS, expected_batch_size=BATCH)
+    made.files.config.write_text(tomli_w.dumps(config.to_flat()))
+    out.write_resolved(replace(config, noise_multiplier=NOISE, delta=DELTA).to_flat())
+    spent = dict.fromkeys(SITES, 0)
+    lines = []
+    for number in range(1, ROUNDS + 1):
+        trained = {"north": True, "south": number != 2}
+        for site in SITES:
+            spent[site] += STEPS if trained[site] else 0
+        lines.append(_line(number, dict(spent), trained))
+        out.append_round(to_line(lines[-1]))
+    weights = {"weight": torch.arange(12.0).reshape(3, 4), "bias": torch.ones(3)}
+    digests = {
+        "model": weights_digest(weights),
+        "config": hashlib.sha256(made.files.config.read_bytes()).hexdigest(),
+    }
+    out.save_model(weights, {"identity": "", "model": config.model, "loss": config.loss}, private=True)
+    out.write_summary(_summary(lines[-1], digests))
+    stated = []
+    for site in SITES:
+        made.ledgers[site] = folder / f"{site}-ledger" / "ledger.sqlite"
+        stated.append(_state(made, site, spent[site], digests["model"]))
+    write_statements(made.files, stated)
+    return made
+
+
+def charges(steps: int) -> tuple[Entry, ...]:
+    return (Entry(RATE, NOISE, steps),) if steps else ()
+
+
+def epsilon(steps: int) -> float:
+    return compute_epsilon(charges(steps), DELTA)
+
+
+def _line(number: int, spent: dict[str, int], trained: dict[str, bool]) -> RoundReport:
+    clients = {
+        site: ClientRound(
+            epsilon(spent[site]), "pld", spent[site], RATE, ROUNDS - number,
+            "trained" if trained[site] else "declined", "" if trained[site] else "not approved",
+            (("steps", STEPS),) if trained[site] else (),
+            delta=DELTA, budget=BUDGET, noise_multiplier=NOISE, charges=charges(spent[site]),
+        )
+        for site in SITES
+    }  # fmt: skip
+    epsilons = [one.epsilon for one in clients.values()]
+    together = FederationBudget(
+        max(epsilons), sum(epsilons) / 2, min(epsilons), ("pld",), 1, ROUNDS - number, ()
+    )
+    return RoundReport(
+        number, True, max(epsilons), DELTA, together, NOISE, clients, 0.5, 0.9, 1.0, {"accuracy": 0.9}
+    )
+
+
+def _summary(last: RoundReport, digests: dict[str, str]) -> Summary:
+    clients = {
+        name: ClientBudget(
+            one.epsilon, "pld", BUDGET, DELTA, one.steps, one.steps // STEPS, one.rounds_left, one.status,
+            one.reason,
+            public_size=SIZE, sample_rate=RATE, noise_multiplier=NOISE, charges=one.charges,
+            planned_epsilon=one.epsilon,
+        )
+        for name, one in last.clients.items()
+    }  # fmt: skip
+    return Summary(
+        "completed", True, ROUNDS, last.epsilon, last.delta, last.federation, last.accuracy, last.loss, 3.0,
+        clients, metrics=last.metrics, model_round=ROUNDS, planned_epsilon=last.epsilon, run=RUN,
+        max_grad_norm=1.0,
+        digests=digests,
+    )  # fmt: skip
+
+
+def _state(made: MadeRun, site: str, steps: int, weights: str) -> Stated:
+    path, salt = made.ledgers[site], site.encode().ljust(32, b"-")
+    with Ledger.open(path) as ledger:
+        ledger.register(f"{site}'s data", site, SIZE)
+        budget = Budget(BUDGET, DELTA)
+        for number in (1, 2, 3):
+            if number * STEPS > steps and not (site == "south" and number == 3):
+                continue
+            if site == "south" and number == 2:
+                continue
+            ledger.commit(ledger.reserve(f"{site}'s data", RUN, number, (RATE, NOISE), STEPS, budget))
+        head = ledger.head()
+    committed = commitment(salt, head)
+    opening = {"ledger": path.name, "run": RUN, "commitment": committed, "salt": salt.hex(), "head": head}
+    (path.parent / "statements.jsonl").write_text(json.dumps(opening) + "\n")
+    account = AccountStatement(
+        site, "records", "record", SIZE, charges(steps), epsilon(steps), DELTA, BUDGET, "pld", "assumed"
+    )
+    return signed(
+        Statement(RUN, weights, committed, 0, "2026-11-22T21:37:28+00:00", "0.1.0", (account,)),
+        made.key(site),
+    )
+
+
+def signed(said: Statement, key: SigningKey) -> Stated:
+    text = said.to_text()
+    return Stated(text, key.public, key.sign(PURPOSE, text.encode()).hex())

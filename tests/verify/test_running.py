@@ -1,0 +1,280 @@
+"""All checks together: a run as it was left agrees, and a forger who computes every digest anew is found."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from verify.made_run import RATE, STEPS, MadeRun, charges, epsilon, signed
+
+from fl_dp.choices import CHECKS
+from fl_dp.kits.keys import SigningKey
+from fl_dp.statements import Statement
+from fl_dp.verify.check import Evidence
+from fl_dp.verify.findings import Outcome
+from fl_dp.verify.running import checked
+from fl_dp.verify.verdict import verdict
+
+Json = dict[str, Any]
+
+
+def the_verdict(run: MadeRun, *, roster: bool = False, ledgers: bool = False) -> str:
+    evidence = Evidence(run.files, run.roster if roster else None)
+    return verdict(list(run.check(roster=roster, ledgers=ledgers).values()), evidence)
+
+
+def test_a_run_as_it_was_left_agrees(untouched: MadeRun) -> None:
+    assert untouched.differs(roster=True, ledgers=True) == {}
+    results = untouched.check(roster=True, ledgers=True)
+    agreeing = {
+        name for name, one in results.items() if any(f.outcome is Outcome.AGREES for f in one.findings)
+    }
+    assert agreeing == set(CHECKS.built_in()) - {"page"}
+
+
+def test_without_a_roster_nothing_is_authentic(untouched: MadeRun) -> None:
+    assert the_verdict(untouched).startswith("consistent, not authenticated")
+    assert the_verdict(untouched, roster=True).startswith("authentic: every client's own site")
+
+
+def scaled(share: float) -> Callable[[Json], None]:
+    """Every epsilon that stands in a line or the summary."""
+
+    def change(line: Json) -> None:
+        for name in ("epsilon", "planned_epsilon"):
+            if name in line:
+                line[name] *= share
+        for name in ("largest", "median", "least"):
+            line["federation"][name] *= share
+        for client in line["clients"].values():
+            client["epsilon"] *= share
+            if "planned_epsilon" in client:
+                client["planned_epsilon"] *= share
+
+    return change
+
+
+@pytest.mark.parametrize("share", [0.99, 0.5])
+def test_lowered_epsilons_are_found_from_the_charges(share: float, made_run: MadeRun) -> None:
+    made_run.change_both(scaled(share))
+    made_run.write_statements([])
+    made_run.digests_anew()
+    assert set(made_run.differs()) == {"epsilons"}
+
+
+def lowered(steps: int) -> Callable[[Json], None]:
+    """A forger who counts `steps` a round instead of STEPS, and every epsilon that follows."""
+
+    def change(line: Json) -> None:
+        for client in line["clients"].values():
+            less = client["steps"] // STEPS * steps
+            client["steps"], client["charges"] = less, [one.to_dict() for one in charges(less)]
+            client["epsilon"] = epsilon(less)
+            if client.get("reported"):
+                client["reported"]["steps"] = steps
+            if "planned_epsilon" in client:
+                client["planned_epsilon"] = epsilon(less)
+        found = sorted(one["epsilon"] for one in line["clients"].values())
+        line["epsilon"] = found[-1]
+        line["federation"] |= {"largest": found[-1], "median": sum(found) / 2, "least": found[0]}
+        if "planned_epsilon" in line:
+            line["planned_epsilon"] = found[-1]
+
+    return change
+
+
+def test_lowered_steps_are_found_by_a_statement_or_a_ledger_and_by_nothing_else(made_run: MadeRun) -> None:
+    made_run.change_both(lowered(STEPS // 2))
+    made_run.digests_anew()
+    assert set(made_run.differs()) == {"statements"}
+    made_run.files.statements.unlink()
+    assert made_run.differs() == {}  # which the verdict says: it is not authenticated
+    assert the_verdict(made_run).startswith("consistent, not authenticated")
+    assert the_verdict(made_run, roster=True).startswith("consistent, not authenticated")
+    assert set(made_run.differs(ledgers=True)) == {"ledgers"}
+
+
+def test_statements_with_lowered_steps_need_the_sites_own_keys(made_run: MadeRun) -> None:
+    """The forger signs what suits, with a key of their own."""
+    made_run.change_both(lowered(STEPS // 2))
+    forger = SigningKey.generate()
+    forged = []
+    for one in made_run.statements():
+        said = Statement.from_text(one["text"])
+        less = sum(entry.steps for entry in said.accounts[0].spent) // 2
+        account = replace(said.accounts[0], spent=charges(less), epsilon=epsilon(less))
+        new = signed(replace(said, accounts=(account,)), forger)
+        forged.append({"text": new.text, "key": new.key, "signature": new.signature})
+    made_run.write_statements(forged)
+    made_run.digests_anew()
+    assert made_run.differs() == {}
+    assert the_verdict(made_run).startswith("consistent, not authenticated")
+    assert set(made_run.differs(roster=True)) == {"statements"}
+    assert set(made_run.differs(ledgers=True)) == {"ledgers"}
+
+
+def noisier(line: Json) -> None:
+    for client in line["clients"].values():
+        client["noise_multiplier"] = 2 * client["noise_multiplier"]
+        for one in client["charges"]:
+            one["noise_multiplier"] *= 2
+
+
+def test_raised_noise_is_found_by_statement_and_ledger(made_run: MadeRun) -> None:
+    made_run.change_both(noisier)
+    made_run.digests_anew()
+    assert "statements" in made_run.differs()
+    made_run.files.statements.unlink()
+    assert set(made_run.differs(ledgers=True)) >= {"ledgers"}
+
+
+def test_a_swapped_model_is_found_even_with_its_digest(made_run: MadeRun) -> None:
+    path = made_run.files.model(private=True)
+    torch.save({"weight": torch.zeros(3, 4), "bias": torch.ones(3)}, path)
+    assert set(made_run.differs()) == {"model"}
+    made_run.digests_anew()
+    assert set(made_run.differs()) == {"statements"}
+
+
+def test_a_client_that_was_taken_out_is_found(made_run: MadeRun) -> None:
+    made_run.change_summary(lambda summary: summary["clients"].pop("south"))
+    assert set(made_run.differs()) >= {"rounds", "statements"}
+    made_run.change_rounds(lambda line: line["clients"].pop("south"))
+    assert "statements" in made_run.differs()
+
+
+def test_a_client_without_a_statement_is_named_and_not_authentic(made_run: MadeRun) -> None:
+    made_run.write_statements([one for one in made_run.statements() if '"north"' in one["text"]])
+    assert made_run.differs(roster=True) == {}
+    assert "authentic for 1 client" in the_verdict(made_run, roster=True)
+    words = [one.what for one in made_run.check()["statements"].findings]
+    assert any("a statement of 1 client: south" in one for one in words)
+
+
+def test_rounds_that_were_cut_off_are_found(made_run: MadeRun) -> None:
+    lines = made_run.files.rounds.read_text().splitlines(keepends=True)
+    made_run.files.rounds.write_text("".join(lines[:-1]))
+    assert set(made_run.differs()) >= {"rounds"}
+    made_run.files.rounds.write_text("".join(lines)[:-40])
+    assert set(made_run.differs()) >= {"rounds"}
+    made_run.files.rounds.write_text("".join([lines[0], lines[2]]))
+    assert set(made_run.differs()) >= {"rounds", "charges"}
+
+
+def test_a_run_that_was_killed_is_checked_as_far_as_it_came(made_run: MadeRun) -> None:
+    """It has no summary, no model and no statements, and its last line may be cut off."""
+    for path in (made_run.files.summary, made_run.files.statements, made_run.files.model(private=True)):
+        path.unlink()
+    made_run.files.rounds.write_bytes(made_run.files.rounds.read_bytes()[:-40])
+    assert made_run.differs() == {}
+    assert the_verdict(made_run).startswith("consistent, not authenticated")
+
+
+def test_a_run_of_an_older_fl_dp_claims_no_check_that_was_not_made(made_run: MadeRun) -> None:
+    def older(line: Json) -> None:
+        for client in line["clients"].values():
+            for name in ("charges", "delta", "noise_multiplier", "before", "planned_epsilon", "public_size"):
+                client.pop(name, None)
+        for name in ("digests", "run", "planned_epsilon"):
+            line.pop(name, None)
+
+    made_run.change_both(older)
+    made_run.files.statements.unlink()
+    made_run.files.resolved.unlink()
+    assert made_run.differs() == {}
+    results = made_run.check()
+    for name in ("epsilons", "charges", "model"):
+        assert {one.outcome for one in results[name].findings} == {Outcome.NOT_GIVEN}
+
+
+def test_a_run_without_privacy_says_so_in_the_verdict(made_run: MadeRun) -> None:
+    def unprotected(line: Json) -> None:
+        line["private"] = False
+        line["epsilon"] = None
+        if "planned_epsilon" in line:
+            line["planned_epsilon"] = None
+        line["federation"] |= {"largest": None, "median": None, "least": None}
+        for client in line["clients"].values():
+            client |= {"epsilon": None, "sample_rate": None, "noise_multiplier": None}
+            client["charges"] = [{"sample_rate": RATE, "noise_multiplier": 0.0, "steps": client["steps"]}]
+            client.pop("planned_epsilon", None)
+
+    made_run.change_both(unprotected)
+    made_run.files.statements.unlink()
+    text = made_run.files.config.read_text().replace('privacy = "on"', 'privacy = "off"')
+    made_run.files.config.write_text(text)
+    made_run.files.resolved.write_text(text)
+    made_run.files.model(private=True).rename(made_run.files.model(private=False))
+    made_run.digests_anew()
+    assert made_run.differs() == {}
+    assert the_verdict(made_run).startswith("NOT PRIVATE")
+    made_run.change_summary(lambda summary: summary.update(epsilon=1.0))
+    assert set(made_run.differs()) >= {"protection"}
+    made_run.change_summary(lambda summary: summary.update(private=True))
+    assert set(made_run.differs()) >= {"protection"}
+
+
+def test_whatever_stands_in_the_files_is_a_finding_and_no_traceback(made_run: MadeRun) -> None:
+    """Every value of the files is replaced by values of other types, one after the other."""
+    odd = [None, True, -1, 1.5, 10**400, "\x1b[2J", [], {}, [[]], {"a": None}]
+    for path in (made_run.files.summary, made_run.files.statements, made_run.files.description):
+        whole = path.read_text()
+        for number, place in enumerate(_places(json.loads(whole))):
+            found = json.loads(whole)
+            _put(found, place, odd[number % len(odd)])
+            path.write_text(json.dumps(found))
+            results = list(checked(Evidence(made_run.files)))
+            assert len(results) == len(CHECKS.built_in())
+        path.write_text(whole)
+
+
+DAMAGE = {
+    "empty": b"", "cut off": b"{", "a list": b"[]", "not UTF-8": b"\xff\xfe", "too deep": b"[" * 100_000,
+    "too long a number": b"9" * 5000, "no number": b"NaN", "zeros": b"\0" * 99,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+@pytest.mark.parametrize("name", ["summary", "rounds", "statements", "config", "resolved", "description"])
+def test_a_damaged_file_is_a_finding(name: str, damage: str, made_run: MadeRun) -> None:
+    getattr(made_run.files, name).write_bytes(DAMAGE[damage])
+    assert made_run.differs()
+
+
+@pytest.mark.parametrize("name", ["summary", "rounds", "statements", "config", "description"])
+def test_links_and_folders_are_not_read(name: str, made_run: MadeRun) -> None:
+    path = getattr(made_run.files, name)
+    kept = path.rename(path.with_name("kept"))
+    path.symlink_to(kept)
+    assert any("link" in one.what for findings in made_run.differs().values() for one in findings)
+    path.unlink()
+    path.mkdir()
+    assert made_run.differs()
+
+
+def test_names_cannot_move_the_cursor(made_run: MadeRun) -> None:
+    evil = "\x1b[2J\u202enorth\n" + "x" * 100
+
+    def rename(line: Json) -> None:
+        line["clients"][evil] = line["clients"].pop("north")
+        line["clients"][evil]["epsilon"] /= 2
+
+    made_run.change_both(rename)
+    shown = "".join(one.what + one.where for findings in made_run.differs().values() for one in findings)
+    assert shown.isprintable()
+    assert "x" * 60 not in shown
+
+
+def _places(found: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    items = found.items() if isinstance(found, dict) else enumerate(found) if isinstance(found, list) else ()
+    return [place, *(deeper for key, one in items for deeper in _places(one, (*place, key)))][
+        0 if place else 1 :
+    ]
+
+
+def _put(found: Any, place: tuple[Any, ...], value: Any) -> None:
+    for key in place[:-1]:
+        found = found[key]
+    found[place[-1]] = value

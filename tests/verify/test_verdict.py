@@ -1,0 +1,43 @@
+"""The last line, and lines that fit a terminal."""
+
+from verify.made_run import MadeRun
+
+from fl_dp.verify.check import Checked, Evidence
+from fl_dp.verify.findings import Finding, Outcome
+from fl_dp.verify.verdict import agrees, in_words, verdict
+
+
+def result(*outcomes: Outcome, signed: dict[str, bool] | None = None) -> Checked:
+    return Checked("a check", tuple(Finding(one, "words " * 30) for one in outcomes), signed or {})
+
+
+def test_one_thing_that_differs_is_the_verdict(untouched: MadeRun) -> None:
+    results = [result(Outcome.AGREES, signed={"north": True, "south": True}), result(Outcome.DIFFERS)]
+    assert not agrees(results)
+    assert verdict(results, Evidence(untouched.files)).startswith("DIFFERS: 1 thing above does not agree")
+
+
+def test_authentic_is_only_who_has_signed(untouched: MadeRun) -> None:
+    evidence = Evidence(untouched.files, untouched.roster)
+    for signed, words in (
+        ({"north": True, "south": True}, "authentic: every client's own site"),
+        ({"north": True, "south": False}, "authentic for 1 client by the authority's roster of hospitals"),
+        ({"north": False}, "consistent, not authenticated"),
+        ({}, "consistent, not authenticated"),
+    ):
+        assert verdict([result(Outcome.AGREES, signed=signed)], evidence).startswith(words)
+
+
+def test_nothing_is_claimed_where_nothing_was_checked(untouched: MadeRun) -> None:
+    for outcome in (Outcome.NOT_GIVEN, Outcome.NOTE):
+        assert verdict([result(outcome)], Evidence(untouched.files)).startswith("Nothing could be checked")
+        assert agrees([result(outcome)])
+
+
+def test_lines_are_folded_for_a_terminal() -> None:
+    wide = list(in_words([result(Outcome.AGREES, Outcome.NOTE)]))
+    folded = list(in_words([result(Outcome.AGREES, Outcome.NOTE)], width=80))
+    assert len(wide) == 2
+    assert len(folded) > 4
+    assert all(len(line) <= 80 for line in folded)
+    assert [line.split()[0] for line in (wide[0], wide[1], folded[0])] == ["agrees", "note", "agrees"]

@@ -65,6 +65,7 @@ def run(
         Path | None,
         typer.Option(metavar="DIR", help="Go on with the run in DIR, which was stopped, as it was started."),
     ] = None,
+    vary_mechanism: Annotated[bool, typer.Option("--vary-mechanism", hidden=True)] = False,  # of fl-dp sweep
 ) -> int:
     if resume:
         refuse_beside(context, "resume", "ray_address")
@@ -75,4 +76,7 @@ def run(
     kind = simulation_engine(simulate, engine, ray_address)
     from fl_dp.launch.launcher import launch  # late: an error in an argument needs neither Flower nor torch
 
-    return launch(request, engine=kind, out=out, ledger=ledger, ray_address=ray_address or "", say=say)
+    return launch(
+        request, engine=kind, out=out, ledger=ledger, ray_address=ray_address or "", say=say,
+        vary_mechanism=vary_mechanism,
+    )  # fmt: skip

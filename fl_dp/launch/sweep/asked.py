@@ -163,8 +163,8 @@ def _named(found: Any, known: Mapping[str, Scalar]) -> list[Point]:
         name = table.get("name")
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise ConfigError(
-                f"{where} name = {name!r}: expected letters, digits and ._=+- in quotes, 80 at most; it names "
-                "a folder."
+                f"{where} name = {name!r}: expected letters, digits and ._=+- in quotes, at most 80: it "
+                "names a folder."
             )
         points.append(Point(name, _settings({k: v for k, v in table.items() if k != "name"}, known, where)))
     return points
@@ -176,8 +176,9 @@ def _name_of(settings: Mapping[str, Scalar]) -> str:
 
 def _word(value: Scalar) -> str:
     """`value` as part of a file's name: no separators, nothing that a shell takes for its own."""
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    return re.sub(r"[^A-Za-z0-9._+-]+", "-", text).strip("-") or "none"
+    if not isinstance(value, str):
+        return str(value).lower()
+    return re.sub(r"[^A-Za-z0-9._+-]+", "-", value).strip("-") or "none"
 
 
 def _unlike(name: str, names: dict[str, int]) -> str:

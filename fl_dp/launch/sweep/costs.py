@@ -29,7 +29,8 @@ class RunCost:
 
     mechanism: rate, noise and all its steps, as far as the budget pays; None where it takes none. epsilon:
     of these alone, at `delta`; infinite without privacy. rounds: that the budget pays for; the last may be a
-    short one. problem: why the run would not be what its config says; empty if it would.
+    short one. problem: why the run would not be what its config says; conflict: why a ledger would not enter
+    its data beside those of the runs before. Both are empty if all is well.
     """
 
     mechanism: Entry | None
@@ -37,6 +38,7 @@ class RunCost:
     delta: float
     rounds: int
     problem: str = ""
+    conflict: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,11 @@ class SweepCost:
     def problems(self) -> list[tuple[int, str]]:
         """Number and words of the runs that would not be what they are asked to be."""
         return [(number, cost.problem) for number, cost in enumerate(self.runs) if cost.problem]
+
+    @property
+    def conflicts(self) -> list[tuple[int, str]]:
+        """Number and words of the runs whose data a ledger would not enter."""
+        return [(number, cost.conflict) for number, cost in enumerate(self.runs) if cost.conflict]
 
 
 class Accounts:
@@ -83,8 +90,8 @@ class Accounts:
             return ""
         return (
             f"splits {source} as {dataset!r}, and the ledger holds it as {name!r}: parts would share "
-            "records, and what these have spent would not count. One split in all runs: one seed, the same "
-            "clients and partition"
+            "records, and what these have spent would not count. Split them alike in all runs: one seed, the "
+            "same clients, the same partition"
         )
 
     def pay(self, dataset: str, entry: Entry) -> None:
@@ -102,8 +109,8 @@ def cost_of(
     """Foresee all runs, one after the other.
 
     shared: all pay from the ledger in the folder `ledger`, which is read and not changed; else each has a
-    new one. vary: as of `Asked.vary_mechanism`. usual: where chance decides who takes part, for a client of the
-    mean number of rounds; else for one that is drawn in all. LedgerError for a ledger that cannot be read.
+    new one. vary: as of `Asked.vary_mechanism`. usual: where chance decides who takes part, for a client of
+    the mean number of rounds; else for one that is drawn in all. LedgerError for one that cannot be read.
     """
     exactly = all(_every_round(one.config) for one in runs)
     accounts = Accounts(ledger if shared else None)
@@ -111,7 +118,8 @@ def cost_of(
     guarantees: dict[str, tuple[float, float]] = {}
     for one in runs:
         paying = accounts if shared else Accounts(None)
-        cost, payments = _run_cost(one, paying, vary=vary, usual=usual)
+        sizes = one.sizes if shared else sorted(set(one.sizes))  # of fresh ones those of a size are alike
+        cost, payments = _run_cost(one.config, sizes, paying, vary=vary, usual=usual)
         costs.append(cost)
         if cost.mechanism and cost.mechanism.private:
             costliest.append(cost.mechanism)
@@ -141,30 +149,33 @@ def _rounds(config: RunConfig, *, usual: bool) -> int:
 
 
 def _run_cost(
-    one: LookedAt, accounts: Accounts, *, vary: bool, usual: bool
+    config: RunConfig, sizes: Sequence[int], accounts: Accounts, *, vary: bool, usual: bool
 ) -> tuple[RunCost, dict[str, ClientProfile]]:
     """The cost of one run, which is paid; and the profiles of its clients, by data set."""
-    rounds = _rounds(one.config, usual=usual)
+    rounds = _rounds(config, usual=usual)
     known: dict[tuple[int, tuple[Entry, ...]], RunCost] = {}  # most clients are alike
     worst: RunCost | None = None
     profiles: dict[str, ClientProfile] = {}
-    for client, size in enumerate(one.sizes):
-        settings = replace(client_config(one.config, client, _NOWHERE), vary_mechanism=vary)
+    for client, size in enumerate(sizes):
+        settings = replace(client_config(config, client, _NOWHERE), vary_mechanism=vary)
         dataset = dataset_name(settings)
         conflict = accounts.conflict(records_name(settings), cut_of(settings), dataset)
         spent = accounts.spent(dataset)
         profile = profile_of(settings, size, spent, PROVEN, 0)
         profiles[dataset] = profile
         if (size, spent) not in known:
-            cost = _client_cost(profile, one.config, rounds)
-            known[size, spent] = replace(cost, problem=conflict or cost.problem)
+            cost = _client_cost(profile, config, rounds)
+            known[size, spent] = replace(cost, conflict=conflict)
         cost = known[size, spent]
         if cost.mechanism is not None:
             accounts.pay(dataset, cost.mechanism)
-        if worst is None or (bool(cost.problem), cost.epsilon) > (bool(worst.problem), worst.epsilon):
-            worst = cost
+        worst = cost if worst is None else max(worst, cost, key=_badness)
     assert worst is not None  # a run has clients
     return worst, profiles
+
+
+def _badness(cost: RunCost) -> tuple[bool, bool, float]:
+    return bool(cost.conflict), bool(cost.problem), cost.epsilon
 
 
 def _client_cost(profile: ClientProfile, config: RunConfig, rounds: int) -> RunCost:

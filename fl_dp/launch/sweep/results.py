@@ -60,7 +60,8 @@ def rows_of(plan: SweepPlan, folder: SweepFolder) -> list[Row]:
 def _row(run: PlannedRun, folder: SweepFolder) -> Row:
     place = folder.run(run.name)
     if not place.launch.exists():
-        return Row(run, REFUSED if folder.log(run.name).exists() else WAITING)
+        why = _refusal(folder.log(run.name))
+        return Row(run, REFUSED if why else WAITING, reason=why)
     try:
         if place.summary.exists():
             return _of(run, read_summary(place.summary), str(read_summary(place.summary)["status"]))
@@ -70,6 +71,12 @@ def _row(run: PlannedRun, folder: SweepFolder) -> Row:
     last = {**rounds[-1], "rounds": len(rounds)} if rounds else {"rounds": 0}
     seconds = sum(one.get("seconds") or 0.0 for one in rounds)
     return _of(run, {**last, "seconds": seconds}, UNFINISHED)
+
+
+def _refusal(log: Path) -> str:
+    """The line in which a command says why it could not begin; empty where it was stopped, or not called."""
+    text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+    return next((line for line in text.splitlines() if line.startswith("error: ")), "")
 
 
 def _of(run: PlannedRun, found: Mapping[str, Any], status: str) -> Row:

@@ -18,7 +18,7 @@ from fl_dp.launch.sweep.processes import Ended, Job, jobs_of, run_jobs, went_wel
 from fl_dp.launch.sweep.remaining import jobs_left
 from fl_dp.launch.sweep.results import Row, rows_of, spent_in_all
 from fl_dp.launch.sweep.table import print_results, write_csv
-from fl_dp.launch.sweep.words import announce, check_affordable, footer, needs_ledger, result_line
+from fl_dp.launch.sweep.words import announce, check_affordable, count, footer, needs_ledger, result_line
 
 Say = Callable[[str], None]
 Run = Callable[..., None]  # `run_jobs`, or what tests put in its place
@@ -121,7 +121,8 @@ def _run(
     private_folder(folder.path / "logs")  # a run's console may quote settings of a site
     jobs = jobs_left(plan, folder, program)
     over = len(plan.runs) - len(jobs)
-    say(f"{len(jobs)} runs to do{f', {over} are over' if over else ''}; {at_once} at a time")
+    done = f", {count(over, 'run')} over" if over else ""
+    say(f"{count(len(jobs), 'run')} to do{done}; {at_once} at a time")
     telling = _Telling(plan, folder, len(jobs), at_once, say)
     try:
         run(jobs, at_once, dict(os.environ), started=telling.started, ended=telling.ended)

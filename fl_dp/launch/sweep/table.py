@@ -62,13 +62,15 @@ def _begun(row: Row) -> str:
 
 def write_csv(plan: SweepPlan, rows: Sequence[Row], folder: SweepFolder) -> None:
     """Write results.csv, whole or not at all: a row for each run, formulas disarmed."""
-    metrics = list(dict.fromkeys(name for row in rows for name in row.metrics))
+    metrics = list(dict.fromkeys(name for row in rows for name in row.metrics if name != "accuracy"))
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(
         [
-            *("run", "point", "seed", *plan.keys, "status", "rounds", "epsilon", "epsilon_alone", "delta"),
-            *("loss", "accuracy", *(f"metric:{disarmed(name)}" for name in metrics), "seconds", "reason"),
+            *("run", "point", "seed", *(f"set:{key}" for key in plan.keys), "status", "rounds"),
+            *("epsilon", "epsilon_alone", "delta", "loss", "accuracy"),
+            *(f"metric:{name}" for name in metrics),
+            *("seconds", "reason"),
         ]
     )
     for row in rows:

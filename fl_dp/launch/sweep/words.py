@@ -21,15 +21,21 @@ _INSTEAD = (
 
 def announce(runs: Sequence[LookedAt], plan: SweepPlan, cost: SweepCost, say: Say) -> None:
     """What will be done, on whose data, and what it costs."""
-    points = len({run.point for run in plan.runs})
-    seeds = len({run.seed for run in plan.runs})
-    say(f"{len(plan.runs)} runs: {points} combinations, {seeds} seeds; all clients are simulated")
+    points = count(len({run.point for run in plan.runs}), "combination")
+    seeds = count(len({run.seed for run in plan.runs}), "seed")
+    say(f"{count(len(plan.runs), 'run')}: {points}, {seeds}; all clients are simulated")
     for data in dict.fromkeys(one.config.data for one in runs):
         say(f"data {data}: {_whose(plan)}")
     for note in dict.fromkeys(note for one in runs for note in one.notes):
         say(note)
     _print_costs(runs, cost)
-    say(_together(plan, cost))
+    if not cost.conflicts:
+        say(_together(plan, cost))
+
+
+def count(number: int, what: str) -> str:
+    """ "1 run", "2 runs"."""
+    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def _whose(plan: SweepPlan) -> str:
@@ -72,6 +78,9 @@ def _together(plan: SweepPlan, cost: SweepCost) -> str:
 def check_affordable(runs: Sequence[LookedAt], plan: SweepPlan, cost: SweepCost) -> None:
     """ConfigError where runs on private data would not be what they are asked to be; nothing has started."""
     _check_protected(runs, plan)
+    if cost.conflicts:
+        number, why = cost.conflicts[0]
+        raise ConfigError(f"nothing was started: {runs[number].run.name} {why}. {_INSTEAD}")
     if plan.vary_mechanism and cost.before:
         raise ConfigError(
             f"vary-mechanism: the ledger in {plan.ledger} holds earlier rounds of these data, so that nobody "
@@ -99,7 +108,7 @@ def check_affordable(runs: Sequence[LookedAt], plan: SweepPlan, cost: SweepCost)
         "seen a result of: docs/privacy.md says what is claimed then."
     )
     raise ConfigError(
-        f"nothing was started: {runs[number].run.name}{more} {why}. Data keep to one rate and noise, and to "
+        f"nothing was started: {runs[number].run.name}{more}: {why}. Data keep to one rate and noise, and to "
         f"one budget over all runs (docs/privacy.md).{keep}{vary} {_INSTEAD}"
     )
 

@@ -63,6 +63,8 @@ def _statement(content: RecordDict, config: ClientConfig, run: str) -> Statement
 
     Where none can be made, the log says why; that the model has come is answered all the same.
     """
+    if not Path(config.ledger).exists():
+        return None
     try:
         record = array_record(content, ARRAYS)
         weights = weights_digest(decode(record, declared_specs(record)))

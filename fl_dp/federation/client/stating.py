@@ -8,10 +8,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fl_dp.config.client import ClientConfig
 from fl_dp.durable_files import open_private
 from fl_dp.errors import LedgerError
-from fl_dp.federation.client.registration import records_name
+from fl_dp.federation.client.registration import public_name
 from fl_dp.records import Entry
 from fl_dp.reporting.provenance import utc_now
 from fl_dp.statements import SALT_BYTES, AccountStatement, Statement, commitment
@@ -73,16 +72,6 @@ def _account(client: "Client", spent: tuple[Entry, ...], arithmetic: str) -> Acc
         accountant=budget.accountant,
         arithmetic=arithmetic,
     )
-
-
-def public_name(settings: ClientConfig) -> str:
-    """What the data may be called elsewhere: the name that the operator gave them, else their kind.
-
-    A file's path may say more than its owner knows; it stays here.
-    """
-    if settings.data_name:
-        return settings.data_name
-    return records_name(settings).replace(settings.data, settings.data.partition(":")[0])
 
 
 def _keep_opening(ledger: Path, statement: Statement, salt: bytes, head: str) -> None:

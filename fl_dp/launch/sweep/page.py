@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from fl_dp.durable_files import write_whole
+from fl_dp.errors import ConfigError
 from fl_dp.launch.sweep.plan import SweepFolder
 from fl_dp.reporting.run_folder import RunFolder
 
@@ -15,6 +16,9 @@ def write_page(runs: Sequence[RunFolder], folder: SweepFolder) -> str:
         )
     except ModuleNotFoundError as error:
         return f"no report.html: {error.name} is not installed"
-    text: str = render_page(runs)
+    try:
+        text: str = render_page(runs)
+    except ConfigError as error:  # the sweep's own results are there all the same
+        return f"no report.html: {error}"
     write_whole(folder.report, lambda file: file.write(text.encode()))
     return f"report in {folder.shown / folder.report.name}"

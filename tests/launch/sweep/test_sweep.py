@@ -1,5 +1,6 @@
 """A sweep from its file to its tables, with a launcher that only writes what runs would leave."""
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -166,6 +167,17 @@ def test_a_grid_over_noise_that_is_fixed_beforehand_may_be_run(
     sweep.start(plan, folder.path, "1", PROGRAM, said.append, run=launcher)
     assert launcher.jobs[0].command[-1] == "--vary-mechanism"
     assert json.loads(folder.plan.read_text())["vary_mechanism"] is True
+
+
+def test_what_was_trained_before_was_not_fixed_before_any_result(
+    read: Any, tmp_path: Path, said: list[str]
+) -> None:
+    text = (
+        f'vary-mechanism = true\n[base]\ndata = "{_private(tmp_path)}"\n[grid]\nnoise-multiplier = [4, 6]\n'
+    )
+    runs, plan, cost = sweep.planned(read(text), tmp_path / "ledger")
+    with pytest.raises(ConfigError, match="holds earlier rounds of these data"):
+        sweep.tell(runs, plan, dataclasses.replace(cost, before=True), said.append)
 
 
 def test_records_that_are_declared_synthetic_are_trials(read: Any, tmp_path: Path) -> None:

@@ -17,13 +17,13 @@ _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?|-?inf|nan")
 
 
 def print_results(plan: SweepPlan, rows: Sequence[Row]) -> None:
-    """Print a line for each combination: median over its seeds, and from the least to the most."""
+    """Print a line for each combination: medians over its seeds, of what they are compared by the spread."""
     points = list(dict.fromkeys(run.point for run in plan.runs))
     seeds = max(sum(run.point == point for run in plan.runs) for point in points)
     names = [row.score[0] for row in rows if row.score[1] is not None]
     score = names[0] if names else "accuracy"
-    title = f"median over {seeds} seeds (least to most)" if seeds > 1 else "results"
-    columns = ("run", score, "loss", "epsilon", "seconds", "runs")
+    title = f"medians over {seeds} seeds" if seeds > 1 else "results"
+    columns = ("run", score, "least to most", "loss", "epsilon", "seconds", "runs")
     lines = [_line(point, [row for row in rows if row.run.point == point]) for point in points]
     print_table(title, columns, lines, left=("run",))
 
@@ -32,22 +32,23 @@ def _line(point: str, rows: Sequence[Row]) -> tuple[str, ...]:
     epsilons = [row.epsilon for row in rows if row.epsilon is not None]
     return (
         point,
-        _spread([row.score[1] for row in rows], "{:.3f}"),
-        _spread([row.loss for row in rows], "{:.2f}"),
+        _median([row.score[1] for row in rows], "{:.3f}"),
+        _spread([row.score[1] for row in rows]),
+        _median([row.loss for row in rows], "{:.2f}"),
         rounded_up(max(epsilons)) if epsilons else "",
-        _spread([row.seconds for row in rows], "{:.1f}", within=False),
+        _median([row.seconds for row in rows], "{:.1f}"),
         _statuses(rows),
     )
 
 
-def _spread(values: Sequence[float | None], form: str, *, within: bool = True) -> str:
+def _median(values: Sequence[float | None], form: str) -> str:
     there = [value for value in values if value is not None]
-    if not there:
-        return ""
-    middle = form.format(statistics.median(there))
-    if len(there) == 1 or not within:
-        return middle
-    return f"{middle} ({form.format(min(there))} to {form.format(max(there))})"
+    return form.format(statistics.median(there)) if there else ""
+
+
+def _spread(values: Sequence[float | None]) -> str:
+    there = [value for value in values if value is not None]
+    return f"{min(there):.3f} to {max(there):.3f}" if len(there) > 1 else ""
 
 
 def _statuses(rows: Sequence[Row]) -> str:

@@ -167,7 +167,7 @@ def _of_ledger(plan: SweepPlan, accountant: str) -> float:
         for client in range(config.clients)
     }
     with Ledger.open_existing(file) as ledger:
-        accounts = [one for one in ledger.accounts() if one.dataset in names]
+        accounts = [one for one in ledger.accounts() if one.dataset in names and not one.retired]
     epsilons = [(compute_epsilon(one.spent(), plan.delta, accountant), plan.delta) for one in accounts]
     persons = max(config.clients_per_person for config in configs)
     return federation_budget(epsilons, persons).epsilon if epsilons else 0.0

@@ -1,5 +1,6 @@
 """What a sweep says: before it starts what it will do and cost, afterwards what a choice from it costs."""
 
+import math
 from collections.abc import Callable, Sequence
 
 from fl_dp.errors import ConfigError
@@ -71,7 +72,7 @@ def _together(plan: SweepPlan, cost: SweepCost) -> str:
     most = "" if cost.exactly else "at most "
     what = f"{most}epsilon {rounded_up(cost.epsilon)} at delta {cost.delta:g}"
     if plan.public:
-        return f"all runs together: on private data these would be {what}"
+        return f"all runs together: on private data these would be {what}{_open(plan)}"
     return f"all runs together: {what} for these data, what they had spent before included"
 
 
@@ -131,6 +132,13 @@ def needs_ledger(runs: Sequence[LookedAt]) -> ConfigError:
     )
 
 
+def _open(plan: SweepPlan) -> str:
+    """Said of a sum where some runs have no privacy: they are not in it."""
+    if all(run.config.get("privacy") != "off" for run in plan.runs):
+        return ""
+    return ' without the runs of privacy = "off", and beside these no epsilon would hold'
+
+
 def footer(plan: SweepPlan, rows: Sequence[Row], spent: float) -> str:
     """What must be said of a model that is chosen from these."""
     rule = (
@@ -138,11 +146,13 @@ def footer(plan: SweepPlan, rows: Sequence[Row], spent: float) -> str:
     )
     now = f"{rounded_up(spent)} at delta {plan.delta:g}"
     if plan.public:
-        return f"{rule}that of the whole sweep. On private data it would be {now}; these are public."
+        would = f"On private data it would be {now}{_open(plan)}; these are public."
+        return f"{rule}that of the whole sweep. {would}"
     if is_over(rows):
         return f"{rule}that of all of them on these data, {now}."
+    whole = math.inf if plan.epsilon is None else max(plan.epsilon, spent)
     return (
-        f"{rule}that of the whole sweep as it was fixed, {rounded_up(plan.epsilon)} at delta {plan.delta:g}; "
+        f"{rule}that of the whole sweep as it was fixed, {rounded_up(whole)} at delta {plan.delta:g}; "
         f"{now} is spent so far."
     )
 
@@ -152,4 +162,4 @@ def result_line(row: Row) -> str:
     name, score = row.score
     reached = "" if score is None else f"{name} {score:.3f}, "
     spent = "" if row.epsilon is None else f"epsilon {rounded_up(row.epsilon)}"
-    return f"{row.status}: {reached}{spent}".rstrip(", ")
+    return f"{row.status}: {reached}{spent}".rstrip(", :")

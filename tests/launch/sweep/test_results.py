@@ -3,7 +3,11 @@ from pathlib import Path
 import pytest
 from launch.sweep.fakes import leave
 
+from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.epsilon import compute_epsilon
+from fl_dp.accounting.ledger.ledger import Ledger, ReservationRequest
+from fl_dp.config.run import RunConfig
+from fl_dp.launch.clients import ledger_file
 from fl_dp.launch.sweep.plan import PlannedRun, SweepFolder, SweepPlan
 from fl_dp.launch.sweep.results import rows_of, spent_in_all
 from fl_dp.records import Entry
@@ -56,3 +60,19 @@ def test_a_damaged_summary_ends_nothing(plan: SweepPlan, tmp_path: Path) -> None
     (row, _) = rows_of(plan, folder)
     assert row.status == "unfinished"
     assert "is damaged" in row.reason
+
+
+def test_on_one_ledger_its_accounts_say_what_is_spent(tmp_path: Path) -> None:
+    config = RunConfig(data="npz:/data/x.npz", rounds=2).to_flat()
+    runs = (PlannedRun("a", "a", 0, {}, config),)
+    plan = SweepPlan(runs, False, str(tmp_path / "ledger"), False, 1.0, 1e-5)
+    assert spent_in_all(plan, SweepFolder(tmp_path)) == 0.0
+    (tmp_path / "ledger").mkdir()
+    with Ledger.open(ledger_file(tmp_path / "ledger")) as ledger:
+        for client, steps in ((0, 5), (1, 9)):
+            dataset = f"npz:/data/x.npz, part {client}/2 (iid, seed 0)"
+            ledger.register(dataset, f"{client}" * 64, 700, source="x", cut="2 parts (iid, seed 0)")
+            ledger.reserve_all([ReservationRequest(dataset, "r", 1, (0.1, 4.0), steps, Budget(8.0, 1e-5))])
+        ledger.register("another", "a" * 64, 700)
+        ledger.reserve_all([ReservationRequest("another", "r", 1, (0.1, 4.0), 50, Budget(8.0, 1e-5))])
+    assert spent_in_all(plan, SweepFolder(tmp_path)) == compute_epsilon([Entry(0.1, 4.0, 9)], 1e-5)

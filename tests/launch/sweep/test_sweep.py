@@ -41,6 +41,18 @@ def test_it_says_first_what_it_will_do_on_whose_data(two_by_two: Asked, said: li
     assert (plan.public, plan.ledger) == (True, "")
 
 
+def test_beside_runs_without_privacy_no_epsilon_is_claimed(
+    read: Any, said: list[str], tmp_path: Path
+) -> None:
+    asked = read('[grid]\nepsilon = [1]\n[[run]]\nname = "open"\nprivacy = "off"\n')
+    runs, plan, cost = sweep.planned(asked, None)
+    sweep.tell(runs, plan, cost, said.append)
+    assert said[-1].endswith('without the runs of privacy = "off", and beside these no epsilon would hold')
+    folder = SweepFolder(tmp_path / "out")
+    sweep.start(plan, folder.path, "1", PROGRAM, said.append, run=Launcher(folder))
+    assert "beside these no epsilon would hold; these are public" in "\n".join(said)
+
+
 def test_it_runs_all_and_leaves_a_table(
     plan: SweepPlan, said: list[str], tmp_path: Path, capsys: Any
 ) -> None:

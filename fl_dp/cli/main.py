@@ -29,6 +29,8 @@ from fl_dp.cli.run import RUN_OPTIONS, run
 from fl_dp.cli.schema import HELP as SCHEMA_HELP
 from fl_dp.cli.schema import schema
 from fl_dp.cli.server import serve
+from fl_dp.cli.sweep import HELP as SWEEP_HELP
+from fl_dp.cli.sweep import sweep
 from fl_dp.cli.validate import HELP as VALIDATE_HELP
 from fl_dp.cli.validate import validate
 from fl_dp.cli.verify import HELP as VERIFY_HELP
@@ -77,6 +79,7 @@ app.command(help=APPROVE_HELP)(approve)
 app.command(help=VALIDATE_HELP)(validate)
 app.command(help=SCHEMA_HELP, cls=CommandWithoutMarkup)(schema)
 app.command(help=VERIFY_HELP)(verify)
+app.command(help=SWEEP_HELP, cls=CommandWithoutMarkup)(sweep)
 app.add_typer(ledger_app, name="ledger")
 
 

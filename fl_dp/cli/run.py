@@ -67,6 +67,7 @@ def run(
         Path | None,
         typer.Option(metavar="DIR", help="Go on with the run in DIR, which was stopped, as it was started."),
     ] = None,
+    vary_mechanism: Annotated[bool, typer.Option("--vary-mechanism", hidden=True)] = False,  # of fl-dp sweep
 ) -> int:
     if resume:
         refuse_beside(context, "resume", "ray_address")
@@ -80,4 +81,7 @@ def run(
 
     address = ray_address or ""
     with telling(say) as tell, naming_places(request):
-        return launch(request, engine=kind, out=out, ledger=ledger, ray_address=address, tell=tell)
+        return launch(
+            request, engine=kind, out=out, ledger=ledger, ray_address=address, tell=tell,
+            vary_mechanism=vary_mechanism,
+        )  # fmt: skip

@@ -71,6 +71,7 @@ class Source:
     meaning: all that the schema says of how records become numbers, as one text: sites must agree on it.
     schema_file: where that schema is. inputs: all inputs (n, ...) as in a TensorData, in the file's order,
     labelled or not: what a model is asked about. None: those of the test split are taken.
+    public: whether it is a benchmark set that anybody may have, so that nobody's privacy is at stake.
     """
 
     load: Callable[[Location, Split], TensorData]
@@ -80,6 +81,7 @@ class Source:
     meaning: Callable[[Location], str] | None = None
     schema_file: Callable[[Location], Path] | None = None
     inputs: Callable[[Location], Tensor] | None = None
+    public: bool = False
 
 
 def data_of(settings: DataSettings, split: Split) -> TensorData:

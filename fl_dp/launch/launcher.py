@@ -12,6 +12,7 @@ import tomli_w
 
 from fl_dp.config.run import RunConfig
 from fl_dp.durable_files import exclusive, private_folder, write_whole
+from fl_dp.errors import ConfigError
 from fl_dp.launch.clients import ledger_line
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.preflight import (
@@ -46,6 +47,7 @@ def launch(
     tell: Telling,
     quiet: bool = False,
     claimed: Callable[[RunFolder], None] = lambda folder: None,
+    vary_mechanism: bool = False,
 ) -> ExitCode:
     """Check everything, start Flower, watch the run, stop everything; FlDpError when it fails.
 
@@ -53,8 +55,13 @@ def launch(
     out: the run's folder; None for a new one. ledger: the folder of the clients' ledger; None for one below
     `out`. ray_address: of a Ray cluster; empty when this machine alone simulates. tell: says what is done.
     quiet: our own simulation shows no table. claimed: told of the run's folder, once everything was checked.
+    vary_mechanism: of clients that our own engine simulates: deployed ones have it in settings of their own.
     """
     tell.doing(CHECKING)
+    if vary_mechanism and engine != "ray":
+        raise ConfigError(
+            "--vary-mechanism: of clients that Ray simulates; others have settings of their own."
+        )
     if engine == "flower":
         from fl_dp.launch.flower.simulation import check_resources
 
@@ -83,7 +90,7 @@ def launch(
             )
             if engine:
                 tell.say(ledger_line(ledger, folder.shown / folder.ledgers.name))
-            start = Launch(engine, (ledger or folder.ledgers).absolute(), ray_address)
+            start = Launch(engine, (ledger or folder.ledgers).absolute(), ray_address, vary_mechanism)
             start.write(folder)
             return _run(config, folder, start, ray, tell, resumed=False, quiet=quiet)
 
@@ -139,7 +146,7 @@ def _run(
     if ray is not None:
         from fl_dp.launch.ray_simulation import simulate  # late: it imports torch and Ray
 
-        return simulate(config, folder, start.ledgers, ray, tell, resumed=resumed, quiet=quiet)
+        return simulate(config, folder, start, ray, tell, resumed=resumed, quiet=quiet)
     if start.engine:
         from fl_dp.launch.flower.simulation import simulate_with_flower
 

@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import asdict
-from pathlib import Path
+from dataclasses import asdict, replace
 
 from flwr.supercore.task_identity import TaskIdentity
 
@@ -16,6 +15,7 @@ from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.logs import log_files
 from fl_dp.launch.outcome import conclude, tried
 from fl_dp.launch.ray_ahead import RayAhead
+from fl_dp.launch.resumption import Launch
 from fl_dp.launch.telling import Telling
 from fl_dp.launch.told_grid import ToldGrid
 from fl_dp.reporting.console import round_line
@@ -35,7 +35,7 @@ CLIENTS_LOG = "clients"
 def simulate(
     config: RunConfig,
     folder: RunFolder,
-    ledgers: Path,
+    start: Launch,
     ray: RayAhead,
     tell: Telling,
     *,
@@ -59,7 +59,8 @@ def simulate(
         if work.ended:
             append_line(folder.path / WORK, asdict(work))
 
-    simulation = Simulation(config, client_config(config, 0, ledgers), folder.clients, on_work)
+    client = replace(client_config(config, 0, start.ledgers), vary_mechanism=start.vary_mechanism)
+    simulation = Simulation(config, client, folder.clients, on_work)
     with ExitStack() as stack:
         # a log of their own for the clients: a traceback of theirs may quote their data
         stack.enter_context(

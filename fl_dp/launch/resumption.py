@@ -25,17 +25,23 @@ class Launch:
 
     engine: what simulates the clients; None when each is a process of its own. ledgers: the folder of the
     clients' ledger, absolute. ray_address: of a Ray cluster; empty when this machine alone simulates.
+    vary_mechanism: as in the settings of a client, of all simulated ones.
     """
 
     engine: Engine | None
     ledgers: Path
     ray_address: str
+    vary_mechanism: bool = False
 
     def write(self, folder: RunFolder) -> None:
         """Write it to launch.toml. The path of ledgers inside the run's folder is relative: folders move."""
         inside = self.ledgers.is_relative_to(folder.path)
         ledgers = self.ledgers.relative_to(folder.path) if inside else self.ledgers
-        table = {"engine": self.engine or "", "ledgers": str(ledgers), "ray-address": self.ray_address}
+        table: dict[str, str | bool] = {
+            "engine": self.engine or "", "ledgers": str(ledgers), "ray-address": self.ray_address
+        }  # fmt: skip
+        if self.vary_mechanism:
+            table["vary-mechanism"] = True
         write_whole(folder.launch, lambda file: tomli_w.dump(table, file))
 
     def at(self, ray_address: str) -> Self:
@@ -54,7 +60,10 @@ class Launch:
         engine, ledgers, address = table["engine"], table["ledgers"], table["ray-address"]
         if engine not in ("", *typing.get_args(Engine)):
             raise ConfigError(f"{folder.launch}: engine = {engine!r} is not one of this fl_dp's.")
-        return cls(engine or None, folder.path / ledgers, address)
+        vary = table.get("vary-mechanism", False)
+        if not isinstance(vary, bool):
+            raise ConfigError(f"{folder.launch}: is damaged: vary-mechanism is neither true nor false.")
+        return cls(engine or None, folder.path / ledgers, address, vary)
 
 
 def check_begun(folder: RunFolder) -> None:

@@ -38,7 +38,13 @@ def test_arguments_and_options_reach_the_launch(launched: list[Any], tmp_path: P
     assert run_command(app, ["run", "--simulate", "--out", out, "--seed", "7", "5", "2"]) == 3
     (config, options) = launched[0]
     assert (config.clients, config.min_clients, config.seed) == (5, 2, 7)
-    assert options == {"engine": "ray", "ray_address": "", "out": tmp_path / "x", "ledger": None}
+    assert options == {
+        "engine": "ray",
+        "ray_address": "",
+        "out": tmp_path / "x",
+        "ledger": None,
+        "vary_mechanism": False,
+    }
 
 
 @pytest.mark.parametrize(

@@ -48,4 +48,4 @@ def _is_test(labels: np.ndarray) -> np.ndarray:
     return mask
 
 
-SOURCE = Source(lambda location, split: load_digits(split))
+SOURCE = Source(lambda location, split: load_digits(split), public=True)

@@ -24,7 +24,7 @@ def registration_of(data: "Examples", config: ClientConfig) -> "DataDeclaration"
         data.fingerprint(),
         len(data) if config.public_size == AUTO else int(config.public_size),
         source=records_name(config),
-        cut=_cut(config),
+        cut=cut_of(config),
         digests=data.record_digests,
         unit=config.unit_name,
         person_digests=_person_digests(data),
@@ -96,7 +96,7 @@ def task_identity(config: TaskSettings) -> str:
     return identity(task_of(config))
 
 
-def _cut(config: ClientConfig) -> str:
+def cut_of(config: ClientConfig) -> str:
     """All that decides which record is in which part; empty: all are in one."""
     settings = PartitionSettings.of(config)
     whole = config.by_client or is_whole(settings)

@@ -1,0 +1,101 @@
+"""`fl-dp sweep`: settings and seeds compared, on simulated clients."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fl_dp.cli.common import CONFIGS, say
+from fl_dp.errors import ConfigError
+from fl_dp.launch.exit_codes import ExitCode
+
+_PROGRAM = (sys.executable, "-P", "-m", "fl_dp.cli.main")
+
+HELP = """Compare settings: run every combination with every seed, on simulated clients.
+
+\b
+  # sweep.toml
+  config = "configs/digits.toml"
+  seeds = [0, 1, 2]
+  [grid]
+  epsilon = [1, 3, 8]
+
+\b
+  fl-dp sweep sweep.toml              # says what it costs, then runs it in sweeps/sweep
+  fl-dp sweep --resume sweeps/sweep   # goes on with what is missing
+  fl-dp sweep --show sweeps/sweep     # the table, at any time
+
+On private data all runs pay in full from one lasting ledger, --ledger DIR. docs/sweeps.md has the rest.
+
+Exit code: 0 all runs trained as asked; 3 budgets ended some early; 1 some failed; 2 nothing was started.
+"""
+
+
+def sweep(
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[SWEEP.toml]", help="What to compare.", show_default=False)
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the sweep [default: sweeps/<name of the file>].")
+    ] = None,
+    ledger: Annotated[
+        Path | None, typer.Option(help="Folder of the one ledger that all runs pay from.")
+    ] = None,
+    jobs: Annotated[
+        str, typer.Option(metavar="N|auto", help="Runs at a time; cores are divided among them.")
+    ] = "auto",
+    plan: Annotated[bool, typer.Option("--plan", help="Say what it would do and cost, and end.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before private data are spent.")] = False,
+    resume: Annotated[Path | None, typer.Option(metavar="DIR", help="Go on with the sweep in DIR.")] = None,
+    show: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Print the results of the sweep in DIR.")
+    ] = None,
+) -> int:
+    if file is not None:
+        say(f"looking at {file}")
+    from fl_dp.launch.sweep import sweep as sweeps  # late: it imports torch
+
+    if show is not None:
+        _refuse_beside("--show", SWEEP=file, out=out, ledger=ledger, resume=resume, plan=plan or None)
+        sweeps.show(show, say)
+        return ExitCode.TRAINED
+    if resume is not None:
+        _refuse_beside("--resume", out=out, plan=plan or None)
+    if file is None:
+        if resume is None:
+            raise ConfigError("name a sweep's file, SWEEP.toml; or --resume DIR, or --show DIR.")
+        _refuse_beside("--resume", ledger=ledger)
+        return sweeps.resume(resume, None, jobs, _PROGRAM, say)
+    from fl_dp.launch.sweep.asked import read_sweep
+
+    asked = read_sweep(file, CONFIGS)
+    if resume is not None:
+        return sweeps.resume(resume, sweeps.planned(asked, ledger)[1], jobs, _PROGRAM, say)
+    folder = out or Path("sweeps") / file.stem
+    if (folder / "plan.json").exists() and not plan:
+        raise ConfigError(
+            f"--out {folder}: already holds a sweep; go on by --resume {folder}, or name another."
+        )
+    runs, fixed, cost = sweeps.planned(asked, ledger)
+    sweeps.tell(runs, fixed, cost, say)
+    if plan:
+        return ExitCode.TRAINED
+    if not (fixed.public or yes or _agreed()):
+        raise ConfigError("nothing was started: answer yes, or give --yes.")
+    return sweeps.start(fixed, folder, jobs, _PROGRAM, say)
+
+
+def _refuse_beside(option: str, **given: object) -> None:
+    for name, value in given.items():
+        if value is not None:
+            shown = name if name.isupper() else f"--{name}"
+            raise ConfigError(f"{shown}: has no meaning beside {option}; leave it out.")
+
+
+def _agreed() -> bool:
+    try:
+        return input("These data pay for it, which cannot be undone. Start? [yes/no] ").strip() == "yes"
+    except EOFError:  # standard input is closed
+        say("")
+        return False

@@ -1,0 +1,183 @@
+"""A sweep as it was fixed before its first run: plan.json, which says everything and is never changed."""
+
+import hashlib
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Self
+
+import tomli_w
+
+from fl_dp.config.files import read_json
+from fl_dp.config.flat import Scalar
+from fl_dp.config.run import RunConfig
+from fl_dp.durable_files import write_whole
+from fl_dp.errors import ConfigError
+from fl_dp.launch.sweep.costs import SweepCost
+from fl_dp.launch.sweep.looked_at import LookedAt
+from fl_dp.reporting.reports import strict_json
+from fl_dp.reporting.run_folder import RunFolder
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRun:
+    """name: of its folder. point: the combination that it is of, with another seed than its siblings.
+
+    settings: what the point sets, by key. config: the whole run config, flat.
+    """
+
+    name: str
+    point: str
+    seed: int
+    settings: Mapping[str, Scalar]
+    config: Mapping[str, Scalar]
+
+
+@dataclass(frozen=True, slots=True)
+class SweepPlan:
+    """public: whether nobody's privacy is at stake. ledger: the folder of the one ledger that all runs pay
+    from, absolute; empty where each has its own. vary_mechanism: as of `Asked`.
+    epsilon, delta: of all runs together, foreseen; None: not finite.
+    """
+
+    runs: tuple[PlannedRun, ...]
+    public: bool
+    ledger: str
+    vary_mechanism: bool
+    epsilon: float | None
+    delta: float
+    fixed: str = ""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The settings that differ between runs, in the order in which they were named."""
+        return tuple(dict.fromkeys(key for run in self.runs for key in run.settings))
+
+    def digest(self) -> str:
+        """SHA-256 of what is fixed: the runs, their order and who pays."""
+        what = {key: value for key, value in asdict(self).items() if key not in ("epsilon", "delta", "fixed")}
+        return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()
+
+    @classmethod
+    def of(cls, runs: Sequence[LookedAt], cost: SweepCost, *, public: bool, ledger: str, vary: bool) -> Self:
+        planned = tuple(
+            PlannedRun(
+                one.run.name,
+                one.run.point.name,
+                one.run.seed,
+                dict(one.run.point.settings),
+                one.config.to_flat(),
+            )
+            for one in runs
+        )
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        epsilon = strict_json(cost.epsilon)
+        return cls(planned, public, ledger, vary, epsilon, cost.delta, now)
+
+    def write(self, folder: "SweepFolder") -> None:
+        table = {"format": _FORMAT, "digest": self.digest(), **asdict(self)}
+        text = json.dumps(table, indent=1, allow_nan=False) + "\n"
+        write_whole(folder.plan, lambda file: file.write(text.encode()))
+
+    @classmethod
+    def read(cls, folder: "SweepFolder") -> Self:
+        """ConfigError where there is none, or where it was changed."""
+        if not folder.plan.is_file():
+            raise ConfigError(
+                f"{folder.path}: holds no sweep; start one by: fl-dp sweep SWEEP.toml --out DIR."
+            )
+        found = read_json(folder.plan)
+        try:
+            number, digest = found.pop("format"), found.pop("digest")
+            runs = tuple(PlannedRun(**one) for one in found.pop("runs"))
+            plan = cls(runs=runs, **found)
+            same = plan.digest() == digest
+        except (AttributeError, KeyError, TypeError):
+            raise ConfigError(f"{folder.plan}: is damaged; put it back as it was.") from None
+        if number != _FORMAT:
+            raise ConfigError(f"{folder.plan}: is of another fl_dp (format {number}).")
+        if not same:
+            raise ConfigError(
+                f"{folder.plan}: was changed after the sweep was fixed, and no longer has its digest. What "
+                "is tried must not depend on results; put it back as it was, or start another sweep."
+            )
+        return plan
+
+    def check_same(self, other: "SweepPlan") -> None:
+        """ConfigError, which says what differs, unless `other` asks for the same sweep."""
+        found = list(_differences(self, other))
+        if found:
+            more = f"; and {len(found) - 5} more" if len(found) > 5 else ""
+            raise ConfigError(
+                f"this is another sweep than the one that was fixed on {self.fixed}: {'; '.join(found[:5])}"
+                f"{more}. What is tried must not depend on results: go on by --resume alone, or start "
+                "another sweep with --out."
+            )
+
+
+def _differences(kept: SweepPlan, asked: SweepPlan) -> list[str]:
+    for key in ("public", "ledger", "vary_mechanism"):
+        if getattr(kept, key) != getattr(asked, key):
+            return [f"{key.replace('_', '-')} is {getattr(asked, key)!r}, it was {getattr(kept, key)!r}"]
+    before = {run.name: run.config for run in kept.runs}
+    now = {run.name: run.config for run in asked.runs}
+    gone = [f"{name} is gone" for name in before if name not in now]
+    new = [f"{name} is new" for name in now if name not in before]
+    changed = [
+        f"{name} has {key} = {now[name].get(key)!r}, it was {before[name].get(key)!r}"
+        for name in before
+        if name in now
+        for key in dict.fromkeys((*before[name], *now[name]))
+        if before[name].get(key) != now[name].get(key)
+    ]
+    order = [] if gone or new or list(before) == list(now) else ["the runs come in another order"]
+    return [*gone, *new, *changed, *order]
+
+
+@dataclass(frozen=True, slots=True)
+class SweepFolder:
+    """The paths of a sweep's files. path: absolute."""
+
+    path: Path
+
+    @property
+    def plan(self) -> Path:
+        return self.path / "plan.json"
+
+    @property
+    def lock(self) -> Path:
+        return self.path / ".lock"
+
+    @property
+    def csv(self) -> Path:
+        return self.path / "results.csv"
+
+    @property
+    def report(self) -> Path:
+        return self.path / "report.html"
+
+    @property
+    def shown(self) -> Path:
+        return RunFolder(self.path).shown
+
+    def run(self, name: str) -> RunFolder:
+        return RunFolder(self.path / "runs" / name)
+
+    def config(self, name: str) -> Path:
+        return self.path / "configs" / f"{name}.toml"
+
+    def log(self, name: str) -> Path:
+        """What the run has said on its console."""
+        return self.path / "logs" / f"{name}.log"
+
+    def write_configs(self, plan: SweepPlan) -> None:
+        """A run config for each run: what `fl-dp run --config` is given."""
+        (self.path / "configs").mkdir(exist_ok=True)
+        for run in plan.runs:
+            config = RunConfig.from_flat(run.config)
+            table = {key: value for key, value in config.to_flat().items() if key != "out"}
+            write_whole(self.config(run.name), lambda file, table=table: tomli_w.dump(table, file))  # type: ignore[misc]

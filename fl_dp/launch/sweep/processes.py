@@ -1,0 +1,142 @@
+"""The runs of a sweep as processes: a few at a time, each on cores of its own, stopped together."""
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from fl_dp.errors import ConfigError
+from fl_dp.launch.exit_codes import ExitCode
+from fl_dp.launch.processes.environment import cores
+from fl_dp.launch.processes.processes import Processes
+
+_POLL_SECONDS = 0.2
+STOPPING_SECONDS = 30.0  # for a run to end its own processes and leave its folder resumable
+_DIVIDED = hasattr(os, "sched_setaffinity")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A command, and the file that holds what it prints."""
+
+    name: str
+    command: Sequence[str]
+    log: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a job ended. seconds: that it took."""
+
+    job: Job
+    code: int
+    seconds: float
+
+
+def jobs_of(text: str, runs: int, *, shared: bool, on_gpu: bool) -> int:
+    """How many runs at a time `--jobs` means; ConfigError for what this machine cannot do.
+
+    shared: whether all pay from one ledger, one after the other: what a run may spend follows from those
+    before it.
+    """
+    most = cores() if _DIVIDED else 1
+    if text == "auto":
+        return 1 if shared or on_gpu else max(1, min(most, runs))
+    number = int(text) if text.isdecimal() else 0
+    if not 1 <= number <= most:
+        why = f"this machine has {most} cores" if _DIVIDED else "cores cannot be divided on this system"
+        raise ConfigError(f"--jobs {text}: expected auto, or an integer from 1 to {most}: {why}.")
+    if shared and number > 1:
+        raise ConfigError(
+            f"--jobs {text}: all runs pay from one ledger, one after the other; leave the option out."
+        )
+    return number
+
+
+def run_jobs(
+    jobs: Sequence[Job],
+    at_once: int,
+    env: Mapping[str, str],
+    *,
+    started: Callable[[Job], None],
+    ended: Callable[[Ended], None],
+) -> None:
+    """Run all of them, `at_once` at a time. One that fails ends no other.
+
+    KeyboardInterrupt interrupts those that run, waits until they have cleaned up, and goes on.
+    """
+    with Processes() as processes:
+        running = _Running(processes, _shares(at_once), env)
+        try:
+            for job in jobs:
+                while not running.free:
+                    running.collect(ended)
+                started(job)
+                running.start(job)
+            while running.jobs:
+                running.collect(ended)
+        except KeyboardInterrupt:
+            running.interrupt()
+            raise
+
+
+class _Running:
+    """The jobs that run, and the shares of cores that are free."""
+
+    def __init__(
+        self, processes: Processes, shares: Sequence[frozenset[int]], env: Mapping[str, str]
+    ) -> None:
+        self.free = list(shares)
+        self.jobs: dict[str, tuple[Job, frozenset[int], float]] = {}
+        self._processes, self._env = processes, env
+
+    def start(self, job: Job) -> None:
+        share = self.free.pop(0)
+        with _on(share):
+            self._processes.start(job.name, job.command, self._env, job.log)
+        self.jobs[job.name] = job, share, time.monotonic()
+
+    def collect(self, ended: Callable[[Ended], None]) -> None:
+        """Tell of those that have ended since; wait a moment where none has."""
+        over = {name: code for name in self.jobs if (code := self._processes.exit_code(name)) is not None}
+        if not over:
+            time.sleep(_POLL_SECONDS)
+        for name, code in over.items():
+            job, share, since = self.jobs.pop(name)
+            self.free.append(share)
+            ended(Ended(job, code, time.monotonic() - since))
+
+    def interrupt(self) -> None:
+        for name in self.jobs:
+            self._processes.interrupt(name)
+        deadline = time.monotonic() + STOPPING_SECONDS
+        while self.jobs and time.monotonic() < deadline:
+            self.collect(lambda _: None)
+
+
+def _shares(number: int) -> list[frozenset[int]]:
+    """This process's cores in `number` parts; empty ones where they cannot be divided."""
+    if not _DIVIDED:
+        return [frozenset()] * number
+    ours = sorted(os.sched_getaffinity(0))
+    return [frozenset(ours[part::number]) for part in range(number)]
+
+
+@contextmanager
+def _on(share: frozenset[int]) -> Iterator[None]:
+    """What this thread starts within inherits these cores: Ray and torch count no others."""
+    if not share:
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, share)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def went_well(code: int) -> bool:
+    return code in (ExitCode.TRAINED, ExitCode.BUDGET_EXHAUSTED)

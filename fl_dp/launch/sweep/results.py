@@ -1,0 +1,173 @@
+"""What the runs of a sweep have reached, from their folders alone: a row for each, whatever became of it."""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fl_dp.accounting.budget import federation_budget
+from fl_dp.accounting.epsilon import compute_epsilon
+from fl_dp.accounting.events import merge
+from fl_dp.accounting.ledger.ledger import Ledger
+from fl_dp.config.run import RunConfig
+from fl_dp.errors import FlDpError
+from fl_dp.federation.client.registration import dataset_name
+from fl_dp.launch.clients import client_config, ledger_file
+from fl_dp.launch.sweep.plan import PlannedRun, SweepFolder, SweepPlan
+from fl_dp.records import Entry
+from fl_dp.reporting.read_results import read_rounds, read_summary
+from fl_dp.reporting.run_folder import RunFolder
+
+WAITING, UNFINISHED, REFUSED = "waiting", "unfinished", "refused"
+OVER = ("completed", "budget-exhausted")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A run. status: of its summary, or WAITING, UNFINISHED (it has begun), REFUSED (it could not begin).
+
+    epsilon: of its clients' accounts when it ended, so that on one ledger the runs before it count; alone: of
+    its own steps. Both None where none is known, infinite without privacy. seconds: of its rounds.
+    """
+
+    run: PlannedRun
+    status: str
+    rounds: int = 0
+    epsilon: float | None = None
+    alone: float | None = None
+    delta: float | None = None
+    loss: float | None = None
+    accuracy: float | None = None
+    metrics: Mapping[str, float | None] = field(default_factory=dict)
+    seconds: float | None = None
+    reason: str = ""
+
+    @property
+    def score(self) -> tuple[str, float | None]:
+        """What runs are compared by: the accuracy; else the first metric; else the loss."""
+        if self.accuracy is not None:
+            return "accuracy", self.accuracy
+        name = next(iter(self.metrics), "")
+        return (name, self.metrics[name]) if name else ("loss", self.loss)
+
+
+def rows_of(plan: SweepPlan, folder: SweepFolder) -> list[Row]:
+    """The rows, in the plan's order. What cannot be read is UNFINISHED, with the reason."""
+    return [_row(run, folder) for run in plan.runs]
+
+
+def _row(run: PlannedRun, folder: SweepFolder) -> Row:
+    place = folder.run(run.name)
+    if not place.launch.exists():
+        why = _refusal(folder.log(run.name))
+        return Row(run, REFUSED if why else WAITING, reason=why)
+    try:
+        if place.summary.exists():
+            return _of(run, read_summary(place.summary), str(read_summary(place.summary)["status"]))
+        rounds = read_rounds(place.rounds)
+    except FlDpError as error:
+        return Row(run, UNFINISHED, reason=str(error))
+    last = {**rounds[-1], "rounds": len(rounds)} if rounds else {"rounds": 0}
+    seconds = sum(one.get("seconds") or 0.0 for one in rounds)
+    return _of(run, {**last, "seconds": seconds}, UNFINISHED)
+
+
+def _refusal(log: Path) -> str:
+    """The line in which a command says why it could not begin; empty where it was stopped, or not called."""
+    text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+    return next((line for line in text.splitlines() if line.startswith("error: ")), "")
+
+
+def _of(run: PlannedRun, found: Mapping[str, Any], status: str) -> Row:
+    private, clients = found.get("private", True), found.get("clients", {})
+    return Row(
+        run,
+        status,
+        found.get("rounds", 0),
+        _epsilon(found) if clients else None,
+        _alone(clients.values(), run) if private else math.inf,
+        found.get("delta"),
+        found.get("loss"),
+        found.get("accuracy"),
+        found.get("metrics", {}),
+        found.get("seconds"),
+        found.get("reason", ""),
+    )
+
+
+def _epsilon(found: Mapping[str, Any]) -> float | None:
+    """JSON has no infinity: None stands for it where something was reported."""
+    value = found.get("epsilon")
+    return math.inf if value is None else value
+
+
+def _alone(clients: Iterable[Mapping[str, Any]], run: PlannedRun) -> float | None:
+    """The largest epsilon of what this run has added to an account; None where reports do not say."""
+    found = []
+    for client in clients:
+        charges, delta = _entries(client.get("charges")), client.get("delta")
+        if delta is not None and charges:
+            own = _without(charges, _entries(client.get("before")))
+            found.append(
+                compute_epsilon(own, delta, client.get("accountant") or str(run.config["accountant"]))
+            )
+    return max(found, default=None)
+
+
+def _entries(found: Any) -> tuple[Entry, ...]:
+    return tuple(Entry(**one) for one in found or ())
+
+
+def _without(charges: Iterable[Entry], before: Iterable[Entry]) -> tuple[Entry, ...]:
+    steps = {(one.sample_rate, one.noise_multiplier): one.steps for one in merge(charges)}
+    for one in before:
+        steps[one.sample_rate, one.noise_multiplier] -= one.steps
+    return tuple(Entry(*mechanism, count) for mechanism, count in steps.items() if count > 0)
+
+
+def costliest(place: RunFolder) -> tuple[Entry, ...]:
+    """The charges of the client of a run that has spent most; of a run with a ledger of its own."""
+    found = [read_summary(place.summary)] if place.summary.exists() else read_rounds(place.rounds)[-1:]
+    clients = [client for one in found for client in one.get("clients", {}).values()]
+    if not clients:
+        return ()
+    return _entries(max(clients, key=lambda one: _finite(one.get("epsilon"))).get("charges"))
+
+
+def _finite(epsilon: float | None) -> float:
+    return math.inf if epsilon is None else epsilon
+
+
+def spent_in_all(plan: SweepPlan, folder: SweepFolder) -> float:
+    """The epsilon of all runs so far on the same data, at the plan's delta; runs without privacy left out.
+
+    On one ledger that is what its accounts hold; else as if the runs had shared one.
+    """
+    accountant = str(plan.runs[0].config["accountant"])
+    if plan.ledger:
+        return _of_ledger(plan, accountant)
+    charges = [
+        entry
+        for run in plan.runs
+        if folder.run(run.name).launch.exists()
+        for entry in costliest(folder.run(run.name))
+    ]
+    return compute_epsilon([one for one in charges if one.private], plan.delta, accountant)
+
+
+def _of_ledger(plan: SweepPlan, accountant: str) -> float:
+    file = ledger_file(Path(plan.ledger))
+    if not file.exists():
+        return 0.0
+    configs = [RunConfig.from_flat(run.config) for run in plan.runs]
+    names = {
+        dataset_name(client_config(config, client, Path(plan.ledger)))
+        for config in configs
+        for client in range(config.clients)
+    }
+    with Ledger.open_existing(file) as ledger:
+        accounts = [one for one in ledger.accounts() if one.dataset in names and not one.retired]
+    epsilons = [(compute_epsilon(one.spent(), plan.delta, accountant), plan.delta) for one in accounts]
+    persons = max(config.clients_per_person for config in configs)
+    return federation_budget(epsilons, persons).epsilon if epsilons else 0.0

@@ -1,0 +1,106 @@
+"""`fl-dp sweep`: its words, up to the point where runs would be started."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fl_dp.cli.common import run_command
+from fl_dp.cli.main import app
+from fl_dp.launch.exit_codes import ExitCode
+from fl_dp.launch.sweep import sweep as sweeps
+
+
+@pytest.fixture(autouse=True)
+def called(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[Any, ...]]:
+    """What would have been started, resumed or shown; the working directory holds two sweeps' files."""
+    seen: list[tuple[Any, ...]] = []
+
+    def note(name: str) -> Any:
+        return lambda *given: seen.append((name, *given)) or ExitCode.TRAINED
+
+    for name in ("start", "resume", "show"):
+        monkeypatch.setattr(sweeps, name, note(name))
+    monkeypatch.chdir(tmp_path)
+    x, y = np.zeros((400, 2), np.float32), np.arange(400) % 2
+    np.savez("x.npz", x_train=x, y_train=y, x_test=x, y_test=y, classes=np.array(["a", "b"]))
+    Path("public.toml").write_text('config = "configs/digits.toml"\n[grid]\nepsilon = [1, 3]\n')
+    Path("private.toml").write_text('[base]\ndata = "npz:x.npz"\nnoise-multiplier = 6.0\n')
+    return seen
+
+
+def test_a_sweep_is_started_in_a_folder_of_its_name(called: list[Any], capsys: Any) -> None:
+    assert run_command(app, ["sweep", "public.toml", "--jobs", "1"]) == 0
+    (name, plan, out, jobs, program, _) = called[0]
+    assert (name, out, jobs, len(plan.runs)) == ("start", Path("sweeps/public"), "1", 2)
+    assert program[1:] == ("-P", "-m", "fl_dp.cli.main")
+    assert capsys.readouterr().out.startswith("looking at public.toml\n2 runs: ")
+
+
+def test_a_plan_starts_nothing(called: list[Any]) -> None:
+    assert run_command(app, ["sweep", "public.toml", "--plan"]) == 0
+    assert called == []
+
+
+def test_private_data_are_spent_by_a_yes_alone(
+    called: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    words = ["sweep", "private.toml", "--ledger", "L"]
+    for answer, code in (("no", 2), ("y", 2), ("yes", 0)):
+        monkeypatch.setattr("builtins.input", lambda _, answer=answer: answer)
+        assert run_command(app, words) == code
+    assert [one[0] for one in called] == ["start"]
+    assert called[0][1].ledger == str(Path("L").absolute())
+    assert "nothing was started: answer yes, or give --yes" in capsys.readouterr().err
+    assert run_command(app, [*words, "--yes"]) == 0
+    assert len(called) == 2
+
+
+def test_a_closed_input_is_no_yes(called: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    def closed(_: str) -> str:
+        raise EOFError
+
+    monkeypatch.setattr("builtins.input", closed)
+    assert run_command(app, ["sweep", "private.toml", "--ledger", "L"]) == 2
+    assert called == []
+
+
+def test_resuming_with_a_file_compares_it(called: list[Any]) -> None:
+    assert run_command(app, ["sweep", "--resume", "D"]) == 0
+    assert run_command(app, ["sweep", "public.toml", "--resume", "D"]) == 0
+    assert [(one[0], one[1]) for one in called] == [("resume", Path("D"))] * 2
+    assert called[0][2] is None
+    assert [run.name for run in called[1][2].runs] == ["epsilon=1,seed=0", "epsilon=3,seed=0"]
+
+
+def test_showing(called: list[Any]) -> None:
+    assert run_command(app, ["sweep", "--show", "D"]) == 0
+    assert called[0][:2] == ("show", Path("D"))
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("", "name a sweep's file"),
+        ("nowhere.toml", "nowhere.toml: no such sweep file"),
+        ("--show D --resume E", "--resume: has no meaning beside --show"),
+        ("public.toml --show D", "SWEEP: has no meaning beside --show"),
+        ("--resume D --out E", "--out: has no meaning beside --resume"),
+        ("--resume D --ledger E", "--ledger: has no meaning beside --resume"),
+        ("private.toml", "counts as private"),
+    ],
+)
+def test_a_mistake_is_one_line(called: list[Any], capsys: Any, words: str, expected: str) -> None:
+    assert run_command(app, ["sweep", *words.split()]) == 2
+    assert expected in capsys.readouterr().err
+    assert called == []
+
+
+def test_a_folder_that_holds_a_sweep_is_known_before_anything_is_looked_at(
+    called: list[Any], capsys: Any
+) -> None:
+    Path("sweeps/public").mkdir(parents=True)
+    Path("sweeps/public/plan.json").write_text("{}")
+    assert run_command(app, ["sweep", "public.toml"]) == 2
+    assert "already holds a sweep; go on by --resume sweeps/public" in capsys.readouterr().err

@@ -1,0 +1,28 @@
+"""A sweep's file beside a small config."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fl_dp.launch.sweep.asked import Asked, read_sweep
+
+DIGITS = 'config = "digits.toml"\n'
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Callable[[str], Asked]:
+    """Reads sweep.toml of this text, beside a small config."""
+    (tmp_path / "digits.toml").write_text('data = "digits"\nrounds = 2\nlearning-rate = 1.0\n')
+
+    def read_text(text: str) -> Asked:
+        file = tmp_path / "sweep.toml"
+        file.write_text(DIGITS + text)
+        return read_sweep(file, tmp_path / "nowhere")
+
+    return read_text
+
+
+@pytest.fixture
+def two_by_two(read: Callable[[str], Asked]) -> Asked:
+    return read("seeds = [0, 1]\n[grid]\nepsilon = [1, 3]\n")

@@ -1,4 +1,4 @@
-.PHONY: setup check test test-fast mutants bench bench-engine bench-simulation
+.PHONY: setup check test test-fast docs wheel figures mutants bench bench-engine bench-simulation
 
 DEVICE = cpu
 DATA_ROOT = data
@@ -20,6 +20,15 @@ test: setup
 
 test-fast: setup
 	.venv/bin/python -m pytest -m "not slow"
+
+docs: setup
+	.venv/bin/mkdocs build --strict --quiet
+
+wheel: setup
+	.venv/bin/python -m scripts.build dist
+
+figures: setup
+	.venv/bin/python -m scripts.figures
 
 mutants: setup
 	.venv/bin/python -m scripts.mutation --number $(NUMBER) --seed $(SEED) --jobs $(JOBS)

@@ -15,6 +15,7 @@ PACKAGE = ROOT / "fl_dp"
 
 FLOORS = {
     "errors": 0, "records": 0, "config": 0, "durable_files": 0, "choices": 0, "steady_math": 0, "form": 0,
+    "optional": 0,
     "engine": 1, "accounting": 1, "data": 1, "models": 1, "kits": 1,
     "training": 2, "tasks": 2, "privacy_engine": 2,
     "federation": 3, "simulation": 3, "reporting": 3, "audit": 3,

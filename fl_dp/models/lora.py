@@ -8,7 +8,7 @@ import copy
 from torch import nn
 
 from fl_dp.errors import ModelError
-from fl_dp.models.optional import require_package
+from fl_dp.optional import require_package
 from fl_dp.models.patterns import chosen
 
 _ADAPTERS = (".lora_A.", ".lora_B.", ".lora_embedding_A.", ".lora_embedding_B.")

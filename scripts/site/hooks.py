@@ -1,0 +1,29 @@
+"""Called by MkDocs (mkdocs.yml): adds the pages that do not lie in docs/, and mends links."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # MkDocs loads this file by its path alone
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+from scripts.site.commands import commands_page
+from scripts.site.pages import ROOT, all_pages, outside_docs, with_links_of_the_site
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    pages = all_pages()
+    for path, place in outside_docs().items():
+        text = (ROOT / path).read_text(encoding="utf-8")
+        made = with_links_of_the_site(text, path, pages)
+        files.append(File.generated(config, place, content=made))
+    files.append(File.generated(config, "commands.md", content=commands_page()))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
+    path = f"docs/{page.file.src_uri}"
+    return markdown if page.file.generated_by else with_links_of_the_site(markdown, path, all_pages())

@@ -22,7 +22,7 @@ test-fast: setup
 	.venv/bin/python -m pytest -m "not slow"
 
 docs: setup
-	.venv/bin/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict --quiet
 
 wheel: setup
 	.venv/bin/python -m scripts.build dist

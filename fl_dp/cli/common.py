@@ -25,17 +25,22 @@ _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _OF_THE_USER = (DataError, ModelError, TaskError)
 
 
-
-def shipped(config: Path) -> Path:
+def shipped(config: Path | None) -> Path | None:
     """`config`; where `configs/NAME.toml` is not there, as without a checkout, the one that fl_dp brings."""
+    if config is None:
+        return None
     brought = CONFIGS / config.name
-    return brought if config.parent == Path("configs") and not config.exists() and brought.exists() else config
+    return (
+        brought if config.parent == Path("configs") and not config.exists() and brought.exists() else config
+    )
 
 
 ConfigOption = Annotated[
     Path,
     typer.Option(
-        help="Run config, a flat TOML file [default: configs/digits.toml].", show_default=False, callback=shipped
+        help="Run config, a flat TOML file [default: configs/digits.toml].",
+        show_default=False,
+        callback=shipped,
     ),
 ]
 SetOption = Annotated[

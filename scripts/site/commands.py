@@ -10,15 +10,16 @@ from fl_dp.cli.main import app
 
 _HEAD = """# Commands
 
-What `fl-dp COMMAND --help` says, of every command. In a checkout `./run.sh` is `fl-dp run`, `python server.py` is
-`fl-dp server` and `python client.py` is `fl-dp client`.
+What `fl-dp COMMAND --help` says, of every command. In a checkout `./run.sh` is `fl-dp run`, `python
+server.py` is `fl-dp server` and `python client.py` is `fl-dp client`.
 """
 
 
 def commands_page() -> str:
     """Markdown: a section for each command and each of its sub-commands."""
     sections = [
-        f"## `{' '.join(words)}`\n\n```text\n{_help(command, words)}\n```\n" for words, command in all_commands()
+        f"## `{' '.join(words)}`\n\n```text\n{_help(command, words)}\n```\n"
+        for words, command in all_commands()
     ]
     return "\n".join([_HEAD, *sections])
 
@@ -28,9 +29,7 @@ def all_commands() -> Iterator[tuple[tuple[str, ...], click.Command]]:
     yield from _below(typer.main.get_command(app), ("fl-dp",))
 
 
-def _below(
-    command: click.Command, words: tuple[str, ...]
-) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+def _below(command: click.Command, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], click.Command]]:
     yield words, command
     if isinstance(command, click.Group):
         for name, child in command.commands.items():

@@ -1,8 +1,8 @@
 """Which files of the repository are pages of the site, and what their links become there.
 
-A page keeps its place in the repository, where links are relative to it. In the site README.md is the first page
-and the READMEs of folders are pages of their own. A link to a file that is no page, such as a source file, becomes
-plain text: where the repository lies on the network is not known.
+A page keeps its place in the repository, and its links are relative to that. In the site README.md is the
+first page, and the READMEs of folders are pages of their own. A link to a file that is no page, such as a
+source file, becomes plain text: where the repository lies on the network is not known.
 """
 
 import os
@@ -21,7 +21,9 @@ def outside_docs(root: Path = ROOT) -> dict[str, str]:
     pages = {"README.md": "index.md", "benchmarks/README.md": "benchmarks.md"}
     pages |= {name: name.lower() for name in ("CONTRIBUTING.md", "CHANGELOG.md")}
     examples = sorted((root / "examples").glob("*/README.md"))
-    pages |= {f"examples/{file.parent.name}/README.md": f"examples/{file.parent.name}.md" for file in examples}
+    pages |= {
+        f"examples/{file.parent.name}/README.md": f"examples/{file.parent.name}.md" for file in examples
+    }
     return {path: place for path, place in pages.items() if (root / path).exists()}
 
 

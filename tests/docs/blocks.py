@@ -1,6 +1,6 @@
 """The blocks of commands in README.md, docs/ and the examples, each with what its comment says of it.
 
-A block is fenced as bash, or indented by four spaces with a command in it. The comment right above says one of
+A block is fenced as bash, or indented by four spaces with a command in it. The comment above says one of
 
     <!-- run: SCENE -->            it is run, as it stands, in that scene of tests/docs/scenes.py
     <!-- checked: WHY -->          its command lines are read and all is checked that is checked before a run
@@ -27,7 +27,7 @@ _COMMAND = re.compile(
     r"^(\$ )?([A-Z_]+=\S+ )*(fl-dp|\./run\.sh|python3?|pip|\.venv/bin/\S+|make|flwr|git|helm|kubectl|"
     r"(server|client)\.py|ray|srun|mv|export) ?"
 )
-_COMMENT = re.compile(r"^<!-- (run by|run|checked|not run): (.+) -->$")
+_COMMENT = re.compile(r"^ *<!-- (run by|run|checked|not run): (.+) -->$")
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 from docs.blocks import ROOT, file_in
 
 _WRAPPER = '#!/bin/sh\nexec "{python}" {words} "$@"\n'
@@ -28,7 +29,7 @@ classes = { no = [0], yes = [1] }
 
 
 class Scene:
-    """A copy of the checkout whose .venv is this Python, a home of its own, and `fl-dp` and `python` on the path."""
+    """A copy of the checkout whose .venv is this Python and on the path, and a home of its own."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "checkout"
@@ -49,17 +50,21 @@ class Scene:
             wrapper.chmod(0o755)
 
     def environment(self) -> dict[str, str]:
-        state = {"HOME": str(self._home), "XDG_STATE_HOME": str(self._home / "state"), "TERM": "dumb"}
+        home = {
+            "HOME": str(self._home),
+            "XDG_STATE_HOME": str(self._home / ".local" / "state"),
+            "TERM": "dumb",
+        }
         path = f"{self.folder / '.venv' / 'bin'}{os.pathsep}{os.environ['PATH']}"
-        return os.environ | state | {"PATH": path, "PYTHONPATH": str(self.folder), "OMP_NUM_THREADS": "1"}
+        return os.environ | home | {"PATH": path, "PYTHONPATH": str(self.folder), "OMP_NUM_THREADS": "1"}
 
-    def run(self, script: str) -> str:
-        """What the commands print, one after the other, in one shell; each must end well."""
+    def run(self, script: str, code: int = 0) -> str:
+        """What the commands print, in one shell; each must end well, the last with `code`."""
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", script], cwd=self.folder, env=self.environment(),
             stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=280,
         )  # fmt: skip
-        assert done.returncode == 0, f"{script}\nexit code {done.returncode}\n{done.stdout}\n{done.stderr}"
+        assert done.returncode == code, f"{script}\nexit code {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done.stdout
 
 
@@ -73,29 +78,40 @@ def _own_task(scene: Scene) -> None:
 
 
 def _people(scene: Scene) -> None:
-    """With tables of people, and the arrays of three wards."""
+    """With a table of people, as it comes and as Excel writes it in Europe."""
     (scene.folder / "people.csv").write_text(_PEOPLE)
-    (scene.folder / "kranke.csv").write_text(_PEOPLE.replace("ill", "krank").replace(",", ";"), encoding="cp1252")
-    wards = (
-        "import numpy; from pathlib import Path; Path('wards').mkdir()\n"
-        "for name in ('0', '1', '2', 'server'):\n"
-        "    x = numpy.random.default_rng(0).random((200, 4), dtype='float32'); y = (x.sum(1) > 2).astype('int64')\n"
-        "    numpy.savez(f'wards/{name}.npz', x_train=x, y_train=y, x_test=x, y_test=y, "
-        "classes=numpy.array(['no', 'yes']))\n"
-    )
-    scene.run(f'python -c "{wards}"')
+    excel = _PEOPLE.replace("ill", "krank").replace(",", ";")
+    (scene.folder / "kranke.csv").write_text(excel, encoding="cp1252")
 
 
-def _first(scene: Scene) -> None:
-    """A clone in which ./run.sh has trained to runs/first by the first command of the page."""
+def _schema(scene: Scene) -> None:
+    """With that table and its schema, filled in."""
+    (scene.folder / "people.csv").write_text(_PEOPLE)
+    (scene.folder / "people.schema.toml").write_text(_SCHEMA)
+
+
+def _wards(scene: Scene) -> None:
+    """With the arrays of three wards and of the server."""
+    folder = scene.folder / "wards"
+    folder.mkdir()
+    for name in ("0", "1", "2", "server"):
+        inputs = np.random.default_rng(len(name)).random((200, 4), dtype=np.float32)
+        targets, classes = (inputs.sum(axis=1) > 2).astype(np.int64), np.array(["no", "yes"])
+        np.savez(
+            folder / f"{name}.npz", x_train=inputs, y_train=targets, x_test=inputs, y_test=targets,
+            classes=classes,
+        )  # fmt: skip
 
 
 def _trained(scene: Scene) -> None:
-    """With a run of one round in runs/NAME, and its ledger beside it as `ledger.sqlite`."""
-    scene.run("fl-dp run --simulate --out runs/NAME 2 2 2 1 && cp runs/NAME/ledgers/ledger.sqlite .")
+    """With a run in runs/NAME, its ledger where a client has it, and copies of that, here and in COPY/."""
+    scene.run(
+        "fl-dp run --simulate --out runs/NAME --ledger ~/.local/state/fl-dp/ledger 2 2 2 1\n"
+        "cp ~/.local/state/fl-dp/ledger/ledger.sqlite . && mkdir COPY && cp ledger.sqlite COPY/"
+    )
 
 
 SCENES: dict[str, Callable[[Scene], None]] = {
-    "checkout": _checkout, "own-task": _own_task, "people": _people, "first": _first, "trained": _trained,
-    "wheel": _checkout,
+    "checkout": _checkout, "first": _checkout, "own-task": _own_task, "people": _people, "schema": _schema,
+    "wards": _wards, "trained": _trained,
 }  # fmt: skip

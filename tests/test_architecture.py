@@ -118,6 +118,8 @@ def test_entry_points_import_one_app_only(name: str) -> None:
 @pytest.mark.parametrize(
     ("statement", "absent"),
     [
+        ("import fl_dp", {"torch", "numpy", "flwr", "ray", "typer", "rich", "pandas", "asyncio"}),
+        ("from fl_dp import PrivacyEngine", {"scipy", "pandas", "opacus", "sklearn", "matplotlib", "rich"}),
         ("from fl_dp import PrivacyEngine", {"flwr", "ray", "fl_dp.data", "fl_dp.federation", "torchvision"}),
         ("import fl_dp.accounting.ledger.ledger", {"torch", "flwr", "ray"}),
         ("import fl_dp.federation.client.app", {"torch", "ray", "fl_dp.launch"}),

@@ -94,8 +94,8 @@ def _wards(scene: Scene) -> None:
     """With the arrays of three wards and of the server."""
     folder = scene.folder / "wards"
     folder.mkdir()
-    for name in ("0", "1", "2", "server"):
-        inputs = np.random.default_rng(len(name)).random((200, 4), dtype=np.float32)
+    for seed, name in enumerate(("0", "1", "2", "server")):
+        inputs = np.random.default_rng(seed).random((200, 4), dtype=np.float32)
         targets, classes = (inputs.sum(axis=1) > 2).astype(np.int64), np.array(["no", "yes"])
         np.savez(
             folder / f"{name}.npz", x_train=inputs, y_train=targets, x_test=inputs, y_test=targets,

@@ -15,7 +15,7 @@ PACKAGE = ROOT / "fl_dp"
 
 FLOORS = {
     "errors": 0, "records": 0, "config": 0, "durable_files": 0, "choices": 0, "steady_math": 0, "form": 0,
-    "optional": 0,
+    "weights_digest": 0, "statements": 0, "optional": 0,
     "engine": 1, "accounting": 1, "data": 1, "models": 1, "kits": 1,
     "training": 2, "tasks": 2, "privacy_engine": 2,
     "federation": 3, "simulation": 3, "reporting": 3, "audit": 3,
@@ -27,9 +27,9 @@ ABOVE_THE_BASE = {part for part, floor in FLOORS.items() if floor in (2, 3)}
 
 # Who may import a third-party package at all. The standard library and fl_dp are always allowed.
 USERS = {
-    "torch": {"engine", "data", "models", "launch", "api", *ABOVE_THE_BASE},
+    "torch": {"engine", "data", "models", "launch", "api", "weights_digest", *ABOVE_THE_BASE},
     "torchvision": {"data", "models"},
-    "numpy": {"engine", "accounting", "data", "models", *ABOVE_THE_BASE},
+    "numpy": {"engine", "accounting", "data", "models", "weights_digest", *ABOVE_THE_BASE},
     "timm": {"models"},
     "transformers": {"models"},
     "peft": {"models"},
@@ -55,7 +55,7 @@ USERS = {
     "onnx": {"api"},  # if it is installed
     "httpx": {"federation"},
     "rich": {"reporting"},
-    "tomli_w": {"launch"},
+    "tomli_w": {"launch", "reporting"},
     "typer": {"cli"},
     "click": {"cli"},
 }  # fmt: skip

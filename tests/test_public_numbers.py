@@ -1,4 +1,4 @@
-"""What may leave a client is one list: the fields of three types, as docs/privacy.md gives them."""
+"""What may leave a client is one list: the fields of five types, as docs/privacy.md gives them."""
 
 import dataclasses
 import re
@@ -10,6 +10,7 @@ import pytest
 
 from fl_dp.federation.wire.messages import profile_to_content, refusal_to_content, update_to_content
 from fl_dp.records import ClientProfile, Entry, Leaves, LocalUpdate, Refusal, leaving
+from fl_dp.statements import AccountStatement, Statement
 
 TYPES = (ClientProfile, LocalUpdate, Refusal)
 DOCUMENT = Path(__file__).parents[1] / "docs" / "privacy.md"
@@ -20,7 +21,7 @@ def test_every_field_that_may_leave_has_a_reason_and_stands_in_the_document():
     rows = re.findall(r"^\| `(\w+\.\w+)` \| (.+) \|$", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE)
     marked = [
         (f"{kind.__name__}.{name}", mark.because)
-        for kind in TYPES
+        for kind in (*TYPES, Statement, AccountStatement)
         for name, (_, mark) in leaving(kind).items()
     ]
     assert rows == marked

@@ -1,15 +1,14 @@
 """The card of a model: what somebody has to know who was not there when it was trained."""
 
-import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from fl_dp.api.result import Result
 from fl_dp.config.data import PERSON
+from fl_dp.weights_digest import weights_digest
 
 _PLACES = ("out", "data-root")  # of the machine, and not of the model
 _PATHS = ("data", "task", "model", "schema", "start", "tokenizer")  # of which only the file's name is told
@@ -39,7 +38,7 @@ def card_of(result: Result, weights: Mapping[str, Tensor]) -> dict[str, Any]:
     return {
         **described,
         "inputs": None if form is None else _TOKENS if form.vocabulary else _PIXELS,
-        "weights": digest(weights),
+        "weights": weights_digest(weights),
         "parameters": sum(one.numel() for one in weights.values()),
         "status": result.status,
         "rounds": result.summary.get("rounds"),
@@ -48,15 +47,6 @@ def card_of(result: Result, weights: Mapping[str, Tensor]) -> dict[str, Any]:
         "guarantee": _guarantee(result),
         "settings": _settings(result),
     }
-
-
-def digest(weights: Mapping[str, Tensor]) -> str:
-    """SHA-256 over names, types, shapes and values, in hex: which weights a card is of."""
-    found = hashlib.sha256()
-    for name, tensor in sorted(weights.items()):
-        found.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        found.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
-    return found.hexdigest()
 
 
 def _guarantee(result: Result) -> dict[str, Any]:

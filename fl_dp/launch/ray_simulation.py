@@ -1,6 +1,6 @@
 """A simulated federation: the server runs in this process, the clients in Ray's processes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
@@ -10,6 +10,7 @@ from flwr.supercore.task_identity import TaskIdentity
 from fl_dp.config.run import RunConfig
 from fl_dp.federation.client.round import CLIENTS_LOGGER
 from fl_dp.federation.server.app import run_federation
+from fl_dp.federation.wire.arrays import NDArray
 from fl_dp.launch.clients import client_config
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.logs import log_files
@@ -19,9 +20,11 @@ from fl_dp.reporting.console import round_line
 from fl_dp.reporting.progress import RoundBar
 from fl_dp.reporting.reports import RoundReport
 from fl_dp.reporting.run_folder import SERVER_LOG, RunFolder
-from fl_dp.reporting.run_results import append_line
+from fl_dp.reporting.run_results import append_line, write_statements
 from fl_dp.simulation.session import Simulation, forget_run, name_in_ledger, simulated_grid
 from fl_dp.simulation.work import RoundWork
+from fl_dp.statements import Stated
+from fl_dp.weights_digest import weights_digest
 
 WORK = "simulation.jsonl"
 CLIENTS_LOG = "clients"
@@ -67,9 +70,17 @@ def simulate(
         grid = stack.enter_context(simulated_grid(simulation))
         _take_identity()
         run, flat = name_in_ledger(simulation), config.to_flat()
+
+        def on_model(arrays: Mapping[str, NDArray]) -> None:
+            stated = Stated(grid.state(run, weights_digest(arrays)).to_text())  # the clients have no keys
+            write_statements(folder, [stated])
+
         end = tried(
-            lambda: run_federation(grid, flat, run, folder.path, on_round, resumed=resumed, on_kept=on_kept)
-        )
+            lambda: run_federation(
+                grid, flat, run, folder.path, on_round,
+                resumed=resumed, on_kept=on_kept, on_model=on_model,
+            )
+        )  # fmt: skip
     if end.completed:
         forget_run(folder.clients, config)
     return conclude(end, folder, say, quiet=quiet)

@@ -27,6 +27,8 @@ from fl_dp.launch.outcome import conclude, tried
 from fl_dp.reporting.console import round_line
 from fl_dp.reporting.reports import RoundReport
 from fl_dp.reporting.run_folder import SERVER_LOG, RunFolder
+from fl_dp.reporting.run_results import write_statements
+from fl_dp.statements import Stated
 
 logger = logging.getLogger("fl_dp")
 Say = Callable[[str], None]
@@ -74,12 +76,18 @@ class Serving:
         )
 
         def on_model(arrays: Mapping[str, NDArray]) -> None:
-            send_final_model(grid, arrays, _FINAL_SECONDS, private=config.private)
+            said = send_final_model(grid, arrays, _FINAL_SECONDS, run=run, private=config.private)
+            write_statements(folder, [self._stated(node, *one) for node, one in sorted(said.items())])
 
         end = tried(
             lambda: run_federation(grid, flat, run, folder.path, on_round, resumed=resumed, on_model=on_model)
         )
         return conclude(end, folder, say)
+
+    def _stated(self, node: int, text: str, signature: str) -> Stated:
+        """With the key of the site that was at that node when it spoke."""
+        site = self.hub.site_of(node)
+        return Stated(text, site.key if site else "", signature)
 
 
 @contextmanager

@@ -174,7 +174,7 @@ def _row(name: str, client: Mapping[str, Any], private: bool) -> tuple[str, ...]
         *spent,
         str(client["steps"]),
         str(client["rounds"]),
-        str(client["rounds_left"]),
+        str(client["rounds_left"] + client.get("rounds_beyond", 0)),
         client["status"] + reason,
     )
 

@@ -72,7 +72,9 @@ def _checked(found: Any, hint: Any, name: str, whole: bool) -> Any:
     elif origin is typing.Literal:
         fits = found in parts
     elif origin is tuple:
-        fits = isinstance(found, list) and all(isinstance(one, str) for one in found)
+        fits = isinstance(found, list)
+        if fits:
+            return [_checked(one, parts[0], name, whole) for one in found]
     elif isinstance(origin, type) and issubclass(origin, Mapping):
         fits = isinstance(found, dict)
         if fits:

@@ -7,11 +7,11 @@ said beside it: a client's `accountant`, the federation's `accountants`.
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from operator import attrgetter
 from typing import Any, Literal
 
-from fl_dp.records import ASSUMED
+from fl_dp.records import ASSUMED, Entry
 
 ClientStatus = Literal["trained", "declined", "failed", "idle"]
 RunStatus = Literal["completed", "budget-exhausted", "failed"]
@@ -49,6 +49,8 @@ class ClientRound:
     steps, one of `records.ARITHMETICS`. sample_rate: of this run's rounds; None when the client has no part
     in them, and without privacy. rounds_left: in how many of the rounds still to come it could take part,
     the last one perhaps shortened. reason: why it declined, failed or can take no part; else empty.
+    delta, budget: at which epsilon holds, and the most that its data may spend. noise_multiplier: as
+    sample_rate. charges: all that it has spent, or may have, merged: epsilon follows from these, at delta.
     reported: the numbers of its update of this round that are shown (`LocalUpdate`), by name. scaled: what
     its update was multiplied by; below 1 where it was longer than an honest one can be.
     """
@@ -63,6 +65,10 @@ class ClientRound:
     reported: tuple[tuple[str, str | int | float | bool], ...] = ()
     arithmetic: str = ASSUMED
     scaled: float = 1.0
+    delta: float | None = None
+    budget: float | None = None
+    noise_multiplier: float | None = None
+    charges: tuple[Entry, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +111,12 @@ class ClientBudget:
     """One client at the end of a run: `epsilon` spent of `budget`, at `delta`, as `accountant` computes it.
 
     arithmetic: of all that was spent. rounds: rounds of this run whose update was accepted. rounds_left: in
-    how many rounds of another run like this one it could take part. status, reason: of the last round.
+    how many of the planned rounds that were not run it could still take part; rounds_beyond: in how many
+    rounds of another run like this one, after those. status, reason: of the last round.
     retired: accounts that were retired in its ledger; what they spent is not in `epsilon`.
+    public_size: its declared number of records or persons. noise_multiplier, sample_rate, charges: as in a
+    ClientRound. before: what its data had spent when it first registered. planned_epsilon: what it will have
+    spent if all planned rounds are run; who stops a run because of what it shows has learnt no less.
     """
 
     epsilon: float
@@ -120,6 +130,13 @@ class ClientBudget:
     reason: str = ""
     retired: int = 0
     arithmetic: str = ASSUMED
+    rounds_beyond: int = 0
+    public_size: int = 0
+    sample_rate: float | None = None
+    noise_multiplier: float | None = None
+    charges: tuple[Entry, ...] = ()
+    before: tuple[Entry, ...] = ()
+    planned_epsilon: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +146,12 @@ class Summary:
 
     model: "last", or "best" where it was chosen on the server's validation half; model_round: the round that
     it is of, 0 the start. accuracy, loss, metrics: of it, on the test data or their other half.
-    private, epsilon, delta, federation: as in a RoundReport, but the rounds ahead are those of another such
-    run. epsilon, delta and federation are None without clients.
+    private, epsilon, delta, federation: as in the RoundReport of the last round; planned_epsilon: if all
+    planned rounds are run. All of these are None without clients.
+    run: its name in the ledgers. started, ended: UTC, ISO 8601; of a resumed run the first start.
+    max_grad_norm: the clipping bound. versions: of what computed, by name. digests: SHA-256 of the model's
+    weights (`weights_digest`), of the file config.toml and of fl_dp's own code, by name. task: the identity
+    of the task's code, empty where all of it is built in.
     """
 
     status: RunStatus
@@ -148,6 +169,14 @@ class Summary:
     lost_rounds: int = 0
     model: str = "last"
     model_round: int = 0
+    planned_epsilon: float | None = None
+    run: str = ""
+    started: str = ""
+    ended: str = ""
+    max_grad_norm: float | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+    digests: Mapping[str, str] = field(default_factory=dict)
+    task: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         return _with_clients(self)
@@ -163,7 +192,18 @@ def _with_clients(report: RoundReport | Summary) -> dict[str, Any]:
 
 def _client_line(client: ClientRound | ClientBudget) -> dict[str, Any]:
     line = _shallow(client)
-    return {**line, "reported": dict(client.reported)} if isinstance(client, ClientRound) else line
+    line["charges"] = _charges(client.charges)
+    if isinstance(client, ClientRound):
+        line["reported"] = dict(client.reported)
+    else:
+        line["before"] = _charges(client.before)
+    return line
+
+
+@lru_cache(maxsize=4096)
+def _charges(entries: tuple[Entry, ...]) -> list[dict[str, Any]]:
+    """Most clients of a round are alike."""
+    return [_shallow(entry) for entry in entries]
 
 
 def _shallow(record: Any) -> dict[str, Any]:

@@ -26,6 +26,11 @@ class RunFolder:
         return self.path / "config.toml"
 
     @property
+    def resolved(self) -> Path:
+        """The config again, with what "auto" became."""
+        return self.path / "resolved.toml"
+
+    @property
     def launch(self) -> Path:
         return self.path / "launch.toml"
 
@@ -53,6 +58,16 @@ class RunFolder:
     def description(self) -> Path:
         """What the model is of, `tasks.description`."""
         return self.path / "model.json"
+
+    @property
+    def statements(self) -> Path:
+        """What the sites have said of their ledgers, after the summary was written."""
+        return self.path / "statements.json"
+
+    @property
+    def report(self) -> Path:
+        """The page for people."""
+        return self.path / "report.html"
 
     @property
     def clients(self) -> Path:

@@ -1,17 +1,26 @@
 """What a run writes of its results: rounds.jsonl, summary.json and the model."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import tomli_w
 
 from fl_dp.durable_files import append_text, write_whole
 from fl_dp.errors import ConfigError
 from fl_dp.reporting.reports import RoundReport, Summary, strict_json
 from fl_dp.reporting.run_folder import RunFolder
+from fl_dp.statements import Stated
 
 if TYPE_CHECKING:
     import torch
+
+
+_OF_RESOLVED = """# What "auto" became. It stays where clients differ (rounds.jsonl has each client's value),
+# and where a machine decides for itself.
+"""
 
 
 class RunResults:
@@ -47,6 +56,16 @@ class RunResults:
         text = "".join(f"{line}\n" for line in (*lines, last))
         write_whole(file, lambda opened: opened.write(text.encode()))
 
+    @property
+    def config(self) -> Path:
+        """The file of what was asked for, where a launch has written one."""
+        return self._folder.config
+
+    def write_resolved(self, flat: Mapping[str, Any]) -> None:
+        """Write resolved.toml, a run config, whole or not at all."""
+        text = _OF_RESOLVED + tomli_w.dumps(flat)
+        write_whole(self._folder.resolved, lambda file: file.write(text.encode()))
+
     def append_round(self, line: str) -> None:
         """Append one line, of `to_line`, to rounds.jsonl; it is on the disk when this returns."""
         append_text(self._folder.rounds, line + "\n")
@@ -76,6 +95,12 @@ class RunResults:
         write_whole(self._folder.last_model(private=private), lambda file: torch.save(dict(state), file))
 
 
+def write_statements(folder: RunFolder, statements: Sequence[Stated]) -> None:
+    """Write statements.json, whole or not at all."""
+    text = json.dumps({"statements": [asdict(one) for one in statements]}, indent=2) + "\n"
+    write_whole(folder.statements, lambda file: file.write(text.encode()))
+
+
 def forget_end(folder: RunFolder) -> None:
     """Delete what the run left when it was over."""
     for file in _written_at_the_end(folder):
@@ -86,7 +111,7 @@ def _written_at_the_end(folder: RunFolder) -> tuple[Path, ...]:
     models = (
         named(private=private) for named in (folder.model, folder.last_model) for private in (True, False)
     )
-    return folder.summary, folder.description, *models
+    return folder.summary, folder.description, folder.statements, folder.report, *models
 
 
 def to_line(report: RoundReport) -> str:

@@ -25,6 +25,7 @@ from fl_dp.records import LocalUpdate, Refusal
 from fl_dp.simulation.actor.keys import result_of
 from fl_dp.simulation.actor.shared_data import SharedParts
 from fl_dp.simulation.work import ClientWork, Done
+from fl_dp.statements import Statement
 from fl_dp.training.kept import digest_of_state
 
 _OTHER_FIELDS = attrgetter(*(field.name for field in fields(LocalUpdate) if field.name != "arrays"))
@@ -120,6 +121,10 @@ class SimulatedClients:
         self._rounds.erase_keys(run, up_to_round)
         if self._states:
             self._states.settle(up_to_round)
+
+    def state(self, run: str, weights: str) -> Statement:
+        """What their ledger says of all that have registered, see `ClientRounds.state`."""
+        return self._rounds.state([client for _, client in sorted(self._known.items())], run, weights)
 
     def _state_before(self, work: ClientWork) -> bytes:
         """What the work's client goes on from; empty where it starts anew."""

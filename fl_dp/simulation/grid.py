@@ -21,6 +21,7 @@ from fl_dp.simulation.actor.first_steps import grouped
 from fl_dp.simulation.actor_pool import ActorPool
 from fl_dp.simulation.clients import SimulatedClients
 from fl_dp.simulation.work import ClientWork, Done, Round, RoundWork
+from fl_dp.statements import Statement
 
 PULL_SECONDS = 1.0  # that a pull may take when there is work: so long can a caller's own time-out be late
 SHOW_SECONDS = 0.2  # between two looks at how a round stands
@@ -91,6 +92,10 @@ class SimulationGrid(Grid):
     def erase_keys(self, run: str, up_to_round: int) -> None:
         """To be called when the rounds' results are in the run's state, before anything of them leaves."""
         self._clients.erase_keys(run, up_to_round)
+
+    def state(self, run: str, weights: str) -> Statement:
+        """What the clients' ledger says when the run is over."""
+        return self._clients.state(run, weights)
 
     def set_run(self, run: Any) -> None:
         """Flower's record of the run; nothing here needs it."""

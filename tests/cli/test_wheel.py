@@ -14,9 +14,23 @@ from scripts.build import build
 ROOT = Path(__file__).parents[2]
 IN_A_CLONE = ("examples", "docs", "benchmarks", "tests", "scripts", "fl_dp")
 
-# Read by Python at its start: of the packages that only extras bring there is none. Those of the report stay:
-# other dependencies bring them in any case.
-WITHOUT_EXTRAS = "import sys\nfor name in {names!r}:\n    sys.modules[name] = None\n"
+# Read by Python at its start: packages that only extras bring are not there, nor their metadata. Those of the
+# report stay, since other dependencies bring them in any case.
+WITHOUT_EXTRAS = """
+import sys
+from importlib.metadata import Distribution, PackageNotFoundError
+
+for name in {names!r}:
+    sys.modules[name] = None
+found = Distribution.from_name
+
+def from_name(name):
+    if name in {names!r}:
+        raise PackageNotFoundError(name)
+    return found(name)
+
+Distribution.from_name = from_name
+"""
 HIDDEN = sorted(name for name, extra in EXTRAS.items() if extra != "report")
 
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from fl_dp.errors import ConfigError
+from fl_dp.records import Entry
 from fl_dp.reporting.reports import ClientBudget, ClientRound, FederationBudget, RoundReport, Summary
 from fl_dp.reporting.run_results import RunResults, to_line
 
@@ -19,7 +20,18 @@ REPORT = RoundReport(
     federation=FEDERATION,
     noise_multiplier=1.1,
     clients={
-        "0": ClientRound(1.5, "pld", 10, 0.1, 2, "trained"),
+        "0": ClientRound(
+            1.5,
+            "pld",
+            10,
+            0.1,
+            2,
+            "trained",
+            delta=1e-5,
+            budget=3.0,
+            noise_multiplier=1.1,
+            charges=(Entry(0.1, 1.1, 10),),
+        ),
         "1": ClientRound(0.0, "rdp", 0, None, 0, "idle", "why"),
     },
     loss=0.4,
@@ -57,12 +69,13 @@ def test_a_line_of_rounds_jsonl(tmp_path):
             "0": {
                 "epsilon": 1.5, "accountant": "pld", "steps": 10, "sample_rate": 0.1, "rounds_left": 2,
                 "status": "trained", "reason": "", "reported": {}, "arithmetic": "assumed",
-                "scaled": 1.0,
+                "scaled": 1.0, "delta": 1e-5, "budget": 3.0, "noise_multiplier": 1.1,
+                "charges": [{"sample_rate": 0.1, "noise_multiplier": 1.1, "steps": 10}],
             },
             "1": {
                 "epsilon": 0.0, "accountant": "rdp", "steps": 0, "sample_rate": None, "rounds_left": 0,
                 "status": "idle", "reason": "why", "reported": {}, "arithmetic": "assumed",
-                "scaled": 1.0,
+                "scaled": 1.0, "delta": None, "budget": None, "noise_multiplier": None, "charges": [],
             },
         },
         "federation": {

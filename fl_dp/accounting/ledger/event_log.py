@@ -62,6 +62,11 @@ class EventLog:
     def path(self) -> Path:
         return self.database.path
 
+    @property
+    def head(self) -> str:
+        """The hash of the last row that `new_events` has given; empty before the first."""
+        return self._seen[1]
+
     def close(self) -> None:
         self.database.close()
 

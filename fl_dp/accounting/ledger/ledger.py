@@ -127,6 +127,15 @@ class Ledger:
     ) -> None:
         self.close()
 
+    @property
+    def path(self) -> Path:
+        return self._log.path
+
+    def head(self) -> str:
+        """The hash that stands for all entries, as they are now; empty if there are none."""
+        self._read()
+        return self._log.head
+
     def verify(self) -> int:
         """The number of entries; LedgerError if one was edited or removed."""
         return len(self.rows())

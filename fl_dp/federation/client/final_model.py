@@ -1,39 +1,76 @@
 """The model of a run that is over: the server sends it once, and a site that wants it keeps it.
 
-Arrays are read as numbers alone, and must be those of the site's own model. Nothing of the records is in the
-answer: it says only that the message was heard.
+Arrays are read as numbers alone, and those that are kept must be those of the site's own model. Nothing of
+the records is in the answer: it says that the message was heard, and what the data have spent.
 """
 
+import logging
 from pathlib import Path
 
 from flwr.app import ConfigRecord, Message, RecordDict
 
 from fl_dp.config.client import ClientConfig
-from fl_dp.errors import FederationError
-from fl_dp.federation.client.round import expected_weights
-from fl_dp.federation.wire.arrays import load_arrays, specs, state_arrays
-from fl_dp.federation.wire.messages import ABOUT, HEARD
+from fl_dp.errors import FederationError, FlDpError
+from fl_dp.federation.client.policy import MAX_RUN_NAME
+from fl_dp.federation.client.round import ClientRounds, expected_weights
+from fl_dp.federation.wire.arrays import declared_specs, decode, load_arrays, specs, state_arrays
+from fl_dp.federation.wire.messages import ABOUT, ARRAYS, HEARD, STATEMENT, array_record
 from fl_dp.reporting.run_results import RunResults
+from fl_dp.statements import Statement
+from fl_dp.weights_digest import weights_digest
+
+logger = logging.getLogger("fl_dp.clients")
 
 
 def keep_final_model(message: Message, config: ClientConfig) -> RecordDict:
-    """Write model and description into the folder `save_model`, if the settings name one."""
+    """Write model and description into the folder `save_model`, if the settings name one; state what the
+    data have spent.
+    """
+    private, run = _about(message.content)
     if config.save_model:
-        _keep(message.content, config)
-    return RecordDict({HEARD: ConfigRecord({})})
+        _keep(message.content, config, private)
+    answer = RecordDict({HEARD: ConfigRecord({})})
+    if statement := _statement(message.content, config, run):
+        answer[STATEMENT] = ConfigRecord({"text": statement.to_text()})
+    return answer
 
 
-def _keep(content: RecordDict, config: ClientConfig) -> None:
+def _about(content: RecordDict) -> tuple[bool, str]:
+    """Whether the model is private, and its run's name."""
+    about = content.get(ABOUT)
+    private = about.get("private") if isinstance(about, ConfigRecord) else None
+    run = about.get("run") if isinstance(about, ConfigRecord) else None
+    if type(private) is not bool or not isinstance(run, str) or len(run) > MAX_RUN_NAME:
+        raise FederationError("a final model that does not say of which run it is, and whether it is private")
+    return private, run
+
+
+def _keep(content: RecordDict, config: ClientConfig, private: bool) -> None:
     from fl_dp.tasks.description import describe
     from fl_dp.tasks.load import new_model, task_of
     from fl_dp.tasks.records import load_part
 
-    about = content.get(ABOUT)
-    if not isinstance(about, ConfigRecord) or type(about.get("private")) is not bool:
-        raise FederationError("a final model that does not say whether it is private")
     task = task_of(config)
     task.form = load_part(config).form
     model = new_model(task)
     load_arrays(model, expected_weights(content, config.model, specs(state_arrays(model))))
     out = RunResults(Path(config.save_model), resumed=True)
-    out.save_model(model.state_dict(), describe(task).to_dict(), private=bool(about["private"]))
+    out.save_model(model.state_dict(), describe(task).to_dict(), private=private)
+
+
+def _statement(content: RecordDict, config: ClientConfig, run: str) -> Statement | None:
+    """None where the data have no account: there is nothing to state.
+
+    Where none can be made, the log says why; that the model has come is answered all the same.
+    """
+    if not Path(config.ledger).exists():
+        return None
+    try:
+        record = array_record(content, ARRAYS)
+        weights = weights_digest(decode(record, declared_specs(record)))
+        with ClientRounds.open(Path(config.ledger)) as rounds:
+            client = rounds.known(config)
+            return rounds.state([client], run, weights) if client else None
+    except FlDpError as error:
+        logger.error("no statement is made: %s", error)
+        return None

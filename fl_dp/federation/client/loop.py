@@ -21,11 +21,13 @@ from fl_dp.federation.link.site_link import LinkLostError, LinkRefusedError, Sit
 from fl_dp.federation.wire.messages import (
     FINAL_MODEL,
     REFUSAL,
+    STATEMENT,
     config_record,
     one_line,
     refusal_to_content,
 )
 from fl_dp.records import Refusal
+from fl_dp.statements import PURPOSE
 
 logger = logging.getLogger("fl_dp.clients")
 
@@ -146,7 +148,14 @@ class ClientLoop:
             state=RecordDict(),
             run_config={},
         )
-        return answer(message, context, handle).content
+        return self._with_signature(answer(message, context, handle).content)
+
+    def _with_signature(self, content: RecordDict) -> RecordDict:
+        """A statement is signed by itself, too: it is read long after the message."""
+        record = config_record(content, STATEMENT)
+        if record is not None:
+            record["signature"] = self._link.sign(PURPOSE, str(record["text"]).encode())
+        return content
 
     def _say(self, what: str, words: str) -> None:
         """Tell the operator, once for as long as it stays so."""

@@ -65,6 +65,16 @@ def records_name(config: ClientConfig) -> str:
     return name.replace(CLIENT, config.client) if CLIENT in name else f"{name}, client {config.client}"
 
 
+def public_name(config: ClientConfig) -> str:
+    """What the data may be called elsewhere: the name that the operator gave them, else their kind.
+
+    A file's path may say more than its owner knows; it stays here.
+    """
+    if config.data_name:
+        return config.data_name.replace(CLIENT, config.client)
+    return _name_of_all(config).replace(config.data, config.data.partition(":")[0])
+
+
 def _name_of_all(config: ClientConfig) -> str:
     if config.data_name or not config.task:
         return config.data_name or config.data

@@ -26,7 +26,7 @@ from fl_dp.federation.client.approval import require_approval
 from fl_dp.federation.client.attempt import Trained, attempt
 from fl_dp.federation.client.policy import check_plan
 from fl_dp.federation.client.profile import budget_of, profile_of
-from fl_dp.federation.client.registration import registration_of, task_identity
+from fl_dp.federation.client.registration import dataset_name, registration_of, task_identity
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray, decode
 from fl_dp.federation.wire.messages import ARRAYS, array_record, plan_from_content, refusal_of
 from fl_dp.records import MOST_WEIGHT, ClientProfile, Entry, LocalUpdate, Refusal, RoundPlan
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from fl_dp.accounting.budget import Budget
     from fl_dp.accounting.ledger.ledger import Ledger, Reservation
     from fl_dp.data.persons import Examples
+    from fl_dp.statements import Statement
 
 CLIENTS_LOGGER = (
     "fl_dp.clients"  # a log of its own where server and clients are one process: it may quote data
@@ -135,6 +136,21 @@ class ClientRounds:
             )
             for (settings, _), size, declared in zip(clients, sizes, wanted, strict=True)
         ]
+
+    def known(self, settings: ClientConfig) -> Client | None:
+        """The client as the ledger knows it; None where its data are not in the ledger. They are not read."""
+        name = dataset_name(settings)
+        for account in self._ledger.accounts():
+            if account.dataset == name and account.retired is None:
+                size = account.public_size
+                return Client(settings, name, size, account.fingerprint, budget_of(settings, size))
+        return None
+
+    def state(self, clients: Sequence[Client], run: str, weights: str) -> "Statement":
+        """What the ledger says of these clients' data, see `make_statement`."""
+        from fl_dp.federation.client.stating import make_statement
+
+        return make_statement(self._ledger, clients, run, weights)
 
     def profiles(self, clients: Sequence[Client]) -> list[ClientProfile]:
         """The clients' public numbers, as the ledger stands now."""

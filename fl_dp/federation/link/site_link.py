@@ -90,6 +90,10 @@ class SiteLink:
         """Whether nothing may be joined with this kit any more."""
         return self._kit.roster.is_over()
 
+    def sign(self, purpose: str, body: bytes) -> bytes:
+        """The site's signature of `body`, which holds for that purpose alone."""
+        return self._kit.key.sign(purpose, body)
+
     def join(self) -> None:
         """Be there, as a new node: what was asked of an earlier one is not answered any more."""
         with _errors():

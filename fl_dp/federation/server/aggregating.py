@@ -45,6 +45,11 @@ class Aggregating:
         return max(own, min(self._config.min_clients, self._config.fit_clients, asked))
 
     @property
+    def server_learning_rate(self) -> float:
+        """Of the server's optimizer, "auto" resolved."""
+        return self._optimizer.learning_rate
+
+    @property
     def needs_single_updates(self) -> bool:
         """Whether clients' updates must come one by one, not added up."""
         return self._aggregation.needs_single_updates

@@ -51,6 +51,8 @@ class Federation:
     evaluate: "Evaluate"
     arrays: ArrayRecord
     evaluate_at_the_end: "Callable[[ArrayRecord], MetricRecord] | None" = None
+    max_grad_norm: float | None = None
+    task_identity: str = ""
 
 
 @app.main()
@@ -127,6 +129,7 @@ def prepare(
     from fl_dp.federation.server.strategy import PrivateStrategy, usual_parts
     from fl_dp.federation.wire.round_arrays import shared_specs
     from fl_dp.models.start import load_start
+    from fl_dp.tasks.identity import identity
     from fl_dp.tasks.load import new_model, task_of
     from fl_dp.tasks.own_code import own_parts
     from fl_dp.tasks.records import evaluation_records
@@ -179,6 +182,8 @@ def prepare(
         lambda server_round, arrays: measured(test, arrays),
         encode(arrays),
         None if at_the_end is None else partial(measured, at_the_end),
+        config.max_grad_norm,
+        identity(task),
     )
 
 

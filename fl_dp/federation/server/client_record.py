@@ -25,6 +25,7 @@ class ClientRecord:
     mechanism: of each of its rounds, not private in a run without privacy; None if it cannot take part,
     `reason` says why.
     exhausted: it cannot take part for want of budget.
+    before: what it had spent when it first registered in this run.
     rounds: its accepted updates. arithmetic: of all that is counted as spent and of this run's rounds.
     """
 
@@ -37,6 +38,7 @@ class ClientRecord:
     reason: str = ""
     rounds: int = 0
     arithmetic: str = ASSUMED
+    before: tuple[Entry, ...] = ()
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set a field, and clear the cached results. The values themselves never change."""
@@ -74,6 +76,19 @@ class ClientRecord:
         _ = self._history.epsilon
         if self.mechanism is not None:
             self._history.steps_left(self.mechanism.steps)
+
+    def charges(self) -> tuple[Entry, ...]:
+        """All that it has, or may have, spent, merged."""
+        return self._history.spent
+
+    def epsilon_after(self, rounds: int) -> float:
+        """What it will have spent if it takes part in `rounds` rounds more, as far as its budget goes."""
+        if self.mechanism is None or self.exhausted:
+            return self.epsilon()
+        try:
+            return self._history.epsilon_after(rounds * self.mechanism.steps)
+        except AccountingError:  # its ledger declines them, too
+            return self.epsilon()
 
     def budget_left(self) -> float:
         """The share of its budget that is left, at least a thousandth; 1 without privacy."""
@@ -123,7 +138,12 @@ def client_of(row: Sequence[Any]) -> ClientRecord:
     """The client whose `row`, parsed, this is; ValueError or TypeError if it is none's."""
     profile = dict(zip(_PROFILE, row[: len(_PROFILE)], strict=True))
     rest = dict(zip(_RECORD, row[len(_PROFILE) :], strict=True))
-    for values, name in ((profile, "spent"), (rest, "spent"), (rest, "unconfirmed")):
+    for values, name in (
+        (profile, "spent"),
+        (rest, "spent"),
+        (rest, "unconfirmed"),
+        (rest, "before"),
+    ):
         values[name] = tuple(Entry(*entry) for entry in values[name])
     if rest["mechanism"] is not None:
         rest["mechanism"] = Entry(*rest["mechanism"])

@@ -42,6 +42,17 @@ class History:
             )
         return self._fitting[planned]
 
+    @property
+    def spent(self) -> tuple[Entry, ...]:
+        return self._spent
+
+    def epsilon_after(self, steps: int) -> float:
+        """After as many of `steps` more of the mechanism as fit the budget."""
+        if self._mechanism is None or not (fitting := self.steps_left(steps)):
+            return self.epsilon
+        more = Entry(self._mechanism.sample_rate, self._mechanism.noise_multiplier, fitting)
+        return self._budget.epsilon_of((*self._spent, more))
+
     def rounds_left(self, at_most: int) -> int:
         """In how many of `at_most` further rounds at least one step fits; the last may be a short one.
 

@@ -1,6 +1,7 @@
 """What a run leaves when it is over, however it ended: the model, and the summary last."""
 
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flwr.app import MetricRecord
@@ -8,10 +9,14 @@ from flwr.app import MetricRecord
 from fl_dp.federation.server.reporting import measured, scalar
 from fl_dp.federation.server.run_record import RunRecord
 from fl_dp.federation.wire.arrays import decode, load_arrays, specs
+from fl_dp.reporting.provenance import code_digest, file_digest, utc_now, versions
 from fl_dp.reporting.reports import RunStatus, Summary
 from fl_dp.reporting.run_results import RunResults
+from fl_dp.weights_digest import weights_digest
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from fl_dp.federation.server.app import Federation
 
 logger = logging.getLogger("fl_dp")
@@ -30,17 +35,36 @@ def leave(
     The models are those of the state on the disk: a round that is not in it may be repeated, and would then
     be released twice. The summary says what was spent, and is written even where the model cannot be.
     """
-    metrics = None
+    end = _End(federation, record, private, status, reason)
     try:
         if federation and record.arrays is not None and federation.strategy.reports:
-            _save_models(out, federation, record, private)
+            end.weights = weights_digest(_save_models(out, federation, record, private))
+            out.write_resolved(federation.strategy.resolved().to_flat())
             if status != "failed" and record.best and federation.evaluate_at_the_end:
-                metrics = federation.evaluate_at_the_end(record.best[1])  # once: the run is over
+                end.at_the_end = federation.evaluate_at_the_end(record.best[1])  # once: the run is over
     finally:
-        out.write_summary(_summary(federation, record, private, status, reason, metrics))
+        out.write_summary(_summary(end, file_digest(out.config)))
 
 
-def _save_models(out: RunResults, federation: "Federation", record: RunRecord, private: bool) -> None:
+@dataclass
+class _End:
+    """How a run ended. weights: digest of the model, where it was saved. at_the_end: what was measured of the
+    best model, where that is kept.
+    """
+
+    federation: "Federation | None"
+    record: RunRecord
+    private: bool
+    status: RunStatus
+    reason: str
+    weights: str = ""
+    at_the_end: MetricRecord | None = None
+
+
+def _save_models(
+    out: RunResults, federation: "Federation", record: RunRecord, private: bool
+) -> "dict[str, Tensor]":
+    """Returns the weights of the run's model."""
     from fl_dp.tasks.description import describe
 
     assert record.arrays is not None
@@ -53,25 +77,20 @@ def _save_models(out: RunResults, federation: "Federation", record: RunRecord, p
     out.save_model(model.state_dict(), describe(federation.task).to_dict(), private=private)
     if record.best:
         logger.info("model.pt is of round %d, the best one; last.pt is the last one's", record.best[0])
+    return model.state_dict()
 
 
-def _summary(
-    federation: "Federation | None",
-    record: RunRecord,
-    private: bool,
-    status: RunStatus,
-    reason: str,
-    at_the_end: MetricRecord | None,
-) -> Summary:
-    """at_the_end: what was measured of the best model, where that is kept."""
-    strategy = federation.strategy if federation else None
+def _summary(end: _End, config_digest: str) -> Summary:
+    strategy = end.federation.strategy if end.federation else None
+    record = end.record
     last = strategy.reports[-1] if strategy and strategy.reports else None
     guarantee = strategy.guarantee() if strategy else None
-    values = at_the_end or MetricRecord()
+    planned = strategy.planned() if strategy else None
+    values = end.at_the_end or MetricRecord()
     is_best = record.best is not None
     return Summary(
-        status=status,
-        private=private,
+        status=end.status,
+        private=end.private,
         rounds=last.round if last else 0,
         epsilon=guarantee.epsilon if guarantee else None,
         delta=guarantee.delta if guarantee else None,
@@ -80,9 +99,17 @@ def _summary(
         loss=scalar(values, "loss") if is_best else last.loss if last else None,
         seconds=record.seconds,
         clients=strategy.budgets() if strategy else {},
-        reason=reason,
+        reason=end.reason,
         metrics=measured(values) if is_best else last.metrics if last else {},
         lost_rounds=last.lost_rounds if last else 0,
         model="best" if is_best else "last",
         model_round=record.best[0] if record.best else last.round if last else 0,
+        planned_epsilon=planned.epsilon if planned else None,
+        run=strategy.run if strategy else "",
+        started=record.started,
+        ended=utc_now(),
+        max_grad_norm=end.federation.max_grad_norm if end.federation and end.private else None,
+        versions=versions(),
+        digests={"model": end.weights, "config": config_digest, "code": code_digest()},
+        task=end.federation.task_identity if end.federation else "",
     )

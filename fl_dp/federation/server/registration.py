@@ -183,7 +183,7 @@ class Registration:
         if node != known.node_id:
             logger.warning("client %s is now node %d, no longer node %d", known.name, node, known.node_id)
         if known.mechanism is None or profile.public_size != known.profile.public_size:
-            return self._client(node, profile, known.rounds)
+            return replace(self._client(node, profile, known.rounds), before=known.before)
         return ClientRecord(
             profile,
             node,
@@ -191,6 +191,7 @@ class Registration:
             known.mechanism,
             rounds=known.rounds,
             arithmetic=self._arithmetic(profile),
+            before=known.before,
         )
 
     def _client(self, node: int, profile: ClientProfile, rounds: int = 0) -> ClientRecord:
@@ -213,6 +214,7 @@ class Registration:
             reason=reason,
             rounds=rounds,
             arithmetic=self._arithmetic(profile),
+            before=profile.spent,
         )
 
     def _arithmetic(self, profile: ClientProfile) -> str:

@@ -82,24 +82,38 @@ class Reporting:
         return status.outcome(self._clients.values(), last, ended_early=nobody_left)
 
     def budgets(self) -> dict[str, ClientBudget]:
-        """Every client that was ever there, as it stands now, before another such run."""
+        """Every client that was ever there, as it stands now."""
         return {
-            name: status.client_budget(client, self._verdict(client), self.last_round)
+            name: status.client_budget(client, self._verdict(client), self._ahead, self.last_round)
             for name, client in sorted(self._clients.items())
         }
 
-    def guarantee(self) -> BudgetReport | None:
-        """The federation's epsilon and delta so far; None before the first client."""
+    def guarantee(self, rounds_more: int = 0) -> BudgetReport | None:
+        """The federation's epsilon and delta so far, or if all clients took part in `rounds_more` more; None
+        before the first client.
+        """
         return status.guarantee(
-            self._clients.values(), self._config.clients_per_person, private=self._config.private
+            self._clients.values(),
+            self._config.clients_per_person,
+            private=self._config.private,
+            rounds_more=rounds_more,
         )
 
+    def planned(self) -> BudgetReport | None:
+        """What is guaranteed if all planned rounds are run; None before the first client."""
+        return self.guarantee(self._ahead)
+
     def federation(self) -> FederationBudget | None:
-        """How all budgets stand before another such run; None before the first client."""
+        """How all budgets stand; None before the first client."""
         together = self.guarantee()
         if together is None:
             return None
-        return status.federation(together, self.budgets(), self.last_round, self._config.unit_name)
+        return status.federation(together, self.budgets(), self._ahead, self._config.unit_name)
+
+    @property
+    def _ahead(self) -> int:
+        """Planned rounds that were not run."""
+        return self.last_round - (self.reports[-1].round if self.reports else 0)
 
     @property
     def _clients(self) -> Mapping[str, ClientRecord]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fl_dp.federation.server.state import STATE, ServerState, read_state, write_state
+from fl_dp.reporting.provenance import utc_now
 from fl_dp.reporting.reports import RoundReport
 from fl_dp.reporting.run_results import RunResults, to_line
 
@@ -41,17 +42,20 @@ class RunRecord:
         self.arrays = self.state.arrays if self.state else None  # the weights of the state on the disk
         self.best: tuple[int, ArrayRecord] | None = None  # of the same state, where the best model is kept
         self._line = self.state.line if self.state else ""
-        self._started = time.monotonic() - (self.state.seconds if self.state else 0.0)
+        self.started = (self.state.started if self.state else "") or utc_now()
+        self._began = time.monotonic() - (self.state.seconds if self.state else 0.0)
 
     @property
     def seconds(self) -> float:
         """How long the run has taken, without the time in which it stood still."""
-        return time.monotonic() - self._started
+        return time.monotonic() - self._began
 
     def keep(self, strategy: "PrivateStrategy") -> None:
         """Keep how the run stands: which clients have registered, before any of them is asked for a round."""
-        state = strategy.state(self._line, self.seconds)
+        state = strategy.state(self._line, self.seconds, self.started)
         write_state(self._out.path / STATE, state)
+        if self.arrays is None:  # of a resumed run the file is there
+            self._out.write_resolved(strategy.resolved().to_flat())
         self.arrays = state.arrays
         self.best = strategy.best
 

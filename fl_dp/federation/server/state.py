@@ -21,11 +21,11 @@ from fl_dp.errors import ConfigError
 from fl_dp.federation.server.client_record import ClientRecord, client_of
 from fl_dp.federation.server.state_formats import VERSION, in_this_format
 from fl_dp.federation.wire.arrays import NDArray
-from fl_dp.records import NUMERICS
+from fl_dp.records import NUMERICS, Entry
 from fl_dp.reporting.reports import ClientRound, FederationBudget, RoundReport
 
 STATE = "state.npz"
-_PLAIN = ("run", "origin", "settings", "rounds", "seconds", "line", "numerics")  # of the header
+_PLAIN = ("run", "origin", "settings", "rounds", "seconds", "line", "numerics", "started")  # of the header
 _HEADER, _ARRAY, _AGGREGATED = "header", "array ", "aggregated "
 # These say where and how long, not what is done.
 _MAY_CHANGE = frozenset(
@@ -42,7 +42,8 @@ class ServerState:
     its end; empty before the first. numerics: the `NUMERICS` of the fl_dp that ran them. secret: of the
     choice of clients. clients: all that were ever there; registered: the names of those that need not be
     asked again. arrays: of the global model, complete. aggregated: what aggregation, server optimizer and
-    local algorithm remember at the server.
+    local algorithm remember at the server. started: when the run first did, UTC, ISO 8601; empty if an older
+    fl_dp began it.
     """
 
     run: str
@@ -57,6 +58,7 @@ class ServerState:
     aggregated: Mapping[str, NDArray] = field(default_factory=dict)
     numerics: int = NUMERICS
     origin: str = ""
+    started: str = ""
 
     def check_same(self, config: RunConfig) -> None:
         """ConfigError, with the key, when the run was started with other settings than `config`."""
@@ -122,6 +124,7 @@ def _state(
         numerics=header["numerics"],
         rounds=header["rounds"],
         seconds=header["seconds"],
+        started=str(header["started"]),
         line=header["line"],
         secret=bytes.fromhex(header["secret"]),
         clients=[client_of(row) for row in header["clients"]],
@@ -141,7 +144,9 @@ def _report(line: Mapping[str, Any]) -> RoundReport:
 
 
 def _client_round(line: Mapping[str, Any]) -> ClientRound:
-    return ClientRound(**{**_with_epsilons(line), "reported": tuple(line["reported"].items())})
+    charges = tuple(Entry(**entry) for entry in line.get("charges", ()))
+    reported = tuple(line["reported"].items())
+    return ClientRound(**{**_with_epsilons(line), "reported": reported, "charges": charges})
 
 
 def _with_epsilons(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Reads the header of a run's state, of format 1 or 2, and returns one of format 2."""
+"""Reads the header of a run's state, of format 1 to 3, and returns one of format 3."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ from fl_dp.errors import ConfigError
 from fl_dp.federation.server.client_record import client_of
 from fl_dp.records import ASSUMED
 
-VERSION = 2
+VERSION = 3
 
 # What could not be chosen in format 1.
 _SETTINGS_OF_1 = {
@@ -46,13 +46,20 @@ _PROFILE_OF_1 = 10  # values of a client's profile, then those of its record; ne
 def in_this_format(path: Path, header: dict[str, Any]) -> dict[str, Any]:
     """The header, brought into this format; ConfigError, with what to do, for a format that is not known."""
     if header["version"] == 1:
-        return _from_1(header)
+        return _from_2(_from_1(header))
+    if header["version"] == 2:
+        return _from_2(header)
     if header["version"] != VERSION:
         raise ConfigError(
-            f"{path}: is of format {header['version']}, this fl_dp reads 1 and {VERSION}; resume the run "
+            f"{path}: is of format {header['version']}, this fl_dp reads 1 to {VERSION}; resume the run "
             "with the fl_dp that started it."
         )
     return header
+
+
+def _from_2(header: dict[str, Any]) -> dict[str, Any]:
+    """What the clients' data had spent before was not kept: all counts as this run's."""
+    return {**header, "clients": [[*row, []] for row in header["clients"]], "started": ""}
 
 
 def _from_1(header: dict[str, Any]) -> dict[str, Any]:
@@ -76,7 +83,8 @@ def _row_from_1(row: list[Any]) -> list[Any]:
 def _line_from_1(header: dict[str, Any]) -> dict[str, Any]:
     line: dict[str, Any] = json.loads(header["line"])
     accountants = {
-        one.name: one.profile.accountant for one in map(client_of, map(_row_from_1, header["members"]))
+        one.name: one.profile.accountant
+        for one in (client_of([*_row_from_1(row), []]) for row in header["members"])
     }
     clients = {
         name: {**client, "accountant": accountants[name], "arithmetic": ASSUMED, "reported": {}}

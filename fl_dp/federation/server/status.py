@@ -13,15 +13,16 @@ from fl_dp.reporting.reports import ClientBudget, ClientRound, FederationBudget,
 
 
 def guarantee(
-    clients: Collection[ClientRecord], clients_per_person: int, *, private: bool
+    clients: Collection[ClientRecord], clients_per_person: int, *, private: bool, rounds_more: int = 0
 ) -> BudgetReport | None:
-    """What is guaranteed to a person who has a record at that many clients; None: there is no client yet.
+    """What is guaranteed to a person who has a record at that many clients, after `rounds_more` rounds more;
+    None: there is no client yet.
 
     Earlier runs on the same ledgers count. A run that is not private guarantees nothing, whoever took part.
     """
     if not clients:
         return None
-    spent = [(client.epsilon(), client.profile.delta) for client in clients]
+    spent = [(client.epsilon_after(rounds_more), client.profile.delta) for client in clients]
     together = federation_budget(spent, clients_per_person)
     return together if private else dataclasses.replace(together, epsilon=math.inf)
 
@@ -61,14 +62,19 @@ def client_round(client: ClientRecord, verdict: Verdict, rounds_ahead: int) -> C
         verdict.reported,
         client.arithmetic,
         verdict.scaled,
+        client.profile.delta,
+        client.profile.epsilon,
+        mechanism.noise_multiplier if mechanism and mechanism.private else None,
+        client.charges(),
     )
 
 
 _client_round = lru_cache(maxsize=4096)(ClientRound)  # most clients of a round are alike
 
 
-def client_budget(client: ClientRecord, verdict: Verdict, rounds_ahead: int) -> ClientBudget:
-    """The client in summary.json."""
+def client_budget(client: ClientRecord, verdict: Verdict, rounds_ahead: int, rounds: int) -> ClientBudget:
+    """The client in summary.json, `rounds_ahead` rounds before the planned end, of `rounds`."""
+    mechanism = client.mechanism if client.mechanism and client.mechanism.private else None
     return ClientBudget(
         epsilon=client.epsilon(),
         accountant=client.profile.accountant,
@@ -78,9 +84,16 @@ def client_budget(client: ClientRecord, verdict: Verdict, rounds_ahead: int) -> 
         steps=client.steps(),
         rounds=client.rounds,
         rounds_left=client.rounds_left(rounds_ahead),
+        rounds_beyond=max(0, client.rounds_left(rounds_ahead + rounds) - rounds_ahead),
         status=verdict.status,
         reason=verdict.reason,
         retired=client.profile.retired,
+        public_size=client.profile.public_size,
+        sample_rate=mechanism.sample_rate if mechanism else None,
+        noise_multiplier=mechanism.noise_multiplier if mechanism else None,
+        charges=client.charges(),
+        before=client.before,
+        planned_epsilon=client.epsilon_after(rounds_ahead),
     )
 
 

@@ -14,6 +14,7 @@ from fl_dp.errors import ConfigError
 from fl_dp.federation.server.asking import Asked
 from fl_dp.federation.server.client_record import ClientRecord
 from fl_dp.federation.server.keeping import Evaluate, Keeping
+from fl_dp.federation.server.resolved import resolved
 from fl_dp.federation.server.state import ServerState
 from fl_dp.federation.server.strategy_parts import StrategyParts, usual_parts
 from fl_dp.federation.wire.arrays import ArraySpec, encode
@@ -71,8 +72,9 @@ class PrivateStrategy(Strategy):
         """Reports of the finished rounds; after a resumption, from the last finished round on."""
         return self._parts.reporting.reports
 
-    def state(self, line: str, seconds: float) -> ServerState:
-        """What the run can go on from. line: of the last round's report; seconds: that the run has taken."""
+    def state(self, line: str, seconds: float, started: str = "") -> ServerState:
+        """What the run can go on from. line: of the last round's report; seconds: that the run has taken;
+        started: when."""
         registration = self._parts.registration
         return ServerState(
             run=self._run,
@@ -81,6 +83,7 @@ class PrivateStrategy(Strategy):
             numerics=NUMERICS,
             rounds=self._over,
             seconds=seconds,
+            started=started,
             line=line,
             secret=self._parts.choosing.secret,
             clients=list(registration.clients.values()),
@@ -197,15 +200,28 @@ class PrivateStrategy(Strategy):
         return self._keeping.best
 
     def budgets(self) -> dict[str, ClientBudget]:
-        """Every client that was ever there, as it stands now, before another such run."""
+        """Every client that was ever there, as it stands now."""
         return self._parts.reporting.budgets()
 
     def guarantee(self) -> BudgetReport | None:
         """The federation's epsilon and delta so far; None before the first client."""
         return self._parts.reporting.guarantee()
 
+    def planned(self) -> BudgetReport | None:
+        """The federation's epsilon and delta if all planned rounds are run; None before the first client."""
+        return self._parts.reporting.planned()
+
+    def resolved(self) -> RunConfig:
+        """The run's config with what "auto" became, as far as it is one value for all."""
+        return resolved(self._config, self._parts.registration.clients.values(), self._parts.aggregating)
+
+    @property
+    def run(self) -> str:
+        """The run's name in the clients' ledgers."""
+        return self._run
+
     def federation(self) -> FederationBudget | None:
-        """How all budgets stand before another such run; None before the first client."""
+        """How all budgets stand; None before the first client."""
         return self._parts.reporting.federation()
 
     def _enough(self, chosen: Sequence[ClientRecord]) -> Sequence[ClientRecord]:

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 NDArray = np.ndarray[Any, np.dtype[Any]]
 
+_TYPES = frozenset(
+    ("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "bool", "complex64")
+)
+
 
 @dataclass(frozen=True, slots=True)
 class ArraySpec:
@@ -64,6 +68,17 @@ def decode(record: ArrayRecord, expected: Mapping[str, ArraySpec]) -> dict[str, 
         missing, unknown = sorted(set(expected) - set(record)), sorted(set(record) - set(expected))
         raise ConfigError(f"arrays do not match the model: missing {missing[:3]}, unknown {unknown[:3]}.")
     return {name: _decode_one(name, record[name], spec) for name, spec in expected.items()}
+
+
+def declared_specs(record: ArrayRecord) -> dict[str, ArraySpec]:
+    """What the arrays are said to be, for whoever knows no model: `decode` holds the content against it.
+
+    ConfigError for a type that no weights have.
+    """
+    unknown = sorted({array.dtype for array in record.values()} - _TYPES)
+    if unknown:
+        raise ConfigError(f"arrays of type {unknown[0][:20]!r}, which no weights have.")
+    return {name: ArraySpec(tuple(array.shape), np.dtype(array.dtype)) for name, array in record.items()}
 
 
 def digest_of(weights: Mapping[str, NDArray]) -> str:

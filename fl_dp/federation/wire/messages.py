@@ -4,7 +4,7 @@
     server -> client   nothing             "plan", "arrays"
     client -> server   "profile", "spent"  "report", "spent", "arrays"
     client -> server, in either, where there is nothing else to answer: "refusal"
-    after the last round, server -> client: "arrays", "about"; client -> server: "heard"
+    after the last round, server -> client: "arrays", "about"; client -> server: "heard", "statement"
 
 What another machine sent is not trusted to be well-formed: a message with a missing, unknown, mistyped or
 impossible field is a ConfigError in words. A reply is built here from `ClientProfile`, `LocalUpdate` or
@@ -43,6 +43,7 @@ from fl_dp.records import (
 ARRAYS, PLAN, PROFILE, REFUSAL, REPORT, SPENT = "arrays", "plan", "profile", "refusal", "report", "spent"
 FINAL_MODEL = "query.final_model"  # a kind of message: the model of a run that is over
 ABOUT, HEARD = "about", "heard"  # what it is, and that it has come
+STATEMENT = "statement"  # what the site then says of its data, and its signature
 NO_ARRAYS = ArrayRecord()  # a reply's whose update is in a sum; shared, because making one takes a while
 MAX_REASON = 300
 NO_REASON = "it gave no reason"

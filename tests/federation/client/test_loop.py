@@ -13,7 +13,7 @@ from fl_dp.errors import FederationError
 from fl_dp.federation.client import loop
 from fl_dp.federation.client.loop import ClientLoop, told_to
 from fl_dp.federation.link.site_link import LinkLostError, LinkRefusedError
-from fl_dp.federation.wire.messages import FINAL_MODEL, REFUSAL
+from fl_dp.federation.wire.messages import FINAL_MODEL, REFUSAL, STATEMENT
 
 LOST = LinkLostError("connection refused")
 OVER = LinkRefusedError(410, "the run is over")
@@ -36,6 +36,9 @@ class FakeLink:
 
     def next_message(self) -> Any:
         return self._do(self.messages)
+
+    def sign(self, purpose: str, body: bytes) -> bytes:
+        return purpose.encode() + b" of " + body
 
     def answer(self, message: Message, content: RecordDict) -> None:
         self.sent.append(content)
@@ -185,6 +188,15 @@ def test_a_final_model_that_is_not_kept_is_said() -> None:
     assert run(link)[-1] == (
         "the final model is not kept: its own settings cannot be used; its own log says why"
     )
+
+
+def test_a_statement_is_signed_with_the_sites_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = RecordDict({"heard": ConfigRecord({}), STATEMENT: ConfigRecord({"text": "what it says"})})
+    monkeypatch.setitem(loop._HANDLERS, FINAL_MODEL, lambda message, config: said)
+    monkeypatch.setattr(loop, "answer", lambda message, context, handle: Message(said, reply_to=message))
+    link = FakeLink([None], [asked(FINAL_MODEL), StopError()])
+    run(link)
+    assert link.sent[0][STATEMENT]["signature"] == b"statement of what it says"
 
 
 def test_who_is_ended_politely_leaves() -> None:

@@ -10,7 +10,7 @@ from fl_dp.config.client import ClientConfig
 from fl_dp.data.persons import PersonData
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import LedgerError
-from fl_dp.federation.client.registration import dataset_name, registration_of
+from fl_dp.federation.client.registration import dataset_name, public_name, registration_of
 
 WHOLE = ClientConfig(client="north", ledger="unused", data="npz:a.npz")
 PART = dataclasses.replace(WHOLE, partition_id=1, num_partitions=3)
@@ -154,3 +154,17 @@ def test_files_that_one_task_reads_have_names_of_their_own(changes, name, tmp_pa
     (tmp_path / "wards.py").write_text(TASK)
     own = ClientConfig(client="north", ledger="unused", task=str(tmp_path / "wards.py"))
     assert dataset_name(dataclasses.replace(own, **changes)) == name
+
+
+@pytest.mark.parametrize(
+    ("data", "given", "name"),
+    [
+        ("digits", "", "digits"),
+        ("csv:/home/anna/patients/all.csv", "", "csv"),
+        ("csv:/home/anna/patients/{client}.csv", "", "csv"),
+        ("csv:/home/anna/patients/{client}.csv", "ward 7", "ward 7"),
+        ("npz:a.npz", "ward of {client}", "ward of north"),
+    ],
+)
+def test_elsewhere_data_have_no_path(data, given, name):
+    assert public_name(dataclasses.replace(WHOLE, data=data, data_name=given)) == name

@@ -1,34 +1,47 @@
+from typing import Any
+
 import numpy as np
 from federation.link.wired import Federation, federation, in_thread, keys
 from flwr.app import ConfigRecord, RecordDict
 
 from fl_dp.federation.server.farewell import send_final_model
-from fl_dp.federation.wire.messages import ABOUT, ARRAYS, FINAL_MODEL, HEARD
+from fl_dp.federation.wire.messages import ABOUT, ARRAYS, FINAL_MODEL, HEARD, STATEMENT
+from fl_dp.statements import Statement
 
 __all__ = ["federation", "keys"]
+STATED = Statement("77", "ab" * 32, "cd" * 32, 0, "2026-11-22T21:37:28+00:00", "0.1.0", ())
 ARRAY = {"w": np.arange(3, dtype=np.float32)}
 
 
 def test_each_site_that_is_there_gets_it_once(federation: Federation) -> None:
     links = [federation.joined(name) for name in ("north", "south")]
-    heard: list[int] = []
-    thread = in_thread(lambda: heard.append(send_final_model(federation.grid, ARRAY, 10.0, private=True)))
-    for link in links:
+    wrong = ConfigRecord({"text": "{}", "signature": b""})
+    answers = [
+        {STATEMENT: ConfigRecord({"text": STATED.to_text(), "signature": bytes.fromhex("ab" * 64)})},
+        {STATEMENT: wrong},
+    ]
+    said: list[Any] = []
+    thread = in_thread(
+        lambda: said.append(send_final_model(federation.grid, ARRAY, 10.0, run="77", private=True))
+    )
+    for link, record in zip(links, answers, strict=True):
         message = None
         while message is None:
             message = link.next_message()
         assert message.metadata.message_type == FINAL_MODEL
-        assert message.content[ABOUT] == ConfigRecord({"private": True})
+        assert message.content[ABOUT] == ConfigRecord({"run": "77", "private": True})
         assert (message.content[ARRAYS]["w"].numpy() == ARRAY["w"]).all()
-        link.answer(message, RecordDict({HEARD: ConfigRecord({})}))
+        link.answer(message, RecordDict({HEARD: ConfigRecord({}), **record}))
     thread.join()
-    assert heard == [2]
+    (found,) = said
+    assert list(found.values()) == [(STATED.to_text(), "ab" * 64)]  # one said nothing, one something else
+    assert [federation.hub.site_of(node).name for node in found] == ["north"]
 
 
 def test_a_site_that_does_not_answer_is_not_waited_for_longer(federation: Federation) -> None:
     federation.joined("north")
-    assert send_final_model(federation.grid, ARRAY, 0.3, private=True) == 0
+    assert send_final_model(federation.grid, ARRAY, 0.3, run="77", private=True) == {}
 
 
 def test_nobody_is_there(federation: Federation) -> None:
-    assert send_final_model(federation.grid, ARRAY, 0.3, private=True) == 0
+    assert send_final_model(federation.grid, ARRAY, 0.3, run="77", private=True) == {}

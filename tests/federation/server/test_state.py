@@ -24,7 +24,9 @@ REPORT = RoundReport(
     federation=FederationBudget(float("inf"), 0.5, 0.0, ("pld", "rdp"), 1, 2, ("a",)),
     noise_multiplier=1.1,
     clients={
-        "a": ClientRound(float("inf"), "rdp", 10, 0.1, 0, "trained", "", (("steps", 5),)),
+        "a": ClientRound(
+            float("inf"), "rdp", 10, 0.1, 0, "trained", "", (("steps", 5),), charges=(Entry(0.1, 1.1, 10),)
+        ),
         "b": ClientRound(0.5, "pld", 0, None, 0, "idle", "why"),
     },
     loss=0.4,
@@ -135,7 +137,7 @@ def test_a_foreign_file_is_refused_by_name(tmp_path: Path, kind: str) -> None:
 def test_another_format_is_refused_with_what_to_do(tmp_path: Path) -> None:
     path = tmp_path / "state.npz"
     np.savez(path, header=np.frombuffer(json.dumps({"version": 99}).encode(), np.uint8))
-    with pytest.raises(ConfigError, match="is of format 99, this fl_dp reads 1 and 2"):
+    with pytest.raises(ConfigError, match="is of format 99, this fl_dp reads 1 to 3"):
         read_state(path)
 
 
@@ -172,14 +174,16 @@ def test_the_format_of_0_1_0_is_read(state: ServerState, tmp_path: Path) -> None
         header = json.loads(archive["header"].tobytes())
         arrays = {name: archive[name] for name in archive.files if name != "header"}
     rows, header["heard"] = header.pop("clients"), header.pop("registered")
-    header["members"] = [[*row[:10], *row[11:-1]] for row in rows]  # neither profile nor record had one
-    del header["numerics"], header["origin"]
+    # neither profile nor record had an arithmetic, and what was spent before was not kept
+    header["members"] = [[*row[:10], *row[11:-2]] for row in rows]
+    del header["numerics"], header["origin"], header["started"]
     for key in ("loss", "aggregation", "server-optimizer", "server-learning-rate", "arithmetic"):
         del header["settings"][key]
     line = json.loads(header["line"])
     del line["federation"]["accountants"], line["federation"]["arithmetic"]
     for client in line["clients"].values():
-        del client["reported"], client["accountant"], client["arithmetic"]
+        for key in ("reported", "accountant", "arithmetic", "delta", "budget", "charges", "noise_multiplier"):
+            del client[key]
     old = {**header, "version": 1, "line": json.dumps(line)}
     np.savez(path, header=np.frombuffer(json.dumps(old).encode(), np.uint8), **arrays)
     again = read_state(path)
@@ -189,7 +193,7 @@ def test_the_format_of_0_1_0_is_read(state: ServerState, tmp_path: Path) -> None
         again.check_same(RunConfig())
     again = replace(again, numerics=NUMERICS)
     again.check_same(RunConfig())
-    shown = {name: replace(client, reported=()) for name, client in report.clients.items()}
+    shown = {name: replace(client, reported=(), charges=()) for name, client in report.clients.items()}
     assert again.last_report() == replace(report, clients=shown)
     with pytest.raises(ConfigError, match="aggregation = 'median': the run was started with 'mean'"):
         again.check_same(RunConfig(aggregation="median"))

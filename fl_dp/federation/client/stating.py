@@ -1,0 +1,89 @@
+"""A site's statement at the end of a run, and what opens its commitment, which stays at the site."""
+
+import json
+import math
+import secrets
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fl_dp.durable_files import open_private
+from fl_dp.errors import LedgerError
+from fl_dp.federation.client.registration import public_name
+from fl_dp.records import Entry
+from fl_dp.reporting.provenance import utc_now
+from fl_dp.statements import SALT_BYTES, AccountStatement, Statement, commitment
+
+if TYPE_CHECKING:
+    from fl_dp.accounting.ledger.ledger import Ledger
+    from fl_dp.federation.client.round import Client
+
+OPENINGS = "statements.jsonl"  # beside the ledger
+
+
+def make_statement(ledger: "Ledger", clients: Sequence["Client"], run: str, weights: str) -> Statement:
+    """What the ledger says of the clients' data, as it stands at one moment.
+
+    The salt is kept beside the ledger before the statement is returned: without it nobody could ever show
+    which ledger it was. LedgerError where it cannot be written.
+    """
+    head, spent, arithmetics = _at_one_moment(ledger, [client.dataset for client in clients])
+    salt = secrets.token_bytes(SALT_BYTES)
+    statement = Statement(
+        run=run,
+        weights=weights,
+        commitment=commitment(salt, head),
+        retired=ledger.retirements(),
+        date=utc_now(),
+        version=version("fl-dp"),
+        accounts=tuple(
+            _account(client, entries, arithmetic)
+            for client, entries, arithmetic in zip(clients, spent, arithmetics, strict=True)
+        ),
+    )
+    _keep_opening(ledger.path, statement, salt, head)
+    return statement
+
+
+def _at_one_moment(
+    ledger: "Ledger", datasets: Sequence[str]
+) -> tuple[str, list[tuple[Entry, ...]], list[str]]:
+    """Other processes may pay meanwhile: asked again until nothing was added in between."""
+    while True:
+        head = ledger.head()
+        spent, arithmetics = ledger.spent_all(datasets), ledger.arithmetics(datasets)
+        if ledger.head() == head:
+            return head, spent, arithmetics
+
+
+def _account(client: "Client", spent: tuple[Entry, ...], arithmetic: str) -> AccountStatement:
+    settings, budget = client.settings, client.budget
+    epsilon = budget.epsilon_of(spent)
+    return AccountStatement(
+        client=settings.client,
+        data=public_name(settings),
+        unit=settings.unit_name,
+        public_size=client.public_size,
+        spent=spent,
+        epsilon=epsilon if math.isfinite(epsilon) else None,
+        delta=budget.delta,
+        budget=budget.epsilon,
+        accountant=budget.accountant,
+        arithmetic=arithmetic,
+    )
+
+
+def _keep_opening(ledger: Path, statement: Statement, salt: bytes, head: str) -> None:
+    line = {
+        "ledger": ledger.name,
+        "run": statement.run,
+        "commitment": statement.commitment,
+        "salt": salt.hex(),
+        "head": head,
+    }
+    try:
+        with open_private(ledger.parent / OPENINGS, append=True) as file:
+            file.write(json.dumps(line).encode() + b"\n")
+    except OSError as error:
+        raise LedgerError(f"{ledger.parent / OPENINGS}: cannot be written: {error.strerror}.") from None

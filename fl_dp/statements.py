@@ -1,0 +1,139 @@
+"""What a site says at the end of a run, and signs: what its data have spent, and which model it was sent.
+
+A statement commits to the ledger of the site without showing anything of it: the hash that stands for all of
+the ledger's entries, hidden by 32 secret bytes that never leave the site. A bare hash would confirm the last
+entry to somebody who has guessed the others.
+"""
+
+import hashlib
+import json
+import math
+import typing
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any, Self
+
+from fl_dp.errors import ConfigError
+from fl_dp.records import ARITHMETICS, Entry, Leaves
+
+PURPOSE = "statement"  # of the signature
+SALT_BYTES = 32
+MOST_CHARACTERS = 2**20  # of one real site's; the server reads no longer one
+_HEX = 64  # digits of a digest
+
+
+@dataclass(frozen=True, slots=True)
+class AccountStatement:
+    """One data set, over all runs. client: of this run. epsilon: None where none holds any more.
+
+    public_size: in units; unit: "record" or "person".
+    """
+
+    client: Annotated[str, Leaves("its operator's choice")]
+    data: Annotated[str, Leaves("its operator's choice; of a file's name only the kind")]
+    unit: Annotated[str, Leaves("its operator's choice")]
+    public_size: Annotated[int, Leaves("declared public by its operator")]
+    spent: Annotated[tuple[Entry, ...], Leaves("from plans, which servers chose, and from public numbers")]
+    epsilon: Annotated[float | None, Leaves("computed from spent")]
+    delta: Annotated[float, Leaves("its operator's choice")]
+    budget: Annotated[float, Leaves("its operator's choice")]
+    accountant: Annotated[str, Leaves("its operator's choice")]
+    arithmetic: Annotated[str, Leaves("from plans, which servers chose")]
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """What one ledger says of the data that took part in a run.
+
+    run: its name in the ledger; weights: digest of the model that the site was sent (`weights_digest`).
+    commitment: to the ledger's last hash, see `commitment`. retired: accounts of the ledger whose spending
+    counts no more. date: UTC, ISO 8601. version: of fl_dp.
+    """
+
+    run: Annotated[str, Leaves("the server's choice")]
+    weights: Annotated[str, Leaves("of what the server has sent")]
+    commitment: Annotated[str, Leaves("hidden by 32 secret bytes of its own")]
+    retired: Annotated[int, Leaves("its operator's acts")]
+    date: Annotated[str, Leaves("when the message came")]
+    version: Annotated[str, Leaves("of the software")]
+    accounts: Annotated[tuple[AccountStatement, ...], Leaves("see there")]
+
+    def to_text(self) -> str:
+        """The statement as JSON, in its one spelling: these are the bytes that are signed."""
+        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+    @classmethod
+    def from_text(cls, text: str) -> Self:
+        """ConfigError unless the text is a statement, in that spelling."""
+        try:
+            statement = cls(**_fields(cls, json.loads(text)))
+        except (ValueError, TypeError, RecursionError) as error:
+            raise ConfigError(f"no readable statement ({type(error).__name__}).") from None
+        if statement.to_text() != text:
+            raise ConfigError("no readable statement (another spelling).")
+        return statement
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """A statement's text as it came, with the public key and signature of the site, in hex.
+
+    Both are empty where nobody has signed: the clients of a simulation have no keys.
+    """
+
+    text: str
+    key: str = ""
+    signature: str = ""
+
+
+def commitment(salt: bytes, head: str) -> str:
+    """SHA-256 in hex over the salt and the hash of the ledger's last entry.
+
+    Binding, because SHA-256 has no known collisions; hiding, because nobody can guess the salt.
+    """
+    return hashlib.sha256(b"fl_dp ledger head\0" + salt + head.encode()).hexdigest()
+
+
+def _fields(kind: Any, found: Any) -> dict[str, Any]:
+    """The fields of `kind`, checked; ValueError or TypeError where one is missing, unknown or impossible."""
+    hints = typing.get_type_hints(kind)
+    if not isinstance(found, Mapping) or found.keys() != hints.keys():
+        raise TypeError(kind.__name__)
+    return {name: _value(name, found[name], hint) for name, hint in hints.items()}
+
+
+def _value(name: str, found: Any, hint: Any) -> Any:
+    kind = typing.get_args(hint)[0] if typing.get_origin(hint) is tuple else None
+    if kind is not None:
+        if not isinstance(found, list):
+            raise TypeError(name)
+        return tuple(_entry(one) if kind is Entry else kind(**_fields(kind, one)) for one in found)
+    if hint is float or (hint == float | None and found is not None):
+        return _number(name, found)
+    if hint == float | None:
+        return None
+    if type(found) is not hint or (hint is int and not 0 <= found < 2**53):
+        raise TypeError(name)
+    if name == "arithmetic" and found not in ARITHMETICS:
+        raise ValueError(name)
+    if name in ("weights", "commitment") and not (
+        len(found) == _HEX and all(digit in "0123456789abcdef" for digit in found)
+    ):
+        raise ValueError(name)
+    return found
+
+
+def _entry(found: Any) -> Entry:
+    if not isinstance(found, Mapping) or found.keys() != {"sample_rate", "noise_multiplier", "steps"}:
+        raise TypeError("entry")
+    steps = found["steps"]
+    if type(steps) is not int or steps >= 2**53:
+        raise TypeError("steps")
+    rate, noise = (_number(key, found[key]) for key in ("sample_rate", "noise_multiplier"))
+    return Entry(rate, noise, steps)
+
+
+def _number(name: str, found: Any) -> float:
+    if type(found) not in (int, float) or not (math.isfinite(found) and found >= 0):
+        raise ValueError(name)
+    return float(found)

@@ -57,6 +57,16 @@ def test_a_pages_commands_do_what_it_says(page: Path, scene_of: Callable[[str], 
             assert "\n".join(lines) == block.printed(), block.name
         if name == "first" and "./run.sh" in block.text:
             check_picture(printed)
+            check_files(scene_of(name).folder / "runs" / "first")
+
+
+def check_files(run: Path) -> None:
+    """docs/files.md names what a run leaves."""
+    page = (ROOT / "docs" / "files.md").read_text(encoding="utf-8")
+    left = {path.name + "/" * path.is_dir() for path in run.iterdir() if not path.name.startswith(".")}
+    named = set(re.findall(r"^\| `([^`]+)` \|", page, re.MULTILINE))
+    assert left - named == set(), "docs/files.md: not named"
+    assert len(left) > 5
 
 
 def check_picture(printed: str) -> None:

@@ -77,6 +77,12 @@ def _own_task(scene: Scene) -> None:
     (scene.folder / "my_task.py").write_text(file_in(ROOT / "README.md", "my_task.py"))
 
 
+def _python(scene: Scene) -> None:
+    """With the programs of docs/python.md and docs/training_loop.md."""
+    for page, name in {"python.md": "mine.py", "training_loop.md": "loop.py"}.items():
+        (scene.folder / name).write_text(file_in(ROOT / "docs" / page, name))
+
+
 def _people(scene: Scene) -> None:
     """With a table of people, as it comes and as Excel writes it in Europe."""
     (scene.folder / "people.csv").write_text(_PEOPLE)
@@ -112,6 +118,6 @@ def _trained(scene: Scene) -> None:
 
 
 SCENES: dict[str, Callable[[Scene], None]] = {
-    "checkout": _checkout, "first": _checkout, "own-task": _own_task, "people": _people, "schema": _schema,
-    "wards": _wards, "trained": _trained,
+    "checkout": _checkout, "first": _checkout, "own-task": _own_task, "python": _python, "people": _people,
+    "schema": _schema, "wards": _wards, "trained": _trained,
 }  # fmt: skip

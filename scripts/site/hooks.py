@@ -11,7 +11,14 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 from scripts.site.commands import commands_page
-from scripts.site.pages import ROOT, all_pages, outside_docs, with_links_of_the_site
+from scripts.site.pages import ROOT, all_pages, fill, outside_docs, with_links_of_the_site
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    places = sorted(all_pages().values())
+    for title, folder in (("Examples", "examples/"), ("Decisions", "decisions/")):
+        fill(config.nav or [], title, [place for place in places if place.startswith(folder)])
+    return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

@@ -7,8 +7,9 @@ source file, becomes plain text: where the repository lies on the network is not
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 _DOCS = "docs"
@@ -53,3 +54,13 @@ def with_links_of_the_site(text: str, path: str, pages: Mapping[str, str], root:
         return found[0]  # the build complains
 
     return _LINK.sub(link, text)
+
+
+def fill(navigation: list[Any], title: str, places: Sequence[str]) -> None:
+    """Put the places below the empty section `title` of MkDocs' navigation, wherever that stands."""
+    for entry in navigation:
+        for name, below in entry.items() if isinstance(entry, dict) else ():
+            if name == title:
+                below.extend(places)
+            elif isinstance(below, list):
+                fill(below, title, places)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.site.pages import ROOT, all_pages, with_links_of_the_site
+from scripts.site.pages import ROOT, all_pages, fill, with_links_of_the_site
 
 PAGES = {
     "README.md": "index.md", "docs/ledger.md": "ledger.md", "docs/run.svg": "run.svg",
@@ -39,3 +39,11 @@ def test_every_page_of_the_repository_has_a_place_of_its_own() -> None:
     assert len(set(pages.values())) == len(pages)
     assert {"README.md", "CHANGELOG.md", "docs/privacy.md", "examples/hospitals/README.md"} <= pages.keys()
     assert all((Path(ROOT) / path).exists() for path in pages)
+
+
+def test_a_section_is_filled_wherever_it_stands() -> None:
+    navigation: list[object] = [{"First": "index.md"}, {"Why": ["a.md", {"Decisions": []}]}, {"Examples": []}]
+    fill(navigation, "Decisions", ["decisions/1.md", "decisions/2.md"])
+    fill(navigation, "Examples", ["examples/x.md"])
+    why = {"Why": ["a.md", {"Decisions": ["decisions/1.md", "decisions/2.md"]}]}
+    assert navigation == [{"First": "index.md"}, why, {"Examples": ["examples/x.md"]}]

@@ -15,7 +15,7 @@ from scripts.site.pages import ROOT, all_pages, fill, outside_docs, with_links_o
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    places = sorted(all_pages().values())
+    places = sorted(all_pages().values(), key=lambda place: (not place.endswith("index.md"), place))
     for title, folder in (("Examples", "examples/"), ("Decisions", "decisions/")):
         fill(config.nav or [], title, [place for place in places if place.startswith(folder)])
     return config

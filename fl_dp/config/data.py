@@ -18,7 +18,7 @@ MOST_RECORDS = 4096  # of one person in a step: memory is taken for all of them,
 
 @dataclass(frozen=True, kw_only=True)
 class DataSettings(FlatConfig):
-    """docs/settings.md explains every key. seed: of the partition, and in a run also of the first weights.
+    """README.md explains every key. seed: of the partition, and in a run also of the first weights.
 
     data_name: of the data in ledgers, where it is not that of `data`: a file may be moved and keep it.
     schema: the file that says what a table's columns are; empty: the one beside the table.

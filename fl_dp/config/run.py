@@ -36,7 +36,7 @@ SAMPLINGS = _, POISSON, _ = ("fixed", "poisson", "budget")
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig(TaskSettings):
-    """One run, as the server's operator asks for it. docs/settings.md explains every key."""
+    """One run, as the server's operator asks for it. README.md explains every key."""
 
     # federation
     clients: Clients = 2

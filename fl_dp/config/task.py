@@ -38,7 +38,7 @@ def task_beside(name: str, folder: Path) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class TaskSettings(DataSettings):
-    """docs/settings.md explains every key. task: a file or an importable name; empty: all of it is built in.
+    """README.md explains every key. task: a file or an importable name; empty: all of it is built in.
 
     start: a file of the server's with the weights of the first round, public by declaration; empty: random
     ones. trainable: patterns of parameters' names, "head.*,!head.bias"; all others are frozen; empty: all are

@@ -1,6 +1,7 @@
 """Called by MkDocs (mkdocs.yml): adds the pages that do not lie in docs/, and mends links."""
 
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,10 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # MkDocs loads this file by 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+
+warnings.filterwarnings(
+    "ignore", "'click.utils", DeprecationWarning
+)  # typer's own imports, which MkDocs shows
 
 from scripts.site.commands import commands_page
 from scripts.site.pages import ROOT, all_pages, fill, outside_docs, with_links_of_the_site

@@ -11,11 +11,6 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-warnings.filterwarnings(
-    "ignore", "'click.utils", DeprecationWarning
-)  # typer's own imports, which MkDocs shows
-
-from scripts.site.commands import commands_page
 from scripts.site.pages import ROOT, all_pages, fill, outside_docs, with_links_of_the_site
 
 
@@ -32,10 +27,17 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         text = (ROOT / path).read_text(encoding="utf-8")
         made = with_links_of_the_site(text, path, pages)
         files.append(File.generated(config, place, content=made))
-    files.append(File.generated(config, "commands.md", content=commands_page()))
+    files.append(File.generated(config, "commands.md", content=_commands()))
     return files
 
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     path = f"docs/{page.file.src_uri}"
     return markdown if page.file.generated_by else with_links_of_the_site(markdown, path, all_pages())
+
+
+def _commands() -> str:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "'click.utils", DeprecationWarning)  # typer's own imports
+        from scripts.site.commands import commands_page
+    return commands_page()

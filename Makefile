@@ -1,4 +1,4 @@
-.PHONY: setup check test test-fast keys mutants bench bench-engine bench-simulation report-png
+.PHONY: setup check test test-fast keys docs wheel figures mutants bench bench-engine bench-simulation report-png
 
 DEVICE = cpu
 DATA_ROOT = data
@@ -23,6 +23,16 @@ test-fast: setup
 
 keys: setup
 	.venv/bin/fl-dp keys --markdown > docs/keys.md
+
+# Not --quiet: then MkDocs counts no warnings, and --strict lets them pass.
+docs: setup
+	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict
+
+wheel: setup
+	.venv/bin/python -m scripts.build dist
+
+figures: setup
+	.venv/bin/python -m scripts.figures
 
 mutants: setup
 	.venv/bin/python -m scripts.mutation --number $(NUMBER) --seed $(SEED) --jobs $(JOBS)

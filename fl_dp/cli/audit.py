@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fl_dp.cli.common import shipped
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
 
@@ -31,7 +32,8 @@ Noises = Annotated[
 
 def audit(
     config: Annotated[
-        Path | None, typer.Option(help="Run config, a flat TOML file [default: the keys' defaults].")
+        Path | None,
+        typer.Option(help="Run config, a flat TOML file [default: the keys' defaults].", callback=shipped),
     ] = None,
     canaries: Annotated[
         int | None, typer.Option(help=f"Number of canaries [default: {GRADIENT_CANARIES}].")

@@ -24,9 +24,24 @@ _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 # process that found it, a LaunchError or a client's refusal.
 _OF_THE_USER = (DataError, ModelError, TaskError)
 
+
+def shipped(config: Path | None) -> Path | None:
+    """`config`; where `configs/NAME.toml` is not there, as without a checkout, the one that fl_dp brings."""
+    if config is None:
+        return None
+    brought = CONFIGS / config.name
+    return (
+        brought if config.parent == Path("configs") and not config.exists() and brought.exists() else config
+    )
+
+
 ConfigOption = Annotated[
     Path,
-    typer.Option(help="Run config, a flat TOML file [default: configs/digits.toml].", show_default=False),
+    typer.Option(
+        help="Run config, a flat TOML file [default: configs/digits.toml].",
+        show_default=False,
+        callback=shipped,
+    ),
 ]
 SetOption = Annotated[
     list[str] | None,

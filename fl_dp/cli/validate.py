@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from fl_dp.cli.arguments import naming_places, read_request
-from fl_dp.cli.common import DEFAULT_CONFIG, SetOption, say
+from fl_dp.cli.common import DEFAULT_CONFIG, SetOption, say, shipped
 from fl_dp.launch.exit_codes import ExitCode
 
 HELP = """Say everything that training will refuse of a task: data, loss, model, losses, metrics, optimizer.
@@ -30,7 +30,10 @@ def validate(
         str | None, typer.Argument(metavar="TASK", help="FILE.py or package.module:NAME.", show_default=False)
     ] = None,
     config: Annotated[
-        Path | None, typer.Option(help="Run config; then the costs are said as well.", show_default=False)
+        Path | None,
+        typer.Option(
+            help="Run config; then the costs are said as well.", show_default=False, callback=shipped
+        ),
     ] = None,
     settings: SetOption = None,
     fix: Annotated[bool, typer.Option("--fix", help="Replace what can be replaced, and say what.")] = False,

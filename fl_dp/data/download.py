@@ -11,6 +11,7 @@ from typing import Any
 from filelock import FileLock
 
 from fl_dp.errors import DataError
+from fl_dp.optional import require_package
 
 _SILENCE = 60.0  # seconds without a byte after which a download has failed
 
@@ -32,6 +33,7 @@ def fetch(set_name: str, root: Path, **options: bool) -> Any:
 
     Progress goes to stderr. Hold `exclusive(root)`. A failure raises DataError.
     """
+    require_package("torchvision", f"{set_name}, where it is unpacked or downloaded,")
     from torchvision import datasets  # takes 1.3 s
 
     try:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from fl_dp.errors import DataError
 from fl_dp.form import MOST_NAMES, check_count
+from fl_dp.optional import require_package
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -115,6 +116,7 @@ def absolute_tokenizer(name: str) -> str:
 
 @lru_cache(maxsize=2)
 def _from_file(path: Path, changed: int) -> Encoder:
+    require_package("tokenizers", f"tokenizer {path}")
     from tokenizers import Tokenizer  # late: few need it
 
     if not path.is_file():

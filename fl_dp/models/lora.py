@@ -8,8 +8,8 @@ import copy
 from torch import nn
 
 from fl_dp.errors import ModelError
-from fl_dp.models.optional import require_package
 from fl_dp.models.patterns import chosen
+from fl_dp.optional import require_package
 
 _ADAPTERS = (".lora_A.", ".lora_B.", ".lora_embedding_A.", ".lora_embedding_B.")
 

@@ -12,7 +12,7 @@ from fl_dp.errors import ConfigError
 from fl_dp.form import Form
 from fl_dp.models.expect import expect_tokens
 from fl_dp.models.model import Model
-from fl_dp.models.optional import require_package
+from fl_dp.optional import require_package
 
 _CONFIG, _WEIGHTS = "config.json", ("model.safetensors", "model.safetensors.index.json")
 

@@ -5,6 +5,7 @@ from torch import nn
 from fl_dp.form import Form
 from fl_dp.models.expect import expect_image
 from fl_dp.models.model import Model
+from fl_dp.optional import require_package
 
 _SMALL = 64  # pixels: smaller images would shrink to a point in the layers that are made for 224x224
 
@@ -16,6 +17,7 @@ def resnet18_gn(form: Form) -> nn.Module:
     paper's networks for CIFAR-10. Layers of C channels have 32 groups.
     """
     channels, *sides = expect_image(form, least=32)
+    require_package("torchvision", "model = 'resnet18-gn'")
     from torchvision.models import resnet18  # takes 1.3 s
 
     model: nn.Module = resnet18(

@@ -12,6 +12,7 @@ from fl_dp.form import Form
 from fl_dp.models.expect import expect_numbers, expect_one_answer
 from fl_dp.models.group_norm import replace_batch_norms
 from fl_dp.models.model import Model
+from fl_dp.optional import require_package
 
 _CHANNELS = 3  # of the images that torchvision's models are made for
 
@@ -25,6 +26,7 @@ def torchvision_model(form: Form, architecture: str) -> nn.Module:
     Vision transformers and MaxViT are built for the data's size, not for 224x224. An unknown architecture
     raises ModelError; a shape that it cannot take, ValueError or what its constructor raises.
     """
+    require_package("torchvision", f"model = 'torchvision:{architecture}'")
     from torchvision import models  # takes 1.3 s
 
     known = models.list_models(module=models)

@@ -1,0 +1,23 @@
+"""Libraries that only some choices need: extras of the package."""
+
+from importlib.util import find_spec
+
+from fl_dp.errors import ConfigError
+
+# The extra that brings a package, as pyproject.toml has it.
+EXTRAS = {
+    "jinja2": "report", "matplotlib": "report",
+    "tokenizers": "text", "transformers": "text", "peft": "text",
+    "torchvision": "vision", "timm": "vision",
+    "onnx": "onnx", "onnxscript": "onnx",
+    "tensorboard": "track", "mlflow": "track", "wandb": "track",
+}  # fmt: skip
+
+
+def require_package(package: str, wanted_by: str) -> None:
+    """ConfigError, with the command that installs it, where `package` is not there."""
+    if find_spec(package) is None:
+        extra = f", or the extra {EXTRAS[package]} of fl_dp's wheel" if package in EXTRAS else ""
+        raise ConfigError(
+            f"{wanted_by} needs the package {package}, which is not installed: pip install {package}{extra}."
+        )

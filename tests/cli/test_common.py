@@ -1,0 +1,39 @@
+"""A shipped config is found without a checkout, and nothing else is taken for it."""
+
+from pathlib import Path
+
+import pytest
+
+from fl_dp.cli.common import CONFIGS, run_command, shipped
+from fl_dp.cli.main import app
+
+
+def test_a_shipped_config_is_found_in_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert shipped(Path("configs/digits.toml")) == CONFIGS / "digits.toml"
+    assert shipped(None) is None
+
+
+def test_a_file_that_is_there_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "configs").mkdir()
+    (tmp_path / "configs" / "digits.toml").write_text("rounds = 1\n")
+    assert shipped(Path("configs/digits.toml")) == Path("configs/digits.toml")
+
+
+@pytest.mark.parametrize("name", ["digits.toml", "mine/configs/digits.toml", "configs/other.toml"])
+def test_no_other_file_is_replaced(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert shipped(Path(name)) == Path(name)
+
+
+@pytest.mark.parametrize("command", ["run", "audit", "validate", "server"])
+def test_commands_that_take_a_run_config_look_there(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The config is read, and what comes with it is wrong: an error of the key, not of the file."""
+    monkeypatch.chdir(tmp_path)
+    words = ["--config", "configs/digits.toml"]
+    wrong = ["--runs", "0"] if command == "audit" else ["--set", "no-such-key=1"]
+    assert run_command(app, [command, *words, *wrong]) == 2
+    assert "configs/digits.toml" not in capsys.readouterr().err

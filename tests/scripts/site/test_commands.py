@@ -1,0 +1,17 @@
+"""The page of commands has every command, with every option."""
+
+from scripts.site.commands import all_commands, commands_page
+
+
+def test_every_command_and_every_option_is_on_the_page() -> None:
+    page = commands_page()
+    commands = dict(all_commands())
+    assert ("fl-dp", "ledger", "show") in commands
+    for words, command in commands.items():
+        section = page.split(f"## `{' '.join(words)}`\n")[1].split("\n## ")[0]
+        shown = [option for one in command.params for option in one.opts if option.startswith("--")]
+        assert all(option in section for option in shown), words
+
+
+def test_no_path_of_this_machine_is_on_the_page() -> None:
+    assert "/fl_dp/configs" not in commands_page()

@@ -1,4 +1,4 @@
-"""Ray on one machine, started faster: without the processes that only people and clusters need.
+"""Ray on one machine, started faster, and quieter: without the processes that only people and clusters need.
 
 Ray starts five Python processes beside its two in C++. Two are agents that it needs. The other three
 autoscale, serve the rest of the dashboard (even when there is none) and pass on what workers print. None of
@@ -7,10 +7,13 @@ start. `ray.init` has no settings to leave them out, so the methods that start t
 of Ray without methods of these names starts everything, as it would without this file.
 """
 
+import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
+
+logger = logging.getLogger("fl_dp.clients")
 
 _POLL_SECONDS = 0.02
 _LOOK_SECONDS = 30.0  # after that Ray's own check follows, which says what is wrong
@@ -46,6 +49,28 @@ def lean_head() -> Iterator[None]:
         yield
     finally:
         node.Node = whole
+
+
+@contextmanager
+def errors_in_the_log() -> Iterator[None]:
+    """Within it, what Ray says of processes that died is in the clients' log, not on the console.
+
+    That log, because the text may be a traceback. `ray.init` has no setting for it: its thread prints each
+    message, in colours, also in a pipe. What follows for the round is said there by the run itself.
+    """
+    from ray._private import worker  # late: as above
+
+    printed = worker.print_to_stdstream
+
+    def log(data: Mapping[str, Any], ignore_prefix: bool = False) -> None:
+        for line in data["lines"]:
+            logger.warning("Ray (%s): %s", data["pid"], line)
+
+    worker.print_to_stdstream = log
+    try:
+        yield
+    finally:
+        worker.print_to_stdstream = printed
 
 
 def _wait_for_node(gcs: Any) -> None:

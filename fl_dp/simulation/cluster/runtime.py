@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fl_dp.errors import ConfigError, FederationError
-from fl_dp.simulation.cluster.ray_head import lean_head
+from fl_dp.simulation.cluster.ray_head import errors_in_the_log, lean_head
 
 # Set before Ray is imported. In this order: Ray sends no usage statistics. It does not warn about GPUs, which
 # an actor without one does not use. A worker imports what an actor needs before it gets anything to do. Ray's
@@ -111,10 +111,11 @@ def _started(address: str, scratch: Path, cpus: int) -> Iterator[None]:
         raise ConfigError(
             f"--ray-address {address}: this process cannot join the Ray cluster: {_one_line(error)}"
         ) from error
-    try:
-        yield
-    finally:
-        ray.shutdown()
+    with errors_in_the_log():
+        try:
+            yield
+        finally:
+            ray.shutdown()
 
 
 def _one_line(error: BaseException) -> str:

@@ -1,5 +1,6 @@
 """Only what actors need is started, and Ray itself is left as it was."""
 
+import inspect
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,7 +11,7 @@ import ray
 from ray._private import node
 
 from fl_dp.simulation.cluster import runtime as ray_runtime
-from fl_dp.simulation.cluster.ray_head import lean_head
+from fl_dp.simulation.cluster.ray_head import errors_in_the_log, lean_head
 
 NOT_NEEDED = {"monitor.py", "log_monitor.py", "dashboard.py"}
 
@@ -91,3 +92,25 @@ def _programs(scratch: str) -> Iterator[str]:
             continue
         if any(scratch in word for word in words):
             yield from (Path(word).name for word in words[:3])
+
+
+def test_what_ray_says_of_dead_processes_is_logged_and_not_printed(
+    capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    from ray._private import worker
+
+    message = {"lines": ["A worker died."], "pid": "raylet", "is_err": False}
+    before = worker.print_to_stdstream
+    with errors_in_the_log():
+        worker.print_to_stdstream(message, ignore_prefix=False)
+    assert worker.print_to_stdstream is before
+    assert capsys.readouterr() == ("", "")
+    assert [(one.name, one.message) for one in caplog.records] == [
+        ("fl_dp.clients", "Ray (raylet): A worker died.")
+    ]
+
+
+def test_rays_listener_still_prints_by_the_function_that_is_replaced() -> None:
+    from ray._private import worker
+
+    assert "print_to_stdstream(" in inspect.getsource(worker.listen_error_messages)

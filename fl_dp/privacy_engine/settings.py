@@ -27,6 +27,7 @@ _ACCOUNTING_MODES: dict[str, str] = {"rdp": "rdp", "rdp_cks": "rdp", "glw": "pld
 _REFUSED = {
     "alphas": "the accountant chooses its own orders",
     "eps_error": "the accountant rounds to the safe side by itself",
+    "mode": "'ghost-mixed' is the default; ghost_clipping and mixed choose others",
     "fp16": "run the model under torch.autocast instead",
     "numerical_stability_constant": "clipping divides safely without one",
 }

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -21,6 +22,7 @@ from fl_dp.reporting.reports import strict_json
 from fl_dp.reporting.run_folder import RunFolder
 
 _FORMAT = 1
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._=+,~-]{0,199}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +98,11 @@ class SweepPlan:
             runs = tuple(PlannedRun(**one) for one in found.pop("runs"))
             plan = cls(runs=runs, **found)
             same = plan.digest() == digest
+            named = all(_NAME.fullmatch(run.name) for run in runs)
         except (AttributeError, KeyError, TypeError):
             raise ConfigError(f"{folder.plan}: is damaged; put it back as it was.") from None
+        if not named:  # they are names of folders, one of which may be deleted
+            raise ConfigError(f"{folder.plan}: is damaged: the name of a run is no name of a folder.")
         if number != _FORMAT:
             raise ConfigError(f"{folder.plan}: is of another fl_dp (format {number}).")
         if not same:

@@ -26,7 +26,7 @@ def _job(run: PlannedRun, plan: SweepPlan, folder: SweepFolder, program: Sequenc
     if place.launch.exists():
         _check_config(run, place.config)
         return Job(run.name, [*program, "run", "--resume", str(place.path)], log)
-    if place.path.exists():  # it ended before it wrote how it was launched: nothing was paid for
+    if place.config.exists():  # it ended before it wrote how it was launched: nothing was paid for
         shutil.rmtree(place.path)
     words = ["--simulate", "--config", str(folder.config(run.name)), "--out", str(place.path)]
     ledger = ["--ledger", plan.ledger] if plan.ledger else []

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 from pathlib import Path
 
@@ -40,6 +41,15 @@ def test_a_plan_that_was_changed_is_refused(folder: SweepFolder) -> None:
 def test_a_damaged_plan_is_refused(folder: SweepFolder, text: str) -> None:
     folder.plan.write_text(text)
     with pytest.raises(ConfigError, match=r"plan.json: is damaged"):
+        SweepPlan.read(folder)
+
+
+@pytest.mark.parametrize("name", ["../x", "/x", "a/b", "", ".", "..", "-x", "a\n"])
+def test_a_name_that_leads_elsewhere_is_refused(folder: SweepFolder, name: str) -> None:
+    plan = plan_of(1.0)
+    runs = (dataclasses.replace(plan.runs[0], name=name),)
+    dataclasses.replace(plan, runs=runs).write(folder)
+    with pytest.raises(ConfigError, match="no name of a folder"):
         SweepPlan.read(folder)
 
 

@@ -121,7 +121,7 @@ def test_one_file_each(copied: Any) -> None:
     )
     assert (
         optimizer
-        == "server-optimizer = 'fed-own': expected fedadam or fedavg or fedavgm or fedown or fedyogi."
+        == "server-optimizer = 'fed-own': expected fedadam or fedavg or fedavgm or fedown or fedyogi; did you mean fedown?"
     )
 
 

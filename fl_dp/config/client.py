@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from fl_dp.choices import ACCOUNTANTS
 from fl_dp.config.flat import Auto, require, require_delta, require_own_accountant
@@ -39,7 +39,7 @@ class ClientConfig(TaskSettings):
     A round that asks for more than the limits is declined. What each setting means stands beside it.
     """
 
-    LISTED_BY: ClassVar[str] = "fl-dp keys --client"
+    LISTED_BY = "fl-dp keys --client"
 
     client: str = field(
         metadata=about(

@@ -17,6 +17,7 @@ Say = Callable[[str], None]
 _SHOWN = 10  # clients that a table shows; of more the largest, the median and the least
 _NAMED = 5  # clients that a sentence names
 _DAY, _HOUR, _MINUTE = 86400, 3600, 60
+_OF_PRIVACY = ("noise-multiplier", "delta", "participations")
 _OWN = ("clients_per_cpu", "clients_per_gpu")  # decided by what each machine has
 
 
@@ -56,6 +57,8 @@ def _autos(forecast: Forecast, timing: Timing | None) -> Iterator[tuple[str, str
     asked, found = forecast.config.to_flat(), forecast.resolved.to_flat()
     for key, value in asked.items():
         if value != AUTO or key.replace("-", "_") in _OWN:
+            continue
+        if not forecast.config.private and key in _OF_PRIVACY:
             continue
         if found[key] != AUTO:
             yield key, f"{found[key]}"

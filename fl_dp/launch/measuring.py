@@ -1,5 +1,6 @@
 """How long a run's rounds take, from a few steps of the real client on random numbers."""
 
+import logging
 import math
 import tempfile
 import time
@@ -22,7 +23,7 @@ from fl_dp.errors import DeclinedError
 from fl_dp.federation.client.own_training import OwnTraining
 from fl_dp.federation.client.profile import budget_of
 from fl_dp.federation.client.registration import task_identity
-from fl_dp.federation.client.round import AcceptedRound, Client, ClientRounds, PaidRound, play
+from fl_dp.federation.client.round import CLIENTS_LOGGER, AcceptedRound, Client, ClientRounds, PaidRound, play
 from fl_dp.federation.devices import find_device
 from fl_dp.federation.server.aggregating import Aggregating
 from fl_dp.federation.server.evaluation import evaluate
@@ -79,7 +80,7 @@ def timing_of(forecast: Forecast, *, simulated: bool, test_records: int) -> Timi
     assert first.mechanism is not None
     plan = round_plan(first.profile, first.mechanism, config, "check", 1, task_identity(config))
     threads = 1 if simulated else max(1, cores() // config.clients)
-    with _threads(threads), tempfile.TemporaryDirectory() as scratch:
+    with _threads(threads), _without_log(), tempfile.TemporaryDirectory() as scratch:
         data = random_data(config, task_of(config), _BATCHES * plan.expected_batch_size)
         settings = replace(client_config(config, 0, Path(scratch)), epsilon=MOST_EPSILON)
         one_step = _seconds_of_a_round(settings, data, replace(plan, steps=1), config)
@@ -178,6 +179,17 @@ def _all_rounds(forecast: Forecast, found: Timing, *, simulated: bool) -> float:
     every = config.evaluate_every
     evaluations = math.ceil(rounds / every) if every else min(1, rounds)
     return max(spread, min(longest, work)) + evaluations * found.evaluating
+
+
+@contextmanager
+def _without_log() -> Iterator[None]:
+    """What clients note of their rounds would be read as if there had been some."""
+    log = logging.getLogger(CLIENTS_LOGGER)
+    before, log.disabled = log.disabled, True
+    try:
+        yield
+    finally:
+        log.disabled = before
 
 
 @contextmanager

@@ -94,7 +94,7 @@ def test_a_class_without_a_file_trains_and_nothing_is_left_behind(tmp_path: Path
     ("settings", "expected"),
     [
         ({"epsilom": 3}, "epsilom: unknown key; did you mean epsilon"),
-        ({"epsilon": "much"}, "epsilon = 'much': expected float"),
+        ({"epsilon": "much"}, "epsilon = 'much': expected a number"),
         ({"task": int}, "expected a class that is a fl_dp.Task"),
         ({"config": "absent.toml"}, "absent.toml: no such config file"),
         ({"model": "absent"}, "model = 'absent'"),

@@ -94,6 +94,9 @@ def test_a_run_without_privacy_is_told_to_be_none(capsys: pytest.CaptureFixture[
     out = said(found, capsys)
     assert "note: NOT PRIVATE" in out
     assert "at the end: NOT PRIVATE (no epsilon holds)" in out
+    assert "\ndevice " in out
+    assert "\ndelta " not in out
+    assert capsys.readouterr().err == "", "of the rounds that are timed nothing is said"
     assert found.exit_code == ExitCode.TRAINED
 
 

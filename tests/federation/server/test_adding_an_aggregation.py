@@ -119,9 +119,9 @@ def test_one_file_each(copied: Any) -> None:
         "aggregation = 'trimed-mean': expected krum or mean or median or own-trim or trimmed-mean; "
         "did you mean trimmed-mean?"
     )
-    assert (
-        optimizer
-        == "server-optimizer = 'fed-own': expected fedadam or fedavg or fedavgm or fedown or fedyogi."
+    assert optimizer == (
+        "server-optimizer = 'fed-own': expected fedadam or fedavg or fedavgm or fedown or fedyogi; "
+        "did you mean fedown?"
     )
 
 

@@ -102,5 +102,5 @@ def test_what_is_not_defined_is_null_in_json_and_not_available_on_the_console(mo
 def test_the_run_says_which_metrics():
     assert RunConfig(metrics="auroc, f1,").metric_names == ("auroc", "f1")
     assert RunConfig().metric_names == ()
-    with pytest.raises(ConfigError, match="metric = 'auc': expected"):
+    with pytest.raises(ConfigError, match="metrics = 'auc': expected"):
         RunConfig(metrics="auroc,auc")

@@ -64,7 +64,8 @@ def _what_was_spent_without(run: Run) -> Clause:
     held = sum(math.isfinite(one.epsilon) for one in run.clients)
     text = (
         "The epsilon of this run is infinite. Every client that took part allowed this in its own "
-        "settings, and its ledger has noted it: private training on the same data is declined from then on. "
+        "settings, and its ledger has noted it: private training on the same data is declined from then on, "
+        "until the account is retired. "
         "Comparing this run with a private one on the same records publishes both."
     )
     if held:
@@ -149,7 +150,9 @@ def _accounts(run: Run) -> Clause:
         "The epsilon above is that of each account: all that the same data have spent over all runs on the "
         "same ledger, this one included. "
     )
-    if not earlier:
+    if not run.before_known:
+        text += "What had been spent before this run is not in its files; the ledgers have it."
+    elif not earlier:
         text += "Nothing had been spent on these data when this run began, as their ledgers have it."
     else:
         text += f"The data of {counted(earlier, 'client')} had spent before this run."

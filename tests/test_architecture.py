@@ -126,6 +126,7 @@ def test_entry_points_import_one_app_only(name: str) -> None:
         ("import fl_dp.federation.client.app", {"torch", "ray", "fl_dp.launch"}),
         ("import fl_dp.federation.server.app", {"ray", "fl_dp.launch"}),
         ("import fl_dp.cli.main", {"torch", "flwr", "ray"}),
+        ("import fl_dp.reporting.page.write", {"torch", "matplotlib", "jinja2", "markupsafe"}),
         ("import fl_dp.launch.launcher", {"torch", "ray", "flwr"}),
         ("import fl_dp.launch.processes.guard", {"torch", "flwr", "typer"}),
     ],

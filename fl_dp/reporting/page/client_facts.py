@@ -13,9 +13,13 @@ from fl_dp.reporting.page.round_facts import finite, natural
 _MOST_COMPUTED = 40  # different accounts whose epsilon of this run alone is computed
 
 
-def clients_of(found: Mapping[str, Mapping[str, Any]]) -> tuple[Client, ...]:
-    """The clients, of a summary or of a round, in the order of their names."""
-    return _with_own_epsilons([_client(name, found[name]) for name in sorted(found, key=natural)])
+def clients_of(found: Mapping[str, Mapping[str, Any]], *, before_known: bool) -> tuple[Client, ...]:
+    """The clients, of a summary or of a round, in the order of their names.
+
+    before_known: whether it says what data had spent before the run; rounds and older summaries do not.
+    """
+    clients = [_client(name, found[name]) for name in sorted(found, key=natural)]
+    return _with_own_epsilons(clients) if before_known else tuple(clients)
 
 
 def own_charges(client: Client) -> tuple[Entry, ...] | None:

@@ -98,7 +98,7 @@ class Run:
     epsilon, delta: of the federation, over all runs on these data. planned_epsilon: if all planned rounds are
     run; None where it is not known. hidden_metrics: numbers of single classes, which are not shown.
     reasons: status, reason and how often, most often first. simulated: all clients were on one machine.
-    name: of the folder.
+    name: of the folder. before_known: whether what data had spent before the run is in its files.
     """
 
     name: str
@@ -134,6 +134,7 @@ class Run:
     settings: tuple[Setting, ...]
     simulated: bool
     clients: tuple[Client, ...]
+    before_known: bool
     history: tuple[Round, ...]
     reasons: tuple[tuple[str, str, int], ...]
     sites: tuple[Site, ...]

@@ -64,7 +64,8 @@ def _what_was_spent_without(run: Run) -> Clause:
     held = sum(math.isfinite(one.epsilon) for one in run.clients)
     text = (
         "The epsilon of this run is infinite. Every client that took part allowed this in its own "
-        "settings, and its ledger has noted it: private training on the same data is declined from then on. "
+        "settings, and its ledger has noted it: private training on the same data is declined from then on, "
+        "until the account is retired. "
         "Comparing this run with a private one on the same records publishes both."
     )
     if held:
@@ -132,8 +133,8 @@ def _not_protected(run: Run) -> Clause:
         f"The declared number of {run.unit}s of each client, the shape of a record, classes, settings.",
         "What the data as a whole say: a conclusion that would be the same without any one "
         f"{run.unit} is what training is for.",
-        f"A person at several clients{', or under two ids,' if persons else ''} beyond the number of clients "
-        f"above ({run.clients_per_person}).",
+        f"A person at several clients{', or under two ids,' if persons else ''} beyond those that are "
+        f"counted above ({run.clients_per_person}).",
         *(() if persons else ("Several records of one person at a client together.",)),
         "The server's own test data: the model is measured on them without noise.",
         "Whatever is on a client's own machine: logs, ledger, memory.",
@@ -149,7 +150,9 @@ def _accounts(run: Run) -> Clause:
         "The epsilon above is that of each account: all that the same data have spent over all runs on the "
         "same ledger, this one included. "
     )
-    if not earlier:
+    if not run.before_known:
+        text += "What had been spent before this run is not in its files; the ledgers have it."
+    elif not earlier:
         text += "Nothing had been spent on these data when this run began, as their ledgers have it."
     else:
         text += f"The data of {counted(earlier, 'client')} had spent before this run."
@@ -213,7 +216,9 @@ def _assumed(run: Run) -> Clause:
             f"The accounts of {counted(mixed, 'client')} hold more than one rate or noise multiplier. Their "
             "epsilons hold only if these were fixed without looking at earlier results.",
         )
-    return Clause("What is assumed", "docs/privacy.md has the whole list.", tuple(items))
+    return Clause(
+        "What is assumed", "Above all the following; docs/privacy.md has the whole list.", tuple(items)
+    )
 
 
 def _withdrawal(run: Run) -> Clause:

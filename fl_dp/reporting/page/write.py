@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fl_dp.durable_files import write_whole
 from fl_dp.errors import ConfigError
-from fl_dp.reporting.page.render import render_page
+from fl_dp.reporting.page.versions import drawn_by
 from fl_dp.reporting.run_folder import RunFolder
 
 
@@ -17,6 +17,9 @@ def write_page(folders: Sequence[RunFolder], out: Path | None = None) -> Path:
     run cannot be read, a package is missing or the file cannot be written.
     """
     file = out or (folders[0].report if len(folders) == 1 else Path("report.html"))
+    drawn_by()  # says which package is missing, before one is imported
+    from fl_dp.reporting.page.render import render_page
+
     text = render_page(folders)
     try:
         write_whole(file, lambda opened: opened.write(text.encode()))

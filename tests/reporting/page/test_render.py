@@ -167,7 +167,12 @@ def test_a_run_that_was_killed_has_a_page(make: Make) -> None:
 def test_what_was_spent_before_is_told_apart(make: Make) -> None:
     text = page_of(make(before=[Entry(0.1, 1.5, 30)])).text
     assert "The data of 2 clients had spent before this run." in text
+    unknown = "What had been spent before this run is not in its files"
+    for older in (make("killed", over=False), make("older", run="")):
+        assert unknown in page_of(older).text
+        assert "Nothing had been spent" not in page_of(older).text
     plain = page_of(make("fresh")).text
+    assert unknown not in plain
     assert "Nothing had been spent on these data when this run began" in plain
 
 

@@ -5,14 +5,14 @@ from fl_dp.reporting.page.figures.canvas import (
     HATCHES,
     INK,
     LINES,
+    MOST_BARS,
     Figure,
     as_svg,
     legend,
     new_axes,
+    thinned,
     whole_numbers,
 )
-
-_MOST_BARS = 60  # of more rounds a bar stands for several
 
 
 def attendance(run: Run) -> Figure | None:
@@ -21,15 +21,15 @@ def attendance(run: Run) -> Figure | None:
         return None
     title, key = "Who trained", "f-attendance"
     axes = new_axes("round", "clients", len(STATUSES))
-    step = -(-len(run.history) // _MOST_BARS)
-    shown = run.history[::step]
+    shown = thinned(run.history, MOST_BARS)
+    width = 0.8 * max(1, len(run.history) // len(shown))
     numbers = [one.number for one in shown]
     bottom = [0] * len(shown)
     for place, status in enumerate(STATUSES):
         counts = [one.counts[place] for one in shown]
         if any(counts):
             axes.bar(
-                numbers, counts, width=0.8 * step, bottom=bottom, label=status, color=LINES[place],
+                numbers, counts, width=width, bottom=bottom, label=status, color=LINES[place],
                 hatch=HATCHES[place], edgecolor=INK, linewidth=0.5,
             )  # fmt: skip
         bottom = [low + count for low, count in zip(bottom, counts, strict=True)]
@@ -37,5 +37,7 @@ def attendance(run: Run) -> Figure | None:
     legend(axes)
     totals = [sum(one.counts[place] for one in run.history) for place in range(len(STATUSES))]
     said = ", ".join(f"{status} {total:,}" for status, total in zip(STATUSES, totals, strict=True))
-    text = f"Of all clients in all rounds: {said}." + (f" Every {step}th round is drawn." if step > 1 else "")
+    text = f"Of all clients in all rounds: {said}."
+    if len(shown) < len(run.history):
+        text += f" {len(shown)} of {len(run.history)} rounds are drawn."
     return Figure(key, title, text, as_svg(axes, key, title, text))

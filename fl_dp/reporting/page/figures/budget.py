@@ -12,6 +12,7 @@ from fl_dp.reporting.page.figures.canvas import (
     legend,
     new_axes,
     style,
+    thinned,
     whole_numbers,
 )
 from fl_dp.reporting.page.numbers import epsilon
@@ -28,6 +29,7 @@ def budget(run: Run) -> Figure | None:
     rounds = [one for one in run.history if math.isfinite(one.epsilon) and all(map(_drawn, one.epsilons))]
     if not rounds or not run.private:
         return None
+    rounds = list(thinned(rounds))
     title, key = "Epsilon over the rounds", "f-budget"
     numbers = [one.number for one in rounds]
     few = len(run.clients) <= FEW

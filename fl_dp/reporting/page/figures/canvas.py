@@ -6,10 +6,10 @@ Lines differ by dashes and markers, areas by hatching: nothing is told by colour
 import io
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from markupsafe import Markup, escape
 
@@ -18,6 +18,7 @@ from fl_dp.reporting.page.table import Table
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+T = TypeVar("T")
 INK, GRID, BACK = "#000001", "#000002", "#000003"  # stand for the page's own colours
 LINES = tuple(f"#00001{digit}" for digit in range(6))
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
@@ -26,6 +27,8 @@ HATCHES = ("", "////", "....", "xxxx")
 _VARIABLES = {INK: "var(--ink)", GRID: "var(--grid)", BACK: "var(--back)"} | {
     color: f"var(--line{number})" for number, color in enumerate(LINES)
 }
+MOST_POINTS = 300  # of a line: more cannot be seen
+MOST_BARS = 60
 _MOST_MARKED = 30  # points of a line that have a marker
 _WIDTH = 4.8  # inches: a phone's width at its own size
 _XLINK = "http://www.w3.org/1999/xlink"
@@ -109,6 +112,12 @@ def whole_numbers(axes: "Axes") -> None:
     from matplotlib.ticker import MaxNLocator
 
     axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True, min_n_ticks=1))
+
+
+def thinned(found: Sequence[T], most: int = MOST_POINTS) -> Sequence[T]:
+    """At most so many of them at equal distances, and the last one."""
+    step = -(-len(found) // most)
+    return found if step <= 1 else [*found[:-1:step], found[-1]]
 
 
 def legend(axes: "Axes") -> None:

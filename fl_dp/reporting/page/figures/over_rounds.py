@@ -3,7 +3,7 @@
 import math
 
 from fl_dp.reporting.page.facts import Run
-from fl_dp.reporting.page.figures.canvas import Figure, as_svg, new_axes, style, whole_numbers
+from fl_dp.reporting.page.figures.canvas import Figure, as_svg, new_axes, style, thinned, whole_numbers
 from fl_dp.reporting.page.numbers import measured
 
 MOST = 4  # metrics that have a figure
@@ -31,6 +31,7 @@ def _figure(run: Run, name: str, values: list[float | None]) -> Figure | None:
         f"{measured(end)} after round {last}."
     )
     axes = new_axes("round", name)
+    points = list(thinned(points))
     axes.plot(*zip(*points, strict=True), **style(0, len(points)))
     if run.kept == "best" and run.kept_round:
         axes.axvline(run.kept_round, color="#000001", linestyle=":", linewidth=1.2)

@@ -13,6 +13,7 @@ from fl_dp.reporting.page.figures.canvas import (
     legend,
     new_axes,
     style,
+    thinned,
     whole_numbers,
 )
 from fl_dp.reporting.page.numbers import epsilon, measured
@@ -64,7 +65,7 @@ def _over_rounds(
         return None
     axes = new_axes("round", name, len(bands))
     for place, (group, found) in enumerate(bands):
-        numbers, low, middle, high = zip(*found, strict=True)
+        numbers, low, middle, high = zip(*thinned(found), strict=True)
         look = style(place, len(numbers))
         axes.plot(numbers, middle, label=group.label, **look)
         if len(group.runs) > 1:

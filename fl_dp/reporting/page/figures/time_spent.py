@@ -1,7 +1,17 @@
 """Where the seconds went: each round, and what was not in any."""
 
 from fl_dp.reporting.page.facts import Run
-from fl_dp.reporting.page.figures.canvas import HATCHES, INK, LINES, Figure, as_svg, new_axes, whole_numbers
+from fl_dp.reporting.page.figures.canvas import (
+    HATCHES,
+    INK,
+    LINES,
+    MOST_BARS,
+    Figure,
+    as_svg,
+    new_axes,
+    thinned,
+    whole_numbers,
+)
 from fl_dp.reporting.page.numbers import seconds
 
 
@@ -11,17 +21,15 @@ def time_spent(run: Run) -> Figure | None:
         return None
     title, key = "Seconds of each round", "f-seconds"
     axes = new_axes("round", "seconds")
-    spent = [one.seconds for one in run.history]
+    shown = thinned(run.history, MOST_BARS)
     axes.bar(
-        [one.number for one in run.history],
-        spent,
-        color=LINES[0],
-        edgecolor=INK,
-        linewidth=0.5,
-        hatch=HATCHES[0],
-    )
+        [one.number for one in shown], [one.seconds for one in shown], color=LINES[0], edgecolor=INK,
+        linewidth=0.5, hatch=HATCHES[0], width=0.8 * max(1, len(run.history) // len(shown)),
+    )  # fmt: skip
     whole_numbers(axes)
-    text = f"{where_time_went(run)} The longest round took {seconds(max(spent))}."
+    text = (
+        f"{where_time_went(run)} The longest round took {seconds(max(one.seconds for one in run.history))}."
+    )
     return Figure(key, title, text, as_svg(axes, key, title, text))
 
 

@@ -3,7 +3,7 @@
 import math
 
 from fl_dp.reporting.page.facts import Run
-from fl_dp.reporting.page.figures.canvas import Figure, as_svg, new_axes, style
+from fl_dp.reporting.page.figures.canvas import Figure, as_svg, new_axes, style, thinned
 from fl_dp.reporting.page.numbers import epsilon, measured
 
 
@@ -14,7 +14,8 @@ def tradeoff(run: Run) -> Figure | None:
         return None
     title, key = f"{name} over epsilon", "f-tradeoff"
     axes = new_axes("epsilon of the federation, over all runs", name)
-    axes.plot(*zip(*points, strict=True), **style(0, len(points)))
+    drawn = thinned(points)
+    axes.plot(*zip(*drawn, strict=True), **style(0, len(drawn)))
     (start, low), (end, high) = points[0], points[-1]
     text = (
         f"At epsilon {epsilon(start)} {name} is {measured(low)}, at epsilon {epsilon(end)} it is "

@@ -16,7 +16,10 @@ def test_steps_without_noise_have_no_epsilon(made_run: MadeRun) -> None:
         line["clients"]["north"]["charges"] = [{"sample_rate": RATE, "noise_multiplier": 0.0, "steps": 60}]
 
     made_run.change_summary(bare)
-    assert "client north" in what_differs(made_run)
+    words = what_differs(made_run)
+    assert "epsilon 2." in words
+    assert "it trained in a private run, and its charges hold steps without noise" in words
+    assert "client north" in words
 
 
 def test_a_model_without_privacy_has_no_place_in_a_private_run(made_run: MadeRun) -> None:

@@ -67,6 +67,7 @@ def test_a_changed_statement_has_no_signature(field: str, made_run: MadeRun) -> 
     found[0][field] = found[0]["text"].replace("640", "641") if field == "text" else other
     made_run.write_statements(found)
     assert "its signature does not hold" in what_differs(made_run)
+    assert not made_run.check(roster=True)["statements"].signed.get("north")
 
 
 def test_another_spelling_says_nothing(made_run: MadeRun) -> None:

@@ -1,7 +1,7 @@
 """Writes a model that was trained on public records, and the private records that it is to be adapted to.
 
-The public records are digits as they are; the private ones are others, paler and a pixel to the right, as another
-scanner gives them. Usage: python prepare.py FOLDER
+The public records are digits as they are; the private ones are others, paler and a pixel to the right, as
+another scanner gives them. Usage: python prepare.py FOLDER
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""A loop written for Opacus, and the same loop here: what changes is marked. Both run; neither data nor model matter.
+"""A loop written for Opacus, and the same loop here. Both run; neither data nor model matter.
 
 Usage: python from_opacus.py opacus|fl_dp
 """

@@ -1,4 +1,4 @@
-"""A loop written for private_CNN (Bu, Mao, Xu 2022), as it runs here: the lines marked NEW are all that changes."""
+"""A loop written for private_CNN (Bu, Mao, Xu 2022), as it runs here: what changes is marked NEW."""
 
 import torch
 import torch.nn.functional as F

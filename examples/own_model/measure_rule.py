@@ -1,6 +1,6 @@
 """A gradient rule for nn.PReLU: held against one backward pass for each example, and timed.
 
-A rule of your own is right when the first number printed is 1e-9 or less; the second one says what it is worth.
+A rule of your own is right when the first number printed is 1e-9 or less; the second says what it is worth.
 """
 
 import statistics

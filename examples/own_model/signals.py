@@ -1,4 +1,4 @@
-"""Whether a signal rises: a recurrent model written out, with a temperature of its own, and clipped losses."""
+"""Whether a signal rises: a recurrent model written out, a temperature of its own, clipped losses."""
 
 import torch
 from torch import nn
@@ -9,7 +9,7 @@ LENGTH, FEATURES = 20, 3
 
 
 class Rising(nn.Module):
-    """A gated cell, step by step. PyTorch's fused nn.LSTM hides its steps from autograd; this one does not."""
+    """A gated cell, step by step. PyTorch's fused nn.LSTM hides its steps from autograd."""
 
     def __init__(self, hidden: int = 16) -> None:
         super().__init__()

@@ -8,6 +8,8 @@ stays as long as it fits. `physical-batch-size` is only ever lowered.
 from collections.abc import Mapping
 from typing import Any
 
+from fl_dp.config.ranges import MOST_CLIENTS
+
 _FOLLOWS = (("min-clients", "clients"), ("fit-clients", "clients"))  # where equal; else lowered to it
 _AT_MOST = (*_FOLLOWS, ("physical-batch-size", "expected-batch-size"))
 
@@ -20,7 +22,7 @@ def dependent_values(base: Mapping[str, Any], given: Mapping[str, Any]) -> dict[
     found: dict[str, int] = {}
     for key, limit in _AT_MOST:
         value, before, now = base[key], base[limit], given.get(limit)
-        if key in given or type(now) is not int or type(value) is not int or now < 1:
+        if key in given or type(now) is not int or type(value) is not int or not 1 <= now <= MOST_CLIENTS:
             continue
         follows = (key, limit) in _FOLLOWS and value == before
         if now != value and (follows or now < value):

@@ -37,7 +37,8 @@ class Range:
         return f"{kind} {'>' if self.open else '>='} {_short(self.least)}{most}"
 
 
-Clients = Annotated[int, Range(1, 10**6)]
+MOST_CLIENTS = 10**6
+Clients = Annotated[int, Range(1, MOST_CLIENTS)]
 Rounds = Annotated[int, Range(1, 10**6)]
 Examples = Annotated[int, Range(1, 2**30)]  # of one step
 Mebibytes = Annotated[int, Range(1, 2**24)]  # 16 TiB

@@ -75,7 +75,7 @@ def _allowed(record: Mapping[str, Any], budget: float) -> float:
     Of equal epsilons the one with the smallest budget. Where a person's epsilons at several clients are added
     up, so are the budgets of these clients.
     """
-    clients = record["clients"].values()
+    clients = record.get("clients", {}).values()  # a forecast has none
     if not clients or any(client.get("budget") is None for client in clients):
         return budget
     most = sorted(clients, key=lambda client: (-_spent(client), client["budget"]))

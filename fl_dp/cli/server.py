@@ -98,14 +98,14 @@ def _place(server: "ServerKit", kit: Path | None, address: str | None) -> tuple[
 def _begin(
     request: RunRequest, out: Path | None, kit: "ServerKit", host: str, port: int, tell: Telling
 ) -> ExitCode:
-    from fl_dp.federation.link.listener import check_port
-
     with naming_places(request):
         check_names(request.config)
         check_choices(request.config)
         run = with_absolute_paths(request.config)
         tell.doing(CHECKING_MODEL)
         check_server(run)
+    from fl_dp.federation.link.listener import check_port  # late: Flower comes with it
+
     check_port(host, port)
     folder = claim_folder(out)
     for note in request.notes:

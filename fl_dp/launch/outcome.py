@@ -34,12 +34,16 @@ def tried(federation: Callable[[], None]) -> RunEnd:
     return RunEnd(completed=True)
 
 
-def conclude(end: RunEnd, folder: RunFolder, say: Callable[[str], None], *, quiet: bool = False) -> ExitCode:
+def conclude(
+    end: RunEnd, folder: RunFolder, say: Callable[[str], None], *, quiet: bool = False, watched: bool = False
+) -> ExitCode:
     """Print the clients' budgets, unless quiet, and return the exit code; LaunchError when the run failed.
 
     The server's own summary decides. `end` counts where there is none, or where it failed later.
     Unless quiet, the run's page is written, too: who asks for silence runs many, and can have each later.
+    watched: the run is somebody else's, and nothing is written.
     """
+    no_page = quiet or watched
     log = folder.log(SERVER_LOG)
     if not folder.summary.exists():
         raise LaunchError(
@@ -48,12 +52,14 @@ def conclude(end: RunEnd, folder: RunFolder, say: Callable[[str], None], *, quie
     summary = printable_json(read_summary(folder.summary, whole=True))  # names and reasons are clients' own
     private: bool = summary["private"]
     if summary["status"] not in ("completed", "budget-exhausted"):
-        _write_report(folder, say, private=private, quiet=quiet)
+        if not no_page:
+            _write_report(folder, say, private=private)
         raise LaunchError(f"{summary['reason'].rstrip('.')}. Log: {log}")
     if not quiet:
         print_budgets(summary["clients"], private=private, whose=of_unit(summary))
     say(marked(f"results in {folder.shown}", private=private))
-    _write_report(folder, say, private=private, quiet=quiet)
+    if not no_page:
+        _write_report(folder, say, private=private)
     if summary.get("model") == "best":
         best = summary["model_round"]
         say(f"model.pt is the model of round {best}, the best; last.pt that of the last round")
@@ -65,9 +71,7 @@ def conclude(end: RunEnd, folder: RunFolder, say: Callable[[str], None], *, quie
     return ExitCode.TRAINED
 
 
-def _write_report(folder: RunFolder, say: Callable[[str], None], *, private: bool, quiet: bool) -> None:
-    if quiet:
-        return
+def _write_report(folder: RunFolder, say: Callable[[str], None], *, private: bool) -> None:
     from fl_dp.reporting.page.write import written_at_the_end  # late: a run that waits needs no figures
 
     say(marked(written_at_the_end(folder), private=private))

@@ -89,7 +89,7 @@ def test_nothing_else_can_be_named(name: str, text: str, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         settings_of(name, text)
     client = ClientConfig(client="0", ledger="x.sqlite")
-    with pytest.raises(DeclinedError, match="the round asks for what cannot be"):
+    with pytest.raises(DeclinedError, match="the round asks for something that cannot be"):
         check_plan(replace(PLAN, optimizer=name, optimizer_settings=text), client, public_size=64)
 
 

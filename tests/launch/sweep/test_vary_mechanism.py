@@ -10,6 +10,7 @@ from fl_dp.errors import ConfigError
 from fl_dp.launch import launcher, ray_simulation
 from fl_dp.launch.request import RunRequest
 from fl_dp.launch.resumption import Launch
+from fl_dp.launch.telling import Telling
 from fl_dp.reporting.run_folder import RunFolder
 
 
@@ -44,7 +45,9 @@ def test_simulated_clients_have_it_in_their_settings(
     monkeypatch.setattr(ray_simulation, "Simulation", simulation)
     start, no_ray = Launch("ray", tmp_path, "", vary), None
     with pytest.raises(StopError):
-        ray_simulation.simulate(RunConfig(), RunFolder(tmp_path), start, no_ray, print, resumed=False)  # type: ignore[arg-type]
+        ray_simulation.simulate(
+            RunConfig(), RunFolder(tmp_path), start, no_ray, Telling(print), resumed=False
+        )  # type: ignore[arg-type]
     assert seen[0].vary_mechanism is vary
 
 
@@ -53,5 +56,11 @@ def test_clients_with_settings_of_their_own_are_not_overruled(engine: Any) -> No
     request = RunRequest(RunConfig(), ())
     with pytest.raises(ConfigError, match="others have settings of their own"):
         launcher.launch(
-            request, engine=engine, out=None, ledger=None, ray_address="", say=print, vary_mechanism=True
+            request,
+            engine=engine,
+            out=None,
+            ledger=None,
+            ray_address="",
+            tell=Telling(print),
+            vary_mechanism=True,
         )

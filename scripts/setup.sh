@@ -19,18 +19,18 @@ complete() { [[ -f "$venv/.complete" && "$(<"$venv/.complete")" == "$root $(dige
 usable() {
     [[ ! -f "$venv/.unfinished" ]] || return 1
     [[ ! -f "$venv/.complete" || "$(<"$venv/.complete")" == "$root "* ]] || return 1
-    "$venv/bin/python" -c 'import pip, sys; sys.exit(sys.version_info[:2] not in [(3, 11), (3, 12), (3, 13)])' 2>/dev/null
+    "$venv/bin/python" -c 'import pip, sys; sys.exit(sys.version_info[:2] not in [(3, 11), (3, 12)])' 2>/dev/null
 }
 
 find_python() {
     local name
-    for name in python3.12 python3.11 python3.13 python3; do
-        if "$name" -c 'import sys; sys.exit(sys.version_info[:2] not in [(3, 11), (3, 12), (3, 13)])' 2>/dev/null; then
+    for name in python3.12 python3.11 python3; do
+        if "$name" -c 'import sys; sys.exit(sys.version_info[:2] not in [(3, 11), (3, 12)])' 2>/dev/null; then
             echo "$name"
             return
         fi
     done
-    echo "error: Python 3.11, 3.12 or 3.13 is needed, and none is on PATH; install one and try again." >&2
+    echo "error: Python 3.11 or 3.12 is needed, and none is on PATH; install one and try again." >&2
     return 1
 }
 

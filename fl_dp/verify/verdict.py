@@ -43,6 +43,11 @@ def _authenticity(results: Sequence[Checked], evidence: Evidence) -> str:
             "show that nobody did."
         )
     whose = f"the authority's roster of {evidence.roster.federation}" if evidence.roster else "the roster"
+    if evidence.summary is None:
+        return (
+            f"consistent, not authenticated: what was signed, by {whose}, could be held against nothing, "
+            "because there is no summary.json."
+        )
     if signed >= everybody:
         return (
             f"authentic: every client's own site has signed its charges, epsilon and the model, by {whose}, "

@@ -65,7 +65,7 @@ class Following:
 
     def result(self) -> ExitCode:
         """Say how the run ended; its exit code, or LaunchError where it failed."""
-        return conclude(RunEnd(completed=True), self._folder, self._say)
+        return conclude(RunEnd(completed=True), self._folder, self._say, draws=False)  # it only reads
 
 
 def check_watchable(folder: RunFolder) -> None:

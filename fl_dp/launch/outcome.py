@@ -34,11 +34,14 @@ def tried(federation: Callable[[], None]) -> RunEnd:
     return RunEnd(completed=True)
 
 
-def conclude(end: RunEnd, folder: RunFolder, say: Callable[[str], None], *, quiet: bool = False) -> ExitCode:
+def conclude(
+    end: RunEnd, folder: RunFolder, say: Callable[[str], None], *, quiet: bool = False, draws: bool = True
+) -> ExitCode:
     """Print the clients' budgets, unless quiet, and return the exit code; LaunchError when the run failed.
 
     The server's own summary decides. `end` counts where there is none, or where it failed later.
     Unless quiet, the run's page is written, too: who asks for silence runs many, and can have each later.
+    draws: False: no page, for somebody who only reads the folder.
     """
     log = folder.log(SERVER_LOG)
     if not folder.summary.exists():
@@ -48,12 +51,12 @@ def conclude(end: RunEnd, folder: RunFolder, say: Callable[[str], None], *, quie
     summary = printable_json(read_summary(folder.summary, whole=True))  # names and reasons are clients' own
     private: bool = summary["private"]
     if summary["status"] not in ("completed", "budget-exhausted"):
-        _write_report(folder, say, private=private, quiet=quiet)
+        _write_report(folder, say, private=private, quiet=quiet or not draws)
         raise LaunchError(f"{summary['reason'].rstrip('.')}. Log: {log}")
     if not quiet:
         print_budgets(summary["clients"], private=private, whose=of_unit(summary))
     say(marked(f"results in {folder.shown}", private=private))
-    _write_report(folder, say, private=private, quiet=quiet)
+    _write_report(folder, say, private=private, quiet=quiet or not draws)
     if summary.get("model") == "best":
         best = summary["model_round"]
         say(f"model.pt is the model of round {best}, the best; last.pt that of the last round")

@@ -51,7 +51,8 @@ def _authenticity(results: Sequence[Checked], evidence: Evidence) -> str:
     if signed >= everybody:
         return (
             f"authentic: every client's own site has signed its charges, epsilon and the model, by {whose}, "
-            "and all else agrees. Losses, metrics and times are the server's word."
+            "and all else agrees. Who else took part, clients-per-person, the name of who approved, losses, "
+            "metrics and times are the server's word."
         )
     missing = len(everybody - signed)
     return (

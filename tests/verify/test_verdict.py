@@ -45,5 +45,7 @@ def test_lines_are_folded_for_a_terminal() -> None:
 
 def test_without_a_summary_signatures_make_nothing_authentic(made_run: MadeRun) -> None:
     made_run.files.summary.unlink()
-    said = verdict([result(Outcome.AGREES, signed={"north": True})], Evidence(made_run.files, made_run.roster))
+    said = verdict(
+        [result(Outcome.AGREES, signed={"north": True})], Evidence(made_run.files, made_run.roster)
+    )
     assert said.startswith("consistent, not authenticated")

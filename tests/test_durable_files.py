@@ -137,4 +137,5 @@ def test_what_others_put_in_the_place_of_an_unfinished_file_is_not_written_to(
         put()
         write_whole(file, lambda opened: opened.write(b"ours"), secret=secret)
         assert theirs.read_text() == "theirs"
-        assert file.read_text() == "ours" and not file.is_symlink()
+        assert file.read_text() == "ours"
+        assert not file.is_symlink()

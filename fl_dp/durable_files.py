@@ -46,7 +46,8 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object], *, secret: bool
     Only one process at a time may write it. secret: only its owner can read it.
     """
     unfinished = path.with_name(f".{path.name}.new")
-    with open_private(unfinished) if secret else _open(unfinished) as file:
+    unfinished.unlink(missing_ok=True)  # of a process that was killed; or a link, a pipe, put there by others
+    with _open(unfinished, _OWNER if secret else _ANYBODY) as file:
         write(file)
         file.flush()
         os.fsync(file.fileno())
@@ -54,8 +55,9 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object], *, secret: bool
     sync_folder(path.parent)
 
 
-def _open(path: Path) -> BinaryIO:
-    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _ANYBODY), "wb")
+def _open(path: Path, permissions: int) -> BinaryIO:
+    """A new file: what already has the name is never written to, wherever it leads."""
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, permissions), "wb")
 
 
 def append_text(path: Path, text: str) -> None:

@@ -67,7 +67,7 @@ class Statement:
         """ConfigError unless the text is a statement, in that spelling."""
         try:
             statement = cls(**_fields(cls, json.loads(text)))
-        except (ValueError, TypeError, RecursionError) as error:
+        except (ValueError, TypeError, OverflowError, RecursionError) as error:
             raise ConfigError(f"no readable statement ({type(error).__name__}).") from None
         if statement.to_text() != text:
             raise ConfigError("no readable statement (another spelling).")

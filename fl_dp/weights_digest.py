@@ -18,7 +18,8 @@ def weights_digest(weights: "Mapping[str, np.ndarray[Any, Any] | Tensor]") -> st
     found = hashlib.sha256()
     for name, values in sorted(_each_once(weights).items()):
         kind, shape, content = _parts(values)
-        found.update(f"{name} torch.{kind} {shape}\n".encode())
+        shown = name.replace("\\", "\\\\").replace("\n", "\\n")  # else a name could hold a whole other array
+        found.update(f"{shown} torch.{kind} {shape}\n".encode())
         found.update(content)
     return found.hexdigest()
 

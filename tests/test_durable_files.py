@@ -121,3 +121,21 @@ def test_a_look_keeps_nobody_from_the_lock(tmp_path: Path) -> None:
         fcntl.flock(looking, fcntl.LOCK_SH)
         with pytest.raises(ConfigError, match="end it first"), exclusive(lock):
             pass
+
+
+@pytest.mark.parametrize("secret", [False, True])
+def test_what_others_put_in_the_place_of_an_unfinished_file_is_not_written_to(
+    secret: bool, tmp_path: Path
+) -> None:
+    file, unfinished, theirs = tmp_path / "file", tmp_path / ".file.new", tmp_path / "theirs"
+    theirs.write_text("theirs")
+    for put in (
+        lambda: unfinished.symlink_to(theirs),
+        lambda: unfinished.hardlink_to(theirs),
+        lambda: os.mkfifo(unfinished),
+    ):
+        put()
+        write_whole(file, lambda opened: opened.write(b"ours"), secret=secret)
+        assert theirs.read_text() == "theirs"
+        assert file.read_text() == "ours"
+        assert not file.is_symlink()

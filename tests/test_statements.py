@@ -45,6 +45,7 @@ def changed(**fields: Any) -> str:
         changed(epsilon="1"),
         changed(epsilon=-1.0),
         changed(delta=None),
+        changed(delta=10**400),
         changed(arithmetic="sure"),
         changed(public_size=1.5),
         changed(spent=[{"sample_rate": 0.1, "noise_multiplier": 1.0}]),

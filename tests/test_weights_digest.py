@@ -39,3 +39,9 @@ def test_the_order_does_not() -> None:
 def test_a_type_that_numpy_has_not() -> None:
     halves = torch.ones(3, dtype=torch.bfloat16)
     assert weights_digest({"a": halves}) != weights_digest({"a": halves.float()})
+
+
+def test_no_name_stands_for_another_array() -> None:
+    two = {"a": np.zeros(1, "float32"), "b": np.ones(1, "float32")}
+    one = {"a torch.float32 (1,)\n\0\0\0\0b": np.ones(1, "float32")}
+    assert weights_digest(two) != weights_digest(one)

@@ -43,10 +43,16 @@ def _authenticity(results: Sequence[Checked], evidence: Evidence) -> str:
             "show that nobody did."
         )
     whose = f"the authority's roster of {evidence.roster.federation}" if evidence.roster else "the roster"
+    if evidence.summary is None:
+        return (
+            f"consistent, not authenticated: what was signed, by {whose}, could be held against nothing, "
+            "because there is no summary.json."
+        )
     if signed >= everybody:
         return (
             f"authentic: every client's own site has signed its charges, epsilon and the model, by {whose}, "
-            "and all else agrees. Losses, metrics and times are the server's word."
+            "and all else agrees. Who else took part, clients-per-person, the name of who approved, losses, "
+            "metrics and times are the server's word."
         )
     missing = len(everybody - signed)
     return (

@@ -188,12 +188,15 @@ def test_many_rounds_before_are_counted(folder: RunFolder) -> None:
     assert said[0].splitlines()[1].startswith("round 5/4")
 
 
-def test_nothing_is_written(folder: RunFolder) -> None:
+def test_nothing_is_written(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[RunFolder] = []
+    monkeypatch.setattr("fl_dp.reporting.page.write.written_at_the_end", lambda one: drawn.append(one) or "")
     append_line(folder.rounds, record(1))
     end(folder, "completed")
     before = {path: path.stat().st_mtime_ns for path in folder.path.rglob("*")}
     look_once(folder, print)
     assert {path: path.stat().st_mtime_ns for path in folder.path.rglob("*")} == before
+    assert not drawn
 
 
 def test_a_config_that_is_being_written_is_waited_for(folder: RunFolder) -> None:

@@ -41,3 +41,11 @@ def test_lines_are_folded_for_a_terminal() -> None:
     assert len(folded) > 4
     assert all(len(line) <= 80 for line in folded)
     assert [line.split()[0] for line in (wide[0], wide[1], folded[0])] == ["agrees", "note", "agrees"]
+
+
+def test_without_a_summary_signatures_make_nothing_authentic(made_run: MadeRun) -> None:
+    made_run.files.summary.unlink()
+    said = verdict(
+        [result(Outcome.AGREES, signed={"north": True})], Evidence(made_run.files, made_run.roster)
+    )
+    assert said.startswith("consistent, not authenticated")

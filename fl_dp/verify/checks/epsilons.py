@@ -202,7 +202,13 @@ def _check_planned(summary: Claim, last_steps: Mapping[str, int], found: Found) 
                 "no ledger would have allowed that",
             )  # fmt: skip
         _check_plan_ahead(one, ahead, last_steps.get(one.name, 0), planned, found)
-    if summary.planned_epsilon is None or len(known) < len(summary.clients) or summary.together is None:
+    if summary.planned_epsilon is None or summary.together is None:
+        return
+    if len(known) < len(summary.clients):
+        found.differs(
+            "the federation has a planned epsilon, and a client has none", summary.where,
+            "the guarantee of the whole plan is not that of its clients",
+        )  # fmt: skip
         return
     plans: Sequence[float] = [float(one.planned_epsilon or 0.0) for one in known]
     total = sum(heapq.nlargest(summary.together.clients_per_person, plans))

@@ -6,6 +6,7 @@ from typing import Any
 
 from fl_dp.errors import ConfigError
 from fl_dp.kits.keys import is_public_key, is_signed
+from fl_dp.records import PROVEN
 from fl_dp.statements import PURPOSE, AccountStatement, Statement
 from fl_dp.verify.check import Check, Evidence
 from fl_dp.verify.claims import Claim, ClientClaim, merged, missing
@@ -56,6 +57,11 @@ def _check(one: SignedText, said: Statement, where: str, evidence: Evidence, fou
         )  # fmt: skip
     if evidence.summary is not None:
         _check_run(said, evidence.summary, where, found)
+    if said.retired:
+        found.note(
+            f"{counted(said.retired, 'account')} of its ledger retired", where,
+            "what these had spent is in no epsilon",
+        )  # fmt: skip
     for account in said.accounts:
         _check_account(account, said, where, evidence.summary, found)
         if site is not None and site.name != account.client:
@@ -90,7 +96,7 @@ def _check_run(said: Statement, summary: Claim, where: str, found: Found) -> Non
         found.differs("it is of another run", where, _OTHER_RUN)
     digests = summary.raw.get("digests")
     model = digests.get("model") if isinstance(digests, dict) else None
-    if model and said.weights != model:
+    if said.weights != model:  # a digest that is not there was taken out
         found.differs("it is of another model", where, _OTHER_RUN)
 
 
@@ -109,8 +115,13 @@ def _check_account(
     _check_spent(account, client, where, found)
     raw: Mapping[str, Any] = summary.raw["clients"][account.client]
     for name, value in _comparable(account, said).items():
-        if raw.get(name) is not None and raw[name] != value:
-            found.differs(f"{name} is another one in summary.json", where, _CHANGED)
+        if raw.get(name) != value:  # a fl_dp whose sites state something writes all of them
+            found.differs(f"{name} is another one in summary.json, or not there", where, _CHANGED)
+    together = summary.raw.get("federation")
+    if not isinstance(together, dict) or together.get("unit") != account.unit:
+        found.differs(f"unit {harmless(account.unit)} is another one in summary.json", where, _CHANGED)
+    elif together.get("arithmetic") == PROVEN != account.arithmetic:
+        found.differs("arithmetic is proven in summary.json, and was assumed", where, _CHANGED)
     if (
         not _same(account.epsilon, client.epsilon)
         and missing(merged(account.spent), client.charges or ()) == ()
@@ -127,6 +138,7 @@ def _comparable(account: AccountStatement, said: Statement) -> dict[str, Any]:
         "delta": account.delta,
         "budget": account.budget,
         "accountant": account.accountant,
+        "arithmetic": account.arithmetic,
         "public_size": account.public_size,
         "retired": said.retired,
     }
@@ -135,6 +147,7 @@ def _comparable(account: AccountStatement, said: Statement) -> dict[str, Any]:
 def _check_spent(account: AccountStatement, client: ClientClaim, where: str, found: Found) -> None:
     """More than the summary says: the charges were lowered. Less: the server has guessed."""
     if client.charges is None:
+        found.differs("summary.json has no charges of it", where, _CHANGED)
         return
     spent = merged(account.spent)
     if missing(client.charges, spent):

@@ -131,3 +131,13 @@ def test_a_delta_below_its_rounding_is_not_answered(made_run: MadeRun) -> None:
     made_run.change_summary(lambda summary: summary["clients"]["north"].update(delta=1e-15))
     given = [one for one in made_run.check()["epsilons"].findings if one.outcome is Outcome.NOT_GIVEN]
     assert "dp_accounting at delta 1e-15" in given[0].what
+
+
+def test_the_plan_of_all_needs_that_of_each(made_run: MadeRun) -> None:
+    def forged(summary: Json) -> None:
+        for one in summary["clients"].values():
+            one["planned_epsilon"] = None
+        summary["planned_epsilon"] = 0.01
+
+    made_run.change_summary(forged)
+    assert "a client has none" in what_differs(made_run)

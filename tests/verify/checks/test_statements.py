@@ -101,3 +101,22 @@ def test_a_statement_without_a_signature_is_consistent_and_no_more(made_run: Mad
     made_run.write_statements([{**one, "key": "", "signature": ""} for one in made_run.statements()])
     assert what_differs(made_run, roster=True) == ""
     assert not any(made_run.check(roster=True)["statements"].signed.values())
+
+
+@pytest.mark.parametrize("name", ["delta", "budget", "public_size", "retired", "arithmetic", "charges"])
+def test_what_was_signed_cannot_be_left_out_of_the_summary(name: str, made_run: MadeRun) -> None:
+    made_run.change_summary(lambda found: [one.pop(name) for one in found["clients"].values()])
+    assert name in what_differs(made_run, roster=True)
+
+
+def test_a_model_without_a_digest_is_not_the_one_that_was_signed(made_run: MadeRun) -> None:
+    made_run.change_summary(lambda found: found["digests"].pop("model"))
+    assert "it is of another model" in what_differs(made_run, roster=True)
+
+
+@pytest.mark.parametrize(("name", "value"), [("unit", "person"), ("arithmetic", "proven")])
+def test_unit_and_arithmetic_of_all_are_those_that_were_signed(
+    name: str, value: str, made_run: MadeRun
+) -> None:
+    made_run.change_summary(lambda found: found["federation"].update({name: value}))
+    assert name in what_differs(made_run, roster=True)

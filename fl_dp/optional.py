@@ -17,7 +17,10 @@ EXTRAS = {
 def require_package(package: str, wanted_by: str) -> None:
     """ConfigError, with the command that installs it, where `package` is not there."""
     if find_spec(package) is None:
-        extra = f", or the extra {EXTRAS[package]} of fl_dp's wheel" if package in EXTRAS else ""
-        raise ConfigError(
-            f"{wanted_by} needs the package {package}, which is not installed: pip install {package}{extra}."
-        )
+        raise ConfigError(missing_words(package, wanted_by))
+
+
+def missing_words(package: str, wanted_by: str) -> str:
+    """What to say where `package` is not there. fl_dp itself is a wheel: no index is asked for it."""
+    extra = f", or the extra {EXTRAS[package]} of fl_dp's wheel" if package in EXTRAS else ""
+    return f"{wanted_by} needs the package {package}, which is not installed: pip install {package}{extra}."

@@ -14,6 +14,7 @@ from typing import Any
 
 from fl_dp.config.files import DAMAGED, read_json
 from fl_dp.errors import ConfigError
+from fl_dp.records import Entry
 from fl_dp.reporting.reports import ClientRound, RoundReport, Summary
 
 _UNIONS = (typing.Union, types.UnionType)
@@ -21,6 +22,7 @@ _NEEDED = {
     Summary: {"status"},
     RoundReport: {"clients", "metrics"},
     ClientRound: {"status"},
+    Entry: {"sample_rate", "noise_multiplier", "steps"},
 }  # whatever is read of them
 
 

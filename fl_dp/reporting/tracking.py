@@ -4,7 +4,6 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from fl_dp.config.flat import Scalar
 from fl_dp.config.run import RunConfig
 from fl_dp.durable_files import private_folder, write_whole
 from fl_dp.errors import ConfigError
+from fl_dp.optional import require_package
 from fl_dp.reporting.new_rounds import NewRounds
 from fl_dp.reporting.printable import printable
 from fl_dp.reporting.run_folder import RunFolder
@@ -28,12 +28,7 @@ KEPT = "tracked.json"  # of each tracker: its key of the run, and the last round
 def check_trackers(names: Sequence[str]) -> None:
     """ConfigError for a tracker that is not installed, with the command that installs it."""
     for name in names:
-        package = TRACKERS.load(name, Tracker).package
-        if find_spec(package) is None:
-            raise ConfigError(
-                f"track = {name!r}: the package {package} is not installed: pip install "
-                f'"fl-dp[track]", or leave {name} out.'
-            )
+        require_package(TRACKERS.load(name, Tracker).package, f"track = {name!r}")
 
 
 class Tracking:

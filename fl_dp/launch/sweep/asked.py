@@ -1,6 +1,5 @@
 """sweep.toml: a run config, keys with values to try, seeds; read, and every mistake named."""
 
-import difflib
 import itertools
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -8,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fl_dp.choices import nearest
 from fl_dp.config.files import read_toml
 from fl_dp.config.flat import Scalar
 from fl_dp.config.ranges import MOST_SEED
@@ -99,8 +99,8 @@ def _check_keys(found: Collection[str], known: Collection[str], where: str) -> N
     for key in found:
         if key in known:
             continue
-        near = difflib.get_close_matches(key.replace("_", "-"), known, 1)
-        hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}."
+        near = nearest(key, known)
+        hint = f"did you mean {near}?" if near else f"known are {', '.join(known)}."
         if not where and "-" not in key and not near:
             hint += " Settings of the runs stand in [base], [grid] and [[run]]."
         raise ConfigError(f"{where}{' ' if where else ''}{key}: unknown key; {hint}")
@@ -122,11 +122,9 @@ def _check_settings(found: Collection[str], known: Mapping[str, Scalar], where: 
     """Fewer words than of a file's own keys: a run config has more than fifty."""
     for key in found:
         if key not in known:
-            near = difflib.get_close_matches(key.replace("_", "-"), known, 1)
-            raise ConfigError(
-                f"{where} {key}: unknown key of a run config"
-                + (f"; did you mean {near[0]}?" if near else "; README.md lists them.")
-            )
+            near = nearest(key, known)
+            meant = f"did you mean {near}?" if near else "fl-dp keys lists them."
+            raise ConfigError(f"{where} {key}: unknown key of a run config; {meant}")
 
 
 def _check_scalar(key: str, value: Any, where: str) -> None:

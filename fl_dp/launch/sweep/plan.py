@@ -3,7 +3,6 @@
 import hashlib
 import json
 import re
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from fl_dp.durable_files import write_whole
 from fl_dp.errors import ConfigError
 from fl_dp.launch.sweep.costs import SweepCost
 from fl_dp.launch.sweep.looked_at import LookedAt
+from fl_dp.reporting.provenance import utc_now
 from fl_dp.reporting.reports import strict_json
 from fl_dp.reporting.run_folder import RunFolder
 
@@ -76,9 +76,8 @@ class SweepPlan:
             )
             for one in runs
         )
-        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         epsilon = strict_json(cost.epsilon)
-        return cls(planned, public, ledger, vary, epsilon, cost.delta, now)
+        return cls(planned, public, ledger, vary, epsilon, cost.delta, utc_now())
 
     def write(self, folder: "SweepFolder") -> None:
         table = {"format": _FORMAT, "digest": self.digest(), **asdict(self)}

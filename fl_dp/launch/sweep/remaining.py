@@ -7,9 +7,10 @@ from pathlib import Path
 
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
+from fl_dp.launch.resumption import OVER
 from fl_dp.launch.sweep.plan import PlannedRun, SweepFolder, SweepPlan
 from fl_dp.launch.sweep.processes import Job
-from fl_dp.launch.sweep.results import OVER, rows_of
+from fl_dp.launch.sweep.results import rows_of
 
 
 def jobs_left(plan: SweepPlan, folder: SweepFolder, program: Sequence[str]) -> list[Job]:

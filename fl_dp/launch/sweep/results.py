@@ -8,7 +8,6 @@ from typing import Any
 
 from fl_dp.accounting.budget import federation_budget
 from fl_dp.accounting.epsilon import compute_epsilon
-from fl_dp.accounting.events import merge
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import FlDpError
@@ -16,11 +15,11 @@ from fl_dp.federation.client.registration import dataset_name
 from fl_dp.launch.clients import client_config, ledger_file
 from fl_dp.launch.sweep.plan import PlannedRun, SweepFolder, SweepPlan
 from fl_dp.records import Entry
+from fl_dp.reporting.page.client_facts import own_charges
 from fl_dp.reporting.read_results import read_rounds, read_summary
 from fl_dp.reporting.run_folder import RunFolder
 
 WAITING, UNFINISHED, REFUSED = "waiting", "unfinished", "refused"
-OVER = ("completed", "budget-exhausted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +63,8 @@ def _row(run: PlannedRun, folder: SweepFolder) -> Row:
         return Row(run, REFUSED if why else WAITING, reason=why)
     try:
         if place.summary.exists():
-            return _of(run, read_summary(place.summary), str(read_summary(place.summary)["status"]))
+            summary = read_summary(place.summary)
+            return _of(run, summary, str(summary["status"]))
         rounds = read_rounds(place.rounds)
     except FlDpError as error:
         return Row(run, UNFINISHED, reason=str(error))
@@ -108,7 +108,9 @@ def _alone(clients: Iterable[Mapping[str, Any]], run: PlannedRun) -> float | Non
     for client in clients:
         charges, delta = _entries(client.get("charges")), client.get("delta")
         if delta is not None and charges:
-            own = _without(charges, _entries(client.get("before")))
+            own = own_charges(charges, _entries(client.get("before")))
+            if own is None:
+                return None
             found.append(
                 compute_epsilon(own, delta, client.get("accountant") or str(run.config["accountant"]))
             )
@@ -116,14 +118,7 @@ def _alone(clients: Iterable[Mapping[str, Any]], run: PlannedRun) -> float | Non
 
 
 def _entries(found: Any) -> tuple[Entry, ...]:
-    return tuple(Entry(**one) for one in found or ())
-
-
-def _without(charges: Iterable[Entry], before: Iterable[Entry]) -> tuple[Entry, ...]:
-    steps = {(one.sample_rate, one.noise_multiplier): one.steps for one in merge(charges)}
-    for one in before:
-        steps[one.sample_rate, one.noise_multiplier] -= one.steps
-    return tuple(Entry(*mechanism, count) for mechanism, count in steps.items() if count > 0)
+    return tuple(Entry(one["sample_rate"], one["noise_multiplier"], one["steps"]) for one in found or ())
 
 
 def costliest(place: RunFolder) -> tuple[Entry, ...]:

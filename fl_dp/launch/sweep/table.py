@@ -2,18 +2,16 @@
 
 import csv
 import io
-import re
 import statistics
 from collections.abc import Sequence
 
 from fl_dp.durable_files import write_whole
+from fl_dp.launch.resumption import OVER
 from fl_dp.launch.sweep.plan import SweepFolder, SweepPlan
-from fl_dp.launch.sweep.results import OVER, UNFINISHED, Row
+from fl_dp.launch.sweep.results import UNFINISHED, Row
 from fl_dp.reporting.console import rounded_up
+from fl_dp.reporting.spreadsheet import disarmed
 from fl_dp.reporting.table import print_table
-
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what spreadsheets take a cell that begins so for
-_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?|-?inf|nan")
 
 
 def print_results(plan: SweepPlan, rows: Sequence[Row]) -> None:
@@ -87,12 +85,6 @@ def _cells(plan: SweepPlan, row: Row, metrics: Sequence[str]) -> list[object]:
         *(row.metrics.get(name) for name in metrics),
         *(row.seconds, row.reason),
     ]
-
-
-def disarmed(value: object) -> str:
-    """A cell that no spreadsheet takes for a formula: a quote stands before one, unless it is a number."""
-    text = "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-    return f"'{text}" if text.startswith(_FORMULA) and not _NUMBER.fullmatch(text) else text
 
 
 def is_over(rows: Sequence[Row]) -> bool:

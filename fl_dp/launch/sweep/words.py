@@ -10,6 +10,7 @@ from fl_dp.launch.sweep.plan import SweepPlan
 from fl_dp.launch.sweep.results import Row
 from fl_dp.launch.sweep.table import is_over
 from fl_dp.reporting.console import rounded_up
+from fl_dp.reporting.reports import NOT_PRIVATE
 from fl_dp.reporting.table import print_table
 
 Say = Callable[[str], None]
@@ -64,7 +65,7 @@ def _cells(one: LookedAt, run: RunCost) -> tuple[str, ...]:
     if run.mechanism is None:
         return rounds, "0", "", rounded_up(0.0), f"{one.config.epsilon:g}"
     noise = f"{run.mechanism.noise_multiplier:g}" if run.mechanism.private else "none"
-    of = f"{one.config.epsilon:g}" if run.mechanism.private else "NOT PRIVATE"
+    of = f"{one.config.epsilon:g}" if run.mechanism.private else NOT_PRIVATE
     return rounds, str(run.mechanism.steps), noise, rounded_up(run.epsilon), of
 
 

@@ -1,7 +1,7 @@
 """The clients of a run as they stood at its end, or after the last round that is known."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,12 +22,12 @@ def clients_of(found: Mapping[str, Mapping[str, Any]], *, before_known: bool) ->
     return _with_own_epsilons(clients) if before_known else tuple(clients)
 
 
-def own_charges(client: Client) -> tuple[Entry, ...] | None:
+def own_charges(charges: Iterable[Entry], before: Iterable[Entry]) -> tuple[Entry, ...] | None:
     """What this run has spent; None where the account does not hold what it held before the run."""
     left = Counter[tuple[float, float]]()
-    for entry in client.charges:
+    for entry in charges:
         left[entry.sample_rate, entry.noise_multiplier] += entry.steps
-    for entry in client.before:
+    for entry in before:
         left[entry.sample_rate, entry.noise_multiplier] -= entry.steps
     if any(steps < 0 for steps in left.values()):
         return None
@@ -81,7 +81,7 @@ def _own_epsilon(client: Client) -> float | None:
     from fl_dp.accounting.epsilon import compute_epsilon  # late: scipy, and only where data had spent before
     from fl_dp.errors import FlDpError
 
-    charges = own_charges(client)
+    charges = own_charges(client.charges, client.before)
     if charges is None or client.delta is None:
         return None
     try:

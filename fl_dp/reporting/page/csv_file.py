@@ -10,9 +10,9 @@ from fl_dp.errors import ConfigError
 from fl_dp.reporting.page.read import read_run
 from fl_dp.reporting.page.table import Table
 from fl_dp.reporting.page.tables import tables_of
+from fl_dp.reporting.reports import NOT_PRIVATE
 from fl_dp.reporting.run_folder import RunFolder
-
-_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+from fl_dp.reporting.spreadsheet import disarmed
 
 
 def write_csv(folders: Sequence[RunFolder], out: Path) -> None:
@@ -30,26 +30,11 @@ def csv_text(folders: Sequence[RunFolder]) -> str:
     writer = csv.writer(file, lineterminator="\n")
     for folder in folders:
         run = read_run(folder)
-        marks = (run.name, "private" if run.private else "NOT PRIVATE")
+        marks = (run.name, "private" if run.private else NOT_PRIVATE)
         for table in tables_of(run):
             for row in _rows(table):
                 writer.writerow([disarmed(cell) for cell in (*marks, table.key, *row)])
     return file.getvalue()
-
-
-def disarmed(cell: str) -> str:
-    """With an apostrophe before it where a spreadsheet might take it for a formula; numbers stay numbers."""
-    if not cell.lstrip().startswith(_FORMULAS) and not cell.startswith(_FORMULAS):
-        return cell
-    return cell if _is_number(cell) else f"'{cell}"
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return cell[0] == "-" and cell[1:2].isdigit()
 
 
 def _rows(table: Table) -> list[tuple[str, ...]]:

@@ -1,6 +1,7 @@
 """Which programs draw a page: with other versions of them it may look otherwise, byte by byte."""
 
 from fl_dp.errors import ConfigError
+from fl_dp.optional import missing_words
 from fl_dp.reporting.page.facts import Named
 
 PACKAGES = ("fl-dp", "matplotlib", "jinja2")
@@ -13,4 +14,4 @@ def drawn_by() -> Named:
     try:
         return tuple((name, version(name)) for name in PACKAGES)
     except PackageNotFoundError as error:
-        raise ConfigError(f"a report needs {error.name}: pip install 'fl-dp[report]'.") from None
+        raise ConfigError(missing_words(str(error.name), "a report")) from None

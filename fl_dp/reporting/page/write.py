@@ -28,20 +28,23 @@ def write_page(folders: Sequence[RunFolder], out: Path | None = None) -> Path:
     return file
 
 
+def drawn(folders: Sequence[RunFolder], out: Path | None = None) -> str:
+    """As `write_page`, but it never raises: why there is no page, in a sentence; empty where there is one."""
+    try:
+        write_page(folders, out)
+    except ConfigError as error:
+        return str(error)
+    except Exception as error:
+        logging.getLogger("fl_dp").exception("the report could not be drawn")
+        return f"it could not be drawn ({type(error).__name__})."
+    return ""
+
+
 def written_at_the_end(folder: RunFolder) -> str:
     """Write the page of a run that is over, and return the line for the console.
 
     Never raises: the run is as it is, whether there is a page or not.
     """
-    try:
-        write_page([folder])
-    except ConfigError as error:
-        return _not_written(folder, str(error))
-    except Exception as error:
-        logging.getLogger("fl_dp").exception("the report could not be drawn")
-        return _not_written(folder, f"it could not be drawn ({type(error).__name__}).")
+    if problem := drawn([folder]):
+        return f"no report was written: {problem} Then: fl-dp report {folder.shown}"
     return f"report in {RunFolder(folder.path).shown / folder.report.name}"
-
-
-def _not_written(folder: RunFolder, why: str) -> str:
-    return f"no report was written: {why} Then: fl-dp report {folder.shown}"

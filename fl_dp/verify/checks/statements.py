@@ -7,12 +7,12 @@ from typing import Any
 from fl_dp.errors import ConfigError
 from fl_dp.kits.keys import is_public_key, is_signed
 from fl_dp.records import PROVEN
-from fl_dp.statements import PURPOSE, AccountStatement, Statement
+from fl_dp.statements import PURPOSE, AccountStatement, Stated, Statement
 from fl_dp.verify.check import Check, Evidence
 from fl_dp.verify.claims import Claim, ClientClaim, merged, missing
 from fl_dp.verify.findings import Found, counted, harmless
 from fl_dp.verify.reading import is_there
-from fl_dp.verify.stated import SignedText, signed_texts
+from fl_dp.verify.stated import signed_texts
 
 _EQUAL = 1e-6  # of an epsilon that two machines have computed
 _OTHER_RUN = "the statement was made for something else, and put here"
@@ -47,7 +47,7 @@ def _run(evidence: Evidence, found: Found) -> None:
     _say_who_signed(texts, evidence, found)
 
 
-def _check(one: SignedText, said: Statement, where: str, evidence: Evidence, found: Found) -> None:
+def _check(one: Stated, said: Statement, where: str, evidence: Evidence, found: Found) -> None:
     signed = _check_signature(one, where, found)
     site = evidence.roster.site_of(one.key) if evidence.roster and signed else None
     if evidence.roster and signed and site is None:
@@ -76,7 +76,7 @@ def _check(one: SignedText, said: Statement, where: str, evidence: Evidence, fou
         found.signed[account.client] = authentic
 
 
-def _check_signature(one: SignedText, where: str, found: Found) -> bool:
+def _check_signature(one: Stated, where: str, found: Found) -> bool:
     """Whether somebody has signed it; nothing of it says who."""
     if not one.key and not one.signature:
         return False
@@ -163,7 +163,7 @@ def _check_spent(account: AccountStatement, client: ClientClaim, where: str, fou
         )  # fmt: skip
 
 
-def _say_who_signed(texts: list[SignedText], evidence: Evidence, found: Found) -> None:
+def _say_who_signed(texts: list[Stated], evidence: Evidence, found: Found) -> None:
     if not found.signed:
         return
     authentic = [name for name, known in found.signed.items() if known]

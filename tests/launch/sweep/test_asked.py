@@ -51,6 +51,7 @@ def test_names_are_those_of_files(read: Read) -> None:
         ("seed = [0]\n", "seed: unknown key; did you mean seeds?"),
         ("epsilon = [1]\n", "epsilon: unknown key; known are config, seeds"),
         ("[grid]\nepsilom = [1]\n", "[grid] epsilom: unknown key of a run config; did you mean epsilon?"),
+        ("[grid]\nxyzzy = [1]\n", "[grid] xyzzy: unknown key of a run config; fl-dp keys lists them."),
         ("[grid]\nepsilon = 1\n", "[grid] epsilon = 1: expected a list"),
         ("[grid]\nepsilon = []\n", "[grid] epsilon = []: expected a list"),
         ("[grid]\nepsilon = [[1]]\n", "[grid] epsilon = [1]: expected one number"),

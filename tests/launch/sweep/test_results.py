@@ -36,6 +36,23 @@ def test_what_was_spent_before_is_not_the_runs_own(plan: SweepPlan, tmp_path: Pa
     assert row.alone == compute_epsilon([Entry(0.1, 4.0, 5)], 1e-5)
 
 
+def test_what_the_account_no_longer_holds_leaves_the_runs_own_unknown(
+    plan: SweepPlan, tmp_path: Path
+) -> None:
+    before = [{**CHARGE, "noise_multiplier": 5.0}]  # of an account that was retired meanwhile
+    leave(SweepFolder(tmp_path), "a", "completed", clients={"0": client(before=before)})
+    (row, _) = rows_of(plan, SweepFolder(tmp_path))
+    assert (row.status, row.epsilon, row.alone) == ("completed", 0.5, None)
+
+
+def test_a_charge_without_its_noise_is_damage(plan: SweepPlan, tmp_path: Path) -> None:
+    half = {"sample_rate": 0.1, "steps": 3}
+    leave(SweepFolder(tmp_path), "a", "completed", clients={"0": client(charges=[half])})
+    (row, _) = rows_of(plan, SweepFolder(tmp_path))
+    assert row.status == "unfinished"
+    assert "clients.charges.noise_multiplier is missing" in row.reason
+
+
 def test_all_runs_together_are_composed(plan: SweepPlan, tmp_path: Path) -> None:
     folder = SweepFolder(tmp_path)
     assert spent_in_all(plan, folder) == 0.0

@@ -21,12 +21,14 @@ def test_the_line_says_where_it_is(make: Make) -> None:
 
 def test_a_missing_package_is_named_with_what_to_install(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> str:
-        raise importlib.metadata.PackageNotFoundError(name)
+        if name == "matplotlib":
+            raise importlib.metadata.PackageNotFoundError(name)
+        return "1.0"
 
     monkeypatch.setattr(importlib.metadata, "version", missing)
     folder = make()
     line = written_at_the_end(folder)
-    assert "pip install 'fl-dp[report]'" in line
+    assert "pip install matplotlib, or the extra report of fl_dp's wheel" in line
     assert line.endswith(f"Then: fl-dp report {folder.path}")
     assert not folder.report.exists()
 

@@ -23,7 +23,14 @@ def read_json(path: Path, *, what: str = "file") -> Any:
     return _read(path, json.loads, what, "is damaged")
 
 
+def check_plain(path: Path) -> None:
+    """ConfigError for a pipe or a device, which could be waited for without end; none for what is not there."""
+    if path.exists() and not path.is_file():
+        raise ConfigError(f"{path}: cannot be read: it is no plain file.")
+
+
 def _read(path: Path, parse: Callable[[str], Any], what: str, wrong: str) -> Any:
+    check_plain(path)
     try:
         return parse(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

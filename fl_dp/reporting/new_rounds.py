@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from fl_dp.config.files import check_plain
 from fl_dp.errors import ConfigError
 from fl_dp.reporting.printable import printable_json
 from fl_dp.reporting.read_results import read_round
@@ -45,6 +46,7 @@ class NewRounds:
 
     def _complete(self) -> list[bytes]:
         """Lines that are whole by now; a half one is there at a later look."""
+        check_plain(self._path)
         try:
             file = self._path.open("rb")
         except FileNotFoundError:

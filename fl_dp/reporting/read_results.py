@@ -12,11 +12,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from fl_dp.config.files import DAMAGED, read_json
+from fl_dp.config.files import DAMAGED, check_plain, read_json
 from fl_dp.errors import ConfigError
 from fl_dp.records import Entry
 from fl_dp.reporting.reports import ClientRound, RoundReport, Summary
 
+_LONGEST = 2**63  # an integer that is longer is no number of ours, and perhaps no float's
 _UNIONS = (typing.Union, types.UnionType)
 _NEEDED = {
     Summary: {"status"},
@@ -44,6 +45,7 @@ def read_rounds(path: Path) -> list[dict[str, Any]]:
 
 def each_round(path: Path, *, whole: bool = False) -> Iterator[dict[str, Any]]:
     """As `read_rounds`, one round at a time. whole: as of `read_summary`."""
+    check_plain(path)
     try:
         with path.open(encoding="utf-8", newline="\n") as lines:
             for number, line in enumerate(lines, 1):
@@ -81,7 +83,7 @@ def _checked(found: Any, hint: Any, name: str, whole: bool) -> Any:
         (wanted,) = (part for part in parts if part is not type(None))
         return None if found is None else _checked(found, wanted, name, whole)
     if hint is float:  # JSON has neither NaN nor infinity: None stands for both
-        fits = found is None or type(found) in (int, float)
+        fits = found is None or type(found) is float or (type(found) is int and abs(found) < _LONGEST)
     elif origin is typing.Literal:
         fits = found in parts
     elif origin is tuple:
@@ -127,7 +129,7 @@ def _plan(kind: Any) -> list[tuple[str, Any, frozenset[type], Any]]:
 
 def _plain_types(hint: Any) -> frozenset[type]:
     if hint in (float, float | None):
-        return frozenset({int, float, type(None)})
+        return frozenset({float, type(None)})
     return frozenset({hint}) if hint in (str, int, bool) else frozenset()
 
 

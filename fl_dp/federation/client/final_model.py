@@ -11,7 +11,7 @@ from flwr.app import ConfigRecord, Message, RecordDict
 
 from fl_dp.config.client import ClientConfig
 from fl_dp.errors import FederationError, FlDpError
-from fl_dp.federation.client.policy import MAX_RUN_NAME
+from fl_dp.federation.client.policy import check_run_name
 from fl_dp.federation.client.round import ClientRounds, expected_weights
 from fl_dp.federation.wire.arrays import declared_specs, decode, load_arrays, specs, state_arrays
 from fl_dp.federation.wire.messages import ABOUT, ARRAYS, HEARD, STATEMENT, array_record
@@ -40,8 +40,9 @@ def _about(content: RecordDict) -> tuple[bool, str]:
     about = content.get(ABOUT)
     private = about.get("private") if isinstance(about, ConfigRecord) else None
     run = about.get("run") if isinstance(about, ConfigRecord) else None
-    if type(private) is not bool or not isinstance(run, str) or len(run) > MAX_RUN_NAME:
+    if type(private) is not bool or not isinstance(run, str):
         raise FederationError("a final model that does not say of which run it is, and whether it is private")
+    check_run_name(run)
     return private, run
 
 
@@ -59,7 +60,8 @@ def _keep(content: RecordDict, config: ClientConfig, private: bool) -> None:
 
 
 def _statement(content: RecordDict, config: ClientConfig, run: str) -> Statement | None:
-    """None where the data have no account: there is nothing to state.
+    """None where the data have paid for no round of that run: there is nothing to state of it, and a server
+    could claim sites that took no part.
 
     Where none can be made, the log says why; that the model has come is answered all the same.
     """
@@ -70,7 +72,8 @@ def _statement(content: RecordDict, config: ClientConfig, run: str) -> Statement
         weights = weights_digest(decode(record, declared_specs(record)))
         with ClientRounds.open(Path(config.ledger)) as rounds:
             client = rounds.known(config)
-            return rounds.state([client], run, weights) if client else None
+            took_part = client is not None and rounds.took_part(client, run)
+            return rounds.state([client], run, weights) if client and took_part else None
     except FlDpError as error:
         logger.error("no statement is made: %s", error)
         return None

@@ -27,6 +27,15 @@ MAX_RUN_NAME = 64  # characters; it is written into the ledger
 LEAST_GRAD_NORM, MOST_GRAD_NORM = 1e-12, 1e12
 
 
+def check_run_name(name: str) -> None:
+    """DeclinedError unless it is a name that a ledger and a console can hold."""
+    _require(bool(name), "comes without the name of its run")
+    _require(
+        len(name) <= MAX_RUN_NAME and name.isprintable(),
+        f"names a run in more than {MAX_RUN_NAME} printable characters",
+    )
+
+
 def check_plan(plan: RoundPlan, config: ClientConfig, public_size: int, task: str = "") -> None:
     """Return if the client accepts the plan; raise DeclinedError, with the reason, if it does not.
 
@@ -35,12 +44,9 @@ def check_plan(plan: RoundPlan, config: ClientConfig, public_size: int, task: st
     The budget, and that the mechanism stays the same, are not checked here: the ledger does that when
     the steps are reserved.
     """
-    _require(bool(plan.run), "comes without the name of its run")
-    for name in (plan.run, plan.origin):
-        _require(
-            len(name) <= MAX_RUN_NAME and name.isprintable(),
-            f"names a run in more than {MAX_RUN_NAME} printable characters",
-        )
+    check_run_name(plan.run)
+    if plan.origin:
+        check_run_name(plan.origin)
     _require(plan.server_round >= 1, f"asks for round {plan.server_round}, rounds start at 1")
     _require(1 <= plan.steps <= MAX_STEPS, f"asks for {plan.steps} steps, expected 1 to {MAX_STEPS}")
     _require(

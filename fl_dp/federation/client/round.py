@@ -146,6 +146,11 @@ class ClientRounds:
                 return Client(settings, name, size, account.fingerprint, budget_of(settings, size))
         return None
 
+    def took_part(self, client: Client, run: str) -> bool:
+        """Whether the client's data have paid for a round of that run."""
+        accounts = (one for one in self._ledger.accounts() if one.dataset == client.dataset)
+        return any(paid.run == run for one in accounts if one.retired is None for paid in one.rounds)
+
     def state(self, clients: Sequence[Client], run: str, weights: str) -> "Statement":
         """What the ledger says of these clients' data, see `make_statement`."""
         from fl_dp.federation.client.stating import make_statement

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import secrets
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from fl_dp.federation.client.round import Client
 
 OPENINGS = "statements.jsonl"  # beside the ledger
+MOST_OF_A_RUN = 100  # of one ledger: clients of a machine share one, and a server may ask again
 
 
 def make_statement(ledger: "Ledger", clients: Sequence["Client"], run: str, weights: str) -> Statement:
@@ -28,6 +30,7 @@ def make_statement(ledger: "Ledger", clients: Sequence["Client"], run: str, weig
     The salt is kept beside the ledger before the statement is returned: without it nobody could ever show
     which ledger it was. LedgerError where it cannot be written.
     """
+    _check_room(ledger.path, run)
     head, spent, arithmetics = _at_one_moment(ledger, [client.dataset for client in clients])
     salt = secrets.token_bytes(SALT_BYTES)
     statement = Statement(
@@ -74,6 +77,14 @@ def _account(client: "Client", spent: tuple[Entry, ...], arithmetic: str) -> Acc
     )
 
 
+def _check_room(ledger: Path, run: str) -> None:
+    """LedgerError where so much was stated of this run that only a server who fills the disk wants more."""
+    file = ledger.parent / OPENINGS
+    said = file.read_text(encoding="utf-8").count(f'"run": {json.dumps(run)}') if file.is_file() else 0
+    if said >= MOST_OF_A_RUN:
+        raise LedgerError(f"{file}: {said} statements were made of run {run}; no more are.")
+
+
 def _keep_opening(ledger: Path, statement: Statement, salt: bytes, head: str) -> None:
     line = {
         "ledger": ledger.name,
@@ -85,5 +96,7 @@ def _keep_opening(ledger: Path, statement: Statement, salt: bytes, head: str) ->
     try:
         with open_private(ledger.parent / OPENINGS, append=True) as file:
             file.write(json.dumps(line).encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())  # before it is signed: what cannot be opened shows nothing
     except OSError as error:
         raise LedgerError(f"{ledger.parent / OPENINGS}: cannot be written: {error.strerror}.") from None

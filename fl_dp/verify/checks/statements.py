@@ -164,6 +164,13 @@ def _check_spent(account: AccountStatement, client: ClientClaim, where: str, fou
 
 
 def _say_who_signed(texts: list[Stated], evidence: Evidence, found: Found) -> None:
+    if evidence.roster is not None and evidence.summary is not None:
+        absent = sorted({site.name for site in evidence.roster.sites} - evidence.summary.clients.keys())
+        if absent:
+            found.not_given(
+                f"anything of {counted(len(absent), 'site')} of the roster: {_listed(absent)}",
+                "they took no part, or the folder leaves them out; ask them",
+            )
     if not found.signed:
         return
     authentic = [name for name, known in found.signed.items() if known]

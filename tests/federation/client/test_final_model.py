@@ -13,6 +13,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, RecordD
 from fl_dp.accounting.ledger.hash_chain import head
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.errors import ConfigError
+from fl_dp.federation.client import stating
 from fl_dp.federation.client.app import answer
 from fl_dp.federation.client.final_model import keep_final_model
 from fl_dp.federation.client.stating import OPENINGS
@@ -27,7 +28,7 @@ def sent(site: Site, **records: Any) -> RecordDict:
     """What the site answers to a final model, whose records may be others."""
     content = {
         ARRAYS: encode(state_arrays(MODEL)),
-        ABOUT: ConfigRecord({"run": "77", "private": True}),
+        ABOUT: ConfigRecord({"run": "run-1", "private": True}),
         **records,
     }
     kept = RecordDict({name: record for name, record in content.items() if record is not None})
@@ -93,7 +94,7 @@ def test_what_the_data_have_spent_is_stated(tmp_path: Path) -> None:
     answered = sent(site)
     statement = Statement.from_text(str(answered[STATEMENT]["text"]))
     (account,) = statement.accounts
-    assert (statement.run, statement.weights) == ("77", weights_digest(state_arrays(MODEL)))
+    assert (statement.run, statement.weights) == ("run-1", weights_digest(state_arrays(MODEL)))
     assert (account.client, account.data, account.unit) == ("hospital", "ward 7", "record")
     assert (account.spent, account.epsilon, account.delta) == (update.spent, update.epsilon, update.delta)
     assert account.public_size == site.register().public_size
@@ -128,3 +129,24 @@ def test_arrays_of_no_type_of_weights_are_not_looked_at(kind: str) -> None:
     array = Array(dtype=kind, shape=(1,), stype="numpy.ndarray", data=b"x")
     with pytest.raises(ConfigError, match="which no weights have"):
         declared_specs(ArrayRecord({"w": array}))
+
+
+def test_nothing_is_stated_of_a_run_that_the_data_took_no_part_in(tmp_path: Path) -> None:
+    """A server could show the statement as one of a site of its own run."""
+    site = Site(tmp_path)
+    site.train()
+    assert list(sent(site, **{ABOUT: ConfigRecord({"run": "another", "private": True})})) == [HEARD]
+    assert not (tmp_path / OPENINGS).exists()
+
+
+@pytest.mark.parametrize("run", ["", "a\nb", "\x1b[31mrun", "7" * 1000])
+def test_a_run_without_a_printable_name_is_refused(run: str, tmp_path: Path) -> None:
+    assert list(sent(Site(tmp_path), **{ABOUT: ConfigRecord({"run": run, "private": True})})) == [REFUSAL]
+
+
+def test_a_server_that_asks_for_ever_fills_no_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stating, "MOST_OF_A_RUN", 3)
+    site = Site(tmp_path)
+    site.train()
+    assert [STATEMENT in sent(site) for _ in range(5)] == [True, True, True, False, False]
+    assert len((tmp_path / OPENINGS).read_text().splitlines()) == 3

@@ -24,7 +24,7 @@ def read_json(path: Path, *, what: str = "file") -> Any:
 
 
 def check_plain(path: Path) -> None:
-    """ConfigError for a pipe or a device, which could be waited for without end; none for what is not there."""
+    """ConfigError for a pipe or a device, which could be waited for without end."""
     if path.exists() and not path.is_file():
         raise ConfigError(f"{path}: cannot be read: it is no plain file.")
 

@@ -120,3 +120,15 @@ def test_unit_and_arithmetic_of_all_are_those_that_were_signed(
 ) -> None:
     made_run.change_summary(lambda found: found["federation"].update({name: value}))
     assert name in what_differs(made_run, roster=True)
+
+
+def test_a_site_of_the_roster_that_the_folder_leaves_out_is_named(made_run: MadeRun) -> None:
+    """Whoever writes the folder can drop a client with all that it has said."""
+
+    def without_south(table: dict[str, Any]) -> None:
+        table["clients"].pop("south")
+
+    made_run.change_both(without_south)
+    made_run.write_statements([one for one in made_run.statements() if '"client":"south"' not in one["text"]])
+    findings = made_run.check(roster=True)["statements"].findings
+    assert any("anything of 1 site of the roster: south" in one.what for one in findings)

@@ -156,10 +156,22 @@ def join_again(folder: Path, start: dict[str, Any]) -> "subprocess.Popen[bytes]"
 
 
 def test_a_run_in_which_no_client_trains_is_no_success(tmp_path: Path) -> None:
+    ledgers = str(tmp_path / "ledgers")
+    code, _, err = finish(
+        start(tmp_path / "one", "--ledger", ledgers, "--set", "rounds=1", "--set", "privacy=off")
+    )
+    assert code == 0, err
+    code, _, err = finish(start(tmp_path / "two", "--ledger", ledgers, "--set", "round-timeout=30"))
+    assert code == 1
+    assert "trained without protection before; no epsilon holds for them any more" in err
+    assert "server.log" in err
+
+
+def test_a_damaged_ledger_is_a_wrong_argument_and_nothing_is_left(tmp_path: Path) -> None:
     ledgers = tmp_path / "ledgers"
     ledgers.mkdir()
     (ledgers / "ledger.sqlite").write_text("no ledger")
-    code, _, err = finish(start(tmp_path, "--ledger", str(ledgers), "--set", "round-timeout=30"))
-    assert code == 1
-    assert "its ledger cannot be used" in err
-    assert "server.log" in err
+    code, _, err = finish(start(tmp_path, "--ledger", str(ledgers)))
+    assert code == 2
+    assert "ledger.sqlite" in err
+    assert not (tmp_path / "out").exists()

@@ -99,9 +99,11 @@ def test_clients_outlive_a_server_that_is_killed_and_the_run_goes_on(machine: Ma
     before = len(machine.rounds())
     assert before < 40
     resumed = machine.server("again", "--resume", "out")
-    assert resumed.wait(120) == 0, machine.said("again")
+    # killed within a round the run has paid for one more than it has, and the last does not fit
+    code = resumed.wait(120)
+    assert code in (0, 3), machine.said("again")
     assert [client.poll() for client in clients] == [None, None]
-    assert [line["round"] for line in machine.rounds()] == list(range(1, 41))
+    assert [line["round"] for line in machine.rounds()] == list(range(1, 41 if code == 0 else 40))
     assert "resuming after round" in machine.said("again")
     for part in (0, 1):
         assert "the server cannot be reached" in machine.said(f"client{part}")

@@ -28,6 +28,12 @@ SETTINGS = ClientConfig(
 )
 
 
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    """What a client keeps beside its ledger is not kept here."""
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.fixture
 def data():
     generator = torch.Generator().manual_seed(0)

@@ -129,7 +129,7 @@ def prepare(
     from fl_dp.federation.server.strategy import PrivateStrategy, usual_parts
     from fl_dp.federation.wire.round_arrays import shared_specs
     from fl_dp.models.start import load_start
-    from fl_dp.tasks.identity import identity
+    from fl_dp.tasks.identity import code_identity
     from fl_dp.tasks.load import new_model, task_of
     from fl_dp.tasks.own_code import own_parts
     from fl_dp.tasks.records import evaluation_records
@@ -183,7 +183,7 @@ def prepare(
         encode(arrays),
         None if at_the_end is None else partial(measured, at_the_end),
         config.max_grad_norm,
-        identity(task),
+        code_identity(task),
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from fl_dp.errors import ConfigError
 from fl_dp.kits.keys import is_public_key, is_signed
-from fl_dp.records import PROVEN
+from fl_dp.records import ARITHMETICS, PROVEN
 from fl_dp.statements import PURPOSE, AccountStatement, Stated, Statement
 from fl_dp.verify.check import Check, Evidence
 from fl_dp.verify.claims import Claim, ClientClaim, merged, missing
@@ -117,6 +117,10 @@ def _check_account(
     for name, value in _comparable(account, said).items():
         if raw.get(name) != value:  # a fl_dp whose sites state something writes all of them
             found.differs(f"{name} is another one in summary.json, or not there", where, _CHANGED)
+    if raw.get("arithmetic") == PROVEN != account.arithmetic:  # the weaker word claims nothing
+        found.differs("arithmetic is proven in summary.json, and was assumed", where, _CHANGED)
+    if raw.get("arithmetic") not in ARITHMETICS:
+        found.differs("arithmetic is not said in summary.json", where, _CHANGED)
     together = summary.raw.get("federation")
     if not isinstance(together, dict) or together.get("unit") != account.unit:
         found.differs(f"unit {harmless(account.unit)} is another one in summary.json", where, _CHANGED)
@@ -138,7 +142,6 @@ def _comparable(account: AccountStatement, said: Statement) -> dict[str, Any]:
         "delta": account.delta,
         "budget": account.budget,
         "accountant": account.accountant,
-        "arithmetic": account.arithmetic,
         "public_size": account.public_size,
         "retired": said.retired,
     }

@@ -132,3 +132,13 @@ def test_a_site_of_the_roster_that_the_folder_leaves_out_is_named(made_run: Made
     made_run.write_statements([one for one in made_run.statements() if '"client":"south"' not in one["text"]])
     findings = made_run.check(roster=True)["statements"].findings
     assert any("anything of 1 site of the roster: south" in one.what for one in findings)
+
+
+def test_a_site_that_has_spent_nothing_states_more_than_the_summary(made_run: MadeRun) -> None:
+    """Of no step at all every one is proven; the summary speaks of the run's."""
+
+    def proven(one: Statement) -> Statement:
+        return replace(one, accounts=tuple(replace(each, arithmetic="proven") for each in one.accounts))
+
+    said_again(made_run, proven)
+    assert "arithmetic" not in what_differs(made_run)

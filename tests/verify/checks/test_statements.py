@@ -142,3 +142,8 @@ def test_a_site_that_has_spent_nothing_states_more_than_the_summary(made_run: Ma
 
     said_again(made_run, proven)
     assert "arithmetic" not in what_differs(made_run)
+
+
+def test_a_client_is_not_called_proven_that_has_signed_assumed(made_run: MadeRun) -> None:
+    made_run.change_summary(lambda table: table["clients"]["north"].update(arithmetic="proven"))
+    assert "arithmetic is proven in summary.json, and was assumed" in what_differs(made_run)

@@ -1,4 +1,4 @@
-.PHONY: setup check test test-fast keys docs wheel figures mutants bench bench-engine bench-simulation report-png
+.PHONY: setup check test test-fast keys docs wheel figures mutants bench bench-engine bench-accuracy bench-simulation report-png
 
 DEVICE = cpu
 DATA_ROOT = data
@@ -42,6 +42,9 @@ bench: setup
 
 bench-engine: setup
 	.venv/bin/python -m benchmarks.engine --device $(DEVICE) --json runs/bench-engine.json
+
+bench-accuracy: setup
+	.venv/bin/python -m benchmarks.accuracy --data-root $(DATA_ROOT) --out runs/bench-accuracy.jsonl
 
 bench-simulation: setup
 	.venv/bin/python -m benchmarks.simulation --data-root $(DATA_ROOT) $(if $(PFL_PYTHON),--pfl-python $(PFL_PYTHON)) --json runs/bench-simulation.json

@@ -83,7 +83,7 @@ def _trainer(name: str, mean: int, data: TensorData, device: torch.device, key: 
     plan = RoundPlan("padding", 1, name, 1, mean, 0.01, 0.0, 1.0, 1.0)
     task = Task(TaskSettings())
     task.form = data.form
-    axes = axes_of(model, data, device)
+    axes = axes_of(model, task.objective, device)
     return PrivateTrainer(model, axes, plan, task.objective, device=device, randomness=key)
 
 

@@ -84,7 +84,7 @@ def _trainer(name: str, data: PersonData, drawn: int, device: torch.device, *, p
         return trainer_of(
             model, replace(plan, private=False, noise_multiplier=0.0), task.objective, device, None
         )
-    return trainer_of(model, plan, task.objective, device, axes_of(model, data, device))
+    return trainer_of(model, plan, task.objective, device, axes_of(model, task.objective, device))
 
 
 def _people(shape: tuple[int, ...], most: int, persons: int) -> PersonData:

@@ -147,10 +147,12 @@ def _entry_points(group: str) -> Iterable[EntryPoint]:
 
 
 ACCOUNTANTS = Choices("accountant", "fl_dp.accounting.accountants", "ACCOUNTANT")
+FEATURES = Choices("features", "fl_dp.data.features", "FEATURES")
 CHECKS = Choices("check", "fl_dp.verify.checks", "CHECK", dashed=True)
 MODELS = Choices("model", "fl_dp.models.architectures", "MODEL", dashed=True)
 PARTITIONS = Choices("partition", "fl_dp.data.partitions", "PARTITION")
 RULES = Choices("rule", "fl_dp.engine.rules", "RULES")
+AUGMENTATIONS = Choices("augmentation", "fl_dp.training.augmentations", "AUGMENTATION", dashed=True)
 SOURCES = Choices("data", "fl_dp.data.sources", "SOURCE")
 LOCAL_ALGORITHMS = Choices(
     "local-algorithm", "fl_dp.training.local_algorithms", "LOCAL_ALGORITHM", dashed=True

@@ -1,8 +1,12 @@
 """Files that survive a crash: written whole or not at all, and on the disk when the call returns.
 
 And files for their owner alone: logs may quote records, and so may what a client keeps.
+
+A run's folder may be one that others write in. Whatever is written here goes into a file of that name, and
+never through a link that somebody has put in its place, which could lead to any file of whoever runs this.
 """
 
+import errno
 import fcntl
 import os
 import stat
@@ -10,9 +14,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, TextIO
+from typing import BinaryIO
 
-from fl_dp.errors import ConfigError
+from fl_dp.errors import AtWorkError, ConfigError
 
 _ANYBODY, _OWNER = 0o666, 0o600  # permissions, before the process's umask
 _OWNERS_FOLDER = 0o700
@@ -30,10 +34,13 @@ def private_folder(path: Path) -> Path:
     return path
 
 
-def open_private(path: Path, *, append: bool = False) -> BinaryIO:
-    """Open the file for writing; only its owner can read it, also if it was there before. append: or anew."""
+def open_private(path: Path, *, append: bool = False, follow: bool = False) -> BinaryIO:
+    """Open the file for writing; only its owner can read it, also if it was there before. append: or anew.
+
+    follow: a link, too, such as /dev/stdout, because who runs this has named it. Else OSError for one.
+    """
     flags = os.O_WRONLY | os.O_CREAT | (os.O_APPEND if append else os.O_TRUNC)
-    descriptor = os.open(path, flags, _OWNER)
+    descriptor = os.open(path, flags, _OWNER) if follow else _opened_itself(path, flags, _OWNER)
     if stat.S_ISREG(os.fstat(descriptor).st_mode):  # and no terminal
         os.fchmod(descriptor, _OWNER)
     return os.fdopen(descriptor, "ab" if append else "wb")
@@ -60,27 +67,50 @@ def _open(path: Path, permissions: int) -> BinaryIO:
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, permissions), "wb")
 
 
+def _opened_itself(path: Path, flags: int, permissions: int = _ANYBODY) -> int:
+    """A descriptor of what has this name, and not of what it leads to; OSError, in words, for a link."""
+    try:
+        return os.open(path, flags | os.O_NOFOLLOW, permissions)
+    except OSError as error:
+        if error.errno == errno.ELOOP or path.is_symlink():
+            raise OSError(errno.ELOOP, "it is a link, and links are not followed here", str(path)) from None
+        raise
+
+
 def append_text(path: Path, text: str) -> None:
-    """Append `text` in one write."""
-    with path.open("a", encoding="utf-8") as file:
-        file.write(text)
+    """Append `text` in one write; OSError for a link."""
+    descriptor = _opened_itself(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    with os.fdopen(descriptor, "ab") as file:
+        file.write(text.encode())
         file.flush()
         os.fsync(file.fileno())
 
 
 @contextmanager
 def exclusive(path: Path, what: str = "another process is at work on this run") -> Iterator[None]:
-    """Hold the lock file `path`; ConfigError, which says `what`, while another process does.
+    """Hold the lock file `path`; AtWorkError, which says `what`, while another process does.
 
     The system releases the lock when the process ends, however it ends.
     """
-    with path.open("w") as file:
+    with _lock_file(path) as file:
         if not _locked_soon(file):
-            raise ConfigError(f"{path.parent}: {what}; end it first.")
+            raise AtWorkError(f"{path.parent}: {what}; end it first.")
         yield
 
 
-def _locked_soon(file: TextIO) -> bool:
+def _lock_file(path: Path) -> BinaryIO:
+    """Open it, made if need be; nothing in it changes. ConfigError for what is no plain file."""
+    try:
+        descriptor = _opened_itself(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be used as a lock: {error.strerror}.") from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise ConfigError(f"{path}: cannot be used as a lock: it is no plain file.")
+    return os.fdopen(descriptor, "r+b")
+
+
+def _locked_soon(file: BinaryIO) -> bool:
     """Lock the file; False when somebody holds it for longer than a look of `is_held` takes."""
     for wait in (*_LOOKS, None):
         try:
@@ -97,10 +127,10 @@ def _locked_soon(file: TextIO) -> bool:
 def is_held(path: Path) -> bool:
     """Whether a process holds the lock file `path` now. Nothing is written; the look takes a moment."""
     try:
-        file = path.open("rb")
-    except FileNotFoundError:
+        descriptor = _opened_itself(path, os.O_RDONLY | os.O_NONBLOCK)
+    except OSError:  # there is none, or none that anybody could hold
         return False
-    with file:
+    with os.fdopen(descriptor, "rb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -110,8 +140,8 @@ def is_held(path: Path) -> bool:
 
 @contextmanager
 def one_at_a_time(path: Path) -> Iterator[None]:
-    """Hold the lock file `path`, as soon as nobody else does."""
-    with path.open("w") as file:
+    """Hold the lock file `path`, as soon as nobody else does. ConfigError for a link."""
+    with _lock_file(path) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 

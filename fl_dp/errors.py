@@ -16,6 +16,10 @@ class ConfigError(FlDpError, ValueError):
     """A setting is missing, unknown, of the wrong type or out of range."""
 
 
+class AtWorkError(ConfigError):
+    """Another process is at work on the same folder."""
+
+
 class DataError(FlDpError):
     """A data set cannot be found, read or used with the model."""
 

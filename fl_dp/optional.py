@@ -8,7 +8,7 @@ from fl_dp.errors import ConfigError
 EXTRAS = {
     "jinja2": "report", "matplotlib": "report",
     "tokenizers": "text", "transformers": "text", "peft": "text",
-    "torchvision": "vision", "timm": "vision",
+    "torchvision": "vision", "timm": "vision", "kymatio": "vision",
     "onnx": "onnx", "onnxscript": "onnx",
     "tensorboard": "track", "mlflow": "track", "wandb": "track",
 }  # fmt: skip

@@ -78,6 +78,12 @@ def total_steps(entries: Iterable[Entry]) -> int:
 # that follows from a bound, for records that are computed one by one; "assumed" where it was searched for.
 ARITHMETICS = ASSUMED, PROVEN = ("assumed", "proven")
 
+# What becomes of a client in a round: it was trained, it would not or could not, or it was not asked.
+ClientStatus = Literal["trained", "declined", "failed", "idle"]
+CLIENT_STATUSES: tuple[ClientStatus, ...] = typing.get_args(ClientStatus)
+RefusalStatus = Literal["declined", "failed"]
+REFUSAL_STATUSES: tuple[RefusalStatus, ...] = typing.get_args(RefusalStatus)
+
 # What a step's products are computed in.
 PRECISIONS = FLOAT32, BF16 = ("float32", "bf16")
 
@@ -97,6 +103,9 @@ MOST_WEIGHT = 1e6
 # Noise multipliers that clients accept, and so what a ledger can show beside unprotected steps.
 LEAST_NOISE, MOST_NOISE = 1e-3, 1e6
 LEAST_EPSILON, MOST_EPSILON = 1e-6, 1e12  # of a client's budget
+
+# Test examples of one class below which no number of that class is told: few are told apart too easily.
+LEAST_CELL = 20
 
 # The largest strength of a pull to the global weights, a setting of some local algorithms.
 MOST_PULL = 1e6
@@ -122,7 +131,8 @@ class RoundPlan:
     unit: whom privacy protects, and so what an example is, see `DataSettings.unit_of_all`; compared.
     local_algorithm: a name of `training/local_algorithms/`; pull: its strength. personal: patterns of the
     parameters that never leave the client; compared. origin: the run's first name, where it goes on
-    under another: by it a client finds what it keeps between rounds.
+    under another: by it a client finds what it keeps between rounds. seen: what training sees of a record,
+    see `TaskSettings.seen`; compared.
     """
 
     run: str
@@ -150,6 +160,7 @@ class RoundPlan:
     pull: float = 0.0
     personal: str = ""
     origin: str = ""
+    seen: str = ""
 
     @property
     def one_by_one(self) -> bool:
@@ -170,7 +181,7 @@ class ClientProfile:
     "proven" if every step was, one of `ARITHMETICS`.
     """
 
-    client: Annotated[str, Leaves("its operator's choice")]
+    client: Annotated[str, Leaves("its operator's choice; else the kit's name, or without a kit the host's")]
     public_size: Annotated[int, Leaves("declared public by its operator")]
     epsilon: Annotated[float, Leaves("its operator's choice")]
     delta: Annotated[float, Leaves("its operator's choice")]
@@ -208,6 +219,6 @@ class LocalUpdate:
 class Refusal:
     """A client's answer when it has no profile or update to give."""
 
-    status: Annotated[Literal["declined", "failed"], Leaves("tells a decision from a fault")]
+    status: Annotated[RefusalStatus, Leaves("tells a decision from a fault")]
     reason: Annotated[str, Leaves("words of fl_dp: names, shapes and settings, never values from data")]
     budget_exhausted: Annotated[bool, Leaves("computed from spent")] = False

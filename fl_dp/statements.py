@@ -29,8 +29,11 @@ class AccountStatement:
     public_size: in units; unit: "record" or "person".
     """
 
-    client: Annotated[str, Leaves("its operator's choice")]
-    data: Annotated[str, Leaves("its operator's choice; of a file's name only the kind")]
+    client: Annotated[str, Leaves("its operator's choice; else the kit's name, or without a kit the host's")]
+    data: Annotated[
+        str,
+        Leaves("its operator's choice; else of a file's name only the kind, of a task the name of its class"),
+    ]
     unit: Annotated[str, Leaves("its operator's choice")]
     public_size: Annotated[int, Leaves("declared public by its operator")]
     spent: Annotated[tuple[Entry, ...], Leaves("from plans, which servers chose, and from public numbers")]
@@ -84,6 +87,20 @@ class Stated:
     text: str
     key: str = ""
     signature: str = ""
+
+
+def stated_in(found: Any, where: str) -> list[Stated]:
+    """The statements in a JSON file's content; ConfigError, which names `where`, if it is no list of them."""
+    rows = found.get("statements") if isinstance(found, dict) else None
+    if not isinstance(rows, list) or not all(map(_is_stated, rows)):
+        raise ConfigError(f"{where}: is damaged: it holds no list of statements.")
+    return [Stated(one["text"], one["key"], one["signature"]) for one in rows]
+
+
+def _is_stated(found: Any) -> bool:
+    return isinstance(found, dict) and all(
+        isinstance(found.get(name), str) for name in ("text", "key", "signature")
+    )
 
 
 def commitment(salt: bytes, head: str) -> str:

@@ -1,6 +1,7 @@
 """Which weights: the one digest that summaries, statements of sites, cards and `verify` compare."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +14,12 @@ if TYPE_CHECKING:
 def weights_digest(weights: "Mapping[str, np.ndarray[Any, Any] | Tensor]") -> str:
     """SHA-256 over names, types, shapes and values, in hex; the same of an array and of its tensor.
 
-    A tied tensor counts once, under its first name, as models are sent.
+    A tied tensor counts once, under its first name, as models are sent. So the digest does not say with which
+    tensor a second name is tied; see `ties_left_open`.
     """
     found = hashlib.sha256()
-    for name, values in sorted(_each_once(weights).items()):
+    tied = _second_names(weights)
+    for name, values in sorted((name, one) for name, one in weights.items() if name not in tied):
         kind, shape, content = _parts(values)
         shown = name.replace("\\", "\\\\").replace("\n", "\\n")  # else a name could hold a whole other array
         found.update(f"{shown} torch.{kind} {shape}\n".encode())
@@ -24,20 +27,35 @@ def weights_digest(weights: "Mapping[str, np.ndarray[Any, Any] | Tensor]") -> st
     return found.hexdigest()
 
 
-def _each_once(weights: Mapping[str, Any]) -> dict[str, Any]:
-    """Without the second names of tensors in one place of the memory."""
-    seen, kept = set(), {}
+def ties_left_open(weights: "Mapping[str, Tensor]") -> dict[str, str]:
+    """By second name the first, where another tensor is alike: tied with that, the digest is the same."""
+    tied = _second_names(weights)
+    forms = Counter(_form(one) for name, one in weights.items() if name not in tied)
+    return {name: first for name, first in tied.items() if forms[_form(weights[name])] > 1}
+
+
+def _second_names(weights: Mapping[str, Any]) -> dict[str, str]:
+    """The first name of each that is, in memory, the very same tensor."""
+    first: dict[Any, str] = {}
+    found = {}
     for name, values in weights.items():
         place = None if isinstance(values, np.ndarray) else _place(values)
-        if place is None or place not in seen:
-            kept[name] = values
-        seen.add(place)
-    return kept
+        if place is not None and first.setdefault(place, name) != name:
+            found[name] = first[place]
+    return found
 
 
 def _place(tensor: Any) -> Any:
-    """None for a tensor without values, which has no place."""
-    return (tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype) if tensor.numel() else None
+    """None for a tensor without values, which has no place.
+
+    A view can have the negated or conjugated values of what is there, and is then another tensor.
+    """
+    signs = tensor.is_neg(), tensor.is_conj()
+    return (tensor.data_ptr(), tensor.stride(), *signs, *_form(tensor)) if tensor.numel() else None
+
+
+def _form(tensor: Any) -> tuple[Any, ...]:
+    return tensor.dtype, *tensor.shape
 
 
 def _parts(values: Any) -> tuple[str, tuple[int, ...], bytes]:
@@ -45,5 +63,6 @@ def _parts(values: Any) -> tuple[str, tuple[int, ...], bytes]:
         return str(values.dtype), values.shape, np.ascontiguousarray(values).tobytes()
     import torch
 
-    content = values.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+    resolved = values.detach().cpu().resolve_conj().resolve_neg()
+    content = resolved.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
     return str(values.dtype).removeprefix("torch."), tuple(values.shape), content

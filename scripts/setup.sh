@@ -56,7 +56,7 @@ install() {
     "$venv/bin/python" -m pip install --no-deps -e "$root" | hush >&2
     rm "$venv/.unfinished"
     echo "$root $(digest)" >"$venv/.complete"
-    echo "set up" >&2
+    echo "set up. To call fl-dp: source .venv/bin/activate, or .venv/bin/fl-dp" >&2
 }
 
 if ! complete; then
@@ -65,6 +65,7 @@ if ! complete; then
     if command -v flock >/dev/null; then flock 9; fi
     if ! complete; then
         export PIP_DISABLE_PIP_VERSION_CHECK=1
+        export PIP_PROGRESS_BAR=off  # in a log each bar is thousands of characters
         install
     fi
 fi

@@ -15,7 +15,7 @@ PACKAGE = ROOT / "fl_dp"
 
 FLOORS = {
     "errors": 0, "records": 0, "config": 0, "durable_files": 0, "choices": 0, "steady_math": 0, "form": 0,
-    "weights_digest": 0, "statements": 0, "optional": 0,
+    "weights_digest": 0, "statements": 0, "clean_text": 0, "optional": 0,
     "engine": 1, "accounting": 1, "data": 1, "models": 1, "kits": 1,
     "training": 2, "tasks": 2, "privacy_engine": 2,
     "federation": 3, "simulation": 3, "reporting": 3, "audit": 3, "verify": 3,
@@ -40,6 +40,7 @@ USERS = {
     "tokenizers": {"data"},
     "filelock": {"data"},
     "PIL": {"data"},
+    "kymatio": {"data"},  # features, if it is installed
     "pandas": {"data", "api"},  # of the api: if it is installed
     "pyarrow": {"data"},
     "opacus": {"models", "accounting"},
@@ -138,7 +139,7 @@ def test_entry_points_import_one_app_only(name: str) -> None:
         ("import fl_dp.federation.client.app", {"torch", "ray", "fl_dp.launch"}),
         ("import fl_dp.federation.server.app", {"ray", "fl_dp.launch"}),
         ("import fl_dp.cli.main", {"torch", "flwr", "ray"}),
-        ("import fl_dp.launch.telling", {"torch", "flwr", "ray"}),
+        ("import fl_dp.launch.progress_reporter", {"torch", "flwr", "ray"}),
         ("import fl_dp.launch.following", {"torch", "flwr", "ray"}),
         (f"import {CLIENT}", {"tensorboard", "mlflow", "wandb", "fl_dp.reporting.tracking"}),
         ("import fl_dp.reporting.page.write", {"torch", "matplotlib", "jinja2", "markupsafe"}),

@@ -5,12 +5,21 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from fl_dp.durable_files import append_text, exclusive, is_held, open_private, private_folder, write_whole
-from fl_dp.errors import ConfigError
+from fl_dp.durable_files import (
+    append_text,
+    exclusive,
+    is_held,
+    one_at_a_time,
+    open_private,
+    private_folder,
+    write_whole,
+)
+from fl_dp.errors import AtWorkError, ConfigError
 
 HOLD = """
 import sys, time
@@ -56,7 +65,7 @@ def test_a_lock_is_held_by_one_process_and_ends_with_it(tmp_path: Path) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
-        with pytest.raises(ConfigError, match="another process is at work on this run"), exclusive(path):
+        with pytest.raises(AtWorkError, match="another process is at work on this run"), exclusive(path):
             pass
         holder.kill()
     for _ in range(2):
@@ -119,7 +128,7 @@ def test_a_look_keeps_nobody_from_the_lock(tmp_path: Path) -> None:
         with exclusive(lock):
             pass
         fcntl.flock(looking, fcntl.LOCK_SH)
-        with pytest.raises(ConfigError, match="end it first"), exclusive(lock):
+        with pytest.raises(AtWorkError, match="end it first"), exclusive(lock):
             pass
 
 
@@ -139,3 +148,61 @@ def test_what_others_put_in_the_place_of_an_unfinished_file_is_not_written_to(
         assert theirs.read_text() == "theirs"
         assert file.read_text() == "ours"
         assert not file.is_symlink()
+
+
+def locked(path: Path) -> None:
+    with one_at_a_time(path):
+        pass
+
+
+def locked_once(path: Path) -> None:
+    with exclusive(path):
+        pass
+
+
+def opened_anew(path: Path) -> None:
+    open_private(path).close()
+
+
+def opened_to_append(path: Path) -> None:
+    open_private(path, append=True).close()
+
+
+WRITERS = (locked, locked_once, opened_anew, opened_to_append, lambda path: append_text(path, "more"))
+
+
+@pytest.mark.parametrize("write", WRITERS)
+@pytest.mark.parametrize("there", [True, False])
+def test_no_link_is_followed_by_what_writes_or_locks(
+    write: Callable[[Path], None], there: bool, tmp_path: Path
+) -> None:
+    theirs, link = tmp_path / "theirs", tmp_path / "link"
+    if there:
+        theirs.write_text("theirs")
+        theirs.chmod(0o644)
+    link.symlink_to(theirs)
+    with pytest.raises((OSError, ConfigError), match="it is a link, and links are not followed"):
+        write(link)
+    assert theirs.exists() == there
+    if there:
+        assert (theirs.read_text(), mode(theirs)) == ("theirs", "0o644")
+
+
+def test_a_lock_is_a_plain_file_and_keeps_what_is_in_it(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for lock in (locked, locked_once):
+        with pytest.raises(ConfigError, match="it is no plain file"):
+            lock(tmp_path / "pipe")
+    (tmp_path / "file").write_text("x")
+    locked(tmp_path / "file")
+    assert (tmp_path / "file").read_text() == "x"
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    with exclusive(tmp_path / "file"):
+        assert not is_held(tmp_path / "link")
+
+
+def test_who_names_a_link_may_mean_it(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    with open_private(tmp_path / "link", follow=True) as file:
+        file.write(b"x")
+    assert (tmp_path / "file").read_text() == "x"

@@ -7,7 +7,9 @@ What to do when one of these fails: `poetry lock`, then
 import hashlib
 import json
 import os
+import shutil
 import stat
+import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -86,3 +88,31 @@ def test_shipped_configs_are_valid(path: Path) -> None:
 def test_scripts_are_executable_and_name_no_host(name: str) -> None:
     assert os.stat(ROOT / name).st_mode & stat.S_IXUSR
     assert "://" not in (ROOT / name).read_text()
+
+
+# In place of a Python: it makes environments of itself, and notes how pip was called.
+PYTHON = """#!/usr/bin/env bash
+case "$1 $2" in
+    "-m venv") mkdir -p "$3/bin" && cp "$0" "$3/bin/python" && echo 1 >"$3/pyvenv.cfg" ;;
+    "-m pip") env | grep ^PIP_ >>"$(dirname "$0")/pip.txt" ;;
+esac
+"""
+
+
+def test_the_set_up_draws_no_bars_and_its_last_line_says_how_to_call_fl_dp(tmp_path: Path) -> None:
+    (tmp_path / "scripts").mkdir()
+    shutil.copy(ROOT / "scripts/setup.sh", tmp_path / "scripts")
+    for name in ("requirements.txt", "pyproject.toml"):
+        (tmp_path / name).touch()
+    python = tmp_path / "path/python3.12"
+    python.parent.mkdir()
+    python.write_text(PYTHON)
+    python.chmod(0o755)
+    found = os.environ | {"PATH": f"{python.parent}:{os.environ['PATH']}"}
+    ended = subprocess.run(
+        [tmp_path / "scripts/setup.sh"], env=found, capture_output=True, text=True, check=True
+    )
+    assert (tmp_path / ".venv/bin/pip.txt").read_text().count("PIP_PROGRESS_BAR=off") == 2
+    last = ended.stderr.splitlines()[-1]
+    assert "source .venv/bin/activate" in last
+    assert ".venv/bin/fl-dp" in last

@@ -8,7 +8,7 @@ import pytest
 
 from fl_dp.errors import ConfigError
 from fl_dp.records import Entry
-from fl_dp.statements import AccountStatement, Statement, commitment
+from fl_dp.statements import AccountStatement, Stated, Statement, commitment, stated_in
 
 ACCOUNT = AccountStatement(
     "north", "digits", "record", 721, (Entry(0.1, 1.5, 34),), 1.8, 1e-5, 3.0, "pld", "assumed"
@@ -66,3 +66,15 @@ def test_a_commitment_depends_on_every_bit_of_salt_and_head() -> None:
     kept = commitment(salt, head)
     assert kept == commitment(salt, head)
     assert len({kept, commitment(bytes([*salt[:-1], 1]), head), commitment(salt, head[:-1] + "c")}) == 3
+
+
+@pytest.mark.parametrize(
+    "found",
+    [None, [], {}, {"statements": {}}, {"statements": [1]}, {"statements": [{"text": "", "key": ""}]}],
+)
+def test_only_a_list_of_texts_is_one_of_statements(found: Any) -> None:
+    with pytest.raises(ConfigError, match="no list of statements"):
+        stated_in(found, "it")
+    assert stated_in({"statements": [{"text": "a", "key": "b", "signature": "c"}]}, "it") == [
+        Stated("a", "b", "c")
+    ]

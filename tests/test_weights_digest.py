@@ -1,11 +1,15 @@
 """One digest of a model's weights, whatever holds them."""
 
+import io
+
 import numpy as np
+import pytest
 import torch
 from torch import nn
 
 from fl_dp.federation.wire.arrays import state_arrays
-from fl_dp.weights_digest import weights_digest
+from fl_dp.models.weights_file import load_saved
+from fl_dp.weights_digest import ties_left_open, weights_digest
 
 
 class Tied(nn.Module):
@@ -45,3 +49,45 @@ def test_no_name_stands_for_another_array() -> None:
     two = {"a": np.zeros(1, "float32"), "b": np.ones(1, "float32")}
     one = {"a torch.float32 (1,)\n\0\0\0\0b": np.ones(1, "float32")}
     assert weights_digest(two) != weights_digest(one)
+
+
+X, Y = torch.arange(6.0) + 1, torch.ones(6) * 9
+
+
+def saved(**weights: torch.Tensor) -> dict[str, torch.Tensor]:
+    """As it comes out of a file, which keeps what shares a place, and how."""
+    file = io.BytesIO()
+    torch.save(weights, file)
+    return load_saved(file.getvalue(), "it")  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"a": X, "b": torch._neg_view(X)},  # the same place, and -X
+        {"a": X, "b": X.reshape(2, 3)},
+        {"a": X, "b": X[:3]},
+        {"a": X, "b": Y},
+        {"a": torch._neg_view(X), "b": X},
+    ],
+)
+def test_a_second_name_that_is_no_tie_counts(other: dict[str, torch.Tensor]) -> None:
+    assert weights_digest(saved(**other)) != weights_digest(saved(a=X, b=X))
+    assert weights_digest(saved(**other)) == weights_digest(
+        {name: one.clone().resolve_neg() for name, one in other.items()}
+    )
+
+
+def test_a_conjugated_view_has_its_own_values() -> None:
+    z = torch.complex(X, Y)
+    tied, conjugated = saved(a=z, b=z), saved(a=z, b=z.conj())
+    assert weights_digest(conjugated) != weights_digest(tied)
+    assert weights_digest(saved(a=z.conj())) == weights_digest({"a": z.conj().resolve_conj()})
+
+
+def test_what_a_name_is_tied_with_is_told_where_the_digest_leaves_it_open() -> None:
+    assert weights_digest(saved(a=X, c=Y, b=X)) == weights_digest(saved(a=X, c=Y, b=Y)), "hence the next"
+    assert ties_left_open(saved(a=X, c=Y, b=X)) == {"b": "a"}
+    assert ties_left_open(saved(a=X, c=Y, b=Y)) == {"b": "c"}
+    assert ties_left_open(saved(a=X, c=Y[:3], b=X)) == {}
+    assert ties_left_open(saved(a=X, c=Y)) == {}

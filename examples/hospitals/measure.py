@@ -48,7 +48,7 @@ def learn(sites: Sequence[TensorData], config: RunConfig, noise: float, seed: in
     task = Hospitals(config)
     task.form = sites[0].form
     model = new_model(task)
-    axes = axes_of(model, sites[0], DEVICE)
+    axes = axes_of(model, task.objective, DEVICE)
     total = sum(map(len, sites))
     for number in range(1, config.rounds + 1):
         start = _copied(model)

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from fl_dp.api.result import Result
 from fl_dp.config.data import PERSON
+from fl_dp.data.fixed_features import features_of
 from fl_dp.reporting.promise import NO_PROMISE, PROMISE, PROMISE_OF_PERSONS
 from fl_dp.weights_digest import weights_digest
 
@@ -15,15 +16,15 @@ _PLACES = ("out", "data-root")  # of the machine, and not of the model
 _PATHS = ("data", "task", "model", "schema", "start", "tokenizer")  # of which only the file's name is told
 _PIXELS = "numbers as they are; of images with pixels from 0 to 255, x / 127.5 - 1"
 _TOKENS = "int64 tokens"
+_FEATURES = "float32 features {name} of a record (fl_dp's docs/features.md), not the record itself"
 
 
 def card_of(result: Result, weights: Mapping[str, Tensor]) -> dict[str, Any]:
     """The card of the run's model, as JSON: no path, no name of a client, nothing of a record."""
     described = result.description.to_dict()
-    form = result.description.form
     return {
         **described,
-        "inputs": None if form is None else _TOKENS if form.vocabulary else _PIXELS,
+        "inputs": _inputs(result),
         "weights": weights_digest(weights),
         "parameters": sum(one.numel() for one in weights.values()),
         "status": result.status,
@@ -33,6 +34,14 @@ def card_of(result: Result, weights: Mapping[str, Tensor]) -> dict[str, Any]:
         "guarantee": _guarantee(result),
         "settings": _settings(result),
     }
+
+
+def _inputs(result: Result) -> str | None:
+    """What a model is given, in words; None where that is not known."""
+    form, features = result.description.form, features_of(result.settings.features)
+    if features is not None:
+        return _FEATURES.format(name=features.name)
+    return None if form is None else _TOKENS if form.vocabulary else _PIXELS
 
 
 def _guarantee(result: Result) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 import json
 import warnings
 from collections.abc import Callable, Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from fl_dp.config.files import read_json
 from fl_dp.durable_files import write_whole
 from fl_dp.errors import ConfigError, ModelError
 from fl_dp.models.build import blank_inputs
+from fl_dp.optional import require_package
 from fl_dp.reporting.run_folder import RunFolder
 
 CARD = "card.json"
@@ -32,8 +32,8 @@ def export(result: Result, to: str, out: Path) -> Path:
     if to not in FORMS:
         raise ConfigError(f"--to {to}: expected {' or '.join(FORMS)}.")
     ending, needed, write = FORMS[to]
-    if missing := [name for name in needed if find_spec(name) is None]:
-        raise ConfigError(f"--to {to}: needs {' and '.join(missing)}; pip install {' '.join(missing)}.")
+    for package in needed:
+        require_package(package, f"--to {to}")
     weights = read_weights(RunFolder(result.folder), private=result.private)
     card = card_of(result, weights)
     text = json.dumps(card, indent=2, allow_nan=False) + "\n"

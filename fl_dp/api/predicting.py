@@ -13,10 +13,11 @@ from torch import Tensor, nn
 
 from fl_dp.api.result import Result
 from fl_dp.config.task import TaskSettings
+from fl_dp.data.fixed_features import features_of
 from fl_dp.data.source import data_of, load_inputs
 from fl_dp.data.tensor_data import batch_inputs
 from fl_dp.durable_files import write_whole
-from fl_dp.errors import DataError, ModelError
+from fl_dp.errors import ConfigError, DataError, ModelError
 from fl_dp.tasks.load import in_task_code
 from fl_dp.tasks.task import Task
 
@@ -29,8 +30,8 @@ def predict(result: Result, data: Mapping[str, Any], out: Path) -> int:
     data: settings of the data (`data`, `data_root` and the like), in the place of the run's. Of classes, the
     answer and each one's probability; where the task has losses of its own, the model's outputs, which may be
     anything. Of numbers, these; with the loss "bce", probabilities.
-    Raises DataError for data of another form than those of the training, ModelError for a model that answers
-    at each token, else as `Result.model`.
+    Raises DataError for data of another form than those of the training, ConfigError for other features,
+    ModelError for a model that answers at each token, else as `Result.model`.
     """
     task, model = result.trained
     form = result.description.form
@@ -61,6 +62,11 @@ def _inputs(run: TaskSettings, data: Mapping[str, Any], schema: str) -> Tensor:
 
     schema: the text of the training's, for a table where none is named.
     """
+    if features_of(data.get("features", run.features)) != features_of(run.features):
+        raise ConfigError(
+            f"features = {data['features']!r}: the model was trained with features = {run.features!r}; leave "
+            "the key out."
+        )
     with tempfile.TemporaryDirectory() as folder:
         settings = dataclasses.replace(run, **{"schema": "", **data})
         if schema and not settings.schema:
@@ -68,7 +74,9 @@ def _inputs(run: TaskSettings, data: Mapping[str, Any], schema: str) -> Tensor:
             file.write_text(schema, encoding="utf-8")
             settings = dataclasses.replace(settings, schema=str(file))
         inputs = load_inputs(settings)
-        return batch_inputs(data_of(settings, "test").x if inputs is None else inputs)
+        inputs = data_of(settings, "test").x if inputs is None else inputs
+        features = features_of(settings.features)
+        return batch_inputs(features.of(inputs) if features else inputs)
 
 
 @torch.no_grad()

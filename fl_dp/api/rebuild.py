@@ -1,6 +1,7 @@
 """A run's model, rebuilt from its weights: by code that is built in, or that the caller hands over."""
 
 import warnings
+from collections.abc import Mapping
 
 from torch import Tensor, nn
 
@@ -15,6 +16,7 @@ from fl_dp.tasks.description import ModelDescription
 from fl_dp.tasks.identity import code_identity
 from fl_dp.tasks.load import in_task_code, new_model, task_class
 from fl_dp.tasks.task import Task
+from fl_dp.weights_digest import weights_digest
 
 
 def rebuilt(
@@ -37,7 +39,23 @@ def rebuilt(
     except RuntimeError as error:
         words = " ".join(str(error).split())
         raise ConfigError(f"{folder.path}: its weights are of another model: {words}") from None
+    _check_ties(network, weights, folder)
     return made, network.eval()
+
+
+def _check_ties(network: nn.Module, weights: Mapping[str, Tensor], folder: RunFolder) -> None:
+    """ConfigError where two names of one tensor come with two values: the later would replace the former.
+
+    Digests count a tied tensor once, so that nobody has signed the value of its second name.
+    """
+    loaded = network.state_dict()
+    for name, one in weights.items():
+        values = {name: loaded[name]}, {name: one.to(loaded[name].dtype)}
+        if len({weights_digest(each) for each in values}) > 1:
+            raise ConfigError(
+                f"{folder.path}: its weights have two values for one tensor of the model, {name} and another "
+                "name of it; the file was changed."
+            )
 
 
 def made_task(

@@ -15,6 +15,7 @@ from fl_dp.api.rebuild import rebuilt
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
 from fl_dp.launch.resumption import kept_config
+from fl_dp.records import CLIENT_STATUSES
 from fl_dp.reporting.read_results import read_rounds, read_summary
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.tasks.description import ModelDescription
@@ -134,7 +135,7 @@ def load_run(folder: str | Path, *, task: type[Task] | str | None = None, model:
 def _round(line: Mapping[str, Any]) -> Row:
     """A line of rounds.jsonl as a row of numbers."""
     states = [client["status"] for client in line["clients"].values()]
-    counts = {state: states.count(state) for state in ("trained", "declined", "failed", "idle")}
+    counts = {state: states.count(state) for state in CLIENT_STATUSES}
     plain = {name: value for name, value in line.items() if not isinstance(value, Mapping)}
     return {**plain, **line["metrics"], **counts}
 

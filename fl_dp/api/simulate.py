@@ -7,8 +7,8 @@ from fl_dp.api.result import Result, load_run
 from fl_dp.config.run import RunConfig
 from fl_dp.config.values import key_of
 from fl_dp.launch.launcher import launch
+from fl_dp.launch.progress_reporter import reporting_progress
 from fl_dp.launch.request import read_config, request_of
-from fl_dp.launch.telling import telling
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.tasks.load import forget, give
 from fl_dp.tasks.task import Task
@@ -45,7 +45,7 @@ def simulate(
         given["task"] = task if isinstance(task, str) else give(task)
     request = request_of(_base(config), given)
     folders: list[RunFolder] = []
-    with telling(_nothing if quiet else _print, quiet=quiet) as tell:
+    with reporting_progress(_nothing if quiet else _print, quiet=quiet) as tell:
         launch(
             request,
             engine="ray",

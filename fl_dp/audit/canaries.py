@@ -49,7 +49,7 @@ def in_persons(records: TensorData, most: int) -> TensorData:
     """A person for each record, with 2 * `most` copies of it."""
     each = 2 * most
     owners = tuple(f"made for the audit: {person}" for person in range(len(records)) for _ in range(each))
-    x, y = records.x.repeat_interleave(each, dim=0), records.y.repeat_interleave(each, dim=0)
+    x, y = records.inputs.repeat_interleave(each, dim=0), records.y.repeat_interleave(each, dim=0)
     return TensorData(x, y, records.classes, groups=owners)
 
 

@@ -131,7 +131,7 @@ def _random_pictures(known: TensorData, count: int, generator: torch.Generator) 
 
 def _records(values: Tensor, labels: Tensor, like: TensorData) -> TensorData:
     """Records with these values (n, d) in [-1, 1]; of images the nearest that there are."""
-    if like.x.dtype == torch.uint8:
+    if like.inputs.dtype == torch.uint8:
         values = ((values + 1.0) * 127.5).round().to(torch.uint8)
     return TensorData(values.reshape(-1, *like.form.input_shape), labels, like.classes)
 
@@ -144,7 +144,7 @@ def _without_gradient(model: nn.Module, known: TensorData) -> TensorData:
     sure = (leading[:, 0] - leading[:, 1] >= _SURE).nonzero().squeeze(1)
     if len(sure) == 0:
         raise ConfigError("No known record has a gradient of zero at the hostile weights: take other data.")
-    return TensorData(known.x[sure], logits.argmax(dim=1)[sure], known.classes)
+    return TensorData(known.inputs[sure], logits.argmax(dim=1)[sure], known.classes)
 
 
 def _hadamard(size: int) -> Tensor:

@@ -40,7 +40,7 @@ class MislabelledRecords:
         self._ordinary, self._records, self._loss = ordinary, records, loss_of(loss)
         generator = torch.Generator().manual_seed(seed)
         others = torch.randint(1, len(spare.classes), spare.y.shape, generator=generator)
-        self._canaries = TensorData(spare.x, (spare.y + others) % len(spare.classes), spare.classes)
+        self._canaries = TensorData(spare.inputs, (spare.y + others) % len(spare.classes), spare.classes)
 
     def data(self, included: Tensor) -> Examples:
         whole, ordinary = self._ordinary, self._records
@@ -50,7 +50,7 @@ class MislabelledRecords:
         if isinstance(whole, PersonData):
             canaries = in_persons(canaries, whole.most)
         together = TensorData(
-            torch.cat([ordinary.x, canaries.x]),
+            torch.cat([ordinary.inputs, canaries.x]),
             torch.cat([ordinary.y, canaries.y]),
             ordinary.classes,
             groups=ordinary.groups + canaries.groups if isinstance(whole, PersonData) else (),

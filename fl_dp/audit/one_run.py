@@ -16,6 +16,7 @@ import torch
 
 from fl_dp.accounting.accountant import DEFAULT_ACCOUNTANT
 from fl_dp.accounting.epsilon import compute_epsilon
+from fl_dp.accounting.ledger.files import ledger_file
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.audit.canaries import Arrays, Canaries
 from fl_dp.audit.given_task import GivenTask
@@ -164,7 +165,7 @@ def _train(
     """Scores (m,), summed over the rounds, and the last update, whose claim covers all of them."""
     scores, weights = np.zeros(canaries.count), dict(server.weights)
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "ledger.sqlite"
+        path = ledger_file(Path(folder))
         settings = dataclasses.replace(settings, ledger=str(path))
         with Ledger.open(path) as ledger:
             task = GivenTask(canaries.model, TaskSettings(**settings.of_task()))

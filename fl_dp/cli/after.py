@@ -64,10 +64,13 @@ def export(
     """
     from fl_dp.api.exporting import export as write
     from fl_dp.api.result import load_run
+    from fl_dp.data.fixed_features import features_of
 
     result = load_run(run, task=_here(task), model=model)
     file = write(result, to, run / "export" if out is None else out)
     say(f"{file}, and its card beside it")
+    if features := features_of(result.settings.features):
+        say(f"its inputs are the features {features.name} of a record, not the record itself")
 
 
 def _here(task: str | None) -> str | None:

@@ -1,6 +1,7 @@
 """Turns a command line and a config file into one validated request."""
 
 import dataclasses
+import difflib
 import re
 import tomllib
 import typing
@@ -8,6 +9,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+import click
 
 from fl_dp.config.files import DAMAGED
 from fl_dp.config.flat import AUTO, FlatConfig, Scalar, places_in
@@ -137,7 +140,7 @@ def _positional(texts: Sequence[str]) -> dict[str, Scalar]:
     mistakes: list[Mistake] = []
     for argument, text in zip(ARGUMENTS, texts, strict=False):
         if text.startswith("--"):
-            raise ConfigError(f"{text}: no such option; see --help.")
+            raise ConfigError(f"{text}: no such option; {_option_near(text)}")
         try:
             values[argument.key] = argument.read(text)
         except ValueError:
@@ -146,6 +149,14 @@ def _positional(texts: Sequence[str]) -> dict[str, Scalar]:
     if mistakes:
         raise SettingsError(mistakes)
     return values
+
+
+def _option_near(text: str) -> str:
+    """What to say of an option that the command does not have."""
+    context = click.get_current_context(silent=True)
+    known = [] if context is None else [one for each in context.command.params for one in each.opts]
+    near = difflib.get_close_matches(text.partition("=")[0], known, n=1)
+    return f"did you mean {near[0]}?" if near else "see --help."
 
 
 def read_settings(texts: Sequence[str], kind: type[FlatConfig]) -> dict[str, Scalar]:

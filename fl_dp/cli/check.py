@@ -18,6 +18,8 @@ The same words as of fl-dp run, and the config may stand first:
   fl-dp check run.toml --simulate 100 100 20 50 --set epsilon=2
 With a lasting ledger, what its data have spent counts:
   fl-dp check run.toml --ledger ledgers
+The config of a server, whose sites bring the records:
+  fl-dp check run.toml --server
 
 check looks at a whole run; fl-dp validate at one task, and says all that training will refuse of it.
 No step is taken on records, and of them only their numbers are used. Ledgers are read, and not changed.
@@ -47,19 +49,28 @@ def check(
     ledger: Annotated[
         Path | None, typer.Option(help="Folder of the clients' ledgers, which is read.")
     ] = None,
+    server: Annotated[
+        bool, typer.Option("--server", help="As fl-dp server would: its clients are elsewhere.")
+    ] = False,
     seed: Annotated[int | None, typer.Option(help="Seed of partition and first weights.")] = None,
     settings: SetOption = None,
 ) -> ExitCode:
     file, positional = _config_of(config, words or [])
     request = read_request(file, positional, settings or (), seed)
     kind = simulation_engine(simulate, engine, ray_address)
-    from fl_dp.launch.check import check_run
+    if server and (simulate or ledger):
+        other = "--simulate" if simulate else "--ledger"
+        raise ConfigError(f"--server: {other} is of clients on this machine; leave one out.")
+    from fl_dp.launch.check import check_run, check_served
     from fl_dp.launch.check_words import print_check  # late: these import torch
 
     def told(error: FlDpError) -> str:
         return placed_error(error, request.places)
 
-    found = check_run(request, engine=kind, out=out, ledger=ledger, told=told)
+    if server:
+        found = check_served(request, out=out, told=told)
+    else:
+        found = check_run(request, engine=kind, out=out, ledger=ledger, told=told)
     print_check(found, say, simulated=kind is not None)
     return found.exit_code
 

@@ -3,21 +3,21 @@
 What needs Flower is imported late, so that the other commands start without it.
 """
 
-import socket
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from click.core import ParameterSource
 
 from fl_dp.accounting.accountant import check_holds_budgets
 from fl_dp.cli.approve import ask_on_console
-from fl_dp.cli.arguments import placed, read_settings
+from fl_dp.cli.client_settings import found_from_here, own_settings, part_of
 from fl_dp.cli.common import (
     APP_OPTIONS,
     DEFAULT_ADDRESS,
+    check_whose_kit,
     loopback_keys,
     run_command,
     say,
@@ -25,22 +25,15 @@ from fl_dp.cli.common import (
 )
 from fl_dp.cli.status import status
 from fl_dp.config.client import ClientConfig
-from fl_dp.config.files import read_toml
-from fl_dp.config.flat import places_in
-from fl_dp.config.mistakes import SettingsError
-from fl_dp.config.task import task_beside
 from fl_dp.errors import ConfigError
 from fl_dp.federation.client.approval import approvals_folder
-from fl_dp.launch.client_checks import check_data_named, check_newest_ledger, check_task
-from fl_dp.launch.clients import ledger_file
+from fl_dp.launch.client_checks import check_newest_ledger, check_task
+from fl_dp.launch.files_first import check_files
 from fl_dp.launch.journal_watch import JournalWatch
 from fl_dp.reporting.console import marked
 
 if TYPE_CHECKING:
     from fl_dp.kits.kit import SiteKit
-
-
-_OPTIONS = {"client": "--name", "partition-id": "--partition", "num-partitions": "--partition"}
 
 
 def main() -> None:
@@ -115,37 +108,44 @@ def join(
         _refuse_before(context)
         return 0  # `status` follows
     given = {
-        "client": name, "task": _here(task), "model": _here(model), "loss": loss, "data": data,
-        "epsilon": epsilon, "delta": delta,
+        "client": name, "task": found_from_here(task), "model": found_from_here(model), "loss": loss,
+        "data": data, "epsilon": epsilon, "delta": delta,
         "min-noise-multiplier": min_noise_multiplier, "max-grad-norm": max_grad_norm,
         "allow-unprotected": allow_unprotected or None, "approve": approve or None,
         "evaluate-received": evaluate_received or None,
         "save-model": None if save_model is None else str(save_model.expanduser().absolute()),
-        **_part(partition),
+        **part_of(partition),
     }  # fmt: skip
     own = own_settings(config, given, settings or (), ledger, site=None if kit is None else _site_of(kit))
+    check_files(own, [own.client])
     if evaluate is not None:
         from fl_dp.launch.own_evaluation import evaluate_file  # late: it imports torch
 
         say(evaluate_file(own, evaluate))
         return 0
+    return _run(own, kit, server, once=once)
+
+
+def _run(own: ClientConfig, kit: Path | None, server: str | None, *, once: bool) -> int:
+    """Check all that can be checked without the server, say who joins with which limits, and join."""
     keys, address = _keys(kit, server, own.client)
     check_holds_budgets(own.accountant)
     check_task(own)
     _register_data(own)
     check_newest_ledger(own)
-    budget = f"budget epsilon {own.epsilon:g} by {own.accountant}"
-    say(f"client {own.client}: ledger {own.ledger}, {budget}")
+    say(f"client {own.client}: ledger {own.ledger}, budget epsilon {own.epsilon:g} by {own.accountant}")
     if own.allow_unprotected:
-        say(
-            marked(
-                "a server may train on these data without protection; no epsilon holds then", private=False
-            )
-        )
-    from fl_dp.launch.site import run_client  # late: as above
+        words = "a server may train on these data without protection; no epsilon holds then"
+        say(marked(words, private=False))
+    from fl_dp.launch.site import run_client  # late: it imports Flower
 
-    folder = state_folder() / "clients" / own.client
-    return run_client(own, keys, address, _watchers(own), say, folder=folder, once=once)
+    if kit is None:
+        say("without --kit: only a server of this user on this machine; a federation's site names its kit")
+    folder, journal = state_folder() / "clients" / own.client, JournalWatch(own, say)
+    return run_client(
+        own, keys, address, _watchers(own, journal), say,
+        folder=folder, once=once, at_the_end=journal.at_the_end,
+    )  # fmt: skip
 
 
 def _refuse_before(context: typer.Context) -> None:
@@ -161,6 +161,7 @@ def _site_of(kit: Path) -> str:
     """The name that the kit's roster gives this site."""
     from fl_dp.kits.kit import SiteKit  # late: without a kit no key is read
 
+    check_whose_kit(kit, server=False)
     return SiteKit.load(kit).name
 
 
@@ -182,66 +183,6 @@ def _keys(kit: Path | None, server: str | None, name: str) -> tuple["SiteKit", s
     return loopback_site(keys, name), address
 
 
-def own_settings(
-    file: Path | None,
-    options: dict[str, Any],
-    texts: Sequence[str],
-    ledger: Path | None,
-    site: str | None = None,
-) -> ClientConfig:
-    """File, options and `key=value` texts together; ConfigError for a key that is in both of the last two.
-
-    options: None where not given. site: the name that a kit gives this client; another is refused. The ledger
-    that is used without any of them is the same for every name.
-    """
-    base, given = {} if file is None else _read(file), _together(options, texts)
-    if "data" in given and base.get("data-name") and "data-name" not in given:
-        raise ConfigError(
-            f"--data {given['data']}: data-name = {base['data-name']!r} of {file} names its own data; "
-            "name these with --set data-name=NAME, by the same name if the file was only moved."
-        )
-    client = given.get("client") or base.get("client") or site or socket.gethostname()
-    if site is not None and client != site:
-        raise ConfigError(
-            f"client = {client!r}: the kit's roster calls this site {site!r}; leave the name out."
-        )
-    if ledger is not None:
-        base["ledger"] = str(ledger_file(ledger.expanduser()))
-    elif "ledger" not in base:
-        base["ledger"] = str(ledger_file(state_folder() / "ledger"))
-    flat = {**base, **given, "client": client}
-    try:
-        own = ClientConfig.from_flat(flat)
-    except SettingsError as error:
-        places = _places(file, options, texts)
-        raise error.placed(lambda one: placed(one.words, one.key, places)) from None
-    if "data" not in flat:
-        check_data_named(own)
-    return own
-
-
-def _places(file: Path | None, options: Mapping[str, Any], texts: Sequence[str]) -> dict[str, str]:
-    """Where each setting was given: a line of the file, or an option."""
-    places = {} if file is None else {key: f"--config {at}" for key, at in places_in(file).items()}
-    given = {key: _OPTIONS.get(key, f"--{key}") for key, value in options.items() if value is not None}
-    return {**places, **given, **dict.fromkeys(read_settings(texts, ClientConfig), "--set")}
-
-
-def _here(task: str | None) -> str | None:
-    """The task, or model, that an option names: a file is looked for from here."""
-    return task if task is None else task_beside(task, Path.cwd())
-
-
-def _together(options: dict[str, Any], texts: Sequence[str]) -> dict[str, Any]:
-    """Options that were given, and `key=value` texts; a key in both is refused by name."""
-    given = {key: value for key, value in options.items() if value is not None}
-    others = read_settings(texts, ClientConfig)
-    for key in given.keys() & others.keys():
-        raise ConfigError(f"--set {key}=...: is given as an option, too; leave one out.")
-    others |= {key: task_beside(str(others[key]), Path.cwd()) for key in ("task", "model") if key in others}
-    return {**given, **others}
-
-
 def _register_data(settings: ClientConfig) -> None:
     """Read the data and register them in the ledger: what is wrong with either is reported before joining."""
     from fl_dp.federation.client.round import ClientRounds
@@ -251,30 +192,9 @@ def _register_data(settings: ClientConfig) -> None:
         rounds.register([(settings, load_part(settings))])
 
 
-def _read(file: Path) -> dict[str, Any]:
-    try:
-        found = read_toml(file)
-    except ConfigError as error:
-        raise ConfigError(f"--config {error}") from None
-    for key in ("task", "model"):
-        if isinstance(found.get(key), str):
-            found[key] = task_beside(found[key], file.parent)
-    return found
-
-
-def _part(partition: str | None) -> dict[str, int]:
-    """'K/N' as config keys."""
-    if partition is None:
-        return {}
-    part, _, parts = partition.partition("/")
-    if not (part.isdecimal() and parts.isdecimal() and len(partition) < 20):
-        raise ConfigError(f"--partition {partition}: expected K/N, such as 0/2.")
-    return {"partition-id": int(part), "num-partitions": int(parts)}
-
-
-def _watchers(settings: ClientConfig) -> list[Callable[[], None]]:
+def _watchers(settings: ClientConfig, journal: JournalWatch) -> list[Callable[[], None]]:
     """What is done here, beside the client, again and again."""
-    watchers: list[Callable[[], None]] = [JournalWatch(settings, say).look]
+    watchers: list[Callable[[], None]] = [journal.look]
     if settings.approve:
         folder, told = approvals_folder(settings.ledger), set[str]()
         watchers.append(lambda: ask_on_console(folder, told))

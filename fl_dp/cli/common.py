@@ -99,6 +99,24 @@ def loopback_keys(host: str, port: int) -> Path:
     return state_folder() / "loopback" / str(port)
 
 
+def check_whose_kit(folder: Path, *, server: bool) -> None:
+    """ConfigError where the kit is a site's and should be the server's, or the other way round."""
+    from fl_dp.kits.kit import SERVER_KEY, SITE_KEY  # late: it reads keys
+
+    own, other = (SERVER_KEY, SITE_KEY) if server else (SITE_KEY, SERVER_KEY)
+    if (folder / own).exists() or not (folder / other).exists():
+        return
+    if server:
+        raise ConfigError(
+            f"--kit {folder}: this is a site's kit, which joins: fl-dp client --kit {folder}. The server's "
+            "is the folder server that fl-dp provision has made."
+        )
+    raise ConfigError(
+        f"--kit {folder}: this is the server's kit, which serves: fl-dp server --kit {folder}. A site's is "
+        "made by: fl-dp join-request."
+    )
+
+
 def with_track(settings: Sequence[str] | None, track: str | None) -> Sequence[str]:
     """`settings`, KEY=VALUE each, and the option --track, which is the key of that name."""
     return (*(settings or ()), *(() if track is None else (f"track={track}",)))

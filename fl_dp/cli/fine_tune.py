@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from fl_dp.cli.client import own_settings
+from fl_dp.cli.client_settings import own_settings
 from fl_dp.cli.common import say
 from fl_dp.launch.exit_codes import ExitCode
 

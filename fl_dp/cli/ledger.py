@@ -95,7 +95,7 @@ def export(
         typer.echo(text)
         return
     try:
-        with open_private(out) as file:
+        with open_private(out, follow=True) as file:
             file.write(f"{text}\n".encode())
     except OSError as error:
         raise ConfigError(f"--out {out}: cannot be written: {error.strerror}.") from None
@@ -120,7 +120,7 @@ def retire(
     typer.echo(
         f"{dataset} has spent epsilon {rounded_up(report.epsilon)} at delta {report.delta:g}, by "
         f"{report.accountant}, arithmetic {report.arithmetic}; "
-        f"with the accounts before it {rounded_up(report.epsilon_in_all)}; {_before(report)}.\n"
+        f"with the accounts before it {rounded_up(report.total_epsilon)}; {_before(report)}.\n"
         "Retiring it does not undo this. What is spent from now on comes on top, and reports of later runs "
         "count only from here. The old entries stay."
     )

@@ -1,5 +1,6 @@
 """`fl-dp report`: the page of a run, for those who decide, compare and sign."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -36,15 +37,31 @@ def report(
         str | None, typer.Option(help="Who approves it; kept there, too.", show_default=False)
     ] = None,
     date: Annotated[
-        str | None, typer.Option(help="When, in your own words; kept there, too.", show_default=False)
+        str | None, typer.Option(help="When, such as 2025-05-02; kept there, too.", show_default=False)
+    ] = None,
+    operator: Annotated[
+        str | None, typer.Option(help="Who runs server and sites; kept there, too.", show_default=False)
+    ] = None,
+    recipients: Annotated[
+        str | None, typer.Option(help="Who gets the model; kept there, too.", show_default=False)
+    ] = None,
+    retention: Annotated[
+        str | None, typer.Option(help="How long it is kept; kept there, too.", show_default=False)
+    ] = None,
+    legal_basis: Annotated[
+        str | None, typer.Option(help="Of the processing; kept there, too.", show_default=False)
     ] = None,
 ) -> None:
     from fl_dp.reporting.page.csv_file import write_csv
     from fl_dp.reporting.page.write import write_page
 
     folders = [_folder(run) for run in runs]
-    if (purpose, approver, date) != (None, None, None):
-        _approve(folders, purpose, approver, date)
+    said = {
+        "purpose": purpose, "approver": approver, "date": date, "operator": operator,
+        "recipients": recipients, "retention": retention, "legal_basis": legal_basis,
+    }  # fmt: skip
+    if any(value is not None for value in said.values()):
+        _approve(folders, said)
     page = write_page(folders, out)
     say(f"report in {page}")
     if csv is not None:
@@ -62,12 +79,13 @@ def _folder(path: Path) -> "RunFolder":
     return RunFolder(path.absolute())
 
 
-def _approve(folders: "list[RunFolder]", purpose: str | None, approver: str | None, date: str | None) -> None:
+def _approve(folders: "list[RunFolder]", said: Mapping[str, str | None]) -> None:
     from fl_dp.reporting.page.approval import write_approval
 
     if len(folders) > 1:
-        raise ConfigError("--purpose, --approver and --date belong to one run; name its folder alone.")
-    write_approval(folders[0], purpose=purpose, approver=approver, date=date)
+        given = ", ".join(f"--{name.replace('_', '-')}" for name, value in said.items() if value is not None)
+        raise ConfigError(f"{given}: of one run; name its folder alone.")
+    write_approval(folders[0], **said)
 
 
 def _open(page: Path) -> None:

@@ -9,8 +9,9 @@ from click.core import ParameterSource
 
 from fl_dp.cli.arguments import ARGUMENTS, naming_places, read_request, simulation_engine
 from fl_dp.cli.common import DEFAULT_CONFIG, ConfigOption, SetOption, TrackOption, say, with_track
+from fl_dp.config.run import MAY_CHANGE
 from fl_dp.errors import ConfigError
-from fl_dp.launch.telling import telling
+from fl_dp.launch.progress_reporter import reporting_progress
 
 _ARGUMENT_ROWS = "\n".join(f"  {one.name:<13} {one.help} ({one.key})" for one in ARGUMENTS)
 _RUN_HELP = f"""Train a federation under differential privacy, with all its processes on this machine.
@@ -32,7 +33,11 @@ def refuse_beside(context: typer.Context, *names: str) -> None:
         source = context.get_parameter_source(parameter.name or "")
         if source is ParameterSource.COMMANDLINE and parameter.name not in names:
             given = parameter.opts[0] if isinstance(parameter, click.Option) else "Arguments"
-            raise ConfigError(f"{given}: nothing may change in a run that is resumed; leave it out.")
+            raise ConfigError(
+                f"{given}: nothing may change in a run that is resumed; leave it out. What decides only "
+                f"where and how long clients run ({', '.join(sorted(MAY_CHANGE))}) may be changed in "
+                f"{context.params['resume']}/config.toml."
+            )
 
 
 # Words such as -1 reach our own checks, which name the argument, instead of being unknown options.
@@ -73,14 +78,14 @@ def run(
         refuse_beside(context, "resume", "ray_address")
         from fl_dp.launch import launcher
 
-        with telling(say) as tell:
+        with reporting_progress(say) as tell:
             return launcher.resume(resume, ray_address=ray_address, tell=tell)
     request = read_request(config, words or (), with_track(settings, track), seed)
     kind = simulation_engine(simulate, engine, ray_address)
     from fl_dp.launch.launcher import launch  # late: an error in an argument needs neither Flower nor torch
 
     address = ray_address or ""
-    with telling(say) as tell, naming_places(request):
+    with reporting_progress(say) as tell, naming_places(request):
         return launch(
             request, engine=kind, out=out, ledger=ledger, ray_address=address, tell=tell,
             vary_mechanism=vary_mechanism,

@@ -56,7 +56,10 @@ def schema(
             )
     for option, name in (("--label", label), ("--group", group)):
         if name and name not in table.names:
-            raise ConfigError(f"{option} {name}: the file has no column of that name.")
+            raise ConfigError(
+                f"{option} {name}: {file} has no column of that name; its first line names "
+                f"{len(table.names)}."
+            )
     path = out or schema_beside(file)
     text = draft_schema(table, Wishes(label, group, public), file.name, separator, encoding)
     try:

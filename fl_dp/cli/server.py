@@ -18,6 +18,7 @@ from fl_dp.cli.common import (
     ConfigOption,
     SetOption,
     TrackOption,
+    check_whose_kit,
     loopback_keys,
     run_command,
     say,
@@ -27,11 +28,17 @@ from fl_dp.cli.run import refuse_beside
 from fl_dp.config.run import RunConfig
 from fl_dp.durable_files import exclusive
 from fl_dp.launch.exit_codes import ExitCode
+from fl_dp.launch.files_first import check_server_files
 from fl_dp.launch.launcher import CHECKING, CHECKING_MODEL, write_config
-from fl_dp.launch.preflight import check_choices, check_names, check_server, with_absolute_paths
+from fl_dp.launch.preflight import (
+    check_choices,
+    check_names,
+    check_server,
+    with_absolute_paths,
+)
+from fl_dp.launch.progress_reporter import ProgressReporter, reporting_progress
 from fl_dp.launch.request import RunRequest
 from fl_dp.launch.resumption import check_served, check_unfinished, kept_config
-from fl_dp.launch.telling import Telling, telling
 from fl_dp.reporting.run_folder import RunFolder, claim_folder
 from fl_dp.reporting.run_results import forget_end
 from fl_dp.reporting.tracking import check_trackers
@@ -74,7 +81,7 @@ def serve(
 
     Only sites of the kit's roster pass the door. Without a kit only clients of this user on this machine do.
     """
-    with telling(say) as tell:
+    with reporting_progress(say) as tell:
         tell.doing(CHECKING)
         server = _kit(kit, address)
         host, port = _place(server, kit, address)
@@ -96,10 +103,11 @@ def _place(server: "ServerKit", kit: Path | None, address: str | None) -> tuple[
 
 
 def _begin(
-    request: RunRequest, out: Path | None, kit: "ServerKit", host: str, port: int, tell: Telling
+    request: RunRequest, out: Path | None, kit: "ServerKit", host: str, port: int, tell: ProgressReporter
 ) -> ExitCode:
     with naming_places(request):
         check_names(request.config)
+        check_server_files(request.config)
         check_choices(request.config)
         run = with_absolute_paths(request.config)
         tell.doing(CHECKING_MODEL)
@@ -123,12 +131,13 @@ def _kit(kit: Path | None, address: str | None) -> "ServerKit":
     from fl_dp.kits.provision import split_address
 
     if kit is not None:
+        check_whose_kit(kit, server=True)
         return ServerKit.load(kit)
     host, port = split_address(address or DEFAULT_ADDRESS, "--address")
     return loopback_server(loopback_keys(host, port), port)
 
 
-def _resume(path: Path, kit: "ServerKit", host: str, port: int, tell: Telling) -> ExitCode:
+def _resume(path: Path, kit: "ServerKit", host: str, port: int, tell: ProgressReporter) -> ExitCode:
     """Go on with the run in the folder `path` after its last completed round."""
     folder = RunFolder(path.absolute())
     check_served(folder)
@@ -154,7 +163,7 @@ def _serve(
     kit: "ServerKit",
     host: str,
     port: int,
-    tell: Telling,
+    tell: ProgressReporter,
     *,
     resumed: bool,
 ) -> ExitCode:
@@ -169,7 +178,7 @@ def _serve(
         return served.run(config, folder, tell, resumed=resumed)
 
 
-def _wait_for_sites(least: int, served: "Serving", tell: Telling) -> None:
+def _wait_for_sites(least: int, served: "Serving", tell: ProgressReporter) -> None:
     """Return when `least` sites are there, however long that takes; say who is waited for, and since when."""
     since, said = time.strftime("%H:%M"), ""
     while len(here := served.sites_here()) < least:
@@ -180,7 +189,7 @@ def _wait_for_sites(least: int, served: "Serving", tell: Telling) -> None:
         if words != said:
             tell.say(f"{words} (since {since})")
             said = words
-        tell.doing(f"{len(here)} of {least} sites are there", said=True)
+        tell.doing(words, said=True)  # with the names, whenever it is said again
         served.look()
         time.sleep(_POLL_SECONDS)
 

@@ -7,14 +7,17 @@ from typing import Annotated, Any
 
 import typer
 
+from fl_dp.accounting.ledger.files import LEDGER
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.cli.common import say, state_folder
+from fl_dp.errors import LedgerError
 from fl_dp.federation.client.journal import Line, journal_folder, read_journal
 from fl_dp.federation.client.journal_words import in_words
-from fl_dp.launch.clients import LEDGER
+from fl_dp.records import REFUSAL_STATUSES
 from fl_dp.reporting.console import rounded_up
 from fl_dp.reporting.ledger_report import AccountReport, account_reports
 from fl_dp.reporting.reports import NOT_PRIVATE, strict_json
+from fl_dp.reporting.wording import counted
 
 
 def status(
@@ -29,6 +32,8 @@ def status(
     From the ledger and the journal beside it: of rounds of the past, whether a client runs now or not.
     """
     path = (ledger or state_folder() / "ledger").expanduser().absolute() / LEDGER
+    if not path.exists():
+        raise LedgerError(_no_ledger(path, ledger))
     with Ledger.open_existing(path) as opened:
         reports = [one for one in account_reports(opened.accounts()) if one.retired is None]
     lines = read_journal(journal_folder(str(path)))
@@ -44,6 +49,19 @@ def status(
         say("no data set is entered yet")
 
 
+def _no_ledger(path: Path, given: Path | None) -> str:
+    """How the right one is named; a client says in its first lines which it keeps."""
+    if given is not None:
+        return (
+            f"--ledger {given}: there is no ledger in it, {path.name} is missing; name the folder that the "
+            "client was given: its first lines say which ledger it keeps."
+        )
+    return (
+        f"{path.parent}: there is no ledger: no client of this user has been started without --ledger. Of "
+        "one that was started with it: fl-dp client status --ledger FOLDER, the same folder."
+    )
+
+
 def _of(report: AccountReport, lines: Sequence[Line]) -> list[Line]:
     """Lines of the data set since its account began; those that were written before it was read go along."""
     since = report.registered[:19]
@@ -55,7 +73,7 @@ def _last(lines: Sequence[Line], *events: str) -> Line | None:
 
 
 def _row(report: AccountReport, lines: Sequence[Line]) -> dict[str, Any]:
-    found = {"last round": _last(lines, "trained"), "last refusal": _last(lines, "declined", "failed")}
+    found = {"last round": _last(lines, "trained"), "last refusal": _last(lines, *REFUSAL_STATUSES)}
     return {
         "data set": report.dataset,
         "private": report.private,
@@ -73,16 +91,12 @@ def _shown(line: Line) -> dict[str, Any]:
     return {"at": line.at, "client": line.client, "run": line.run, "round": line.round, "reason": line.reason}
 
 
-def _rounds(count: int) -> str:
-    return "1 round" if count == 1 else f"{count} rounds"
-
-
 def _words(report: AccountReport, lines: Sequence[Line]) -> list[str]:
     of = "" if report.budget is None else f" of {rounded_up(report.budget)}"
     spent = f"epsilon {rounded_up(report.epsilon)}{of} at delta {report.delta:g}, by {report.accountant}"
     if not report.private:
         spent = f"{NOT_PRIVATE}: no epsilon holds"
-    found = [f"{report.dataset}: {spent}; {report.steps} steps in {_rounds(len(report.rounds))}"]
+    found = [f"{report.dataset}: {spent}; {report.steps} steps in {counted(len(report.rounds), 'round')}"]
     paid = report.rounds[-1] if report.rounds else None
     last = _last(lines, "trained")
     if paid is not None and (last is None or (last.run, last.round) != (paid.run, paid.server_round)):
@@ -93,7 +107,7 @@ def _words(report: AccountReport, lines: Sequence[Line]) -> list[str]:
         )
     elif last is not None:
         found.append(f"  last round: {last.at[:19]}  {in_words(last)}")
-    refusal = _last(lines, "declined", "failed")
+    refusal = _last(lines, *REFUSAL_STATUSES)
     if refusal is not None:
         found.append(f"  last refusal: {refusal.at[:19]}  {in_words(refusal)}")
     return found

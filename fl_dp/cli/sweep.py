@@ -54,6 +54,9 @@ def sweep(
 ) -> int:
     if file is not None:
         say(f"looking at {file}")
+    from fl_dp.launch.sweep.request import read_sweep
+
+    request = None if file is None else read_sweep(file, CONFIGS)  # first: a wrong key is known at once
     from fl_dp.launch.sweep import sweep as sweeps  # late: it imports torch
 
     if show is not None:
@@ -62,22 +65,19 @@ def sweep(
         return ExitCode.TRAINED
     if resume is not None:
         _refuse_beside("--resume", out=out, plan=plan or None)
-    if file is None:
+    if file is None or request is None:
         if resume is None:
             raise ConfigError("name a sweep's file, SWEEP.toml; or --resume DIR, or --show DIR.")
         _refuse_beside("--resume", ledger=ledger)
         return sweeps.resume(resume, None, jobs, _PROGRAM, say)
-    from fl_dp.launch.sweep.asked import read_sweep
-
-    asked = read_sweep(file, CONFIGS)
     if resume is not None:
-        return sweeps.resume(resume, sweeps.planned(asked, ledger)[1], jobs, _PROGRAM, say)
+        return sweeps.resume(resume, sweeps.planned(request, ledger)[1], jobs, _PROGRAM, say)
     folder = out or Path("sweeps") / file.stem
     if (folder / "plan.json").exists() and not plan:
         raise ConfigError(
             f"--out {folder}: already holds a sweep; go on by --resume {folder}, or name another."
         )
-    runs, fixed, cost = sweeps.planned(asked, ledger)
+    runs, fixed, cost = sweeps.planned(request, ledger)
     sweeps.tell(runs, fixed, cost, say)
     if plan:
         return ExitCode.TRAINED

@@ -20,7 +20,7 @@ from fl_dp.kits.roster import Roster
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.verify.check import Evidence
-from fl_dp.verify.ledger_file import find_ledger
+from fl_dp.verify.ledger_file import given_ledger
 from fl_dp.verify.running import checked
 from fl_dp.verify.verdict import agrees, in_words, to_json, verdict
 
@@ -34,6 +34,7 @@ Exit code: 0 all that was given agrees; 1 something differs; 2 bad arguments, or
 
 Without a roster that you trust nothing is authentic: whoever can write DIR can compute every digest anew.
 """
+_DIGITS = 64  # of a SHA-256
 _EVERY = 10.0  # seconds between two words of progress in a pipe
 
 
@@ -55,6 +56,10 @@ def verify(
         list[Path] | None,
         typer.Option(metavar="PATH", help="A ledger's folder, its file, or an export of it; repeatable."),
     ] = None,
+    digest: Annotated[
+        str | None,
+        typer.Option(metavar="HEX", help="The digest on a page, as it was printed: of these files, or not."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> int:
     """Check a run from its files alone; see HELP."""
@@ -64,7 +69,11 @@ def verify(
             f"{folder}: holds no run; there is neither {run.summary.name} nor {run.rounds.name}."
         )
     evidence = Evidence(
-        run, _trusted(kit, roster), tuple(find_ledger(path) for path in ledger or ()), _progress()
+        run,
+        _trusted(kit, roster),
+        tuple(given_ledger(path) for path in ledger or ()),
+        _progress(),
+        _digest(digest),
     )
     results = list(checked(evidence))
     evidence.progress("")
@@ -94,6 +103,16 @@ def _trusted(kit: Path | None, roster: Path | None) -> Roster | None:
     if kit is not None:
         return trusted_roster(kit)
     return None if roster is None else Roster.read(roster)
+
+
+def _digest(given: str | None) -> str:
+    """Without the blanks that it may be printed with; ConfigError for what is no digest."""
+    if given is None:
+        return ""
+    digest = "".join(given.split()).lower()
+    if len(digest) != _DIGITS or set(digest) - set("0123456789abcdef"):
+        raise ConfigError(f"--digest: expected {_DIGITS} hexadecimal digits, as a page shows them.")
+    return digest
 
 
 def _progress() -> Callable[[str], None]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from fl_dp.choices import ACCOUNTANTS
+from fl_dp.config.data import require_assumed
 from fl_dp.config.flat import Auto, require, require_delta, require_own_accountant
 from fl_dp.config.ranges import Clients, Examples, Mebibytes, Range, Records
 from fl_dp.config.setting import about, setting
@@ -122,3 +123,4 @@ class ClientConfig(TaskSettings):
         )
         require_delta(self.delta)
         require_own_accountant(self.accountant)
+        require_assumed(self.features, self.arithmetic)

@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from fl_dp.choices import PARTITIONS, SOURCES
+from fl_dp.choices import FEATURES, PARTITIONS, SOURCES
 from fl_dp.config.flat import FlatConfig, require
 from fl_dp.config.ranges import Range, Seed, Side
 from fl_dp.config.setting import setting
+from fl_dp.records import ASSUMED
 
 CLIENT = "{client}"  # in the path of the data: the client's name, in a simulation its number
 IMAGE_MODES = ("", "L", "RGB")
@@ -14,6 +15,15 @@ ENCODINGS = ("utf-8", "latin-1", "cp1252")
 RECORD, PERSON = "record", "person"  # what one example of a step is, and so what is protected
 CHOSEN = FIRST, FRESH = ("first", "fresh")  # which records stand for a person that has more than may count
 MOST_RECORDS = 4096  # of one person in a step: memory is taken for all of them, whoever is drawn
+
+
+def require_assumed(features: str, arithmetic: str) -> None:
+    """SettingsError for features beside proven arithmetic: they are computed for many records at a time."""
+    require(
+        not features or arithmetic == ASSUMED, "features", features,
+        f"none beside arithmetic = {arithmetic!r}: that no other record moves the last bits of a record's "
+        "features is tested, not proven",
+    )  # fmt: skip
 
 
 _DATA, _SPLIT, _UNIT = "Data", "Split among clients", "Whom epsilon protects"
@@ -41,6 +51,10 @@ class DataSettings(FlatConfig):
     image_mode: str = setting(
         "", _DATA, "that images are brought to; empty: they have one", choices=IMAGE_MODES
     )
+    features: str = setting(
+        "", _DATA, "fixed function of each record that a model is given in its place; empty: none",
+        choices=FEATURES, checked=False, page="features.md",
+    )  # fmt: skip
     tokens: Side = setting(
         0, _DATA, "length of a text's example, in tokens; 0: the source's own", page="data.md"
     )

@@ -1,6 +1,7 @@
 """Files of settings and results, TOML and JSON: whatever one holds, what cannot be read is a ConfigError."""
 
 import json
+import os
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -12,25 +13,52 @@ from fl_dp.errors import ConfigError
 DAMAGED = (ValueError, RecursionError)
 
 
-def read_toml(path: Path, *, what: str = "file") -> dict[str, Any]:
-    """The table in the file; ConfigError, which names it, where it is not there or damaged."""
+def read_toml(path: Path, *, what: str = "file", named: bool = False) -> dict[str, Any]:
+    """The table in the file; ConfigError, which names it, where it is not there or damaged.
+
+    named: by who runs this, as a file; then a link is followed. Else see `check_plain`.
+    """
+    if not named:
+        check_plain(path)
     found: dict[str, Any] = _read(path, tomllib.loads, what, "not a readable TOML file")
     return found
 
 
 def read_json(path: Path, *, what: str = "file") -> Any:
-    """What the file says; ConfigError, which names it and quotes nothing, where it is missing or damaged."""
-    return _read(path, json.loads, what, "is damaged")
+    """What the file says; ConfigError, which names it and quotes nothing, where it is missing or damaged.
+
+    See `check_plain`, too.
+    """
+    check_plain(path)
+    return _read(path, lambda text: json.loads(text, parse_constant=no_constant), what, "is damaged")
+
+
+def no_constant(name: str) -> Any:
+    """For `json.loads`: ValueError for NaN and infinity, which JSON has not and nothing of ours writes."""
+    raise ValueError(f"{name} is no number")
 
 
 def check_plain(path: Path) -> None:
-    """ConfigError for a pipe or a device, which could be waited for without end."""
+    """ConfigError for a pipe or a device, which could be waited for without end, and for some links.
+
+    Others may have given the folder: a link that leads out of it would show a file of this machine.
+    """
+    if path.is_symlink():
+        folder = os.path.realpath(path.parent)
+        if os.path.commonpath([folder, os.path.realpath(path)]) != folder:
+            raise ConfigError(f"{path}: cannot be read: it is a link that leads out of its folder.")
+        if not path.exists():
+            raise ConfigError(f"{path}: cannot be read: it is a link that leads nowhere.")
+    _check_file(path)
+
+
+def _check_file(path: Path) -> None:
     if path.exists() and not path.is_file():
         raise ConfigError(f"{path}: cannot be read: it is no plain file.")
 
 
 def _read(path: Path, parse: Callable[[str], Any], what: str, wrong: str) -> Any:
-    check_plain(path)
+    _check_file(path)
     try:
         return parse(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

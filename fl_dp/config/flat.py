@@ -49,7 +49,7 @@ class FlatConfig:
     @classmethod
     def from_toml(cls, path: Path) -> Self:
         """Read a flat TOML file; every error names the file, and the line if it stands in one."""
-        found = read_toml(path, what="config file")
+        found = read_toml(path, what="config file", named=True)
         try:
             return cls.from_flat(found)
         except SettingsError as error:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
 from fl_dp.choices import ACCOUNTANTS, AGGREGATIONS, LOCAL_ALGORITHMS, METRICS, SERVER_OPTIMIZERS, TRACKERS
+from fl_dp.config.data import require_assumed
 from fl_dp.config.dependent import dependent_values
 from fl_dp.config.flat import Auto, require, require_delta, require_own_accountant
 from fl_dp.config.inline import inline_table
@@ -28,8 +29,12 @@ from fl_dp.records import (
 WEIGHTS = DECLARED, UNIFORM, BY_NOISE = ("declared", "uniform", "noise")
 PRIVACY = ("on", "off")
 EVALUATE = ("server", "off")
-KEEP_MODEL = LAST, BEST = ("last", "best")
+KEEP_MODEL = LAST, BEST, AVERAGE = ("last", "best", "average")
 SAMPLINGS = _, POISSON, _ = ("fixed", "poisson", "budget")
+# May be changed in the config of a run that is resumed: they say where and how long, not what is done.
+MAY_CHANGE = frozenset(
+    {"memory-mib", "clients-per-cpu", "clients-per-gpu", "client-timeout", "round-timeout", "track"}
+)
 
 
 _FEDERATION, _SERVER, _TRAINING = "Federation", "Server", "Training at the clients"
@@ -96,9 +101,14 @@ class RunConfig(TaskSettings):
         1, _SERVER, "rounds between two evaluations on the test data; 0: only after the last"
     )
     keep_model: str = setting(
-        "last", _SERVER, "best: the model of the round that was best on half of the server's test data",
-        choices=KEEP_MODEL, page="privacy.md#the-federation",
+        "last", _SERVER,
+        "best: the model of the round that was best on half of the server's test data; average: the moving "
+        "average of the rounds' models, which is then what is measured",
+        choices=KEEP_MODEL, page="strategies.md#at-the-server",
     )  # fmt: skip
+    average_decay: Annotated[float, Range(0, 1)] = setting(
+        0.9, _SERVER, "of keep-model = average, below 1: what the average keeps of itself in a round"
+    )
     metrics: str = setting(
         "", _SERVER, "what is reported of the test data, such as auroc,f1; empty: what task or loss names",
         choices=METRICS, checked=False, page="training.md#metrics",
@@ -250,17 +260,20 @@ class RunConfig(TaskSettings):
         for name in self.track_names:
             TRACKERS.check(name)
         require_delta(self.delta)
+        require(self.average_decay < 1, "average-decay", self.average_decay, "a number in [0, 1)")
         require(0 <= self.momentum < 1, "momentum", self.momentum, "a number in [0, 1)")
         check_schedule(self.learning_rate_schedule, self.learning_rate, self.rounds)
         inline_table("optimizer-settings", self.optimizer_settings)
         require_own_accountant(self.accountant)
+        require_assumed(self.features, self.arithmetic)
         require(
             self.private or self.weights != BY_NOISE, "weights", self.weights,
             f"{DECLARED} or {UNIFORM} beside privacy = off: there is no noise",
         )  # fmt: skip
         require(
-            self.keep_model == LAST or (self.evaluate == "server" and self.evaluate_every > 0),
-            "keep-model", self.keep_model, f"{LAST}, without an evaluation on the server's data after rounds",
+            self.keep_model != BEST or (self.evaluate == "server" and self.evaluate_every > 0),
+            "keep-model", self.keep_model, 
+            f"{LAST} or {AVERAGE}, without an evaluation on the server's data after rounds",
         )  # fmt: skip
         require(
             not self.personal or self.evaluate == "off", "evaluate", self.evaluate,

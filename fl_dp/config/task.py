@@ -3,16 +3,17 @@
 import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from fl_dp.choices import LOSSES, MODELS
+from fl_dp.choices import AUGMENTATIONS, LOSSES, MODELS
 from fl_dp.config.data import DataSettings
 from fl_dp.config.flat import require
-from fl_dp.config.ranges import Side
+from fl_dp.config.ranges import Range, Side
 from fl_dp.config.setting import setting
 from fl_dp.errors import ConfigError
 
 MOST_WEIGHT_OF_CLASS = 1e3
+MOST_VIEWS = 1024
 _WEIGHTS = f"a number above 0, of at most {MOST_WEIGHT_OF_CLASS:g}, for each class, such as 1,5"
 
 _FILE = ".py"
@@ -84,8 +85,19 @@ class TaskSettings(DataSettings):
         page="strategies.md#at-the-clients",
     )  # fmt: skip
 
+    augmentation: str = setting(
+        "", _TASK, "how images are changed anew in every step: crop:PIXELS, flip, or crop:4,flip; empty: not",
+        choices=AUGMENTATIONS, checked=False, own="a change that all sites have",
+        page="training.md#augmentation",
+    )  # fmt: skip
+    views: Annotated[int, Range(1, MOST_VIEWS)] = setting(
+        1, _TASK, "views of each record in a step, by augmentation: its loss is their mean",
+        page="training.md#augmentation",
+    )  # fmt: skip
+
     def __post_init__(self) -> None:
         super().__post_init__()
+        self._check_views()
         if bool(self.lora) != bool(self.lora_targets):
             missing = "lora-targets" if self.lora else "lora"
             raise ConfigError(
@@ -94,6 +106,27 @@ class TaskSettings(DataSettings):
             )
         for weight in self.weight_of_class:
             require(0 < weight <= MOST_WEIGHT_OF_CLASS, "class-weights", self.class_weights, _WEIGHTS)
+
+    def _check_views(self) -> None:
+        for word in self._changes:
+            AUGMENTATIONS.check_built_in(word.partition(":")[0], "a change that all sites have")
+        require(
+            not (self.features and self._changes), "augmentation", self.augmentation,
+            f"none beside features = {self.features!r}, which are computed once: of no view of a record",
+        )  # fmt: skip
+        require(
+            self.views == 1 or bool(self._changes), "views", self.views,
+            "1 without augmentation: all views would be alike; or augmentation = crop:4,flip",
+        )  # fmt: skip
+
+    @property
+    def _changes(self) -> list[str]:
+        return [word.strip() for word in self.augmentation.split(",") if word.strip()]
+
+    @property
+    def seen(self) -> str:
+        """What training sees of a record, in words that sites compare; empty: the record as it is."""
+        return f"{self.views} views by {', '.join(self._changes)}" if self._changes else ""
 
     @property
     def weight_of_class(self) -> tuple[float, ...]:

@@ -3,13 +3,14 @@
 import dataclasses
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from fl_dp.data.fixed_features import FixedFeatures
 from fl_dp.errors import DataError
 from fl_dp.form import Form, Targets
 
@@ -34,6 +35,8 @@ class TensorData:
     themselves. What a record has spent goes by it, however it is encoded.
     grouped_by: the column that the groups are from; empty where it has no name
     sites: where each record is, by which it may be given to a client as well; sites_by: as grouped_by
+    features: what a model is given in the place of x, computed when it is first asked for; None: x itself.
+    Records are the same ones with features and without.
 
     Anything else, and numbers that are not finite, raise DataError.
     """
@@ -47,12 +50,16 @@ class TensorData:
     grouped_by: str = ""
     sites: tuple[str, ...] = ()
     sites_by: str = ""
+    features: FixedFeatures | None = None
+    _computed: list[Tensor] = field(default_factory=list, init=False, repr=False)  # the features, once
 
     def __post_init__(self) -> None:
         check_inputs(self.x, self.vocabulary)
         check_targets(self.x, self.y, self.classes)
         if self.y.is_floating_point() and self.y.ndim == 2 and self.y.shape[1] == 1:
             object.__setattr__(self, "y", self.y[:, 0])
+        if self.features is not None:
+            self.features.shape(tuple(self.x.shape[1:]))
         for name in ("groups", "raw", "sites"):
             if len(getattr(self, name)) not in (0, len(self.y)):
                 raise DataError(
@@ -65,7 +72,32 @@ class TensorData:
         wide = self.y.ndim == 2
         targets: Targets = "numbers" if self.y.is_floating_point() else "tokens" if wide else "class"
         outputs = (self.y.shape[1] if wide else 1) if targets == "numbers" else len(self.classes)
-        return Form(tuple(self.x.shape[1:]), outputs, targets, self.vocabulary)
+        return Form(self._shape, outputs, targets, self.vocabulary)
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        """Of one input."""
+        shape = tuple(self.x.shape[1:])
+        return self.features.shape(shape) if self.features else shape
+
+    @property
+    def inputs(self) -> Tensor:
+        """What a model is given, before pixels are scaled: x, or the float32 features of x."""
+        if self.features is None:
+            return self.x
+        if not self._computed:
+            self._computed.append(self.features.of(self.x))
+        return self._computed[0]
+
+    def with_features(self, features: FixedFeatures | None, computed: Tensor | None = None) -> Self:
+        """The same records with those features. computed: theirs, where they are there already.
+
+        DataError for records of which they cannot be had.
+        """
+        made = dataclasses.replace(self, features=features)
+        if computed is not None:
+            made._computed.append(computed)
+        return made
 
     def __len__(self) -> int:
         return len(self.y)
@@ -75,7 +107,7 @@ class TensorData:
 
         Pixels are scaled to [-1, 1] by constants: statistics of the data would leak about its records.
         """
-        return batch_inputs(self.x[indices]), self.y[indices]
+        return batch_inputs(self.inputs[indices]), self.y[indices]
 
     def subset(self, indices: Tensor) -> Self:
         """The examples at int64 `indices`, copied; classes stay the same."""
@@ -84,7 +116,9 @@ class TensorData:
         raw = tuple(self.raw[i] for i in chosen) if self.raw else ()
         sites = tuple(self.sites[i] for i in chosen) if self.sites else ()
         x, y = self.x[indices], self.y[indices]
-        return dataclasses.replace(self, x=x, y=y, groups=groups, raw=raw, sites=sites)
+        part = dataclasses.replace(self, x=x, y=y, groups=groups, raw=raw, sites=sites)
+        part._computed.extend(features[indices] for features in self._computed)
+        return part
 
     def fingerprint(self) -> str:
         """SHA-256 over dtype, shape and the set of records, in hex; the records' order does not change it."""

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
+from fl_dp.engine.gradients.convolution import Conv
 from fl_dp.engine.gradients.fallback import masked_grads, pull_back
 from fl_dp.engine.gradients.layouts import Dense, GradientLayout, Kept, Outer
+from fl_dp.engine.gradients.settled import Settled
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.rule_table import check_rules, layout_of
 from fl_dp.engine.saved import SavedTensors
@@ -58,14 +60,17 @@ def keep_gradients(
     slow = axes.fallback if axes else frozenset()
     if axes is None:
         check_rules(uses)
-    else:
-        axes.owners(losses, uses, axes.batch, graph)
+    watched = axes.owners.begin(losses, uses, axes.batch, graph) if axes else None
     arriving, saved = _Arriving(chooser, uses), SavedTensors()
     # Inputs whose gradients need further backward calls, which are made after the one pass.
     later: list[tuple[Use, Argument, Tensor | GradientLayout, BatchAxis]] = []
 
     def on_grad(use: Use, grad: Tensor) -> None:
+        if watched:
+            watched.note(use, grad)
         node = saved.of(use.node)
+        # Of the lowest uses autograd itself holds the gradients until all are there.
+        settled = None if use.frontier else Settled(grad)
         for argument in use.arguments:
             axis = _axis(argument.key, axes, num_examples)
             if argument.key in slow:
@@ -75,9 +80,13 @@ def keep_gradients(
             if argument.path is None:
                 later.append((use, argument, layout, axis))
             else:
-                arriving.add(argument.key.parameters[0], layout)
+                # Of convolutions nothing was won, and for a moment there would be two of them.
+                moving = None if isinstance(layout, Conv) else settled
+                arriving.add(argument.key.parameters[0], layout, moving)
 
     output_grads(losses, uses, on_grad, retain_graph=retain_graph or bool(slow))
+    if axes:  # before any further backward call: what these raise may be the fault of examples that mix
+        axes.owners.end(watched)
     for use, argument, found, axis in later:
         names = argument.key.parameters
         if isinstance(found, GradientLayout):
@@ -102,11 +111,14 @@ class _Arriving:
         self._layouts = defaultdict[str, list[GradientLayout]](list)
         self._kept: dict[str, Kept] = {}
 
-    def add(self, name: str, layout: GradientLayout) -> None:
+    def add(self, name: str, layout: GradientLayout, settled: Settled | None = None) -> None:
+        """settled: the output gradient that the layout is made of, if it is freed when nobody keeps it."""
         self._layouts[name].append(layout)
         self._missing[name] -= 1
         if self._missing[name] == 0:
             self._keep(name)
+            if settled is not None:
+                self._kept[name] = settled(self._kept[name])
 
     def finished(self) -> dict[str, Kept]:
         """Everything that was kept. Uses that do not matter to the losses never arrive."""

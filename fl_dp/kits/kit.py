@@ -16,11 +16,11 @@ from fl_dp.kits.certificates import check_in_time, check_pair
 from fl_dp.kits.keys import SigningKey, fingerprint, is_public_key
 from fl_dp.kits.names import check_name
 from fl_dp.kits.readme import site_text, write_text
-from fl_dp.kits.roster import MOST_BYTES, Roster, read_bounded, write_join_request
+from fl_dp.kits.roster import FILE, MOST_BYTES, Roster, read_bounded, write_join_request
 
 SITE_KEY, SERVER_KEY = "site.key", "server.key"
 TLS_KEY, TLS_CERTIFICATE = "tls.key", "tls.crt"
-ROSTER, TRUSTED, README = "roster.json", "trusted.json", "README.txt"
+ROSTER, TRUSTED, README = FILE, "trusted.json", "README.txt"
 AUTHORITY_KEY, CA_KEY = "authority.key", "ca.key"  # in no kit
 _OWNER_ONLY = 0o700
 _OURS = {SITE_KEY, SERVER_KEY, TLS_KEY, TRUSTED, ".lock", "authority"}  # of a kit, or of who provisions
@@ -39,6 +39,7 @@ class SiteKit:
     def load(cls, folder: Path) -> Self:
         """The kit in `folder`; ConfigError if a part is missing, or the roster does not have this site."""
         _check_parts(folder)
+        _check_whose(folder, SITE_KEY, SERVER_KEY, "the server's kit, and a site's")
         key = SigningKey.load(_part(folder, SITE_KEY, "fl-dp join-request"))
         roster = trusted_roster(folder)
         site = roster.site_of(key.public)
@@ -62,6 +63,7 @@ class ServerKit:
     def load(cls, folder: Path) -> Self:
         """The kit in `folder`; ConfigError if a part is missing, or the roster names another server."""
         _check_parts(folder)
+        _check_whose(folder, SERVER_KEY, SITE_KEY, "a site's kit, and the server's")
         key = SigningKey.load(_part(folder, SERVER_KEY, "fl-dp provision"))
         roster = trusted_roster(folder)
         if roster.server != key.public:
@@ -82,6 +84,7 @@ class ServerKit:
 
 def trusted_roster(folder: Path) -> Roster:
     """The roster of a kit; ConfigError unless its authority signed it, it is the newest seen, and in time."""
+    _check_there(folder)
     trusted = believed(folder)
     if trusted is None:
         raise ConfigError(f"--kit {folder}: {TRUSTED} is missing; made by: fl-dp accept.")
@@ -210,8 +213,24 @@ def _check_not_another(folder: Path, roster: Roster, path: Path) -> None:
             )
 
 
+def _check_there(folder: Path) -> None:
+    if not folder.is_dir():
+        why = "is a file; a kit is a folder" if folder.exists() else "no such folder"
+        raise ConfigError(
+            f"--kit {folder}: {why}. Sites make theirs with fl-dp join-request, a "
+            "server's is from fl-dp provision."
+        )
+
+
+def _check_whose(folder: Path, key: str, other: str, what: str) -> None:
+    """ConfigError for the kit of somebody else. what: whose it is, and whose is needed."""
+    if not (folder / key).exists() and (folder / other).exists():
+        raise ConfigError(f"--kit {folder}: this is {what} is needed: it holds {other}, and no {key}.")
+
+
 def _check_parts(folder: Path) -> None:
-    """ConfigError if a key of the authority lies in the kit."""
+    """ConfigError if there is no kit, or a key of the authority lies in it."""
+    _check_there(folder)
     for name in (AUTHORITY_KEY, CA_KEY):
         if (folder / name).exists():
             raise ConfigError(

@@ -46,7 +46,7 @@ class Wishes:
     @classmethod
     def read(cls, path: Path) -> Self:
         """ConfigError for what is missing, unknown or of the wrong type."""
-        table = read_toml(path)
+        table = read_toml(path, named=True)
         if unknown := sorted(table.keys() - _KEYS):
             raise ConfigError(
                 f"{path}: unknown key {unknown[0]!r}, expected one of {', '.join(sorted(_KEYS))}."

@@ -18,6 +18,7 @@ from fl_dp.kits.keys import SigningKey, fingerprint, is_public_key, is_signed
 from fl_dp.kits.names import check_name, split_address
 
 PURPOSE = "roster"
+FILE = "roster.json"  # its name in a kit
 MOST_BYTES = 16 * 2**20
 _MOST_REQUEST_BYTES = 2**16
 _REQUEST = "join request"
@@ -128,8 +129,10 @@ def _canonical(body: dict[str, Any]) -> bytes:
 def read_bounded(path: Path, most: int) -> bytes:
     """The content of a plain file; ConfigError if it is none, or longer than `most` bytes."""
     try:
+        if path.is_dir():
+            raise ConfigError(f"{path}: is a folder; name the file{_in_it(path)}.")
         if not path.is_file():  # a pipe could be waited for without end
-            raise ConfigError(f"{path}: no such file.")
+            raise ConfigError(f"{path}: {'is no plain file' if path.exists() else 'no such file'}.")
         with path.open("rb") as file:
             content = file.read(most + 1)
     except OSError as error:
@@ -137,6 +140,10 @@ def read_bounded(path: Path, most: int) -> bytes:
     if len(content) > most:
         raise ConfigError(f"{path}: longer than {most} bytes, which no roster or join request is.")
     return content
+
+
+def _in_it(folder: Path) -> str:
+    return f" in it: {folder / FILE}" if (folder / FILE).is_file() else ""
 
 
 def _signed_body(content: bytes, path: Path, name: str, purpose: str, signer: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import FlDpError
 from fl_dp.launch.exit_codes import ExitCode
+from fl_dp.launch.files_first import check_clients_files, check_server_files
 from fl_dp.launch.preflight import (
     check_budget,
     check_choices,
@@ -17,29 +18,35 @@ from fl_dp.launch.preflight import (
     with_absolute_paths,
 )
 from fl_dp.launch.request import Engine, RunRequest
+from fl_dp.reporting.run_folder import check_unclaimed
 
 if TYPE_CHECKING:
     from fl_dp.launch.forecast import Forecast
     from fl_dp.launch.measuring import Timing
 
-Found = TypeVar("Found")
+Value = TypeVar("Value")
+_SERVER_ALONE = "a server whose clients bring their records needs none of them here: fl-dp check --server"
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class CheckResult:
     """problems: what is wrong; a run would not start. notes: what it would say at its start.
 
     forecast, timing: None where something is wrong, and timing where no client can take part.
+    server: a server alone was looked at, whose clients are elsewhere: nothing is foreseen of them.
     """
 
     problems: tuple[str, ...]
     notes: tuple[str, ...] = ()
     forecast: "Forecast | None" = None
     timing: "Timing | None" = None
+    server: bool = False
 
     @property
     def exit_code(self) -> ExitCode:
         """What the run would tell the shell, as far as that can be foreseen."""
+        if self.server and not self.problems:
+            return ExitCode.TRAINED
         if self.problems or self.forecast is None:
             return ExitCode.USAGE
         return ExitCode.TRAINED if self.forecast.ends is None else ExitCode.BUDGET_EXHAUSTED
@@ -52,18 +59,24 @@ class _Trying:
         self.problems: list[str] = []
         self._told = told
 
-    def __call__(self, step: Callable[[RunConfig], Found], config: RunConfig) -> Found | None:
+    def __call__(self, step: Callable[[RunConfig], Value], config: RunConfig) -> Value | None:
         try:
             return step(config)
         except FlDpError as error:
-            self.problems.append(self._told(error))
+            self._add(self._told(error))
             return None
+
+    def _add(self, words: str) -> None:
+        """Once, where two steps meet one mistake; with whose it is, where one of them knows."""
+        self.problems = [one for one in self.problems if not words.endswith(one)]
+        if not any(one.endswith(words) for one in self.problems):
+            self.problems.append(words)
 
     def holds(self, step: Callable[[RunConfig], object], config: RunConfig) -> bool:
         """Whether the step finds nothing."""
-        before = len(self.problems)
+        before = list(self.problems)
         self(step, config)
-        return len(self.problems) == before
+        return self.problems == before
 
 
 def check_run(
@@ -73,36 +86,64 @@ def check_run(
     out: Path | None = None,
     ledger: Path | None = None,
     told: Callable[[FlDpError], str] = str,
-) -> Check:
+) -> CheckResult:
     """Hold the request against all that a launch refuses, then foresee its costs.
 
     Nothing is started, trained on records or written; of records their number alone is used. engine, out,
     ledger: as of a launch. told: an error's words.
     """
     trying = _Trying(told)
-    if out is not None and (out.is_file() or (out / "config.toml").exists()):
-        trying.problems.append(f"--out {out}: already holds a run, or is a file; name another folder.")
+    if out is not None:
+        trying(lambda _: check_unclaimed(out), request.config)
     if engine == "flower":
         from fl_dp.launch.flower.simulation import check_resources
 
         trying(check_resources, request.config)
+    if not trying.holds(check_clients_files, request.config):  # before anything that imports torch
+        return CheckResult(tuple(trying.problems), (*request.notes, *_as_server(request.config)))
     named = trying.holds(check_names, request.config) and trying.holds(check_choices, request.config)
     config = trying(with_absolute_paths, request.config) if named else None
     if config is None:
-        return Check(tuple(trying.problems), request.notes)
+        return CheckResult(tuple(trying.problems), request.notes)
     trying(check_server, config)
     parts = trying(split, config)
     if parts is None:
-        return Check(tuple(trying.problems), request.notes)
+        return CheckResult(tuple(trying.problems), request.notes)
     trying(lambda one: check_budget(one, max(parts.sizes)), config)
     notes = (*request.notes, *parts.notes)
     if trying.problems:
-        return Check(tuple(trying.problems), notes)
+        return CheckResult(tuple(trying.problems), notes)
     forecast = trying(lambda one: _forecast(one, parts.sizes, ledger), config)
     if forecast is None:
-        return Check(tuple(trying.problems), notes)
+        return CheckResult(tuple(trying.problems), notes)
     timing = trying(lambda one: _timing(forecast, simulated=engine is not None), config)
-    return Check(tuple(trying.problems), notes, forecast, timing)
+    return CheckResult(tuple(trying.problems), notes, forecast, timing)
+
+
+def _as_server(config: RunConfig) -> tuple[str, ...]:
+    """What to say where a file is missing that a server alone would not look for."""
+    return (_SERVER_ALONE,) if config.evaluate == "off" else ()
+
+
+def check_served(
+    request: RunRequest, *, out: Path | None = None, told: Callable[[FlDpError], str] = str
+) -> CheckResult:
+    """Hold the request against all that `fl-dp server` refuses; its clients and their records are elsewhere.
+
+    out, told: as of `check_run`.
+    """
+    trying = _Trying(told)
+    if out is not None:
+        trying(lambda _: check_unclaimed(out), request.config)
+    named = (
+        trying.holds(check_server_files, request.config)
+        and trying.holds(check_names, request.config)
+        and trying.holds(check_choices, request.config)
+    )
+    config = trying(with_absolute_paths, request.config) if named else None
+    if config is not None:
+        trying(check_server, config)
+    return CheckResult(tuple(trying.problems), request.notes, server=True)
 
 
 def _forecast(config: RunConfig, sizes: tuple[int, ...], ledger: Path | None) -> "Forecast":

@@ -2,26 +2,30 @@
 
 import statistics
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from fl_dp.config.flat import AUTO
 from fl_dp.config.values import key_of
-from fl_dp.launch.check import Check
+from fl_dp.launch.check import CheckResult
 from fl_dp.launch.exit_codes import ExitCode
-from fl_dp.launch.forecast import ClientForecast, Forecast, spread
-from fl_dp.launch.measuring import Timing
 from fl_dp.records import Entry
 from fl_dp.reporting.console import privacy_words, rounded_up
 from fl_dp.reporting.table import print_table
+from fl_dp.reporting.wording import counted, duration
+
+if TYPE_CHECKING:
+    from fl_dp.launch.forecast import Forecast
+    from fl_dp.launch.measuring import Timing
+    from fl_dp.launch.spending import ClientSpending
 
 Say = Callable[[str], None]
 _SHOWN = 10  # clients that a table shows; of more the largest, the median and the least
 _NAMED = 5  # clients that a sentence names
-_DAY, _HOUR, _MINUTE = 86400, 3600, 60
 _OF_PRIVACY = ("noise-multiplier", "delta", "participations")
 _OWN = ("clients_per_cpu", "clients_per_gpu")  # decided by what each machine has
 
 
-def print_check(found: Check, say: Say, *, simulated: bool) -> None:
+def print_check(found: CheckResult, say: Say, *, simulated: bool) -> None:
     """Print all of it; the verdict comes last."""
     for note in found.notes:
         say(f"note: {note}")
@@ -35,7 +39,7 @@ def print_check(found: Check, say: Say, *, simulated: bool) -> None:
     say(_verdict(found))
 
 
-def _print_forecast(forecast: Forecast, timing: Timing | None, say: Say) -> None:
+def _print_forecast(forecast: "Forecast", timing: "Timing | None", say: Say) -> None:
     config, sizes = forecast.config, [one.record.profile.public_size for one in forecast.clients]
     say(
         f"{config.clients} clients with {sum(sizes)} {config.unit_name}s: largest {max(sizes)}, median "
@@ -49,11 +53,11 @@ def _print_forecast(forecast: Forecast, timing: Timing | None, say: Say) -> None
     say("")
     _print_clients(forecast)
     say("")
-    for line in (*_guarantee(forecast), *_running_out(forecast)):
+    for line in (*_guarantee(forecast), *_running_out(forecast), *_drowned(forecast)):
         say(line)
 
 
-def _autos(forecast: Forecast, timing: Timing | None) -> Iterator[tuple[str, str]]:
+def _autos(forecast: "Forecast", timing: "Timing | None") -> Iterator[tuple[str, str]]:
     asked, found = forecast.config.to_flat(), forecast.resolved.to_flat()
     for key, value in asked.items():
         if value != AUTO or key.replace("-", "_") in _OWN:
@@ -70,7 +74,7 @@ def _autos(forecast: Forecast, timing: Timing | None) -> Iterator[tuple[str, str
             yield key, _range([one.record.profile.delta for one in forecast.clients])
 
 
-def _mechanisms(forecast: Forecast) -> list[Entry]:
+def _mechanisms(forecast: "Forecast") -> list[Entry]:
     return [one.record.mechanism for one in forecast.clients if one.record.mechanism is not None]
 
 
@@ -78,9 +82,11 @@ def _range(values: list[float]) -> str:
     return f"{min(values):g} to {max(values):g}, by client" if values else "nothing: no client can take part"
 
 
-def _print_clients(forecast: Forecast) -> None:
+def _print_clients(forecast: "Forecast") -> None:
     clients = [(one.name, one) for one in forecast.clients]
     if len(clients) > _SHOWN:
+        from fl_dp.launch.forecast import spread  # late: a mistake is told without importing PyTorch
+
         clients = [(f"{words} ({one.name})", one) for words, one in spread(forecast.clients)]
     columns = (
         "client", f"{forecast.config.unit_name}s", "rate", "noise", "steps", "before", "epsilon", "rounds",
@@ -91,7 +97,7 @@ def _print_clients(forecast: Forecast) -> None:
     print_table(title, columns, [_row(name, one, forecast) for name, one in clients], left=("client",))
 
 
-def _row(name: str, one: ClientForecast, forecast: Forecast) -> tuple[str, ...]:
+def _row(name: str, one: "ClientSpending", forecast: "Forecast") -> tuple[str, ...]:
     profile, mechanism = one.record.profile, one.record.mechanism
     known = (
         ("-", "-", "-")
@@ -106,7 +112,7 @@ def _row(name: str, one: ClientForecast, forecast: Forecast) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def _guarantee(forecast: Forecast) -> Iterator[str]:
+def _guarantee(forecast: "Forecast") -> Iterator[str]:
     """As the run's own lines say it."""
     config, together = forecast.config, forecast.federation
     record = {
@@ -127,7 +133,7 @@ def _guarantee(forecast: Forecast) -> Iterator[str]:
         )
 
 
-def _running_out(forecast: Forecast) -> Iterator[str]:
+def _running_out(forecast: "Forecast") -> Iterator[str]:
     config = forecast.config
     declined: dict[str, list[str]] = {}
     for one in forecast.clients:
@@ -150,16 +156,27 @@ def _running_out(forecast: Forecast) -> Iterator[str]:
         yield f"the run would end before {about}round {forecast.ends} of {config.rounds}: budgets are spent"
 
 
+def _drowned(forecast: "Forecast") -> Iterator[str]:
+    """Where the noise is so much that a run would show nothing, however long it takes."""
+    if forecast.noise_share > 1:
+        yield (
+            f"note: hardly anything can be learnt: all noise together is {forecast.noise_share:.2g} times as "
+            "long as the most that the records' clipped gradients can add up to. A larger epsilon, more "
+            "records or a smaller model helps"
+        )
+
+
 def _names(names: list[str]) -> str:
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return f"{'client' if len(names) == 1 else 'clients'} {', '.join(names[:_NAMED])}{more}"
 
 
-def _cost_lines(forecast: Forecast, timing: Timing, *, simulated: bool) -> Iterator[str]:
+def _cost_lines(forecast: "Forecast", timing: "Timing", *, simulated: bool) -> Iterator[str]:
     rounds = min(forecast.config.rounds, (forecast.ends or forecast.config.rounds + 1) - 1)
     rest = "" if simulated else f", {timing.preparing:.2g} s for the rest of a client's round"
     yield (
-        f"time, estimated: {duration(timing.rounds)} for {_rounds(rounds)}, start and messages not counted. "
+        f"time, estimated: {duration(timing.rounds)} for {counted(rounds, 'round')}, start and messages not "
+        "counted. "
         f"From {timing.measured} steps of {timing.step:.3g} s on this machine, on random numbers{rest}"
         f" and {timing.evaluating:.2g} s for an evaluation; {timing.at_once} clients at a time"
     )
@@ -170,26 +187,14 @@ def _cost_lines(forecast: Forecast, timing: Timing, *, simulated: bool) -> Itera
     )
 
 
-def _rounds(number: int) -> str:
-    return "one round" if number == 1 else f"{number} rounds"
-
-
-def duration(seconds: float) -> str:
-    """ "0.4 s", "12 s", "3 min 20 s", "5 h 10 min", "2 d 3 h"."""
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    for size, unit, part, name in (
-        (_DAY, "d", _HOUR, "h"), (_HOUR, "h", _MINUTE, "min"), (_MINUTE, "min", 1, "s"),
-    ):  # fmt: skip
-        if whole >= size:
-            return f"{whole // size} {unit} {whole % size // part} {name}"
-    return f"{whole} s"
-
-
-def _verdict(found: Check) -> str:
+def _verdict(found: CheckResult) -> str:
     if found.exit_code == ExitCode.USAGE:
         return "it would not start"
     if found.exit_code == ExitCode.BUDGET_EXHAUSTED:
         return "it would start, and end early"
+    if found.server:
+        return (
+            "the server would start. What its sites spend is not foreseen: "
+            "their sizes, ledgers and limits are their own"
+        )
     return "it would run"

@@ -39,7 +39,9 @@ def check_task(settings: ClientConfig) -> None:
     found = validate(of_client(settings, settings.client), test=False).findings
     if found:
         raise ConfigError(
-            f"client {settings.client} would decline every round: " + "; ".join(map(str, found))
+            f"client {settings.client} would decline every round: "
+            + "; ".join(str(one).rstrip(".") for one in found)
+            + "."
         )
 
 

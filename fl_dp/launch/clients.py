@@ -4,13 +4,12 @@ from pathlib import Path
 
 import tomli_w
 
+from fl_dp.accounting.ledger.files import ledger_file
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
 from fl_dp.durable_files import private_folder, write_whole
-from fl_dp.errors import ConfigError
 
-LEDGER = "ledger.sqlite"
 _SHARED = (  # with the settings of the data
     "epsilon", "delta", "accountant", "arithmetic", "physical_batch_size", "memory_mib", "device",
     "max_grad_norm",
@@ -34,23 +33,6 @@ def client_config(config: RunConfig, client: int, ledger: Path) -> ClientConfig:
         **config.of_task(),
         **{key: getattr(config, key) for key in _SHARED},
     )
-
-
-def ledger_file(folder: Path) -> Path:
-    """The ledger in `folder`: one for all data of this machine, whatever the clients' names.
-
-    ConfigError when the folder holds only ledgers of an older fl_dp: what they have spent would not count.
-    """
-    if folder.exists() and not folder.is_dir():
-        raise ConfigError(f"--ledger {folder}: expected a folder; the ledger in it is {LEDGER}.")
-    path = folder.absolute() / LEDGER
-    others = sorted(folder.glob("client-*.sqlite"))
-    if others and not path.exists():
-        raise ConfigError(
-            f"--ledger {folder}: holds {others[0].name}, a ledger of an older fl_dp, and no {LEDGER}. "
-            f"Rename the one that these data have spent from to {LEDGER}, or name another folder."
-        )
-    return path
 
 
 def ledger_line(named: Path | None, own: Path) -> str:

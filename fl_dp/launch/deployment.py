@@ -8,16 +8,18 @@ from fl_dp.launch.clients import write_client_files
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.processes.environment import child_environment, cores
 from fl_dp.launch.processes.processes import Processes
-from fl_dp.launch.telling import Telling
+from fl_dp.launch.progress_reporter import ProgressReporter
 from fl_dp.launch.watching import ClientWatch
 from fl_dp.reporting.run_folder import RunFolder
-from fl_dp.reporting.run_progress import clients as some_clients
+from fl_dp.reporting.wording import counted
 
 HOST = "127.0.0.1"
 _CLIENTS = "clients"
 
 
-def deploy(config: RunConfig, folder: RunFolder, ledgers: Path, tell: Telling, *, resumed: bool) -> ExitCode:
+def deploy(
+    config: RunConfig, folder: RunFolder, ledgers: Path, tell: ProgressReporter, *, resumed: bool
+) -> ExitCode:
     """The server in this process, a process for each client; keys that are thrown away afterwards."""
     tell.doing("opening the server's port")
     with Processes() as processes:
@@ -44,7 +46,7 @@ def deploy(config: RunConfig, folder: RunFolder, ledgers: Path, tell: Telling, *
             ]
             log = folder.log(_CLIENTS)
             env = child_environment(folder.flower_home, threads=max(1, cores() // config.clients))
-            tell.doing(f"starting {some_clients(config.clients)}", said=True)
+            tell.doing(f"starting {counted(config.clients, 'client')}", said=True)
             start_clients(processes, _CLIENTS, starts, env, folder.clients / "starts.json", log)
             watch = ClientWatch(processes, _CLIENTS, log, events, [one.name for one in starts], tell.say)
             return served.run(config, folder, tell, resumed=resumed, on_wait=watch.look)

@@ -8,18 +8,19 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from fl_dp.clean_text import clean_json
 from fl_dp.config.files import DAMAGED, read_toml
 from fl_dp.durable_files import is_held
 from fl_dp.errors import ConfigError, LaunchError
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.outcome import RunEnd, conclude
-from fl_dp.launch.resumption import OVER
-from fl_dp.launch.telling import KEPT
+from fl_dp.launch.progress_reporter import KEPT
+from fl_dp.launch.resumption import go_on_with
 from fl_dp.reporting.console import round_line
 from fl_dp.reporting.new_rounds import NewRounds
-from fl_dp.reporting.printable import printable_json
 from fl_dp.reporting.progress import ProgressDisplay
 from fl_dp.reporting.read_results import read_summary
+from fl_dp.reporting.reports import OVER
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.reporting.run_progress import RunProgress, in_words
 
@@ -125,11 +126,10 @@ def look_once(folder: RunFolder, say: Callable[[str], None]) -> ExitCode:
 
 def dead(folder: RunFolder, progress: RunProgress) -> LaunchError:
     """What to say of a run that nobody works on, and that never said how it ended."""
-    how = "./run.sh --resume" if folder.launch.exists() else "fl-dp server --resume"
     return LaunchError(
         f"{folder.shown}: no process is at work on this run, and it has no result: its server was killed, or "
         f"its machine stopped, after {progress.over} of {progress.rounds} rounds. Go on with: "
-        f"{how} {folder.shown}"
+        f"{go_on_with(folder)}"
     )
 
 
@@ -147,7 +147,7 @@ def _doing(folder: RunFolder, over: int) -> Mapping[str, Any]:
     """What the run says that it does now; nothing where it does not say so, or that is over by now."""
     nothing = {key: getattr(RunProgress(), key) for key in KEPT}
     try:
-        found = printable_json(json.loads(folder.progress.read_bytes()))
+        found = clean_json(json.loads(folder.progress.read_bytes()))
     except (OSError, *DAMAGED):
         return nothing
     if not isinstance(found, dict) or any(not _fits(found.get(key), value) for key, value in nothing.items()):

@@ -1,65 +1,51 @@
 """What a run will cost each client, by the functions that the run itself uses."""
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fl_dp.accounting.ledger.ledger import Ledger
-from fl_dp.config.client import ClientConfig
 from fl_dp.config.run import RunConfig
-from fl_dp.federation.client.profile import profile_of
-from fl_dp.federation.client.registration import dataset_name
 from fl_dp.federation.server import status
 from fl_dp.federation.server.aggregating import Aggregating
-from fl_dp.federation.server.client_record import ClientRecord
-from fl_dp.federation.server.registration import record_of
 from fl_dp.federation.server.replies import Verdict
 from fl_dp.federation.server.resolved import resolved
 from fl_dp.federation.wire.arrays import ArraySpec
-from fl_dp.launch.clients import client_config, ledger_file
-from fl_dp.records import ASSUMED, PROVEN, ClientProfile
+from fl_dp.launch.clients import client_config
+from fl_dp.launch.spending import (
+    NOWHERE,
+    ClientSpending,
+    ForeseenAccounts,
+    mean_rounds,
+    spending_of,
+    takes_every_round,
+)
+from fl_dp.records import Entry
 from fl_dp.reporting.reports import FederationBudget
-
-_NOWHERE = Path("no-ledger")  # of a run that makes a new one
-
-
-@dataclass(frozen=True, slots=True)
-class ClientForecast:
-    """One client. epsilon: at the end, if it takes part in all rounds that its budget allows; before: now.
-
-    rounds: of the run's, in which a step fits its budget; the last may be a short one. record: as the server
-    will see it.
-    """
-
-    record: ClientRecord
-    before: float
-    epsilon: float
-    rounds: int
-
-    @property
-    def name(self) -> str:
-        return self.record.name
 
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """config: the run's; resolved: with what "auto" becomes. clients: in the order of their numbers.
+    """config: the run's; resolved: with what "auto" becomes. clients: in the order of their numbers, if they
+    take part in all rounds that their budgets allow.
 
     epsilon, delta: the federation's at the end; federation: its budgets. usual_rounds: that a client takes
     part in, in the mean. ends: the round that cannot begin for want of budget; None: all can. exactly:
-    whether it follows from the config; where clients are chosen by chance it is a mean.
+    whether it follows from the config; where clients are chosen by chance it is a mean. noise_share: as of
+    `noise_share_of`.
     """
 
     config: RunConfig
     resolved: RunConfig
-    clients: tuple[ClientForecast, ...]
+    clients: tuple[ClientSpending, ...]
     epsilon: float
     delta: float
     federation: FederationBudget
     usual_rounds: float
     ends: int | None
     exactly: bool
+    noise_share: float
 
     @property
     def sampled(self) -> bool:
@@ -67,7 +53,7 @@ class Forecast:
         return self.config.fit_clients < self.config.clients or not self.exactly
 
     @property
-    def running_out(self) -> tuple[ClientForecast, ...]:
+    def running_out(self) -> tuple[ClientSpending, ...]:
         """Clients whose budgets end before the rounds that they may be asked for."""
         return tuple(one for one in self.clients if one.rounds < self.config.rounds)
 
@@ -79,19 +65,20 @@ def forecast_of(
 
     shared: what clients send back. LedgerError for a ledger that cannot be read; it is not changed.
     """
-    records = [record_of(profile, config) for profile in _profiles(config, sizes, ledgers)]
-    rounds, aggregating = config.rounds, Aggregating(config, shared)
+    accounts, rounds = ForeseenAccounts(ledgers), config.rounds
+    settings = [client_config(config, client, ledgers or NOWHERE) for client in range(config.clients)]
+    clients = tuple(
+        spending_of(accounts.profile(one, size), config, rounds)
+        for one, size in zip(settings, sizes, strict=True)
+    )
+    records, aggregating = [one.record for one in clients], Aggregating(config, shared)
     together = status.guarantee(
         records, config.clients_per_person, private=config.private, rounds_more=rounds
     )
     assert together is not None  # a run has clients
     idle = Verdict("idle", "")
     budgets = {one.name: status.client_budget(one, idle, rounds, rounds) for one in records}
-    clients = tuple(
-        ClientForecast(one, one.epsilon(), one.epsilon_after(rounds), one.rounds_left(rounds))
-        for one in records
-    )
-    exactly = config.fit_clients == config.clients and config.sampling != "poisson"
+    exactly = takes_every_round(config)
     return Forecast(
         config,
         resolved(config, records, aggregating),
@@ -99,32 +86,28 @@ def forecast_of(
         together.epsilon,
         together.delta,
         status.federation(together, budgets, rounds, config.unit_name),
-        rounds * config.fit_clients / config.clients,
+        mean_rounds(config),
         _ends(config, [one.rounds for one in clients], aggregating, exactly),
         exactly,
+        noise_share_of(
+            [one.entry for one in clients], sizes, sum(math.prod(one.shape) for one in shared.values())
+        ),
     )
 
 
-def _profiles(config: RunConfig, sizes: Sequence[int], ledgers: Path | None) -> list[ClientProfile]:
-    settings = [client_config(config, client, ledgers or _NOWHERE) for client in range(config.clients)]
-    file = None if ledgers is None else ledger_file(ledgers)
-    if file is None or not file.exists():
-        return [profile_of(one, size, (), PROVEN, 0) for one, size in zip(settings, sizes, strict=True)]
-    with Ledger.open_existing(file) as ledger:
-        return [
-            _known_profile(ledger, one, size, known)
-            for known in [{one.dataset for one in ledger.accounts() if one.retired is None}]
-            for one, size in zip(settings, sizes, strict=True)
-        ]
+def noise_share_of(entries: Sequence[Entry | None], sizes: Sequence[int], parameters: int) -> float:
+    """How long all noise of a run is beside the most that its records can say: above 1 it drowns them.
 
-
-def _known_profile(ledger: Ledger, settings: ClientConfig, size: int, known: set[str]) -> ClientProfile:
-    """By what the ledger holds under that name; whether it is of the same records is not asked."""
-    name = dataset_name(settings)
-    if name not in known:
-        return profile_of(settings, size, (), PROVEN, ledger.retirements())
-    (arithmetic,) = ledger.arithmetics([name])
-    return profile_of(settings, size, ledger.spent(name), arithmetic or ASSUMED, ledger.retirements())
+    A step's sum of clipped gradients is at most rate * size clipping bounds long in the mean, even if all
+    agree; its noise is about noise multiplier * sqrt(parameters) bounds long (DP-SGD: Abadi et al. 2016).
+    Over steps the first add up, and the squares of the second. 0 without privacy, and where no step is taken.
+    """
+    signal = noise = 0.0
+    for entry, size in zip(entries, sizes, strict=True):
+        if entry is not None and entry.private:
+            signal += entry.sample_rate * size * entry.steps
+            noise += entry.noise_multiplier**2 * parameters * entry.steps
+    return math.sqrt(noise) / signal if signal else 0.0
 
 
 def _ends(config: RunConfig, left: Sequence[int], aggregating: Aggregating, exactly: bool) -> int | None:
@@ -139,7 +122,7 @@ def _ends(config: RunConfig, left: Sequence[int], aggregating: Aggregating, exac
     return None
 
 
-def spread(clients: Sequence[ClientForecast]) -> list[tuple[str, ClientForecast]]:
+def spread(clients: Sequence[ClientSpending]) -> list[tuple[str, ClientSpending]]:
     """The clients with the largest, the median and the least epsilon."""
     ordered = sorted(clients, key=lambda one: (-one.epsilon, one.record.profile.public_size))
     middle = statistics.median_low(range(len(ordered)))

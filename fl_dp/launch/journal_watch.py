@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 
 from fl_dp.config.client import ClientConfig
 from fl_dp.federation.client.journal import Line, NewLines, journal_folder
-from fl_dp.federation.client.journal_words import in_words
+from fl_dp.federation.client.journal_words import in_words, spent_in_words
+from fl_dp.reporting.wording import counted
 
 Say = Callable[[str], None]
 
@@ -15,11 +16,26 @@ class JournalWatch:
     def __init__(self, settings: ClientConfig, say: Say) -> None:
         self._client, self._say = settings.client, say
         self._journal = NewLines(journal_folder(settings.ledger))
+        self._trained, self._last = (
+            0,
+            "",
+        )  # of the run that goes on; what was spent when it was last looked up
 
     def look(self) -> None:
         """Say what has come since the last look."""
-        for line in _worth_saying([one for one in self._journal.new() if one.client == self._client]):
+        lines = [one for one in self._journal.new() if one.client == self._client]
+        for line in lines:
+            self._trained += line.event == "trained"
+            self._last = spent_in_words(line) or self._last
+        for line in _worth_saying(lines):
             self._say(in_words(line))
+
+    def at_the_end(self) -> str:
+        """What the run that is over came to here; from then on the next one counts."""
+        self.look()
+        rounds, self._trained = self._trained, 0
+        what = f"{counted(rounds, 'round')} trained here" if rounds else "nothing was trained here"
+        return f"{what} ({self._last})" if self._last else what
 
 
 def _worth_saying(lines: Sequence[Line]) -> list[Line]:

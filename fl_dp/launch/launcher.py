@@ -15,6 +15,7 @@ from fl_dp.durable_files import exclusive, private_folder, write_whole
 from fl_dp.errors import ConfigError
 from fl_dp.launch.clients import ledger_line
 from fl_dp.launch.exit_codes import ExitCode
+from fl_dp.launch.files_first import check_clients_files
 from fl_dp.launch.preflight import (
     check_choices,
     check_ledgers,
@@ -24,10 +25,10 @@ from fl_dp.launch.preflight import (
     check_server,
     with_absolute_paths,
 )
+from fl_dp.launch.progress_reporter import ProgressReporter
 from fl_dp.launch.ray_ahead import RayAhead, ray_ahead
 from fl_dp.launch.request import Engine, RunRequest
 from fl_dp.launch.resumption import Launch, check_begun, check_unfinished, kept_config
-from fl_dp.launch.telling import Telling
 from fl_dp.reporting.run_folder import RunFolder, claim_folder
 from fl_dp.reporting.run_results import forget_end
 from fl_dp.reporting.tracking import check_trackers
@@ -44,7 +45,7 @@ def launch(
     out: Path | None,
     ledger: Path | None,
     ray_address: str,
-    tell: Telling,
+    tell: ProgressReporter,
     quiet: bool = False,
     claimed: Callable[[RunFolder], None] = lambda folder: None,
     vary_mechanism: bool = False,
@@ -67,35 +68,49 @@ def launch(
 
         check_resources(request.config)
     check_names(request.config)
+    check_clients_files(request.config)
     alone = engine == "ray" and not ray_address and not ray_is_there()
     with _under_way(engine, ray_address) as ray:
-        check_choices(request.config)
-        config = with_absolute_paths(request.config)
-        tell.doing(CHECKING_MODEL)
-        check_server(config)
-        tell.doing("reading the training data, and parting them among the clients")
-        if alone:
-            check_room(config)
-        notes = (*request.notes, *check_parts(config))
+        config, notes = _checked(request, tell, alone=alone)
         check_ledgers(ledger)
         folder = claim_folder(out)
         claimed(folder)
         with exclusive(folder.lock):
             config = write_config(config, folder)
             tell.run(config, folder)
-            for note in notes:
-                tell.say(note)
-            tell.say(
-                f"{'simulating' if engine else 'starting'} {config.clients} clients; files in {folder.shown}"
-            )
-            if engine:
-                tell.say(ledger_line(ledger, folder.shown / folder.ledgers.name))
+            for line in (*notes, *_first_lines(config, folder, engine, ledger)):
+                tell.say(line)
             start = Launch(engine, (ledger or folder.ledgers).absolute(), ray_address, vary_mechanism)
             start.write(folder)
             return _run(config, folder, start, ray, tell, resumed=False, quiet=quiet)
 
 
-def resume(path: Path, *, ray_address: str | None, tell: Telling) -> ExitCode:
+def _checked(
+    request: RunRequest, tell: ProgressReporter, *, alone: bool
+) -> tuple[RunConfig, tuple[str, ...]]:
+    """The config with absolute paths, and what the run should say of it; FlDpError for what would fail later.
+
+    alone: this machine's memory has to hold all of it.
+    """
+    check_choices(request.config)
+    config = with_absolute_paths(request.config)
+    tell.doing(CHECKING_MODEL)
+    check_server(config)
+    tell.doing("reading the training data, and parting them among the clients")
+    if alone:
+        check_room(config)
+    return config, (*request.notes, *check_parts(config))
+
+
+def _first_lines(
+    config: RunConfig, folder: RunFolder, engine: Engine | None, ledger: Path | None
+) -> Iterator[str]:
+    yield f"{'simulating' if engine else 'starting'} {config.clients} clients; files in {folder.shown}"
+    if engine:
+        yield ledger_line(ledger, folder.shown / folder.ledgers.name)
+
+
+def resume(path: Path, *, ray_address: str | None, tell: ProgressReporter) -> ExitCode:
     """Go on with the run in the folder `path`, which stopped before it was over; FlDpError when it fails.
 
     ray_address: of the cluster, if its address has changed; else None.
@@ -137,7 +152,7 @@ def _run(
     folder: RunFolder,
     start: Launch,
     ray: RayAhead | None,
-    tell: Telling,
+    tell: ProgressReporter,
     *,
     resumed: bool,
     quiet: bool = False,

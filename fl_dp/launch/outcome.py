@@ -1,17 +1,23 @@
 """From the summary of a run that is over to its exit code."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fl_dp.clean_text import clean_json
 from fl_dp.errors import LaunchError
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.processes.log_tail import tail
+from fl_dp.launch.resumption import go_on_with
 from fl_dp.reporting.console import marked, of_unit, print_budgets
-from fl_dp.reporting.printable import printable_json
 from fl_dp.reporting.read_results import read_summary
+from fl_dp.reporting.reports import OVER
 from fl_dp.reporting.run_folder import SERVER_LOG, RunFolder
+
+_OWN_LOG = "its own log"  # in a refusal whose cause the server is not told (federation/wire/messages.py)
+INTERRUPTED = "interrupted"  # the reason of a run whose server was stopped (federation/server/app.py)
+_LOGS = 4  # that an error names
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +41,20 @@ def tried(federation: Callable[[], None]) -> RunEnd:
 
 
 def conclude(
-    end: RunEnd, folder: RunFolder, say: Callable[[str], None], *, quiet: bool = False, watched: bool = False
+    end: RunEnd,
+    folder: RunFolder,
+    say: Callable[[str], None],
+    *,
+    quiet: bool = False,
+    watched: bool = False,
+    causes: Sequence[str] = (),
 ) -> ExitCode:
     """Print the clients' budgets, unless quiet, and return the exit code; LaunchError when the run failed.
 
     The server's own summary decides. `end` counts where there is none, or where it failed later.
     Unless quiet, the run's page is written, too: who asks for silence runs many, and can have each later.
-    watched: the run is somebody else's, and nothing is written.
+    watched: the run is somebody else's, and nothing is written. causes: why clients of this process did not
+    answer, in words that the server is not told.
     """
     no_page = quiet or watched
     log = folder.log(SERVER_LOG)
@@ -49,12 +62,12 @@ def conclude(
         raise LaunchError(
             f"The server ended without a result. {end.details}\nThe end of its log, {log}:\n{tail(log)}"
         )
-    summary = printable_json(read_summary(folder.summary, whole=True))  # names and reasons are clients' own
+    summary = clean_json(read_summary(folder.summary, whole=True))  # names and reasons are clients' own
     private: bool = summary["private"]
-    if summary["status"] not in ("completed", "budget-exhausted"):
+    if summary["status"] not in OVER:
         if not no_page:
             _write_report(folder, say, private=private)
-        raise LaunchError(f"{summary['reason'].rstrip('.')}. Log: {log}")
+        raise LaunchError(_why_failed(folder, summary["reason"], causes))
     if not quiet:
         print_budgets(summary["clients"], private=private, whose=of_unit(summary))
     say(marked(f"results in {folder.shown}", private=private))
@@ -63,6 +76,8 @@ def conclude(
     if summary.get("model") == "best":
         best = summary["model_round"]
         say(f"model.pt is the model of round {best}, the best; last.pt that of the last round")
+    if summary.get("model") == "average":
+        say("model.pt is the moving average of the rounds' models; last.pt that of the last round")
     if summary["status"] == "budget-exhausted":
         say(_why_early(summary))
         return ExitCode.BUDGET_EXHAUSTED
@@ -75,6 +90,21 @@ def _write_report(folder: RunFolder, say: Callable[[str], None], *, private: boo
     from fl_dp.reporting.page.write import written_at_the_end  # late: a run that waits needs no figures
 
     say(marked(written_at_the_end(folder), private=private))
+
+
+def _why_failed(folder: RunFolder, reason: str, causes: Sequence[str]) -> str:
+    """The server's reason, what is behind it, and the logs that say more, the clients' own first."""
+    if reason == INTERRUPTED:
+        reason = f"The run was interrupted. Go on with: {go_on_with(folder)}"
+    words = f"{reason.rstrip('.')}." + "".join(f"\nAt the clients: {one}" for one in causes)
+    logs = [folder.log(SERVER_LOG)]
+    if _OWN_LOG in reason:
+        logs = sorted(one for one in logs[0].parent.glob("client*.log") if one.stat().st_size) + logs
+    shown = ", ".join(map(str, logs[:_LOGS])) + (
+        f" and {len(logs) - _LOGS} more" if len(logs) > _LOGS else ""
+    )
+    end = "\n" if causes else " "
+    return f"{words}{end}Log{'s' * (len(logs) > 1)}: {shown}"
 
 
 def _why_early(summary: Mapping[str, Any]) -> str:

@@ -1,23 +1,29 @@
 """What is checked before a process is started: names, paths, data, parts, model."""
 
 import dataclasses
+import math
 import os
 from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fl_dp.accounting.accountant import check_holds_budgets
-from fl_dp.choices import SOURCES
+from fl_dp.accounting.ledger.files import ledger_file
+from fl_dp.choices import FEATURES, SOURCES
 from fl_dp.config.data import RECORD
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
 from fl_dp.durable_files import private_folder
 from fl_dp.errors import AccountingError, ConfigError, DataError, LedgerError, ModelError
-from fl_dp.launch.clients import ledger_file
+from fl_dp.launch.copies import check_copies
 from fl_dp.launch.processes.environment import cores
 from fl_dp.models.names import absolute_model, check_name, is_own_code
 from fl_dp.records import ClientProfile
 from fl_dp.reporting.tracking import check_trackers
+
+if TYPE_CHECKING:
+    from fl_dp.data.tensor_data import TensorData
 
 _ALWAYS_MET = 1.0  # an epsilon that some noise keeps, whatever is planned; to compute it takes a while
 
@@ -29,6 +35,8 @@ def check_names(config: RunConfig) -> None:
     """
     check_holds_budgets(config.accountant)
     SOURCES.check(config.data)
+    if config.features:
+        FEATURES.check(config.features)
     check_name(config.model)
     check_trackers(config.track_names)
 
@@ -38,6 +46,7 @@ def check_choices(config: RunConfig) -> None:
 
     Imports the chosen files, and torch with them, but reads no data.
     """
+    from fl_dp.data.fixed_features import features_of
     from fl_dp.data.partition_scheme import PartitionSettings, choose_partition
     from fl_dp.data.source import choose_source
     from fl_dp.federation.server.aggregation import check_aggregation
@@ -54,6 +63,7 @@ def check_choices(config: RunConfig) -> None:
 
         task_class(config.task)
     choose_source(config.data)
+    features_of(config.features)
     if is_own_code(config.model):
         own_function(config.model)
     else:
@@ -109,7 +119,7 @@ def check_server(config: RunConfig) -> None:
     from fl_dp.tasks.records import evaluation_records
     from fl_dp.tasks.task import Task
     from fl_dp.tasks.validation import check_losses
-    from fl_dp.training.examples import axes_for
+    from fl_dp.training.examples import axes_of
     from fl_dp.training.local_algorithm import personal_names
     from fl_dp.training.optimizers import check_optimizer
     from fl_dp.training.trainer import trainable
@@ -133,7 +143,7 @@ def check_server(config: RunConfig) -> None:
     try:
         objective = task.objective
         check_losses(task, model)
-        axes_for(model, objective.blank(3)[0][:0], persons=objective.per_person > 0)
+        axes_of(model, objective, torch.device("cpu"))
     except ModelError as error:
         whose = f"model = {config.model!r}" if type(task).model is Task.model else f"model() of {config.task}"
         raise ConfigError(f"{whose} cannot be trained privately on {task.form}: {error}") from error
@@ -191,8 +201,10 @@ def split(config: RunConfig) -> Parts:
     whose = train.groups if config.unit != RECORD else range(len(train))
     if config.unit != RECORD:
         _check_sites_of_a_person(config, [{whose[row] for row in part.tolist()} for part in parts])
+    check_copies(config)
     sizes = tuple(len({whose[row] for row in part.tolist()}) for part in parts)
-    return Parts(sizes, (*_of_size(config, min(sizes)), *_of_unit(config, train.grouped_by)))
+    notes = (*_of_size(config, min(sizes)), *_of_unit(config, train.grouped_by), *_of_features(train))
+    return Parts(sizes, notes)
 
 
 def check_budget(config: RunConfig, largest: int) -> None:
@@ -237,6 +249,17 @@ def _of_size(config: RunConfig, smallest: int) -> tuple[str, ...]:
     return (
         f"the smallest part has {smallest} {units}; a client with fewer than "
         f"expected-batch-size = {config.expected_batch_size} takes all of its {units} in every step",
+    )
+
+
+def _of_features(train: "TensorData") -> tuple[str, ...]:
+    """What they take beside the records; computing them is left to whoever trains."""
+    if train.features is None:
+        return ()
+    size = len(train) * math.prod(train.form.input_shape) * 4 / 2**20  # float32
+    return (
+        f"features {train.features.name} of all records take {size:.0f} MiB, and are computed before the "
+        "first step",
     )
 
 

@@ -1,6 +1,6 @@
 """A simulated federation: the server runs in this process, the clients in Ray's processes."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 
@@ -12,12 +12,12 @@ from fl_dp.federation.server.app import run_federation
 from fl_dp.federation.wire.arrays import NDArray
 from fl_dp.launch.clients import client_config
 from fl_dp.launch.exit_codes import ExitCode
-from fl_dp.launch.logs import log_files
+from fl_dp.launch.logs import causes_in, log_files
 from fl_dp.launch.outcome import conclude, tried
+from fl_dp.launch.progress_grid import ProgressGrid
+from fl_dp.launch.progress_reporter import ProgressReporter
 from fl_dp.launch.ray_ahead import RayAhead
 from fl_dp.launch.resumption import Launch
-from fl_dp.launch.telling import Telling
-from fl_dp.launch.told_grid import ToldGrid
 from fl_dp.reporting.console import round_line
 from fl_dp.reporting.reports import RoundReport
 from fl_dp.reporting.run_folder import SERVER_LOG, RunFolder
@@ -37,7 +37,7 @@ def simulate(
     folder: RunFolder,
     start: Launch,
     ray: RayAhead,
-    tell: Telling,
+    tell: ProgressReporter,
     *,
     resumed: bool,
     quiet: bool = False,
@@ -53,35 +53,29 @@ def simulate(
         tell.say(round_line(record, rounds=config.rounds, budget=config.epsilon))
         tracked.round_over(record)
 
-    def on_work(work: RoundWork) -> None:
-        speed = work.records / work.seconds if work.seconds else 0.0
-        tell.worked(work.over, speed)
-        if work.ended:
-            append_line(folder.path / WORK, asdict(work))
+    def on_model(arrays: Mapping[str, NDArray]) -> None:
+        stated = Stated(grid.state(run, weights_digest(arrays)).to_text())  # the clients have no keys
+        write_statements(folder, [stated])
 
     client = replace(client_config(config, 0, start.ledgers), vary_mechanism=start.vary_mechanism)
-    simulation = Simulation(config, client, folder.clients, on_work)
+    simulation = Simulation(config, client, folder.clients, _noting(folder, tell))
+    # a log of their own for the clients: a traceback of theirs may quote their data
+    logs = {"fl_dp": folder.log(SERVER_LOG), CLIENTS_LOGGER: folder.log(CLIENTS_LOG)}
     with ExitStack() as stack:
-        # a log of their own for the clients: a traceback of theirs may quote their data
-        stack.enter_context(
-            log_files({"fl_dp": folder.log(SERVER_LOG), CLIENTS_LOGGER: folder.log(CLIENTS_LOG)})
-        )
+        stack.enter_context(log_files(logs))
+        causes = stack.enter_context(causes_in(CLIENTS_LOGGER))
         tell.doing("starting Ray")
         ray.wait()
-        tell.doing("handing the data to Ray, and starting its processes")
+        first = f"computing features {config.features}, " if config.features else ""
+        tell.doing(f"{first}handing the data to Ray, and starting its processes")
         grid = stack.enter_context(simulated_grid(simulation))
         _take_identity()
         run, flat = name_in_ledger(simulation), config.to_flat()
         tracked = stack.enter_context(tracking(config, folder, tell.say))
-        told = ToldGrid(grid, config, tell, counts=False)
-
-        def on_model(arrays: Mapping[str, NDArray]) -> None:
-            stated = Stated(grid.state(run, weights_digest(arrays)).to_text())  # the clients have no keys
-            write_statements(folder, [stated])
-
+        shown = ProgressGrid(grid, config, tell, counts=False)
         end = tried(
             lambda: run_federation(
-                told, flat, run, folder.path, on_round,
+                shown, flat, run, folder.path, on_round,
                 resumed=resumed, on_kept=on_kept, on_model=on_model,
             )
         )  # fmt: skip
@@ -90,7 +84,19 @@ def simulate(
     if end.completed:
         forget_run(folder.clients, config)
     with tell.aside():
-        return conclude(end, folder, tell.say, quiet=quiet)
+        return conclude(end, folder, tell.say, quiet=quiet, causes=causes.words)
+
+
+def _noting(folder: RunFolder, tell: ProgressReporter) -> Callable[[RoundWork], None]:
+    """Shows how far a round's work is, and writes a line of simulation.jsonl at its end."""
+
+    def on_work(work: RoundWork) -> None:
+        speed = work.records / work.seconds if work.seconds else 0.0
+        tell.worked(work.over, speed)
+        if work.ended:
+            append_line(folder.path / WORK, asdict(work))
+
+    return on_work
 
 
 def _take_identity() -> None:

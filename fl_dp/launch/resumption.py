@@ -14,9 +14,8 @@ from fl_dp.durable_files import write_whole
 from fl_dp.errors import ConfigError
 from fl_dp.launch.request import Engine
 from fl_dp.reporting.read_results import read_summary
+from fl_dp.reporting.reports import OVER
 from fl_dp.reporting.run_folder import RunFolder
-
-OVER = ("completed", "budget-exhausted")  # statuses in summary.json of runs with nothing left to do
 
 
 @dataclass(frozen=True)
@@ -88,6 +87,12 @@ def check_unfinished(folder: RunFolder) -> None:
     if status in OVER:
         how = "has completed" if status == "completed" else "has spent its clients' privacy budgets"
         raise ConfigError(f"--resume {folder.shown}: there is nothing to resume, the run {how}.")
+
+
+def go_on_with(folder: RunFolder) -> str:
+    """The command that goes on with the run in the folder, which was stopped."""
+    how = "fl-dp run --resume" if folder.launch.exists() else "fl-dp server --resume"
+    return f"{how} {folder.shown}"
 
 
 def kept_config(folder: RunFolder) -> RunConfig:

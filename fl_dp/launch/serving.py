@@ -24,8 +24,8 @@ from fl_dp.kits.roster import Roster
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.logs import log_files
 from fl_dp.launch.outcome import conclude, tried
-from fl_dp.launch.telling import Telling
-from fl_dp.launch.told_grid import ToldGrid
+from fl_dp.launch.progress_grid import ProgressGrid
+from fl_dp.launch.progress_reporter import ProgressReporter
 from fl_dp.reporting.console import round_line
 from fl_dp.reporting.reports import RoundReport
 from fl_dp.reporting.run_folder import SERVER_LOG, RunFolder
@@ -57,7 +57,7 @@ class Serving:
         self,
         config: RunConfig,
         folder: RunFolder,
-        tell: Telling,
+        tell: ProgressReporter,
         *,
         resumed: bool,
         on_wait: Callable[[], None] = lambda: None,
@@ -75,7 +75,7 @@ class Serving:
             on_wait()
 
         grid, flat, run = (
-            ToldGrid(LinkGrid(self.hub, self.kit.key, while_waiting), config, tell),
+            ProgressGrid(LinkGrid(self.hub, self.kit.key, while_waiting), config, tell),
             config.to_flat(),
             str(self.hub.run_id),
         )

@@ -29,10 +29,12 @@ def run_client(
     *,
     folder: Path,
     once: bool,
+    at_the_end: Callable[[], str] = lambda: "",
 ) -> ExitCode:
     """Run the client until it ends or is interrupted; what it tells is said here.
 
     folder: of this client alone; its log is kept there. watchers: called again and again.
+    at_the_end: what a run that is over came to here.
     """
     own_folder(folder)
     log, events = folder / "client.log", folder / "events.jsonl"
@@ -60,11 +62,18 @@ def run_client(
         while code is None:
             code = processes.exit_code(_PROCESS)  # asked first: once it has ended, its last lines are there
             for line in lines.new():
-                kept = settings.save_model if line["what"] == "model" else ""
-                say(f"{line['words']}; it is in {kept}" if kept else line["words"])
+                more = _of_event(line["what"], settings, at_the_end)
+                say(f"{line['words']}; {more}" if more else line["words"])
             for watch in watchers:
                 watch()
             time.sleep(_POLL_SECONDS)
     if code:
         raise LaunchError(f"The client {ended(code)}. The end of its log, {log}:\n{tail(log)}")
     return ExitCode.TRAINED
+
+
+def _of_event(what: str, settings: ClientConfig, at_the_end: Callable[[], str]) -> str:
+    """What this side knows beside the client's own words."""
+    if what == "model":
+        return f"it is in {settings.save_model}" if settings.save_model else ""
+    return at_the_end() if what == "over" else ""

@@ -6,10 +6,13 @@ import torch
 from torch import nn
 
 from fl_dp.choices import MODELS
+from fl_dp.clean_text import one_line
 from fl_dp.errors import FlDpError, ModelError
 from fl_dp.form import Form
 from fl_dp.models.model import Model
 from fl_dp.models.remedy import remedy
+
+_MOST_OF_AN_ERROR = 1000  # characters of what PyTorch or a model says
 
 
 def build_model(name: str, form: Form, seed: int) -> nn.Module:
@@ -36,7 +39,7 @@ def build_with(make: Callable[[Form], nn.Module], name: str, form: Form, seed: i
             raise
         except (RuntimeError, ValueError, AssertionError, IndexError) as error:
             raise ModelError(
-                f"model = {name!r} does not fit data of shape {form.input_shape}: {_one_line(error)}. "
+                f"model = {name!r} does not fit data of shape {form.input_shape}: {_words(error)}. "
                 + remedy(form)
             ) from error
     if shape != (2, *form.output_shape):
@@ -58,8 +61,8 @@ def blank_inputs(form: Form, size: int) -> torch.Tensor:
     return torch.zeros(size, *form.input_shape, dtype=torch.int64 if form.vocabulary else torch.float32)
 
 
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split()).rstrip(".!")
+def _words(error: Exception) -> str:
+    return one_line(error, _MOST_OF_AN_ERROR).rstrip(".!")
 
 
 def _output_shape(model: nn.Module, form: Form) -> tuple[int, ...]:

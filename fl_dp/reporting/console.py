@@ -14,10 +14,12 @@ from rich.table import Table
 from rich.text import Text
 
 from fl_dp.config.data import RECORD
-from fl_dp.reporting.reports import NOT_PRIVATE
+from fl_dp.records import CLIENT_STATUSES
+from fl_dp.reporting.reports import NOT_PRIVATE, epsilon_from_json
 
 ENDS = 5  # clients shown at either end of a table that is too long to be shown whole
 _LEAST_POWER = -5  # of ten, of a last digit that is written out
+_MOST_POWER = 15  # of a first digit that is written out
 COLUMNS = ("client", "epsilon", "of", "delta", "by", "arithmetic", "steps", "rounds", "left", "last round")
 
 
@@ -28,7 +30,7 @@ def round_line(record: Mapping[str, Any], *, rounds: int, budget: float) -> str:
     """
     states = [client["status"] for client in record["clients"].values()]
     running_out = len(record["federation"]["running_out"])
-    counts = ", ".join(f"{name} {states.count(name)}" for name in ("trained", "declined", "failed"))
+    counts = ", ".join(f"{name} {states.count(name)}" for name in CLIENT_STATUSES if name != "idle")
     parts = (
         f"round {record['round']}/{rounds}",
         privacy_words(record, budget),
@@ -78,7 +80,7 @@ def _allowed(record: Mapping[str, Any], budget: float) -> float:
     clients = record.get("clients", {}).values()  # a forecast has none
     if not clients or any(client.get("budget") is None for client in clients):
         return budget
-    most = sorted(clients, key=lambda client: (-_spent(client), client["budget"]))
+    most = sorted(clients, key=lambda client: (-epsilon_from_json(client["epsilon"]), client["budget"]))
     return sum(float(client["budget"]) for client in most[: record["federation"]["clients_per_person"]])
 
 
@@ -103,8 +105,10 @@ def rounded_up(epsilon: float | None) -> str:
     # repr, not the binary value: 1.1 is then 1.10 and not 1.11, and reads back as 1.1
     exact = Decimal(repr(float(epsilon)))
     last = -2 if not exact else min(-2, exact.adjusted() - 1)  # the power of ten of the last digit
+    if exact.adjusted() > _MOST_POWER:  # of a damaged file: it would have hundreds of digits
+        last = exact.adjusted() - 1
     text = exact.quantize(Decimal(1).scaleb(last), ROUND_CEILING)
-    return str(text) if last >= _LEAST_POWER else f"{text:.1e}"
+    return str(text) if _LEAST_POWER <= last < 0 else f"{text:.1e}"
 
 
 def print_budgets(
@@ -146,7 +150,7 @@ def print_budgets(
 def spread_line(clients: Mapping[str, Mapping[str, Any]]) -> str:
     """Largest, median and least epsilon of the clients, the accountants that have computed them, and how
     sure the arithmetic is."""
-    spent = [_spent(client) for client in clients.values()]
+    spent = [epsilon_from_json(client["epsilon"]) for client in clients.values()]
     values = {"largest": max(spent), "median": statistics.median(spent), "least": min(spent)}
     by = ", ".join(sorted({client["accountant"] for client in clients.values()}))
     arithmetic = " or ".join(sorted({client["arithmetic"] for client in clients.values()}))
@@ -174,7 +178,9 @@ def times(count: int) -> str:
 
 def budget_rows(clients: Mapping[str, Mapping[str, Any]], *, private: bool) -> list[tuple[str, ...]]:
     """Cells of the table, one tuple a row, as in COLUMNS; a row of one cell counts what is left out."""
-    ordered = sorted(clients.items(), key=lambda item: (-_spent(item[1]), _natural(item[0])))
+    ordered = sorted(
+        clients.items(), key=lambda item: (-epsilon_from_json(item[1]["epsilon"]), _natural(item[0]))
+    )
     rows = [_row(name, client, private) for name, client in ordered]
     hidden = len(rows) - 2 * ENDS
     if hidden <= 1:  # a row that says "1 more" would be as long as the one that it hides
@@ -221,10 +227,6 @@ def _plain(title: str, rows: list[tuple[str, ...]]) -> str:
         for row in (COLUMNS, *rows)
     ]
     return "\n".join((title, *lines))
-
-
-def _spent(client: Mapping[str, Any]) -> float:
-    return float("inf") if client["epsilon"] is None else float(client["epsilon"])
 
 
 def _natural(name: str) -> tuple[int, str]:

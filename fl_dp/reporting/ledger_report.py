@@ -29,7 +29,7 @@ class AccountReport:
     epsilon: what this account has spent at `delta`, as `accountant` computes it, which is that of the last
     budget if it may hold one. arithmetic: of all its rounds and of those before it. budget: its upper limit;
     None if no round noted one.
-    epsilon_in_all: this account and all earlier ones of these data together; infinite if their units differ.
+    total_epsilon: this account and all earlier ones of these data together; infinite if their units differ.
     """
 
     dataset: str
@@ -49,7 +49,7 @@ class AccountReport:
     delta: float
     epsilon: float
     budget: float | None
-    epsilon_in_all: float
+    total_epsilon: float
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -90,7 +90,7 @@ def _report(account: Account, before: list[Account], delta: float | None) -> Acc
         delta=delta,
         epsilon=compute_epsilon(spent, delta, accountant),
         budget=budget.epsilon if budget else None,
-        epsilon_in_all=math.inf if mixed else compute_epsilon(total, delta, accountant),
+        total_epsilon=math.inf if mixed else compute_epsilon(total, delta, accountant),
     )
 
 

@@ -73,7 +73,7 @@ def _account(report: AccountReport) -> tuple[str, ...]:
         f"{report.delta:g}",
         report.accountant,
         report.arithmetic if report.private else "-",
-        rounded_up(report.epsilon_in_all),
+        rounded_up(report.total_epsilon),
         _short(report.rounds[-1].time) if report.rounds else "-",
     )
 

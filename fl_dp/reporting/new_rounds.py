@@ -4,9 +4,9 @@ import os
 from pathlib import Path
 from typing import Any
 
+from fl_dp.clean_text import clean_json
 from fl_dp.config.files import check_plain
 from fl_dp.errors import ConfigError
-from fl_dp.reporting.printable import printable_json
 from fl_dp.reporting.read_results import read_round
 
 FIRST = 10  # of the rounds that are there already, so many are read: each may be of thousands of clients
@@ -35,7 +35,9 @@ class NewRounds:
         found = []
         for number, line in list(enumerate(lines, before + 1))[skipped:]:
             try:
-                record = printable_json(read_round(line.decode(), f"{self._path.name}, line {number}"))
+                record = clean_json(
+                    read_round(line.decode(), f"{self._path.name}, line {number}", whole=True)
+                )
             except (ConfigError, ValueError) as error:
                 self.problems.append(str(error))
                 continue

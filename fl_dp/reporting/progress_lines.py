@@ -5,7 +5,8 @@ import time
 
 from rich.console import Console
 
-from fl_dp.reporting.run_progress import RunProgress, duration, in_words
+from fl_dp.reporting.run_progress import RunProgress, in_words
+from fl_dp.reporting.wording import rough_duration
 
 AGAIN_SECONDS = 30.0  # for so long nothing is said of the same thing
 COUNT_SECONDS = 1.0  # between two lines that differ in a number alone
@@ -41,7 +42,7 @@ class ProgressLines:
         progress = self._progress
         words, elapsed = in_words(progress), time.time() - progress.since
         if words and min(time.monotonic() - self._when, elapsed) >= AGAIN_SECONDS:
-            self._say(words, f"{words} ({duration(elapsed)})")
+            self._say(words, f"{words} ({rough_duration(elapsed)})")
 
     def close(self) -> None:
         """Say nothing more, until something is shown again."""

@@ -9,10 +9,11 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from fl_dp.clean_text import clean
 from fl_dp.reporting.console import rounded_up
-from fl_dp.reporting.printable import printable
-from fl_dp.reporting.reports import NOT_PRIVATE
-from fl_dp.reporting.run_progress import RunProgress, clients, duration, in_words, seconds_left
+from fl_dp.reporting.reports import NOT_PRIVATE, epsilon_from_json
+from fl_dp.reporting.run_progress import RunProgress, in_words, seconds_left
+from fl_dp.reporting.wording import counted, rough_duration
 
 MOST_CLIENTS = 6  # with a bar of their own
 _BAR_WIDTH, _NAME_WIDTH = 30, 20
@@ -30,7 +31,7 @@ def rendered(progress: RunProgress, now: float) -> RenderableType:
     if progress.server_round:
         return table
     elapsed = now - progress.since
-    waiting = f" ({duration(elapsed)})" if elapsed >= 2 else ""
+    waiting = f" ({rough_duration(elapsed)})" if elapsed >= 2 else ""
     return Group(table, Text(f"{in_words(progress)}{waiting}"))
 
 
@@ -49,11 +50,12 @@ def bars(progress: RunProgress, now: float) -> list[Bar]:
 def _rounds(progress: RunProgress, now: float) -> str:
     left = seconds_left(progress, now)
     words = f"{progress.over} of {progress.rounds} are over"
-    return words if left is None else f"{words}, about {duration(left)} left"
+    return words if left is None else f"{words}, about {rough_duration(left)} left"
 
 
 def _clients(progress: RunProgress) -> str:
-    words = f"round {progress.server_round}: {progress.answered} of {clients(progress.asked)} have answered"
+    asked = counted(progress.asked, "client")
+    words = f"round {progress.server_round}: {progress.answered} of {asked} have answered"
     return f"{words}, {progress.speed:,.0f} records/s" if progress.speed else words
 
 
@@ -68,7 +70,7 @@ def _budgets(record: Mapping[str, Any], budget: float) -> list[Bar]:
             _budget(f"  {_name(name)}", one["epsilon"], one.get("budget") or budget)
             for name, one in each.items()
         ]
-    spent = [_number(one["epsilon"]) for one in each.values()]
+    spent = [epsilon_from_json(one["epsilon"]) for one in each.values()]
     together = {"largest": max(spent), "median": statistics.median(spent), "least": min(spent)}
     words = f"of {len(each)} clients"
     return found + [_budget(f"  {name}", value, budget, words) for name, value in together.items()]
@@ -76,13 +78,8 @@ def _budgets(record: Mapping[str, Any], budget: float) -> list[Bar]:
 
 def _budget(label: str, epsilon: float | None, budget: float, whose: str = "") -> Bar:
     words = f"{rounded_up(epsilon)} of {rounded_up(budget)}"
-    return label, min(_number(epsilon), budget), budget, f"{words} {whose}".rstrip()
-
-
-def _number(epsilon: float | None) -> float:
-    return float("inf") if epsilon is None else float(epsilon)
+    return label, min(epsilon_from_json(epsilon), budget), budget, f"{words} {whose}".rstrip()
 
 
 def _name(name: str) -> str:
-    name = printable(name)
-    return name if len(name) <= _NAME_WIDTH else f"{name[: _NAME_WIDTH - 1]}…"
+    return clean(name, _NAME_WIDTH)

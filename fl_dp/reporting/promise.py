@@ -2,16 +2,21 @@
 
 PROMISE = (
     "Differential privacy, add or remove one record at one client: whatever is concluded from the model, and "
-    "from all that was sent in training, has a probability that differs by a factor of e^epsilon at most, "
-    "delta aside, whether the record was there or not. Several records of one person at a client are not "
-    "covered together, nor is what the data as a whole say. docs/privacy.md has assumptions and theorems."
+    "from all that was sent in training, is at most e^epsilon times as likely, plus delta, with the record "
+    "there as without it, and the other way round. Several records of one person at a client are not covered "
+    "together, nor are conclusions about people in general. Assumptions and theorems: docs/privacy.md of "
+    "fl_dp's documentation."
 )
 PROMISE_OF_PERSONS = (
     "Differential privacy, add or remove one person with all records at one client: whatever is concluded "
-    "from the model, and from all that was sent in training, has a probability that differs by a factor of "
-    "e^epsilon at most, delta aside, whether the person was there or not. What the data as a whole say is "
-    "not covered. docs/persons.md and docs/privacy.md have assumptions and theorems."
+    "from the model, and from all that was sent in training, is at most e^epsilon times as likely, plus "
+    "delta, with the person there as without, and the other way round. Conclusions about people in general "
+    "are not covered. Assumptions and theorems: docs/persons.md and docs/privacy.md of fl_dp's documentation."
 )
 NO_PROMISE = (
     "None: NOT PRIVATE. The model was trained without protection; single records may be found out from it."
+)
+UNSIGNED = (  # by any site: its statement is of what its data have spent, and of the model's weights
+    "the model's name, the task, settings, dates, versions, losses, metrics, columns and classes of "
+    "the data, the reason why a run or client ended, who approved it and when, purpose and approval"
 )

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from fl_dp.config.files import DAMAGED, check_plain, read_json
+from fl_dp.config.files import DAMAGED, check_plain, no_constant, read_json
 from fl_dp.errors import ConfigError
 from fl_dp.records import Entry
 from fl_dp.reporting.reports import ClientRound, RoundReport, Summary
@@ -60,7 +60,7 @@ def each_round(path: Path, *, whole: bool = False) -> Iterator[dict[str, Any]]:
 def read_round(line: str, where: str, *, whole: bool = False) -> dict[str, Any]:
     """The report of one round from its line; ConfigError, which says `where`, for a damaged one."""
     try:
-        found = json.loads(line)
+        found = json.loads(line, parse_constant=no_constant)
     except DAMAGED:
         raise ConfigError(f"{where}: is damaged.") from None
     return _as(RoundReport, found, where, whole)
@@ -84,6 +84,8 @@ def _checked(found: Any, hint: Any, name: str, whole: bool) -> Any:
         return None if found is None else _checked(found, wanted, name, whole)
     if hint is float:  # JSON has neither NaN nor infinity: None stands for both
         fits = found is None or type(found) is float or (type(found) is int and abs(found) < _LONGEST)
+    elif hint is int:
+        fits = type(found) is int and _is_sane(found)
     elif origin is typing.Literal:
         fits = found in parts
     elif origin is tuple:
@@ -107,7 +109,7 @@ def _fields(found: Any, kind: Any, name: str, whole: bool) -> dict[str, Any]:
     made = dict(found)
     needed = _NEEDED.get(kind, ())
     for key, hint, plain, field in _plan(kind):
-        if key in found and type(found[key]) in plain:
+        if key in found and type(found[key]) in plain and _is_sane(found[key]):
             continue
         path = f"{name}.{key}" if name else key
         if key in found:
@@ -115,6 +117,11 @@ def _fields(found: Any, kind: Any, name: str, whole: bool) -> dict[str, Any]:
         elif whole or key in needed:
             made[key] = _default(field, path)
     return made
+
+
+def _is_sane(found: Any) -> bool:
+    """False for a whole number that is longer than any of ours."""
+    return type(found) is not int or abs(found) < _LONGEST
 
 
 @cache

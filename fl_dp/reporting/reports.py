@@ -11,10 +11,10 @@ from functools import cache, lru_cache
 from operator import attrgetter
 from typing import Any, Literal
 
-from fl_dp.records import ASSUMED, Entry
+from fl_dp.records import ASSUMED, ClientStatus, Entry
 
-ClientStatus = Literal["trained", "declined", "failed", "idle"]
 RunStatus = Literal["completed", "budget-exhausted", "failed"]
+OVER: tuple[RunStatus, ...] = ("completed", "budget-exhausted")  # of runs with nothing left to do
 
 NOT_PRIVATE = "NOT PRIVATE"  # marks everything that comes from a run without privacy
 
@@ -144,14 +144,15 @@ class Summary:
     """summary.json. `rounds` is the number of rounds run, `lost_rounds` of them without a new model; `reason`
     says why it is not "completed".
 
-    model: "last", or "best" where it was chosen on the server's validation half; model_round: the round that
-    it is of, 0 the start. accuracy, loss, metrics: of it, on the test data or their other half.
+    model: "last", "average", or "best" where it was chosen on the server's validation half; model_round: the
+    round that it is of, 0 the start. accuracy, loss, metrics: of it, on the test data or their other half.
     private, epsilon, delta, federation: as in the RoundReport of the last round; planned_epsilon: if all
     planned rounds are run. All of these are None without clients.
     run: its name in the ledgers. started, ended: UTC, ISO 8601; of a resumed run the first start.
     max_grad_norm: the clipping bound. versions: of what computed, by name. digests: SHA-256 of the model's
     weights (`weights_digest`), of the file config.toml and of fl_dp's own code, by name. task: the identity
-    of the task's code, empty where all of it is built in.
+    of the task's code, empty where all of it is built in. suppressed_below: of classes with fewer test
+    examples `accuracy-per-class` says nothing; 0 in files of an fl_dp that told all.
     """
 
     status: RunStatus
@@ -177,6 +178,7 @@ class Summary:
     versions: Mapping[str, str] = field(default_factory=dict)
     digests: Mapping[str, str] = field(default_factory=dict)
     task: str = ""
+    suppressed_below: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         return _with_clients(self)
@@ -214,6 +216,11 @@ def _shallow(record: Any) -> dict[str, Any]:
 @cache
 def _values_of(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
     return attrgetter(*names)
+
+
+def epsilon_from_json(value: float | None) -> float:
+    """The epsilon that `strict_json` has written: None stands for infinity, where none holds."""
+    return math.inf if value is None else float(value)
 
 
 def strict_json(value: Any) -> Any:

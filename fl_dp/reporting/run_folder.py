@@ -105,6 +105,16 @@ class RunFolder:
         return self.logs / f"{name}.log"
 
 
+def check_unclaimed(out: Path) -> None:
+    """ConfigError where `claim_folder` would find a run or a file in the way; nothing is made."""
+    if out.is_file() or RunFolder(out).config.exists():
+        raise _claimed(out)
+
+
+def _claimed(out: Path | None) -> ConfigError:
+    return ConfigError(f"--out {out}: already holds a run, or is a file; name another folder.")
+
+
 def claim_folder(out: Path | None, runs: Path = Path("runs")) -> RunFolder:
     """Make the folder `out`, or, if None, a new one named by the time below `runs`.
 
@@ -115,7 +125,7 @@ def claim_folder(out: Path | None, runs: Path = Path("runs")) -> RunFolder:
         folder.path.mkdir(parents=True, exist_ok=True)
         folder.config.open("x").close()  # of two launches at once only one creates the file
     except FileExistsError:
-        raise ConfigError(f"--out {out}: already holds a run, or is a file; name another folder.") from None
+        raise _claimed(out) from None
     except OSError as error:
         raise ConfigError(f"--out {out}: cannot be written: {error.strerror}.") from None
     for private in (folder.logs, folder.clients):  # logs may quote records

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
+from fl_dp.reporting.wording import counted
+
 LATEST = 5  # rounds by which the time that is left is estimated
 
 
@@ -65,18 +67,5 @@ def in_words(progress: RunProgress) -> str:
     if not progress.server_round:
         return progress.doing
     of = f"/{progress.rounds}" if progress.rounds else ""
-    return (
-        f"round {progress.server_round}{of}: {progress.answered} of {clients(progress.asked)} have answered"
-    )
-
-
-def clients(count: int) -> str:
-    return "1 client" if count == 1 else f"{count} clients"
-
-
-def duration(seconds: float) -> str:
-    """Rounded as a person would say it: 45 s, 12 min, 3 h 20 min."""
-    if seconds < 90:
-        return f"{max(seconds, 0):.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
+    asked = counted(progress.asked, "client")
+    return f"round {progress.server_round}{of}: {progress.answered} of {asked} have answered"

@@ -3,13 +3,14 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Protocol
 
 from fl_dp.config.flat import Scalar
-from fl_dp.reporting.printable import printable
+from fl_dp.records import CLIENT_STATUSES
 
-STATUSES = ("trained", "declined", "failed", "idle")
+_MOST_BYTES = 120  # of a metric's name
 # Settings that name places or people of this machine, not what is done.
 _NOT_TOLD = frozenset({
     "out", "data", "data-root", "data-name", "schema", "columns", "task", "model", "start", "strategy",
@@ -62,7 +63,7 @@ def numbers_of(record: Mapping[str, Any]) -> dict[str, float]:
         "model/loss": record["loss"],
         "model/accuracy": record["accuracy"],
         **{f"model/{_name(name)}": value for name, value in record["metrics"].items()},
-        **{f"clients/{status}": states.count(status) for status in STATUSES},
+        **{f"clients/{status}": states.count(status) for status in CLIENT_STATUSES},
         "round/seconds": record["seconds"],
         "round/lost": bool(record["lost"]),
     }
@@ -74,5 +75,12 @@ def numbers_of(record: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _name(metric: str) -> str:
-    """A metric of a task of one's own may have any name; trackers know letters, digits and a few signs."""
-    return "".join(c if c.isalnum() or c in "-_. " else "-" for c in printable(metric))
+    """A metric of a task of one's own may have any name; trackers know letters, digits and a few signs.
+
+    A name is a file's at some of them: never one that means a folder, nor longer than a file's may be.
+    """
+    known = "".join(c if c.isalnum() or c in "-_. " else "-" for c in metric)
+    if len(known.encode()) > _MOST_BYTES:
+        start = known.encode()[:_MOST_BYTES].decode(errors="ignore")
+        known = f"{start}-{sha256(metric.encode(errors='replace')).hexdigest()[:8]}"
+    return f"-{known[1:]}" if known[:1] in ("", ".") else known

@@ -2,12 +2,14 @@
 
 import json
 import logging
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from fl_dp.choices import TRACKERS
+from fl_dp.clean_text import one_line
 from fl_dp.config.files import read_json
 from fl_dp.config.flat import Scalar
 from fl_dp.config.run import RunConfig
@@ -15,13 +17,13 @@ from fl_dp.durable_files import private_folder, write_whole
 from fl_dp.errors import ConfigError
 from fl_dp.optional import require_package
 from fl_dp.reporting.new_rounds import NewRounds
-from fl_dp.reporting.printable import printable
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.reporting.tracker import TrackedRun, Tracker, numbers_of, told_settings
 
 logger = logging.getLogger("fl_dp")
 Say = Callable[[str], None]
 
+_KEY = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9_-]{0,63})?")  # as trackers make them
 KEPT = "tracked.json"  # of each tracker: its key of the run, and the last round that it was told
 
 
@@ -41,6 +43,8 @@ class Tracking:
 
     def __init__(self, names: Sequence[str], folder: RunFolder, flat: Mapping[str, Scalar], say: Say) -> None:
         self._folder, self._say = folder, say
+        for place in (folder.tracked, *(folder.tracked / name for name in names)):
+            _check_own(place)
         self._kept = _read_kept(folder.tracked / KEPT)
         self._resumed = bool(self._kept)
         self._failed: dict[str, str] = {}
@@ -98,7 +102,7 @@ class Tracking:
             work()
         except Exception as error:
             self._runs.pop(name, None)
-            self._failed[name] = printable(f"{type(error).__name__}: {error}"[:200])
+            self._failed[name] = one_line(f"{type(error).__name__}: {error}")
             logger.exception("the tracker %s failed", name)
             self._say(f"the tracker {name} failed, and the run goes on without it: {self._failed[name]}")
 
@@ -122,9 +126,20 @@ def _read_kept(path: Path) -> dict[str, dict[str, Any]]:
     if not path.exists():
         return {}
     found = read_json(path)
-    if not isinstance(found, dict) or not all(
-        isinstance(one, dict) and type(one.get("key")) is str and type(one.get("round")) is int
-        for one in found.values()
-    ):
+    if not isinstance(found, dict) or not all(map(_is_kept, found.values())):
         raise ConfigError(f"{path}: is damaged; delete {path.parent} to track the run anew.")
-    return found
+    return {name: {"key": one["key"], "round": one["round"]} for name, one in found.items()}
+
+
+def _is_kept(one: object) -> bool:
+    """A key becomes a file's name, or part of an address where files are uploaded to."""
+    if not isinstance(one, dict):
+        return False
+    key, last = one.get("key"), one.get("round")
+    return type(key) is str and _KEY.fullmatch(key) is not None and type(last) is int and 0 <= last < 2**53
+
+
+def _check_own(folder: Path) -> None:
+    """ConfigError for a link: who resumes a run of somebody else's would write elsewhere."""
+    if folder.is_symlink():
+        raise ConfigError(f"{folder}: is a link; delete it, and the run is tracked in a folder of its own.")

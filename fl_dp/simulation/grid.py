@@ -9,12 +9,12 @@ from typing import Any
 
 import ray
 from flwr.app import Error, Message, MessageType, RecordDict
-from flwr.serverapp import Grid
 
 from fl_dp.errors import DeclinedError
 from fl_dp.federation.client.round import expected_weights, refuse
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray, digest_of
 from fl_dp.federation.wire.messages import ARRAYS, REFUSAL, refusal_to_content
+from fl_dp.federation.wire.older_grid import OlderGrid
 from fl_dp.federation.wire.partial_sums import make_group
 from fl_dp.records import RoundPlan
 from fl_dp.simulation.actor.first_steps import grouped
@@ -62,7 +62,7 @@ class _Batch:
         return time.monotonic() > self.asked + share * self.ttl
 
 
-class SimulationGrid(Grid):
+class SimulationGrid(OlderGrid):
     """A grid whose clients train in this machine's, or a cluster's, actors.
 
     A registration is answered at once. A round's messages go to the actors together; `pull_messages` drives
@@ -85,7 +85,6 @@ class SimulationGrid(Grid):
         self._clients, self._number, self._pool = clients, number, pool
         self._prepare, self._on_work = prepare, on_work
         self._ids = itertools.count(1)
-        self._run: Any = None
         self._replies: dict[str, Message] = {}
         self._batches: deque[_Batch] = deque()
 
@@ -96,24 +95,6 @@ class SimulationGrid(Grid):
     def state(self, run: str, weights: str) -> Statement:
         """What the clients' ledger says when the run is over."""
         return self._clients.state(run, weights)
-
-    def set_run(self, run: Any) -> None:
-        """Flower's record of the run; nothing here needs it."""
-        self._run = run
-
-    @property
-    def run(self) -> Any:
-        return self._run
-
-    def create_message(
-        self,
-        content: RecordDict,
-        message_type: str,
-        dst_node_id: int,
-        group_id: str,
-        ttl: float | None = None,
-    ) -> Message:
-        return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
 
     def get_node_ids(self) -> Iterable[int]:
         """Client k is node k + 1: Flower has no node 0."""
@@ -137,18 +118,6 @@ class SimulationGrid(Grid):
         while self._batches and time.monotonic() < until and any(one not in self._replies for one in wanted):
             self._work(min(SHOW_SECONDS, max(0.0, until - time.monotonic())))
         return [self._replies.pop(one) for one in wanted if one in self._replies]
-
-    def send_and_receive(
-        self, messages: Iterable[Message], *, timeout: float | None = None
-    ) -> Iterable[Message]:
-        until = time.monotonic() + (float("inf") if timeout is None else timeout)
-        missing = set(self.push_messages(messages))
-        replies: list[Message] = []
-        while missing and time.monotonic() < until:
-            new = list(self.pull_messages(missing))
-            missing -= {reply.metadata.reply_to_message_id for reply in new}
-            replies += new
-        return replies
 
     def _register(self, messages: Sequence[Message]) -> None:
         asked = self._by_client(messages)

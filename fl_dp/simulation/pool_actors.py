@@ -10,8 +10,8 @@ from typing import Any
 import ray
 from ray.exceptions import RayTaskError
 
+from fl_dp.clean_text import one_line
 from fl_dp.errors import FederationError
-from fl_dp.federation.wire.messages import one_line
 
 Handle = Any  # of a TrainingActor; Ray's handles have no types
 

@@ -71,7 +71,9 @@ def simulated_grid(simulation: Simulation) -> Iterator[SimulationGrid]:
         memory_mib=config.memory_mib,
         given=given_task(config.task),
     )
-    start_actor = actor_starter(ray.put(shared), settings, {"num_cpus": one.cpus, "num_gpus": one.gpus})
+    stored = ray.put(shared)
+    shared = replace(shared, inputs=None)  # actors have them from the store; this process trains nobody
+    start_actor = actor_starter(stored, settings, {"num_cpus": one.cpus, "num_gpus": one.gpus})
     at_once = 1 if config.physical_batch_size == AUTO else int(config.physical_batch_size)
     # GPUs hold few contexts beside what steps need: there one actor measures before others are started
     first = 1 if one.gpus else min(places(one, there), config.fit_clients)

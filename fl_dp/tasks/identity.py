@@ -4,7 +4,8 @@ Of the file that the settings name, of that which holds the task's class, of the
 where its name is code of the user's own, and of what these import from their own folder (`sources.py`). Of a
 class without a file, as in a notebook, its own methods count.
 What is built in has no digest: its parts are compared by their names, and by `records.NUMERICS`. But what a
-table's schema makes of records counts in any case: the same weights would mean other columns.
+table's schema or fixed features make of records counts in any case: the same weights would mean other
+inputs.
 
 It tells honest sites that they differ by mistake.
 """
@@ -17,6 +18,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from fl_dp.config.task import task_file
+from fl_dp.data.fixed_features import features_of
 from fl_dp.models.names import is_own_code
 from fl_dp.tasks.load import OwnModelTask, in_task_code
 from fl_dp.tasks.own_code import imported
@@ -25,14 +27,16 @@ from fl_dp.tasks.task import Task
 
 
 def identity(task: Task) -> str:
-    """The digest, in hex, of the task's code, of its model's, and of what a schema makes of the records.
+    """The digest, in hex, of the task's code, of its model's, and of a schema's meaning and features.
 
-    Empty where both are built in and no schema is read. TaskError for code of the user's own that cannot be
-    read.
+    Empty where both are built in, no schema is read and no features are computed. TaskError for code of
+    the user's own that cannot be read.
     """
     with in_task_code(type(task), "its identity"):
         meaning = task.meaning()
-        return _digest(_of_code(task) + ([("meaning", {"": meaning})] if meaning else []))
+        parts = _of_code(task) + ([("meaning", {"": meaning})] if meaning else [])
+    features = features_of(task.settings.features)
+    return _digest(parts + ([("features", {"": features.name})] if features else []))
 
 
 def code_identity(task: Task) -> str:

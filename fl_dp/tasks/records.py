@@ -12,6 +12,7 @@ from fl_dp.config.client import ClientConfig
 from fl_dp.config.data import CLIENT
 from fl_dp.config.run import RunConfig
 from fl_dp.config.task import TaskSettings
+from fl_dp.data.fixed_features import features_of
 from fl_dp.data.partition import parts_of
 from fl_dp.data.partition_scheme import Indices, PartitionSettings, is_whole
 from fl_dp.data.persons import Examples, by_unit
@@ -40,7 +41,9 @@ def records_of(task: Task, split: Split) -> TensorData | None:
 def _records(task: Task, split: Split) -> TensorData | None:
     with in_task_code(type(task), f"{split}_data()"):
         found = task.train_data() if split == "train" else task.test_data()
-        return found if found is None or isinstance(found, TensorData) else as_data(task, found)
+        data = found if found is None or isinstance(found, TensorData) else as_data(task, found)
+    features = features_of(task.settings.features)
+    return data if data is None or features is None else data.with_features(features)
 
 
 def evaluation_records(config: RunConfig, task: Task) -> TensorData | None:
@@ -63,7 +66,9 @@ def evaluation_records(config: RunConfig, task: Task) -> TensorData | None:
     with in_task_code(type(task), "public_form()"):
         form = task.public_form()
     if form is not None:
-        task.form = form
+        features = features_of(config.features)
+        shape = features.shape(form.input_shape) if features else form.input_shape
+        task.form = dataclasses.replace(form, input_shape=shape)
     elif type(task).model is Task.model:
         first = records_of(_task_for(config, task, "0"), "train")
         if first is not None:
@@ -130,6 +135,7 @@ def _joined(settings: TaskSettings, clients: int) -> tuple[TensorData, Sequence[
         tuple(group for data in files for group in data.groups),
         tuple(digest for data in files for digest in data.raw),
         files[0].grouped_by,
+        features=files[0].features,
     )
     return whole, [np.arange(ends[client], ends[client + 1]) for client in range(clients)]
 

@@ -13,6 +13,7 @@ from fl_dp.form import Form, names_of
 from fl_dp.models.build import build_model, build_with
 from fl_dp.models.names import is_own_code
 from fl_dp.tasks.own_code import own_function
+from fl_dp.training.augmentation import Views
 from fl_dp.training.loss import check_targets, loss_of
 from fl_dp.training.objective import Batch, Objective
 
@@ -122,12 +123,18 @@ class Task:
     def objective(self) -> Objective:
         """What a trainer minimises; ConfigError where a setting of it does not suit the data's form."""
         self.check_loss()
+        self._views.check(self.form)
         return self.unchecked_objective
 
     @property
     def unchecked_objective(self) -> Objective:
         """The same, whatever the settings."""
-        return Objective(self.losses, self.form, self.settings.records_per_person)
+        settings = self.settings
+        return Objective(self.losses, self.form, settings.records_per_person, self._views)
+
+    @property
+    def _views(self) -> Views:
+        return Views(self.settings.views, self.settings.augmentation)
 
     def check_loss(self) -> None:
         """ConfigError where the built-in loss is for other targets than the data's, or where class weights

@@ -6,7 +6,7 @@ The model's checks run on random numbers. Data are read, and only their form and
 import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
@@ -71,7 +71,15 @@ class Validation:
         try:
             yield
         except FlDpError as error:
-            self.findings.append(Finding(where, str(error)))
+            self._found(where, str(error))
+
+    def _found(self, where: str, what: str) -> None:
+        """One finding for one cause, with all places where it was met."""
+        for i, one in enumerate(self.findings):
+            if one.what == what:
+                self.findings[i] = Finding(f"{one.where}, {where}", what)
+                return
+        self.findings.append(Finding(where, what))
 
 
 def validate_task(
@@ -92,6 +100,9 @@ def validate_task(
         if test:
             with result.finding("metrics"):
                 metrics_of(task, _CPU, metrics)
+    if task.known_form is None and result.findings and type(task).model is Task.model:
+        result.notes.append("the model was not looked at: it takes its shape from the data")
+        return result
     with result.finding("model"):
         result.model = new_model(task)
     if result.model is not None:
@@ -239,4 +250,4 @@ def _blank(task: Task) -> tuple[Tensor, Tensor]:
 
 def _objective(task: Task) -> Objective:
     """Without the checks of its settings, which are findings of their own."""
-    return replace(task.unchecked_objective, per_person=0)
+    return task.unchecked_objective.of_one_record()

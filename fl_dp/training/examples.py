@@ -13,37 +13,53 @@ from fl_dp.engine.probe import probe
 from fl_dp.engine.tracing.axis import BatchAxis
 from fl_dp.engine.tracing.capture import UseKey
 from fl_dp.engine.tracing.structure import map_tensors
-from fl_dp.training.objective import Batch
+from fl_dp.training.augmentation import Views, Words
+from fl_dp.training.objective import Batch, Objective
 
-_MODEL = "model"  # attribute of `_OfPersons`, and so the head of its parameters' names
+_MODEL = "model"  # attribute of `_OfRows`, and so the head of its parameters' names
 
 
-def examples_of(data: Examples, indices: Tensor, randomness: Randomness) -> Batch:
-    """The examples that `indices` name. randomness: of the step, for persons of whom not all records count.
+def examples_of(data: Examples, indices: Tensor, randomness: Randomness, views: Views) -> Batch:
+    """The examples that `indices` name. randomness: of the step, for persons of whom not all records count,
+    and for views.
 
-    Which of them count follows from the step and the person's number, whatever else is drawn.
+    Which of them count, and what is seen of them, follows from the step and the example's number, whatever
+    else is drawn.
     """
-    if not isinstance(data, PersonData):
-        return data.batch(indices)
-    return data.batch(
-        indices,
-        lambda person, count: randomness.child(person).stream().words(count, np.dtype(np.uint64).type),
+    batch = data.batch(indices, _words(randomness)) if isinstance(data, PersonData) else data.batch(indices)
+    return _seen(batch, indices, _words(randomness.child("views")), views) if views else batch
+
+
+def _words(randomness: Randomness) -> Words:
+    return lambda example, count: randomness.child(example).stream().words(count, np.dtype(np.uint64).type)
+
+
+def _seen(batch: Batch, indices: Tensor, words: Words, views: Views) -> Batch:
+    """The batch as its views show it: of each row as many as `views` has, which share what it counts."""
+    inputs, targets, *shares = batch
+    if not shares and views.number == 1:
+        return views.of(inputs[:, None], indices, words)[:, 0], targets
+    if not shares:
+        inputs, targets, shares = inputs[:, None], targets[:, None], [torch.ones(len(inputs), 1)]
+    number = views.number
+    return (
+        views.of(inputs, indices, words),
+        targets.repeat_interleave(number, dim=1),
+        (shares[0] / number).repeat_interleave(number, dim=1),
     )
 
 
-def axes_of(model: nn.Module, data: Examples, device: torch.device) -> Axes:
-    """What the engine knows of the model, which is on `device`; ModelError if it cannot be protected."""
-    inputs = data.batch(torch.zeros(0, dtype=torch.int64))[0].to(device)
-    return axes_for(model, inputs, persons=isinstance(data, PersonData))
+def axes_of(model: nn.Module, objective: Objective, device: torch.device) -> Axes:
+    """What the engine knows of the model, which is on `device`; ModelError if it cannot be protected.
+
+    From inputs of the objective's shape and type; of how many examples does not matter.
+    """
+    inputs = objective.blank(1)[0][:0].to(device)
+    return _without_head(probe(_OfRows(model), inputs)) if objective.rows else probe(model, inputs)
 
 
-def axes_for(model: nn.Module, inputs: Tensor, *, persons: bool) -> Axes:
-    """The same, for inputs of that shape and type; of how many examples does not matter."""
-    return _without_head(probe(_OfPersons(model), inputs)) if persons else probe(model, inputs)
-
-
-class _OfPersons(nn.Module):
-    """The model, of inputs (n, r, ...): as in the objective, it sees n * r records."""
+class _OfRows(nn.Module):
+    """The model, of inputs (n, r, ...): as in the objective, it sees n * r rows."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -51,10 +67,10 @@ class _OfPersons(nn.Module):
 
     def forward(self, inputs: Tensor) -> object:
         lead = inputs.shape[:2]
-        records = lead.numel()
+        rows = lead.numel()
         return map_tensors(
             lambda output: (
-                output.view(*lead, *output.shape[1:]) if output.dim() and len(output) == records else output
+                output.view(*lead, *output.shape[1:]) if output.dim() and len(output) == rows else output
             ),
             getattr(self, _MODEL)(inputs.flatten(0, 1)),
         )

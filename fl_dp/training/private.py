@@ -180,7 +180,7 @@ class PrivateTrainer:
 
     def examples(self, data: Examples, indices: Tensor) -> Batch:
         """Those of the next logical batch, or part of it, that `indices` name."""
-        return examples_of(data, indices, self._of_step().child("records"))
+        return examples_of(data, indices, self._of_step().child("records"), self._objective.views)
 
     def begin(self, clipped: ClippedSum) -> None:
         """Let the next step be of the logical batch that was drawn last, whose clipped sum this is."""

@@ -111,7 +111,12 @@ class UnprotectedTrainer:
             parts = [
                 torch.autograd.grad(
                     self._sum_of_losses(
-                        *examples_of(data, indices, self._randomness.child("records", self._steps))
+                        *examples_of(
+                            data,
+                            indices,
+                            self._randomness.child("records", self._steps),
+                            self._objective.views,
+                        )
                     )
                     / len(batch),
                     self._parameters,

@@ -18,13 +18,14 @@ from fl_dp.verify.reading import is_there
 class Evidence:
     """What was given. roster: that somebody trusts; None: none was given. ledgers: files.
 
-    progress: told in words how far a long check is.
+    progress: told in words how far a long check is. digest: that a page shows, to be compared; empty: none.
     """
 
     folder: RunFolder
     roster: Roster | None = None
     ledgers: tuple[Path, ...] = ()
     progress: Callable[[str], None] = field(default=lambda words: None)
+    digest: str = ""
 
     @cached_property
     def summary(self) -> Claim | None:

@@ -6,15 +6,18 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from fl_dp.clean_text import clean
 from fl_dp.errors import ConfigError
-from fl_dp.records import Entry
-from fl_dp.verify.findings import harmless
+from fl_dp.records import CLIENT_STATUSES, Entry
 from fl_dp.verify.reading import lines, number, optional, parse_json, read_json, table, text, whole
 
 Charges = tuple[Entry, ...]
 Mechanism = tuple[float, float]  # sample rate, noise multiplier
+# By how much two numbers that must be equal may differ, relatively: both are computed from the same values on
+# one machine; or an epsilon is computed on the server's machine and on a site's.
+ROUNDING, ROUNDING_ELSEWHERE = 1e-9, 1e-6
 _MOST_MECHANISMS = 1000  # of one client
-_STATUSES = ("trained", "declined", "failed", "idle")
+_FEW_MECHANISMS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +101,7 @@ def _claim(found: Any, where: str, counter: str) -> Claim:
             delta=optional(found["delta"]),
             together=None if together is None else _together(table(together)),
             clients={
-                name: _client(name, one, f"{where}, client {harmless(name)}")
+                name: _client(name, one, f"{where}, client {clean(name)}")
                 for name, one in table(found["clients"]).items()
             },
             planned_epsilon=optional(found.get("planned_epsilon")),
@@ -114,7 +117,7 @@ def _client(name: str, found: Any, where: str) -> ClientClaim:
     try:
         found = table(found)
         status = text(found["status"])
-        if status not in _STATUSES:
+        if status not in CLIENT_STATUSES:
             raise ValueError("an unknown status")
         return ClientClaim(
             name=name,
@@ -157,14 +160,16 @@ def charges(found: Any) -> Charges:
         (number(one["sample_rate"]), number(one["noise_multiplier"]), whole(one["steps"]))
         for one in map(table, found)
     )
-    return _entries(key)
+    return _known_entries(key) if len(key) <= _FEW_MECHANISMS else _entries(key)
 
 
-@lru_cache(maxsize=65536)  # most clients of a run are alike
 def _entries(key: tuple[tuple[float, float, int], ...]) -> Charges:
     if len({one[:2] for one in key}) < len(key):
         raise ValueError("a mechanism that is charged twice")
     return tuple(sorted(Entry(*one) for one in key))
+
+
+_known_entries = lru_cache(maxsize=65536)(_entries)  # most clients of a run are alike
 
 
 def steps_by_mechanism(spent: Charges) -> dict[Mechanism, int]:

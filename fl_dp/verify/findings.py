@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-MOST_SHOWN = 60  # characters of a name
 _MOST_OF_A_KIND = 5  # findings of one kind that are named one by one
 
 
@@ -68,14 +67,3 @@ class Found:
         self._counts[key] = self._counts.get(key, 0) + 1
         if self._counts[key] <= _MOST_OF_A_KIND:
             self.kept.append(finding)
-
-
-def harmless(text: object) -> str:
-    """A name from a file as it may be printed: on one line, short, and without what moves a cursor."""
-    shown = "".join(one if one.isprintable() else "?" for one in str(text)[: MOST_SHOWN + 1])
-    return shown if len(shown) <= MOST_SHOWN else f"{shown[:MOST_SHOWN]}..."
-
-
-def counted(count: int, what: str) -> str:
-    """ "1 client", "2 clients"."""
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"

@@ -1,8 +1,6 @@
 """A ledger that was handed over, or an export of one: read, and never written, converted or repaired."""
 
 import json
-import sqlite3
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,11 +8,12 @@ from typing import Any
 from fl_dp.accounting.ledger.accounts import Account, AccountBook
 from fl_dp.accounting.ledger.event_log import Event
 from fl_dp.accounting.ledger.export import FORMAT
+from fl_dp.accounting.ledger.files import find_ledger, openings_file
 from fl_dp.accounting.ledger.hash_chain import Row, first_broken
 from fl_dp.errors import ConfigError, FlDpError
+from fl_dp.verify.ledger_rows import kept_rows
 from fl_dp.verify.reading import lines, opened, parse_json, read_json, table, text, whole
 
-FILE, OPENINGS = "ledger.sqlite", "statements.jsonl"
 _MOST_OPENING = 4096  # characters of a line
 _DAMAGED = (FlDpError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 
@@ -55,12 +54,12 @@ class LedgerFile:
         return book.accounts()
 
 
-def find_ledger(path: Path) -> Path:
-    """The ledger in a folder, or the file itself; ConfigError where there is none."""
-    found = path / FILE if path.is_dir() else path
+def given_ledger(path: Path) -> Path:
+    """See `find_ledger`; ConfigError where nothing is there."""
+    found = find_ledger(path)
     if not found.is_file():
         raise ConfigError(
-            f"--ledger {path}: there is no ledger; name its folder, its file or an export of it."
+            f"--ledger {path}: is not there; name a ledger's folder, its file or an export of it."
         )
     return found
 
@@ -69,28 +68,12 @@ def read_ledger(path: Path) -> LedgerFile:
     """ConfigError where the file cannot be read, or its chain is broken."""
     with opened(path) as file:
         is_export = file.read(1) == b"{"
-    rows, made = _exported(path) if is_export else _kept(path)
+    rows, made = _exported(path) if is_export else kept_rows(path)
     broken = first_broken(rows, made)
     if broken is not None:
         raise ConfigError(f"{path.name}: entry {broken} was edited, removed or cut off; its chain is broken.")
-    openings = path.parent / OPENINGS
+    openings = openings_file(path)
     return LedgerFile(path, tuple(rows), _openings(openings) if openings.is_file() else {})
-
-
-def _kept(path: Path) -> tuple[list[Row], int]:
-    """The rows, and how many were ever made, of one moment. The file may be in use."""
-    try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=10)) as file:
-            file.execute("PRAGMA trusted_schema = OFF")
-            file.execute("BEGIN")
-            found = file.execute("SELECT id, content, hash FROM events ORDER BY id").fetchall()
-            made = file.execute("SELECT seq FROM sqlite_sequence WHERE name = 'events'").fetchall()
-            return [_row(*one) for one in found], whole(made[0][0]) if made else 0
-    except (sqlite3.Error, ValueError) as error:
-        raise ConfigError(
-            f"{path.name} cannot be read as a ledger ({type(error).__name__}); its owner can give an "
-            "export of it: fl-dp ledger export."
-        ) from None
 
 
 def _exported(path: Path) -> tuple[list[Row], int]:

@@ -13,10 +13,16 @@ from typing import Any, BinaryIO
 
 from fl_dp.errors import ConfigError
 
-MOST_JSON = 2**30  # bytes of a whole file that is parsed; a summary of a million clients has about that many
-MOST_LINE = 2**29  # of rounds.jsonl: a round of a million clients
-_MOST_TOML = 2**24
+# Bytes. Parsed JSON takes up to 24 times its own: 1.5 GiB at most. With 5,000 clients: a round 1.8 MB
+# (1,000 are read one after the other), a summary 3.0 MB, their statements 3.9 MB. So 80,000 clients fit.
+MOST_JSON = 2**26  # of a whole file
+MOST_LINE = 2**25  # of rounds.jsonl
+_MOST_TOML = 2**20  # of settings; ours have some 2,000
 _DAMAGED = (ValueError, RecursionError)
+
+
+class CutOffError(ConfigError):
+    """A file's last line has no end: its writer was stopped, or somebody has cut it off."""
 
 
 @contextmanager
@@ -50,7 +56,7 @@ def read_bytes(path: Path, most: int = MOST_JSON) -> bytes:
     with opened(path) as file:
         content = file.read(most + 1)
     if len(content) > most:
-        raise ConfigError(f"{path.name} is longer than {most} bytes, and was not read.")
+        raise ConfigError(f"{path.name} is longer than {_mib(most)}, and was not read.")
     return content
 
 
@@ -79,15 +85,17 @@ def read_toml(path: Path) -> dict[str, Any]:
 def lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """The lines, numbered from 1, one in memory at a time.
 
-    ConfigError for a line that is too long, and for a last one without its end: it was cut off.
+    ConfigError for a line of more than MOST_LINE; CutOffError for a last one without its end.
     """
     with opened(path) as file:
         number = 0
         while line := file.readline(MOST_LINE):
             number += 1
             if not line.endswith(b"\n"):
-                long = len(line) == MOST_LINE
-                raise ConfigError(f"{path.name}, line {number} is {'too long' if long else 'cut off'}.")
+                if len(line) == MOST_LINE:
+                    why = f"longer than {_mib(MOST_LINE)}, and was not read"
+                    raise ConfigError(f"{path.name}, line {number} is {why}.")
+                raise CutOffError(f"{path.name}, line {number} is cut off.")
             yield number, line
 
 
@@ -98,6 +106,21 @@ def sha256(path: Path) -> str:
         while part := file.read(2**20):
             found.update(part)
         return found.hexdigest()
+
+
+def check_bounds(path: Path, *, by_line: bool = False) -> None:
+    """ConfigError for a file, or a line of it, that is too long to be parsed, by whoever parses it."""
+    with opened(path) as file:
+        if not by_line and file.seek(0, os.SEEK_END) > MOST_JSON:
+            raise ConfigError(f"{path.name} is longer than {_mib(MOST_JSON)}, and was not read.")
+        while by_line and (line := file.readline(MOST_LINE)):
+            if len(line) == MOST_LINE and not line.endswith(b"\n"):
+                raise ConfigError(f"{path.name} has a line longer than {_mib(MOST_LINE)}, and was not read.")
+
+
+def _mib(count: int) -> str:
+    """Of bytes, a bound in words."""
+    return f"{count / 2**20:g} MiB"
 
 
 def _no_number(text: str) -> None:

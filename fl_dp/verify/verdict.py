@@ -5,10 +5,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from fl_dp.clean_text import clean
+from fl_dp.reporting.promise import UNSIGNED
+from fl_dp.reporting.wording import counted
 from fl_dp.verify.check import Checked, Evidence
-from fl_dp.verify.findings import Outcome, counted
+from fl_dp.verify.findings import Outcome
 
 _WIDTH = 12
+_MOST_OF_A_LINE = 4096  # characters; names in it were cut, and a file's own was not
 
 
 def agrees(results: Sequence[Checked]) -> bool:
@@ -51,8 +55,8 @@ def _authenticity(results: Sequence[Checked], evidence: Evidence) -> str:
     if signed >= everybody:
         return (
             f"authentic: every client's own site has signed its charges, epsilon and the model, by {whose}, "
-            "and all else agrees. Who else took part, clients-per-person, the name of who approved, losses, "
-            "metrics and times are the server's word."
+            f"and all else agrees. Who else took part, clients-per-person, {UNSIGNED} are signed by no site: "
+            "they are the word of whoever wrote this folder."
         )
     missing = len(everybody - signed)
     return (
@@ -65,8 +69,7 @@ def in_words(results: Sequence[Checked], width: int = 0) -> Iterator[str]:
     """Each finding; below it where it is and what it means. width: of a terminal, to fold lines for."""
     for result in results:
         for one in result.findings:
-            name = result.name if one is result.findings[0] else ""
-            start = f"{one.outcome:<{_WIDTH - 2}} {name:<{_WIDTH}} "
+            start = f"{one.outcome:<{_WIDTH - 2}} {result.name:<{_WIDTH}} "
             yield from _folded(one.what, start, width)
             for more in (one.where, one.means):
                 if more:
@@ -74,7 +77,7 @@ def in_words(results: Sequence[Checked], width: int = 0) -> Iterator[str]:
 
 
 def _folded(text: str, start: str, width: int) -> list[str]:
-    line = _line(text)
+    line = clean(text, _MOST_OF_A_LINE)
     if width < 2 * len(start):
         return [start + line]
     return textwrap.wrap(line, width, initial_indent=start, subsequent_indent=" " * len(start))
@@ -97,8 +100,3 @@ def to_json(results: Sequence[Checked], evidence: Evidence) -> dict[str, Any]:
         ],
         "authentic": sorted(name for result in results for name, known in result.signed.items() if known),
     }
-
-
-def _line(text: str) -> str:
-    """On one line: names in it were made harmless, and a file's own name was not."""
-    return "".join(one if one.isprintable() else "?" for one in text)

@@ -69,7 +69,7 @@ def trainer(losses, arithmetic="proven", count=6):
     data = TensorData(x, torch.arange(count) % 2, ("a", "b"))
     plan = RoundPlan("r", 1, "linear", 1, 4, 0.1, 0.0, 1.0, 1.0, arithmetic=arithmetic)
     objective, randomness = Objective(losses, data.form), Randomness(b"x" * 32)
-    made = trainer_of(model, plan, objective, CPU, axes_of(model, data, CPU), randomness=randomness)
+    made = trainer_of(model, plan, objective, CPU, axes_of(model, objective, CPU), randomness=randomness)
     made.check_losses()
     made.rehearse(8)
     return made, data

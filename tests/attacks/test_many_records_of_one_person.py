@@ -58,7 +58,9 @@ def sent(data: PersonData | TensorData, key: int) -> float:
         data.most if isinstance(data, PersonData) else 0,
     )
     source = Randomness(bytes([key, len(data) % 256]) * 16)
-    trainer = PrivateTrainer(model, axes_of(model, data, CPU), plan, objective, device=CPU, randomness=source)
+    trainer = PrivateTrainer(
+        model, axes_of(model, objective, CPU), plan, objective, device=CPU, randomness=source
+    )
     trainer.step(data, 1.0, 64)
     return float(model.weight.detach()[1].sum() - model.weight.detach()[0].sum())
 

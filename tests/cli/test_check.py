@@ -8,7 +8,7 @@ from fl_dp.cli.common import run_command
 from fl_dp.cli.main import app
 from fl_dp.launch import check as module
 from fl_dp.launch import measuring
-from fl_dp.launch.check import Check
+from fl_dp.launch.check import CheckResult
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list:
 
     def check_run(request, *, told, **options):
         seen.append((request.config, options))
-        return Check(("nothing was looked at",))
+        return CheckResult(("nothing was looked at",))
 
     monkeypatch.setattr(module, "check_run", check_run)
     monkeypatch.chdir(tmp_path)

@@ -7,10 +7,9 @@ import pytest
 
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.cli import client as module
-from fl_dp.cli.client import own_settings
 from fl_dp.cli.common import run_command
 from fl_dp.config.client import ClientConfig
-from fl_dp.errors import ConfigError
+from fl_dp.launch.journal_watch import JournalWatch
 
 
 @pytest.fixture
@@ -120,7 +119,7 @@ def test_a_ledger_that_is_named_as_a_file_is_refused(
         (["--server", "nohost"], "--server: nohost: expected HOST:PORT"),
         (["--server", "127.0.0.1:99999"], "--server: 127.0.0.1:99999: expected HOST:PORT"),
         (["--server", "hospital.example:9092"], "anything but this machine needs a kit, --kit FOLDER"),
-        (["--kit", "absent"], "--kit absent: site.key is missing; made by: fl-dp join-request"),
+        (["--kit", "absent"], "--kit absent: no such folder. Sites make theirs with fl-dp join-request"),
         (["--config", "absent.toml"], "--config absent.toml"),
     ],
 )
@@ -226,20 +225,12 @@ def test_a_model_that_does_not_suit_the_data_ends_the_client_with_the_reason(
 
 def test_rounds_are_watched_without_being_asked_for(tmp_path: Path) -> None:
     settings = ClientConfig(client="a", ledger=str(tmp_path / "ledger.sqlite"))
-    (watch,) = module._watchers(settings)
+    (watch,) = module._watchers(settings, JournalWatch(settings, module.say))
     watch()
 
 
-def test_mistakes_of_a_client_say_where_they_stand_all_at_once(tmp_path: Path) -> None:
-    file = tmp_path / "site.toml"
-    file.write_text('data = "digits"\nepsilonn = 1\n')
-    with pytest.raises(ConfigError) as told:
-        own_settings(file, {"client": "a/b", "delta": 2.0}, ["accountannt=pld"], tmp_path / "l")
-    assert [line.strip().partition(" = ")[0].partition("; ")[0] for line in str(told.value).splitlines()] == [
-        "3 mistakes:",
-        f"--config {file}, line 2: epsilonn: unknown key",
-        "--delta: delta",
-        "--set: accountannt: unknown key",
-    ]
-    with pytest.raises(ConfigError, match=r"^--name: client = 'a/b': expected a name of 1 to 64"):
-        own_settings(None, {"client": "a/b", "data": "digits"}, (), tmp_path / "l")
+def test_without_a_kit_it_is_said_which_servers_can_be_meant(
+    joined: list[ClientConfig], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert client("--name", "clinic") == 0
+    assert "without --kit: only a server of this user on this machine" in capsys.readouterr().out

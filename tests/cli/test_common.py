@@ -37,3 +37,29 @@ def test_commands_that_take_a_run_config_look_there(
     wrong = ["--runs", "0"] if command == "audit" else ["--set", "no-such-key=1"]
     assert run_command(app, [command, *words, *wrong]) == 2
     assert "configs/digits.toml" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "there", "words"),
+    [
+        ("server", "site.key", "this is a site's kit, which joins: fl-dp client --kit"),
+        ("client", "server.key", "this is the server's kit, which serves: fl-dp server --kit"),
+    ],
+)
+def test_a_kit_of_the_other_side_is_known(
+    tmp_path: Path, command: str, there: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / there).touch()
+    assert run_command(app, [command, "--kit", str(tmp_path)]) == 2
+    assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["run", "check"])
+def test_an_option_that_is_not_there_is_told_with_the_one_that_was_meant(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for word in ("--confg", "--confg=x"):
+        assert run_command(app, [command, word]) == 2
+        assert capsys.readouterr().err == f"error: {word}: no such option; did you mean --config?\n"
+    assert run_command(app, [command, "--zzz"]) == 2
+    assert "see --help" in capsys.readouterr().err

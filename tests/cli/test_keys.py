@@ -59,7 +59,7 @@ def test_a_written_file_runs_as_it_stands_and_is_never_overwritten(
 def test_a_clients_file_asks_for_its_data_and_takes_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from fl_dp.cli.client import own_settings
+    from fl_dp.cli.client_settings import own_settings
     from fl_dp.errors import ConfigError
 
     monkeypatch.chdir(tmp_path)

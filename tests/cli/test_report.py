@@ -25,8 +25,18 @@ def test_a_page_where_it_belongs(make: Make, capsys: pytest.CaptureFixture[str])
 def test_who_approves_is_kept_and_shown(make: Make, tmp_path) -> None:
     folder, out, tables = make(), tmp_path / "page.html", tmp_path / "tables.csv"
     words = ("--purpose", "Triage", "--approver", "Dr. Ng", "--date", "1 May")
-    assert typed(folder.path, "--out", out, "--csv", tables, *words) == 0
-    assert "Dr. Ng" in out.read_text()
+    more = (
+        "--operator",
+        "Clinic N",
+        "--recipients",
+        "both",
+        "--retention",
+        "a year",
+        "--legal-basis",
+        "Art. 9",
+    )
+    assert typed(folder.path, "--out", out, "--csv", tables, *words, *more) == 0
+    assert all(word in out.read_text() for word in (*words[1::2], *more[1::2]))
     assert tables.read_text("utf-8-sig").startswith("run,private,clients,client,epsilon")
     assert not folder.report.exists()
     assert typed(folder.path) == 0
@@ -44,7 +54,7 @@ def test_what_cannot_be_is_said(make: Make, tmp_path, capsys: pytest.CaptureFixt
     for words, said in (
         ((tmp_path / "nothing",), "no such folder"),
         ((tmp_path,), "holds no run"),
-        ((one, other, "--purpose", "x"), "belong to one run"),
+        ((one, other, "--purpose", "x", "--legal-basis", "y"), "--purpose, --legal-basis: of one run"),
         ((one, "--out", tmp_path / "nowhere" / "page.html"), "name another with --out"),
     ):
         assert typed(*words) == ExitCode.USAGE

@@ -38,8 +38,8 @@ def test_a_public_one_is_complete_and_says_so(table: Path, capsys: pytest.Captur
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--label", "sick"], "--label sick: the file has no column of that name"),
-        (["--group", "me"], "--group me: the file has no column of that name"),
+        (["--label", "sick"], "t.csv has no column of that name; its first line names 2"),
+        (["--group", "me"], "--group me: "),
         (["--separator", ";;"], "--separator ';;': expected one character"),
         (["--encoding", "utf-16"], "--encoding 'utf-16': expected utf-8 or latin-1 or cp1252"),
         (["--out", "/nowhere/t.toml"], "/nowhere/t.toml: cannot be written: No such file or directory"),

@@ -2,6 +2,7 @@
 
 import socket
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -104,3 +105,18 @@ def test_only_a_run_of_its_own_is_resumed(
     (tmp_path / "out/launch.toml").touch()
     assert server("--resume", "out") == 2
     assert "a run of run.sh; resume it by: fl-dp run --resume DIR" in capsys.readouterr().err
+
+
+def test_who_is_waited_for_is_named_whenever_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    done: list[str] = []
+    told = SimpleNamespace(say=said.append, doing=lambda words, said: done.append(words))
+    sites = SimpleNamespace(sites=[SimpleNamespace(name=name) for name in ("north", "south")])
+    here = iter([["north"], ["north"], ["north", "south"]])
+    served = SimpleNamespace(
+        sites_here=lambda: next(here), hub=SimpleNamespace(roster=sites), look=lambda: None
+    )
+    monkeypatch.setattr(module, "_POLL_SECONDS", 0)
+    module._wait_for_sites(2, served, told)
+    assert done == ["1 of 2 sites are there: north; waiting for south"] * 2
+    assert len(said) == 1

@@ -62,3 +62,15 @@ def test_where_no_ledger_is_none_is_begun(tmp_path: Path, capsys: pytest.Capture
     assert status(tmp_path) == 1
     assert "there is no ledger" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_without_a_ledger_it_is_said_how_the_right_one_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert run_command(app, ["client", "status"]) == 1
+    assert "fl-dp client status --ledger FOLDER" in capsys.readouterr().err
+    assert status(tmp_path) == 1
+    assert (
+        f"--ledger {tmp_path}: there is no ledger in it, ledger.sqlite is missing" in capsys.readouterr().err
+    )

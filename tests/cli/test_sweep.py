@@ -97,7 +97,7 @@ def test_a_mistake_is_one_line(called: list[Any], capsys: Any, words: str, expec
     assert called == []
 
 
-def test_a_folder_that_holds_a_sweep_is_known_before_anything_is_looked_at(
+def test_a_folder_that_holds_a_sweep_is_known_before_anything_is_checked(
     called: list[Any], capsys: Any
 ) -> None:
     Path("sweeps/public").mkdir(parents=True)

@@ -9,6 +9,8 @@ from verify.made_run import MadeRun, run_in
 from fl_dp.cli.common import run_command
 from fl_dp.cli.main import app
 from fl_dp.kits.keys import fingerprint
+from fl_dp.reporting.page.approval import write_approval
+from fl_dp.reporting.page.digest import page_digest
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +82,24 @@ def test_bad_arguments_end_with_2(made: MadeRun, tmp_path: Path, capsys: pytest.
         ((run, "--kit", tmp_path), "trusted.json is missing"),
         ((run, "--roster", tmp_path / "none"), "no such file"),
         ((run, "--kit", made.kits.kit("north"), "--roster", made.kits.roster), "name one of them"),
-        ((run, "--ledger", tmp_path), "there is no ledger"),
+        ((run, "--ledger", tmp_path), "holds no ledger"),
+        ((run, "--digest", "12ab"), "expected 64 hexadecimal digits"),
+        ((run, "--digest", "g" * 64), "expected 64 hexadecimal digits"),
     ):
         assert verify(*arguments) == 2
         assert words in capsys.readouterr().err
+
+
+def test_the_digest_on_paper_is_compared_however_it_is_printed(
+    made: MadeRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    digest = page_digest(made.files)
+    assert verify(made.files.path) == 0
+    assert fingerprint(digest) in capsys.readouterr().out
+    for printed in (digest, fingerprint(digest).upper(), f"{digest[:32]}\n{digest[32:]}"):
+        assert verify(made.files.path, "--digest", printed) == 0
+        assert "the digest that was given is that of these files" in capsys.readouterr().out
+    copy = made.copy(tmp_path / "copy")
+    write_approval(copy.files, approver="Somebody Else")
+    assert verify(copy.files.path, "--digest", digest) == 1
+    assert f"the digest of these files is {fingerprint(page_digest(copy.files))}" in capsys.readouterr().out

@@ -1,7 +1,9 @@
 """Files of settings and results: what is no plain file is refused at once."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,3 +36,63 @@ def test_a_number_of_hundreds_of_digits_is_damage(loss: str, tmp_path: Path) -> 
     file.write_text(f'{{"status": "completed", "loss": {loss}}}')
     with pytest.raises(ConfigError, match="is damaged: loss is not of its type"):
         read_summary(file)
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
+def test_what_json_has_not_is_damage(number: str, tmp_path: Path) -> None:
+    """An epsilon that is no number would be printed as one."""
+    file = tmp_path / "summary.json"
+    file.write_text(f'{{"status": "completed", "epsilon": {number}}}')
+    with pytest.raises(ConfigError, match=f"is damaged: {number} is no number"):
+        read_summary(file)
+    file.write_text(f'{{"clients": {{}}, "metrics": {{}}, "epsilon": {number}}}\n')
+    with pytest.raises(ConfigError, match="line 1: is damaged"):
+        list(each_round(file))
+
+
+def test_a_whole_number_of_hundreds_of_digits_is_damage(tmp_path: Path) -> None:
+    file = tmp_path / "summary.json"
+    file.write_text(f'{{"status": "completed", "rounds": {10**400}}}')
+    with pytest.raises(ConfigError, match="is damaged: rounds is not of its type"):
+        read_summary(file)
+
+
+READERS = (
+    read_json, read_toml, read_summary, lambda path: list(each_round(path)),
+    lambda path: NewRounds(path).new(),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("read", READERS)
+def test_no_link_leads_out_of_a_folder_that_others_gave(read: Callable[[Path], Any], tmp_path: Path) -> None:
+    (tmp_path / "passwords").write_text("{}")
+    folder = tmp_path / "run"
+    folder.mkdir()
+    for target in (tmp_path / "passwords", Path("../passwords"), Path("/dev/null"), Path("../nothing")):
+        (folder / "summary.json").symlink_to(target)
+        with pytest.raises(
+            ConfigError, match=r"summary\.json: cannot be read: it is a link that leads out of"
+        ):
+            read(folder / "summary.json")
+        (folder / "summary.json").unlink()
+
+
+@pytest.mark.parametrize("read", READERS)
+def test_a_link_to_itself_is_no_file(read: Callable[[Path], Any], tmp_path: Path) -> None:
+    (tmp_path / "summary.json").symlink_to("summary.json")
+    with pytest.raises(ConfigError, match="leads nowhere"):
+        read(tmp_path / "summary.json")
+
+
+def test_a_link_within_the_folder_and_one_that_somebody_has_named_are_followed(tmp_path: Path) -> None:
+    folder = tmp_path / "linked"
+    (tmp_path / "run").mkdir()
+    folder.symlink_to("run")  # a folder may be called as it likes
+    (folder / "a.toml").write_text("a = 1")
+    (folder / "b.toml").symlink_to("a.toml")
+    assert read_toml(folder / "b.toml") == {"a": 1}
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "own.toml").symlink_to("../run/a.toml")
+    with pytest.raises(ConfigError, match="leads out"):
+        read_toml(tmp_path / "own" / "own.toml")
+    assert read_toml(tmp_path / "own" / "own.toml", named=True) == {"a": 1}

@@ -75,7 +75,8 @@ def test_a_client_without_a_task_never_looks_for_the_servers(real_client: Any) -
     client = real_client()
     refusal = client.train(plan("0123456789abcdef"))
     assert refusal.reason == (
-        "the round asks for task '0123456789abcdef', this client's own settings have none of its own."
+        "the round asks for task '0123456789abcdef', this client's own settings have none of its own "
+        "(its code, a table's schema, features)."
     )
 
 

@@ -20,6 +20,7 @@ from fl_dp.kits.kit import (
     new_site_kit,
     trusted_roster,
 )
+from fl_dp.kits.roster import Roster
 
 
 def test_a_site_is_who_its_key_is(made: Made) -> None:
@@ -203,3 +204,22 @@ def test_a_folder_with_other_things_is_left_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="cannot be made or entered"):
         new_folder(tmp_path / "file" / "kit")
+
+
+def test_a_kit_that_is_not_there_and_one_of_somebody_else_are_told_apart(made: Made, tmp_path: Path) -> None:
+    for load in (SiteKit.load, ServerKit.load, trusted_roster):
+        with pytest.raises(ConfigError, match="nope: no such folder"):
+            load(tmp_path / "nope")
+        with pytest.raises(ConfigError, match=r"site\.key: is a file; a kit is a folder"):
+            load(made.kit("north") / "site.key")
+    with pytest.raises(
+        ConfigError, match=r"this is a site's kit, and the server's is needed: it holds site\.key"
+    ):
+        ServerKit.load(made.kit("north"))
+    with pytest.raises(ConfigError, match="this is the server's kit, and a site's is needed"):
+        SiteKit.load(made.server)
+
+
+def test_a_folder_is_no_roster_and_the_file_in_it_is_named(made: Made) -> None:
+    with pytest.raises(ConfigError, match=r"is a folder; name the file in it: .*north.*/roster\.json\."):
+        Roster.read(made.kit("north"))

@@ -44,7 +44,7 @@ def test_a_file_says_what_is_wished(tmp_path: Path) -> None:
         (GOOD.replace('"hospitals"', '"../x"'), "expected at most 64 letters"),
         (GOOD.replace('"hospitals"', "3"), "expected at most 64 letters"),
         (GOOD + 'requests = ["/etc/passwd"]', "no readable join request"),
-        (GOOD + 'requests = ["/dev/zero"]', "no such file"),
+        (GOOD + 'requests = ["/dev/zero"]', "is no plain file"),
         (GOOD + 'requests = ["../none.json"]', "no such file"),
     ],
 )

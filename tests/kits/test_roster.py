@@ -112,8 +112,13 @@ def test_what_is_no_roster(content: bytes, tmp_path: Path) -> None:
 
 def test_files_that_have_no_end_are_not_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    for path in (tmp_path / "pipe", tmp_path, Path("/dev/zero"), tmp_path / "none"):
-        with pytest.raises(ConfigError, match="no such file"):
+    for path, words in (
+        (tmp_path / "pipe", "is no plain file"),
+        (tmp_path, r"is a folder; name the file\."),
+        (Path("/dev/zero"), "is no plain file"),
+        (tmp_path / "none", "no such file"),
+    ):
+        with pytest.raises(ConfigError, match=words):
             read_bounded(path, 10)
     (tmp_path / "long").write_bytes(b"x" * 11)
     with pytest.raises(ConfigError, match="longer than 10 bytes"):

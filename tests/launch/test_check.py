@@ -7,8 +7,8 @@ import pytest
 
 from fl_dp.config.run import RunConfig
 from fl_dp.launch import measuring
-from fl_dp.launch.check import Check, check_run
-from fl_dp.launch.check_words import duration, print_check
+from fl_dp.launch.check import CheckResult, check_run, check_served
+from fl_dp.launch.check_words import print_check
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.request import RunRequest, request_of
 
@@ -21,11 +21,11 @@ def short(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def checked(config: RunConfig, **more: object) -> Check:
+def checked(config: RunConfig, **more: object) -> CheckResult:
     return check_run(RunRequest(config, ()), engine=None, **more)  # type: ignore[arg-type]
 
 
-def said(found: Check, capsys: pytest.CaptureFixture[str]) -> str:
+def said(found: CheckResult, capsys: pytest.CaptureFixture[str]) -> str:
     capsys.readouterr()
     print_check(found, print, simulated=False)
     return capsys.readouterr().out
@@ -110,7 +110,39 @@ def test_of_many_clients_the_largest_median_and_least_are_shown(capsys: pytest.C
     assert "a client is chosen in 0.5 of 2 rounds in the mean" in out
 
 
-def test_durations_in_words() -> None:
-    assert [duration(one) for one in (0.04, 9.94, 59.4, 60, 200, 3600 * 5 + 600, 86400 * 2 + 3 * 3600)] == [
-        "0.0 s", "9.9 s", "59 s", "1 min 0 s", "3 min 20 s", "5 h 10 min", "2 d 3 h",
-    ]  # fmt: skip
+def test_a_servers_config_needs_no_records_here(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "patients.schema.toml").write_text(
+        '[columns.age]\nkind = "number"\nrange = [0, 100]\n[columns.ill]\nkind = "label"\nclasses = [0, 1]\n'
+    )
+    config = replace(CONFIG, data="csv:patients.csv", evaluate="off")
+    found = checked(config)
+    assert found.exit_code == ExitCode.USAGE
+    assert "fl-dp check --server" in said(found, capsys)
+    served = check_served(RunRequest(config, ()))
+    assert (served.exit_code, served.problems) == (ExitCode.TRAINED, ())
+    assert said(served, capsys).startswith("the server would start.")
+    refused = check_served(RunRequest(replace(config, evaluate="server"), ()))  # it needs test data, then
+    assert refused.exit_code == ExitCode.USAGE
+    assert "patients.csv: no such file" in refused.problems[0]
+
+
+def test_a_mistake_that_two_steps_meet_is_told_once(tmp_path: Path) -> None:
+    schema = '[columns.a]\nkind = "number"\nrange = [0, 1]\n[columns.y]\nkind = "label"\nclasses = [0, 1]\n'
+    for client in ("0", "1", "server"):
+        (tmp_path / f"{client}.schema.toml").write_text(schema)
+        (tmp_path / f"{client}.csv").write_text("a,y\n,0\n1,1\n")
+    found = checked(replace(CONFIG, data="csv:{client}.csv", evaluate="off", schema="0.schema.toml"))
+    assert len([one for one in found.problems if "0.csv" in one]) == 1
+    (tmp_path / "bad.toml").write_text('missing = [""]\n')
+    (one,) = checked(replace(CONFIG, data="csv:{client}.csv", schema="bad.toml")).problems
+    assert one.startswith("client 0: ")
+    assert "expected a part [columns.NAME]" in one
+
+
+@pytest.mark.parametrize(("epsilon", "drowned"), [(0.01, True), (3.0, False)])
+def test_a_run_whose_noise_drowns_its_records_is_said_to_show_nothing(
+    epsilon: float, drowned: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = checked(replace(CONFIG, noise_multiplier="auto", epsilon=epsilon))
+    assert found.exit_code == ExitCode.TRAINED
+    assert ("hardly anything can be learnt" in said(found, capsys)) is drowned

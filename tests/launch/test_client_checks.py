@@ -98,3 +98,12 @@ def test_a_ledger_that_was_deleted_is_noticed_and_one_that_was_retired_is_not(
     site.register()
     with pytest.raises(LedgerError, match="is an older copy, or was begun anew"):
         check_newest_ledger(site.config)
+
+
+def test_what_was_found_reads_as_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as error:
+        check_task(settings(tmp_path, data=f"csv:{tmp_path}/norht.csv"))
+    assert str(error.value).endswith("norht.csv: no such file; expected a table, its schema beside it.")
+    with pytest.raises(ConfigError) as error:
+        check_task(settings(tmp_path, model="lenet-gn", loss="mse"))
+    assert ".;" not in str(error.value)

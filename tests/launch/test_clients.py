@@ -5,11 +5,9 @@ import pytest
 
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.run import RunConfig
-from fl_dp.errors import ConfigError
 from fl_dp.federation.client.settings import TEMPLATE_VARIABLE, client_settings
 from fl_dp.launch.clients import (
     client_config,
-    ledger_file,
     ledger_line,
     write_client_files,
     write_client_template,
@@ -23,14 +21,6 @@ def test_every_client_has_its_part_and_all_one_ledger(tmp_path: Path) -> None:
     assert {config.num_partitions for config in configs} == {3}
     assert {config.seed for config in configs} == {5}
     assert {config.ledger for config in configs} == {str(tmp_path / "ledgers" / "ledger.sqlite")}
-
-
-def test_ledgers_of_an_older_kind_are_not_passed_over(tmp_path: Path) -> None:
-    (tmp_path / "client-3.sqlite").touch()
-    with pytest.raises(ConfigError, match=r"holds client-3\.sqlite, a ledger of an older fl_dp"):
-        ledger_file(tmp_path)
-    (tmp_path / "ledger.sqlite").touch()
-    assert ledger_file(tmp_path) == tmp_path / "ledger.sqlite"
 
 
 def test_a_client_accepts_what_the_run_announces_and_no_more(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from fl_dp.errors import LedgerError
 from fl_dp.federation.client.registration import dataset_name
 from fl_dp.federation.wire.arrays import ArraySpec
 from fl_dp.launch.clients import client_config
-from fl_dp.launch.forecast import Forecast, forecast_of, spread
+from fl_dp.launch.forecast import Forecast, forecast_of, noise_share_of, spread
 from fl_dp.records import Entry
 
 SHARED: dict[str, ArraySpec] = {}
@@ -127,3 +127,12 @@ def test_of_many_three_are_shown() -> None:
     config = RunConfig(clients=5, min_clients=5, fit_clients=5, noise_multiplier=4.0, accountant="rdp")
     shown = spread(forecast(config, 500, 100, 400, 200, 300).clients)
     assert [(words, one.name) for words, one in shown] == [("largest", "1"), ("median", "4"), ("least", "0")]
+
+
+def test_noise_is_held_against_all_that_the_records_can_say() -> None:
+    one = Entry(0.1, 4.0, 25)
+    assert noise_share_of([one], [640], 100) == pytest.approx(4.0 * 10 * 5 / (64 * 25))
+    assert noise_share_of([one, one], [640, 640], 100) == pytest.approx(
+        noise_share_of([one], [640], 100) / 2**0.5
+    )  # noise of independent clients does not add up as gradients do
+    assert noise_share_of([None, Entry(0.1, 0.0, 25)], [640, 640], 100) == 0

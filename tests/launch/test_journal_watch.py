@@ -44,3 +44,20 @@ def test_a_journal_that_begins_later_is_followed(tmp_path: Path) -> None:
     append(journal_folder(settings.ledger), LINE)
     watch.look()
     assert said == [in_words(LINE)]
+
+
+def test_at_the_end_of_a_run_it_says_whether_anything_was_trained(tmp_path: Path) -> None:
+    settings = ClientConfig(client="north", ledger=str(tmp_path / "ledger.sqlite"))
+    folder, said = journal_folder(settings.ledger), list[str]()
+    watch = JournalWatch(settings, said.append)
+    for line in (LINE, replace(LINE, round=4, after=2.0), replace(LINE, client="south", round=4)):
+        append(folder, line)
+    assert watch.at_the_end() == "2 rounds trained here (epsilon 2.00 of 2.00 is spent)"
+    assert said[0] == in_words(LINE)  # what came before it is said before it
+    append(folder, replace(LINE, event="registered", run="", after=2.0))
+    assert watch.at_the_end() == "nothing was trained here (epsilon 2.00 of 2.00 is spent)"
+
+
+def test_without_a_journal_nothing_is_said_of_a_budget(tmp_path: Path) -> None:
+    settings = ClientConfig(client="north", ledger=str(tmp_path / "ledger.sqlite"))
+    assert JournalWatch(settings, print).at_the_end() == "nothing was trained here"

@@ -2,7 +2,8 @@ import logging
 import os
 from pathlib import Path
 
-from fl_dp.launch.logs import log_files
+from fl_dp.errors import LedgerError, TaskError
+from fl_dp.launch.logs import causes_in, log_files
 
 
 def test_a_logger_has_its_own_file_which_its_owner_alone_may_read(tmp_path: Path) -> None:
@@ -24,3 +25,14 @@ def test_afterwards_it_is_as_it_was(tmp_path: Path) -> None:
     with log_files({"before": tmp_path / "log"}):
         assert not logger.propagate
     assert (logger.propagate, logger.level, list(logger.handlers)) == before
+
+
+def test_causes_are_kept_once_and_in_our_own_words_alone() -> None:
+    logger = logging.getLogger("of clients")
+    with causes_in("of clients") as causes:
+        ours = LedgerError("is entered as a")
+        for error in (ours, ours, TaskError("row 7"), ValueError("63")):
+            logger.error("a message could not be answered", exc_info=error)
+        logger.error("no error at all")
+    logger.error("later", exc_info=LedgerError("b"))
+    assert causes.words == ["is entered as a"]

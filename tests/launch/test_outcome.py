@@ -129,3 +129,23 @@ def test_a_failed_run_has_a_page_too(folder: RunFolder) -> None:
         conclude(GOOD, folder, said.append)
     assert said == [f"report in {folder.report}"]
     assert "all clients failed" in folder.report.read_text()
+
+
+def test_a_cause_at_the_clients_is_told_with_their_logs(folder: RunFolder) -> None:
+    write(folder, "failed", "3 were refused: its ledger cannot be used; its own log says why.")
+    folder.log("server").parent.mkdir()
+    for name in ("server", "clients"):
+        folder.log(name).write_text("a line\n")
+    with pytest.raises(LaunchError) as caught:
+        conclude(GOOD, folder, print, causes=["l.sqlite: these data are entered as a, not b"])
+    reason, cause, logs = str(caught.value).splitlines()
+    assert reason == "3 were refused: its ledger cannot be used; its own log says why."
+    assert cause == "At the clients: l.sqlite: these data are entered as a, not b"
+    assert logs == f"Logs: {folder.log('clients')}, {folder.log('server')}"
+
+
+def test_an_interrupted_run_says_how_to_go_on(folder: RunFolder) -> None:
+    write(folder, "failed", "interrupted")
+    folder.launch.touch()
+    with pytest.raises(LaunchError, match=r"Go on with: fl-dp run --resume .*\. Log: "):
+        conclude(GOOD, folder, print, watched=True)

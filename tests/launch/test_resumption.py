@@ -14,8 +14,8 @@ from fl_dp.errors import ConfigError
 from fl_dp.federation.server.state import STATE, ServerState, write_state
 from fl_dp.launch import launcher
 from fl_dp.launch.exit_codes import ExitCode
+from fl_dp.launch.progress_reporter import ProgressReporter
 from fl_dp.launch.resumption import Launch
-from fl_dp.launch.telling import Telling
 from fl_dp.reporting.run_folder import RunFolder
 
 
@@ -50,7 +50,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
 
 def resume(folder: Path, ray_address: str | None = None) -> list[str]:
     said: list[str] = []
-    launcher.resume(folder, ray_address=ray_address, tell=Telling(said.append, quiet=True))
+    launcher.resume(folder, ray_address=ray_address, tell=ProgressReporter(said.append, quiet=True))
     return said
 
 

@@ -51,7 +51,7 @@ def test_one_file_is_listed_built_and_checked(copied: Any) -> None:
     assert "perceptron" in names.split()
     assert "Linear(in_features=64, out_features=7, bias=True)" in "".join(built)
     assert unknown.startswith("model = 'perceptorn:7': expected ")
-    assert " perceptron " in unknown
+    assert unknown.endswith("did you mean perceptron?")
     assert without == "model = 'perceptron': perceptron takes an argument; write perceptron:WIDTH."
     assert wrong.startswith(
         "model = 'perceptron:wide' does not fit data of shape (1, 8, 8): invalid literal for int()"

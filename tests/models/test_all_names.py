@@ -18,13 +18,18 @@ FORMS = {
     "windows": Form((16, 6), 4),
     "digits": Form((1, 28, 28), 10),
     "images": Form((3, 32, 32), 10),
+    "scattering": Form((81, 7, 7), 10),
+    "scattering, colours": Form((243, 8, 8), 10),
     "tokens": Form((12,), 3, "class", 50),
     "numbers of tokens": Form((12,), 2, "numbers", 50),
     "next tokens": Form((12,), 50, "tokens", 50),
 }
+IMAGES = {"digits", "images", "scattering", "scattering, colours"}
 TAKEN = {
-    "linear": {"features", "several numbers", "windows", "digits", "images"},
-    "mlp": {"features", "several numbers", "windows", "digits", "images"},
+    "linear": {"features", "several numbers", "windows", *IMAGES},
+    "mlp": {"features", "several numbers", "windows", *IMAGES},
+    "norm-linear": IMAGES,
+    "scatter-cnn": {"scattering", "scattering, colours"},
     "cnn1d": {"windows"},
     "tanh-cnn": {"digits", "images"},
     "lenet-gn": {"digits", "images"},
@@ -46,7 +51,7 @@ def test_a_form_is_taken_and_can_be_protected_or_is_refused_in_words(name: str, 
     if name == "timm":
         pytest.importorskip("timm")
     if form not in TAKEN[name]:
-        with pytest.raises(ModelError, match=r"does not fit data of shape .*: it "):
+        with pytest.raises(ModelError, match=r"does not fit data of shape .*: (it |Given input size)"):
             _built(name, FORMS[form])
         return
     model, inputs = _built(name, FORMS[form])

@@ -94,6 +94,12 @@ def test_a_printed_epsilon_is_never_below_the_true_one(epsilon, text):
     assert float(text) >= (epsilon if epsilon is not None else 0)
 
 
+@pytest.mark.parametrize("epsilon", [1e16, 1.234e20, 1e308])
+def test_what_only_a_damaged_file_holds_is_short(epsilon):
+    assert len(rounded_up(epsilon)) < 10
+    assert float(rounded_up(epsilon)) >= epsilon
+
+
 def test_the_largest_epsilon_stands_first_and_equals_in_order():
     clients = {"10": budget(1.0), "9": budget(1.0), "b": budget(2.0), "a": budget(1.0)}
     rows = budget_rows(clients, private=True)

@@ -71,7 +71,7 @@ def test_a_damaged_line_is_passed_over_and_said(tmp_path: Path, damage: str) -> 
 def test_texts_of_clients_are_printable(tmp_path: Path) -> None:
     path = tmp_path / "rounds.jsonl"
     path.write_text(line(1, lost="\x1b[2J"))
-    assert NewRounds(path).new()[0]["lost"] == " [2J"
+    assert NewRounds(path).new()[0]["lost"] == r"\u001b[2J"
 
 
 def test_another_file_is_read_from_its_beginning(tmp_path: Path) -> None:
@@ -84,3 +84,14 @@ def test_another_file_is_read_from_its_beginning(tmp_path: Path) -> None:
     other.replace(path)
     assert numbers(rounds) == [2]
     assert not rounds.problems
+
+
+@pytest.mark.parametrize("missing", ["round", "private", "epsilon", "federation"])
+def test_a_line_without_what_is_shown_of_it_is_passed_over(tmp_path: Path, missing: str) -> None:
+    path = tmp_path / "rounds.jsonl"
+    path.write_text(
+        json.dumps({key: one for key, one in record(1).items() if key != missing}) + "\n" + line(2)
+    )
+    rounds = NewRounds(path)
+    assert numbers(rounds) == [2]
+    assert rounds.problems == [f"rounds.jsonl, line 1: is damaged: {missing} is missing."]

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from fl_dp.errors import ConfigError
-from fl_dp.reporting.run_folder import RunFolder, claim_folder
+from fl_dp.reporting.run_folder import RunFolder, check_unclaimed, claim_folder
 
 
 def test_runs_that_start_in_the_same_second_get_folders_of_their_own(tmp_path: Path) -> None:
@@ -22,6 +22,25 @@ def test_a_file_in_its_place_is_refused(tmp_path: Path) -> None:
     (tmp_path / "out").touch()
     with pytest.raises(ConfigError, match="--out"):
         claim_folder(tmp_path / "out")
+
+
+@pytest.mark.parametrize("taken", ["run", "file", "link to a run"])
+def test_a_folder_that_will_be_refused_is_known_beforehand(tmp_path: Path, taken: str) -> None:
+    """In the same words, and nothing is made."""
+    out = tmp_path / "out"
+    if taken == "file":
+        out.touch()
+    else:
+        claim_folder(tmp_path / "other" if "link" in taken else out)
+    if "link" in taken:
+        out.symlink_to(tmp_path / "other")
+    with pytest.raises(ConfigError) as refused:
+        claim_folder(out)
+    with pytest.raises(ConfigError) as foreseen:
+        check_unclaimed(out)
+    assert str(foreseen.value) == str(refused.value)
+    check_unclaimed(tmp_path / "new")
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_folder_with_other_files_serves(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import time
 import pytest
 from run_records import record
 
-from fl_dp.reporting.run_progress import RunProgress, duration, in_words, seconds_left
+from fl_dp.reporting.run_progress import RunProgress, in_words, seconds_left
 
 
 def after(*seconds: float, rounds: int = 10) -> RunProgress:
@@ -43,11 +43,3 @@ def test_a_round_in_words_and_what_is_done_between_rounds() -> None:
 def test_doing_the_same_again_does_not_begin_anew() -> None:
     first = RunProgress().now("waiting")
     assert first.now("waiting") is first
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [(-1, "0 s"), (0.4, "0 s"), (89, "89 s"), (90, "2 min"), (3600, "60 min"), (12000, "3 h 20 min")],
-)
-def test_durations(seconds: float, words: str) -> None:
-    assert duration(seconds) == words

@@ -38,7 +38,15 @@ def test_statuses_are_counted_and_a_lost_round_is_marked() -> None:
 
 
 def test_a_metrics_name_is_one_that_trackers_take() -> None:
-    assert "model/a-b- c" in numbers_of(record(metrics={"a/b:\x1bc": 1.0}))
+    assert "model/a-b--c" in numbers_of(record(metrics={"a/b:\x1bc": 1.0}))
+
+
+def test_no_metrics_name_means_a_folder_or_is_too_long_for_a_file() -> None:
+    found = numbers_of(record(metrics={"..": 1.0, "": 2.0, "x" * 999 + "a": 3.0, "x" * 999 + "b": 4.0}))
+    assert found["model/-."] == 1.0
+    assert found["model/-"] == 2.0
+    assert sorted(value for name, value in found.items() if "xxx" in name) == [3.0, 4.0]
+    assert max(map(len, found)) < 140
 
 
 def test_settings_are_told_without_paths_and_names_of_data() -> None:

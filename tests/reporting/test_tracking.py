@@ -113,7 +113,7 @@ def test_a_tracker_that_fails_ends_no_run_and_is_not_silent(run: Run) -> None:
 def test_one_that_cannot_even_begin_is_said_too(run: Run) -> None:
     run.trackers["wandb"] = Notes(fails_to_open=True)
     run.go(1)
-    assert run.said[0].endswith("goes on without it: OSError: no space [2J")
+    assert run.said[0].endswith("goes on without it: OSError: no space\\u001b[2J")
     assert run.trackers["mlflow"].rounds == [1]
 
 
@@ -123,12 +123,33 @@ def test_without_trackers_nothing_is_written(run: Run) -> None:
     assert not run.folder.tracked.exists()
 
 
-@pytest.mark.parametrize("text", ["[]", '{"mlflow": 1}', '{"mlflow": {"key": 1, "round": 1}}', "{"])
+def kept(key: object, number: object = 1) -> str:
+    return json.dumps({"mlflow": {"key": key, "round": number}})
+
+
+@pytest.mark.parametrize("text", [
+    *map(kept, ("../x", "/etc", "a/b", "..", "-x", "a\n", "a?b", "\u202e", "x" * 65)),
+    kept("a", -1), kept("a", 2**60), kept("a", True),
+    "[]", '{"mlflow": 1}', '{"mlflow": {"key": 1, "round": 1}}', "{",
+])  # fmt: skip
 def test_what_was_kept_may_be_damaged(run: Run, text: str) -> None:
     run.go(1)
     (run.folder.tracked / KEPT).write_text(text)
     with pytest.raises(ConfigError, match="damaged"):
         run.go(2)
+    assert run.trackers["mlflow"].keys == [""]
+
+
+@pytest.mark.parametrize("place", ["tracked", "tracked/mlflow"])
+def test_what_trackers_write_stays_in_the_runs_folder(run: Run, place: str, tmp_path: Path) -> None:
+    away = tmp_path / "away"
+    away.mkdir()
+    link = run.folder.path / place
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(away)
+    with pytest.raises(ConfigError, match="is a link; delete it"):
+        run.go(1)
+    assert list(away.iterdir()) == []
 
 
 def test_a_tracker_that_is_not_installed_is_refused_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:

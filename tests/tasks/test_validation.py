@@ -178,3 +178,10 @@ def test_what_a_run_costs_and_asks_is_part_of_it() -> None:
     places = [finding.where for finding in result.findings]
     assert places == ["metrics", "optimizer"]
     assert "of 2, at delta 1e-05, by pld" in result.notes[-1]
+
+
+def test_one_cause_is_one_finding(tmp_path: Any) -> None:
+    """A missing file is met by training data, test data and the model that takes its shape from them."""
+    missing = found(Task, data=f"csv:{tmp_path}/none.csv")
+    assert list(missing) == ["train_data(), test_data()"]
+    assert "no such file" in missing["train_data(), test_data()"]

@@ -63,7 +63,7 @@ print(abs(evaluate(model, data, task, cpu).loss - loss.item()) < 1e-6)
 for private in (True, False):
     trained = nn.Linear(5, 3)
     trained.load_state_dict(model.state_dict())
-    axes = axes_of(trained, data, cpu)
+    axes = axes_of(trained, task.objective, cpu)
     trainer = trainer_of(trained, dataclasses.replace(whole, private=private), task.objective, cpu, axes)
     trainer.rehearse(7)
     take_steps(trainer, data, 1, 1.0, 16)

@@ -16,6 +16,7 @@ from fl_dp.errors import ModelError, ProbeError
 from fl_dp.form import Form
 from fl_dp.models.build import build_model
 from fl_dp.records import RoundPlan
+from fl_dp.training.augmentation import Views
 from fl_dp.training.examples import axes_of, examples_of
 from fl_dp.training.objective import Objective
 from fl_dp.training.private import PrivateTrainer
@@ -113,7 +114,7 @@ def test_the_clipped_sum_is_that_of_one_backward_pass_for_each_person(name, kern
     make, shape = MODELS[name]
     torch.manual_seed(0)
     model, data = make().double(), data_of(shape, tokens=name == "attention")
-    axes = axes_of(model.float(), data, CPU)
+    axes = axes_of(model.float(), objective_of(data), CPU)
     model = model.double()
     trainer = PrivateTrainer(
         model.train(), axes, PLAN, objective_of(data), device=CPU, chooser=KernelChooser(mode=kernel)
@@ -137,7 +138,7 @@ def test_a_person_with_any_number_of_any_records_moves_the_sum_by_at_most_the_bo
     whole = TensorData(x, y, others.classes, groups=(*others.groups, *["the one"] * count))
     model = nn.Linear(6, 11)
     with_it, without = PersonData(whole, MOST), PersonData(others, MOST)
-    axes = axes_of(model, with_it, CPU)
+    axes = axes_of(model, objective_of(with_it), CPU)
     trainer = PrivateTrainer(model, axes, PLAN, objective_of(with_it), device=CPU)
     sums = [
         trainer.clipped_sums([data.batch(torch.arange(len(data)))], 8)[0].grads for data in (with_it, without)
@@ -150,7 +151,9 @@ def test_a_person_with_any_number_of_any_records_moves_the_sum_by_at_most_the_bo
 def test_persons_of_one_and_of_many_records_are_drawn_equally_often():
     data = data_of((6,), tokens=False)
     model = nn.Linear(6, 11)
-    trainer = PrivateTrainer(model, axes_of(model, data, CPU), PLAN, objective_of(data), device=CPU)
+    trainer = PrivateTrainer(
+        model, axes_of(model, objective_of(data), CPU), PLAN, objective_of(data), device=CPU
+    )
     drawn = np.zeros(len(COUNTS))
     for k in range(3000):
         trainer.draw_from(Randomness(bytes([k % 256, k // 256]) * 16))
@@ -161,9 +164,9 @@ def test_persons_of_one_and_of_many_records_are_drawn_equally_often():
 def test_which_records_count_follows_from_step_and_person_whatever_else_is_drawn():
     data = data_of((6,), tokens=False, fresh=True)
     step = Randomness(b"s" * 32)
-    alone = examples_of(data, torch.tensor([2]), step)
-    among = examples_of(data, torch.tensor([0, 5, 2]), step)
-    again = examples_of(data, torch.tensor([2]), step.child("another"))
+    alone = examples_of(data, torch.tensor([2]), step, Views())
+    among = examples_of(data, torch.tensor([0, 5, 2]), step, Views())
+    again = examples_of(data, torch.tensor([2]), step.child("another"), Views())
     assert torch.equal(alone[0][0], among[0][2])
     assert not torch.equal(alone[0][0], again[0][0])
 
@@ -176,7 +179,7 @@ def test_persons_with_equally_many_records_draw_apart_and_every_step_anew():
     data = PersonData(records, MOST, fresh=True)
     objective = Objective(lambda model, batch: model(batch[0])[:, 0], data.form, MOST)
     model = nn.Linear(1, 1)
-    trainer = PrivateTrainer(model, axes_of(model, data, CPU), PLAN, objective, device=CPU)
+    trainer = PrivateTrainer(model, axes_of(model, objective, CPU), PLAN, objective, device=CPU)
     everyone = torch.arange(4)
     chosen = trainer.examples(data, everyone)[0][:, :, 0] - 30 * everyone[:, None]
     assert len({tuple(row) for row in chosen.tolist()}) == 4
@@ -194,7 +197,12 @@ def test_a_step_is_the_same_in_any_physical_batch(arithmetic, fresh):
         torch.manual_seed(0)
         model, data = nn.Linear(6, 11), data_of((6,), tokens=False, fresh=fresh)
         trainer = trainer_of(
-            model, plan, objective_of(data), CPU, axes_of(model, data, CPU), randomness=Randomness(b"k" * 32)
+            model,
+            plan,
+            objective_of(data),
+            CPU,
+            axes_of(model, objective_of(data), CPU),
+            randomness=Randomness(b"k" * 32),
         )
         for _ in range(2):
             clipped = trainer._clipped_sum(data, trainer.draw(data, 0.5), rows)
@@ -209,13 +217,13 @@ def test_a_step_is_the_same_in_any_physical_batch(arithmetic, fresh):
 def test_a_model_that_mixes_persons_is_refused():
     data = data_of((6,), tokens=False)
     with pytest.raises((ModelError, ProbeError)):
-        axes_of(nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Linear(8, 11)), data, CPU)
+        axes_of(nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Linear(8, 11)), objective_of(data), CPU)
 
 
 def test_losses_of_another_shape_are_refused():
     data = data_of((6,), tokens=False)
     wrong = Objective(lambda model, batch: model(batch[0]).sum(1)[::3], data.form, MOST)
-    with pytest.raises(ModelError, match=r"Expected losses of shape \(18,\), one for each record"):
+    with pytest.raises(ModelError, match=r"Expected losses of shape \(18,\), one for each row"):
         wrong.losses(nn.Linear(6, 11), data.batch(torch.arange(6)))
 
 

@@ -112,7 +112,7 @@ def test_training_takes_the_optimizers_steps(private: bool) -> None:
     torch.manual_seed(1)
     model, other = nn.Linear(5, 3), nn.Linear(5, 3)
     other.load_state_dict(model.state_dict())
-    axes = axes_of(model, data, CPU)
+    axes = axes_of(model, objective_for(data.form), CPU)
     trainer = trainer_of(model, plan, objective_for(data.form), CPU, axes, randomness=Randomness(bytes(32)))
     take_steps(trainer, data, 3, 1.0, 16)
     adam = torch.optim.Adam(other.parameters(), lr=0.1, betas=(0.5, 0.9))

@@ -29,7 +29,9 @@ def case(request: pytest.FixtureRequest) -> tuple[nn.Module, TensorData]:
 
 
 def trainer(model: nn.Module, data: TensorData, plan: RoundPlan = PLAN) -> PrivateTrainer:
-    made = trainer_of(model, plan, objective_for(data.form), CPU, axes_of(model, data, CPU))
+    made = trainer_of(
+        model, plan, objective_for(data.form), CPU, axes_of(model, objective_for(data.form), CPU)
+    )
     assert isinstance(made, PrivateTrainer)
     return made
 
@@ -76,7 +78,7 @@ def test_checks_before_a_payment_and_steps_work(case) -> None:
     model, data = case
     for changes in ({}, {"arithmetic": "proven"}, {"private": False, "noise_multiplier": 0.0}):
         plan = replace(PLAN, **changes)
-        axes = axes_of(model, data, CPU)
+        axes = axes_of(model, objective_for(data.form), CPU)
         ours = trainer_of(model, plan, objective_for(data.form), CPU, axes)
         ours.check_losses()
         ours.rehearse(8)
@@ -89,7 +91,7 @@ def test_checks_before_a_payment_and_steps_work(case) -> None:
 def test_mixing_is_found_all_the_same() -> None:
     data = TensorData(torch.randn(24, 6), torch.arange(24) % 3, ("a", "b", "c"))
     model = nn.Linear(6, 3)
-    axes, objective = axes_of(model, data, CPU), objective_for(data.form)
+    axes, objective = axes_of(model, objective_for(data.form), CPU), objective_for(data.form)
     mixed = replace(objective, of_records=lambda model, batch: objective.losses(model, batch).cumsum(0))
     with pytest.raises(ModelError):
         trainer_of(model, PLAN, mixed, CPU, axes).check_losses()

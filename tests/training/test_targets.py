@@ -40,7 +40,7 @@ def _trainer(kind, **changes):
     task = Task(TaskSettings(loss=loss))
     task.form = data.form
     plan = RoundPlan("run", 1, name, 2, 8, 0.1, 0.0, 1.0, 0.5, loss=loss, **changes)
-    axes = axes_of(model, data, CPU) if plan.private else None
+    axes = axes_of(model, task.objective, CPU) if plan.private else None
     return model, data, trainer_of(model, plan, task.objective, CPU, axes)
 
 

@@ -41,7 +41,7 @@ def _model():
 
 def _trained(data, plan):
     model = _model()
-    axes = axes_of(model, data, CPU)
+    axes = axes_of(model, objective_for(data.form), CPU)
     trainer = trainer_of(
         model, plan, objective_for(data.form), CPU, axes, randomness=Randomness(bytes(range(32)))
     )
@@ -110,7 +110,8 @@ def test_a_change_of_results_raises_the_numerics(data, private, monkeypatch):
 def test_the_trainer_is_the_one_that_the_plan_asks_for(data):
     model = _model()
     assert isinstance(
-        trainer_of(model, PLAN, objective_for(data.form), CPU, axes_of(model, data, CPU)), PrivateTrainer
+        trainer_of(model, PLAN, objective_for(data.form), CPU, axes_of(model, objective_for(data.form), CPU)),
+        PrivateTrainer,
     )
     assert isinstance(
         trainer_of(model, dataclasses.replace(PLAN, private=False), objective_for(data.form), CPU, None),
@@ -120,7 +121,9 @@ def test_the_trainer_is_the_one_that_the_plan_asks_for(data):
 
 def test_a_model_that_cannot_be_protected_is_refused(data):
     with pytest.raises(ModelError):
-        axes_of(nn.Sequential(nn.Linear(5, 3), nn.BatchNorm1d(3, affine=False)), data, CPU)
+        axes_of(
+            nn.Sequential(nn.Linear(5, 3), nn.BatchNorm1d(3, affine=False)), objective_for(data.form), CPU
+        )
 
 
 def test_arrays_are_copies_of_the_trainable_parameters_alone():
@@ -149,13 +152,3 @@ def test_large_numbers_are_not_taken_for_bad_ones():
     with torch.no_grad():
         model.weight[0, 0], model.weight[0, 1] = float("inf"), -float("inf")
     assert not is_finite(trainable(model).values())
-
-
-def test_what_the_engine_knows_of_a_model_comes_from_no_record(data, monkeypatch):
-    asked = []
-    batch = TensorData.batch
-    monkeypatch.setattr(
-        TensorData, "batch", lambda self, indices: asked.append(len(indices)) or batch(self, indices)
-    )
-    axes_of(_model(), data, CPU)
-    assert asked == [0]

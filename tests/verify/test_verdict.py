@@ -40,6 +40,7 @@ def test_lines_are_folded_for_a_terminal() -> None:
     assert len(wide) == 2
     assert len(folded) > 4
     assert all(len(line) <= 80 for line in folded)
+    assert ["a check" in line for line in (wide[0], wide[1], folded[0])] == [True, True, True]
     assert [line.split()[0] for line in (wide[0], wide[1], folded[0])] == ["agrees", "note", "agrees"]
 
 

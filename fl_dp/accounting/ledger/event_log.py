@@ -19,7 +19,8 @@ from fl_dp.accounting.ledger.hash_chain import Row, chain_hash, first_broken
 from fl_dp.errors import LedgerError
 
 _SECRET_BYTES = 32
-_FORMAT = Format(
+SECRET = "CREATE TABLE IF NOT EXISTS secret (key BLOB NOT NULL)"  # made on first use
+FORMAT = Format(
     application_id=0x666C6470,  # "fldp"
     version=1,
     tables="""
@@ -56,7 +57,7 @@ class EventLog:
     @classmethod
     def open(cls, path: Path, *, create: bool) -> Self:
         """Open the log at `path`, see `Database.open`."""
-        return cls(Database.open(path, _FORMAT, create=create))
+        return cls(Database.open(path, FORMAT, create=create))
 
     @property
     def path(self) -> Path:
@@ -136,7 +137,7 @@ class EventLog:
 
     def secret(self) -> bytes:
         """A random key of this file, made on first use, only inside `writing`. No export holds it."""
-        self.database.execute("CREATE TABLE IF NOT EXISTS secret (key BLOB NOT NULL)")
+        self.database.execute(SECRET)
         found = self.database.query("SELECT key FROM secret")
         if found:
             return bytes(found[0][0])

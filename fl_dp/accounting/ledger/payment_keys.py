@@ -10,6 +10,7 @@ from collections.abc import Callable
 from fl_dp.accounting.ledger.database import Database
 
 KEY_BYTES = 32
+TABLE = "CREATE TABLE IF NOT EXISTS payment_keys (reservation INTEGER PRIMARY KEY, key BLOB NOT NULL)"
 
 
 def new_key() -> bytes:
@@ -57,7 +58,5 @@ class PaymentKeys:
     def _make_table(self) -> None:
         """On first use: a ledger of an older fl_dp has none."""
         if not self._has_table:
-            self._database.execute(
-                "CREATE TABLE IF NOT EXISTS payment_keys (reservation INTEGER PRIMARY KEY, key BLOB NOT NULL)"
-            )
+            self._database.execute(TABLE)
             self._has_table = True

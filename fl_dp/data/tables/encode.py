@@ -1,6 +1,6 @@
 """A table and its schema as tensors: nothing in it depends on other records than the one that it encodes."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -113,13 +113,26 @@ def _kept(cells: Mapping[str, Cells], schema: Schema) -> Mask:
     for column in schema.declared:
         if column.if_missing == "drop":
             kept &= ~column.is_missing(cells[column.name])
-    for column in schema.declared:
-        if column.if_missing == "refuse" and column.is_missing(cells[column.name][kept]).any():
-            raise DataError(
-                f'column {column.name!r}: there are missing cells; the schema may say if-missing = "drop", '
-                'or "encode" for an input.'
-            )
+    blank = [
+        column
+        for column in schema.declared
+        if column.if_missing == "refuse" and column.is_missing(cells[column.name][kept]).any()
+    ]
+    if blank:
+        raise DataError("; ".join(_of_blank(blank, schema)) + ".")
     return kept
+
+
+def _of_blank(columns: Sequence[Column], schema: Schema) -> Iterator[str]:
+    """What to say of columns with missing cells: an input's may be encoded, those of no other column."""
+    for encoded, ways in ((True, '"drop" or "encode"'), (False, '"drop"')):
+        names = [repr(one.name) for one in columns if (one in schema.input_columns) == encoded]
+        if names:
+            plural = "s" * (len(names) > 1)
+            yield (
+                f"column{plural} {', '.join(names)}: there are missing cells; the schema may say "
+                f"if-missing = {ways}"
+            )
 
 
 def _is_test(cells: Mapping[str, Cells], schema: Schema, raw: tuple[bytes, ...], kept: Mask) -> Mask:

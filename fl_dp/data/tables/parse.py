@@ -48,7 +48,9 @@ def read_schema(path: Path) -> Schema:
     """The schema in the file at `path`; DataError says what is wrong with it."""
     try:
         content = read_toml(
-            path, what="schema file. `fl-dp schema FILE` drafts one; the setting schema names another"
+            path,
+            what="schema file. `fl-dp schema FILE` drafts one; the setting schema names another",
+            named=True,
         )
     except ConfigError as error:
         raise DataError(str(error)) from None

@@ -34,10 +34,12 @@ def table_source(read: Callable[[Location, Schema], Table]) -> Source:
     """A data set that is one file; read: its table, as the schema and the settings say."""
 
     def load(location: Location, split: Split) -> TensorData:
+        _check_there(location)  # first: whoever misspelt the table's name misses no schema
         schema = schema_of(location)
         return _data(location, read(location, schema), schema, split)
 
     def inputs(location: Location) -> Tensor:
+        _check_there(location)
         schema = schema_of(location)
         return _inputs(location, read(location, schema), schema)
 
@@ -50,6 +52,11 @@ def table_source(read: Callable[[Location, Schema], Table]) -> Source:
         schema_file=schema_file,
         inputs=inputs,
     )
+
+
+def _check_there(location: Location) -> None:
+    if not location.path.exists():
+        raise DataError(f"{location.path}: no such file; expected a table, its schema beside it.")
 
 
 def _data(location: Location, table: Table, schema: Schema, split: Split) -> TensorData:

@@ -94,10 +94,13 @@ def grads_by_patches(grad_output: Tensor, x: Tensor, geometry: Geometry) -> Tens
     return grads
 
 
-def weight_grad_by_matmul(grad_output: Tensor, x: Tensor, factors: Tensor, geometry: Geometry) -> Tensor:
+def weight_grad_by_matmul(
+    grad_output: Tensor, x: Tensor, factors: Tensor, geometry: Geometry, dtype: torch.dtype
+) -> Tensor:
     """(p, d, *kernel) sum over images of factor times gradient, by one matrix product for each kernel row.
 
-    Faster than PyTorch's own weight gradient where an image has few positions.
+    Faster than PyTorch's own weight gradient where an image has few positions. dtype: of the result; the
+    products are in that of `grad_output`, one at a time, as those of a large layer are many MiB.
     """
     M, p, *output = grad_output.shape
     rest = range(3, 2 + len(output))
@@ -107,11 +110,10 @@ def weight_grad_by_matmul(grad_output: Tensor, x: Tensor, factors: Tensor, geome
     width, taps = M * math.prod(output[1:]), math.prod(geometry.kernel_size[1:])
     rows = _unfolded(x, geometry, output).movedim(0, 2)  # (phases, Hq, M, rest, taps, d)
     rows = rows.reshape(len(rows), rows.shape[1] * width, taps * x.shape[1])
-    parts = [
-        left @ rows[phase, first * width : (first + output[0]) * width]
-        for phase, first in _row_starts(geometry)
-    ]
-    return torch.stack(parts, 1).view(p, *geometry.kernel_size, -1).movedim(-1, 1)
+    total = left.new_empty(p, geometry.kernel_size[0], taps * x.shape[1], dtype=dtype)
+    for part, (phase, first) in zip(total.unbind(1), _row_starts(geometry), strict=True):
+        part.copy_(left @ rows[phase, first * width : (first + output[0]) * width])
+    return total.view(p, *geometry.kernel_size, -1).movedim(-1, 1)
 
 
 def _row_starts(geometry: Geometry) -> list[tuple[int, int]]:

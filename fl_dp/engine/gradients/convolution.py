@@ -145,7 +145,8 @@ class Conv(GradientLayout):
             grad_output, x, factors = grad_output.double(), x.double(), factors.double()
         G = self.geometry.groups
         groups = zip(grad_output.flatten(0, 1).chunk(G, 1), x.flatten(0, 1).chunk(G, 1), strict=True)
-        return torch.cat([weight_grad_by_matmul(g, d, factors, self.geometry) for g, d in groups]).to(dtype)
+        sums = [weight_grad_by_matmul(g, d, factors, self.geometry, dtype) for g, d in groups]
+        return sums[0] if G == 1 else torch.cat(sums)
 
     def _combine_rows(self, factors: Tensor, grads: Tensor) -> Tensor:
         """From grads (N, rows / s, p, s * rest * d / G)."""

@@ -9,6 +9,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from fl_dp.engine.gradients.settled import is_made_here
+
 
 def peak_bytes(run: Callable[[], object], device: torch.device) -> int:
     """Most bytes of tensors alive at once while `run()` runs, beyond those that were alive before.
@@ -55,12 +57,13 @@ class _Following:
         return result
 
     def _follow(self, structure: Any, *, new: bool) -> None:
-        """Follow the storages of all tensors. A storage first seen as an argument is older than the run."""
+        """Follow the storages of all tensors. A storage first seen as an argument is older than the run, but
+        for those that the engine makes without an operator."""
         for leaf in tree_leaves(structure):
             if isinstance(leaf, Tensor) and leaf.layout == torch.strided:
                 storage = leaf.untyped_storage()
                 if id(storage) not in self._known:
-                    self._enter(storage, storage.nbytes() if new else 0)
+                    self._enter(storage, storage.nbytes() if new or is_made_here(storage) else 0)
 
     def _enter(self, storage: torch.UntypedStorage, size: int) -> None:
         identity = id(storage)  # the same object as long as the memory lives

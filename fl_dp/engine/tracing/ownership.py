@@ -10,6 +10,7 @@ example's loss alone, its gradient scales by the same power.
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -34,14 +35,17 @@ _WEIGHTS = 8  # 1, 2, ..., 128
 _WIDE_AT_A_TIME = 2**17  # numbers that are held in double precision at a time, 1 MiB
 _TOLERANCE = 1e-3  # relative to a row's length; two different weights differ by a factor of two at least
 
+# For each use: (N, K) lengths of its gradient's rows, and the least length that scales exactly.
+_Found = dict[tuple[Node, UseKey], tuple[Tensor, float]]
+
 
 @dataclass
 class OwnerCheck:
     """Remembers the graphs that have been checked, so that a model of fixed shape is checked once.
 
     A graph is recognised by its operators in order and by the number of rows an example has in each
-    use. A graph in which data may move rows above a use is checked in every batch, at the cost of two
-    more backward passes.
+    use. A graph in which data may move rows above a use is checked in every batch, at the cost of one
+    more backward pass.
 
     report: is told of a batch that fails, instead of raising, and nothing else changes; what is checked
     later does not depend on the result either. It is for steps that are paid for, after which nothing that
@@ -51,29 +55,46 @@ class OwnerCheck:
     known: set[int] = field(default_factory=set)
     report: Callable[[ProbeError], None] | None = None
 
-    def __call__(
+    def begin(
         self,
         losses: Tensor,
         uses: tuple[Use, ...],
         axes: Mapping[UseKey, BatchAxis],
         graph: Graph | None = None,
-    ) -> None:
-        """Check the batch, if needed; raises ProbeError as `check_owners` does, or reports it.
+    ) -> "Comparison | None":
+        """What watches the backward pass of this batch; None where there is nothing to check.
 
-        `losses` keep their graph. graph: that of `losses`, if it is known.
+        It takes a weighed pass of its own at once; `losses` keep their graph. graph: that of `losses`, if it
+        is known. Raises ProbeError for rows that cannot be split, or reports it.
         """
         if losses.shape[0] < 2:
-            return
+            return None
         graph = graph or graph_of(losses)
         signature = _signature(losses.shape[0], uses, axes, graph)
-        if signature not in self.known or data_may_move_rows(losses, uses, graph):
-            try:
-                check_owners(losses, uses, axes)
-            except ProbeError as error:
-                if self.report is None:
-                    raise
-                self.report(error)
-            self.known.add(signature)
+        if signature in self.known and not data_may_move_rows(losses, uses, graph):
+            return None
+        try:
+            return Comparison(losses, uses, axes, signature)
+        except ProbeError as error:
+            self._tell(error, signature)
+            return None
+
+    def end(self, comparison: "Comparison | None") -> None:
+        """After the backward pass: raises ProbeError as `check_owners` does, or reports it."""
+        if comparison is None:
+            return
+        try:
+            comparison.finish()
+        except ProbeError as error:
+            self._tell(error, comparison.signature)
+        self.known.add(comparison.signature)
+
+    def _tell(self, error: ProbeError, signature: int) -> None:
+        """What is raised is not known: the same graph is checked again."""
+        if self.report is None:
+            raise error
+        self.report(error)
+        self.known.add(signature)
 
 
 def data_may_move_rows(losses: Tensor, uses: tuple[Use, ...], graph: Graph | None = None) -> bool:
@@ -104,40 +125,57 @@ def check_owners(losses: Tensor, uses: tuple[Use, ...], axes: Mapping[UseKey, Ba
     way to a row does not show in it: weights can be made up that enlarge the error. So a check of steps that
     are paid for may report, not raise (`OwnerCheck.report`).
 
-    Raises ProbeError, naming the use and the way out.
+    Takes two backward passes; `losses` keep their graph. Raises ProbeError, naming the use and the way out.
     """
-    exponents = torch.randint(0, _WEIGHTS, (len(losses),), generator=_generator())
-    weights = (2.0**exponents).to(losses)
-    plain = _row_lengths(losses, uses, axes, torch.ones_like(losses))
-    weighed = _row_lengths(losses, uses, axes, weights)
-    for key, (lengths, smallest) in plain.items():
-        expected, found = lengths * weights[:, None].to(lengths), weighed[key][0]
-        judged = expected.isfinite() & found.isfinite() & (lengths > smallest)
-        if bool((judged & ((found - expected).abs() > _TOLERANCE * expected)).any()):
-            raise ProbeError(
-                f"{key[1]}: in this batch the gradient of some rows is not that of the example's loss whose "
-                "rows they were when the model was checked. Either the losses mix examples (each must be "
-                "one example's own, whatever else is in the batch), or data decide where the model puts "
-                "its rows; take such examples one at a time."
-            )
+    comparison = Comparison(losses, uses, axes)
+    with torch.no_grad():
+        output_grads(losses, uses, comparison.note, retain_graph=True)
+    comparison.finish()
 
 
-def _row_lengths(
-    losses: Tensor, uses: tuple[Use, ...], axes: Mapping[UseKey, BatchAxis], weights: Tensor
-) -> dict[tuple[Node, UseKey], tuple[Tensor, float]]:
-    """For each use: (N, K) lengths of its gradient's rows, and the least length that scales exactly."""
-    found = {}
+class Comparison:
+    """`check_owners` of a backward pass that is taken anyway, beside a weighed one.
 
-    def note(use: Use, grad: Tensor) -> None:
+    The weighed pass is taken first, and keeps the graph. `note` gets what the plain pass delivers, after
+    which the graph may be gone; then `finish`. So no third pass is needed, and the plain one frees what it
+    has used. signature: of the graph, for who remembers it.
+    """
+
+    def __init__(
+        self, losses: Tensor, uses: tuple[Use, ...], axes: Mapping[UseKey, BatchAxis], signature: int = 0
+    ) -> None:
+        self.signature, self._num_examples, self._axes = signature, len(losses), axes
+        exponents = torch.randint(0, _WEIGHTS, (len(losses),), generator=_generator())
+        self._weights = (2.0**exponents).to(losses)
+        self._weighed: _Found = {}
+        self._plain: _Found = {}
+        with torch.no_grad():
+            note = partial(self._measure, self._weighed)
+            output_grads(losses, uses, note, weights=self._weights, retain_graph=True)
+
+    def note(self, use: Use, grad: Tensor) -> None:
+        """The output gradient of `use` in the pass of the summed losses."""
+        self._measure(self._plain, use, grad)
+
+    def finish(self) -> None:
+        """Raises ProbeError where a row did not scale with the loss of its example."""
+        for key, (lengths, smallest) in self._plain.items():
+            expected, found = lengths * self._weights[:, None].to(lengths), self._weighed[key][0]
+            judged = expected.isfinite() & found.isfinite() & (lengths > smallest)
+            if bool((judged & ((found - expected).abs() > _TOLERANCE * expected)).any()):
+                raise ProbeError(
+                    f"{key[1]}: in this batch the gradient of some rows is not that of the example's loss "
+                    "whose rows they were when the model was checked. Either the losses mix examples (each "
+                    "must be one example's own, whatever else is in the batch), or data decide where the "
+                    "model puts its rows; take such examples one at a time."
+                )
+
+    def _measure(self, found: _Found, use: Use, grad: Tensor) -> None:
         for key in use.keys:
-            if key in axes:
-                rows = axes[key].split(grad, len(losses))
+            if key in self._axes:
+                rows = self._axes[key].split(grad, self._num_examples)
                 rows = rows.reshape(*rows.shape[:2], -1)
                 found[use.node, key] = (_lengths(rows), _least_length(rows))
-
-    with torch.no_grad():
-        output_grads(losses, uses, note, weights=weights, retain_graph=True)
-    return found
 
 
 def _lengths(rows: Tensor) -> Tensor:

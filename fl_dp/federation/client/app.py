@@ -12,6 +12,7 @@ from typing import Any
 from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
+from fl_dp.clean_text import one_line
 from fl_dp.config.client import ClientConfig
 from fl_dp.errors import ConfigError, FlDpError, TaskError
 from fl_dp.federation.client.journal import Note
@@ -19,7 +20,6 @@ from fl_dp.federation.client.policy import MAX_RUN_NAME
 from fl_dp.federation.client.round import CLIENTS_LOGGER, Client, ClientRounds, play, refuse
 from fl_dp.federation.client.settings import client_settings
 from fl_dp.federation.wire.messages import (
-    one_line,
     plan_from_content,
     profile_to_content,
     refusal_of,
@@ -94,7 +94,7 @@ def train_round(message: Message, config: ClientConfig) -> RecordDict:
     note = Note(config.ledger, config.client)
     with noted(note):
         plan, _ = plan_from_content(message.content)
-        note.learn(run=one_line(plan.run)[:MAX_RUN_NAME], round=plan.server_round)  # not checked yet
+        note.learn(run=one_line(plan.run, MAX_RUN_NAME), round=plan.server_round)  # not checked yet
         note.write("asked", steps=plan.steps)
         data = load_part(config)
         with ClientRounds.open(Path(config.ledger)) as rounds:

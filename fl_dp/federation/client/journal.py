@@ -11,6 +11,7 @@ import logging
 import math
 import os
 import time
+import typing
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,7 +28,7 @@ MOST_BYTES = 2**20  # of each of the two files: some thousand rounds
 _MOST_WORDS = 500  # characters of a reason
 
 Event = Literal["registered", "asked", "trained", "declined", "failed"]
-EVENTS = ("registered", "asked", "trained", "declined", "failed")
+EVENTS: tuple[Event, ...] = typing.get_args(Event)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +124,7 @@ def append(folder: Path, line: Line) -> None:
     file = private_folder(folder) / NAME
     with open_private(folder / _LOCK, append=True) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # held for one line, by processes of this machine
-        if file.exists() and file.stat().st_size + len(text) > MOST_BYTES:
+        if file.exists() and file.lstat().st_size + len(text) > MOST_BYTES:
             file.replace(folder / OLDER)
         with open_private(file, append=True) as opened:
             opened.write(text.encode() if _ends_a_line(file) else f"\n{text}".encode())

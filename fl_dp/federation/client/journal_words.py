@@ -23,6 +23,11 @@ def in_words(line: "Line") -> str:
     return f"{what}: {line.event}{paid}: {line.reason}"
 
 
+def spent_in_words(line: "Line") -> str:
+    """What was spent of the budget by then; empty where the line does not say, or no epsilon holds."""
+    return "" if line.after is None or line.budget is None else f"{_spent(line)} is spent"
+
+
 def _course(line: "Line") -> str:
     if line.after is None:
         return f"{NOT_PRIVATE} (no epsilon holds)"

@@ -11,6 +11,7 @@ from typing import Any
 
 from flwr.app import Context, Message, MessageType, RecordDict
 
+from fl_dp.clean_text import one_line
 from fl_dp.durable_files import open_private
 from fl_dp.errors import FederationError
 from fl_dp.federation.client.app import answer, register, train_round
@@ -23,7 +24,6 @@ from fl_dp.federation.wire.messages import (
     REFUSAL,
     STATEMENT,
     config_record,
-    one_line,
     refusal_to_content,
 )
 from fl_dp.records import Refusal

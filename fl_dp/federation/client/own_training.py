@@ -55,7 +55,7 @@ class OwnTraining:
         from them, which is seen by random numbers and not by records; ModelError when the model cannot be
         protected, ConfigError when not one example fits the memory.
         """
-        settings, data = self._settings, self._data
+        settings, objective = self._settings, self._task.objective
         model = new_model(self._task)
         weights = expected_weights(content, plan.model, received_specs(model, plan))
         own = {name: array for name, array in weights.items() if not name.startswith(CONTROL)}
@@ -65,8 +65,8 @@ class OwnTraining:
         device = find_device(settings.device)
         model = model.to(device).train()
         with in_task_code(type(self._task), "a check of its losses"):
-            axes = axes_of(model, data, device) if plan.private else None
-            trainer = trainer_of(model, plan, self._task.objective, device, axes)
+            axes = axes_of(model, objective, device) if plan.private else None
+            trainer = trainer_of(model, plan, objective, device, axes)
             trainer.check_losses()
         self.trainer, self._states = trainer, OwnStates(settings, trainer)
         state = self._states.before(plan.server_round)

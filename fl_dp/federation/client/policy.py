@@ -80,11 +80,13 @@ def _check_same_results(plan: RoundPlan, config: ClientConfig, task: str) -> Non
         ("training of", plan.trained, config.trained),
         ("unit", plan.unit, config.unit_of_all),
         ("personal", plan.personal, config.personal),
+        ("training on", plan.seen, config.seen),
         ("class-weights", _closed(plan.class_weights), _closed(config.class_weights)),
     ):
+        with_it = " (its code, a table's schema, features)" if what == "task" else ""
         _require(
             asked == own,
-            f"asks for {what} {_short(asked)}, this client's own settings have {_short(own)}",
+            f"asks for {what} {_short(asked)}, this client's own settings have {_short(own)}{with_it}",
         )
     _require(
         plan.numerics == NUMERICS,
@@ -128,6 +130,10 @@ def _check_protection(plan: RoundPlan, config: ClientConfig) -> None:
     _require(
         plan.arithmetic == PROVEN or config.arithmetic != PROVEN,
         f"asks for arithmetic {plan.arithmetic!r}, this client's operator takes part in {PROVEN!r} alone",
+    )
+    _require(
+        plan.arithmetic != PROVEN or not config.features,
+        f"asks for arithmetic {PROVEN!r}, this client's records are brought to features, many at a time",
     )
     _require(
         LEAST_NOISE <= plan.noise_multiplier <= MOST_NOISE,

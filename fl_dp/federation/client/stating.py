@@ -9,6 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fl_dp.accounting.ledger.files import openings_file
 from fl_dp.durable_files import open_private
 from fl_dp.errors import LedgerError
 from fl_dp.federation.client.registration import public_name
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from fl_dp.accounting.ledger.ledger import Ledger
     from fl_dp.federation.client.round import Client
 
-OPENINGS = "statements.jsonl"  # beside the ledger
 MOST_OF_A_RUN = 100  # of one ledger: clients of a machine share one, and a server may ask again
 
 
@@ -79,7 +79,7 @@ def _account(client: "Client", spent: tuple[Entry, ...], arithmetic: str) -> Acc
 
 def _check_room(ledger: Path, run: str) -> None:
     """LedgerError where so much was stated of this run that only a server who fills the disk wants more."""
-    file = ledger.parent / OPENINGS
+    file = openings_file(ledger)
     said = file.read_text(encoding="utf-8").count(f'"run": {json.dumps(run)}') if file.is_file() else 0
     if said >= MOST_OF_A_RUN:
         raise LedgerError(f"{file}: {said} statements were made of run {run}; no more are.")
@@ -93,10 +93,11 @@ def _keep_opening(ledger: Path, statement: Statement, salt: bytes, head: str) ->
         "salt": salt.hex(),
         "head": head,
     }
+    path = openings_file(ledger)
     try:
-        with open_private(ledger.parent / OPENINGS, append=True) as file:
+        with open_private(path, append=True) as file:
             file.write(json.dumps(line).encode() + b"\n")
             file.flush()
             os.fsync(file.fileno())  # before it is signed: what cannot be opened shows nothing
     except OSError as error:
-        raise LedgerError(f"{ledger.parent / OPENINGS}: cannot be written: {error.strerror}.") from None
+        raise LedgerError(f"{path}: cannot be written: {error.strerror}.") from None

@@ -7,7 +7,6 @@ from flwr.app import Error, Message, MessageType, Metadata, RecordDict
 from flwr.app.message import make_message, remove_content_from_message
 from flwr.common.constant import SUPERLINK_NODE_ID, ErrorCode
 from flwr.proto.node_pb2 import NodeInfo
-from flwr.serverapp import Grid
 from flwr.supercore.inflatable.inflatable_object import (
     get_all_nested_objects,
     get_object_tree,
@@ -20,13 +19,14 @@ from fl_dp.federation.link.hub import Hub
 from fl_dp.federation.link.signed_message import Bearing, checked, signed
 from fl_dp.federation.link.upload import Room, Upload
 from fl_dp.federation.wire.messages import PROFILE, config_record
+from fl_dp.federation.wire.older_grid import OlderGrid
 from fl_dp.kits.keys import SigningKey
 from fl_dp.kits.roster import Site
 
 logger = logging.getLogger("fl_dp")
 
 
-class LinkGrid(Grid):
+class LinkGrid(OlderGrid):
     """key: signs what sites are asked. on_wait: called again and again while the server waits."""
 
     def __init__(self, hub: Hub, key: SigningKey, on_wait: Callable[[], None] = lambda: None) -> None:
@@ -39,17 +39,6 @@ class LinkGrid(Grid):
     @property
     def run(self) -> Run:
         return self._hub.state.get_run_info(run_ids=[self._hub.run_id])[0]
-
-    def create_message(
-        self,
-        content: RecordDict,
-        message_type: str,
-        dst_node_id: int,
-        group_id: str,
-        ttl: float | None = None,
-    ) -> Message:
-        """Of Flower's older interface."""
-        return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
 
     def get_node_ids(self) -> Iterable[int]:
         """The nodes whose sites are there now."""
@@ -82,14 +71,6 @@ class LinkGrid(Grid):
             *(self._take(one, upload) for one, upload in taken),
             *(self._take(reply.metadata.reply_to_message_id, reply.error) for reply in failed),
         ]
-
-    def send_and_receive(
-        self, messages: Iterable[Message], *, timeout: float | None = None
-    ) -> Iterable[Message]:
-        """As Flower's, without its pauses of 3 s."""
-        from fl_dp.federation.wire.send_receive import receive, send
-
-        return receive(self, send(self, list(messages)), float("inf") if timeout is None else timeout)
 
     def _push(self, message: Message, site: Site) -> bool:
         state = self._hub.state

@@ -35,6 +35,7 @@ from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_conte
 from flwr.supercore.protobuf.client import ProtobufCall, ProtobufRequestContext
 from flwr.supernode.fleet_http_client import FleetHttpClient
 
+from fl_dp.clean_text import one_line
 from fl_dp.errors import FederationError
 from fl_dp.federation.link.hub import SILENCE
 from fl_dp.federation.link.signed_message import Bearing, checked, signed
@@ -221,8 +222,7 @@ def _errors() -> Iterator[None]:
         status = error.response.status_code
         if status >= httpx.codes.INTERNAL_SERVER_ERROR or status == httpx.codes.TOO_MANY_REQUESTS:
             raise LinkLostError(f"HTTP status {status}") from None
-        reason = error.response.text[:200]
-        raise LinkRefusedError(status, "".join(c if c.isprintable() else " " for c in reason)) from None
+        raise LinkRefusedError(status, one_line(error.response.text)) from None
     except httpx.HTTPError as error:
         raise LinkLostError(str(error) or type(error).__name__) from None
     except ValueError as error:  # of Flower's client, for bytes that are no message of its own

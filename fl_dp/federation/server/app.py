@@ -18,7 +18,7 @@ from fl_dp.errors import ConfigError, FederationError, FlDpError
 from fl_dp.federation.devices import find_device
 from fl_dp.federation.server.leaving import leave
 from fl_dp.federation.server.run_record import RunRecord
-from fl_dp.federation.wire.arrays import NDArray, decode, encode, load_arrays, specs, state_arrays
+from fl_dp.federation.wire.arrays import ArraySpec, NDArray, decode, encode, load_arrays, specs, state_arrays
 from fl_dp.reporting.console import round_line
 from fl_dp.reporting.reports import RoundReport, RunStatus
 from fl_dp.reporting.run_folder import RunFolder
@@ -125,26 +125,43 @@ def prepare(
 
     run: its name in the clients' ledgers. `record` and `on_round` are told of each round.
     """
-    from fl_dp.federation.server.evaluation import evaluate, halves
-    from fl_dp.federation.server.strategy import PrivateStrategy, usual_parts
-    from fl_dp.federation.wire.round_arrays import shared_specs
+    from fl_dp.federation.server.evaluation import halves
     from fl_dp.models.start import load_start
     from fl_dp.tasks.identity import code_identity
     from fl_dp.tasks.load import new_model, task_of
-    from fl_dp.tasks.own_code import own_parts
     from fl_dp.tasks.records import evaluation_records
 
     task = task_of(config)
-    test = evaluation_records(config, task)
+    test, at_the_end = evaluation_records(config, task), None
     model = new_model(task)
     load_start(model, config.start)
-    device = find_device(config.device)
     arrays = state_arrays(model)
     expected = specs(arrays)
-
-    at_the_end = None
+    measured = _measuring(model, task, config, expected)
     if config.keep_model == BEST and test is not None:
         test, at_the_end = halves(test)
+    strategy = _strategy(model, config, run, record, on_round)
+    if record.state:
+        arrays = _resumed(strategy, record, config, expected)
+    return Federation(
+        task,
+        model,
+        strategy,
+        lambda server_round, arrays: measured(test, arrays),
+        encode(arrays),
+        None if at_the_end is None else partial(measured, at_the_end),
+        config.max_grad_norm,
+        code_identity(task),
+    )
+
+
+def _measuring(
+    model: "nn.Module", task: "Task", config: RunConfig, expected: Mapping[str, ArraySpec]
+) -> "Callable[[TensorData | None, ArrayRecord], MetricRecord]":
+    """Loss and metrics of weights, which are put into `model`, on records; nothing where there are none."""
+    from fl_dp.federation.server.evaluation import evaluate
+
+    device = find_device(config.device)
 
     def measured(data: "TensorData | None", arrays: ArrayRecord) -> MetricRecord:
         if data is None:
@@ -154,6 +171,20 @@ def prepare(
         # a MetricRecord holds numbers alone; reports write null for NaN
         metrics = {name: math.nan if value is None else value for name, value in result.metrics.items()}
         return MetricRecord({"loss": result.loss, **metrics})
+
+    return measured
+
+
+def _strategy(
+    model: "nn.Module",
+    config: RunConfig,
+    run: str,
+    record: RunRecord,
+    on_round: Callable[[RoundReport], None],
+) -> "PrivateStrategy":
+    from fl_dp.federation.server.strategy import PrivateStrategy, usual_parts
+    from fl_dp.federation.wire.round_arrays import shared_specs
+    from fl_dp.tasks.own_code import own_parts
 
     def report_round(report: RoundReport) -> None:
         record.round_over(strategy, report)
@@ -168,23 +199,20 @@ def prepare(
         on_registered=lambda: record.keep(strategy),
         make_parts=own_parts(config.strategy) if config.strategy else usual_parts,
     )
-    if record.state:
-        record.state.check_same(config)
-        if specs(record.state.arrays) != expected:
-            raise ConfigError(f"the run's state holds weights of another model than {config.model}.")
-        strategy.resume(record.state)
-        record.best = strategy.best
-        arrays = dict(record.state.arrays)
-    return Federation(
-        task,
-        model,
-        strategy,
-        lambda server_round, arrays: measured(test, arrays),
-        encode(arrays),
-        None if at_the_end is None else partial(measured, at_the_end),
-        config.max_grad_norm,
-        code_identity(task),
-    )
+    return strategy
+
+
+def _resumed(
+    strategy: "PrivateStrategy", record: RunRecord, config: RunConfig, expected: Mapping[str, ArraySpec]
+) -> dict[str, NDArray]:
+    """Set the strategy to where the run stood; the weights of then. ConfigError for another run's state."""
+    assert record.state is not None
+    record.state.check_same(config)
+    if specs(record.state.arrays) != expected:
+        raise ConfigError(f"the run's state holds weights of another model than {config.model}.")
+    strategy.resume(record.state)
+    record.best, record.averaged = strategy.best, strategy.averaged
+    return dict(record.state.arrays)
 
 
 def _log_to_stderr() -> None:

@@ -3,20 +3,22 @@
 import logging
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from flwr.app import Message
 
+from fl_dp.clean_text import one_line
 from fl_dp.errors import FlDpError
 from fl_dp.federation.server.aggregation import Update
 from fl_dp.federation.server.asking import Asked
 from fl_dp.federation.server.registration import Registration
 from fl_dp.federation.server.replies import Verdict, settle
 from fl_dp.federation.wire.arrays import ArraySpec
-from fl_dp.federation.wire.messages import one_line
 from fl_dp.federation.wire.partial_sums import WeightedSum, group_of, read_sum
 
 logger = logging.getLogger("fl_dp")
+
+ENDED_WITHIN = "the run was ended before it had answered"
 
 
 @dataclass(slots=True)
@@ -89,3 +91,15 @@ class Judging:
         for asked, _ in group:
             asked.client.rounds -= 1
             judged.verdicts[asked.client.name] = Verdict("failed", reason)
+
+
+def count_unanswered(registration: Registration, asked: Sequence[Asked]) -> dict[str, Verdict]:
+    """The run ends within a round: all that were asked have paid for it, or may have.
+
+    It counts on copies of their records: a state that holds these goes on from the round before.
+    """
+    for one in asked:
+        client = replace(one.client)
+        client.count_as_spent(one.mechanism)
+        registration.clients[client.name] = client
+    return {one.client.name: Verdict("failed", ENDED_WITHIN, confirmed=False) for one in asked}

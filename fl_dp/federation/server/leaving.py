@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 from flwr.app import MetricRecord
 
+from fl_dp.config.run import AVERAGE, BEST, LAST
 from fl_dp.federation.server.reporting import measured, scalar
 from fl_dp.federation.server.run_record import RunRecord
 from fl_dp.federation.wire.arrays import decode, load_arrays, specs
+from fl_dp.records import LEAST_CELL
 from fl_dp.reporting.provenance import code_digest, file_digest, utc_now, versions
 from fl_dp.reporting.reports import RunStatus, Summary
 from fl_dp.reporting.run_results import RunResults
@@ -69,16 +71,16 @@ def _save_models(
 
     assert record.arrays is not None
     model = federation.model
-    if record.best:
+    kept = record.best[1] if record.best else record.averaged
+    if kept is not None:
         load_arrays(model, record.arrays)
         out.save_last_model(model.state_dict(), private=private)
-    best = decode(record.best[1], specs(record.arrays)) if record.best else record.arrays
-    load_arrays(model, best)
-    out.save_model(model.state_dict(), describe(federation.task).to_dict(), private=private)
-    if record.best:
-        logger.info(
-            "model.pt is the model of round %d, the best; last.pt that of the last round", record.best[0]
+        which = (
+            f"model of round {record.best[0]}, the best" if record.best else "average of the rounds' models"
         )
+        logger.info("model.pt is the %s; last.pt that of the last round", which)
+    load_arrays(model, record.arrays if kept is None else decode(kept, specs(record.arrays)))
+    out.save_model(model.state_dict(), describe(federation.task).to_dict(), private=private)
     return model.state_dict()
 
 
@@ -104,7 +106,7 @@ def _summary(end: _End, config_digest: str) -> Summary:
         reason=end.reason,
         metrics=measured(values) if is_best else last.metrics if last else {},
         lost_rounds=last.lost_rounds if last else 0,
-        model="best" if is_best else "last",
+        model=BEST if is_best else LAST if record.averaged is None else AVERAGE,
         model_round=record.best[0] if record.best else last.round if last else 0,
         planned_epsilon=planned.epsilon if planned else None,
         run=strategy.run if strategy else "",
@@ -114,4 +116,5 @@ def _summary(end: _End, config_digest: str) -> Summary:
         versions=versions(),
         digests={"model": end.weights, "config": config_digest, "code": code_digest()},
         task=end.federation.task_identity if end.federation else "",
+        suppressed_below=LEAST_CELL,
     )

@@ -93,6 +93,7 @@ def round_plan(
         local_algorithm=config.local_algorithm,
         pull=config.pull,
         personal=config.personal,
+        seen=config.seen,
         origin="" if origin == run else origin,
     )
 

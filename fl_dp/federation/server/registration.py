@@ -9,12 +9,13 @@ from dataclasses import replace
 from flwr.app import Message, MessageType, RecordDict
 from flwr.serverapp import Grid
 
+from fl_dp.clean_text import one_line
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import AccountingError, FederationError, FlDpError
 from fl_dp.federation.server.client_record import ClientRecord, shows_less
 from fl_dp.federation.server.planning import round_mechanism
 from fl_dp.federation.server.questions import Question, Refused
-from fl_dp.federation.wire.messages import one_line, profile_from_content
+from fl_dp.federation.wire.messages import profile_from_content
 from fl_dp.federation.wire.send_receive import pause, pull, require_answer, send
 from fl_dp.records import PROVEN, ClientProfile, Refusal
 

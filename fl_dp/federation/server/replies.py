@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from flwr.app import Message
 
 from fl_dp.accounting.events import merge
+from fl_dp.clean_text import one_line
 from fl_dp.errors import FederationError, FlDpError
 from fl_dp.federation.server.asking import Asked
 from fl_dp.federation.server.client_record import ClientRecord, shows_less
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray
 from fl_dp.federation.wire.bounds import require_only
-from fl_dp.federation.wire.messages import REFUSAL, UPDATE_RECORDS, one_line, reply_from_content
+from fl_dp.federation.wire.messages import REFUSAL, UPDATE_RECORDS, reply_from_content
 from fl_dp.federation.wire.partial_sums import SUM_RECORDS
 from fl_dp.federation.wire.send_receive import require_answer
-from fl_dp.records import Entry, LocalUpdate, Refusal, leaving
-from fl_dp.reporting.reports import ClientStatus
+from fl_dp.records import ClientStatus, Entry, LocalUpdate, Refusal, leaving
 
 Shown = str | int | float | bool
 _SHOWN = tuple(name for name, (_, mark) in leaving(LocalUpdate).items() if mark.shown)

@@ -41,6 +41,7 @@ class RunRecord:
         self._out, self._on_kept = out, on_kept
         self.arrays = self.state.arrays if self.state else None  # the weights of the state on the disk
         self.best: tuple[int, ArrayRecord] | None = None  # of the same state, where the best model is kept
+        self.averaged: ArrayRecord | None = None  # of the same state, where the average is kept
         self._line = self.state.line if self.state else ""
         self.started = (self.state.started if self.state else "") or utc_now()
         self._began = time.monotonic() - (self.state.seconds if self.state else 0.0)
@@ -57,7 +58,7 @@ class RunRecord:
         if self.arrays is None:  # of a resumed run the file is there
             self._out.write_resolved(strategy.resolved().to_flat())
         self.arrays = state.arrays
-        self.best = strategy.best
+        self.best, self.averaged = strategy.best, strategy.averaged
 
     def round_over(self, strategy: "PrivateStrategy", report: RoundReport) -> None:
         """Keep the round. The state first: a resumed run adds the line that is not there yet."""

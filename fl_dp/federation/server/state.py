@@ -5,7 +5,6 @@ or not at all, and nothing in it is ever executed.
 """
 
 import json
-import math
 import zipfile
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,22 +14,18 @@ from typing import Any
 import numpy as np
 
 from fl_dp.config.flat import Scalar
-from fl_dp.config.run import RunConfig
+from fl_dp.config.run import MAY_CHANGE, RunConfig
 from fl_dp.durable_files import write_whole
 from fl_dp.errors import ConfigError
 from fl_dp.federation.server.client_record import ClientRecord, client_of
 from fl_dp.federation.server.state_formats import VERSION, in_this_format
 from fl_dp.federation.wire.arrays import NDArray
 from fl_dp.records import NUMERICS, Entry
-from fl_dp.reporting.reports import ClientRound, FederationBudget, RoundReport
+from fl_dp.reporting.reports import ClientRound, FederationBudget, RoundReport, epsilon_from_json
 
 STATE = "state.npz"
 _PLAIN = ("run", "origin", "settings", "rounds", "seconds", "line", "numerics", "started")  # of the header
 _HEADER, _ARRAY, _AGGREGATED = "header", "array ", "aggregated "
-# These say where and how long, not what is done.
-_MAY_CHANGE = frozenset(
-    {"out", "memory-mib", "clients-per-cpu", "clients-per-gpu", "client-timeout", "round-timeout", "track"}
-)
 
 
 @dataclass(frozen=True)
@@ -63,7 +58,7 @@ class ServerState:
     def check_same(self, config: RunConfig) -> None:
         """ConfigError, with the key, when the run was started with other settings than `config`."""
         for key, value in config.to_flat().items():
-            if key not in _MAY_CHANGE and value != self.settings.get(key):
+            if key not in {*MAY_CHANGE, "out"} and value != self.settings.get(key):
                 raise ConfigError(
                     f"{key} = {value!r}: the run was started with {self.settings.get(key)!r}; put that back, "
                     "or start a new run."
@@ -151,4 +146,4 @@ def _client_round(line: Mapping[str, Any]) -> ClientRound:
 
 def _with_epsilons(fields: Mapping[str, Any]) -> dict[str, Any]:
     epsilons = {"epsilon", "largest", "median", "least"}
-    return {key: math.inf if value is None and key in epsilons else value for key, value in fields.items()}
+    return {key: epsilon_from_json(value) if key in epsilons else value for key, value in fields.items()}

@@ -10,8 +10,8 @@ from fl_dp.records import ASSUMED
 
 VERSION = 3
 
-# What could not be chosen in format 1.
-_SETTINGS_OF_1 = {
+# What could not always be chosen, and what was done then: a state that lacks a key is older than the key.
+_ADDED = {
     "loss": "cross-entropy",
     "aggregation": "mean",
     "server-optimizer": "fedavg",
@@ -39,6 +39,10 @@ _SETTINGS_OF_1 = {
     "min-updates": 1,
     "malicious-clients": 1,
     "keep-model": "last",
+    "average-decay": 0.9,
+    "augmentation": "",
+    "views": 1,
+    "features": "",
 }
 _PROFILE_OF_1 = 10  # values of a client's profile, then those of its record; neither ended with an arithmetic
 
@@ -46,15 +50,14 @@ _PROFILE_OF_1 = 10  # values of a client's profile, then those of its record; ne
 def in_this_format(path: Path, header: dict[str, Any]) -> dict[str, Any]:
     """The header, brought into this format; ConfigError, with what to do, for a format that is not known."""
     if header["version"] == 1:
-        return _from_2(_from_1(header))
-    if header["version"] == 2:
-        return _from_2(header)
-    if header["version"] != VERSION:
+        header = _from_1(header)
+    elif header["version"] not in (2, VERSION):
         raise ConfigError(
             f"{path}: is of format {header['version']}, this fl_dp reads 1 to {VERSION}; resume the run "
             "with the fl_dp that started it."
         )
-    return header
+    header = header if header["version"] == VERSION else _from_2(header)
+    return {**header, "settings": {**_ADDED, **header["settings"]}}
 
 
 def _from_2(header: dict[str, Any]) -> dict[str, Any]:
@@ -67,7 +70,6 @@ def _from_1(header: dict[str, Any]) -> dict[str, Any]:
     line = header["line"] and json.dumps(_line_from_1(header))
     return {
         **header,
-        "settings": {**_SETTINGS_OF_1, **header["settings"]},
         "numerics": 1,
         "origin": header["run"],
         "clients": [_row_from_1(row) for row in header["members"]],

@@ -9,10 +9,12 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
 from fl_dp.accounting.budget import BudgetReport
-from fl_dp.config.run import BEST, POISSON, RunConfig
+from fl_dp.config.run import AVERAGE, BEST, POISSON, RunConfig
 from fl_dp.errors import ConfigError
 from fl_dp.federation.server.asking import Asked
+from fl_dp.federation.server.averaging import Averaging
 from fl_dp.federation.server.client_record import ClientRecord
+from fl_dp.federation.server.judging import count_unanswered
 from fl_dp.federation.server.keeping import Evaluate, Keeping
 from fl_dp.federation.server.resolved import resolved
 from fl_dp.federation.server.state import ServerState
@@ -62,10 +64,12 @@ class PrivateStrategy(Strategy):
             )
         self._parts = parts
         self._keeping = Keeping(on=config.keep_model == BEST)
+        self._averaging = Averaging(config.average_decay if config.keep_model == AVERAGE else None, shared)
         self._over = 0  # rounds
         self._resumed = False
         self._weights = ArrayRecord()  # that the round's clients start from
         self._asked: list[Asked] = []
+        self._unjudged: list[Asked] = []  # who may have paid for a round that is not judged yet
 
     @property
     def reports(self) -> list[RoundReport]:
@@ -89,7 +93,7 @@ class PrivateStrategy(Strategy):
             clients=list(registration.clients.values()),
             registered=registration.registered,
             arrays={name: array.numpy() for name, array in self.result.arrays.items()},
-            aggregated=self._parts.aggregating.state() | self._keeping.state(),
+            aggregated=self._parts.aggregating.state() | self._keeping.state() | self._averaging.state(),
         )
 
     def resume(self, state: ServerState) -> None:
@@ -102,7 +106,8 @@ class PrivateStrategy(Strategy):
         self._over, report = state.rounds, state.last_report()
         parts.choosing.restore(state.secret)
         parts.asking.origin = state.origin
-        parts.aggregating.restore(self._keeping.restore(state.aggregated))
+        rest = self._averaging.restore(self._keeping.restore(state.aggregated), state.arrays)
+        parts.aggregating.restore(rest)
         self._resumed = state.run == self._run
         if not self._resumed:
             for client in state.clients:
@@ -129,6 +134,19 @@ class PrivateStrategy(Strategy):
         client is asked for comes from the RunConfig. evaluate_fn: gives "loss" and "accuracy" of
         the global model after each round. FlDpError: too few clients within the timeout.
         """
+        try:
+            return self._rounds(grid, initial_arrays, num_rounds, timeout, evaluate_fn)
+        finally:
+            self._count_unjudged()
+
+    def _rounds(
+        self,
+        grid: Grid,
+        initial_arrays: ArrayRecord,
+        num_rounds: int | None,
+        timeout: float | None,
+        evaluate_fn: Evaluate | None,
+    ) -> Result:
         self.summary()
         self.result.arrays = initial_arrays
         self._keeping.begin(self.result.arrays, evaluate_fn)
@@ -143,7 +161,9 @@ class PrivateStrategy(Strategy):
             arrays, _ = self.aggregate_train(
                 server_round, receive(grid, sent, timeout or self._config.round_timeout)
             )
-            self.result.arrays = arrays or self.result.arrays
+            if arrays:
+                self.result.arrays = arrays
+                self._averaging.add(arrays)
             metrics = self._evaluate(server_round, evaluate_fn)
             self._keep(server_round, metrics)
             self._end_round(server_round, metrics, time.monotonic() - started)
@@ -160,7 +180,7 @@ class PrivateStrategy(Strategy):
         chosen = self._enough(parts.choosing.choose(grid, server_round))
         in_sum = adds_up(grid) and not parts.aggregating.needs_single_updates
         message = parts.aggregating.message(arrays)
-        self._asked = parts.asking.ask(chosen, server_round, message, in_sum=in_sum)
+        self._asked = self._unjudged = parts.asking.ask(chosen, server_round, message, in_sum=in_sum)
         return [asked.message for asked in self._asked]
 
     def aggregate_train(
@@ -169,6 +189,7 @@ class PrivateStrategy(Strategy):
         """Judge every client's round and aggregate the updates that stand; None if there are none."""
         parts = self._parts
         judged = parts.judging.judge(self._asked, replies)
+        self._unjudged = []
         parts.reporting.verdicts = judged.verdicts
         arrays = parts.aggregating.aggregate(self._weights, judged)
         parts.reporting.lost = parts.aggregating.lost
@@ -199,6 +220,11 @@ class PrivateStrategy(Strategy):
         """The round of the best model so far, and the model; None where the last one is kept."""
         return self._keeping.best
 
+    @property
+    def averaged(self) -> ArrayRecord | None:
+        """The average of the rounds' models, complete; None where the run keeps another one."""
+        return self._averaging.model(self.result.arrays) if self._averaging.on else None
+
     def budgets(self) -> dict[str, ClientBudget]:
         """Every client that was ever there, as it stands now."""
         return self._parts.reporting.budgets()
@@ -224,6 +250,13 @@ class PrivateStrategy(Strategy):
         """How all budgets stand; None before the first client."""
         return self._parts.reporting.federation()
 
+    def _count_unjudged(self) -> None:
+        """In the summary alone: the state on the disk stays as it is, and a resumed run asks again."""
+        if self._unjudged:
+            parts = self._parts
+            parts.reporting.verdicts = count_unanswered(parts.registration, self._unjudged)
+            self._unjudged = []
+
     def _enough(self, chosen: Sequence[ClientRecord]) -> Sequence[ClientRecord]:
         """Those chosen; nobody where they are fewer than min-updates, whose round would be paid for in vain.
 
@@ -236,10 +269,11 @@ class PrivateStrategy(Strategy):
         return []
 
     def _evaluate(self, server_round: int, evaluate_fn: Evaluate | None) -> MetricRecord:
-        """Of the global model, where it is due and there is something to evaluate it with; else empty."""
+        """Of the global model, or the average if that is kept, where it is due and can be; else empty."""
         every, last = self._config.evaluate_every, self._parts.reporting.last_round
         due = server_round == last or bool(every and server_round % every == 0)
-        metrics = evaluate_fn(server_round, self.result.arrays) if evaluate_fn and due else None
+        model = self._averaging.model(self.result.arrays)
+        metrics = evaluate_fn(server_round, model) if evaluate_fn and due else None
         if metrics is None:
             return MetricRecord()
         self.result.evaluate_metrics_serverapp[server_round] = metrics

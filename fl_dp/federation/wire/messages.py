@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 
+from fl_dp.clean_text import one_line
 from fl_dp.errors import (
     BudgetExhaustedError,
     ConfigError,
@@ -32,6 +33,7 @@ from fl_dp.federation.wire.arrays import ArraySpec, NDArray, decode, encode
 from fl_dp.federation.wire.bounds import check_profile, entries_of, impossible, require, require_only
 from fl_dp.records import (
     MOST_WEIGHT,
+    REFUSAL_STATUSES,
     ClientProfile,
     Entry,
     LocalUpdate,
@@ -45,7 +47,6 @@ FINAL_MODEL = "query.final_model"  # a kind of message: the model of a run that 
 ABOUT, HEARD = "about", "heard"  # what it is, and that it has come
 STATEMENT = "statement"  # what the site then says of its data, and its signature
 NO_ARRAYS = ArrayRecord()  # a reply's whose update is in a sum; shared, because making one takes a while
-MAX_REASON = 300
 NO_REASON = "it gave no reason"
 
 UPDATE_RECORDS = frozenset((REPORT, SPENT, ARRAYS))
@@ -164,16 +165,10 @@ def _check_sizes(arrays: Mapping[str, NDArray]) -> None:
             raise ConfigError(f"array {name!r}: holds values beyond {MOST_WEIGHT:g}.")
 
 
-def one_line(text: str) -> str:
-    """Text from another machine, made fit for a console: one line, printable, not too long."""
-    line = "".join(c if c.isprintable() else " " for c in text)
-    return " ".join(line.split())[:MAX_REASON]
-
-
 def _refusal(content: RecordDict) -> Refusal:
     require_only(content, (REFUSAL,))
     fields = _fields(content, REFUSAL, _REFUSAL_FIELDS)
-    require(fields["status"] in ("declined", "failed"), "status", "declined or failed")
+    require(fields["status"] in REFUSAL_STATUSES, "status", " or ".join(REFUSAL_STATUSES))
     return Refusal(**{**fields, "reason": one_line(fields["reason"]) or NO_REASON})
 
 

@@ -10,8 +10,8 @@ from collections.abc import Collection, Sequence
 from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
+from fl_dp.clean_text import one_line
 from fl_dp.errors import FederationError
-from fl_dp.federation.wire.messages import one_line
 
 logger = logging.getLogger("fl_dp")
 

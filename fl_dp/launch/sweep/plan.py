@@ -15,8 +15,8 @@ from fl_dp.config.flat import Scalar
 from fl_dp.config.run import RunConfig
 from fl_dp.durable_files import write_whole
 from fl_dp.errors import ConfigError
+from fl_dp.launch.sweep.checking import CheckedRun
 from fl_dp.launch.sweep.costs import SweepCost
-from fl_dp.launch.sweep.looked_at import LookedAt
 from fl_dp.reporting.provenance import utc_now
 from fl_dp.reporting.reports import strict_json
 from fl_dp.reporting.run_folder import RunFolder
@@ -42,7 +42,7 @@ class PlannedRun:
 @dataclass(frozen=True, slots=True)
 class SweepPlan:
     """public: whether nobody's privacy is at stake. ledger: the folder of the one ledger that all runs pay
-    from, absolute; empty where each has its own. vary_mechanism: as of `Asked`.
+    from, absolute; empty where each has its own. vary_mechanism: as of `SweepRequest`.
     epsilon, delta: of all runs together, foreseen; None: not finite.
     """
 
@@ -65,7 +65,9 @@ class SweepPlan:
         return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()
 
     @classmethod
-    def of(cls, runs: Sequence[LookedAt], cost: SweepCost, *, public: bool, ledger: str, vary: bool) -> Self:
+    def of(
+        cls, runs: Sequence[CheckedRun], cost: SweepCost, *, public: bool, ledger: str, vary: bool
+    ) -> Self:
         planned = tuple(
             PlannedRun(
                 one.run.name,

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
-from fl_dp.launch.resumption import OVER, Launch
+from fl_dp.launch.resumption import Launch
 from fl_dp.launch.sweep.plan import PlannedRun, SweepFolder, SweepPlan
 from fl_dp.launch.sweep.processes import Job
 from fl_dp.launch.sweep.results import rows_of
+from fl_dp.reporting.reports import OVER
 from fl_dp.reporting.run_folder import RunFolder
 
 

@@ -8,15 +8,17 @@ from typing import Any
 
 from fl_dp.accounting.budget import federation_budget
 from fl_dp.accounting.epsilon import compute_epsilon
+from fl_dp.accounting.ledger.files import ledger_file
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import FlDpError
 from fl_dp.federation.client.registration import dataset_name
-from fl_dp.launch.clients import client_config, ledger_file
+from fl_dp.launch.clients import client_config
 from fl_dp.launch.sweep.plan import PlannedRun, SweepFolder, SweepPlan
 from fl_dp.records import Entry
 from fl_dp.reporting.page.client_facts import own_charges
 from fl_dp.reporting.read_results import read_rounds, read_summary
+from fl_dp.reporting.reports import epsilon_from_json
 from fl_dp.reporting.run_folder import RunFolder
 
 WAITING, UNFINISHED, REFUSED = "waiting", "unfinished", "refused"
@@ -85,7 +87,7 @@ def _of(run: PlannedRun, found: Mapping[str, Any], status: str) -> Row:
         run,
         status,
         found.get("rounds", 0),
-        _epsilon(found) if clients else None,
+        epsilon_from_json(found.get("epsilon")) if clients else None,
         _alone(clients.values(), run) if private else math.inf,
         found.get("delta"),
         found.get("loss"),
@@ -94,12 +96,6 @@ def _of(run: PlannedRun, found: Mapping[str, Any], status: str) -> Row:
         found.get("seconds"),
         found.get("reason", ""),
     )
-
-
-def _epsilon(found: Mapping[str, Any]) -> float | None:
-    """JSON has no infinity: None stands for it where something was reported."""
-    value = found.get("epsilon")
-    return math.inf if value is None else value
 
 
 def _alone(clients: Iterable[Mapping[str, Any]], run: PlannedRun) -> float | None:
@@ -127,14 +123,10 @@ def costliest(place: RunFolder) -> tuple[Entry, ...]:
     clients = [client for one in found for client in one.get("clients", {}).values()]
     if not clients:
         return ()
-    return _entries(max(clients, key=lambda one: _finite(one.get("epsilon"))).get("charges"))
+    return _entries(max(clients, key=lambda one: epsilon_from_json(one.get("epsilon"))).get("charges"))
 
 
-def _finite(epsilon: float | None) -> float:
-    return math.inf if epsilon is None else epsilon
-
-
-def spent_in_all(plan: SweepPlan, folder: SweepFolder) -> float:
+def total_epsilon(plan: SweepPlan, folder: SweepFolder) -> float:
     """The epsilon of all runs so far on the same data, at the plan's delta; runs without privacy left out.
 
     On one ledger that is what its accounts hold; else as if the runs had shared one.

@@ -6,39 +6,41 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from fl_dp.durable_files import exclusive, private_folder
-from fl_dp.errors import ConfigError
+from fl_dp.errors import AtWorkError, ConfigError
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.processes.log_tail import tail
-from fl_dp.launch.sweep.asked import Asked
+from fl_dp.launch.sweep.checking import CheckedRun, check_runs
 from fl_dp.launch.sweep.costs import SweepCost, cost_of
-from fl_dp.launch.sweep.looked_at import LookedAt, look_at
 from fl_dp.launch.sweep.page import write_page
 from fl_dp.launch.sweep.plan import SweepFolder, SweepPlan
 from fl_dp.launch.sweep.processes import Ended, Job, jobs_of, run_jobs, went_well
 from fl_dp.launch.sweep.remaining import jobs_left
-from fl_dp.launch.sweep.results import Row, rows_of, spent_in_all
+from fl_dp.launch.sweep.request import SweepRequest
+from fl_dp.launch.sweep.results import Row, rows_of, total_epsilon
 from fl_dp.launch.sweep.table import print_results, write_csv
-from fl_dp.launch.sweep.words import announce, check_affordable, count, footer, needs_ledger, result_line
+from fl_dp.launch.sweep.words import announce, check_affordable, footer, needs_ledger, result_line
+from fl_dp.reporting.reports import OVER
+from fl_dp.reporting.wording import counted, duration, rough_duration
 
 Say = Callable[[str], None]
-Run = Callable[..., None]  # `run_jobs`, or what tests put in its place
+RunJobs = Callable[..., None]  # `run_jobs`, or what tests put in its place
 
 
-def planned(asked: Asked, ledger: Path | None) -> tuple[list[LookedAt], SweepPlan, SweepCost]:
+def planned(request: SweepRequest, ledger: Path | None) -> tuple[list[CheckedRun], SweepPlan, SweepCost]:
     """Look at every run, and foresee the costs. ConfigError where private data have no ledger."""
-    runs = look_at(asked.runs)
-    public = asked.public or all(one.public for one in runs)
+    runs = check_runs(request.runs)
+    public = request.public or all(one.public for one in runs)
     if not public and ledger is None:
         raise needs_ledger(runs)
     shared = None if ledger is None else ledger.expanduser().absolute()
-    cost = cost_of(runs, shared, shared=shared is not None, vary=asked.vary_mechanism)
+    cost = cost_of(runs, shared, shared=shared is not None, vary=request.vary_mechanism)
     plan = SweepPlan.of(
-        runs, cost, public=public, ledger="" if shared is None else str(shared), vary=asked.vary_mechanism
+        runs, cost, public=public, ledger="" if shared is None else str(shared), vary=request.vary_mechanism
     )
     return runs, plan, cost
 
 
-def tell(runs: Sequence[LookedAt], plan: SweepPlan, cost: SweepCost, say: Say) -> None:
+def tell(runs: Sequence[CheckedRun], plan: SweepPlan, cost: SweepCost, say: Say) -> None:
     """Say what the sweep would do and cost; ConfigError where it cannot be started."""
     announce(runs, plan, cost, say)
     usual = cost
@@ -49,7 +51,7 @@ def tell(runs: Sequence[LookedAt], plan: SweepPlan, cost: SweepCost, say: Say) -
 
 
 def start(
-    plan: SweepPlan, out: Path, jobs: str, program: Sequence[str], say: Say, *, run: Run = run_jobs
+    plan: SweepPlan, out: Path, jobs: str, program: Sequence[str], say: Say, *, run: RunJobs = run_jobs
 ) -> ExitCode:
     """Fix the sweep in the folder `out`, then run it; ConfigError where `out` holds one already."""
     at_once = _at_once(plan, jobs)
@@ -61,7 +63,13 @@ def start(
 
 
 def resume(
-    path: Path, asked: SweepPlan | None, jobs: str, program: Sequence[str], say: Say, *, run: Run = run_jobs
+    path: Path,
+    asked: SweepPlan | None,
+    jobs: str,
+    program: Sequence[str],
+    say: Say,
+    *,
+    run: RunJobs = run_jobs,
 ) -> ExitCode:
     """Go on with the sweep in the folder. asked: what its file asks for now, if one was named.
 
@@ -83,12 +91,10 @@ def show(path: Path, say: Say) -> None:
     try:
         with exclusive(folder.lock):
             _conclude(plan, folder, say)
-    except ConfigError as error:
-        if "another process" not in str(error):
-            raise
+    except AtWorkError:
         rows = rows_of(plan, folder)
         print_results(plan, rows)
-        say(footer(plan, rows, spent_in_all(plan, folder)))
+        say(footer(plan, rows, total_epsilon(plan, folder)))
         say("the sweep is running; results.csv and report.html are written when it ends")
 
 
@@ -115,17 +121,17 @@ def _at_once(plan: SweepPlan, jobs: str) -> int:
 
 
 def _run(
-    plan: SweepPlan, folder: SweepFolder, at_once: int, program: Sequence[str], say: Say, run: Run
+    plan: SweepPlan, folder: SweepFolder, at_once: int, program: Sequence[str], say: Say, run: RunJobs
 ) -> ExitCode:
     folder.write_configs(plan)
     private_folder(folder.path / "logs")  # a run's console may quote settings of a site
     jobs = jobs_left(plan, folder, program)
     over = len(plan.runs) - len(jobs)
-    done = f", {count(over, 'run')} over" if over else ""
-    say(f"{count(len(jobs), 'run')} to do{done}; {at_once} at a time")
-    telling = _Telling(plan, folder, len(jobs), at_once, say)
+    done = f", {counted(over, 'run')} over" if over else ""
+    say(f"{counted(len(jobs), 'run')} to do{done}; {at_once} at a time")
+    lines = _JobLines(plan, folder, len(jobs), at_once, say)
     try:
-        run(jobs, at_once, dict(os.environ), started=telling.started, ended=telling.ended)
+        run(jobs, at_once, dict(os.environ), started=lines.started, ended=lines.ended)
     except KeyboardInterrupt:
         say(f"\nstopped; go on by: fl-dp sweep --resume {folder.shown}")
         _conclude(plan, folder, say)
@@ -133,7 +139,7 @@ def _run(
     return _conclude(plan, folder, say)
 
 
-class _Telling:
+class _JobLines:
     """A line when a run starts and when it ends, with the time that is left."""
 
     def __init__(self, plan: SweepPlan, folder: SweepFolder, left: int, at_once: int, say: Say) -> None:
@@ -152,7 +158,7 @@ class _Telling:
             self._say(tail(end.job.log))
             return
         row = next(row for row in rows_of(self._plan, self._folder) if row.run.name == end.job.name)
-        self._say(f"{self._number(end.job)} {result_line(row)}, {end.seconds:.0f} s{self._remaining()}")
+        self._say(f"{self._number(end.job)} {result_line(row)}, {duration(end.seconds)}{self._remaining()}")
 
     def _number(self, job: Job) -> str:
         return f"[{self._numbers[job.name]}/{len(self._numbers)}] {job.name}"
@@ -161,8 +167,7 @@ class _Telling:
         if not self._left:
             return ""
         seconds = statistics.median(self._seconds) * self._left / self._at_once
-        about = f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
-        return f"; about {about} left"
+        return f"; about {rough_duration(seconds)} left"
 
 
 def _conclude(plan: SweepPlan, folder: SweepFolder, say: Say) -> ExitCode:
@@ -170,7 +175,7 @@ def _conclude(plan: SweepPlan, folder: SweepFolder, say: Say) -> ExitCode:
     rows = rows_of(plan, folder)
     print_results(plan, rows)
     write_csv(plan, rows, folder)
-    say(footer(plan, rows, spent_in_all(plan, folder)))
+    say(footer(plan, rows, total_epsilon(plan, folder)))
     say(f"results in {folder.shown / folder.csv.name}")
     done = [folder.run(row.run.name) for row in rows if row.rounds]
     if done:
@@ -182,4 +187,4 @@ def _exit_code(rows: Sequence[Row]) -> ExitCode:
     found = {row.status for row in rows}
     if found == {"completed"}:
         return ExitCode.TRAINED
-    return ExitCode.BUDGET_EXHAUSTED if found <= {"completed", "budget-exhausted"} else ExitCode.FAILED
+    return ExitCode.BUDGET_EXHAUSTED if found <= set(OVER) else ExitCode.FAILED

@@ -6,10 +6,10 @@ import statistics
 from collections.abc import Sequence
 
 from fl_dp.durable_files import write_whole
-from fl_dp.launch.resumption import OVER
 from fl_dp.launch.sweep.plan import SweepFolder, SweepPlan
 from fl_dp.launch.sweep.results import UNFINISHED, Row
 from fl_dp.reporting.console import rounded_up
+from fl_dp.reporting.reports import OVER
 from fl_dp.reporting.spreadsheet import disarmed
 from fl_dp.reporting.table import print_table
 

@@ -1,43 +1,46 @@
 """What a sweep says: before it starts what it will do and cost, afterwards what a choice from it costs."""
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from fl_dp.errors import ConfigError
+from fl_dp.launch.sweep.checking import CheckedRun
 from fl_dp.launch.sweep.costs import RunCost, SweepCost, noise_for_all
-from fl_dp.launch.sweep.looked_at import LookedAt
 from fl_dp.launch.sweep.plan import SweepPlan
 from fl_dp.launch.sweep.results import Row
 from fl_dp.launch.sweep.table import is_over
 from fl_dp.reporting.console import rounded_up
-from fl_dp.reporting.reports import NOT_PRIVATE
+from fl_dp.reporting.reports import NOT_PRIVATE, epsilon_from_json
 from fl_dp.reporting.table import print_table
+from fl_dp.reporting.wording import counted
 
 Say = Callable[[str], None]
 _SHOWN = 20  # runs of a table, at most; points of one cost are one line
-_INSTEAD = (
-    "Or choose settings on public data, where nobody's privacy is at stake: the same config with "
-    'data = "digits", or synthetic records of the same form and public = true in the sweep\'s file.'
+_ON_PUBLIC_DATA = (
+    "Choose settings on public data, where nobody's privacy is at stake: the same config with "
+    'data = "digits".',
+    "Or on synthetic records of the same form, with public = true in the sweep's file.",
 )
+_INSTEAD = "Or: " + " ".join(_ON_PUBLIC_DATA)
 
 
-def announce(runs: Sequence[LookedAt], plan: SweepPlan, cost: SweepCost, say: Say) -> None:
+def announce(runs: Sequence[CheckedRun], plan: SweepPlan, cost: SweepCost, say: Say) -> None:
     """What will be done, on whose data, and what it costs."""
-    points = count(len({run.point for run in plan.runs}), "combination")
-    seeds = count(len({run.seed for run in plan.runs}), "seed")
-    say(f"{count(len(plan.runs), 'run')}: {points}, {seeds}; all clients are simulated")
+    points = counted(len({run.point for run in plan.runs}), "combination")
+    seeds = counted(len({run.seed for run in plan.runs}), "seed")
+    say(f"{counted(len(plan.runs), 'run')}: {points}, {seeds}; all clients are simulated")
     for data in dict.fromkeys(one.config.data for one in runs):
         say(f"data {data}: {_whose(plan)}")
     for note in dict.fromkeys(note for one in runs for note in one.notes):
         say(note)
+    if blind := [one for one in runs if one.config.evaluate == "off"]:
+        which = "these runs measure" if len(blind) == len(runs) else f"{len(blind)} of these runs measure"
+        say(
+            f'note: {which} nothing: evaluate = "off" leaves accuracy and loss empty, and nothing can be '
+            'chosen by them. With test data at the server: evaluate = "server".'
+        )
     _print_costs(runs, cost)
     if not cost.conflicts:
         say(_together(plan, cost))
-
-
-def count(number: int, what: str) -> str:
-    """ "1 run", "2 runs"."""
-    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def _whose(plan: SweepPlan) -> str:
@@ -46,7 +49,7 @@ def _whose(plan: SweepPlan) -> str:
     return f"private: every run's updates are seen, and all runs pay in full from the ledger in {plan.ledger}"
 
 
-def _print_costs(runs: Sequence[LookedAt], cost: SweepCost) -> None:
+def _print_costs(runs: Sequence[CheckedRun], cost: SweepCost) -> None:
     lines: dict[tuple[str, ...], list[str]] = {}
     for one, run in zip(runs, cost.runs, strict=True):
         key = (one.run.point.name, *_cells(one, run))
@@ -59,7 +62,7 @@ def _print_costs(runs: Sequence[LookedAt], cost: SweepCost) -> None:
         print(f"... and {len(rows) - _SHOWN} lines more")
 
 
-def _cells(one: LookedAt, run: RunCost) -> tuple[str, ...]:
+def _cells(one: CheckedRun, run: RunCost) -> tuple[str, ...]:
     planned = one.config.rounds
     rounds = str(planned) if run.rounds >= planned else f"{run.rounds} of {planned}"
     if run.mechanism is None:
@@ -77,7 +80,7 @@ def _together(plan: SweepPlan, cost: SweepCost) -> str:
     return f"all runs together: {what} for these data, what they had spent before included"
 
 
-def check_affordable(runs: Sequence[LookedAt], plan: SweepPlan, cost: SweepCost) -> None:
+def check_affordable(runs: Sequence[CheckedRun], plan: SweepPlan, cost: SweepCost) -> None:
     """ConfigError where runs on private data would not be what they are asked to be; nothing has started."""
     _check_protected(runs, plan)
     if cost.conflicts:
@@ -95,27 +98,30 @@ def check_affordable(runs: Sequence[LookedAt], plan: SweepPlan, cost: SweepCost)
         return
     number, why = cost.problems[0]
     more = f" (and {len(cost.problems) - 1} more)" if len(cost.problems) > 1 else ""
-    noise = noise_for_all(runs, cost)
-    keep = (
-        f" One noise for all runs, noise-multiplier = {noise:g}, keeps all of them within epsilon "
-        f"{min(one.config.epsilon for one in runs):g}; then sweep what leaves rate and noise as they are, "
-        "such as learning-rate."
-        if noise
-        else ""
-    )
-    vary = (
-        ""
-        if plan.vary_mechanism
-        else " vary-mechanism = true in the sweep's file lets rate and noise vary, for data that nobody has "
-        "seen a result of: docs/privacy.md says what is claimed then."
-    )
     raise ConfigError(
-        f"nothing was started: {runs[number].run.name}{more}: {why}. Data keep to one rate and noise, and to "
-        f"one budget over all runs (docs/privacy.md).{keep}{vary} {_INSTEAD}"
+        f"nothing was started: {runs[number].run.name}{more}: {why}.\nData keep to one rate and noise, and "
+        "to one budget over all runs (docs/privacy.md). What can be done:"
+        + "".join(f"\n  - {way}" for way in _ways_out(runs, plan, cost))
     )
 
 
-def _check_protected(runs: Sequence[LookedAt], plan: SweepPlan) -> None:
+def _ways_out(runs: Sequence[CheckedRun], plan: SweepPlan, cost: SweepCost) -> Iterator[str]:
+    """What whoever asked for the sweep may do instead, one thing each."""
+    if noise := noise_for_all(runs, cost):
+        yield (
+            f"One noise for all runs, noise-multiplier = {noise:g}, keeps all of them within epsilon "
+            f"{min(one.config.epsilon for one in runs):g}; then sweep what leaves rate and noise as they "
+            "are, such as learning-rate."
+        )
+    if not plan.vary_mechanism:
+        yield (
+            "vary-mechanism = true in the sweep's file lets rate and noise vary, for data that nobody has "
+            "seen a result of: docs/privacy.md says what is claimed then."
+        )
+    yield from _ON_PUBLIC_DATA
+
+
+def _check_protected(runs: Sequence[CheckedRun], plan: SweepPlan) -> None:
     for one in runs:
         if not plan.public and not one.config.private:
             raise ConfigError(
@@ -124,7 +130,7 @@ def _check_protected(runs: Sequence[LookedAt], plan: SweepPlan) -> None:
             )
 
 
-def needs_ledger(runs: Sequence[LookedAt]) -> ConfigError:
+def needs_ledger(runs: Sequence[CheckedRun]) -> ConfigError:
     private = next(one for one in runs if not one.public)
     name = private.config.task or private.config.data
     return ConfigError(
@@ -151,7 +157,7 @@ def footer(plan: SweepPlan, rows: Sequence[Row], spent: float) -> str:
         return f"{rule}that of the whole sweep. {would}"
     if is_over(rows):
         return f"{rule}that of all of them on these data, {now}."
-    whole = math.inf if plan.epsilon is None else max(plan.epsilon, spent)
+    whole = max(epsilon_from_json(plan.epsilon), spent)
     return (
         f"{rule}that of the whole sweep as it was fixed, {rounded_up(whole)} at delta {plan.delta:g}; "
         f"{now} is spent so far."

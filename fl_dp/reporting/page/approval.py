@@ -1,4 +1,4 @@
-"""What a person adds to a report: the purpose, who approves, and when."""
+"""What people add to a report: the purpose, who approves and when, and what a record of processing needs."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -6,10 +6,10 @@ from pathlib import Path
 
 import tomli_w
 
+from fl_dp.clean_text import clean
 from fl_dp.config.files import read_toml
 from fl_dp.durable_files import write_whole
 from fl_dp.errors import ConfigError
-from fl_dp.reporting.page.clean import clean
 from fl_dp.reporting.run_folder import RunFolder
 
 MOST_CHARACTERS = 2000
@@ -17,11 +17,27 @@ MOST_CHARACTERS = 2000
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """Empty: not said yet, so that the page has a line to fill in by hand. date: as it was written."""
+    """Empty: not said yet, so that the page has a line to fill in by hand. date: as it was written.
+
+    operator: who runs server and sites; recipients: who gets the model; retention: how long it is kept;
+    legal_basis: of the processing.
+    """
 
     purpose: str = ""
     approver: str = ""
     date: str = ""
+    operator: str = ""
+    recipients: str = ""
+    retention: str = ""
+    legal_basis: str = ""
+
+
+def _key(name: str) -> str:
+    """Of approval.toml, for a field."""
+    return name.replace("_", "-")
+
+
+_KEYS = {_key(field.name): field.name for field in dataclasses.fields(Approval)}
 
 
 def approval_file(folder: RunFolder) -> Path:
@@ -34,22 +50,25 @@ def read_approval(folder: RunFolder) -> Approval:
     if not path.exists():
         return Approval()
     found = read_toml(path)
-    known = {field.name for field in dataclasses.fields(Approval)}
-    wrong = sorted(key for key, value in found.items() if key not in known or not isinstance(value, str))
+    wrong = sorted(key for key, value in found.items() if key not in _KEYS or not isinstance(value, str))
     if wrong:
-        raise ConfigError(f"{path}: {clean(wrong[0])}: expected purpose, approver and date, as texts.")
-    return Approval(**{key: clean(value, MOST_CHARACTERS) for key, value in found.items()})
+        raise ConfigError(f"{path}: {clean(wrong[0])}: expected {', '.join(_KEYS)}, as texts.")
+    return Approval(**{_KEYS[key]: clean(value, MOST_CHARACTERS) for key, value in found.items()})
 
 
-def write_approval(
-    folder: RunFolder, *, purpose: str | None = None, approver: str | None = None, date: str | None = None
-) -> Approval:
-    """Write what is given to approval.toml, whole or not at all; what is None stays as it was."""
-    given = {"purpose": purpose, "approver": approver, "date": date}
-    for key, value in given.items():
+def write_approval(folder: RunFolder, **given: str | None) -> Approval:
+    """Write what is given to approval.toml, whole or not at all; what is None stays as it was.
+
+    given: fields of `Approval`. The file then has all of its keys, so that the rest can be filled in there.
+    """
+    if unknown := given.keys() - set(_KEYS.values()):
+        raise TypeError(f"an approval has no {', '.join(sorted(unknown))}")
+    for name, value in given.items():
+        key = _key(name)
         if value is not None and len(value) > MOST_CHARACTERS:
             raise ConfigError(f"--{key}: has more than {MOST_CHARACTERS} characters; shorten it.")
     kept = dataclasses.asdict(read_approval(folder))
-    kept |= {key: clean(value, MOST_CHARACTERS) for key, value in given.items() if value is not None}
-    write_whole(approval_file(folder), lambda file: file.write(tomli_w.dumps(kept).encode()))
+    kept |= {name: clean(value, MOST_CHARACTERS) for name, value in given.items() if value is not None}
+    text = tomli_w.dumps({_key(name): value for name, value in kept.items()})
+    write_whole(approval_file(folder), lambda file: file.write(text.encode()))
     return Approval(**kept)

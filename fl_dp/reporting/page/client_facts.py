@@ -5,10 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from fl_dp.clean_text import clean
 from fl_dp.records import Entry
-from fl_dp.reporting.page.clean import clean
 from fl_dp.reporting.page.facts import Client
-from fl_dp.reporting.page.round_facts import finite, natural
+from fl_dp.reporting.page.round_facts import natural
+from fl_dp.reporting.reports import epsilon_from_json
 
 _MOST_COMPUTED = 40  # different accounts whose epsilon of this run alone is computed
 
@@ -39,7 +40,7 @@ def _client(name: str, found: Mapping[str, Any]) -> Client:
         name=clean(name),
         status=found["status"],
         reason=clean(found["reason"]),
-        epsilon=finite(found["epsilon"]),
+        epsilon=epsilon_from_json(found["epsilon"]),
         budget=found["budget"],
         delta=found["delta"],
         accountant=clean(found["accountant"]),

@@ -121,5 +121,6 @@ def _label(run: Run, keys: Sequence[str], number: int) -> str:
     asked = _settings(run, asked=True)
     unsaid = {"privacy"} if run.private else {"privacy", *_OF_PRIVACY}
     shown = [f"{key} {asked.get(key) or 'empty'}" for key in keys if key not in unsaid][:_KEYS_NAMED]
-    label = ", ".join(shown if run.private else (NOT_PRIVATE, *shown)) or "alike"
+    label = ", ".join(shown if run.private else (NOT_PRIVATE, *shown))
+    label = label or ("with privacy" if "privacy" in keys else "alike")
     return label if len(label) <= _LONGEST else f"{label[: _LONGEST - 5]}… ({number})"

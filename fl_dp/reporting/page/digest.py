@@ -3,7 +3,7 @@
 import hashlib
 from pathlib import Path
 
-from fl_dp.config.files import read_json
+from fl_dp.config.files import check_plain, read_json
 from fl_dp.errors import ConfigError
 from fl_dp.reporting.page.approval import approval_file
 from fl_dp.reporting.provenance import file_digest
@@ -17,10 +17,12 @@ def page_digest(folder: RunFolder) -> str:
     """
     found = hashlib.sha256(b"fl_dp report\0")
     for file in digested_files(folder):
+        check_plain(file)  # before anything is read: a pipe would be waited for without end
         digest = file_digest(file)
         if digest:
             found.update(f"{file.name} {digest}\n".encode())
-    found.update(f"weights {_weights(folder)}\n".encode())
+    # JSON can hold half a character, which is no text
+    found.update(f"weights {_weights(folder)}\n".encode(errors="backslashreplace"))
     return found.hexdigest()
 
 

@@ -2,11 +2,14 @@
 
 from dataclasses import dataclass
 
-from fl_dp.records import Entry
+from fl_dp.config.data import PERSON
+from fl_dp.kits.signed import Signature
+from fl_dp.records import Entry, total_steps
 from fl_dp.reporting.page.approval import Approval
+from fl_dp.reporting.reports import OVER
 
 Named = tuple[tuple[str, str], ...]
-STATUSES = ("trained", "declined", "failed", "idle")
+Measured = tuple[tuple[str, float | None], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,8 @@ class Client:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One round. counts: clients by status, in the order of STATUSES. epsilons: of a few clients all, in
+    """One round. counts: clients by status, in the order of
+    CLIENT_STATUSES. epsilons: of a few clients all, in
     their order; of many five quantiles, see `round_facts`. metrics: those of all test data together."""
 
     number: int
@@ -68,7 +72,7 @@ class DataSet:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One statement. signed: "yes", "no", or "wrong" where the signature is not that of the key beside it.
+    """One statement. signed: by the key beside it, see there.
 
     problem: why it does not belong to this run's model, else empty.
     """
@@ -76,10 +80,26 @@ class Site:
     data: tuple[DataSet, ...]
     commitment: str
     key: str
-    signed: str
+    signed: Signature
     retired: int
     date: str
     problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DataFacts:
+    """What model.json says of the data: declared public, nothing of it from a record, and the server's words.
+
+    record, predicted: one record, and what is predicted of it, in words; empty where it is not known.
+    classes: names of classes or of predicted numbers. columns: of a table's schema: name, kind, what it may
+    hold. schema: SHA-256 of its text; empty where there is none.
+    """
+
+    record: str = ""
+    predicted: str = ""
+    classes: tuple[str, ...] = ()
+    columns: tuple[tuple[str, str, str], ...] = ()
+    schema: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +119,7 @@ class Run:
     run; None where it is not known. hidden_metrics: numbers of single classes, which are not shown.
     reasons: status, reason and how often, most often first. simulated: all clients were on one machine.
     name: of the folder. before_known: whether what data had spent before the run is in its files.
+    class_accuracies: `accuracy-per-class` by class, where small classes are known to be withheld from it.
     """
 
     name: str
@@ -139,6 +160,8 @@ class Run:
     reasons: tuple[tuple[str, str, int], ...]
     sites: tuple[Site, ...]
     approval: Approval
+    data: DataFacts
+    class_accuracies: Measured = ()
 
     @property
     def budget(self) -> float | None:
@@ -148,7 +171,27 @@ class Run:
     @property
     def chosen(self) -> bool:
         """Whether results of rounds may have decided which model this is, or when the run ended."""
-        return self.kept == "best" or self.status not in ("completed", "budget-exhausted")
+        return self.kept == "best" or self.status not in OVER
+
+    @property
+    def released_nothing(self) -> bool:
+        """Whether, by its files, it trained nobody: no round, and no account that holds more than before.
+
+        A round that was begun and not finished is in the accounts of the summary.
+        """
+        known = self.before_known or not self.clients
+        return (
+            self.over
+            and known
+            and self.rounds == 0
+            and all(total_steps(one.charges) == total_steps(one.before) for one in self.clients)
+        )
+
+    @property
+    def records_per_person(self) -> int:
+        """How many records of a person count in a step; 0 where the unit is a record, or it is not known."""
+        asked = self.setting("records-per-person")
+        return int(asked) if self.unit == PERSON and asked.isdecimal() and len(asked) < 10 else 0
 
     def setting(self, key: str) -> str:
         """What the key became; empty where it is not known."""

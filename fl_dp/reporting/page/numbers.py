@@ -3,8 +3,10 @@
 import math
 
 from fl_dp.reporting.console import rounded_up
+from fl_dp.reporting.wording import duration
 
 UNKNOWN = "not known"
+_MOST_RATIO = 10**6
 
 
 def epsilon(value: float | None, *, private: bool = True) -> str:
@@ -31,20 +33,28 @@ def measured(value: float | None) -> str:
 
 
 def seconds(value: float | None) -> str:
-    if value is None:
-        return UNKNOWN
-    if value < 120:
-        return f"{value:.1f} s"
-    if value < 7200:
-        return f"{value / 60:.1f} min"
-    return f"{value / 3600:.1f} h"
+    return UNKNOWN if value is None else duration(value)
 
 
-def counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+def moment(text: str) -> str:
+    """A date and time in UTC as files have it, ISO 8601, fit to be read: "2026-01-01 00:00:00"."""
+    return text.removesuffix("+00:00").replace("T", " ", 1) or UNKNOWN
 
 
-def odds(value: float) -> str:
-    """At which share a guess at even odds may end, in percent, rounded up: e^epsilon / (1 + e^epsilon)."""
-    share = math.ceil(1000 / (1 + math.exp(-value))) / 10
-    return "almost 100 %" if share >= 100 else f"{share:.1f} %"
+def odds_ratio(value: float) -> str:
+    """e^epsilon, rounded up."""
+    if value > math.log(_MOST_RATIO):
+        return f"more than {_MOST_RATIO:,}"
+    ratio = math.exp(value)
+    return f"{math.ceil(100 * ratio) / 100:.2f}" if ratio < 100 else f"{math.ceil(ratio):,}"
+
+
+def best_guess(value: float, delta: float) -> float:
+    """The largest chance of a right guess that starts at even odds: (e^epsilon + delta) / (1 + e^epsilon)."""
+    return 1.0 - (1.0 - delta) * math.exp(-value) / (1.0 + math.exp(-value))
+
+
+def percent(share: float) -> str:
+    """In percent, rounded up."""
+    tenths = math.ceil(1000 * share)
+    return "almost 100 %" if tenths >= 1000 else f"{tenths / 10:.1f} %"

@@ -1,10 +1,17 @@
 """The short lists of a page: name and value."""
 
+import math
+
+from fl_dp.kits.keys import fingerprint
+from fl_dp.kits.signed import Signature
+from fl_dp.reporting.page.about_data import kind_of_data
 from fl_dp.reporting.page.facts import Named, Run, Site
 from fl_dp.reporting.page.figures.time_spent import where_time_went
-from fl_dp.reporting.page.numbers import UNKNOWN, counted, epsilon, measured, number
+from fl_dp.reporting.page.numbers import UNKNOWN, epsilon, measured, moment, number
 from fl_dp.reporting.page.table import Table
+from fl_dp.reporting.wording import counted
 
+_SAME = 1e-6  # epsilons of two machines that differ by less are one
 _NAMED = 12  # clients that one line can name
 
 
@@ -15,26 +22,37 @@ def overview(run: Run) -> Named:
     found = [
         ("Model", described.get("model") or run.setting("model") or "of the task's own"),
         ("Loss", described.get("loss") or run.setting("loss") or "of the task's own"),
-        ("Data", described.get("data") or run.setting("data") or "of the task's own"),
+        ("Data", kind_of_data(run)),
         ("Task", described.get("task") or run.setting("task") or "built in"),
         ("Clients", _names(run)),
         ("How", _how(run)),
-        ("Started, UTC", run.started or UNKNOWN),
-        ("Ended, UTC", run.ended or UNKNOWN),
+        ("Started, UTC", moment(run.started)),
+        ("Ended, UTC", moment(run.ended)),
         ("Rounds", f"{run.rounds}{planned}, {run.lost_rounds} of them lost"),
         ("Ended as", run.status),
         ("Whom epsilon protects", f"one {run.unit}" if run.private else "nobody: NOT PRIVATE"),
-        ("Epsilon, over all runs", epsilon(run.epsilon, private=run.private)),
+        ("Epsilon, over all runs on these ledgers", _epsilon(run)),
         ("Delta", number(run.delta) if run.private else "none holds"),
     ]
     return tuple(found)
 
 
+def _epsilon(run: Run) -> str:
+    if run.private and not run.clients:
+        return "none: no client was there"
+    return epsilon(run.epsilon, private=run.private)
+
+
 def results(run: Run) -> Named:
     """What the model is worth, and what it took."""
-    kept = "the last round's" if run.kept == "last" else f"the best one, of round {run.kept_round}"
+    left = run.over and run.rounds > 0
+    kept = {
+        "last": "the last round's",
+        "average": "the moving average of the rounds' models",
+        "best": f"the best one, of round {run.kept_round}",
+    }.get(run.kept, run.kept)
     return (
-        ("Model that was kept", kept),
+        ("Model that was kept", kept if left else "none"),
         *((f"{name}, on the server's test data", measured(value)) for name, value in run.metrics),
         ("Loss, on the server's test data", measured(run.loss)),
         ("Time", where_time_went(run)),
@@ -46,7 +64,7 @@ def provenance(run: Run) -> Named:
     return (
         ("Seed of the partition and first weights", run.setting("seed") or UNKNOWN),
         ("Seed of noise, draws and choice of clients", "none: the system's entropy"),
-        ("Clipping bound", number(run.max_grad_norm)),
+        (f"Clipping bound, of the length of one {run.unit}'s gradient", number(run.max_grad_norm)),
         ("Name in the ledgers", run.identity or UNKNOWN),
         ("Identity of the task's code", run.task or "all of it is built in"),
         *((f"SHA-256, {name}", value or UNKNOWN) for name, value in run.digests),
@@ -55,12 +73,11 @@ def provenance(run: Run) -> Named:
 
 
 def commitments(run: Run) -> Table:
-    """A row for each statement, beside each the page's digest."""
+    """A row for each statement."""
     rows = tuple(
-        (_of(site), site.commitment or UNKNOWN, _signed(site), site.date or UNKNOWN, run.digest)
-        for site in run.sites
+        (_of(site), site.commitment or UNKNOWN, _signed(site), moment(site.date)) for site in run.sites
     )
-    columns = ("clients", "commitment to the ledger", "signed", "date, UTC", "this page's digest")
+    columns = ("clients", "commitment to the ledger", "signed", "date, UTC")
     return Table("commitments", "Statements of the sites", columns, rows, frozenset(columns))
 
 
@@ -71,14 +88,32 @@ def stated(run: Run) -> str:
             "No site has stated anything: there is no statements.json. Sizes and epsilons are as the server "
             "recorded them, and nobody has committed to a ledger."
         )
-    signed = sum(site.signed == "yes" and not site.problem for site in run.sites)
-    wrong = sum(site.signed == "wrong" or bool(site.problem) for site in run.sites)
+    signed = sum(site.signed is Signature.HOLDS and not site.problem for site in run.sites)
+    wrong = sum(site.signed is Signature.WRONG or bool(site.problem) for site in run.sites)
     text = f"{counted(len(run.sites), 'statement')}: {signed} signed by the key beside it."
     if run.simulated:
         text += " The clients of a simulation have no keys: one statement speaks for all of them, unsigned."
     if wrong:
         text += f" {counted(wrong, 'statement')} not to be relied on, see below."
+    if more := _stated_more(run):
+        text += (
+            f" {counted(len(more), 'client')} state MORE than the server recorded, epsilon "
+            f"{epsilon(max(more))} at most: what is said at the top is too low for them. Another run may "
+            "have used their data meanwhile."
+        )
     return text
+
+
+def _stated_more(run: Run) -> list[float]:
+    """Epsilons that sites of this run have stated, and that are above those of the run's own files."""
+    recorded = {one.name: one.epsilon for one in run.clients}
+    return [
+        one.epsilon
+        for site in run.sites
+        if not site.problem
+        for one in site.data
+        if one.epsilon > recorded.get(one.client, math.inf) + _SAME
+    ]
 
 
 def _names(run: Run) -> str:
@@ -101,9 +136,9 @@ def _of(site: Site) -> str:
 
 def _signed(site: Site) -> str:
     words = {
-        "yes": f"by key {site.key}; whose it is, fl-dp verify --kit says",
-        "no": "by nobody",
-        "wrong": f"WRONG: the signature is not of key {site.key}",
+        Signature.HOLDS: f"by the key with the fingerprint {fingerprint(site.key)}",
+        Signature.NONE: "by nobody",
+        Signature.WRONG: f"WRONG: the signature is not of the key {fingerprint(site.key)}",
     }[site.signed]
     retired = f"; {counted(site.retired, 'account')} of its ledger retired" if site.retired else ""
     return words + (f"; NOT OF THIS RUN: it {site.problem}" if site.problem else "") + retired

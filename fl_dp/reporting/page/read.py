@@ -3,21 +3,29 @@
 from collections.abc import Mapping
 from typing import Any
 
-from fl_dp.config.files import read_json, read_toml
+from fl_dp.clean_text import clean
+from fl_dp.config.files import read_toml
 from fl_dp.errors import ConfigError
 from fl_dp.reporting.page.approval import read_approval
-from fl_dp.reporting.page.clean import clean
 from fl_dp.reporting.page.client_facts import clients_of
+from fl_dp.reporting.page.data_facts import data_facts, described, read_description
 from fl_dp.reporting.page.digest import page_digest
 from fl_dp.reporting.page.facts import Named, Run, Setting
-from fl_dp.reporting.page.round_facts import History, finite, metrics_of, natural, of_one_class, read_history
-from fl_dp.reporting.page.setting_facts import read_settings, without_place
+from fl_dp.reporting.page.round_facts import (
+    History,
+    class_accuracies,
+    metrics_of,
+    natural,
+    of_one_class,
+    read_history,
+)
+from fl_dp.reporting.page.setting_facts import read_settings
 from fl_dp.reporting.page.site_facts import read_sites
 from fl_dp.reporting.read_results import read_summary
+from fl_dp.reporting.reports import epsilon_from_json
 from fl_dp.reporting.run_folder import RunFolder
 
 NOT_FINISHED = "not finished"
-_DESCRIBED = ("model", "loss", "data", "task", "identity")
 _OF_A_KILLED_RUN: dict[str, Any] = {
     "status": NOT_FINISHED,
     "reason": "it has no summary: it is still going on, or was ended",
@@ -30,6 +38,7 @@ _OF_A_KILLED_RUN: dict[str, Any] = {
     "versions": {},
     "digests": {},
     "task": "",
+    "suppressed_below": 0,
 }
 
 
@@ -60,6 +69,8 @@ def _so_far(history: History) -> dict[str, Any]:
 def _run(folder: RunFolder, said: Mapping[str, Any], history: History, *, over: bool) -> Run:
     settings = read_settings(folder)
     federation = said["federation"] or {}
+    description = read_description(folder)
+    by_class = class_accuracies(said)
     privacy = next((one.became for one in settings if one.key == "privacy"), "on")
     return Run(
         name=clean(folder.path.name),
@@ -71,7 +82,7 @@ def _run(folder: RunFolder, said: Mapping[str, Any], history: History, *, over: 
         rounds=said["rounds"],
         planned_rounds=_planned(settings),
         lost_rounds=said["lost_rounds"],
-        epsilon=finite(said["epsilon"]),
+        epsilon=epsilon_from_json(said["epsilon"]),
         delta=said["delta"],
         planned_epsilon=said["planned_epsilon"],
         unit=clean(federation.get("unit", "record")),
@@ -82,7 +93,8 @@ def _run(folder: RunFolder, said: Mapping[str, Any], history: History, *, over: 
         kept_round=said["model_round"],
         loss=said["loss"],
         metrics=metrics_of(said),
-        hidden_metrics=sum(map(of_one_class, said["metrics"])),
+        hidden_metrics=sum(map(of_one_class, said["metrics"])) - len(by_class),
+        class_accuracies=by_class,
         seconds=said["seconds"],
         identity=clean(said["run"]),
         started=clean(said["started"]),
@@ -91,15 +103,16 @@ def _run(folder: RunFolder, said: Mapping[str, Any], history: History, *, over: 
         versions=_named(said["versions"]),
         digests=_named(said["digests"]),
         task=clean(said["task"]),
-        described=_described(folder),
+        described=described(description),
         settings=settings,
         simulated=_simulated(folder),
         clients=clients_of(said["clients"], before_known=bool(said["run"])),
         before_known=bool(said["run"]),
         history=history.rounds,
         reasons=history.reasons,
-        sites=read_sites(folder, run=said["run"], weights=said["digests"].get("model", "")),
+        sites=read_sites(folder, said if over else None),
         approval=read_approval(folder),
+        data=data_facts(description),
     )
 
 
@@ -110,20 +123,6 @@ def _named(found: Mapping[str, Any]) -> Named:
 def _planned(settings: tuple[Setting, ...]) -> int | None:
     asked = next((one.became for one in settings if one.key == "rounds"), "")
     return int(asked) if asked.isdecimal() and len(asked) < 10 else None
-
-
-def _described(folder: RunFolder) -> Named:
-    """What model.json says of the model, without places of the machine."""
-    if not folder.description.exists():
-        return ()
-    found = read_json(folder.description)
-    if not isinstance(found, dict):
-        raise ConfigError(f"{folder.description}: is damaged: it is no object.")
-    return tuple(
-        (key, clean(without_place(found[key])))
-        for key in _DESCRIBED
-        if isinstance(found.get(key), str) and found[key]
-    )
 
 
 def _simulated(folder: RunFolder) -> bool:

@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fl_dp.errors import ConfigError
-from fl_dp.reporting.page import overview, tables
+from fl_dp.records import LEAST_CELL
+from fl_dp.reporting.page import about_data, overview, signing, tables
 from fl_dp.reporting.page.facts import Run
 from fl_dp.reporting.page.read import read_run
 from fl_dp.reporting.page.several import of_several
 from fl_dp.reporting.page.versions import drawn_by
 from fl_dp.reporting.page.words import clauses, headline
+from fl_dp.reporting.promise import UNSIGNED
 from fl_dp.reporting.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-
-LEAST_CELL = 20  # records of a group below which no number of it is shown
 
 
 def render_page(folders: Sequence[RunFolder]) -> str:
@@ -43,11 +43,12 @@ def _of_one(run: Run) -> dict[str, Any]:
         "stated": overview.stated(run),
         "commitments": overview.commitments(run),
         "data_sets": tables.data_sets(run),
-        "approval": (
-            ("Purpose", run.approval.purpose),
-            ("Approved by", run.approval.approver),
-            ("Date", run.approval.date),
-        ),
+        "about_data": about_data.about_data(run),
+        "columns": about_data.columns(run),
+        "approval": signing.approval_lines(run),
+        "site_lines": signing.site_lines(run),
+        "class_table": about_data.class_table([run]),
+        "digest": [run.digest[start : start + 8] for start in range(0, len(run.digest), 8)],
         "results": overview.results(run),
         "figures": _figures(run),
         "rounds": tables.rounds(run),
@@ -58,6 +59,7 @@ def _of_one(run: Run) -> dict[str, Any]:
         "provenance": overview.provenance(run),
         "settings": tables.settings(run),
         "least_cell": LEAST_CELL,
+        "unsigned": UNSIGNED,
     }
 
 

@@ -6,14 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fl_dp.reporting.page.clean import clean
-from fl_dp.reporting.page.facts import STATUSES, Round
+from fl_dp.clean_text import clean
+from fl_dp.records import CLIENT_STATUSES, LEAST_CELL
+from fl_dp.reporting.page.facts import Round
 from fl_dp.reporting.read_results import each_round
+from fl_dp.reporting.reports import epsilon_from_json
 from fl_dp.reporting.run_folder import RunFolder
 
 FEW = 20  # clients that are shown each by itself
 QUANTILES = (0.0, 0.1, 0.5, 0.9, 1.0)  # of the epsilons of more of them
 _MOST_REASONS = 20
+_PER_CLASS = "accuracy-per-class["
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +49,6 @@ def natural(name: str) -> tuple[float, str]:
     return (float(name) if name.isdecimal() and len(name) < 300 else math.inf, name)
 
 
-def finite(value: float | None) -> float:
-    """JSON has no infinity: None stands for it."""
-    return math.inf if value is None else float(value)
-
-
 def metrics_of(report: Mapping[str, Any]) -> tuple[tuple[str, float | None], ...]:
     """The metrics of all test data together, by name; accuracy alone in files of an older fl_dp."""
     found = report["metrics"] or ({"accuracy": report["accuracy"]} if report["accuracy"] is not None else {})
@@ -62,23 +60,37 @@ def of_one_class(metric: str) -> bool:
     return metric.endswith("]")
 
 
+def class_accuracies(summary: Mapping[str, Any]) -> tuple[tuple[str, float | None], ...]:
+    """`accuracy-per-class` by class, None where withheld; nothing of files where small ones are not."""
+    if summary["suppressed_below"] < LEAST_CELL:
+        return ()
+    found = summary["metrics"].items()
+    return tuple((clean(name[len(_PER_CLASS) : -1]), value) for name, value in found if _per_class(name))
+
+
+def _per_class(metric: str) -> bool:
+    return metric.startswith(_PER_CLASS) and of_one_class(metric)
+
+
 def _round(line: Mapping[str, Any], order: Sequence[str]) -> Round:
     clients = line["clients"]
     counts = Counter(one["status"] for one in clients.values())
     return Round(
         number=line["round"],
-        epsilon=finite(line["epsilon"]),
+        epsilon=epsilon_from_json(line["epsilon"]),
         loss=line["loss"],
         metrics=metrics_of(line),
         seconds=float(line["seconds"] or 0.0),
         lost=clean(line["lost"]),
-        counts=tuple(counts[name] for name in STATUSES),  # type: ignore[arg-type]
+        counts=tuple(counts[name] for name in CLIENT_STATUSES),  # type: ignore[arg-type]
         epsilons=_epsilons(clients, order),
     )
 
 
 def _epsilons(clients: Mapping[str, Mapping[str, Any]], order: Sequence[str]) -> tuple[float, ...]:
     if len(order) <= FEW:
-        return tuple(finite(clients[name]["epsilon"]) if name in clients else math.nan for name in order)
-    spent = sorted(finite(one["epsilon"]) for one in clients.values())
+        return tuple(
+            epsilon_from_json(clients[name]["epsilon"]) if name in clients else math.nan for name in order
+        )
+    spent = sorted(epsilon_from_json(one["epsilon"]) for one in clients.values())
     return tuple(spent[math.ceil(share * (len(spent) - 1))] for share in QUANTILES) if spent else ()

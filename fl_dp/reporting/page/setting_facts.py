@@ -4,13 +4,14 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
 
+from fl_dp.clean_text import clean
 from fl_dp.config.files import read_toml
-from fl_dp.reporting.page.clean import clean
 from fl_dp.reporting.page.facts import Setting
 from fl_dp.reporting.run_folder import RunFolder
 
 _PLACES = ("out", "data-root", "engine", "ledgers", "ray-address")  # of the machine, and not of the model
 SEEDS = ("seed",)
+_UNITS = {"round-timeout": "s", "client-timeout": "s", "approval-wait": "s", "memory-mib": "MiB"}
 
 
 def read_settings(folder: RunFolder) -> tuple[Setting, ...]:
@@ -25,6 +26,8 @@ def _shown(found: Mapping[str, Any], key: str) -> str:
     value = found.get(key, "")
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if key in _UNITS and isinstance(value, int | float):
+        return f"{value:g} {_UNITS[key]}"
     return clean(without_place(value) if isinstance(value, str) else value)
 
 

@@ -4,11 +4,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from fl_dp.config.data import PERSON
+from fl_dp.records import LEAST_CELL
+from fl_dp.reporting.page.about_data import class_table
 from fl_dp.reporting.page.compare import Group, differences, digests, groups_of, side_by_side
 from fl_dp.reporting.page.facts import Run
 from fl_dp.reporting.page.words import headline
 from fl_dp.reporting.promise import NO_PROMISE, PROMISE, PROMISE_OF_PERSONS
 from fl_dp.reporting.reports import NOT_PRIVATE
+from fl_dp.reporting.wording import counted
 
 _ADDED_UP = (
     "Each epsilon is that of its own ledgers, over all runs on them. Where runs on the same records had "
@@ -31,6 +34,8 @@ def of_several(runs: Sequence[Run]) -> dict[str, Any]:
         "runs": runs,
         "headline": _headline(runs, groups),
         "table": side_by_side(runs, groups),
+        "class_table": class_table(runs),
+        "least_cell": LEAST_CELL,
         "added_up": _ADDED_UP,
         "unprotected": _UNPROTECTED,
         "differences": differences(runs),
@@ -43,7 +48,7 @@ def of_several(runs: Sequence[Run]) -> dict[str, Any]:
 
 def _headline(runs: Sequence[Run], groups: Sequence[Group]) -> str:
     unprotected = [f"run {place}" for place, run in enumerate(runs, 1) if not run.private]
-    kinds = f"{len(groups)} {'kind' if len(groups) == 1 else 'kinds'} of runs"
+    kinds = f"{counted(len(groups), 'kind')} of runs"
     text = f"{len(runs)} runs, {kinds} once seeds are set aside."
     if unprotected:
         shown = ", ".join(unprotected[:10]) + (" and more" if len(unprotected) > 10 else "")

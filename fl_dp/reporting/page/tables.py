@@ -3,7 +3,11 @@
 import math
 from collections.abc import Callable, Sequence
 
-from fl_dp.reporting.page.facts import STATUSES, Client, Run, Site
+from fl_dp.kits.signed import Signature
+from fl_dp.records import CLIENT_STATUSES
+from fl_dp.reporting.page import about_data
+from fl_dp.reporting.page.about_data import class_table, kind_of_data
+from fl_dp.reporting.page.facts import Client, Run, Setting, Site
 from fl_dp.reporting.page.numbers import UNKNOWN, epsilon, known_epsilon, measured, number, seconds
 from fl_dp.reporting.page.round_facts import FEW, QUANTILES
 from fl_dp.reporting.page.table import Table
@@ -14,25 +18,33 @@ _QUANTILE_NAMES = ("least", "10 % have at most", "median", "90 % have at most", 
 
 def tables_of(run: Run) -> tuple[Table, ...]:
     """All of them, for the CSV file."""
-    return (clients(run), mechanisms(run), rounds(run), reasons(run), data_sets(run), settings(run))
+    found = (
+        clients(run),
+        mechanisms(run),
+        rounds(run),
+        reasons(run),
+        data_sets(run),
+        about_data.columns(run),
+    )
+    return (*found, class_table([run]), settings(run))
 
 
 def clients(run: Run) -> Table:
     """Budgets and states at the end."""
     return _of_clients(
         "clients",
-        "What each client's data have spent over all runs",
+        "What each client's data have spent, over all runs on its ledger",
         (
             "client",
             "epsilon",
-            "of",
+            "budget",
             "this run alone",
-            "if all is run",
-            "delta",
+            "if all planned rounds run",
+            "delta (a probability)",
             "rounds",
-            "left",
-            "last",
-            "why",
+            "rounds left",
+            "in the last round",
+            "reason",
         ),
         run.clients,
         lambda one: (
@@ -57,9 +69,9 @@ def mechanisms(run: Run) -> Table:
         (
             "client",
             "noise multiplier",
-            "sample rate",
-            "size",
-            "expected batch",
+            f"sample rate (share of the {run.unit}s, each step)",
+            f"declared size ({run.unit}s)",
+            f"expected batch ({run.unit}s)",
             "steps",
             "accountant",
             "arithmetic",
@@ -88,7 +100,7 @@ def ranked(run: Run) -> tuple[Table, ...]:
         for name, share in zip(_QUANTILE_NAMES, QUANTILES, strict=True)
     )
     ends = [*order[:_ENDS], *order[-_ENDS:]]
-    columns = ("client", "epsilon", "of", "steps", "size", "last")
+    columns = ("client", "epsilon", "budget", "steps", f"declared size ({run.unit}s)", "in the last round")
     rows = tuple(
         (
             one.name,
@@ -102,7 +114,13 @@ def ranked(run: Run) -> tuple[Table, ...]:
     )
     return (
         Table("spread", f"Epsilon of {len(order):,} clients", ("clients", "epsilon"), spread),
-        Table("ends", f"The {_ENDS} largest and the {_ENDS} least", columns, rows, frozenset({"last"})),
+        Table(
+            "ends",
+            f"The {_ENDS} largest and the {_ENDS} least",
+            columns,
+            rows,
+            frozenset({"in the last round"}),
+        ),
     )
 
 
@@ -111,7 +129,7 @@ def rounds(run: Run) -> Table:
     return Table(
         "rounds",
         "The rounds",
-        ("round", "epsilon", *names, "loss", *STATUSES, "time", "lost"),
+        ("round", "epsilon", *names, "loss", *CLIENT_STATUSES, "time", "lost"),
         tuple(
             (
                 str(one.number),
@@ -130,12 +148,14 @@ def rounds(run: Run) -> Table:
 
 def reasons(run: Run) -> Table:
     rows = tuple((status, reason, str(count)) for status, reason, count in run.reasons)
-    return Table("reasons", "Why clients did not train", ("what", "why", "times"), rows, frozenset({"why"}))
+    return Table(
+        "reasons", "Why clients did not train", ("what", "reason", "times"), rows, frozenset({"reason"})
+    )
 
 
 def data_sets(run: Run) -> Table:
     """From the statements; from the summary where there are none."""
-    columns = ("client", "data", "size", "unit", "epsilon", "of", "delta", "stated by")
+    columns = ("client", "data", "declared size", "unit", "epsilon", "budget", "delta", "stated by")
     stated = [
         (
             one.client,
@@ -153,7 +173,7 @@ def data_sets(run: Run) -> Table:
     known = {row[0] for row in stated}
     silent = [
         (
-            one.name, run.setting("data") or UNKNOWN, f"{one.public_size:,}" if one.public_size else UNKNOWN,
+            one.name, kind_of_data(run), f"{one.public_size:,}" if one.public_size else UNKNOWN,
             run.unit, epsilon(one.epsilon), known_epsilon(one.budget), number(one.delta), "the server alone",
         )
         for one in run.clients if one.name not in known
@@ -163,15 +183,28 @@ def data_sets(run: Run) -> Table:
 
 
 def settings(run: Run) -> Table:
-    rows = tuple((one.key, one.asked, one.became) for one in run.settings)
+    rows = tuple((one.key, one.asked, _what_ran(run, one)) for one in run.settings)
     columns = ("key", "asked for", "what ran")
     return Table("settings", "Settings", columns, rows, frozenset(columns))
+
+
+def _what_ran(run: Run, one: Setting) -> str:
+    """Where each client had a noise of its own, the range: the setting itself then stays "auto"."""
+    found = [client.noise_multiplier for client in run.clients if client.noise_multiplier is not None]
+    if one.key != "noise-multiplier" or one.became != "auto" or not found:
+        return one.became
+    least, largest = number(min(found)), number(max(found))
+    return least if least == largest else f"{least} to {largest}, of each client its own"
 
 
 def _stated_by(site: Site) -> str:
     if site.problem:
         return "NOT OF THIS RUN"
-    return {"yes": "its site, signed", "no": "its machine, unsigned", "wrong": "WRONG SIGNATURE"}[site.signed]
+    return {
+        Signature.HOLDS: "its site, signed",
+        Signature.NONE: "its machine, unsigned",
+        Signature.WRONG: "WRONG SIGNATURE",
+    }[site.signed]
 
 
 def _batch(one: Client) -> str:
@@ -189,4 +222,6 @@ def _of_clients(
     cells: Callable[[Client], tuple[str, ...]],
 ) -> Table:
     rows = tuple((one.name, *cells(one)) for one in found)
-    return Table(key, caption, columns, rows, frozenset({"last", "why", "accountant", "arithmetic"}))
+    return Table(
+        key, caption, columns, rows, frozenset({"in the last round", "reason", "accountant", "arithmetic"})
+    )

@@ -3,61 +3,74 @@
 Nothing here claims more than docs/privacy.md and docs/persons.md do.
 """
 
+import heapq
 import math
-from dataclasses import dataclass
 
 from fl_dp.config.data import PERSON
-from fl_dp.records import PROVEN
+from fl_dp.reporting.page.assumptions import arithmetic, assumed
+from fl_dp.reporting.page.clause import Clause
 from fl_dp.reporting.page.facts import Run
-from fl_dp.reporting.page.numbers import UNKNOWN, counted, epsilon, number, odds
+from fl_dp.reporting.page.meaning import amount, meaning
+from fl_dp.reporting.page.numbers import UNKNOWN, epsilon, number
+from fl_dp.reporting.page.whose import whose
 from fl_dp.reporting.promise import NO_PROMISE, PROMISE, PROMISE_OF_PERSONS
 from fl_dp.reporting.reports import NOT_PRIVATE
-
-
-@dataclass(frozen=True, slots=True)
-class Clause:
-    """One point: a heading, sentences, and perhaps a list after them."""
-
-    heading: str
-    text: str
-    items: tuple[str, ...] = ()
+from fl_dp.reporting.wording import counted
 
 
 def headline(run: Run) -> str:
     """The guarantee in one line."""
     if not run.private:
         return f"{NOT_PRIVATE}: trained without protection. No epsilon holds."
-    return f"For {whose(run)}: epsilon {epsilon(run.epsilon)}, delta {number(run.delta)}, over all runs."
+    retired = ", but for accounts that were retired" if any(one.retired for one in run.clients) else ""
+    if run.released_nothing:
+        return f"Nothing was trained: by its files, this run has released nothing.{_spent_earlier(run)}"
+    so_far = "" if run.over else f" After round {run.rounds}: what was spent since is NOT in it."
+    return (
+        f"For {whose(run)}: epsilon {epsilon(run.epsilon)}, delta {number(run.delta)}, over all runs on "
+        f"these ledgers{retired}.{so_far}"
+    )
 
 
-def whose(run: Run) -> str:
-    one = f"one {run.unit}"
-    if run.clients_per_person == 1:
-        return f"{one} at one client"
-    what = "data" if run.unit == PERSON else "a record"
-    return f"one person with {what} at up to {run.clients_per_person} clients"
+def _spent_earlier(run: Run) -> str:
+    if not any(one.charges for one in run.clients):
+        return ""
+    return f" Earlier runs on these ledgers: epsilon {epsilon(run.epsilon)}, delta {number(run.delta)}."
 
 
 def clauses(run: Run) -> tuple[Clause, ...]:
     """What is promised and what is not, in the order of the page."""
     if not run.private:
         return (_no_promise(), _what_was_spent_without(run), _withdrawal(run))
+    if run.released_nothing:
+        return (_nothing(run),)
     return (
         _promise(run),
-        _amount(run),
+        amount(run),
+        meaning(run),
         _neighbours(run),
         _adversary(run),
         _not_protected(run),
         _accounts(run),
         _chosen(run),
-        _arithmetic(run),
-        _assumed(run),
+        arithmetic(run),
+        assumed(run),
         _withdrawal(run),
     )
 
 
 def _no_promise() -> Clause:
     return Clause("What is promised", NO_PROMISE)
+
+
+def _nothing(run: Run) -> Clause:
+    text = (
+        "No round was run, and no account holds more than before: there is no model, and nothing to bound. "
+        "That clients were there, their declared sizes and what their ledgers had spent did leave them."
+        if run.clients
+        else "No round was run and no client had registered: there is no model, and nothing to bound."
+    )
+    return Clause("What this means", text + _spent_earlier(run))
 
 
 def _what_was_spent_without(run: Run) -> Clause:
@@ -77,38 +90,28 @@ def _promise(run: Run) -> Clause:
     return Clause("What is promised", PROMISE_OF_PERSONS if run.unit == PERSON else PROMISE)
 
 
-def _amount(run: Run) -> Clause:
-    text = (
-        f"Epsilon {epsilon(run.epsilon)} (rounded up) and delta {number(run.delta)}, for {whose(run)}, "
-        f"computed by the accountant {' and '.join(run.accountants) or UNKNOWN}. "
-    )
-    if run.clients_per_person > 1:
-        text += f"These are the sums of the {run.clients_per_person} largest of the clients. "
-    else:
-        text += "These are the largest of the clients; each client has its own, in the tables below. "
-    if math.isfinite(run.epsilon):
-        text += (
-            f"A guess whether the {run.unit} was there that starts at even odds is right with a "
-            f"probability of {odds(run.epsilon)} at most, delta aside."
-        )
-    return Clause("How much, and for whom", text)
-
-
 def _neighbours(run: Run) -> Clause:
     if run.unit == PERSON:
         return Clause(
             "Unit and neighbours",
             "The unit is a person: all records of which a column of the data says that they are that "
-            "person's. Neighbours are two data sets of one client that differ in all records of one "
-            "person, there or not there (add or remove), and have the same declared number of persons. "
-            "Somebody under two ids is two persons here.",
+            f"person's.{_counting(run)} The promise compares two data sets of one client, called neighbours, "
+            "that differ in all records of one person, there or not there (add or remove), and have the same "
+            "declared number of persons. Somebody under two ids is two persons here.",
         )
     return Clause(
         "Unit and neighbours",
-        "The unit is one record. Neighbours are two data sets of one client that differ in one record, "
-        "there or not there (add or remove), and have the same declared number of records. k records of "
-        "one person are protected with k times epsilon only, and a larger delta (group privacy).",
+        "The unit is one record. The promise compares two data sets of one client, called neighbours, that "
+        "differ in one record, there or not there (add or remove), and have the same declared number of "
+        "records. k records of one person are protected with k times epsilon only, and a larger delta (group "
+        "privacy).",
     )
+
+
+def _counting(run: Run) -> str:
+    """How many records of a person count, where the settings say it."""
+    most = run.records_per_person
+    return f" In a step at most {counted(most, 'record')} of a person count." if most else ""
 
 
 def _adversary(run: Run) -> Clause:
@@ -131,10 +134,10 @@ def _not_protected(run: Run) -> Clause:
     items = (
         "That a client takes part, in which rounds, when it answers, how long it takes, and that it failed.",
         f"The declared number of {run.unit}s of each client, the shape of a record, classes, settings.",
-        "What the data as a whole say: a conclusion that would be the same without any one "
-        f"{run.unit} is what training is for.",
-        f"A person at several clients{', or under two ids,' if persons else ''} beyond those that are "
-        f"counted above ({run.clients_per_person}).",
+        f"Conclusions about people in general that would be the same without any one {run.unit}, such as a "
+        "risk that a habit brings: they are what training is for, and may concern somebody who took no part.",
+        f"A person {'under two ids, or ' if persons else ''}with data at more than "
+        f"{counted(run.clients_per_person, 'client')}: the epsilons of all of them add up.",
         *(() if persons else ("Several records of one person at a client together.",)),
         "The server's own test data: the model is measured on them without noise.",
         "Whatever is on a client's own machine: logs, ledger, memory.",
@@ -143,23 +146,27 @@ def _not_protected(run: Run) -> Clause:
 
 
 def _accounts(run: Run) -> Clause:
-    own = [one.own_epsilon for one in run.clients if one.own_epsilon is not None]
+    own = [math.inf if one.own_epsilon is None else one.own_epsilon for one in run.clients]
     earlier = sum(bool(one.before) for one in run.clients)
     retired = sum(one.retired > 0 for one in run.clients)
     text = (
         "The epsilon above is that of each account: all that the same data have spent over all runs on the "
         "same ledger, this one included. "
     )
+    if not run.over:
+        text += (
+            f"It is that after round {run.rounds}. This run has no summary: a round that was begun since is "
+            "paid for in the ledgers, and NOT in this epsilon. "
+        )
     if not run.before_known:
         text += "What had been spent before this run is not in its files; the ledgers have it."
     elif not earlier:
         text += "Nothing had been spent on these data when this run began, as their ledgers have it."
     else:
         text += f"The data of {counted(earlier, 'client')} had spent before this run."
-        if own:
-            text += (
-                f" Of this run alone it is {epsilon(max(own))} at most, of those for which it was computed."
-            )
+        alone = sum(heapq.nlargest(run.clients_per_person, own))
+        if math.isfinite(alone):  # where one was not computed it is not known
+            text += f" Of this run alone it is {epsilon(alone)} at most, for {whose(run)}."
     if retired:
         text += (
             f" In the ledgers of {counted(retired, 'client')} accounts were retired: what these had spent is "
@@ -169,8 +176,9 @@ def _accounts(run: Run) -> Clause:
 
 
 def _chosen(run: Run) -> Clause:
-    planned = UNKNOWN if run.planned_epsilon is None else epsilon(run.planned_epsilon)
-    fallback = "" if run.planned_epsilon is not None or run.budget is None else (
+    endless = math.isinf(run.epsilon)  # then no budget holds either
+    planned = UNKNOWN if run.planned_epsilon is None and not endless else epsilon(run.planned_epsilon)
+    fallback = "" if run.planned_epsilon is not None or run.budget is None or endless else (
         f" The budget, epsilon {epsilon(run.budget)} for each client, holds in any case."
     )  # fmt: skip
     if run.kept == "best":
@@ -178,7 +186,7 @@ def _chosen(run: Run) -> Clause:
     elif run.chosen:
         why = f"This run did not end as planned ({run.status}), perhaps because of its results. "
     else:
-        why = "This run ended as planned. "
+        why = _planned_end(run)
     rule = (
         "Whoever stops a run, or chooses a model, because of results has to count the whole plan: epsilon "
         f"{planned}.{fallback} Against a server that decides by what it sees whether to go on, rely on the "
@@ -187,38 +195,11 @@ def _chosen(run: Run) -> Clause:
     return Clause("If results decided", why + rule)
 
 
-def _arithmetic(run: Run) -> Clause:
-    if run.arithmetic == PROVEN:
-        return Clause(
-            "Arithmetic: proven",
-            "Each record had a pass of its own, so that what rounding adds is bounded by a proof. That a "
-            "pass has no memory of passes before it is assumed, and tested when a run starts.",
-        )
-    return Clause(
-        "Arithmetic: assumed",
-        "It is assumed, not proven, that rounding in floating point moves a sum by no more than 0.001 of the "
-        "clipping bound. The noise is wider by that. Searches for worse cases found less, and prove nothing.",
-    )
-
-
-def _assumed(run: Run) -> Clause:
-    mixed = sum(len({(e.sample_rate, e.noise_multiplier) for e in one.charges}) > 1 for one in run.clients)
-    items = [
-        "Ledgers are kept: not deleted, restored from an older copy or retired. What they no longer hold "
-        "is not counted.",
-        "The declared sizes are public, and one record is in one place.",
-        "Settings were not found by training on the same records outside these ledgers.",
-        "The clients ran fl_dp's own code.",
-    ]
-    if mixed:
-        items.insert(
-            0,
-            f"The accounts of {counted(mixed, 'client')} hold more than one rate or noise multiplier. Their "
-            "epsilons hold only if these were fixed without looking at earlier results.",
-        )
-    return Clause(
-        "What is assumed", "Above all the following; docs/privacy.md has the whole list.", tuple(items)
-    )
+def _planned_end(run: Run) -> str:
+    if run.status == "completed":
+        return "This run ended as planned. "
+    rounds = counted(run.rounds, "round")
+    return f"This run ended after {rounds} because budgets were spent, not because of results. "
 
 
 def _withdrawal(run: Run) -> Clause:

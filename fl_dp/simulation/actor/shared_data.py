@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from fl_dp.data.fixed_features import FixedFeatures
 from fl_dp.data.persons import Examples, PersonData
 from fl_dp.data.tensor_data import TensorData
 
@@ -17,8 +18,9 @@ from fl_dp.data.tensor_data import TensorData
 class SharedData:
     """All clients' records, one part after the other. Ray stores its arrays once on each machine.
 
-    x, y, classes, vocabulary, raw: as in a TensorData. bounds: (parts + 1,); part k is bounds[k] to
-    bounds[k + 1]. groups, most, fresh: as of a PersonData, where an example is a person; else 0 and nothing.
+    x, y, classes, vocabulary, raw, features: as in a TensorData. bounds: (parts + 1,); part k is bounds[k] to
+    bounds[k + 1]. inputs: the features of x, computed once for all; None: there are none, or nobody trains
+    here. groups, most, fresh: as of a PersonData, where an example is a person; else 0 and nothing.
     """
 
     x: NDArray[Any]
@@ -30,6 +32,8 @@ class SharedData:
     groups: tuple[str, ...] = ()
     most: int = 0
     fresh: bool = False
+    features: FixedFeatures | None = None
+    inputs: NDArray[Any] | None = None
 
     @classmethod
     def of(cls, examples: Examples, parts: Sequence[NDArray[np.int64]]) -> Self:
@@ -41,7 +45,9 @@ class SharedData:
         bounds = np.cumsum([0, *(len(part) for part in parts)])
         raw = tuple(data.raw[i] for i in order) if data.raw else ()
         x, y = data.x.numpy()[order], data.y.numpy()[order]
-        made = cls(x, y, bounds, data.classes, data.vocabulary, raw)
+        made = cls(x, y, bounds, data.classes, data.vocabulary, raw, features=data.features)
+        if data.features is not None:
+            made = replace(made, inputs=data.features.of(torch.from_numpy(x)).numpy())
         if persons is None:
             return made
         groups = tuple(data.groups[i] for i in order)
@@ -57,6 +63,7 @@ class SharedParts:
 
     def __init__(self, shared: SharedData) -> None:
         self._x, self._y = _read_only(shared.x), _read_only(shared.y)
+        self._inputs = None if shared.inputs is None else _read_only(shared.inputs)
         self._shared, self._bounds = shared, shared.bounds
         self._persons: dict[int, PersonData] = {}  # they are sorted by person, once
 
@@ -70,7 +77,7 @@ class SharedParts:
     def _records(self, part: int) -> TensorData:
         start, end = self._bounds[part], self._bounds[part + 1]
         shared = self._shared
-        return TensorData(
+        records = TensorData(
             self._x[start:end],
             self._y[start:end],
             shared.classes,
@@ -78,6 +85,8 @@ class SharedParts:
             shared.groups[start:end],
             shared.raw[start:end],
         )
+        computed = None if self._inputs is None else self._inputs[start:end]
+        return records.with_features(shared.features, computed) if shared.features else records
 
 
 def _read_only(array: NDArray[Any]) -> torch.Tensor:

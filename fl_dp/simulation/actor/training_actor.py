@@ -161,7 +161,7 @@ class TrainingActor:
         if self._model is None:
             model = new_model(self._task).to(self._device)
             with in_task_code(type(self._task), "a check of its model"):
-                self._axes = axes_of(model, self._parts[0], self._device)
+                self._axes = axes_of(model, self._task.objective, self._device)
             self._model = model
 
     def _try(self, item: ClientWork, *, together: bool) -> Done:

@@ -12,6 +12,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
+from fl_dp.clean_text import one_line
 from fl_dp.errors import ConfigError, FederationError
 from fl_dp.simulation.cluster.ray_head import errors_in_the_log, lean_head
 
@@ -32,6 +33,7 @@ MEMORY_SETTINGS = "GLIBC_TUNABLES", "glibc.malloc.hugetlb=1"
 _SET_BY_RAY = ("PYTHONBREAKPOINT",)  # when it starts; a notebook's breakpoint() would call it later
 _ERRORS_ONLY = 40  # logging.ERROR: Ray's other lines are about Ray itself, not about the run
 _CONNECT_SECONDS = 10.0
+_MOST_OF_AN_ERROR = 1000  # characters of what Ray says
 
 
 def check_cluster(address: str) -> None:
@@ -106,17 +108,14 @@ def _started(address: str, scratch: Path, cpus: int) -> Iterator[None]:
         with nullcontext() if address else lean_head():
             ray.init(**options)
     except (ConnectionError, RuntimeError, SystemExit) as error:  # SystemExit: Ray's way to give up
+        words = one_line(error, _MOST_OF_AN_ERROR)
         if not address:
-            raise FederationError(f"Ray does not start on this machine: {_one_line(error)}") from error
+            raise FederationError(f"Ray does not start on this machine: {words}") from error
         raise ConfigError(
-            f"--ray-address {address}: this process cannot join the Ray cluster: {_one_line(error)}"
+            f"--ray-address {address}: this process cannot join the Ray cluster: {words}"
         ) from error
     with errors_in_the_log():
         try:
             yield
         finally:
             ray.shutdown()
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())

@@ -4,14 +4,13 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from fl_dp.clean_text import clean
 from fl_dp.config.flat import AUTO
 from fl_dp.errors import ConfigError
 from fl_dp.verify.check import Check, Evidence
-from fl_dp.verify.claims import Claim, ClientClaim
-from fl_dp.verify.findings import Found, harmless
+from fl_dp.verify.claims import ROUNDING, Claim, ClientClaim
+from fl_dp.verify.findings import Found
 from fl_dp.verify.reading import is_there, number, read_toml, sha256
-
-_EQUAL = 1e-9
 
 
 def _run(evidence: Evidence, found: Found) -> None:
@@ -54,7 +53,7 @@ def _check_resolved(asked: Mapping[str, Any], resolved: Mapping[str, Any], found
         if key in asked and key in resolved and (asked[key] == resolved[key] or asked[key] == AUTO):
             continue
         found.differs(
-            f"{harmless(key)} is another one than in config.toml", "resolved.toml",
+            f"{clean(key)} is another one than in config.toml", "resolved.toml",
             "only what was auto may differ",
         )  # fmt: skip
 
@@ -89,7 +88,7 @@ def _check_client(asked: Mapping[str, Any], client: ClientClaim, found: Found) -
     if client.sample_rate is None or not client.public_size or batch is None:
         return
     expected = min(_number(batch), client.public_size) / client.public_size
-    if not math.isclose(client.sample_rate, expected, rel_tol=_EQUAL):
+    if not math.isclose(client.sample_rate, expected, rel_tol=ROUNDING):
         found.differs(
             f"sample rate {client.sample_rate:.6g}, and batch over public size is {expected:.6g}",
             client.where,

@@ -7,14 +7,16 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from fl_dp.clean_text import clean
 from fl_dp.records import Entry
+from fl_dp.reporting.reports import epsilon_from_json
+from fl_dp.reporting.wording import counted
 from fl_dp.verify.check import Check, Evidence
-from fl_dp.verify.claims import Charges, Claim, ClientClaim, merged
-from fl_dp.verify.findings import Found, counted, harmless
+from fl_dp.verify.claims import ROUNDING, Charges, Claim, ClientClaim, merged
+from fl_dp.verify.findings import Found
 from fl_dp.verify.independent import ABSOLUTE, LOOSER, RELATIVE, allowed, can_resolve, contradicts, epsilon_of
 
 _MOST_HISTORIES = 500_000  # that are kept in memory
-_EQUAL = 1e-9  # of sums of the same numbers
 _FAR_ABOVE, _FAR_ABOVE_ABSOLUTE = 0.05, 0.05  # for "pld", which is as tight as dp_accounting
 _SURELY = 0.99  # of a budget: two accountants may differ by the rest
 _SECONDS = 2.0  # between two words of progress
@@ -67,7 +69,7 @@ class _Recomputed:
                 f"delta {client.delta:g}", client.where, "no delta can be that: it lies between 0 and 1"
             )
             return
-        epsilon = math.inf if client.epsilon is None else client.epsilon
+        epsilon = epsilon_from_json(client.epsilon)
         key = client.charges, client.delta, client.accountant
         if known := self._histories.get(key):
             known.add(epsilon, client.where)
@@ -91,7 +93,7 @@ class _Recomputed:
             self._compare(history, claimed, looser)
         for accountant, most in sorted(looser.items()):
             self._found.note(
-                f"epsilons by {harmless(accountant)} are up to {100 * most:.0f} % above dp_accounting's",
+                f"epsilons by {clean(accountant)} are up to {100 * most:.0f} % above dp_accounting's",
                 means="it is a looser accountant, to the safe side",
             )
 
@@ -158,7 +160,7 @@ def _check_together(claim: Claim, found: Found) -> None:
     together, clients = claim.together, list(claim.clients.values())
     if together is None or not clients:
         return
-    epsilons = [math.inf if one.epsilon is None else one.epsilon for one in clients]
+    epsilons = [epsilon_from_json(one.epsilon) for one in clients]
     if not together.clients_per_person >= 1:
         found.differs(
             f"clients_per_person {together.clients_per_person}",
@@ -177,9 +179,11 @@ def _check_together(claim: Claim, found: Found) -> None:
     if len(deltas) == len(clients):
         expected["delta"] = min(1.0, sum(heapq.nlargest(together.clients_per_person, deltas))), claim.delta
     for name, (truth, claimed) in expected.items():
+        words = name if name in ("epsilon", "delta") else f"{name} epsilon"
         if not _same(truth, claimed):
             found.differs(
-                f"the federation's {name} is {_shown(claimed)}, and its clients' make {_shown(truth)}",
+                f"the federation's {words} is said to be {_shown(claimed)}, and by its clients' it is "
+                f"{_shown(truth)}",
                 claim.where,
                 "the guarantee of all clients together is not that of its clients",
             )
@@ -190,13 +194,13 @@ def _check_planned(summary: Claim, last_steps: Mapping[str, int], found: Found) 
     ahead = summary.together.rounds_ahead if summary.together else 0
     known = [one for one in summary.clients.values() if one.planned_epsilon is not None]
     for one in known:
-        planned, spent = float(one.planned_epsilon or 0.0), math.inf if one.epsilon is None else one.epsilon
+        planned, spent = float(one.planned_epsilon or 0.0), epsilon_from_json(one.epsilon)
         if planned < spent or (ahead == 0 and not _same(planned, spent)):
             found.differs(
                 f"planned epsilon {planned:.4f}, spent {_shown(spent)}", one.where,
                 "the plan costs no less than what was run of it, nor more where nothing was left",
             )  # fmt: skip
-        if one.budget is not None and planned > max(one.budget, spent) * (1 + _EQUAL):
+        if one.budget is not None and planned > max(one.budget, spent) * (1 + ROUNDING):
             found.differs(
                 f"planned epsilon {planned:.4f} of a budget of {one.budget:g}", one.where,
                 "no ledger would have allowed that",
@@ -214,8 +218,8 @@ def _check_planned(summary: Claim, last_steps: Mapping[str, int], found: Found) 
     total = sum(heapq.nlargest(summary.together.clients_per_person, plans))
     if not _same(total, summary.planned_epsilon):
         found.differs(
-            f"the federation's planned epsilon is {_shown(summary.planned_epsilon)}, and its clients' make "
-            f"{_shown(total)}",
+            f"the federation's planned epsilon is said to be {_shown(summary.planned_epsilon)}, and by its "
+            f"clients' it is {_shown(total)}",
             summary.where, "the guarantee of the whole plan is not that of its clients",
         )  # fmt: skip
 
@@ -245,7 +249,7 @@ def _check_plan_ahead(one: ClientClaim, ahead: int, own: int, planned: float, fo
 def _same(truth: float, claimed: float | None) -> bool:
     if claimed is None or not math.isfinite(truth):
         return claimed is None and not math.isfinite(truth)
-    return math.isclose(truth, claimed, rel_tol=_EQUAL, abs_tol=1e-15)
+    return math.isclose(truth, claimed, rel_tol=ROUNDING, abs_tol=1e-15)
 
 
 def _shown(value: float | None) -> str:

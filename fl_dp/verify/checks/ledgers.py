@@ -4,14 +4,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fl_dp.accounting.ledger.accounts import Account
+from fl_dp.clean_text import clean
 from fl_dp.errors import ConfigError
-from fl_dp.statements import Statement, commitment
+from fl_dp.reporting.wording import counted
+from fl_dp.statements import Statement, commitment, stated_in
+from fl_dp.verify.begun_rounds import compare_with_last_line
 from fl_dp.verify.check import Check, Evidence
-from fl_dp.verify.claims import Charges, Claim, merged
-from fl_dp.verify.findings import Found, counted, harmless
+from fl_dp.verify.claims import Charges, Claim, merged, missing
+from fl_dp.verify.findings import Found
 from fl_dp.verify.ledger_file import LedgerFile, read_ledger
-from fl_dp.verify.reading import is_there
-from fl_dp.verify.stated import signed_texts
+from fl_dp.verify.reading import is_there, read_json
 
 _LOWERED = (
     "the ledger, which was paid before every step, holds other charges: they were changed in this folder, "
@@ -28,13 +30,29 @@ def _run(evidence: Evidence, found: Found) -> None:
     ledgers = [one for path in evidence.ledgers if (one := _sound(path, found)) is not None]
     opened = _open_commitments(evidence, ledgers, found)
     if evidence.summary is not None:
-        _compare_with_summary(evidence.summary, ledgers, found)
+        paid = _compare_with_summary(evidence.summary, ledgers, _who_failed(evidence), found)
+    else:
+        paid = ""
+        _compare_with_rounds(evidence, ledgers, found)
     if ledgers and not found.any_differ:
         entries = sum(len(one.rows) for one in ledgers)
         found.agrees(
             f"{counted(len(ledgers), 'ledger')} of {entries} entries: no chain is broken, "
-            f"{counted(opened, 'commitment')} opened, and the run's charges are those that were paid"
+            f"{counted(opened, 'commitment')} opened{paid}"
         )
+
+
+def _compare_with_rounds(evidence: Evidence, ledgers: list[LedgerFile], found: Found) -> None:
+    last = None
+    for claim in evidence.rounds():
+        last = claim
+    if last is None:
+        found.not_given(
+            "summary.json or a line of rounds.jsonl", "there is nothing to compare the ledgers with"
+        )
+        return
+    accounts = [one for ledger in ledgers for one in ledger.accounts() or ()]
+    compare_with_last_line(last, accounts, found)
 
 
 def _sound(path: Path, found: Found) -> LedgerFile | None:
@@ -47,10 +65,11 @@ def _sound(path: Path, found: Found) -> LedgerFile | None:
 
 @dataclass(frozen=True, slots=True)
 class _Paid:
-    """What a ledger's account has paid, all in all, up to its last round of the run."""
+    """What a ledger's account has paid, all in all, up to its last round of the run; and until now."""
 
     whose: str
     spent: Charges
+    until_now: Charges
 
 
 def _open_commitments(evidence: Evidence, ledgers: list[LedgerFile], found: Found) -> int:
@@ -58,7 +77,7 @@ def _open_commitments(evidence: Evidence, ledgers: list[LedgerFile], found: Foun
     if not is_there(evidence.folder.statements):
         return 0
     count = 0
-    for number, one in enumerate(signed_texts(evidence.folder.statements), 1):
+    for number, one in enumerate(stated_in(read_json(evidence.folder.statements), "statements.json"), 1):
         where = f"statements.json, statement {number}"
         try:
             said = Statement.from_text(one.text)
@@ -66,7 +85,7 @@ def _open_commitments(evidence: Evidence, ledgers: list[LedgerFile], found: Foun
             continue  # the check `statements` says so
         holders = [ledger for ledger in ledgers if said.commitment in ledger.openings]
         if not holders:
-            names = ", ".join(harmless(account.client) for account in said.accounts[:3])
+            names = ", ".join(clean(account.client) for account in said.accounts[:3])
             found.not_given(
                 f"what opens the commitment of client {names}", "its ledger, with statements.jsonl"
             )
@@ -100,20 +119,30 @@ def _opens(said: Statement, ledger: LedgerFile, where: str, found: Found) -> boo
             left.remove(spent)
         else:
             found.differs(
-                f"client {harmless(account.client)} states charges that no account of the ledger had then",
+                f"client {clean(account.client)} states charges that no account of the ledger had then",
                 where,
                 _LOWERED,
             )  # fmt: skip
     return True
 
 
-def _compare_with_summary(summary: Claim, ledgers: list[LedgerFile], found: Found) -> None:
-    """Each account that has paid for rounds of this run is one of its clients, with all that it has paid."""
+def _who_failed(evidence: Evidence) -> set[str]:
+    """Clients of which a round was not answered: the server counts it, whether they paid for it or not."""
+    return {
+        one.name for claim in evidence.claims() for one in claim.clients.values() if one.status == "failed"
+    }
+
+
+def _compare_with_summary(summary: Claim, ledgers: list[LedgerFile], failed: set[str], found: Found) -> str:
+    """Each account that has paid for rounds of this run is one of its clients, with all that it has paid.
+
+    Returns what may be said of it if nothing differs; empty where no account has paid.
+    """
     run = summary.raw.get("run")
     if not run:
         found.not_given("the run's name in ledgers", "an older fl_dp did not write it")
-        return
-    claimed = [one.charges for one in summary.clients.values() if one.charges]
+        return ""
+    claimed = {name: one.charges for name, one in summary.clients.items() if one.charges}
     paid = [
         one
         for ledger in ledgers
@@ -121,15 +150,40 @@ def _compare_with_summary(summary: Claim, ledgers: list[LedgerFile], found: Foun
         for one in _paid_in(account, str(run))
     ]
     if not paid:
-        found.note("no account of the ledgers has paid for this run", means="they are of other runs")
-    for one in paid:
-        if one.spent in claimed:
-            claimed.remove(one.spent)
+        found.not_given(
+            "what was paid for this run: no account of these ledgers has",
+            "they are of other runs; hand over those that paid for this one",
+        )
+        return ""
+    for one in sorted(paid, key=lambda one: one.spent not in claimed.values()):  # those that are equal first
+        name = next((name for name, charges in claimed.items() if charges == one.spent), "")
+        if not name and (name := _who_counts_more(one, claimed, failed)):
+            found.note(
+                f"client {clean(name)} is counted with more than {clean(one.whose)} has paid for",
+                means="a round that was not answered, or other runs on the same data: to the safe side, if "
+                "this is the ledger of that client; it does not say whose it is, so compare the names",
+            )
+        if name:
+            del claimed[name]
         else:
             found.differs(
-                f"{sum(entry.steps for entry in one.spent)} steps were paid by {harmless(one.whose)}",
+                f"{sum(entry.steps for entry in one.spent)} steps were paid by {clean(one.whose)}",
                 "summary.json has no client with these charges", _LOWERED,
             )  # fmt: skip
+    with_charges = sum(bool(one.charges) for one in summary.clients.values())
+    return f"; the charges of {len(paid)} of {counted(with_charges, 'client')} are those that were paid"
+
+
+def _who_counts_more(paid: _Paid, claimed: dict[str, Charges], failed: set[str]) -> str:
+    """A client with all that was paid, and more for a reason that there may be; empty if there is none."""
+    return next(
+        (
+            name
+            for name, charges in claimed.items()
+            if not missing(charges, paid.spent) and (name in failed or not missing(paid.until_now, charges))
+        ),
+        "",
+    )
 
 
 def _paid_in(account: Account, run: str) -> list[_Paid]:
@@ -137,7 +191,8 @@ def _paid_in(account: Account, run: str) -> list[_Paid]:
     rounds = [place for place, paid in enumerate(account.rounds) if paid.run == run]
     if not rounds:
         return []
-    return [_Paid(account.dataset, merged(paid.entry for paid in account.rounds[: rounds[-1] + 1]))]
+    spent = merged(paid.entry for paid in account.rounds[: rounds[-1] + 1])
+    return [_Paid(account.dataset, spent, merged(account.spent()))]
 
 
 CHECK = Check(place=9, run=_run)

@@ -2,14 +2,17 @@
 
 import zipfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from fl_dp.clean_text import clean
 from fl_dp.errors import ConfigError
 from fl_dp.verify.check import Check, Evidence
 from fl_dp.verify.claims import Claim
 from fl_dp.verify.findings import Found
 from fl_dp.verify.reading import is_there, opened, read_json, read_toml, table
 
-_MOST_DESCRIPTION = 2**28  # bytes: up to a million names of classes
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def _run(evidence: Evidence, found: Found) -> None:
@@ -30,15 +33,29 @@ def _check_weights(path: Path, summary: Claim, found: Found) -> None:
         found.not_given(path.name)
     elif not claimed:
         found.not_given("a digest of the model", "the summary has none")
-    elif digest_of_file(path) != claimed:
+    else:
+        _compare_weights(path, str(claimed), found)
+
+
+def _compare_weights(path: Path, claimed: str, found: Found) -> None:
+    from fl_dp.weights_digest import ties_left_open, weights_digest
+
+    weights = _weights_of_file(path)
+    if weights_digest(weights) != claimed:
         found.differs(
             f"{path.name} has other weights than summary.json says", path.name,
             "the model was changed or swapped: this guarantee is not of this model",
         )  # fmt: skip
+    for name, first in sorted(ties_left_open(weights).items()):
+        found.note(
+            f"{clean(name)} is tied with {clean(first)}", path.name,
+            "the digest says what the tensors are, and not which of two alike a second name is tied with; "
+            "fl_dp refuses to load one that the model does not tie",
+        )  # fmt: skip
 
 
-def digest_of_file(path: Path) -> str:
-    """Of the weights in a file, read as tensors and never as code. ConfigError where there are none."""
+def _weights_of_file(path: Path) -> "dict[str, Tensor]":
+    """Read as tensors and never as code. ConfigError where there are none."""
     with opened(path) as file:  # a plain file
         try:
             with zipfile.ZipFile(file) as archive:
@@ -48,9 +65,8 @@ def digest_of_file(path: Path) -> str:
     if packed:  # it could unfold beyond all memory
         raise ConfigError(f"{path.name} is packed, which no model of fl_dp's is; it was not read.")
     from fl_dp.models.weights_file import load_weights
-    from fl_dp.weights_digest import weights_digest
 
-    return weights_digest(load_weights(path, path.name))
+    return load_weights(path, path.name)
 
 
 def _check_description(evidence: Evidence, summary: Claim, found: Found) -> None:
@@ -58,7 +74,7 @@ def _check_description(evidence: Evidence, summary: Claim, found: Found) -> None
     if not is_there(folder.description):
         found.not_given("model.json")
         return
-    found_there = read_json(folder.description, _MOST_DESCRIPTION)
+    found_there = read_json(folder.description)
     try:
         description = table(found_there)
     except ValueError:

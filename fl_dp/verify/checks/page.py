@@ -6,18 +6,24 @@ from html.parser import HTMLParser
 from itertools import zip_longest
 from typing import Any
 
+from fl_dp.clean_text import clean
 from fl_dp.errors import ConfigError
+from fl_dp.kits.keys import fingerprint
+from fl_dp.reporting.promise import UNSIGNED
 from fl_dp.verify.check import Check, Evidence
-from fl_dp.verify.findings import Found, harmless
-from fl_dp.verify.reading import is_there, opened, read_bytes
+from fl_dp.verify.findings import Found
+from fl_dp.verify.reading import check_bounds, is_there, read_bytes
 
-_MOST_PAGE = 2**28  # bytes
-_MOST_DRAWN = 2**30  # of a file that a page is drawn from
+_MOST_PAGE = 2**26  # bytes; one of 5,000 clients has some 3 million
 _DRAWN_BY = re.compile(r"Drawn by ([^<]{1,200}?)\.\s")
 _CHANGED = "the page was changed by hand, or is of other files: what it says is not what this folder says"
 
+_OF_IT = f"of it no site has signed {UNSIGNED}"
+
 
 def _run(evidence: Evidence, found: Found) -> None:
+    _check_plain(evidence)
+    _check_digest(evidence, found)
     path = evidence.folder.report
     if not is_there(path):
         found.not_given("report.html", "made by: fl-dp report")
@@ -33,10 +39,9 @@ def _run(evidence: Evidence, found: Found) -> None:
     except ConfigError as error:
         found.not_given("what draws a page", str(error))
         return
-    _check_plain(evidence)
     again = _drawn_again(evidence)
     if again == page:
-        found.agrees("report.html is, byte by byte, what the files of this folder make")
+        found.agrees(f"report.html is, byte by byte, what the files of this folder make; {_OF_IT}")
         return
     by = _DRAWN_BY.search(page)
     if by is None or html.unescape(by.group(1)) == installed:
@@ -48,11 +53,30 @@ def _run(evidence: Evidence, found: Found) -> None:
             f"the words are others: {_first_other(_undrawn(page), _undrawn(again))}", "report.html", _CHANGED
         )
     else:
-        found.agrees("every word of report.html is what the files of this folder make")
+        found.agrees(f"every word of report.html is what the files of this folder make; {_OF_IT}")
         found.note(
-            f"its figures were not compared: drawn by {harmless(by.group(1))}, and here are {installed}",
+            f"its figures were not compared: drawn by {clean(by.group(1))}, and here are {installed}",
             means="install these versions, or draw it again: fl-dp report",
         )
+
+
+def _check_digest(evidence: Evidence, found: Found) -> None:
+    """What stands on paper is compared with these files by one number; a person, or `--digest`, compares."""
+    from fl_dp.reporting.page.digest import page_digest
+
+    digest = page_digest(evidence.folder)
+    if not evidence.digest:
+        found.note(
+            f"the digest of these files is {fingerprint(digest)}",
+            means="a page that was printed of them shows the same; fl-dp verify --digest HEX compares",
+        )
+    elif evidence.digest == digest:
+        found.agrees(f"the digest that was given is that of these files: {fingerprint(digest)}")
+    else:
+        found.differs(
+            f"the digest of these files is {fingerprint(digest)}, and another one was given", "",
+            "the page that shows it is of other files, or one was changed since, the approval included",
+        )  # fmt: skip
 
 
 def _installed() -> str:
@@ -62,14 +86,12 @@ def _installed() -> str:
 
 
 def _check_plain(evidence: Evidence) -> None:
-    """ConfigError unless all that a page is drawn from are plain files, and not too large to draw."""
+    """ConfigError unless all that a page is drawn from are plain files, and in bounds."""
     from fl_dp.reporting.page.digest import digested_files
 
     for path in digested_files(evidence.folder):
         if is_there(path):
-            with opened(path) as file:
-                if file.seek(0, 2) > _MOST_DRAWN:
-                    raise ConfigError(f"{path.name} is too large for a page to be drawn again.")
+            check_bounds(path, by_line=path == evidence.folder.rounds)
 
 
 def _drawn_again(evidence: Evidence) -> str:
@@ -88,7 +110,7 @@ def _first_other(page: str, again: str) -> str:
     """The first words that differ, of both."""
     for one, other in zip_longest(_words(page), _words(again), fillvalue=""):
         if one != other:
-            return f"it says '{harmless(one)}', the files say '{harmless(other)}'"
+            return f"it says '{clean(one)}', the files say '{clean(other)}'"
     return "its words are the same, its figures or its form are not"
 
 

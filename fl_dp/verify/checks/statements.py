@@ -4,17 +4,17 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from fl_dp.clean_text import clean
 from fl_dp.errors import ConfigError
-from fl_dp.kits.keys import is_public_key, is_signed
+from fl_dp.kits.signed import Signature, signature_of, speaks_of_another
 from fl_dp.records import ARITHMETICS, PROVEN
-from fl_dp.statements import PURPOSE, AccountStatement, Stated, Statement
+from fl_dp.reporting.wording import counted
+from fl_dp.statements import AccountStatement, Stated, Statement, stated_in
 from fl_dp.verify.check import Check, Evidence
-from fl_dp.verify.claims import Claim, ClientClaim, merged, missing
-from fl_dp.verify.findings import Found, counted, harmless
-from fl_dp.verify.reading import is_there
-from fl_dp.verify.stated import signed_texts
+from fl_dp.verify.claims import ROUNDING_ELSEWHERE, Claim, ClientClaim, merged, missing
+from fl_dp.verify.findings import Found
+from fl_dp.verify.reading import is_there, read_json
 
-_EQUAL = 1e-6  # of an epsilon that two machines have computed
 _OTHER_RUN = "the statement was made for something else, and put here"
 _CHANGED = "the site has stated something else than this folder says"
 
@@ -23,7 +23,7 @@ def _run(evidence: Evidence, found: Found) -> None:
     if not is_there(evidence.folder.statements):
         found.not_given("statements.json", "no site has stated what its data have spent")
         return
-    texts = signed_texts(evidence.folder.statements)
+    texts = stated_in(read_json(evidence.folder.statements), "statements.json")
     for number, one in enumerate(texts, 1):
         where = f"statements.json, statement {number}"
         try:
@@ -52,11 +52,11 @@ def _check(one: Stated, said: Statement, where: str, evidence: Evidence, found: 
     site = evidence.roster.site_of(one.key) if evidence.roster and signed else None
     if evidence.roster and signed and site is None:
         found.differs(
-            "signed by a key that the roster does not have", where,
-            "whoever it was, it was no site of this federation, or one that has left",
+            f"signed by a key that the roster of {clean(evidence.roster.federation)} does not have", where,
+            "this is the roster of another federation, or not the one of then; or no site of it has signed",
         )  # fmt: skip
-    if evidence.summary is not None:
-        _check_run(said, evidence.summary, where, found)
+    for other in speaks_of_another(said, evidence.summary.raw if evidence.summary else None):
+        found.differs(f"it is of another {other}", where, _OTHER_RUN)
     if said.retired:
         found.note(
             f"{counted(said.retired, 'account')} of its ledger retired", where,
@@ -66,44 +66,28 @@ def _check(one: Stated, said: Statement, where: str, evidence: Evidence, found: 
         _check_account(account, said, where, evidence.summary, found)
         if site is not None and site.name != account.client:
             found.differs(
-                f"signed by site {harmless(site.name)}, and speaks of client {harmless(account.client)}",
+                f"signed by site {clean(site.name)}, and speaks of client {clean(account.client)}",
                 where,
                 "a site can state what its own data have spent, and nothing for others",
             )  # fmt: skip
         authentic = site is not None and site.name == account.client
         if account.client in found.signed:
-            found.differs(f"a second statement of client {harmless(account.client)}", where, _OTHER_RUN)
+            found.differs(f"a second statement of client {clean(account.client)}", where, _OTHER_RUN)
         found.signed[account.client] = authentic
 
 
 def _check_signature(one: Stated, where: str, found: Found) -> bool:
     """Whether somebody has signed it; nothing of it says who."""
-    if not one.key and not one.signature:
-        return False
-    try:
-        holds = is_public_key(one.key) and is_signed(
-            one.key, PURPOSE, one.text.encode(), bytes.fromhex(one.signature)
-        )
-    except ValueError:
-        holds = False
-    if not holds:
+    signature = signature_of(one)
+    if signature is Signature.WRONG:
         found.differs("its signature does not hold", where, "the statement was changed after it was signed")
-    return holds
-
-
-def _check_run(said: Statement, summary: Claim, where: str, found: Found) -> None:
-    if said.run != summary.raw.get("run"):
-        found.differs("it is of another run", where, _OTHER_RUN)
-    digests = summary.raw.get("digests")
-    model = digests.get("model") if isinstance(digests, dict) else None
-    if said.weights != model:  # a digest that is not there was taken out
-        found.differs("it is of another model", where, _OTHER_RUN)
+    return signature is Signature.HOLDS
 
 
 def _check_account(
     account: AccountStatement, said: Statement, where: str, summary: Claim | None, found: Found
 ) -> None:
-    where = f"{where}, client {harmless(account.client)}"
+    where = f"{where}, client {clean(account.client)}"
     client = summary.clients.get(account.client) if summary else None
     if summary is None:
         return
@@ -123,7 +107,7 @@ def _check_account(
         found.differs("arithmetic is not said in summary.json", where, _CHANGED)
     together = summary.raw.get("federation")
     if not isinstance(together, dict) or together.get("unit") != account.unit:
-        found.differs(f"unit {harmless(account.unit)} is another one in summary.json", where, _CHANGED)
+        found.differs(f"unit {clean(account.unit)} is another one in summary.json", where, _CHANGED)
     elif together.get("arithmetic") == PROVEN != account.arithmetic:
         found.differs("arithmetic is proven in summary.json, and was assumed", where, _CHANGED)
     if (
@@ -189,19 +173,19 @@ def _say_who_signed(texts: list[Stated], evidence: Evidence, found: Found) -> No
     if evidence.roster is not None and others and any(one.key for one in texts):
         found.not_given(
             f"a signature by the roster's key of {counted(len(others), 'client')}: {_listed(others)}",
-            "consistent, not authenticated",
+            "nothing shows that what stands there of them comes from their sites",
         )
 
 
 def _listed(names: list[str]) -> str:
-    shown = ", ".join(map(harmless, names[:5]))
+    shown = ", ".join(map(clean, names[:5]))
     return shown if len(names) <= 5 else f"{shown} and {len(names) - 5} more"
 
 
 def _same(one: float | None, other: float | None) -> bool:
     if one is None or other is None:
         return one is other
-    return math.isclose(one, other, rel_tol=_EQUAL, abs_tol=_EQUAL)
+    return math.isclose(one, other, rel_tol=ROUNDING_ELSEWHERE, abs_tol=ROUNDING_ELSEWHERE)
 
 
 def _shown(epsilon: float | None) -> str:

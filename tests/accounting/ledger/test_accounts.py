@@ -178,4 +178,4 @@ def test_retiring_makes_nothing_proven(ledger):
     ledger.reserve_all([asked])
     old, new = account_reports(ledger.accounts())
     assert (old.arithmetic, new.arithmetic) == ("assumed", "assumed")
-    assert new.epsilon_in_all > new.epsilon
+    assert new.total_epsilon > new.epsilon

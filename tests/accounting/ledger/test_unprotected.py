@@ -72,7 +72,7 @@ def test_retiring_begins_anew_but_in_all_it_stays_infinite(ledger):
     assert ledger.reserve("digits", "run", 1, MECHANISM, 2, BUDGET).entry.steps == 2
     new = account_reports(ledger.accounts())[-1]
     assert new.private
-    assert new.epsilon < new.epsilon_in_all == math.inf
+    assert new.epsilon < new.total_epsilon == math.inf
 
 
 def test_no_wall_means_no_noise_and_no_noise_passes_no_wall(ledger):

@@ -98,3 +98,9 @@ def test_another_encoding_is_said_by_the_schema_or_the_settings(table: Path, by:
         reading = Reading.of(TaskSettings(encoding="cp1252"))
     table.with_name("t.schema.toml").write_text(schema, encoding="utf-8")
     assert load_data(f"csv:{table}", ROOT, "train", reading).y.tolist() == [1, 0]
+
+
+def test_a_table_that_is_not_there_is_told_before_its_schema(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"norht\.csv: no such file") as error:
+        load_data(f"csv:{tmp_path}/norht.csv", ROOT, "train")
+    assert "fl-dp schema" not in str(error.value)

@@ -1,5 +1,6 @@
 """What becomes of a table: by the schema alone, and never by what other records hold."""
 
+import re
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -306,3 +307,19 @@ def test_a_record_has_a_person_and_a_site_and_new_names_of_either_make_no_new_re
     renamed = text.replace("north", "A").replace("south", "B").replace("u1", "x")
     assert read(written(renamed, SITES.replace('"hash"', '"none"'))).raw == data.raw
     assert data.subset(torch.tensor([2])).sites == ("south",)
+
+
+def test_all_columns_with_missing_cells_are_told_with_what_each_may_say(
+    written: Written, schema_text: str
+) -> None:
+    schema = schema_text.replace('if-missing = "encode"\n', "").replace('kind = "ignore"', 'kind = "group"')
+    with pytest.raises(DataError) as error:
+        read(written("age,pain,note,ill\n?,1,a,0\n20,?,?,0\n", schema))
+    assert str(error.value).endswith(
+        "columns 'age', 'pain': there are missing cells; the schema may say if-missing = \"drop\" or "
+        '"encode"; column \'note\': there are missing cells; the schema may say if-missing = "drop".'
+    )
+    (advised,) = re.findall(r"'note'.*if-missing = (\S+)\.$", str(error.value))
+    mended = schema.replace('kind = "group"', f'kind = "group"\nif-missing = {advised}')
+    with pytest.raises(DataError, match="columns 'age'"):
+        read(written("age,pain,note,ill\n?,1,a,0\n20,?,?,0\n30,?,b,0\n", mended))

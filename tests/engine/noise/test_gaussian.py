@@ -169,7 +169,8 @@ def test_numbers_in_any_layout_of_memory_get_noise_of_their_own():
             generator="secure",
         )["w"]
         assert noisy.shape == grad.shape
-        assert len(noisy.unique()) == noisy.numel()
+        # in float32 two of a few hundred meet by chance, in one of a hundred runs
+        assert len(noisy.unique()) >= noisy.numel() - 3
 
 
 def test_each_number_of_a_sum_stays_at_its_place_in_any_layout():

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from fl_dp.engine.probe import probe
 from fl_dp.engine.tracing import ownership
-from fl_dp.engine.tracing.capture import find_uses
+from fl_dp.engine.tracing.capture import find_uses, output_grads
 from fl_dp.engine.tracing.ownership import OwnerCheck, _lengths, check_owners, data_may_move_rows
 from fl_dp.errors import ProbeError
 
@@ -125,11 +125,20 @@ def test_an_operator_written_in_python_may_move_rows():
     assert data_may_move_rows(losses, find_uses(losses, trainable(model)))
 
 
+def _checked(check: OwnerCheck, losses: Tensor, uses, axes) -> None:
+    """As a step does: around a backward pass."""
+    comparison = check.begin(losses, uses, axes)
+    if comparison:
+        output_grads(losses, uses, comparison.note, retain_graph=True)
+    check.end(comparison)
+
+
 def _checks(check: OwnerCheck, monkeypatch, model: nn.Module, inputs: Tensor) -> int:
     found, count = _found(model, _summed(model, inputs), inputs), []
     with monkeypatch.context() as patch:
-        patch.setattr("fl_dp.engine.tracing.ownership.check_owners", lambda *_: count.append(1))
-        check(*found)
+        finish = ownership.Comparison.finish
+        patch.setattr(ownership.Comparison, "finish", lambda one: (count.append(1), finish(one)))
+        _checked(check, *found)
     return len(count)
 
 
@@ -220,10 +229,10 @@ def test_a_batch_that_fails_is_told_where_somebody_listens_and_checked_no_more_o
     model, inputs = nn.Linear(6, 3), torch.randn(9, 6)
     found = _found(model, LOSSES["a mean for all"](model(inputs)), inputs)
     check = OwnerCheck(report=told.append)
-    check(*found)
-    check(*found)
+    _checked(check, *found)
+    _checked(check, *found)
     assert [type(error) for error in told] == [ProbeError]
     silent = OwnerCheck()
     for _ in range(2):
         with pytest.raises(ProbeError, match="the losses mix examples"):
-            silent(*found)
+            _checked(silent, *found)

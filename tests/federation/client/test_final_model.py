@@ -16,7 +16,6 @@ from fl_dp.errors import ConfigError
 from fl_dp.federation.client import stating
 from fl_dp.federation.client.app import answer
 from fl_dp.federation.client.final_model import keep_final_model
-from fl_dp.federation.client.stating import OPENINGS
 from fl_dp.federation.wire.arrays import declared_specs, encode, state_arrays
 from fl_dp.federation.wire.messages import ABOUT, ARRAYS, FINAL_MODEL, HEARD, REFUSAL, STATEMENT
 from fl_dp.records import LocalUpdate
@@ -104,13 +103,13 @@ def test_the_commitment_opens_with_what_stays_at_the_site(tmp_path: Path) -> Non
     site = Site(tmp_path)
     site.train()
     texts = [str(sent(site)[STATEMENT]["text"]) for _ in range(2)]
-    openings = [json.loads(line) for line in (tmp_path / OPENINGS).read_text().splitlines()]
+    openings = [json.loads(line) for line in (tmp_path / "statements.jsonl").read_text().splitlines()]
     commitments = [Statement.from_text(text).commitment for text in texts]
     assert commitments == [commitment(bytes.fromhex(one["salt"]), one["head"]) for one in openings]
     assert len(set(commitments)) == 2  # each has a salt of its own
     with Ledger.open(Path(site.config.ledger)) as ledger:
         assert openings[0]["head"] == head(ledger.rows())
-    assert (tmp_path / OPENINGS).stat().st_mode & 0o077 == 0
+    assert (tmp_path / "statements.jsonl").stat().st_mode & 0o077 == 0
     for one in openings:
         assert one["salt"] not in "".join(texts)
         assert one["head"] not in "".join(texts)
@@ -120,7 +119,7 @@ def test_no_statement_where_the_salt_cannot_be_kept(tmp_path: Path) -> None:
     """Nobody could ever show which ledger it was; that the model has come is answered all the same."""
     site = Site(tmp_path)
     site.train()
-    (tmp_path / OPENINGS).mkdir()
+    (tmp_path / "statements.jsonl").mkdir()
     assert list(sent(site)) == [HEARD]
 
 
@@ -136,7 +135,7 @@ def test_nothing_is_stated_of_a_run_that_the_data_took_no_part_in(tmp_path: Path
     site = Site(tmp_path)
     site.train()
     assert list(sent(site, **{ABOUT: ConfigRecord({"run": "another", "private": True})})) == [HEARD]
-    assert not (tmp_path / OPENINGS).exists()
+    assert not (tmp_path / "statements.jsonl").exists()
 
 
 @pytest.mark.parametrize("run", ["", "a\nb", "\x1b[31mrun", "7" * 1000])
@@ -149,4 +148,4 @@ def test_a_server_that_asks_for_ever_fills_no_disk(tmp_path: Path, monkeypatch: 
     site = Site(tmp_path)
     site.train()
     assert [STATEMENT in sent(site) for _ in range(5)] == [True, True, True, False, False]
-    assert len((tmp_path / OPENINGS).read_text().splitlines()) == 3
+    assert len((tmp_path / "statements.jsonl").read_text().splitlines()) == 3

@@ -69,7 +69,7 @@ def test_a_run_s_name_brings_no_codes_of_its_own_to_console_and_log(
     caplog.set_level("INFO")
     site.train(replace(PLAN, run="run\x1b[2J\nround 9 of run run-1: 0 steps"))
     asked, declined = lines_of(site)
-    assert asked.run == declined.run == "run [2J round 9 of run run-1: 0 steps"
+    assert asked.run == declined.run == r"run\u001b[2J round 9 of run run-1: 0 steps"
     assert "\x1b" not in caplog.text
 
 

@@ -52,8 +52,9 @@ class Site:
         self.ledger = Ledger.open(folder / "ledger.sqlite")
         self.rounds = ClientRounds(self.ledger)
         self.settings = ClientConfig(
-            client="hospital", ledger="given", data_name="data", vary_mechanism=True, epsilon=8.0, delta=1e-5,
-            accountant="rdp", physical_batch_size=8, memory_mib=64, device="cpu", **settings,
+            client="hospital", ledger=str(folder / "ledger.sqlite"), data_name="data", vary_mechanism=True,
+            epsilon=8.0, delta=1e-5, accountant="rdp", physical_batch_size=8, memory_mib=64, device="cpu",
+            **settings,
         )  # fmt: skip
 
     def client(self, data, **changes):
@@ -401,3 +402,12 @@ def test_two_rounds_of_one_client_that_start_alike_have_other_draws_and_noise(tm
         for number in (1, 2)
     ]
     assert not np.isclose(updates[0], updates[1], rtol=0, atol=1e-6).any()
+
+
+def test_what_a_client_keeps_lies_beside_its_ledger(site, data, tmp_path, monkeypatch):
+    """And not in the folder that the process happens to run in."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    site.train(data)
+    assert not list(elsewhere.iterdir())

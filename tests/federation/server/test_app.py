@@ -42,6 +42,7 @@ def test_a_run_leaves_its_files(tmp_path, fakes):
         "planned_epsilon": lines[-1]["epsilon"],
     }  # fmt: skip
     assert summary["federation"] == lines[-1]["federation"]
+    assert summary["suppressed_below"] == 20
     state = torch.load(tmp_path / "out/model.pt", weights_only=True)
     start = build_model("linear", Form((1, 8, 8), 10), seed=0).state_dict()
     for name, tensor in start.items():

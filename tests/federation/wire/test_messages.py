@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 
+from fl_dp.clean_text import LONGEST
 from fl_dp.errors import BudgetExhaustedError, ConfigError, DataError, DeclinedError, LedgerError
 from fl_dp.federation.wire import messages
 from fl_dp.federation.wire.arrays import encode, specs
-from fl_dp.records import ClientProfile, Entry, LocalUpdate, RoundPlan
+from fl_dp.records import ClientProfile, Entry, LocalUpdate, Refusal, RoundPlan
 
 UNEXPECTED = "an unexpected error; its own log says which"
 PLAN = RoundPlan("run-1", 3, "linear", 12, 64, 0.5, 0.9, 1.25, 1.0)
@@ -154,9 +155,11 @@ def test_impossible_spending_is_refused(spent):
         messages.profile_from_content(content)
 
 
-def test_another_machines_text_is_made_fit_for_a_console():
-    assert messages.one_line("two\nlines \x1b[31mred\x07") == "two lines [31mred"
-    assert len(messages.one_line("x" * 10_000)) == messages.MAX_REASON
+def test_another_machines_reason_is_made_fit_for_a_console():
+    refused = Refusal("failed", "two\nlines \x1b[31mred\x07" + "x" * 10_000)
+    reason = messages.reply_from_content(messages.refusal_to_content(refused), {})[0].reason
+    assert reason.startswith("two lines \\u001b[31mred\\u0007x")
+    assert len(reason) == LONGEST
 
 
 @pytest.mark.parametrize("value", [2e6, -3e38])

@@ -5,19 +5,19 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fl_dp.config.run import RunConfig
-from fl_dp.launch.sweep.asked import AskedRun, Point
-from fl_dp.launch.sweep.looked_at import LookedAt
+from fl_dp.launch.sweep.checking import CheckedRun
 from fl_dp.launch.sweep.plan import SweepFolder
 from fl_dp.launch.sweep.processes import Ended, Job
+from fl_dp.launch.sweep.request import Point, RequestedRun
 
 
 def looked_at(
     name: str = "a", *, sizes: Sequence[int] = (700, 700), public: bool = False, **config: Any
-) -> LookedAt:
+) -> CheckedRun:
     """A run that was looked at, without looking at data."""
     whole = RunConfig(**{"rounds": 2, "data": "npz:/data/x.npz", **config})
-    run = AskedRun(f"{name},seed={whole.seed}", Point(name, {}), whole.seed, whole, ())
-    return LookedAt(run, whole, tuple(sizes), public, ())
+    run = RequestedRun(f"{name},seed={whole.seed}", Point(name, {}), whole.seed, whole, ())
+    return CheckedRun(run, whole, tuple(sizes), public, ())
 
 
 class Launcher:

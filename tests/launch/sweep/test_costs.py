@@ -8,8 +8,8 @@ from launch.sweep.fakes import looked_at
 
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.epsilon import compute_epsilon
+from fl_dp.accounting.ledger.files import ledger_file
 from fl_dp.accounting.ledger.ledger import Ledger, ReservationRequest
-from fl_dp.launch.clients import ledger_file
 from fl_dp.launch.sweep.costs import cost_of, noise_for_all
 from fl_dp.records import Entry
 
@@ -101,6 +101,15 @@ def test_seeds_that_split_the_same_records_anew_do_not_fit_one_ledger() -> None:
     assert (number, "one seed" in why) == (1, True)
     by_client = [fixed("a", seed=seed, data="npz:/data/{client}.npz") for seed in (0, 1)]
     assert cost_of(by_client, NOWHERE, shared=True).conflicts == []
+
+
+def test_a_conflict_of_one_client_alone_is_seen(tmp_path: Path) -> None:
+    """Also where the client is like another one in size and in what it has spent."""
+    with Ledger.open(ledger_file(tmp_path)) as ledger:
+        second = hashlib.sha256(b"1").hexdigest()
+        ledger.register("npz:/d/1.npz, part 0/9", second, 700, source="npz:/d/1.npz", cut="9 parts")
+    ((_, why),) = cost_of([fixed("a", data="npz:/d/{client}.npz")], tmp_path, shared=True).conflicts
+    assert "npz:/d/1.npz" in why
 
 
 def test_one_noise_for_all_keeps_all_within_the_least_budget() -> None:

@@ -5,11 +5,11 @@ from launch.sweep.fakes import leave
 
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.epsilon import compute_epsilon
+from fl_dp.accounting.ledger.files import ledger_file
 from fl_dp.accounting.ledger.ledger import Ledger, ReservationRequest
 from fl_dp.config.run import RunConfig
-from fl_dp.launch.clients import ledger_file
 from fl_dp.launch.sweep.plan import PlannedRun, SweepFolder, SweepPlan
-from fl_dp.launch.sweep.results import rows_of, spent_in_all
+from fl_dp.launch.sweep.results import rows_of, total_epsilon
 from fl_dp.records import Entry
 
 CONFIG = {"accountant": "pld", "rounds": 2}
@@ -55,10 +55,10 @@ def test_a_charge_without_its_noise_is_damage(plan: SweepPlan, tmp_path: Path) -
 
 def test_all_runs_together_are_composed(plan: SweepPlan, tmp_path: Path) -> None:
     folder = SweepFolder(tmp_path)
-    assert spent_in_all(plan, folder) == 0.0
+    assert total_epsilon(plan, folder) == 0.0
     leave(folder, "a", "completed")
     leave(folder, "b", None)
-    assert spent_in_all(plan, folder) == compute_epsilon([Entry(0.1, 4.0, 40)], 1e-5)
+    assert total_epsilon(plan, folder) == compute_epsilon([Entry(0.1, 4.0, 40)], 1e-5)
 
 
 def test_a_run_without_privacy_is_left_out_of_the_sum(plan: SweepPlan, tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_a_run_without_privacy_is_left_out_of_the_sum(plan: SweepPlan, tmp_path:
     leave(folder, "a", "completed")
     unpaid = client(epsilon=None, charges=[{**CHARGE, "noise_multiplier": 0.0}])
     leave(folder, "b", "completed", private=False, epsilon=None, clients={"0": unpaid})
-    assert spent_in_all(plan, folder) == compute_epsilon([Entry(0.1, 4.0, 20)], 1e-5)
+    assert total_epsilon(plan, folder) == compute_epsilon([Entry(0.1, 4.0, 20)], 1e-5)
     assert [row.alone for row in rows_of(plan, folder)][1] == float("inf")
 
 
@@ -83,7 +83,7 @@ def test_on_one_ledger_its_accounts_say_what_is_spent(tmp_path: Path) -> None:
     config = RunConfig(data="npz:/data/x.npz", rounds=2).to_flat()
     runs = (PlannedRun("a", "a", 0, {}, config),)
     plan = SweepPlan(runs, False, str(tmp_path / "ledger"), False, 1.0, 1e-5)
-    assert spent_in_all(plan, SweepFolder(tmp_path)) == 0.0
+    assert total_epsilon(plan, SweepFolder(tmp_path)) == 0.0
     (tmp_path / "ledger").mkdir()
     with Ledger.open(ledger_file(tmp_path / "ledger")) as ledger:
         for client, steps in ((0, 5), (1, 9)):
@@ -92,4 +92,4 @@ def test_on_one_ledger_its_accounts_say_what_is_spent(tmp_path: Path) -> None:
             ledger.reserve_all([ReservationRequest(dataset, "r", 1, (0.1, 4.0), steps, Budget(8.0, 1e-5))])
         ledger.register("another", "a" * 64, 700)
         ledger.reserve_all([ReservationRequest("another", "r", 1, (0.1, 4.0), 50, Budget(8.0, 1e-5))])
-    assert spent_in_all(plan, SweepFolder(tmp_path)) == compute_epsilon([Entry(0.1, 4.0, 9)], 1e-5)
+    assert total_epsilon(plan, SweepFolder(tmp_path)) == compute_epsilon([Entry(0.1, 4.0, 9)], 1e-5)

@@ -13,8 +13,8 @@ from fl_dp.durable_files import exclusive
 from fl_dp.errors import ConfigError
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.sweep import sweep
-from fl_dp.launch.sweep.asked import Asked
 from fl_dp.launch.sweep.plan import SweepFolder, SweepPlan
+from fl_dp.launch.sweep.request import SweepRequest
 
 PROGRAM = ("fl-dp",)
 
@@ -25,11 +25,13 @@ def said() -> list[str]:
 
 
 @pytest.fixture
-def plan(two_by_two: Asked) -> SweepPlan:
+def plan(two_by_two: SweepRequest) -> SweepPlan:
     return sweep.planned(two_by_two, None)[1]
 
 
-def test_it_says_first_what_it_will_do_on_whose_data(two_by_two: Asked, said: list[str], capsys: Any) -> None:
+def test_it_says_first_what_it_will_do_on_whose_data(
+    two_by_two: SweepRequest, said: list[str], capsys: Any
+) -> None:
     runs, plan, cost = sweep.planned(two_by_two, None)
     sweep.tell(runs, plan, cost, said.append)
     text = "\n".join(said)
@@ -64,7 +66,7 @@ def test_it_runs_all_and_leaves_a_table(
     assert words[:5] == ["fl-dp", "run", "--simulate", "--config", str(folder.config("epsilon=1,seed=0"))]
     assert words[5:] == ["--out", str(folder.run("epsilon=1,seed=0").path)]
     text = "\n".join(said)
-    assert "[1/4] epsilon=1,seed=0 completed: accuracy 0.750, epsilon 0.50, 2 s; about 6 s left" in text
+    assert "[1/4] epsilon=1,seed=0 completed: accuracy 0.750, epsilon 0.50, 2.0 s; about 6 s left" in text
     assert "the epsilon of a chosen model is that of the whole sweep" in text
     assert len(folder.csv.read_text().splitlines()) == 5
     assert "2 completed" in capsys.readouterr().out
@@ -149,9 +151,12 @@ def test_private_data_pay_from_a_ledger_that_lasts(read: Any, tmp_path: Path, sa
     [
         (
             "[grid]\nepsilon = [1, 3]\n",
-            r"nothing was started: epsilon=3,seed=0: epsilon 3 alone.*One noise for",
+            r"(?s)nothing was started: epsilon=3,seed=0: epsilon 3 alone.*\n  - One noise for.*\n  - Choose",
         ),
-        ("[grid]\nnoise-multiplier = [4, 6]\n", "one mechanism.*vary-mechanism = true.*synthetic"),
+        (
+            "[grid]\nnoise-multiplier = [4, 6]\n",
+            r"(?s)one mechanism.*\n  - vary-mechanism = true.*\n  - Or on synthetic",
+        ),
         ("seeds = [0, 1]\n", "parts would share records"),
         ('[base]\nprivacy = "off"\n', "no epsilon would hold for them any more"),
     ],
@@ -227,3 +232,14 @@ def _with_data(text: str, base: str, data: str) -> str:
     if base:
         return f'{text}{base}data = "{data}"\n'
     return text.replace("[base]\n", f'[base]\ndata = "{data}"\n')
+
+
+def test_runs_that_measure_nothing_are_said_to(read: Any, said: list[str]) -> None:
+    words = 'nothing: evaluate = "off" leaves accuracy and loss empty'
+    runs, plan, cost = sweep.planned(read('[base]\nevaluate = "off"\n[grid]\nepsilon = [1, 3]\n'), None)
+    sweep.tell(runs, plan, cost, said.append)
+    assert f"note: these runs measure {words}" in "\n".join(said)
+    said.clear()
+    runs, plan, cost = sweep.planned(read("[grid]\nepsilon = [1, 3]\n"), None)
+    sweep.tell(runs, plan, cost, said.append)
+    assert words not in "\n".join(said)

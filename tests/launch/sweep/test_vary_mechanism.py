@@ -8,9 +8,9 @@ import pytest
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
 from fl_dp.launch import launcher, ray_simulation
+from fl_dp.launch.progress_reporter import ProgressReporter
 from fl_dp.launch.request import RunRequest
 from fl_dp.launch.resumption import Launch
-from fl_dp.launch.telling import Telling
 from fl_dp.reporting.run_folder import RunFolder
 
 
@@ -46,7 +46,7 @@ def test_simulated_clients_have_it_in_their_settings(
     start, no_ray = Launch("ray", tmp_path, "", vary), None
     with pytest.raises(StopError):
         ray_simulation.simulate(
-            RunConfig(), RunFolder(tmp_path), start, no_ray, Telling(print), resumed=False
+            RunConfig(), RunFolder(tmp_path), start, no_ray, ProgressReporter(print), resumed=False
         )  # type: ignore[arg-type]
     assert seen[0].vary_mechanism is vary
 
@@ -61,6 +61,6 @@ def test_clients_with_settings_of_their_own_are_not_overruled(engine: Any) -> No
             out=None,
             ledger=None,
             ray_address="",
-            tell=Telling(print),
+            tell=ProgressReporter(print),
             vary_mechanism=True,
         )

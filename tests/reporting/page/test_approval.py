@@ -16,7 +16,22 @@ def test_what_is_not_given_stays(make: Make) -> None:
     assert read_approval(folder).date == ""
 
 
-@pytest.mark.parametrize("text", ["purpose = 3", 'other = "x"', "[purpose]", "purpose ="])
+def test_a_file_of_three_keys_is_read_and_gets_the_others(make: Make) -> None:
+    folder = make()
+    approval_file(folder).write_text('purpose = "Triage"\n')
+    assert read_approval(folder) == Approval("Triage")
+    write_approval(folder, legal_basis="consent")
+    assert read_approval(folder) == Approval("Triage", legal_basis="consent")
+    text = approval_file(folder).read_text()
+    assert 'legal-basis = "consent"' in text
+    assert 'recipients = ""' in text
+    with pytest.raises(TypeError, match="reason"):
+        write_approval(folder, reason="x")
+
+
+@pytest.mark.parametrize(
+    "text", ["purpose = 3", "legal_basis = 'x'", 'other = "x"', "[purpose]", "purpose ="]
+)
 def test_another_form_is_refused(make: Make, text: str) -> None:
     folder = make()
     approval_file(folder).write_text(text)

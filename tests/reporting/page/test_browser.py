@@ -27,8 +27,10 @@ height="900" srcdoc="{page}"></iframe><script>addEventListener("load", () => {{
 const page = document.querySelector("iframe").contentDocument, shown = page.documentElement;
 const wide = [...page.querySelectorAll("main *")].filter(e => !e.closest(".scroll, svg, .unseen")
   && e.getBoundingClientRect().right > {width} + 1).map(e => e.tagName + "." + e.className);
+const cut = [...page.querySelectorAll(".stacked *")].filter(
+  e => e.getBoundingClientRect().right > {width} + 1).map(e => e.tagName + e.textContent.slice(0, 40));
 const empty = [...page.querySelectorAll("svg")].filter(e => e.getBoundingClientRect().height < 50).length;
-document.title = JSON.stringify({{width: shown.scrollWidth, wide, empty,
+document.title = JSON.stringify({{width: shown.scrollWidth, wide, empty, cut,
   figures: page.querySelectorAll("svg").length, tables: page.querySelectorAll("table").length,
   ink: page.defaultView.getComputedStyle(page.body).color}});
 }});</script>"""
@@ -70,6 +72,7 @@ def test_one_run_is_shown_whole(make: Make, tmp_path: Path, width: int) -> None:
     found, console = looked_at(tmp_path, [folder], width)
     assert found["width"] <= width
     assert found["wide"] == []
+    assert width > 400 or found["cut"] == []
     assert (found["figures"], found["empty"]) == (6, 0)
     assert int(str(found["tables"])) >= 10
     assert console == ""
@@ -85,6 +88,7 @@ def test_several_runs_are_shown_whole(make: Make, tmp_path: Path, width: int) ->
     found, console = looked_at(tmp_path, [*runs, make("off", private=False)], width)
     assert found["width"] <= width
     assert found["wide"] == []
+    assert width > 400 or found["cut"] == []
     assert (found["figures"], found["empty"]) == (3, 0)
     assert console == ""
 
@@ -99,3 +103,16 @@ def test_it_is_printed_on_a4_without_a_word_lost(make: Make, tmp_path: Path) -> 
         tuple(map(round, map(float, box.split()))) for box in re.findall(rb"/MediaBox \[([^\]]*)\]", content)
     }
     assert boxes == {(0, 0, 595, 842)}
+
+
+def test_the_browsers_own_header_with_the_place_of_the_file_is_not_printed(
+    make: Make, tmp_path: Path
+) -> None:
+    page = tmp_path / "report.html"
+    page.write_text(render_page([make()]))
+    found = []
+    for name, options in (("plain", ["--no-pdf-header-footer"]), ("header", [])):
+        printed = tmp_path / f"{name}.pdf"
+        browse(tmp_path, *options, f"--print-to-pdf={printed}", page.as_uri())
+        found.append(re.sub(rb"/(Creation|Mod)Date \([^)]*\)", b"", printed.read_bytes()))
+    assert len(found[0]) == len(found[1])

@@ -1,5 +1,8 @@
+import os
+
 import pytest
 
+from fl_dp.errors import ConfigError
 from fl_dp.reporting.page.digest import digested_files, page_digest
 from fl_dp.reporting.run_folder import RunFolder
 
@@ -26,9 +29,23 @@ def test_the_models_digest_counts(make: Make) -> None:
     assert page_digest(folder) != before
 
 
+def test_half_a_character_is_no_end_of_the_page(make: Make) -> None:
+    folder = make()
+    before = page_digest(folder)
+    folder.summary.write_text(folder.summary.read_text().replace("ab" * 32, "\\ud800"))
+    assert page_digest(folder) != before
+
+
 @pytest.mark.parametrize("missing", ["statements.json", "summary.json"])
 def test_what_is_not_there_is_left_out(make: Make, missing: str) -> None:
     folder = make()
     before = page_digest(folder)
     (folder.path / missing).unlink()
     assert page_digest(RunFolder(folder.path)) != before
+
+
+def test_a_pipe_in_the_folder_is_not_waited_for(make: Make) -> None:
+    folder = make()
+    os.mkfifo(folder.path / "approval.toml")
+    with pytest.raises(ConfigError, match=r"approval\.toml: cannot be read: it is no plain file"):
+        page_digest(folder)

@@ -1,10 +1,12 @@
 """Who has signed what: a signature counts for its key alone, and for this run and model alone."""
 
 import dataclasses
+import json
 
 import pytest
 
-from fl_dp.kits.keys import SigningKey
+from fl_dp.kits.keys import SigningKey, fingerprint
+from fl_dp.kits.signed import Signature
 from fl_dp.reporting.page.overview import stated
 from fl_dp.reporting.page.read import read_run
 from fl_dp.reporting.page.render import render_page
@@ -23,10 +25,11 @@ def test_a_signature_that_fits_is_said_with_its_key(make: Make) -> None:
     said = [signed(statement(["north"])), statement(["south"])]
     folder = make(signed=said)
     run = read_run(folder)
-    assert [site.signed for site in run.sites] == ["yes", "no"]
-    assert stated(run) == "2 statements: 1 signed by the key beside it."
+    assert [site.signed for site in run.sites] == [Signature.HOLDS, Signature.NONE]
+    assert stated(run).startswith("2 statements: 1 signed by the key beside it.")
     text = Page(render_page([folder])).text
-    assert f"by key {said[0].key}; whose it is, fl-dp verify --kit says" in text
+    assert f"by the key with the fingerprint {fingerprint(said[0].key)}" in text
+    assert "ask the site, by telephone say" in text
     assert "its machine, unsigned" in text
 
 
@@ -39,7 +42,7 @@ def test_a_signature_that_does_not_fit_is_said(make: Make, change: str) -> None:
         else dataclasses.replace(good, **{change: getattr(other, change)})
     )
     folder = make(clients=["north"], signed=[bad])
-    assert read_run(folder).sites[0].signed == "wrong"
+    assert read_run(folder).sites[0].signed is Signature.WRONG
     assert "1 statement not to be relied on" in Page(render_page([folder])).text
     assert "WRONG SIGNATURE" in Page(render_page([folder])).text
 
@@ -58,3 +61,21 @@ def test_a_statement_that_cannot_be_read_is_no_end_of_the_page(make: Make) -> No
     text = Page(render_page([folder])).text
     assert "no readable statement" in text
     assert "the server alone" in text
+
+
+def test_a_digest_that_was_taken_out_vouches_for_no_statement(make: Make) -> None:
+    """As `fl-dp verify` has it."""
+    folder = make(clients=["north"], signed=[signed(statement(["north"]))], digests={})
+    assert "NOT OF THIS RUN: it speaks of another model" in Page(render_page([folder])).text
+
+
+def test_beside_the_approval_it_says_whose_word_it_is(make: Make) -> None:
+    """And beside the reason of a run that failed."""
+    folder = make(status="failed", reason="")
+    summary = json.loads(folder.summary.read_text())
+    folder.summary.write_text(json.dumps({**summary, "reason": "by order of the board"}))
+    text = " ".join(Page(render_page([folder])).text.split())
+    assert "Whoever wrote its folder says: by order of the board" in text
+    after = text[text.index("Purpose and approval") : text.index("Results")]
+    assert "No site has signed the model's name" in after
+    assert "purpose and approval: on this page they are the word of whoever wrote the run's folder" in after

@@ -5,8 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from run_records import record
 from tracked import WORD, pretend, told_of_this_machine
 
+from fl_dp.reporting.tracker import numbers_of
 from fl_dp.reporting.trackers.mlflow import TRACKER
 
 pytest.importorskip("mlflow", reason="MLflow is not installed")
@@ -48,3 +50,34 @@ def test_the_environment_is_as_it_was(client: Any, tmp_path: Path) -> None:
     run.log(1, {"a": 1.0})
     run.close(completed=True)
     assert dict(os.environ) == before
+
+
+HOSTILE = (
+    "..",
+    ".",
+    "../../x",
+    "/etc/x",
+    "",
+    "a\nb",
+    "\u202ex",
+    "é" * 300,
+    "a:b",
+    "%2e%2e",
+    "~",
+    "a\\b",
+    ". .",
+)
+
+
+def test_whatever_a_metric_is_called_it_is_a_file_in_the_trackers_folder(client: Any, tmp_path: Path) -> None:
+    numbers = numbers_of(record(1, metrics=dict.fromkeys(HOSTILE, 0.5)))
+    assert len([name for name in numbers if name.startswith("model/")]) > 8
+    place = tmp_path / "tracked"
+    place.mkdir()
+    run = TRACKER.open(place, {}, "")
+    run.log(1, numbers)
+    run.close(completed=True)
+    (folder,) = place.glob(f"*/{run.key}/metrics")
+    written = {file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file()}
+    assert written == numbers.keys()
+    assert {file.name for file in tmp_path.iterdir()} <= {place.name, ".trash"}  # which the fixture makes

@@ -98,7 +98,7 @@ def test_persons_of_several_clients_are_chosen_as_each_would_alone() -> None:
         lambda model, batch: F.cross_entropy(model(batch[0]), batch[1], reduction="none"), data.form, 2
     )
     model, cpu = nn.Linear(1, 2), torch.device("cpu")
-    axes = axes_of(model, data, cpu)
+    axes = axes_of(model, objective, cpu)
 
     def made() -> list[PrivateTrainer]:
         keys = (Randomness(bytes([k]) * 32) for k in range(2))

@@ -5,8 +5,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
+from fl_dp.data.fixed_features import FixedFeatures
 from fl_dp.data.persons import PersonData
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.simulation.actor.shared_data import SharedData, SharedParts
@@ -63,3 +65,25 @@ def test_persons_stay_together_and_are_the_clients_own() -> None:
     assert parts[1].records.groups == ("c", "c")
     for found, expected in zip(parts[0].batch(torch.arange(2)), own.batch(torch.arange(2)), strict=True):
         assert found.equal(expected)
+
+
+def test_features_are_computed_once_for_all_and_change_no_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("kymatio")
+    computed: list[int] = []
+    compute = FixedFeatures.of
+    monkeypatch.setattr(FixedFeatures, "of", lambda own, x: (computed.append(len(x)), compute(own, x))[1])
+    pixels = torch.arange(6 * 64, dtype=torch.int64).remainder(251).to(torch.uint8).reshape(6, 1, 8, 8)
+    plain = TensorData(pixels, torch.arange(6) % 2, ("a", "b"))
+    shared = SharedData.of(plain.with_features(FixedFeatures("scatter:1")), PARTS)
+    without = SharedParts(SharedData.of(plain, PARTS))
+    parts = SharedParts(pickle.loads(pickle.dumps(shared)))
+    for number, indices in enumerate(PARTS):
+        own = plain.subset(torch.from_numpy(indices))
+        wanted = compute(FixedFeatures("scatter:1"), own.x)
+        assert torch.equal(parts[number].batch(torch.arange(len(own)))[0], wanted)
+        assert parts[number].fingerprint() == own.fingerprint() == without[number].fingerprint()
+    assert computed == [6]
+    driver = SharedParts(replace(shared, inputs=None))  # registers, and trains nobody
+    assert driver[1].fingerprint() == without[1].fingerprint()
+    assert driver[1].form == parts[1].form
+    assert computed == [6]

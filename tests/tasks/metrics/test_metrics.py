@@ -12,6 +12,7 @@ from fl_dp.choices import METRICS
 from fl_dp.config.task import TaskSettings
 from fl_dp.errors import ConfigError
 from fl_dp.form import Form
+from fl_dp.records import LEAST_CELL
 from fl_dp.tasks.metric import Metric, metrics_of
 from fl_dp.tasks.task import Task
 
@@ -50,11 +51,28 @@ def test_of_classes(number: int) -> None:
     }
     for name, value in expected.items():
         assert measured(name, form, outputs, targets)[name] == pytest.approx(value, abs=1e-6), name
-    recalls = reference.recall_score(so, chosen, average=None)
+    form, outputs, targets = classes(number, size=200)
+    recalls = reference.recall_score(targets.numpy(), outputs.argmax(1).numpy(), average=None)
     found = measured("accuracy-per-class", form, outputs, targets)
     assert found == {
         f"accuracy-per-class[{i}]": pytest.approx(recall, abs=1e-6) for i, recall in enumerate(recalls)
     }
+
+
+@pytest.mark.parametrize(
+    ("sizes", "told"),
+    [
+        ([LEAST_CELL, LEAST_CELL, 30], [True, True, True]),
+        ([LEAST_CELL - 1, 1, 30, LEAST_CELL], [False, False, True, True]),
+        ([0, LEAST_CELL, 30], [False, True, True]),
+        ([LEAST_CELL - 1, 40, 30, 50], [False, True, False, True]),  # the least of the others with it
+        ([5, 0, 0], [False, False, False]),
+    ],
+)
+def test_of_a_class_with_few_examples_nothing_is_told(sizes: list[int], told: list[bool]) -> None:
+    targets = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
+    found = measured("accuracy-per-class", Form((4,), len(sizes)), torch.eye(len(sizes))[targets], targets)
+    assert list(found.values()) == [1.0 if one else None for one in told]
 
 
 def test_of_one_logit() -> None:
@@ -126,9 +144,10 @@ def test_what_is_not_defined_is_none() -> None:
     """And nobody is warned: warnings are errors here."""
     two, several = Form((4,), 2), Form((4,), 3)
     ones = torch.ones(8, dtype=torch.int64)
+    many = ones.repeat(3)
     assert measured("auroc", two, torch.randn(8, 2), ones) == {"auroc": None}
     assert measured("auroc", several, torch.randn(8, 3), ones) == {"auroc": None}
-    found = measured("accuracy-per-class", several, torch.eye(3)[ones], ones)
+    found = measured("accuracy-per-class", several, torch.eye(3)[many], many)
     assert found == {
         "accuracy-per-class[0]": None, "accuracy-per-class[1]": 1.0, "accuracy-per-class[2]": None,
     }  # fmt: skip
@@ -160,6 +179,7 @@ def test_labels_name_the_classes() -> None:
     task = Task(TaskSettings())
     task.form = Form((4,), 2)
     metrics = metrics_of(task, CPU, ("accuracy-per-class",))
-    metrics.update(torch.eye(2), torch.tensor([0, 1]))
+    targets = torch.tensor([0, 1]).repeat(LEAST_CELL)
+    metrics.update(torch.eye(2)[targets], targets)
     assert list(metrics.values(("no", "yes"))) == ["accuracy-per-class[no]", "accuracy-per-class[yes]"]
     assert np.isclose(metrics.values(("no", "yes"))["accuracy-per-class[yes]"], 1.0)

@@ -88,8 +88,9 @@ class Federation:
             local_algorithm=self.config.local_algorithm, pull=self.config.pull, personal=self.personal,
         )  # fmt: skip
         data = self.data[client]
+        objective = objective_for(data.form)
         trainer = trainer_of(
-            self.model, plan, objective_for(data.form), CPU, axes_of(self.model, data, CPU),
+            self.model, plan, objective, CPU, axes_of(self.model, objective, CPU),
             randomness=Randomness(digest_of(weights).encode()[:31] + bytes([client])),
         )  # fmt: skip
         seen = _spied(trainer, BATCH if self.private else 1)

@@ -106,3 +106,10 @@ def test_a_client_that_is_taken_out_of_later_rounds_is_missed(made_run: MadeRun)
 
     made_run.change_rounds(without)
     assert "client south is missing (rounds.jsonl, line 3)" in what_differs(made_run)
+
+
+def test_where_no_round_was_left_none_more_can_have_been_accepted(made_run: MadeRun) -> None:
+    made_run.change_summary(
+        lambda summary: summary["clients"]["north"].update(rounds=4) or summary.update(status="failed")
+    )
+    assert "4 rounds trained, and 3 in rounds.jsonl" in what_differs(made_run)

@@ -63,7 +63,7 @@ def test_rdps_own_epsilons_are_fine(made_run: MadeRun) -> None:
 def test_the_federations_epsilon_is_that_of_its_clients(made_run: MadeRun) -> None:
     for name in ("epsilon", "delta"):
         made_run.change_summary(lambda summary, name=name: summary.update({name: summary[name] * 0.9}))
-        assert f"the federation's {name} is" in what_differs(made_run)
+        assert f"the federation's {name} is said to be" in what_differs(made_run)
         made_run.change_summary(lambda summary, name=name: summary.update({name: summary[name] / 0.9}))
         assert what_differs(made_run) == ""
     for name in ("largest", "median", "least"):
@@ -74,7 +74,7 @@ def test_the_federations_epsilon_is_that_of_its_clients(made_run: MadeRun) -> No
             summary["federation"][name] *= 0.9
 
         made_run.change_summary(lower)
-        assert f"the federation's {name} is" in what_differs(made_run)
+        assert f"the federation's {name} epsilon is said to be" in what_differs(made_run)
         made_run.change_summary(lambda summary, before=before: summary["federation"].update(before))
 
 

@@ -5,7 +5,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from verify.made_run import BUDGET, DELTA, NOISE, RATE, STEPS, MadeRun
+from verify.made_run import BUDGET, DELTA, NOISE, RATE, STEPS, MadeRun, epsilon
 
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.ledger.export import to_export
@@ -96,8 +96,95 @@ def test_a_ledger_of_other_runs_says_nothing_of_this_one(own: MadeRun) -> None:
     own.change_summary(lambda summary: summary.update(run="7002"))
     own.files.statements.unlink()
     assert what_differs(own) == ""
+    found = {one.outcome: one.what for one in own.check(ledgers=True)["ledgers"].findings}
+    assert found[Outcome.NOT_GIVEN] == "what was paid for this run: no account of these ledgers has"
+    assert "paid" not in found[Outcome.AGREES]
+
+
+def test_it_says_of_how_many_clients_the_payments_were_seen(own: MadeRun) -> None:
+    findings = own.check(ledgers=True)["ledgers"].findings
+    assert findings[-1].what.endswith("the charges of 1 of 2 clients are those that were paid")
+
+
+def count_more(own: MadeRun, status: str) -> None:
+    """The server counts a round of north's that north has never paid for."""
+    entry = {"sample_rate": RATE, "noise_multiplier": NOISE, "steps": 3 * STEPS + 10}
+    own.change_summary(lambda summary: summary["clients"]["north"].update(charges=[entry], status=status))
+
+
+def test_a_round_that_was_never_answered_is_counted_and_need_not_be_paid(own: MadeRun) -> None:
+    count_more(own, "failed")
+    assert what_differs(own) == ""
     notes = [one.what for one in own.check(ledgers=True)["ledgers"].findings if one.outcome is Outcome.NOTE]
-    assert notes == ["no account of the ledgers has paid for this run"]
+    assert notes == ["client north is counted with more than north's data has paid for"]
+
+
+def test_else_a_ledger_that_holds_less_is_not_the_one(own: MadeRun) -> None:
+    count_more(own, "trained")
+    assert "60 steps were paid by north's data" in what_differs(own)
+
+
+def test_what_another_run_has_paid_since_may_be_counted(own: MadeRun) -> None:
+    """It registered again before this run ended, and was asked for nothing more."""
+    with Ledger.open(own.ledgers["north"]) as ledger:
+        ledger.reserve("north's data", "another run", 1, (RATE, NOISE), 10, Budget(BUDGET, DELTA))
+    count_more(own, "idle")
+    assert what_differs(own) == ""
+
+
+def test_a_client_that_failed_is_counted_with_all_that_it_paid(own: MadeRun) -> None:
+    entry = {"sample_rate": RATE, "noise_multiplier": NOISE, "steps": 2 * STEPS}
+    own.change_summary(lambda summary: summary["clients"]["north"].update(charges=[entry], status="failed"))
+    own.change_summary(lambda summary: summary["clients"]["south"].update(charges=[]))
+    assert "60 steps were paid by north's data" in what_differs(own)
+
+
+def killed(own: MadeRun) -> dict[Outcome, str]:
+    own.files.summary.unlink(missing_ok=True)
+    return {one.outcome: one.what for one in own.check(ledgers=True)["ledgers"].findings}
+
+
+def pay(own: MadeRun, run: str, server_round: int) -> None:
+    with Ledger.open(own.ledgers["north"]) as ledger:
+        ledger.reserve("north's data", run, server_round, (RATE, NOISE), STEPS, Budget(BUDGET, DELTA))
+
+
+def test_a_killed_run_is_compared_by_its_last_line(own: MadeRun) -> None:
+    pay(own, "another run", 9)
+    own.files.summary.unlink()
+    findings = own.check(ledgers=True)["ledgers"].findings
+    assert "what client north has spent by the last line is what north's data has paid" in findings[1].what
+    assert "the charges of client south in the last line" in findings[2].what
+    assert findings[-1].what.endswith("opened")
+
+
+def test_what_was_paid_for_a_round_without_a_line_is_told(own: MadeRun) -> None:
+    pay(own, "7001", 4)  # 11 steps fit its budget
+    words = killed(own)[Outcome.NOTE]
+    assert words.startswith("north's data has paid for 11 steps more than client north has in the last line")
+    assert "for round 4: together epsilon 2.98" in words
+    assert f"at delta 1e-05, and the line says {epsilon(3 * STEPS):.4f}" in words
+
+
+def test_what_was_paid_for_a_round_with_a_line_is_missing_there(own: MadeRun) -> None:
+    """A forger who takes the summary away, and a round out of the lines."""
+    entry = {"sample_rate": RATE, "noise_multiplier": NOISE, "steps": 2 * STEPS}
+    own.change_rounds(
+        lambda line: (
+            line["round"] == 3
+            and line["clients"]["north"].update(
+                charges=[entry], steps=2 * STEPS, epsilon=epsilon(2 * STEPS), status="declined", reported={}
+            )
+        )
+    )
+    own.files.summary.unlink()
+    assert "north's data has paid for 20 steps more" in what_differs(own)
+    assert "for round 3" in what_differs(own)
+
+
+def test_a_killed_run_without_a_line_has_nothing_to_compare(own: MadeRun) -> None:
+    own.files.rounds.write_text("")
+    assert killed(own)[Outcome.NOT_GIVEN] == "summary.json or a line of rounds.jsonl"
 
 
 @pytest.mark.parametrize("content", [b"", b"SQLite format 3\0", b"{", b'{"rows": 1}', b"{}" * 9])

@@ -7,6 +7,8 @@ from pathlib import Path
 import torch
 from verify.made_run import MadeRun
 
+from fl_dp.verify.findings import Outcome
+
 
 def what_differs(run: MadeRun) -> str:
     return " | ".join(f"{one.what} ({one.where})" for one in run.differs().get("model", []))
@@ -47,3 +49,14 @@ def test_one_changed_weight_is_another_model(made_run: MadeRun) -> None:
 def test_a_description_of_another_task_is_found(made_run: MadeRun) -> None:
     made_run.change_summary(lambda summary: summary.update(task="ab" * 32))
     assert "identity is another one" in what_differs(made_run)
+
+
+def test_a_tie_that_the_digest_leaves_open_is_noted(made_run: MadeRun) -> None:
+    path = made_run.files.model(private=True)
+    one, other = torch.ones(2, 2), torch.zeros(2, 2)
+    torch.save({"one": one, "other": other, "head\x1b[2J": other}, path)
+    made_run.digests_anew()
+    notes = [
+        finding.what for finding in made_run.check()["model"].findings if finding.outcome is Outcome.NOTE
+    ]
+    assert notes == [r"head\u001b[2J is tied with other"]

@@ -3,6 +3,8 @@
 import pytest
 from verify.made_run import MadeRun, epsilon
 
+from fl_dp.errors import ConfigError
+from fl_dp.verify import reading
 from fl_dp.verify.findings import Outcome
 
 
@@ -14,7 +16,7 @@ def drawn(made_run: MadeRun) -> MadeRun:
 
 def test_a_page_as_it_was_drawn_agrees(drawn: MadeRun) -> None:
     assert drawn.differs() == {}
-    assert [one.outcome for one in drawn.check()["page"].findings] == [Outcome.AGREES]
+    assert [one.outcome for one in drawn.check()["page"].findings] == [Outcome.NOTE, Outcome.AGREES]
 
 
 def test_an_epsilon_changed_on_the_page_is_found_with_every_digest_anew(drawn: MadeRun) -> None:
@@ -42,7 +44,7 @@ def test_of_other_versions_the_words_are_compared_and_that_is_said(drawn: MadeRu
     drawn.files.report.write_text(older)
     assert drawn.differs() == {}
     notes = [one.what for one in drawn.check()["page"].findings if one.outcome is Outcome.NOTE]
-    assert "its figures were not compared" in notes[0]
+    assert "its figures were not compared" in notes[-1]
     drawn.files.report.write_text(older.replace(f"{epsilon(60):.2f}", "0.10"))
     assert "the words are others" in drawn.differs()["page"][0].what
 
@@ -57,3 +59,40 @@ def test_a_page_that_cannot_be_read_is_a_finding(drawn: MadeRun) -> None:
     assert set(drawn.differs()) == {"page"}
     drawn.files.report.write_text("")
     assert set(drawn.differs()) == {"page"}
+
+
+@pytest.mark.parametrize("bound", ["MOST_LINE", "MOST_JSON"])
+def test_no_page_is_drawn_of_files_that_are_too_long(
+    drawn: MadeRun, bound: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, bound, 100)
+    assert "longer than" in drawn.differs()["page"][0].what
+
+
+def test_what_no_site_has_signed_is_told(drawn: MadeRun) -> None:
+    one = drawn.check()["page"].findings[-1]
+    assert "no site has signed the model's name, the task, settings, dates, versions" in one.what
+    assert "who approved it and when, purpose and approval" in one.what
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["rounds.jsonl", "summary.json", "statements.json", "config.toml", "resolved.toml", "launch.toml",
+     "model.json", "approval.toml", "report.html"],
+)  # fmt: skip
+@pytest.mark.parametrize("itself", [True, False])
+def test_no_file_of_the_folder_is_a_link_out_of_it(drawn: MadeRun, name: str, itself: bool) -> None:
+    """Also not for the page: neither it nor a finding may show a file of the reader's machine."""
+    file = drawn.files.path / name
+    away = drawn.files.path.parent / f"away-{name}"
+    if file.exists():
+        file.rename(away)
+    else:
+        away.write_text('purpose = "secret of this machine"\n')
+    file.symlink_to(name if itself else away)
+    findings = [one for found in drawn.differs().values() for one in found]
+    assert any("link" in one.what for one in findings)
+    assert not any("secret" in one.what for one in findings)
+    if name != "report.html":
+        with pytest.raises(ConfigError, match="it is a link"):
+            drawn.draw()

@@ -81,7 +81,7 @@ def test_a_key_in_the_file_proves_nothing(made_run: MadeRun) -> None:
     said_again(made_run, lambda said: said, SigningKey.generate())
     assert what_differs(made_run) == ""
     assert not any(made_run.check()["statements"].signed.values())
-    assert "signed by a key that the roster does not have" in what_differs(made_run, roster=True)
+    assert "signed by a key that the roster of hospitals does not have" in what_differs(made_run, roster=True)
 
 
 def test_no_site_speaks_for_another(made_run: MadeRun) -> None:

@@ -8,12 +8,10 @@ from fl_dp.reporting.page.figures.canvas import (
     INK,
     LINES,
     Figure,
-    as_svg,
-    legend,
-    new_axes,
+    framed,
+    round_axes,
     style,
     thinned,
-    whole_numbers,
 )
 from fl_dp.reporting.page.numbers import epsilon
 from fl_dp.reporting.page.round_facts import FEW, QUANTILES
@@ -34,9 +32,7 @@ def budget(run: Run) -> Figure | None:
     numbers = [one.number for one in rounds]
     few = len(run.clients) <= FEW
     series = list(zip(*(one.epsilons for one in rounds), strict=True))
-    axes = new_axes(
-        "round", "epsilon, over all runs", 4 if not few else 1 + len(series) * (len(series) <= _NAMED)
-    )
+    axes = round_axes("epsilon, over all runs", 4 if not few else 1 + len(series) * (len(series) <= _NAMED))
     if few:
         for place, values in enumerate(series):
             label = _short(run.clients[place].name) if len(series) <= _NAMED else None
@@ -50,10 +46,8 @@ def budget(run: Run) -> Figure | None:
     for limit in _limits(run):
         axes.axhline(limit, color=INK, linestyle=(0, (1, 2)), linewidth=1.2)
     axes.set_ylim(bottom=0)
-    whole_numbers(axes)
-    legend(axes)
     text = _text(run, rounds[-1].epsilon)
-    return Figure(key, title, text, as_svg(axes, key, title, text), _table(run, few))
+    return framed(axes, key, title, text, _table(run, few))
 
 
 def _drawn(value: float) -> bool:

@@ -33,7 +33,8 @@ _MOST_MARKED = 30  # points of a line that have a marker
 _WIDTH = 4.8  # inches: a phone's width at its own size
 _XLINK = "http://www.w3.org/1999/xlink"
 _PLACE = (0.72, 0.48, 3.95, 2.2)  # of the axes, in inches: left, bottom, width, height
-COLUMNS = 2  # of a legend
+_COLUMNS = 2  # of a legend
+_SHORT = 20  # characters of labels that two columns of it have room for
 _SETTINGS: dict[str, Any] = {
     "svg.fonttype": "none",  # the browser's own text: it can be read, found and scaled
     "svg.hashsalt": "fl_dp",
@@ -75,15 +76,15 @@ def drawing() -> Iterator[None]:
         yield
 
 
-def new_axes(across: str, up: str, labels: int = 0) -> "Axes":
+def new_axes(across: str, up: str, labels: int = 0, columns: int = _COLUMNS) -> "Axes":
     """Empty axes of a figure of their own, inside `drawing`.
 
-    across, up: what they measure; labels: of the legend above them.
+    across, up: what they measure; labels: of the legend above them, in so many columns (`columns_of`).
     """
     from matplotlib.figure import Figure as Sheet
 
     # fixed margins: a layout that measures all text first takes as long as all the drawing
-    top = 0.1 + 0.17 * -(-labels // COLUMNS)  # inches
+    top = 0.1 + 0.17 * -(-labels // columns)  # inches
     left, bottom, width, height = _PLACE
     whole = bottom + height + top
     place = (left / _WIDTH, bottom / whole, width / _WIDTH, height / whole)
@@ -107,11 +108,25 @@ def style(number: int, points: int, *, width: float = 1.6) -> dict[str, Any]:
     }
 
 
+def columns_of(labels: Sequence[str]) -> int:
+    """Columns of a legend, so that none of these labels is cut at the figure's edge."""
+    return 1 if any(len(one) > _SHORT for one in labels) else _COLUMNS
+
+
 def whole_numbers(axes: "Axes") -> None:
-    """Rounds have no fractions."""
+    """What is counted upwards has no fractions."""
     from matplotlib.ticker import MaxNLocator
 
+    axes.yaxis.set_major_locator(MaxNLocator(nbins=6, integer=True, min_n_ticks=1))
+
+
+def round_axes(up: str, labels: int = 0, columns: int = _COLUMNS) -> "Axes":
+    """As `new_axes`, over the rounds, which have no fractions."""
+    from matplotlib.ticker import MaxNLocator
+
+    axes = new_axes("round", up, labels, columns)
     axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True, min_n_ticks=1))
+    return axes
 
 
 def thinned(found: Sequence[T], most: int = MOST_POINTS) -> Sequence[T]:
@@ -120,14 +135,22 @@ def thinned(found: Sequence[T], most: int = MOST_POINTS) -> Sequence[T]:
     return found if step <= 1 else [*found[:-1:step], found[-1]]
 
 
-def legend(axes: "Axes") -> None:
+def _legend(axes: "Axes") -> None:
+    columns = columns_of(axes.get_legend_handles_labels()[1])
     axes.legend(
-        loc="lower left", bbox_to_anchor=(-0.12, 1.0), ncols=COLUMNS, frameon=False, fontsize=8.0,
+        loc="lower left", bbox_to_anchor=(-0.12, 1.0), ncols=columns, frameon=False, fontsize=8.0,
         handlelength=2.6, borderaxespad=0.2, columnspacing=1.2,
     )  # fmt: skip
 
 
-def as_svg(axes: "Axes", key: str, title: str, text: str) -> Markup:
+def framed(axes: "Axes", key: str, title: str, text: str, table: Table | None = None) -> Figure:
+    """The figure of these axes, with a legend where something is named; see `Figure`."""
+    if axes.get_legend_handles_labels()[1]:
+        _legend(axes)
+    return Figure(key, title, text, _as_svg(axes, key, title, text), table)
+
+
+def _as_svg(axes: "Axes", key: str, title: str, text: str) -> Markup:
     """The figure of these axes as an element of the page, with `title` and `text` for screen readers."""
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 

@@ -3,7 +3,7 @@
 import math
 
 from fl_dp.reporting.page.facts import Run
-from fl_dp.reporting.page.figures.canvas import Figure, as_svg, new_axes, style, thinned, whole_numbers
+from fl_dp.reporting.page.figures.canvas import Figure, framed, round_axes, style, thinned
 from fl_dp.reporting.page.numbers import measured
 
 MOST = 4  # metrics that have a figure
@@ -30,15 +30,14 @@ def _figure(run: Run, name: str, values: list[float | None]) -> Figure | None:
         f"{name} on the server's test data: {measured(start)} after round {first}, "
         f"{measured(end)} after round {last}."
     )
-    axes = new_axes("round", name)
+    axes = round_axes(name)
     points = list(thinned(points))
     axes.plot(*zip(*points, strict=True), **style(0, len(points)))
     if run.kept == "best" and run.kept_round:
         axes.axvline(run.kept_round, color="#000001", linestyle=":", linewidth=1.2)
         text += f" The model that was kept is of round {run.kept_round}, the dotted line."
-    whole_numbers(axes)
     key = f"f-{'loss' if name == 'loss' else 'metric' + str(_place(run, name))}"
-    return Figure(key, title, text, as_svg(axes, key, title, text))
+    return framed(axes, key, title, text)
 
 
 def _place(run: Run, name: str) -> int:

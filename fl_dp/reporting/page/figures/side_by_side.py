@@ -9,12 +9,12 @@ from fl_dp.reporting.page.facts import Round, Run
 from fl_dp.reporting.page.figures.canvas import (
     INK,
     Figure,
-    as_svg,
-    legend,
+    columns_of,
+    framed,
     new_axes,
+    round_axes,
     style,
     thinned,
-    whole_numbers,
 )
 from fl_dp.reporting.page.numbers import epsilon, measured
 from fl_dp.reporting.page.table import Table
@@ -63,17 +63,15 @@ def _over_rounds(
     bands = [(group, found) for group in groups if (found := band(group, value))]
     if not bands:
         return None
-    axes = new_axes("round", name, len(bands))
+    axes = round_axes(name, len(bands), columns_of([group.label for group, _ in bands]))
     for place, (group, found) in enumerate(bands):
         numbers, low, middle, high = zip(*thinned(found), strict=True)
         look = style(place, len(numbers))
         axes.plot(numbers, middle, label=group.label, **look)
         if len(group.runs) > 1:
             axes.fill_between(numbers, low, high, color=look["color"], alpha=0.25, linewidth=0)
-    whole_numbers(axes)
     if name == "epsilon":
         axes.set_ylim(bottom=0)
-    legend(axes)
     title = f"{name} over the rounds"
     ends = "; ".join(f"{group.label}: {shown(found[-1][2])}" for group, found in bands)
     text = f"{name} after the last round, the median where seeds differ: {ends}."
@@ -84,7 +82,7 @@ def _over_rounds(
     )
     columns = ("what it is", "round", "least", "median", "largest")
     table = Table(f"{key}-table", title, columns, rows)
-    return Figure(key, title, text, as_svg(axes, key, title, text), table)
+    return framed(axes, key, title, text, table)
 
 
 def _over_epsilon(groups: Sequence[Group], name: str, value: Value) -> Figure | None:
@@ -93,7 +91,8 @@ def _over_epsilon(groups: Sequence[Group], name: str, value: Value) -> Figure | 
     ends = [(group, found) for group, found in ends if found]
     if not any(group.private for group, _ in ends) or len(ends) < 2:
         return None
-    axes = new_axes("epsilon at the end, over all runs", name, len(ends))
+    columns = columns_of([group.label for group, _ in ends])
+    axes = new_axes("epsilon at the end, over all runs", name, len(ends), columns)
     for place, (group, found) in enumerate(ends):
         look = style(place, 1)
         across, up = (statistics.median(one[part] for one in found) for part in (0, 1))
@@ -104,13 +103,12 @@ def _over_epsilon(groups: Sequence[Group], name: str, value: Value) -> Figure | 
         else:
             axes.axhline(up, label=group.label, color=INK, linestyle=look["linestyle"], linewidth=1.4)
     axes.set_xlim(left=0)
-    legend(axes)
     title, key = f"{name} over epsilon", "f-tradeoff"
     said = "; ".join(
         f"{group.label}: {measured(statistics.median(one[1] for one in found))}" for group, found in ends
     )
     text = f"{name} at the end, the median where seeds differ: {said}."
-    return Figure(key, title, text, as_svg(axes, key, title, text))
+    return framed(axes, key, title, text)
 
 
 def _end(run: Run, value: Value) -> tuple[float, float] | None:

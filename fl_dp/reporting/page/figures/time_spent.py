@@ -7,10 +7,9 @@ from fl_dp.reporting.page.figures.canvas import (
     LINES,
     MOST_BARS,
     Figure,
-    as_svg,
-    new_axes,
+    framed,
+    round_axes,
     thinned,
-    whole_numbers,
 )
 from fl_dp.reporting.page.numbers import seconds
 
@@ -20,17 +19,16 @@ def time_spent(run: Run) -> Figure | None:
     if not run.history:
         return None
     title, key = "Seconds of each round", "f-seconds"
-    axes = new_axes("round", "seconds")
+    axes = round_axes("seconds")
     shown = thinned(run.history, MOST_BARS)
     axes.bar(
         [one.number for one in shown], [one.seconds for one in shown], color=LINES[0], edgecolor=INK,
         linewidth=0.5, hatch=HATCHES[0], width=0.8 * max(1, len(run.history) // len(shown)),
     )  # fmt: skip
-    whole_numbers(axes)
     text = (
         f"{where_time_went(run)} The longest round took {seconds(max(one.seconds for one in run.history))}."
     )
-    return Figure(key, title, text, as_svg(axes, key, title, text))
+    return framed(axes, key, title, text)
 
 
 def where_time_went(run: Run) -> str:

@@ -3,7 +3,7 @@
 import math
 
 from fl_dp.reporting.page.facts import Run
-from fl_dp.reporting.page.figures.canvas import Figure, as_svg, new_axes, style, thinned
+from fl_dp.reporting.page.figures.canvas import Figure, framed, new_axes, style, thinned
 from fl_dp.reporting.page.numbers import epsilon, measured
 
 
@@ -21,7 +21,7 @@ def tradeoff(run: Run) -> Figure | None:
         f"At epsilon {epsilon(start)} {name} is {measured(low)}, at epsilon {epsilon(end)} it is "
         f"{measured(high)}."
     )
-    return Figure(key, title, text, as_svg(axes, key, title, text))
+    return framed(axes, key, title, text)
 
 
 def first_metric(run: Run) -> tuple[str, list[tuple[float, float]]]:

@@ -6,15 +6,14 @@ from xml.etree import ElementTree
 import matplotlib
 import pytest
 
-from fl_dp.reporting.page.figures.canvas import INK, as_svg, drawing, legend, new_axes, style, thinned
+from fl_dp.reporting.page.figures.canvas import INK, drawing, framed, new_axes, style, thinned
 
 
 def drawn(label: str) -> str:
     with drawing():
         axes = new_axes(label, label, 1)
         axes.plot([1, 2], [3, 4], label=label, **style(0, 2))
-        legend(axes)
-        return str(as_svg(axes, "f-x", label, label))
+        return str(framed(axes, "f-x", label, label).svg)
 
 
 @pytest.mark.parametrize("label", [r"$\frac$", "<b>&\"'", "病院", "$x$", INK])
@@ -46,3 +45,14 @@ def test_long_lines_are_thinned_to_their_last_point() -> None:
     few = thinned(range(100_001), 300)
     assert len(few) <= 301
     assert (few[0], few[-1]) == (0, 100_000)
+
+
+def test_a_figure_has_a_legend_where_something_is_named() -> None:
+    with drawing():
+        axes = new_axes("a", "b")
+        axes.plot([1, 2], [3, 4], **style(0, 2))
+        framed(axes, "f-x", "title", "text")
+        assert axes.get_legend() is None
+        axes.plot([1, 2], [3, 4], label="one", **style(0, 2))
+        framed(axes, "f-x", "title", "text")
+        assert axes.get_legend() is not None

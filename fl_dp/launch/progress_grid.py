@@ -1,25 +1,29 @@
-"""A Grid that tells what passes through it: who is there, who was asked, who has answered."""
+"""A Grid that reports what passes through it: who is there, who was asked, who has answered."""
 
 from collections.abc import Iterable
 from typing import Any
 
-from flwr.app import Message, MessageType, RecordDict
+from flwr.app import Message, MessageType
 from flwr.proto.node_pb2 import NodeInfo
 from flwr.serverapp import Grid
 
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
+from fl_dp.federation.wire.older_grid import OlderGrid
 from fl_dp.federation.wire.partial_sums import adds_up
-from fl_dp.launch.telling import Telling
-from fl_dp.reporting.run_progress import clients as some_clients
+from fl_dp.launch.progress_reporter import ProgressReporter
+from fl_dp.reporting.wording import counted
 
 
-class ToldGrid(Grid):
-    """Another grid, and told of it. counts: whether the replies say how far a round is; else others do."""
+class ProgressGrid(OlderGrid):
+    """Another grid, whose messages are counted and told.
 
-    def __init__(self, grid: Grid, config: RunConfig, tell: Telling, *, counts: bool = True) -> None:
+    counts: whether the replies say how far a round is; else others do.
+    """
+
+    def __init__(self, grid: Grid, config: RunConfig, tell: ProgressReporter, *, counts: bool = True) -> None:
         self._grid, self._config, self._tell, self._counts = grid, config, tell, counts
-        self._waiting = 0  # for so many answers of the round
+        self._round, self._waiting = 0, 0  # for so many answers of the round
         self.adds_up = adds_up(grid)
 
     def set_run(self, run: Any) -> None:
@@ -29,21 +33,11 @@ class ToldGrid(Grid):
     def run(self) -> Any:
         return self._grid.run
 
-    def create_message(
-        self,
-        content: RecordDict,
-        message_type: str,
-        dst_node_id: int,
-        group_id: str,
-        ttl: float | None = None,
-    ) -> Message:
-        return self._grid.create_message(content, message_type, dst_node_id, group_id, ttl)
-
     def get_node_ids(self) -> Iterable[int]:
         nodes = list(self._grid.get_node_ids())
         wanted = self._config.min_clients if self._tell.rounds_over else self._config.clients
         if len(nodes) < wanted:
-            self._tell.doing(f"{len(nodes)} of {some_clients(wanted)} are there")
+            self._tell.doing(f"{len(nodes)} of {counted(wanted, 'client')} are there")
         return nodes
 
     def get_nodes(self) -> Iterable[NodeInfo]:
@@ -54,10 +48,11 @@ class ToldGrid(Grid):
         kinds = [message.metadata.message_type for message in out]
         if MessageType.QUERY in kinds:
             asked = kinds.count(MessageType.QUERY)
-            self._tell.doing(f"asking {some_clients(asked)} what their data have spent")
+            self._tell.doing(f"asking {counted(asked, 'client')} what their data have spent")
         if MessageType.TRAIN in kinds:
             self._waiting = kinds.count(MessageType.TRAIN)
-            self._tell.asked(int(out[0].metadata.group_id), self._waiting)
+            self._round = int(out[0].metadata.group_id)
+            self._tell.asked(self._round, self._waiting)
         return self._grid.push_messages(out)
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
@@ -70,13 +65,16 @@ class ToldGrid(Grid):
             if self._counts:
                 self._tell.answered(trained)
             if self._waiting <= 0:
-                self._tell.doing("averaging the updates, and measuring the model")
+                measured = ", and measuring the model" if self._measures() else ""
+                self._tell.doing(f"averaging the updates{measured}")
         return replies
 
-    def send_and_receive(
-        self, messages: Iterable[Message], *, timeout: float | None = None
-    ) -> Iterable[Message]:
-        return self._grid.send_and_receive(messages, timeout=timeout)
+    def _measures(self) -> bool:
+        """Whether the server measures the model of the round that was asked for last."""
+        config, every = self._config, self._config.evaluate_every
+        if config.evaluate != "server":
+            return False
+        return self._round >= config.rounds or (every > 0 and self._round % every == 0)
 
     @property
     def _of_budgets(self) -> str:

@@ -9,8 +9,8 @@ import pytest
 from run_records import record
 
 from fl_dp.config.run import RunConfig
-from fl_dp.launch import telling as module
-from fl_dp.launch.telling import KEPT, Telling, telling
+from fl_dp.launch import progress_reporter as module
+from fl_dp.launch.progress_reporter import KEPT, ProgressReporter, Say, reporting_progress
 from fl_dp.reporting.run_folder import RunFolder
 
 
@@ -26,7 +26,7 @@ def folder(tmp_path: Path) -> RunFolder:
 
 def test_the_file_follows_the_run_and_is_gone_at_its_end(folder: RunFolder) -> None:
     said: list[str] = []
-    with telling(said.append, quiet=True) as tell:
+    with reporting_progress(said.append, quiet=True) as tell:
         tell.doing("checking")
         assert not folder.progress.exists()
         tell.run(RunConfig(rounds=4), folder)
@@ -46,7 +46,7 @@ def test_the_file_follows_the_run_and_is_gone_at_its_end(folder: RunFolder) -> N
 
 def test_it_is_gone_when_the_run_fails_too(folder: RunFolder) -> None:
     def interrupted() -> None:
-        with telling(print, quiet=True) as tell:
+        with reporting_progress(print, quiet=True) as tell:
             tell.run(RunConfig(), folder)
             raise KeyboardInterrupt
 
@@ -58,7 +58,7 @@ def test_it_is_gone_when_the_run_fails_too(folder: RunFolder) -> None:
 def test_it_is_not_written_for_every_answer(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
     monkeypatch.setattr(module.time, "monotonic", lambda: now)
-    tell = Telling(print, quiet=True)
+    tell = ProgressReporter(print, quiet=True)
     tell.run(RunConfig(), folder)
     tell.asked(1, 9)
     now += 0.1
@@ -73,7 +73,7 @@ def test_no_run_ends_because_it_cannot_be_written(
     folder: RunFolder, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder.progress.with_name(f".{folder.progress.name}.new").mkdir()
-    tell = Telling(print, quiet=True)
+    tell = ProgressReporter(print, quiet=True)
     with caplog.at_level(logging.WARNING, "fl_dp"):
         tell.run(RunConfig(), folder)
         tell.doing("starting")
@@ -82,6 +82,36 @@ def test_no_run_ends_because_it_cannot_be_written(
 
 
 def test_a_resumed_run_begins_with_the_rounds_that_are_over(folder: RunFolder) -> None:
-    tell = Telling(print, quiet=True)
+    tell = ProgressReporter(print, quiet=True)
     tell.run(RunConfig(rounds=9), folder, 5)
     assert tell.rounds_over == 5
+
+
+@pytest.mark.parametrize(
+    ("begun_by", "command"), [("run", "fl-dp run --resume"), ("server", "fl-dp server --resume")]
+)
+def test_who_interrupts_a_run_is_told_how_to_go_on(folder: RunFolder, begun_by: str, command: str) -> None:
+    if begun_by == "run":
+        folder.launch.touch()
+    said: list[str] = []
+    with pytest.raises(KeyboardInterrupt):
+        stopped(folder, said.append, rounds=1)
+    assert said == [f"stopped after 1 of 4 rounds; go on with: {command} {folder.shown}"]
+
+
+def test_of_a_run_that_is_over_or_has_not_begun_nothing_is_said(folder: RunFolder) -> None:
+    said: list[str] = []
+    with pytest.raises(KeyboardInterrupt), reporting_progress(said.append, quiet=True):
+        raise KeyboardInterrupt
+    folder.summary.write_text('{"status": "completed"}')
+    with pytest.raises(KeyboardInterrupt):
+        stopped(folder, said.append)
+    assert said == []
+
+
+def stopped(folder: RunFolder, say: Say, rounds: int = 0) -> None:
+    with reporting_progress(say, quiet=True) as tell:
+        tell.run(RunConfig(rounds=4), folder)
+        for number in range(rounds):
+            tell.round_over(record(number + 1))
+        raise KeyboardInterrupt

@@ -31,7 +31,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class AskedRun:
+class RequestedRun:
     """One run of a sweep. notes: what a launch would tell its user of the config."""
 
     name: str
@@ -42,31 +42,31 @@ class AskedRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SweepRequest:
     """A sweep as its file asks for it.
 
     public: whether its author declares the data public or synthetic. vary_mechanism: whether the operator of
     the clients lets rate and noise vary, because they were fixed before any result was seen.
     """
 
-    runs: tuple[AskedRun, ...]
+    runs: tuple[RequestedRun, ...]
     public: bool
     vary_mechanism: bool
 
 
-def read_sweep(file: Path, shipped: Path) -> Asked:
+def read_sweep(file: Path, shipped: Path) -> SweepRequest:
     """Read sweep.toml; ConfigError names file, key and value. shipped: a folder of configs to fall back on.
 
     A config's path counts from the file's folder, then from the working directory.
     """
-    table = read_toml(file, what="sweep file")
+    table = read_toml(file, what="sweep file", named=True)
     try:
         return _asked(table, file.parent, shipped)
     except ConfigError as error:
         raise ConfigError(f"{file}: {error}") from None
 
 
-def _asked(table: Mapping[str, Any], folder: Path, shipped: Path) -> Asked:
+def _asked(table: Mapping[str, Any], folder: Path, shipped: Path) -> SweepRequest:
     _check_keys(table, _KEYS, "")
     base = (
         read_config(_config_file(table.get("config"), folder, shipped)) if "config" in table else RunConfig()
@@ -81,7 +81,7 @@ def _asked(table: Mapping[str, Any], folder: Path, shipped: Path) -> Asked:
         raise ConfigError(f"{len(points) * len(seeds)} runs: expected at most {MOST_RUNS}; try fewer values.")
     runs = tuple(_run(base, fixed, point, seed) for point in points for seed in seeds)
     _check_unlike(runs)
-    return Asked(runs, _flag(table, "public"), _flag(table, "vary-mechanism"))
+    return SweepRequest(runs, _flag(table, "public"), _flag(table, "vary-mechanism"))
 
 
 def _config_file(name: Any, folder: Path, shipped: Path) -> Path:
@@ -213,15 +213,15 @@ def _check_apart(fixed: Mapping[str, Scalar], points: Sequence[Point]) -> None:
             raise ConfigError(f"[base] {both[0]}: {point.name} sets it, too; leave it in one of the two.")
 
 
-def _run(base: RunConfig, fixed: Mapping[str, Scalar], point: Point, seed: int) -> AskedRun:
+def _run(base: RunConfig, fixed: Mapping[str, Scalar], point: Point, seed: int) -> RequestedRun:
     try:
         request = request_of(base, {**fixed, **point.settings, "seed": seed})
     except ConfigError as error:
         raise ConfigError(f"{point.name}: {error}") from None
-    return AskedRun(f"{point.name},seed={seed}", point, seed, request.config, request.notes)
+    return RequestedRun(f"{point.name},seed={seed}", point, seed, request.config, request.notes)
 
 
-def _check_unlike(runs: Sequence[AskedRun]) -> None:
+def _check_unlike(runs: Sequence[RequestedRun]) -> None:
     """ConfigError for two runs of one config: both would be paid for, and only one wanted."""
     seen: dict[RunConfig, str] = {}
     for run in runs:

@@ -4,12 +4,14 @@ import json
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from fl_dp.config.run import RunConfig
+from fl_dp.errors import ConfigError
+from fl_dp.launch.resumption import check_unfinished, go_on_with
 from fl_dp.reporting.progress import ProgressDisplay
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.reporting.run_progress import RunProgress
@@ -21,7 +23,7 @@ WRITE_SECONDS = 0.5  # between two versions of the file, unless something else i
 KEPT = ("doing", "server_round", "asked", "answered", "speed", "since")  # the rest is in other files
 
 
-class Telling:
+class ProgressReporter:
     """Tells of one run: first what is done before it begins, then its rounds.
 
     say: prints a line of a run's results. quiet: nothing is shown; the file is written still.
@@ -32,6 +34,7 @@ class Telling:
         self._display = ProgressDisplay(quiet=quiet)
         self._progress = RunProgress()
         self._file: Path | None = None
+        self._folder: RunFolder | None = None
         self._written = 0.0
 
     def say(self, text: str) -> None:
@@ -47,7 +50,7 @@ class Telling:
 
     def run(self, config: RunConfig, folder: RunFolder, over: int = 0) -> None:
         """The run has a folder by now, and is going to have these rounds, of which so many are over."""
-        self._file = folder.progress
+        self._file, self._folder = folder.progress, folder
         self._tell(replace(self._progress, rounds=config.rounds, budget=config.epsilon, over=over))
 
     def doing(self, words: str, *, said: bool = False) -> None:
@@ -90,6 +93,15 @@ class Telling:
             self._file.unlink(missing_ok=True)
             self._file = None
 
+    def interrupted(self) -> None:
+        """Say how to go on with the run, if there is one to go on with."""
+        if self._folder is None:
+            return
+        with suppress(ConfigError):  # it is over, and nothing is left to go on with
+            check_unfinished(self._folder)
+            over, rounds = self._progress.over, self._progress.rounds
+            self.say(f"stopped after {over} of {rounds} rounds; go on with: {go_on_with(self._folder)}")
+
     def _tell(self, progress: RunProgress) -> None:
         before, self._progress = self._progress, progress
         self._display.show(progress)
@@ -112,10 +124,13 @@ class Telling:
 
 
 @contextmanager
-def telling(say: Say, *, quiet: bool = False) -> Iterator[Telling]:
-    """A `Telling` for the time of a launch."""
-    tell = Telling(say, quiet=quiet)
+def reporting_progress(say: Say, *, quiet: bool = False) -> Iterator[ProgressReporter]:
+    """A `ProgressReporter` for the time of a launch."""
+    tell = ProgressReporter(say, quiet=quiet)
     try:
         yield tell
+    except KeyboardInterrupt:
+        tell.interrupted()
+        raise
     finally:
         tell.end()

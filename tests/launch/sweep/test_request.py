@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from fl_dp.errors import ConfigError
-from fl_dp.launch.sweep.asked import Asked, read_sweep
+from fl_dp.launch.sweep.request import SweepRequest, read_sweep
 
-Read = Callable[[str], Asked]
+Read = Callable[[str], SweepRequest]
 
 
 def test_every_combination_meets_every_seed(read: Read) -> None:

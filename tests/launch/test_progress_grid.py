@@ -10,7 +10,7 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from fl_dp.config.run import RunConfig
 from fl_dp.federation.wire.partial_sums import adds_up
-from fl_dp.launch.told_grid import ToldGrid
+from fl_dp.launch.progress_grid import ProgressGrid
 
 TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1  # every message names its sender
 
@@ -54,7 +54,7 @@ class Nodes(Grid):
 
 
 class Told:
-    """In place of a Telling: what it is told."""
+    """In place of a ProgressReporter: what it is told."""
 
     def __init__(self) -> None:
         self.events: list[Any] = []
@@ -70,9 +70,9 @@ class Told:
         self.events.append(("answered", clients))
 
 
-def told(grid: Grid, counts: bool = True, **config: Any) -> tuple[ToldGrid, Told]:
+def told(grid: Grid, counts: bool = True, **config: Any) -> tuple[ProgressGrid, Told]:
     tell = Told()
-    return ToldGrid(grid, RunConfig(clients=3, **config), tell, counts=counts), tell  # type: ignore[arg-type]
+    return ProgressGrid(grid, RunConfig(clients=3, **config), tell, counts=counts), tell  # type: ignore[arg-type]
 
 
 def messages(kind: str, *nodes: int, group: str = "4") -> list[Message]:
@@ -132,3 +132,19 @@ def test_everything_else_is_the_grids() -> None:
     assert nodes.run == "a run" == grid.run
     assert len(list(grid.send_and_receive(messages(MessageType.QUERY, 1)))) == 1
     assert grid.create_message(RecordDict(), MessageType.QUERY, 1, "1").metadata.dst_node_id == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "measured"),
+    [
+        ({"evaluate": "off", "rounds": 4}, False),
+        ({"evaluate_every": 2, "rounds": 9}, True),
+        ({"evaluate_every": 3, "rounds": 9}, False),
+        ({"evaluate_every": 0, "rounds": 9}, False),
+        ({"evaluate_every": 0, "rounds": 4}, True),
+    ],
+)
+def test_a_model_is_said_to_be_measured_only_where_it_is(settings: dict[str, Any], measured: bool) -> None:
+    grid, tell = told(Nodes(), counts=False, **settings)
+    grid.pull_messages(grid.push_messages(messages(MessageType.TRAIN, 1, group="4")))
+    assert tell.events[-1] == f"averaging the updates{', and measuring the model' * measured}"

@@ -14,25 +14,25 @@ from fl_dp.launch.preflight import (
     check_server,
     with_absolute_paths,
 )
-from fl_dp.launch.sweep.asked import AskedRun
+from fl_dp.launch.sweep.request import RequestedRun
 
 
 @dataclass(frozen=True, slots=True)
-class LookedAt:
+class CheckedRun:
     """A run that a launch would start.
 
     config: with absolute paths. sizes: public, of each client. public: whether the data are a public
     benchmark set. notes: what a launch would say.
     """
 
-    run: AskedRun
+    run: RequestedRun
     config: RunConfig
     sizes: tuple[int, ...]
     public: bool
     notes: tuple[str, ...]
 
 
-def look_at(runs: Sequence[AskedRun]) -> list[LookedAt]:
+def check_runs(runs: Sequence[RequestedRun]) -> list[CheckedRun]:
     """Check every run, and read its data for their number; FlDpError, of the same kind, names the run.
 
     The model is tried once for all seeds of a point: it is of the same layers.
@@ -40,21 +40,21 @@ def look_at(runs: Sequence[AskedRun]) -> list[LookedAt]:
     found, tried = [], set()
     for run in runs:
         try:
-            found.append(_looked_at(run, tried=run.point.name in tried))
+            found.append(_checked(run, tried=run.point.name in tried))
         except FlDpError as error:
             raise _named(run.name, error) from error
         tried.add(run.point.name)
     return found
 
 
-def _looked_at(run: AskedRun, *, tried: bool) -> LookedAt:
+def _checked(run: RequestedRun, *, tried: bool) -> CheckedRun:
     check_names(run.config)
     check_choices(run.config)
     config = with_absolute_paths(run.config)
     if not tried:
         check_server(config)
     notes = (*run.notes, *check_parts(config))
-    return LookedAt(run, config, _sizes(config), _is_public(config), notes)
+    return CheckedRun(run, config, _sizes(config), _is_public(config), notes)
 
 
 def _sizes(config: RunConfig) -> tuple[int, ...]:

@@ -1,0 +1,48 @@
+"""How a ledger's files are called, and where they are looked for."""
+
+from pathlib import Path
+
+from fl_dp.errors import ConfigError
+
+LEDGER = "ledger.sqlite"
+_OPENINGS = "statements.jsonl"
+_OF_AN_OLDER_KIND = "client-*.sqlite"
+
+
+def ledger_file(folder: Path) -> Path:
+    """The ledger in `folder`, there or yet to be made: one for all data of a machine, whoever the clients.
+
+    ConfigError when the folder holds only ledgers of an older fl_dp: what they have spent would not count.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"--ledger {folder}: expected a folder; the ledger in it is {LEDGER}.")
+    path = folder.absolute() / LEDGER
+    others = sorted(folder.glob(_OF_AN_OLDER_KIND))
+    if others and not path.exists():
+        raise ConfigError(
+            f"--ledger {folder}: holds {others[0].name}, a ledger of an older fl_dp, and no {LEDGER}. "
+            f"Rename the one that these data have spent from to {LEDGER}, or name another folder."
+        )
+    return path
+
+
+def openings_file(ledger: Path) -> Path:
+    """Where a ledger's owner keeps what opens the commitments of its statements: beside it."""
+    return ledger.parent / _OPENINGS
+
+
+def find_ledger(path: Path, *folders: Path) -> Path:
+    """The ledger that `path` names: the file itself, there or not, or the one in that folder.
+
+    folders: where else to look if `path` is a folder. ConfigError where there is none.
+    """
+    if not path.is_dir():
+        return path
+    looked = [folder / LEDGER for folder in (path, *folders)]
+    for file in looked:
+        if file.exists():
+            return file
+    raise ConfigError(
+        f"{path}: holds no ledger; looked for {' and '.join(map(str, looked))}. Name a ledger's file or "
+        "folder, or a run's folder."
+    )

@@ -1,0 +1,100 @@
+"""A client's settings, put together from its file, the options of the command line and its kit."""
+
+import socket
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fl_dp.accounting.ledger.files import ledger_file
+from fl_dp.cli.arguments import placed, read_settings
+from fl_dp.cli.common import state_folder
+from fl_dp.config.client import ClientConfig
+from fl_dp.config.files import read_toml
+from fl_dp.config.flat import places_in
+from fl_dp.config.mistakes import SettingsError
+from fl_dp.config.task import task_beside
+from fl_dp.errors import ConfigError
+from fl_dp.launch.client_checks import check_data_named
+
+_OPTIONS = {"client": "--name", "partition-id": "--partition", "num-partitions": "--partition"}
+
+
+def own_settings(
+    file: Path | None,
+    options: dict[str, Any],
+    texts: Sequence[str],
+    ledger: Path | None,
+    site: str | None = None,
+) -> ClientConfig:
+    """File, options and `key=value` texts together; ConfigError for a key that is in both of the last two.
+
+    options: None where not given. site: the name that a kit gives this client; another is refused. The ledger
+    that is used without any of them is the same for every name.
+    """
+    base, given = {} if file is None else _read(file), _together(options, texts)
+    if "data" in given and base.get("data-name") and "data-name" not in given:
+        raise ConfigError(
+            f"--data {given['data']}: data-name = {base['data-name']!r} of {file} names its own data; "
+            "name these with --set data-name=NAME, by the same name if the file was only moved."
+        )
+    client = given.get("client") or base.get("client") or site or socket.gethostname()
+    if site is not None and client != site:
+        raise ConfigError(
+            f"client = {client!r}: the kit's roster calls this site {site!r}; leave the name out."
+        )
+    if ledger is not None:
+        base["ledger"] = str(ledger_file(ledger.expanduser()))
+    elif "ledger" not in base:
+        base["ledger"] = str(ledger_file(state_folder() / "ledger"))
+    flat = {**base, **given, "client": client}
+    try:
+        own = ClientConfig.from_flat(flat)
+    except SettingsError as error:
+        places = _places(file, options, texts)
+        raise error.placed(lambda one: placed(one.words, one.key, places)) from None
+    if "data" not in flat:
+        check_data_named(own)
+    return own
+
+
+def found_from_here(task: str | None) -> str | None:
+    """The task, or model, that an option names: a file is looked for from here."""
+    return task if task is None else task_beside(task, Path.cwd())
+
+
+def part_of(partition: str | None) -> dict[str, int]:
+    """'K/N' as config keys."""
+    if partition is None:
+        return {}
+    part, _, parts = partition.partition("/")
+    if not (part.isdecimal() and parts.isdecimal() and len(partition) < 20):
+        raise ConfigError(f"--partition {partition}: expected K/N, such as 0/2.")
+    return {"partition-id": int(part), "num-partitions": int(parts)}
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        found = read_toml(file, named=True)
+    except ConfigError as error:
+        raise ConfigError(f"--config {error}") from None
+    for key in ("task", "model"):
+        if isinstance(found.get(key), str):
+            found[key] = task_beside(found[key], file.parent)
+    return found
+
+
+def _together(options: dict[str, Any], texts: Sequence[str]) -> dict[str, Any]:
+    """Options that were given, and `key=value` texts; a key in both is refused by name."""
+    given = {key: value for key, value in options.items() if value is not None}
+    others = read_settings(texts, ClientConfig)
+    for key in given.keys() & others.keys():
+        raise ConfigError(f"--set {key}=...: is given as an option, too; leave one out.")
+    others |= {key: task_beside(str(others[key]), Path.cwd()) for key in ("task", "model") if key in others}
+    return {**given, **others}
+
+
+def _places(file: Path | None, options: Mapping[str, Any], texts: Sequence[str]) -> dict[str, str]:
+    """Where each setting was given: a line of the file, or an option."""
+    places = {} if file is None else {key: f"--config {at}" for key, at in places_in(file).items()}
+    given = {key: _OPTIONS.get(key, f"--{key}") for key, value in options.items() if value is not None}
+    return {**places, **given, **dict.fromkeys(read_settings(texts, ClientConfig), "--set")}

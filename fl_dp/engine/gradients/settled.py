@@ -1,0 +1,83 @@
+"""Output gradients that are kept, moved to where the backward pass has just freed as much memory.
+
+A use's output gradient is made while what its own operator read is still there: at the top of the heap. A
+moment later that is freed, and leaves a hole of often the same size. PyTorch asks the C library for
+aligned memory, which glibc before 2.38 never takes from a hole of just that size (its bug 14581): so every
+gradient that is kept would make the heap longer, and the holes would stay. Memory that is asked for
+without alignment fits them, and is aligned, because what was there was. Elsewhere nothing is moved.
+"""
+
+from dataclasses import replace
+from weakref import WeakValueDictionary
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fl_dp.engine.gradients.layouts import Kept
+
+LEAST_BYTES = 2**17  # smaller ones are not worth a copy
+_ALIGNMENT = 64  # PyTorch's own: products may round differently elsewhere
+
+# By address, while it lives: memory that no operator of PyTorch's has made, for who counts bytes.
+_MADE: WeakValueDictionary[int, NDArray[np.uint8]] = WeakValueDictionary()
+
+
+class Settled:
+    """One use's output gradient, of any shape, on its way to other memory.
+
+    It is moved once, for all parameters whose kernels keep it, and only if there are any. The same numbers
+    in the same order of memory. Gradients on other devices than CPUs stay where they are.
+    """
+
+    def __init__(self, grad: Tensor) -> None:
+        self._grad, self._moved = grad, grad
+        self._pending = grad.device.type == "cpu" and grad.nbytes >= LEAST_BYTES and _is_dense(grad)
+
+    def __call__(self, kept: Kept) -> Kept:
+        """`kept` without the memory of the gradient, where that helps."""
+        if self._pending and any(map(self._is_it, kept.parts)):
+            self._moved, self._pending = _moved(self._grad), False
+        if self._moved is self._grad:
+            return kept
+        parts = tuple(
+            self._moved.as_strided(part.shape, part.stride()) if self._is_it(part) else part
+            for part in kept.parts
+        )
+        return replace(kept, parts=parts)
+
+    def _is_it(self, part: Tensor) -> bool:
+        """Whether `part` is the gradient, perhaps in another shape."""
+        there = part.numel() == self._grad.numel() and part.dtype == self._grad.dtype
+        return there and _place(part) == _place(self._grad) and _is_dense(part)
+
+
+def is_made_here(storage: torch.UntypedStorage) -> bool:
+    """Whether a gradient was moved there."""
+    return storage.data_ptr() in _MADE
+
+
+def _place(tensor: Tensor) -> tuple[int, bool, bool]:
+    """A view that conjugates or negates has other numbers at the same address."""
+    return tensor.data_ptr(), tensor.is_conj(), tensor.is_neg()
+
+
+def _is_dense(tensor: Tensor) -> bool:
+    """Without gaps or overlaps in memory."""
+    expected = 1
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if size != 1 and stride != expected:
+            return False
+        expected *= size
+    return True
+
+
+def _moved(grad: Tensor) -> Tensor:
+    """A copy in memory of its own, or `grad` itself where that memory would not be aligned."""
+    memory = np.empty(grad.nbytes, dtype=np.uint8)
+    address = memory.ctypes.data
+    if address % _ALIGNMENT:
+        return grad
+    _MADE[address] = memory
+    return torch.from_numpy(memory).view(grad.dtype).as_strided(grad.shape, grad.stride()).copy_(grad)

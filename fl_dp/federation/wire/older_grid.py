@@ -1,0 +1,42 @@
+"""What Flower's Grid also asks for, and what fl_dp's own server never uses: written once for all grids."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from flwr.app import Message, RecordDict
+from flwr.serverapp import Grid
+
+from fl_dp.federation.wire.send_receive import receive, send
+
+
+class OlderGrid(Grid):
+    """A grid that pushes and pulls, with Flower's older interface on top, for strategies that need it.
+
+    What is left to write: `get_node_ids`, `push_messages`, `pull_messages`.
+    """
+
+    _run: Any = None
+
+    def set_run(self, run: Any) -> None:
+        """Flower's record of the run."""
+        self._run = run
+
+    @property
+    def run(self) -> Any:
+        return self._run
+
+    def create_message(
+        self,
+        content: RecordDict,
+        message_type: str,
+        dst_node_id: int,
+        group_id: str,
+        ttl: float | None = None,
+    ) -> Message:
+        return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
+
+    def send_and_receive(
+        self, messages: Iterable[Message], *, timeout: float | None = None
+    ) -> Iterable[Message]:
+        """As Flower's, without its pauses of 3 s. timeout: in seconds; None: until all have answered."""
+        return receive(self, send(self, list(messages)), float("inf") if timeout is None else timeout)

@@ -1,0 +1,132 @@
+"""What a client will spend in a run, by the functions that plan and pay it; nothing is started or written."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from fl_dp.accounting.budget import Budget
+from fl_dp.accounting.events import merge
+from fl_dp.accounting.ledger.files import ledger_file
+from fl_dp.accounting.ledger.ledger import Ledger
+from fl_dp.config.client import ClientConfig
+from fl_dp.config.run import RunConfig
+from fl_dp.federation.client.profile import profile_of
+from fl_dp.federation.client.registration import cut_of, dataset_name, records_name
+from fl_dp.federation.server.client_record import ClientRecord
+from fl_dp.federation.server.registration import record_of
+from fl_dp.records import ASSUMED, PROVEN, ClientProfile, Entry
+
+NOWHERE = Path("no-ledger")  # in settings of clients whose run makes a new ledger
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSpending:
+    """What one client spends if it takes part in so many rounds, as far as its budget allows.
+
+    record: as the server will see it. before, epsilon: of its account, now and at the end; rounds: in which
+    at least one step fits its budget, the last may be a short one. entry: rate, noise and all steps of these
+    rounds; None where there are none, and `record.reason` says why it has no part in the run at all.
+    """
+
+    record: ClientRecord
+    before: float
+    epsilon: float
+    rounds: int
+    entry: Entry | None
+
+    @property
+    def name(self) -> str:
+        return self.record.name
+
+    @property
+    def alone(self) -> float:
+        """The epsilon of these rounds by themselves, without what was spent before."""
+        return _epsilon(self.record.budget, self.entry) if self.entry else 0.0
+
+
+def spending_of(profile: ClientProfile, config: RunConfig, rounds: int) -> ClientSpending:
+    """What the client spends in `rounds` rounds of the run."""
+    record = record_of(profile, config)
+    planned = record.mechanism
+    steps = record.steps_left(rounds * planned.steps) if planned else 0
+    return ClientSpending(
+        record,
+        record.epsilon(),
+        record.epsilon_after(rounds),
+        record.rounds_left(rounds),
+        Entry(planned.sample_rate, planned.noise_multiplier, steps) if planned and steps else None,
+    )
+
+
+@lru_cache(maxsize=4096)  # most clients are alike
+def _epsilon(budget: Budget, entry: Entry) -> float:
+    return budget.epsilon_of((entry,))
+
+
+def takes_every_round(config: RunConfig) -> bool:
+    """Whether all clients take part in all rounds; else chance decides, and no forecast is exact."""
+    return config.fit_clients == config.clients and config.sampling != "poisson"
+
+
+def mean_rounds(config: RunConfig) -> float:
+    """The rounds that a client takes part in, in the mean."""
+    return config.rounds * config.fit_clients / config.clients
+
+
+@dataclass(frozen=True, slots=True)
+class _Account:
+    """spent: merged. arithmetic: of all of it."""
+
+    spent: tuple[Entry, ...] = ()
+    arithmetic: str = PROVEN
+
+
+class ForeseenAccounts:
+    """What data sets have spent, by name: what a ledger holds, and what was foreseen since.
+
+    An account counts by its name; whether it is of the same records is not asked.
+    """
+
+    def __init__(self, ledgers: Path | None) -> None:
+        """ledgers: the folder of a ledger, which is read and not changed; None, or one that holds none yet:
+        nothing is spent. LedgerError for a ledger that cannot be read.
+        """
+        self._accounts: dict[str, _Account] = {}
+        self._cuts: dict[str, tuple[str, str]] = {}  # by source: cut, and the data set that has it
+        self._retired = 0
+        file = None if ledgers is None else ledger_file(ledgers)
+        if file is None or not file.exists():
+            return
+        with Ledger.open_existing(file) as opened:
+            in_use = [account for account in opened.accounts() if account.retired is None]
+            arithmetics = opened.arithmetics([account.dataset for account in in_use])
+            self._retired = opened.retirements()
+        for account, arithmetic in zip(in_use, arithmetics, strict=True):
+            self._accounts[account.dataset] = _Account(account.spent(), arithmetic or ASSUMED)
+            self._cuts[account.identity.source] = account.identity.cut, account.dataset
+
+    def spent(self, dataset: str) -> tuple[Entry, ...]:
+        return self._accounts.get(dataset, _Account()).spent
+
+    def profile(self, settings: ClientConfig, size: int) -> ClientProfile:
+        """What the client would register with. size: public, of its data."""
+        held = self._accounts.get(dataset_name(settings), _Account())
+        return profile_of(settings, size, held.spent, held.arithmetic, self._retired)
+
+    def conflict(self, settings: ClientConfig) -> str:
+        """Why a ledger would not enter the client's data; empty where it would. Notes their cut."""
+        source, cut, dataset = records_name(settings), cut_of(settings), dataset_name(settings)
+        held, name = self._cuts.setdefault(source, (cut, dataset))
+        if held == cut:
+            return ""
+        return (
+            f"splits {source} as {dataset!r}, and the ledger holds it as {name!r}: parts would share "
+            "records, and what these have spent would not count. Split them alike in all runs: one seed, the "
+            "same clients, the same partition"
+        )
+
+    def pay(self, dataset: str, entry: Entry, arithmetic: str) -> None:
+        """Count the entry as spent from now on."""
+        held = self._accounts.get(dataset, _Account())
+        proven = held.arithmetic == arithmetic == PROVEN
+        self._accounts[dataset] = _Account(merge((*held.spent, entry)), PROVEN if proven else ASSUMED)

@@ -1,0 +1,52 @@
+"""What the guarantee takes for granted, in words."""
+
+from fl_dp.config.data import PERSON
+from fl_dp.records import PROVEN
+from fl_dp.reporting.page.clause import Clause
+from fl_dp.reporting.page.facts import Run
+from fl_dp.reporting.wording import counted
+
+
+def arithmetic(run: Run) -> Clause:
+    """What is known of rounding."""
+    if run.arithmetic == PROVEN:
+        return Clause(
+            "Arithmetic: proven",
+            "Each record had a pass of its own, so that what rounding adds is bounded by a proof. That a "
+            "pass has no memory of passes before it is assumed, and tested when a run starts.",
+        )
+    return Clause(
+        "Arithmetic: assumed",
+        "It is assumed, not proven, that rounding in floating point moves a sum by no more than 0.001 of the "
+        "clipping bound. The noise is wider by that. Searches for worse cases found less, and prove nothing.",
+    )
+
+
+def assumed(run: Run) -> Clause:
+    """The assumptions that matter most to whoever signs."""
+    mixed = sum(len({(e.sample_rate, e.noise_multiplier) for e in one.charges}) > 1 for one in run.clients)
+    items = [
+        "Ledgers are kept: not deleted, restored from an older copy or retired. What they no longer hold "
+        "is not counted.",
+        "The declared sizes are public.",
+        f"Each record is there once: in one data set, at one client. {_each_person(run)}".strip(),
+        "Settings were not found by training on the same records outside these ledgers.",
+        "The clients ran fl_dp's own code.",
+    ]
+    if mixed:
+        items.insert(
+            0,
+            f"The accounts of {counted(mixed, 'client')} hold more than one rate or noise multiplier. Their "
+            "epsilons hold only if these were fixed without looking at earlier results.",
+        )
+    return Clause(
+        "What is assumed",
+        "Above all the following. All of it is in the documentation that comes with fl_dp, docs/privacy.md.",
+        tuple(items),
+    )
+
+
+def _each_person(run: Run) -> str:
+    if run.unit != PERSON and run.clients_per_person == 1:
+        return ""
+    return f"A person is at {counted(run.clients_per_person, 'client')} at most."

@@ -1,0 +1,50 @@
+"""How much an epsilon is: what it and delta allow somebody to find out, in numbers that can be judged."""
+
+import math
+
+from fl_dp.reporting.page.clause import Clause
+from fl_dp.reporting.page.facts import Run
+from fl_dp.reporting.page.numbers import UNKNOWN, best_guess, epsilon, number, odds_ratio, percent
+from fl_dp.reporting.page.whose import whose
+
+_COMPARED = (0.1, 1.0, 3.0)
+_NEARLY_SURE = 0.99  # a bound above it says next to nothing
+
+
+def amount(run: Run) -> Clause:
+    """Epsilon and delta, whose, and by whom they were computed."""
+    text = (
+        f"Epsilon {epsilon(run.epsilon)} (rounded up) and delta {number(run.delta)}, for {whose(run)}, "
+        f"computed by the accountant {' and '.join(run.accountants) or UNKNOWN}. "
+    )
+    if run.clients_per_person > 1:
+        text += f"These are the sums of the {run.clients_per_person} largest of the clients."
+    else:
+        text += "These are the largest of the clients; each client has its own, in the tables below."
+    return Clause("How much, and for whom", text)
+
+
+def meaning(run: Run) -> Clause:
+    """What the numbers mean for somebody who guesses.
+
+    The bound holds for every test between "there" and "not there": its false alarms plus e^epsilon times its
+    misses are at least 1 - delta, and the other way round (Kairouz, Oh, Viswanath 2015). Half of their sum is
+    the chance of a wrong guess at even odds.
+    """
+    heading = "What this epsilon means"
+    if not math.isfinite(run.epsilon):
+        return Clause(heading, "An infinite epsilon sets no limit to what can be found out.")
+    shown = float(epsilon(run.epsilon))  # so that whoever computes it again finds the same
+    bound = best_guess(shown, run.delta or 0.0)
+    compared = ", ".join(f"{percent(best_guess(one, 0.0))} at epsilon {one:g}" for one in _COMPARED)
+    text = (
+        f"Were delta zero, nothing that was released would change anybody's odds that one {run.unit} was "
+        f"there by more than a factor of e^epsilon = {odds_ratio(shown)}. With delta, who starts "
+        f"at even odds (50 %) and guesses as well as possible is right with a probability of at most "
+        f"{percent(bound)}. "
+        f"{'That is next to no limit. ' if bound >= _NEARLY_SURE else ''}"
+        f"To compare: {compared}, and 50 % is a blind guess. The formula is "
+        "(e^epsilon + delta) / (1 + e^epsilon), from Kairouz, Oh and Viswanath, The Composition Theorem for "
+        "Differential Privacy, ICML 2015."
+    )
+    return Clause(heading, text)

@@ -1,0 +1,39 @@
+"""What is filled in and signed: by those who approve, and by each site."""
+
+from fl_dp.reporting.page.facts import Named, Run
+from fl_dp.reporting.wording import counted
+
+_SITES = 20  # that have a line of their own
+_NAMED = 6  # clients that one line can name
+
+
+def approval_lines(run: Run) -> Named:
+    """What a record of processing asks for; empty values are lines to fill in by hand."""
+    said = run.approval
+    return (
+        ("Purpose", said.purpose),
+        ("Operated by (server and sites)", said.operator),
+        ("Legal basis", said.legal_basis),
+        ("Who gets the model", said.recipients),
+        ("Kept until, or for how long", said.retention),
+        ("Approved by", said.approver),
+        ("Date (year-month-day)", said.date),
+    )
+
+
+def site_lines(run: Run) -> tuple[str, ...]:
+    """A name for each site that has to sign; none of a simulation, whose clients were on one machine."""
+    if run.simulated:
+        return ()
+    stated = [tuple(one.client for one in site.data) for site in run.sites if site.data and not site.problem]
+    known = {name for names in stated for name in names}
+    found = [*stated, *((one.name,) for one in run.clients if one.name not in known)]
+    lines = [f"For the site of {_named(names)}" for names in found[:_SITES]]
+    if len(found) > _SITES:
+        lines.append(f"For {counted(len(found) - _SITES, 'more site')}, on a sheet of their own")
+    return tuple(lines)
+
+
+def _named(names: tuple[str, ...]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")

@@ -1,0 +1,34 @@
+"""A window of the image's own size, moved by up to so many pixels each way; the edges are mirrored."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from fl_dp.errors import ConfigError
+from fl_dp.form import Form
+from fl_dp.training.augmentation import Augmentation
+
+
+def cropped(images: Tensor, uniform: Tensor, argument: str) -> Tensor:
+    """Each image's window, by its two numbers: all (2 p + 1)^2 places are alike likely."""
+    most = int(argument)
+    _, _, height, width = images.shape
+    padded = F.pad(images, (most, most, most, most), mode="reflect")
+    corner = (uniform * (2 * most + 1)).long()
+    rows = corner[:, :1] + torch.arange(height)
+    columns = corner[:, 1:] + torch.arange(width)
+    number = torch.arange(len(images))[:, None, None]
+    # an index on both sides of a slice puts the indexed axes first: (n, H, W, C)
+    return padded[number, :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2).contiguous()
+
+
+def _check(form: Form, argument: str) -> None:
+    smallest = min(form.input_shape[1:])
+    if argument not in map(str, range(1, smallest)):  # one way to write each
+        raise ConfigError(
+            f"augmentation = 'crop:{argument}': expected a number of pixels from 1 to {smallest - 1}, such "
+            "as crop:4; the image is mirrored at its edge, and is no larger than that."
+        )
+
+
+AUGMENTATION = Augmentation(cropped, numbers=2, argument="PIXELS", check=_check)

@@ -1,0 +1,21 @@
+from pathlib import Path
+
+import pytest
+
+from fl_dp.cli.client_settings import own_settings
+from fl_dp.errors import ConfigError
+
+
+def test_mistakes_of_a_client_say_where_they_stand_all_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "site.toml"
+    file.write_text('data = "digits"\nepsilonn = 1\n')
+    with pytest.raises(ConfigError) as told:
+        own_settings(file, {"client": "a/b", "delta": 2.0}, ["accountannt=pld"], tmp_path / "l")
+    assert [line.strip().partition(" = ")[0].partition("; ")[0] for line in str(told.value).splitlines()] == [
+        "3 mistakes:",
+        f"--config {file}, line 2: epsilonn: unknown key",
+        "--delta: delta",
+        "--set: accountannt: unknown key",
+    ]
+    with pytest.raises(ConfigError, match=r"^--name: client = 'a/b': expected a name of 1 to 64"):
+        own_settings(None, {"client": "a/b", "data": "digits"}, (), tmp_path / "l")

@@ -1,0 +1,148 @@
+"""The scattering transform: what it computes, of which images, and of one record alone."""
+
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+import torch
+
+from fl_dp.data.features.scatter import of, shape
+from fl_dp.data.fixed_features import features_of
+from fl_dp.errors import ConfigError, DataError
+
+pytest.importorskip("kymatio")
+
+
+def images(n: int, channels: int = 1, side: int = 12) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(0)
+    return torch.randint(0, 256, (n, channels, side, side), generator=generator, dtype=torch.uint8)
+
+
+def by_definition(picture: np.ndarray, depth: int) -> np.ndarray:
+    """(paths, h, w) of one picture (H, W), in double precision, order by order, as the papers have it.
+
+    x * phi; |x * psi_j1| * phi; ||x * psi_j1| * psi_j2| * phi with j1 < j2; only every 2^depth-th pixel.
+    """
+    from kymatio.scattering2d.filter_bank import filter_bank
+
+    side, step = len(picture), 2**depth
+    wide = ((side + step) // step + 1) * step
+    before = (wide - side) // 2
+    padded = np.pad(picture, (before, wide - side - before), mode="reflect")
+    bank = filter_bank(wide, wide, depth, 8)
+    # complex64 filters: their precision is that of the transform
+    low = bank["phi"]["levels"][0].astype(np.float64)
+
+    def through(signal: np.ndarray, spectrum: np.ndarray) -> np.ndarray:
+        return np.fft.ifft2(np.fft.fft2(signal) * spectrum)
+
+    def mean(signal: np.ndarray) -> np.ndarray:
+        return through(signal, low).real[::step, ::step][1:-1, 1:-1]
+
+    zeroth, first, second = [mean(padded)], [], []
+    for one in bank["psi"]:
+        once = np.abs(through(padded, one["levels"][0].astype(np.float64)))
+        first.append(mean(once))
+        for two in bank["psi"]:
+            if two["j"] > one["j"]:
+                second.append(mean(np.abs(through(once, two["levels"][0].astype(np.float64)))))
+    return np.stack(zeroth + first + second)
+
+
+@pytest.mark.parametrize(("depth", "paths"), [(1, 9), (2, 81)])
+def test_it_is_what_the_papers_define(depth: int, paths: int) -> None:
+    """Aliasing of what is sampled down between the orders aside: filters leave a hundredth there."""
+    x = images(1, channels=2, side=16)
+    found = of(x, str(depth))
+    side = 16 // 2**depth
+    assert found.shape == (1, 2 * paths, side, side)
+    wanted = np.concatenate([by_definition(one.numpy() / 255.0, depth) for one in x[0]])
+    assert np.abs(found[0].numpy() - wanted).max() < 0.02 * np.abs(wanted).max()
+
+
+def test_it_is_kymatios_own_in_numpy() -> None:
+    with warnings.catch_warnings():
+        from kymatio.scattering2d.frontend.numpy_frontend import ScatteringNumPy2D
+    x = images(3, channels=2, side=13)
+    wanted = ScatteringNumPy2D(J=2, shape=(13, 13), L=8)(x.numpy().astype(np.float64) / 255)
+    torch.testing.assert_close(
+        of(x, "2"), torch.from_numpy(wanted.reshape(3, 162, 3, 3)).float(), atol=1e-6, rtol=0
+    )
+
+
+def test_of_one_colour_nothing_but_its_mean_is_left() -> None:
+    found = of(torch.full((1, 1, 8, 8), 51, dtype=torch.uint8), "1")[0]
+    torch.testing.assert_close(found[0], torch.full((4, 4), 0.2), atol=1e-3, rtol=0)
+    assert found[1:].abs().max() < 1e-6
+
+
+def test_numbers_that_are_no_bytes_are_taken_as_they_are() -> None:
+    x = images(2)
+    assert torch.equal(of(x.float() / 255, "1"), of(x, "1"))
+
+
+@pytest.mark.parametrize(("depth", "channels", "side"), [("1", 1, 8), ("2", 1, 28), ("2", 3, 32)])
+def test_a_records_features_are_its_own_to_the_last_bit(depth: str, channels: int, side: int) -> None:
+    x = images(40, channels, side)
+    together = of(x, depth)
+    alone = torch.cat([of(one, depth) for one in x.split(1)])
+    assert torch.equal(together, alone)
+    backwards = of(x.flip(0), depth).flip(0)
+    assert torch.equal(together, backwards)
+
+
+def test_no_record_has_no_features() -> None:
+    assert of(images(0), "2").shape == (0, 81, 3, 3)
+
+
+@pytest.mark.parametrize(
+    ("record", "argument", "expected"),
+    [
+        ((1, 28, 28), "2", (81, 7, 7)),
+        ((3, 32, 32), "2", (243, 8, 8)),
+        ((1, 8, 8), "1", (9, 4, 4)),
+        ((1, 8, 8), "2", (81, 2, 2)),
+        ((1, 17, 30), "3", (217, 2, 3)),
+    ],
+)
+def test_shapes(record: tuple[int, ...], argument: str, expected: tuple[int, ...]) -> None:
+    assert shape(record, argument) == expected
+    assert of(torch.zeros(1, *record), argument).shape[1:] == expected
+
+
+@pytest.mark.parametrize(
+    ("record", "name", "words"),
+    [
+        ((1, 7, 28), "scatter:2", r"images \(channels, height, width\) of 8x8 pixels at least for depth 2"),
+        ((13,), "scatter", r"expected images \(channels, height, width\)"),
+        ((1, 28, 28), "scatter:0", "expected a depth from 1 to 6"),
+        ((1, 28, 28), "scatter:02", "expected a depth from 1 to 6"),
+        ((1, 28, 28), "scatter:deep", "expected a depth from 1 to 6"),
+    ],
+)
+def test_what_has_no_features_is_refused(record: tuple[int, ...], name: str, words: str) -> None:
+    features = features_of(name)
+    assert features is not None
+    with pytest.raises(DataError, match=words):
+        features.shape(record)
+
+
+def test_without_kymatio_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "kymatio", None)
+    with pytest.raises(ConfigError, match=r"needs the package kymatio, .* pip install kymatio, or the extra"):
+        shape((1, 28, 28), "2")
+
+
+def test_importing_it_changes_nothing_for_others() -> None:
+    code = (
+        "import warnings, sys, torch; from fl_dp.data.features.scatter import of;"
+        "before = warnings.filters[:];"
+        "threads, dtype = torch.get_num_threads(), torch.get_default_dtype();"
+        "of(torch.zeros(1, 1, 8, 8), '1'); assert 'kymatio' in sys.modules;"
+        "assert warnings.filters == before, warnings.filters;"
+        "assert (threads, dtype) == (torch.get_num_threads(), torch.get_default_dtype())"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr

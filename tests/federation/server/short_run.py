@@ -1,0 +1,40 @@
+"""A strategy over a grid in memory: settings, and short runs."""
+
+import numpy as np
+
+from fl_dp.config.run import RunConfig
+from fl_dp.federation.server.strategy import PrivateStrategy
+from fl_dp.federation.wire.arrays import encode, specs
+
+START = {"weight": np.zeros((2, 3), np.float32), "frozen": np.full(4, 7, np.int64)}
+TRAINABLE = specs({"weight": START["weight"]})
+
+
+def settings(**changes):
+    values = {
+        "clients": 2, "min_clients": 2, "fit_clients": 2, "rounds": 3, "noise_multiplier": 2.0,
+        "expected_batch_size": 64, "round_timeout": 0.3, "accountant": "rdp", "min_updates": 1,
+    }  # fmt: skip
+    return RunConfig(**{**values, **changes})
+
+
+def run(nodes, fakes, config=None, evaluate=None):
+    """The strategy after a run over `nodes`, and its grid."""
+    grid = fakes.Grid(dict(enumerate(nodes, start=11)))
+    strategy = PrivateStrategy(config or settings(), "run-1", TRAINABLE, lambda report: None)
+    strategy.start(grid, encode(START), evaluate_fn=evaluate)
+    return strategy, grid
+
+
+def weights(strategy):
+    return {name: array.numpy() for name, array in strategy.result.arrays.items()}
+
+
+def statuses(strategy, server_round):
+    return {name: client.status for name, client in strategy.reports[server_round - 1].clients.items()}
+
+
+class AddsUp:
+    """A grid that could answer with sums."""
+
+    adds_up = True

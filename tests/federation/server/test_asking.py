@@ -1,0 +1,59 @@
+"""What clients are asked for in a round."""
+
+import pytest
+from federation.server.short_run import START, TRAINABLE, AddsUp, run, settings
+from flwr.app import ConfigRecord
+
+from fl_dp.federation.server.strategy import PrivateStrategy
+from fl_dp.federation.wire.arrays import encode
+from fl_dp.federation.wire.messages import plan_from_content
+from fl_dp.federation.wire.partial_sums import ADD_UP
+
+
+def test_clients_that_are_asked_for_the_same_share_one_content(fakes):
+    nodes = [fakes.Client("0"), fakes.Client("1"), fakes.Client("2", public_size=1900)]
+    grid = fakes.Grid(dict(enumerate(nodes, start=11)))
+    strategy = PrivateStrategy(settings(clients=3, fit_clients=3), "run-1", TRAINABLE, lambda report: None)
+    messages = strategy.configure_train(1, encode(START), ConfigRecord(), grid)
+    first, second, third = (
+        message.content for message in sorted(messages, key=lambda m: m.metadata.dst_node_id)
+    )
+    assert first is second
+    assert plan_from_content(first)[0].steps != plan_from_content(third)[0].steps
+
+
+def test_the_plan_is_the_configuration(fakes):
+    client = fakes.Client("0", public_size=650)
+    config = settings(clients=1, min_clients=1, fit_clients=1, rounds=1, local_epochs=2.0)
+    run([client], fakes, config)
+    (plan,) = client.plans
+    assert (plan.run, plan.server_round, plan.model) == ("run-1", 1, "linear")
+    assert plan.steps == 21  # ceil(2 * 650 / 64)
+    assert (plan.noise_multiplier, plan.max_grad_norm, plan.momentum) == (2.0, 1.0, 0.0)
+
+
+@pytest.mark.parametrize(("aggregation", "asked"), [("mean", True), ("median", False)])
+def test_only_an_aggregation_that_can_use_sums_asks_for_them(fakes, aggregation, asked):
+    class Grid(AddsUp, fakes.Grid):
+        pass
+
+    grid = Grid({11: fakes.Client("0"), 12: fakes.Client("1")})
+    config = settings(rounds=1, aggregation=aggregation)
+    strategy = PrivateStrategy(config, "run-1", TRAINABLE, lambda report: None)
+    strategy.start(grid, encode(START))
+    trained = [message for message in grid.sent if message.metadata.message_type == "train"]
+    assert [ADD_UP in message.content for message in trained] == [asked, asked]
+
+
+@pytest.mark.parametrize(("most", "expected"), [(2.0, [640.0, 640.0, 1280.0]), (0.0, [640.0, 640.0, 6.4e6])])
+def test_weights_of_sums_are_capped_before_they_are_added_up(fakes, most, expected):
+    class Grid(AddsUp, fakes.Grid):
+        pass
+
+    grid = Grid({11: fakes.Client("0"), 12: fakes.Client("1"), 13: fakes.Client("2", 6_400_000)})
+    config = settings(clients=3, fit_clients=3, rounds=1, max_weight=most)
+    strategy = PrivateStrategy(config, "run-1", TRAINABLE, lambda report: None)
+    strategy.start(grid, encode(START))
+    trained = [message for message in grid.sent if message.metadata.message_type == "train"]
+    found = sorted(message.content[ADD_UP]["weight"] for message in trained)
+    assert found == pytest.approx(expected)

@@ -1,0 +1,108 @@
+"""Answers that are late, malformed or lies, and what then counts as spent."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from federation.server.short_run import START, TRAINABLE, AddsUp, run, settings, weights
+from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
+
+from fl_dp.federation.server.strategy import PrivateStrategy
+from fl_dp.federation.wire.arrays import encode
+
+
+def test_a_silent_clients_plan_counts_as_spent_until_it_registers_again(fakes):
+    nodes = [fakes.Client("0"), fakes.Client("1", mishaps={1: None})]
+    strategy, grid = run(nodes, fakes, settings(rounds=2))
+    first, second = (report.clients["1"] for report in strategy.reports)
+    assert (first.steps, second.steps) == (10, 10)  # counted in round 1, not taken; taken in round 2
+    assert first.epsilon == strategy.reports[0].clients["0"].epsilon
+    assert [m.metadata.dst_node_id for m in grid.sent if m.metadata.message_type == "query"] == [11, 12, 12]
+
+
+def test_what_may_have_been_spent_never_passes_the_clients_own_budget(fakes):
+    nodes = [fakes.Client("0", epsilon=0.8, mishaps={1: None})]
+    config = settings(clients=1, min_clients=1, fit_clients=1, rounds=1, local_epochs=50.0)
+    strategy, _ = run(nodes, fakes, config)
+    assert 0 < strategy.reports[0].clients["0"].epsilon <= 0.8
+
+
+def fewer_entries(update):
+    return replace(update, spent=(replace(update.spent[0], steps=1),))
+
+
+LIES = {
+    "more steps than asked": (lambda u: replace(u, steps=11), "claims 11 steps, was asked for 10"),
+    "no steps": (lambda u: replace(u, steps=0), "claims 0 steps"),
+    "another ledger": (fewer_entries, "its ledger does not show"),
+    "less epsilon": (lambda u: replace(u, epsilon=u.epsilon - 1e-3), "claims epsilon"),
+    "no epsilon": (lambda u: replace(u, epsilon=float("nan")), "claims epsilon nan"),
+    "another delta": (lambda u: replace(u, delta=1e-3), "claims delta 0.001"),
+    "a missing array": (lambda u: replace(u, arrays={}), "missing ['weight']"),
+    "a wrong shape": (lambda u: replace(u, arrays={"weight": np.zeros(6, np.float32)}), "expected (2, 3)"),
+    "a NaN": (lambda u: replace(u, arrays={"weight": u.arrays["weight"] * np.float32("nan")}), "not finite"),
+}
+
+
+@pytest.mark.parametrize(("lie", "reason"), LIES.values(), ids=LIES)
+def test_an_update_whose_claim_does_not_match_is_dropped(fakes, lie, reason):
+    strategy, _ = run([fakes.Client("0"), fakes.Client("1", lie=lie)], fakes, settings(rounds=1))
+    liar = strategy.reports[0].clients["1"]
+    assert liar.status == "failed"
+    assert reason in liar.reason
+    np.testing.assert_array_equal(weights(strategy)["weight"], np.ones((2, 3), np.float32))
+    assert liar.epsilon >= strategy.reports[0].clients["0"].epsilon  # what it may have spent
+
+
+def test_an_update_over_the_clients_own_budget_is_dropped(fakes):
+    class Overspender(fakes.Client):
+        def profile(self):
+            return replace(super().profile(), epsilon=1.0)  # what it says; it spends up to 3
+
+    strategy, _ = run([fakes.Client("0"), Overspender("1")], fakes, settings(rounds=2))
+    assert strategy.reports[0].clients["1"].status == "trained"
+    second = strategy.reports[1].clients["1"]
+    assert second.status == "failed"
+    assert "over its budget of 1" in second.reason
+    np.testing.assert_array_equal(weights(strategy)["weight"], np.full((2, 3), 2, np.float32))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [RecordDict(), RecordDict({"arrays": ArrayRecord({"weight": Array("float32", (2,), "x", b"junk")})})],
+)
+def test_a_malformed_reply_is_a_failure_in_words(fakes, content):
+    nodes = [fakes.Client("0"), fakes.Client("1", mishaps={1: content})]
+    strategy, _ = run(nodes, fakes, settings(rounds=1))
+    assert strategy.reports[0].clients["1"].status == "failed"
+    assert "record" in strategy.reports[0].clients["1"].reason
+
+
+@pytest.mark.parametrize("status", ["failed", "declined"])
+def test_a_refusal_without_a_reason_is_reported_with_words(fakes, status):
+    nodes = [fakes.Client("0"), fakes.Client("1", mishaps={1: fakes.Refusal(status, " \n")})]
+    strategy, _ = run(nodes, fakes, settings(rounds=1))
+    assert strategy.reports[0].clients["1"].reason == "it gave no reason"
+
+
+def test_a_sum_that_is_lost_leaves_no_round_that_was_trained(fakes):
+    """Two clients answer for a group whose sum never comes: none of them has taken part in the average."""
+
+    class Grid(AddsUp, fakes.Grid):
+        pass
+
+    class WithoutSum(fakes.Client):
+        def __call__(self, message):
+            reply = super().__call__(message)
+            if message.metadata.message_type == "train":
+                reply.content["group"] = ConfigRecord({"group": "1"})
+                reply.content["arrays"] = ArrayRecord()
+            return reply
+
+    strategy = PrivateStrategy(settings(rounds=1), "run-1", TRAINABLE, lambda report: None)
+    strategy.start(Grid({11: WithoutSum("0"), 12: WithoutSum("1")}), encode(START))
+    clients = strategy.reports[0].clients.values()
+    assert {(client.status, client.steps) for client in clients} == {("failed", 10)}  # and it is paid for
+    assert {one.rounds for one in strategy.budgets().values()} == {0}
+    assert strategy.outcome()[0] == "failed"
+    np.testing.assert_array_equal(weights(strategy)["weight"], START["weight"])

@@ -1,0 +1,47 @@
+"""Two clients with the same records are named before a run starts, by the rule of the ledger."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fl_dp.config.run import RunConfig
+from fl_dp.errors import DataError
+from fl_dp.launch.copies import check_copies
+from fl_dp.launch.preflight import split
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> RunConfig:
+    for client in range(3):
+        x = np.random.default_rng(client).normal(size=(40, 4))
+        np.savez(
+            tmp_path / f"{client}.npz", x_train=x, y_train=np.arange(40) % 2, classes=np.array(["no", "yes"])
+        )
+    return RunConfig(clients=3, data=f"npz:{tmp_path}/{{client}}.npz")
+
+
+def test_files_that_share_nothing_pass(config: RunConfig) -> None:
+    assert split(config).sizes == (40, 40, 40)
+
+
+def test_a_copy_is_named_with_both_clients(config: RunConfig, tmp_path: Path) -> None:
+    shutil.copy(tmp_path / "0.npz", tmp_path / "2.npz")
+    with pytest.raises(DataError, match=r"clients 0 and 2: .*0\.npz and 2\.npz"):
+        split(config)
+
+
+def test_a_file_with_a_part_of_anothers_records_is_named(config: RunConfig, tmp_path: Path) -> None:
+    with np.load(tmp_path / "1.npz") as found:
+        np.savez(
+            tmp_path / "2.npz",
+            x_train=found["x_train"][:20], y_train=found["y_train"][:20], classes=found["classes"],
+        )  # fmt: skip
+    with pytest.raises(DataError, match="clients 1 and 2"):
+        check_copies(config)
+
+
+def test_parts_of_one_set_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fl_dp.tasks.records.load_part", lambda settings: pytest.fail("data were read"))
+    check_copies(RunConfig())

@@ -1,0 +1,66 @@
+"""A file that is not there is told at once: nothing that takes seconds to import is needed for that."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fl_dp.choices import SOURCES
+from fl_dp.config.run import RunConfig
+from fl_dp.data.source import Source
+from fl_dp.errors import DataError
+from fl_dp.launch.files_first import PATHS, SERVER, check_files
+from fl_dp.tasks import records
+
+
+def test_the_sources_are_those_that_say_that_they_take_a_path() -> None:
+    of_paths = {name for name in SOURCES.built_in() if SOURCES.load(f"{name}:x", Source).is_path}
+    assert set(PATHS) == of_paths
+    assert SERVER == records.SERVER
+
+
+def test_files_that_are_there_pass_and_each_that_is_not_is_named(tmp_path: Path) -> None:
+    (tmp_path / "0.csv").touch()
+    data = f"csv:{tmp_path}/{{client}}.csv"
+    check_files(RunConfig())
+    check_files(RunConfig(data=f"csv:{tmp_path}/0.csv"))
+    check_files(RunConfig(data=data), ["0"])
+    with pytest.raises(DataError, match=r"^client 1: .*/1\.csv: no such file"):
+        check_files(RunConfig(data=data), ["0", "1"])
+    with pytest.raises(DataError, match=r"^/.*none\.toml: no such schema file"):
+        check_files(RunConfig(data=data, schema="none.toml"), ["0"])
+    check_files(RunConfig(data="csv:none.csv", task="own.py"))  # what it reads is the task's own affair
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "--set", "data=csv:none.csv"],
+        ["check", "--set", "data=csv:none.csv"],
+        ["check", "--server", "--set", "data=csv:none.csv"],
+        ["server", "--set", "data=csv:none.csv"],
+        ["client", "--data", "csv:none.csv"],
+        ["sweep", "sweep.toml"],
+    ],
+    ids=" ".join,
+)
+def test_it_is_said_before_torch_is_imported(words: list[str], tmp_path: Path) -> None:
+    (tmp_path / "sweep.toml").write_text("[grid]\nepsilonn = [1]\n")
+    code = (
+        "import sys\nfrom fl_dp.cli.common import run_command\nfrom fl_dp.cli.main import app\n"
+        "code = run_command(app, sys.argv[1:])\nprint(code, 'torch' in sys.modules)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code, *words],
+        cwd=tmp_path, env={"XDG_STATE_HOME": str(tmp_path), **_path()},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert ended.stdout.splitlines()[-1] == "2 False", ended.stderr
+    said = ended.stdout + ended.stderr
+    assert "did you mean epsilon?" in said if words[0] == "sweep" else "none.csv: no such file" in said
+
+
+def _path() -> dict[str, str]:
+    return {key: os.environ[key] for key in ("PATH", "PYTHONPATH", "HOME") if key in os.environ}

@@ -1,0 +1,211 @@
+"""What is foreseen of a client is what its own ledger then pays for, to the step and to the last bit."""
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fl_dp.accounting.ledger.files import ledger_file
+from fl_dp.accounting.ledger.ledger import DataDeclaration, Ledger
+from fl_dp.config.client import ClientConfig
+from fl_dp.config.run import RunConfig
+from fl_dp.errors import BudgetExhaustedError
+from fl_dp.federation.client.profile import budget_of
+from fl_dp.federation.client.registration import cut_of, dataset_name, records_name
+from fl_dp.federation.server.planning import round_mechanism
+from fl_dp.launch.clients import client_config
+from fl_dp.launch.spending import ForeseenAccounts, mean_rounds, spending_of, takes_every_round
+from fl_dp.records import ASSUMED, PROVEN, Entry, total_steps
+
+SIZE = 640  # records: 10 steps a round
+FIXED = RunConfig(rounds=4, noise_multiplier=2.0, accountant="rdp", epsilon=3.0)
+AUTO = replace(FIXED, noise_multiplier="auto")
+
+
+def settings_of(config: RunConfig, folder: Path, client: int = 0, **own: Any) -> ClientConfig:
+    return replace(client_config(config, client, folder), **own)
+
+
+def open_with(settings: ClientConfig, folder: Path) -> Ledger:
+    ledger = Ledger.open(ledger_file(folder))
+    declared = DataDeclaration(
+        dataset_name(settings), "f", SIZE, source=records_name(settings), cut=cut_of(settings)
+    )
+    ledger.register_all([declared])
+    return ledger
+
+
+def really_spent(ledger: Ledger, settings: ClientConfig, config: RunConfig, rounds: int) -> tuple[int, int]:
+    """Pay for the rounds as a client does, by its own budget: rounds and steps that its ledger pays for."""
+    dataset, budget = dataset_name(settings), budget_of(settings, SIZE)
+    profile = ForeseenAccounts(Path(settings.ledger).parent).profile(settings, SIZE)
+    mechanism = round_mechanism(profile, config)
+    pays, paid = (mechanism.sample_rate, mechanism.noise_multiplier), []
+    for number in range(1, rounds + 1):
+        try:
+            paid.append(ledger.reserve(dataset, "this", number, pays, mechanism.steps, budget))
+        except BudgetExhaustedError:
+            break
+    return len(paid), sum(one.entry.steps for one in paid)
+
+
+def spend_before(ledger: Ledger, settings: ClientConfig, steps: int, noise: float = 2.0) -> None:
+    budget = budget_of(replace(settings, epsilon=100.0), SIZE)
+    ledger.reserve(dataset_name(settings), "earlier", 1, (0.1, noise), steps, budget)
+
+
+@pytest.mark.parametrize(
+    ("config", "own", "before", "rounds"),
+    [
+        (FIXED, {}, 0, 4),
+        (FIXED, {}, 23, 4),
+        (FIXED, {"epsilon": 0.9}, 0, 4),  # the site's own limit is lower than the run's
+        (FIXED, {"epsilon": 1.5}, 23, 4),
+        (FIXED, {"delta": 1e-9}, 0, 40),
+        (replace(FIXED, rounds=200), {}, 0, 200),  # budgets that end in the middle of the run
+        (replace(FIXED, rounds=200), {}, 57, 200),
+        (AUTO, {}, 0, 4),
+        (AUTO, {"epsilon": 1.0, "vary_mechanism": True}, 3, 4),
+        (replace(FIXED, accountant="pld", rounds=30), {"accountant": "pld"}, 7, 30),
+    ],
+)
+def test_the_ledger_pays_for_what_was_foreseen(
+    config: RunConfig, own: dict[str, Any], before: int, rounds: int, tmp_path: Path
+) -> None:
+    settings = settings_of(config, tmp_path, **own)
+    with open_with(settings, tmp_path) as ledger:
+        if before:
+            spend_before(ledger, settings, before)
+        held = ledger.spent(dataset_name(settings))
+        profile = ForeseenAccounts(tmp_path).profile(settings, SIZE)
+        found = spending_of(profile, config, rounds)
+        assert (found.before, profile.spent) == (budget_of(settings, SIZE).epsilon_of(held), held)
+        taken, steps = really_spent(ledger, settings, config, rounds)
+        after = ledger.spent(dataset_name(settings))
+    assert (found.rounds, found.entry.steps if found.entry else 0) == (taken, steps)
+    assert total_steps(after) - total_steps(held) == steps
+    assert found.epsilon == budget_of(settings, SIZE).epsilon_of(after) <= settings.epsilon
+    assert found.alone == budget_of(settings, SIZE).epsilon_of([found.entry])
+    assert taken, "every case takes a step"
+
+
+def test_the_cases_above_end_early_and_in_a_short_round(tmp_path: Path) -> None:
+    """Else they would not tell the whole rounds from those that a budget pays for."""
+    settings = settings_of(FIXED, tmp_path)
+    found = spending_of(ForeseenAccounts(None).profile(settings, SIZE), FIXED, 200)
+    assert found.entry is not None
+    assert found.entry.steps % 10 > 0
+    assert found.rounds == found.entry.steps // 10 + 1 < 200
+
+
+def test_where_nothing_fits_nothing_is_spent_and_the_reason_is_there(tmp_path: Path) -> None:
+    settings = settings_of(FIXED, tmp_path, epsilon=0.01)
+    found = spending_of(ForeseenAccounts(None).profile(settings, SIZE), FIXED, 4)
+    assert (found.entry, found.rounds, found.epsilon, found.alone) == (None, 0, 0.0, 0.0)
+    with open_with(settings, tmp_path) as ledger:
+        assert really_spent(ledger, settings, FIXED, 4) == (0, 0)
+        spend_before(ledger, settings, 5, noise=7.0)
+    richer = replace(settings, epsilon=3.0)
+    other = spending_of(ForeseenAccounts(tmp_path).profile(richer, SIZE), FIXED, 4)
+    assert (other.entry, other.epsilon) == (None, other.before)
+    assert "noise" in other.record.reason
+
+
+def test_without_privacy_all_rounds_are_taken_and_no_epsilon_holds(tmp_path: Path) -> None:
+    config = replace(FIXED, privacy="off")
+    settings = settings_of(config, tmp_path)
+    found = spending_of(ForeseenAccounts(None).profile(settings, SIZE), config, 4)
+    assert (found.entry, found.rounds) == (Entry(0.1, 0.0, 40), 4)
+    assert found.epsilon == found.alone == float("inf")
+
+
+def test_what_is_foreseen_of_one_run_counts_in_the_next(tmp_path: Path) -> None:
+    settings = settings_of(FIXED, tmp_path)
+    accounts = ForeseenAccounts(tmp_path)  # no ledger is there yet
+    first = accounts.profile(settings, SIZE)
+    assert (first.spent, first.arithmetic, first.retired) == ((), PROVEN, 0)
+    accounts.pay(dataset_name(settings), Entry(0.1, 2.0, 40), PROVEN)
+    assert accounts.profile(settings, SIZE).arithmetic == PROVEN
+    accounts.pay(dataset_name(settings), Entry(0.1, 2.0, 2), ASSUMED)
+    second = accounts.profile(settings, SIZE)
+    assert (second.spent, second.arithmetic) == ((Entry(0.1, 2.0, 42),), ASSUMED)
+    assert accounts.spent("another") == ()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_retired_account_has_spent_nothing_and_is_counted(tmp_path: Path) -> None:
+    settings = settings_of(FIXED, tmp_path)
+    with open_with(settings, tmp_path) as ledger:
+        spend_before(ledger, settings, 23)
+        ledger.retire(dataset_name(settings))
+    profile = ForeseenAccounts(tmp_path).profile(settings, SIZE)
+    assert (profile.spent, profile.retired) == ((), 1)
+
+
+def test_parts_that_share_records_do_not_fit_one_ledger(tmp_path: Path) -> None:
+    settings = settings_of(FIXED, tmp_path)
+    open_with(settings, tmp_path).close()
+    accounts = ForeseenAccounts(tmp_path)
+    assert accounts.conflict(settings) == ""
+    assert "seed 1" in accounts.conflict(replace(settings, seed=1))
+    fresh = ForeseenAccounts(None)
+    assert fresh.conflict(replace(settings, seed=1)) == ""
+    assert "one seed" in fresh.conflict(settings)
+
+
+def test_who_takes_part_by_chance() -> None:
+    some = replace(FIXED, clients=8, fit_clients=2, rounds=6)
+    assert (takes_every_round(FIXED), takes_every_round(some), mean_rounds(some)) == (True, False, 1.5)
+    assert not takes_every_round(replace(FIXED, sampling="poisson"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("epsilon", [8.0, 1.2])
+def test_a_simulated_run_spends_what_was_foreseen(epsilon: float, tmp_path: Path) -> None:
+    """By what its rounds.jsonl and its ledger say: a first run, and one more on the same ledger."""
+    from fl_dp.reporting.read_results import read_rounds
+
+    for number in (1, 2):
+        config = RunConfig(
+            data="digits", rounds=3, noise_multiplier=1.5, epsilon=epsilon, accountant="rdp",
+            local_epochs=1.0, learning_rate=0.5 / number,
+        )  # fmt: skip
+        accounts = ForeseenAccounts(tmp_path / "ledger")
+        settings = [settings_of(config, tmp_path / "ledger", client) for client in range(2)]
+        sizes = _sizes(config)
+        foreseen = [
+            spending_of(accounts.profile(one, size), config, config.rounds)
+            for one, size in zip(settings, sizes, strict=True)
+        ]
+        _simulate(config, tmp_path, str(number))
+        rounds = read_rounds(tmp_path / str(number) / "rounds.jsonl")
+        with Ledger.open_existing(ledger_file(tmp_path / "ledger")) as ledger:
+            spent = [ledger.spent(dataset_name(one)) for one in settings]
+        for client, found in enumerate(foreseen):
+            states = [one["clients"][str(client)]["status"] for one in rounds]
+            assert states.count("trained") == found.rounds
+            assert total_steps(spent[client]) - total_steps(found.record.before) == (
+                found.entry.steps if found.entry else 0
+            )
+            assert found.record.budget.epsilon_of(spent[client]) == found.epsilon <= epsilon
+            if rounds:
+                assert rounds[-1]["clients"][str(client)]["epsilon"] == found.epsilon
+
+
+def _sizes(config: RunConfig) -> list[int]:
+    from fl_dp.tasks.records import load_parts
+
+    return [len(part) for part in load_parts(config)[1]]
+
+
+def _simulate(config: RunConfig, folder: Path, out: str) -> None:
+    import tomli_w
+
+    (folder / "run.toml").write_text(tomli_w.dumps(config.to_flat()))
+    words = ["--simulate", "--config", "run.toml", "--ledger", "ledger", "--out", out]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([sys.executable, "-m", "fl_dp.cli", *words], cwd=folder, env=env, check=False, timeout=200)

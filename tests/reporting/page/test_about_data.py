@@ -1,0 +1,122 @@
+"""Which data: what model.json and the schema declare, and the table of classes, small ones hidden."""
+
+import hashlib
+import json
+from typing import Any
+
+import pytest
+
+from fl_dp.records import LEAST_CELL
+from fl_dp.reporting.page.csv_file import csv_text
+from fl_dp.reporting.page.data_facts import data_facts
+from fl_dp.reporting.page.render import render_page
+from fl_dp.reporting.run_folder import RunFolder
+
+from .conftest import Make
+from .reading import Page
+
+SCHEMA = """
+[columns.age]
+kind = "number"
+range = [18, 90]
+[columns."<b>ward</b>"]
+kind = "category"
+categories = ["a", 2]
+[columns.outcome]
+kind = "label"
+classes = { ill = [1], well = [0] }
+[columns.patient]
+kind = "group"
+"""
+FORM = {"input_shape": [13], "outputs": 2, "targets": "class", "vocabulary": 0}
+BY_CLASS = {"accuracy": 0.5, "accuracy-per-class[<i>ill</i>]": 0.125, "accuracy-per-class[rare]": None}
+
+
+def text_of(*folders: RunFolder) -> str:
+    return Page(render_page(folders)).text
+
+
+def describe(folder: RunFolder, **said: Any) -> RunFolder:
+    folder.description.write_text(
+        json.dumps({"data": "csv", "form": FORM, "classes": ["ill", "well"], **said})
+    )
+    return folder
+
+
+def test_kind_form_columns_classes_and_sizes_are_said(make: Make) -> None:
+    text = text_of(describe(make(), schema=SCHEMA))
+    assert "Kind of data csv" in text
+    assert "Declared in all 200 records at 2 clients" in text
+    assert "One record 13 numbers Predicted one of 2 classes Names of what is predicted ill, well" in text
+    assert "age number 18 to 90" in text
+    assert "<b>ward</b> category a, 2" in text
+    assert "outcome label ill, well" in text
+    assert "patient group" in text
+    assert hashlib.sha256(SCHEMA.encode()).hexdigest() in text
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"form": None, "classes": None, "schema": None},
+        {"form": {"input_shape": ["x"], "outputs": 1, "vocabulary": 0}, "classes": {}, "schema": "]"},
+        {"form": {**FORM, "targets": []}, "classes": [["a"], 3], "schema": "[columns]\na = 1"},
+        {"form": {**FORM, "outputs": True}, "schema": "columns = 3"},
+        {"schema": "a = " + "[" * 5000},
+    ],
+)
+def test_what_has_another_form_is_left_out(make: Make, said: dict[str, Any]) -> None:
+    assert Page(render_page([describe(make(), **said)])).open == []
+    assert data_facts(said).columns == ()
+
+
+def test_a_servers_file_is_shown_as_no_sites(make: Make) -> None:
+    """In a federation the server's setting names its own file, which no site has."""
+    text = text_of(make(settings={"data": "csv:/x/patients.csv"}, signed=[]))
+    assert "Kind of data digits" in text  # as model.json has it
+    assert "north digits 100 record" in text
+
+
+def test_how_many_records_of_a_person_count(make: Make) -> None:
+    settings = {"unit": "person:patient", "records-per-person": 4}
+    text = text_of(make(federation={"unit": "person"}, settings=settings))
+    assert "In a step at most 4 records of a person count." in text
+    assert "Records of one person that count in a step 4 at most" in text
+    assert "of a person count" not in text_of(make("other"))
+
+
+def test_accuracies_of_classes_are_a_table_and_small_classes_are_hidden(make: Make) -> None:
+    folder = make(metrics={**BY_CLASS, "own[group]": 0.25}, suppressed_below=LEAST_CELL)
+    text = text_of(folder)
+    assert (
+        "Accuracy of each class, on the server's test data class accuracy <i>ill</i> 0.1250 rare hidden"
+        in text
+    )
+    assert "1 numbers of single classes or groups are not shown" in text
+    assert "0.2500" not in text
+    assert "rare,hidden" in csv_text([folder])
+
+
+@pytest.mark.parametrize("below", [0, LEAST_CELL - 1])
+def test_files_that_hide_no_small_classes_have_no_table(make: Make, below: int) -> None:
+    folder = make(metrics=BY_CLASS, suppressed_below=below)
+    older = make("older", metrics=BY_CLASS)
+    summary = json.loads(older.summary.read_text())
+    del summary["suppressed_below"]
+    older.summary.write_text(json.dumps(summary))
+    for text in (
+        text_of(folder),
+        text_of(older),
+        text_of(folder, older),
+        text_of(make("k", metrics=BY_CLASS, over=False)),
+    ):
+        assert "<i>ill" not in text
+        assert "0.125" not in text
+
+
+def test_side_by_side_classes_have_a_column_for_each_run(make: Make) -> None:
+    told = {"suppressed_below": LEAST_CELL}
+    on = make("on", metrics=BY_CLASS, **told)
+    off = make("off", private=False, metrics={**BY_CLASS, "accuracy-per-class[rare]": 1.0}, **told)
+    text = text_of(on, make("silent"), off)
+    assert "class run 1 run 3, NOT PRIVATE <i>ill</i> 0.1250 0.1250 rare hidden 1.0000" in text

@@ -1,0 +1,30 @@
+"""What is to be filled in, and a line for each site."""
+
+from fl_dp.reporting.page.read import read_run
+from fl_dp.reporting.page.signing import approval_lines, site_lines
+
+from .conftest import Make, statement
+
+
+def test_each_site_has_a_line_whether_it_has_stated_anything_or_not(make: Make) -> None:
+    said = [statement(["north", "south"]), statement(["of another run"], run="18")]
+    run = read_run(make(clients=["north", "south", "east"], signed=said))
+    assert site_lines(run) == ("For the site of north, south", "For the site of east")
+    many = read_run(make("many", clients=[str(number) for number in range(30)], signed=[]))
+    assert len(site_lines(many)) == 21
+    assert site_lines(many)[-1] == "For 10 more sites, on a sheet of their own"
+
+
+def test_a_simulation_has_no_sites_that_could_sign(make: Make) -> None:
+    folder = make()
+    folder.launch.write_text('engine = "ray"\n')
+    assert site_lines(read_run(folder)) == ()
+
+
+def test_what_approval_toml_says_is_beside_its_name(make: Make) -> None:
+    folder = make()
+    (folder.path / "approval.toml").write_text('legal-basis = "Art. 9(2)(j)"\noperator = "A and B"\n')
+    lines = dict(approval_lines(read_run(folder)))
+    assert lines["Legal basis"] == "Art. 9(2)(j)"
+    assert lines["Operated by (server and sites)"] == "A and B"
+    assert lines["Who gets the model"] == lines["Kept until, or for how long"] == lines["Purpose"] == ""

@@ -24,6 +24,9 @@ _FEW = 8
 # With how many random states a thorough search looks, where the losses draw random numbers: mixing in one
 # batch of twenty is overlooked with probability 0.95^60, which is 5 %.
 _STATES = 60
+# How many random parts of the whole batch a thorough search changes. A loss that grows by 1 % with each
+# position was overlooked in one part of a hundred: too few were left out before the examples that count.
+_PARTS = 3
 # How far a loss may move, relative to itself and to the mean loss. The same shapes give the same digits,
 # nearly; where examples are left out, kernels change. Mixing moves a loss by more: half of a batch changes.
 _MOVED, _MOVED_BY_SIZE, _MOVED_IN_16_BITS = 1e-4, 0.02, 0.03
@@ -48,7 +51,7 @@ def find_mixing(losses_of: LossesOf, *batch: Any, thorough: bool = False) -> str
     | | a search takes | finds |
     |---|---|---|
     | plain | 3 calls, 4 with random numbers | a random half of the examples becomes copies of others, and a random part is left out; do the losses of the rest move? |
-    | thorough | about 20 calls, on 8 examples at most; 120 more with random numbers | the same for each example in turn, under many random states; and whether the same batch gives the same losses again |
+    | thorough | about 20 calls on 8 examples at most, 120 more with random numbers, and 7 on the batch | the same for each example in turn, under many random states; three random parts of the batch; and whether the same batch gives the same losses again |
 
     Which examples are changed comes from the system's entropy, so that a model cannot know when it is
     watched. PyTorch's global random state is the same in all calls of a comparison, and afterwards what it
@@ -80,7 +83,8 @@ def _thorough(search: "_Search") -> str | None:
             few.forget_state()
             if found := few.replaced(_random_part(few.size)):
                 return found
-    return search.once(_random_part(search.size))
+    parts = (_random_part(search.size) for _ in range(_PARTS))
+    return next(filter(None, map(search.once, parts)), None)
 
 
 _UNSTEADY = (

@@ -86,6 +86,12 @@ ROWS: Mapping[str, Row] = {
         )
         for epsilon in (1.0, 3.0, 8.0)
     },
+    "fashion-mnist 10 clients without privacy": Row(
+        {**FASHION, **TEN_CLIENTS, **TEN_TANH_CNN, **UNPROTECTED, "learning_rate": 0.05, "local_epochs": 2.0},
+    ),
+    "fashion-mnist 10 clients scatter without privacy": Row(
+        {**FASHION, **TEN_CLIENTS, **TEN_SCATTER, **UNPROTECTED, "learning_rate": 0.05},
+    ),
     "cifar10 one client scatter": Row(
         {**CIFAR, **SCATTER, "local_epochs": 15.0, "learning_rate": 4.0},
         "67.0 (Tramer, Boneh 2021)",

@@ -27,7 +27,7 @@ class Row:
 ONE_CLIENT = {
     "clients": 1, "min_clients": 1, "fit_clients": 1, "weights": "uniform", "epsilon": 3.0, "delta": 1e-5,
     "rounds": 1, "physical_batch_size": 256, "max_grad_norm": 0.1, "evaluate_every": 0,
-    "client_timeout": 1e5, "metrics": "accuracy,accuracy-per-class",
+    "client_timeout": 1e5, "round_timeout": 1e5, "metrics": "accuracy,accuracy-per-class",
 }  # fmt: skip
 # Batch, momentum, bound: defaults of the code that Tramer and Boneh publish (cnns.py); the rate by --tune.
 TANH_CNN = {

@@ -103,7 +103,7 @@ def metrics_of(
 
 
 def check_metrics(task: Task, wanted: Sequence[Any], data: "TensorData | None") -> None:
-    """ConfigError where a metric does not suit the task, or goes by subgroups that the data do not declare."""
+    """ConfigError where a metric does not suit the task, or the data declare no subgroups that it goes by."""
     for name, (metric, _) in metrics_of(task, torch.device("cpu"), wanted)._made.items():
         if metric.part == SUBGROUP and data is not None and not data.subgroups:
             raise ConfigError(

@@ -114,16 +114,33 @@ def _weak_side(cells: Codes, others: list[Codes], weights: Codes) -> tuple[int, 
     _, context = np.unique(np.stack([0 * cells, *others], axis=1), axis=0, return_inverse=True)
     table = np.zeros((len(names), int(context.max()) + 1))
     np.add.at(table, (row, context.reshape(-1)), weights)
-    if table.shape[1] == 1 or len(names) == 1:
+    if table.shape[1] == 1:
         return len(names), frozenset()  # `hide_small` has seen to it
-    pairs, side = least_parting(table)
-    return len(names), frozenset(int(names[i]) for i in side) if pairs < LEAST_CELL else frozenset()
+    rows, members = _tied(table)
+    pairs, side = least_parting(rows)
+    weak = pairs < LEAST_CELL
+    return len(names), frozenset(int(names[i]) for one in side for i in members[one]) if weak else frozenset()
+
+
+def _tied(table: NDArray[np.float64]) -> tuple[NDArray[np.float64], list[tuple[int, ...]]]:
+    """The rows, those that no weak side can part from the longest added to it; and which are in each.
+
+    Two rows with LEAST_CELL pairs between them are on the same side of any parting with fewer. Of a thousand
+    classes most go at once, where passes over all of them would take minutes.
+    """
+    hub = int(table.sum(1).argmax())
+    within = np.arange(len(table)) == hub
+    while (more := ~within & (np.minimum(table, table[within].sum(0)).sum(1) >= LEAST_CELL)).any():
+        within |= more
+    rest = np.flatnonzero(~within)
+    members = [tuple(map(int, np.flatnonzero(within))), *((int(i),) for i in rest)]
+    return np.concatenate([table[within].sum(0, keepdims=True), table[rest]]), members
 
 
 def least_parting(table: NDArray[np.float64]) -> tuple[float, tuple[int, ...]]:
     """The least number of pairs over all ways to part the rows in two, and one side of such a way.
 
-    table: (cells, contexts) numbers of records; two cells or more. Queyranne's algorithm: each pass ends with
+    table: (cells, contexts) numbers of records. Queyranne's algorithm: each pass ends with
     two rows of which the last alone is the best side that parts it from the other; they then become one.
     """
     total = table.sum(0)
@@ -134,7 +151,7 @@ def least_parting(table: NDArray[np.float64]) -> tuple[float, tuple[int, ...]]:
 
     rows = table.copy()
     members: list[tuple[int, ...]] = [(i,) for i in range(len(table))]
-    best, side = np.inf, members[0]
+    best, side = np.inf, members[0]  # of one row alone there is none
     while len(members) > 1:
         alone, taken, rest = pairs(rows), rows[0], list(range(1, len(members)))
         order = [0]

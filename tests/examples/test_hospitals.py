@@ -3,6 +3,7 @@
 import importlib.util
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -11,6 +12,7 @@ import torch
 
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.run import RunConfig
+from fl_dp.data.subgroups import Subgroups
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.federation.client.registration import task_identity
 from fl_dp.federation.server.app import prepare
@@ -73,6 +75,20 @@ def test_each_client_of_a_run_is_a_hospital(config: RunConfig) -> None:
     assert [len(one) for one in parts] == [SIZES[name][0] for name in sorted(SIZES)]
 
 
+def test_test_records_tell_sex_age_and_hospital_apart(task_file: ModuleType) -> None:
+    whole = task_file.together([part(task_file, name, "test") for name in SIZES], list(SIZES))
+    counts = {name: count for one in whole.subgroups for name, count in _counts(one)}
+    assert counts["sex = women"] + counts["sex = men"] == len(whole)
+    assert counts["age = under 50"] + counts["age = 50 to under 60"] + counts["age = 60 and over"] == len(
+        whole
+    )
+    assert [counts[f"hospital = {name}"] for name in SIZES] == [test for _, test in SIZES.values()]
+
+
+def _counts(one: Subgroups) -> Iterator[tuple[str, int]]:
+    return zip(one.full_names, torch.bincount(one.codes, minlength=len(one.labels)).tolist(), strict=True)
+
+
 def test_one_hospital_reads_its_own_file_and_means_the_same_task(config: RunConfig) -> None:
     task = "examples/hospitals/task.py"
     own = ClientConfig(
@@ -102,6 +118,11 @@ def test_what_is_measured_is_as_good_as_the_readme_says() -> None:
     assert auroc["5.0"] > 0.79
     assert auroc["1.0"] > 0.78
     assert auroc["0.1"] > 0.55
+    parts = result.stdout[result.stdout.index("| accuracy together |") :].splitlines()
+    told = {line.split(" | ")[0].strip("| "): line for line in parts[2:-1]}
+    assert {"all", "none", "disease", "sex = women", "age = 60 and over", "hospital = hungary"} <= told.keys()
+    assert not told.keys() & {"hospital = switzerland", "hospital = long_beach"}  # of the first, 16 records
+    assert parts[-1].startswith("| the worst, less all | -")
 
 
 def test_summary_and_description_name_one_code(config: RunConfig, tmp_path: Path) -> None:

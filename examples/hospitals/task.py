@@ -28,7 +28,7 @@ _FEW = 2  # of a class: FLamby then splits without regard to classes
 class Hospitals(Task):
     """Whether a patient has heart disease, from ten attributes; a patient's group is the hospital."""
 
-    metrics = ("accuracy",)
+    metrics = ("accuracy", "accuracy-per-subgroup")
 
     def __init__(self, settings: TaskSettings) -> None:
         super().__init__(settings)

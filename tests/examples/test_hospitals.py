@@ -17,12 +17,14 @@ from fl_dp.data.tensor_data import TensorData
 from fl_dp.federation.client.registration import task_identity
 from fl_dp.federation.server.app import prepare
 from fl_dp.federation.server.run_record import RunRecord
+from fl_dp.federation.wire.arrays import state_arrays
 from fl_dp.launch.preflight import check_choices, check_server
 from fl_dp.launch.request import read_config
+from fl_dp.launch.site_models import measured
 from fl_dp.reporting.run_results import RunResults
 from fl_dp.tasks.description import describe
-from fl_dp.tasks.load import task_of
-from fl_dp.tasks.records import load_part, records_of
+from fl_dp.tasks.load import new_model, task_of
+from fl_dp.tasks.records import load_part, records_of, train_records
 
 HERE = Path(__file__).parents[2] / "examples" / "hospitals"
 SIZES = {"cleveland": (199, 104), "hungary": (172, 89), "long_beach": (85, 45), "switzerland": (30, 16)}
@@ -96,6 +98,21 @@ def test_one_hospital_reads_its_own_file_and_means_the_same_task(config: RunConf
     )
     assert len(load_part(own)) == SIZES["hungary"][0]
     assert task_identity(own) == task_identity(config) != ""
+
+
+@pytest.mark.parametrize(("name", "told"), [("cleveland", True), ("switzerland", False)])
+def test_a_hospital_reads_of_its_own_subgroups_unless_they_are_few(name: str, told: bool) -> None:
+    """On its console: all of Switzerland's test records are 16."""
+    own = ClientConfig(
+        client=name,
+        ledger="l",
+        task="examples/hospitals/task.py",
+        data=f"csv:examples/hospitals/data/{name}.data",
+    )
+    train_records(own)  # the task then knows its data's form
+    words = measured(own, state_arrays(new_model(task_of(own))), "a model")
+    assert ("accuracy-per-subgroup[sex = women] n/a" not in words) is told
+    assert "accuracy-per-subgroup[sex = women] " in words
 
 
 def test_a_server_needs_no_records(config: RunConfig, tmp_path: Path) -> None:

@@ -95,15 +95,21 @@ def measured(settings: Settings, data_root: str) -> dict[str, Any]:
         result = fl_dp.simulate(out=Path(folder) / "run", quiet=True, data_root=data_root, **settings)
         seconds = time.perf_counter() - started
     metrics, federation = result.summary["metrics"], result.summary["federation"]
-    classes = {name: value for name, value in metrics.items() if name.startswith(_PER_CLASS)}
-    worst = min(classes, key=lambda name: classes[name])
     return {
         "accuracy": metrics["accuracy"],
-        "worst": classes[worst],
-        "worst_class": re.sub(r".*\[(.*)\]", r"\1", worst),
+        **worst_class(metrics),
         "epsilon": federation["largest"],
         "seconds": round(seconds),
     }
+
+
+def worst_class(metrics: Mapping[str, float | None]) -> dict[str, Any]:
+    """The least accuracy of a class, and its name; None and no name where no class is told."""
+    told = [
+        (value, name) for name, value in metrics.items() if name.startswith(_PER_CLASS) and value is not None
+    ]
+    value, name = min(told, default=(None, _PER_CLASS + "]"))
+    return {"worst": value, "worst_class": name[len(_PER_CLASS) : -1]}
 
 
 def held_out(data: str, root: Path, folder: Path) -> str:
@@ -132,15 +138,24 @@ def summary(lines: Sequence[Line]) -> str:
     rows = []
     for (name, changes), found in groups.items():
         known = ROWS[name].reference if name in ROWS else ""
-        worst = min(found, key=lambda line: line["worst"])
         rows.append([
             f"{name}{': ' if changes else ''}{changes}", known,
-            *(mean([100 * line[key] for line in found]) for key in ("accuracy", "worst")),
-            worst["worst_class"], f"{max(line['epsilon'] or np.inf for line in found):.2f}",
+            mean([100 * line["accuracy"] for line in found]), *_worst(found),
+            f"{max(line['epsilon'] or np.inf for line in found):.2f}",
             str(len(found)), f"{np.median([line['seconds'] for line in found]):.0f}",
         ])  # fmt: skip
     headings = ("", "published", "accuracy %", "worst class %", "which", "epsilon", "seeds", "seconds")
     return table(headings, rows, left=2)
+
+
+def _worst(lines: Sequence[Line]) -> tuple[str, str]:
+    """The mean over seeds of the least accuracy of a class, and the class of the least; empty without any."""
+    told = [line for line in lines if line.get("worst") is not None]
+    if not told:
+        return "", ""
+    return mean([100 * line["worst"] for line in told]), min(told, key=lambda one: one["worst"])[
+        "worst_class"
+    ]
 
 
 def _in_words(changes: Mapping[str, Any]) -> str:

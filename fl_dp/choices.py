@@ -159,7 +159,7 @@ LOCAL_ALGORITHMS = Choices(
 )
 TRACKERS = Choices("track", "fl_dp.reporting.trackers", "TRACKER")
 LOSSES = Choices("loss", "fl_dp.training.losses", "LOSS", dashed=True)
-METRICS = Choices("metric", "fl_dp.tasks.metrics", "METRIC", dashed=True)
+METRICS = Choices("metrics", "fl_dp.tasks.metrics", "METRIC", dashed=True)
 AGGREGATIONS = Choices("aggregation", "fl_dp.federation.server.aggregations", "AGGREGATION", dashed=True)
 SERVER_OPTIMIZERS = Choices(
     "server-optimizer", "fl_dp.federation.server.optimizers", "SERVER_OPTIMIZER", dashed=True

@@ -104,7 +104,7 @@ MOST_WEIGHT = 1e6
 LEAST_NOISE, MOST_NOISE = 1e-3, 1e6
 LEAST_EPSILON, MOST_EPSILON = 1e-6, 1e12  # of a client's budget
 
-# Test examples of one class below which no number of that class is told: few are told apart too easily.
+# Test examples on which a number of a class or subgroup depends at least: few are told apart too easily.
 LEAST_CELL = 20
 
 # The largest strength of a pull to the global weights, a setting of some local algorithms.

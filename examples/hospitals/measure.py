@@ -1,5 +1,7 @@
 """What the four hospitals learn together, and each alone, at the same epsilon: AUROC and accuracy.
 
+And for whom: accuracy of what they learn together for women and men, ages, hospitals and the two answers.
+
     python examples/hospitals/measure.py
 
 Federated averaging with the settings of run.toml and the trainer that clients use, over 20 seeds, in one
@@ -15,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from task import Hospitals, part
+from task import Hospitals, part, together
 from torch import nn
 from torchmetrics.functional.classification import binary_auroc
 
@@ -23,6 +25,7 @@ from fl_dp.accounting.calibration import calibrate_noise
 from fl_dp.config.run import RunConfig
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.noise.randomness import Randomness
+from fl_dp.federation.server.evaluation import evaluate
 from fl_dp.records import RoundPlan
 from fl_dp.tasks.load import new_model
 from fl_dp.training.examples import axes_of
@@ -33,6 +36,7 @@ NAMES = ("cleveland", "hungary", "long_beach", "switzerland")
 UNDEFINED = "switzerland"  # all but one of its patients are ill: an AUROC there is of one record or of none
 EPSILONS = (5.0, 1.0, 0.1)
 DEVICE = torch.device("cpu")
+BY_PART = ("accuracy", "accuracy-per-class", "accuracy-per-subgroup")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +101,19 @@ def score(models: Mapping[str, nn.Module], tests: Mapping[str, TensorData]) -> S
     return Score(statistics.mean(aurocs), statistics.mean(accuracies))
 
 
+def for_whom(model: nn.Module, config: RunConfig, pooled: TensorData) -> dict[str, float]:
+    """Accuracy on all hospitals' test records, of all and of each class and subgroup that may be told of."""
+    task = Hospitals(config)
+    task.form = pooled.form
+    found = evaluate(model, pooled, task, DEVICE, BY_PART).metrics
+    return {_short(name): value for name, value in found.items() if value is not None}
+
+
+def _short(metric: str) -> str:
+    """ "accuracy-per-subgroup[sex = women]" as "sex = women"."""
+    return metric.partition("[")[2].removesuffix("]") or "all"
+
+
 def constant(tests: Mapping[str, TensorData]) -> float:
     """The mean accuracy of an answer that is the same for all of a hospital's patients: the more frequent."""
     shares = [float(data.y.float().mean()) for data in tests.values()]
@@ -111,21 +128,42 @@ def main() -> None:
     config = RunConfig.from_flat(flat)
     train = {name: part(HERE / "data" / f"{name}.data", "train") for name in NAMES}
     tests = {name: part(HERE / "data" / f"{name}.data", "test") for name in NAMES}
+    pooled, columns = together(list(tests.values()), list(NAMES)), {}
     print("| epsilon | noise | AUROC together | AUROC alone | accuracy together | accuracy alone |")
     print("|---|---|---|---|---|---|")
     for epsilon in (None, *EPSILONS):
         noise = calibrate_noise(1.0, config.rounds, epsilon, float(config.delta)) if epsilon else 0.0
-        together, alone = [], []
+        common_scores, alone, parts = [], [], []
         for seed in seeds:
             of_seed = RunConfig.from_flat(flat | {"seed": seed})
             common = learn(list(train.values()), of_seed, noise, seed)
-            together.append(score(dict.fromkeys(NAMES, common), tests))
+            common_scores.append(score(dict.fromkeys(NAMES, common), tests))
+            parts.append(for_whom(common, of_seed, pooled))
             own = {name: learn([train[name]], of_seed, noise, seed) for name in NAMES}
             alone.append(score(own, tests))
-        cells = [_mean([one.auroc for one in scores]) for scores in (together, alone)]
-        cells += [_mean([one.accuracy for one in scores]) for scores in (together, alone)]
+        cells = [_mean([one.auroc for one in scores]) for scores in (common_scores, alone)]
+        cells += [_mean([one.accuracy for one in scores]) for scores in (common_scores, alone)]
+        columns[f"epsilon {epsilon}" if epsilon else "no privacy"] = parts
         print(f"| {epsilon or 'no privacy'} | {noise:.2f} | {' | '.join(cells)} |")
     print(f"\nThe more frequent answer of each hospital, for all of its patients: {constant(tests):.3f}")
+    print(f"\n{by_part(columns)}")
+
+
+def by_part(columns: Mapping[str, Sequence[Mapping[str, float]]]) -> str:
+    """A row for each class and subgroup, a column for each epsilon; last how far the worst mean is off."""
+    names = list(next(iter(columns.values()))[0])
+    lines = [" | ".join(["| accuracy together", *columns]) + " |", "|---" * (len(columns) + 1) + "|"]
+    lines += [
+        " | ".join([f"| {name}", *(_mean([one[name] for one in column]) for column in columns.values())])
+        + " |"
+        for name in names
+    ]
+    means = [
+        {name: statistics.mean(one[name] for one in column) for name in names} for column in columns.values()
+    ]
+    worst = [min(mean, key=mean.__getitem__) for mean in means]
+    gaps = [f"{mean[name] - mean['all']:+.3f}, {name}" for mean, name in zip(means, worst, strict=True)]
+    return "\n".join([*lines, " | ".join(["| the worst, less all", *gaps]) + " |"])
 
 
 def _mean(values: Sequence[float]) -> str:

@@ -3,6 +3,7 @@
 `data` names one hospital's file, as at a real site, or the folder of all four for a simulation.
 """
 
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import torch
 from sklearn.model_selection import train_test_split
 
 from fl_dp.config.task import TaskSettings
+from fl_dp.data.subgroups import Subgroups
 from fl_dp.data.tables.encode import encode
 from fl_dp.data.tables.files import read_csv
 from fl_dp.data.tables.parse import read_schema
@@ -26,7 +28,7 @@ _FEW = 2  # of a class: FLamby then splits without regard to classes
 class Hospitals(Task):
     """Whether a patient has heart disease, from ten attributes; a patient's group is the hospital."""
 
-    metrics = ("accuracy",)
+    metrics = ("accuracy", "accuracy-per-subgroup")
 
     def __init__(self, settings: TaskSettings) -> None:
         super().__init__(settings)
@@ -68,7 +70,7 @@ def part(file: Path, split: Split) -> TensorData:
 
 
 def together(parts: list[TensorData], names: list[str]) -> TensorData:
-    """Several hospitals' records as one data set, grouped by hospital."""
+    """Several hospitals' records as one data set, grouped by hospital, which is a subgroup as well."""
     return TensorData(
         torch.cat([one.x for one in parts]),
         torch.cat([one.y for one in parts]),
@@ -76,7 +78,18 @@ def together(parts: list[TensorData], names: list[str]) -> TensorData:
         groups=tuple(_each(names, parts)),
         raw=tuple(digest for one in parts for digest in one.raw),
         grouped_by="hospital",
+        subgroups=(*_subgroups(parts), Subgroups("hospital", tuple(names), _places(parts))),
     )
+
+
+def _subgroups(parts: list[TensorData]) -> Iterator[Subgroups]:
+    """Those of the schema, of all records."""
+    for same in zip(*(one.subgroups for one in parts), strict=True):
+        yield dataclasses.replace(same[0], codes=torch.cat([one.codes for one in same]))
+
+
+def _places(parts: list[TensorData]) -> torch.Tensor:
+    return torch.arange(len(parts)).repeat_interleave(torch.tensor([len(one) for one in parts]))
 
 
 def _each(names: list[str], parts: list[TensorData]) -> Iterator[str]:

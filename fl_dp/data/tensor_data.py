@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from fl_dp.data.fixed_features import FixedFeatures
+from fl_dp.data.subgroups import Subgroups, check_subgroups
 from fl_dp.errors import DataError
 from fl_dp.form import Form, Targets
 
@@ -37,6 +38,7 @@ class TensorData:
     sites: where each record is, by which it may be given to a client as well; sites_by: as grouped_by
     features: what a model is given in the place of x, computed when it is first asked for; None: x itself.
     Records are the same ones with features and without.
+    subgroups: of test records, by which results are told apart; nothing that trains reads them.
 
     Anything else, and numbers that are not finite, raise DataError.
     """
@@ -51,6 +53,7 @@ class TensorData:
     sites: tuple[str, ...] = ()
     sites_by: str = ""
     features: FixedFeatures | None = None
+    subgroups: tuple[Subgroups, ...] = ()
     _computed: list[Tensor] = field(default_factory=list, init=False, repr=False)  # the features, once
 
     def __post_init__(self) -> None:
@@ -65,6 +68,7 @@ class TensorData:
                 raise DataError(
                     f"Expected {name} of {len(self.y)} records, or none, not of {len(getattr(self, name))}."
                 )
+        check_subgroups(self.subgroups, len(self.y))
 
     @property
     def form(self) -> Form:
@@ -116,7 +120,8 @@ class TensorData:
         raw = tuple(self.raw[i] for i in chosen) if self.raw else ()
         sites = tuple(self.sites[i] for i in chosen) if self.sites else ()
         x, y = self.x[indices], self.y[indices]
-        part = dataclasses.replace(self, x=x, y=y, groups=groups, raw=raw, sites=sites)
+        subgroups = tuple(one.at(indices) for one in self.subgroups)
+        part = dataclasses.replace(self, x=x, y=y, groups=groups, raw=raw, sites=sites, subgroups=subgroups)
         part._computed.extend(features[indices] for features in self._computed)
         return part
 

@@ -115,7 +115,7 @@ def check_server(config: RunConfig) -> None:
     from fl_dp.federation.devices import find_device
     from fl_dp.models.start import load_start
     from fl_dp.tasks.load import new_model, task_of
-    from fl_dp.tasks.metric import metrics_of
+    from fl_dp.tasks.metric import check_metrics
     from fl_dp.tasks.records import evaluation_records
     from fl_dp.tasks.task import Task
     from fl_dp.tasks.validation import check_losses
@@ -126,11 +126,11 @@ def check_server(config: RunConfig) -> None:
 
     find_device(config.device)  # a run that was begun would end at once
     task = task_of(config)
-    evaluation_records(config, task)
+    test = evaluation_records(config, task)
     if task.known_form is not None:
         task.check_loss()
     if config.evaluate == "server":
-        metrics_of(task, torch.device("cpu"), config.metric_names)
+        check_metrics(task, config.metric_names, test)
     try:
         model = new_model(task)
         load_start(model, config.start)

@@ -151,8 +151,8 @@ class Summary:
     run: its name in the ledgers. started, ended: UTC, ISO 8601; of a resumed run the first start.
     max_grad_norm: the clipping bound. versions: of what computed, by name. digests: SHA-256 of the model's
     weights (`weights_digest`), of the file config.toml and of fl_dp's own code, by name. task: the identity
-    of the task's code, empty where all of it is built in. suppressed_below: of classes with fewer test
-    examples `accuracy-per-class` says nothing; 0 in files of an fl_dp that told all.
+    of the task's code, empty where all of it is built in. suppressed_below: of classes and subgroups
+    with fewer test examples no metric of single ones says anything; 0 in files of an fl_dp that told all.
     """
 
     status: RunStatus

@@ -1,6 +1,7 @@
 """What a run's numbers are also written for: a tracker, and what it is told of a round."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
@@ -62,7 +63,7 @@ def numbers_of(record: Mapping[str, Any]) -> dict[str, float]:
         "privacy/noise-multiplier": record["noise_multiplier"],
         "model/loss": record["loss"],
         "model/accuracy": record["accuracy"],
-        **{f"model/{_name(name)}": value for name, value in record["metrics"].items()},
+        **{f"model/{name}": value for name, value in _by_known_name(record["metrics"]).items()},
         **{f"clients/{status}": states.count(status) for status in CLIENT_STATUSES},
         "round/seconds": record["seconds"],
         "round/lost": bool(record["lost"]),
@@ -74,6 +75,19 @@ def numbers_of(record: Mapping[str, Any]) -> dict[str, float]:
     }
 
 
+def _by_known_name(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """By names that trackers take. Metrics whose names become one are told apart by their names' digests."""
+    times = Counter(map(_name, metrics))
+    return {
+        _name(name) if times[_name(name)] == 1 else f"{_name(name)}-{_digest(name)}": value
+        for name, value in metrics.items()
+    }
+
+
+def _digest(metric: str) -> str:
+    return sha256(metric.encode(errors="replace")).hexdigest()[:8]
+
+
 def _name(metric: str) -> str:
     """A metric of a task of one's own may have any name; trackers know letters, digits and a few signs.
 
@@ -82,5 +96,5 @@ def _name(metric: str) -> str:
     known = "".join(c if c.isalnum() or c in "-_. " else "-" for c in metric)
     if len(known.encode()) > _MOST_BYTES:
         start = known.encode()[:_MOST_BYTES].decode(errors="ignore")
-        known = f"{start}-{sha256(metric.encode(errors='replace')).hexdigest()[:8]}"
+        known = f"{start}-{_digest(metric)}"
     return f"-{known[1:]}" if known[:1] in ("", ".") else known

@@ -3,16 +3,21 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from fl_dp.choices import METRICS
+from fl_dp.config.data import PERSON
 from fl_dp.errors import ConfigError
 from fl_dp.form import Form, Targets
+from fl_dp.tasks.parts import CLASS, SUBGROUP, Each, Parts
 from fl_dp.tasks.task import Task
 from fl_dp.training.loss import loss_of
+
+if TYPE_CHECKING:
+    from fl_dp.data.tensor_data import TensorData
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +27,15 @@ class Metric:
     make: the data's form to a metric of torchmetrics, or one that is used in the same way. It is given what
     `prepare` makes of outputs and targets, a batch at a time. Its result is one number, or one for each
     class. targets: kinds that it is for.
+    each: where it is a mean over examples, outputs and targets to the (n,) that it is the mean of. part: it
+    is told of each CLASS, or of each SUBGROUP, by itself, as the mean of `each`; `make` is then None.
     """
 
-    make: Callable[[Form], Any]
+    make: Callable[[Form], Any] | None
     targets: tuple[Targets, ...]
     prepare: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] = lambda outputs, targets: (outputs, targets)
+    each: Each | None = None
+    part: str = ""
 
 
 @dataclass
@@ -35,23 +44,32 @@ class Metrics:
 
     _made: Mapping[str, tuple[Metric, Any]]
     _own: Mapping[str, Callable[[Tensor, Tensor], Tensor]]
+    _parts: Parts
     _seen: list[tuple[Tensor, Tensor]] = field(default_factory=list)
 
     def update(self, outputs: Tensor, targets: Tensor) -> None:
-        """Take in a batch: what the model says, and what is so."""
+        """Take in a batch: what the model says, and what is so. Batches come in the order of the data."""
+        self._parts.update(outputs, targets)
         for metric, state in self._made.values():
-            state.update(*metric.prepare(outputs, targets))
+            if not metric.part:
+                state.update(*metric.prepare(outputs, targets))
         if self._own:
             self._seen.append((outputs.cpu(), targets.cpu()))
 
     def values(self, labels: Sequence[str] = ()) -> dict[str, float | None]:
-        """By name; None where one is not defined, as with one class alone.
+        """By name; None where one is not defined, as with one class alone, or would tell of few examples.
 
-        Of each class NAME[LABEL], or NAME[0] and so on without `labels`.
+        Of each class NAME[LABEL], or NAME[0] and so on without `labels`; of a subgroup NAME[COLUMN = LABEL].
         """
         found: dict[str, float | None] = {}
-        for name, (_, state) in self._made.items():
-            found |= _named(name, state.compute(), labels)
+        parts = self._parts.told(labels)
+        for name, (metric, state) in self._made.items():
+            if metric.part:
+                found |= parts.means(name)
+            elif parts.hides_a_class and metric.each is None:
+                found[name] = None  # a mean over classes, with weights of its own, tells of the hidden ones
+            else:
+                found |= _named(name, state.compute(), labels)
         if self._own:
             outputs, targets = (torch.cat(parts) for parts in zip(*self._seen, strict=True))
             for name, compute in self._own.items():
@@ -64,15 +82,62 @@ def first_choices(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
     return outputs.argmax(-1).flatten(), targets.flatten()
 
 
-def metrics_of(task: Task, device: torch.device, wanted: Sequence[Any] = ()) -> Metrics:
+def right(outputs: Tensor, targets: Tensor) -> Tensor:
+    """(n,) 1 for each example whose class is the one with the largest logit, else 0."""
+    return (outputs.argmax(-1) == targets).double()
+
+
+def metrics_of(
+    task: Task, device: torch.device, wanted: Sequence[Any] = (), data: "TensorData | None" = None
+) -> Metrics:
     """The metrics of the task, for data of its form; ConfigError for one that does not suit it.
 
-    wanted: names, or functions, in the place of the task's.
+    wanted: names, or functions, in the place of the task's. data: those that are measured on; without them,
+    or where they declare no subgroups, nothing is told of any.
     """
-    wanted = wanted or task.metrics or loss_of(task.settings.loss).metrics
+    subgroups = data.subgroups if data else ()
+    wanted = wanted or task.metrics or _usual(task, bool(subgroups))
     made = {one: _made(one, task.form, device) for one in wanted if isinstance(one, str)}
     own = {one.__name__: one for one in wanted if not isinstance(one, str)}
-    return Metrics(made, own)
+    return Metrics(made, own, _parts(task, {name: metric for name, (metric, _) in made.items()}, data))
+
+
+def check_metrics(task: Task, wanted: Sequence[Any], data: "TensorData | None") -> None:
+    """ConfigError where a metric does not suit the task, or the data declare no subgroups that it goes by."""
+    for name, (metric, _) in metrics_of(task, torch.device("cpu"), wanted)._made.items():
+        if metric.part == SUBGROUP and data is not None and not data.subgroups:
+            raise ConfigError(
+                f"metric {name!r}: the test data declare no subgroups; a table's schema does so by subgroups "
+                "= [...] or bands = [...] of a column, an npz file by arrays subgroup_NAME, a folder of "
+                "images by subgroups.toml."
+            )
+
+
+def _usual(task: Task, subgroups: bool) -> tuple[str, ...]:
+    """The metrics of the loss; of data that declare subgroups also those of each of them."""
+    usual = loss_of(task.settings.loss).metrics
+    known = METRICS.built_in()
+    more = [f"{name}-per-{SUBGROUP}" for name in usual] if subgroups else []
+    fit = [name for name in more if name in known and task.form.targets in METRICS.load(name, Metric).targets]
+    return (*usual, *fit)
+
+
+def _parts(task: Task, metrics: Mapping[str, Metric], data: "TensorData | None") -> Parts:
+    """What is told of classes and subgroups.
+
+    Classes count beside subgroups where a metric that is asked for goes by them in weights of its own.
+    """
+    scores = {name: (one.part, one.each) for name, one in metrics.items() if one.part and one.each}
+    by_subgroup = any(part == SUBGROUP for part, _ in scores.values())
+    weighs = any(one.part == CLASS or one.each is None for one in metrics.values())
+    by_class = task.form.targets == "class" and bool(scores) and weighs
+    persons = data is not None and task.settings.unit_name == PERSON
+    return Parts(
+        scores,
+        max(2, task.form.outputs) if by_class else 0,
+        data.subgroups if data and by_subgroup else (),
+        data.groups if data and persons else (),
+    )
 
 
 def _made(name: str, form: Form, device: torch.device) -> tuple[Metric, Any]:
@@ -81,7 +146,7 @@ def _made(name: str, form: Form, device: torch.device) -> tuple[Metric, Any]:
         raise ConfigError(
             f"metric {name!r} is for targets of {' or '.join(metric.targets)}, not {form.targets}."
         )
-    return metric, metric.make(form).to(device)
+    return metric, metric.make(form).to(device) if metric.make else None
 
 
 def _named(name: str, result: Tensor, labels: Sequence[str]) -> dict[str, float | None]:

@@ -19,14 +19,13 @@ from fl_dp.errors import FlDpError, ModelError
 from fl_dp.form import Form
 from fl_dp.models.group_norm import replace_batch_norms
 from fl_dp.tasks.load import new_model
-from fl_dp.tasks.metric import metrics_of
+from fl_dp.tasks.metric import check_metrics
 from fl_dp.tasks.records import records_of
 from fl_dp.tasks.task import Task
 from fl_dp.training.mixing_watch import MixingWatch
 from fl_dp.training.objective import Objective
 
 _EXAMPLES = 4
-_CPU = torch.device("cpu")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +98,7 @@ def validate_task(
             task.check_loss()
         if test:
             with result.finding("metrics"):
-                metrics_of(task, _CPU, metrics)
+                check_metrics(task, metrics, records_of(task, "test"))
     if task.known_form is None and result.findings and type(task).model is Task.model:
         result.notes.append("the model was not looked at: it takes its shape from the data")
         return result

@@ -60,6 +60,16 @@ def test_a_row_of_the_table_is_the_mean_over_its_seeds_and_its_worst_class():
     assert rows[3][0] == "some: rounds 2"
 
 
+def test_a_row_without_classes_has_no_worst_one_and_withheld_classes_are_none():
+    line = {"row": "some", "changes": {}, "tune": False, "epsilon": 2.9, "seconds": 3, "seed": 0}
+    (row,) = accuracy.summary([{**line, "accuracy": 0.8}]).splitlines()[2:]
+    assert [cell.strip() for cell in row.split("|")[3:6]] == ["80.000", "", ""]
+    metrics = {"accuracy": 0.8, "accuracy-per-class[a [b]]": 0.25, "accuracy-per-class[c]": 0.5}
+    withheld = {"accuracy-per-class[rare]": None}
+    assert accuracy.worst_class(metrics | withheld) == {"worst": 0.25, "worst_class": "a [b]"}
+    assert accuracy.worst_class(withheld) == {"worst": None, "worst_class": ""}
+
+
 SMALL = """
 import sys
 from benchmarks import accuracy

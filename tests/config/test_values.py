@@ -30,7 +30,7 @@ from fl_dp.config.values import expected_in_words
             "weights = 'Declared': expected declared or uniform or noise; did you mean declared?",
         ),
         (RunConfig, {"image-mode": "P"}, "image-mode = 'P': expected L or RGB."),
-        (RunConfig, {"metrics": "auro"}, "metrics = 'auro': expected accuracy or .*; did you mean auroc?"),
+        (RunConfig, {"metrics": "auro"}, "metrics = 'auro': expected one of .*; did you mean auroc?"),
         (
             RunConfig,
             {"learning-rate-schedule": "cosin"},

@@ -19,6 +19,7 @@ kind = "group"
 [columns.age]
 kind = "number"
 range = [18, 90]
+bands = [40]
 [columns.pain]
 kind = "category"
 categories = [1, 2, 3]

@@ -3,6 +3,7 @@
 import importlib.util
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -11,16 +12,19 @@ import torch
 
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.run import RunConfig
+from fl_dp.data.subgroups import Subgroups
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.federation.client.registration import task_identity
 from fl_dp.federation.server.app import prepare
 from fl_dp.federation.server.run_record import RunRecord
+from fl_dp.federation.wire.arrays import state_arrays
 from fl_dp.launch.preflight import check_choices, check_server
 from fl_dp.launch.request import read_config
+from fl_dp.launch.site_models import measured
 from fl_dp.reporting.run_results import RunResults
 from fl_dp.tasks.description import describe
-from fl_dp.tasks.load import task_of
-from fl_dp.tasks.records import load_part, records_of
+from fl_dp.tasks.load import new_model, task_of
+from fl_dp.tasks.records import load_part, records_of, train_records
 
 HERE = Path(__file__).parents[2] / "examples" / "hospitals"
 SIZES = {"cleveland": (199, 104), "hungary": (172, 89), "long_beach": (85, 45), "switzerland": (30, 16)}
@@ -73,6 +77,20 @@ def test_each_client_of_a_run_is_a_hospital(config: RunConfig) -> None:
     assert [len(one) for one in parts] == [SIZES[name][0] for name in sorted(SIZES)]
 
 
+def test_test_records_tell_sex_age_and_hospital_apart(task_file: ModuleType) -> None:
+    whole = task_file.together([part(task_file, name, "test") for name in SIZES], list(SIZES))
+    counts = {name: count for one in whole.subgroups for name, count in _counts(one)}
+    assert counts["sex = women"] + counts["sex = men"] == len(whole)
+    assert counts["age = under 50"] + counts["age = 50 to under 60"] + counts["age = 60 and over"] == len(
+        whole
+    )
+    assert [counts[f"hospital = {name}"] for name in SIZES] == [test for _, test in SIZES.values()]
+
+
+def _counts(one: Subgroups) -> Iterator[tuple[str, int]]:
+    return zip(one.full_names, torch.bincount(one.codes, minlength=len(one.labels)).tolist(), strict=True)
+
+
 def test_one_hospital_reads_its_own_file_and_means_the_same_task(config: RunConfig) -> None:
     task = "examples/hospitals/task.py"
     own = ClientConfig(
@@ -80,6 +98,21 @@ def test_one_hospital_reads_its_own_file_and_means_the_same_task(config: RunConf
     )
     assert len(load_part(own)) == SIZES["hungary"][0]
     assert task_identity(own) == task_identity(config) != ""
+
+
+@pytest.mark.parametrize(("name", "told"), [("cleveland", True), ("switzerland", False)])
+def test_a_hospital_reads_of_its_own_subgroups_unless_they_are_few(name: str, told: bool) -> None:
+    """On its console: all of Switzerland's test records are 16."""
+    own = ClientConfig(
+        client=name,
+        ledger="l",
+        task="examples/hospitals/task.py",
+        data=f"csv:examples/hospitals/data/{name}.data",
+    )
+    train_records(own)  # the task then knows its data's form
+    words = measured(own, state_arrays(new_model(task_of(own))), "a model")
+    assert ("accuracy-per-subgroup[sex = women] n/a" not in words) is told
+    assert "accuracy-per-subgroup[sex = women] " in words
 
 
 def test_a_server_needs_no_records(config: RunConfig, tmp_path: Path) -> None:
@@ -96,12 +129,18 @@ def test_what_is_measured_is_as_good_as_the_readme_says() -> None:
     command = [sys.executable, str(HERE / "measure.py"), "--seeds", "2"]
     result = subprocess.run(command, capture_output=True, text=True, check=False, cwd=HERE.parents[1])
     assert result.returncode == 0, result.stderr
-    rows = [line.split(" | ") for line in result.stdout.splitlines() if line.startswith("| ")]
+    start = result.stdout.index("| accuracy together | no privacy")
+    first, parts = result.stdout[:start], result.stdout[start:].splitlines()
+    rows = [line.split(" | ") for line in first.splitlines() if line.startswith("| ")]
     auroc = {row[0].strip("| "): float(row[2].split()[0]) for row in rows[1:]}
     assert auroc["no privacy"] > 0.82
     assert auroc["5.0"] > 0.79
     assert auroc["1.0"] > 0.78
     assert auroc["0.1"] > 0.55
+    told = {line.split(" | ")[0].strip("| "): line for line in parts[2:-1]}
+    assert {"all", "none", "disease", "sex = women", "age = 60 and over", "hospital = hungary"} <= told.keys()
+    assert not told.keys() & {"hospital = switzerland", "hospital = long_beach"}  # of the first, 16 records
+    assert parts[-1].startswith("| the worst, less all | -")
 
 
 def test_summary_and_description_name_one_code(config: RunConfig, tmp_path: Path) -> None:

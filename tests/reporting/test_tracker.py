@@ -62,3 +62,13 @@ def test_settings_are_told_without_paths_and_names_of_data() -> None:
     assert "model" not in told
     assert not any("secret" in str(one) or "someone" in str(one) or one == "north" for one in told.values())
     assert told_settings(RunConfig(model="hf:/secret/bert").to_flat())["model"] == "hf"
+
+
+def test_metrics_whose_names_become_one_are_both_kept_under_names_that_stay() -> None:
+    """Whatever is measured of the other in a round."""
+    found = numbers_of(record(metrics={"f[a=b]": 1.0, "f[a:b]": 2.0, "f[c]": 3.0}))
+    named = {name: value for name, value in found.items() if name.startswith("model/f")}
+    assert sorted(named.values()) == [1.0, 2.0, 3.0]
+    assert named["model/f-c-"] == 3.0
+    later = numbers_of(record(metrics={"f[a=b]": 5.0, "f[a:b]": None, "f[c]": 3.0}))
+    assert named.keys() & later.keys() == {"model/f-c-", next(name for name in named if named[name] == 1.0)}

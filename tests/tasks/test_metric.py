@@ -56,5 +56,5 @@ def test_a_function_of_ones_own_sees_all_outputs_at_once():
 def test_a_metric_for_other_targets_is_refused():
     with pytest.raises(ConfigError, match="metric 'mae' is for targets of numbers, not class"):
         measured(Form((4,), 2), [], wanted=("mae",))
-    with pytest.raises(ConfigError, match="metric = 'nothing': expected"):
+    with pytest.raises(ConfigError, match="metrics = 'nothing': expected"):
         measured(Form((4,), 2), [], wanted=("nothing",))

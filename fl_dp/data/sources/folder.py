@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 
+from fl_dp.data.folder_subgroups import folder_subgroups
 from fl_dp.data.images import stack
 from fl_dp.data.source import AS_THEY_ARE, Location, Reading, Source
 from fl_dp.data.stable_split import record_digest, split_of
@@ -26,7 +27,7 @@ def load_folder(path: Path, split: Split, reading: Reading = AS_THEY_ARE) -> Ten
     All images have one size and one colour mode, L or RGB, or are brought to those of the settings. Hidden
     files, and files without an image's suffix, are left out. An empty class folder declares a class without
     examples. A ledger knows images by their files' bytes and their class, whatever the size they are brought
-    to. Anything else raises DataError that names the file or folder.
+    to. Anything else raises DataError that names the file or folder. Subgroups: see `folder_subgroups`.
     """
     if not path.is_dir():
         raise DataError(f"{path}: no such folder; expected one folder of images per class.")
@@ -52,7 +53,10 @@ def load_folder(path: Path, split: Split, reading: Reading = AS_THEY_ARE) -> Ten
             yield str(file), content
 
     images = stack(contents(), len(files), reading)
-    return TensorData(images, torch.tensor([label for label, _ in files]), tuple(classes), raw=tuple(raw))
+    labels = torch.tensor([label for label, _ in files])
+    places = [file.relative_to(path).as_posix() for _, file in files]
+    subgroups = () if split == "train" else folder_subgroups(path, places)
+    return TensorData(images, labels, tuple(classes), raw=tuple(raw), subgroups=subgroups)
 
 
 def _content(file: Path) -> bytes:

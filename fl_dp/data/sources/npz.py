@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from fl_dp.data.npz_files import Arrays, read_npz
+from fl_dp.data.npz_subgroups import is_of_subgroups, subgroup_arrays, subgroups_of
 from fl_dp.data.source import Source
 from fl_dp.data.tensor_data import Split, TensorData
 from fl_dp.errors import DataError
@@ -28,6 +29,7 @@ def load_npz(path: Path, split: Split) -> TensorData:
     | `vocabulary`, of tokens  | one integer: how many tokens there are                                   |
     | `classes`, of labels     | one name per label; of columns or next tokens it may be absent           |
     | `groups_train`, optional | a name or number per record, by which it may be given to a client        |
+    | `subgroup_NAME`, optional, and `subgroup_NAME_test` | subgroups' names, each record's place in them |
 
     How many classes there are is public, and so no labels are asked for it. Any other array is refused, as a
     table's columns are: one that says whose record it is must not be passed over. A missing, damaged or
@@ -39,34 +41,48 @@ def load_npz(path: Path, split: Split) -> TensorData:
         x = _inputs(f"x_{split}", arrays, vocabulary)
         y = _targets(f"y_{split}", arrays, tokens=vocabulary > 0)
         groups = _groups(f"groups_{split}", arrays)
-        return TensorData(x, y, _classes(arrays, y, vocabulary), vocabulary, groups)
+        classes, subgroups = _classes(arrays, y, vocabulary), subgroups_of(arrays)
+        return TensorData(x, y, classes, vocabulary, groups, subgroups=subgroups)
     except DataError as error:
         raise DataError(f"{path}, split {split}: {error}") from None
 
 
 def _read(path: Path, split: Split) -> Arrays:
     """The split's arrays, and those that say what is public."""
-    return _arrays(path, {f"x_{split}", f"y_{split}"}, _PUBLIC | {f"groups_{split}"}, strict=True)
-
-
-def _arrays(path: Path, needed: Set[str], welcome: Set[str], *, strict: bool = False) -> Arrays:
-    """The arrays that are needed, and those of the welcome ones that are there; strict: no unknown ones."""
+    needed, welcome = {f"x_{split}", f"y_{split}"}, _PUBLIC | {f"groups_{split}"}
 
     def wanted(there: Collection[str]) -> list[str]:
-        if missing := needed - set(there):
-            raise DataError(f"{path}: expected arrays {', '.join(sorted(missing))}.")
-        if strict:
-            _check_names(path, there)
+        _check_needed(path, needed, there)
+        _check_names(path, there)
+        try:
+            return sorted(needed | (welcome & set(there)) | subgroup_arrays(there, split))
+        except DataError as error:
+            raise DataError(f"{path}: {error}") from None
+
+    return read_npz(path, wanted)
+
+
+def _arrays(path: Path, needed: Set[str], welcome: Set[str]) -> Arrays:
+    """The arrays that are needed, and those of the welcome ones that are there."""
+
+    def wanted(there: Collection[str]) -> list[str]:
+        _check_needed(path, needed, there)
         return sorted(needed | (welcome & set(there)))
 
     return read_npz(path, wanted)
 
 
+def _check_needed(path: Path, needed: Set[str], there: Collection[str]) -> None:
+    if missing := needed - set(there):
+        raise DataError(f"{path}: expected arrays {', '.join(sorted(missing))}.")
+
+
 def _check_names(path: Path, names: Collection[str]) -> None:
-    if unknown := [name for name in names if name not in _NAMES]:
+    if unknown := [name for name in names if name not in _NAMES and not is_of_subgroups(name)]:
         raise DataError(
-            f"{path}: unknown arrays {', '.join(unknown)}; known are {', '.join(_NAMES)}. groups_train "
-            "says whose record each is; leave out what is for none of them."
+            f"{path}: unknown arrays {', '.join(unknown)}; known are {', '.join(_NAMES)}, and for subgroups "
+            "subgroup_NAME with subgroup_NAME_test. groups_train says whose record each is; leave out what "
+            "is for none of them."
         )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl_dp.data.tables.cells import Cells, Value, codes_of, numbers_of
+from fl_dp.data.tables.division import Division
 from fl_dp.errors import DataError
 
 IfMissing = Literal["refuse", "drop", "encode"]
@@ -23,13 +24,15 @@ class Column:
 
     missing: cells that mean that nothing is known. if_missing: what becomes of a record with such a cell:
     it is refused, dropped, or the cell is encoded. decimal: of numbers in the file; how they are written does
-    not decide what they mean, so it is no part of what sites must agree on.
+    not decide what they mean, so it is no part of what sites must agree on. division: its subgroups, where it
+    declares some; nor are these.
     """
 
     name: str
     missing: tuple[Value, ...] = ("",)
     if_missing: IfMissing = "refuse"
     decimal: str = field(default=".", repr=False)
+    division: Division | None = field(default=None, repr=False)
 
     def is_missing(self, cells: Cells) -> Mask:
         missing: Mask = codes_of(cells, [self.missing], self.decimal) == 0
@@ -142,6 +145,11 @@ class Group(Column):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site(Column):
     """Where a record is. `partition = "by:COLUMN"` goes by it, and nothing else does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubgroupColumn(Column):
+    """Which subgroup a record is in, and no input."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

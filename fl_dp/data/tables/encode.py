@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fl_dp.data.subgroups import Subgroups
 from fl_dp.data.tables.cells import Cells, plain
 from fl_dp.data.tables.columns import Column, Label, Mask, Target
 from fl_dp.data.tables.digests import for_testing, record_digests
@@ -50,6 +51,7 @@ def encode(table: Table, schema: Schema, split: Split | None) -> TensorData:
         grouped_by=schema.group.name if schema.group else "",
         sites=_names(rows, schema.site),
         sites_by=schema.site.name if schema.site else "",
+        subgroups=() if split == "train" else _subgroups(rows, schema),
     )
 
 
@@ -77,6 +79,14 @@ def _of_whom(schema: Schema) -> tuple[str, ...]:
 def _names(rows: Mapping[str, Cells], column: Column | None) -> tuple[str, ...]:
     """Of each record the column's cell; none without such a column."""
     return tuple(plain(cell) for cell in rows[column.name]) if column else ()
+
+
+def _subgroups(rows: Mapping[str, Cells], schema: Schema) -> tuple[Subgroups, ...]:
+    return tuple(
+        column.division.of(column.name, rows[column.name], column.decimal)
+        for column in schema.columns
+        if column.division
+    )
 
 
 def _by_schema(table: Table, schema: Schema) -> dict[str, Cells]:

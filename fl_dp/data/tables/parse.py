@@ -20,10 +20,14 @@
 | target   | `range = [LOW, HIGH]`                                           |                 |
 | group    |                                                                 |                 |
 | site     |                                                                 |                 |
+| subgroup | `subgroups` or `bands`                                          |                 |
 | split    | `train = [VALUE, ...]`, `test = [VALUE, ...]`                   |                 |
 | ignore   |                                                                 |                 |
 
 VALUE: a text means exactly that text, a number all ways to write it (1, 1.0).
+
+A number, category, site or subgroup may say into which subgroups test records are told apart: `subgroups =
+[VALUE, ...]`, `subgroups = { NAME = [VALUE, ...] }`, or of numbers `bands = [BOUND, ...]`.
 """
 
 import math
@@ -33,13 +37,25 @@ from typing import Any
 
 from fl_dp.config.data import ENCODINGS
 from fl_dp.config.files import read_toml
-from fl_dp.data.tables.cells import Value, plain
-from fl_dp.data.tables.columns import Category, Column, Group, Label, Number, Site, SplitColumn, Target
+from fl_dp.data.tables.cells import Value
+from fl_dp.data.tables.columns import (
+    Category,
+    Column,
+    Group,
+    Label,
+    Number,
+    Site,
+    SplitColumn,
+    SubgroupColumn,
+    Target,
+)
+from fl_dp.data.tables.declared import distinct, division_of, named_values, values_of
 from fl_dp.data.tables.schema import HASH, NONE, Schema
 from fl_dp.errors import ConfigError, DataError
 
 _TOP = {"missing", "header", "separator", "encoding", "decimal", "split", "columns"}
 _MISSING = {"missing", "if-missing"}
+_DIVIDED = {"subgroups", "bands"}
 _DECIMALS = (".", ",")
 _FEWEST_CLASSES = 2
 
@@ -66,7 +82,7 @@ def parse_schema(content: Mapping[str, Any]) -> Schema:
     columns = content.get("columns")
     if not isinstance(columns, dict) or not columns:
         raise DataError("expected a part [columns.NAME] for every column of the file.")
-    missing = _values(content.get("missing", [""]), "missing")
+    missing = values_of(content.get("missing", [""]), "missing")
     decimal = _one_of(content, "decimal", _DECIMALS, ".")
     schema = Schema(
         tuple(_column(name, part, missing, decimal) for name, part in columns.items()),
@@ -106,7 +122,7 @@ def _column(name: str, part: Any, missing: tuple[Value, ...], decimal: str) -> C
     common: dict[str, Any] = {
         "name": name,
         "decimal": decimal,
-        "missing": _values(part["missing"], f"column {name!r}: missing") if "missing" in part else missing,
+        "missing": values_of(part["missing"], f"column {name!r}: missing") if "missing" in part else missing,
     }
     if "if-missing" in part:
         encoded = part["kind"] in ("number", "category")
@@ -115,6 +131,7 @@ def _column(name: str, part: Any, missing: tuple[Value, ...], decimal: str) -> C
             raise DataError(f"column {name!r}: expected if-missing to be one of {', '.join(choices)}.")
         common["if_missing"] = part["if-missing"]
     try:
+        common["division"] = division_of(part)
         return build(part, common)
     except DataError as error:
         raise DataError(f"column {name!r}: {error}") from None
@@ -138,8 +155,8 @@ def _range(part: Mapping[str, Any]) -> tuple[float, float]:
 
 
 def _category(part: Mapping[str, Any], common: dict[str, Any]) -> Column:
-    categories, baseline = _values(part.get("categories"), "categories"), part.get("baseline")
-    _distinct([categories])
+    categories, baseline = values_of(part.get("categories"), "categories"), part.get("baseline")
+    distinct([categories])
     if not categories:
         raise DataError("expected categories = [VALUE, ...], public ones, never taken from private records.")
     if baseline is not None and baseline not in categories:
@@ -151,36 +168,35 @@ def _category(part: Mapping[str, Any], common: dict[str, Any]) -> Column:
 
 
 def _label(part: Mapping[str, Any], common: dict[str, Any]) -> Column:
-    declared = part.get("classes")
-    if isinstance(declared, dict):
-        names, values = (
-            list(declared),
-            [_values(cells, f"classes.{name}") for name, cells in declared.items()],
-        )
-    else:
-        cells = _values(declared, "classes")
-        names, values = [str(cell) for cell in cells], [(cell,) for cell in cells]
-    _distinct(values)
+    names, values = named_values(part.get("classes"), "classes")
     if len(names) < _FEWEST_CLASSES or not all(values):
         raise DataError("expected at least two classes, each with a value.")
-    return Label(classes=tuple(names), values=tuple(values), **common)
+    return Label(classes=names, values=values, **common)
+
+
+def _subgroup(part: Mapping[str, Any], common: dict[str, Any]) -> Column:
+    """A missing cell of it is in no declared subgroup, and refuses nothing."""
+    if common["division"] is None:
+        raise DataError("expected subgroups = [VALUE, ...] or bands = [BOUND, ...], public ones.")
+    return SubgroupColumn(if_missing="encode", **common)
 
 
 def _split(part: Mapping[str, Any], common: dict[str, Any]) -> Column:
-    train, test = (_values(part.get(key), key) for key in ("train", "test"))
-    _distinct([train, test])
+    train, test = (values_of(part.get(key), key) for key in ("train", "test"))
+    distinct([train, test])
     return SplitColumn(train=train, test=test, **common)
 
 
 _Build = Callable[[Mapping[str, Any], dict[str, Any]], Column]
 
 _KINDS: dict[str, tuple[set[str], _Build]] = {
-    "number": ({"range", *_MISSING}, _number),
-    "category": ({"categories", "baseline", "other", *_MISSING}, _category),
+    "number": ({"range", *_MISSING, *_DIVIDED}, _number),
+    "category": ({"categories", "baseline", "other", *_MISSING, *_DIVIDED}, _category),
     "label": ({"classes", *_MISSING}, _label),
     "target": ({"range", *_MISSING}, _target),
     "group": (_MISSING, lambda part, common: Group(**common)),
-    "site": (_MISSING, lambda part, common: Site(**common)),
+    "site": (_MISSING | _DIVIDED, lambda part, common: Site(**common)),
+    "subgroup": (_DIVIDED, _subgroup),
     "split": ({"train", "test"}, _split),
     "ignore": (set(), lambda part, common: Column(**common)),
 }
@@ -205,16 +221,3 @@ def _one_of(part: Mapping[str, Any], key: str, choices: Sequence[str], default: 
     if key in part and value not in choices:
         raise DataError(f"{key} = {value!r}: expected {' or '.join(map(repr, choices))}.")
     return str(value)
-
-
-def _values(found: Any, what: str) -> tuple[Value, ...]:
-    if not isinstance(found, list) or not all(type(value) in (str, int, float) for value in found):
-        raise DataError(f"{what}: expected a list of texts and numbers.")
-    return tuple(found)
-
-
-def _distinct(groups: Sequence[Sequence[Value]]) -> None:
-    """A text of digits and its number are two values: the text goes first."""
-    said = [value if isinstance(value, str) else (plain(str(value)),) for group in groups for value in group]
-    if len(set(said)) != len(said):
-        raise DataError("a value stands there twice.")

@@ -3,9 +3,20 @@
 from dataclasses import dataclass
 from typing import TypeVar
 
-from fl_dp.data.tables.columns import Category, Column, Group, Label, Number, Site, SplitColumn, Target
+from fl_dp.data.tables.columns import (
+    Category,
+    Column,
+    Group,
+    Label,
+    Number,
+    Site,
+    SplitColumn,
+    SubgroupColumn,
+    Target,
+)
 from fl_dp.form import Form
 
+_NOT_ENCODED = Group | Site | SplitColumn | SubgroupColumn
 Kind = TypeVar("Kind", bound=Column)
 
 HASH, NONE = "hash", "none"
@@ -63,8 +74,8 @@ class Schema:
 
     @property
     def meaning(self) -> str:
-        """All that decides how a record becomes numbers; how the file is read does not."""
-        meant = [column for column in self.declared if not isinstance(column, Group | Site | SplitColumn)]
+        """All that decides how a record becomes numbers; how the file is read does not, nor any subgroup."""
+        meant = [column for column in self.declared if not isinstance(column, _NOT_ENCODED)]
         return "\n".join(map(repr, meant))
 
     @property

@@ -47,7 +47,7 @@ def evaluate(
     metrics_wanted: names of metrics in the place of the task's.
     """
     model.to(device).eval()
-    loss, metrics = torch.zeros((), dtype=torch.float64), metrics_of(task, device, metrics_wanted)
+    loss, metrics = torch.zeros((), dtype=torch.float64), metrics_of(task, device, metrics_wanted, data)
     for start in range(0, len(data), BATCH_SIZE):
         indices = torch.arange(start, min(start + BATCH_SIZE, len(data)))
         inputs, targets = (part.to(device) for part in data.batch(indices))

@@ -9,8 +9,6 @@ from fl_dp.reporting.page.table import Table
 from fl_dp.reporting.wording import counted
 
 _CLASSES = 40  # named in one line
-_RUNS = 12  # columns of a table
-HIDDEN = "hidden"
 
 
 def kind_of_data(run: Run) -> str:
@@ -43,32 +41,6 @@ def columns(run: Run) -> Table:
     heads = ("column", "kind", "what it may hold")
     caption = "Columns, as the schema declares them in public"
     return Table("columns", caption, heads, run.data.columns, frozenset(heads))
-
-
-def class_table(runs: Sequence[Run]) -> Table:
-    """A row for each class, a column for each run that tells of classes; small classes stay hidden."""
-    told = [(place, run.class_accuracies) for place, run in enumerate(runs, 1) if run.class_accuracies]
-    labels = dict.fromkeys(label for _, found in told[:_RUNS] for label, _ in found)
-    values = [dict(found) for _, found in told[:_RUNS]]
-    heads = (
-        ("accuracy",) if len(runs) == 1 else tuple(_head(place, runs[place - 1]) for place, _ in told[:_RUNS])
-    )
-    rows = tuple((label, *(_accuracy(one, label) for one in values)) for label in labels)
-    caption = "Accuracy of each class, on the server's test data"
-    if len(told) > _RUNS:
-        caption += f", of the first {_RUNS} runs that tell it"
-    return Table("classes", caption, ("class", *heads), rows)
-
-
-def _head(place: int, run: Run) -> str:
-    return f"run {place}" if run.private else f"run {place}, NOT PRIVATE"
-
-
-def _accuracy(found: dict[str, float | None], label: str) -> str:
-    if label not in found:
-        return UNKNOWN
-    value = found[label]
-    return HIDDEN if value is None else f"{value:.4f}"
 
 
 def _sizes(run: Run) -> str:

@@ -15,6 +15,7 @@ from fl_dp.reporting.run_folder import RunFolder
 _DESCRIBED = ("model", "loss", "data", "task", "identity")
 _MOST = 2000  # classes or columns that are read
 _HOLDS = ("range", "categories", "classes")  # keys of a column in a schema: what its cells may be
+_TOLD_APART = ("subgroups", "bands")
 
 
 def read_description(folder: RunFolder) -> Mapping[str, Any]:
@@ -79,9 +80,13 @@ def _columns(schema: str) -> tuple[tuple[str, str, str], ...]:
 
 
 def _holds(part: Mapping[str, Any]) -> str:
-    found = next((part[key] for key in _HOLDS if key in part), ())
+    held = _listed(part, _HOLDS, " to " if "range" in part else ", ")
+    told = _listed(part, _TOLD_APART, ", ")
+    return "; ".join(filter(None, (held, told and f"{'bands' if 'bands' in part else 'subgroups'} {told}")))
+
+
+def _listed(part: Mapping[str, Any], keys: tuple[str, ...], between: str) -> str:
+    found = next((part[key] for key in keys if key in part), ())
     if isinstance(found, dict):  # of classes that have names, the names
         found = list(found)
-    if not isinstance(found, list):
-        return ""
-    return clean((" to " if "range" in part else ", ").join(map(str, found[:_MOST])))
+    return clean(between.join(map(str, found[:_MOST]))) if isinstance(found, list) else ""

@@ -116,10 +116,10 @@ class Run:
     """One run. over: it has a summary. status: as in the summary, or "not finished".
 
     epsilon, delta: of the federation, over all runs on these data. planned_epsilon: if all planned rounds are
-    run; None where it is not known. hidden_metrics: numbers of single classes, which are not shown.
+    run; None where it is not known. hidden_metrics: how many of single classes or subgroups are not shown.
     reasons: status, reason and how often, most often first. simulated: all clients were on one machine.
     name: of the folder. before_known: whether what data had spent before the run is in its files.
-    class_accuracies: `accuracy-per-class` by class, where small classes are known to be withheld from it.
+    by_part: metrics of each class or subgroup by their names, where small ones are known to be withheld.
     """
 
     name: str
@@ -161,7 +161,7 @@ class Run:
     sites: tuple[Site, ...]
     approval: Approval
     data: DataFacts
-    class_accuracies: Measured = ()
+    by_part: tuple[tuple[str, Measured], ...] = ()
 
     @property
     def budget(self) -> float | None:

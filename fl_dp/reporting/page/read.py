@@ -13,7 +13,7 @@ from fl_dp.reporting.page.digest import page_digest
 from fl_dp.reporting.page.facts import Named, Run, Setting
 from fl_dp.reporting.page.round_facts import (
     History,
-    class_accuracies,
+    by_part,
     metrics_of,
     natural,
     of_one_class,
@@ -70,7 +70,7 @@ def _run(folder: RunFolder, said: Mapping[str, Any], history: History, *, over: 
     settings = read_settings(folder)
     federation = said["federation"] or {}
     description = read_description(folder)
-    by_class = class_accuracies(said)
+    parts = by_part(said)
     privacy = next((one.became for one in settings if one.key == "privacy"), "on")
     return Run(
         name=clean(folder.path.name),
@@ -93,8 +93,8 @@ def _run(folder: RunFolder, said: Mapping[str, Any], history: History, *, over: 
         kept_round=said["model_round"],
         loss=said["loss"],
         metrics=metrics_of(said),
-        hidden_metrics=sum(map(of_one_class, said["metrics"])) - len(by_class),
-        class_accuracies=by_class,
+        hidden_metrics=sum(map(of_one_class, said["metrics"])) - sum(len(values) for _, values in parts),
+        by_part=parts,
         seconds=said["seconds"],
         identity=clean(said["run"]),
         started=clean(said["started"]),

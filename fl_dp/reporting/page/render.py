@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fl_dp.errors import ConfigError
 from fl_dp.records import LEAST_CELL
 from fl_dp.reporting.page import about_data, overview, signing, tables
+from fl_dp.reporting.page.by_part import part_tables
 from fl_dp.reporting.page.facts import Run
 from fl_dp.reporting.page.read import read_run
 from fl_dp.reporting.page.several import of_several
@@ -47,7 +48,7 @@ def _of_one(run: Run) -> dict[str, Any]:
         "columns": about_data.columns(run),
         "approval": signing.approval_lines(run),
         "site_lines": signing.site_lines(run),
-        "class_table": about_data.class_table([run]),
+        "part_tables": part_tables([run]),
         "digest": [run.digest[start : start + 8] for start in range(0, len(run.digest), 8)],
         "results": overview.results(run),
         "figures": _figures(run),

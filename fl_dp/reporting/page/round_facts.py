@@ -8,7 +8,8 @@ from typing import Any
 
 from fl_dp.clean_text import clean
 from fl_dp.records import CLIENT_STATUSES, LEAST_CELL
-from fl_dp.reporting.page.facts import Round
+from fl_dp.reporting.page.by_part import BY_PART
+from fl_dp.reporting.page.facts import Measured, Round
 from fl_dp.reporting.read_results import each_round
 from fl_dp.reporting.reports import epsilon_from_json
 from fl_dp.reporting.run_folder import RunFolder
@@ -16,7 +17,6 @@ from fl_dp.reporting.run_folder import RunFolder
 FEW = 20  # clients that are shown each by itself
 QUANTILES = (0.0, 0.1, 0.5, 0.9, 1.0)  # of the epsilons of more of them
 _MOST_REASONS = 20
-_PER_CLASS = "accuracy-per-class["
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,20 +56,28 @@ def metrics_of(report: Mapping[str, Any]) -> tuple[tuple[str, float | None], ...
 
 
 def of_one_class(metric: str) -> bool:
-    """Whether it is a metric of one class or group alone, NAME[LABEL]."""
+    """Whether it is a metric of one class or subgroup alone, NAME[LABEL]."""
     return metric.endswith("]")
 
 
-def class_accuracies(summary: Mapping[str, Any]) -> tuple[tuple[str, float | None], ...]:
-    """`accuracy-per-class` by class, None where withheld; nothing of files where small ones are not."""
+def by_part(summary: Mapping[str, Any]) -> tuple[tuple[str, Measured], ...]:
+    """The metrics that are told of each class or subgroup, by their names, None where withheld.
+
+    Nothing of files where small ones are not withheld.
+    """
     if summary["suppressed_below"] < LEAST_CELL:
         return ()
-    found = summary["metrics"].items()
-    return tuple((clean(name[len(_PER_CLASS) : -1]), value) for name, value in found if _per_class(name))
+    found = ((metric, _of(metric, summary["metrics"])) for metric in BY_PART)
+    return tuple((metric, values) for metric, values in found if values)
 
 
-def _per_class(metric: str) -> bool:
-    return metric.startswith(_PER_CLASS) and of_one_class(metric)
+def _of(metric: str, values: Mapping[str, float | None]) -> Measured:
+    start = f"{metric}["
+    return tuple(
+        (clean(name[len(start) : -1]), value)
+        for name, value in values.items()
+        if name.startswith(start) and of_one_class(name)
+    )
 
 
 def _round(line: Mapping[str, Any], order: Sequence[str]) -> Round:

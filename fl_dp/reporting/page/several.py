@@ -5,7 +5,7 @@ from typing import Any
 
 from fl_dp.config.data import PERSON
 from fl_dp.records import LEAST_CELL
-from fl_dp.reporting.page.about_data import class_table
+from fl_dp.reporting.page.by_part import part_tables
 from fl_dp.reporting.page.compare import Group, differences, digests, groups_of, side_by_side
 from fl_dp.reporting.page.facts import Run
 from fl_dp.reporting.page.words import headline
@@ -34,7 +34,7 @@ def of_several(runs: Sequence[Run]) -> dict[str, Any]:
         "runs": runs,
         "headline": _headline(runs, groups),
         "table": side_by_side(runs, groups),
-        "class_table": class_table(runs),
+        "part_tables": part_tables(runs),
         "least_cell": LEAST_CELL,
         "added_up": _ADDED_UP,
         "unprotected": _UNPROTECTED,

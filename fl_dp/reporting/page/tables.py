@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from fl_dp.kits.signed import Signature
 from fl_dp.records import CLIENT_STATUSES
 from fl_dp.reporting.page import about_data
-from fl_dp.reporting.page.about_data import class_table, kind_of_data
+from fl_dp.reporting.page.about_data import kind_of_data
+from fl_dp.reporting.page.by_part import part_tables
 from fl_dp.reporting.page.facts import Client, Run, Setting, Site
 from fl_dp.reporting.page.numbers import UNKNOWN, epsilon, known_epsilon, measured, number, seconds
 from fl_dp.reporting.page.round_facts import FEW, QUANTILES
@@ -26,7 +27,7 @@ def tables_of(run: Run) -> tuple[Table, ...]:
         data_sets(run),
         about_data.columns(run),
     )
-    return (*found, class_table([run]), settings(run))
+    return (*found, *part_tables([run]), settings(run))
 
 
 def clients(run: Run) -> Table:

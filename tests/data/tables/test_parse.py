@@ -44,7 +44,11 @@ def test_a_whole_schema(read: Callable[[str], Schema], schema_text: str) -> None
         ("range = [20, 80]", "range = [80, 20]", "column 'age': expected range"),
         ("range = [20, 80]", "range = [20, inf]", "column 'age': expected range"),
         ("range = [20, 80]", "", "column 'age': expected range"),
-        ("range = [20, 80]", "rang = [20, 80]", "column 'age': unknown key 'rang'; known are if-missing,"),
+        (
+            "range = [20, 80]",
+            "rang = [20, 80]",
+            "column 'age': unknown key 'rang'; known are bands, if-missing,",
+        ),
         ("categories = [1, 2, 3]", "categories = []", "column 'pain': expected categories"),
         ("categories = [1, 2, 3]", "categories = [1, 1.0]", "column 'pain': a value stands there twice"),
         ("categories = [1, 2, 3]", "categories = [true]", "'pain': categories: expected a list of texts and"),

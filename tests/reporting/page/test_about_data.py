@@ -1,4 +1,4 @@
-"""Which data: what model.json and the schema declare, and the table of classes, small ones hidden."""
+"""Which data: what model.json and the schema declare, and the tables of classes and subgroups."""
 
 import hashlib
 import json
@@ -22,6 +22,10 @@ range = [18, 90]
 [columns."<b>ward</b>"]
 kind = "category"
 categories = ["a", 2]
+subgroups = { surgery = ["a"] }
+[columns.year]
+kind = "subgroup"
+bands = [1990, 2000]
 [columns.outcome]
 kind = "label"
 classes = { ill = [1], well = [0] }
@@ -30,6 +34,8 @@ kind = "group"
 """
 FORM = {"input_shape": [13], "outputs": 2, "targets": "class", "vocabulary": 0}
 BY_CLASS = {"accuracy": 0.5, "accuracy-per-class[<i>ill</i>]": 0.125, "accuracy-per-class[rare]": None}
+
+SUBGROUPS = {"all": 0.75, "sex = <b>w</b>": 0.25, "ward = a]": None}  # a subgroup may be called all
 
 
 def text_of(*folders: RunFolder) -> str:
@@ -49,7 +55,8 @@ def test_kind_form_columns_classes_and_sizes_are_said(make: Make) -> None:
     assert "Declared in all 200 records at 2 clients" in text
     assert "One record 13 numbers Predicted one of 2 classes Names of what is predicted ill, well" in text
     assert "age number 18 to 90" in text
-    assert "<b>ward</b> category a, 2" in text
+    assert "<b>ward</b> category a, 2; subgroups surgery" in text
+    assert "year subgroup bands 1990, 2000" in text
     assert "outcome label ill, well" in text
     assert "patient group" in text
     assert hashlib.sha256(SCHEMA.encode()).hexdigest() in text
@@ -89,10 +96,10 @@ def test_accuracies_of_classes_are_a_table_and_small_classes_are_hidden(make: Ma
     folder = make(metrics={**BY_CLASS, "own[group]": 0.25}, suppressed_below=LEAST_CELL)
     text = text_of(folder)
     assert (
-        "Accuracy of each class, on the server's test data class accuracy <i>ill</i> 0.1250 rare hidden"
-        in text
-    )
-    assert "1 numbers of single classes or groups are not shown" in text
+        "Accuracy of each class, on the server's test data class value all 0.5000 <i>ill</i> 0.1250 "
+        "rare hidden the worst that is told <i>ill</i> the worst, less all -0.3750"
+    ) in text
+    assert "1 numbers of single classes or subgroups are not shown" in text
     assert "0.2500" not in text
     assert "rare,hidden" in csv_text([folder])
 
@@ -119,4 +126,34 @@ def test_side_by_side_classes_have_a_column_for_each_run(make: Make) -> None:
     on = make("on", metrics=BY_CLASS, **told)
     off = make("off", private=False, metrics={**BY_CLASS, "accuracy-per-class[rare]": 1.0}, **told)
     text = text_of(on, make("silent"), off)
-    assert "class run 1 run 3, NOT PRIVATE <i>ill</i> 0.1250 0.1250 rare hidden 1.0000" in text
+    assert (
+        "class run 1 run 3, NOT PRIVATE all 0.5000 0.5000 <i>ill</i> 0.1250 0.1250 rare hidden 1.0000"
+    ) in text
+    assert "the worst, less all -0.3750 -0.3750" in text
+
+
+def test_subgroups_have_a_table_of_each_metric_with_the_worst_and_its_distance(make: Make) -> None:
+    """Of errors the worst is the largest."""
+    by_subgroup = {f"accuracy-per-subgroup[{name}]": value for name, value in SUBGROUPS.items()}
+    errors = {f"mae-per-subgroup[{name}]": value for name, value in SUBGROUPS.items()}
+    told = {"suppressed_below": LEAST_CELL}
+    on = make("on", metrics={"accuracy": 0.5, **by_subgroup}, **told)
+    off = make("off", private=False, metrics={"accuracy": 0.625, **by_subgroup}, **told)
+    text = text_of(on, off)
+    assert (
+        "Accuracy of each subgroup, on the server's test data subgroup run 1 run 2, NOT PRIVATE "
+        "all 0.5000 0.6250 all 0.7500 0.7500 sex = <b>w</b> 0.2500 0.2500 ward = a] hidden hidden "
+        "the worst that is told sex = <b>w</b> sex = <b>w</b> the worst, less all -0.2500 -0.3750"
+    ) in text
+    wrong = make("wrong", metrics={"mae": 0.5, **errors}, **told)
+    assert "the worst that is told all the worst, less all +0.2500" in text_of(wrong)
+    assert "Mean absolute error of each subgroup" in text_of(wrong)
+    assert "subgroups-errors,ward = a],hidden" in csv_text([wrong])
+
+
+def test_of_small_ones_alone_no_worst_is_told(make: Make) -> None:
+    folder = make(metrics={"accuracy-per-subgroup[sex = w]": None}, suppressed_below=LEAST_CELL)
+    assert (
+        "all not known sex = w hidden the worst that is told hidden the worst, less all not known"
+        in text_of(folder)
+    )

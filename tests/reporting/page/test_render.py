@@ -290,7 +290,7 @@ def test_numbers_of_single_classes_are_not_shown(make: Make) -> None:
     text = page_of(make(metrics={"accuracy": 0.5, "accuracy-per-class[rare disease]": 0.125})).text
     assert "rare disease" not in text
     assert "0.125" not in text
-    assert "1 numbers of single classes or groups are not shown" in text
+    assert "1 numbers of single classes or subgroups are not shown" in text
 
 
 def test_lines_to_fill_in_by_hand_until_somebody_has(make: Make) -> None:

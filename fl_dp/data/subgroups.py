@@ -1,0 +1,54 @@
+"""Which subgroup each record is in, by names that are declared in public: results are told of each alone."""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from fl_dp.errors import DataError
+
+OTHER = "other"  # the subgroup of what is none of those that are declared
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Subgroups:
+    """One way to tell records apart, such as by sex.
+
+    name: of the column or array. labels: of the subgroups, declared and never counted in records.
+    codes: int64 (n,), each record's place in `labels`.
+    """
+
+    name: str
+    labels: tuple[str, ...]
+    codes: Tensor
+
+    def at(self, indices: Tensor) -> Self:
+        """Those of the records at int64 `indices`."""
+        return dataclasses.replace(self, codes=self.codes[indices])
+
+    @property
+    def full_names(self) -> tuple[str, ...]:
+        """Of each label what reports write: "sex = women"."""
+        return tuple(f"{self.name} = {label}" for label in self.labels)
+
+
+def check_subgroups(found: Sequence[Subgroups], records: int) -> None:
+    """DataError unless they are subgroups of so many records, each with a name of its own in reports."""
+    for one in found:
+        if one.codes.dtype != torch.int64 or tuple(one.codes.shape) != (records,):
+            raise DataError(
+                f"subgroups of {one.name!r}: expected int64 codes of {records} records, not "
+                f"{one.codes.dtype} of shape {tuple(one.codes.shape)}."
+            )
+        if records and not 0 <= int(one.codes.min()) <= int(one.codes.max()) < len(one.labels):
+            raise DataError(
+                f"subgroups of {one.name!r}: expected every code in 0 to {len(one.labels) - 1}, the places "
+                "of their names: there are others."
+            )
+    names = Counter(name for one in found for name in one.full_names)
+    if twice := next((name for name, times in names.items() if times > 1), None):
+        raise DataError(f"subgroup {twice!r}: is declared twice; give one another name.")

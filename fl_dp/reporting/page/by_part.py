@@ -1,0 +1,98 @@
+"""Metrics of each class and of each subgroup beside that of all records, and how far the worst is off."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fl_dp.reporting.page.facts import Measured, Run
+from fl_dp.reporting.page.numbers import UNKNOWN
+from fl_dp.reporting.page.table import Table
+
+_RUNS = 12  # columns of a table
+HIDDEN = "hidden"
+
+
+@dataclass(frozen=True, slots=True)
+class ByPart:
+    """A metric that is told by parts. base: that of all; parts: what they are called; best: which end."""
+
+    base: str
+    part: str
+    key: str
+    caption: str
+    larger_is_better: bool = True
+
+
+BY_PART = {
+    "accuracy-per-class": ByPart("accuracy", "class", "classes", "Accuracy of each class"),
+    "accuracy-per-subgroup": ByPart("accuracy", "subgroup", "subgroups", "Accuracy of each subgroup"),
+    "label-accuracy-per-subgroup": ByPart(
+        "label-accuracy", "subgroup", "subgroups-labels", "Accuracy of labels, of each subgroup"
+    ),
+    "mae-per-subgroup": ByPart(
+        "mae", "subgroup", "subgroups-errors", "Mean absolute error of each subgroup", larger_is_better=False
+    ),
+}
+
+
+def part_tables(runs: Sequence[Run]) -> tuple[Table, ...]:
+    """For each metric that is told by parts, a row for each part, a column for each run that tells it."""
+    found = (_table(runs, metric, said) for metric, said in BY_PART.items())
+    return tuple(table for table in found if table.rows)
+
+
+def _table(runs: Sequence[Run], metric: str, said: ByPart) -> Table:
+    told = [(place, run) for place, run in enumerate(runs, 1) if metric in dict(run.by_part)]
+    runs_told = [run for _, run in told[:_RUNS]]
+    heads = ("value",) if len(runs) == 1 else tuple(_head(place, run) for place, run in told[:_RUNS])
+    rows = _rows(
+        [dict(run.by_part)[metric] for run in runs_told], [_mean(run, said) for run in runs_told], said
+    )
+    caption = f"{said.caption}, on the server's test data"
+    if len(told) > _RUNS:
+        caption += f", of the first {_RUNS} runs that tell it"
+    words = frozenset({said.part})
+    return Table(said.key, caption, (said.part, *heads), rows if told else (), words)
+
+
+def _head(place: int, run: Run) -> str:
+    return f"run {place}" if run.private else f"run {place}, NOT PRIVATE"
+
+
+def _mean(run: Run, said: ByPart) -> float | None:
+    return dict(run.metrics).get(said.base)
+
+
+def _rows(
+    values: Sequence[Measured], means: Sequence[float | None], said: ByPart
+) -> tuple[tuple[str, ...], ...]:
+    """Of all, of each part, of the worst; a cell for each run."""
+    worst = [worst_of(one, larger_is_better=said.larger_is_better) for one in values]
+    gaps = [
+        UNKNOWN if end is None or mean is None else f"{end[1] - mean:+.4f}"
+        for end, mean in zip(worst, means, strict=True)
+    ]
+    found = [dict(one) for one in values]
+    return (
+        ("all", *(UNKNOWN if mean is None else f"{mean:.4f}" for mean in means)),
+        *(
+            (name, *(_value(one, name) for one in found))
+            for name in dict.fromkeys(name for one in found for name in one)
+        ),
+        ("the worst that is told", *(HIDDEN if end is None else end[0] for end in worst)),
+        ("the worst, less all", *gaps),
+    )
+
+
+def _value(found: dict[str, float | None], name: str) -> str:
+    if name not in found:
+        return UNKNOWN
+    value = found[name]
+    return HIDDEN if value is None else f"{value:.4f}"
+
+
+def worst_of(values: Measured, *, larger_is_better: bool = True) -> tuple[str, float] | None:
+    """The name and value of the worst part that is told; None where none is."""
+    told = [(name, value) for name, value in values if value is not None]
+    if not told:
+        return None
+    return (min if larger_is_better else max)(told, key=lambda one: one[1])

@@ -1,0 +1,169 @@
+"""Of which classes and subgroups results may be told, so that none can be worked out for a few records.
+
+A column is the class, or one way to tell records apart, such as sex; its cells are the classes or subgroups.
+What is told is the mean of the records' scores in each cell that is told. The cells that are not told count
+as one, the hidden cell: its sum is that of all records less the others'. Whoever adds, subtracts and weighs
+all that is told, of all columns, gets the sum over records r of g(r) score(r), where g(r) is the sum over
+columns c of f_c(the cell of r in c), with any functions f_c. The rule:
+
+    for every column, and every way to part its cells in two sides, there are LEAST_CELL pairs of records, no
+    record in two of them, with one of the pair on each side, and both in the same cell of every other column.
+
+Then whatever can be worked out depends on LEAST_CELL records or more: no g but zero vanishes on all records
+beside some S of fewer. For S leaves one of the pairs whole, on which g is zero twice, so that f_c is equal on
+both sides. As that holds for every column and every way to part it, all f_c are constant, and so is g. Of one
+column alone the rule says that each cell has LEAST_CELL records.
+
+How many such pairs there are is a sum over the combinations of the other columns' cells: of the lesser side's
+number of records. That is symmetric and submodular in the side, so that the least one is found in polynomial
+time (Queyranne, Minimizing symmetric submodular functions, Mathematical Programming 82, 1998). Where it is
+below LEAST_CELL, two more cells are hidden. At times that hides more than needed; never less.
+"""
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fl_dp.records import LEAST_CELL
+
+Codes = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+
+def told_cells(codes: Codes, sizes: tuple[int, ...], owners: tuple[str, ...] = ()) -> tuple[Mask, ...]:
+    """Of each column, (size,) of which of its cells results may be told.
+
+    codes: (n, columns) of each record its place in each column. owners: whose each record is; then what is
+    told depends on no fewer than LEAST_CELL owners. Of cells without records nothing is told.
+    """
+    there = tuple(
+        tuple(bool(count) for count in np.bincount(codes[:, c], minlength=size))
+        for c, size in enumerate(sizes)
+    )
+    # One record of each owner: pairs of these are pairs of owners.
+    first = np.unique(np.array(owners), return_index=True)[1] if owners else slice(None)
+    rows, counts = np.unique(codes[first], axis=0, return_counts=True)
+    return _told(rows.shape, rows.tobytes(), counts.tobytes(), there)
+
+
+@lru_cache(maxsize=16)  # a run asks after each round, for the same records
+def _told(
+    shape: tuple[int, int], rows: bytes, counts: bytes, there: tuple[tuple[bool, ...], ...]
+) -> tuple[Mask, ...]:
+    kinds = np.frombuffer(rows, dtype=np.int64).reshape(shape)  # which combinations of cells there are
+    weights = np.frombuffer(counts, dtype=np.int64)  # and records of each
+    columns = [_Column(kinds[:, c], weights, np.array(mask)) for c, mask in enumerate(there)]
+    for column in columns:
+        column.hide_small()
+    while (weak := _weakest(columns, weights)) is not None:
+        weak[0].join(weak[1])
+    return tuple(column.told for column in columns)
+
+
+class _Column:
+    """One column. told: (size,); the cells that are there and not told are one."""
+
+    def __init__(self, places: Codes, weights: Codes, there: Mask) -> None:
+        self.there, self.told = there, there.copy()
+        self._places = places
+        self.counts = np.bincount(places, weights, minlength=len(there))
+
+    @property
+    def cells(self) -> Codes:
+        """(kinds,) in which cell each is; all hidden ones are in the same."""
+        return np.where(self.told[self._places], self._places, -1)
+
+    def hide_small(self) -> None:
+        """Till each cell, and the hidden one, has LEAST_CELL records, or nothing is told."""
+        self.told &= self.counts >= LEAST_CELL
+        hidden = self.there & ~self.told
+        if hidden.any() and self.told.any() and self.counts[hidden].sum() < LEAST_CELL:
+            self._hide_least(self.told)
+
+    def join(self, side: frozenset[int]) -> None:
+        """Make the least cells of a side, and of the other, one; -1 is the hidden cell."""
+        within = np.isin(np.arange(len(self.told)), list(side))
+        hidden = bool((self.there & ~self.told).any())
+        for part, has_hidden in ((within, hidden and -1 in side), (~within, hidden and -1 not in side)):
+            if not has_hidden:
+                self._hide_least(self.told & part)
+
+    def _hide_least(self, among: Mask) -> None:
+        self.told[np.where(among, self.counts, np.inf).argmin()] = False
+
+
+def _weakest(columns: list[_Column], weights: Codes) -> tuple[_Column, frozenset[int]] | None:
+    """A column and a side of it with fewer than LEAST_CELL pairs; None where there is none.
+
+    Of several columns the one with most cells, which loses the least by it, and of those the last.
+    """
+    found = []
+    for place, column in enumerate(columns):
+        others = [other.cells for other in columns if other is not column]
+        cells, side = _weak_side(column.cells, others, weights)
+        if side:
+            found.append((cells, place, side))
+    _, place, side = max(found, default=(0, 0, frozenset()))
+    return (columns[place], side) if side else None
+
+
+def _weak_side(cells: Codes, others: list[Codes], weights: Codes) -> tuple[int, frozenset[int]]:
+    """How many cells there are, and a side with fewer than LEAST_CELL pairs; empty where all have so many."""
+    names, row = np.unique(cells, return_inverse=True)
+    _, context = np.unique(np.stack([0 * cells, *others], axis=1), axis=0, return_inverse=True)
+    table = np.zeros((len(names), int(context.max()) + 1))
+    np.add.at(table, (row, context.reshape(-1)), weights)
+    if table.shape[1] == 1:
+        return len(names), frozenset()  # `hide_small` has seen to it
+    rows, members = _tied(table)
+    pairs, side = least_parting(rows)
+    weak = pairs < LEAST_CELL
+    return len(names), frozenset(int(names[i]) for one in side for i in members[one]) if weak else frozenset()
+
+
+def _tied(table: NDArray[np.float64]) -> tuple[NDArray[np.float64], list[tuple[int, ...]]]:
+    """The rows, those that no weak side can part from the longest added to it; and which are in each.
+
+    Two rows with LEAST_CELL pairs between them are on the same side of any parting with fewer. Of a thousand
+    classes most go at once, where passes over all of them would take minutes.
+    """
+    hub = int(table.sum(1).argmax())
+    within = np.arange(len(table)) == hub
+    while (more := ~within & (np.minimum(table, table[within].sum(0)).sum(1) >= LEAST_CELL)).any():
+        within |= more
+    rest = np.flatnonzero(~within)
+    members = [tuple(map(int, np.flatnonzero(within))), *((int(i),) for i in rest)]
+    return np.concatenate([table[within].sum(0, keepdims=True), table[rest]]), members
+
+
+def least_parting(table: NDArray[np.float64]) -> tuple[float, tuple[int, ...]]:
+    """The least number of pairs over all ways to part the rows in two, and one side of such a way.
+
+    table: (cells, contexts) numbers of records. Queyranne's algorithm: each pass ends with
+    two rows of which the last alone is the best side that parts it from the other; they then become one.
+    """
+    total = table.sum(0)
+
+    def pairs(sides: NDArray[np.float64]) -> NDArray[np.float64]:
+        found: NDArray[np.float64] = np.minimum(sides, total - sides).sum(-1)
+        return found
+
+    rows = table.copy()
+    members: list[tuple[int, ...]] = [(i,) for i in range(len(table))]
+    best, side = np.inf, members[0]  # of one row alone there is none
+    while len(members) > 1:
+        alone, taken, rest = pairs(rows), rows[0], list(range(1, len(members)))
+        order = [0]
+        while rest:
+            chosen = int((pairs(taken + rows[rest]) - alone[rest]).argmin())
+            order.append(rest.pop(chosen))
+            taken = taken + rows[order[-1]]
+        before, last = order[-2:]
+        if alone[last] < best:
+            best, side = float(alone[last]), members[last]
+        members[before] += members[last]
+        rows[before] += rows[last]
+        members.pop(last)
+        rows = np.delete(rows, last, axis=0)
+    return float(best), side

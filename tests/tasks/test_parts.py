@@ -1,0 +1,157 @@
+"""What is told of each class and subgroup of test data: the means themselves, and what is withheld."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from fl_dp.config.task import TaskSettings
+from fl_dp.data.subgroups import Subgroups
+from fl_dp.data.tensor_data import TensorData
+from fl_dp.errors import ConfigError
+from fl_dp.federation.server.evaluation import evaluate
+from fl_dp.records import LEAST_CELL
+from fl_dp.tasks.metric import check_metrics, metrics_of
+from fl_dp.tasks.task import Task
+
+CPU = torch.device("cpu")
+RECORDS = 1200  # more than one batch
+
+
+def data_of(y: Tensor, classes: tuple[str, ...], groups: tuple[str, ...] = (), **codes: Tensor) -> TensorData:
+    random = torch.Generator().manual_seed(1)
+    subgroups = tuple(
+        Subgroups(name, (*(f"{name}{i}" for i in range(int(one.max()) + 1)), "other"), one)
+        for name, one in codes.items()
+    )
+    return TensorData(
+        torch.randn(len(y), 5, generator=random), y, classes, groups=groups, subgroups=subgroups
+    )
+
+
+def drawn(high: int, seed: int, size: int = RECORDS) -> Tensor:
+    return torch.randint(high, (size,), generator=torch.Generator().manual_seed(seed))
+
+
+def found(data: TensorData, *metrics: str, **settings: str | int) -> dict[str, float | None]:
+    torch.manual_seed(0)
+    task = Task(TaskSettings(**settings))  # type: ignore[arg-type]
+    task.form = data.form
+    return dict(evaluate(model_for(data), data, task, CPU, metrics).metrics)
+
+
+def model_for(data: TensorData) -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Linear(5, data.form.outputs)
+
+
+def test_a_subgroups_accuracy_is_that_of_its_records_alone() -> None:
+    data = data_of(drawn(3, 2), ("a", "b", "c"), sex=drawn(2, 3), ward=drawn(4, 4))
+    told = found(data, "accuracy", "accuracy-per-subgroup", "accuracy-per-class")
+    right = model_for(data)(data.x).argmax(1) == data.y
+    expected = {"accuracy": right.double().mean()}
+    for one in data.subgroups:
+        for code, label in enumerate(one.labels[:-1]):
+            name = f"accuracy-per-subgroup[{one.name} = {label}]"
+            expected[name] = right[one.codes == code].double().mean()
+    for label, name in enumerate(data.classes):
+        expected[f"accuracy-per-class[{name}]"] = right[data.y == label].double().mean()
+    assert told == {name: pytest.approx(float(value)) for name, value in expected.items()}
+    assert list(told)[0] == "accuracy"  # noqa: RUF015  # the console's
+
+
+def test_subgroups_of_numbers_and_of_labels() -> None:
+    random = torch.Generator().manual_seed(0)
+    numbers = torch.randn(RECORDS, 2, generator=random)
+    data = data_of(numbers, (), sex=drawn(2, 3))
+    with torch.no_grad():
+        errors = (model_for(data)(data.x) - numbers).abs().mean(1)
+    told = found(data, "mae-per-subgroup", loss="mse")
+    assert told["mae-per-subgroup[sex = sex1]"] == pytest.approx(
+        float(errors[data.subgroups[0].codes == 1].mean())
+    )
+    labels = data_of((numbers > 0.3).float(), ("x", "y"), sex=drawn(2, 3))
+    with torch.no_grad():
+        right = ((model_for(labels)(labels.x) > 0) == (numbers > 0.3)).double().mean(1)
+    told = found(labels, "label-accuracy-per-subgroup", loss="bce")
+    expected = float(right[data.subgroups[0].codes == 0].mean())
+    assert told["label-accuracy-per-subgroup[sex = sex0]"] == pytest.approx(expected)
+
+
+def test_what_is_declared_is_told_without_being_asked_for_unless_others_are() -> None:
+    data = data_of(drawn(2, 2), ("a", "b"), sex=drawn(2, 3))
+    subgroups = ["accuracy-per-subgroup[sex = sex0]", "accuracy-per-subgroup[sex = sex1]"]
+    assert list(found(data)) == ["accuracy", *subgroups]
+    assert list(found(data, "f1")) == ["f1"]
+    assert list(found(data_of(drawn(2, 2), ("a", "b")))) == ["accuracy"]
+    numbers = data_of(torch.randn(RECORDS), (), sex=drawn(2, 3))
+    assert [name.partition("[")[0] for name in found(numbers, loss="mse")] == ["mae"] + [
+        "mae-per-subgroup"
+    ] * 2
+
+
+def test_small_subgroups_are_withheld_and_an_empty_other_is_left_out() -> None:
+    few = torch.zeros(RECORDS, dtype=torch.int64)
+    few[: LEAST_CELL - 1] = 1
+    data = data_of(drawn(2, 2), ("a", "b"), sex=few, ward=drawn(3, 4))
+    told = found(data, "accuracy-per-subgroup")
+    assert [told[f"accuracy-per-subgroup[sex = sex{i}]"] for i in range(2)] == [None, None]
+    assert all(told[f"accuracy-per-subgroup[ward = ward{i}]"] is not None for i in range(3))
+    assert not any("other" in name for name in told)
+    few[:30] = 2  # the code of "other"
+    some = TensorData(
+        data.x, data.y, data.classes, subgroups=(Subgroups("sex", ("sex0", "sex1", "other"), few),)
+    )
+    assert found(some, "accuracy-per-subgroup")["accuracy-per-subgroup[sex = other]"] is not None
+
+
+def test_a_class_within_a_subgroup_hides_what_they_differ_in() -> None:
+    """All the ill are in one ward, with a few who are well: that ward less the ill are the few."""
+    ward = torch.arange(RECORDS) % 2
+    ill = ward.clone()
+    ill[torch.nonzero(ward)[: LEAST_CELL - 1, 0]] = 0
+    data = data_of(ill, ("well", "ill"), ward=ward)
+    both = found(data, "accuracy-per-class", "accuracy-per-subgroup")
+    assert both["accuracy-per-class[ill]"] is not None
+    assert both["accuracy-per-subgroup[ward = ward1]"] is None
+    alone = found(data, "accuracy", "accuracy-per-subgroup")
+    assert alone["accuracy-per-subgroup[ward = ward1]"] is not None
+    # with f1, balanced accuracy or AUROC classes count, too
+    assert found(data, "f1", "accuracy-per-subgroup")["accuracy-per-subgroup[ward = ward1]"] is None
+
+
+def test_other_means_over_classes_are_withheld_beside_hidden_classes() -> None:
+    """With accuracy they are two equations in two unknowns."""
+    rare = (torch.arange(RECORDS) < LEAST_CELL - 1).long()
+    data = data_of(rare, ("a", "b"))
+    told = found(data, "accuracy", "balanced-accuracy", "auroc", "f1", "accuracy-per-class")
+    assert told.pop("accuracy") is not None
+    assert set(told.values()) == {None}
+    assert len(told) == 5
+    assert None not in found(data, "accuracy", "balanced-accuracy", "auroc").values()
+    even = data_of(drawn(2, 2), ("a", "b"))
+    assert (
+        None not in found(even, "accuracy", "balanced-accuracy", "auroc", "f1", "accuracy-per-class").values()
+    )
+
+
+def test_where_privacy_is_for_persons_these_count() -> None:
+    sex = torch.arange(RECORDS) % 2
+    persons = tuple(f"{int(one)} {i % (LEAST_CELL - 1)}" for i, one in enumerate(torch.arange(RECORDS) % 2))
+    data = data_of(drawn(2, 2), ("a", "b"), persons, sex=sex)
+    name = "accuracy-per-subgroup[sex = sex1]"
+    assert found(data)[name] is not None
+    assert found(data, unit="person:whose", records_per_person=3)[name] is None
+
+
+def test_asking_for_subgroups_that_nobody_declares_is_refused_before_a_run() -> None:
+    data = data_of(drawn(2, 2), ("a", "b"))
+    task = Task(TaskSettings())
+    task.form = data.form
+    with pytest.raises(
+        ConfigError, match="'accuracy-per-subgroup': the test data declare no subgroups; a table"
+    ):
+        check_metrics(task, ("accuracy-per-subgroup",), data)
+    check_metrics(task, ("accuracy",), data)
+    check_metrics(task, ("accuracy-per-subgroup",), None)  # nothing is measured
+    check_metrics(task, (), data_of(drawn(2, 2), ("a", "b"), sex=drawn(2, 3)))
+    assert metrics_of(task, CPU, ("accuracy-per-subgroup",)).values() == {}

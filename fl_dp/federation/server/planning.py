@@ -94,6 +94,7 @@ def round_plan(
         pull=config.pull,
         personal=config.personal,
         seen=config.seen,
+        adaptive_clipping=config.adaptive_clipping,
         origin="" if origin == run else origin,
     )
 

@@ -7,8 +7,8 @@ divided by its deviation, by at most
 
     sqrt(1 / z_sum^2 + 1 / z_count^2) = 1 / z,
 
-so that the step is one Gaussian mechanism of noise multiplier z (ibid., theorem 1). z is what a plan names and
-what a ledger charges. Here it is split, and so z_sum > z.
+so that the step is one Gaussian mechanism of noise multiplier z (ibid., theorem 1). z is what a plan names
+and a ledger charges. Here it is split, and so z_sum > z.
 """
 
 import math
@@ -36,7 +36,7 @@ class NoiseSplit:
     @property
     def together(self) -> float:
         """The noise multiplier of both as one mechanism."""
-        return (self.sum**-2 + self.count**-2) ** -0.5
+        return 1 / math.hypot(1 / self.sum, 1 / self.count)
 
 
 def split_noise(noise_multiplier: float, expected_batch_size: int) -> NoiseSplit:
@@ -44,14 +44,13 @@ def split_noise(noise_multiplier: float, expected_batch_size: int) -> NoiseSplit
 
     ConfigError where the batch is too small for a count that says anything.
     """
-    deviation = max(
-        expected_batch_size / _OF_BATCH, noise_multiplier / math.sqrt(_MOST_SHARE) / 2
-    )  # of the count
+    of_count = noise_multiplier / math.sqrt(_MOST_SHARE)  # its least noise multiplier
+    deviation = max(expected_batch_size / _OF_BATCH, of_count / 2)
     if expected_batch_size < _LEAST_BATCH * deviation:
         raise ConfigError(
             f"adaptive-clipping: an expected batch of {expected_batch_size} is too small beside noise "
-            f"multiplier {noise_multiplier:g}: its noised count would say next to nothing. Expected at least "
-            f"{math.ceil(noise_multiplier / math.sqrt(_MOST_SHARE))} examples; or leave adaptive-clipping out."
+            f"multiplier {noise_multiplier:g}: its noised count would say next to nothing. Expected at "
+            f"least {math.ceil(of_count)} examples; or leave adaptive-clipping out."
         )
     count = 2 * deviation
-    return NoiseSplit((noise_multiplier**-2 - count**-2) ** -0.5, count)
+    return NoiseSplit(noise_multiplier / math.sqrt(1 - (noise_multiplier / count) ** 2), count)

@@ -9,8 +9,8 @@ REACH = 1000.0  # times the first bound, or a part of it: so far may a bound mov
 _RATE = 0.2  # Andrew, Thakkar, McMahan, Ramaswamy 2021, section 3
 _MOST_RATE = 2.0
 _EXPECTED = (
-    "quantile:SHARE, the share of gradients that are to be no longer than the bound, such as quantile:0.5; or "
-    f"quantile:SHARE:RATE, with a RATE above 0 and at most {_MOST_RATE:g}; empty: the bound stays"
+    "quantile:SHARE, the share of gradients that are to be no longer than the bound, such as quantile:0.5; "
+    f"or quantile:SHARE:RATE, with a RATE above 0 and at most {_MOST_RATE:g}; empty: the bound stays"
 )
 
 

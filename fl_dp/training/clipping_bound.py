@@ -16,7 +16,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from fl_dp.accounting.noise_split import NoiseSplit, split_noise
+from fl_dp.accounting.noise_split import split_noise
 from fl_dp.config.adaptive_clipping import REACH, Adaptation, adaptation_of
 from fl_dp.engine.clipping import ClippedSum
 from fl_dp.records import RoundPlan
@@ -105,4 +105,3 @@ def shortness(norms: Tensor, bound: float) -> float:
     lengths = norms.double() / bound
     share = ((1 + SLOPE - lengths) / (2 * SLOPE)).clamp(0, 1)
     return float((torch.where(lengths.isfinite(), share, 0.0) - 0.5).sum())
-

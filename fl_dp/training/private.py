@@ -64,9 +64,8 @@ class PrivateTrainer:
         self._objective = objective
         self._parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
         count = sum(p.numel() * (1 + p.is_complex()) for p in self._parameters.values())
-        noise_grid(
-            plan.max_grad_norm, plan.noise_multiplier, count
-        )  # refuses what it cannot, before a payment
+        # refuses what it cannot, before a payment; one more number: that of a bound that follows
+        noise_grid(plan.max_grad_norm, plan.noise_multiplier, count + 1)
         self.bound = bound_of(plan)
         check_precision(plan.precision, device)
         self.descent = descent_of(plan, list(self._parameters.values()), divisor=plan.expected_batch_size)

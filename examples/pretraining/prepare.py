@@ -1,7 +1,7 @@
 """Splits the digits into public records and private ones. Usage: python prepare.py FOLDER
 
-The private ones are of other writers (the set stands in the order in which they were asked), and paler and a pixel
-to the right, as another scanner gives them.
+The private ones are of other writers (the set stands in the order in which they were asked), and paler and a
+pixel to the right, as another scanner gives them.
 """
 
 import sys

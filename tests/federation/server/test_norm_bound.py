@@ -161,3 +161,10 @@ def test_nor_is_a_real_clients(real_client, rate):
         update = client.train(replace(plan, server_round=number))
         ways = [np.linalg.norm(update.arrays[name].astype(float) - start[name]) for name in start]
         assert 0 < np.linalg.norm(ways) <= most
+
+
+@pytest.mark.parametrize("first", [1e-6, 0.8, 1e6])
+def test_with_a_bound_that_follows_it_is_that_of_a_bound_of_one_and_the_sums_share_of_the_noise(first):
+    plan = replace(PLAN, max_grad_norm=first, adaptive_clipping="quantile:0.5")
+    share = split_noise(plan.noise_multiplier, plan.expected_batch_size).sum
+    assert bound(plan) == bound(replace(PLAN, max_grad_norm=1.0, noise_multiplier=share))

@@ -132,7 +132,9 @@ class RoundPlan:
     local_algorithm: a name of `training/local_algorithms/`; pull: its strength. personal: patterns of the
     parameters that never leave the client; compared. origin: the run's first name, where it goes on
     under another: by it a client finds what it keeps between rounds. seen: what training sees of a record,
-    see `TaskSettings.seen`; compared.
+    see `TaskSettings.seen`; compared. adaptive_clipping: how the bound moves between steps, in the words of
+    `config/adaptive_clipping.py`, and max_grad_norm is the first one; empty: it stays. noise_multiplier is of
+    all that a step releases.
     """
 
     run: str
@@ -161,6 +163,7 @@ class RoundPlan:
     personal: str = ""
     origin: str = ""
     seen: str = ""
+    adaptive_clipping: str = ""
 
     @property
     def one_by_one(self) -> bool:

@@ -48,6 +48,7 @@ def audit_gradients(
     The mechanism is the client's: sample rate, steps, noise and bound. A client with fewer records than
     canaries is given as many records as canaries; its expected batch grows by the same factor.
     """
+    _require_one_bound(config)
     own_size = len(own_part(config))
     canaries = GradientCanaries(count, max(count, own_size), config.max_grad_norm, config)
     plan = _round_plan(config, overrides, own_size, canaries.public_size)
@@ -74,6 +75,7 @@ def audit_hostile_gradients(
     config: RunConfig, overrides: Overrides, count: int, way: MakeWay = Deployed
 ) -> AuditReport:
     """`audit_gradients` by a server that sees every step: the config's steps, each as a round of its own."""
+    _require_one_bound(config)
     own_size = len(own_part(config))
     plan = _round_plan(config, overrides, own_size, max(count, own_size))
     rounds, plan = plan.steps * config.rounds, _hostile(plan, plan.max_grad_norm)
@@ -89,6 +91,7 @@ def audit_hostile_model(
     Its canaries are made for these weights: as many as `count`, or fewer where the model has room for fewer.
     Of the first client's records some hundreds are known to it, and have no gradient.
     """
+    _require_one_bound(config)
     part = own_part(config)
     known, model = first_records(records_of_examples(part), _KNOWN), own_model(config, part)
     canaries = HostileRecords(
@@ -98,6 +101,15 @@ def audit_hostile_model(
     rounds, plan = plan.steps * config.rounds, _hostile(plan, canaries.max_grad_norm(plan.max_grad_norm))
     canaries.watch(plan)
     return _audit(canaries, plan, config, overrides, len(part), way, hostile_rounds=rounds)
+
+
+def _require_one_bound(config: RunConfig) -> None:
+    """ConfigError for a bound that moves: canaries are made as long as the bound of all steps."""
+    if config.adaptive_clipping:
+        raise ConfigError(
+            f"adaptive-clipping = {config.adaptive_clipping!r}: this audit's canaries are made for one "
+            "clipping bound. Leave it out, or audit the config's own model (--own-model) by an honest server."
+        )
 
 
 def _hostile(plan: RoundPlan, max_grad_norm: float) -> RoundPlan:
@@ -173,6 +185,7 @@ def _round_plan(config: RunConfig, overrides: Overrides, own_size: int, public_s
         optimizer_state=config.optimizer_state,
         class_weights=config.class_weights,
         precision=config.precision,
+        adaptive_clipping=config.adaptive_clipping,
     )
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
 from fl_dp.choices import ACCOUNTANTS, AGGREGATIONS, LOCAL_ALGORITHMS, METRICS, SERVER_OPTIMIZERS, TRACKERS
+from fl_dp.config.adaptive_clipping import adaptation_of
 from fl_dp.config.data import require_assumed
 from fl_dp.config.dependent import dependent_values
 from fl_dp.config.flat import Auto, require, require_delta, require_own_accountant
@@ -175,6 +176,12 @@ class RunConfig(TaskSettings):
         "clients are drawn for at most. Who is drawn more often stops at the budget",
     )  # fmt: skip
     max_grad_norm: Positive = setting(1.0, _PRIVACY, "clipping bound", page="clipping.md", common=True)
+    adaptive_clipping: str = setting(
+        "", _PRIVACY,
+        "quantile:SHARE: the bound follows, step by step, the length that SHARE of the gradients keep to; "
+        "max-grad-norm is the first one. The noised count that tells is paid for by noise-multiplier",
+        page="clipping.md#a-bound-that-follows",
+    )  # fmt: skip
     epsilon: Positive = setting(
         3.0, _PRIVACY, "the budget of every client, over all rounds; smaller protects more", common=True
     )
@@ -264,6 +271,10 @@ class RunConfig(TaskSettings):
         require(0 <= self.momentum < 1, "momentum", self.momentum, "a number in [0, 1)")
         check_schedule(self.learning_rate_schedule, self.learning_rate, self.rounds)
         inline_table("optimizer-settings", self.optimizer_settings)
+        require(
+            adaptation_of(self.adaptive_clipping) is None or self.private, "adaptive-clipping",
+            self.adaptive_clipping, "none beside privacy = off: nothing is clipped",
+        )  # fmt: skip
         require_own_accountant(self.accountant)
         require_assumed(self.features, self.arithmetic)
         require(

@@ -5,6 +5,7 @@ from pathlib import Path
 import tomli_w
 
 from fl_dp.accounting.ledger.files import ledger_file
+from fl_dp.config.adaptive_clipping import REACH
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
@@ -12,7 +13,6 @@ from fl_dp.durable_files import private_folder, write_whole
 
 _SHARED = (  # with the settings of the data
     "epsilon", "delta", "accountant", "arithmetic", "physical_batch_size", "memory_mib", "device",
-    "max_grad_norm",
 )  # fmt: skip
 
 
@@ -30,6 +30,7 @@ def client_config(config: RunConfig, client: int, ledger: Path) -> ClientConfig:
         num_partitions=config.clients,
         min_noise_multiplier=0.0 if noise == AUTO else float(noise),
         allow_unprotected=not config.private,
+        max_grad_norm=config.max_grad_norm * (REACH if config.adaptive_clipping else 1),
         **config.of_task(),
         **{key: getattr(config, key) for key in _SHARED},
     )

@@ -23,6 +23,7 @@ from fl_dp.engine.one_by_one import OneByOneSum
 from fl_dp.engine.sampling import physical_batches, poisson_draw
 from fl_dp.errors import ENDS, ProbeError
 from fl_dp.records import MOST_WEIGHT, RoundPlan
+from fl_dp.training.clipping_bound import bound_of
 from fl_dp.training.examples import examples_of
 from fl_dp.training.local_algorithm import algorithm_of
 from fl_dp.training.mixing_watch import MixingWatch, words_of
@@ -63,9 +64,9 @@ class PrivateTrainer:
         self._objective = objective
         self._parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
         count = sum(p.numel() * (1 + p.is_complex()) for p in self._parameters.values())
-        noise_grid(
-            plan.max_grad_norm, plan.noise_multiplier, count
-        )  # refuses what it cannot, before a payment
+        # refuses what it cannot, before a payment; one more number: that of a bound that follows
+        noise_grid(plan.max_grad_norm, plan.noise_multiplier, count + 1)
+        self.bound = bound_of(plan)
         check_precision(plan.precision, device)
         self.descent = descent_of(plan, list(self._parameters.values()), divisor=plan.expected_batch_size)
         self.algorithm = algorithm_of(plan, self._parameters)
@@ -125,7 +126,7 @@ class PrivateTrainer:
             # Two: a pass that works only once would leave all records but the first without a gradient.
             return self._one_by_one((self._objective.blank(1) for _ in range(2)), all_count=True)
         examples = self._objective.blank(size)
-        return empty_sum(self._parameters, self.plan.max_grad_norm) + self.clipped_sums([examples], size)[0]
+        return empty_sum(self._parameters, self.bound.value) + self.clipped_sums([examples], size)[0]
 
     @property
     def kernels(self) -> Mapping[str, str]:
@@ -143,9 +144,12 @@ class PrivateTrainer:
             with self.masks.in_torch(self.device):
                 clipped = self._clipped_sum(data, draw, min(physical_batch_size, self.fits))
         noisy = add_gaussian_noise(
-            clipped, noise_multiplier=self.plan.noise_multiplier, generator=self._of_step()
+            self.bound.to_noise(clipped),
+            noise_multiplier=self.plan.noise_multiplier,
+            generator=self._of_step(),
         )
         self._steps += 1
+        noisy = self.bound.descended(noisy)
         sums = [noisy[name].to(_step_type(p)) for name, p in self._parameters.items()]
         with torch.no_grad():
             corrected = self.algorithm.corrected(sums, self.plan.expected_batch_size)
@@ -199,7 +203,7 @@ class PrivateTrainer:
             losses,
             self._parameters,
             [len(batch[0]) for batch in batches],
-            max_grad_norm=self.plan.max_grad_norm,
+            max_grad_norm=self.bound.value,
             axes=self._axes,
             chooser=self._chooser,
         )
@@ -233,7 +237,7 @@ class PrivateTrainer:
         One that raises adds nothing, also for want of memory: a pass of its shape was tried before the
         payment, so that it is the record that wants more. With all_count it is an error.
         """
-        total = OneByOneSum(self._parameters, max_grad_norm=self.plan.max_grad_norm)
+        total = OneByOneSum(self._parameters, max_grad_norm=self.bound.value)
         for example in examples:
             try:
                 total.add(self._losses_of(*example))
@@ -288,7 +292,7 @@ class PrivateTrainer:
 
     def nothing(self) -> ClippedSum:
         """The clipped sum of no examples."""
-        return empty_sum(self._parameters, self.plan.max_grad_norm)
+        return empty_sum(self._parameters, self.bound.value)
 
 
 def _note(error: ProbeError) -> None:

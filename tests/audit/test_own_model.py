@@ -5,7 +5,13 @@ import torch
 
 from fl_dp.audit.mislabelled import MislabelledRecords
 from fl_dp.audit.own_model import own_model, own_part, spare_records
-from fl_dp.audit.settings import Overrides, audit_hostile_model, audit_own_model
+from fl_dp.audit.settings import (
+    Overrides,
+    audit_gradients,
+    audit_hostile_gradients,
+    audit_hostile_model,
+    audit_own_model,
+)
 from fl_dp.audit.ways import Deployed, Simulated
 from fl_dp.config.run import RunConfig
 from fl_dp.data.persons import PersonData
@@ -163,3 +169,16 @@ def test_no_canary_included_leaves_the_sites_own_persons():
     assert canaries.public_size == 3 + 6
     assert len(canaries.data(torch.zeros(6, dtype=torch.bool))) == 3
     assert len(canaries.data(torch.tensor([True] * 2 + [False] * 4))) == 5
+
+
+@pytest.mark.parametrize("audit", [audit_gradients, audit_hostile_gradients, audit_hostile_model])
+def test_canaries_of_one_length_are_not_for_a_bound_that_follows(audit):
+    with pytest.raises(ConfigError, match=r"adaptive-clipping = 'quantile:0.5': this audit's canaries"):
+        audit(config(adaptive_clipping="quantile:0.5"), ONCE, 10)
+
+
+def test_the_own_model_is_audited_with_a_bound_that_follows():
+    report = audit_own_model(
+        config(adaptive_clipping="quantile:0.5", noise_multiplier=2.0, expected_batch_size=64), ONCE, 20
+    )
+    assert report.passed

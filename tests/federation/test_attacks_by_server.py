@@ -140,3 +140,19 @@ def test_a_model_whose_examples_mix_is_refused_before_data_are_touched(real_clie
     assert refusal.status == "failed"
     assert "example" in refusal.reason
     assert client.register().spent == ()
+
+
+@pytest.mark.parametrize("bound", [1e-8, 1e-3, 1.0, 1e8])
+def test_a_bound_that_follows_costs_what_one_that_stays_does_wherever_it_begins(real_client, bound):
+    """The count is paid for by the noise multiplier that is charged."""
+    client = real_client()
+    update = client.train(replace(PLAN, max_grad_norm=bound, adaptive_clipping="quantile:0.5:2"))
+    assert update.spent == (ROUND,)
+    assert all(np.isfinite(array).all() for array in update.arrays.values())
+
+
+def test_a_count_that_would_leave_nothing_to_the_sum_is_declined_before_it_is_paid_for(real_client):
+    client = real_client()
+    refusal = client.train(replace(PLAN, noise_multiplier=4.0, adaptive_clipping="quantile:0.5"))
+    assert "an expected batch of 10 is too small beside noise multiplier 4" in refusal.reason
+    assert client.register().spent == ()

@@ -38,6 +38,8 @@ def test_a_client_accepts_what_the_run_announces_and_no_more(tmp_path: Path) -> 
     assert config.arithmetic == "proven"
     assert client_config(RunConfig(noise_multiplier="auto"), 0, tmp_path).min_noise_multiplier == 0.0
     assert config.max_grad_norm < math.inf
+    following = RunConfig(max_grad_norm=0.7, adaptive_clipping="quantile:0.5")
+    assert client_config(following, 0, tmp_path).max_grad_norm == 700.0
 
 
 def test_the_template_serves_every_simulated_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

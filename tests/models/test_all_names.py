@@ -11,7 +11,7 @@ from fl_dp.models.build import build_model
 from fl_dp.training.objective import Objective
 
 WANTS_A_PATH = {"hf"}  # tests/models/architectures/test_hf.py
-NAME_OF = {"timm": "timm:resnet10t", "torchvision": "torchvision:squeezenet1_1"}
+NAME_OF = {"timm": "timm:resnet10t", "torchvision": "torchvision:squeezenet1_1", "wrn-gn": "wrn-gn:10x1"}
 FORMS = {
     "features": Form((13,), 2),
     "several numbers": Form((13,), 3, "numbers"),
@@ -34,6 +34,7 @@ TAKEN = {
     "tanh-cnn": {"digits", "images"},
     "lenet-gn": {"digits", "images"},
     "resnet18-gn": {"images"},
+    "wrn-gn": {"digits", "images"},
     "torchvision": {"digits", "images"},
     "timm": {"images"},
     "transformer": {"tokens", "numbers of tokens", "next tokens"},

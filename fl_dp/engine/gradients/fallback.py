@@ -46,7 +46,9 @@ def pull_back(
 
 def _check_spread(grads: Tensor, pulled: Tensor, names: Sequence[str]) -> None:
     """NonFiniteError where a finite gradient became non-finite, unless there is only one example."""
-    if len(grads) > 1 and bool((_finite(grads) & ~_finite(pulled)).any()):
+    if len(grads) == 1 or bool(pulled.sum().isfinite()):
+        return  # a finite sum is one of finite numbers: one look at each, where all gradients are large
+    if bool((_finite(grads) & ~_finite(pulled)).any()):
         raise NonFiniteError(
             f"{', '.join(names)}: values that are not finite, and no rule to tell whose they are; take the "
             "examples one at a time."

@@ -95,10 +95,16 @@ def in_words(accepted: "AcceptedRound", spent: Sequence[Entry]) -> list[str]:
         return [asks, each, f"{NOT_PRIVATE}: no protection, and no epsilon holds for these data afterwards"]
     return [
         asks,
-        f"{each}, noise multiplier {plan.noise_multiplier:g}, clipping bound {plan.max_grad_norm:g}, "
-        f"arithmetic {plan.arithmetic}",
+        f"{each}, noise multiplier {plan.noise_multiplier:g}, clipping bound {plan.max_grad_norm:g}"
+        f"{_following(plan)}, arithmetic {plan.arithmetic}",
         _cost(accepted, spent),
     ]
+
+
+def _following(plan: RoundPlan) -> str:
+    if not plan.adaptive_clipping:
+        return ""
+    return f" at first, then {plan.adaptive_clipping} by a noised count that this noise multiplier pays for"
 
 
 def _what(plan: RoundPlan) -> str:

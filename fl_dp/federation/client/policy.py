@@ -2,7 +2,9 @@
 
 import math
 
+from fl_dp.accounting.noise_split import split_noise
 from fl_dp.choices import LOCAL_ALGORITHMS
+from fl_dp.config.adaptive_clipping import REACH, adaptation_of
 from fl_dp.config.client import ClientConfig
 from fl_dp.errors import ConfigError, DeclinedError
 from fl_dp.models.names import common_name
@@ -152,6 +154,8 @@ def _check_protection(plan: RoundPlan, config: ClientConfig) -> None:
         plan.max_grad_norm <= config.max_grad_norm,
         f"asks for clipping bound {plan.max_grad_norm:g}, this client's largest is {config.max_grad_norm:g}",
     )
+    if plan.adaptive_clipping:
+        _check_adaptive(plan, config)
 
 
 def _check_unprotected(plan: RoundPlan, config: ClientConfig) -> None:
@@ -163,6 +167,29 @@ def _check_unprotected(plan: RoundPlan, config: ClientConfig) -> None:
     _require(
         plan.noise_multiplier == 0,
         f"asks for training without protection and for noise multiplier {plan.noise_multiplier:g}",
+    )
+    _require(not plan.adaptive_clipping, "asks for training without protection and for adaptive clipping")
+
+
+def _check_adaptive(plan: RoundPlan, config: ClientConfig) -> None:
+    """A bound that moves stays within limits wherever it goes, and its count leaves enough to the sum."""
+    from fl_dp.federation.wire.round_arrays import NO_CONTROLS, is_controlled  # late: it imports torch
+
+    try:
+        adaptation_of(plan.adaptive_clipping)
+        split_noise(plan.noise_multiplier, plan.expected_batch_size)
+    except ConfigError as error:
+        raise DeclinedError(f"the round asks for something that cannot be done: {error}") from error
+    _require(
+        not is_controlled(plan.local_algorithm),
+        f"asks for adaptive clipping and local algorithm {plan.local_algorithm!r}: {NO_CONTROLS}",
+    )
+    least, most = plan.max_grad_norm / REACH, plan.max_grad_norm * REACH
+    at_most = min(MOST_GRAD_NORM, config.max_grad_norm)
+    _require(
+        least >= LEAST_GRAD_NORM and most <= at_most,
+        f"asks for a clipping bound that may move from {least:g} to {most:g}, expected "
+        f"{LEAST_GRAD_NORM:g} to {at_most:g}",
     )
 
 

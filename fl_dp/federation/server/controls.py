@@ -8,7 +8,7 @@ from fl_dp.config.run import UNIFORM, RunConfig
 from fl_dp.errors import ConfigError
 from fl_dp.federation.server.aggregation import refuse_unknown
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray
-from fl_dp.federation.wire.round_arrays import control_specs, is_controlled
+from fl_dp.federation.wire.round_arrays import NO_CONTROLS, control_specs, is_controlled
 from fl_dp.records import MOST_WEIGHT
 
 
@@ -48,7 +48,11 @@ class Controls:
 
 def check_controls(config: RunConfig) -> None:
     """ConfigError where a local algorithm's control variates would not be the mean of all clients' own."""
-    if is_controlled(config.local_algorithm) and (config.weights, config.aggregation) != (UNIFORM, "mean"):
+    if not is_controlled(config.local_algorithm):
+        return
+    if config.adaptive_clipping:
+        raise ConfigError(f"adaptive-clipping = {config.adaptive_clipping!r}: {NO_CONTROLS}.")
+    if (config.weights, config.aggregation) != (UNIFORM, "mean"):
         raise ConfigError(
             f"local-algorithm = {config.local_algorithm}: needs weights = {UNIFORM} and aggregation = mean, "
             f"not {config.weights} and {config.aggregation}: control variates are a mean of all clients' own."

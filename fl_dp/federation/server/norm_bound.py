@@ -27,6 +27,9 @@ Each of these events fails with probability p at most:
 - l = sqrt(d) + sqrt(2 ln(1/p)): the length is a 1-Lipschitz function of d Gaussian numbers, whose mean is at
   most sqrt(d) (Boucheron, Lugosi, Massart 2013, theorem 5.6; Laurent, Massart 2000, lemma 1, for its square).
 
+With adaptive clipping a step descends along the noised sum in multiples of its bound: C = 1 above, whatever
+the bound was, and sigma is what the count leaves to the sum (`accounting/noise_split.py`).
+
 p is such that all of them, of all clients in all rounds, fail with probability 1e-9 together. LOOSE pays for
 what a machine adds: noise is larger by up to 0.5 % (`engine/noise/grid.py`), a sum by 0.1 %. Rounding of the
 weights is added by itself. n is the declared size: who has more records than that draws more.
@@ -38,6 +41,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from fl_dp.accounting.noise_split import split_noise
 from fl_dp.federation.wire.arrays import ArraySpec
 from fl_dp.records import KEEP, MOST_WEIGHT, RoundPlan
 
@@ -67,8 +71,11 @@ def norm_bound(
         return math.inf
     surprise = math.log(4 * chances / FAILURE)  # ln(1/p), for four events a step
     rate = plan.expected_batch_size / public_size
-    noise = plan.noise_multiplier * (math.sqrt(numbers) + math.sqrt(2 * surprise))
-    scale = plan.learning_rate / (1 - plan.momentum) * plan.max_grad_norm / plan.expected_batch_size
+    bound, sigma = plan.max_grad_norm, plan.noise_multiplier
+    if plan.adaptive_clipping:
+        bound, sigma = 1.0, split_noise(sigma, plan.expected_batch_size).sum
+    noise = sigma * (math.sqrt(numbers) + math.sqrt(2 * surprise))
+    scale = plan.learning_rate / (1 - plan.momentum) * bound / plan.expected_batch_size
 
     def with_rounding(way: float) -> float:
         return LOOSE * scale * way * (1 + steps * eps) + steps * eps * start

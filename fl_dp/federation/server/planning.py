@@ -4,12 +4,13 @@ from functools import lru_cache
 
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.calibration import calibrate_noise
+from fl_dp.accounting.noise_split import split_noise
 from fl_dp.accounting.participations import planned_participations
 from fl_dp.accounting.training_plan import steps_of_epochs
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
 from fl_dp.config.schedule import learning_rate_in
-from fl_dp.errors import AccountingError, FederationError
+from fl_dp.errors import AccountingError, ConfigError, FederationError
 from fl_dp.federation.client.one_mechanism import conflict
 from fl_dp.federation.client.policy import MAX_STEPS
 from fl_dp.models.names import common_name
@@ -40,6 +41,8 @@ def round_mechanism(profile: ClientProfile, config: RunConfig) -> Entry:
         return Entry(batch / size, UNPROTECTED, steps)
     _check_budget(profile)
     mechanism = Entry(batch / size, _noise_multiplier(profile, config, steps), steps)
+    if config.adaptive_clipping:
+        _check_count(mechanism, batch)
     if not profile.vary_mechanism:
         reason = conflict(mechanism.sample_rate, mechanism.noise_multiplier, profile.spent)
         if reason:
@@ -94,8 +97,16 @@ def round_plan(
         pull=config.pull,
         personal=config.personal,
         seen=config.seen,
+        adaptive_clipping=config.adaptive_clipping,
         origin="" if origin == run else origin,
     )
+
+
+def _check_count(mechanism: Entry, batch: int) -> None:
+    try:
+        split_noise(mechanism.noise_multiplier, batch)
+    except ConfigError as error:
+        raise FederationError(str(error).rstrip(".")) from error
 
 
 def _check_allowed(profile: ClientProfile) -> None:

@@ -43,6 +43,7 @@ _ADDED = {
     "augmentation": "",
     "views": 1,
     "features": "",
+    "adaptive-clipping": "",
 }
 _PROFILE_OF_1 = 10  # values of a client's profile, then those of its record; neither ended with an arithmetic
 

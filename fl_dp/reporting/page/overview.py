@@ -64,11 +64,21 @@ def provenance(run: Run) -> Named:
     return (
         ("Seed of the partition and first weights", run.setting("seed") or UNKNOWN),
         ("Seed of noise, draws and choice of clients", "none: the system's entropy"),
-        (f"Clipping bound, of the length of one {run.unit}'s gradient", number(run.max_grad_norm)),
+        (f"Clipping bound, of the length of one {run.unit}'s gradient", _bound(run)),
         ("Name in the ledgers", run.identity or UNKNOWN),
         ("Identity of the task's code", run.task or "all of it is built in"),
         *((f"SHA-256, {name}", value or UNKNOWN) for name, value in run.digests),
         *((f"Version of {name}", value) for name, value in run.versions),
+    )
+
+
+def _bound(run: Run) -> str:
+    following = run.setting("adaptive-clipping")
+    if not following:
+        return number(run.max_grad_norm)
+    return (
+        f"{number(run.max_grad_norm)} at first; it follows {following} by a noised count, which the noise "
+        "multiplier pays for together with the sum"
     )
 
 

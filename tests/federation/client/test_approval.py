@@ -107,3 +107,12 @@ def test_questions_and_answers_are_their_owners_alone_and_a_damaged_one_is_named
         (folder / "cd.json").write_text(text)
         with pytest.raises(ConfigError, match=r"cd\.json: "):
             pending(folder)
+
+
+def test_a_bound_that_follows_is_said_to_do_so(site: Site) -> None:
+    site.train(replace(PLAN, adaptive_clipping="quantile:0.5"))
+    (question,) = pending(folder_of(site))
+    assert (
+        "clipping bound 1 at first, then quantile:0.5 by a noised count that this noise multiplier pays for, "
+        "arithmetic assumed" in question.words[1]
+    )

@@ -63,7 +63,7 @@ def test_another_run_begins_anew_and_a_resumed_one_goes_on(tmp_path: Path) -> No
     [
         {"local_algorithm": "scaffold"}, {"optimizer_settings": "amsgrad=true"}, {"optimizer": "adamax"},
         {"model": "other"}, {"task": "t"}, {"trained": "t"}, {"unit": "person"}, {"personal": "1.bias"},
-        {"private": False}, {"optimizer_state": "reset"},
+        {"private": False}, {"optimizer_state": "reset"}, {"adaptive_clipping": "quantile:0.5"},
     ],
 )  # fmt: skip
 def test_a_state_is_of_one_run_one_model_and_one_way_to_train(
@@ -215,3 +215,16 @@ def test_a_model_of_its_own_is_what_the_next_round_starts_from(tmp_path: Path) -
     names = dict(MODEL.named_parameters())
     assert all((still[name] == own[name]).all() for name in own)
     assert any((own[name] != names[name].detach().numpy()).any() for name in own)
+
+
+def test_a_bound_that_follows_goes_on_and_begins_anew_with_another_first_one(tmp_path: Path) -> None:
+    following = replace(PLAN, adaptive_clipping="quantile:0.5")
+    site = Site(tmp_path)
+    trained(site, following)
+    first = kept(site)["bound"]
+    trained(site, replace(following, server_round=2))
+    assert first != 1.0
+    assert kept(site)["bound"] != first
+    states_of(tmp_path, following).save(1, b"state")
+    assert states_of(tmp_path, replace(following, max_grad_norm=2.0)).before(2) == b""
+    assert states_of(tmp_path, PLAN).before(2) == b""

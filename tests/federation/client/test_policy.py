@@ -110,3 +110,35 @@ def test_a_model_by_a_path_is_compared_without_it():
     check_plan(replace(PLAN, model="make"), replace(CONFIG, model="/here/mine.py:make"), public_size=64)
     with pytest.raises(DeclinedError, match=r"asks for model 'other', .* settings have 'make'"):
         check_plan(replace(PLAN, model="other"), replace(CONFIG, model="mine.py:make"), public_size=64)
+
+
+FOLLOWING = replace(PLAN, max_grad_norm=0.0015, adaptive_clipping="quantile:0.5")
+
+
+def test_a_bound_that_follows_is_accepted_where_all_of_its_reach_is():
+    check_plan(FOLLOWING, CONFIG, public_size=64)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"max_grad_norm": 0.0016}, "bound that may move from 1.6e-06 to 1.6, expected 1e-12 to 1.5"),
+        ({"max_grad_norm": 1e-10}, "may move from 1e-13"),
+        ({"adaptive_clipping": "quantile:2"}, "adaptive-clipping = 'quantile:2': expected quantile:SHARE"),
+        ({"adaptive_clipping": "x" * 10**6}, "adaptive-clipping = 'xxx"),
+        ({"expected_batch_size": 3}, "an expected batch of 3 is too small beside noise multiplier 1"),
+        (
+            {"local_algorithm": "scaffold"},
+            "adaptive clipping and local algorithm 'scaffold': control variates",
+        ),
+    ],
+)
+def test_a_bound_that_follows_too_far_or_costs_too_much_is_declined(changes, words):
+    with pytest.raises(DeclinedError, match=words):
+        check_plan(replace(FOLLOWING, **changes), CONFIG, public_size=64)
+
+
+def test_without_protection_no_bound_follows():
+    free = replace(CONFIG, allow_unprotected=True)
+    with pytest.raises(DeclinedError, match="without protection and for adaptive clipping"):
+        check_plan(replace(FOLLOWING, private=False, noise_multiplier=0.0), free, public_size=64)

@@ -150,3 +150,8 @@ def test_others_send_and_get_the_weights_alone():
     weights = encode(START)
     assert _aggregating().message(weights) is weights
     assert _aggregating().expected == TRAINABLE
+
+
+def test_control_variates_and_a_bound_that_follows_are_refused():
+    with pytest.raises(ConfigError, match=r"adaptive-clipping = 'quantile:0.5': control variates are means"):
+        _scaffold(adaptive_clipping="quantile:0.5")

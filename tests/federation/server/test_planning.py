@@ -114,3 +114,14 @@ def test_the_unit_is_part_of_the_plan():
     config = dataclasses.replace(CONFIG, unit="person:who", records_per_person=4)
     for one in (CONFIG, config):
         assert round_plan(PROFILE, Entry(0.1, 1.0, 1), one, "run", 1).unit == one.unit_of_all
+
+
+def test_a_client_whose_count_would_say_nothing_takes_no_part():
+    config = dataclasses.replace(CONFIG, adaptive_clipping="quantile:0.5")
+    mechanism = round_mechanism(PROFILE, config)
+    assert mechanism == round_mechanism(
+        PROFILE, CONFIG
+    )  # the count costs nothing beside the noise multiplier
+    assert round_plan(PROFILE, mechanism, config, "run", 1).adaptive_clipping == "quantile:0.5"
+    with pytest.raises(FederationError, match="an expected batch of 3 is too small"):
+        round_mechanism(dataclasses.replace(PROFILE, public_size=3), config)

@@ -84,6 +84,11 @@ def test_only_clients_of_one_model_loss_and_bound_step_together(federation: Any)
             assert len({(one.plan.model, one.plan.loss, one.plan.max_grad_norm) for one in group}) == 1
 
 
+def test_clients_whose_bounds_follow_go_alone(federation: Any) -> None:
+    """Each has a bound of its own."""
+    assert sizes(items(federation, 60, adaptive_clipping="quantile:0.5")) == []
+
+
 def test_records_that_are_computed_one_by_one_go_alone(federation: Any) -> None:
     assert sizes(items(federation, 60, arithmetic="proven")) == []
 

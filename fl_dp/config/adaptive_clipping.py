@@ -1,0 +1,44 @@
+"""The words of `adaptive-clipping`: quantile:SHARE, or quantile:SHARE:RATE."""
+
+from dataclasses import dataclass
+
+from fl_dp.config.flat import require
+
+KEY = "adaptive-clipping"
+REACH = 1000.0  # times the first bound, or a part of it: so far may a bound move
+_RATE = 0.2  # Andrew, Thakkar, McMahan, Ramaswamy 2021, section 3
+_MOST_RATE = 2.0
+_EXPECTED = (
+    "quantile:SHARE, the share of gradients that are to be no longer than the bound, such as quantile:0.5; "
+    f"or quantile:SHARE:RATE, with a RATE above 0 and at most {_MOST_RATE:g}; empty: the bound stays"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Adaptation:
+    """quantile: the share of examples whose gradients are to be no longer than the bound, above 0, below 1.
+
+    rate: how fast the bound follows; a step multiplies it by e^(rate * (quantile - share seen)).
+    """
+
+    quantile: float
+    rate: float = _RATE
+
+
+def adaptation_of(text: str) -> Adaptation | None:
+    """What `text` asks for; None for an empty one, SettingsError for any other that is not of these words."""
+    if not text:
+        return None
+    kind, *words = text.split(":")
+    numbers = [number for word in words if (number := _number(word)) is not None]
+    sound = kind == "quantile" and len(numbers) == len(words) and 1 <= len(words) <= 2
+    require(sound and 0 < numbers[0] < 1, KEY, text[:64], _EXPECTED)
+    require(len(numbers) == 1 or 0 < numbers[1] <= _MOST_RATE, KEY, text[:64], _EXPECTED)
+    return Adaptation(*numbers)
+
+
+def _number(word: str) -> float | None:
+    try:
+        return float(word)
+    except ValueError:
+        return None

@@ -15,7 +15,8 @@ from fl_dp.engine.backward import Axes
 from fl_dp.engine.clipping import ClippedSum, clipped_grad_sums, empty_sum
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.kernel_choice.memory import is_out_of_memory
-from fl_dp.engine.kernel_choice.physical_batch import largest_batch
+from fl_dp.engine.kernel_choice.physical_batch import largest_batch, room_in
+from fl_dp.engine.kernel_choice.plan import Plan, fitted
 from fl_dp.engine.noise.gaussian import add_gaussian_noise
 from fl_dp.engine.noise.grid import noise_grid
 from fl_dp.engine.noise.randomness import Randomness
@@ -92,6 +93,31 @@ class PrivateTrainer:
         not even one fits.
         """
         return largest_batch(self.rehearse, memory, self.device, at_most=at_most)
+
+    def fit_kernels(self, memory: int, rows: int) -> None:
+        """Let passes of so many rows take the fastest kernels with which they fit `memory` bytes, nearly.
+
+        Where none do, those that keep least, and a warning. By the times that were measured in passes before;
+        with examples of random numbers.
+        """
+        if self.plan.one_by_one:
+            return
+        self.rehearse(rows)  # chooses kernels, where none are chosen yet
+
+        def run(kernels: Plan) -> ClippedSum:
+            self._chooser = KernelChooser(fixed=kernels)
+            return self.rehearse(rows)
+
+        chosen = self._chooser
+        kernels, fits = fitted(chosen.rows, run, room_in(memory, self.device), self.device)
+        self._chooser = chosen if kernels == chosen.kernels else KernelChooser(fixed=kernels)
+        if not fits:
+            logger.warning(
+                "a pass of %d examples takes more than memory-mib = %d, whatever its kernels: with "
+                'physical-batch-size = "auto" there are as many as fit',
+                rows,
+                memory >> 20,
+            )
 
     def choose_rows(self, at_most: int) -> int:
         """The rows of every pass, up to `at_most`, for `step`; by how long passes of random numbers take."""

@@ -44,6 +44,7 @@ class _Choice:
     kernel: str
     seconds: Mapping[str, float] | None = None
     final: bool = True
+    kept: Mapping[str, int] | None = None
 
 
 @dataclass
@@ -107,6 +108,7 @@ class KernelChooser:
             decided="measured" if choice.seconds else "fixed" if name in self.fixed else "formula",
             seconds=choice.seconds,
             kept_bytes=_kept_bytes(kept),
+            kept=choice.kept,
         )
 
     def _choose(self, name: str, layout: GradientLayout) -> _Choice:
@@ -176,7 +178,8 @@ def _by_trial(layout: GradientLayout, candidates: tuple[str, ...]) -> _Choice:
     limit = slower * min(trial.seconds for trial in trials.values())
     fast = [kernel for kernel in candidates if trials[kernel].seconds <= limit]
     kernel = min(fast, key=lambda kernel: (trials[kernel].kept_bytes, trials[kernel].seconds))
-    return _Choice(kernel, {kernel: trial.seconds for kernel, trial in trials.items()})
+    kept = None if little else {kernel: trial.kept_bytes for kernel, trial in trials.items()}
+    return _Choice(kernel, {kernel: trial.seconds for kernel, trial in trials.items()}, kept=kept)
 
 
 def _trials(layout: GradientLayout, kernels: tuple[str, ...]) -> dict[str, _Trial]:

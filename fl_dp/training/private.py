@@ -74,6 +74,7 @@ class PrivateTrainer:
         self._chooser = chooser or KernelChooser()
         self._randomness = randomness or Randomness.system()
         self._steps = 0
+        self._step_randomness: tuple[Randomness, int, Randomness] | None = None
         self._begun: ClippedSum | None = None
         self.fits = sys.maxsize
 
@@ -187,8 +188,12 @@ class PrivateTrainer:
             real.nan_to_num_(0.0).clamp_(-most, most)
 
     def _of_step(self) -> Randomness:
-        """The randomness of the step that comes next."""
-        return self._randomness.child("step", self._steps)
+        """The randomness of the step that comes next; asked for several times a step."""
+        kept = self._step_randomness
+        if kept is None or kept[:2] != (self._randomness, self._steps):
+            child = self._randomness.child("step", self._steps)
+            self._step_randomness = kept = (self._randomness, self._steps, child)
+        return kept[2]
 
     @property
     def masks(self) -> Randomness:

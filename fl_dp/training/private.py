@@ -2,7 +2,6 @@
 
 import logging
 import sys
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from operator import add
@@ -14,6 +13,7 @@ from fl_dp.data.persons import Examples
 from fl_dp.engine.backward import Axes
 from fl_dp.engine.clipping import ClippedSum, clipped_grad_sums, empty_sum
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
+from fl_dp.engine.kernel_choice.clock import clock_for
 from fl_dp.engine.kernel_choice.memory import is_out_of_memory
 from fl_dp.engine.kernel_choice.physical_batch import largest_batch, room_in
 from fl_dp.engine.kernel_choice.plan import Plan, fitted
@@ -125,13 +125,15 @@ class PrivateTrainer:
         if self.plan.one_by_one:
             return 1
 
+        clock = clock_for(self.device)
+
         def seconds(size: int) -> float:
             self.rehearse(size)  # chooses kernels
             times: list[float] = []
             while len(times) < _TRIES and sum(times) < _ENOUGH:
-                start = time.perf_counter()
+                start = clock()
                 self.rehearse(size)
-                times.append(time.perf_counter() - start)
+                times.append(clock() - start)
             return min(times)
 
         while True:

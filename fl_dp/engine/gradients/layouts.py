@@ -96,6 +96,11 @@ class GradientLayout(ABC):
     def num_examples(self) -> int:
         """N."""
 
+    @property
+    @abstractmethod
+    def device(self) -> torch.device:
+        """Where the kernels run."""
+
 
 def wide_type(dtype: torch.dtype) -> torch.dtype:
     """float32 at least. Asking PyTorch takes as long as some of a small model's arithmetic."""
@@ -199,6 +204,10 @@ class Dense(GradientLayout):
         return self.grads.shape[0]
 
     @property
+    def device(self) -> torch.device:
+        return self.grads.device
+
+    @property
     def kernels(self) -> tuple[str, ...]:
         return ("instantiate",)
 
@@ -242,6 +251,10 @@ class Outer(GradientLayout):
     @property
     def num_examples(self) -> int:
         return self.left.shape[0]
+
+    @property
+    def device(self) -> torch.device:
+        return self.left.device
 
     @property
     def kernels(self) -> tuple[str, ...]:
@@ -326,6 +339,10 @@ class Rows(GradientLayout):
     @property
     def num_examples(self) -> int:
         return self.grads.shape[0]
+
+    @property
+    def device(self) -> torch.device:
+        return self.grads.device
 
     @property
     def kernels(self) -> tuple[str, ...]:

@@ -195,9 +195,7 @@ def _trials(layout: GradientLayout, kernels: tuple[str, ...]) -> dict[str, _Tria
         if turn > 0 and clock() > until:
             break
         for kernel in kernels:
-            trials[kernel] = min(
-                trials[kernel], _trial(layout, kernel), key=lambda trial: trial.seconds
-            )
+            trials[kernel] = min(trials[kernel], _trial(layout, kernel), key=lambda trial: trial.seconds)
     return trials
 
 

@@ -105,13 +105,14 @@ class PrivateTrainer:
             return
         self.rehearse(rows)  # chooses kernels, where none are chosen yet
 
+        chosen, tried = self._chooser, dict[tuple[tuple[str, str], ...], KernelChooser]()
+
         def run(kernels: Plan) -> ClippedSum:
-            self._chooser = KernelChooser(fixed=kernels)
+            self._chooser = tried[tuple(kernels.items())] = KernelChooser(fixed=kernels)
             return self.rehearse(rows)
 
-        chosen = self._chooser
         kernels, fits = fitted(chosen.rows, run, room_in(memory, self.device), self.device)
-        self._chooser = chosen if kernels == chosen.kernels else KernelChooser(fixed=kernels)
+        self._chooser = tried.get(tuple(kernels.items()), chosen)
         if not fits:
             logger.warning(
                 "a pass of %d examples takes more than memory-mib = %d, whatever its kernels: with "

@@ -70,8 +70,10 @@ def _fit(trainer, chooser, memory):
     """The kernels of passes after the trainer was fitted, from what `chooser` knows."""
     trainer._chooser = chooser
     trainer.fit_kernels(memory, ROWS)
+    kernels = dict(trainer.kernels)
     trainer.rehearse(ROWS)
-    return dict(trainer.kernels)
+    assert trainer.kernels == kernels
+    return kernels
 
 
 def _peak(trainer):

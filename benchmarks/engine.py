@@ -40,7 +40,9 @@ def measure_models(options: argparse.Namespace) -> tuple[list[Row], dict[str, ob
     measurements: dict[str, object] = {}
     for model in options.models:
         batch = options.batch or MODELS[model].batch
-        settings = [Setting(model, engine, batch, options.device, options.dtype) for engine in engines]
+        settings = [
+            Setting(model, engine, batch, options.device, options.dtype, options.clock) for engine in engines
+        ]
         seen = compare(settings, options.repeats, options.seconds, options.limit, say)
         rows += rows_of(model, batch, seen)
         measurements[model] = {e: [asdict(m) for m in s.measurements] for e, s in seen.items()}

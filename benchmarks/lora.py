@@ -36,7 +36,10 @@ def parser() -> argparse.ArgumentParser:
 
 def run(options: argparse.Namespace) -> Report:
     engines = (BASELINE, f"{BASELINE}-again", OURS)
-    settings = [Setting(MODEL, engine, options.batch, options.device, options.dtype) for engine in engines]
+    settings = [
+        Setting(MODEL, engine, options.batch, options.device, options.dtype, options.clock)
+        for engine in engines
+    ]
     seen = compare(settings, options.repeats, options.seconds, options.limit, say)
     rows = rows_of(MODEL, options.batch, seen)
     report = report_of(rows, {MODEL: {e: [asdict(m) for m in s.measurements] for e, s in seen.items()}})

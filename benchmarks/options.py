@@ -7,17 +7,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.circumstances import circumstances
+from benchmarks.measure import CLOCKS
 from benchmarks.steps import AUTOCAST
 
 
 def common_parser(module: str, description: str | None) -> argparse.ArgumentParser:
-    """--device, --dtype, --limit and --json; the description is the first line of a module's docstring."""
+    """--device, --dtype, --clock, --limit and --json; described by the first line of a module's docstring."""
     lines = (description or "").splitlines()
     parser = argparse.ArgumentParser(prog=f"python -m {module}", description=lines[0] if lines else None)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--dtype", choices=AUTOCAST, default="float32", help="bf16: under torch.autocast")
     parser.add_argument(
         "--limit", type=float, default=300.0, help="seconds that a process may take to answer"
+    )
+    parser.add_argument(
+        "--clock", choices=CLOCKS, default="wall", help="cpu: a busy machine's, of one thread"
     )
     parser.add_argument("--json", type=Path, metavar="FILE")
     return parser

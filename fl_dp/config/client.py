@@ -95,7 +95,7 @@ class ClientConfig(TaskSettings):
     memory_mib: Mebibytes = setting(
         1024,
         _MACHINE,
-        "MiB that a step may take beside process, model and data, with physical-batch-size auto",
+        "MiB that a step may take beside process, model and data; kernels fit it, auto batches too",
     )
     device: str = setting("auto", _MACHINE, "cpu, cuda, cuda:1; auto: a GPU where there is one")
     approve: bool = setting(

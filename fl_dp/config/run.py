@@ -127,7 +127,7 @@ class RunConfig(TaskSettings):
     memory_mib: Mebibytes = setting(
         1024,
         _TRAINING,
-        "MiB that a step may take beside process, model and data, with physical-batch-size auto",
+        "MiB that a step may take beside process, model and data; kernels fit it, auto batches too",
     )
     learning_rate: Positive = setting(0.5, _TRAINING, "of the clients, in the first round", common=True)
     learning_rate_schedule: str = setting(

@@ -12,7 +12,7 @@ from torch import Tensor
 from fl_dp.engine.backward import Axes, keep_gradients
 from fl_dp.engine.bounds import Bounds, Group, grouped, sensitivity
 from fl_dp.engine.clip_functions import Abadi, ClipFunction, clip_function
-from fl_dp.engine.gradients.layouts import Kept
+from fl_dp.engine.gradients.layouts import Kept, wide_type
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.long_sums import add_to, long_type
 from fl_dp.engine.precision import full_precision
@@ -71,8 +71,9 @@ def empty_sum(
     clipping = checked_clipping(clipping)
     groups = checked_groups(max_grad_norm, parameters, clipping)
     grads = {name: _zeros(parameter) for name, parameter in parameters.items()}
-    norms = next(iter(grads.values()), torch.zeros(0)).new_zeros(0, len(groups))
-    return ClippedSum(grads, sensitivity(groups), _squeezed(norms), clipping)
+    shape = (0,) if len(groups) == 1 else (0, len(groups))
+    norms = next(iter(grads.values()), torch.zeros(0)).new_zeros(shape)
+    return ClippedSum(grads, sensitivity(groups), norms, clipping)
 
 
 def clipped_grad_sum(
@@ -162,13 +163,14 @@ def clip_factors(
 
     Only of the parameters in `kept`, which the losses (N,) depend on.
     """
-    norms = _norms(kept, groups, losses)
+    squares = _squares(kept, groups, losses)
     factors: dict[str, Tensor] = {}
-    for group, column in zip(groups, norms.unbind(1), strict=True):
+    for group, column in zip(groups, squares, strict=True):
         used = [name for name in group.parameters if name in kept]
         size = sum(parameters[name].numel() for name in used)
+        column.sqrt_()
         factors |= dict.fromkeys(used, clipping.factors(round_up(column, size, len(used)), group.bound))
-    return factors, _squeezed(norms)
+    return factors, squares[0] if len(squares) == 1 else torch.stack(squares, 1)
 
 
 def _check(losses: Tensor) -> None:
@@ -194,7 +196,8 @@ def _rows(norms: Tensor, batches: Sequence[slice]) -> Sequence[slice | Tensor | 
 
 
 def _like(parameter: Tensor, total: Tensor) -> Tensor:
-    return _in_type(total.view_as(parameter), _sum_type(parameter))
+    shaped = total if total.shape == parameter.shape else total.view_as(parameter)
+    return _in_type(shaped, _sum_type(parameter))
 
 
 def _complete(grads: Mapping[str, Tensor], parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -202,8 +205,8 @@ def _complete(grads: Mapping[str, Tensor], parameters: Mapping[str, Tensor]) -> 
     return {name: grads[name] if name in grads else _zeros(p) for name, p in parameters.items()}
 
 
-def _norms(kept: Mapping[str, Kept], groups: Sequence[Group], losses: Tensor) -> Tensor:
-    """(N, G) gradient lengths over the parameters of each group.
+def _squares(kept: Mapping[str, Kept], groups: Sequence[Group], losses: Tensor) -> list[Tensor]:
+    """Of each group (N,) squared gradient lengths over its parameters, in memory of their own.
 
     In float64 only if all parts are: `round_up` adds the error of the type that it is given, which must be
     the least precise one.
@@ -214,7 +217,7 @@ def _norms(kept: Mapping[str, Kept], groups: Sequence[Group], losses: Tensor) ->
     for group in groups:
         parts = [_in_type(kept[name].norm_squared, dtype) for name in group.parameters if name in kept]
         columns.append(torch.stack(parts).sum(0) if parts else losses.new_zeros(len(losses), dtype=dtype))
-    return torch.stack(columns, 1).sqrt()
+    return columns
 
 
 def _in_type(tensor: Tensor, dtype: torch.dtype) -> Tensor:
@@ -228,17 +231,13 @@ def _finite(norms: Tensor) -> Tensor:
     return finite if norms.dim() == 1 else finite.all(1)
 
 
-def _squeezed(norms: Tensor) -> Tensor:
-    return norms.squeeze(1) if norms.shape[1] == 1 else norms
-
-
 def _zeros(parameter: Tensor) -> Tensor:
     return torch.zeros_like(parameter, dtype=_sum_type(parameter))
 
 
 def _sum_type(tensor: Tensor) -> torch.dtype:
     """float32 at least: with fewer digits, rounding would move the sum by more than one example does."""
-    return torch.promote_types(tensor.dtype, torch.float32)
+    return wide_type(tensor.dtype)
 
 
 def checked_clipping(clipping: ClipFunction | str) -> ClipFunction:

@@ -2,7 +2,6 @@
 
 import logging
 import sys
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from operator import add
@@ -14,8 +13,10 @@ from fl_dp.data.persons import Examples
 from fl_dp.engine.backward import Axes
 from fl_dp.engine.clipping import ClippedSum, clipped_grad_sums, empty_sum
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
+from fl_dp.engine.kernel_choice.clock import clock_for
 from fl_dp.engine.kernel_choice.memory import is_out_of_memory
-from fl_dp.engine.kernel_choice.physical_batch import largest_batch
+from fl_dp.engine.kernel_choice.physical_batch import largest_batch, room_in
+from fl_dp.engine.kernel_choice.plan import Plan, fitted
 from fl_dp.engine.noise.gaussian import add_gaussian_noise
 from fl_dp.engine.noise.grid import noise_grid
 from fl_dp.engine.noise.randomness import Randomness
@@ -74,6 +75,7 @@ class PrivateTrainer:
         self._chooser = chooser or KernelChooser()
         self._randomness = randomness or Randomness.system()
         self._steps = 0
+        self._step_randomness: tuple[Randomness, int, Randomness] | None = None
         self._begun: ClippedSum | None = None
         self.fits = sys.maxsize
 
@@ -94,18 +96,46 @@ class PrivateTrainer:
         """
         return largest_batch(self.rehearse, memory, self.device, at_most=at_most)
 
+    def fit_kernels(self, memory: int, rows: int) -> None:
+        """Let passes of so many rows take the fastest kernels with which they fit `memory` bytes, nearly.
+
+        Where none do, those that keep least, and a warning. By the times that were measured in passes before;
+        with examples of random numbers.
+        """
+        if self.plan.one_by_one:
+            return
+        self.rehearse(rows)  # chooses kernels, where none are chosen yet
+
+        chosen, tried = self._chooser, dict[tuple[tuple[str, str], ...], KernelChooser]()
+
+        def run(kernels: Plan) -> ClippedSum:
+            self._chooser = tried[tuple(kernels.items())] = KernelChooser(fixed=kernels)
+            return self.rehearse(rows)
+
+        kernels, fits = fitted(chosen.rows, run, room_in(memory, self.device), self.device)
+        self._chooser = tried.get(tuple(kernels.items()), chosen)
+        if not fits:
+            logger.warning(
+                "a pass of %d examples takes more than memory-mib = %d, whatever its kernels: with "
+                'physical-batch-size = "auto" there are as many as fit',
+                rows,
+                memory >> 20,
+            )
+
     def choose_rows(self, at_most: int) -> int:
         """The rows of every pass, up to `at_most`, for `step`; by how long passes of random numbers take."""
         if self.plan.one_by_one:
             return 1
 
+        clock = clock_for(self.device)
+
         def seconds(size: int) -> float:
             self.rehearse(size)  # chooses kernels
             times: list[float] = []
             while len(times) < _TRIES and sum(times) < _ENOUGH:
-                start = time.perf_counter()
+                start = clock()
                 self.rehearse(size)
-                times.append(time.perf_counter() - start)
+                times.append(clock() - start)
             return min(times)
 
         while True:
@@ -165,8 +195,12 @@ class PrivateTrainer:
             real.nan_to_num_(0.0).clamp_(-most, most)
 
     def _of_step(self) -> Randomness:
-        """The randomness of the step that comes next."""
-        return self._randomness.child("step", self._steps)
+        """The randomness of the step that comes next; asked for several times a step."""
+        kept = self._step_randomness
+        if kept is None or kept[:2] != (self._randomness, self._steps):
+            child = self._randomness.child("step", self._steps)
+            self._step_randomness = kept = (self._randomness, self._steps, child)
+        return kept[2]
 
     @property
     def masks(self) -> Randomness:

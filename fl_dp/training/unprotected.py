@@ -80,6 +80,9 @@ class UnprotectedTrainer:
         """`at_most`: passes need no shape of their own."""
         return at_most
 
+    def fit_kernels(self, memory: int, rows: int) -> None:
+        """Nothing: there are no kernels to choose."""
+
     def rehearse(self, size: int) -> tuple[Tensor, ...]:
         """The gradient of `size` examples of random numbers; changes no weight."""
         examples = self._objective.blank(size)

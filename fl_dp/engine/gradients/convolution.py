@@ -67,6 +67,10 @@ class Conv(GradientLayout):
         return self.input.shape[0] // self.images
 
     @property
+    def device(self) -> torch.device:
+        return self.input.device
+
+    @property
     def kernels(self) -> tuple[str, ...]:
         # On GPUs cuDNN may convolve by transforms, whose errors the bound of a ghost norm does not cover.
         exact = ("ghost-convolution",) if self.input.device.type == "cpu" else ()

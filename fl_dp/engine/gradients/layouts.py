@@ -21,6 +21,7 @@ from fl_dp.engine.gradients.table_norm import table_norm_squared
 Combine = Callable[..., Tensor]
 
 _BLOCK = 1024
+_WIDE = frozenset({torch.float32, torch.float64})
 _FEW_POSITIONS = 16  # below, a product for each example takes longer than one in float64 for all
 
 
@@ -95,6 +96,21 @@ class GradientLayout(ABC):
     def num_examples(self) -> int:
         """N."""
 
+    @property
+    @abstractmethod
+    def device(self) -> torch.device:
+        """Where the kernels run."""
+
+
+def wide_type(dtype: torch.dtype) -> torch.dtype:
+    """float32 at least. Asking PyTorch takes as long as some of a small model's arithmetic."""
+    return dtype if dtype in _WIDE else torch.promote_types(dtype, torch.float32)
+
+
+def _flat(grads: Tensor) -> Tensor:
+    """(N, P) from (N, ...), in the same memory if it can be."""
+    return grads if grads.dim() == 2 else grads.reshape(grads.shape[0], math.prod(grads.shape[1:]))
+
 
 def squared_lengths(grads: Tensor) -> Tensor:
     """(N,) sums of squares of gradients (N, ...), in float32 at least.
@@ -103,15 +119,15 @@ def squared_lengths(grads: Tensor) -> Tensor:
     sum, so that a gradient that is too long would pass. Here rows are added in blocks, and the blocks'
     sums in float64. No number passes through more than 1024 additions in float32.
     """
-    lengths = block_lengths(grads.reshape(grads.shape[0], math.prod(grads.shape[1:])))
-    if lengths.shape[1] == 1:
-        return lengths.squeeze(1).square()
-    return squared_total(lengths, (1,))
+    rows = _flat(grads)
+    if rows.shape[1] <= _BLOCK:
+        return _lengths(rows, 1, wide_type(rows.dtype)).square_()
+    return squared_total(block_lengths(rows), (1,))
 
 
 def block_lengths(rows: Tensor) -> Tensor:
     """(n, blocks) lengths, in float32 at least, of the blocks of `rows` (n, P): see `squared_lengths`."""
-    dtype = torch.promote_types(rows.dtype, torch.float32)
+    dtype = wide_type(rows.dtype)
     n, P = rows.shape
     if P <= _BLOCK:
         return _lengths(rows, 1, dtype, keepdim=True)
@@ -135,7 +151,8 @@ def squared_total(lengths: Tensor, dims: tuple[int, ...]) -> Tensor:
 
 def weighted_rows(factors: Tensor, rows: Tensor) -> Tensor:
     """`rows` (N, ...) with each example's part times its factor, in float32 at least."""
-    factors = factors.to(torch.promote_types(rows.dtype, torch.float32))
+    dtype = wide_type(rows.dtype)
+    factors = factors if factors.dtype == dtype else factors.to(dtype)
     return rows * factors.view(-1, *(1,) * (rows.dim() - 1))
 
 
@@ -158,10 +175,10 @@ def keep_instantiated(grads: Tensor) -> Kept:
 
 def combine_instantiated(factors: Tensor, grads: Tensor) -> Tensor:
     """Sum over examples of factor times gradient (N, ...), in float32 at least."""
-    dtype = torch.promote_types(grads.dtype, torch.float32)
+    dtype = wide_type(grads.dtype)
     if grads.dtype == dtype:
-        flat = grads.reshape(grads.shape[0], math.prod(grads.shape[1:]))
-        return torch.mv(flat.T, factors.to(dtype)).view(grads.shape[1:])
+        total = torch.mv(_flat(grads).T, factors if factors.dtype == dtype else factors.to(dtype))
+        return total if grads.dim() == 2 else total.view(grads.shape[1:])
     total = grads.new_zeros(grads.shape[1:], dtype=dtype)
     for part in example_chunks(grads.shape[0], grads[:1].numel(), dtype, grads.device):
         total += torch.tensordot(factors[part].to(dtype), grads[part].to(dtype), dims=1)
@@ -185,6 +202,10 @@ class Dense(GradientLayout):
     @property
     def num_examples(self) -> int:
         return self.grads.shape[0]
+
+    @property
+    def device(self) -> torch.device:
+        return self.grads.device
 
     @property
     def kernels(self) -> tuple[str, ...]:
@@ -230,6 +251,10 @@ class Outer(GradientLayout):
     @property
     def num_examples(self) -> int:
         return self.left.shape[0]
+
+    @property
+    def device(self) -> torch.device:
+        return self.left.device
 
     @property
     def kernels(self) -> tuple[str, ...]:
@@ -314,6 +339,10 @@ class Rows(GradientLayout):
     @property
     def num_examples(self) -> int:
         return self.grads.shape[0]
+
+    @property
+    def device(self) -> torch.device:
+        return self.grads.device
 
     @property
     def kernels(self) -> tuple[str, ...]:

@@ -1,7 +1,6 @@
 """Which kernel each layer uses: by a formula where that is clear, else by measurement on this machine."""
 
 import math
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -9,6 +8,7 @@ from typing import Literal
 import torch
 
 from fl_dp.engine.gradients.layouts import GradientLayout, Kept
+from fl_dp.engine.kernel_choice.clock import clock_for
 from fl_dp.engine.kernel_choice.table import KernelRow, is_ghost, kernel_table
 from fl_dp.engine.precision import full_precision
 from fl_dp.errors import ConfigError
@@ -44,6 +44,7 @@ class _Choice:
     kernel: str
     seconds: Mapping[str, float] | None = None
     final: bool = True
+    kept: Mapping[str, int] | None = None
 
 
 @dataclass
@@ -107,6 +108,7 @@ class KernelChooser:
             decided="measured" if choice.seconds else "fixed" if name in self.fixed else "formula",
             seconds=choice.seconds,
             kept_bytes=_kept_bytes(kept),
+            kept=choice.kept,
         )
 
     def _choose(self, name: str, layout: GradientLayout) -> _Choice:
@@ -176,7 +178,8 @@ def _by_trial(layout: GradientLayout, candidates: tuple[str, ...]) -> _Choice:
     limit = slower * min(trial.seconds for trial in trials.values())
     fast = [kernel for kernel in candidates if trials[kernel].seconds <= limit]
     kernel = min(fast, key=lambda kernel: (trials[kernel].kept_bytes, trials[kernel].seconds))
-    return _Choice(kernel, {kernel: trial.seconds for kernel, trial in trials.items()})
+    kept = None if little else {kernel: trial.kept_bytes for kernel, trial in trials.items()}
+    return _Choice(kernel, {kernel: trial.seconds for kernel, trial in trials.items()}, kept=kept)
 
 
 def _trials(layout: GradientLayout, kernels: tuple[str, ...]) -> dict[str, _Trial]:
@@ -185,10 +188,11 @@ def _trials(layout: GradientLayout, kernels: tuple[str, ...]) -> dict[str, _Tria
     The kernels take turns. A kernel that has just run finds its code and data in the cache, which within
     a step it would not.
     """
+    clock = clock_for(layout.device)
     trials = {kernel: _trial(layout, kernel) for kernel in kernels}
-    until = time.perf_counter() + TRIAL_SECONDS
+    until = clock() + TRIAL_SECONDS
     for turn in range(MOST_TURNS - 1):
-        if turn > 0 and time.perf_counter() > until:
+        if turn > 0 and clock() > until:
             break
         for kernel in kernels:
             trials[kernel] = min(trials[kernel], _trial(layout, kernel), key=lambda trial: trial.seconds)
@@ -197,13 +201,14 @@ def _trials(layout: GradientLayout, kernels: tuple[str, ...]) -> dict[str, _Tria
 
 def _trial(layout: GradientLayout, kernel: str) -> _Trial:
     """Time of norm and weighted sum together."""
-    start = time.perf_counter()
+    clock = clock_for(layout.device)
+    start = clock()
     kept = layout.keep(kernel)
     with full_precision(kept.norm_squared.device):
         kept.weighted_sum(torch.ones_like(kept.norm_squared), None)
     if kept.norm_squared.is_cuda:
         torch.cuda.synchronize()
-    return _Trial(time.perf_counter() - start, _kept_bytes(kept))
+    return _Trial(clock() - start, _kept_bytes(kept))
 
 
 def _kept_bytes(kept: Kept) -> int:

@@ -18,6 +18,11 @@ from fl_dp.errors import ConfigError
 _CPU_MARGIN, _CUDA_MARGIN = 1.8, 1.2
 
 
+def room_in(memory: int, device: torch.device) -> int:
+    """Bytes of tensors that are seen which a step may hold, so that it takes no more than `memory` bytes."""
+    return int(memory / (_CUDA_MARGIN if device.type == "cuda" else _CPU_MARGIN))
+
+
 def largest_batch(step: Callable[[int], object], memory: int, device: torch.device, *, at_most: int) -> int:
     """The largest n up to `at_most`, nearly, for which step(n) takes no more than `memory` bytes.
 
@@ -27,10 +32,9 @@ def largest_batch(step: Callable[[int], object], memory: int, device: torch.devi
     one with the result. PyTorch's global random state does not change. Raises ConfigError when not even
     one example fits.
     """
-    cuda = device.type == "cuda"
-    room = int(memory / (_CUDA_MARGIN if cuda else _CPU_MARGIN))
+    room = room_in(memory, device)
     needed = partial(_needed, step, room, device)
-    with torch.random.fork_rng([device] if cuda else []):
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
         size = _predicted(needed, room, at_most)
         while size >= 1:
             peak = needed(size)

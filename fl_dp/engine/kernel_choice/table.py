@@ -15,7 +15,8 @@ class KernelRow:
     parameter has p * d numbers. decided: "measured" where kernels were tried, "formula" where the formula
     was clear or there were too few examples, "fixed" where the user named the kernel.
     seconds: kernel -> seconds of norm and weighted sum for the batch it was tried on; None unless measured.
-    kept_bytes: bytes of one example that are kept from its norm to the weighted sum.
+    kept_bytes: bytes of one example that are kept from its norm to the weighted sum. kept: the same of each
+    kernel in `seconds`; None where all gradients together take so little that it does not matter.
     """
 
     parameter: str
@@ -27,6 +28,7 @@ class KernelRow:
     decided: Literal["measured", "formula", "fixed"]
     seconds: Mapping[str, float] | None
     kept_bytes: int
+    kept: Mapping[str, int] | None = None
 
     @property
     def ghost(self) -> bool:

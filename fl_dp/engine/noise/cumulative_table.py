@@ -7,12 +7,12 @@ distribution function, which was computed in integers. Sixteen bits decide nearl
 """
 
 from decimal import Decimal, localcontext
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fl_dp.engine.noise.randomness import Randomness
+from fl_dp.engine.noise.randomness import ByteStream, Randomness
 
 _BITS = 128  # of the distribution function
 _FIXED = 320  # bits behind the point while it is computed
@@ -93,7 +93,13 @@ class Streams:
     """Where first, further and last bits come from: three streams of one source."""
 
     def __init__(self, randomness: Randomness) -> None:
-        self.first, self.more, self.last = (randomness.stream(number) for number in range(3))
+        self.first, self.more = randomness.stream(0), randomness.stream(1)
+        self._randomness = randomness
+
+    @cached_property
+    def last(self) -> ByteStream:
+        """Hardly ever needed: not set up before."""
+        return self._randomness.stream(2)
 
 
 @lru_cache(maxsize=8)

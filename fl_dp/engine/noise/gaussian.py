@@ -19,6 +19,7 @@ from fl_dp.errors import ConfigError
 # its noise ends at 5.8 deviations, and lies on a grid of its own that shows. It can be seeded, and saved.
 NoiseSource = Randomness | torch.Generator | Literal["secure"]
 
+_AS_THEY_ARE = (torch.float32, torch.float64)
 _MOST = 2.0**62  # of the sum, in multiples of g: larger values count as this much, none moves further apart
 
 
@@ -43,12 +44,13 @@ def add_gaussian_noise(
     flat = {name: _in_memory_order(grad).cpu().numpy() for name, grad in grads.items()}
     count = sum(len(values) for values in flat.values())
     grid = noise_grid(clipped.sensitivity, noise_multiplier, count)
+    integers = _Integers(flat, grid)
     source = Randomness.system()
     if isinstance(generator, Randomness):
-        digest = generator.digest(_multiples(flat, chunk, grid) for chunk in _chunks(flat))
+        digest = generator.digest(multiples for _, multiples in integers)
         source = generator.child("noise", _name_of(grid), digest)
     results = {name: torch.empty_like(grad, device="cpu") for name, grad in grads.items()}
-    _add(flat, {name: _in_memory_order(one).numpy() for name, one in results.items()}, grid, source)
+    _add(integers, {name: _in_memory_order(one).numpy() for name, one in results.items()}, grid, source)
     return {name: result.to(grads[name].device) for name, result in results.items()}
 
 
@@ -56,12 +58,34 @@ Numbers = Mapping[str, NDArray[Any]]  # of each parameter, in the order of its m
 Chunk = list[tuple[str, slice]]  # some of the numbers of some parameters
 
 
-def _add(sums: Numbers, out: Numbers, grid: NoiseGrid, source: Randomness) -> None:
+class _Integers:
+    """The sums as multiples of the grid's spacing, chunk by chunk; they are asked for twice, digest and sum.
+
+    A single chunk, which is all of a small model, is computed once. Large models' would take twice the
+    memory of their sums.
+    """
+
+    def __init__(self, sums: Numbers, grid: NoiseGrid) -> None:
+        self._sums, self._grid, self._chunks = sums, grid, list(_chunks(sums))
+        self._only: NDArray[np.int64] | None = None
+
+    def __iter__(self) -> Iterator[tuple[Chunk, NDArray[np.int64]]]:
+        """The callers only read the integers."""
+        if len(self._chunks) != 1:
+            yield from ((chunk, _multiples(self._sums, chunk, self._grid)) for chunk in self._chunks)
+            return
+        if self._only is None:
+            self._only = _multiples(self._sums, self._chunks[0], self._grid)
+        yield self._chunks[0], self._only
+
+
+def _add(integers: _Integers, out: Numbers, grid: NoiseGrid, source: Randomness) -> None:
     """Write the sums plus noise into `out`."""
     noise = DiscreteGaussian(grid.levels, source)
-    for chunk in _chunks(sums):
-        multiples = _multiples(sums, chunk, grid)
-        noisy = (multiples + noise.take(len(multiples))) * grid.spacing
+    for chunk, multiples in integers:
+        total = noise.take(len(multiples))
+        total += multiples
+        noisy = total * grid.spacing
         start = 0
         for name, part in chunk:
             out[name][part] = noisy[start : start + part.stop - part.start]
@@ -75,7 +99,10 @@ def _name_of(grid: NoiseGrid) -> str:
 
 def _dense(grad: Tensor) -> Tensor:
     """In float32 at least, without gaps or overlaps in memory."""
-    grad = grad.to(_noisy_type(grad))
+    if grad.dtype not in _AS_THEY_ARE:
+        grad = grad.to(_noisy_type(grad))
+    if grad.is_contiguous():  # most are, and the question below takes longer
+        return grad
     same = torch.empty_like(grad, device="meta").stride() == grad.stride()
     return grad if same else grad.contiguous()
 
@@ -112,6 +139,8 @@ def _chunks(sums: Numbers) -> Iterator[Chunk]:
 def _in_memory_order(tensor: Tensor) -> Tensor:
     """All numbers of a dense tensor in one dimension, without a copy; a complex one is two numbers."""
     real = _real(tensor)
+    if real.is_contiguous():
+        return real.view(-1)
     strides = real.stride()
     dims = sorted(range(real.dim()), key=lambda dim: -strides[dim])
     return real.permute(dims).reshape(-1)

@@ -17,7 +17,7 @@ import torch
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
-from fl_dp.engine.noise.generators import keyed_generator
+from fl_dp.engine.noise.generators import keyed_generator, keyed_state
 from fl_dp.errors import ConfigError
 
 KEY_BYTES = 32
@@ -78,11 +78,18 @@ class Randomness:
         What a model draws (dropout, stochastic depth) comes from there. Afterwards they go on as before.
         PyTorch expands the state that it is given in its own way, which is not cryptographic.
         """
-        with torch.random.fork_rng([device] if device.type == "cuda" else []):
-            torch.set_rng_state(self.child("cpu").generator().get_state())
-            if device.type == "cuda":
+        if device.type == "cuda":
+            with torch.random.fork_rng([device]):
+                torch.set_rng_state(keyed_state(self.child("cpu").key))
                 torch.cuda.set_rng_state(self.child("cuda").generator(device).get_state(), device)
+                yield
+            return
+        before = torch.get_rng_state()
+        try:
+            torch.set_rng_state(keyed_state(self.child("cpu").key))
             yield
+        finally:
+            torch.set_rng_state(before)
 
 
 class ByteStream:

@@ -74,11 +74,12 @@ class OwnTraining:
         self._digests = digest_of(weights), digest_of_state(state)
         at_most = settings.physical_batch_size
         with in_task_code(type(self._task), "a pass of random numbers"):
+            memory = settings.memory_mib * 2**20
             if not isinstance(at_most, int):
-                memory = settings.memory_mib * 2**20
                 at_most = trainer.largest_physical_batch(memory, trainer.most_at_once)
             self.at_most = at_most
             self.rows = rows_of(settings, plan, device, at_most, partial(trainer.choose_rows, at_most))
+            trainer.fit_kernels(memory, self.rows)
             rehearsed = trainer.rehearse(self.rows)  # so much memory is there
         if isinstance(rehearsed, ClippedSum) and rehearsed.num_non_finite == len(rehearsed.norms):
             raise DeclinedError(

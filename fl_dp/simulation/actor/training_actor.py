@@ -99,14 +99,16 @@ class TrainingActor:
         together = TOGETHER if plan.private and not plan.one_by_one and is_little(step) else 0
         trainer = self._trainer(plan, KernelChooser(fixed=first.kernels))
         wanted = max(trainer.most_at_once, together)
+        memory = self._settings.memory_mib * 2**20
         at_most = (
-            trainer.largest_physical_batch(self._settings.memory_mib * 2**20, wanted)
-            if setting == AUTO
-            else min(int(setting), wanted)
+            trainer.largest_physical_batch(memory, wanted) if setting == AUTO else min(int(setting), wanted)
         )
         rows, together = trainer.choose_rows(at_most), min(together, at_most)
         tried = max(rows, together)
         size, needed = self._rehearsed(trainer, tried)
+        first.fit_kernels(memory, size)
+        if first.kernels != trainer.kernels:
+            size, needed = self._rehearsed(self._trainer(plan, KernelChooser(fixed=first.kernels)), size)
         held, total = _gpu_bytes(self._device)
         return Measured(
             kernels=first.kernels,

@@ -58,7 +58,7 @@ class _Scripted(Outer):
 
 @pytest.fixture
 def scripted(monkeypatch):
-    monkeypatch.setattr(choosing.time, "perf_counter", lambda: _Scripted.clock)
+    monkeypatch.setattr(choosing, "clock_for", lambda _device: lambda: _Scripted.clock)
     return _Scripted(torch.zeros(8, 8, 8), torch.zeros(8, 8, 16))
 
 

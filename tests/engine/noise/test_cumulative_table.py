@@ -108,3 +108,11 @@ def test_the_numbers_drawn_have_the_probabilities(width):
 
 def test_no_numbers():
     assert len(CumulativeTable(2).draw(0, Streams(Randomness(bytes(32))))) == 0
+
+
+def test_first_further_and_last_bits_are_of_three_streams():
+    source = Randomness(bytes(range(32)))
+    streams = Streams(source)
+    found = [one.words(4, np.uint64).tolist() for one in (streams.first, streams.more, streams.last)]
+    assert found == [source.stream(number).words(4, np.uint64).tolist() for number in range(3)]
+    assert len(set(map(tuple, found))) == 3

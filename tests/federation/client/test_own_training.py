@@ -21,6 +21,7 @@ from fl_dp.federation.wire.messages import plan_to_content
 from fl_dp.form import Form
 from fl_dp.models.build import build_model
 from fl_dp.records import Refusal, RoundPlan
+from fl_dp.training.private import PrivateTrainer
 
 PLAN = RoundPlan("run", 1, "linear", 3, 20, 1e30, 0.0, 0.0, 1.0, private=False)
 SETTINGS = ClientConfig(
@@ -93,3 +94,13 @@ def test_weights_at_which_no_gradient_is_finite_are_declined_before_they_are_pai
         with pytest.raises(DeclinedError, match="are too large: not one example of ordinary numbers"):
             play(rounds, client, _content(plan, model), training)
         assert ledger.spent("data") == ()
+
+
+def test_kernels_are_fitted_to_the_clients_memory_before_the_payment(data, monkeypatch):
+    """Also with a physical batch of its own, which memory-mib does not change."""
+    asked = []
+    monkeypatch.setattr(PrivateTrainer, "fit_kernels", lambda _, memory, rows: asked.append((memory, rows)))
+    private = dataclasses.replace(PLAN, private=True, noise_multiplier=1.0)
+    training = OwnTraining(dataclasses.replace(SETTINGS, memory_mib=7), data)
+    training.prepare(private, _content(private, build_model("linear", Form((5,), 3), seed=0)))
+    assert asked == [(7 * 2**20, training.rows)]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.errors import ConfigError
 from fl_dp.federation.client.attempt import NOT_FINITE
@@ -231,6 +232,18 @@ def test_measuring_finds_kernels_and_memory(federation: Any) -> None:
     assert measured.step_bytes > 0
     assert 50 * 2**20 < measured.process_bytes < 2**40
     assert (measured.gpu_bytes, measured.gpu_total) == (0, 0)
+
+
+def test_measuring_gives_the_kernels_that_fit_the_memory(federation: Any, monkeypatch: Any) -> None:
+    def fit(trainer: PrivateTrainer, memory: int, rows: int) -> None:
+        assert (memory, rows) == (5 * 2**20, measured_rows)
+        trainer._chooser = KernelChooser(fixed=dict.fromkeys(KERNELS, "instantiate"))
+        trainer.rehearse(rows)
+
+    measured_rows = federation.actor(memory_mib=5).measure(federation.plan()).most
+    monkeypatch.setattr(PrivateTrainer, "fit_kernels", fit)
+    measured = federation.actor(memory_mib=5).measure(federation.plan())
+    assert set(measured.kernels.values()) == {"instantiate"}
 
 
 def test_measuring_chooses_a_batch_where_it_is_to(federation: Any) -> None:

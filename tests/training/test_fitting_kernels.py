@@ -1,0 +1,122 @@
+"""`memory-mib` as a bound: a trainer takes the fastest kernels with which a pass fits."""
+
+import logging
+
+import pytest
+import torch
+from objectives import objective_for
+from torch import nn
+
+from fl_dp.data.tensor_data import TensorData
+from fl_dp.engine.kernel_choice import physical_batch
+from fl_dp.engine.kernel_choice.memory import peak_bytes
+from fl_dp.engine.kernel_choice.plan import plans
+from fl_dp.engine.noise.randomness import Randomness
+from fl_dp.records import RoundPlan
+from fl_dp.training.examples import axes_of
+from fl_dp.training.private import PrivateTrainer
+
+CPU, ROWS = torch.device("cpu"), 32
+PLAN = RoundPlan(
+    run="run", server_round=1, model="cnn", steps=1, expected_batch_size=24, learning_rate=0.5,
+    momentum=0.0, noise_multiplier=1.0, max_grad_norm=1.0,
+)  # fmt: skip
+
+
+class _Cnn(nn.Module):
+    """Its middle layer's gradients are 2.3 MiB for 32 examples: kernels are tried, and memory counts."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Conv2d(3, 32, 1), nn.Tanh(), nn.Conv2d(32, 64, 3, padding=1), nn.Tanh(), nn.Flatten(),
+            nn.Linear(64 * 64, 3),
+        )  # fmt: skip
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+@pytest.fixture
+def data():
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(60, 3, 8, 8, generator=generator)
+    return TensorData(x, torch.arange(60) % 3, ("a", "b", "c"))
+
+
+@pytest.fixture
+def trainer(data):
+    torch.manual_seed(0)
+    model, objective = _Cnn().train(), objective_for(data.form)
+    made = PrivateTrainer(
+        model, axes_of(model, objective, CPU), PLAN, objective, device=CPU, randomness=Randomness(bytes(32))
+    )
+    made.rehearse(ROWS)
+    return made
+
+
+FASTEST, SECOND = "instantiate-patches", "ghost-convolution"
+
+
+def _timed(trainer):
+    """The layer in question, and a chooser with times that are no machine's: FASTEST 1 s, SECOND 2 s."""
+    chooser = trainer._chooser
+    (row,) = [row for row in chooser.rows if row.kept]
+    object.__setattr__(row, "seconds", dict.fromkeys(row.seconds, 9.0) | {FASTEST: 1.0, SECOND: 2.0})
+    return row.parameter, chooser
+
+
+def _fit(trainer, chooser, memory):
+    """The kernels of passes after the trainer was fitted, from what `chooser` knows."""
+    trainer._chooser = chooser
+    trainer.fit_kernels(memory, ROWS)
+    kernels = dict(trainer.kernels)
+    trainer.rehearse(ROWS)
+    assert trainer.kernels == kernels
+    return kernels
+
+
+def _peak(trainer):
+    return peak_bytes(lambda: trainer.rehearse(ROWS), CPU)
+
+
+def test_with_memory_for_it_the_fastest(trainer):
+    name, chooser = _timed(trainer)
+    assert _fit(trainer, chooser, 2**30)[name] == FASTEST
+
+
+def test_with_less_memory_the_fastest_that_fits_and_it_does_fit(trainer, monkeypatch):
+    monkeypatch.setattr(physical_batch, "_CPU_MARGIN", 1.0)
+    name, chooser = _timed(trainer)
+    _fit(trainer, chooser, 2**30)
+    room = _peak(trainer) - 1
+    assert _fit(trainer, chooser, room)[name] == SECOND
+    assert _peak(trainer) <= room
+
+
+def test_the_margin_is_kept(trainer):
+    name, chooser = _timed(trainer)
+    _fit(trainer, chooser, 2**30)
+    assert _fit(trainer, chooser, _peak(trainer))[name] == SECOND
+
+
+def test_where_nothing_fits_the_least_and_a_warning(trainer, caplog):
+    _, chooser = _timed(trainer)
+    with caplog.at_level(logging.WARNING, "fl_dp"):
+        _fit(trainer, chooser, 2**30)
+        assert not caplog.text
+        assert _fit(trainer, chooser, 1) == plans(chooser.rows)[-1]
+    assert "memory-mib = 0" in caplog.text
+
+
+def test_other_kernels_give_the_same_sum(trainer, data):
+    """Up to rounding: kernels are a matter of time and memory alone."""
+    name, chooser = _timed(trainer)
+    sums, kernels = [], []
+    for memory in (2**30, 1):
+        kernels.append(_fit(trainer, chooser, memory)[name])
+        batch = trainer.examples(data, torch.arange(20))
+        sums.append(trainer.clipped_sums([batch], ROWS)[0].grads)
+    assert kernels[0] != kernels[1]
+    for one, other in zip(sums[0].values(), sums[1].values(), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)

@@ -63,15 +63,18 @@ ARGUMENTS = (
 
 
 def read_request(
-    file: Path, positional: Sequence[str] = (), settings: Sequence[str] = (), seed: int | None = None
+    file: Path | None, positional: Sequence[str] = (), settings: Sequence[str] = (), seed: int | None = None
 ) -> RunRequest:
     """The run that `file` describes, changed by the command line. ConfigError names each culprit, and where.
 
+    file: None: the defaults.
     positional: texts in the order of ARGUMENTS, as many as there are; settings: `key=value` texts.
     """
-    base, first, second = read_config(file), _positional(positional), read_settings(settings, RunConfig)
+    base = RunConfig() if file is None else read_config(file)
+    first, second = _positional(positional), read_settings(settings, RunConfig)
     seeds: dict[str, Scalar] = {} if seed is None else {"seed": seed}
-    places = {**places_in(file), **dict.fromkeys(second, "--set"), **dict.fromkeys(seeds, "--seed")}
+    places = {} if file is None else places_in(file)
+    places |= {**dict.fromkeys(second, "--set"), **dict.fromkeys(seeds, "--seed")}
     places |= {one.key: _POSITION for one in ARGUMENTS if one.key in first}
     try:
         request = request_of(base, _merge(first, second, seeds))

@@ -92,8 +92,8 @@ def noise_in_a_weight(parameters: int) -> float:
 def move_of(entries: Sequence[Entry | None], sizes: Sequence[int], parameters: int, steps: float) -> float:
     """How far the weights go in a step of the common model if all records agree: rate * C / (1 - momentum).
 
-    So that the noise of all steps moves a weight by `noise_in_a_weight`; at most MOST_MOVE. entries: what each
-    client is to take part in, in the mean; steps: of the common model, rounds times steps of a round.
+    So that the noise of all steps moves a weight by `noise_in_a_weight`; at most MOST_MOVE. entries: what
+    each client is to take part in, in the mean; steps: of the common model, rounds times steps of a round.
     """
     share = noise_share_of(entries, sizes, parameters)  # of all weights together, beside the clearest signal
     if not share:

@@ -120,8 +120,8 @@ def _reasons(
     allowed = ", as many as were allowed" if most_rounds == config.rounds else ""
     return {
         "rounds": (
-            f"as many as clients in a round, and {rule.LEAST_PARTICIPATIONS} of each client{allowed}: then no "
-            "client's own noise outweighs that of the common model"
+            f"as many as clients in a round, and {rule.LEAST_PARTICIPATIONS} of each client{allowed}: then "
+            "no client's own noise outweighs that of the common model"
         ),
         "local_epochs": (
             f"{epochs:g} passes over a client's {size} {config.unit_name}s in all rounds: at a fixed epsilon "
@@ -154,6 +154,6 @@ def _of_move(move: float, parameters: int) -> str:
     if move == rule.MOST_MOVE:
         return "the most that was tried; there is so little noise"
     return (
-        f"so that all noise moves a weight by {rule.noise_in_a_weight(parameters):.2g}: rate * steps grow with "
-        "epsilon, as by Panda et al. 2022 (arXiv 2212.04486)"
+        f"so that all noise moves a weight by {rule.noise_in_a_weight(parameters):.2g}: rate * steps grow "
+        "with epsilon, as by Panda et al. 2022 (arXiv 2212.04486)"
     )

@@ -1,6 +1,5 @@
 """`fl-dp plan`: a run by a stated rule, from data, model, budget, clients and a time limit."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -8,9 +7,9 @@ import typer
 
 from fl_dp.cli.arguments import naming_places, read_request, simulation_engine
 from fl_dp.cli.common import SetOption, say, shipped, write_new
-from fl_dp.config.values import key_of
+from fl_dp.config.flat import Scalar
 from fl_dp.errors import ConfigError
-from fl_dp.launch.defaults.chosen import CHOSEN
+from fl_dp.launch.defaults.chosen import check_open
 
 HELP = """Choose the settings of a run by a stated rule, say why, and what the run will cost.
 
@@ -52,12 +51,12 @@ def plan(
     seed: Annotated[int | None, typer.Option(help="Seed of partition and first weights.")] = None,
     settings: SetOption = None,
 ) -> None:
-    given = {
+    given: dict[str, Scalar | None] = {
         "data": data, "model": model, "epsilon": epsilon, "clients": clients, "fit-clients": fit_clients,
     }  # fmt: skip
-    words = [f"{key}={value}" for key, value in given.items() if value is not None]
-    _check_open(settings or ())
-    request = read_request(config, (), [*words, *(settings or ())], seed)
+    check_open(text.partition("=")[0].strip() for text in settings or ())
+    options = {key: value for key, value in given.items() if value is not None}
+    request = read_request(config, settings=settings or (), seed=seed, options=options)
     if out is not None and out.exists():
         raise ConfigError(f"--out {out}: is there, and is not overwritten; name a new file.")
     from fl_dp.launch.defaults.proposal import propose  # late: these import torch
@@ -76,15 +75,3 @@ def plan(
         return
     write_new(out, run_file_text(found, request.config))
     say(f"{out} is ready: fl-dp run --config {out}{' --simulate' if simulate else ''}")
-
-
-def _check_open(settings: Sequence[str]) -> None:
-    """ConfigError for a setting that the rule chooses: it would not be what was asked for."""
-    for text in settings:
-        key = text.partition("=")[0].strip()
-        if key in map(key_of, CHOSEN):
-            more = "; --rounds N is the most that are allowed" if key == "rounds" else ""
-            raise ConfigError(
-                f"--set {text}: fl-dp plan chooses {key}{more}. Change it in the file that is written, if it "
-                "has to be another."
-            )

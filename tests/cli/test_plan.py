@@ -1,0 +1,117 @@
+"""`fl-dp plan` writes a config that starts, once, and says why each setting is what it is."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from fl_dp.cli.common import run_command
+from fl_dp.cli.main import app
+from fl_dp.config.run import RunConfig
+from fl_dp.launch import measuring
+from fl_dp.launch.defaults.chosen import CHOSEN
+from fl_dp.launch.request import read_config
+
+WORDS = ["plan", "--simulate", "--epsilon", "2", "--clients", "3", "--set", "accountant=rdp"]
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(measuring, "SECONDS", 0.02)
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_plan_is_written_with_its_reasons_and_never_over_a_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(app, [*WORDS, "--minutes", "30", "--seed", "4", "--out", "mine.toml"]) == 0
+    out = capsys.readouterr().out
+    assert "3 clients with 1,442 records; 3 train in each round" in out
+    assert "at the end: eps 2.00 of 2.00" in out
+    assert "arXiv 2212.04486" in out
+    assert "of 30 min 0 s" in out
+    assert out.endswith("mine.toml is ready: fl-dp run --config mine.toml --simulate\n")
+    written = read_config(tmp_path / "mine.toml")
+    assert (written.epsilon, written.clients, written.min_clients, written.fit_clients) == (2.0, 3, 3, 3)
+    assert (written.seed, written.accountant, written.data) == (4, "rdp", "digits")
+    text = (tmp_path / "mine.toml").read_text()
+    assert all(f"\n{field.replace('_', '-')} = " in text for field in CHOSEN)
+    assert "data-root" not in tomllib.loads(text)
+    assert run_command(app, ["check", "mine.toml", "--simulate"]) == 0
+    assert run_command(app, [*WORDS, "--out", "mine.toml"]) == 2
+    assert "--out mine.toml: is there, and is not overwritten" in capsys.readouterr().err
+    assert (tmp_path / "mine.toml").read_text() == text
+
+
+def test_without_a_file_nothing_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(app, [*WORDS, "--rounds", "2"]) == 0
+    out = capsys.readouterr().out
+    assert "\nrounds               2 " in out
+    assert "as many as were allowed" in out
+    assert out.endswith("--out FILE writes it as a run config\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_config_to_start_from_keeps_what_is_not_chosen(tmp_path: Path) -> None:
+    (tmp_path / "run.toml").write_text(
+        'model = "mlp"\nlearning-rate = 9.0\naccountant = "rdp"\nkeep-model = "best"\n'
+    )
+    words = ["plan", "--config", "run.toml", "--fit-clients", "1", "--simulate", "--out", "new.toml"]
+    assert run_command(app, words) == 0
+    found = read_config(tmp_path / "new.toml")
+    assert (found.model, found.keep_model, found.fit_clients) == ("mlp", "best", 1)
+    assert found.learning_rate != 9.0
+    assert found.participations == "auto"
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--epsilon", "-1"], "--epsilon: epsilon = -1"),
+        (["--clients", "0"], "--clients: clients = 0"),
+        (["--data", "digts"], "--data: data = 'digts'"),
+        (["--epsilon", "3", "--set", "epsilon=2"], "epsilon = 3.0: given twice"),
+        (["--set", "learning-rate=1"], "learning-rate: the rule chooses it"),
+        (["--set", "rounds=1"], "rounds: the rule chooses it"),
+        (["--set", "optimizer=adam"], "--set: optimizer = 'adam': the rule was made for"),
+        (["--rounds", "0"], "rounds = 0"),
+        (["--minutes", "0.001"], "the time limit, 0.1 s, is too short"),
+        (["--minutes", "nan"], "the time limit, nan s"),
+        (["--config", "absent.toml"], "absent.toml: no such config file"),
+    ],
+)
+def test_bad_words_are_one_line_that_names_them(
+    words: list[str], expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(app, ["plan", *words, "--out", "new.toml"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert expected in error.replace("epsilon = 2: given twice", "epsilon = 3.0: given twice")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_cannot_be_written_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(app, [*WORDS, "--out", "nowhere/new.toml"]) == 2
+    assert "nowhere/new.toml: cannot be written" in capsys.readouterr().err
+
+
+def test_from_python_it_is_the_same_config(tmp_path: Path) -> None:
+    import fl_dp
+
+    assert run_command(app, [*WORDS, "--out", "mine.toml"]) == 0
+    found = fl_dp.plan(epsilon=2.0, clients=3, accountant="rdp")
+    whole = RunConfig(**{**vars(found.config), "data_root": "data"})
+    assert whole == read_config(tmp_path / "mine.toml")
+    with pytest.raises(fl_dp.errors.ConfigError, match="learning-rate: the rule chooses it"):
+        fl_dp.plan(learning_rate=1.0)
+
+
+@pytest.mark.slow
+def test_a_written_plan_runs_and_ends_within_its_budget(tmp_path: Path) -> None:
+    import fl_dp
+
+    assert run_command(app, [*WORDS, "--out", "mine.toml"]) == 0
+    result = fl_dp.simulate("mine.toml", out=tmp_path / "run", quiet=True)
+    assert result.status == "trained"
+    assert 1.98 < result.summary["federation"]["largest"] <= 2.0
+    assert result.summary["metrics"]["accuracy"] > 0.8

@@ -86,7 +86,7 @@ def test_bad_words_are_one_line_that_names_them(
     assert run_command(app, ["plan", *words, "--out", "new.toml"]) == 2
     error = capsys.readouterr().err
     assert error.startswith("error: ")
-    assert expected in error.replace("epsilon = 2: given twice", "epsilon = 3.0: given twice")
+    assert expected in error
     assert list(tmp_path.iterdir()) == []
 
 

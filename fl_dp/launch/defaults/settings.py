@@ -133,7 +133,9 @@ def _reasons(
         ),
         "physical_batch_size": "by memory-mib, on each machine; it changes no epsilon and no accuracy",
         "learning_rate": (f"rate * bound / (1 - momentum) = {move:.2g}, {_of_move(move, parameters)}"),
-        "momentum": "usual" if everyone else "none: who is drawn now and then has none to go on from",
+        "momentum": "steps are smoothed; rate / (1 - momentum) is what counts"
+        if everyone
+        else "none: who is drawn now and then has none to go on from",
         "optimizer_state": (
             "momentum goes on from round to round" if everyone else "there is none without momentum"
         ),

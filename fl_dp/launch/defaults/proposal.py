@@ -1,7 +1,7 @@
 """A run by the rule that fits the time: as many passes over the records as the limit allows."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fl_dp.config.flat import Scalar
 from fl_dp.config.run import RunConfig
@@ -61,7 +61,7 @@ def propose(
     """
     _check_ruled(request.config, seconds, most_rounds)
     config = _checked(request.config)
-    parts, norms = split(config), made_up_norms(config)
+    parts, norms = split(replace(config, expected_batch_size=1, physical_batch_size=1)), made_up_norms(config)
     limit = math.inf if seconds is None else seconds
     epochs = MOST_EPOCHS
     for _ in range(_TRIES):

@@ -25,7 +25,7 @@ _ONLY: tuple[tuple[str, Scalar], ...] = (
 )  # fmt: skip
 START = 20.0  # seconds until the first round, which no forecast counts
 MARGIN = 2.0  # a run's seconds over those that are foreseen, see docs/check.md
-_TRIES = 6  # forecasts of the time, each with fewer passes
+_TRIES = 6  # forecasts of the time, each with fewer passes, the last with one
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def propose(
     parts, norms = split(replace(config, expected_batch_size=1, physical_batch_size=1)), made_up_norms(config)
     limit = math.inf if seconds is None else seconds
     epochs = MOST_EPOCHS
-    for _ in range(_TRIES):
+    for tried in range(1, _TRIES + 1):
         run = ruled(config, parts.sizes, norms, epochs, most_rounds)
         timing = time_run(run.forecast, simulated=engine is not None)
         if timing is None:
@@ -77,7 +77,8 @@ def propose(
             return Proposal(run, timing, needed, seconds, (*request.notes, *parts.notes))
         if epochs == 1:
             break
-        epochs = fewer(epochs, (limit - START) / (needed - START))
+        share = (limit - START) / (needed - START)
+        epochs = fewer(epochs, share) if tried < _TRIES - 1 else 1.0
     raise _too_short(limit, needed, run.config)
 
 

@@ -108,6 +108,20 @@ def test_a_limit_of_time_takes_fewer_passes(monkeypatch: pytest.MonkeyPatch) -> 
         proposed(seconds=9.0)
 
 
+def test_a_machine_that_gets_slower_is_asked_for_one_pass_at_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, seconds = proposed(), iter([100.0, 100.1, 100.2, 100.3, 100.4, 1.0])
+    asked = []
+
+    def time_run(forecast: object, *, simulated: bool) -> object:
+        asked.append(forecast.config)  # type: ignore[attr-defined]
+        return replace(whole.timing, rounds=next(seconds))
+
+    monkeypatch.setattr(proposal, "time_run", time_run)
+    found = proposed(seconds=proposal.START + 2 * 99.9)
+    assert found.config == asked[-1]
+    assert found.config.local_epochs * found.config.rounds == 1.0
+
+
 def test_fewer_passes_are_whole_and_fewer() -> None:
     assert fewer(40.0, 0.5) == 19.0
     assert fewer(3.0, 0.99) == 2.0

@@ -1,5 +1,6 @@
 """A proposal rests on public facts alone, fits the time, and is refused where no run would come of it."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from fl_dp.launch import measuring
 from fl_dp.launch.check import check_run
 from fl_dp.launch.defaults import proposal
 from fl_dp.launch.defaults.proposal import Proposal, fewer, propose
+from fl_dp.launch.defaults.rule import noise_in_a_weight
 from fl_dp.launch.defaults.settings import typical
 from fl_dp.launch.defaults.words import print_proposal
 from fl_dp.launch.exit_codes import ExitCode
@@ -82,6 +84,18 @@ def test_where_chance_decides_noise_is_for_the_rounds_that_are_drawn() -> None:
     found = proposed(config).config
     assert (found.rounds, found.local_epochs) == (16, 10.0)  # four rounds of each, 40 passes
     assert (found.participations, found.momentum, found.optimizer_state) == ("auto", 0.0, "reset")
+
+
+def test_where_chance_decides_the_noise_that_counts_is_that_of_a_mean_of_those_who_are_drawn() -> None:
+    """By hand: R rounds of t steps, in each the mean of m clients with noise sigma / B a step."""
+    config = replace(CONFIG, clients=20, min_clients=5, fit_clients=5, epsilon=1.0, partition="iid")
+    run = proposed(config).run
+    one = run.forecast.clients[0].record.mechanism
+    assert one is not None
+    steps, drawn = one.steps * run.config.rounds, one.sample_rate * 72
+    noise = one.noise_multiplier * math.sqrt(steps / 5) / drawn
+    move = noise_in_a_weight(650) / noise
+    assert run.config.learning_rate * run.config.max_grad_norm == pytest.approx(move, rel=0.08)
 
 
 def test_a_limit_of_time_takes_fewer_passes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from fl_dp.records import Entry
 
 MOST_EPOCHS = 40.0  # passes over a client's records in all rounds
 MORE_NOISE = 1.1  # over the noise of a full batch: so much is given away for shorter steps
-LEAST_STEPS, MOST_STEPS = 30, 600  # of a client in all rounds
+LEAST_STEPS, MOST_STEPS = 60, 600  # of a client in all rounds
 LEAST_PARTICIPATIONS = 4  # rounds of a client, in the mean
 MOMENTUM = 0.9
 OF_THE_LEAST_NORM = 0.1  # the clipping bound

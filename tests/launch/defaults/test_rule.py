@@ -44,14 +44,14 @@ def test_batches_by_hand() -> None:
     """A change of these changes what users get: docs/defaults.md and its table go with them."""
     assert rule.batch_of(60000, 40, 3.0, DELTA) == 4096  # 586 steps; a full batch has 7 % less noise
     assert rule.batch_of(721, 40, 3.0, DELTA) == 64
-    assert rule.batch_of(60000, 1, 3.0, DELTA) == 2048  # 30 steps: twice as large would leave fewer
+    assert rule.batch_of(60000, 1, 3.0, DELTA) == 512  # 118 steps: twice as large would leave 59
     assert rule.batch_of(20, 1, 3.0, DELTA) == 1  # twenty steps are all there are
 
 
-def test_a_client_of_few_records_takes_all_of_them() -> None:
-    """With so much budget only full batches have hardly more noise than full batches."""
-    assert rule.batch_of(30, 40, 100.0, DELTA) == 32
-    assert rule.batch_of(200, 40, 50.0, DELTA) == 256
+def test_a_client_of_few_records_and_much_budget_takes_large_parts_of_them() -> None:
+    """There only full batches have hardly more noise than full batches; they would leave forty steps."""
+    assert rule.batch_of(30, 40, 100.0, DELTA) == 16
+    assert rule.batch_of(200, 40, 50.0, DELTA) == 128
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from fl_dp.steady_math import set_mode
 
 if TYPE_CHECKING:
+    from fl_dp.api.plan import plan
     from fl_dp.api.result import Result, load_run
     from fl_dp.api.simulate import simulate
     from fl_dp.config.run import RunConfig
@@ -36,6 +37,7 @@ _HOMES = {
     "clipped_grad_sum": "fl_dp.engine.clipping",
     "empty_sum": "fl_dp.engine.clipping",
     "load_run": "fl_dp.api.result",
+    "plan": "fl_dp.api.plan",
     "poisson_draw": "fl_dp.engine.sampling",
     "probe": "fl_dp.engine.probe",
     "simulate": "fl_dp.api.simulate",
@@ -59,6 +61,7 @@ __all__ = [
     "clipped_grad_sum",
     "empty_sum",
     "load_run",
+    "plan",
     "poisson_draw",
     "probe",
     "simulate",

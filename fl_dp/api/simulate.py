@@ -1,5 +1,6 @@
 """`fl_dp.simulate`: a run called from Python, in a script or a notebook."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ from fl_dp.config.run import RunConfig
 from fl_dp.config.values import key_of
 from fl_dp.launch.launcher import launch
 from fl_dp.launch.progress_reporter import reporting_progress
-from fl_dp.launch.request import read_config, request_of
+from fl_dp.launch.request import RunRequest, read_config, request_of
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.tasks.load import forget, give
 from fl_dp.tasks.task import Task
@@ -39,11 +40,7 @@ def simulate(
     `Result.summary`. Raises ConfigError for what is wrong with the settings, else an FlDpError that says why
     the run failed; with `out` its logs are where they were wanted.
     """
-    forget()
-    given = {key_of(name): value for name, value in settings.items()}
-    if task:
-        given["task"] = task if isinstance(task, str) else give(task)
-    request = request_of(_base(config), given)
+    request = asked(config, task, settings)
     folders: list[RunFolder] = []
     with reporting_progress(_nothing if quiet else _print, quiet=quiet) as tell:
         launch(
@@ -57,6 +54,17 @@ def simulate(
             claimed=folders.append,
         )
     return load_run(folders[0].path, task=request.config.task or None, model=request.config.model)
+
+
+def asked(
+    config: str | Path | RunConfig | None, task: str | type[Task], settings: Mapping[str, Any]
+) -> RunRequest:
+    """The run that the arguments of `simulate` describe; tasks are made anew."""
+    forget()
+    given = {key_of(name): value for name, value in settings.items()}
+    if task:
+        given["task"] = task if isinstance(task, str) else give(task)
+    return request_of(_base(config), given)
 
 
 def _base(config: str | Path | RunConfig | None) -> RunConfig:

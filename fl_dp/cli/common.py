@@ -122,6 +122,17 @@ def with_track(settings: Sequence[str] | None, track: str | None) -> Sequence[st
     return (*(settings or ()), *(() if track is None else (f"track={track}",)))
 
 
+def write_new(path: Path, text: str) -> None:
+    """Write a file that was not there; ConfigError where it was, or cannot be written."""
+    try:
+        with path.open("x", encoding="utf-8") as new:
+            new.write(text)
+    except FileExistsError:
+        raise ConfigError(f"{path}: is there, and is not overwritten; name a new file.") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be written: {error.strerror}.") from None
+
+
 def say(text: str) -> None:
     """A line on the console, at once."""
     print(text, flush=True)

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from fl_dp.choices import Choices, nearest
-from fl_dp.cli.common import say
+from fl_dp.cli.common import say, write_new
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.keys import Key, by_group, keys_of
 from fl_dp.config.run import RunConfig
@@ -56,13 +56,7 @@ def init(
 
     path = file or Path("client.toml" if client else "run.toml")
     text = (client_file if client else run_file)(path.name)
-    try:
-        with path.open("x", encoding="utf-8") as new:
-            new.write(text)
-    except FileExistsError:
-        raise ConfigError(f"{path}: is there, and is not overwritten; name a new file.") from None
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be written: {error.strerror}.") from None
+    write_new(path, text)
     if client:
         say(f"{path} is ready; name the data in it, then: fl-dp client --config {path}")
     else:

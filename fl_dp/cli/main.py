@@ -16,13 +16,15 @@ from fl_dp.cli.check import OPTIONS as CHECK_OPTIONS
 from fl_dp.cli.check import check
 from fl_dp.cli.client import client_app
 from fl_dp.cli.common import APP_OPTIONS, CommandWithoutMarkup, run_command, say
+from fl_dp.cli.costs import BUDGET_HELP, CALIBRATE_HELP, budget, calibrate
 from fl_dp.cli.fine_tune import HELP as FINE_TUNE_HELP
 from fl_dp.cli.fine_tune import fine_tune
 from fl_dp.cli.keys import init, keys
 from fl_dp.cli.kits import accept_roster, join_request, provision_federation
 from fl_dp.cli.ledger import ledger_app
 from fl_dp.cli.new import new
-from fl_dp.cli.plan import BUDGET_HELP, CALIBRATE_HELP, budget, calibrate
+from fl_dp.cli.plan import HELP as PLAN_HELP
+from fl_dp.cli.plan import plan
 from fl_dp.cli.report import HELP as REPORT_HELP
 from fl_dp.cli.report import report
 from fl_dp.cli.run import RUN_OPTIONS, run
@@ -65,6 +67,7 @@ app.command("provision")(provision_federation)
 app.command("join-request")(join_request)
 app.command("accept")(accept_roster)
 app.command(help=FINE_TUNE_HELP, cls=CommandWithoutMarkup)(fine_tune)
+app.command(help=PLAN_HELP, cls=CommandWithoutMarkup)(plan)
 app.command()(watch)
 app.command()(new)
 app.command()(init)

@@ -1,218 +1,77 @@
-"""`fl-dp budget` and `fl-dp calibrate`: what a plan of training costs, and the noise that it needs."""
+"""`fl-dp plan`: a run by a stated rule, from data, model, budget, clients and a time limit."""
 
-import json
-import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, cast
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
-from fl_dp.accounting.accountant import DEFAULT_ACCOUNTANT
-from fl_dp.choices import ACCOUNTANTS
+from fl_dp.cli.arguments import naming_places, read_request, simulation_engine
+from fl_dp.cli.common import SetOption, say, shipped, write_new
+from fl_dp.config.flat import Scalar
 from fl_dp.errors import ConfigError
+from fl_dp.launch.defaults.chosen import check_open
 
-if TYPE_CHECKING:
-    from fl_dp.accounting.training_plan import Phase, TrainingPlan
+HELP = """Choose the settings of a run by a stated rule, say why, and what the run will cost.
 
-_ROUNDS = """Rounds are those that the client takes part in. Where a server takes 10 of 100 clients at random
-in each of 400 rounds, plan for about 40. A client's ledger ends its part at its budget, whatever was planned.
+\b
+Two clients, ten minutes:
+  fl-dp plan --data digits --model linear --epsilon 3 --clients 2 --minutes 10 --out mine.toml
+  fl-dp run --config mine.toml
+A config that has data and model, as a simulation of ten of a hundred clients in a round:
+  fl-dp plan --config run.toml --simulate --clients 100 --fit-clients 10 --minutes 60
 
-Epsilon bounds what one record of the client changes, for all who see its updates; smaller is more private.
+Chosen are rounds, local epochs, batches, learning rate, momentum, clipping bound and noise; of records their
+number and form alone count, no value of theirs. Nothing is started, and nothing is paid. docs/defaults.md has
+the rule and its sources.
 """
-BUDGET_HELP = f"""What a plan of training costs one client: its epsilon.
-
-\b
-A client with 10,000 records takes part in 40 rounds of 5 epochs. What does that cost?
-  fl-dp budget --records 10000 --batch-size 256 --local-epochs 5 --rounds 40 --noise-multiplier 3.3
-How many of these rounds does a budget of epsilon 2 allow?
-  ... --epsilon 2
-And 10 rounds more, with less noise?
-  ... --then rounds=10,noise-multiplier=3
-
-{_ROUNDS}"""
-CALIBRATE_HELP = f"""The noise that a plan of training needs: the least that keeps a client within its budget.
-
-\b
-A client with 10,000 records takes part in 40 rounds of 5 epochs, and may spend epsilon 3. What noise?
-  fl-dp calibrate --records 10000 --batch-size 256 --local-epochs 5 --rounds 40 --epsilon 3
-And if 10 rounds with a noise of their own count as well?
-  ... --then rounds=10,local-epochs=1,noise-multiplier=1.5
-
-The answer has 4 digits. It is enough; a thousandth less would not be.
-
-{_ROUNDS}"""
-
-Records = Annotated[int, typer.Option(metavar="N", help="Records of the client.")]
-BatchSize = Annotated[int, typer.Option(metavar="N", help="Expected records of a step's random draw.")]
-Rounds = Annotated[int, typer.Option(metavar="N", help="Rounds that it takes part in.")]
-LocalEpochs = Annotated[
-    float | None, typer.Option(metavar="X", help="Expected passes over its records in a round [default: 1].")
-]
-Steps = Annotated[int | None, typer.Option(metavar="N", help="Steps in a round, in place of --local-epochs.")]
-Noise = Annotated[
-    float | None,
-    typer.Option(metavar="X", help="Standard deviation of the noise over the clipping bound."),
-]
-Delta = Annotated[
-    str,
-    typer.Option(metavar="X", help="A number, or auto: the largest 1e-k below 1/N, at most 1e-5."),
-]
-AccountantName = Annotated[
-    str,
-    typer.Option(
-        "--accountant",
-        metavar="NAME",
-        help=f"{' or '.join(ACCOUNTANTS.built_in())}; docs/accounting.md compares.",
-    ),
-]
-Then = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="KEY=VALUE,...",
-        help="Further rounds after these; repeatable. Keys: rounds, batch-size, local-epochs, steps, "
-        "noise-multiplier; what is left out stays as it is.",
-    ),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Budget = Annotated[float | None, typer.Option(metavar="X", help="A budget: how much of the plan fits?")]
-Target = Annotated[float, typer.Option(metavar="X", help="The budget.")]
-
-Values = Mapping[str, int | float | None]
-
-_READ: Mapping[str, tuple[Callable[[str], int | float], str]] = {
-    "rounds": (int, "an integer"),
-    "batch-size": (int, "an integer"),
-    "local-epochs": (float, "a number"),
-    "steps": (int, "an integer"),
-    "noise-multiplier": (float, "a number"),
-}
 
 
-def budget(
-    records: Records,
-    batch_size: BatchSize,
-    rounds: Rounds = 1,
-    local_epochs: LocalEpochs = None,
-    steps: Steps = None,
-    noise_multiplier: Noise = None,
-    epsilon: Budget = None,
-    delta: Delta = "auto",
-    accountant: AccountantName = DEFAULT_ACCOUNTANT,
-    then: Then = None,
-    as_json: Json = False,
+def plan(
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            help="A run config to start from [default: the defaults].", show_default=False, callback=shipped
+        ),
+    ] = None,
+    data: Annotated[str | None, typer.Option(help="As the key data: a name, or KIND:PATH.")] = None,
+    model: Annotated[str | None, typer.Option(help="As the key model.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="The budget of every client.")] = None,
+    clients: Annotated[int | None, typer.Option(help="Clients of the run.")] = None,
+    fit_clients: Annotated[
+        int | None, typer.Option(help="Clients that train in a round [default: all].", show_default=False)
+    ] = None,
+    minutes: Annotated[
+        float | None, typer.Option(help="That the run may take [default: no limit].", show_default=False)
+    ] = None,
+    rounds: Annotated[
+        int | None, typer.Option(help="Most rounds [default: by rule].", show_default=False)
+    ] = None,
+    simulate: Annotated[bool, typer.Option("--simulate", help="As a simulation with Ray.")] = False,
+    out: Annotated[Path | None, typer.Option(help="New file for the run config; never overwritten.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of partition and first weights.")] = None,
+    settings: SetOption = None,
 ) -> None:
-    first = _values(batch_size, rounds, local_epochs, steps, noise_multiplier)
-    plan = _plan(records, first, then or ())
-    if any(phase.noise_multiplier is None for phase in plan.phases):
-        raise ConfigError("--noise-multiplier: missing; fl-dp calibrate finds the one that a budget needs.")
-    ACCOUNTANTS.check(accountant, "--accountant")
-    _answer(plan, _delta(delta, records), accountant, _checked_epsilon(epsilon), as_json)
+    given: dict[str, Scalar | None] = {
+        "data": data, "model": model, "epsilon": epsilon, "clients": clients, "fit-clients": fit_clients,
+    }  # fmt: skip
+    check_open(text.partition("=")[0].strip() for text in settings or ())
+    options = {key: value for key, value in given.items() if value is not None}
+    request = read_request(config, settings=settings or (), seed=seed, options=options)
+    if out is not None and out.exists():
+        raise ConfigError(f"--out {out}: is there, and is not overwritten; name a new file.")
+    from fl_dp.launch.defaults.proposal import propose  # late: these import torch
+    from fl_dp.launch.defaults.words import print_proposal, run_file_text
 
-
-def calibrate(
-    records: Records,
-    batch_size: BatchSize,
-    epsilon: Target,
-    rounds: Rounds = 1,
-    local_epochs: LocalEpochs = None,
-    steps: Steps = None,
-    delta: Delta = "auto",
-    accountant: AccountantName = DEFAULT_ACCOUNTANT,
-    then: Then = None,
-    as_json: Json = False,
-) -> None:
-    from fl_dp.accounting.calibration import calibrate_plan
-
-    plan = _plan(records, _values(batch_size, rounds, local_epochs, steps, None), then or ())
-    ACCOUNTANTS.check(accountant, "--accountant")
-    at = _delta(delta, records)
-    calibrated = calibrate_plan(plan, cast(float, _checked_epsilon(epsilon)), at, accountant=accountant)
-    _answer(calibrated, at, accountant, epsilon, as_json)
-
-
-def _answer(
-    plan: "TrainingPlan",
-    delta: float,
-    accountant: str,
-    epsilon: float | None,
-    as_json: bool,
-) -> None:
-    from fl_dp.reporting.plan_report import print_plan, report_plan
-
-    report = report_plan(plan, delta, accountant, epsilon)
-    if as_json:
-        typer.echo(json.dumps(report.to_dict(), allow_nan=False, indent=2))
-    else:
-        print_plan(report)
-
-
-def _values(
-    batch_size: int, rounds: int, local_epochs: float | None, steps: int | None, noise: float | None
-) -> Values:
-    if steps is not None and local_epochs is not None:
-        raise ConfigError("--steps, --local-epochs: give one of the two.")
-    epochs = 1.0 if steps is None and local_epochs is None else local_epochs
-    return {
-        "rounds": rounds,
-        "batch-size": batch_size,
-        "local-epochs": epochs,
-        "steps": steps,
-        "noise-multiplier": noise,
-    }
-
-
-def _plan(records: int, first: Values, then: Sequence[str]) -> "TrainingPlan":
-    from fl_dp.accounting.training_plan import TrainingPlan
-
-    wanted = (first, *(_changed(first, text) for text in then))
-    return TrainingPlan(tuple(_phase(records, values) for values in wanted))
-
-
-def _phase(records: int, values: Values) -> "Phase":
-    from fl_dp.accounting.training_plan import Phase, steps_of_epochs
-
-    batch_size, steps = cast(int, values["batch-size"]), values["steps"]
-    if steps is None:
-        steps = steps_of_epochs(records, batch_size, cast(float, values["local-epochs"]))
-    rounds, noise = cast(int, values["rounds"]), values["noise-multiplier"]
-    return Phase(records, batch_size, rounds, cast(int, steps), noise)
-
-
-def _changed(first: Values, text: str) -> Values:
-    """The first rounds' values, changed by a --then. Its steps or local epochs replace both of these."""
-    given = dict(_read(part.strip()) for part in text.split(","))
-    if "steps" in given and "local-epochs" in given:
-        raise ConfigError(f"--then {text}: give steps or local-epochs, not both.")
-    without = {"steps": None, "local-epochs": None} if given.keys() & {"steps", "local-epochs"} else {}
-    return {**first, **without, **given}
-
-
-def _read(part: str) -> tuple[str, int | float]:
-    key, equals, value = part.partition("=")
-    if key not in _READ or not equals:
-        raise ConfigError(f"--then {part}: expected KEY=VALUE, KEY one of {', '.join(_READ)}.")
-    read, expected = _READ[key]
-    try:
-        return key, read(value)
-    except ValueError:
-        raise ConfigError(f"--then {part}: expected {expected}.") from None
-
-
-def _delta(text: str, records: int) -> float:
-    from fl_dp.accounting.budget import auto_delta
-
-    if text == "auto":
-        return auto_delta(records)
-    try:
-        delta = float(text)
-    except ValueError:
-        delta = math.nan
-    if not 0.0 < delta < 1.0:
-        raise ConfigError(f"--delta {text}: expected a number between 0 and 1, or auto.")
-    return delta
-
-
-def _checked_epsilon(epsilon: float | None) -> float | None:
-    if epsilon is not None and not 0.0 < epsilon < math.inf:
-        raise ConfigError(f"--epsilon {epsilon:g}: expected a finite number > 0.")
-    return epsilon
+    with naming_places(request):
+        found = propose(
+            request,
+            engine=simulation_engine(simulate, None, None),
+            seconds=None if minutes is None else 60 * minutes,
+            most_rounds=rounds,
+        )
+    print_proposal(found, say, simulated=simulate)
+    if out is None:
+        say("--out FILE writes it as a run config")
+        return
+    write_new(out, run_file_text(found, request.config))
+    say(f"{out} is ready: fl-dp run --config {out}{' --simulate' if simulate else ''}")

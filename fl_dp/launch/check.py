@@ -113,10 +113,10 @@ def check_run(
     notes = (*request.notes, *parts.notes)
     if trying.problems:
         return CheckResult(tuple(trying.problems), notes)
-    forecast = trying(lambda one: _forecast(one, parts.sizes, ledger), config)
+    forecast = trying(lambda one: forecast_run(one, parts.sizes, ledger), config)
     if forecast is None:
         return CheckResult(tuple(trying.problems), notes)
-    timing = trying(lambda one: _timing(forecast, simulated=engine is not None), config)
+    timing = trying(lambda one: time_run(forecast, simulated=engine is not None), config)
     return CheckResult(tuple(trying.problems), notes, forecast, timing)
 
 
@@ -146,7 +146,7 @@ def check_served(
     return CheckResult(tuple(trying.problems), request.notes, server=True)
 
 
-def _forecast(config: RunConfig, sizes: tuple[int, ...], ledger: Path | None) -> "Forecast":
+def forecast_run(config: RunConfig, sizes: tuple[int, ...], ledger: Path | None) -> "Forecast":
     from fl_dp.federation.wire.round_arrays import shared_specs
     from fl_dp.launch.forecast import forecast_of
     from fl_dp.tasks.load import new_model, task_of
@@ -155,7 +155,7 @@ def _forecast(config: RunConfig, sizes: tuple[int, ...], ledger: Path | None) ->
     return forecast_of(config, sizes, ledger, shared)
 
 
-def _timing(forecast: "Forecast", *, simulated: bool) -> "Timing | None":
+def time_run(forecast: "Forecast", *, simulated: bool) -> "Timing | None":
     from fl_dp.launch.measuring import timing_of
     from fl_dp.tasks.load import task_of
     from fl_dp.tasks.records import evaluation_records

@@ -32,7 +32,7 @@ def print_check(found: CheckResult, say: Say, *, simulated: bool) -> None:
     if found.forecast is not None:
         _print_forecast(found.forecast, found.timing, say)
         if found.timing is not None:
-            for line in _cost_lines(found.forecast, found.timing, simulated=simulated):
+            for line in cost_lines(found.forecast, found.timing, simulated=simulated):
                 say(line)
     for problem in found.problems:
         say(f"wrong: {problem}")
@@ -53,7 +53,7 @@ def _print_forecast(forecast: "Forecast", timing: "Timing | None", say: Say) -> 
     say("")
     _print_clients(forecast)
     say("")
-    for line in (*_guarantee(forecast), *_running_out(forecast), *_drowned(forecast)):
+    for line in (*guarantee_lines(forecast), *_running_out(forecast), *drowned_lines(forecast)):
         say(line)
 
 
@@ -112,7 +112,7 @@ def _row(name: str, one: "ClientSpending", forecast: "Forecast") -> tuple[str, .
     )  # fmt: skip
 
 
-def _guarantee(forecast: "Forecast") -> Iterator[str]:
+def guarantee_lines(forecast: "Forecast") -> Iterator[str]:
     """As the run's own lines say it."""
     config, together = forecast.config, forecast.federation
     record = {
@@ -156,7 +156,7 @@ def _running_out(forecast: "Forecast") -> Iterator[str]:
         yield f"the run would end before {about}round {forecast.ends} of {config.rounds}: budgets are spent"
 
 
-def _drowned(forecast: "Forecast") -> Iterator[str]:
+def drowned_lines(forecast: "Forecast") -> Iterator[str]:
     """Where the noise is so much that a run would show nothing, however long it takes."""
     if forecast.noise_share > 1:
         yield (
@@ -171,7 +171,7 @@ def _names(names: list[str]) -> str:
     return f"{'client' if len(names) == 1 else 'clients'} {', '.join(names[:_NAMED])}{more}"
 
 
-def _cost_lines(forecast: "Forecast", timing: "Timing", *, simulated: bool) -> Iterator[str]:
+def cost_lines(forecast: "Forecast", timing: "Timing", *, simulated: bool) -> Iterator[str]:
     rounds = min(forecast.config.rounds, (forecast.ends or forecast.config.rounds + 1) - 1)
     rest = "" if simulated else f", {timing.preparing:.2g} s for the rest of a client's round"
     yield (

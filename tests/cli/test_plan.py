@@ -1,140 +1,117 @@
-"""`fl-dp budget` and `fl-dp calibrate`: the numbers of the accountants, and errors that name the option."""
+"""`fl-dp plan` writes a config that starts, once, and says why each setting is what it is."""
 
-import json
+import tomllib
+from pathlib import Path
 
 import pytest
 
-from fl_dp.accounting.calibration import calibrate_noise
-from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.cli.common import run_command
 from fl_dp.cli.main import app
-from fl_dp.records import Entry
+from fl_dp.config.run import RunConfig
+from fl_dp.launch import measuring
+from fl_dp.launch.defaults.chosen import CHOSEN
+from fl_dp.launch.request import read_config
 
-PLAN = ["--records", "10000", "--batch-size", "256", "--local-epochs", "5", "--rounds", "40"]
-STEPS = 196  # ceil(5 * 10000 / 256)
-
-
-def _json(words: list[str], capsys: pytest.CaptureFixture[str]) -> dict:
-    assert run_command(app, [*words, "--json"]) == 0
-    return json.loads(capsys.readouterr().out)
+WORDS = ["plan", "--simulate", "--epsilon", "2", "--clients", "3", "--set", "accountant=rdp"]
 
 
-def test_the_noise_of_a_plan(capsys):
-    answer = _json(["calibrate", *PLAN, "--epsilon", "3"], capsys)
-    noise = calibrate_noise(256 / 10000, STEPS, 3.0, 1e-5, rounds=40)
-    (phase,) = answer["phases"]
-    assert (phase["steps"], phase["noise_multiplier"]) == (STEPS, noise)
-    assert 2.98 < answer["epsilon"] <= 3.0
-    assert (answer["delta"], answer["budget"], answer["fitting_rounds"]) == (1e-5, 3.0, 40)
+@pytest.fixture(autouse=True)
+def short(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(measuring, "SECONDS", 0.02)
+    monkeypatch.chdir(tmp_path)
 
 
-def test_a_delta_is_taken_as_it_is_given(capsys):
-    words = ["budget", *PLAN, "--noise-multiplier", "3.3", "--accountant", "rdp"]
-    answer = _json([*words, "--delta", "1e-6"], capsys)
-    assert answer["delta"] == 1e-6
-    assert answer["epsilon"] == pytest.approx(
-        compute_epsilon([Entry(256 / 10000, 3.3, 40 * STEPS)], 1e-6, "rdp")
+def test_a_plan_is_written_with_its_reasons_and_never_over_a_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(app, [*WORDS, "--minutes", "30", "--seed", "4", "--out", "mine.toml"]) == 0
+    out = capsys.readouterr().out
+    assert "3 clients with 1,442 records; 3 train in each round" in out
+    assert "at the end: eps 2.00 of 2.00" in out
+    assert "arXiv 2212.04486" in out
+    assert "of 30 min 0 s" in out
+    assert out.endswith("mine.toml is ready: fl-dp run --config mine.toml --simulate\n")
+    written = read_config(tmp_path / "mine.toml")
+    assert (written.epsilon, written.clients, written.min_clients, written.fit_clients) == (2.0, 3, 3, 3)
+    assert (written.seed, written.accountant, written.data) == (4, "rdp", "digits")
+    text = (tmp_path / "mine.toml").read_text()
+    assert all(f"\n{field.replace('_', '-')} = " in text for field in CHOSEN)
+    assert "data-root" not in tomllib.loads(text)
+    assert run_command(app, ["check", "mine.toml", "--simulate"]) == 0
+    assert run_command(app, [*WORDS, "--out", "mine.toml"]) == 2
+    assert "--out mine.toml: is there, and is not overwritten" in capsys.readouterr().err
+    assert (tmp_path / "mine.toml").read_text() == text
+
+
+def test_without_a_file_nothing_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(app, [*WORDS, "--rounds", "2"]) == 0
+    out = capsys.readouterr().out
+    assert "\nrounds               2 " in out
+    assert "as many as were allowed" in out
+    assert out.endswith("--out FILE writes it as a run config\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_config_to_start_from_keeps_what_is_not_chosen(tmp_path: Path) -> None:
+    (tmp_path / "run.toml").write_text(
+        'model = "mlp"\nlearning-rate = 9.0\naccountant = "rdp"\nkeep-model = "best"\n'
     )
-    assert _json([*words, "--delta", "auto"], capsys)["delta"] == 1e-5
-
-
-def test_what_a_plan_costs_on_the_way(capsys):
-    answer = _json(["budget", *PLAN, "--noise-multiplier", "3.3", "--accountant", "rdp"], capsys)
-    assert [point["round"] for point in answer["course"]] == [8, 16, 24, 32, 40]
-    for point in answer["course"]:
-        entry = Entry(256 / 10000, 3.3, STEPS * point["round"])
-        assert point["epsilon"] == pytest.approx(compute_epsilon([entry], 1e-5, "rdp"))
-    assert answer["budget"] is answer["fitting_rounds"] is None
-
-
-def test_what_fits_a_budget(capsys):
-    words = ["budget", *PLAN, "--noise-multiplier", "3.3", "--epsilon", "2", "--accountant", "rdp"]
-    answer = _json(words, capsys)
-    rounds, steps = answer["fitting_rounds"], answer["fitting_steps"]
-    assert 0 < rounds < 40
-    assert 0 <= steps < STEPS
-    fitting = Entry(256 / 10000, 3.3, rounds * STEPS + steps)
-    more = Entry(256 / 10000, 3.3, fitting.steps + 1)
-    assert compute_epsilon([fitting], 1e-5, "rdp") <= 2.0 < compute_epsilon([more], 1e-5, "rdp")
-
-
-def test_rounds_that_differ_count_together(capsys):
-    then = ["--then", "rounds=10,local-epochs=1,noise-multiplier=4", "--then", "batch-size=512, steps=7"]
-    answer = _json(["calibrate", *PLAN, "--epsilon", "3", "--accountant", "rdp", *then], capsys)
-    first, second, third = answer["phases"]
-    assert (second["rounds"], second["steps"], second["noise_multiplier"]) == (10, 40, 4.0)
-    assert (third["rounds"], third["steps"], third["sample_rate"]) == (40, 7, 512 / 10000)
-    assert first["noise_multiplier"] == third["noise_multiplier"]
-    entries = [
-        Entry(phase["sample_rate"], phase["noise_multiplier"], phase["rounds"] * phase["steps"])
-        for phase in answer["phases"]
-    ]
-    assert answer["epsilon"] == pytest.approx(compute_epsilon(entries, 1e-5, "rdp"))
-    assert answer["epsilon"] <= 3.0
-
-
-def test_a_table_for_people(capsys):
-    assert run_command(app, ["calibrate", *PLAN, "--epsilon", "3"]) == 0
-    said = capsys.readouterr().out
-    assert "40      256         0.0256       196            3.247" in said
-    assert "Within the budget of epsilon 3." in said
-    assert "vary-mechanism" not in said
-
-
-def test_a_table_of_a_plan_that_does_not_fit(capsys):
-    words = ["budget", *PLAN, "--noise-multiplier", "1", "--epsilon", "2", "--then", "noise-multiplier=2"]
-    assert run_command(app, [*words, "--accountant", "rdp"]) == 0
-    said = capsys.readouterr().out
-    assert "A budget of epsilon 2 is spent after 0 of 80 rounds and" in said
-    assert "only with vary-mechanism" in said
-
-
-def test_no_privacy_is_no_number_in_json(capsys):
-    answer = _json(["budget", "--records", "10", "--batch-size", "5", "--noise-multiplier", "0.001"], capsys)
-    assert answer["epsilon"] is None
+    words = ["plan", "--config", "run.toml", "--fit-clients", "1", "--simulate", "--out", "new.toml"]
+    assert run_command(app, words) == 0
+    found = read_config(tmp_path / "new.toml")
+    assert (found.model, found.keep_model, found.fit_clients) == ("mlp", "best", 1)
+    assert found.learning_rate != 9.0
+    assert found.participations == "auto"
 
 
 @pytest.mark.parametrize(
-    ("words", "culprit"),
+    ("words", "expected"),
     [
-        (["budget", *PLAN], "noise-multiplier: missing; fl-dp calibrate"),
-        (["budget", "--records", "0", "--batch-size", "5", "--noise-multiplier", "1"], "records = 0"),
-        (["calibrate", "--records", "9", "--batch-size", "10", "--epsilon", "1"], "batch-size = 9."),
-        (["calibrate", *PLAN], "--epsilon"),
-        (["calibrate", *PLAN, "--epsilon", "0"], "--epsilon 0"),
-        (["calibrate", *PLAN, "--epsilon", "1", "--delta", "0.x"], "--delta 0.x"),
-        (
-            ["calibrate", *PLAN, "--epsilon", "1", "--accountant", "no-such"],
-            "--accountant = 'no-such': expected",
-        ),
-        (["calibrate", *PLAN, "--epsilon", "1", "--steps", "3"], "--steps, --local-epochs"),
-        (["calibrate", *PLAN, "--epsilon", "1", "--then", "epochs=3"], "--then epochs=3: expected KEY"),
-        (["calibrate", *PLAN, "--epsilon", "1", "--then", "rounds=many"], "--then rounds=many: expected an"),
-        (["calibrate", *PLAN, "--epsilon", "1", "--then", "steps=1,local-epochs=1"], "not both"),
-        (["calibrate", *PLAN, "--epsilon", "1", "--then", "rounds=0"], "rounds = 0"),
-        (["calibrate", *PLAN, "--epsilon", "1", "--then", "rounds=1000000000"], "at most 1000000 steps"),
-        (["calibrate", *PLAN, "--epsilon", "1", "--then", "noise-multiplier=nan"], "noise-multiplier = nan"),
-        (["budget", *PLAN, "--noise-multiplier", "1", "--local-epochs", "0"], "local-epochs = 0.0"),
+        (["--epsilon", "-1"], "--epsilon: epsilon = -1"),
+        (["--clients", "0"], "--clients: clients = 0"),
+        (["--data", "digts"], "--data: data = 'digts'"),
+        (["--epsilon", "3", "--set", "epsilon=2"], "epsilon = 3.0: given twice"),
+        (["--set", "learning-rate=1"], "learning-rate: the rule chooses it"),
+        (["--set", "rounds=1"], "rounds: the rule chooses it"),
+        (["--set", "optimizer=adam"], "--set: optimizer = 'adam': the rule was made for"),
+        (["--rounds", "0"], "rounds = 0"),
+        (["--minutes", "0.001"], "the time limit, 0.1 s, is too short"),
+        (["--minutes", "nan"], "the time limit, nan s"),
+        (["--config", "absent.toml"], "absent.toml: no such config file"),
     ],
 )
-def test_a_bad_argument_is_one_line_that_names_it(words, culprit, capsys):
-    assert run_command(app, words) == 2
+def test_bad_words_are_one_line_that_names_them(
+    words: list[str], expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(app, ["plan", *words, "--out", "new.toml"]) == 2
     error = capsys.readouterr().err
     assert error.startswith("error: ")
-    assert culprit in error
-    assert error.count("\n") == 1
+    assert expected in error
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_a_budget_that_no_noise_keeps_is_an_answer_of_its_own(capsys):
-    words = ["calibrate", *PLAN, "--epsilon", "1e-9", "--accountant", "rdp"]
-    assert run_command(app, words) == 1
-    assert "No noise multiplier up to 8192" in capsys.readouterr().err
+def test_a_file_that_cannot_be_written_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(app, [*WORDS, "--out", "nowhere/new.toml"]) == 2
+    assert "nowhere/new.toml: cannot be written" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["budget", "calibrate"])
-def test_help_begins_with_an_example(command, capsys):
-    assert run_command(app, [command, "--help"]) == 0
-    said = capsys.readouterr().out
-    assert f"fl-dp {command} --records 10000 --batch-size 256" in said
-    assert "[required]" in said
-    assert "\\" not in said
+def test_from_python_it_is_the_same_config(tmp_path: Path) -> None:
+    import fl_dp
+
+    assert run_command(app, [*WORDS, "--out", "mine.toml"]) == 0
+    found = fl_dp.plan(epsilon=2.0, clients=3, accountant="rdp")
+    whole = RunConfig(**{**vars(found.config), "data_root": "data"})
+    assert whole == read_config(tmp_path / "mine.toml")
+    with pytest.raises(fl_dp.errors.ConfigError, match="learning-rate: the rule chooses it"):
+        fl_dp.plan(learning_rate=1.0)
+
+
+@pytest.mark.slow
+def test_a_written_plan_runs_and_ends_within_its_budget(tmp_path: Path) -> None:
+    import fl_dp
+
+    assert run_command(app, [*WORDS, "--out", "mine.toml"]) == 0
+    result = fl_dp.simulate("mine.toml", out=tmp_path / "run", quiet=True)
+    assert result.status == "trained"
+    assert 1.98 < result.summary["federation"]["largest"] <= 2.0
+    assert result.summary["metrics"]["accuracy"] > 0.8

@@ -1,0 +1,218 @@
+"""`fl-dp budget` and `fl-dp calibrate`: what a plan of training costs, and the noise that it needs."""
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from fl_dp.accounting.accountant import DEFAULT_ACCOUNTANT
+from fl_dp.choices import ACCOUNTANTS
+from fl_dp.errors import ConfigError
+
+if TYPE_CHECKING:
+    from fl_dp.accounting.training_plan import Phase, TrainingPlan
+
+_ROUNDS = """Rounds are those that the client takes part in. Where a server takes 10 of 100 clients at random
+in each of 400 rounds, plan for about 40. A client's ledger ends its part at its budget, whatever was planned.
+
+Epsilon bounds what one record of the client changes, for all who see its updates; smaller is more private.
+"""
+BUDGET_HELP = f"""What a plan of training costs one client: its epsilon.
+
+\b
+A client with 10,000 records takes part in 40 rounds of 5 epochs. What does that cost?
+  fl-dp budget --records 10000 --batch-size 256 --local-epochs 5 --rounds 40 --noise-multiplier 3.3
+How many of these rounds does a budget of epsilon 2 allow?
+  ... --epsilon 2
+And 10 rounds more, with less noise?
+  ... --then rounds=10,noise-multiplier=3
+
+{_ROUNDS}"""
+CALIBRATE_HELP = f"""The noise that a plan of training needs: the least that keeps a client within its budget.
+
+\b
+A client with 10,000 records takes part in 40 rounds of 5 epochs, and may spend epsilon 3. What noise?
+  fl-dp calibrate --records 10000 --batch-size 256 --local-epochs 5 --rounds 40 --epsilon 3
+And if 10 rounds with a noise of their own count as well?
+  ... --then rounds=10,local-epochs=1,noise-multiplier=1.5
+
+The answer has 4 digits. It is enough; a thousandth less would not be.
+
+{_ROUNDS}"""
+
+Records = Annotated[int, typer.Option(metavar="N", help="Records of the client.")]
+BatchSize = Annotated[int, typer.Option(metavar="N", help="Expected records of a step's random draw.")]
+Rounds = Annotated[int, typer.Option(metavar="N", help="Rounds that it takes part in.")]
+LocalEpochs = Annotated[
+    float | None, typer.Option(metavar="X", help="Expected passes over its records in a round [default: 1].")
+]
+Steps = Annotated[int | None, typer.Option(metavar="N", help="Steps in a round, in place of --local-epochs.")]
+Noise = Annotated[
+    float | None,
+    typer.Option(metavar="X", help="Standard deviation of the noise over the clipping bound."),
+]
+Delta = Annotated[
+    str,
+    typer.Option(metavar="X", help="A number, or auto: the largest 1e-k below 1/N, at most 1e-5."),
+]
+AccountantName = Annotated[
+    str,
+    typer.Option(
+        "--accountant",
+        metavar="NAME",
+        help=f"{' or '.join(ACCOUNTANTS.built_in())}; docs/accounting.md compares.",
+    ),
+]
+Then = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="KEY=VALUE,...",
+        help="Further rounds after these; repeatable. Keys: rounds, batch-size, local-epochs, steps, "
+        "noise-multiplier; what is left out stays as it is.",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Budget = Annotated[float | None, typer.Option(metavar="X", help="A budget: how much of the plan fits?")]
+Target = Annotated[float, typer.Option(metavar="X", help="The budget.")]
+
+Values = Mapping[str, int | float | None]
+
+_READ: Mapping[str, tuple[Callable[[str], int | float], str]] = {
+    "rounds": (int, "an integer"),
+    "batch-size": (int, "an integer"),
+    "local-epochs": (float, "a number"),
+    "steps": (int, "an integer"),
+    "noise-multiplier": (float, "a number"),
+}
+
+
+def budget(
+    records: Records,
+    batch_size: BatchSize,
+    rounds: Rounds = 1,
+    local_epochs: LocalEpochs = None,
+    steps: Steps = None,
+    noise_multiplier: Noise = None,
+    epsilon: Budget = None,
+    delta: Delta = "auto",
+    accountant: AccountantName = DEFAULT_ACCOUNTANT,
+    then: Then = None,
+    as_json: Json = False,
+) -> None:
+    first = _values(batch_size, rounds, local_epochs, steps, noise_multiplier)
+    plan = _plan(records, first, then or ())
+    if any(phase.noise_multiplier is None for phase in plan.phases):
+        raise ConfigError("--noise-multiplier: missing; fl-dp calibrate finds the one that a budget needs.")
+    ACCOUNTANTS.check(accountant, "--accountant")
+    _answer(plan, _delta(delta, records), accountant, _checked_epsilon(epsilon), as_json)
+
+
+def calibrate(
+    records: Records,
+    batch_size: BatchSize,
+    epsilon: Target,
+    rounds: Rounds = 1,
+    local_epochs: LocalEpochs = None,
+    steps: Steps = None,
+    delta: Delta = "auto",
+    accountant: AccountantName = DEFAULT_ACCOUNTANT,
+    then: Then = None,
+    as_json: Json = False,
+) -> None:
+    from fl_dp.accounting.calibration import calibrate_plan
+
+    plan = _plan(records, _values(batch_size, rounds, local_epochs, steps, None), then or ())
+    ACCOUNTANTS.check(accountant, "--accountant")
+    at = _delta(delta, records)
+    calibrated = calibrate_plan(plan, cast(float, _checked_epsilon(epsilon)), at, accountant=accountant)
+    _answer(calibrated, at, accountant, epsilon, as_json)
+
+
+def _answer(
+    plan: "TrainingPlan",
+    delta: float,
+    accountant: str,
+    epsilon: float | None,
+    as_json: bool,
+) -> None:
+    from fl_dp.reporting.plan_report import print_plan, report_plan
+
+    report = report_plan(plan, delta, accountant, epsilon)
+    if as_json:
+        typer.echo(json.dumps(report.to_dict(), allow_nan=False, indent=2))
+    else:
+        print_plan(report)
+
+
+def _values(
+    batch_size: int, rounds: int, local_epochs: float | None, steps: int | None, noise: float | None
+) -> Values:
+    if steps is not None and local_epochs is not None:
+        raise ConfigError("--steps, --local-epochs: give one of the two.")
+    epochs = 1.0 if steps is None and local_epochs is None else local_epochs
+    return {
+        "rounds": rounds,
+        "batch-size": batch_size,
+        "local-epochs": epochs,
+        "steps": steps,
+        "noise-multiplier": noise,
+    }
+
+
+def _plan(records: int, first: Values, then: Sequence[str]) -> "TrainingPlan":
+    from fl_dp.accounting.training_plan import TrainingPlan
+
+    wanted = (first, *(_changed(first, text) for text in then))
+    return TrainingPlan(tuple(_phase(records, values) for values in wanted))
+
+
+def _phase(records: int, values: Values) -> "Phase":
+    from fl_dp.accounting.training_plan import Phase, steps_of_epochs
+
+    batch_size, steps = cast(int, values["batch-size"]), values["steps"]
+    if steps is None:
+        steps = steps_of_epochs(records, batch_size, cast(float, values["local-epochs"]))
+    rounds, noise = cast(int, values["rounds"]), values["noise-multiplier"]
+    return Phase(records, batch_size, rounds, cast(int, steps), noise)
+
+
+def _changed(first: Values, text: str) -> Values:
+    """The first rounds' values, changed by a --then. Its steps or local epochs replace both of these."""
+    given = dict(_read(part.strip()) for part in text.split(","))
+    if "steps" in given and "local-epochs" in given:
+        raise ConfigError(f"--then {text}: give steps or local-epochs, not both.")
+    without = {"steps": None, "local-epochs": None} if given.keys() & {"steps", "local-epochs"} else {}
+    return {**first, **without, **given}
+
+
+def _read(part: str) -> tuple[str, int | float]:
+    key, equals, value = part.partition("=")
+    if key not in _READ or not equals:
+        raise ConfigError(f"--then {part}: expected KEY=VALUE, KEY one of {', '.join(_READ)}.")
+    read, expected = _READ[key]
+    try:
+        return key, read(value)
+    except ValueError:
+        raise ConfigError(f"--then {part}: expected {expected}.") from None
+
+
+def _delta(text: str, records: int) -> float:
+    from fl_dp.accounting.budget import auto_delta
+
+    if text == "auto":
+        return auto_delta(records)
+    try:
+        delta = float(text)
+    except ValueError:
+        delta = math.nan
+    if not 0.0 < delta < 1.0:
+        raise ConfigError(f"--delta {text}: expected a number between 0 and 1, or auto.")
+    return delta
+
+
+def _checked_epsilon(epsilon: float | None) -> float | None:
+    if epsilon is not None and not 0.0 < epsilon < math.inf:
+        raise ConfigError(f"--epsilon {epsilon:g}: expected a finite number > 0.")
+    return epsilon

@@ -1,0 +1,1 @@
+"""Settings by a stated rule, from what is public about a run: see docs/defaults.md."""

@@ -1,0 +1,119 @@
+"""A run by the rule that fits the time: as many passes over the records as the limit allows."""
+
+import math
+from dataclasses import dataclass, replace
+
+from fl_dp.config.flat import Scalar
+from fl_dp.config.run import RunConfig
+from fl_dp.config.values import key_of
+from fl_dp.errors import ConfigError
+from fl_dp.launch.check import time_run
+from fl_dp.launch.defaults.bound import made_up_norms
+from fl_dp.launch.defaults.rule import MOST_EPOCHS
+from fl_dp.launch.defaults.settings import RuledRun, ruled
+from fl_dp.launch.files_first import check_clients_files
+from fl_dp.launch.measuring import Timing
+from fl_dp.launch.preflight import check_choices, check_names, check_server, split, with_absolute_paths
+from fl_dp.launch.request import Engine, RunRequest
+from fl_dp.reporting.wording import duration
+
+# What the rule was made for, and measured with.
+_ONLY: tuple[tuple[str, Scalar], ...] = (
+    ("privacy", "on"), ("optimizer", "sgd"), ("optimizer_settings", ""), ("server_optimizer", "fedavg"),
+    ("aggregation", "mean"), ("local_algorithm", "fedavg"), ("learning_rate_schedule", "constant"),
+    ("strategy", ""),
+)  # fmt: skip
+START = 20.0  # seconds until the first round, which no forecast counts
+MARGIN = 2.0  # a run's seconds over those that are foreseen, see docs/check.md
+_TRIES = 6  # forecasts of the time, each with fewer passes, the last with one
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """run: with its reasons and forecast. timing: of its steps. seconds: to allow for it, with start and
+    margin; limit: that were allowed. notes: for the user.
+    """
+
+    run: RuledRun
+    timing: Timing
+    seconds: float
+    limit: float | None
+    notes: tuple[str, ...]
+
+    @property
+    def config(self) -> RunConfig:
+        return self.run.config
+
+
+def propose(
+    request: RunRequest,
+    *,
+    engine: Engine | None = None,
+    seconds: float | None = None,
+    most_rounds: int | None = None,
+) -> Proposal:
+    """Settings for the request's data, model, budget and clients, whatever it says of those that are chosen.
+
+    Of records their number and form alone are used, as by `check_run`; nothing is started, paid or written.
+    engine: as of a launch. seconds: that the run may take; None: no limit. most_rounds: that are allowed.
+    ConfigError, DataError or TaskError for what a launch refuses, for settings that the rule was not made
+    for, and for a limit that not one pass keeps, with the seconds that it takes.
+    """
+    _check_ruled(request.config, seconds, most_rounds)
+    config = _checked(request.config)
+    parts, norms = split(replace(config, expected_batch_size=1, physical_batch_size=1)), made_up_norms(config)
+    limit = math.inf if seconds is None else seconds
+    epochs = MOST_EPOCHS
+    for tried in range(1, _TRIES + 1):
+        run = ruled(config, parts.sizes, norms, epochs, most_rounds)
+        timing = time_run(run.forecast, simulated=engine is not None)
+        if timing is None:
+            raise ConfigError(
+                f"epsilon = {config.epsilon:g}: no client can take part: "
+                f"{run.forecast.clients[0].record.reason}"
+            )
+        needed = START + MARGIN * timing.rounds
+        if needed <= limit:
+            return Proposal(run, timing, needed, seconds, (*request.notes, *parts.notes))
+        if epochs == 1:
+            break
+        share = (limit - START) / (needed - START)
+        epochs = fewer(epochs, share) if tried < _TRIES - 1 else 1.0
+    raise _too_short(limit, needed, run.config)
+
+
+def fewer(epochs: float, share: float) -> float:
+    """Passes, whole and at least one, that take about `share` of the time of `epochs`; at least one fewer."""
+    return max(1.0, float(min(int(epochs) - 1, int(0.95 * epochs * max(0.0, share)))))
+
+
+def _too_short(seconds: float, needed: float, config: RunConfig) -> ConfigError:
+    epochs = config.local_epochs * config.rounds * config.fit_clients / config.clients
+    return ConfigError(
+        f"the time limit, {duration(seconds)}, is too short: {epochs:.3g} passes over the records in "
+        f"{config.rounds} rounds with {config.fit_clients} clients each take {needed:.0f} s on this machine. "
+        "Allow that, or fewer rounds, or take a smaller model."
+    )
+
+
+def _check_ruled(config: RunConfig, seconds: float | None, most_rounds: int | None) -> None:
+    for field, value in _ONLY:
+        if getattr(config, field) != value:
+            raise ConfigError(
+                f"{key_of(field)} = {getattr(config, field)!r}: the rule was made for {value!r} alone; plan "
+                "without it, and change the file that is written."
+            )
+    if seconds is not None and not 0 < seconds < float("inf"):
+        raise ConfigError(f"the time limit, {seconds:g} s: expected a finite number above 0.")
+    if most_rounds is not None and most_rounds < 1:
+        raise ConfigError(f"rounds = {most_rounds}: expected an integer >= 1, the most that are allowed.")
+
+
+def _checked(config: RunConfig) -> RunConfig:
+    """With absolute paths; what a launch refuses raises."""
+    check_clients_files(config)
+    check_names(config)
+    check_choices(config)
+    whole = with_absolute_paths(config)
+    check_server(whole)
+    return whole

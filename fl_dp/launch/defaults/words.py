@@ -1,0 +1,91 @@
+"""What `fl-dp plan` prints and writes: each setting with its reason, and the run's costs."""
+
+from collections.abc import Callable, Iterator
+from textwrap import wrap
+
+import tomli_w
+
+from fl_dp.config.flat import Scalar
+from fl_dp.config.run import RunConfig
+from fl_dp.config.values import key_of
+from fl_dp.launch.check_words import cost_lines, drowned_lines, guarantee_lines
+from fl_dp.launch.defaults.chosen import CHOSEN
+from fl_dp.launch.defaults.proposal import MARGIN, START, Proposal
+from fl_dp.reporting.table import print_table
+from fl_dp.reporting.wording import counted, duration
+
+_WIDTH = 100
+_ALWAYS = ("data", "model", "clients", "min_clients", "fit_clients", "epsilon", "delta")
+_SOURCES = (
+    "fl-dp plan chose what stands below; docs/defaults.md has the rule, its sources and its measurements."
+)
+
+
+def print_proposal(found: Proposal, say: Callable[[str], None], *, simulated: bool) -> None:
+    for note in found.notes:
+        say(f"note: {note}")
+    sizes = [one.record.profile.public_size for one in found.run.forecast.clients]
+    config = found.config
+    say(
+        f"{counted(config.clients, 'client')} with {counted(sum(sizes), config.unit_name)}; "
+        f"{config.fit_clients} train in each round"
+    )
+    flat = config.to_flat()
+    rows = [(key_of(one), _value(flat[key_of(one)]), found.run.reasons[one]) for one in CHOSEN]
+    say("")
+    print_table("Settings by the rule", ("key", "value", "why"), rows, left=("key", "value", "why"))
+    say("")
+    for line in _costs(found, simulated=simulated):
+        say(line)
+
+
+def _costs(found: Proposal, *, simulated: bool) -> Iterator[str]:
+    forecast = found.run.forecast
+    noises = {one.record.mechanism.noise_multiplier for one in forecast.clients if one.record.mechanism}
+    becomes = " to ".join(f"{noise:g}" for noise in sorted({min(noises), max(noises)}))
+    yield f"noise-multiplier auto becomes {becomes}"
+    yield from guarantee_lines(forecast)
+    yield (
+        f"all noise together is {forecast.noise_share:.2g} times as long as what the records say if they all "
+        "agree; the less, the better the model"
+    )
+    yield from drowned_lines(forecast)
+    yield from cost_lines(forecast, found.timing, simulated=simulated)
+    limit = "" if found.limit is None else f" of {duration(found.limit)}"
+    yield (
+        f"allow {duration(found.seconds)}{limit}: {MARGIN:g} times that, because machines are seldom idle, "
+        f"and {START:.0f} s for the start"
+    )
+
+
+def run_file_text(found: Proposal, base: RunConfig) -> str:
+    """The run as a TOML file: what was asked for, then what was chosen, each with its reason.
+
+    base: what was asked for, as the user wrote its paths; what has its default is left out.
+    """
+    asked, defaults = base.to_flat(), RunConfig().to_flat()
+    chosen = {key_of(field) for field in CHOSEN}
+    always = {key_of(field) for field in _ALWAYS}
+    lines = [
+        _line(key, value)
+        for key, value in asked.items()
+        if key not in chosen and (key in always or value != defaults[key])
+    ]
+    lines += ["", *(f"# {line}" for line in wrap(_SOURCES, _WIDTH))]
+    flat = found.config.to_flat()
+    for field in CHOSEN:
+        key = key_of(field)
+        lines += [
+            "",
+            *(f"# {line}" for line in wrap(found.run.reasons[field], _WIDTH)),
+            _line(key, flat[key]),
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _line(key: str, value: Scalar) -> str:
+    return tomli_w.dumps({key: value}).rstrip("\n")
+
+
+def _value(value: Scalar) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

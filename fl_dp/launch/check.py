@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from fl_dp.launch.measuring import Timing
 
 Value = TypeVar("Value")
+MARGIN = 2.0  # a run's seconds over those that are foreseen: machines are seldom idle, see docs/check.md
 _SERVER_ALONE = "a server whose clients bring their records needs none of them here: fl-dp check --server"
 
 

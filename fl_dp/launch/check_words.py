@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fl_dp.config.flat import AUTO
 from fl_dp.config.values import key_of
-from fl_dp.launch.check import CheckResult
+from fl_dp.launch.check import MARGIN, CheckResult
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.records import Entry
 from fl_dp.reporting.console import privacy_words, rounded_up
@@ -185,6 +185,13 @@ def cost_lines(forecast: "Forecast", timing: "Timing", *, simulated: bool) -> It
         f"memory, estimated: {step:.2g} MiB for a step beside process, model and data; "
         f"{process + step:.0f} MiB for a process with the data; {timing.at_once + 1} are busy at once"
     )
+    limit, seconds = forecast.config.round_timeout, timing.rounds / max(1, rounds)
+    if MARGIN * seconds > limit:
+        yield (
+            f"note: a round takes about {duration(seconds)}, and round-timeout = {limit:g} s: what a client "
+            "sends later is paid for and lost. Set it to "
+            f"{MARGIN * seconds:.0f} or more"
+        )
 
 
 def _verdict(found: CheckResult) -> str:

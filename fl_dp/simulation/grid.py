@@ -27,7 +27,7 @@ PULL_SECONDS = 1.0  # that a pull may take when there is work: so long can a cal
 SHOW_SECONDS = 0.2  # between two looks at how a round stands
 LAST_START = 0.85  # of a message's time to live: no client is begun later
 IN_TIME = 0.95  # of it: then what is there is answered, while it still counts
-TOO_LATE = "was not trained within its message's time to live"
+TOO_LATE = "was not trained within round-timeout; a longer one may be set"
 _NO_HANDLER = 1
 
 

@@ -46,6 +46,20 @@ def test_a_run_that_would_go_is_told_with_its_costs(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_round_that_would_not_end_in_time_is_told_before_it_is_paid_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = checked(CONFIG)
+    assert found.forecast is not None
+    assert found.timing is not None
+    assert "round-timeout" not in said(found, capsys)
+    slow = replace(found.timing, rounds=2 * 2000.0)  # two rounds; twice 2,000 s may be needed for each
+    out = said(replace(found, timing=slow), capsys)
+    assert "a round takes about 33 min 20 s, and round-timeout = 3600 s" in out
+    assert "Set it to 4000 or more" in out
+    assert "round-timeout" not in said(replace(found, timing=replace(slow, rounds=3500.0)), capsys)
+
+
 def test_several_mistakes_are_told_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "old").mkdir()
     (tmp_path / "old/config.toml").touch()

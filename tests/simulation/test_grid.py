@@ -17,6 +17,7 @@ from fl_dp.federation.wire.arrays import encode
 from fl_dp.federation.wire.messages import plan_to_content, profile_from_content
 from fl_dp.simulation.actor.training_actor import TrainingActor
 from fl_dp.simulation.actor_pool import ActorPool
+from fl_dp.simulation.grid import TOO_LATE
 from fl_dp.simulation.quarantine import TRIES
 
 CLIENTS = 12
@@ -183,7 +184,7 @@ def test_a_round_out_of_time_answers_with_what_is_done(
     answers = federation.round(grid, federation.messages(ttl=20.0))  # 20 s, a client may take 600
     assert answers.average is not None
     assert 0 < len(answers.refused) < CLIENTS
-    assert set(answers.refused.values()) == {"was not trained within its message's time to live"}
+    assert set(answers.refused.values()) == {TOO_LATE}
     assert fake_ray.now < 20.0
     assert federation.steps() == dict.fromkeys(range(CLIENTS), 2)
 

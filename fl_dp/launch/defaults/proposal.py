@@ -7,7 +7,7 @@ from fl_dp.config.flat import Scalar
 from fl_dp.config.run import RunConfig
 from fl_dp.config.values import key_of
 from fl_dp.errors import ConfigError
-from fl_dp.launch.check import time_run
+from fl_dp.launch.check import MARGIN, time_run
 from fl_dp.launch.defaults.bound import made_up_norms
 from fl_dp.launch.defaults.rule import MOST_EPOCHS
 from fl_dp.launch.defaults.settings import RuledRun, ruled
@@ -24,7 +24,6 @@ _ONLY: tuple[tuple[str, Scalar], ...] = (
     ("strategy", ""),
 )  # fmt: skip
 START = 20.0  # seconds until the first round, which no forecast counts
-MARGIN = 2.0  # a run's seconds over those that are foreseen, see docs/check.md
 _TRIES = 6  # forecasts of the time, each with fewer passes, the last with one
 
 
@@ -74,12 +73,26 @@ def propose(
             )
         needed = START + MARGIN * timing.rounds
         if needed <= limit:
-            return Proposal(run, timing, needed, seconds, (*request.notes, *parts.notes))
+            return Proposal(_patient(run, timing), timing, needed, seconds, (*request.notes, *parts.notes))
         if epochs == 1:
             break
         share = (limit - START) / (needed - START)
         epochs = fewer(epochs, share) if tried < _TRIES - 1 else 1.0
     raise _too_short(limit, needed, run.config)
+
+
+def _patient(run: RuledRun, timing: Timing) -> RuledRun:
+    """With a round-timeout in which a round ends: what a client sends later is paid for and lost."""
+    seconds = MARGIN * timing.rounds / run.config.rounds
+    longest = max(RunConfig().round_timeout, 600.0 * math.ceil(seconds / 600))
+    reason = (
+        f"{MARGIN:g} times what a round is to take, an hour at least: what a client sends later is paid for "
+        "and lost"
+    )
+    config = replace(run.config, round_timeout=longest)
+    resolved = replace(run.forecast.resolved, round_timeout=longest)
+    forecast = replace(run.forecast, config=config, resolved=resolved)
+    return RuledRun(config, {**run.reasons, "round_timeout": reason}, forecast)
 
 
 def fewer(epochs: float, share: float) -> float:

@@ -8,9 +8,10 @@ import tomli_w
 from fl_dp.config.flat import Scalar
 from fl_dp.config.run import RunConfig
 from fl_dp.config.values import key_of
+from fl_dp.launch.check import MARGIN
 from fl_dp.launch.check_words import cost_lines, drowned_lines, guarantee_lines
 from fl_dp.launch.defaults.chosen import CHOSEN
-from fl_dp.launch.defaults.proposal import MARGIN, START, Proposal
+from fl_dp.launch.defaults.proposal import START, Proposal
 from fl_dp.reporting.table import print_table
 from fl_dp.reporting.wording import counted, duration
 

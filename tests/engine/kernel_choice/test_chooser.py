@@ -244,7 +244,7 @@ def test_kernels_of_one_chooser_fix_those_of_another_and_nothing_is_measured(mon
         (_conv(), ("conv", 16, 8, 36)),
         (Conv(torch.zeros(16, 8, 4, 4), torch.zeros(16, 4, 4, 4), 2, GEOMETRY), ("conv", 32, 8, 36)),
     ],
-    ids=str,
+    ids=["dense", "a vector", "outer", "rows", "conv", "conv, two images"],
 )
 def test_a_row_tells_the_sizes_of_the_gradient(layout, expected):
     chooser = KernelChooser()

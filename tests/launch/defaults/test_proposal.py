@@ -73,6 +73,15 @@ def test_records_of_other_values_have_the_same_plan(tmp_path: Path) -> None:
     assert proposed(replace(CONFIG, data=fewer_records)).config.learning_rate != one.config.learning_rate
 
 
+def test_a_round_may_take_as_long_as_it_is_to_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert proposed().config.round_timeout == 3600.0
+    real = proposal.time_run
+    monkeypatch.setattr(proposal, "time_run", lambda *of, **more: replace(real(*of, **more), rounds=20_000.0))
+    found = proposed()
+    assert found.config.rounds == 4
+    assert found.config.round_timeout == found.run.forecast.config.round_timeout == 10_200.0  # 17 times 600 s
+
+
 def test_a_larger_budget_takes_longer_steps() -> None:
     rates = [proposed(replace(CONFIG, epsilon=epsilon)).config.learning_rate for epsilon in (0.5, 1.0, 2.0)]
     assert rates[1] == pytest.approx(2 * rates[0], rel=0.3)

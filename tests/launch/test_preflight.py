@@ -39,7 +39,7 @@ def test_a_setting_at_fault_is_named(config: RunConfig, expected: str) -> None:
     ("config", "expected"),
     [
         (RunConfig(data="digit"), "data = 'digit': expected .*digits or .*npz"),
-        (RunConfig(model="liner"), "model = 'liner': expected .*linear or .*torchvision"),
+        (RunConfig(model="liner"), "model = 'liner': expected .*did you mean linear"),
     ],
 )
 def test_a_name_that_is_not_there_is_known_at_once(config: RunConfig, expected: str) -> None:

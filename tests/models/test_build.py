@@ -52,10 +52,10 @@ def test_the_global_random_state_is_left_alone() -> None:
 
 
 @pytest.mark.parametrize("name", ["resnet18", "", "tanh_cnn", "model"])
-def test_an_unknown_name_lists_the_known(name: str) -> None:
-    with pytest.raises(ConfigError, match=r"model = .*: expected .*") as error:
+def test_an_unknown_name_says_where_the_known_stand(name: str) -> None:
+    known = f"expected one of {len(MODELS.names())} names, see fl-dp keys model"
+    with pytest.raises(ConfigError, match=f"model = {name!r}: {known}"):
         build_model(name, Form((1, 8, 8), 10), seed=0)
-    assert all(known in str(error.value) for known in MODELS.names())
 
 
 @pytest.mark.parametrize(

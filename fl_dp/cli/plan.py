@@ -59,6 +59,8 @@ def plan(
     request = read_request(config, settings=settings or (), seed=seed, options=options)
     if out is not None and out.exists():
         raise ConfigError(f"--out {out}: is there, and is not overwritten; name a new file.")
+    if out is not None and not out.parent.is_dir():  # said before all is measured
+        raise ConfigError(f"--out {out}: cannot be written: there is no folder {out.parent}.")
     from fl_dp.launch.defaults.proposal import propose  # late: these import torch
     from fl_dp.launch.defaults.words import print_proposal, run_file_text
 

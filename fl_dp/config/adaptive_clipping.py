@@ -1,5 +1,6 @@
 """The words of `adaptive-clipping`: quantile:SHARE, or quantile:SHARE:RATE."""
 
+import re
 from dataclasses import dataclass
 
 from fl_dp.config.flat import require
@@ -8,6 +9,7 @@ KEY = "adaptive-clipping"
 REACH = 1000.0  # times the first bound, or a part of it: so far may a bound move
 _RATE = 0.2  # Andrew, Thakkar, McMahan, Ramaswamy 2021, section 3
 _MOST_RATE = 2.0
+_PLAIN = re.compile(r"(?=.{1,24}\Z)[0-9]*\.?[0-9]+(e-?[0-9]+)?", re.ASCII)
 _EXPECTED = (
     "quantile:SHARE, the share of gradients that are to be no longer than the bound, such as quantile:0.5; "
     f"or quantile:SHARE:RATE, with a RATE above 0 and at most {_MOST_RATE:g}; empty: the bound stays"
@@ -38,7 +40,8 @@ def adaptation_of(text: str) -> Adaptation | None:
 
 
 def _number(word: str) -> float | None:
-    try:
-        return float(word)
-    except ValueError:
-        return None
+    """A plain number alone: a plan's words stand before a site's operator, who is to approve of them.
+
+    What float() reads besides, line ends and a million digits, could push the rest of the question away.
+    """
+    return float(word) if _PLAIN.fullmatch(word) else None

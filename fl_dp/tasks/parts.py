@@ -1,5 +1,6 @@
 """Means of examples' scores over each class and each subgroup of a test set, as far as they may be told."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -86,7 +87,8 @@ class _Column:
         sums, counts = np.bincount(self.codes, scores, len(self.names)), self.counts
         for i, name in enumerate(self.names):
             if counts[i] or name != self.other:
-                yield name, float(sums[i] / counts[i]) if self.told[i] else None
+                mean = float(sums[i] / counts[i]) if self.told[i] else math.nan
+                yield name, mean if math.isfinite(mean) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,10 @@ class Told:
     hides_a_class: bool
 
     def means(self, metric: str) -> dict[str, float | None]:
-        """Of each class or subgroup, as METRIC[NAME]; None where it may not be told. Empty without any."""
+        """Of each class or subgroup, as METRIC[NAME]; None where it may not be told, or is not finite.
+
+        Empty without any.
+        """
         if metric not in self._scores:
             return {}
         part, scores = self._scores[metric]

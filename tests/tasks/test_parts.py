@@ -77,6 +77,20 @@ def test_subgroups_of_numbers_and_of_labels() -> None:
     assert told["label-accuracy-per-subgroup[sex = sex0]"] == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("wrong", [float("inf"), float("nan")])
+def test_a_mean_that_is_no_number_is_not_told_as_one(wrong: float) -> None:
+    """A model that has diverged: JSON and trackers have no such number."""
+    data = data_of(torch.zeros(RECORDS), (), sex=drawn(2, 3))
+    outputs = torch.zeros(RECORDS, 1)
+    outputs[int(data.subgroups[0].codes.argmax())] = wrong
+    task = Task(TaskSettings(loss="mse"))
+    task.form = data.form
+    metrics = metrics_of(task, CPU, ("mae", "mae-per-subgroup"), data)
+    metrics.update(outputs, data.y)
+    told = {"mae": None, "mae-per-subgroup[sex = sex0]": 0.0, "mae-per-subgroup[sex = sex1]": None}
+    assert metrics.values() == told
+
+
 def test_what_is_declared_is_told_without_being_asked_for_unless_others_are() -> None:
     data = data_of(drawn(2, 2), ("a", "b"), sex=drawn(2, 3))
     subgroups = ["accuracy-per-subgroup[sex = sex0]", "accuracy-per-subgroup[sex = sex1]"]

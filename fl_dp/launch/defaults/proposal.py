@@ -21,7 +21,7 @@ from fl_dp.reporting.wording import duration
 _ONLY: tuple[tuple[str, Scalar], ...] = (
     ("privacy", "on"), ("optimizer", "sgd"), ("optimizer_settings", ""), ("server_optimizer", "fedavg"),
     ("aggregation", "mean"), ("local_algorithm", "fedavg"), ("learning_rate_schedule", "constant"),
-    ("strategy", ""),
+    ("strategy", ""), ("adaptive_clipping", ""),
 )  # fmt: skip
 START = 20.0  # seconds until the first round, which no forecast counts
 _TRIES = 6  # forecasts of the time, each with fewer passes, the last with one
@@ -102,9 +102,10 @@ def fewer(epochs: float, share: float) -> float:
 
 def _too_short(seconds: float, needed: float, config: RunConfig) -> ConfigError:
     epochs = config.local_epochs * config.rounds * config.fit_clients / config.clients
+    passes, takes = ("pass", "takes") if epochs == 1 else ("passes", "take")
     return ConfigError(
-        f"the time limit, {duration(seconds)}, is too short: {epochs:.3g} passes over the records in "
-        f"{config.rounds} rounds with {config.fit_clients} clients each take {needed:.0f} s on this machine. "
+        f"the time limit, {duration(seconds)}, is too short: {epochs:.3g} {passes} over the records in "
+        f"{config.rounds} rounds with {config.fit_clients} clients each {takes} {needed:.0f} s on this machine. "
         "Allow that, or fewer rounds, or take a smaller model."
     )
 
@@ -117,7 +118,7 @@ def _check_ruled(config: RunConfig, seconds: float | None, most_rounds: int | No
                 "without it, and change the file that is written."
             )
     if seconds is not None and not 0 < seconds < float("inf"):
-        raise ConfigError(f"the time limit, {seconds:g} s: expected a finite number above 0.")
+        raise ConfigError(f"minutes = {seconds / 60:g}: expected a finite number above 0, the time limit.")
     if most_rounds is not None and most_rounds < 1:
         raise ConfigError(f"rounds = {most_rounds}: expected an integer >= 1, the most that are allowed.")
 

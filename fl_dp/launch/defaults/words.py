@@ -28,6 +28,7 @@ def print_proposal(found: Proposal, say: Callable[[str], None], *, simulated: bo
     sizes = [one.record.profile.public_size for one in found.run.forecast.clients]
     config = found.config
     say(
+        f"{config.task or f'{config.model} on {config.data}'}, epsilon {config.epsilon:g}: "
         f"{counted(config.clients, 'client')} with {counted(sum(sizes), config.unit_name)}; "
         f"{config.fit_clients} train in each round"
     )

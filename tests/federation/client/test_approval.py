@@ -109,6 +109,13 @@ def test_questions_and_answers_are_their_owners_alone_and_a_damaged_one_is_named
             pending(folder)
 
 
+def test_no_words_of_a_plan_can_push_the_question_off_the_screen(site: Site) -> None:
+    answer = site.train(replace(PLAN, adaptive_clipping="quantile:0.5" + "\n" * 500))
+    assert isinstance(answer, Refusal)
+    assert "adaptive-clipping" in answer.reason
+    assert pending(folder_of(site)) == []
+
+
 def test_a_bound_that_follows_is_said_to_do_so(site: Site) -> None:
     site.train(replace(PLAN, adaptive_clipping="quantile:0.5"))
     (question,) = pending(folder_of(site))

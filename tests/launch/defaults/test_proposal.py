@@ -123,7 +123,7 @@ def test_a_limit_of_time_takes_fewer_passes(monkeypatch: pytest.MonkeyPatch) -> 
     assert 8 <= passes <= 12
     assert found.seconds <= proposal.START + 2 * 16.0
     with pytest.raises(
-        ConfigError, match=r"the time limit, 25 s, is too short: 1 passes.* take 30 s on this"
+        ConfigError, match=r"the time limit, 25 s, is too short: 1 pass over.* takes 30 s on this"
     ):
         proposed(seconds=25.0)
     assert asked[-1] == 1.0
@@ -158,6 +158,10 @@ def test_fewer_passes_are_whole_and_fewer() -> None:
         ({"optimizer": "adam"}, "optimizer = 'adam': the rule"),
         ({"server_optimizer": "fedadam"}, "server-optimizer = 'fedadam': the rule"),
         ({"learning_rate_schedule": "cosine"}, "learning-rate-schedule = 'cosine': the rule"),
+        (
+            {"adaptive_clipping": "quantile:0.5"},
+            "adaptive-clipping = 'quantile:0.5': the rule was made for ''",
+        ),
         ({"data": "digts"}, "did you mean digits?"),
         ({"model": "tanh-cnn"}, "tanh-cnn"),
         ({"epsilon": 1e-5}, "epsilon = 1e-05"),
@@ -170,7 +174,7 @@ def test_what_no_run_comes_of_is_refused_by_name(change: dict, words: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("more", "words"), [({"seconds": 0.0}, "the time limit, 0 s"), ({"most_rounds": 0}, "rounds = 0")]
+    ("more", "words"), [({"seconds": 0.0}, "minutes = 0: expected"), ({"most_rounds": 0}, "rounds = 0")]
 )
 def test_a_limit_that_is_none_is_refused(more: dict, words: str) -> None:
     with pytest.raises(ConfigError) as error:

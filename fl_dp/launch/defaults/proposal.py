@@ -105,8 +105,8 @@ def _too_short(seconds: float, needed: float, config: RunConfig) -> ConfigError:
     passes, takes = ("pass", "takes") if epochs == 1 else ("passes", "take")
     return ConfigError(
         f"the time limit, {duration(seconds)}, is too short: {epochs:.3g} {passes} over the records in "
-        f"{config.rounds} rounds with {config.fit_clients} clients each {takes} {needed:.0f} s on this machine. "
-        "Allow that, or fewer rounds, or take a smaller model."
+        f"{config.rounds} rounds with {config.fit_clients} clients each {takes} {needed:.0f} s on this "
+        "machine. Allow that, or fewer rounds, or take a smaller model."
     )
 
 

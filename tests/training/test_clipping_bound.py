@@ -10,14 +10,18 @@ from torch import nn
 
 from fl_dp.accounting.noise_split import split_noise
 from fl_dp.config.adaptive_clipping import REACH
+from fl_dp.config.task import TaskSettings
+from fl_dp.data.persons import PersonData
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.clipping import ClippedSum
 from fl_dp.engine.noise.gaussian import add_gaussian_noise
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.engine.probe import probe
 from fl_dp.records import RoundPlan
+from fl_dp.tasks.task import Task
 from fl_dp.training import private
 from fl_dp.training.clipping_bound import AdaptiveBound, bound_of, shortness
+from fl_dp.training.examples import axes_of
 from fl_dp.training.kept import go_on_from, read_state, state_of
 
 PLAN = RoundPlan(
@@ -159,6 +163,33 @@ def test_a_step_is_that_of_the_paper_computed_directly(data, monkeypatch):
         for found, expected in zip(trainer._model.parameters(), reference.parameters(), strict=True):
             torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
     assert expected_bound != 0.7
+
+
+@pytest.mark.parametrize("views", [1, 2])
+@pytest.mark.parametrize("arithmetic", ["assumed", "proven"])
+def test_a_person_counts_once_however_many_records_and_views(arithmetic, views, monkeypatch):
+    """Ten persons of one to three records, all drawn: the count is of ten, as the sensitivity says."""
+    random = torch.Generator().manual_seed(0)
+    owners = tuple(f"p{min(i // 3, 9)}" for i in range(28))
+    x, y = torch.randn(28, 1, 4, 4, generator=random), torch.randint(0, 3, (28,), generator=random)
+    data = PersonData(TensorData(x, y, ("a", "b", "c"), groups=owners), 3)
+    settings = {"augmentation": "flip", "views": views} if views > 1 else {}
+    task = Task(TaskSettings(unit="person:who", records_per_person=3, **settings))
+    task.form = data.form
+    noised = []
+    monkeypatch.setattr(private, "add_gaussian_noise", lambda one, **_: noised.append(one) or one.grads)
+    plan = replace(PLAN, max_grad_norm=1e3, expected_batch_size=10, unit="person", arithmetic=arithmetic)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(16, 3))
+    cpu = torch.device("cpu")
+    trainer = private.PrivateTrainer(
+        model, axes_of(model, task.objective, cpu), plan, task.objective, device=cpu,
+        randomness=Randomness(bytes(32)),
+    )  # fmt: skip
+    trainer.step(data, 1.0, 8)
+    per_half = split_noise(1.0, 10).ratio * 1e3
+    assert len(noised[0].norms) == len(data) == 10
+    assert noised[0].grads["count."].item() == pytest.approx(10 * per_half)  # all are short
+    assert noised[0].sensitivity == pytest.approx(math.hypot(1e3, per_half))
 
 
 @pytest.mark.parametrize("arithmetic", ["assumed", "proven"])

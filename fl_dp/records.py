@@ -134,7 +134,8 @@ class RoundPlan:
     under another: by it a client finds what it keeps between rounds. seen: what training sees of a record,
     see `TaskSettings.seen`; compared. adaptive_clipping: how the bound moves between steps, in the words of
     `config/adaptive_clipping.py`, and max_grad_norm is the first one; empty: it stays. noise_multiplier is of
-    all that a step releases.
+    all that a step releases. shares: of how many honest members' shares the noise of a secure sum is made up,
+    which is noise_multiplier's; 0: the client's own noise alone, in every step.
     """
 
     run: str
@@ -164,6 +165,12 @@ class RoundPlan:
     origin: str = ""
     seen: str = ""
     adaptive_clipping: str = ""
+    shares: int = 0
+
+    @property
+    def secure(self) -> bool:
+        """Whether its one step goes into a secure sum."""
+        return self.shares > 0
 
     @property
     def one_by_one(self) -> bool:

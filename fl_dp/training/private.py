@@ -1,6 +1,7 @@
 """Training with DP-SGD on one model: draw, clip, add up, add noise, step."""
 
 import logging
+import math
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
@@ -17,7 +18,7 @@ from fl_dp.engine.kernel_choice.clock import clock_for
 from fl_dp.engine.kernel_choice.memory import is_out_of_memory
 from fl_dp.engine.kernel_choice.physical_batch import largest_batch, room_in
 from fl_dp.engine.kernel_choice.plan import Plan, fitted
-from fl_dp.engine.noise.gaussian import add_gaussian_noise
+from fl_dp.engine.noise.gaussian import add_gaussian_noise, share_of_sum
 from fl_dp.engine.noise.grid import noise_grid
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.engine.one_by_one import OneByOneSum
@@ -46,6 +47,7 @@ class PrivateTrainer:
     draws, the model's own random numbers (dropout) and the noise of all its steps come from, used for nothing
     else; None for the system's entropy.
     fits: most examples in memory at once that are known to fit; halved when memory runs out.
+    share: of a plan whose one step goes into a secure sum, what the step gave to it, in integers.
     """
 
     def __init__(
@@ -66,7 +68,7 @@ class PrivateTrainer:
         self._parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
         count = sum(p.numel() * (1 + p.is_complex()) for p in self._parameters.values())
         # refuses what it cannot, before a payment; one more number: that of a bound that follows
-        noise_grid(plan.max_grad_norm, plan.noise_multiplier, count + 1)
+        noise_grid(plan.max_grad_norm, plan.noise_multiplier / math.sqrt(max(1, plan.shares)), count + 1)
         self.bound = bound_of(plan)
         check_precision(plan.precision, device)
         self.descent = descent_of(plan, list(self._parameters.values()), divisor=plan.expected_batch_size)
@@ -78,6 +80,7 @@ class PrivateTrainer:
         self._step_randomness: tuple[Randomness, int, Randomness] | None = None
         self._begun: ClippedSum | None = None
         self.fits = sys.maxsize
+        self.share: Mapping[str, Tensor] = {}
 
     def draw_from(self, randomness: Randomness) -> None:
         """Let all steps, from the first one on, draw from `randomness`."""
@@ -173,6 +176,9 @@ class PrivateTrainer:
             draw = self.draw(data, sample_rate)
             with self.masks.in_torch(self.device):
                 clipped = self._clipped_sum(data, draw, min(physical_batch_size, self.fits))
+        if self.plan.secure:
+            self.share = self._share_of_sum(clipped)
+            return
         noisy = add_gaussian_noise(
             self.bound.to_noise(clipped),
             noise_multiplier=self.plan.noise_multiplier,
@@ -185,6 +191,17 @@ class PrivateTrainer:
             corrected = self.algorithm.corrected(sums, self.plan.expected_batch_size)
         self.descent.step(corrected)
         self._bound_weights()
+
+    def _share_of_sum(self, clipped: ClippedSum) -> Mapping[str, Tensor]:
+        """What the client gives to a secure sum: it moves no weight, and is no update by itself."""
+        self._steps += 1
+        share, _ = share_of_sum(
+            clipped,
+            noise_multiplier=self.plan.noise_multiplier,
+            shares=self.plan.shares,
+            generator=self._randomness.child("step", self._steps - 1),
+        )
+        return share
 
     @torch.no_grad()
     def _bound_weights(self) -> None:

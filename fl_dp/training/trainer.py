@@ -53,8 +53,10 @@ def trainable(model: nn.Module) -> dict[str, Tensor]:
 def update_of(trainer: Trainer) -> dict[str, Tensor] | None:
     """What leaves the client after the steps, by name; None if not all trained numbers are finite.
 
-    Parameters are in the model's own memory.
+    Parameters are in the model's own memory. Into a secure sum goes the client's share of it, in integers.
     """
+    if isinstance(trainer, PrivateTrainer) and trainer.plan.secure:
+        return dict(trainer.share)
     update = trainer.algorithm.update()
     return update if is_finite({**trainer.algorithm.parameters, **update}.values()) else None
 

@@ -1,5 +1,6 @@
 """Gaussian noise for a clipped sum: in integers on a public grid, or by a torch.Generator."""
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
@@ -22,6 +23,8 @@ NoiseSource = Randomness | torch.Generator | Literal["secure"]
 _AS_THEY_ARE = (torch.float32, torch.float64)
 _MOST = 2.0**62  # of the sum, in multiples of g: larger values count as this much, none moves further apart
 
+MOST_OF_ONE, MOST_SUMMED = 2.0**55, 100  # multiples of a client's number, and clients, of a secure sum
+
 
 def add_gaussian_noise(
     clipped: ClippedSum, *, noise_multiplier: float, generator: NoiseSource
@@ -42,16 +45,51 @@ def add_gaussian_noise(
         raise ConfigError(f"generator={generator!r}: expected 'secure', a Randomness or a torch.Generator.")
     grads = {name: _dense(grad) for name, grad in clipped.grads.items()}
     flat = {name: _in_memory_order(grad).cpu().numpy() for name, grad in grads.items()}
-    count = sum(len(values) for values in flat.values())
-    grid = noise_grid(clipped.sensitivity, noise_multiplier, count)
+    grid = noise_grid(clipped.sensitivity, noise_multiplier, _count(flat))
     integers = _Integers(flat, grid)
-    source = Randomness.system()
-    if isinstance(generator, Randomness):
-        digest = generator.digest(multiples for _, multiples in integers)
-        source = generator.child("noise", _name_of(grid), digest)
+    source = _source(generator, integers, grid)
     results = {name: torch.empty_like(grad, device="cpu") for name, grad in grads.items()}
     _add(integers, {name: _in_memory_order(one).numpy() for name, one in results.items()}, grid, source)
     return {name: result.to(grads[name].device) for name, result in results.items()}
+
+
+def share_of_sum(
+    clipped: ClippedSum, *, noise_multiplier: float, shares: int, generator: Randomness
+) -> tuple[dict[str, Tensor], NoiseGrid]:
+    """The clipped sum as integers on the grid, with this client's share of the noise, and the grid.
+
+    Added up over clients, `shares` of whom keep theirs to themselves, the noise is that of `noise_multiplier`:
+    the grid is that of a mechanism whose multiplier is smaller by sqrt(shares), and independent discrete
+    Gaussians of one width w add up to one of width sqrt(shares) w (`discrete_gaussian.py`, with k = 1).
+    int64 tensors in the parameters' shapes, on the CPU; a complex parameter has a last dimension of 2. Each
+    number of the clipped sum counts as MOST_OF_ONE multiples at most, so that MOST_SUMMED clients' sum stays
+    within 64 bits; cutting moves no two sums further apart.
+    """
+    if shares < 1:
+        raise ConfigError(f"shares={shares}: expected 1 at least.")
+    real = {name: _real(_dense(grad)).contiguous().cpu() for name, grad in clipped.grads.items()}
+    flat = {name: grad.view(-1).numpy() for name, grad in real.items()}
+    grid = noise_grid(clipped.sensitivity, noise_multiplier / math.sqrt(shares), _count(flat))
+    integers = _Integers(flat, grid, most=MOST_OF_ONE)
+    noise = DiscreteGaussian(grid.levels, _source(generator, integers, grid))
+    results = {name: torch.empty(grad.shape, dtype=torch.int64) for name, grad in real.items()}
+    for chunk, multiples in integers:
+        total = noise.take(len(multiples))
+        total += multiples
+        _write(total, chunk, {name: one.view(-1).numpy() for name, one in results.items()})
+    return results, grid
+
+
+def _count(flat: "Numbers") -> int:
+    return sum(len(values) for values in flat.values())
+
+
+def _source(generator: Randomness | str, integers: "_Integers", grid: NoiseGrid) -> Randomness:
+    """Where the noise of these integers comes from: see `add_gaussian_noise`."""
+    if not isinstance(generator, Randomness):
+        return Randomness.system()
+    digest = generator.digest(multiples for _, multiples in integers)
+    return generator.child("noise", _name_of(grid), digest)
 
 
 Numbers = Mapping[str, NDArray[Any]]  # of each parameter, in the order of its memory
@@ -65,18 +103,29 @@ class _Integers:
     memory of their sums.
     """
 
-    def __init__(self, sums: Numbers, grid: NoiseGrid) -> None:
-        self._sums, self._grid, self._chunks = sums, grid, list(_chunks(sums))
+    def __init__(self, sums: Numbers, grid: NoiseGrid, most: float = _MOST) -> None:
+        self._sums, self._grid, self._chunks, self._most = sums, grid, list(_chunks(sums)), most
         self._only: NDArray[np.int64] | None = None
 
     def __iter__(self) -> Iterator[tuple[Chunk, NDArray[np.int64]]]:
         """The callers only read the integers."""
         if len(self._chunks) != 1:
-            yield from ((chunk, _multiples(self._sums, chunk, self._grid)) for chunk in self._chunks)
+            yield from ((chunk, self._multiples(chunk)) for chunk in self._chunks)
             return
         if self._only is None:
-            self._only = _multiples(self._sums, self._chunks[0], self._grid)
+            self._only = self._multiples(self._chunks[0])
         yield self._chunks[0], self._only
+
+    def _multiples(self, chunk: Chunk) -> NDArray[np.int64]:
+        """The chunk's numbers as the nearest multiples of the grid's spacing, none beyond `most`."""
+        values = [self._sums[name][part] for name, part in chunk]
+        quotients = np.divide(
+            values[0] if len(values) == 1 else np.concatenate(values), self._grid.spacing, dtype=float
+        )
+        np.rint(quotients, out=quotients)
+        np.clip(quotients, -self._most, self._most, out=quotients)
+        multiples: NDArray[np.int64] = quotients.astype(np.int64)
+        return multiples
 
 
 def _add(integers: _Integers, out: Numbers, grid: NoiseGrid, source: Randomness) -> None:
@@ -85,11 +134,15 @@ def _add(integers: _Integers, out: Numbers, grid: NoiseGrid, source: Randomness)
     for chunk, multiples in integers:
         total = noise.take(len(multiples))
         total += multiples
-        noisy = total * grid.spacing
-        start = 0
-        for name, part in chunk:
-            out[name][part] = noisy[start : start + part.stop - part.start]
-            start += part.stop - part.start
+        _write(total * grid.spacing, chunk, out)
+
+
+def _write(numbers: NDArray[Any], chunk: Chunk, out: Numbers) -> None:
+    """Put a chunk's numbers where they belong."""
+    start = 0
+    for name, part in chunk:
+        out[name][part] = numbers[start : start + part.stop - part.start]
+        start += part.stop - part.start
 
 
 def _name_of(grid: NoiseGrid) -> str:
@@ -105,18 +158,6 @@ def _dense(grad: Tensor) -> Tensor:
         return grad
     same = torch.empty_like(grad, device="meta").stride() == grad.stride()
     return grad if same else grad.contiguous()
-
-
-def _multiples(sums: Numbers, chunk: Chunk, grid: NoiseGrid) -> NDArray[np.int64]:
-    """The chunk's numbers as the nearest multiples of the grid's spacing."""
-    values = [sums[name][part] for name, part in chunk]
-    quotients = np.divide(
-        values[0] if len(values) == 1 else np.concatenate(values), grid.spacing, dtype=float
-    )
-    np.rint(quotients, out=quotients)
-    np.clip(quotients, -_MOST, _MOST, out=quotients)
-    multiples: NDArray[np.int64] = quotients.astype(np.int64)
-    return multiples
 
 
 def _chunks(sums: Numbers) -> Iterator[Chunk]:

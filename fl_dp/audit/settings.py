@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from fl_dp.accounting.budget import auto_delta
 from fl_dp.accounting.calibration import calibrate_noise
-from fl_dp.accounting.training_plan import steps_of_epochs
+
 from fl_dp.audit.canaries import Canaries, GradientCanaries
 from fl_dp.audit.hostile import LOSS, HostileRecords, WatchedGradients, hostile_learning_rate
 from fl_dp.audit.mislabelled import MislabelledRecords
@@ -15,7 +15,7 @@ from fl_dp.audit.ways import Deployed
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
-from fl_dp.federation.server.planning import expected_batch
+from fl_dp.federation.server.planning import expected_batch, steps_of_round
 from fl_dp.records import RESET, RoundPlan
 
 _MISLABELLED = 1000  # the most that are taken unasked: each costs a backward pass in each round
@@ -155,9 +155,7 @@ def _round_plan(config: RunConfig, overrides: Overrides, own_size: int, public_s
     """The round of a client with `own_size` records, as it would be with `public_size` records."""
     batch = expected_batch(config, own_size)
     rate = batch / own_size if overrides.sample_rate is None else overrides.sample_rate
-    steps = (
-        steps_of_epochs(own_size, batch, config.local_epochs) if overrides.steps is None else overrides.steps
-    )
+    steps = steps_of_round(config, own_size) if overrides.steps is None else overrides.steps
     expected_batch_size = max(1, round(rate * public_size))
     noise = config.noise_multiplier
     if noise == AUTO:

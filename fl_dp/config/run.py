@@ -12,6 +12,7 @@ from fl_dp.config.flat import Auto, require, require_delta, require_own_accounta
 from fl_dp.config.inline import inline_table
 from fl_dp.config.ranges import Clients, Examples, Mebibytes, Positive, Range, Rounds, Seconds
 from fl_dp.config.schedule import check_schedule
+from fl_dp.config.secure import SECURE, require_secure
 from fl_dp.config.setting import setting
 from fl_dp.config.task import TaskSettings
 from fl_dp.config.values import key_of
@@ -227,6 +228,11 @@ class RunConfig(TaskSettings):
         return self.privacy == "on"
 
     @property
+    def secure(self) -> bool:
+        """Whether clients give to secure sums, of which no part is seen by itself."""
+        return self.aggregation == SECURE
+
+    @property
     def metric_names(self) -> tuple[str, ...]:
         """Of what is reported on the test data; empty: what the task says."""
         return tuple(name for word in self.metrics.split(",") if (name := word.strip()))
@@ -275,6 +281,8 @@ class RunConfig(TaskSettings):
             adaptation_of(self.adaptive_clipping) is None or self.private, "adaptive-clipping",
             self.adaptive_clipping, "none beside privacy = off: nothing is clipped",
         )  # fmt: skip
+        if self.secure:
+            require_secure(self)
         require_own_accountant(self.accountant)
         require_assumed(self.features, self.arithmetic)
         require(

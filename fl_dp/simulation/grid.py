@@ -182,7 +182,7 @@ class SimulationGrid(OlderGrid):
         contents = self._clients.answer(batch.items, done)
         for part in self._pool.take_sums():
             if not any(REFUSAL in contents[message] for message in part.messages):
-                make_group(contents, part.messages, part.arrays)
+                make_group(contents, part.messages, part.arrays, shares=batch.items[0].plan.shares)
         for message_id, content in contents.items():
             self._reply(batch.messages[message_id], content)
 

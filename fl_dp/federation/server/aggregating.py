@@ -75,10 +75,9 @@ class Aggregating:
         if judged.standing < least:
             self.lost = f"{judged.standing} updates remain, {least} are needed (min-updates, aggregation)"
             return None
-        self._bounding.hold(weights, judged)
         before = self._optimizer.state()
-        combined = self._aggregation.combine(self._capped(judged), judged.sums, self.expected)
         start = {name: weights[name].numpy() for name in self._shared}
+        combined = self._combined(weights, start, judged)
         with np.errstate(over="ignore", invalid="ignore"):
             new = self._optimizer.step(start, {name: combined[name] for name in self._shared})
         if not all((abs(array) <= MOST_WEIGHT).all() for array in new.values()):  # NaN is not either
@@ -87,6 +86,13 @@ class Aggregating:
             return None
         self._controls.move(combined, judged.standing)
         return ArrayRecord({**weights, **encode(new)})
+
+    def _combined(
+        self, weights: ArrayRecord, start: Mapping[str, NDArray], judged: Judged
+    ) -> Mapping[str, NDArray]:
+        """One array for each that is expected, of a round whose updates suffice. start: of the shared ones."""
+        self._bounding.hold(weights, judged)
+        return self._aggregation.combine(self._capped(judged), judged.sums, self.expected)
 
     def _capped(self, judged: Judged) -> list[Update]:
         """The single updates, none of which counts more than `max-weight` allows among those that stand.

@@ -20,10 +20,12 @@ class Aggregation(ABC):
     """One for a whole run. Post-processing of noised updates: whatever it does costs no privacy.
 
     needs_single_updates: whether it needs every update by itself; else a simulation sends it their sums.
+    opens_sums: whether clients give to a secure sum, of which no part is seen by itself.
     malicious: clients of a round that are taken to be hostile, of the run config.
     """
 
     needs_single_updates: ClassVar[bool] = False
+    opens_sums: ClassVar[bool] = False
     malicious: int = 0
 
     @property
@@ -61,6 +63,8 @@ def aggregation_of(name: str, malicious: int = 0) -> Aggregation:
 
 def check_aggregation(config: RunConfig) -> None:
     """ConfigError where no round can have as many updates as the aggregation needs."""
+    if config.secure:
+        check_members(config.fit_clients, config.secure_dropouts, config.secure_colluders)
     least = aggregation_of(config.aggregation, config.malicious_clients).least_updates
     if config.fit_clients < least:
         raise ConfigError(

@@ -14,7 +14,7 @@ from fl_dp.federation.server.asking import Asked
 from fl_dp.federation.server.registration import Registration
 from fl_dp.federation.server.replies import Verdict, settle
 from fl_dp.federation.wire.arrays import ArraySpec
-from fl_dp.federation.wire.partial_sums import WeightedSum, group_of, read_sum
+from fl_dp.federation.wire.partial_sums import WeightedSum, group_of, read_sum, shares_of
 
 logger = logging.getLogger("fl_dp")
 
@@ -25,12 +25,13 @@ ENDED_WITHIN = "the run was ended before it had answered"
 class Judged:
     """A round's updates that stand, alone or in sums, and the verdict on every client that was asked.
 
-    owners: who was asked for each of `updates`, in their order.
+    owners: who was asked for each of `updates`, in their order; summed: whose updates are in `sums`.
     """
 
     updates: list[Update] = field(default_factory=list)
     owners: list[Asked] = field(default_factory=list)
     sums: list[WeightedSum] = field(default_factory=list)
+    summed: list[Asked] = field(default_factory=list)
     verdicts: dict[str, Verdict] = field(default_factory=dict)
 
     @property
@@ -58,6 +59,7 @@ class Judging:
         for one in asked:
             reply = answers.get(one.message.metadata.message_id)
             group = group_of(reply) if one.in_sum else None  # else a client has made it up
+            one = _as_paid(one, reply) if group is not None and reply else one
             verdict = self._settle(one, reply, in_group=group is not None)
             judged.verdicts[one.client.name] = verdict
             if verdict.arrays is None:
@@ -84,6 +86,7 @@ class Judging:
         weights = {asked.message.metadata.message_id: asked.weight for asked, _ in group}
         try:
             judged.sums.append(read_sum([reply for _, reply in group], weights, self._expected))
+            judged.summed += [asked for asked, _ in group]
             return
         except FlDpError as error:
             reason = one_line(str(error))
@@ -91,6 +94,15 @@ class Judging:
         for asked, _ in group:
             asked.client.rounds -= 1
             judged.verdicts[asked.client.name] = Verdict("failed", reason)
+
+
+def _as_paid(asked: Asked, reply: Message) -> Asked:
+    """What was asked for, with the shares of the secure sum that the client took part in, if it did.
+
+    They are fewer than were asked for where a member was gone before the sum began.
+    """
+    shares = shares_of(reply)
+    return replace(asked, mechanism=replace(asked.mechanism, shares=shares)) if shares else asked
 
 
 def count_unanswered(registration: Registration, asked: Sequence[Asked]) -> dict[str, Verdict]:

@@ -30,7 +30,7 @@ def round_mechanism(profile: ClientProfile, config: RunConfig) -> Entry:
     FederationError when the client's data, history or policy do not suit the run.
     """
     size, batch = profile.public_size, expected_batch(config, profile.public_size)
-    steps = steps_of_epochs(size, batch, config.local_epochs)
+    steps = steps_of_round(config, size)
     if steps > MAX_STEPS:
         raise FederationError(
             f"declares {size} {config.unit_name}s: a round would take {steps} steps, at most {MAX_STEPS} may"
@@ -56,6 +56,13 @@ def expected_batch(config: RunConfig, public_size: int) -> int:
     With all of them every step is a plain Gaussian mechanism: sound, but nothing is gained by sampling.
     """
     return min(config.expected_batch_size, public_size)
+
+
+def steps_of_round(config: RunConfig, public_size: int) -> int:
+    """A client's local steps: one into a secure sum, else as many as `local-epochs` takes."""
+    if config.secure:
+        return 1
+    return steps_of_epochs(public_size, expected_batch(config, public_size), config.local_epochs)
 
 
 def round_plan(
@@ -98,6 +105,7 @@ def round_plan(
         personal=config.personal,
         seen=config.seen,
         adaptive_clipping=config.adaptive_clipping,
+        shares=mechanism.shares if config.secure else 0,
         origin="" if origin == run else origin,
     )
 

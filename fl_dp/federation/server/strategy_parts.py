@@ -10,6 +10,8 @@ from fl_dp.federation.server.choosing import Choosing
 from fl_dp.federation.server.judging import Judging
 from fl_dp.federation.server.registration import Registration
 from fl_dp.federation.server.reporting import Reporting
+from fl_dp.federation.server.secure_aggregating import SecureAggregating
+from fl_dp.federation.server.secure_asking import SecureAsking
 from fl_dp.federation.wire.arrays import ArraySpec
 
 
@@ -29,11 +31,13 @@ def usual_parts(
     config: RunConfig, run: str, shared: Mapping[str, ArraySpec], on_registered: Callable[[], None]
 ) -> StrategyParts:
     """The parts of a run as its config has them."""
-    registration, aggregating = Registration(config), Aggregating(config, shared)
+    registration = Registration(config)
+    aggregating = (SecureAggregating if config.secure else Aggregating)(config, shared)
+    asking = SecureAsking(config, run, registration) if config.secure else Asking(config, run)
     return StrategyParts(
         registration,
         Choosing(config, registration, on_registered),
-        Asking(config, run),
+        asking,
         Judging(registration, aggregating.expected),
         aggregating,
         Reporting(config, registration),

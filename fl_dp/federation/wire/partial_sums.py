@@ -6,6 +6,9 @@ sums, and for every client a report whose own arrays are empty.
     strategy -> grid    in a round's message: ADD_UP, the weight of this client's update
     grid -> strategy    in a client's reply: GROUP, the sum that the update went into;
                         and in one reply of each group: SUM and the messages answered by it
+
+A secure sum is such a group, of integers, and the grid that opens it says of how many honest members' shares
+its noise is made up; of one that could not be opened, why.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,10 +31,14 @@ _ROUNDING = 1 + 1e-9  # of a sum of many updates in float64
 
 @dataclass(frozen=True, slots=True)
 class WeightedSum:
-    """sum of weight * update over some clients, float64 arrays by name; weight: the sum of their weights."""
+    """sum of weight * update over some clients, float64 arrays by name; weight: the sum of their weights.
+
+    A secure sum's arrays are int64, and count each client once. shares: of its noise; 0 for other sums.
+    """
 
     arrays: Mapping[str, NDArray]
     weight: float
+    shares: int = 0
 
 
 def adds_up(grid: Grid) -> bool:
@@ -55,18 +62,26 @@ def asked_weight(content: RecordDict) -> float | None:
 
 
 def make_group(
-    replies: Mapping[str, RecordDict], messages: Sequence[str], arrays: Mapping[str, NDArray]
+    replies: Mapping[str, RecordDict],
+    messages: Sequence[str],
+    arrays: Mapping[str, NDArray] | None,
+    *,
+    shares: int = 0,
+    lost: str = "",
 ) -> None:
     """Let the replies to `messages`, without arrays of their own, be a group with the sum `arrays`.
 
     The first of them brings the sum, and the list of all; the others bear one record between them.
+    arrays: None where there is none, and `lost` says why. shares: of a secure sum's noise.
     """
     group = messages[0]
-    member = ConfigRecord({"group": group})
+    member = ConfigRecord({"group": group, "shares": shares})
     for message in messages:
         replies[message][GROUP] = member
-    replies[group][GROUP] = ConfigRecord({"group": group, "messages": list(messages)})
-    replies[group][SUM] = encode(arrays)
+    first = ConfigRecord({"group": group, "shares": shares, "messages": list(messages), "lost": lost})
+    replies[group][GROUP] = first
+    if arrays is not None:
+        replies[group][SUM] = encode(arrays)
 
 
 def group_of(reply: Message | None) -> str | None:
@@ -81,6 +96,12 @@ def group_of(reply: Message | None) -> str | None:
     return group if isinstance(group, str) else None
 
 
+def shares_of(reply: Message) -> int:
+    """Of how many shares the noise in the reply's group is made up; 0: its clients' own noise."""
+    record = config_record(reply.content, GROUP)
+    return 0 if record is None else int(record.get("shares", 0))  # type: ignore[arg-type]
+
+
 def read_sum(
     replies: Iterable[Message], weights: Mapping[str, float], expected: Mapping[str, ArraySpec]
 ) -> WeightedSum:
@@ -91,6 +112,10 @@ def read_sum(
     expected or not finite.
     """
     answered = {reply.metadata.reply_to_message_id: reply.content for reply in replies}
+    for content in answered.values():
+        lost = (config_record(content, GROUP) or {}).get("lost")
+        if lost:
+            raise FederationError(str(lost))
     carriers = [content for content in answered.values() if SUM in content]
     if len(carriers) != 1:
         raise FederationError(f"{len(carriers)} replies bring the sum of a group of {len(answered)}")
@@ -98,11 +123,19 @@ def read_sum(
     members = None if group is None else group.get("messages")
     if not isinstance(members, list) or sorted(map(str, members)) != sorted(answered):
         raise FederationError("a sum holds other updates than those that can be averaged")
-    sums = {name: ArraySpec(spec.shape, np.dtype(np.float64)) for name, spec in expected.items()}
+    sums = {name: ArraySpec(spec.shape, _sum_type(spec)) for name, spec in expected.items()}
     arrays = decode(array_record(carriers[0], SUM), sums)
     weight = sum(weights[message_id] for message_id in answered)
+    shares = int((group or {}).get("shares", 0))  # type: ignore[arg-type]
+    if shares:
+        return WeightedSum(arrays, weight, shares)
     most = weight * MOST_WEIGHT * _ROUNDING
     for name, array in arrays.items():
         if array.size and abs(array).max() > most:
             raise FederationError(f"the sum of array {name!r} holds values that no updates add up to")
     return WeightedSum(arrays, weight)
+
+
+def _sum_type(spec: ArraySpec) -> "np.dtype[np.generic]":
+    """Integers add up to integers, all else in float64."""
+    return np.dtype(np.int64 if spec.dtype.kind == "i" else np.float64)

@@ -8,11 +8,11 @@ from pathlib import Path
 from fl_dp.accounting.budget import federation_budget
 from fl_dp.accounting.calibration import calibrate_noise
 from fl_dp.accounting.epsilon import compute_epsilon
-from fl_dp.accounting.training_plan import steps_of_epochs
+
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import AccountingError
 from fl_dp.federation.client.registration import dataset_name
-from fl_dp.federation.server.planning import expected_batch
+from fl_dp.federation.server.planning import expected_batch, steps_of_round
 from fl_dp.federation.server.registration import record_of
 from fl_dp.launch.clients import client_config
 from fl_dp.launch.spending import (
@@ -169,9 +169,7 @@ def noise_for_all(runs: Sequence[CheckedRun], costs: SweepCost) -> float | None:
         if len(rates) > 1:
             return None
         steps = sum(
-            steps_of_epochs(size, expected_batch(one.config, size), one.config.local_epochs)
-            * one.config.rounds
-            for one in runs
+            steps_of_round(one.config, size) * one.config.rounds for one in runs
         )
         least = min(one.config.epsilon for one in runs)
         try:

@@ -11,7 +11,10 @@ BLOCK = 2**16  # numbers that are widened to float64 at a time: they stay in the
 
 
 class UpdateSum:
-    """Sum of weight * update, in float64: its error is far below the rounding of the float32 updates."""
+    """Sum of weight * update, in float64: its error is far below the rounding of the float32 updates.
+
+    Integers, of a secure sum, add up to integers: each client counts once there.
+    """
 
     def __init__(self) -> None:
         self._totals: dict[str, Tensor] = {}
@@ -19,9 +22,14 @@ class UpdateSum:
     def add(self, update: Mapping[str, Tensor], weight: float) -> None:
         """Add one client's arrays, the same names and shapes for every client."""
         for name, array in update.items():
+            whole = array.dtype == torch.int64
             if name not in self._totals:
-                self._totals[name] = torch.zeros(array.shape, dtype=torch.float64, device=array.device)
-            _add(self._totals[name], array, weight)
+                kind = torch.int64 if whole else torch.float64
+                self._totals[name] = torch.zeros(array.shape, dtype=kind, device=array.device)
+            if whole:
+                self._totals[name] += array
+            else:
+                _add(self._totals[name], array, weight)
 
     def take(self) -> dict[str, Array]:
         """The sum of all that was added since the last call, by name; empty when there was nothing."""

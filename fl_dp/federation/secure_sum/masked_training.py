@@ -1,0 +1,50 @@
+"""A client's one step for a secure sum: trained as any step, held against what was signed, and masked."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from flwr.app import RecordDict
+
+from fl_dp.config.client import ClientConfig
+from fl_dp.data.persons import Examples
+from fl_dp.errors import DeclinedError
+from fl_dp.federation.client.own_training import OwnTraining
+from fl_dp.federation.client.round import PaidRound
+from fl_dp.federation.secure_sum.lost_rounds import LostRounds
+from fl_dp.federation.secure_sum.participant import Participant
+from fl_dp.federation.secure_sum.terms import Head
+from fl_dp.federation.secure_sum.vector import check_grid, flat
+from fl_dp.federation.secure_sum.wire import MASKED
+from fl_dp.records import RoundPlan
+
+
+class MaskedTraining(OwnTraining):
+    """participant: has accepted what all members have signed. lost: counts what is paid for from here on."""
+
+    gives_to_sums = True
+
+    def __init__(
+        self, settings: ClientConfig, data: Examples, participant: Participant, lost: LostRounds
+    ) -> None:
+        super().__init__(settings, data)
+        self._participant, self._lost = participant, lost
+
+    def prepare(self, plan: RoundPlan, content: RecordDict) -> None:
+        """As any round; and DeclinedError unless weights and grid are those that were signed."""
+        super().prepare(plan, content)
+        head = self._participant.head
+        if self.weights_digest != head.weights:
+            raise DeclinedError("the round's weights are not those that the members of its secure sum have signed.")
+        assert self.trainer is not None
+        check_grid(head, sum(p.numel() * (1 + p.is_complex()) for p in self.trainer.algorithm.parameters.values()))
+
+    def train(self, paid: PaidRound) -> Mapping[str, Any] | None:
+        """The masked sum of the step's clipped gradients and its share of noise, for `paid`."""
+        head: Head = self._participant.head
+        self._lost.paid(head.run)
+        share = super().train(paid)
+        if share is None:
+            return None
+        masked = self._participant.mask(flat(share))
+        return {MASKED: np.frombuffer(masked.vector, "<u8").astype(np.uint64)}

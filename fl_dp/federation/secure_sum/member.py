@@ -1,0 +1,164 @@
+"""A client's part in a secure sum: each stage's message, answered on the client's own terms.
+
+    advertise   the plan, the numbers of the sum: within the client's policy? then fresh keys
+    share       who the members are: known to the client's own kit? then key shares, and a signature
+    mask        all have signed the same: paid for, trained for one step, masked
+    confirm     whose sum it is: enough of them? then a signature, once
+    open        enough have signed the same: key shares, once
+
+Nothing is paid for before the third stage. What is kept between stages goes back to the client's own loop,
+beside the answer, and never to the disk: a client that ends has dropped out.
+"""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flwr.app import ConfigRecord, Message, RecordDict
+
+from fl_dp.clean_text import one_line
+from fl_dp.config.client import ClientConfig
+from fl_dp.errors import DeclinedError
+from fl_dp.federation.client.app import noted, trained_round
+from fl_dp.federation.client.approval import require_approval
+from fl_dp.federation.client.journal import Note
+from fl_dp.federation.client.policy import MAX_RUN_NAME, check_plan
+from fl_dp.federation.client.registration import task_identity
+from fl_dp.federation.client.round import AcceptedRound, Client, ClientRounds
+from fl_dp.federation.secure_sum import wire
+from fl_dp.federation.secure_sum.limits import Limits
+from fl_dp.federation.secure_sum.lost_rounds import LostRounds
+from fl_dp.federation.secure_sum.messages import Confirmations, Inbox, Survivors
+from fl_dp.federation.secure_sum.participant import Participant
+from fl_dp.federation.secure_sum.terms import Head, Terms
+from fl_dp.federation.wire.messages import ARRAYS, REFUSAL, REPORT, SPENT, plan_only
+from fl_dp.kits.keys import SigningKey
+from fl_dp.records import RoundPlan
+
+if TYPE_CHECKING:
+    from fl_dp.data.persons import Examples
+    from fl_dp.federation.client.round import Training
+
+Answer = tuple[RecordDict, Participant | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who this client is to the others. key: of its site; roster: public keys of all sites of its own kit."""
+
+    key: SigningKey
+    roster: Collection[str]
+
+
+def take_part(message: Message, config: ClientConfig, identity: Identity, kept: bytes) -> RecordDict:
+    """The answer to a stage's message, and beside it what the next stage needs (`wire.take_kept`).
+
+    kept: of the stage before. Whatever raises here ends the attempt for this client: nothing is kept then.
+    """
+    stage = wire.stage_of(message.content)
+    answer, participant = _STAGES[stage](message, config, identity, kept)
+    if participant is not None:
+        answer[wire.KEPT] = ConfigRecord({"content": participant.to_bytes()})
+    return answer
+
+
+def limits_of(config: ClientConfig) -> Limits:
+    """What the client's own settings insist on."""
+    return Limits(
+        least_clients=config.secure_least_clients,
+        least_colluders=config.secure_least_colluders,
+        most_dropouts=config.secure_most_dropouts,
+    )
+
+
+def common_plan(plan: RoundPlan) -> str:
+    """Digest of all of a plan that the members of a sum share: how many records each draws is its own."""
+    return sha256(str(replace(plan, expected_batch_size=0)).encode()).hexdigest()
+
+
+def _advertise(message: Message, config: ClientConfig, identity: Identity, kept: bytes) -> Answer:
+    plan, head = plan_only(message.content), Head.from_fields(wire.said(message.content))
+    note = Note(config.ledger, config.client)
+    with noted(note), ClientRounds.open(Path(config.ledger)) as rounds:
+        note.learn(run=one_line(plan.run, MAX_RUN_NAME), round=plan.server_round)
+        client = rounds.known(config) or _registered(rounds, config)
+        check_plan(plan, config, client.public_size, task_identity(config))
+        _check_head(head, plan)
+        LostRounds.of(config).check(plan.run)
+        accepted = AcceptedRound(client.dataset, client, plan)
+        rounds.require_room(accepted)
+        if config.approve:
+            require_approval(accepted, rounds.spent(client))
+        participant, advertisement = Participant.begin(head, limits_of(config), identity.key)
+        return wire.staged(wire.ADVERTISE, advertisement.to_fields()), participant
+
+
+def _share(message: Message, config: ClientConfig, identity: Identity, kept: bytes) -> Answer:
+    participant = Participant.from_bytes(kept, identity.key)
+    terms = Terms.from_fields(wire.said(message.content))
+    sharing = participant.share(terms, limits_of(config), identity.roster)
+    return wire.staged(wire.SHARE, sharing.to_fields()), participant
+
+
+def _mask(message: Message, config: ClientConfig, identity: Identity, kept: bytes) -> Answer:
+    from fl_dp.federation.secure_sum.masked_training import MaskedTraining  # late: it imports torch
+
+    participant = Participant.from_bytes(kept, identity.key)
+    participant.accept(Inbox.from_fields(wire.said(message.content)))
+    lost = LostRounds.of(config)
+
+    def training(settings: ClientConfig, data: "Examples") -> "Training":
+        return MaskedTraining(settings, data, participant, lost)
+
+    plan = plan_only(message.content)
+    if common_plan(plan) != participant.head.plan:
+        raise DeclinedError("the round's plan is not the one that the members of its secure sum have signed.")
+    lost.check(plan.run)
+    answer = trained_round(message, config, training)
+    return answer, None if REFUSAL in answer else participant
+
+
+def _confirm(message: Message, config: ClientConfig, identity: Identity, kept: bytes) -> Answer:
+    participant = Participant.from_bytes(kept, identity.key)
+    confirmation = participant.confirm(Survivors.from_fields(wire.said(message.content)))
+    return wire.staged(wire.CONFIRM, confirmation.to_fields()), participant
+
+
+def _open(message: Message, config: ClientConfig, identity: Identity, kept: bytes) -> Answer:
+    participant = Participant.from_bytes(kept, identity.key)
+    run = participant.head.run
+    opening = participant.open(Confirmations.from_fields(wire.said(message.content)))
+    LostRounds.of(config).opened(run)
+    return wire.staged(wire.OPEN, opening.to_fields()), None
+
+
+_STAGES: dict[str, Callable[[Message, ClientConfig, Identity, bytes], Answer]] = {
+    wire.ADVERTISE: _advertise,
+    wire.SHARE: _share,
+    wire.MASK: _mask,
+    wire.CONFIRM: _confirm,
+    wire.OPEN: _open,
+}
+
+
+def _registered(rounds: ClientRounds, config: ClientConfig) -> Client:
+    from fl_dp.tasks.records import load_part
+
+    (client,) = rounds.register([(config, load_part(config))])
+    return client
+
+
+def _check_head(head: Head, plan: RoundPlan) -> None:
+    """DeclinedError unless the sum is that of the plan, in all that can be told without the model."""
+    for what, found, asked in (
+        ("run", head.run, plan.run),
+        ("round", head.server_round, plan.server_round),
+        ("plan", head.plan, common_plan(plan)),
+        ("clipping bound", head.max_grad_norm, plan.max_grad_norm),
+        ("noise multiplier", head.noise_multiplier, plan.noise_multiplier),
+        ("shares of noise", head.shares, plan.shares),
+    ):
+        if found != asked:
+            raise DeclinedError(f"a secure sum with {what} {found!s:.40}, the round's plan has {asked!s:.40}.")

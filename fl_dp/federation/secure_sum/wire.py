@@ -1,0 +1,64 @@
+"""A stage's message as Flower records: which stage, what is said, and beside it the round's plan and weights."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from flwr.app import ArrayRecord, ConfigRecord, RecordDict
+
+from fl_dp.errors import ConfigError
+from fl_dp.federation.wire.arrays import ArraySpec, NDArray, decode, encode
+from fl_dp.federation.wire.messages import array_record, config_record
+
+SECURE_SUM = "train.secure_sum"  # a kind of message
+STAGE, SAID, KEPT, MASKED = "stage", "said", "kept", "masked"
+ADVERTISE, SHARE, MASK, CONFIRM, OPEN = STAGES = ("advertise", "share", "mask", "confirm", "open")
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a member holds between two stages of one attempt: in memory alone, and as secret as the data."""
+
+    content: bytes = b""
+
+
+def staged(stage: str, said: Mapping[str, Any], **records: Any) -> RecordDict:
+    """A stage's message, or the answer to it. said: the fields of one of `messages.py`, or of its like."""
+    return RecordDict({STAGE: ConfigRecord({"stage": stage}), SAID: ConfigRecord(dict(said)), **records})
+
+
+def stage_of(content: RecordDict) -> str:
+    """ConfigError for none that is known."""
+    record = config_record(content, STAGE)
+    stage = None if record is None else record.get("stage")
+    if stage not in STAGES:
+        raise ConfigError("A message of a secure sum without its stage; do both sides run the same fl_dp?")
+    return str(stage)
+
+
+def said(content: RecordDict) -> dict[str, Any]:
+    """What the message says; ConfigError where it says nothing."""
+    record = config_record(content, SAID)
+    if record is None:
+        raise ConfigError("A message of a secure sum that says nothing; do both sides run the same fl_dp?")
+    return dict(record.items())
+
+
+def vector_record(vector: NDArray) -> ArrayRecord:
+    """The masked numbers, uint64, as they travel: arrays are sent in parts, other records are not."""
+    return encode({MASKED: vector})
+
+
+def vector_of(content: RecordDict, name: str, numbers: int) -> bytes:
+    """The masked numbers of an answer, 8 bytes each, little-endian; ConfigError for anything else."""
+    spec = ArraySpec((numbers,), np.dtype(np.uint64))
+    vector: bytes = decode(array_record(content, name), {MASKED: spec})[MASKED].astype("<u8").tobytes()
+    return vector
+
+
+def take_kept(content: RecordDict) -> bytes:
+    """What the member keeps, taken out of its answer: it never leaves the client."""
+    record = content.pop(KEPT, None)
+    kept = record.get("content") if isinstance(record, ConfigRecord) else None
+    return kept if isinstance(kept, bytes) else b""

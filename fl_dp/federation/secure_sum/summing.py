@@ -1,0 +1,217 @@
+"""The server of one attempt: what it asks of the members, what it believes, and the sum at the end.
+
+A missing, malformed or lying answer is that member's drop-out, with the reason in `dropped`; where the rest
+are not enough, `SumLostError` says why. Each `take_...` takes an answer's fields as they came; each message
+to members is made once the answers of the stage before are in.
+"""
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fl_dp.errors import ConfigError, FederationError
+from fl_dp.federation.secure_sum.key_shares import is_share
+from fl_dp.federation.secure_sum.limits import check_threshold
+from fl_dp.federation.secure_sum.messages import (
+    AGREEMENT_PURPOSE,
+    SURVIVORS_PURPOSE,
+    Advertisement,
+    Confirmation,
+    Confirmations,
+    Inbox,
+    Masked,
+    Opening,
+    Sharing,
+    Survivors,
+    survivors_body,
+)
+from fl_dp.federation.secure_sum.terms import Head, Member, Terms
+from fl_dp.federation.secure_sum.unmasking import Unmasking
+from fl_dp.kits.keys import is_signed
+
+Message = TypeVar("Message", Advertisement, Sharing, Masked, Confirmation, Opening)
+_ABSENT = "it did not answer"
+
+
+class SumLostError(FederationError):
+    """An attempt ends without a sum. paid: whether members may have paid for it."""
+
+    def __init__(self, reason: str, paid: bool) -> None:
+        super().__init__(reason)
+        self.paid = paid
+
+
+class SecureSum:
+    """One attempt. sites: what the server calls each site, by its public key; K of them.
+
+    dropped: by site, why it is not asked any more. A member whose vector is in the sum stays in it whatever
+    it does later. DeclinedError for numbers that make no secure sum.
+    """
+
+    def __init__(self, head: Head, sites: Mapping[str, str]) -> None:
+        check_threshold(head.clients, head.dropouts, head.colluders, head.threshold)
+        if len(sites) != head.clients:
+            raise ConfigError(f"A secure sum of {head.clients} clients with {len(sites)} sites.")
+        self.head, self.dropped = head, dict[str, str]()
+        self._sites = dict(sorted(sites.items()))
+        self._members: dict[str, Member] = {}
+        self._sharings: dict[str, Sharing] = {}
+        self._terms: Terms | None = None
+        self._all_agreed = False
+        self._total = np.zeros(head.numbers, np.uint64)
+        self._masked: set[str] = set()
+        self._survivors: Survivors | None = None
+        self._confirmed: dict[str, Confirmation] = {}
+        self._openings: dict[str, Opening] = {}
+
+    def here(self) -> list[str]:
+        """The sites that have not dropped out: whom to ask next."""
+        return [site for site in self._sites if site not in self.dropped]
+
+    def drop(self, site: str, reason: str = _ABSENT) -> None:
+        """This member is not asked any more; the first reason stays."""
+        self.dropped.setdefault(site, reason)
+
+    def take_advertisement(self, site: str, fields: Mapping[str, Any]) -> None:
+        """Stage 1."""
+        answer = self._read(Advertisement, site, fields)
+        if answer is None:
+            return
+        found = Member(
+            self._sites[site], site, answer.mask_key, answer.share_key, answer.seed_digest, answer.signature
+        )
+        others = [key for member in self._members.values() for key in (member.mask_key, member.share_key)]
+        if not found.is_signed(self.head):
+            self.drop(site, "its keys are not signed by its site for this attempt")
+        elif len({found.mask_key, found.share_key, *others}) != len(others) + 2:
+            self.drop(site, "its keys are somebody else's")
+        else:
+            self._members.setdefault(site, found)
+
+    def terms(self) -> Terms:
+        """For stage 2. SumLostError, unpaid, unless all have advertised: another attempt needs new keys."""
+        if self._terms is None:
+            self._need_all(self._members, "has made keys for this attempt")
+            self._terms = Terms(self.head, tuple(self._members[site] for site in self._sites))
+        return self._terms
+
+    def take_sharing(self, site: str, fields: Mapping[str, Any]) -> None:
+        """Stage 2."""
+        answer, terms = self._read(Sharing, site, fields), self.terms()
+        if answer is None:
+            return
+        if len(answer.ciphertexts) != self.head.clients - 1:
+            self.drop(site, f"{len(answer.ciphertexts)} key shares, expected {self.head.clients - 1}")
+        elif not is_signed(site, AGREEMENT_PURPOSE, terms.digest, answer.agreement):
+            self.drop(site, "it has not signed the terms")
+        else:
+            self._sharings.setdefault(site, answer)
+
+    def inbox(self, site: str) -> Inbox:
+        """For stage 3, to this member. SumLostError, unpaid, unless all have agreed and shared."""
+        if not self._all_agreed:
+            self._need_all(self._sharings, "has agreed")
+            self._all_agreed = True
+        own = self.terms().place_of(site)
+        sealed = (
+            sharing.ciphertexts[own - (own > place)]
+            for place, sharing in enumerate(self._sharings[other] for other in self._sites)
+            if place != own
+        )
+        agreements = (self._sharings[other].agreement for other in self._sites)
+        return Inbox(tuple(agreements), tuple(sealed))
+
+    def take_masked(self, site: str, fields: Mapping[str, Any]) -> None:
+        """Stage 3: adds the vector to the sum."""
+        if site in self._masked or self._survivors is not None:
+            return  # a second or a late one: its masks would not come off
+        answer = self._read(Masked, site, fields)
+        if answer is None:
+            return
+        if len(answer.vector) != 8 * self.head.numbers:
+            self.drop(site, f"a vector of {len(answer.vector)} bytes, expected {8 * self.head.numbers}")
+            return
+        self._total += np.frombuffer(answer.vector, "<u8")
+        self._masked.add(site)
+
+    def survivors(self) -> Survivors:
+        """For stage 4, to all of them. SumLostError, paid, if they are fewer than K - d."""
+        if self._survivors is None:
+            least = self.head.clients - self.head.dropouts
+            for site in self._sites:
+                if site not in self._masked:
+                    self.drop(site)
+            self._need(len(self._masked), least, "vectors")
+            places = (place for place, site in enumerate(self._sites) if site in self._masked)
+            self._survivors = Survivors(tuple(places))
+        return self._survivors
+
+    def take_confirmation(self, site: str, fields: Mapping[str, Any]) -> None:
+        """Stage 4."""
+        answer = self._read(Confirmation, site, fields)
+        body = survivors_body(self.terms().digest, self.survivors().places)
+        if answer is None or site not in self._masked:
+            return
+        if is_signed(site, SURVIVORS_PURPOSE, body, answer.signature):
+            self._confirmed.setdefault(site, answer)
+        else:
+            self.drop(site, "it has not signed the survivors")
+
+    def confirmations(self) -> Confirmations:
+        """For stage 5, to those who have confirmed. SumLostError, paid, if they are fewer than t."""
+        self._need(len(self._confirmed), self.head.threshold, "confirmations")
+        terms = self.terms()
+        by_place = {terms.place_of(site): one.signature for site, one in self._confirmed.items()}
+        places = tuple(sorted(by_place))
+        return Confirmations(places, tuple(by_place[place] for place in places))
+
+    def take_opening(self, site: str, fields: Mapping[str, Any]) -> None:
+        """Stage 5."""
+        answer = self._read(Opening, site, fields)
+        if answer is None:
+            return
+        if len(answer.shares) == self.head.clients and all(map(is_share, answer.shares)):
+            self._openings.setdefault(site, answer)
+        else:
+            self.drop(site, "what it opened are no key shares")
+
+    def total(self) -> NDArray[np.int64]:
+        """The sum of the survivors' integers; takes the masks off. SumLostError, paid, if it cannot."""
+        self._need(len(self._openings), self.head.threshold, "openings")
+        terms = self.terms()
+        shares = {terms.place_of(site): answer.shares for site, answer in self._openings.items()}
+        unmasking = Unmasking(terms, self.survivors().places, shares)
+        try:
+            unmasking.take_off(self._total)
+        except FederationError as error:
+            raise self._lost(str(error), paid=True) from None
+        for place in unmasking.wrong:
+            self.drop(terms.members[place].site, "a key share of it does not fit: it lies, or who dealt it")
+        return self._total.view(np.int64)
+
+    def _read(self, kind: type[Message], site: str, fields: Mapping[str, Any]) -> Message | None:
+        """None, and a reason, for what cannot be read; None for a site that is no member or has dropped out."""
+        if site not in self._sites or site in self.dropped:
+            return None
+        try:
+            return kind.from_fields(fields)
+        except ConfigError as error:
+            self.drop(site, str(error))
+            return None
+
+    def _need_all(self, found: Mapping[str, object], what: str) -> None:
+        for site in self._sites:
+            if site not in found or site in self.dropped:
+                self.drop(site)
+        if self.dropped:
+            raise self._lost(f"not every client {what}", paid=False)
+
+    def _need(self, found: int, least: int, what: str) -> None:
+        if found < least:
+            raise self._lost(f"{found} {what}, {least} are needed", paid=True)
+
+    def _lost(self, reason: str, paid: bool) -> SumLostError:
+        named = "; ".join(f"{self._sites[site]}: {why}" for site, why in self.dropped.items())
+        return SumLostError(f"Secure sum lost: {reason}." + (f" ({named})" if named else ""), paid)

@@ -1,0 +1,236 @@
+"""What the members of one attempt must agree on to the last bit, and the digest that they sign.
+
+The head is what the server proposes; each member signs it with its fresh keys. The terms are the head with
+all members and keys; each member signs their digest before anybody masks anything.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any, Self
+
+from fl_dp.errors import ConfigError, DeclinedError
+from fl_dp.federation.secure_sum.fields import (
+    MOST_MEMBERS,
+    Digits,
+    Value,
+    Within,
+    exactly,
+    from_fields,
+    to_fields,
+)
+from fl_dp.federation.secure_sum.limits import Limits, check_threshold, shares_of
+from fl_dp.kits.keys import is_signed
+
+ATTEMPT_DIGITS = 32
+MODULUS = "2^64"
+MOST_NUMBERS = 2**31  # of a vector
+KEYS_PURPOSE = "secure sum keys"  # of a signature
+KEY_BYTES, SIGNATURE_BYTES = 32, 64
+_PREFIX = b"fl_dp secure sum 1 "
+
+Sign = Callable[[str, bytes], bytes]  # purpose, body -> signature, as `SigningKey.sign`
+
+
+@dataclass(frozen=True)
+class Head:
+    """All but the members.
+
+    attempt: fresh, random. plan: digest of all of the round's plan that members share; weights: of the model
+    that they are sent. sensitivity: S, by how much one example moves the sum, rounding included;
+    noise_multiplier: sigma, of the whole noise over S. spacing, levels: of the grid. numbers: how many a
+    vector has. share_deviation: of one member's share of noise, not in grid units. most_rate: the largest
+    sample rate of any member; clients_per_person: at how many members one person's data may be.
+    clients, dropouts, colluders, threshold: K, d, c, t.
+    """
+
+    run: Annotated[str, Within(1, 200)]
+    server_round: Annotated[int, Within(0, 2**31)]
+    attempt: Annotated[str, Digits(ATTEMPT_DIGITS)]
+    plan: Annotated[str, Digits(64)]
+    weights: Annotated[str, Digits(64)]
+    max_grad_norm: Annotated[float, Within(1e-100, 1e100)]
+    sensitivity: Annotated[float, Within(1e-100, 1e100)]
+    noise_multiplier: Annotated[float, Within(1e-100, 1e100)]
+    spacing: Annotated[float, Within(1e-100, 1e100)]
+    levels: Annotated[int, Within(1, 64)]
+    numbers: Annotated[int, Within(1, MOST_NUMBERS)]
+    share_deviation: Annotated[float, Within(1e-100, 1e100)]
+    modulus: Annotated[str, Within(1, 20)]
+    sampler: Annotated[str, Within(1, 50)]
+    most_rate: Annotated[float, Within(1e-12, 1)]
+    clients_per_person: Annotated[int, Within(1, MOST_MEMBERS)]
+    clients: Annotated[int, Within(1, MOST_MEMBERS)]
+    dropouts: Annotated[int, Within(0, MOST_MEMBERS)]
+    colluders: Annotated[int, Within(0, MOST_MEMBERS)]
+    threshold: Annotated[int, Within(1, MOST_MEMBERS)]
+
+    @property
+    def shares(self) -> int:
+        """n = K - d - c, the shares of noise that make up the whole; DeclinedError if there is none."""
+        return shares_of(self.clients, self.dropouts, self.colluders)
+
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256 over the one spelling of all fields."""
+        return _digest("head", self.to_fields())
+
+    def to_fields(self) -> dict[str, Value]:
+        return to_fields(self)
+
+    @classmethod
+    def from_fields(cls, found: Mapping[str, Any]) -> Self:
+        """ConfigError for what no honest server sends."""
+        return from_fields(cls, found)
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One client of an attempt. name: what the server calls it. site: its public signing key, in hex.
+
+    mask_key, share_key: X25519 public keys, fresh. seed_digest: of the seed of its own mask. signature: the
+    site's, over the head and these three.
+    """
+
+    name: str
+    site: str
+    mask_key: bytes
+    share_key: bytes
+    seed_digest: bytes
+    signature: bytes
+
+    def is_signed(self, head: Head) -> bool:
+        """Whether the site has signed these keys, for this very head."""
+        body = keys_body(head, self.mask_key, self.share_key, self.seed_digest)
+        return is_signed(self.site, KEYS_PURPOSE, body, self.signature)
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """The members as they travel."""
+
+    names: Annotated[tuple[str, ...], Within(1, 200)]
+    sites: Annotated[tuple[str, ...], Digits(64)]
+    mask_keys: Annotated[tuple[bytes, ...], exactly(KEY_BYTES)]
+    share_keys: Annotated[tuple[bytes, ...], exactly(KEY_BYTES)]
+    seed_digests: Annotated[tuple[bytes, ...], exactly(32)]
+    signatures: Annotated[tuple[bytes, ...], exactly(SIGNATURE_BYTES)]
+
+
+@dataclass(frozen=True)
+class Terms:
+    """members: K, in the order of their site keys. A member's place there is its number in all messages."""
+
+    head: Head
+    members: tuple[Member, ...]
+
+    def __post_init__(self) -> None:
+        sites = [member.site for member in self.members]
+        if len(sites) != self.head.clients or sites != sorted(set(sites)):
+            raise ConfigError(
+                f"Terms of {self.head.clients} clients: expected as many sites, in order, once."
+            )
+
+    def place_of(self, site: str) -> int:
+        """Where this site stands; ConfigError if it is no member."""
+        for place, member in enumerate(self.members):
+            if member.site == site:
+                return place
+        raise ConfigError(f"Terms without the site {site[:16]}...: it is no member of this attempt.")
+
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256 over the one spelling of head and members: what an agreement signs."""
+        return _digest("terms", self.to_fields())
+
+    def to_fields(self) -> dict[str, Value]:
+        columns = _Columns(
+            *(
+                tuple(getattr(member, name) for member in self.members)
+                for name in ("name", "site", "mask_key", "share_key", "seed_digest", "signature")
+            )
+        )
+        return {**self.head.to_fields(), **to_fields(columns)}
+
+    @classmethod
+    def from_fields(cls, found: Mapping[str, Any]) -> Self:
+        """ConfigError for what no honest server sends. Signatures are not looked at: see `check_terms`."""
+        ours = set(_Columns.__dataclass_fields__)
+        columns = from_fields(_Columns, {name: one for name, one in found.items() if name in ours})
+        head = Head.from_fields({name: one for name, one in found.items() if name not in ours})
+        values = [getattr(columns, name) for name in _Columns.__dataclass_fields__]
+        if len({len(one) for one in values}) != 1:
+            raise ConfigError("Terms whose lists of members have several lengths.")
+        return cls(head, tuple(Member(*one) for one in zip(*values, strict=True)))
+
+
+def keys_body(head: Head, mask_key: bytes, share_key: bytes, seed_digest: bytes) -> bytes:
+    """What a member signs of its fresh keys: all parts have fixed lengths."""
+    return head.digest + mask_key + share_key + seed_digest
+
+
+def check_head(head: Head, limits: Limits) -> None:
+    """DeclinedError unless the numbers make a secure sum that this client's settings allow."""
+    check_threshold(head.clients, head.dropouts, head.colluders, head.threshold)
+    for what, found, least in (
+        ("clients in a sum", head.clients - head.dropouts, limits.least_clients),
+        ("shares of noise", head.shares, limits.least_shares),
+        ("colluders", head.colluders, limits.least_colluders),
+    ):
+        if found < least:
+            raise DeclinedError(f"A secure sum for {found} {what}: this client's settings ask for {least}.")
+    if head.modulus != MODULUS:
+        raise DeclinedError(f"A secure sum modulo {head.modulus!r}: this client knows {MODULUS} alone.")
+    rounded = head.max_grad_norm + math.sqrt(head.numbers) * head.spacing
+    if head.sensitivity < rounded * (1 - 1e-12):
+        raise DeclinedError(
+            f"A secure sum of sensitivity {head.sensitivity:g}: clipping to {head.max_grad_norm:g} on a grid "
+            f"of {head.spacing:g} needs {rounded:g}."
+        )
+    whole = head.share_deviation * math.sqrt(head.shares)
+    if whole < head.noise_multiplier * head.sensitivity * (1 - 1e-12):
+        raise DeclinedError(
+            f"A secure sum whose {head.shares} shares of noise have a deviation of {whole:g} together: "
+            f"expected noise_multiplier times sensitivity, {head.noise_multiplier * head.sensitivity:g}."
+        )
+
+
+def check_terms(terms: Terms, limits: Limits, roster: Collection[str], own: str) -> None:
+    """DeclinedError unless this client can go on with these terms.
+
+    roster: the site keys of the client's own kit, so that the server cannot enrol anybody; own: its own.
+    """
+    head = terms.head
+    check_head(head, limits)
+    if own not in (member.site for member in terms.members):
+        raise DeclinedError("Terms of a secure sum without this client.")
+    keys = [key for member in terms.members for key in (member.mask_key, member.share_key)]
+    if len(set(keys)) != len(keys):
+        raise DeclinedError("Terms of a secure sum in which a key stands twice.")
+    for place, member in enumerate(terms.members):
+        if member.site not in roster:
+            raise DeclinedError(
+                f"Terms of a secure sum with member {place}, whose site {member.site[:16]}... is not in this "
+                "client's roster; give every site the same kit."
+            )
+        if not member.is_signed(head):
+            raise DeclinedError(
+                f"Terms of a secure sum in which member {place} has not signed its keys for this attempt."
+            )
+
+
+def _digest(what: str, table: Mapping[str, Value]) -> bytes:
+    spelled = json.dumps({name: _spelled(one) for name, one in table.items()}, sort_keys=True)
+    return hashlib.sha256(_PREFIX + what.encode() + b"\0" + spelled.encode()).digest()
+
+
+def _spelled(value: Any) -> Any:
+    """Exactly, and in one way: floats and bytes in hexadecimal digits, each with its type."""
+    if isinstance(value, list):
+        return [_spelled(one) for one in value]
+    if isinstance(value, float):
+        return ["float", value.hex()]
+    return ["bytes", value.hex()] if isinstance(value, bytes) else value

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
@@ -17,7 +17,7 @@ from fl_dp.config.client import ClientConfig
 from fl_dp.errors import ConfigError, FlDpError, TaskError
 from fl_dp.federation.client.journal import Note
 from fl_dp.federation.client.policy import MAX_RUN_NAME
-from fl_dp.federation.client.round import CLIENTS_LOGGER, Client, ClientRounds, play, refuse
+from fl_dp.federation.client.round import CLIENTS_LOGGER, Client, ClientRounds, Training, play, refuse
 from fl_dp.federation.client.settings import client_settings
 from fl_dp.federation.wire.messages import (
     plan_from_content,
@@ -27,6 +27,9 @@ from fl_dp.federation.wire.messages import (
     update_to_content,
 )
 from fl_dp.records import Refusal, total_steps
+
+if TYPE_CHECKING:
+    from fl_dp.data.persons import Examples
 
 logger = logging.getLogger(CLIENTS_LOGGER)
 
@@ -89,6 +92,14 @@ def register(message: Message, config: ClientConfig) -> RecordDict:
 def train_round(message: Message, config: ClientConfig) -> RecordDict:
     """Train as the message asks, if the policy allows it and the ledger has steps left."""
     from fl_dp.federation.client.own_training import OwnTraining
+
+    return trained_round(message, config, OwnTraining)
+
+
+def trained_round(
+    message: Message, config: ClientConfig, make: "Callable[[ClientConfig, Examples], Training]"
+) -> RecordDict:
+    """What a round's message is answered. make: of the client's settings and data, what takes the steps."""
     from fl_dp.tasks.records import load_part
 
     note = Note(config.ledger, config.client)
@@ -101,7 +112,7 @@ def train_round(message: Message, config: ClientConfig) -> RecordDict:
             (client,) = rounds.register([(config, data)])
             before = _spent(rounds, client)["after"]
             note.learn(dataset=client.dataset, before=before, budget=client.budget.epsilon)
-            result = play(rounds, client, message.content, OwnTraining(config, data))
+            result = play(rounds, client, message.content, make(config, data))
             if isinstance(result, Refusal):
                 note.write(result.status, reason=result.reason, **_spent(rounds, client))
             else:

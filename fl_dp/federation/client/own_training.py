@@ -38,7 +38,10 @@ class OwnTraining:
 
     task: in the place of the one that the settings name; given by audits alone.
     trainer: once it is prepared. at_most, rows: the physical batch, and the rows of its passes.
+    gives_to_sums: whether what it gives goes into a secure sum, and nowhere else.
     """
+
+    gives_to_sums = False
 
     def __init__(self, settings: ClientConfig, data: Examples, task: Task | None = None) -> None:
         self._settings, self._data, self._task = settings, data, task or task_of(settings)
@@ -55,6 +58,11 @@ class OwnTraining:
         from them, which is seen by random numbers and not by records; ModelError when the model cannot be
         protected, ConfigError when not one example fits the memory.
         """
+        if plan.secure and not self.gives_to_sums:
+            raise DeclinedError(
+                "the round asks for a step with a share of the noise alone, outside of a secure sum: it would "
+                "be protected by less noise than is accounted for."
+            )
         settings, objective = self._settings, self._task.objective
         model = new_model(self._task)
         weights = expected_weights(content, plan.model, received_specs(model, plan))
@@ -86,6 +94,11 @@ class OwnTraining:
                 f"the weights received for model {plan.model} are too large: not one example of ordinary "
                 "numbers has a finite gradient there, so that noise alone would be paid for."
             )
+
+    @property
+    def weights_digest(self) -> str:
+        """Of the weights that were received, once it is prepared."""
+        return self._digests[0]
 
     def train(self, paid: PaidRound) -> Mapping[str, Any] | None:
         """What leaves the client after the steps, as arrays by name; None if not finite."""

@@ -12,6 +12,7 @@ from fl_dp.records import (
     ARITHMETICS,
     LEAST_NOISE,
     MOST_BATCH,
+    MOST_MEMBERS,
     MOST_NOISE,
     MOST_PULL,
     NUMERICS,
@@ -67,6 +68,8 @@ def check_plan(plan: RoundPlan, config: ClientConfig, public_size: int, task: st
     _check_same_results(plan, config, task)
     _require(0 <= plan.momentum < 1, f"asks for momentum {plan.momentum:g}, expected a number in [0, 1)")
     _check_way(plan)
+    if plan.secure:
+        _check_secure(plan, config)
     if plan.private:
         _check_protection(plan, config)
     else:
@@ -169,6 +172,33 @@ def _check_unprotected(plan: RoundPlan, config: ClientConfig) -> None:
         f"asks for training without protection and for noise multiplier {plan.noise_multiplier:g}",
     )
     _require(not plan.adaptive_clipping, "asks for training without protection and for adaptive clipping")
+
+
+def _check_secure(plan: RoundPlan, config: ClientConfig) -> None:
+    """One step, and all that follows from it is the server's: later steps could contract others' noise away
+    (docs/secure-aggregation.md)."""
+    _require(
+        config.allow_secure_sum,
+        "asks for a step whose noise others share, which this client's operator has not allowed "
+        "(allow-secure-sum in its own settings)",
+    )
+    _require(plan.private, "asks for a secure sum without protection")
+    _require(plan.steps == 1, f"asks for {plan.steps} steps into a secure sum, which takes one")
+    for what, asked, usual in (
+        ("optimizer", plan.optimizer, "sgd"),
+        ("momentum", plan.momentum, 0.0),
+        ("local algorithm", plan.local_algorithm, "fedavg"),
+        ("adaptive clipping", plan.adaptive_clipping, ""),
+        ("personal", plan.personal, ""),
+    ):
+        _require(asked == usual, f"asks for {what} {asked!r:.60} in a secure sum, expected {usual!r}")
+    _require(
+        1 <= plan.shares <= MOST_MEMBERS, f"asks for a share in {plan.shares}, expected 1 to {MOST_MEMBERS}"
+    )
+    alone = plan.noise_multiplier / math.sqrt(plan.shares)
+    _require(
+        alone >= LEAST_NOISE, f"asks for a share of noise of multiplier {alone:g}, expected {LEAST_NOISE:g} at least"
+    )
 
 
 def _check_adaptive(plan: RoundPlan, config: ClientConfig) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fl_dp.config.client import ClientConfig
-from fl_dp.config.files import DAMAGED, read_json
+from fl_dp.config.files import read_json
 from fl_dp.durable_files import private_folder, write_whole
 from fl_dp.errors import DeclinedError, FlDpError
 from fl_dp.federation.client.kept_states import FOLDER
@@ -58,10 +58,7 @@ class LostRounds:
     def _read(self) -> dict[str, int]:
         if not self.path.exists():
             return {}
-        try:
-            table = read_json(self.path)
-        except DAMAGED as error:
-            table = error
+        table = read_json(self.path)
         if not isinstance(table, dict) or not all(type(one) is int and one >= 0 for one in table.values()):
             raise FlDpError(f"{self.path.name}: is damaged; its lost rounds are not known. Delete it to begin anew.")
         return table

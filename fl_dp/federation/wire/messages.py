@@ -110,7 +110,12 @@ def plan_to_content(plan: RoundPlan, arrays: ArrayRecord) -> RecordDict:
 
 def plan_from_content(content: RecordDict) -> tuple[RoundPlan, ArrayRecord]:
     """The plan, and the global weights, still undecoded because only the model knows their shapes."""
-    return RoundPlan(**_fields(content, PLAN, _PLAN_FIELDS)), array_record(content, ARRAYS)
+    return plan_only(content), array_record(content, ARRAYS)
+
+
+def plan_only(content: RecordDict) -> RoundPlan:
+    """The plan of a message that need not have the weights."""
+    return RoundPlan(**_fields(content, PLAN, _PLAN_FIELDS))
 
 
 def profile_to_content(profile: ClientProfile) -> RecordDict:

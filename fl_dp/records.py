@@ -1,11 +1,17 @@
 """Frozen dataclasses that several floors share."""
 
+import math
 import typing
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal, Self
 
 from fl_dp.errors import ConfigError
+
+MOST_MEMBERS = 100  # of a secure sum
+
+# Whatever tells one mechanism from another: sample rate, noise multiplier, shares, copies.
+Mechanism = tuple[float, float, int, int]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -16,11 +22,16 @@ class Entry:
     noise_multiplier: standard deviation of the noise over the sensitivity; 0 for unprotected steps, whose
     epsilon is infinite.
     steps: number of steps, >= 1; an empty Poisson draw is still a step.
+    shares: of how many honest clients' shares the noise is made up, where only a sum of clients is seen; 1:
+    the client adds all of it. copies: at how many clients of one sum a person may have a record; sample_rate
+    is then the largest of theirs.
     """
 
     sample_rate: float
     noise_multiplier: float
     steps: int
+    shares: int = 1
+    copies: int = 1
 
     def __post_init__(self) -> None:
         if not 0.0 < self.sample_rate <= 1.0:
@@ -29,14 +40,64 @@ class Entry:
             raise ConfigError(f"Expected noise_multiplier={self.noise_multiplier} >= 0 and finite.")
         if self.steps < 1:
             raise ConfigError(f"Expected steps={self.steps} >= 1.")
+        for name, value in (("shares", self.shares), ("copies", self.copies)):
+            if type(value) is not int or not 1 <= value <= MOST_MEMBERS:
+                raise ConfigError(f"Expected {name}={value!r}, an integer from 1 to {MOST_MEMBERS}.")
+        if not self.private and self.shared:
+            raise ConfigError("Expected shares=1 and copies=1 of steps without noise.")
 
     @property
     def private(self) -> bool:
         """Whether the steps were protected at all."""
         return self.noise_multiplier > 0.0
 
+    @property
+    def mechanism(self) -> Mechanism:
+        """All but the steps: entries may be merged where this is equal, and nowhere else."""
+        return self.sample_rate, self.noise_multiplier, self.shares, self.copies
+
+    @property
+    def shared(self) -> bool:
+        """Whether it is of a secure sum, as far as accounting can tell."""
+        return self.shares > 1 or self.copies > 1
+
+    def taking(self, steps: int) -> Self:
+        """The same mechanism, with so many steps."""
+        return replace(self, steps=steps)
+
+    def alone(self) -> Self:
+        """The entry if the assumption behind a secure sum fails: the client's own share is all its noise.
+
+        Its variance is a part in `shares` of the whole. What other clients hold of a person is then seen
+        apart, and is in their own accounts.
+        """
+        if not self.shared:
+            return self
+        share = self.noise_multiplier / math.sqrt(self.shares)
+        return replace(self, noise_multiplier=share, shares=1, copies=1)
+
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        """As it is written: shares and copies only where they are not 1, as before there were any."""
+        found = {
+            "sample_rate": self.sample_rate,
+            "noise_multiplier": self.noise_multiplier,
+            "steps": self.steps,
+        }
+        return found | shared_fields(self)
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> Self:
+        """Of `to_dict`; KeyError or ConfigError for anything else. Other keys are not looked at."""
+        return cls(
+            found["sample_rate"], found["noise_multiplier"], found["steps"],
+            found.get("shares", 1), found.get("copies", 1),
+        )  # fmt: skip
+
+
+def shared_fields(entry: Entry) -> dict[str, int]:
+    """shares and copies by name, where they are not 1: other files and hashes stay as they were."""
+    fields = {"shares": entry.shares, "copies": entry.copies}
+    return {name: value for name, value in fields.items() if value != 1}
 
 
 @dataclass(frozen=True, slots=True)

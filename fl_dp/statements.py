@@ -63,7 +63,10 @@ class Statement:
 
     def to_text(self) -> str:
         """The statement as JSON, in its one spelling: these are the bytes that are signed."""
-        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        found = asdict(self)
+        for account, written in zip(self.accounts, found["accounts"], strict=True):
+            written["spent"] = [entry.to_dict() for entry in account.spent]
+        return json.dumps(found, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
     @classmethod
     def from_text(cls, text: str) -> Self:
@@ -141,13 +144,15 @@ def _value(name: str, found: Any, hint: Any) -> Any:
 
 
 def _entry(found: Any) -> Entry:
-    if not isinstance(found, Mapping) or found.keys() != {"sample_rate", "noise_multiplier", "steps"}:
+    """Shares and copies are there where they are not 1; the one spelling of a statement sees to that."""
+    always, sometimes = {"sample_rate", "noise_multiplier", "steps"}, {"shares", "copies"}
+    if not isinstance(found, Mapping) or found.keys() - sometimes != always:
         raise TypeError("entry")
     steps = found["steps"]
     if type(steps) is not int or steps >= 2**53:
         raise TypeError("steps")
     rate, noise = (_number(key, found[key]) for key in ("sample_rate", "noise_multiplier"))
-    return Entry(rate, noise, steps)
+    return Entry(rate, noise, steps, found.get("shares", 1), found.get("copies", 1))
 
 
 def _number(name: str, found: Any) -> float:

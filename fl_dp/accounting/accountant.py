@@ -20,10 +20,12 @@ class Accountant:
     unprotected or hopelessly weak ones; AccountingError where it has no answer.
     upper_bound: whether it is proven that no true epsilon is larger, rounding errors included. What is not,
     serves for planning and comparing, and never holds a budget.
+    copies: whether it accounts for `Entry.copies`; entries with more than one are not given to others.
     """
 
     compute: Callable[[tuple[Entry, ...], float], float]
     upper_bound: bool
+    copies: bool = False
 
 
 def find_accountant(name: str) -> Accountant:

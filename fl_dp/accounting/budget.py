@@ -56,9 +56,15 @@ class Budget:
         return f"{so_far} at delta {self.delta:g}, by {self.accountant}"
 
     def steps_that_fit(
-        self, sample_rate: float, noise_multiplier: float, planned: int, spent: Iterable[Entry]
+        self,
+        sample_rate: float,
+        noise_multiplier: float,
+        planned: int,
+        spent: Iterable[Entry],
+        shares: int = 1,
+        copies: int = 1,
     ) -> int:
-        """How many of the planned steps stay within the budget after `spent`."""
+        """How many of the planned steps stay within the budget after `spent`; shares, copies: see `Entry`."""
         return steps_that_fit(
             sample_rate,
             noise_multiplier,
@@ -67,6 +73,8 @@ class Budget:
             self.delta,
             spent=spent,
             accountant=self.accountant,
+            shares=shares,
+            copies=copies,
         )
 
 

@@ -98,6 +98,8 @@ def steps_that_fit(
     *,
     spent: Iterable[Entry] = (),
     accountant: str = DEFAULT_ACCOUNTANT,
+    shares: int = 1,
+    copies: int = 1,
 ) -> int:
     """The largest number of steps, 0 to `planned`, with which the total stays within `epsilon` at `delta`.
 
@@ -106,7 +108,7 @@ def steps_that_fit(
     spent = merge(spent)
 
     def history(steps: int) -> History:
-        return (*spent, Entry(sample_rate, noise_multiplier, steps))
+        return (*spent, Entry(sample_rate, noise_multiplier, steps, shares, copies))
 
     return _most_that_fit(history, planned, epsilon, delta, accountant)
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import lru_cache
 
 from fl_dp.accounting.accountant import DEFAULT_ACCOUNTANT, find_accountant
@@ -39,14 +40,19 @@ def compute_epsilon(entries: Iterable[Entry], delta: float, accountant: str = DE
 
 @lru_cache(maxsize=4096)
 def _compute(entries: tuple[Entry, ...], delta: float, accountant: str) -> float:
-    compute = find_accountant(accountant).compute
+    found = find_accountant(accountant)
     if not entries:
         return 0.0
+    if not found.copies and any(entry.copies > 1 for entry in entries):
+        raise AccountingError(
+            f"The accountant {accountant!r} cannot tell what it costs a person to be at several clients of "
+            "one secure sum; take 'pld'."
+        )
     if total_steps(entries) > MAX_STEPS:  # looked at first: a product with 10^400 steps is no float
         return math.inf
     if sum(entry.steps * order_two_divergence(entry) for entry in entries) > _MAX_DIVERGENCE:
         return math.inf
-    return compute(merge(map(_resolvable, entries)), delta)
+    return found.compute(merge(map(_resolvable, entries)), delta)
 
 
 def _resolvable(entry: Entry) -> Entry:
@@ -56,4 +62,4 @@ def _resolvable(entry: Entry) -> Entry:
     """
     noise_multiplier = min(entry.noise_multiplier, _MAX_NOISE)
     sample_rate = max(entry.sample_rate, _MIN_RATE_OVER_NOISE * noise_multiplier)
-    return Entry(sample_rate, noise_multiplier, entry.steps)
+    return replace(entry, sample_rate=sample_rate, noise_multiplier=noise_multiplier)

@@ -4,11 +4,11 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 
-from fl_dp.records import Entry
+from fl_dp.records import Entry, Mechanism
 
 
 def merge(entries: Iterable[Entry]) -> tuple[Entry, ...]:
-    """One entry for each (sample_rate, noise_multiplier), its steps added up, sorted.
+    """One entry for each mechanism (`Entry.mechanism`), its steps added up, sorted.
 
     Equal mechanisms are merged wherever they stand, because the guarantee of mechanisms that are not chosen
     by earlier results does not depend on their order. Equal histories thus become equal keys of a cache.
@@ -16,10 +16,12 @@ def merge(entries: Iterable[Entry]) -> tuple[Entry, ...]:
     entries = tuple(entries)
     if len(entries) < 2:
         return entries
-    steps: Counter[tuple[float, float]] = Counter()
+    first: dict[Mechanism, Entry] = {}
+    steps: Counter[Mechanism] = Counter()
     for entry in entries:
-        steps[entry.sample_rate, entry.noise_multiplier] += entry.steps
-    return tuple(sorted(Entry(*mechanism, count) for mechanism, count in steps.items()))
+        first.setdefault(entry.mechanism, entry)
+        steps[entry.mechanism] += entry.steps
+    return tuple(sorted(entry.taking(steps[mechanism]) for mechanism, entry in first.items()))
 
 
 def order_two_divergence(entry: Entry) -> float:

@@ -54,7 +54,7 @@ def spending_of(profile: ClientProfile, config: RunConfig, rounds: int) -> Clien
         record.epsilon(),
         record.epsilon_after(rounds),
         record.rounds_left(rounds),
-        Entry(planned.sample_rate, planned.noise_multiplier, steps) if planned and steps else None,
+        planned.taking(steps) if planned and steps else None,
     )
 
 

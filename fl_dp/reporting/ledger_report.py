@@ -52,7 +52,12 @@ class AccountReport:
     total_epsilon: float
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        """As JSON has it: entries as `Entry.to_dict` writes them."""
+        found = asdict(self)
+        found["spent"] = [entry.to_dict() for entry in self.spent]
+        for paid, written in zip(self.rounds, found["rounds"], strict=True):
+            written["entry"] = paid.entry.to_dict()
+        return found
 
 
 def account_reports(accounts: Iterable[Account], delta: float | None = None) -> list[AccountReport]:

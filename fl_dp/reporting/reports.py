@@ -53,6 +53,7 @@ class ClientRound:
     sample_rate. charges: all that it has spent, or may have, merged: epsilon follows from these, at delta.
     reported: the numbers of its update of this round that are shown (`LocalUpdate`), by name. scaled: what
     its update was multiplied by; below 1 where it was longer than an honest one can be.
+    shares, copies: of this round's steps, see `Entry`; written where they are not 1.
     """
 
     epsilon: float
@@ -69,6 +70,8 @@ class ClientRound:
     budget: float | None = None
     noise_multiplier: float | None = None
     charges: tuple[Entry, ...] = ()
+    shares: int = 1
+    copies: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +200,9 @@ def _client_line(client: ClientRound | ClientBudget) -> dict[str, Any]:
     line["charges"] = _charges(client.charges)
     if isinstance(client, ClientRound):
         line["reported"] = dict(client.reported)
+        for name in ("shares", "copies"):
+            if line[name] == 1:
+                del line[name]
     else:
         line["before"] = _charges(client.before)
     return line
@@ -205,7 +211,7 @@ def _client_line(client: ClientRound | ClientBudget) -> dict[str, Any]:
 @lru_cache(maxsize=4096)
 def _charges(entries: tuple[Entry, ...]) -> list[dict[str, Any]]:
     """Most clients of a round are alike."""
-    return [_shallow(entry) for entry in entries]
+    return [entry.to_dict() for entry in entries]
 
 
 def _shallow(record: Any) -> dict[str, Any]:

@@ -8,11 +8,10 @@ from typing import Any
 
 from fl_dp.clean_text import clean
 from fl_dp.errors import ConfigError
-from fl_dp.records import CLIENT_STATUSES, Entry
+from fl_dp.records import CLIENT_STATUSES, Entry, Mechanism
 from fl_dp.verify.reading import lines, number, optional, parse_json, read_json, table, text, whole
 
 Charges = tuple[Entry, ...]
-Mechanism = tuple[float, float]  # sample rate, noise multiplier
 # By how much two numbers that must be equal may differ, relatively: both are computed from the same values on
 # one machine; or an epsilon is computed on the server's machine and on a site's.
 ROUNDING, ROUNDING_ELSEWHERE = 1e-9, 1e-6
@@ -25,7 +24,7 @@ class ClientClaim:
     """One client in a round, or at the end. epsilon: None where none holds.
 
     charges: None in a run of an older fl_dp, which did not write them; so is delta. own_steps: that its
-    update of this round is said to have taken; 0 without one, and at the end.
+    update of this round is said to have taken; 0 without one, and at the end. shares, copies: of these.
     before, public_size, planned_epsilon, rounds, retired: of summary.json alone.
     """
 
@@ -46,6 +45,8 @@ class ClientClaim:
     planned_epsilon: float | None
     rounds: int
     retired: int
+    shares: int
+    copies: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +138,8 @@ def _client(name: str, found: Any, where: str) -> ClientClaim:
             planned_epsilon=optional(found.get("planned_epsilon")),
             rounds=whole(found.get("rounds", 0)),
             retired=whole(found.get("retired", 0)),
+            shares=whole(found.get("shares", 1)),
+            copies=whole(found.get("copies", 1)),
         )
     except (ValueError, KeyError) as error:
         raise ConfigError(f"{where} is damaged: {_words(error)}.") from None
@@ -157,39 +160,46 @@ def charges(found: Any) -> Charges:
     if type(found) is not list or len(found) > _MOST_MECHANISMS:
         raise ValueError("no list of charges")
     key = tuple(
-        (number(one["sample_rate"]), number(one["noise_multiplier"]), whole(one["steps"]))
+        (
+            number(one["sample_rate"]),
+            number(one["noise_multiplier"]),
+            whole(one["steps"]),
+            whole(one.get("shares", 1)),
+            whole(one.get("copies", 1)),
+        )
         for one in map(table, found)
     )
     return _known_entries(key) if len(key) <= _FEW_MECHANISMS else _entries(key)
 
 
-def _entries(key: tuple[tuple[float, float, int], ...]) -> Charges:
-    if len({one[:2] for one in key}) < len(key):
+def _entries(key: tuple[tuple[float, float, int, int, int], ...]) -> Charges:
+    found = tuple(sorted(Entry(*one) for one in key))
+    if len(steps_by_mechanism(found)) < len(found):
         raise ValueError("a mechanism that is charged twice")
-    return tuple(sorted(Entry(*one) for one in key))
+    return found
 
 
 _known_entries = lru_cache(maxsize=65536)(_entries)  # most clients of a run are alike
 
 
 def steps_by_mechanism(spent: Charges) -> dict[Mechanism, int]:
-    return {(one.sample_rate, one.noise_multiplier): one.steps for one in spent}
+    return {one.mechanism: one.steps for one in spent}
 
 
 def merged(spent: Iterable[Entry]) -> Charges:
     """One entry for each mechanism, sorted."""
-    steps: dict[Mechanism, int] = {}
+    found: dict[Mechanism, Entry] = {}
     for one in spent:
-        mechanism = one.sample_rate, one.noise_multiplier
-        steps[mechanism] = steps.get(mechanism, 0) + one.steps
-    return tuple(sorted(Entry(*mechanism, count) for mechanism, count in steps.items()))
+        known = found.get(one.mechanism)
+        found[one.mechanism] = one.taking(known.steps + one.steps) if known else one
+    return tuple(sorted(found.values()))
 
 
 def missing(spent: Charges, at_least: Charges) -> Charges:
     """What of `at_least` is not in `spent`; empty where all of it is."""
     there = steps_by_mechanism(spent)
-    short = ((one, one.steps - there.get((one.sample_rate, one.noise_multiplier), 0)) for one in at_least)
-    return tuple(Entry(one.sample_rate, one.noise_multiplier, steps) for one, steps in short if steps > 0)
+    short = ((one, one.steps - there.get(one.mechanism, 0)) for one in at_least)
+    return tuple(one.taking(steps) for one, steps in short if steps > 0)
 
 
 def _truth(found: object) -> bool:

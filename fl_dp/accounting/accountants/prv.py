@@ -53,7 +53,7 @@ def _errors(entries: tuple[Entry, ...], delta: float, delta_error: float) -> tup
     Outside of the grid lies at most delta_error in either tail, by RDP's bound (remark 5.6).
     """
     steps = total_steps(entries)
-    singles = (Entry(e.sample_rate, e.noise_multiplier, 1) for e in entries)
+    singles = (e.taking(1) for e in entries)
     half_width = 3 + max(
         compute_rdp_epsilon(entries, delta_error / 4),
         *(compute_rdp_epsilon((single,), delta_error / (8 * steps)) for single in singles),

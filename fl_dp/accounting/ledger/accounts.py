@@ -14,6 +14,9 @@ from fl_dp.records import ASSUMED, PROVEN, Entry
 # The kind of an entry that reserves a round without protection. The word is in the ledgers of the past, and
 # stays for them.
 UNPROTECTED = "expose"
+# Of one that reserves steps of a secure sum. A kind of its own: an fl_dp that does not know shares and copies
+# cannot read it, and so never takes it for less than it is.
+SHARED = "reserve-shared"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +112,7 @@ class AccountBook:
         match event.content["kind"]:
             case "register":
                 self._register(event)
-            case "reserve" | "expose":  # UNPROTECTED
+            case "reserve" | "expose" | "reserve-shared":  # UNPROTECTED, SHARED
                 self._reserve(event)
             case "commit":
                 self._commit(event)
@@ -261,7 +264,7 @@ def _identity(content: Content) -> Identity:
 def _paid_round(event: Event) -> LedgerRound:
     c = event.content
     noise_multiplier = 0.0 if c["kind"] == UNPROTECTED else c["noise_multiplier"]
-    entry = Entry(c["sample_rate"], noise_multiplier, c["steps"])
+    entry = Entry.from_dict({**c, "noise_multiplier": noise_multiplier})
     return LedgerRound(
         event.id, c["time"], c["run"], c["round"], entry, _budget(c), False, c.get("inputs", ""),
         c.get("arithmetic", ASSUMED),

@@ -18,14 +18,14 @@ from types import TracebackType
 from typing import Any, Self
 
 from fl_dp.accounting.budget import Budget
-from fl_dp.accounting.ledger.accounts import UNPROTECTED, Account, AccountBook, LedgerRound
+from fl_dp.accounting.ledger.accounts import SHARED, UNPROTECTED, Account, AccountBook, LedgerRound
 from fl_dp.accounting.ledger.event_log import EventLog
 from fl_dp.accounting.ledger.hash_chain import Row
 from fl_dp.accounting.ledger.identity import RECORD, Identity
 from fl_dp.accounting.ledger.overlap import sketch
 from fl_dp.accounting.ledger.payment_keys import PaymentKeys, new_key
 from fl_dp.errors import BudgetExhaustedError, DeclinedError, LedgerError, RoundTakenError
-from fl_dp.records import ASSUMED, Entry
+from fl_dp.records import ASSUMED, Entry, shared_fields
 
 Mechanism = tuple[float, float]  # sample rate, noise multiplier
 Digests = Callable[[], Iterable[bytes]]  # of a data set's records; asked for once, at its first use
@@ -61,6 +61,7 @@ class ReservationRequest:
     inputs: a digest of all that decides the round's result, but the data and the key of its `Reservation`.
     A round that was paid for before, with the same inputs, gives the same result again as long as that key is
     kept, and need not be paid for again. Empty: the round is never repeated, and its key never kept.
+    shares, copies: of a secure sum, see `Entry`.
     """
 
     dataset: str
@@ -71,6 +72,12 @@ class ReservationRequest:
     budget: Budget | None
     inputs: str = ""
     arithmetic: str = ASSUMED
+    shares: int = 1
+    copies: int = 1
+
+    def entry(self, steps: int) -> Entry:
+        """So many steps of it; ConfigError where they can be none."""
+        return Entry(*self.mechanism, steps, self.shares, self.copies)
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,22 +310,25 @@ class Ledger:
                 f"These data were trained without protection in run {run}; no epsilon holds for them any "
                 "more. Their operator may begin anew (fl-dp ledger retire); what is spent cannot be undone."
             )
-        steps = budget.steps_that_fit(*request.mechanism, request.planned, spent)
+        steps = budget.steps_that_fit(
+            *request.mechanism, request.planned, spent, request.shares, request.copies
+        )
         if steps == 0:
             raise BudgetExhaustedError(f"Not one more step fits: {budget.in_words(spent)}.")
-        entry = Entry(*request.mechanism, steps)
+        entry = request.entry(steps)
         number = self._append(
-            book, "reserve", request.dataset, run=request.run, round=request.server_round,
+            book, SHARED if entry.shared else "reserve", request.dataset,
+            run=request.run, round=request.server_round,
             budget={"epsilon": budget.epsilon, "delta": budget.delta, "accountant": budget.accountant},
             sample_rate=entry.sample_rate, noise_multiplier=entry.noise_multiplier, steps=entry.steps,
-            **_inputs(request), **_arithmetic(request),
+            **shared_fields(entry), **_inputs(request), **_arithmetic(request),
         )  # fmt: skip
         return self._reservation(number, entry, request)
 
     def _reserve_unprotected(self, book: AccountBook, request: ReservationRequest) -> Reservation:
         """Note that the data are about to be trained without protection: no step is refused."""
         sample_rate, noise_multiplier = request.mechanism
-        entry = Entry(sample_rate, noise_multiplier, request.planned)
+        entry = request.entry(request.planned)
         if entry.private:
             raise LedgerError(f"noise multiplier {noise_multiplier:g}: steps with noise need a budget.")
         number = self._append(

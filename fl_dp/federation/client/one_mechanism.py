@@ -24,27 +24,38 @@ class OneMechanismBudget(Budget):
     __slots__ = ()
 
     def steps_that_fit(
-        self, sample_rate: float, noise_multiplier: float, planned: int, spent: Iterable[Entry]
+        self,
+        sample_rate: float,
+        noise_multiplier: float,
+        planned: int,
+        spent: Iterable[Entry],
+        shares: int = 1,
+        copies: int = 1,
     ) -> int:
         """As of any Budget; DeclinedError, with the reason, for a mechanism that differs from the first."""
         spent = tuple(spent)
-        if reason := conflict(sample_rate, noise_multiplier, spent):
+        if reason := conflict(sample_rate, noise_multiplier, spent, copies):
             raise DeclinedError(reason)
-        return super().steps_that_fit(sample_rate, noise_multiplier, planned, spent)
+        return super().steps_that_fit(sample_rate, noise_multiplier, planned, spent, shares, copies)
 
 
-def conflict(sample_rate: float, noise_multiplier: float, spent: Iterable[Entry]) -> str:
-    """Why this is not the mechanism of the steps before; empty if it is, or if there are none."""
-    held = sorted({(entry.sample_rate, entry.noise_multiplier) for entry in spent})
-    if held in ([], [(sample_rate, noise_multiplier)]):
+def conflict(sample_rate: float, noise_multiplier: float, spent: Iterable[Entry], copies: int = 1) -> str:
+    """Why this is not the mechanism of the steps before; empty if it is, or if there are none.
+
+    Shares are not compared: they change nothing for those who keep to the assumption of a secure sum.
+    """
+    asked = sample_rate, noise_multiplier, copies
+    held = sorted({(entry.sample_rate, entry.noise_multiplier, entry.copies) for entry in spent})
+    if held in ([], [asked]):
         return ""
     mechanisms = " and ".join(_words(*mechanism) for mechanism in held)
     return (
-        f"The round asks for {_words(sample_rate, noise_multiplier)}; this client's data were trained with "
+        f"The round asks for {_words(*asked)}; this client's data were trained with "
         f"{mechanisms}, and its epsilon holds for one mechanism. Ask for the first, or have its operator set "
         "vary-mechanism (docs/privacy.md)."
     )
 
 
-def _words(sample_rate: float, noise_multiplier: float) -> str:
-    return f"sample rate {sample_rate:.6g} with noise multiplier {noise_multiplier:.6g}"
+def _words(sample_rate: float, noise_multiplier: float, copies: int) -> str:
+    words = f"sample rate {sample_rate:.6g} with noise multiplier {noise_multiplier:.6g}"
+    return words if copies == 1 else f"{words}, a person at {copies} clients of one sum"

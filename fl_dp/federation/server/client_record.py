@@ -121,8 +121,7 @@ class ClientRecord:
         """It was asked for a round and has not confirmed it: count what its budget lets it take."""
         steps = self.steps_left(asked.steps)
         if steps:
-            taken = Entry(asked.sample_rate, asked.noise_multiplier, steps)
-            self.unconfirmed = (*self.unconfirmed, taken)
+            self.unconfirmed = (*self.unconfirmed, asked.taking(steps))
 
 
 _PROFILE = tuple(one.name for one in dataclasses.fields(ClientProfile))
@@ -130,8 +129,9 @@ _RECORD = tuple(one.name for one in dataclasses.fields(ClientRecord) if one.name
 _values = attrgetter(*(f"profile.{name}" for name in _PROFILE), *_RECORD)
 
 
-def _entry_values(entry: Entry) -> tuple[float, float, int]:
-    return entry.sample_rate, entry.noise_multiplier, entry.steps
+def _entry_values(entry: Entry) -> tuple[float, ...]:
+    values = entry.sample_rate, entry.noise_multiplier, entry.steps
+    return (*values, entry.shares, entry.copies) if entry.shared else values
 
 
 def client_of(row: Sequence[Any]) -> ClientRecord:
@@ -152,7 +152,5 @@ def client_of(row: Sequence[Any]) -> ClientRecord:
 
 def shows_less(shown: Iterable[Entry], seen: Iterable[Entry]) -> bool:
     """Whether a ledger that shows `shown` lacks steps that were `seen` in it before."""
-    steps = {(entry.sample_rate, entry.noise_multiplier): entry.steps for entry in merge(shown)}
-    return any(
-        steps.get((entry.sample_rate, entry.noise_multiplier), 0) < entry.steps for entry in merge(seen)
-    )
+    steps = {entry.mechanism: entry.steps for entry in merge(shown)}
+    return any(steps.get(entry.mechanism, 0) < entry.steps for entry in merge(seen))

@@ -4,7 +4,7 @@ import math
 from functools import cached_property, lru_cache
 
 from fl_dp.accounting.budget import Budget
-from fl_dp.records import Entry, total_steps
+from fl_dp.records import Entry, Mechanism, total_steps
 
 
 class History:
@@ -37,8 +37,9 @@ class History:
         if not self._mechanism.private:
             return planned
         if planned not in self._fitting:
+            rate, noise, shares, copies = self._mechanism.mechanism
             self._fitting[planned] = self._budget.steps_that_fit(
-                self._mechanism.sample_rate, self._mechanism.noise_multiplier, planned, self._spent
+                rate, noise, planned, self._spent, shares, copies
             )
         return self._fitting[planned]
 
@@ -50,8 +51,7 @@ class History:
         """After as many of `steps` more of the mechanism as fit the budget."""
         if self._mechanism is None or not (fitting := self.steps_left(steps)):
             return self.epsilon
-        more = Entry(self._mechanism.sample_rate, self._mechanism.noise_multiplier, fitting)
-        return self._budget.epsilon_of((*self._spent, more))
+        return self._budget.epsilon_of((*self._spent, self._mechanism.taking(fitting)))
 
     def rounds_left(self, at_most: int) -> int:
         """In how many of `at_most` further rounds at least one step fits; the last may be a short one.
@@ -71,9 +71,9 @@ class History:
     def _reach(self) -> tuple[int, "_Reach"]:
         """How many steps of the mechanism are spent, and what is known of how many fit in total."""
         assert self._mechanism is not None
-        rate, noise = self._mechanism.sample_rate, self._mechanism.noise_multiplier
-        others = tuple(e for e in self._spent if (e.sample_rate, e.noise_multiplier) != (rate, noise))
-        return self.steps - total_steps(others), _reach_of(self._budget, rate, noise, others)
+        mechanism = self._mechanism.mechanism
+        others = tuple(one for one in self._spent if one.mechanism != mechanism)
+        return self.steps - total_steps(others), _reach_of(self._budget, mechanism, others)
 
 
 class _Reach:
@@ -96,8 +96,6 @@ def history_of(budget: Budget, mechanism: Entry | None, spent: tuple[Entry, ...]
 
 
 @lru_cache(maxsize=4096)
-def _reach_of(
-    budget: Budget, sample_rate: float, noise_multiplier: float, others: tuple[Entry, ...]
-) -> _Reach:
+def _reach_of(budget: Budget, mechanism: Mechanism, others: tuple[Entry, ...]) -> _Reach:
     """The one that is shared by histories which differ only in their number of steps of the mechanism."""
     return _Reach()

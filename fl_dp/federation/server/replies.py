@@ -35,6 +35,7 @@ class Verdict:
     arrays: its update, if it is to be averaged. confirmed: the server knows what the round has cost;
     if not, the client must register again before its next round. reported: the numbers of its update that
     are shown, by name. scaled: what its update was multiplied by, where it was longer than an honest one.
+    mechanism: that it was asked for in this round, where its shares are not those of the client's others.
     """
 
     status: ClientStatus
@@ -43,6 +44,7 @@ class Verdict:
     confirmed: bool = True
     reported: tuple[tuple[str, Shown], ...] = ()
     scaled: float = 1.0
+    mechanism: Entry | None = None
 
     @property
     def steps(self) -> int:
@@ -123,7 +125,7 @@ def _check_steps(update: LocalUpdate, asked: Entry) -> None:
 
 def _with_round(update: LocalUpdate, client: ClientRecord, asked: Entry) -> tuple[Entry, ...]:
     """What the client is known to have spent, with the steps behind this update."""
-    return merge((*client.spent, Entry(asked.sample_rate, asked.noise_multiplier, update.steps)))
+    return merge((*client.spent, asked.taking(update.steps)))
 
 
 def _read(

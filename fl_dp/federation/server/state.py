@@ -139,7 +139,7 @@ def _report(line: Mapping[str, Any]) -> RoundReport:
 
 
 def _client_round(line: Mapping[str, Any]) -> ClientRound:
-    charges = tuple(Entry(**entry) for entry in line.get("charges", ()))
+    charges = tuple(Entry.from_dict(entry) for entry in line.get("charges", ()))
     reported = tuple(line["reported"].items())
     return ClientRound(**{**_with_epsilons(line), "reported": reported, "charges": charges})
 

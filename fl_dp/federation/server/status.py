@@ -51,6 +51,7 @@ def _together(arithmetics: Collection[str]) -> str:
 def client_round(client: ClientRecord, verdict: Verdict, rounds_ahead: int) -> ClientRound:
     """The client in a line of rounds.jsonl."""
     mechanism = client.mechanism
+    asked = verdict.mechanism or mechanism
     return _client_round(
         client.epsilon(),
         client.profile.accountant,
@@ -66,6 +67,8 @@ def client_round(client: ClientRecord, verdict: Verdict, rounds_ahead: int) -> C
         client.profile.epsilon,
         mechanism.noise_multiplier if mechanism and mechanism.private else None,
         client.charges(),
+        asked.shares if asked else 1,
+        asked.copies if asked else 1,
     )
 
 

@@ -14,6 +14,7 @@ from fl_dp.records import (
     LEAST_EPSILON,
     LEAST_NOISE,
     MOST_EPSILON,
+    MOST_MEMBERS,
     MOST_NOISE,
     ClientProfile,
     Entry,
@@ -46,16 +47,17 @@ def check_profile(profile: ClientProfile) -> None:
     require(0 <= profile.retired <= MOST_RETIRED, "retired", f"an integer from 0 to {MOST_RETIRED:g}")
 
 
-def entries_of(
-    rates: Sequence[object], noises: Sequence[object], steps: Sequence[object]
-) -> tuple[Entry, ...]:
-    """What a ledger shows, from its columns; ConfigError for what no ledger of fl_dp can show."""
-    require(len(rates) == len(noises) == len(steps), "spent", "lists of one length")
-    require(len(rates) <= MOST_ENTRIES, "spent", f"at most {MOST_ENTRIES} mechanisms")
-    return tuple(_entry(*values) for values in zip(rates, noises, steps, strict=True))
+def entries_of(*columns: Sequence[object]) -> tuple[Entry, ...]:
+    """What a ledger shows, from its columns; ConfigError for what no ledger of fl_dp can show.
+
+    columns: sample rates, noise multipliers, steps, shares, copies.
+    """
+    require(len(set(map(len, columns))) == 1, "spent", "lists of one length")
+    require(len(columns[0]) <= MOST_ENTRIES, "spent", f"at most {MOST_ENTRIES} mechanisms")
+    return tuple(_entry(*values) for values in zip(*columns, strict=True))
 
 
-def _entry(rate: object, noise: object, steps: object) -> Entry:
+def _entry(rate: object, noise: object, steps: object, shares: object, copies: object) -> Entry:
     # types exactly: a bool is no int
     if type(rate) is not float or not LEAST_RATE <= rate <= 1:
         raise impossible("spent", f"sample rates from {LEAST_RATE:g} to 1")
@@ -63,7 +65,11 @@ def _entry(rate: object, noise: object, steps: object) -> Entry:
         raise impossible("spent", f"noise multipliers of 0, or from {LEAST_NOISE:g} to {MOST_NOISE:g}")
     if type(steps) is not int or not 1 <= steps <= MOST_STEPS:
         raise impossible("spent", f"numbers of steps from 1 to {MOST_STEPS:g}")
-    return Entry(rate, noise, steps)
+    if type(shares) is not int or not 1 <= shares <= (MOST_MEMBERS if noise else 1):
+        raise impossible("spent", f"numbers of shares from 1 to {MOST_MEMBERS}, without noise 1")
+    if type(copies) is not int or not 1 <= copies <= (MOST_MEMBERS if noise else 1):
+        raise impossible("spent", f"numbers of copies from 1 to {MOST_MEMBERS}, without noise 1")
+    return Entry(rate, noise, steps, shares, copies)
 
 
 def require(condition: bool, field: str, expected: str) -> None:

@@ -52,7 +52,7 @@ NO_REASON = "it gave no reason"
 UPDATE_RECORDS = frozenset((REPORT, SPENT, ARRAYS))
 
 _PLAN_FIELDS = typing.get_type_hints(RoundPlan)
-_SPENT_FIELDS = {"sample_rate": list, "noise_multiplier": list, "steps": list}
+_SPENT_FIELDS = dict.fromkeys(("sample_rate", "noise_multiplier", "steps", "shares", "copies"), list)
 
 
 def _scalar_fields(record: type) -> dict[str, type]:

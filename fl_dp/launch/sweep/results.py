@@ -114,7 +114,7 @@ def _alone(clients: Iterable[Mapping[str, Any]], run: PlannedRun) -> float | Non
 
 
 def _entries(found: Any) -> tuple[Entry, ...]:
-    return tuple(Entry(one["sample_rate"], one["noise_multiplier"], one["steps"]) for one in found or ())
+    return tuple(map(Entry.from_dict, found or ()))
 
 
 def costliest(place: RunFolder) -> tuple[Entry, ...]:

@@ -24,7 +24,9 @@ def arithmetic(run: Run) -> Clause:
 
 def assumed(run: Run) -> Clause:
     """The assumptions that matter most to whoever signs."""
-    mixed = sum(len({(e.sample_rate, e.noise_multiplier) for e in one.charges}) > 1 for one in run.clients)
+    mixed = sum(
+        len({(e.sample_rate, e.noise_multiplier, e.copies) for e in one.charges}) > 1 for one in run.clients
+    )
     items = [
         "Ledgers are kept: not deleted, restored from an older copy or retired. What they no longer hold "
         "is not counted.",

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from fl_dp.accounting.events import merge
 from fl_dp.clean_text import clean
-from fl_dp.records import Entry
+from fl_dp.records import Entry, Mechanism
 from fl_dp.reporting.page.facts import Client
 from fl_dp.reporting.page.round_facts import natural
 from fl_dp.reporting.reports import epsilon_from_json
@@ -25,14 +26,12 @@ def clients_of(found: Mapping[str, Mapping[str, Any]], *, before_known: bool) ->
 
 def own_charges(charges: Iterable[Entry], before: Iterable[Entry]) -> tuple[Entry, ...] | None:
     """What this run has spent; None where the account does not hold what it held before the run."""
-    left = Counter[tuple[float, float]]()
-    for entry in charges:
-        left[entry.sample_rate, entry.noise_multiplier] += entry.steps
-    for entry in before:
-        left[entry.sample_rate, entry.noise_multiplier] -= entry.steps
+    held, earlier = merge(charges), merge(before)
+    left = Counter[Mechanism]({entry.mechanism: entry.steps for entry in held})
+    left.subtract({entry.mechanism: entry.steps for entry in earlier})
     if any(steps < 0 for steps in left.values()):
         return None
-    return tuple(Entry(*key, steps) for key, steps in sorted(left.items()) if steps)
+    return tuple(one.taking(left[one.mechanism]) for one in held if left[one.mechanism])
 
 
 def _client(name: str, found: Mapping[str, Any]) -> Client:
@@ -59,7 +58,7 @@ def _client(name: str, found: Mapping[str, Any]) -> Client:
 
 
 def _entries(found: Sequence[Mapping[str, Any]]) -> tuple[Entry, ...]:
-    return tuple(Entry(one["sample_rate"], one["noise_multiplier"], one["steps"]) for one in found)
+    return tuple(map(Entry.from_dict, found))
 
 
 def _with_own_epsilons(clients: Sequence[Client]) -> tuple[Client, ...]:

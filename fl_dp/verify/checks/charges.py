@@ -71,7 +71,9 @@ class _Growth:
                 "the round's own charge cannot be known",
             )  # fmt: skip
             return known.least
-        own = Entry(client.sample_rate, client.noise_multiplier, client.own_steps)
+        own = Entry(
+            client.sample_rate, client.noise_multiplier, client.own_steps, client.shares, client.copies
+        )
         return merged((*known.least, own))
 
     def _look_at_growth(self, client: ClientClaim, charges: Charges, known: _Known, least: Charges) -> None:
@@ -170,6 +172,8 @@ def _pairs(summary: Claim, growth: _Growth) -> Iterator[tuple[ClientClaim, _Know
 def _in_words(charges: Charges) -> str:
     one = charges[0]
     words = f"{counted(one.steps, 'step')} at rate {one.sample_rate:.4g} and noise {one.noise_multiplier:g}"
+    if one.shared:
+        words += f", shares {one.shares} and copies {one.copies}"
     return words if len(charges) == 1 else f"{words}, and others"
 
 

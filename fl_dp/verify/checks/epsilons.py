@@ -233,8 +233,11 @@ def _check_plan_ahead(one: ClientClaim, ahead: int, own: int, planned: float, fo
         return
     if one.accountant != "pld" or not 0.0 < one.delta < 1.0:
         return
+    copies = max(
+        (e.copies for e in one.charges if (e.sample_rate, e.noise_multiplier) == (rate, noise)), default=1
+    )
     for steps in (ahead * own, 1):
-        plan = merged((*one.charges, Entry(rate, noise, steps)))
+        plan = merged((*one.charges, Entry(rate, noise, steps, copies=copies)))
         truth = epsilon_of(plan, one.delta) if can_resolve(plan, one.delta) else math.inf
         if truth > _SURELY * one.budget:
             continue

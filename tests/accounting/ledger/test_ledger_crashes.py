@@ -29,7 +29,7 @@ PROCESSES.set_forkserver_preload(["__main__", __name__])
 class Endless(Budget):
     """A budget without an end, so that the time goes by where the file is written."""
 
-    def steps_that_fit(self, sample_rate, noise_multiplier, planned, spent):
+    def steps_that_fit(self, sample_rate, noise_multiplier, planned, spent, shares, copies):
         return planned
 
 

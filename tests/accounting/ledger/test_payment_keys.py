@@ -24,7 +24,7 @@ SETS = 300  # keys on several pages
 class Endless(Budget):
     """A budget without an end: what an epsilon costs is tested elsewhere."""
 
-    def steps_that_fit(self, sample_rate, noise_multiplier, planned, spent):
+    def steps_that_fit(self, sample_rate, noise_multiplier, planned, spent, shares, copies):
         return planned
 
 

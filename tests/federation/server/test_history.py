@@ -25,9 +25,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The planned steps of each question that reaches the accountant."""
     planned, real = [], Budget.steps_that_fit
 
-    def counted(self: Budget, rate: float, noise: float, steps: int, spent: Any) -> int:
+    def counted(self: Budget, rate: float, noise: float, steps: int, spent: Any, *shared: int) -> int:
         planned.append(steps)
-        return real(self, rate, noise, steps, spent)
+        return real(self, rate, noise, steps, spent, *shared)
 
     monkeypatch.setattr(Budget, "steps_that_fit", counted)
     return planned

@@ -12,7 +12,7 @@ from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.config.client import is_name
 from fl_dp.errors import AccountingError, ConfigError
 from fl_dp.federation.wire import bounds
-from fl_dp.records import ClientProfile
+from fl_dp.records import ClientProfile, Entry
 
 PROFILE = ClientProfile("hospital-3", 640, 3.0, 1e-5, (), "pld")
 SIZES = st.integers(0, 12).map(lambda power: 10**power)
@@ -75,11 +75,32 @@ def test_numbers_that_no_client_has_are_refused(changes, field):
 )
 def test_spending_that_no_ledger_shows_is_refused(entry):
     with pytest.raises(ConfigError, match="impossible spent"):
-        bounds.entries_of(*([one] for one in entry))
+        bounds.entries_of(*([one] for one in (*entry, 1, 1)))
+
+
+@pytest.mark.parametrize(
+    "shared", [(0, 1), (1, 0), (101, 1), (1, 101), (True, 1), (1, True), (2.0, 1), (1, "2")]
+)
+def test_shares_and_copies_that_no_sum_has_are_refused(shared):
+    with pytest.raises(ConfigError, match="impossible spent"):
+        bounds.entries_of([0.1], [1.0], [1], *([one] for one in shared))
+
+
+@pytest.mark.parametrize("shared", [(2, 1), (1, 2)])
+def test_unprotected_steps_have_no_shares(shared):
+    with pytest.raises(ConfigError, match="without noise 1"):
+        bounds.entries_of([0.1], [0.0], [1], *([one] for one in shared))
+
+
+def test_shares_and_copies_arrive():
+    assert bounds.entries_of([0.1], [1.0], [5], [7], [2]) == (Entry(0.1, 1.0, 5, 7, 2),)
+    with pytest.raises(ConfigError, match="lists of one length"):
+        bounds.entries_of([0.1], [1.0], [5], [7], [])
 
 
 def test_more_mechanisms_than_a_ledger_shows_are_refused():
-    full = [0.1] * bounds.MOST_ENTRIES, [1.0] * bounds.MOST_ENTRIES, list(range(1, bounds.MOST_ENTRIES + 1))
+    count = bounds.MOST_ENTRIES
+    full = [0.1] * count, [1.0] * count, list(range(1, count + 1)), [1] * count, [1] * count
     assert len(bounds.entries_of(*full)) == bounds.MOST_ENTRIES
     with pytest.raises(ConfigError, match="at most 64 mechanisms"):
         bounds.entries_of(*([*column, column[0]] for column in full))
@@ -92,7 +113,7 @@ def test_more_mechanisms_than_a_ledger_shows_are_refused():
     accountant=st.sampled_from(["pld", "rdp"]),
 )
 def test_within_the_bounds_no_accountant_raises(entries, delta, accountant):
-    spent = bounds.entries_of(*([entry[i] for entry in entries] for i in range(3)))
+    spent = bounds.entries_of(*([(*entry, 1, 1)[i] for entry in entries] for i in range(5)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of dp_accounting's quotients, which may be infinite
         try:

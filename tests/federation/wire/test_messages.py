@@ -55,7 +55,7 @@ def test_an_update_holds_nothing_but_its_fields():
     content = messages.update_to_content(UPDATE)
     assert {name: set(record) for name, record in content.items()} == {
         "report": {"steps", "epsilon", "delta"},
-        "spent": {"sample_rate", "noise_multiplier", "steps"},
+        "spent": {"sample_rate", "noise_multiplier", "steps", "shares", "copies"},
         "arrays": {"w", "b"},
     }
 
@@ -140,12 +140,18 @@ def test_an_impossible_profile_is_refused(changes):
 @pytest.mark.parametrize(
     "spent",
     [
-        {"sample_rate": [0.1], "noise_multiplier": [1.0], "steps": []},
-        {"sample_rate": [0.1], "noise_multiplier": [1.0], "steps": [1.0]},
-        {"sample_rate": [1], "noise_multiplier": [1.0], "steps": [1]},
-        {"sample_rate": 0.1, "noise_multiplier": 1.0, "steps": 1},
-        {"sample_rate": [0.1], "noise_multiplier": [float("nan")], "steps": [1]},
-        {"sample_rate": [0.1], "noise_multiplier": [1.0], "steps": [-5]},
+        {"sample_rate": [0.1], "noise_multiplier": [1.0], "steps": [], "shares": [1], "copies": [1]},
+        {"sample_rate": [0.1], "noise_multiplier": [1.0], "steps": [1.0], "shares": [1], "copies": [1]},
+        {"sample_rate": [1], "noise_multiplier": [1.0], "steps": [1], "shares": [1], "copies": [1]},
+        {"sample_rate": 0.1, "noise_multiplier": 1.0, "steps": 1, "shares": 1, "copies": 1},
+        {
+            "sample_rate": [0.1],
+            "noise_multiplier": [float("nan")],
+            "steps": [1],
+            "shares": [1],
+            "copies": [1],
+        },
+        {"sample_rate": [0.1], "noise_multiplier": [1.0], "steps": [-5], "shares": [1], "copies": [1]},
     ],
 )
 def test_impossible_spending_is_refused(spent):

@@ -1,0 +1,144 @@
+"""Shares and copies of an entry: no place merges, matches or writes mechanisms as if they were not there."""
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+
+from fl_dp.accounting.budget import Budget
+from fl_dp.accounting.epsilon import compute_epsilon
+from fl_dp.accounting.events import merge
+from fl_dp.accounting.ledger.ledger import Ledger, ReservationRequest
+from fl_dp.errors import AccountingError, ConfigError, DeclinedError, LedgerError
+from fl_dp.federation.client.one_mechanism import OneMechanismBudget, conflict
+from fl_dp.federation.server.client_record import ClientRecord, client_of, shows_less
+from fl_dp.federation.server.history import History
+from fl_dp.records import ClientProfile, Entry
+from fl_dp.reporting.page.client_facts import own_charges
+from fl_dp.statements import AccountStatement, Statement
+from fl_dp.verify import claims
+
+PLAIN, SHARED, COPIED = Entry(0.1, 2.0, 5), Entry(0.1, 2.0, 5, 8), Entry(0.1, 2.0, 5, 8, 2)
+ALL = (PLAIN, SHARED, COPIED)
+BUDGET = Budget(3.0, 1e-5, "rdp")
+
+
+@pytest.mark.parametrize("fields", [(0, 1), (1, 0), (101, 1), (1, 101), (True, 1), (2.0, 1), (1, "2")])
+def test_an_entry_has_whole_shares_and_copies(fields):
+    with pytest.raises(ConfigError, match="Expected (shares|copies)="):
+        Entry(0.1, 1.0, 1, *fields)
+
+
+@pytest.mark.parametrize("fields", [(2, 1), (1, 2)])
+def test_steps_without_noise_have_no_shares(fields):
+    with pytest.raises(ConfigError, match="without noise"):
+        Entry(0.1, 0.0, 1, *fields)
+
+
+def test_alone_is_the_own_share_and_plain_steps_as_they_are():
+    assert COPIED.alone() == Entry(0.1, 2.0 / math.sqrt(8), 5)
+    assert Entry(0.1, 2.0, 5, 1, 3).alone() == PLAIN
+    assert PLAIN.alone() is PLAIN
+
+
+def test_no_merge_takes_one_for_another():
+    for merge_them in (merge, claims.merged):
+        assert merge_them((*ALL, *ALL)) == tuple(sorted(one.taking(10) for one in ALL))
+
+
+def test_what_is_missing_is_looked_for_by_all_fields():
+    for short in ALL:
+        others = tuple(one for one in ALL if one is not short)
+        assert claims.missing(others, ALL) == (short,)
+        assert shows_less(others, ALL)
+        assert own_charges(ALL, others) == (short,)
+        assert own_charges(others, ALL) is None
+    assert not shows_less(ALL, ALL)
+
+
+def test_they_are_written_only_where_they_are_not_one():
+    assert PLAIN.to_dict() == {"sample_rate": 0.1, "noise_multiplier": 2.0, "steps": 5}
+    assert COPIED.to_dict() == {**PLAIN.to_dict(), "shares": 8, "copies": 2}
+    assert [Entry.from_dict(one.to_dict()) for one in ALL] == list(ALL)
+    assert claims.charges([one.to_dict() for one in ALL]) == ALL
+    with pytest.raises(ValueError, match="charged twice"):
+        claims.charges([SHARED.to_dict(), SHARED.to_dict()])
+
+
+def test_a_statement_states_them_and_keeps_its_old_spelling_without():
+    account = AccountStatement("a", "d", "record", 9, (PLAIN,), 1.0, 1e-5, 3.0, "pld", "assumed")
+    old = Statement("7", "ab" * 32, "cd" * 32, 0, "2026", "0.1", (account,))
+    assert "shares" not in old.to_text()
+    assert "copies" not in old.to_text()
+    new = replace(old, accounts=(replace(account, spent=ALL),))
+    assert Statement.from_text(new.to_text()) == new
+    spelt_out = new.to_text().replace('"noise_multiplier":2.0,', '"copies":1,"noise_multiplier":2.0,', 1)
+    with pytest.raises(ConfigError, match="another spelling"):
+        Statement.from_text(spelt_out)
+
+
+def test_a_server_keeps_them_between_rounds():
+    record = ClientRecord(
+        ClientProfile("a", 640, 3.0, 1e-5, ALL, "rdp"), 1, ALL, COPIED, unconfirmed=(SHARED,), before=(PLAIN,)
+    )
+    assert client_of(json.loads(record.row)) == record
+    of_old = ClientRecord(ClientProfile("a", 640, 3.0, 1e-5, (PLAIN,), "rdp"), 1, (PLAIN,), PLAIN)
+    assert "[0.1,2.0,5]" in of_old.row
+
+
+def test_what_was_not_confirmed_counts_as_what_was_asked():
+    record = ClientRecord(ClientProfile("a", 640, 3.0, 1e-5, (), "rdp"), 1, (), SHARED)
+    record.count_as_spent(SHARED)
+    assert record.charges() == (SHARED,)
+
+
+def test_the_ledger_keeps_them(tmp_path):
+    with Ledger.open(tmp_path / "l.sqlite") as ledger:
+        ledger.register("data", "print", 100)
+        ledger.reserve("data", "run", 1, (0.1, 2.0), 5, BUDGET)
+        paid = ledger.reserve_all([ReservationRequest("data", "run", 2, (0.1, 2.0), 5, BUDGET, shares=8)])[0]
+        assert paid.entry == SHARED
+        rows = [json.loads(row.content) for row in ledger.rows()]
+    assert [row["kind"] for row in rows] == ["register", "reserve", "reserve-shared"]
+    assert rows[2]["shares"] == 8
+    assert not {"shares", "copies"} & rows[1].keys()
+    assert "copies" not in rows[2]
+    with Ledger.open(tmp_path / "l.sqlite") as ledger:
+        assert ledger.spent("data") == (PLAIN, SHARED)
+        assert ledger.accounts()[0].rounds[1].entry == SHARED
+
+
+def test_an_fl_dp_that_knows_no_shares_cannot_read_such_a_ledger(tmp_path, monkeypatch):
+    """It would take what several copies cost for what one does: a kind that it does not know stops it."""
+    from fl_dp.accounting.ledger import ledger as module
+
+    monkeypatch.setattr(module, "SHARED", "reserve-later")
+    with Ledger.open(tmp_path / "l.sqlite") as ledger:
+        ledger.register("data", "print", 100)
+        with pytest.raises(LedgerError, match="which this fl_dp cannot read"):
+            ledger.reserve_all([ReservationRequest("data", "run", 2, (0.1, 2.0), 5, BUDGET, shares=8)])
+
+
+def test_rdp_and_prv_refuse_a_person_at_several_clients():
+    for accountant in ("rdp", "prv"):
+        assert compute_epsilon((SHARED,), 1e-5, accountant) == compute_epsilon((PLAIN,), 1e-5, accountant)
+        with pytest.raises(AccountingError, match="several clients of one secure sum; take 'pld'"):
+            compute_epsilon((COPIED,), 1e-5, accountant)
+
+
+def test_one_mechanism_lets_shares_vary_and_copies_not():
+    budget = OneMechanismBudget(3.0, 1e-5)
+    assert budget.steps_that_fit(0.1, 2.0, 3, (SHARED,), 1) == 3
+    assert budget.steps_that_fit(0.1, 2.0, 3, (PLAIN,), 50) == 3
+    with pytest.raises(DeclinedError, match="a person at 2 clients of one sum"):
+        budget.steps_that_fit(0.1, 2.0, 3, (SHARED,), 8, 2)
+    assert "at 2 clients of one sum" in conflict(0.1, 2.0, (COPIED,))
+    assert not conflict(0.1, 2.0, (COPIED,), 2)
+
+
+def test_a_history_tells_other_mechanisms_from_its_own():
+    history = History(BUDGET, SHARED, ALL[:2])
+    assert history.steps_left(3) == BUDGET.steps_that_fit(0.1, 2.0, 3, ALL[:2], 8)
+    assert history.rounds_left(2) == 2
+    assert history.epsilon_after(5) == BUDGET.epsilon_of((PLAIN, SHARED.taking(10)))

@@ -81,6 +81,31 @@ class ClientConfig(TaskSettings):
         False, _LIMITS, "servers may train without any protection; no epsilon holds for the data afterwards",
         page="privacy.md#runs-without-privacy",
     )  # fmt: skip
+    allow_secure_sum: bool = setting(
+        False, _LIMITS, "servers may take a step's result in a sum with others', whose noise all share",
+        page="secure-aggregation.md",
+    )  # fmt: skip
+    secure_least_clients: Annotated[int, Range(2, 100)] = setting(
+        2, _LIMITS, "fewest clients whose sum may be opened, drop-outs not counted",
+        page="secure-aggregation.md",
+    )  # fmt: skip
+    secure_most_dropouts: Annotated[int, Range(0, 100)] = setting(
+        10, _LIMITS, "most clients of a sum that may drop out of it", page="secure-aggregation.md"
+    )
+    secure_least_colluders: Annotated[int, Range(1, 100)] = setting(
+        1, _LIMITS, "clients of a sum that may tell the server all they know, at least so many",
+        page="secure-aggregation.md",
+    )  # fmt: skip
+    max_lost_rounds: Annotated[int, Range(1, 10**6)] = setting(
+        10,
+        _LIMITS,
+        "secure sums of a run that may be paid for and never opened",
+        page="secure-aggregation.md",
+    )
+    clients_per_person: Clients = setting(
+        1, _LIMITS, "at how many clients of a secure sum a person of these data may have records",
+        page="secure-aggregation.md",
+    )  # fmt: skip
     accountant: str = setting(
         "pld", _LIMITS, "pld is tight, rdp fast; only a proven upper bound may hold a budget",
         choices=ACCOUNTANTS, checked=False, page="accounting.md",

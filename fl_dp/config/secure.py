@@ -18,14 +18,29 @@ def require_secure(config: "RunConfig") -> None:
     """
     for key, value, usual, instead in (
         ("privacy", config.privacy, "on", "on: a sum without noise protects nobody"),
-        ("sampling", config.sampling, ("fixed", "budget"), "fixed or budget: how many members there are is public"),
+        (
+            "sampling",
+            config.sampling,
+            ("fixed", "budget"),
+            "fixed or budget: how many members there are is public",
+        ),
         ("momentum", config.momentum, 0.0, "0: the server descends; take server-optimizer = fedavgm"),
         ("optimizer", config.optimizer, "sgd", "sgd: the server descends; take server-optimizer = fedadam"),
-        ("local-algorithm", config.local_algorithm, "fedavg", "fedavg: clients take one step, from the weights sent"),
+        (
+            "local-algorithm",
+            config.local_algorithm,
+            "fedavg",
+            "fedavg: clients take one step, from the weights sent",
+        ),
         ("adaptive-clipping", config.adaptive_clipping, "", "none: all members clip to one bound"),
         ("personal", config.personal, "", "none: all members give to all parameters"),
         ("strategy", config.strategy, "", "none of one's own: the sum is opened by fl_dp"),
-        ("min-updates", config.min_updates, "auto", "auto: a sum is opened of all but secure-dropouts members"),
+        (
+            "min-updates",
+            config.min_updates,
+            "auto",
+            "auto: a sum is opened of all but secure-dropouts members",
+        ),
     ):
         fits = value in usual if isinstance(usual, tuple) else value == usual
         require(fits, key, value, f"{instead} ({_WHY})")

@@ -16,6 +16,7 @@ from fl_dp.federation.link.door import Door
 from fl_dp.federation.link.hub import Hub
 from fl_dp.federation.link.link_grid import LinkGrid
 from fl_dp.federation.link.listener import listening
+from fl_dp.federation.secure_sum.grid import SecureGrid
 from fl_dp.federation.server.app import run_federation
 from fl_dp.federation.server.farewell import send_final_model
 from fl_dp.federation.wire.arrays import NDArray
@@ -74,11 +75,9 @@ class Serving:
             self.look()
             on_wait()
 
-        grid, flat, run = (
-            ProgressGrid(LinkGrid(self.hub, self.kit.key, while_waiting), config, tell),
-            config.to_flat(),
-            str(self.hub.run_id),
-        )
+        link = LinkGrid(self.hub, self.kit.key, while_waiting)
+        below = SecureGrid(link, config, self.hub.site_of) if config.secure else link
+        grid, flat, run = ProgressGrid(below, config, tell), config.to_flat(), str(self.hub.run_id)
 
         def on_model(arrays: Mapping[str, NDArray]) -> None:
             tell.doing("sending the sites the final model")

@@ -12,6 +12,7 @@ from typing import Any
 from flwr.app import Context, Message, MessageType, RecordDict
 
 from fl_dp.clean_text import one_line
+from fl_dp.config.client import ClientConfig
 from fl_dp.durable_files import open_private
 from fl_dp.errors import FederationError
 from fl_dp.federation.client.app import answer, register, train_round
@@ -19,6 +20,8 @@ from fl_dp.federation.client.final_model import keep_final_model
 from fl_dp.federation.client.isolated import answered_apart
 from fl_dp.federation.client.settings import CONFIG_KEY
 from fl_dp.federation.link.site_link import LinkLostError, LinkRefusedError, SiteLink
+from fl_dp.federation.secure_sum.member import take_part
+from fl_dp.federation.secure_sum.wire import SECURE_SUM, take_kept
 from fl_dp.federation.wire.messages import (
     FINAL_MODEL,
     REFUSAL,
@@ -51,6 +54,7 @@ class ClientLoop:
     def __init__(self, link: SiteLink, settings: Path, tell: Tell, *, once: bool = False) -> None:
         self._link, self._settings, self._tell, self._once = link, settings, tell, once
         self._said = ""
+        self._kept = b""  # of a secure sum that is under way; in memory alone
         self._pause = _FIRST_PAUSE
         self._joined = False
         self._end: LinkRefusedError | None = None  # that the run is over, heard while a message was answered
@@ -109,6 +113,9 @@ class ClientLoop:
         kind = one_line(message.metadata.message_type)  # the server's words, of any length
         logger.debug("message %s of run %d", kind, message.metadata.run_id)  # its journal says more
         content = answered_apart(lambda: self._handled(message), self._beat, BEAT_SECONDS)
+        kept = take_kept(content)  # whatever the message is: it never leaves
+        if message.metadata.message_type == SECURE_SUM:
+            self._kept = kept
         try:
             self._link.answer(message, content)
         except LinkRefusedError as refused:
@@ -139,6 +146,8 @@ class ClientLoop:
 
     def _handled(self, message: Message) -> RecordDict:
         handle = _HANDLERS.get(message.metadata.message_type)
+        if message.metadata.message_type == SECURE_SUM:
+            handle = self._member
         if handle is None:
             return refusal_to_content(Refusal("failed", "it answers no messages of this kind"))
         context = Context(
@@ -149,6 +158,10 @@ class ClientLoop:
             run_config={},
         )
         return self._with_signature(answer(message, context, handle).content)
+
+    def _member(self, message: Message, config: ClientConfig) -> RecordDict:
+        """A stage of a secure sum, which is answered with what the stages before have left."""
+        return take_part(message, config, self._link.identity, self._kept)
 
     def _with_signature(self, content: RecordDict) -> RecordDict:
         """A statement is signed by itself, too: it is read long after the message."""

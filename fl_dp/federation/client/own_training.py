@@ -17,7 +17,7 @@ from fl_dp.federation.client.own_states import OwnStates
 from fl_dp.federation.client.received import keep_received
 from fl_dp.federation.client.round import PaidRound, expected_weights
 from fl_dp.federation.devices import find_device
-from fl_dp.federation.wire.arrays import digest_of, load_arrays
+from fl_dp.federation.wire.arrays import NDArray, digest_of, load_arrays
 from fl_dp.federation.wire.round_arrays import received_specs
 from fl_dp.records import CONTROL, RoundPlan
 from fl_dp.tasks.load import in_task_code, new_model, task_of
@@ -66,6 +66,7 @@ class OwnTraining:
         settings, objective = self._settings, self._task.objective
         model = new_model(self._task)
         weights = expected_weights(content, plan.model, received_specs(model, plan))
+        self.check_received(weights)
         own = {name: array for name, array in weights.items() if not name.startswith(CONTROL)}
         load_arrays(model, own)
         if settings.evaluate_received:
@@ -95,10 +96,8 @@ class OwnTraining:
                 "numbers has a finite gradient there, so that noise alone would be paid for."
             )
 
-    @property
-    def weights_digest(self) -> str:
-        """Of the weights that were received, once it is prepared."""
-        return self._digests[0]
+    def check_received(self, weights: Mapping[str, NDArray]) -> None:
+        """DeclinedError for weights that this round may not start from."""
 
     def train(self, paid: PaidRound) -> Mapping[str, Any] | None:
         """What leaves the client after the steps, as arrays by name; None if not finite."""

@@ -195,9 +195,18 @@ def _check_secure(plan: RoundPlan, config: ClientConfig) -> None:
     _require(
         1 <= plan.shares <= MOST_MEMBERS, f"asks for a share in {plan.shares}, expected 1 to {MOST_MEMBERS}"
     )
+    _require(
+        config.clients_per_person <= plan.copies <= MOST_MEMBERS,
+        f"is accounted for persons at {plan.copies} clients, this client's own settings have "
+        f"clients-per-person = {config.clients_per_person}",
+    )
+    _require(
+        0 <= plan.most_rate <= 1, f"asks for a largest sample rate of {plan.most_rate:g}, expected 0 to 1"
+    )
     alone = plan.noise_multiplier / math.sqrt(plan.shares)
     _require(
-        alone >= LEAST_NOISE, f"asks for a share of noise of multiplier {alone:g}, expected {LEAST_NOISE:g} at least"
+        alone >= LEAST_NOISE,
+        f"asks for a share of noise of multiplier {alone:g}, expected {LEAST_NOISE:g} at least",
     )
 
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 from flwr.app import RecordDict
 
 from fl_dp.config.client import ClientConfig
-from fl_dp.errors import ConfigError, DeclinedError, FlDpError
+from fl_dp.errors import BudgetExhaustedError, ConfigError, DeclinedError, FlDpError
 from fl_dp.federation.client.approval import require_approval
 from fl_dp.federation.client.attempt import Trained, attempt
 from fl_dp.federation.client.policy import check_plan
@@ -68,6 +68,17 @@ class AcceptedRound:
     @property
     def sample_rate(self) -> float:
         return self.plan.expected_batch_size / self.client.public_size
+
+    @property
+    def charged_rate(self) -> float:
+        """What the ledger is charged for: of a person with records at several members, the largest of theirs."""
+        return self.sample_rate if self.plan.copies == 1 else max(self.sample_rate, self.plan.most_rate)
+
+    @property
+    def entry(self) -> Entry:
+        """The round as the ledger would have it, with all of its steps."""
+        plan = self.plan
+        return Entry(self.charged_rate, plan.noise_multiplier, plan.steps, max(1, plan.shares), plan.copies)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +204,13 @@ class ClientRounds:
         _warn_of_refusals(refusals)
         return accepted, refusals
 
+    def require_room(self, accepted: AcceptedRound) -> None:
+        """BudgetExhaustedError where not one step of the round would fit; nothing is paid for."""
+        spent, one = self.spent(accepted.client), accepted.entry
+        budget = accepted.client.budget
+        if not budget.steps_that_fit(one.sample_rate, one.noise_multiplier, 1, spent, one.shares, one.copies):
+            raise BudgetExhaustedError(f"Not one more step fits: {budget.in_words(spent)}.")
+
     def pay(
         self, accepted: Sequence[AcceptedRound], repeats: Callable[[AcceptedRound], str] = lambda one: ""
     ) -> tuple[list[PaidRound], dict[str, Refusal]]:
@@ -211,11 +229,13 @@ class ClientRounds:
                 one.client.dataset,
                 one.plan.run,
                 one.plan.server_round,
-                (one.sample_rate, one.plan.noise_multiplier),
+                (one.charged_rate, one.plan.noise_multiplier),
                 one.plan.steps,
                 one.client.budget if one.plan.private else None,
                 inputs=repeats(one),
                 arithmetic=one.plan.arithmetic,
+                shares=one.entry.shares,
+                copies=one.entry.copies,
             )
             for one in accepted
         ]

@@ -40,6 +40,7 @@ from fl_dp.errors import FederationError
 from fl_dp.federation.link.hub import SILENCE
 from fl_dp.federation.link.signed_message import Bearing, checked, signed
 from fl_dp.federation.link.signed_request import sign_request
+from fl_dp.federation.secure_sum.identity import Identity
 from fl_dp.kits.kit import SiteKit
 
 
@@ -90,6 +91,11 @@ class SiteLink:
     def kit_has_ended(self) -> bool:
         """Whether nothing may be joined with this kit any more."""
         return self._kit.roster.is_over()
+
+    @property
+    def identity(self) -> Identity:
+        """Who this site is to the members of a secure sum, and who they may be."""
+        return Identity(self._kit.key, frozenset(site.key for site in self._kit.roster.sites))
 
     def sign(self, purpose: str, body: bytes) -> bytes:
         """The site's signature of `body`, which holds for that purpose alone."""

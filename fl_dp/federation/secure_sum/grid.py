@@ -7,44 +7,61 @@ the same round. Who is lost later is a drop-out.
 """
 
 import logging
+import math
+import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
-from flwr.app import Error, Message, RecordDict
+import numpy as np
+from flwr.app import Error, Message, MessageType, RecordDict
 from flwr.common.constant import ErrorCode
 from flwr.proto.node_pb2 import NodeInfo
 from flwr.serverapp import Grid
+from numpy.typing import NDArray
 
 from fl_dp.clean_text import one_line
 from fl_dp.config.run import RunConfig
-from fl_dp.federation.secure_sum.attempt import Attempt, Outcome
-from fl_dp.federation.secure_sum.wire import SECURE_SUM
-from fl_dp.federation.wire.arrays import ArraySpec
-from fl_dp.federation.wire.messages import plan_only, refusal_to_content
+from fl_dp.errors import FlDpError
+from fl_dp.federation.secure_sum.attempt import Attempt, Turn
+from fl_dp.federation.secure_sum.limits import least_threshold, shares_of
+from fl_dp.federation.secure_sum.member import common_plan
+from fl_dp.federation.secure_sum.summing import SecureSum, SumLostError
+from fl_dp.federation.secure_sum.terms import ATTEMPT_DIGITS, MODULUS, Head
+from fl_dp.federation.secure_sum.vector import SAMPLER, grid_of, unflat
+from fl_dp.federation.wire.messages import (
+    ARRAYS,
+    NO_ARRAYS,
+    array_record,
+    plan_only,
+    plan_to_content,
+    refusal_to_content,
+)
 from fl_dp.federation.wire.older_grid import OlderGrid
-from fl_dp.federation.wire.partial_sums import make_group
+from fl_dp.federation.wire.partial_sums import make_group, summed_names
 from fl_dp.kits.roster import Site
-from fl_dp.records import Refusal
+from fl_dp.records import Refusal, RoundPlan
+from fl_dp.weights_digest import weights_digest
 
 logger = logging.getLogger("fl_dp")
 
-KEY_SECONDS = 60.0  # that a stage without training may take
-_PAUSE = 0.02  # seconds between two looks at a stage, where the grid below does not wait itself
+KEY_SECONDS = 60.0  # that a stage may take which neither trains nor waits for an operator
+_LOOK_SECONDS = 0.02  # between two looks at a stage
+_PULL_SECONDS = 0.5  # that a pull may take while a sum is under way
 
 
 class SecureGrid(OlderGrid):
-    """grid: the one below. site_of: who is at a node. expected: what members give, in the model's shapes."""
+    """grid: the one below. site_of: who is at a node."""
 
     adds_up = True
 
-    def __init__(
-        self, grid: Grid, config: RunConfig, site_of: Callable[[int], Site | None]
-    ) -> None:
+    def __init__(self, grid: Grid, config: RunConfig, site_of: Callable[[int], Site | None]) -> None:
         self._grid, self._config, self._site_of = grid, config, site_of
-        self._asked: dict[str, Message] = {}  # rounds that are not answered, by message
         self._replies: dict[str, Message] = {}
-        self._attempt: Attempt | None = None
+        self._asked: dict[str, Message] = {}  # by message, in the round that is under way
+        self._shapes: Mapping[str, tuple[int, ...]] = {}  # of what members give to the sum
+        self._turn: Turn | None = None
         self._number = 0
 
     def set_run(self, run: Any) -> None:
@@ -59,3 +76,159 @@ class SecureGrid(OlderGrid):
 
     def get_nodes(self) -> Iterable[NodeInfo]:
         return self._grid.get_nodes()
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        """Rounds begin a sum, of all that are asked in one call; anything else goes on to the grid below."""
+        sent = list(messages)
+        rounds = [one for one in sent if one.metadata.message_type == MessageType.TRAIN]
+        others = [one for one in sent if one.metadata.message_type != MessageType.TRAIN]
+        ids = list(self._grid.push_messages(others)) if others else []
+        if rounds:
+            for one in rounds:
+                self._number += 1
+                one.metadata.__dict__["_message_id"] = f"sum-{self._number}"
+            self._asked, self._replies = {one.metadata.message_id: one for one in rounds}, {}
+            self._shapes = _shapes(rounds[0].content)
+            self._turn = self._round()
+        return [*ids, *(one.metadata.message_id for one in rounds)]
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        """Replies that are there; the sum goes on meanwhile."""
+        wanted = set(message_ids)
+        others = [one for one in wanted if one not in self._asked and one not in self._replies]
+        found = list(self._grid.pull_messages(others)) if others else []
+        until = time.monotonic() + _PULL_SECONDS
+        while self._turn is not None and wanted & self._asked.keys() and time.monotonic() < until:
+            if next(self._turn, self) is self:
+                self._turn = None
+            else:
+                time.sleep(_LOOK_SECONDS)
+        return [*found, *(self._replies.pop(one) for one in wanted & self._replies.keys())]
+
+    def _round(self) -> Turn:
+        """Attempts, until one leads to a sum, or is lost and paid for, or too few members are left."""
+        left = dict[str, Message]()
+        for message in list(self._asked.values()):
+            site = self._site_of(message.metadata.dst_node_id)
+            if site is None:
+                self._gone(message, "is not there any more")
+            else:
+                left[site.key] = message
+        while left:
+            attempt = self._begin(left)
+            if attempt is None:
+                return
+            try:
+                yield from attempt.play()
+                self._answer(attempt, left, attempt.sums.total(), "")
+                return
+            except SumLostError as error:
+                if error.paid:
+                    self._answer(attempt, left, None, one_line(str(error)))
+                    return
+                logger.info("%s Others begin again.", one_line(str(error)))
+            for key, reason in attempt.sums.dropped.items():
+                self._refuse(left.pop(key), attempt.refusals.get(key), reason)
+
+    def _begin(self, members: Mapping[str, Message]) -> Attempt | None:
+        """An attempt with these; None where they are too few, who then have nothing to pay."""
+        config, names = self._config, dict[str, str]()
+        for key, message in members.items():
+            site = self._site_of(message.metadata.dst_node_id)
+            names[key] = site.name if site else key[:16]
+        try:
+            shares = shares_of(len(members), config.secure_dropouts, config.secure_colluders)
+            plans = {key: replace(plan_only(one.content), shares=shares) for key, one in members.items()}
+            contents = {
+                key: plan_to_content(plans[key], array_record(one.content, ARRAYS))
+                for key, one in members.items()
+            }
+            any_of = next(iter(members))
+            sums = SecureSum(self._head(plans, contents[any_of], len(members)), names)
+        except FlDpError as error:
+            for message in members.values():
+                self._refuse(message, None, str(error))
+            return None
+        first = next(iter(members.values())).metadata
+        return Attempt(
+            self._grid,
+            sums,
+            {key: one.metadata.dst_node_id for key, one in members.items()},
+            contents,
+            first.group_id,
+            config.round_timeout,
+            min(KEY_SECONDS, config.round_timeout),
+        )
+
+    def _head(self, plans: Mapping[str, RoundPlan], content: RecordDict, members: int) -> Head:
+        plan, config = next(iter(plans.values())), self._config
+        weights = {name: array.numpy() for name, array in array_record(content, ARRAYS).items()}
+        numbers = sum(math.prod(shape) for shape in self._shapes.values())
+        grid = grid_of(plan.max_grad_norm, plan.noise_multiplier, plan.shares, numbers)
+        return Head(
+            run=plan.run,
+            server_round=plan.server_round,
+            attempt=secrets.token_hex(ATTEMPT_DIGITS // 2),
+            plan=common_plan(plan),
+            weights=weights_digest(weights),
+            max_grad_norm=plan.max_grad_norm,
+            sensitivity=grid.sensitivity,
+            noise_multiplier=plan.noise_multiplier,
+            spacing=grid.spacing,
+            levels=grid.levels,
+            numbers=numbers,
+            share_deviation=grid.share_deviation,
+            modulus=MODULUS,
+            sampler=SAMPLER,
+            most_rate=max(one.most_rate for one in plans.values()) or 1.0,
+            clients_per_person=plan.copies,
+            clients=members,
+            dropouts=config.secure_dropouts,
+            colluders=config.secure_colluders,
+            threshold=least_threshold(members, config.secure_colluders),
+        )
+
+    def _answer(
+        self, attempt: Attempt, members: Mapping[str, Message], total: "NDArray[np.int64] | None", lost: str
+    ) -> None:
+        """The members' reports, as a group with its sum or without. Who has masked has paid, and who has not
+        may have: a refusal of its own says what it has not done, and an error that nobody knows."""
+        reports = {members[site].metadata.message_id: report for site, report in attempt.reports.items()}
+        for content in reports.values():
+            content[ARRAYS] = NO_ARRAYS
+        for site, message in members.items():
+            if site in attempt.reports:
+                continue
+            if site in attempt.refusals:
+                self._reply(message, attempt.refusals[site])
+            else:
+                self._gone(message, attempt.sums.dropped.get(site, "it did not answer"))
+        if reports:
+            arrays = None if total is None else unflat(total, self._shapes)
+            make_group(reports, list(reports), arrays, shares=attempt.sums.head.shares, lost=lost)
+        for message_id, content in reports.items():
+            self._reply(self._asked[message_id], content)
+
+    def _refuse(self, message: Message, refusal: RecordDict | None, reason: str) -> None:
+        """Of a client that was never asked to mask: it has paid for nothing."""
+        words = Refusal("declined", f"no part of the secure sum, unpaid: {one_line(reason)}")
+        self._reply(message, refusal or refusal_to_content(words))
+
+    def _gone(self, message: Message, reason: str) -> None:
+        error = Error(ErrorCode.NODE_UNAVAILABLE, one_line(reason))
+        self._replies[message.metadata.message_id] = Message(error, reply_to=message)
+        del self._asked[message.metadata.message_id]
+
+    def _reply(self, message: Message, content: RecordDict) -> None:
+        self._replies[message.metadata.message_id] = Message(content, reply_to=message)
+        del self._asked[message.metadata.message_id]
+
+
+def _shapes(content: RecordDict) -> dict[str, tuple[int, ...]]:
+    """Of the arrays that are summed, by name; a complex number is two."""
+    weights = array_record(content, ARRAYS)
+    kinds = {name: np.dtype(weights[name].dtype).kind for name in summed_names(content)}
+    return {
+        name: (*weights[name].shape, 2) if kind == "c" else tuple(weights[name].shape)
+        for name, kind in kinds.items()
+    }

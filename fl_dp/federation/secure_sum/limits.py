@@ -23,12 +23,13 @@ class Limits:
     """What a client's own settings insist on.
 
     least_clients: the fewest whose sum may be opened, of K - d. least_shares: of noise, of K - d - c.
-    least_colluders: how many clients it does not trust, of c.
+    least_colluders: how many clients it does not trust, of c. most_dropouts: of d.
     """
 
     least_clients: int = 2
     least_shares: int = 1
     least_colluders: int = 1
+    most_dropouts: int = MOST_MEMBERS
 
 
 def shares_of(clients: int, dropouts: int, colluders: int) -> int:

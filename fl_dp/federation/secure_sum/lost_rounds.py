@@ -60,5 +60,7 @@ class LostRounds:
             return {}
         table = read_json(self.path)
         if not isinstance(table, dict) or not all(type(one) is int and one >= 0 for one in table.values()):
-            raise FlDpError(f"{self.path.name}: is damaged; its lost rounds are not known. Delete it to begin anew.")
+            raise FlDpError(
+                f"{self.path.name}: is damaged; its lost rounds are not known. Delete it to begin anew."
+            )
         return table

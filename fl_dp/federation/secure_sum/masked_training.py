@@ -16,7 +16,9 @@ from fl_dp.federation.secure_sum.participant import Participant
 from fl_dp.federation.secure_sum.terms import Head
 from fl_dp.federation.secure_sum.vector import check_grid, flat
 from fl_dp.federation.secure_sum.wire import MASKED
+from fl_dp.federation.wire.arrays import NDArray
 from fl_dp.records import RoundPlan
+from fl_dp.weights_digest import weights_digest
 
 
 class MaskedTraining(OwnTraining):
@@ -31,13 +33,20 @@ class MaskedTraining(OwnTraining):
         self._participant, self._lost = participant, lost
 
     def prepare(self, plan: RoundPlan, content: RecordDict) -> None:
-        """As any round; and DeclinedError unless weights and grid are those that were signed."""
+        """As any round; and DeclinedError unless the grid is the one that was signed."""
         super().prepare(plan, content)
-        head = self._participant.head
-        if self.weights_digest != head.weights:
-            raise DeclinedError("the round's weights are not those that the members of its secure sum have signed.")
         assert self.trainer is not None
-        check_grid(head, sum(p.numel() * (1 + p.is_complex()) for p in self.trainer.algorithm.parameters.values()))
+        check_grid(
+            self._participant.head,
+            sum(p.numel() * (1 + p.is_complex()) for p in self.trainer.algorithm.parameters.values()),
+        )
+
+    def check_received(self, weights: Mapping[str, NDArray]) -> None:
+        """DeclinedError unless they are the ones that were signed: else each could get weights of its own."""
+        if weights_digest(weights) != self._participant.head.weights:
+            raise DeclinedError(
+                "the round's weights are not those that the members of its secure sum have signed."
+            )
 
     def train(self, paid: PaidRound) -> Mapping[str, Any] | None:
         """The masked sum of the step's clipped gradients and its share of noise, for `paid`."""

@@ -10,8 +10,8 @@ Nothing is paid for before the third stage. What is kept between stages goes bac
 beside the answer, and never to the disk: a client that ends has dropped out.
 """
 
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,13 +28,13 @@ from fl_dp.federation.client.policy import MAX_RUN_NAME, check_plan
 from fl_dp.federation.client.registration import task_identity
 from fl_dp.federation.client.round import AcceptedRound, Client, ClientRounds
 from fl_dp.federation.secure_sum import wire
+from fl_dp.federation.secure_sum.identity import Identity
 from fl_dp.federation.secure_sum.limits import Limits
 from fl_dp.federation.secure_sum.lost_rounds import LostRounds
 from fl_dp.federation.secure_sum.messages import Confirmations, Inbox, Survivors
 from fl_dp.federation.secure_sum.participant import Participant
 from fl_dp.federation.secure_sum.terms import Head, Terms
-from fl_dp.federation.wire.messages import ARRAYS, REFUSAL, REPORT, SPENT, plan_only
-from fl_dp.kits.keys import SigningKey
+from fl_dp.federation.wire.messages import REFUSAL, plan_only
 from fl_dp.records import RoundPlan
 
 if TYPE_CHECKING:
@@ -42,14 +42,6 @@ if TYPE_CHECKING:
     from fl_dp.federation.client.round import Training
 
 Answer = tuple[RecordDict, Participant | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """Who this client is to the others. key: of its site; roster: public keys of all sites of its own kit."""
-
-    key: SigningKey
-    roster: Collection[str]
 
 
 def take_part(message: Message, config: ClientConfig, identity: Identity, kept: bytes) -> RecordDict:
@@ -86,8 +78,12 @@ def _advertise(message: Message, config: ClientConfig, identity: Identity, kept:
         client = rounds.known(config) or _registered(rounds, config)
         check_plan(plan, config, client.public_size, task_identity(config))
         _check_head(head, plan)
-        LostRounds.of(config).check(plan.run)
         accepted = AcceptedRound(client.dataset, client, plan)
+        if accepted.charged_rate > head.most_rate:
+            raise DeclinedError(
+                f"a secure sum with sample rates up to {head.most_rate:g}, this client's is {accepted.charged_rate:g}."
+            )
+        LostRounds.of(config).check(plan.run)
         rounds.require_room(accepted)
         if config.approve:
             require_approval(accepted, rounds.spent(client))
@@ -159,6 +155,9 @@ def _check_head(head: Head, plan: RoundPlan) -> None:
         ("clipping bound", head.max_grad_norm, plan.max_grad_norm),
         ("noise multiplier", head.noise_multiplier, plan.noise_multiplier),
         ("shares of noise", head.shares, plan.shares),
+        ("clients per person", head.clients_per_person, plan.copies),
     ):
         if found != asked:
-            raise DeclinedError(f"a secure sum with {what} {found!s:.40}, the round's plan has {asked!s:.40}.")
+            raise DeclinedError(
+                f"a secure sum with {what} {found!s:.40}, the round's plan has {asked!s:.40}."
+            )

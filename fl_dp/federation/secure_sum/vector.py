@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from fl_dp.engine.noise.grid import FLOAT_ERROR, WIDENED, noise_grid
 from fl_dp.errors import ConfigError, DeclinedError
 from fl_dp.federation.secure_sum.terms import Head
-from fl_dp.federation.wire.arrays import ArraySpec
 
 SAMPLER = "discrete gaussian 1"  # as in engine/noise/discrete_gaussian.py
 
@@ -52,12 +51,12 @@ def flat(arrays: Mapping[str, NDArray[np.int64]]) -> NDArray[np.int64]:
     return np.concatenate([np.asarray(arrays[name], np.int64).reshape(-1) for name in sorted(arrays)])
 
 
-def unflat(vector: NDArray[np.int64], specs: Mapping[str, ArraySpec]) -> dict[str, NDArray[np.int64]]:
-    """The arrays that `flat` has put together; specs: of their shapes."""
+def unflat(vector: NDArray[np.int64], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, NDArray[np.int64]]:
+    """The arrays that `flat` has put together, by name."""
     found: dict[str, NDArray[np.int64]] = {}
     start = 0
-    for name in sorted(specs):
-        count = math.prod(specs[name].shape)
-        found[name] = vector[start : start + count].reshape(specs[name].shape)
+    for name in sorted(shapes):
+        count = math.prod(shapes[name])
+        found[name] = vector[start : start + count].reshape(shapes[name])
         start += count
     return found

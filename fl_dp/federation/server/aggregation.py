@@ -9,6 +9,7 @@ import numpy as np
 from fl_dp.choices import AGGREGATIONS, Choices
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError, FederationError
+from fl_dp.federation.secure_sum.limits import check_threshold, least_threshold
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray
 from fl_dp.federation.wire.partial_sums import WeightedSum
 
@@ -64,7 +65,8 @@ def aggregation_of(name: str, malicious: int = 0) -> Aggregation:
 def check_aggregation(config: RunConfig) -> None:
     """ConfigError where no round can have as many updates as the aggregation needs."""
     if config.secure:
-        check_members(config.fit_clients, config.secure_dropouts, config.secure_colluders)
+        threshold = least_threshold(config.fit_clients, config.secure_colluders)
+        check_threshold(config.fit_clients, config.secure_dropouts, config.secure_colluders, threshold)
     least = aggregation_of(config.aggregation, config.malicious_clients).least_updates
     if config.fit_clients < least:
         raise ConfigError(

@@ -36,6 +36,7 @@ class Asking:
 
     def __init__(self, config: RunConfig, run: str) -> None:
         self._config, self._run, self._task = config, run, task_identity(config)
+        self._summed: Sequence[str] = ()  # arrays of a secure sum
         self.origin = run
 
     def ask(
@@ -61,7 +62,7 @@ class Asking:
         @cache
         def content(plan: RoundPlan, weight: float) -> RecordDict:
             alone = plan_to_content(plan, weights)
-            return ask_for_sum(alone, weight) if in_sum else alone
+            return ask_for_sum(alone, weight, self._summed) if in_sum else alone
 
         return content
 

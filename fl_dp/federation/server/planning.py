@@ -13,6 +13,7 @@ from fl_dp.config.schedule import learning_rate_in
 from fl_dp.errors import AccountingError, ConfigError, FederationError
 from fl_dp.federation.client.one_mechanism import conflict
 from fl_dp.federation.client.policy import MAX_STEPS
+from fl_dp.federation.secure_sum.limits import shares_of
 from fl_dp.models.names import common_name
 from fl_dp.records import ClientProfile, Entry, RoundPlan
 
@@ -40,11 +41,12 @@ def round_mechanism(profile: ClientProfile, config: RunConfig) -> Entry:
         _check_allowed(profile)
         return Entry(batch / size, UNPROTECTED, steps)
     _check_budget(profile)
-    mechanism = Entry(batch / size, _noise_multiplier(profile, config, steps), steps)
+    shares, copies = members_shares(config), copies_of(config)
+    mechanism = Entry(batch / size, _noise_multiplier(profile, config, steps), steps, shares, copies)
     if config.adaptive_clipping:
         _check_count(mechanism, batch)
     if not profile.vary_mechanism:
-        reason = conflict(mechanism.sample_rate, mechanism.noise_multiplier, profile.spent)
+        reason = conflict(mechanism.sample_rate, mechanism.noise_multiplier, profile.spent, copies)
         if reason:
             raise FederationError(reason)
     return mechanism
@@ -63,6 +65,18 @@ def steps_of_round(config: RunConfig, public_size: int) -> int:
     if config.secure:
         return 1
     return steps_of_epochs(public_size, expected_batch(config, public_size), config.local_epochs)
+
+
+def members_shares(config: RunConfig) -> int:
+    """Of how many shares the noise of a round of fit-clients clients is made up; 1 outside of secure sums."""
+    if not config.secure:
+        return 1
+    return shares_of(config.fit_clients, config.secure_dropouts, config.secure_colluders)
+
+
+def copies_of(config: RunConfig) -> int:
+    """At how many members of one sum a person may have records. Without sums each client answers for its own."""
+    return min(config.clients_per_person, config.fit_clients) if config.secure else 1
 
 
 def round_plan(
@@ -106,6 +120,8 @@ def round_plan(
         seen=config.seen,
         adaptive_clipping=config.adaptive_clipping,
         shares=mechanism.shares if config.secure else 0,
+        copies=mechanism.copies,
+        most_rate=mechanism.sample_rate if mechanism.copies > 1 else 0.0,
         origin="" if origin == run else origin,
     )
 

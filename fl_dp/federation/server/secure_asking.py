@@ -13,16 +13,18 @@ from fl_dp.federation.server.registration import Registration
 
 
 class SecureAsking(Asking):
-    """registration: whose clients get the mechanism that all members share.
+    """registration: whose clients get the mechanism that all members share. summed: names of the arrays.
 
     The noise of a sum is one for all of its members. It is the largest that any client needs that was there
     when the first round was asked, and stays: a client's ledger holds it to one mechanism. Who comes later, and
     would need more, stops at its budget before the others.
     """
 
-    def __init__(self, config: RunConfig, run: str, registration: Registration) -> None:
+    def __init__(
+        self, config: RunConfig, run: str, registration: Registration, summed: Sequence[str]
+    ) -> None:
         super().__init__(config, run)
-        self._registration = registration
+        self._registration, self._summed = registration, list(summed)
 
     def ask(
         self, clients: Sequence[ClientRecord], server_round: int, weights: ArrayRecord, *, in_sum: bool
@@ -36,7 +38,8 @@ class SecureAsking(Asking):
                 client.mechanism,
                 noise_multiplier=noise,
                 shares=shares,
-                sample_rate=max(rate, client.mechanism.sample_rate) if self._config.clients_per_person > 1
+                sample_rate=max(rate, client.mechanism.sample_rate)
+                if self._config.clients_per_person > 1
                 else client.mechanism.sample_rate,
             )
         return super().ask(clients, server_round, weights, in_sum=in_sum)

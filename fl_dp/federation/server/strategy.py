@@ -180,7 +180,9 @@ class PrivateStrategy(Strategy):
         chosen = self._enough(parts.choosing.choose(grid, server_round))
         in_sum = adds_up(grid) and not parts.aggregating.needs_single_updates
         if self._config.secure and not in_sum:
-            raise ConfigError('aggregation = "secure": this grid opens no sums; it serves run.sh, server.py and fl_dp.')
+            raise ConfigError(
+                'aggregation = "secure": this grid opens no sums; it serves run.sh, server.py and fl_dp.'
+            )
         message = parts.aggregating.message(arrays)
         self._asked = self._unjudged = parts.asking.ask(chosen, server_round, message, in_sum=in_sum)
         return [asked.message for asked in self._asked]

@@ -33,7 +33,7 @@ def usual_parts(
     """The parts of a run as its config has them."""
     registration = Registration(config)
     aggregating = (SecureAggregating if config.secure else Aggregating)(config, shared)
-    asking = SecureAsking(config, run, registration) if config.secure else Asking(config, run)
+    asking = SecureAsking(config, run, registration, list(shared)) if config.secure else Asking(config, run)
     return StrategyParts(
         registration,
         Choosing(config, registration, on_registered),

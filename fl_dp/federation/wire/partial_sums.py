@@ -49,10 +49,19 @@ def adds_up(grid: Grid) -> bool:
     return getattr(grid, "adds_up", False) is True
 
 
-def ask_for_sum(content: RecordDict, weight: float) -> RecordDict:
-    """A round's message that lets the grid add this client's update, times `weight`, to others."""
-    content[ADD_UP] = ConfigRecord({"weight": weight})
+def ask_for_sum(content: RecordDict, weight: float, names: Sequence[str] = ()) -> RecordDict:
+    """A round's message that lets the grid add this client's update, times `weight`, to others.
+
+    names: of the arrays that a secure sum is of.
+    """
+    content[ADD_UP] = ConfigRecord({"weight": weight, "names": list(names)})
     return content
+
+
+def summed_names(content: RecordDict) -> list[str]:
+    """Of the arrays that a secure sum is of."""
+    record = config_record(content, ADD_UP)
+    return [] if record is None else [str(name) for name in record["names"]]  # type: ignore[union-attr]
 
 
 def asked_weight(content: RecordDict) -> float | None:
@@ -113,9 +122,9 @@ def read_sum(
     """
     answered = {reply.metadata.reply_to_message_id: reply.content for reply in replies}
     for content in answered.values():
-        lost = (config_record(content, GROUP) or {}).get("lost")
-        if lost:
-            raise FederationError(str(lost))
+        group = config_record(content, GROUP)
+        if group and group.get("lost"):
+            raise FederationError(str(group["lost"]))
     carriers = [content for content in answered.values() if SUM in content]
     if len(carriers) != 1:
         raise FederationError(f"{len(carriers)} replies bring the sum of a group of {len(answered)}")
@@ -126,8 +135,7 @@ def read_sum(
     sums = {name: ArraySpec(spec.shape, _sum_type(spec)) for name, spec in expected.items()}
     arrays = decode(array_record(carriers[0], SUM), sums)
     weight = sum(weights[message_id] for message_id in answered)
-    shares = int((group or {}).get("shares", 0))  # type: ignore[arg-type]
-    if shares:
+    if group and (shares := int(group.get("shares", 0))):  # type: ignore[arg-type]
         return WeightedSum(arrays, weight, shares)
     most = weight * MOST_WEIGHT * _ROUNDING
     for name, array in arrays.items():

@@ -8,7 +8,6 @@ from pathlib import Path
 from fl_dp.accounting.budget import federation_budget
 from fl_dp.accounting.calibration import calibrate_noise
 from fl_dp.accounting.epsilon import compute_epsilon
-
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import AccountingError
 from fl_dp.federation.client.registration import dataset_name
@@ -168,9 +167,7 @@ def noise_for_all(runs: Sequence[CheckedRun], costs: SweepCost) -> float | None:
         rates = {expected_batch(one.config, size) / size for one in runs}
         if len(rates) > 1:
             return None
-        steps = sum(
-            steps_of_round(one.config, size) * one.config.rounds for one in runs
-        )
+        steps = sum(steps_of_round(one.config, size) * one.config.rounds for one in runs)
         least = min(one.config.epsilon for one in runs)
         try:
             noise = calibrate_noise(

@@ -65,7 +65,10 @@ def test_another_sum_or_another_key_has_other_noise():
 
 def test_a_complex_number_is_two():
     share, _ = share_of_sum(
-        _sum(torch.zeros(4, dtype=torch.complex64)), noise_multiplier=1.0, shares=2, generator=Randomness(bytes(32))
+        _sum(torch.zeros(4, dtype=torch.complex64)),
+        noise_multiplier=1.0,
+        shares=2,
+        generator=Randomness(bytes(32)),
     )
     assert share["w"].shape == (4, 2)
 

@@ -1,0 +1,142 @@
+"""One attempt at the server: its stages one after the other, over any grid, without standing still.
+
+Generators: each `yield` gives the caller back its turn while answers are waited for.
+"""
+
+import time
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from flwr.app import Message, RecordDict
+from flwr.serverapp import Grid
+
+from fl_dp.clean_text import one_line
+from fl_dp.errors import ConfigError, FederationError, FlDpError
+from fl_dp.federation.secure_sum import wire
+from fl_dp.federation.secure_sum.summing import SecureSum
+from fl_dp.federation.wire.messages import ARRAYS, PLAN, REFUSAL, REPORT, SPENT
+from fl_dp.federation.wire.send_receive import pull, require_answer, send
+
+Turn = Generator[None, None, None]
+Take = Callable[[str, Mapping[str, Any]], None]
+_ANSWERED = {STAGE: frozenset((wire.STAGE, wire.SAID)) for STAGE in wire.STAGES} | {
+    wire.MASK: frozenset((REPORT, SPENT, ARRAYS))
+}
+
+
+@dataclass(slots=True)
+class Attempt:
+    """sums: the protocol's server. nodes: where each site is; round_message: what each is asked for.
+
+    seconds: that a stage may take which trains, or waits for an operator; key_seconds: any other. reports:
+    of the members that have masked, the answer without the vector; refusals: what a site answered instead.
+    """
+
+    grid: Grid
+    sums: SecureSum
+    nodes: Mapping[str, int]
+    round_messages: Mapping[str, RecordDict]
+    group: str
+    seconds: float
+    key_seconds: float
+    reports: dict[str, RecordDict] = field(default_factory=dict)
+    refusals: dict[str, RecordDict] = field(default_factory=dict)
+
+    def play(self) -> Turn:
+        """All stages; SumLostError where they do not lead to a sum. `sums.total` is it then."""
+        plans = {site: content[PLAN] for site, content in self.round_messages.items()}
+        head = self.sums.head.to_fields()
+        yield from self._stage(
+            wire.ADVERTISE,
+            {site: wire.staged(wire.ADVERTISE, head, **{PLAN: plans[site]}) for site in self.sums.here()},
+            self.sums.take_advertisement,
+            self.seconds,
+        )
+        terms = self.sums.terms().to_fields()
+        yield from self._stage(
+            wire.SHARE,
+            {site: wire.staged(wire.SHARE, terms) for site in self.sums.here()},
+            self.sums.take_sharing,
+            self.key_seconds,
+        )
+        inboxes = {site: self.sums.inbox(site).to_fields() for site in self.sums.here()}
+        yield from self._stage(
+            wire.MASK,
+            {
+                site: wire.staged(
+                    wire.MASK, inbox, **{PLAN: plans[site], ARRAYS: self.round_messages[site][ARRAYS]}
+                )
+                for site, inbox in inboxes.items()
+            },
+            self.sums.take_masked,
+            self.seconds,
+        )
+        yield from self._opening()
+
+    def _opening(self) -> Turn:
+        threshold = self.sums.head.threshold
+        survivors = self.sums.survivors().to_fields()
+        here = self.sums.here()
+        yield from self._stage(
+            wire.CONFIRM,
+            {site: wire.staged(wire.CONFIRM, survivors) for site in here},
+            self.sums.take_confirmation,
+            self.key_seconds,
+            enough=threshold,
+        )
+        confirmations = self.sums.confirmations().to_fields()
+        yield from self._stage(
+            wire.OPEN,
+            {site: wire.staged(wire.OPEN, confirmations) for site in here},
+            self.sums.take_opening,
+            self.key_seconds,
+            enough=threshold,
+        )
+
+    def _stage(
+        self, stage: str, questions: Mapping[str, RecordDict], take: Take, seconds: float, enough: int = 0
+    ) -> Turn:
+        """Ask, and take the answers in as they come, until all are there, or `enough`, or time is over."""
+        until, taken = time.monotonic() + seconds, 0
+        messages = [
+            Message(content, self.nodes[site], wire.SECURE_SUM, ttl=seconds, group_id=self.group)
+            for site, content in questions.items()
+        ]
+        sent = send(self.grid, messages)
+        asked = {one.metadata.message_id: (site, one) for site, one in zip(questions, messages, strict=True)}
+        waiting = {key: asked[key] for key in sent}
+        for key in asked.keys() - sent.keys():
+            self.sums.drop(asked[key][0], "it is not there any more")
+        while waiting and not (enough and taken >= enough):
+            for key, reply in pull(self.grid, waiting.keys()).items():
+                site, question = waiting.pop(key)
+                taken += self._take(stage, site, question, reply, take)
+            if waiting and time.monotonic() >= until:
+                break
+            if waiting:
+                yield
+        if not enough:
+            for site, _ in waiting.values():
+                self.sums.drop(site, f"it did not answer within {seconds:g} s")
+
+    def _take(self, stage: str, site: str, question: Message, reply: Message, take: Take) -> bool:
+        """Whether the answer was one. What cannot be read is the member's own drop-out."""
+        try:
+            content = require_answer(reply, question)
+            if REFUSAL in content:
+                self.refusals[site] = RecordDict({REFUSAL: content[REFUSAL]})
+                raise FederationError(str(content[REFUSAL].get("reason", "it gave no reason")))
+            if content.keys() != _ANSWERED[stage]:
+                raise FederationError(f"an answer with other records than {sorted(_ANSWERED[stage])}")
+            if stage == wire.MASK:
+                vector = wire.vector_of(content, ARRAYS, self.sums.head.numbers)
+                take(site, {"vector": vector})
+                self.reports[site] = RecordDict({name: content[name] for name in (REPORT, SPENT)})
+            elif wire.stage_of(content) == stage:
+                take(site, wire.said(content))
+            else:
+                raise ConfigError("an answer to another stage")
+        except FlDpError as error:
+            self.sums.drop(site, one_line(str(error)))
+        return site not in self.sums.dropped

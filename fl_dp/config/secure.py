@@ -38,7 +38,7 @@ def require_secure(config: "RunConfig") -> None:
         (
             "min-updates",
             config.min_updates,
-            "auto",
+            ("auto", config.fit_clients - config.secure_dropouts),
             "auto: a sum is opened of all but secure-dropouts members",
         ),
     ):

@@ -4,6 +4,7 @@ They lie in a folder that only its owner may enter. Whoever can write there may 
 and nobody else on the machine.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from fl_dp.durable_files import one_at_a_time
@@ -28,12 +29,25 @@ def loopback_server(folder: Path, port: int) -> ServerKit:
 
 def loopback_site(folder: Path, name: str) -> SiteKit:
     """The kit of the site `name` of the federation in `folder`, which it joins by being asked for."""
-    kit = folder / _SITES / check_name(name, "site")
-    own_folder(kit)
+    return loopback_sites(folder, [name])[0]
+
+
+def loopback_sites(folder: Path, names: Sequence[str]) -> list[SiteKit]:
+    """The kits of these sites; every site of the federation then has the same roster, which knows them all."""
+    kits = [folder / _SITES / check_name(name, "site") for name in names]
+    keys = []
     with one_at_a_time(folder / ".lock"):
-        if not (kit / SITE_KEY).exists():
-            SigningKey.generate().save(kit / SITE_KEY)
-        key = SigningKey.load(kit / SITE_KEY)
-        roster: Roster = with_site(folder, Site(name, key.public))
-        accept(kit, folder / ROSTER, roster.authority)
-    return SiteKit(kit, name, key, trusted_roster(kit))
+        for kit in kits:
+            own_folder(kit)
+            if not (kit / SITE_KEY).exists():
+                SigningKey.generate().save(kit / SITE_KEY)
+            keys.append(SigningKey.load(kit / SITE_KEY))
+        roster: Roster | None = None
+        for name, key in zip(names, keys, strict=True):
+            roster = with_site(folder, Site(name, key.public))
+        assert roster is not None  # there is one name at least
+        for kit in (folder / _SITES).iterdir():
+            accept(kit, folder / ROSTER, roster.authority)
+    return [
+        SiteKit(kit, name, key, trusted_roster(kit)) for kit, name, key in zip(kits, names, keys, strict=True)
+    ]

@@ -23,12 +23,12 @@ def deploy(
     """The server in this process, a process for each client; keys that are thrown away afterwards."""
     tell.doing("opening the server's port")
     with Processes() as processes:
-        from fl_dp.kits.loopback import loopback_server, loopback_site  # late: the clients import meanwhile
+        from fl_dp.kits.loopback import loopback_server, loopback_sites  # late: the clients import meanwhile
 
         keys = processes.scratch / "keys"
         loopback_server(keys, 1)
         files = write_client_files(config, folder.clients, ledgers)
-        kits = {file: loopback_site(keys, file.stem) for file in files}
+        kits = dict(zip(files, loopback_sites(keys, [file.stem for file in files]), strict=True))
         from fl_dp.launch.serving import serving  # late: as above
 
         with serving(loopback_server(keys, 1), folder, HOST, 0) as served:

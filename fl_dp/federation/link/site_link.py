@@ -41,7 +41,7 @@ from fl_dp.federation.link.hub import SILENCE
 from fl_dp.federation.link.signed_message import Bearing, checked, signed
 from fl_dp.federation.link.signed_request import sign_request
 from fl_dp.federation.secure_sum.identity import Identity
-from fl_dp.kits.kit import SiteKit
+from fl_dp.kits.kit import SiteKit, trusted_roster
 
 
 class LinkLostError(Exception):
@@ -94,8 +94,8 @@ class SiteLink:
 
     @property
     def identity(self) -> Identity:
-        """Who this site is to the members of a secure sum, and who they may be."""
-        return Identity(self._kit.key, frozenset(site.key for site in self._kit.roster.sites))
+        """Who this site is to the members of a secure sum, and who they may be: as its kit says now."""
+        return Identity(self._kit.key, frozenset(site.key for site in trusted_roster(self._kit.folder).sites))
 
     def sign(self, purpose: str, body: bytes) -> bytes:
         """The site's signature of `body`, which holds for that purpose alone."""

@@ -74,7 +74,7 @@ def test_a_complex_number_is_two():
 
 
 def test_no_number_of_one_client_can_make_the_sum_wrap():
-    share, grid = _share(torch.tensor([1e30, -1e30, math.inf], dtype=torch.float64))
+    share, _ = _share(torch.tensor([1e30, -1e30, math.inf], dtype=torch.float64))
     room = 2**34  # the noise of four levels ends below it
     assert abs(share["w"].numpy()).max() <= MOST_OF_ONE + room
     assert 100 * (MOST_OF_ONE + room) < np.iinfo(np.int64).max

@@ -6,6 +6,7 @@ costs nothing and follows from no record; the server may ask again.
 """
 
 import json
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -97,7 +98,18 @@ def in_words(accepted: "AcceptedRound", spent: Sequence[Entry]) -> list[str]:
         asks,
         f"{each}, noise multiplier {plan.noise_multiplier:g}, clipping bound {plan.max_grad_norm:g}"
         f"{_following(plan)}, arithmetic {plan.arithmetic}",
+        *_of_sum(plan),
         _cost(accepted, spent),
+    ]
+
+
+def _of_sum(plan: RoundPlan) -> list[str]:
+    if not plan.secure:
+        return []
+    return [
+        f"its step goes into a secure sum: the noise is made up of {plan.shares} clients' shares, and holds for "
+        f"who sees sums alone; this client's share alone is a multiplier of "
+        f"{plan.noise_multiplier / math.sqrt(plan.shares):.3g}"
     ]
 
 
@@ -118,10 +130,12 @@ def _cost(accepted: "AcceptedRound", spent: Sequence[Entry]) -> str:
     from fl_dp.reporting.console import rounded_up  # late: few runs ask, and it draws tables
 
     budget, plan = accepted.client.budget, accepted.plan
-    one = Entry(accepted.sample_rate, plan.noise_multiplier, plan.steps)
+    one = accepted.entry
     before = budget.epsilon_of(spent) if spent else 0.0
     after = budget.epsilon_of((*spent, one))
-    fit = budget.steps_that_fit(one.sample_rate, one.noise_multiplier, 1000 * plan.steps, spent)
+    fit = budget.steps_that_fit(
+        one.sample_rate, one.noise_multiplier, 1000 * plan.steps, spent, one.shares, one.copies
+    )
     rounds = (
         f"{fit // plan.steps} such rounds fit" if fit < 1000 * plan.steps else "more than 1000 rounds fit"
     )

@@ -69,7 +69,7 @@ def check_plan(plan: RoundPlan, config: ClientConfig, public_size: int, task: st
     _require(0 <= plan.momentum < 1, f"asks for momentum {plan.momentum:g}, expected a number in [0, 1)")
     _check_way(plan)
     if plan.secure:
-        _check_secure(plan, config)
+        _check_secure(plan, config, public_size)
     if plan.private:
         _check_protection(plan, config)
     else:
@@ -174,7 +174,7 @@ def _check_unprotected(plan: RoundPlan, config: ClientConfig) -> None:
     _require(not plan.adaptive_clipping, "asks for training without protection and for adaptive clipping")
 
 
-def _check_secure(plan: RoundPlan, config: ClientConfig) -> None:
+def _check_secure(plan: RoundPlan, config: ClientConfig, public_size: int) -> None:
     """One step, and all that follows from it is the server's: later steps could contract others' noise away
     (docs/secure-aggregation.md)."""
     _require(
@@ -200,8 +200,10 @@ def _check_secure(plan: RoundPlan, config: ClientConfig) -> None:
         f"is accounted for persons at {plan.copies} clients, this client's own settings have "
         f"clients-per-person = {config.clients_per_person}",
     )
+    rate = plan.expected_batch_size / public_size
     _require(
-        0 <= plan.most_rate <= 1, f"asks for a largest sample rate of {plan.most_rate:g}, expected 0 to 1"
+        plan.copies == 1 or rate <= plan.most_rate <= 1,
+        f"asks for sample rate {rate:g} where no member's is to be above {plan.most_rate:g}",
     )
     alone = plan.noise_multiplier / math.sqrt(plan.shares)
     _require(

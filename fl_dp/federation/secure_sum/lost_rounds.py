@@ -1,12 +1,13 @@
-"""How many of a run's secure sums a client has paid for and never opened: a server can make them all fail.
+"""How many secure sums a client has paid for and never opened: a server can make them all fail.
 
 A sum that is not opened costs the client's budget and teaches nobody anything. The client cannot see why it
-was lost, so it counts: all of a run, on its disk, written before the masked step leaves.
+was lost, so it counts: over all runs, whose names are the server's, on its disk, before the masked step leaves.
 """
 
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.files import read_json
@@ -15,52 +16,53 @@ from fl_dp.errors import DeclinedError, FlDpError
 from fl_dp.federation.client.kept_states import FOLDER
 from fl_dp.federation.client.registration import account_digest
 
-_MOST_RUNS = 64
+_PAID, _OPENED = "paid", "opened"
 
 
 @dataclass(frozen=True, slots=True)
 class LostRounds:
-    """Of one client's data. most: as its settings allow in one run."""
+    """Of one client's data. most: as its settings allow."""
 
     path: Path
     most: int
 
     @classmethod
-    def of(cls, config: ClientConfig) -> "LostRounds":
+    def of(cls, config: ClientConfig) -> Self:
         folder = Path(config.ledger).absolute().parent / FOLDER
         return cls(folder / f"{account_digest(config)}.sums.json", config.max_lost_rounds)
 
-    def check(self, run: str) -> None:
-        """DeclinedError where the run has lost more of what these data have paid for than the settings allow."""
-        lost = self._read().get(run, 0)
+    def check(self) -> None:
+        """DeclinedError where more were lost than the settings allow."""
+        table = self._read()
+        lost = table[_PAID] - table[_OPENED]
         if lost >= self.most:
             raise DeclinedError(
-                f"this run has left {lost} secure sums unopened that this client had paid for (max-lost-rounds = "
-                f"{self.most}): it takes no part in it any more."
+                f"{lost} secure sums that this client had paid for were never opened (max-lost-rounds = "
+                f"{self.most}): it gives to none any more. Its operator may raise the limit, knowing why."
             )
 
-    def paid(self, run: str) -> None:
+    def paid(self) -> None:
         """One more is paid for; on the disk when this returns."""
-        self._add(run, 1)
+        self._add(_PAID)
 
-    def opened(self, run: str) -> None:
-        """The one that was paid for last is opened."""
-        self._add(run, -1)
+    def opened(self) -> None:
+        """One of those that were paid for is opened."""
+        self._add(_OPENED)
 
-    def _add(self, run: str, change: int) -> None:
+    def _add(self, what: str) -> None:
         table = self._read()
-        count = max(0, table.pop(run, 0) + change)
-        table[run] = count  # the newest last
-        newest = dict(list(table.items())[-_MOST_RUNS:])
+        table[what] += 1
         private_folder(self.path.parent)
-        write_whole(self.path, lambda file: file.write(json.dumps(newest).encode()), secret=True)
+        write_whole(self.path, lambda file: file.write(json.dumps(table).encode()), secret=True)
 
     def _read(self) -> dict[str, int]:
         if not self.path.exists():
-            return {}
+            return {_PAID: 0, _OPENED: 0}
         table = read_json(self.path)
-        if not isinstance(table, dict) or not all(type(one) is int and one >= 0 for one in table.values()):
+        sound = isinstance(table, dict) and table.keys() == {_PAID, _OPENED}
+        if not sound or not all(type(one) is int and one >= 0 for one in table.values()):
             raise FlDpError(
-                f"{self.path.name}: is damaged; its lost rounds are not known. Delete it to begin anew."
+                f"{self.path.name}, beside the ledger, is damaged: how many secure sums were lost is not known. "
+                "Delete it to count anew."
             )
-        return table
+        return dict(table)

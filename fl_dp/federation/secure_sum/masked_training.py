@@ -13,7 +13,6 @@ from fl_dp.federation.client.own_training import OwnTraining
 from fl_dp.federation.client.round import PaidRound
 from fl_dp.federation.secure_sum.lost_rounds import LostRounds
 from fl_dp.federation.secure_sum.participant import Participant
-from fl_dp.federation.secure_sum.terms import Head
 from fl_dp.federation.secure_sum.vector import check_grid, flat
 from fl_dp.federation.secure_sum.wire import MASKED
 from fl_dp.federation.wire.arrays import NDArray
@@ -50,8 +49,7 @@ class MaskedTraining(OwnTraining):
 
     def train(self, paid: PaidRound) -> Mapping[str, Any] | None:
         """The masked sum of the step's clipped gradients and its share of noise, for `paid`."""
-        head: Head = self._participant.head
-        self._lost.paid(head.run)
+        self._lost.paid()
         share = super().train(paid)
         if share is None:
             return None

@@ -79,11 +79,7 @@ def _advertise(message: Message, config: ClientConfig, identity: Identity, kept:
         check_plan(plan, config, client.public_size, task_identity(config))
         _check_head(head, plan)
         accepted = AcceptedRound(client.dataset, client, plan)
-        if accepted.charged_rate > head.most_rate:
-            raise DeclinedError(
-                f"a secure sum with sample rates up to {head.most_rate:g}, this client's is {accepted.charged_rate:g}."
-            )
-        LostRounds.of(config).check(plan.run)
+        LostRounds.of(config).check()
         rounds.require_room(accepted)
         if config.approve:
             require_approval(accepted, rounds.spent(client))
@@ -111,7 +107,7 @@ def _mask(message: Message, config: ClientConfig, identity: Identity, kept: byte
     plan = plan_only(message.content)
     if common_plan(plan) != participant.head.plan:
         raise DeclinedError("the round's plan is not the one that the members of its secure sum have signed.")
-    lost.check(plan.run)
+    lost.check()
     answer = trained_round(message, config, training)
     return answer, None if REFUSAL in answer else participant
 
@@ -124,9 +120,8 @@ def _confirm(message: Message, config: ClientConfig, identity: Identity, kept: b
 
 def _open(message: Message, config: ClientConfig, identity: Identity, kept: bytes) -> Answer:
     participant = Participant.from_bytes(kept, identity.key)
-    run = participant.head.run
     opening = participant.open(Confirmations.from_fields(wire.said(message.content)))
-    LostRounds.of(config).opened(run)
+    LostRounds.of(config).opened()
     return wire.staged(wire.OPEN, opening.to_fields()), None
 
 
@@ -156,6 +151,7 @@ def _check_head(head: Head, plan: RoundPlan) -> None:
         ("noise multiplier", head.noise_multiplier, plan.noise_multiplier),
         ("shares of noise", head.shares, plan.shares),
         ("clients per person", head.clients_per_person, plan.copies),
+        ("largest sample rate", head.most_rate, plan.most_rate or 1.0),
     ):
         if found != asked:
             raise DeclinedError(

@@ -32,6 +32,14 @@ class SecureAggregating(Aggregating):
         """Of fewer members no sum is opened."""
         return asked - self._config.secure_dropouts
 
+    def aggregate(self, weights: ArrayRecord, judged: Judged) -> ArrayRecord | None:
+        """As of any round; one whose sum was not opened is lost, and says why."""
+        new = super().aggregate(weights, judged)
+        if new is None and not self.lost:
+            failed = (one.reason for one in judged.verdicts.values() if one.status == "failed")
+            self.lost = next(failed, "")
+        return new
+
     @property
     def expected(self) -> dict[str, ArraySpec]:
         """Multiples of the grid's spacing, in the shapes of the parameters; a complex number is two."""

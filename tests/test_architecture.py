@@ -48,7 +48,9 @@ USERS = {
     "scipy": {"accounting", "audit"},
     "flwr": {"federation", "simulation", "launch", "client", "server"},
     "ray": {"simulation"},
-    "cryptography": {"engine", "kits"},  # the bytes of noise and draws; keys and certificates
+    # the bytes of noise and draws; keys and certificates; masks of secure sums
+    "cryptography": {"engine", "kits", "federation"},
+    "shamirs": {"federation"},  # key shares of secure sums
     "uvicorn": {"federation"},
     "google": {"federation"},  # Flower's messages
     "triton": {"engine"},  # a kernel for GPUs, imported where it can run
@@ -137,6 +139,8 @@ def test_entry_points_import_one_app_only(name: str) -> None:
         ("from fl_dp import PrivacyEngine", {"flwr", "ray", "fl_dp.data", "fl_dp.federation", "torchvision"}),
         ("import fl_dp.accounting.ledger.ledger", {"torch", "flwr", "ray"}),
         ("import fl_dp.federation.client.app", {"torch", "ray", "fl_dp.launch"}),
+        ("import fl_dp.federation.secure_sum.participant", {"torch", "ray", "flwr", "fl_dp.engine"}),
+        ("import fl_dp.federation.secure_sum.summing", {"torch", "ray", "flwr", "fl_dp.engine"}),
         ("import fl_dp.federation.server.app", {"ray", "fl_dp.launch"}),
         ("import fl_dp.cli.main", {"torch", "flwr", "ray"}),
         ("import fl_dp.launch.progress_reporter", {"torch", "flwr", "ray"}),

@@ -72,8 +72,8 @@ def _value(kind: type, name: str, found: Any, hint: Any) -> Any:
     return found
 
 
-def _fits(found: Any, kind: type, bound: Bound) -> bool:
-    if type(found) is not kind:  # exactly: a bool is no int
+def _fits(found: Any, kind: Any, bound: Bound) -> bool:
+    if not isinstance(found, kind) or isinstance(found, bool):  # a bool is an int to Python
         return False
     if isinstance(bound, Digits):
         return len(found) == bound.count and _HEX.issuperset(found)

@@ -51,8 +51,8 @@ def shares_of(clients: int, dropouts: int, colluders: int) -> int:
     shares = clients - dropouts - colluders
     if shares < 1:
         raise DeclinedError(
-            f"A secure sum of {clients} clients with {dropouts} drop-outs and {colluders} colluders: no share "
-            "of noise is left; ask more clients, or allow fewer drop-outs."
+            f"A secure sum of {clients} clients with {dropouts} drop-outs and {colluders} colluders: no "
+            "share of noise is left; ask more clients, or allow fewer drop-outs."
         )
     return shares
 

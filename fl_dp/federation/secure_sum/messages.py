@@ -68,7 +68,7 @@ class Sharing(_Message):
 
 @dataclass(frozen=True, slots=True)
 class Inbox(_Message):
-    """agreements: of all, by place. ciphertexts: for the receiver, by place of the sender, without its own."""
+    """agreements: of all, by place. ciphertexts: for the receiver, by sender's place."""
 
     agreements: Signatures
     ciphertexts: Sealed

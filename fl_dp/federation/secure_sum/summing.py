@@ -192,7 +192,7 @@ class SecureSum:
         return self._total.view(np.int64)
 
     def _read(self, kind: type[Message], site: str, fields: Mapping[str, Any]) -> Message | None:
-        """None, and a reason, for what cannot be read; None for a site that is no member or has dropped out."""
+        """None, and a reason, for what cannot be read; None for who is no member or has dropped out."""
         if site not in self._sites or site in self.dropped:
             return None
         try:

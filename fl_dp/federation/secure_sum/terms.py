@@ -56,7 +56,7 @@ class Head:
     sensitivity: Annotated[float, Within(1e-100, 1e100)]
     noise_multiplier: Annotated[float, Within(1e-100, 1e100)]
     spacing: Annotated[float, Within(1e-100, 1e100)]
-    levels: Annotated[int, Within(1, 64)]
+    levels: Annotated[int, Within(1, 16)]
     numbers: Annotated[int, Within(1, MOST_NUMBERS)]
     share_deviation: Annotated[float, Within(1e-100, 1e100)]
     modulus: Annotated[str, Within(1, 20)]

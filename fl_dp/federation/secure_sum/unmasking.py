@@ -1,4 +1,4 @@
-"""The server's last step: secrets from key shares, each held against what its owner has signed, then masks off."""
+"""The server's last step: secrets from key shares, each checked by what its owner has signed; masks off."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
@@ -56,7 +56,7 @@ class Unmasking:
         found = self._opener.open(given, self._fits(place, member))
         if found is None:
             raise FederationError(
-                f"the key shares of {member.name!r} do not fit: it dealt wrong ones, or too many who opened lie"
+                f"the key shares of {member.name!r} do not fit: it dealt wrong ones, or too many lie"
             )
         return found
 

@@ -1,0 +1,138 @@
+"""Property 3: an attempt is opened for one set of survivors, once.
+
+One input in two sums is one client with its noise alone: their difference. The server tells clients different
+survivors, asks twice, counts signatures twice; c colluders sign and tell whatever it likes.
+"""
+
+from itertools import product
+
+import pytest
+from federation.secure_sum.attempts import Played, head
+from opened import told
+
+from fl_dp.errors import DeclinedError
+from fl_dp.federation.secure_sum.limits import least_threshold, most_dropouts
+from fl_dp.federation.secure_sum.messages import (
+    AGREEMENT_PURPOSE,
+    SURVIVORS_PURPOSE,
+    Confirmations,
+    Survivors,
+    survivors_body,
+)
+from fl_dp.federation.secure_sum.participant import Participant
+
+ALL, WITHOUT_0, COLLUDER = Survivors((0, 1, 2, 3, 4)), Survivors((1, 2, 3, 4)), 4
+
+
+@pytest.mark.parametrize("told_all", list(product([True, False], repeat=3)))
+def test_two_sets_of_survivors(told_all: tuple[bool, ...]) -> None:
+    """Client 0 is in one set and not in the other; 1, 2 and 3 are told either. Never do both open."""
+    played = Played(head(5)).until_masked()
+    sets = {0: ALL} | {
+        place: ALL if one else WITHOUT_0 for place, one in zip((1, 2, 3), told_all, strict=True)
+    }
+    signed = {place: played.members[place].confirm(one).signature for place, one in sets.items()}
+    opened = set()
+    for survivors in (ALL, WITHOUT_0):
+        signers = {place: signed[place] for place, one in sets.items() if one is survivors}
+        body = survivors_body(played.server.terms().digest, survivors.places)
+        signers[COLLUDER] = played.keys[COLLUDER].sign(SURVIVORS_PURPOSE, body)
+        confirmations = played.confirmations_of(survivors, signers)
+        for place, one in sets.items():
+            member = Participant.from_bytes(played.members[place].to_bytes(), played.keys[place])
+            if one is survivors and len(signers) >= 4:
+                member.open(confirmations)
+                opened.add(survivors)
+            else:
+                with pytest.raises(DeclinedError, match=r"expected at least 4|has not confirmed|by others"):
+                    member.open(confirmations)
+    assert len(opened) == (0 if sum(told_all) == 1 else 1)  # with the colluder 3 and 3 sign, or 4 do
+
+
+@pytest.mark.parametrize("clients", range(3, 13))
+def test_no_split_of_honest_clients_confirms_two_sets(clients: int) -> None:
+    """By counting, for every K up to 12, every c and t that the rules allow."""
+    for colluders in range(1, clients - 1):
+        least = least_threshold(clients, colluders)
+        if least > clients:
+            continue
+        for threshold in range(least, clients + 1):
+            for first in range(clients - colluders + 1):
+                second = clients - colluders - first
+                assert min(first, second) + colluders < threshold
+
+
+def test_a_second_confirmation_or_opening_is_refused_and_so_is_all_else() -> None:
+    played = Played(head(5)).until_masked()
+    played.confirm()
+    state = played.members[0].to_bytes()
+    for second in (WITHOUT_0, ALL):
+        with pytest.raises(DeclinedError, match="out of order"):
+            Participant.from_bytes(state, played.keys[0]).confirm(second)
+    confirmations = played.server.confirmations()
+    played.members[0].open(confirmations)
+    for _ in range(2):
+        with pytest.raises(DeclinedError, match="this client is at 'ended'"):
+            played.members[0].open(confirmations)
+    with pytest.raises(DeclinedError, match="this client is at 'ended'"):
+        played.members[0].mask(played.integers[0])
+
+
+def test_one_vector_is_masked_once() -> None:
+    """Twice with the same masks, and their difference would be that of two noisy gradients, in the clear."""
+    played = Played(head(5))
+    played.advertise()
+    played.share()
+    played.answer_of(0)
+    with pytest.raises(DeclinedError, match="this client is at 'masked'"):
+        played.members[0].mask(played.integers[1])
+
+
+def test_signatures_that_do_not_count() -> None:
+    """Twice the same, of another purpose, of another attempt, of who is no survivor, of nobody."""
+    other = Played(head(5)).until_masked([0])
+    played = Played(head(5)).until_masked([0])
+    for game in (other, played):
+        game.confirm()
+    true, digest = played.server.confirmations(), played.server.terms().digest
+    (one, two, three, four), places = true.signatures, true.places
+    body = survivors_body(digest, WITHOUT_0.places)
+    bad = [
+        Confirmations(places[:3], (one, two, three)),
+        Confirmations((1, 2, 3, 3), (one, two, three, three)),
+        Confirmations(places, (one, two, three, three)),
+        Confirmations(places, (one, two, three)),
+        Confirmations(places, (one, two, three, other.server.confirmations().signatures[3])),
+        Confirmations(places, (one, two, three, played.keys[4].sign(AGREEMENT_PURPOSE, body))),
+        Confirmations((0, 1, 2, 3), (played.keys[0].sign(SURVIVORS_PURPOSE, body), one, two, three)),
+        Confirmations((1, 2, 3, 99), (one, two, three, four)),
+        Confirmations((), ()),
+    ]
+    for confirmations in bad:
+        member = Participant.from_bytes(played.members[1].to_bytes(), played.keys[1])
+        with pytest.raises(DeclinedError, match=r"confirm|Confirm"):
+            member.open(confirmations)
+        with pytest.raises(DeclinedError, match="ended"):
+            member.open(true)
+    played.members[1].open(true)
+
+
+@pytest.mark.parametrize(("clients", "dropouts", "gone"), [(5, 1, 0), (6, 2, 1), (10, 4, 3), (10, 0, None)])
+def test_of_no_client_are_both_keys_opened(clients: int, dropouts: int, gone: int | None) -> None:
+    """After a whole attempt, with all openings and all that a colluder knows: too few shares of the other."""
+    played = Played(head(clients, dropouts)).until_masked([] if gone is None else [gone])
+    played.confirm()
+    confirmations, survivors = played.server.confirmations(), played.server.survivors().places
+    before = {place: [told(played, place, victim) for victim in range(clients)] for place in survivors}
+    openings = {place: played.members[place].open(confirmations) for place in survivors}
+    colluder = clients - 1
+    for victim in range(clients - 1):
+        known: tuple[set[int], set[int]] = set(), set()
+        for place in survivors:
+            for kind in (0, 1):
+                if openings[place].shares[victim] == before[place][victim][kind] or place == colluder:
+                    known[kind].add(place)
+        hidden = 1 if victim in survivors else 0
+        assert known[hidden] == {colluder}
+        assert len(known[1 - hidden]) >= played.head.threshold > 1
+    assert most_dropouts(clients, 1) >= dropouts

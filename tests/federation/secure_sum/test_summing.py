@@ -1,0 +1,175 @@
+"""The sum is that of the survivors, to the bit, whoever drops out when; or it is lost, with a reason."""
+
+import copy
+from collections.abc import Sequence
+from itertools import product
+
+import numpy as np
+import pytest
+from federation.secure_sum.attempts import LIMITS, Integers, Played, head, without
+
+from fl_dp.errors import ConfigError, DeclinedError
+from fl_dp.federation.secure_sum.participant import Participant
+from fl_dp.federation.secure_sum.summing import SecureSum, SumLostError
+
+STAGES = (3, 4, 5, None)  # at which a member is gone; None: it stays
+
+
+@pytest.mark.parametrize(("clients", "dropouts"), [(3, 0), (4, 1), (5, 1), (6, 2), (10, 4)])
+def test_the_sum_is_the_plain_sum_to_the_bit(clients: int, dropouts: int) -> None:
+    played = Played(head(clients, dropouts, numbers=40_000)).until_masked()
+    assert (played.total() == played.clear_sum(range(clients))).all()
+    assert played.server.dropped == {}
+
+
+def test_sums_beyond_the_range_wrap_as_the_integers_do() -> None:
+    played = Played(head(3, 0))
+    played.integers = [np.full(50, 2**62, np.int64)] * 3
+    played.until_masked()
+    assert (played.total() == np.int64(3 * 2**62 - 2**64)).all()
+
+
+@pytest.mark.parametrize(
+    ("clients", "dropouts"), [(5, 0), (5, 1), pytest.param(6, 2, marks=pytest.mark.slow)]
+)
+def test_every_pattern_of_drop_outs_gives_the_sum_of_the_others_or_is_lost(
+    clients: int, dropouts: int
+) -> None:
+    """All that can be gone from stage 3 on; K = 5 cannot have d = 2, so K = 6 has it."""
+    proposed = head(clients, dropouts, numbers=20)
+    agreed = Played(proposed)
+    agreed.advertise()
+    agreed.share()
+    accepted = [copy.deepcopy(agreed.server)]
+    answers = [agreed.answer_of(place) for place in range(clients)]
+    states = [member.to_bytes() for member in agreed.members]
+    sums = lost = 0
+    for pattern in product(STAGES, repeat=clients):
+        played = copy.copy(agreed)
+        played.server = copy.deepcopy(accepted[0])
+        played.members = [
+            Participant.from_bytes(state, key) for state, key in zip(states, agreed.keys, strict=True)
+        ]
+        summed = [place for place, stage in enumerate(pattern) if stage != 3]
+        confirmed = [place for place in summed if pattern[place] != 4]
+        opened = [place for place in confirmed if pattern[place] != 5]
+        for place in range(clients):
+            played.server.inbox(played.names[place])
+        for place in summed:
+            played.server.take_masked(played.names[place], answers[place].to_fields())
+        total, error = outcome(played, without(clients, confirmed), without(clients, opened))
+        enough = len(summed) >= clients - dropouts and len(opened) >= proposed.threshold
+        assert enough == (error is None), pattern
+        if error is None:
+            sums += 1
+            assert (total == played.clear_sum(summed)).all(), pattern
+        else:
+            lost += 1
+            assert error.paid
+            assert "needed" in str(error)
+    assert sums > clients
+    assert lost > 0
+
+
+def outcome(
+    played: Played, silent: Sequence[int], closed: Sequence[int]
+) -> tuple[Integers | None, SumLostError | None]:
+    """The sum, or why there is none. silent: who does not confirm; closed: who does not open."""
+    try:
+        played.confirm(silent)
+        played.open(closed)
+        return played.server.total(), None
+    except SumLostError as error:
+        return None, error
+
+
+@pytest.mark.parametrize("stage", [1, 2])
+@pytest.mark.parametrize("gone", range(5))
+def test_a_member_gone_before_anything_is_paid_means_a_new_attempt(stage: int, gone: int) -> None:
+    played = Played(head(5))
+    played.advertise([gone] if stage == 1 else [])
+    if stage == 2:
+        played.share([gone])
+    ask = played.server.terms if stage == 1 else lambda: played.server.inbox(played.names[0])
+    with pytest.raises(SumLostError, match=f"client {gone}: it did not answer") as error:
+        ask()
+    assert not error.value.paid
+    assert played.server.here() == [name for name in played.names if name != played.names[gone]]
+
+
+BAD = [{}, {"vector": b"1234567"}, {"vector": bytes(8)}, {"vector": [1]}, {"vector": bytes(400), "more": 1}]
+
+
+@pytest.mark.parametrize("fields", BAD)
+def test_a_malformed_vector_is_a_drop_out(fields: dict[str, object]) -> None:
+    played = Played(head(5))
+    played.advertise()
+    played.share()
+    played.server.inbox(played.names[2])
+    played.server.take_masked(played.names[2], fields)
+    played.mask([2])
+    assert (played.total([2]) == played.clear_sum([0, 1, 3, 4])).all()
+    assert list(played.server.dropped) == [played.names[2]]
+
+
+def test_answers_of_no_member_a_second_and_a_late_vector_change_nothing() -> None:
+    played = Played(head(5)).until_masked([2])
+    again, late = played.integers[0].tobytes(), played.integers[2].tobytes()
+    played.server.take_masked(played.names[0], {"vector": again})
+    played.server.take_masked("f" * 64, {"vector": again})
+    played.confirm()
+    played.server.take_masked(played.names[2], {"vector": late})
+    played.open()
+    assert (played.server.total() == played.clear_sum([0, 1, 3, 4])).all()
+
+
+@pytest.mark.parametrize("take", ["take_advertisement", "take_sharing", "take_confirmation", "take_opening"])
+def test_a_malformed_answer_is_a_reason_and_no_exception(take: str) -> None:
+    played = Played(head(5)).until_masked()
+    getattr(played.server, take)(played.names[1], {"nonsense": 1})
+    assert "fields" in played.server.dropped[played.names[1]]
+
+
+def test_keys_that_nobody_signed_or_that_are_anothers_are_a_drop_out() -> None:
+    played = Played(head(5))
+    answers = [Participant.begin(played.head, LIMITS, key)[1] for key in played.keys]
+    played.server.take_advertisement(played.names[0], answers[0].to_fields())
+    played.server.take_advertisement(played.names[1], answers[2].to_fields())
+    assert "not signed" in played.server.dropped[played.names[1]]
+
+
+@pytest.mark.parametrize("liars", [{4}, {0, 3}])
+def test_wrong_shares_are_left_out_where_enough_fit(liars: set[int]) -> None:
+    """K = 10, t = 6: of ten who open some may lie."""
+    played = Played(head(10, 1)).until_masked()
+    played.confirm()
+    lie(played, liars)
+    assert (played.server.total() == played.clear_sum(range(10))).all()
+    assert set(played.server.dropped) == {played.names[place] for place in liars}
+    assert "does not fit" in played.server.dropped[played.names[min(liars)]]
+
+
+def test_too_many_wrong_shares_lose_the_sum_and_never_give_a_wrong_one() -> None:
+    played = Played(head(5)).until_masked()
+    played.confirm()
+    lie(played, {1, 2})
+    with pytest.raises(SumLostError, match="do not fit") as error:
+        played.server.total()
+    assert error.value.paid
+
+
+def lie(played: Played, liars: set[int]) -> None:
+    confirmations = played.server.confirmations()
+    for place in confirmations.places:
+        fields = played.members[place].open(confirmations).to_fields()
+        if place in liars:
+            fields["shares"] = [bytes(65) + b"\1"] * played.head.clients
+        played.server.take_opening(played.names[place], fields)
+
+
+def test_numbers_that_make_no_secure_sum_are_refused_at_once() -> None:
+    names = dict.fromkeys(Played(head(5)).names, "client")
+    with pytest.raises(DeclinedError, match="threshold would have to be at least 4 and at most 3"):
+        SecureSum(head(5, 2), names)
+    with pytest.raises(ConfigError, match="5 clients with 4 sites"):
+        SecureSum(head(5), dict(list(names.items())[:4]))

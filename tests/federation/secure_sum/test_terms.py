@@ -1,0 +1,144 @@
+"""What a client agrees to: its digest covers all, and terms that do not hold are declined with a reason."""
+
+import dataclasses
+import math
+from typing import Any
+
+import pytest
+from federation.secure_sum.attempts import LIMITS, Played, carried, head
+
+from fl_dp.errors import ConfigError, DeclinedError
+from fl_dp.federation.secure_sum.limits import (
+    Limits,
+    check_threshold,
+    least_threshold,
+    most_dropouts,
+    shares_of,
+)
+from fl_dp.federation.secure_sum.terms import Head, Member, Terms, check_head, check_terms
+
+CHANGED: dict[str, Any] = {
+    "run": "another", "server_round": 2, "attempt": "0" * 32, "plan": "0" * 64, "weights": "0" * 64,
+    "max_grad_norm": math.nextafter(1, 0), "sensitivity": 1.5, "noise_multiplier": 0.9, "spacing": 2.0**-21,
+    "levels": 4, "numbers": 51, "share_deviation": 1.1, "modulus": "2^32", "sampler": "other",
+    "most_rate": 0.02, "clients_per_person": 2, "clients": 6, "dropouts": 0, "colluders": 2, "threshold": 5,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", Head.__dataclass_fields__)
+def test_every_field_of_the_head_is_in_the_digest(name: str) -> None:
+    proposed = head(5)
+    assert dataclasses.replace(proposed, **{name: CHANGED[name]}).digest != proposed.digest
+
+
+@pytest.mark.parametrize("name", Member.__dataclass_fields__)
+def test_every_field_of_every_member_is_in_the_digest(name: str) -> None:
+    played = Played(head(3, 0))
+    played.advertise()
+    terms = played.server.terms()
+    value = getattr(terms.members[2], name)
+    changed = value[::-1] if name != "site" else "f" * 64
+    members = (*terms.members[:2], dataclasses.replace(terms.members[2], **{name: changed}))
+    assert Terms(terms.head, members).digest != terms.digest
+
+
+def test_the_digest_is_the_same_at_the_other_end_and_in_a_year() -> None:
+    played = Played(head(3, 0))
+    played.advertise()
+    terms = played.server.terms()
+    assert carried(terms) == terms
+    assert carried(terms).digest == terms.digest
+    pinned = head(5, attempt="0" * 32)
+    assert pinned.digest.hex() == PINNED
+
+
+PINNED = "2b04bc71f03bce33fde0fc39ecd84f53e1aff428194d691670c90480ee90fa2f"
+
+
+@pytest.mark.parametrize(
+    ("clients", "colluders", "threshold", "dropouts"),
+    [(3, 1, 3, 0), (4, 1, 3, 1), (5, 1, 4, 1), (6, 1, 4, 2), (10, 1, 6, 4), (10, 2, 7, 3), (100, 1, 51, 49)],
+)
+def test_least_threshold_and_most_drop_outs(
+    clients: int, colluders: int, threshold: int, dropouts: int
+) -> None:
+    assert least_threshold(clients, colluders) == threshold
+    assert most_dropouts(clients, colluders) == dropouts
+    check_threshold(clients, dropouts, colluders, threshold)
+    with pytest.raises(DeclinedError):
+        check_threshold(clients, dropouts, colluders, threshold - 1)
+    with pytest.raises(DeclinedError):
+        check_threshold(clients, dropouts + 1, colluders, threshold)
+
+
+@pytest.mark.parametrize("numbers", [(2, 0, 1), (101, 0, 1), (5, -1, 1), (5, 1, 0), (5, 4, 1), (3, 1, 2)])
+def test_numbers_that_leave_no_share_of_noise(numbers: tuple[int, int, int]) -> None:
+    with pytest.raises(DeclinedError):
+        shares_of(*numbers)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"threshold": 3}, "threshold 3: expected 4 to 4"),
+        ({"threshold": 5}, "threshold 5: expected 4 to 4"),
+        ({"colluders": 0}, "0 colluders"),
+        ({"modulus": "2^32"}, "modulo"),
+        ({"sensitivity": 1.0}, "clipping to 1 on a grid"),
+        ({"share_deviation": 0.5}, "deviation of 0.866"),
+        ({"noise_multiplier": 1.1}, "expected noise_multiplier times sensitivity"),
+    ],
+)
+def test_a_head_that_does_not_hold_is_declined(changes: dict[str, Any], words: str) -> None:
+    check_head(head(5), LIMITS)
+    with pytest.raises(DeclinedError, match=words):
+        check_head(dataclasses.replace(head(5), **changes), LIMITS)
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [
+        (Limits(least_clients=5), "4 clients in a sum: this client's settings ask for 5"),
+        (Limits(least_shares=4), "3 shares of noise: this client's settings ask for 4"),
+        (Limits(least_colluders=2), "1 colluders: this client's settings ask for 2"),
+    ],
+)
+def test_a_clients_own_limits(limits: Limits, words: str) -> None:
+    with pytest.raises(DeclinedError, match=words):
+        check_head(head(5), limits)
+    check_head(head(5), Limits(4, 3, 1))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("run", ""), ("run", 5), ("server_round", -1), ("server_round", True), ("attempt", "g" * 32),
+        ("attempt", "0" * 31), ("plan", "A" * 64), ("max_grad_norm", float("nan")), ("sensitivity", 0.0),
+        ("noise_multiplier", float("inf")), ("numbers", 2**40), ("most_rate", 1.5), ("clients", 10**9),
+        ("threshold", 4.0), ("share_deviation", 1),
+    ],
+)  # fmt: skip
+def test_what_no_honest_server_sends_is_not_read(name: str, value: Any) -> None:
+    with pytest.raises(ConfigError, match=name):
+        Head.from_fields({**head(5).to_fields(), name: value})
+
+
+def test_members_are_in_order_each_once_and_as_many_as_are_said() -> None:
+    played = Played(head(3, 0))
+    played.advertise()
+    one, two, three = played.server.terms().members
+    for members in [(one, two), (two, one, three), (one, one, three), (one, two, three, three)]:
+        with pytest.raises(ConfigError, match="in order, once"):
+            Terms(played.head, members)
+    fields = played.server.terms().to_fields()
+    with pytest.raises(ConfigError, match="several lengths"):
+        Terms.from_fields({**fields, "names": ["one"]})
+    with pytest.raises(ConfigError, match="impossible names"):
+        Terms.from_fields({**fields, "names": ["one"] * 1000})
+
+
+def test_a_client_that_is_no_member_declines() -> None:
+    played = Played(head(3, 0))
+    played.advertise()
+    with pytest.raises(DeclinedError, match="without this client"):
+        check_terms(played.server.terms(), LIMITS, played.roster, "a" * 64)

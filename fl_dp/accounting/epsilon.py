@@ -58,8 +58,9 @@ def _compute(entries: tuple[Entry, ...], delta: float, accountant: str) -> float
 def _resolvable(entry: Entry) -> Entry:
     """The entry; or, where double precision cannot resolve it, one of less noise or a higher sample rate.
 
-    Epsilon grows with the sample rate and falls with the noise, so that it never becomes smaller.
+    Epsilon grows with the sample rate and falls with the noise, so that it never becomes smaller. Of whose
+    shares the noise is made up changes nothing for those who see the sum alone.
     """
     noise_multiplier = min(entry.noise_multiplier, _MAX_NOISE)
     sample_rate = max(entry.sample_rate, _MIN_RATE_OVER_NOISE * noise_multiplier)
-    return replace(entry, sample_rate=sample_rate, noise_multiplier=noise_multiplier)
+    return replace(entry, sample_rate=sample_rate, noise_multiplier=noise_multiplier, shares=1)

@@ -40,22 +40,27 @@ class StepLoss:
 
     def removal_delta(self, epsilon: ArrayLike) -> Array:
         """delta of P against Q, within `evaluation_error` of the true one."""
-        return _of_both_signs(np.asarray(epsilon, dtype=np.float64), self._removal, self._addition)
+        return of_both_signs(np.asarray(epsilon, dtype=np.float64), self._removal, self._addition)
 
     def addition_delta(self, epsilon: ArrayLike) -> Array:
         """delta of Q against P, within `evaluation_error` of the true one."""
-        return _of_both_signs(np.asarray(epsilon, dtype=np.float64), self._addition, self._removal)
+        return of_both_signs(np.asarray(epsilon, dtype=np.float64), self._addition, self._removal)
 
     def evaluation_error(self) -> float:
         """Bound of the rounding error of both deltas at an epsilon >= 0.
 
-        Each is at most q times `_likelier`, a number of about min(1, 1 / s), whose argument is off by a few
+        Each is at most q times `likelier`, a number of about min(1, 1 / s), whose argument is off by a few
         machine epsilons. Against 60 digits at most 0.6 of this was seen. Below 0 a machine epsilon is added
-        at most, that of the 1 in `_of_both_signs`.
+        at most, that of the 1 in `of_both_signs`.
         """
         s = self.noise_multiplier
         per_rate = 2 / s if s >= 1.0 else 3 + 0.5 / s
         return self.sample_rate * per_rate * sys.float_info.epsilon
+
+    def ends(self, deviations: float) -> tuple[float, float]:
+        """The losses between which all but the mass of a normal's tail beyond `deviations` lies."""
+        tail = deviations * self.noise_multiplier
+        return float(self.loss(-tail)), float(self.loss(1 + tail))
 
     def _removal(self, epsilon: Array) -> Array:
         """P(X >= x) - exp(epsilon) Q(X >= x), x the outcome whose loss is epsilon >= 0.
@@ -63,7 +68,8 @@ class StepLoss:
         What both have in common cancels: it is q (R(X >= x) - exp(g) Q(X >= x)) with R = N(1, s^2) and g the
         loss of x without sampling.
         """
-        return self.sample_rate * self._likelier((self.outcome(epsilon) - 1) / self.noise_multiplier)
+        s = self.noise_multiplier
+        return self.sample_rate * likelier((self.outcome(epsilon) - 1) / s, 1.0 / s)
 
     def _addition(self, epsilon: Array) -> Array:
         """Q(X <= x) - exp(epsilon) P(X <= x), x the outcome whose loss is -epsilon <= 0.
@@ -77,24 +83,7 @@ class StepLoss:
         w = (1.0 - q) / q * np.expm1(below) if q < 1.0 else np.zeros_like(below)
         possible = (epsilon < most) & (w < 1.0)
         x = s**2 * (np.log1p(-np.where(possible, w, 0.0)) - below) + 0.5
-        return np.where(possible, q * (1.0 - w) * self._likelier(-x / s), 0.0)
-
-    def _likelier(self, t: Array) -> Array:
-        """P(N >= t) - exp(((t + 1/s)^2 - t^2) / 2) P(N >= t + 1/s), N a standard normal, t >= -1/s.
-
-        With erfcx, P(N >= t) = exp(-t^2 / 2) erfcx(t / sqrt(2)) / 2, the exponentials cancel. Where 1/s is
-        small, so is the difference: there the derivative of erfcx is integrated, and nothing cancels: by
-        Gauss-Legendre, whose ten nodes err by less than 1e-17 on a length of 1, since it is entire.
-        """
-        width, bell = 1.0 / self.noise_multiplier, 0.5 * np.exp(-t * t / 2)
-        if width > 1.0:
-            return np.asarray(ndtr(-t) - bell * erfcx((t + width) / _SQRT_2))
-        nodes, weights = np.polynomial.legendre.leggauss(10)
-        fall = np.zeros_like(t)
-        for node, weight in zip(nodes, weights, strict=True):
-            u = t + width * (1 + node) / 2
-            fall += weight * width / 2 * (math.sqrt(2 / math.pi) - u * erfcx(u / _SQRT_2))
-        return np.asarray(bell * fall)
+        return np.where(possible, q * (1.0 - w) * likelier(-x / s, 1.0 / s), 0.0)
 
     def removal_cdf(self, loss: ArrayLike) -> Array:
         """Probability under P that log(P / Q) is at most `loss`."""
@@ -115,7 +104,25 @@ class StepLoss:
             return np.where(loss > _LARGE, loss - math.log(q), np.log1p(ratio))
 
 
-def _of_both_signs(epsilon: Array, own: Callable[[Array], Array], other: Callable[[Array], Array]) -> Array:
+def likelier(t: Array, width: float) -> Array:
+    """P(N >= t) - exp(((t + width)^2 - t^2) / 2) P(N >= t + width), N a standard normal, t >= -width.
+
+    With erfcx, P(N >= t) = exp(-t^2 / 2) erfcx(t / sqrt(2)) / 2, the exponentials cancel. Where the width is
+    small, so is the difference: there the derivative of erfcx is integrated, and nothing cancels: by
+    Gauss-Legendre, whose ten nodes err by less than 1e-17 on a length of 1, since it is entire.
+    """
+    bell = 0.5 * np.exp(-t * t / 2)
+    if width > 1.0:
+        return np.asarray(ndtr(-t) - bell * erfcx((t + width) / _SQRT_2))
+    nodes, weights = np.polynomial.legendre.leggauss(10)
+    fall = np.zeros_like(t)
+    for node, weight in zip(nodes, weights, strict=True):
+        u = t + width * (1 + node) / 2
+        fall += weight * width / 2 * (math.sqrt(2 / math.pi) - u * erfcx(u / _SQRT_2))
+    return np.asarray(bell * fall)
+
+
+def of_both_signs(epsilon: Array, own: Callable[[Array], Array], other: Callable[[Array], Array]) -> Array:
     """The delta at any epsilon, in [0, 1], from formulas for epsilon >= 0.
 
     delta(P, Q; -e) = 1 - exp(-e) + exp(-e) delta(Q, P; e), by the definition of both: so no exponential of a

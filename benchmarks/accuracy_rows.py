@@ -48,6 +48,11 @@ TEN_SCATTER = {
     **SCATTER, "rounds": 5, "local_epochs": 4.0, "expected_batch_size": 820, "physical_batch_size": 205,
     "learning_rate": 4.0, "optimizer_state": "reset",
 }  # fmt: skip
+# The one client's settings, by the step: a batch of the same size from all members, the server descends.
+SECURE = {
+    **TANH_CNN, "aggregation": "secure", "momentum": 0.0, "server_optimizer": "fedavgm", "learning_rate": 4.0,
+    "weights": "declared", "secure_colluders": 1,
+}  # fmt: skip
 FASHION = {"data": "fashion_mnist", **ONE_CLIENT}
 CIFAR = {"data": "cifar10", **ONE_CLIENT}
 UNPROTECTED = {"privacy": "off", "expected_batch_size": 256, "physical_batch_size": 256}
@@ -91,6 +96,20 @@ ROWS: Mapping[str, Row] = {
     ),
     "fashion-mnist 10 clients scatter without privacy": Row(
         {**FASHION, **TEN_CLIENTS, **TEN_SCATTER, **UNPROTECTED, "learning_rate": 0.05},
+    ),
+    "fashion-mnist 10 clients secure": Row(
+        {
+            **FASHION, **TEN_CLIENTS, **SECURE, "rounds": 1172, "expected_batch_size": 205,
+            "physical_batch_size": 205, "secure_dropouts": 1,
+        },
+        to_reach=85.0,
+    ),
+    "fashion-mnist 100 clients secure": Row(
+        {
+            **FASHION, **SECURE, "clients": 100, "min_clients": 100, "fit_clients": 100, "rounds": 1200,
+            "expected_batch_size": 20, "physical_batch_size": 20, "secure_dropouts": 10,
+        },
+        to_reach=84.5,
     ),
     "cifar10 one client scatter": Row(
         {**CIFAR, **SCATTER, "local_epochs": 15.0, "learning_rate": 4.0},

@@ -173,8 +173,10 @@ def size(fields: dict[str, Any]) -> int:
 
 
 def shown(rows: Sequence[Row]) -> str:
-    heads = ["clients", "numbers", "dropped", *STAGES, "a client, s", "server, s", "of it unmasking", "down, MB",
-             "up, MB", "of a plain round"]  # fmt: skip
+    heads = [
+        *("clients", "numbers", "dropped", *STAGES, "a client, s", "server, s", "of it unmasking"),
+        *("down, MB", "up, MB", "of a plain round"),
+    ]
     lines = [
         [
             str(row.clients), f"{row.numbers:,}", str(row.dropped),
@@ -184,7 +186,7 @@ def shown(rows: Sequence[Row]) -> str:
         ]
         for row in rows
     ]  # fmt: skip
-    return table(heads, lines)
+    return table(heads, lines, left=0)
 
 
 if __name__ == "__main__":

@@ -68,13 +68,13 @@ class Entry:
     def alone(self) -> Self:
         """The entry if the assumption behind a secure sum fails: the client's own share is all its noise.
 
-        Its variance is a part in `shares` of the whole. What other clients hold of a person is then seen
-        apart, and is in their own accounts.
+        Its variance is a part in `shares` of the whole. What each of the clients holds of a person is then
+        seen apart: a step at each.
         """
         if not self.shared:
             return self
         share = self.noise_multiplier / math.sqrt(self.shares)
-        return replace(self, noise_multiplier=share, shares=1, copies=1)
+        return type(self)(self.sample_rate, share, self.steps * self.copies)
 
     def to_dict(self) -> dict[str, Any]:
         """As it is written: shares and copies only where they are not 1, as before there were any."""
@@ -252,7 +252,8 @@ class ClientProfile:
     vary_mechanism: whether it lets sample rate and noise change after its data's first round;
     retired: how many accounts were retired in its ledger, whose spending no longer counts;
     allow_unprotected: whether it takes part in runs without privacy. arithmetic: of all that was spent,
-    "proven" if every step was, one of `ARITHMETICS`.
+    "proven" if every step was, one of `ARITHMETICS`. allow_secure_sum: whether it takes part in secure sums;
+    epsilon_alone: its second wall, of what it has spent if their assumption fails; 0: it has none.
     """
 
     client: Annotated[str, Leaves("its operator's choice; else the kit's name, or without a kit the host's")]
@@ -266,6 +267,8 @@ class ClientProfile:
     retired: Annotated[int, Leaves("its operator's acts")] = 0
     allow_unprotected: Annotated[bool, Leaves("its operator's choice")] = False
     arithmetic: Annotated[str, Leaves("from plans, which servers chose")] = ASSUMED
+    allow_secure_sum: Annotated[bool, Leaves("its operator's choice")] = False
+    epsilon_alone: Annotated[float, Leaves("its operator's choice")] = 0.0
 
 
 @dataclass(frozen=True, slots=True)

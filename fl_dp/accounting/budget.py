@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fl_dp.accounting.accountant import DEFAULT_ACCOUNTANT, check_holds_budgets
+from fl_dp.accounting.alone import alone_of, compute_epsilon_alone
 from fl_dp.accounting.calibration import steps_that_fit
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.errors import ConfigError
@@ -32,16 +33,21 @@ def auto_delta(public_size: int) -> float:
 class Budget:
     """The most that one data set may spend: `epsilon` at `delta`, as the accountant computes it.
 
+    epsilon_alone: a second wall, of what all steps cost if the assumption behind secure sums fails
+    (`accounting/alone.py`); None: there is none.
     ConfigError for an accountant that may not hold a budget (`check_holds_budgets`).
     """
 
     epsilon: float
     delta: float
     accountant: str = DEFAULT_ACCOUNTANT
+    epsilon_alone: float | None = None
 
     def __post_init__(self) -> None:
         if not 0.0 < self.epsilon < float("inf"):
             raise ConfigError(f"Expected epsilon={self.epsilon} > 0 and finite.")
+        if self.epsilon_alone is not None and not 0.0 < self.epsilon_alone < float("inf"):
+            raise ConfigError(f"Expected epsilon_alone={self.epsilon_alone} > 0 and finite, or None.")
         if not 0.0 < self.delta < 1.0:
             raise ConfigError(f"Expected delta={self.delta} in (0, 1).")
         check_holds_budgets(self.accountant)
@@ -50,10 +56,21 @@ class Budget:
         """What the entries have spent, at this budget's delta."""
         return compute_epsilon(entries, self.delta, self.accountant)
 
+    def epsilon_alone_of(self, entries: Iterable[Entry]) -> float:
+        """What they have spent if the assumption behind secure sums fails; infinite where nothing holds."""
+        return compute_epsilon_alone(entries, self.delta, self.accountant)
+
     def in_words(self, spent: Iterable[Entry]) -> str:
         """ "epsilon 2.9917 of 3 is spent at delta 1e-05, by pld"."""
+        spent = tuple(spent)
         so_far = f"epsilon {self.epsilon_of(spent):.4f} of {self.epsilon:g} is spent"
-        return f"{so_far} at delta {self.delta:g}, by {self.accountant}"
+        words = f"{so_far} at delta {self.delta:g}, by {self.accountant}"
+        if self.epsilon_alone is None:
+            return words
+        return (
+            f"{words}; if the assumption behind secure sums fails, {self.epsilon_alone_of(spent):.4f} of "
+            f"{self.epsilon_alone:g}"
+        )
 
     def steps_that_fit(
         self,
@@ -65,7 +82,8 @@ class Budget:
         copies: int = 1,
     ) -> int:
         """How many of the planned steps stay within the budget after `spent`; shares, copies: see `Entry`."""
-        return steps_that_fit(
+        spent = tuple(spent)
+        fitting = steps_that_fit(
             sample_rate,
             noise_multiplier,
             planned,
@@ -75,6 +93,21 @@ class Budget:
             accountant=self.accountant,
             shares=shares,
             copies=copies,
+        )
+        if self.epsilon_alone is None or fitting < 1 or not noise_multiplier:
+            return fitting
+        one = Entry(sample_rate, noise_multiplier, 1, shares, copies).alone()
+        return (
+            steps_that_fit(
+                sample_rate,
+                one.noise_multiplier,
+                fitting * copies,
+                self.epsilon_alone,
+                self.delta,
+                spent=alone_of(spent),
+                accountant=self.accountant,
+            )
+            // copies
         )
 
 

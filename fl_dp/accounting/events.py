@@ -44,8 +44,8 @@ def order_two_divergence(entry: Entry) -> float:
 
 
 def _of_copies(entry: Entry) -> float:
-    """About the same for the mixture of copies (`mixture_loss.py`): log of the mean of exp(i j / sigma^2), i and
-    j drawn from Binomial(copies, q), as a scale alone.
+    """About the same for the mixture of copies (`mixture_loss.py`): log of the mean of exp(i j / sigma^2), i
+    and j drawn from Binomial(copies, q), as a scale alone.
 
     Without numbers of copies that hardly ever come: they decide a moment, and not what a loss is like.
     """

@@ -26,8 +26,8 @@ class MixtureLoss:
     No vectors of length at most 1 are worse, whatever their directions (Choquette-Choo, Ganesh, Steinke,
     Thakurta 2023, arXiv 2310.15526, corollary 4.7; for groups Ganesh 2024, arXiv 2401.10294).
     Clients with rates of their own have the weights of a Poisson binomial, which Binomial(m, largest rate)
-    stochastically dominates. Then the pair P, Q of the latter dominates theirs: P(X >= x) = E[R(i >= x)] grows
-    with i, the best test of either direction is a half-line, and Q is the same.
+    stochastically dominates. Then the pair P, Q of the latter dominates theirs: P(X >= x) is a mean over i of
+    what grows with i, the best test of either direction is a half-line, and Q is the same.
     """
 
     sample_rate: float
@@ -138,7 +138,7 @@ class MixtureLoss:
         return np.asarray(delta + np.maximum(self.loss(x) - epsilon, 0.0) * beyond)
 
     def _addition(self, epsilon: Array) -> Array:
-        """Q(X <= x) - exp(epsilon) P(X <= x), x the outcome whose loss is -epsilon <= 0; 0 where none is so low.
+        """Q(X <= x) - exp(epsilon) P(X <= x), x the outcome whose loss is -epsilon <= 0; 0 if there is none.
 
         It is sum_i p_i (Q(X <= x) - exp(-g_i) R_i(X <= x)), p_i the chance of i copies given x. For another x
         as in `_removal`.

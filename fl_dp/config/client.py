@@ -10,7 +10,7 @@ from fl_dp.config.flat import Auto, require, require_delta, require_own_accounta
 from fl_dp.config.ranges import Clients, Examples, Mebibytes, Range, Records
 from fl_dp.config.setting import about, setting
 from fl_dp.config.task import TaskSettings
-from fl_dp.records import ARITHMETICS, ASSUMED, LEAST_EPSILON, MOST_EPSILON, MOST_NOISE
+from fl_dp.records import ARITHMETICS, ASSUMED, LEAST_EPSILON, MOST_EPSILON, MOST_MEMBERS, MOST_NOISE
 
 MOST_NAME = 64  # characters
 _NAME = (
@@ -31,6 +31,7 @@ def is_name(text: str) -> bool:
 
 
 _CLIENT, _LIMITS, _MACHINE, _OPERATOR = "This client", "Limits", "Machine", "Operator"
+_SECURE = "Secure sums"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,6 +115,34 @@ class ClientConfig(TaskSettings):
         ASSUMED, _LIMITS, "proven: decline rounds in which what rounding adds is only assumed",
         choices=ARITHMETICS, page="privacy.md#the-noise-and-what-a-machine-adds-to-the-theorem",
     )  # fmt: skip
+    allow_secure_sum: bool = setting(
+        False, _SECURE, "servers may take this client's steps, with a share of the noise, into sums of "
+        "several clients, of which nobody sees the parts",
+        page="accounting.md#sums-of-shares",
+    )  # fmt: skip
+    epsilon_alone: Annotated[float, Range(0, MOST_EPSILON)] = setting(
+        0.0, _SECURE, "the most that all steps may spend if the assumption behind these sums fails; 0: no "
+        "limit",
+        page="accounting.md#sums-of-shares",
+    )  # fmt: skip
+    secure_least_clients: Annotated[int, Range(2, MOST_MEMBERS)] = setting(
+        3, _SECURE, "no sum of fewer clients is opened: the least that members less drop-outs may be"
+    )
+    secure_most_dropouts: Annotated[int, Range(0, MOST_MEMBERS)] = setting(
+        10, _SECURE, "the most members that a sum may lose and still be opened"
+    )
+    secure_least_colluders: Annotated[int, Range(1, MOST_MEMBERS)] = setting(
+        1, _SECURE, "members that a sum must allow to work with the server, at least: each knows its own "
+        "share of the noise",
+    )  # fmt: skip
+    clients_per_person: Annotated[int, Range(1, MOST_MEMBERS)] = setting(
+        1, _SECURE, "clients of one sum at which a person may have records; more cost more, by pld alone",
+        page="accounting.md#a-person-at-several-clients-of-a-sum",
+    )  # fmt: skip
+    max_lost_rounds: Annotated[int, Range(1, 10**6)] = setting(
+        10, _SECURE, "sums of a run that were paid for and lost, after which this client takes no more part "
+        "in the run",
+    )  # fmt: skip
     physical_batch_size: Examples | Auto = setting(
         64, _MACHINE, "the most examples in memory at once; auto: what fits memory-mib"
     )
@@ -148,4 +177,10 @@ class ClientConfig(TaskSettings):
         )
         require_delta(self.delta)
         require_own_accountant(self.accountant)
+        require(
+            self.epsilon_alone == 0 or self.epsilon_alone >= LEAST_EPSILON,
+            "epsilon-alone",
+            self.epsilon_alone,
+            f"0, or a number of at least {LEAST_EPSILON:g}",
+        )
         require_assumed(self.features, self.arithmetic)

@@ -21,6 +21,7 @@ from fl_dp.records import (
     ASSUMED,
     FLOAT32,
     LEAST_NOISE,
+    MOST_MEMBERS,
     MOST_NOISE,
     MOST_PULL,
     OPTIMIZER_STATES,
@@ -89,6 +90,13 @@ class RunConfig(TaskSettings):
     )  # fmt: skip
     malicious_clients: Annotated[int, Range(0, 10**6)] = setting(
         1, _SERVER, "clients f of a round that may lie: trimmed-mean needs 2f + 1 updates, krum 2f + 3"
+    )
+    secure_dropouts: Annotated[int, Range(0, MOST_MEMBERS)] = setting(
+        0, _SERVER, "of a secure sum: members d that may drop out; more need more noise in each share",
+        page="accounting.md#sums-of-shares",
+    )  # fmt: skip
+    secure_colluders: Annotated[int, Range(1, MOST_MEMBERS)] = setting(
+        1, _SERVER, "of a secure sum: members c that may work with the server; the noise holds without theirs"
     )
     server_optimizer: str = setting(
         "fedavg", _SERVER, "how the aggregated weights move the global ones",

@@ -94,7 +94,7 @@ def test_adding_epsilons_is_too_little_for_a_person_at_several_clients():
 
 @pytest.mark.parametrize(("copies", "at_least"), [(2, 1.05), (3, 1.1)])
 def test_group_privacy_is_more_than_the_mixture(copies, at_least):
-    """Neighbours one after the other: m e at delta d (1 + exp(e) + ... + exp((m - 1) e)), d as good as it gets."""
+    """Neighbours one after the other: m e at delta d (1 + exp(e) + ... + exp((m - 1) e)), with the best d."""
     delta, entry = 1e-5, Entry(0.1, 4.845, 1000)
     smaller = [(d, compute_epsilon((entry,), d)) for d in 10.0 ** -np.arange(5.0, 9.0, 0.1)]
     by_groups = min(

@@ -37,8 +37,8 @@ def test_steps_without_noise_have_no_shares(fields):
 
 
 def test_alone_is_the_own_share_and_plain_steps_as_they_are():
-    assert COPIED.alone() == Entry(0.1, 2.0 / math.sqrt(8), 5)
-    assert Entry(0.1, 2.0, 5, 1, 3).alone() == PLAIN
+    assert SHARED.alone() == Entry(0.1, 2.0 / math.sqrt(8), 5)
+    assert COPIED.alone() == Entry(0.1, 2.0 / math.sqrt(8), 10)  # each client's part is seen
     assert PLAIN.alone() is PLAIN
 
 

@@ -24,12 +24,13 @@ class NotedBudget:
     """The budget that a round was held against, as it was noted.
 
     Only a note: a ledger opens whatever was written in it, also by an accountant that this fl_dp has not, or
-    would not let hold a budget.
+    would not let hold a budget. epsilon_alone: None where there was no second wall.
     """
 
     epsilon: float
     delta: float
     accountant: str
+    epsilon_alone: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,4 +274,6 @@ def _paid_round(event: Event) -> LedgerRound:
 
 def _budget(content: Content) -> NotedBudget | None:
     noted = content.get("budget")
-    return NotedBudget(noted["epsilon"], noted["delta"], noted["accountant"]) if noted else None
+    if not noted:
+        return None
+    return NotedBudget(noted["epsilon"], noted["delta"], noted["accountant"], noted.get("epsilon_alone"))

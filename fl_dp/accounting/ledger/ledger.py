@@ -319,7 +319,7 @@ class Ledger:
         number = self._append(
             book, SHARED if entry.shared else "reserve", request.dataset,
             run=request.run, round=request.server_round,
-            budget={"epsilon": budget.epsilon, "delta": budget.delta, "accountant": budget.accountant},
+            budget=_noted(budget),
             sample_rate=entry.sample_rate, noise_multiplier=entry.noise_multiplier, steps=entry.steps,
             **shared_fields(entry), **_inputs(request), **_arithmetic(request),
         )  # fmt: skip
@@ -383,6 +383,13 @@ class Ledger:
         event = self._log.append({"kind": kind, "time": time, "dataset": dataset, **fields})
         book.add(event)
         return event.id
+
+
+def _noted(budget: Budget) -> dict[str, float | str]:
+    """The second wall only where there is one."""
+    noted = {"epsilon": budget.epsilon, "delta": budget.delta, "accountant": budget.accountant}
+    alone = {} if budget.epsilon_alone is None else {"epsilon_alone": budget.epsilon_alone}
+    return {**noted, **alone}
 
 
 def _inputs(request: ReservationRequest) -> dict[str, str]:

@@ -18,7 +18,7 @@ def budget_of(config: ClientConfig, public_size: int) -> "Budget":
 
     delta = auto_delta(public_size) if config.delta == AUTO else float(config.delta)
     kind = Budget if config.vary_mechanism else OneMechanismBudget
-    return kind(config.epsilon, delta, config.accountant)
+    return kind(config.epsilon, delta, config.accountant, config.epsilon_alone or None)
 
 
 def profile_of(
@@ -38,4 +38,6 @@ def profile_of(
         retired=retired,
         allow_unprotected=config.allow_unprotected,
         arithmetic=arithmetic,
+        allow_secure_sum=config.allow_secure_sum,
+        epsilon_alone=config.epsilon_alone,
     )

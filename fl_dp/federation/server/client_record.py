@@ -52,7 +52,8 @@ class ClientRecord:
 
     @cached_property
     def budget(self) -> Budget:
-        return Budget(self.profile.epsilon, self.profile.delta, self.profile.accountant)
+        one = self.profile
+        return Budget(one.epsilon, one.delta, one.accountant, one.epsilon_alone or None)
 
     @cached_property
     def row(self) -> str:
@@ -70,6 +71,10 @@ class ClientRecord:
     def epsilon(self) -> float:
         """Never below what it has really spent, if its ledger tells the truth."""
         return self._history.epsilon
+
+    def epsilon_alone(self) -> float | None:
+        """If the assumption behind secure sums fails; None where it has been in none."""
+        return self._history.epsilon_alone
 
     def require_accountable(self) -> None:
         """AccountingError where the accountant cannot tell what it has spent, or what a round more costs."""

@@ -3,6 +3,7 @@
 import math
 from functools import cached_property, lru_cache
 
+from fl_dp.accounting.alone import any_shared
 from fl_dp.accounting.budget import Budget
 from fl_dp.records import Entry, Mechanism, total_steps
 
@@ -22,6 +23,11 @@ class History:
     def epsilon(self) -> float:
         """AccountingError where there is no answer."""
         return self._budget.epsilon_of(self._spent)
+
+    @cached_property
+    def epsilon_alone(self) -> float | None:
+        """If the assumption behind secure sums fails, infinite where none holds; None without such sums."""
+        return self._budget.epsilon_alone_of(self._spent) if any_shared(self._spent) else None
 
     @cached_property
     def steps(self) -> int:

@@ -43,6 +43,11 @@ def check_profile(profile: ClientProfile) -> None:
         "min_noise_multiplier",
         f"a number from 0 to {MOST_NOISE:g}",
     )
+    require(
+        profile.epsilon_alone == 0 or LEAST_EPSILON <= profile.epsilon_alone <= MOST_EPSILON,
+        "epsilon_alone",
+        f"0, or a number from {LEAST_EPSILON:g} to {MOST_EPSILON:g}",
+    )
     require(profile.arithmetic in ARITHMETICS, "arithmetic", " or ".join(ARITHMETICS))
     require(0 <= profile.retired <= MOST_RETIRED, "retired", f"an integer from 0 to {MOST_RETIRED:g}")
 

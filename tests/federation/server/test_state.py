@@ -137,7 +137,7 @@ def test_a_foreign_file_is_refused_by_name(tmp_path: Path, kind: str) -> None:
 def test_another_format_is_refused_with_what_to_do(tmp_path: Path) -> None:
     path = tmp_path / "state.npz"
     np.savez(path, header=np.frombuffer(json.dumps({"version": 99}).encode(), np.uint8))
-    with pytest.raises(ConfigError, match="is of format 99, this fl_dp reads 1 to 3"):
+    with pytest.raises(ConfigError, match="is of format 99, this fl_dp reads 1 to 4"):
         read_state(path)
 
 
@@ -174,8 +174,8 @@ def test_the_format_of_0_1_0_is_read(state: ServerState, tmp_path: Path) -> None
         header = json.loads(archive["header"].tobytes())
         arrays = {name: archive[name] for name in archive.files if name != "header"}
     rows, header["heard"] = header.pop("clients"), header.pop("registered")
-    # neither profile nor record had an arithmetic, and what was spent before was not kept
-    header["members"] = [[*row[:10], *row[11:-2]] for row in rows]
+    # neither profile nor record had an arithmetic, and what was spent before was not kept; no secure sums
+    header["members"] = [[*row[:10], *row[13:-2]] for row in rows]
     del header["numerics"], header["origin"], header["started"]
     for key in ("loss", "aggregation", "server-optimizer", "server-learning-rate", "arithmetic"):
         del header["settings"][key]
@@ -197,3 +197,19 @@ def test_the_format_of_0_1_0_is_read(state: ServerState, tmp_path: Path) -> None
     assert again.last_report() == replace(report, clients=shown)
     with pytest.raises(ConfigError, match="aggregation = 'median': the run was started with 'mean'"):
         again.check_same(RunConfig(aggregation="median"))
+
+
+def test_the_format_before_secure_sums_is_read(state: ServerState, tmp_path: Path) -> None:
+    path = tmp_path / "state.npz"
+    write_state(path, state)
+    with np.load(path) as archive:
+        header = json.loads(archive["header"].tobytes())
+        arrays = {name: archive[name] for name in archive.files if name != "header"}
+    rows = [[*row[:11], *row[13:]] for row in header["clients"]]
+    for key in ("secure-dropouts", "secure-colluders"):
+        del header["settings"][key]
+    old = {**header, "version": 3, "clients": rows}
+    np.savez(path, header=np.frombuffer(json.dumps(old).encode(), np.uint8), **arrays)
+    again = read_state(path)
+    assert replace(again, arrays={}, aggregated={}) == replace(state, arrays={}, aggregated={})
+    again.check_same(RunConfig())

@@ -1,0 +1,35 @@
+"""Epsilon alone: what holds if the assumption behind secure sums fails, and each client's own part is seen.
+
+Of each step it then has its own share of noise and no more. Steps without secure sums count as they are.
+"""
+
+import math
+from collections.abc import Iterable
+
+from fl_dp.accounting.accountant import DEFAULT_ACCOUNTANT
+from fl_dp.accounting.epsilon import compute_epsilon
+from fl_dp.accounting.events import merge
+from fl_dp.errors import AccountingError
+from fl_dp.records import Entry
+
+BEYOND_USE = 20.0  # an epsilon above it promises nothing that helps anybody, and is shown as "none"
+
+
+def alone_of(entries: Iterable[Entry]) -> tuple[Entry, ...]:
+    """The entries as they count alone, merged."""
+    return merge(entry.alone() for entry in entries)
+
+
+def any_shared(entries: Iterable[Entry]) -> bool:
+    """Whether any steps were of secure sums; else both epsilons are one."""
+    return any(entry.shared for entry in entries)
+
+
+def compute_epsilon_alone(
+    entries: Iterable[Entry], delta: float, accountant: str = DEFAULT_ACCOUNTANT
+) -> float:
+    """The epsilon of `alone_of`; infinite too where the accountant has no answer for so little noise."""
+    try:
+        return compute_epsilon(alone_of(entries), delta, accountant)
+    except AccountingError:
+        return math.inf

@@ -1,0 +1,100 @@
+"""Epsilon alone, and its wall: what a client has spent if the assumption behind secure sums fails."""
+
+import math
+
+import pytest
+
+from fl_dp.accounting.alone import alone_of, any_shared, compute_epsilon_alone
+from fl_dp.accounting.budget import Budget
+from fl_dp.accounting.epsilon import compute_epsilon
+from fl_dp.accounting.ledger.ledger import Ledger, ReservationRequest
+from fl_dp.errors import BudgetExhaustedError, ConfigError
+from fl_dp.federation.client.one_mechanism import OneMechanismBudget
+from fl_dp.records import Entry
+
+PLAIN, SHARED = Entry(0.1, 4.0, 30), Entry(0.1, 4.0, 30, 8)
+
+
+@pytest.mark.parametrize("accountant", ["pld", "rdp"])
+def test_alone_each_step_has_its_own_share_of_noise(accountant):
+    own = (PLAIN, Entry(0.1, 4.0 / math.sqrt(8), 30))
+    assert compute_epsilon_alone((PLAIN, SHARED), 1e-5, accountant) == compute_epsilon(own, 1e-5, accountant)
+
+
+def test_shares_that_come_to_one_noise_are_one_mechanism_alone():
+    assert alone_of((Entry(0.1, 4.0, 3, 4), Entry(0.1, 2.0, 5))) == (Entry(0.1, 2.0, 8),)
+    assert not any_shared((PLAIN,))
+    assert any_shared((PLAIN, SHARED))
+    assert any_shared((Entry(0.1, 4.0, 1, 1, 2),))
+
+
+@pytest.mark.parametrize("copies", [1, 2, 3])
+@pytest.mark.parametrize("shares", [1, 3, 50])
+def test_alone_is_never_less_than_with_the_assumption(shares, copies):
+    if copies > shares:  # a sum of so few honest shares has no so many clients of one person
+        return
+    entry = Entry(0.1, 6.0, 40, shares, copies)
+    assert compute_epsilon_alone((entry,), 1e-5) >= compute_epsilon((entry,), 1e-5) * (1 - 1e-3)
+
+
+def test_what_no_accountant_can_resolve_is_infinite():
+    assert compute_epsilon_alone((Entry(0.1, 1.0, 10**6, 100, 2),), 1e-5) == math.inf
+    assert compute_epsilon_alone((SHARED,), 1e-17) == math.inf
+
+
+@pytest.mark.parametrize("kind", [Budget, OneMechanismBudget])
+@pytest.mark.parametrize("copies", [1, 2])
+def test_both_walls_hold_and_the_nearer_one_decides(kind, copies):
+    spent = (Entry(0.1, 4.0, 10, 8, copies),)
+    for wall in (1.0, 2.5, 6.0, 1000.0):
+        budget = kind(3.0, 1e-5, "pld", wall)
+        steps = budget.steps_that_fit(0.1, 4.0, 2000, spent, 8, copies)
+
+        def costs(more: int) -> tuple[float, float]:
+            entries = (*spent, Entry(0.1, 4.0, more, 8, copies))
+            return compute_epsilon(entries, 1e-5), compute_epsilon_alone(entries, 1e-5)
+
+        if steps:
+            epsilon, alone = costs(steps)
+            assert epsilon <= 3.0
+            assert alone <= wall
+        epsilon, alone = costs(steps + 1)
+        assert epsilon > 3.0 or alone > wall
+    assert kind(3.0, 1e-5, "pld", 1000.0).steps_that_fit(0.1, 4.0, 2000, spent, 8, copies) == kind(
+        3.0, 1e-5
+    ).steps_that_fit(0.1, 4.0, 2000, spent, 8, copies)
+
+
+def test_plain_steps_count_at_the_second_wall_too():
+    walled = Budget(3.0, 1e-5, "rdp", 1.0)
+    assert walled.steps_that_fit(0.1, 4.0, 10**4, ()) == Budget(1.0, 1e-5, "rdp").steps_that_fit(
+        0.1, 4.0, 10**4, ()
+    )
+
+
+@pytest.mark.parametrize("wall", [0.0, -1.0, math.inf, math.nan])
+def test_a_wall_is_a_number(wall):
+    with pytest.raises(ConfigError, match="epsilon_alone"):
+        Budget(3.0, 1e-5, "rdp", wall)
+
+
+def test_the_ledger_keeps_to_the_second_wall_and_notes_it(tmp_path):
+    budget = Budget(3.0, 1e-5, "rdp", 2.5)
+    with Ledger.open(tmp_path / "l.sqlite") as ledger:
+        ledger.register("data", "print", 100)
+
+        def reserve(number: int) -> None:
+            request = ReservationRequest("data", "run", number, (0.1, 4.0), 1, budget, shares=8)
+            if isinstance(answer := ledger.reserve_all([request])[0], Exception):
+                raise answer
+
+        with pytest.raises(BudgetExhaustedError, match="if the assumption behind secure sums fails, 2.4"):
+            for number in range(1, 1000):
+                reserve(number)
+        spent = ledger.spent("data")
+        assert compute_epsilon_alone(spent, 1e-5, "rdp") <= 2.5
+        assert compute_epsilon(spent, 1e-5, "rdp") < 1.5
+        assert ledger.accounts()[0].last_budget().epsilon_alone == 2.5
+        ledger.register("other", "print 2", 100, source="elsewhere")
+        ledger.reserve("other", "run", 1, (0.1, 4.0), 1, Budget(3.0, 1e-5, "rdp"))
+        assert '"epsilon_alone"' not in ledger.rows()[-1].content

@@ -196,8 +196,9 @@ class RoundPlan:
     see `TaskSettings.seen`; compared. adaptive_clipping: how the bound moves between steps, in the words of
     `config/adaptive_clipping.py`, and max_grad_norm is the first one; empty: it stays. noise_multiplier is of
     all that a step releases. shares: of how many honest members' shares the noise of a secure sum is made up,
-    which is noise_multiplier's; 0: the client's own noise alone, in every step. copies, most_rate: at how many members of the sum a person
-    may have records, and, where that is more than one, the largest sample rate of any member.
+    which is noise_multiplier's; 0: the client's own noise alone, in every step. copies, most_rate: at how
+    many members of the sum a person may have records, and, where that is more than one, the largest sample
+    rate of any member.
     """
 
     run: str

@@ -82,31 +82,6 @@ class ClientConfig(TaskSettings):
         False, _LIMITS, "servers may train without any protection; no epsilon holds for the data afterwards",
         page="privacy.md#runs-without-privacy",
     )  # fmt: skip
-    allow_secure_sum: bool = setting(
-        False, _LIMITS, "servers may take a step's result in a sum with others', whose noise all share",
-        page="secure-aggregation.md",
-    )  # fmt: skip
-    secure_least_clients: Annotated[int, Range(2, 100)] = setting(
-        2, _LIMITS, "fewest clients whose sum may be opened, drop-outs not counted",
-        page="secure-aggregation.md",
-    )  # fmt: skip
-    secure_most_dropouts: Annotated[int, Range(0, 100)] = setting(
-        10, _LIMITS, "most clients of a sum that may drop out of it", page="secure-aggregation.md"
-    )
-    secure_least_colluders: Annotated[int, Range(1, 100)] = setting(
-        1, _LIMITS, "clients of a sum that may tell the server all they know, at least so many",
-        page="secure-aggregation.md",
-    )  # fmt: skip
-    max_lost_rounds: Annotated[int, Range(1, 10**6)] = setting(
-        10,
-        _LIMITS,
-        "secure sums of a run that may be paid for and never opened",
-        page="secure-aggregation.md",
-    )
-    clients_per_person: Clients = setting(
-        1, _LIMITS, "at how many clients of a secure sum a person of these data may have records",
-        page="secure-aggregation.md",
-    )  # fmt: skip
     accountant: str = setting(
         "pld", _LIMITS, "pld is tight, rdp fast; only a proven upper bound may hold a budget",
         choices=ACCOUNTANTS, checked=False, page="accounting.md",
@@ -118,12 +93,12 @@ class ClientConfig(TaskSettings):
     allow_secure_sum: bool = setting(
         False, _SECURE, "servers may take this client's steps, with a share of the noise, into sums of "
         "several clients, of which nobody sees the parts",
-        page="accounting.md#sums-of-shares",
+        page="secure-aggregation.md",
     )  # fmt: skip
     epsilon_alone: Annotated[float, Range(0, MOST_EPSILON)] = setting(
         0.0, _SECURE, "the most that all steps may spend if the assumption behind these sums fails; 0: no "
         "limit",
-        page="accounting.md#sums-of-shares",
+        page="secure-aggregation.md",
     )  # fmt: skip
     secure_least_clients: Annotated[int, Range(2, MOST_MEMBERS)] = setting(
         3, _SECURE, "no sum of fewer clients is opened: the least that members less drop-outs may be"
@@ -140,8 +115,8 @@ class ClientConfig(TaskSettings):
         page="accounting.md#a-person-at-several-clients-of-a-sum",
     )  # fmt: skip
     max_lost_rounds: Annotated[int, Range(1, 10**6)] = setting(
-        10, _SECURE, "sums of a run that were paid for and lost, after which this client takes no more part "
-        "in the run",
+        10, _SECURE, "sums that were paid for and never opened, over all runs, after which this client gives "
+        "to none any more",
     )  # fmt: skip
     physical_batch_size: Examples | Auto = setting(
         64, _MACHINE, "the most examples in memory at once; auto: what fits memory-mib"

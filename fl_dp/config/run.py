@@ -80,23 +80,15 @@ class RunConfig(TaskSettings):
         "mean", _SERVER, "how updates become one; all but mean count them alike",
         choices=AGGREGATIONS, page="strategies.md#at-the-server",
     )  # fmt: skip
-    secure_dropouts: Annotated[int, Range(0, 100)] = setting(
-        0, _SERVER, "with aggregation = secure: clients of a round that may drop out and leave a sum",
-        page="secure-aggregation.md",
-    )  # fmt: skip
-    secure_colluders: Annotated[int, Range(1, 100)] = setting(
-        1, _SERVER, "with aggregation = secure: clients that may tell the server all they know; 1: none but each "
-        "that asks", page="secure-aggregation.md",
-    )  # fmt: skip
-    malicious_clients: Annotated[int, Range(0, 10**6)] = setting(
-        1, _SERVER, "clients f of a round that may lie: trimmed-mean needs 2f + 1 updates, krum 2f + 3"
-    )
     secure_dropouts: Annotated[int, Range(0, MOST_MEMBERS)] = setting(
         0, _SERVER, "of a secure sum: members d that may drop out; more need more noise in each share",
-        page="accounting.md#sums-of-shares",
+        page="secure-aggregation.md",
     )  # fmt: skip
     secure_colluders: Annotated[int, Range(1, MOST_MEMBERS)] = setting(
         1, _SERVER, "of a secure sum: members c that may work with the server; the noise holds without theirs"
+    )
+    malicious_clients: Annotated[int, Range(0, 10**6)] = setting(
+        1, _SERVER, "clients f of a round that may lie: trimmed-mean needs 2f + 1 updates, krum 2f + 3"
     )
     server_optimizer: str = setting(
         "fedavg", _SERVER, "how the aggregated weights move the global ones",

@@ -33,7 +33,7 @@ def loopback_site(folder: Path, name: str) -> SiteKit:
 
 
 def loopback_sites(folder: Path, names: Sequence[str]) -> list[SiteKit]:
-    """The kits of these sites; every site of the federation then has the same roster, which knows them all."""
+    """The kits of these sites; every site of the federation then has the same roster, with all of them."""
     kits = [folder / _SITES / check_name(name, "site") for name in names]
     keys = []
     with one_at_a_time(folder / ".lock"):

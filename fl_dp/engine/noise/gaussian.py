@@ -58,7 +58,7 @@ def share_of_sum(
 ) -> tuple[dict[str, Tensor], NoiseGrid]:
     """The clipped sum as integers on the grid, with this client's share of the noise, and the grid.
 
-    Added up over clients, `shares` of whom keep theirs to themselves, the noise is that of `noise_multiplier`:
+    Added up over clients, `shares` of whom keep theirs to themselves, the noise is that of noise_multiplier:
     the grid is that of a mechanism whose multiplier is smaller by sqrt(shares), and independent discrete
     Gaussians of one width w add up to one of width sqrt(shares) w (`discrete_gaussian.py`, with k = 1).
     int64 tensors in the parameters' shapes, on the CPU; a complex parameter has a last dimension of 2. Each

@@ -107,8 +107,8 @@ def _of_sum(plan: RoundPlan) -> list[str]:
     if not plan.secure:
         return []
     return [
-        f"its step goes into a secure sum: the noise is made up of {plan.shares} clients' shares, and holds for "
-        f"who sees sums alone; this client's share alone is a multiplier of "
+        f"its step goes into a secure sum: the noise is made up of {plan.shares} clients' shares, and holds "
+        f"for who sees sums alone; this client's share alone is a multiplier of "
         f"{plan.noise_multiplier / math.sqrt(plan.shares):.3g}"
     ]
 

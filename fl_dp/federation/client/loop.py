@@ -18,9 +18,9 @@ from fl_dp.errors import FederationError
 from fl_dp.federation.client.app import answer, register, train_round
 from fl_dp.federation.client.final_model import keep_final_model
 from fl_dp.federation.client.isolated import answered_apart
+from fl_dp.federation.client.secure_member import take_part
 from fl_dp.federation.client.settings import CONFIG_KEY
 from fl_dp.federation.link.site_link import LinkLostError, LinkRefusedError, SiteLink
-from fl_dp.federation.secure_sum.member import take_part
 from fl_dp.federation.secure_sum.wire import SECURE_SUM, take_kept
 from fl_dp.federation.wire.messages import (
     FINAL_MODEL,

@@ -60,8 +60,8 @@ class OwnTraining:
         """
         if plan.secure and not self.gives_to_sums:
             raise DeclinedError(
-                "the round asks for a step with a share of the noise alone, outside of a secure sum: it would "
-                "be protected by less noise than is accounted for."
+                "the round asks for a step with a share of the noise alone, outside of a secure sum: it "
+                "would be protected by less noise than is accounted for."
             )
         settings, objective = self._settings, self._task.objective
         model = new_model(self._task)

@@ -71,7 +71,7 @@ class AcceptedRound:
 
     @property
     def charged_rate(self) -> float:
-        """What the ledger is charged for: of a person with records at several members, the largest of theirs."""
+        """As the ledger is charged: of a person with records at several members the largest of theirs."""
         return self.sample_rate if self.plan.copies == 1 else max(self.sample_rate, self.plan.most_rate)
 
     @property

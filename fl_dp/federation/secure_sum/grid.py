@@ -26,10 +26,10 @@ from fl_dp.config.run import RunConfig
 from fl_dp.errors import FlDpError
 from fl_dp.federation.secure_sum.attempt import Attempt, Turn
 from fl_dp.federation.secure_sum.limits import least_threshold, shares_of
-from fl_dp.federation.secure_sum.member import common_plan
 from fl_dp.federation.secure_sum.summing import SecureSum, SumLostError
 from fl_dp.federation.secure_sum.terms import ATTEMPT_DIGITS, MODULUS, Head
 from fl_dp.federation.secure_sum.vector import SAMPLER, grid_of, unflat
+from fl_dp.federation.secure_sum.wire import common_plan
 from fl_dp.federation.wire.messages import (
     ARRAYS,
     NO_ARRAYS,

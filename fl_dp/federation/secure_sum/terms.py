@@ -184,7 +184,8 @@ def check_head(head: Head, limits: Limits) -> None:
             raise DeclinedError(f"A secure sum for {found} {what}: this client's settings ask for {least}.")
     if head.dropouts > limits.most_dropouts:
         raise DeclinedError(
-            f"A secure sum with {head.dropouts} drop-outs: this client's settings allow {limits.most_dropouts}."
+            f"A secure sum with {head.dropouts} drop-outs: this client's settings allow "
+            f"{limits.most_dropouts}."
         )
     if head.modulus != MODULUS:
         raise DeclinedError(f"A secure sum modulo {head.modulus!r}: this client knows {MODULUS} alone.")

@@ -1,4 +1,4 @@
-"""A model's numbers as one vector of integers, in an order that all members share; and the grid they lie on."""
+"""A model's numbers as one vector of integers, in an order that all members share; the grid they lie on."""
 
 import math
 from collections.abc import Mapping
@@ -41,8 +41,8 @@ def check_grid(head: Head, numbers: int) -> None:
     signed = SumGrid(head.spacing, head.levels, head.sensitivity, head.share_deviation)
     if (head.numbers, head.sampler, signed) != (numbers, SAMPLER, own):
         raise DeclinedError(
-            f"a secure sum of {head.numbers} numbers by {head.sampler!r} on a grid of {head.spacing:g}: this client's "
-            f"own are {numbers}, {SAMPLER!r} and {own.spacing:g}."
+            f"a secure sum of {head.numbers} numbers by {head.sampler!r} on a grid of {head.spacing:g}: this "
+            f"client's own are {numbers}, {SAMPLER!r} and {own.spacing:g}."
         )
 
 

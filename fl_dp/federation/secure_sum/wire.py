@@ -1,7 +1,8 @@
-"""A stage's message as Flower records: which stage, what is said, and beside it the round's plan and weights."""
+"""A stage's message as Flower records: which stage, what is said, beside it the round's plan and weights."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -10,17 +11,16 @@ from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 from fl_dp.errors import ConfigError
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray, decode, encode
 from fl_dp.federation.wire.messages import array_record, config_record
+from fl_dp.records import RoundPlan
 
 SECURE_SUM = "train.secure_sum"  # a kind of message
 STAGE, SAID, KEPT, MASKED = "stage", "said", "kept", "masked"
 ADVERTISE, SHARE, MASK, CONFIRM, OPEN = STAGES = ("advertise", "share", "mask", "confirm", "open")
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """What a member holds between two stages of one attempt: in memory alone, and as secret as the data."""
-
-    content: bytes = b""
+def common_plan(plan: RoundPlan) -> str:
+    """Digest of all of a plan that the members of a sum share: how many records each draws is its own."""
+    return sha256(str(replace(plan, expected_batch_size=0)).encode()).hexdigest()
 
 
 def staged(stage: str, said: Mapping[str, Any], **records: Any) -> RecordDict:

@@ -90,7 +90,7 @@ class Aggregating:
     def _combined(
         self, weights: ArrayRecord, start: Mapping[str, NDArray], judged: Judged
     ) -> Mapping[str, NDArray]:
-        """One array for each that is expected, of a round whose updates suffice. start: of the shared ones."""
+        """One array for each that is expected, of a round whose updates suffice. start: the shared ones."""
         self._bounding.hold(weights, judged)
         return self._aggregation.combine(self._capped(judged), judged.sums, self.expected)
 

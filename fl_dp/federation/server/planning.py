@@ -75,7 +75,7 @@ def members_shares(config: RunConfig) -> int:
 
 
 def copies_of(config: RunConfig) -> int:
-    """At how many members of one sum a person may have records. Without sums each client answers for its own."""
+    """At how many members of one sum a person may have records; without sums each answers for itself."""
     return min(config.clients_per_person, config.fit_clients) if config.secure else 1
 
 

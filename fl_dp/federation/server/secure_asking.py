@@ -16,8 +16,8 @@ class SecureAsking(Asking):
     """registration: whose clients get the mechanism that all members share. summed: names of the arrays.
 
     The noise of a sum is one for all of its members. It is the largest that any client needs that was there
-    when the first round was asked, and stays: a client's ledger holds it to one mechanism. Who comes later, and
-    would need more, stops at its budget before the others.
+    when the first round was asked, and stays: a client's ledger holds it to one mechanism. Who comes later,
+    and would need more, stops at its budget before the others.
     """
 
     def __init__(

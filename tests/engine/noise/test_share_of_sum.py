@@ -30,7 +30,7 @@ def test_the_grid_is_that_of_a_smaller_multiplier():
 
 
 def test_shares_add_up_to_the_noise_of_the_whole():
-    """Nine shares of 20,000 numbers: the deviation of their sum is within 2 % of sigma C, and not below it."""
+    """Nine shares of 20,000 numbers: the deviation of their sum is that of sigma C, within 2 %."""
     parts = [_share(torch.zeros(20_000), shares=9, key=bytes([i]) * 32) for i in range(9)]
     total = sum(share["w"] for share, _ in parts).double() * parts[0][1].spacing
     deviation = total.std().item() / (SIGMA * BOUND)

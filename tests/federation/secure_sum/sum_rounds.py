@@ -11,10 +11,10 @@ from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.run import RunConfig
 from fl_dp.federation.client.app import answer
+from fl_dp.federation.client.secure_member import take_part
 from fl_dp.federation.secure_sum import wire
 from fl_dp.federation.secure_sum.grid import SecureGrid
 from fl_dp.federation.secure_sum.identity import Identity
-from fl_dp.federation.secure_sum.member import take_part
 from fl_dp.federation.wire.arrays import encode, state_arrays
 from fl_dp.federation.wire.messages import plan_to_content
 from fl_dp.federation.wire.older_grid import OlderGrid
@@ -67,11 +67,13 @@ class MemberOfSums:
             return [one for account in ledger.accounts() for one in account.rounds]
 
 
-Hook = Callable[[int, str, RecordDict], RecordDict | None]  # member, stage, what it is asked: None, it is gone
+Hook = Callable[
+    [int, str, RecordDict], RecordDict | None
+]  # member, stage, what it is asked: None, it is gone
 
 
 class Wire(OlderGrid):
-    """The grid below: every message is answered at once. hook: may change what a member is asked, or end it.
+    """The grid below: each message is answered at once. hook: may change what a member is asked, or end it.
 
     seen: all answers, by stage. A node's number is its member's, and one more.
     """

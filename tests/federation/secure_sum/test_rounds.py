@@ -28,7 +28,10 @@ def test_the_strategy_gets_one_sum_and_every_members_report(tmp_path):
     assert sorted(total) == sorted(name for name, _ in MODEL.named_parameters())
     assert all(array.dtype == np.int64 for array in total.values())
     assert len(replies) == 5
-    assert all(content.keys() == {"report", "spent", "arrays", "group"} | {"sum"} & content.keys() for content in replies.values())
+    assert all(
+        content.keys() == {"report", "spent", "arrays", "group"} | {"sum"} & content.keys()
+        for content in replies.values()
+    )
     assert sum("sum" in content for content in replies.values()) == 1
     masked = [answered for _, stage, answered in below.seen if stage == wire.MASK]
     assert all(not content["arrays"] for content in replies.values())  # no single vector goes on
@@ -71,11 +74,13 @@ def test_who_is_gone_before_the_masks_has_not_paid_and_the_others_begin_again(tm
 
 @pytest.mark.parametrize("stage", [wire.MASK, wire.CONFIRM, wire.OPEN])
 def test_who_is_gone_later_is_a_drop_out_and_the_others_sum_is_opened(tmp_path, stage):
-    replies, below = Federation(tmp_path).round(gone_at(stage, 2))
+    replies, _ = Federation(tmp_path).round(gone_at(stage, 2))
     assert total_of(replies) is not None
     assert isinstance(replies[2], str) == (stage == wire.MASK)  # it has masked, and is in the sum
     summed = replies[0]["group"] if "messages" in replies[0]["group"] else None
-    assert sum(isinstance(one, RecordDict) and "report" in one for one in replies.values()) == 5 - (stage == wire.MASK)
+    assert sum(isinstance(one, RecordDict) and "report" in one for one in replies.values()) == 5 - (
+        stage == wire.MASK
+    )
     assert summed is None or len(summed["messages"]) == 5 - (stage == wire.MASK)
 
 
@@ -84,7 +89,11 @@ def test_where_too_many_are_gone_the_round_is_lost_and_says_why(tmp_path, stage)
     federation = Federation(tmp_path)
     replies, _ = federation.round(gone_at(stage, 1, 2, 3))
     assert total_of(replies) is None
-    lost = [one["group"]["lost"] for one in replies.values() if isinstance(one, RecordDict) and "lost" in one["group"]]
+    lost = [
+        one["group"]["lost"]
+        for one in replies.values()
+        if isinstance(one, RecordDict) and "lost" in one["group"]
+    ]
     assert lost
     assert "Secure sum lost" in lost[0]
     assert len(federation.members[0].paid()) == 1
@@ -101,7 +110,11 @@ def test_a_member_stops_when_too_many_sums_were_never_opened(tmp_path):
     federation = Federation(tmp_path, **{"max-lost-rounds": 2, "epsilon": 100.0})
     for number in (1, 2, 3):
         plan = PLAN.__class__(
-            **{**{f: getattr(PLAN, f) for f in PLAN.__slots__}, "server_round": number, "run": f"run-{number}"}
+            **{
+                **{f: getattr(PLAN, f) for f in PLAN.__slots__},
+                "server_round": number,
+                "run": f"run-{number}",
+            }
         )
         replies, _ = federation.round(gone_at(wire.OPEN, *range(5)), plan=plan)
     assert "never opened" in replies[0]["refusal"]["reason"]
@@ -174,7 +187,12 @@ def test_no_step_with_a_share_of_the_noise_leaves_outside_of_a_sum(tmp_path):
     federation = Federation(tmp_path)
     member = federation.members[0]
     content = plan_to_content(PLAN, encode(state_arrays(MODEL)))
-    answered = answer(Message(content, 1, "train"), Context(1, 1, {}, RecordDict(), {}), train_round, lambda c: member.config)
+    answered = answer(
+        Message(content, 1, "train"),
+        Context(1, 1, {}, RecordDict(), {}),
+        train_round,
+        lambda c: member.config,
+    )
     assert "outside of a secure sum" in answered.content[REFUSAL]["reason"]
     assert member.paid() == []
 
@@ -195,8 +213,11 @@ def test_a_stage_is_answered_once(tmp_path):
         return asked
 
     federation = Federation(tmp_path)
-    _, below = federation.round(hook)
+    federation.round(hook)
     member = federation.members[0]
-    answered = member.asked(Message(RecordDict(dict(again[0])), 1, wire.SECURE_SUM), [one.key.public for one in federation.members])
+    answered = member.asked(
+        Message(RecordDict(dict(again[0])), 1, wire.SECURE_SUM),
+        [one.key.public for one in federation.members],
+    )
     assert REFUSAL in answered
     assert len(member.paid()) == 1

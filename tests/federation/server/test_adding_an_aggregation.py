@@ -116,7 +116,7 @@ def test_one_file_each(copied: Any) -> None:
     single, resumed, moved, aggregation, optimizer = copied.lines(USE)
     assert (single, resumed, moved) == ("True", "True", "True")
     assert aggregation == (
-        "aggregation = 'trimed-mean': expected krum or mean or median or own-trim or trimmed-mean; "
+        "aggregation = 'trimed-mean': expected krum or mean or median or own-trim or secure or trimmed-mean; "
         "did you mean trimmed-mean?"
     )
     assert optimizer == (

@@ -11,8 +11,6 @@ beside the answer, and never to the disk: a client that ends has dropped out.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,16 +22,17 @@ from fl_dp.errors import DeclinedError
 from fl_dp.federation.client.app import noted, trained_round
 from fl_dp.federation.client.approval import require_approval
 from fl_dp.federation.client.journal import Note
+from fl_dp.federation.client.lost_rounds import LostRounds
 from fl_dp.federation.client.policy import MAX_RUN_NAME, check_plan
 from fl_dp.federation.client.registration import task_identity
 from fl_dp.federation.client.round import AcceptedRound, Client, ClientRounds
 from fl_dp.federation.secure_sum import wire
 from fl_dp.federation.secure_sum.identity import Identity
 from fl_dp.federation.secure_sum.limits import Limits
-from fl_dp.federation.secure_sum.lost_rounds import LostRounds
 from fl_dp.federation.secure_sum.messages import Confirmations, Inbox, Survivors
 from fl_dp.federation.secure_sum.participant import Participant
 from fl_dp.federation.secure_sum.terms import Head, Terms
+from fl_dp.federation.secure_sum.wire import common_plan
 from fl_dp.federation.wire.messages import REFUSAL, plan_only
 from fl_dp.records import RoundPlan
 
@@ -65,11 +64,6 @@ def limits_of(config: ClientConfig) -> Limits:
     )
 
 
-def common_plan(plan: RoundPlan) -> str:
-    """Digest of all of a plan that the members of a sum share: how many records each draws is its own."""
-    return sha256(str(replace(plan, expected_batch_size=0)).encode()).hexdigest()
-
-
 def _advertise(message: Message, config: ClientConfig, identity: Identity, kept: bytes) -> Answer:
     plan, head = plan_only(message.content), Head.from_fields(wire.said(message.content))
     note = Note(config.ledger, config.client)
@@ -95,7 +89,7 @@ def _share(message: Message, config: ClientConfig, identity: Identity, kept: byt
 
 
 def _mask(message: Message, config: ClientConfig, identity: Identity, kept: bytes) -> Answer:
-    from fl_dp.federation.secure_sum.masked_training import MaskedTraining  # late: it imports torch
+    from fl_dp.federation.client.masked_training import MaskedTraining  # late: it imports torch
 
     participant = Participant.from_bytes(kept, identity.key)
     participant.accept(Inbox.from_fields(wire.said(message.content)))

@@ -1,7 +1,7 @@
 """How many secure sums a client has paid for and never opened: a server can make them all fail.
 
 A sum that is not opened costs the client's budget and teaches nobody anything. The client cannot see why it
-was lost, so it counts: over all runs, whose names are the server's, on its disk, before the masked step leaves.
+was lost, so it counts: over all runs, whose names are the server's, on its disk, before a masked step leaves.
 """
 
 import json
@@ -62,7 +62,7 @@ class LostRounds:
         sound = isinstance(table, dict) and table.keys() == {_PAID, _OPENED}
         if not sound or not all(type(one) is int and one >= 0 for one in table.values()):
             raise FlDpError(
-                f"{self.path.name}, beside the ledger, is damaged: how many secure sums were lost is not known. "
-                "Delete it to count anew."
+                f"{self.path.name}, beside the ledger, is damaged: how many secure sums were lost is not "
+                "known. Delete it to count anew."
             )
         return dict(table)

@@ -25,6 +25,8 @@ _HEX = 64  # digits of a digest
 @dataclass(frozen=True, slots=True)
 class AccountStatement:
     """One data set, over all runs. client: of this run. epsilon: None where none holds any more.
+    epsilon_alone: if the assumption behind secure sums fails, None where none holds; stated where any of
+    what is spent was of such sums, and nowhere else.
 
     public_size: in units; unit: "record" or "person".
     """
@@ -42,6 +44,7 @@ class AccountStatement:
     budget: Annotated[float, Leaves("its operator's choice")]
     accountant: Annotated[str, Leaves("its operator's choice")]
     arithmetic: Annotated[str, Leaves("from plans, which servers chose")]
+    epsilon_alone: Annotated[float | None, Leaves("computed from spent")] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,8 @@ class Statement:
         found = asdict(self)
         for account, written in zip(self.accounts, found["accounts"], strict=True):
             written["spent"] = [entry.to_dict() for entry in account.spent]
+            if not any(entry.shared for entry in account.spent):
+                del written["epsilon_alone"]
         return json.dumps(found, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
     @classmethod
@@ -117,9 +122,9 @@ def commitment(salt: bytes, head: str) -> str:
 def _fields(kind: Any, found: Any) -> dict[str, Any]:
     """The fields of `kind`, checked; ValueError or TypeError where one is missing, unknown or impossible."""
     hints = typing.get_type_hints(kind)
-    if not isinstance(found, Mapping) or found.keys() != hints.keys():
+    if not isinstance(found, Mapping) or found.keys() | {"epsilon_alone"} != hints.keys() | {"epsilon_alone"}:
         raise TypeError(kind.__name__)
-    return {name: _value(name, found[name], hint) for name, hint in hints.items()}
+    return {name: _value(name, found[name], hint) for name, hint in hints.items() if name in found}
 
 
 def _value(name: str, found: Any, hint: Any) -> Any:

@@ -12,8 +12,6 @@ from fl_dp.accounting.events import merge
 from fl_dp.errors import AccountingError
 from fl_dp.records import Entry
 
-BEYOND_USE = 20.0  # an epsilon above it promises nothing that helps anybody, and is shown as "none"
-
 
 def alone_of(entries: Iterable[Entry]) -> tuple[Entry, ...]:
     """The entries as they count alone, merged."""

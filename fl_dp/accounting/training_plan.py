@@ -16,7 +16,7 @@ class Phase:
     """`rounds` equal rounds that the client takes part in, of `steps` steps each.
 
     batch_size: expected records of one Poisson draw, out of `records`; noise_multiplier: None where it is
-    still to be chosen. ConfigError for a number out of range.
+    still to be chosen. shares, copies: of an `Entry`. ConfigError for a number out of range.
     """
 
     records: int
@@ -24,6 +24,8 @@ class Phase:
     rounds: int
     steps: int
     noise_multiplier: float | None = None
+    shares: int = 1
+    copies: int = 1
 
     def __post_init__(self) -> None:
         for name in ("records", "batch_size", "rounds", "steps"):
@@ -50,7 +52,7 @@ class Phase:
         """What one of its rounds does to the data; its noise multiplier must have been chosen."""
         if self.noise_multiplier is None:
             raise ConfigError("noise-multiplier: the plan has none; calibrate it first.")
-        return Entry(self.sample_rate, self.noise_multiplier, self.steps)
+        return Entry(self.sample_rate, self.noise_multiplier, self.steps, self.shares, self.copies)
 
     def with_noise(self, noise_multiplier: float) -> "Phase":
         """The phase with this noise multiplier, unless it has its own."""

@@ -52,12 +52,19 @@ def _guarantee(result: Result) -> dict[str, Any]:
         "private": True,
         "epsilon": result.epsilon,
         "delta": result.delta,
+        **_alone(federation),
         "accountants": federation.get("accountants"),
         "arithmetic": federation.get("arithmetic"),
         "clients-per-person": federation.get("clients_per_person"),
         "unit": federation.get("unit"),
         "promise": PROMISE_OF_PERSONS if federation.get("unit") == PERSON else PROMISE,
     }
+
+
+def _alone(federation: Mapping[str, Any]) -> dict[str, Any]:
+    """Of runs with secure sums; null: none holds."""
+    key = "epsilon_alone"
+    return {"epsilon-if-the-assumption-of-secure-sums-fails": federation[key]} if key in federation else {}
 
 
 def _settings(result: Result) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
@@ -28,6 +29,8 @@ How many of these rounds does a budget of epsilon 2 allow?
   ... --epsilon 2
 And 10 rounds more, with less noise?
   ... --then rounds=10,noise-multiplier=3
+400 steps in secure sums of 10 clients, of which one may drop out: what holds, and what if that fails?
+  ... --rounds 400 --steps 1 --members 10 --dropouts 1
 
 {_ROUNDS}"""
 CALIBRATE_HELP = f"""The noise that a plan of training needs: the least that keeps a client within its budget.
@@ -73,6 +76,15 @@ Then = Annotated[
         "noise-multiplier; what is left out stays as it is.",
     ),
 ]
+Members = Annotated[
+    int | None,
+    typer.Option(metavar="K", help="Secure sums: clients in one. The noise is then that of the whole sum."),
+]
+Dropouts = Annotated[int, typer.Option(metavar="D", help="Secure sums: members that may drop out.")]
+Colluders = Annotated[int, typer.Option(metavar="C", help="Secure sums: members that may help the server.")]
+ClientsPerPerson = Annotated[
+    int, typer.Option(metavar="M", help="Secure sums: clients of one at which a person may have records.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Budget = Annotated[float | None, typer.Option(metavar="X", help="A budget: how much of the plan fits?")]
 Target = Annotated[float, typer.Option(metavar="X", help="The budget.")]
@@ -99,10 +111,17 @@ def budget(
     delta: Delta = "auto",
     accountant: AccountantName = DEFAULT_ACCOUNTANT,
     then: Then = None,
+    members: Members = None,
+    dropouts: Dropouts = 0,
+    colluders: Colluders = 1,
+    clients_per_person: ClientsPerPerson = 1,
     as_json: Json = False,
 ) -> None:
-    first = _values(batch_size, rounds, local_epochs, steps, noise_multiplier)
+    first = _values(
+        batch_size, rounds, local_epochs, _one_step(steps, local_epochs, members), noise_multiplier
+    )
     plan = _plan(records, first, then or ())
+    plan = _in_sums(plan, members, dropouts, colluders, clients_per_person)
     if any(phase.noise_multiplier is None for phase in plan.phases):
         raise ConfigError("--noise-multiplier: missing; fl-dp calibrate finds the one that a budget needs.")
     ACCOUNTANTS.check(accountant, "--accountant")
@@ -119,15 +138,44 @@ def calibrate(
     delta: Delta = "auto",
     accountant: AccountantName = DEFAULT_ACCOUNTANT,
     then: Then = None,
+    members: Members = None,
+    dropouts: Dropouts = 0,
+    colluders: Colluders = 1,
+    clients_per_person: ClientsPerPerson = 1,
     as_json: Json = False,
 ) -> None:
     from fl_dp.accounting.calibration import calibrate_plan
 
-    plan = _plan(records, _values(batch_size, rounds, local_epochs, steps, None), then or ())
+    steps = _one_step(steps, local_epochs, members)
+    first = _values(batch_size, rounds, local_epochs, steps, None)
+    plan = _in_sums(_plan(records, first, then or ()), members, dropouts, colluders, clients_per_person)
     ACCOUNTANTS.check(accountant, "--accountant")
     at = _delta(delta, records)
     calibrated = calibrate_plan(plan, cast(float, _checked_epsilon(epsilon)), at, accountant=accountant)
     _answer(calibrated, at, accountant, epsilon, as_json)
+
+
+def _one_step(steps: int | None, local_epochs: float | None, members: int | None) -> int | None:
+    """A round of a secure sum is one step, unless something else is asked for, which is then refused."""
+    return 1 if members is not None and steps is None and local_epochs is None else steps
+
+
+def _in_sums(
+    plan: "TrainingPlan", members: int | None, dropouts: int, colluders: int, clients_per_person: int
+) -> "TrainingPlan":
+    """The plan's rounds as secure sums of so many members; as it is without them."""
+    from fl_dp.accounting.shares import honest_shares
+
+    if members is None:
+        if (dropouts, colluders, clients_per_person) != (0, 1, 1):
+            raise ConfigError("--members: missing; the others are of secure sums, and mean nothing without.")
+        return plan
+    if any(phase.steps > 1 for phase in plan.phases):
+        raise ConfigError("--members: a round of a secure sum is one local step; give --steps 1, and rounds.")
+    if not 1 <= clients_per_person <= members:
+        raise ConfigError(f"--clients-per-person {clients_per_person}: expected 1 to {members}, all members.")
+    shares = honest_shares(members, dropouts, colluders)
+    return type(plan)(tuple(replace(one, shares=shares, copies=clients_per_person) for one in plan.phases))
 
 
 def _answer(

@@ -15,11 +15,12 @@ from rich.text import Text
 
 from fl_dp.config.data import RECORD
 from fl_dp.records import CLIENT_STATUSES
-from fl_dp.reporting.reports import NOT_PRIVATE, epsilon_from_json
+from fl_dp.reporting.reports import BEYOND_USE, NOT_PRIVATE, epsilon_from_json
 
 ENDS = 5  # clients shown at either end of a table that is too long to be shown whole
 _LEAST_POWER = -5  # of ten, of a last digit that is written out
 _MOST_POWER = 15  # of a first digit that is written out
+ALONE = "alone"
 COLUMNS = ("client", "epsilon", "of", "delta", "by", "arithmetic", "steps", "rounds", "left", "last round")
 
 
@@ -68,7 +69,10 @@ def privacy_words(record: Mapping[str, Any], budget: float) -> str:
     by = ", ".join(record["federation"]["accountants"])
     how = f"delta {delta}, by {by}, arithmetic {record['federation']['arithmetic']}"
     allowed = _allowed(record, budget)
-    return f"eps {rounded_up(record['epsilon'])} of {rounded_up(allowed)}{of_unit(record)} ({how})"
+    alone = ""
+    if "epsilon_alone" in record["federation"]:
+        alone = f"; alone {alone_words(record['federation']['epsilon_alone'])}"
+    return f"eps {rounded_up(record['epsilon'])} of {rounded_up(allowed)}{of_unit(record)} ({how}{alone})"
 
 
 def _allowed(record: Mapping[str, Any], budget: float) -> float:
@@ -111,6 +115,26 @@ def rounded_up(epsilon: float | None) -> str:
     return str(text) if _LEAST_POWER <= last < 0 else f"{text:.1e}"
 
 
+def alone_words(epsilon: float | None) -> str:
+    """An epsilon that holds if the assumption behind secure sums fails: "none" where it is of no use.
+
+    None: not finite, as JSON has it.
+    """
+    return "none" if epsilon is None or epsilon > BEYOND_USE else rounded_up(epsilon)
+
+
+def alone_line(clients: Mapping[str, Mapping[str, Any]]) -> str:
+    """Which epsilon is which, where data were in secure sums; else empty."""
+    found = [epsilon_from_json(one["epsilon_alone"]) for one in clients.values() if "epsilon_alone" in one]
+    if not found:
+        return ""
+    return (
+        "epsilon holds against all who see sums of clients alone, with no more members working together than "
+        f'was assumed. If that fails, "alone" holds: {alone_words(max(found))} at most'
+        f"{', and none where it says none' if max(found) > BEYOND_USE else ''}"
+    )
+
+
 def print_budgets(
     clients: Mapping[str, Mapping[str, Any]],
     console: Console | None = None,
@@ -129,21 +153,21 @@ def print_budgets(
     console = console or Console(file=sys.stdout)
     if not clients:
         return
-    rows = budget_rows(clients, private=private)
+    rows, columns = budget_rows(clients, private=private), budget_columns(clients)
     title = (
         f"Privacy spent{whose}, by client"
         if private
         else f"{NOT_PRIVATE}: trained without protection, by client"
     )
     if console.is_terminal:
-        console.print(_table(title, rows))
+        console.print(_table(title, columns, rows))
     else:
-        console.print(_plain(title, rows), soft_wrap=True, markup=False, highlight=False)
+        console.print(_plain(title, columns, rows), soft_wrap=True, markup=False, highlight=False)
     if len(clients) > 1:
         console.print(
             marked(spread_line(clients), private=private), soft_wrap=True, markup=False, highlight=False
         )
-    for line in retirement_lines(clients):
+    for line in filter(None, (alone_line(clients), *retirement_lines(clients))):
         console.print(marked(line, private=private), soft_wrap=True, markup=False, highlight=False)
 
 
@@ -176,22 +200,32 @@ def times(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
 
 
+def budget_columns(clients: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
+    """COLUMNS; where data of a client were in secure sums, with what holds if their assumption fails."""
+    return (*COLUMNS[:2], ALONE, *COLUMNS[2:]) if _any_alone(clients) else COLUMNS
+
+
+def _any_alone(clients: Mapping[str, Mapping[str, Any]]) -> bool:
+    return any("epsilon_alone" in client for client in clients.values())
+
+
 def budget_rows(clients: Mapping[str, Mapping[str, Any]], *, private: bool) -> list[tuple[str, ...]]:
-    """Cells of the table, one tuple a row, as in COLUMNS; a row of one cell counts what is left out."""
+    """Cells of the table, a tuple a row, as in `budget_columns`; one of one cell counts what is left out."""
     ordered = sorted(
         clients.items(), key=lambda item: (-epsilon_from_json(item[1]["epsilon"]), _natural(item[0]))
     )
-    rows = [_row(name, client, private) for name, client in ordered]
+    alone = _any_alone(clients)
+    rows = [_row(name, client, private, alone) for name, client in ordered]
     hidden = len(rows) - 2 * ENDS
     if hidden <= 1:  # a row that says "1 more" would be as long as the one that it hides
         return rows
     return [*rows[:ENDS], (f"... {hidden} more clients",), *rows[-ENDS:]]
 
 
-def _row(name: str, client: Mapping[str, Any], private: bool) -> tuple[str, ...]:
+def _row(name: str, client: Mapping[str, Any], private: bool, alone: bool) -> tuple[str, ...]:
     reason = f": {client['reason']}" if client["reason"] else ""
     by = client["accountant"]
-    spent = (
+    spent: tuple[str, ...] = (
         rounded_up(client["epsilon"]),
         rounded_up(client["budget"]),
         f"{client['delta']:g}",
@@ -200,6 +234,8 @@ def _row(name: str, client: Mapping[str, Any], private: bool) -> tuple[str, ...]
     )
     if not private and client["epsilon"] is None:
         spent = (NOT_PRIVATE, "-", "-", "-", "-")
+    if alone:
+        spent = (spent[0], alone_words(client.get("epsilon_alone", client["epsilon"])), *spent[1:])
     return (
         name,
         *spent,
@@ -210,21 +246,21 @@ def _row(name: str, client: Mapping[str, Any], private: bool) -> tuple[str, ...]
     )
 
 
-def _table(title: str, rows: list[tuple[str, ...]]) -> Table:
+def _table(title: str, columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> Table:
     table = Table(title=title)
-    for position, column in enumerate(COLUMNS):
-        table.add_column(column, justify="right" if 0 < position < len(COLUMNS) - 1 else "left")
+    for position, column in enumerate(columns):
+        table.add_column(column, justify="right" if 0 < position < len(columns) - 1 else "left")
     for row in rows:
         table.add_row(*map(Text, row))  # Text: what a client says is no markup
     return table
 
 
-def _plain(title: str, rows: list[tuple[str, ...]]) -> str:
-    whole = [row for row in rows if len(row) == len(COLUMNS)]
-    widths = [max(len(row[i]) for row in (COLUMNS, *whole)) for i in range(len(COLUMNS))]
+def _plain(title: str, columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    whole = [row for row in rows if len(row) == len(columns)]
+    widths = [max(len(row[i]) for row in (columns, *whole)) for i in range(len(columns))]
     lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)).rstrip()
-        for row in (COLUMNS, *rows)
+        for row in (columns, *rows)
     ]
     return "\n".join((title, *lines))
 

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from fl_dp.accounting.accountant import DEFAULT_ACCOUNTANT, check_holds_budgets
+from fl_dp.accounting.alone import any_shared, compute_epsilon_alone
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.accounting.ledger.accounts import (
     Account,
@@ -30,6 +31,8 @@ class AccountReport:
     budget if it may hold one. arithmetic: of all its rounds and of those before it. budget: its upper limit;
     None if no round noted one.
     total_epsilon: this account and all earlier ones of these data together; infinite if their units differ.
+    epsilon_alone, total_alone: the same if the assumption behind secure sums fails, infinite where none
+    holds; None where the data were in no such sums. budget_alone: its wall, None where there is none.
     """
 
     dataset: str
@@ -50,6 +53,9 @@ class AccountReport:
     epsilon: float
     budget: float | None
     total_epsilon: float
+    epsilon_alone: float | None = None
+    total_alone: float | None = None
+    budget_alone: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON has it: entries as `Entry.to_dict` writes them."""
@@ -57,6 +63,10 @@ class AccountReport:
         found["spent"] = [entry.to_dict() for entry in self.spent]
         for paid, written in zip(self.rounds, found["rounds"], strict=True):
             written["entry"] = paid.entry.to_dict()
+            if paid.budget and paid.budget.epsilon_alone is None:
+                del written["budget"]["epsilon_alone"]
+        if self.total_alone is None:  # as it was before there were secure sums
+            del found["epsilon_alone"], found["total_alone"], found["budget_alone"]
         return found
 
 
@@ -96,7 +106,14 @@ def _report(account: Account, before: list[Account], delta: float | None) -> Acc
         epsilon=compute_epsilon(spent, delta, accountant),
         budget=budget.epsilon if budget else None,
         total_epsilon=math.inf if mixed else compute_epsilon(total, delta, accountant),
+        epsilon_alone=compute_epsilon_alone(spent, delta, accountant) if any_shared(spent) else None,
+        total_alone=_total_alone(total, delta, accountant, mixed) if any_shared(total) else None,
+        budget_alone=budget.epsilon_alone if budget else None,
     )
+
+
+def _total_alone(total: tuple[Entry, ...], delta: float, accountant: str, mixed: bool) -> float:
+    return math.inf if mixed else compute_epsilon_alone(total, delta, accountant)
 
 
 def _units_differ(account: Account, before: list[Account]) -> bool:

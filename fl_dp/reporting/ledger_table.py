@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from fl_dp.records import Entry
-from fl_dp.reporting.console import rounded_up, times
+from fl_dp.reporting.console import alone_words, rounded_up, times
 from fl_dp.reporting.ledger_report import AccountReport
 from fl_dp.reporting.reports import NOT_PRIVATE
 from fl_dp.reporting.table import print_table
@@ -11,6 +11,14 @@ from fl_dp.reporting.table import print_table
 _ACCOUNT = (
     "data set", "unit", "state", "rounds", "uncommitted", "steps", "epsilon", "of", "delta", "by",
     "arithmetic", "total", "last round, UTC",
+)  # fmt: skip
+_ALONE = ("alone", "of (alone)", "total (alone)")
+_WHICH = (
+    "epsilon and total hold against all who see no more than sums of clients; alone and total (alone) if "
+    "that fails: then each client's share of the noise is all that protects. none: nothing that helps holds."
+)
+_SPENT_IN_SUMS = (
+    "data set", "state", "sample rate", "noise multiplier", "shares", "copies", "steps",
 )  # fmt: skip
 _SPENT = ("data set", "state", "sample rate", "noise multiplier", "steps")
 _ROUND = (
@@ -20,12 +28,33 @@ _WORDS = ("data set", "unit", "state", "by", "arithmetic", "last round, UTC", "t
 
 
 def print_accounts(reports: Sequence[AccountReport]) -> None:
-    """One line for each account; epsilons are rounded up."""
-    print_table("Data sets", _ACCOUNT, [_account(report) for report in reports], left=_WORDS)
+    """One line for each account; epsilons are rounded up. Where data were in secure sums, both epsilons."""
+    columns: tuple[str, ...] = _ACCOUNT
+    rows = [_account(report) for report in reports]
+    sums = any(report.total_alone is not None for report in reports)
+    if sums:
+        columns = (*columns[:-1], *_ALONE, columns[-1])
+        rows = [(*row[:-1], *_alone(report), row[-1]) for row, report in zip(rows, reports, strict=True)]
+    print_table("Data sets", columns, rows, left=_WORDS)
+    if sums:
+        print(_WHICH)
+
+
+def _alone(report: AccountReport) -> tuple[str, str, str]:
+    """Of an account without secure sums both epsilons are one."""
+    own, total = report.epsilon_alone, report.total_alone
+    return (
+        alone_words(report.epsilon if own is None else own),
+        "-" if report.budget_alone is None else rounded_up(report.budget_alone),
+        alone_words(report.total_epsilon if total is None else total),
+    )
 
 
 def print_spent(reports: Sequence[AccountReport]) -> None:
     """What the epsilons come from: steps of equal mechanisms together."""
+    if any(entry.shared for report in reports for entry in report.spent):
+        _print_spent_in_sums(reports)
+        return
     rows = [
         (
             report.dataset,
@@ -38,6 +67,23 @@ def print_spent(reports: Sequence[AccountReport]) -> None:
         for entry in report.spent
     ]
     print_table("Paid for", _SPENT, rows, left=_WORDS)
+
+
+def _print_spent_in_sums(reports: Sequence[AccountReport]) -> None:
+    rows = [
+        (
+            report.dataset,
+            _state(report),
+            f"{entry.sample_rate:.6g}",
+            _noise(entry),
+            str(entry.shares),
+            str(entry.copies),
+            str(entry.steps),
+        )
+        for report in reports
+        for entry in report.spent
+    ]
+    print_table("Paid for", _SPENT_IN_SUMS, rows, left=_WORDS)
 
 
 def print_rounds(reports: Sequence[AccountReport]) -> None:

@@ -18,6 +18,9 @@ OVER: tuple[RunStatus, ...] = ("completed", "budget-exhausted")  # of runs with 
 
 NOT_PRIVATE = "NOT PRIVATE"  # marks everything that comes from a run without privacy
 
+# If the assumption behind secure sums fails, an epsilon above this promises nothing of use: "none" is shown.
+BEYOND_USE = 20.0
+
 
 @dataclass(frozen=True, slots=True)
 class FederationBudget:
@@ -28,6 +31,8 @@ class FederationBudget:
     clients_per_person: the number of clients at which one person may have a record; the report's epsilon and
     delta hold for that. rounds_ahead: rounds still to come. running_out: the clients whose budgets end before
     these do, sorted. unit: "record" or "person", of whom the epsilons speak.
+    epsilon_alone: as the report's epsilon, if the assumption behind secure sums fails; None, and not written,
+    where no client's data were in such sums.
     """
 
     largest: float
@@ -39,6 +44,7 @@ class FederationBudget:
     running_out: tuple[str, ...]
     arithmetic: str = ASSUMED
     unit: str = "record"
+    epsilon_alone: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +59,8 @@ class ClientRound:
     sample_rate. charges: all that it has spent, or may have, merged: epsilon follows from these, at delta.
     reported: the numbers of its update of this round that are shown (`LocalUpdate`), by name. scaled: what
     its update was multiplied by; below 1 where it was longer than an honest one can be.
-    shares, copies: of this round's steps, see `Entry`; written where they are not 1.
+    shares, copies: of this round's steps, see `Entry`; written where they are not 1. epsilon_alone: of the
+    charges, if the assumption behind secure sums fails; None, and not written, where none were in such sums.
     """
 
     epsilon: float
@@ -72,6 +79,7 @@ class ClientRound:
     charges: tuple[Entry, ...] = ()
     shares: int = 1
     copies: int = 1
+    epsilon_alone: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +128,7 @@ class ClientBudget:
     public_size: its declared number of records or persons. noise_multiplier, sample_rate, charges: as in a
     ClientRound. before: what its data had spent when it first registered. planned_epsilon: what it will have
     spent if all planned rounds are run; who stops a run because of what it shows has learnt no less.
+    epsilon_alone: as in a ClientRound. budget_alone: its wall; None, and not written, where there is none.
     """
 
     epsilon: float
@@ -140,6 +149,8 @@ class ClientBudget:
     charges: tuple[Entry, ...] = ()
     before: tuple[Entry, ...] = ()
     planned_epsilon: float | None = None
+    epsilon_alone: float | None = None
+    budget_alone: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +202,7 @@ def _with_clients(report: RoundReport | Summary) -> dict[str, Any]:
     """Like `asdict`, whose deep copies would take a hundred milliseconds for a thousand clients."""
     whole = _shallow(report)
     clients = {name: _client_line(client) for name, client in report.clients.items()}
-    federation = None if report.federation is None else _shallow(report.federation)
+    federation = None if report.federation is None else _written(_shallow(report.federation))
     return {**whole, "clients": clients, "federation": federation}
 
 
@@ -200,11 +211,19 @@ def _client_line(client: ClientRound | ClientBudget) -> dict[str, Any]:
     line["charges"] = _charges(client.charges)
     if isinstance(client, ClientRound):
         line["reported"] = dict(client.reported)
-        for name in ("shares", "copies"):
-            if line[name] == 1:
-                del line[name]
     else:
         line["before"] = _charges(client.before)
+    return _written(line)
+
+
+# Of runs with secure sums, and what stands for them elsewhere: there they are not written.
+_OF_SUMS = {"shares": 1, "copies": 1, "epsilon_alone": None, "budget_alone": None}
+
+
+def _written(line: dict[str, Any]) -> dict[str, Any]:
+    for name, usual in _OF_SUMS.items():
+        if line.get(name, usual) == usual:
+            line.pop(name, None)
     return line
 
 

@@ -1,5 +1,6 @@
 """What rounds.jsonl and summary.json claim, as values of their types; ConfigError where they are not."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -25,6 +26,8 @@ class ClientClaim:
 
     charges: None in a run of an older fl_dp, which did not write them; so is delta. own_steps: that its
     update of this round is said to have taken; 0 without one, and at the end. shares, copies: of these.
+    epsilon_alone: if the assumption behind secure sums fails, None where none holds; says_alone: whether it
+    says so at all.
     before, public_size, planned_epsilon, rounds, retired: of summary.json alone.
     """
 
@@ -47,6 +50,8 @@ class ClientClaim:
     retired: int
     shares: int
     copies: int
+    epsilon_alone: float | None
+    says_alone: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +63,8 @@ class Together:
     least: float | None
     clients_per_person: int
     rounds_ahead: int
+    epsilon_alone: float | None
+    says_alone: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +147,8 @@ def _client(name: str, found: Any, where: str) -> ClientClaim:
             retired=whole(found.get("retired", 0)),
             shares=whole(found.get("shares", 1)),
             copies=whole(found.get("copies", 1)),
+            epsilon_alone=optional(found.get("epsilon_alone")),
+            says_alone="epsilon_alone" in found,
         )
     except (ValueError, KeyError) as error:
         raise ConfigError(f"{where} is damaged: {_words(error)}.") from None
@@ -152,6 +161,8 @@ def _together(found: Mapping[str, Any]) -> Together:
         optional(found["least"]),
         whole(found["clients_per_person"]),
         whole(found["rounds_ahead"]),
+        optional(found.get("epsilon_alone")),
+        "epsilon_alone" in found,
     )
 
 
@@ -200,6 +211,18 @@ def missing(spent: Charges, at_least: Charges) -> Charges:
     there = steps_by_mechanism(spent)
     short = ((one, one.steps - there.get(one.mechanism, 0)) for one in at_least)
     return tuple(one.taking(steps) for one, steps in short if steps > 0)
+
+
+def alone(spent: Iterable[Entry]) -> Charges:
+    """The charges as they count if the assumption behind secure sums fails: a client's own share is all of
+    its noise, and each client's part is seen.
+    """
+    return merged(
+        Entry(one.sample_rate, one.noise_multiplier / math.sqrt(one.shares), one.steps * one.copies)
+        if one.shares > 1 or one.copies > 1
+        else one
+        for one in spent
+    )
 
 
 def _truth(found: object) -> bool:

@@ -80,7 +80,7 @@ def grid_interval(charges: tuple[Entry, ...], fine: bool = False) -> float:
 
 def _is_hopeless(charges: tuple[Entry, ...]) -> bool:
     return (
-        any(entry.noise_multiplier < _LEAST_NOISE for entry in charges)
+        any(entry.noise_multiplier < _LEAST_NOISE * entry.copies for entry in charges)
         or sum(entry.steps for entry in charges) > _MOST_STEPS
         or sum(entry.steps * _divergence(entry) for entry in charges) > _MOST_DIVERGENCE
     )
@@ -89,13 +89,24 @@ def _is_hopeless(charges: tuple[Entry, ...]) -> bool:
 def _divergence(entry: Entry) -> float:
     """Renyi divergence of order 2 of a step (Mironov, Talwar, Zhang 2019, section 3.3): its loss's variance,
     nearly. At least that of a rate that a grid can show."""
-    gaussian = min(1.0 / entry.noise_multiplier**2, 700.0)
-    return max(math.log1p(entry.sample_rate**2 * math.expm1(gaussian)), 1e-24)
+    gaussian = min(_reach(entry) ** 2 / entry.noise_multiplier**2, 700.0)
+    rate = min(1.0, entry.sample_rate * entry.copies)
+    return max(math.log1p(rate**2 * math.expm1(gaussian)), 1e-24)
+
+
+def _reach(entry: Entry) -> int:
+    """How many copies of a person there are at once, in all but a part in 10^15 of draws."""
+    if entry.copies == 1:
+        return 1
+    from scipy.stats import binom  # type: ignore[import-untyped]
+
+    return max(1, int(binom.isf(1e-15, entry.copies, entry.sample_rate)))
 
 
 def _least_interval(entry: Entry) -> float:
     """With which neither a step nor all of them need more points than they may."""
-    gaussian = (0.5 / entry.noise_multiplier + _TAIL) / entry.noise_multiplier
+    reach = _reach(entry)
+    gaussian = reach * (0.5 * reach / entry.noise_multiplier + _TAIL) / entry.noise_multiplier
     loss = math.log1p(entry.sample_rate * math.expm1(min(gaussian, 700.0)))
     loss = max(loss, gaussian - 700.0)
     variance = entry.steps * _divergence(entry)
@@ -105,13 +116,28 @@ def _least_interval(entry: Entry) -> float:
 
 @lru_cache(maxsize=8)  # a distribution may take 16 MB
 def _composed(entry: Entry, interval: float) -> "PrivacyLossDistribution":
-    return _step(entry.sample_rate, entry.noise_multiplier, interval).self_compose(entry.steps)
+    return _step(entry.sample_rate, entry.noise_multiplier, entry.copies, interval).self_compose(entry.steps)
 
 
 @lru_cache(maxsize=8)
-def _step(sample_rate: float, noise_multiplier: float, interval: float) -> "PrivacyLossDistribution":
-    from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
+def _step(
+    sample_rate: float, noise_multiplier: float, copies: int, interval: float
+) -> "PrivacyLossDistribution":
+    from dp_accounting.pld.privacy_loss_distribution import (
+        from_gaussian_mechanism,
+        from_mixture_gaussian_mechanism,
+    )
 
+    if copies > 1:
+        from scipy.stats import binom
+
+        there = range(copies + 1)
+        return from_mixture_gaussian_mechanism(
+            noise_multiplier,
+            list(there),
+            list(binom.pmf(there, copies, sample_rate)),
+            value_discretization_interval=interval,
+        )
     return from_gaussian_mechanism(
         noise_multiplier, value_discretization_interval=interval, sampling_prob=sample_rate
     )

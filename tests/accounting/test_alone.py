@@ -88,9 +88,12 @@ def test_the_ledger_keeps_to_the_second_wall_and_notes_it(tmp_path):
             if isinstance(answer := ledger.reserve_all([request])[0], Exception):
                 raise answer
 
-        with pytest.raises(BudgetExhaustedError, match="if the assumption behind secure sums fails, 2.4"):
+        def spend() -> None:
             for number in range(1, 1000):
                 reserve(number)
+
+        with pytest.raises(BudgetExhaustedError, match=r"if the assumption behind secure sums fails, 2\.4"):
+            spend()
         spent = ledger.spent("data")
         assert compute_epsilon_alone(spent, 1e-5, "rdp") <= 2.5
         assert compute_epsilon(spent, 1e-5, "rdp") < 1.5

@@ -385,11 +385,12 @@ class Ledger:
         return event.id
 
 
-def _noted(budget: Budget) -> dict[str, float | str]:
+def _noted(budget: Budget) -> dict[str, Any]:
     """The second wall only where there is one."""
     noted = {"epsilon": budget.epsilon, "delta": budget.delta, "accountant": budget.accountant}
-    alone = {} if budget.epsilon_alone is None else {"epsilon_alone": budget.epsilon_alone}
-    return {**noted, **alone}
+    if budget.epsilon_alone is not None:
+        noted["epsilon_alone"] = budget.epsilon_alone
+    return noted
 
 
 def _inputs(request: ReservationRequest) -> dict[str, str]:

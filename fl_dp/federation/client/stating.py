@@ -9,6 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fl_dp.accounting.alone import any_shared
 from fl_dp.accounting.ledger.files import openings_file
 from fl_dp.durable_files import open_private
 from fl_dp.errors import LedgerError
@@ -62,7 +63,7 @@ def _at_one_moment(
 
 def _account(client: "Client", spent: tuple[Entry, ...], arithmetic: str) -> AccountStatement:
     settings, budget = client.settings, client.budget
-    epsilon = budget.epsilon_of(spent)
+    epsilon, alone = budget.epsilon_of(spent), budget.epsilon_alone_of(spent)
     return AccountStatement(
         client=settings.client,
         data=public_name(settings),
@@ -74,6 +75,7 @@ def _account(client: "Client", spent: tuple[Entry, ...], arithmetic: str) -> Acc
         budget=budget.epsilon,
         accountant=budget.accountant,
         arithmetic=arithmetic,
+        epsilon_alone=alone if math.isfinite(alone) and any_shared(spent) else None,
     )
 
 

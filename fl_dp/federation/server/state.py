@@ -145,5 +145,5 @@ def _client_round(line: Mapping[str, Any]) -> ClientRound:
 
 
 def _with_epsilons(fields: Mapping[str, Any]) -> dict[str, Any]:
-    epsilons = {"epsilon", "largest", "median", "least"}
+    epsilons = {"epsilon", "largest", "median", "least", "epsilon_alone"}
     return {key: epsilon_from_json(value) if key in epsilons else value for key, value in fields.items()}

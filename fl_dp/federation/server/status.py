@@ -1,6 +1,7 @@
 """What the clients have spent and have left, as the reports say it."""
 
 import dataclasses
+import heapq
 import math
 from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
@@ -41,7 +42,18 @@ def federation(
         clients_per_person=together.clients_per_person,
         rounds_ahead=rounds_ahead,
         running_out=tuple(name for name, client in clients.items() if client.rounds_left < rounds_ahead),
+        epsilon_alone=_together_alone(together, clients.values()),
     )
+
+
+def _together_alone(together: BudgetReport, clients: Collection[ClientRound | ClientBudget]) -> float | None:
+    """Composed as in `federation_budget`; None where no client's data were in a secure sum."""
+    if all(client.epsilon_alone is None for client in clients):
+        return None
+    if math.isinf(together.epsilon):
+        return math.inf
+    each = (client.epsilon if client.epsilon_alone is None else client.epsilon_alone for client in clients)
+    return sum(heapq.nlargest(together.clients_per_person, each))
 
 
 def _together(arithmetics: Collection[str]) -> str:
@@ -69,6 +81,7 @@ def client_round(client: ClientRecord, verdict: Verdict, rounds_ahead: int) -> C
         client.charges(),
         asked.shares if asked else 1,
         asked.copies if asked else 1,
+        client.epsilon_alone(),
     )
 
 
@@ -97,6 +110,8 @@ def client_budget(client: ClientRecord, verdict: Verdict, rounds_ahead: int, rou
         charges=client.charges(),
         before=client.before,
         planned_epsilon=client.epsilon_after(rounds_ahead),
+        epsilon_alone=client.epsilon_alone(),
+        budget_alone=client.budget.epsilon_alone,
     )
 
 

@@ -53,8 +53,13 @@ def _client(name: str, found: Mapping[str, Any]) -> Client:
         charges=_entries(found["charges"]),
         before=_entries(found.get("before", ())),
         planned_epsilon=found.get("planned_epsilon"),
+        epsilon_alone=epsilon_from_json(found.get("epsilon_alone")) if _in_sums(found) else None,
         retired=found.get("retired", 0),
     )
+
+
+def _in_sums(found: Mapping[str, Any]) -> bool:
+    return any(entry.shared for entry in _entries(found["charges"]))
 
 
 def _entries(found: Sequence[Mapping[str, Any]]) -> tuple[Entry, ...]:

@@ -17,7 +17,8 @@ class Client:
     """One client at the end. epsilon: over all runs on its data, infinite where none holds; own_epsilon: of
     this run's steps alone, None where it was not computed. before: what its data had spent already.
 
-    rounds_left: of the planned rounds and of others like them together.
+    rounds_left: of the planned rounds and of others like them together. epsilon_alone: if the assumption
+    behind secure sums fails; None where its data were in none.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Client:
     planned_epsilon: float | None
     retired: int
     own_epsilon: float | None = None
+    epsilon_alone: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,7 @@ class Run:
     reasons: status, reason and how often, most often first. simulated: all clients were on one machine.
     name: of the folder. before_known: whether what data had spent before the run is in its files.
     by_part: metrics of each class or subgroup by their names, where small ones are known to be withheld.
+    epsilon_alone: as epsilon, if the assumption behind secure sums fails; None where no data were in any.
     """
 
     name: str
@@ -162,6 +165,7 @@ class Run:
     approval: Approval
     data: DataFacts
     by_part: tuple[tuple[str, Measured], ...] = ()
+    epsilon_alone: float | None = None
 
     @property
     def budget(self) -> float | None:

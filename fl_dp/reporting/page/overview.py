@@ -4,6 +4,7 @@ import math
 
 from fl_dp.kits.keys import fingerprint
 from fl_dp.kits.signed import Signature
+from fl_dp.reporting.console import alone_words
 from fl_dp.reporting.page.about_data import kind_of_data
 from fl_dp.reporting.page.facts import Named, Run, Site
 from fl_dp.reporting.page.figures.time_spent import where_time_went
@@ -34,6 +35,9 @@ def overview(run: Run) -> Named:
         ("Epsilon, over all runs on these ledgers", _epsilon(run)),
         ("Delta", number(run.delta) if run.private else "none holds"),
     ]
+    if run.private and run.epsilon_alone is not None:
+        name = "Epsilon, if the assumption behind secure sums fails"
+        found.insert(-1, (name, alone_words(run.epsilon_alone)))
     return tuple(found)
 
 

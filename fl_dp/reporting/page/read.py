@@ -6,6 +6,7 @@ from typing import Any
 from fl_dp.clean_text import clean
 from fl_dp.config.files import read_toml
 from fl_dp.errors import ConfigError
+from fl_dp.records import Entry
 from fl_dp.reporting.page.approval import read_approval
 from fl_dp.reporting.page.client_facts import clients_of
 from fl_dp.reporting.page.data_facts import data_facts, described, read_description
@@ -95,6 +96,7 @@ def _run(folder: RunFolder, said: Mapping[str, Any], history: History, *, over: 
         metrics=metrics_of(said),
         hidden_metrics=sum(map(of_one_class, said["metrics"])) - sum(len(values) for _, values in parts),
         by_part=parts,
+        epsilon_alone=_alone(said),
         seconds=said["seconds"],
         identity=clean(said["run"]),
         started=clean(said["started"]),
@@ -114,6 +116,14 @@ def _run(folder: RunFolder, said: Mapping[str, Any], history: History, *, over: 
         approval=read_approval(folder),
         data=data_facts(description),
     )
+
+
+def _alone(said: Mapping[str, Any]) -> float | None:
+    """What holds if the assumption behind secure sums fails; None where no client's data were in one."""
+    charges = [Entry.from_dict(one) for client in said["clients"].values() for one in client["charges"]]
+    if not any(one.shared for one in charges):
+        return None
+    return epsilon_from_json((said["federation"] or {}).get("epsilon_alone"))
 
 
 def _named(found: Mapping[str, Any]) -> Named:

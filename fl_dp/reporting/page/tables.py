@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 from fl_dp.kits.signed import Signature
 from fl_dp.records import CLIENT_STATUSES
+from fl_dp.reporting.console import alone_words
 from fl_dp.reporting.page import about_data
 from fl_dp.reporting.page.about_data import kind_of_data
 from fl_dp.reporting.page.by_part import part_tables
@@ -32,6 +33,7 @@ def tables_of(run: Run) -> tuple[Table, ...]:
 
 def clients(run: Run) -> Table:
     """Budgets and states at the end."""
+    alone = run.epsilon_alone is not None
     return _of_clients(
         "clients",
         "What each client's data have spent, over all runs on its ledger",
@@ -41,6 +43,7 @@ def clients(run: Run) -> Table:
             "budget",
             "this run alone",
             "if all planned rounds run",
+            *(("if the assumption fails",) if alone else ()),
             "delta (a probability)",
             "rounds",
             "rounds left",
@@ -53,6 +56,7 @@ def clients(run: Run) -> Table:
             UNKNOWN if one.budget is None else epsilon(one.budget),
             known_epsilon(one.own_epsilon),
             known_epsilon(one.planned_epsilon),
+            *((_alone(one),) if alone else ()),
             number(one.delta),
             number(one.rounds),
             str(one.rounds_left),
@@ -60,6 +64,11 @@ def clients(run: Run) -> Table:
             one.reason,
         ),
     )
+
+
+def _alone(one: Client) -> str:
+    """Of data that were in no secure sum both epsilons are one."""
+    return alone_words(one.epsilon if one.epsilon_alone is None else one.epsilon_alone)
 
 
 def mechanisms(run: Run) -> Table:

@@ -7,11 +7,13 @@ import heapq
 import math
 
 from fl_dp.config.data import PERSON
+from fl_dp.reporting.console import alone_words
 from fl_dp.reporting.page.assumptions import arithmetic, assumed
 from fl_dp.reporting.page.clause import Clause
 from fl_dp.reporting.page.facts import Run
 from fl_dp.reporting.page.meaning import amount, meaning
 from fl_dp.reporting.page.numbers import UNKNOWN, epsilon, number
+from fl_dp.reporting.page.secure_sums import secure_sums
 from fl_dp.reporting.page.whose import whose
 from fl_dp.reporting.promise import NO_PROMISE, PROMISE, PROMISE_OF_PERSONS
 from fl_dp.reporting.reports import NOT_PRIVATE
@@ -26,9 +28,12 @@ def headline(run: Run) -> str:
     if run.released_nothing:
         return f"Nothing was trained: by its files, this run has released nothing.{_spent_earlier(run)}"
     so_far = "" if run.over else f" After round {run.rounds}: what was spent since is NOT in it."
+    alone = ""
+    if run.epsilon_alone is not None:
+        alone = f" If the assumption behind secure sums fails: epsilon {alone_words(run.epsilon_alone)}."
     return (
         f"For {whose(run)}: epsilon {epsilon(run.epsilon)}, delta {number(run.delta)}, over all runs on "
-        f"these ledgers{retired}.{so_far}"
+        f"these ledgers{retired}.{alone}{so_far}"
     )
 
 
@@ -48,6 +53,7 @@ def clauses(run: Run) -> tuple[Clause, ...]:
         _promise(run),
         amount(run),
         meaning(run),
+        *secure_sums(run),
         _neighbours(run),
         _adversary(run),
         _not_protected(run),
@@ -121,6 +127,11 @@ def _adversary(run: Run) -> Clause:
         "together with all who work with it, before, during and afterwards. It does not have the client's "
         "machine: not its disk, memory or clock."
     )
+    if run.epsilon_alone is not None:
+        text += (
+            " But for steps of secure sums: there it sees sums, and what those clients know that work with "
+            "it, no more of them in a sum than was planned for."
+        )
     if run.simulated:
         text += (
             " This run was simulated: all clients were on one machine, and whoever had that machine had "

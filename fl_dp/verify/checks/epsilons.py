@@ -12,7 +12,7 @@ from fl_dp.records import Entry
 from fl_dp.reporting.reports import epsilon_from_json
 from fl_dp.reporting.wording import counted
 from fl_dp.verify.check import Check, Evidence
-from fl_dp.verify.claims import ROUNDING, Charges, Claim, ClientClaim, merged
+from fl_dp.verify.claims import ROUNDING, Charges, Claim, ClientClaim, alone, merged
 from fl_dp.verify.findings import Found
 from fl_dp.verify.independent import ABSOLUTE, LOOSER, RELATIVE, allowed, can_resolve, contradicts, epsilon_of
 
@@ -69,8 +69,21 @@ class _Recomputed:
                 f"delta {client.delta:g}", client.where, "no delta can be that: it lies between 0 and 1"
             )
             return
-        epsilon = epsilon_from_json(client.epsilon)
-        key = client.charges, client.delta, client.accountant
+        self._hold(client, client.charges, client.epsilon)
+        if client.says_alone:
+            self._hold(client, alone(client.charges), client.epsilon_alone)
+        elif any(one.shares > 1 or one.copies > 1 for one in client.charges):
+            self._found.differs(
+                "its charges are of secure sums, and it does not say what holds if their assumption fails",
+                client.where,
+                "the second epsilon was left out",
+            )
+
+    def _hold(self, client: ClientClaim, charges: Charges, claimed: float | None) -> None:
+        """Note the claim that the charges cost so much. An infinite one is to the safe side, always."""
+        assert client.delta is not None
+        epsilon = epsilon_from_json(claimed)
+        key = charges, client.delta, client.accountant
         if known := self._histories.get(key):
             known.add(epsilon, client.where)
         elif len(self._histories) >= _MOST_HISTORIES:
@@ -178,6 +191,14 @@ def _check_together(claim: Claim, found: Found) -> None:
     deltas = [one.delta for one in clients if one.delta is not None]
     if len(deltas) == len(clients):
         expected["delta"] = min(1.0, sum(heapq.nlargest(together.clients_per_person, deltas))), claim.delta
+    if together.says_alone or any(one.says_alone for one in clients):
+        each = [
+            epsilon_from_json(one.epsilon_alone) if one.says_alone else epsilon_from_json(one.epsilon)
+            for one in clients
+        ]
+        total = sum(heapq.nlargest(together.clients_per_person, each)) if claim.private else math.inf
+        claimed = together.epsilon_alone if together.says_alone else 0.0
+        expected["alone"] = total, claimed
     for name, (truth, claimed) in expected.items():
         words = name if name in ("epsilon", "delta") else f"{name} epsilon"
         if not _same(truth, claimed):

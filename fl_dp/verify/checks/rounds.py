@@ -15,10 +15,10 @@ from fl_dp.verify.reading import CutOffError, is_there
 
 _OF_A_CLIENT = (
     "epsilon", "accountant", "steps", "rounds_left", "status", "reason", "arithmetic", "delta", "budget",
-    "sample_rate", "noise_multiplier", "charges",
+    "sample_rate", "noise_multiplier", "charges", "epsilon_alone",
 )  # fmt: skip
 _OF_ITS_SETTINGS = ("delta", "budget", "accountant", "sample_rate", "noise_multiplier")
-_OF_THE_SAME_CHARGES = ("epsilon", "steps", "arithmetic", *_OF_ITS_SETTINGS)
+_OF_THE_SAME_CHARGES = ("epsilon", "epsilon_alone", "steps", "arithmetic", *_OF_ITS_SETTINGS)
 _OF_THE_PLAN = ("clients_per_person", "rounds_ahead", "unit")
 _OF_AN_ENDED_RUN = ("private", "lost_rounds")
 _OF_THE_RUN = ("private", "epsilon", "delta", "federation", "lost_rounds")

@@ -110,15 +110,17 @@ def _check_account(
         found.differs(f"unit {clean(account.unit)} is another one in summary.json", where, _CHANGED)
     elif together.get("arithmetic") == PROVEN != account.arithmetic:
         found.differs("arithmetic is proven in summary.json, and was assumed", where, _CHANGED)
-    if (
-        not _same(account.epsilon, client.epsilon)
-        and missing(merged(account.spent), client.charges or ()) == ()
-    ):
-        found.differs(
-            f"epsilon {_shown(account.epsilon)} is stated, and summary.json says {_shown(client.epsilon)}",
-            where,
-            _CHANGED,
-        )  # fmt: skip
+    if missing(merged(account.spent), client.charges or ()) == ():
+        pairs = {"epsilon": (account.epsilon, client.epsilon)}
+        if client.says_alone or any(entry.shared for entry in account.spent):
+            pairs["epsilon alone"] = account.epsilon_alone, client.epsilon_alone
+        for name, (stated, said_there) in pairs.items():
+            if not _same(stated, said_there):
+                found.differs(
+                    f"{name} {_shown(stated)} is stated, and summary.json says {_shown(said_there)}",
+                    where,
+                    _CHANGED,
+                )  # fmt: skip
 
 
 def _comparable(account: AccountStatement, said: Statement) -> dict[str, Any]:

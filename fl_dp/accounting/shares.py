@@ -1,0 +1,29 @@
+"""Of how many clients' shares the noise of a secure sum is made up."""
+
+from fl_dp.errors import ConfigError
+from fl_dp.records import MOST_MEMBERS
+
+LEAST_MEMBERS = 3
+
+
+def honest_shares(members: int, dropouts: int, colluders: int) -> int:
+    """K - d - c: shares in every sum that is opened that nobody who works with the server knows.
+
+    With as many of them the noise is whole, each of variance (sigma C)^2 / (K - d - c). ConfigError for sums
+    that no threshold of key shares protects: it has to be above (K + c) / 2, so that the two halves of a
+    divided group cannot both be opened, and at most K - d, who may be all that are left.
+    """
+    if not LEAST_MEMBERS <= members <= MOST_MEMBERS:
+        raise ConfigError(f"members = {members}: expected {LEAST_MEMBERS} to {MOST_MEMBERS} in a secure sum.")
+    if dropouts < 0 or colluders < 1:
+        raise ConfigError(
+            f"dropouts = {dropouts}, colluders = {colluders}: expected dropouts >= 0 and colluders >= 1, as "
+            "each member knows its own share of the noise."
+        )
+    if 2 * (members - dropouts) <= members + colluders:
+        raise ConfigError(
+            f"members = {members}, dropouts = {dropouts}, colluders = {colluders}: no threshold is above "
+            "(members + colluders) / 2 and at most members - dropouts; take more members, or allow fewer "
+            "dropouts or colluders."
+        )
+    return members - dropouts - colluders

@@ -1,0 +1,37 @@
+"""The two epsilons of secure sums, in words: which is which, and what the first one takes for granted."""
+
+from fl_dp.records import Entry
+from fl_dp.reporting.console import alone_words
+from fl_dp.reporting.page.clause import Clause
+from fl_dp.reporting.page.facts import Run
+from fl_dp.reporting.page.numbers import epsilon
+from fl_dp.reporting.reports import BEYOND_USE
+
+
+def secure_sums(run: Run) -> tuple[Clause, ...]:
+    """One clause; none where no data of these clients were ever in such sums."""
+    found = [one for client in run.clients for one in client.charges if one.shared]
+    if run.epsilon_alone is None or not found:
+        return ()
+    useless = run.epsilon_alone > BEYOND_USE
+    then = (
+        f"no epsilon of use holds (none: it is infinite, or above {BEYOND_USE:g})"
+        if useless
+        else f"epsilon {alone_words(run.epsilon_alone)} holds in its place"
+    )
+    text = (
+        "There are two epsilons. Clients added shares of the noise to sums, of which nobody was to see the "
+        f"parts. Epsilon {epsilon(run.epsilon)} holds against everybody who sees no more than such sums, the "
+        "server included. It assumes that no more of the clients in a sum work with the server than was "
+        f"planned for, and that the cryptography is sound. If this fails, {then}: {_share(found)} That is "
+        "counted for every step. Budgets are walls for the first; a site may set a wall for the second."
+    )
+    return (Clause("If the assumption behind secure sums fails", text),)
+
+
+def _share(found: list[Entry]) -> str:
+    least, most = min(one.shares for one in found), max(one.shares for one in found)
+    parts = f"{least}" if least == most else f"{least} to {most}"
+    copies = max(one.copies for one in found)
+    several = f", and a person may be at {copies} clients of a sum" if copies > 1 else ""
+    return f"the noise was made up of {parts} shares{several}, and a client's own is then all that protects."

@@ -125,7 +125,7 @@ class Federation:
     def round(
         self, hook: Hook = lambda number, stage, asked: asked, plan: RoundPlan = PLAN
     ) -> tuple[dict[int, RecordDict | str], Wire]:
-        """What the strategy gets of each member: a reply's content, or an error's reason; and what was seen."""
+        """What the strategy gets of each: a reply's content, or an error's reason; and what was seen."""
         below = Wire(self.members, hook)
         grid = SecureGrid(below, self.config, lambda node: Site(f"site-{node - 1}", KEYS[node - 1].public))
         weights = encode(state_arrays(MODEL))

@@ -25,7 +25,7 @@ from fl_dp.clean_text import one_line
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import FlDpError
 from fl_dp.federation.secure_sum.attempt import Attempt, Turn
-from fl_dp.federation.secure_sum.limits import least_threshold, shares_of
+from fl_dp.federation.secure_sum.limits import shares_of
 from fl_dp.federation.secure_sum.summing import SecureSum, SumLostError
 from fl_dp.federation.secure_sum.terms import ATTEMPT_DIGITS, MODULUS, Head
 from fl_dp.federation.secure_sum.vector import SAMPLER, grid_of, unflat
@@ -185,7 +185,7 @@ class SecureGrid(OlderGrid):
             clients=members,
             dropouts=config.secure_dropouts,
             colluders=config.secure_colluders,
-            threshold=least_threshold(members, config.secure_colluders),
+            threshold=members - config.secure_dropouts,  # the largest: masks hold against the most colluders
         )
 
     def _answer(

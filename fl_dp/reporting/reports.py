@@ -217,11 +217,11 @@ def _client_line(client: ClientRound | ClientBudget) -> dict[str, Any]:
 
 
 # Of runs with secure sums, and what stands for them elsewhere: there they are not written.
-_OF_SUMS = {"shares": 1, "copies": 1, "epsilon_alone": None, "budget_alone": None}
+OF_SUMS = {"shares": 1, "copies": 1, "epsilon_alone": None, "budget_alone": None}
 
 
 def _written(line: dict[str, Any]) -> dict[str, Any]:
-    for name, usual in _OF_SUMS.items():
+    for name, usual in OF_SUMS.items():
         if line.get(name, usual) == usual:
             line.pop(name, None)
     return line

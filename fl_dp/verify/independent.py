@@ -25,6 +25,7 @@ _COARSE, _FINE = 0.1, 0.02  # interval of the grid over the deviation of one ste
 _STEP_POINTS, _TOTAL_POINTS = 100_000, 1_000_000
 _ROUNDINGS, _LEAST_DELTA = 20.0, 1e-13
 _TAIL = 12.0  # deviations of the noise
+_HARDLY_EVER = 1e-15  # a chance
 # Where fl_dp names no epsilon either: steps, Renyi divergence of order 2, and the least noise.
 _MOST_STEPS, _MOST_DIVERGENCE, _LEAST_NOISE = 1_000_000, 1000.0, 0.03
 
@@ -89,18 +90,33 @@ def _is_hopeless(charges: tuple[Entry, ...]) -> bool:
 def _divergence(entry: Entry) -> float:
     """Renyi divergence of order 2 of a step (Mironov, Talwar, Zhang 2019, section 3.3): its loss's variance,
     nearly. At least that of a rate that a grid can show."""
-    gaussian = min(_reach(entry) ** 2 / entry.noise_multiplier**2, 700.0)
-    rate = min(1.0, entry.sample_rate * entry.copies)
-    return max(math.log1p(rate**2 * math.expm1(gaussian)), 1e-24)
+    if entry.copies > 1:
+        return max(math.log1p(_divergence_of_copies(entry)), 1e-24)
+    gaussian = min(1.0 / entry.noise_multiplier**2, 700.0)
+    return max(math.log1p(entry.sample_rate**2 * math.expm1(gaussian)), 1e-24)
+
+
+def _divergence_of_copies(entry: Entry) -> float:
+    """The mean of exp(i j / s^2) - 1, i and j two numbers of copies in a draw, without those that hardly come."""
+    chances, some = _binomial(entry.copies, entry.sample_rate), range(1, _reach(entry) + 1)
+    return math.fsum(
+        chances[i] * chances[j] * math.expm1(min(i * j / entry.noise_multiplier**2, 700.0))
+        for i in some
+        for j in some
+    )
 
 
 def _reach(entry: Entry) -> int:
     """How many copies of a person there are at once, in all but a part in 10^15 of draws."""
     if entry.copies == 1:
         return 1
-    from scipy.stats import binom  # type: ignore[import-untyped]
+    chances = _binomial(entry.copies, entry.sample_rate)
+    return max(i for i in range(1, entry.copies + 1) if i == 1 or math.fsum(chances[i:]) > _HARDLY_EVER)
 
-    return max(1, int(binom.isf(1e-15, entry.copies, entry.sample_rate)))
+
+def _binomial(copies: int, rate: float) -> list[float]:
+    """The chance of each number of copies in a draw."""
+    return [math.comb(copies, i) * rate**i * (1.0 - rate) ** (copies - i) for i in range(copies + 1)]
 
 
 def _least_interval(entry: Entry) -> float:
@@ -129,13 +145,10 @@ def _step(
     )
 
     if copies > 1:
-        from scipy.stats import binom
-
-        there = range(copies + 1)
         return from_mixture_gaussian_mechanism(
             noise_multiplier,
-            list(there),
-            list(binom.pmf(there, copies, sample_rate)),
+            list(range(copies + 1)),
+            _binomial(copies, sample_rate),
             value_discretization_interval=interval,
         )
     return from_gaussian_mechanism(

@@ -14,7 +14,7 @@ from kits.made import SITES, Made, federation_in
 
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.epsilon import compute_epsilon
-from fl_dp.accounting.ledger.ledger import Ledger
+from fl_dp.accounting.ledger.ledger import Ledger, ReservationRequest
 from fl_dp.config.run import RunConfig
 from fl_dp.kits.keys import SigningKey
 from fl_dp.kits.roster import Roster
@@ -42,6 +42,7 @@ class MadeRun:
     files: RunFolder
     kits: Made
     ledgers: dict[str, Path]
+    shares: int = 1
 
     @property
     def roster(self) -> Roster:
@@ -110,10 +111,13 @@ class MadeRun:
         self.change_summary(set_them)
 
 
-def run_in(folder: Path) -> MadeRun:
-    """North trains in all rounds, south declines the second; all of it in ledgers, stated and signed."""
+def run_in(folder: Path, shares: int = 1) -> MadeRun:
+    """North trains in all rounds, south declines the second; all of it in ledgers, stated and signed.
+
+    shares: of the noise, in secure sums.
+    """
     kits = federation_in(folder)
-    made = MadeRun(RunFolder(folder / "run"), kits, {})
+    made = MadeRun(RunFolder(folder / "run"), kits, {}, shares)
     out = RunResults(made.files.path)
     config = replace(RunConfig(), rounds=ROUNDS, expected_batch_size=BATCH)
     made.files.config.write_text(tomli_w.dumps(config.to_flat()))
@@ -124,7 +128,7 @@ def run_in(folder: Path) -> MadeRun:
         trained = {"north": True, "south": number != 2}
         for site in SITES:
             spent[site] += STEPS if trained[site] else 0
-        lines.append(_line(number, dict(spent), trained))
+        lines.append(_line(number, dict(spent), trained, shares))
         out.append_round(to_line(lines[-1]))
     weights = {"weight": torch.arange(12.0).reshape(3, 4), "bias": torch.ones(3)}
     digests = {
@@ -141,27 +145,39 @@ def run_in(folder: Path) -> MadeRun:
     return made
 
 
-def charges(steps: int) -> tuple[Entry, ...]:
-    return (Entry(RATE, NOISE, steps),) if steps else ()
+def charges(steps: int, shares: int = 1) -> tuple[Entry, ...]:
+    return (Entry(RATE, NOISE, steps, shares),) if steps else ()
 
 
 def epsilon(steps: int) -> float:
     return compute_epsilon(charges(steps), DELTA)
 
 
-def _line(number: int, spent: dict[str, int], trained: dict[str, bool]) -> RoundReport:
+def alone(steps: int, shares: int) -> float | None:
+    return compute_epsilon([Entry(RATE, NOISE / shares**0.5, steps)], DELTA) if shares > 1 else None
+
+
+def _line(number: int, spent: dict[str, int], trained: dict[str, bool], shares: int) -> RoundReport:
     clients = {
         site: ClientRound(
             epsilon(spent[site]), "pld", spent[site], RATE, ROUNDS - number,
             "trained" if trained[site] else "declined", "" if trained[site] else "not approved",
             (("steps", STEPS),) if trained[site] else (),
-            delta=DELTA, budget=BUDGET, noise_multiplier=NOISE, charges=charges(spent[site]),
+            delta=DELTA, budget=BUDGET, noise_multiplier=NOISE, charges=charges(spent[site], shares),
+            shares=shares, epsilon_alone=alone(spent[site], shares),
         )
         for site in SITES
     }  # fmt: skip
     epsilons = [one.epsilon for one in clients.values()]
     together = FederationBudget(
-        max(epsilons), sum(epsilons) / 2, min(epsilons), ("pld",), 1, ROUNDS - number, ()
+        max(epsilons),
+        sum(epsilons) / 2,
+        min(epsilons),
+        ("pld",),
+        1,
+        ROUNDS - number,
+        (),
+        epsilon_alone=max(one.epsilon_alone for one in clients.values()) if shares > 1 else None,
     )
     return RoundReport(
         number, True, max(epsilons), DELTA, together, NOISE, clients, 0.5, 0.9, 1.0, {"accuracy": 0.9}
@@ -174,7 +190,7 @@ def _summary(last: RoundReport, digests: dict[str, str]) -> Summary:
             one.epsilon, "pld", BUDGET, DELTA, one.steps, one.steps // STEPS, one.rounds_left, one.status,
             one.reason,
             public_size=SIZE, sample_rate=RATE, noise_multiplier=NOISE, charges=one.charges,
-            planned_epsilon=one.epsilon,
+            planned_epsilon=one.epsilon, epsilon_alone=one.epsilon_alone,
         )
         for name, one in last.clients.items()
     }  # fmt: skip
@@ -196,13 +212,26 @@ def _state(made: MadeRun, site: str, steps: int, weights: str) -> Stated:
                 continue
             if site == "south" and number == 2:
                 continue
-            ledger.commit(ledger.reserve(f"{site}'s data", RUN, number, (RATE, NOISE), STEPS, budget))
+            request = ReservationRequest(
+                f"{site}'s data", RUN, number, (RATE, NOISE), STEPS, budget, shares=made.shares
+            )
+            ledger.commit_all(ledger.reserve_all([request]))
         head = ledger.head()
     committed = commitment(salt, head)
     opening = {"ledger": path.name, "run": RUN, "commitment": committed, "salt": salt.hex(), "head": head}
     (path.parent / "statements.jsonl").write_text(json.dumps(opening) + "\n")
     account = AccountStatement(
-        site, "records", "record", SIZE, charges(steps), epsilon(steps), DELTA, BUDGET, "pld", "assumed"
+        site,
+        "records",
+        "record",
+        SIZE,
+        charges(steps, made.shares),
+        epsilon(steps),
+        DELTA,
+        BUDGET,
+        "pld",
+        "assumed",
+        alone(steps, made.shares),
     )
     return signed(
         Statement(RUN, weights, committed, 0, "2026-11-22T21:37:28+00:00", "0.1.0", (account,)),

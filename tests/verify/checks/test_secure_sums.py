@@ -1,0 +1,97 @@
+"""A run of secure sums: both epsilons are computed again; neither can be left out, lowered or exchanged."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from verify.made_run import DELTA, STEPS, MadeRun, alone, epsilon, run_in
+
+from fl_dp.accounting.epsilon import compute_epsilon
+from fl_dp.records import Entry
+from fl_dp.verify.claims import alone as counted_alone
+from fl_dp.verify.independent import contradicts, epsilon_of
+
+Json = dict[str, Any]
+SHARES = 3
+
+
+@pytest.fixture(scope="module")
+def of_sums(tmp_path_factory: pytest.TempPathFactory) -> MadeRun:
+    """Not to be changed."""
+    return run_in(tmp_path_factory.mktemp("sums"), SHARES)
+
+
+@pytest.fixture
+def run(of_sums: MadeRun, tmp_path: Path) -> MadeRun:
+    return of_sums.copy(tmp_path / "run")
+
+
+def what_differs(run: MadeRun, **options: bool) -> str:
+    found = run.differs(**options)
+    return " | ".join(f"{name}: {one.what} ({one.where})" for name in found for one in found[name])
+
+
+def test_an_honest_run_of_secure_sums_is_confirmed(run: MadeRun) -> None:
+    assert epsilon(STEPS) < (alone(STEPS, SHARES) or 0.0)
+    assert what_differs(run, roster=True, ledgers=True) == ""
+
+
+def test_a_lowered_epsilon_alone_is_found(run: MadeRun) -> None:
+    def lower(found: Json) -> None:
+        for one in found["clients"].values():
+            one["epsilon_alone"] *= 0.9
+        found["federation"]["epsilon_alone"] *= 0.9
+
+    run.change_both(lower)
+    words = what_differs(run)
+    assert f"cost {alone(STEPS, SHARES):.2f}" in words
+    assert "statements: epsilon alone" in words
+
+
+def test_an_epsilon_alone_that_was_taken_out_is_missed(run: MadeRun) -> None:
+    def take_out(found: Json) -> None:
+        for one in (*found["clients"].values(), found["federation"]):
+            one.pop("epsilon_alone", None)
+
+    run.change_both(take_out)
+    words = what_differs(run)
+    assert "does not say what holds if their assumption fails" in words
+    assert "statements: epsilon alone" in words
+
+
+def test_the_federations_alone_cannot_be_left_out_or_lowered_by_itself(run: MadeRun) -> None:
+    run.change_both(lambda found: found["federation"].update(epsilon_alone=0.1))
+    assert "the federation's alone epsilon is said to be 0.1" in what_differs(run)
+    run.change_both(lambda found: found["federation"].pop("epsilon_alone"))
+    assert "the federation's alone epsilon is said to be 0" in what_differs(run)
+
+
+def test_shares_that_were_taken_out_of_charges_are_missed(run: MadeRun) -> None:
+    """Without shares the epsilon alone would look like the other one. Ledgers and statements know better."""
+
+    def take_out(found: Json) -> None:
+        for one in found["clients"].values():
+            one["epsilon_alone"] = one["epsilon"]
+            for entry in one["charges"]:
+                entry.pop("shares", None)
+        found["federation"]["epsilon_alone"] = found["epsilon"]
+
+    run.change_both(take_out)
+    found = run.differs(ledgers=True)
+    assert {"charges", "statements", "ledgers"} <= found.keys()
+
+
+def test_copies_cost_more_and_a_claim_without_them_is_contradicted() -> None:
+    plain, copied = (Entry(0.05, 2.0, 100, 8),), (Entry(0.05, 2.0, 100, 8, 2),)
+    ours = compute_epsilon(copied, DELTA)
+    assert contradicts(ours, copied, DELTA) is None
+    assert contradicts(compute_epsilon(plain, DELTA), copied, DELTA) is not None
+    assert epsilon_of(copied, DELTA, fine=True) == pytest.approx(ours, rel=2e-3)
+    for copies in (3, 40):
+        many = (Entry(0.01, 8.0, 500, 50, copies),)
+        assert contradicts(compute_epsilon(many, DELTA), many, DELTA) is None
+
+
+def test_what_counts_alone_is_what_fl_dp_counts() -> None:
+    entries = (Entry(0.1, 2.0, 5), Entry(0.1, 4.0, 3, 4), Entry(0.1, 4.0, 3, 4, 2))
+    assert counted_alone(entries) == (Entry(0.1, 2.0, 14),)

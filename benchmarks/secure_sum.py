@@ -4,7 +4,7 @@
 
 A whole attempt in one process and one thread, without a network: each member's stages and all that the server
 does, timed apart. Bytes are those of all fields that a client sends and gets, and of the model that it gets,
-against a plain round: a float32 model down and one up.
+against a plain round: a float32 model down and one up. The threshold is the highest that is allowed, K - d.
 """
 
 import argparse
@@ -24,7 +24,7 @@ import numpy as np
 from benchmarks.circumstances import circumstances
 from benchmarks.markdown import table
 from benchmarks.options import say, write
-from fl_dp.federation.secure_sum.limits import Limits, least_threshold
+from fl_dp.federation.secure_sum.limits import Limits
 from fl_dp.federation.secure_sum.participant import Participant
 from fl_dp.federation.secure_sum.summing import SecureSum
 from fl_dp.federation.secure_sum.terms import MODULUS, Head
@@ -146,7 +146,7 @@ def proposal(clients: int, numbers: int, dropped: int) -> Head:
     sensitivity = 1 + math.sqrt(numbers) * spacing
     return Head(
         "benchmark", 1, secrets.token_hex(16), "0" * 64, "0" * 64, 1.0, sensitivity, 1.0, spacing, 3, numbers,
-        sensitivity, MODULUS, "discrete-gaussian", 0.01, 1, clients, dropouts, 1, least_threshold(clients, 1),
+        sensitivity, MODULUS, "discrete-gaussian", 0.01, 1, clients, dropouts, 1, clients - dropouts,
     )  # fmt: skip
 
 

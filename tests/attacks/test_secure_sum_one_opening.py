@@ -6,11 +6,14 @@ survivors, asks twice, counts signatures twice; c colluders sign and tell whatev
 
 from itertools import product
 
+import numpy as np
 import pytest
-from federation.secure_sum.attempts import Played, head
+from federation.secure_sum.attempts import Integers, Played, head, words
 from opened import told
 
 from fl_dp.errors import DeclinedError
+from fl_dp.federation.secure_sum import masks
+from fl_dp.federation.secure_sum.key_shares import Opener
 from fl_dp.federation.secure_sum.limits import least_threshold, most_dropouts
 from fl_dp.federation.secure_sum.messages import (
     AGREEMENT_PURPOSE,
@@ -60,6 +63,59 @@ def test_no_split_of_honest_clients_confirms_two_sets(clients: int) -> None:
             for first in range(clients - colluders + 1):
                 second = clients - colluders - first
                 assert min(first, second) + colluders < threshold
+
+
+def sum_of_three(played: Played) -> Integers:
+    """K = 10, d = 4, c = 1, t = 6: each honest client is told another four that are gone, never itself.
+
+    Of clients 0 to 6 five are told that it is gone, and the colluder, 9, gives its shares too: their mask
+    keys open, and the seeds of 7, 8 and 9. What is left is the sum of these three.
+    """
+    gone = [{(place + step) % 7 for step in range(1, 5)} for place in range(7)] + [{0, 1, 2, 3}, {4, 5, 6}]
+    vectors = [played.answer_of(place) for place in range(10)]
+    sets = [Survivors(tuple(set(range(10)) - one)) for one in gone]
+    signed = [played.members[place].confirm(one).signature for place, one in enumerate(sets)]
+    openings = []
+    for place, one in enumerate(sets):
+        body = survivors_body(played.server.terms().digest, one.places)
+        signers = {place: signed[place], 9: played.keys[9].sign(SURVIVORS_PURPOSE, body)}
+        openings.append(played.members[place].open(played.confirmations_of(one, signers)))
+    terms, total = played.server.terms(), np.sum([words(vectors[place]) for place in (7, 8, 9)], axis=0)
+    for victim, member in enumerate(terms.members):
+        left_out = victim < 7
+        shares = {
+            place: opening.shares[victim]
+            for place, opening in enumerate(openings)
+            if (victim in gone[place]) == left_out
+        } | {9: told(played, 9, victim)[left_out]}
+        secret = Opener(list(shares), 6).open(shares, lambda _: True)
+        assert secret is not None
+        if not left_out:
+            masks.add_stream(total, masks.own_key(secret, terms.digest, member.site), -1)
+            continue
+        for other in terms.members[7:]:
+            key = masks.pair_key(secret, other.mask_key, terms.digest, member.site, other.site, "")
+            masks.add_stream(total, key, -masks.pair_sign(other.site, member.site))
+    return total.view(np.int64)
+
+
+def agreed_of_ten() -> Played:
+    played = Played(head(10, 4))
+    played.advertise()
+    played.share()
+    return played
+
+
+def test_a_smaller_sum_would_open_without_confirmations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thresholds of key shares alone do not prevent it: each client was told of six survivors or more."""
+    monkeypatch.setattr(Participant, "_check_confirmations", lambda *_: None)
+    played = agreed_of_ten()
+    assert (sum_of_three(played) == played.clear_sum([7, 8, 9])).all()
+
+
+def test_a_smaller_sum_does_not_open() -> None:
+    with pytest.raises(DeclinedError, match="2 confirmations of a secure sum: expected at least 6"):
+        sum_of_three(agreed_of_ten())
 
 
 def test_a_second_confirmation_or_opening_is_refused_and_so_is_all_else() -> None:

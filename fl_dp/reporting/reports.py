@@ -83,6 +83,20 @@ class ClientRound:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenedSum:
+    """A round's secure sum: of how many clients, of how many shares its noise is made up, and whether masks
+    hid its parts. A simulation adds them up in the clear, with the same shares.
+    """
+
+    clients: int
+    shares: int
+    masked: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"clients": self.clients, "shares": self.shares, "masked": self.masked}
+
+
+@dataclass(frozen=True, slots=True)
 class RoundReport:
     """One line of rounds.jsonl.
 
@@ -96,7 +110,7 @@ class RoundReport:
     defined on these data.
     seconds: wall time, the wait for clients included.
     lost: why the global model stayed as it was although clients trained and paid; else empty. lost_rounds: so
-    far, this one included.
+    far, this one included. secure_sum: an `OpenedSum`; None, and not written, where there is none.
     """
 
     round: int
@@ -112,6 +126,7 @@ class RoundReport:
     metrics: Mapping[str, float | None] = field(default_factory=dict)
     lost: str = ""
     lost_rounds: int = 0
+    secure_sum: OpenedSum | None = None
 
     def to_dict(self) -> dict[str, Any]:
         return _with_clients(self)
@@ -167,6 +182,8 @@ class Summary:
     weights (`weights_digest`), of the file config.toml and of fl_dp's own code, by name. task: the identity
     of the task's code, empty where all of it is built in. suppressed_below: of classes and subgroups
     with fewer test examples no metric of single ones says anything; 0 in files of an fl_dp that told all.
+    masked: whether masks hid the parts of its secure sums, all that were opened; None, and not written,
+    where there were none.
     """
 
     status: RunStatus
@@ -193,6 +210,7 @@ class Summary:
     digests: Mapping[str, str] = field(default_factory=dict)
     task: str = ""
     suppressed_below: int = 0
+    masked: bool | None = None
 
     def to_dict(self) -> dict[str, Any]:
         return _with_clients(self)
@@ -203,7 +221,9 @@ def _with_clients(report: RoundReport | Summary) -> dict[str, Any]:
     whole = _shallow(report)
     clients = {name: _client_line(client) for name, client in report.clients.items()}
     federation = None if report.federation is None else _written(_shallow(report.federation))
-    return {**whole, "clients": clients, "federation": federation}
+    if isinstance(report, RoundReport) and report.secure_sum:
+        whole["secure_sum"] = report.secure_sum.to_dict()
+    return {**_written(whole), "clients": clients, "federation": federation}
 
 
 def _client_line(client: ClientRound | ClientBudget) -> dict[str, Any]:
@@ -217,7 +237,9 @@ def _client_line(client: ClientRound | ClientBudget) -> dict[str, Any]:
 
 
 # Of runs with secure sums, and what stands for them elsewhere: there they are not written.
-OF_SUMS = {"shares": 1, "copies": 1, "epsilon_alone": None, "budget_alone": None}
+OF_SUMS = {
+    "shares": 1, "copies": 1, "epsilon_alone": None, "budget_alone": None, "secure_sum": None, "masked": None,
+}  # fmt: skip
 
 
 def _written(line: dict[str, Any]) -> dict[str, Any]:

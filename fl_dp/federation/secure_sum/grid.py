@@ -205,7 +205,8 @@ class SecureGrid(OlderGrid):
                 self._gone(message, attempt.sums.dropped.get(site, "it did not answer"))
         if reports:
             arrays = None if total is None else unflat(total, self._shapes)
-            make_group(reports, list(reports), arrays, shares=attempt.sums.head.shares, lost=lost)
+            shares = attempt.sums.head.shares
+            make_group(reports, list(reports), arrays, shares=shares, masked=True, lost=lost)
         for message_id, content in reports.items():
             self._reply(self._asked[message_id], content)
 

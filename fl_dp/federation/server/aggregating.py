@@ -16,6 +16,7 @@ from fl_dp.federation.server.optimizer import server_optimizer_of
 from fl_dp.federation.server.weights import capped
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray, encode
 from fl_dp.records import MOST_WEIGHT
+from fl_dp.reporting.reports import OpenedSum
 
 _AGGREGATION, _OPTIMIZER, _CONTROLS = _PARTS = "aggregation ", "optimizer ", "controls "
 
@@ -26,6 +27,7 @@ class Aggregating:
     def __init__(self, config: RunConfig, shared: Mapping[str, ArraySpec]) -> None:
         self._shared, self._config = shared, config
         self.lost = ""  # why the last round's updates were not used
+        self.opened: OpenedSum | None = None  # of the last round, where its updates came as a secure sum
         self._bounding = Bounding(config, shared)
         self._controls = Controls(config, shared)
         check_aggregation(config)

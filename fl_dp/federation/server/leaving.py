@@ -117,4 +117,5 @@ def _summary(end: _End, config_digest: str) -> Summary:
         digests={"model": end.weights, "config": config_digest, "code": code_digest()},
         task=end.federation.task_identity if end.federation else "",
         suppressed_below=LEAST_CELL,
+        masked=strategy.masked if strategy else None,
     )

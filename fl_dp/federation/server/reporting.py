@@ -14,7 +14,7 @@ from fl_dp.federation.server.asking import Asked
 from fl_dp.federation.server.client_record import ClientRecord
 from fl_dp.federation.server.registration import Registration
 from fl_dp.federation.server.replies import Verdict
-from fl_dp.reporting.reports import ClientBudget, FederationBudget, RoundReport, RunStatus
+from fl_dp.reporting.reports import ClientBudget, FederationBudget, OpenedSum, RoundReport, RunStatus
 
 logger = logging.getLogger("fl_dp")
 
@@ -28,6 +28,7 @@ class Reporting:
         self.last_round = config.rounds
         self.reports: list[RoundReport] = []
         self.lost = ""  # why the last round's updates were not used, if they were not
+        self.opened: OpenedSum | None = None  # of the last round
 
     def restore(self, report: RoundReport) -> None:
         """Go on after that round."""
@@ -67,9 +68,16 @@ class Reporting:
             metrics=measured(metrics),
             lost=self.lost,
             lost_rounds=self.lost_rounds + bool(self.lost),
+            secure_sum=self.opened,
         )
         self.reports.append(report)
         return report
+
+    @property
+    def masked(self) -> bool | None:
+        """Whether masks hid the parts of all secure sums that were opened; None where there were none."""
+        found = [report.secure_sum.masked for report in self.reports if report.secure_sum]
+        return all(found) if found else None
 
     @property
     def lost_rounds(self) -> int:

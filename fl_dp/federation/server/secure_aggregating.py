@@ -14,6 +14,7 @@ from fl_dp.federation.server.asking import Asked
 from fl_dp.federation.server.judging import Judged
 from fl_dp.federation.server.norm_bound import FAILURE, LOOSE, largest_draw, real_numbers
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray
+from fl_dp.reporting.reports import OpenedSum
 
 logger = logging.getLogger("fl_dp")
 
@@ -34,6 +35,7 @@ class SecureAggregating(Aggregating):
 
     def aggregate(self, weights: ArrayRecord, judged: Judged) -> ArrayRecord | None:
         """As of any round; one whose sum was not opened is lost, and says why."""
+        self.opened = None
         new = super().aggregate(weights, judged)
         if new is None and not self.lost:
             failed = (one.reason for one in judged.verdicts.values() if one.status == "failed")
@@ -48,8 +50,9 @@ class SecureAggregating(Aggregating):
     def _combined(
         self, weights: ArrayRecord, start: Mapping[str, NDArray], judged: Judged
     ) -> Mapping[str, NDArray]:
-        survivors, plan = judged.summed, judged.summed[0].plan
-        multiplier = plan.noise_multiplier / math.sqrt(judged.sums[0].shares)
+        survivors, plan, first = judged.summed, judged.summed[0].plan, judged.sums[0]
+        self.opened = OpenedSum(len(survivors), first.shares, first.masked)
+        multiplier = plan.noise_multiplier / math.sqrt(first.shares)
         grid = noise_grid(plan.max_grad_norm, multiplier, self._numbers)
         total = {name: sum(part.arrays[name] for part in judged.sums) for name in self._shared}
         gradient = {name: grid.spacing * np.asarray(whole, np.float64) for name, whole in total.items()}

@@ -21,7 +21,7 @@ from fl_dp.federation.server.client_record import ClientRecord, client_of
 from fl_dp.federation.server.state_formats import VERSION, in_this_format
 from fl_dp.federation.wire.arrays import NDArray
 from fl_dp.records import NUMERICS, Entry
-from fl_dp.reporting.reports import ClientRound, FederationBudget, RoundReport, epsilon_from_json
+from fl_dp.reporting.reports import ClientRound, FederationBudget, OpenedSum, RoundReport, epsilon_from_json
 
 STATE = "state.npz"
 _PLAIN = ("run", "origin", "settings", "rounds", "seconds", "line", "numerics", "started")  # of the header
@@ -135,7 +135,9 @@ def _report(line: Mapping[str, Any]) -> RoundReport:
     together = _with_epsilons(line["federation"])
     names = {key: tuple(together[key]) for key in ("accountants", "running_out")}
     federation = FederationBudget(**{**together, **names})
-    return RoundReport(**{**_with_epsilons(line), "clients": clients, "federation": federation})
+    opened = OpenedSum(**line["secure_sum"]) if line.get("secure_sum") else None
+    fields = {**_with_epsilons(line), "clients": clients, "federation": federation, "secure_sum": opened}
+    return RoundReport(**fields)
 
 
 def _client_round(line: Mapping[str, Any]) -> ClientRound:

@@ -197,6 +197,7 @@ class PrivateStrategy(Strategy):
         parts.reporting.verdicts = judged.verdicts
         arrays = parts.aggregating.aggregate(self._weights, judged)
         parts.reporting.lost = parts.aggregating.lost
+        parts.reporting.opened = parts.aggregating.opened
         if parts.aggregating.lost:
             logger.warning("round %d is lost, and paid for: %s", server_round, parts.aggregating.lost)
         return arrays, None
@@ -228,6 +229,11 @@ class PrivateStrategy(Strategy):
     def averaged(self) -> ArrayRecord | None:
         """The average of the rounds' models, complete; None where the run keeps another one."""
         return self._averaging.model(self.result.arrays) if self._averaging.on else None
+
+    @property
+    def masked(self) -> bool | None:
+        """Whether masks hid the parts of the secure sums; None before the first, and where there are none."""
+        return self._parts.reporting.masked
 
     def budgets(self) -> dict[str, ClientBudget]:
         """Every client that was ever there, as it stands now."""

@@ -34,11 +34,13 @@ class WeightedSum:
     """sum of weight * update over some clients, float64 arrays by name; weight: the sum of their weights.
 
     A secure sum's arrays are int64, and count each client once. shares: of its noise; 0 for other sums.
+    masked: whether nobody has seen its parts; a simulation adds them up in the clear.
     """
 
     arrays: Mapping[str, NDArray]
     weight: float
     shares: int = 0
+    masked: bool = False
 
 
 def adds_up(grid: Grid) -> bool:
@@ -76,19 +78,21 @@ def make_group(
     arrays: Mapping[str, NDArray] | None,
     *,
     shares: int = 0,
+    masked: bool = False,
     lost: str = "",
 ) -> None:
     """Let the replies to `messages`, without arrays of their own, be a group with the sum `arrays`.
 
     The first of them brings the sum, and the list of all; the others bear one record between them.
-    arrays: None where there is none, and `lost` says why. shares: of a secure sum's noise.
+    arrays: None where there is none, and `lost` says why. shares, masked: of a secure sum.
     """
     group = messages[0]
     member = ConfigRecord({"group": group, "shares": shares})
     for message in messages:
         replies[message][GROUP] = member
-    first = ConfigRecord({"group": group, "shares": shares, "messages": list(messages), "lost": lost})
-    replies[group][GROUP] = first
+    replies[group][GROUP] = ConfigRecord(
+        {"group": group, "shares": shares, "masked": masked, "messages": list(messages), "lost": lost}
+    )
     if arrays is not None:
         replies[group][SUM] = encode(arrays)
 
@@ -136,7 +140,7 @@ def read_sum(
     arrays = decode(array_record(carriers[0], SUM), sums)
     weight = sum(weights[message_id] for message_id in answered)
     if group and (shares := int(group.get("shares", 0))):  # type: ignore[arg-type]
-        return WeightedSum(arrays, weight, shares)
+        return WeightedSum(arrays, weight, shares, masked=group.get("masked") is True)
     most = weight * MOST_WEIGHT * _ROUNDING
     for name, array in arrays.items():
         if array.size and abs(array).max() > most:

@@ -97,7 +97,7 @@ def _divergence(entry: Entry) -> float:
 
 
 def _divergence_of_copies(entry: Entry) -> float:
-    """The mean of exp(i j / s^2) - 1, i and j two numbers of copies in a draw, without those that hardly come."""
+    """The mean of exp(i j / s^2) - 1, i and j of two draws, without numbers that hardly come."""
     chances, some = _binomial(entry.copies, entry.sample_rate), range(1, _reach(entry) + 1)
     return math.fsum(
         chances[i] * chances[j] * math.expm1(min(i * j / entry.noise_multiplier**2, 700.0))

@@ -1,0 +1,53 @@
+"""The page of a run with secure sums: two epsilons, and which of them is which."""
+
+import json
+from typing import Any
+
+import pytest
+
+from fl_dp.reporting.page.read import read_run
+from fl_dp.reporting.page.render import render_page
+from fl_dp.reporting.page.secure_sums import secure_sums
+from fl_dp.reporting.page.tables import clients as client_table
+from fl_dp.reporting.page.words import headline
+from fl_dp.reporting.run_folder import RunFolder
+
+from .conftest import Make
+from .reading import Page
+
+
+def of_sums(folder: RunFolder, alone: float | None, shares: int = 8, copies: int = 1) -> RunFolder:
+    """The run, as if its first client's steps had been of secure sums."""
+    summary: dict[str, Any] = json.loads(folder.summary.read_text())
+    first = next(iter(summary["clients"].values()))
+    first["charges"][0] |= {"shares": shares, "copies": copies}
+    first["epsilon_alone"] = summary["federation"]["epsilon_alone"] = alone
+    folder.summary.write_text(json.dumps(summary))
+    return folder
+
+
+@pytest.mark.parametrize(("alone", "words"), [(7.0, "7.00"), (None, "none"), (20.5, "none"), (400.0, "none")])
+def test_both_epsilons_are_told_and_which_is_which(make: Make, alone: float | None, words: str) -> None:
+    run = read_run(of_sums(make(), alone))
+    (clause,) = secure_sums(run)
+    assert ("no epsilon of use holds" in clause.text) == (words == "none")
+    assert "8 shares" in clause.text
+    assert f"If the assumption behind secure sums fails: epsilon {words}." in headline(run)
+    table = client_table(run)
+    place = table.columns.index("if the assumption fails")
+    assert table.rows[0][place] == words
+    assert table.rows[1][place] == table.rows[1][1]  # no secure sums: both are one
+    text = " ".join(Page(render_page([of_sums(make("again"), alone)])).text.split())
+    assert "Epsilon, if the assumption behind secure sums fails" in text
+    assert "there it sees sums" in text
+
+
+def test_a_person_at_several_clients_is_told(make: Make) -> None:
+    (clause,) = secure_sums(read_run(of_sums(make(), 7.0, copies=3)))
+    assert "a person may be at 3 clients of a sum" in clause.text
+
+
+def test_other_runs_say_nothing_of_it(make: Make) -> None:
+    run = read_run(make())
+    assert secure_sums(run) == ()
+    assert "secure sum" not in render_page([make("other")])

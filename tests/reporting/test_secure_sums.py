@@ -1,0 +1,183 @@
+"""Both epsilons of secure sums, wherever people or programs read one; nothing of them in other runs."""
+
+import io
+import json
+import math
+
+import pytest
+from rich.console import Console
+
+from fl_dp.accounting.alone import compute_epsilon_alone
+from fl_dp.accounting.budget import Budget
+from fl_dp.accounting.epsilon import compute_epsilon
+from fl_dp.accounting.ledger.ledger import Ledger, ReservationRequest
+from fl_dp.cli.common import run_command
+from fl_dp.cli.main import app
+from fl_dp.federation.server.client_record import ClientRecord
+from fl_dp.federation.server.replies import Verdict
+from fl_dp.federation.server.state import _report
+from fl_dp.federation.server.status import client_budget, client_round, federation, guarantee
+from fl_dp.records import ClientProfile, Entry
+from fl_dp.reporting.console import alone_words, budget_columns, print_budgets, round_line
+from fl_dp.reporting.ledger_report import account_reports
+from fl_dp.reporting.read_results import read_round, read_summary
+from fl_dp.reporting.reports import RoundReport, Summary
+from fl_dp.reporting.run_results import to_line
+
+PLAIN, SHARED = Entry(0.1, 6.0, 5), Entry(0.1, 6.0, 5, 8)
+PLAN = ["--records", "2000", "--batch-size", "100", "--rounds", "50"]
+
+
+def client(name: str, spent: tuple[Entry, ...], **profile: object) -> ClientRecord:
+    known = ClientProfile(name, 2000, 3.0, 1e-5, (), "rdp", **profile)
+    return ClientRecord(known, 1, spent, SHARED, rounds=1)
+
+
+def report_of(*clients: ClientRecord, persons: int = 1, private: bool = True) -> RoundReport:
+    together = guarantee(clients, persons, private=private)
+    verdict = Verdict("trained", reported=(("steps", 1),), mechanism=SHARED.taking(1))
+    lines = {one.name: client_round(one, verdict, 2) for one in clients}
+    return RoundReport(
+        1, private, together.epsilon, together.delta, federation(together, lines, 2, "record"), 6.0, lines,
+        0.5, 0.9, 1.0,
+    )  # fmt: skip
+
+
+def test_a_line_of_rounds_has_both_epsilons_and_is_read_again():
+    report = report_of(client("a", (SHARED,)), client("b", (PLAIN,)))
+    line = json.loads(to_line(report))
+    alone = compute_epsilon_alone((SHARED,), 1e-5, "rdp")
+    assert line["clients"]["a"]["epsilon_alone"] == line["federation"]["epsilon_alone"] == alone
+    assert line["clients"]["a"]["shares"] == 8
+    assert line["clients"]["a"]["charges"][0]["shares"] == 8
+    assert "copies" not in line["clients"]["a"]
+    assert "epsilon_alone" not in line["clients"]["b"]
+    assert _report(line) == report
+    assert f"assumed; alone {alone_words(alone)})" in round_line(line, rounds=3, budget=3.0)
+
+
+def test_a_run_without_secure_sums_is_written_as_before():
+    plain = ClientRecord(ClientProfile("a", 2000, 3.0, 1e-5, (), "rdp"), 1, (PLAIN,), PLAIN)
+    together = guarantee([plain], 1, private=True)
+    lines = {"a": client_round(plain, Verdict("trained"), 2)}
+    report = RoundReport(
+        1, True, together.epsilon, 1e-5, federation(together, lines, 2, "record"), 6.0, lines, 0.5, 0.9, 1.0
+    )
+    text = to_line(report)
+    budgets = {"a": client_budget(plain, Verdict("trained"), 2, 3)}
+    text += json.dumps(
+        Summary("completed", True, 1, 1.0, 1e-5, report.federation, 0.9, 0.5, 1.0, budgets).to_dict()
+    )
+    for word in ("alone", "shares", "copies"):
+        assert word not in text
+    assert "alone" not in round_line(json.loads(to_line(report)), rounds=3, budget=3.0)
+    assert read_round(to_line(report), "here", whole=True)["federation"].keys().isdisjoint({"epsilon_alone"})
+
+
+def test_of_a_person_at_several_clients_both_epsilons_add_up():
+    one, other = client("a", (SHARED,)), client("b", (PLAIN,))
+    found = report_of(one, other, persons=2)
+    assert found.federation.epsilon_alone == pytest.approx(one.epsilon_alone() + other.epsilon())
+    assert found.federation.epsilon_alone > found.epsilon
+
+
+def test_where_no_epsilon_holds_none_holds_alone():
+    line = json.loads(to_line(report_of(client("a", (SHARED,)), private=False)))
+    assert line["federation"]["epsilon_alone"] is None
+    hopeless = client("a", (Entry(0.5, 0.4, 50, 100),))
+    assert hopeless.epsilon_alone() == math.inf
+    assert json.loads(to_line(report_of(hopeless)))["clients"]["a"]["epsilon_alone"] is None
+
+
+@pytest.mark.parametrize(
+    ("value", "words"), [(None, "none"), (math.inf, "none"), (20.1, "none"), (20.0, "20.00"), (1.234, "1.24")]
+)
+def test_what_is_of_no_use_is_never_a_number(value, words):
+    assert alone_words(value) == words
+
+
+def test_the_console_shows_both_columns_and_says_which_is_which(tmp_path):
+    budgets = {
+        one.name: client_budget(one, Verdict("trained"), 2, 3)
+        for one in (client("a", (SHARED,), epsilon_alone=5.0), client("b", (PLAIN,)))
+    }
+    summary = Summary("completed", True, 1, 1.0, 1e-5, None, 0.9, 0.5, 1.0, budgets)
+    (tmp_path / "summary.json").write_text(json.dumps(summary.to_dict()))
+    clients = read_summary(tmp_path / "summary.json", whole=True)["clients"]
+    assert clients["a"]["budget_alone"] == 5.0
+    assert budget_columns(clients)[2] == "alone"
+    file = io.StringIO()
+    print_budgets(clients, Console(file=file, width=120), private=True)
+    printed = file.getvalue()
+    alone = alone_words(compute_epsilon_alone((SHARED,), 1e-5, "rdp"))
+    assert f'If that fails, "alone" holds: {alone} at most' in printed
+    rows = [row.split() for row in printed.splitlines()]
+    assert alone in next(row for row in rows if row[:1] == ["a"])[2]
+    plain = next(row for row in rows if row[:1] == ["b"])
+    assert plain[1] == plain[2]
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    with Ledger.open(tmp_path / "ledger.sqlite") as ledger:
+        ledger.register("data", "print", 2000)
+        budget = Budget(3.0, 1e-5, "rdp", 4.0)
+        request = ReservationRequest("data", "run", 1, (0.1, 6.0), 5, budget, shares=8)
+        assert not isinstance(ledger.reserve_all([request])[0], Exception)
+        ledger.register("other", "print 2", 2000, source="elsewhere")
+        ledger.reserve("other", "run", 1, (0.1, 6.0), 5, Budget(3.0, 1e-5, "rdp"))
+        yield ledger
+
+
+def test_ledger_show_has_both(ledger, capsys):
+    shared, plain = account_reports(ledger.accounts())
+    assert shared.epsilon_alone == compute_epsilon_alone((SHARED,), 1e-5, "rdp")
+    assert (shared.budget_alone, plain.epsilon_alone) == (4.0, None)
+    assert shared.to_dict()["spent"][0]["shares"] == 8
+    told = plain.to_dict()
+    assert "alone" not in json.dumps(told, default=str)
+    assert told["rounds"][0]["entry"] == PLAIN.to_dict()
+    assert run_command(app, ["ledger", "show", str(ledger.path)]) == 0
+    printed = capsys.readouterr().out
+    assert "total (alone)" in printed
+    assert "each client's share of the noise is all that protects" in printed
+
+
+def test_budget_and_calibrate_answer_for_secure_sums(capsys):
+    words = ["budget", *PLAN, "--noise-multiplier", "2", "--members", "10", "--dropouts", "1", "--json"]
+    assert run_command(app, words) == 0
+    found = json.loads(capsys.readouterr().out)
+    entry = Entry(0.05, 2.0, 50, 8)
+    assert found["epsilon"] == compute_epsilon((entry,), 1e-5)
+    assert found["epsilon_alone"] == compute_epsilon_alone((entry,), 1e-5)
+    words = ["calibrate", *PLAN, "--epsilon", "2", "--members", "10", "--clients-per-person", "2", "--json"]
+    assert run_command(app, words) == 0
+    found = json.loads(capsys.readouterr().out)
+    noise = found["phases"][0]["noise_multiplier"]
+    assert compute_epsilon((Entry(0.05, noise, 50, 9, 2),), 1e-5) <= 2.0
+    assert compute_epsilon((Entry(0.05, noise * 0.999, 50, 9, 2),), 1e-5) > 2.0 * 0.999
+    assert found["rdp"] is None
+    assert run_command(app, ["budget", *PLAN, "--noise-multiplier", "0.6", "--members", "100"]) == 0
+    assert "epsilon is none (infinite, or above 20)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["--dropouts", "1"], "--members: missing"),
+        (["--members", "3", "--dropouts", "1"], "no threshold"),
+        (["--members", "10", "--steps", "2"], "a round of a secure sum is one local step"),
+        (["--members", "10", "--clients-per-person", "11"], "expected 1 to 10"),
+    ],
+)
+def test_sums_that_cannot_be_are_refused(words, reason, capsys):
+    assert run_command(app, ["budget", *PLAN, "--noise-multiplier", "2", *words]) != 0
+    assert reason in " ".join(capsys.readouterr().err.split())
+
+
+def test_the_answer_without_secure_sums_is_as_it_was(capsys):
+    assert run_command(app, ["budget", *PLAN, "--noise-multiplier", "2", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert "epsilon_alone" not in found
+    assert found["phases"][0].keys().isdisjoint({"shares", "copies"})
+    assert compute_epsilon((Entry(0.05, 2.0, 1000),), 1e-5) == found["epsilon"]

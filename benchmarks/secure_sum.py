@@ -3,9 +3,9 @@
     OMP_NUM_THREADS=1 python -m benchmarks.secure_sum --json runs/secure_sum.json
 
 A whole attempt in one process and one thread, without a network: each member's stages and all that the server
-does, timed apart. A member reads its state and the message first, as a process of its own does. Bytes are those
-of all fields that a client sends and gets, and of the model that it gets, against a plain round: a float32
-model down and one up. The threshold is the highest that is allowed, K - d.
+does, timed apart. A member reads its state and the message first, as a process of its own does. Bytes are of
+all fields that a client sends and gets, and of the model that it gets, against a plain round: a float32 model
+down and one up. The threshold is the highest that is allowed, K - d.
 """
 
 import argparse

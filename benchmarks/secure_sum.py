@@ -3,8 +3,9 @@
     OMP_NUM_THREADS=1 python -m benchmarks.secure_sum --json runs/secure_sum.json
 
 A whole attempt in one process and one thread, without a network: each member's stages and all that the server
-does, timed apart. Bytes are those of all fields that a client sends and gets, and of the model that it gets,
-against a plain round: a float32 model down and one up. The threshold is the highest that is allowed, K - d.
+does, timed apart. A member reads its state and the message first, as a process of its own does. Bytes are of
+all fields that a client sends and gets, and of the model that it gets, against a plain round: a float32 model
+down and one up. The threshold is the highest that is allowed, K - d.
 """
 
 import argparse
@@ -32,6 +33,7 @@ from fl_dp.kits.keys import SigningKey
 
 ROWS = ((10, 1_000_000, 0), (10, 1_000_000, 1), (100, 100_000, 10))  # clients, numbers, how many drop out
 STAGES = ("advertise", "share", "accept", "mask", "confirm", "open")
+LIMITS = Limits()
 Found = TypeVar("Found")
 
 
@@ -95,13 +97,31 @@ def middle(rows: Sequence[Row]) -> Row:
     return sorted(rows, key=lambda row: row.server + sum(row.client.values()))[len(rows) // 2]
 
 
+class Client:
+    """A real client: between its stages it is bytes, and what it is sent it reads first."""
+
+    def __init__(self, key: SigningKey, head: Head, clock: Clock) -> None:
+        self._key, self._clock = key, clock
+        member, self.advertisement = clock.time("advertise", Participant.begin, head, LIMITS, key)
+        self.state = member.to_bytes()
+
+    def answer(self, stage: str, asked: Any, *more: Any) -> Any:
+        return self._clock.time(stage, self._answer, stage, asked, more)
+
+    def _answer(self, stage: str, asked: Any, more: Sequence[Any]) -> Any:
+        member = Participant.from_bytes(self.state, self._key)
+        read = asked if isinstance(asked, np.ndarray) else type(asked).from_fields(asked.to_fields())
+        answer = getattr(member, stage)(read, *more)
+        self.state = member.to_bytes()
+        return answer
+
+
 def attempt(clients: int, numbers: int, dropped: int) -> Row:
     """One attempt; `dropped` members are gone before they send their vectors."""
     keys = {key.public: key for key in (SigningKey.generate() for _ in range(clients))}
-    head, clock, members = proposal(clients, numbers, dropped), Clock(), dict[str, Participant]()
+    head, clock = proposal(clients, numbers, dropped), Clock()
     server = SecureSum(head, {site: f"client-{site[:8]}" for site in keys})
-    limits, gone = Limits(), set(sorted(keys)[:dropped])
-    generator = np.random.default_rng(1)
+    gone, generator = set(sorted(keys)[:dropped]), np.random.default_rng(1)
 
     def carry(site: str, take: Callable[[str, Any], None], answer: Any, asked: Any) -> None:
         fields = answer.to_fields()
@@ -109,32 +129,27 @@ def attempt(clients: int, numbers: int, dropped: int) -> Row:
         clock.down[site] += size(asked.to_fields())
         clock.time("server", take, site, fields)
 
-    for site, key in keys.items():
-        members[site], answer = clock.time("advertise", Participant.begin, head, limits, key)
-        carry(site, server.take_advertisement, answer, head)
+    members = {site: Client(key, head, clock) for site, key in keys.items()}
+    for site, member in members.items():
+        carry(site, server.take_advertisement, member.advertisement, head)
     terms = clock.time("server", server.terms)
     for site, member in members.items():
-        asked = type(terms).from_fields(terms.to_fields())
-        answer = clock.time("share", member.share, asked, limits, keys)
-        carry(site, server.take_sharing, answer, terms)
-    expected, state_bytes = np.zeros(numbers, np.int64), 0
+        carry(site, server.take_sharing, member.answer("share", terms, LIMITS, keys), terms)
+    expected = np.zeros(numbers, np.int64)
     for site, member in members.items():
         inbox = clock.time("server", server.inbox, site)
-        if site in gone:
-            continue
-        clock.time("accept", member.accept, inbox)
-        integers = generator.integers(-(2**40), 2**40, numbers)
-        expected += integers
-        carry(site, server.take_masked, clock.time("mask", member.mask, integers), inbox)
-        state_bytes = len(member.to_bytes())
+        if site not in gone:
+            member.answer("accept", inbox)
+            integers = generator.integers(-(2**40), 2**40, numbers)
+            expected += integers
+            carry(site, server.take_masked, member.answer("mask", integers), inbox)
     survivors = clock.time("server", server.survivors)
     for site in server.here():
-        carry(
-            site, server.take_confirmation, clock.time("confirm", members[site].confirm, survivors), survivors
-        )
+        carry(site, server.take_confirmation, members[site].answer("confirm", survivors), survivors)
+    state_bytes = max(len(member.state) for member in members.values())
     confirmations = clock.time("server", server.confirmations)
     for site in server.here():
-        carry(site, server.take_opening, clock.time("open", members[site].open, confirmations), confirmations)
+        carry(site, server.take_opening, members[site].answer("open", confirmations), confirmations)
     total = clock.time("unmasking", server.total)
     if not (total == expected).all():
         raise SystemExit("The opened sum is not the plain one.")

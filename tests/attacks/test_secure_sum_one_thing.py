@@ -11,6 +11,7 @@ import pytest
 from federation.secure_sum.attempts import LIMITS, Played, head
 
 from fl_dp.errors import DeclinedError
+from fl_dp.federation.secure_sum import participant
 from fl_dp.federation.secure_sum.messages import AGREEMENT_PURPOSE, Advertisement
 from fl_dp.federation.secure_sum.participant import Participant
 from fl_dp.federation.secure_sum.terms import Head, Member, Terms
@@ -187,3 +188,17 @@ def test_key_shares_of_others_or_changed_are_not_taken() -> None:
         member = Participant.from_bytes(played.members[VICTIM].to_bytes(), played.keys[VICTIM])
         with pytest.raises(DeclinedError, match="key shares cannot be read"):
             member.accept(played.inbox(VICTIM, ciphertexts=changed))
+
+
+def test_a_colluders_shares_that_are_no_numbers_of_the_field(monkeypatch: pytest.MonkeyPatch) -> None:
+    played = Played(head(5))
+    played.advertise()
+    terms = played.server.terms()
+    for place, member in enumerate(played.members):
+        with monkeypatch.context() as patch:
+            if place == COLLUDER:
+                patch.setattr(participant, "split", lambda *_: [b"\xff" * 66] * 5)
+            answer = member.share(terms, LIMITS, played.roster)
+        played.server.take_sharing(played.names[place], answer.to_fields())
+    with pytest.raises(DeclinedError, match="'client 3': its key shares cannot be read"):
+        played.members[VICTIM].accept(played.server.inbox(played.names[VICTIM]))

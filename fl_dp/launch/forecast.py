@@ -3,14 +3,18 @@
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
+from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
 from fl_dp.federation.server import status
 from fl_dp.federation.server.aggregating import Aggregating
+from fl_dp.federation.server.registration import record_of
 from fl_dp.federation.server.replies import Verdict
 from fl_dp.federation.server.resolved import resolved
+from fl_dp.federation.server.strategy_parts import aggregating_of
 from fl_dp.federation.wire.arrays import ArraySpec
 from fl_dp.launch.clients import client_config
 from fl_dp.launch.spending import (
@@ -21,7 +25,7 @@ from fl_dp.launch.spending import (
     spending_of,
     takes_every_round,
 )
-from fl_dp.records import Entry
+from fl_dp.records import ClientProfile, Entry
 from fl_dp.reporting.reports import FederationBudget
 
 
@@ -67,11 +71,10 @@ def forecast_of(
     """
     accounts, rounds = ForeseenAccounts(ledgers), config.rounds
     settings = [client_config(config, client, ledgers or NOWHERE) for client in range(config.clients)]
-    clients = tuple(
-        spending_of(accounts.profile(one, size), config, rounds)
-        for one, size in zip(settings, sizes, strict=True)
-    )
-    records, aggregating = [one.record for one in clients], Aggregating(config, shared)
+    profiles = [accounts.profile(one, size) for one, size in zip(settings, sizes, strict=True)]
+    common = in_common(config, profiles)
+    clients = tuple(spending_of(profile, common, rounds) for profile in profiles)
+    records, aggregating = [one.record for one in clients], aggregating_of(config, shared)
     together = status.guarantee(
         records, config.clients_per_person, private=config.private, rounds_more=rounds
     )
@@ -93,6 +96,18 @@ def forecast_of(
             [one.entry for one in clients], sizes, sum(math.prod(one.shape) for one in shared.values())
         ),
     )
+
+
+def in_common(config: RunConfig, profiles: Sequence[ClientProfile]) -> RunConfig:
+    """The config with the one noise that the members of secure sums have, where "auto" finds several."""
+    if not config.secure or config.noise_multiplier != AUTO:
+        return config
+    found = [
+        one.mechanism.noise_multiplier
+        for one in map(partial(record_of, config=config), profiles)
+        if one.mechanism
+    ]
+    return replace(config, noise_multiplier=max(found)) if found else config
 
 
 def noise_share_of(entries: Sequence[Entry | None], sizes: Sequence[int], parameters: int) -> float:

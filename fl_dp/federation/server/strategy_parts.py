@@ -32,7 +32,7 @@ def usual_parts(
 ) -> StrategyParts:
     """The parts of a run as its config has them."""
     registration = Registration(config)
-    aggregating = (SecureAggregating if config.secure else Aggregating)(config, shared)
+    aggregating = aggregating_of(config, shared)
     asking = SecureAsking(config, run, registration, list(shared)) if config.secure else Asking(config, run)
     return StrategyParts(
         registration,
@@ -42,3 +42,8 @@ def usual_parts(
         aggregating,
         Reporting(config, registration),
     )
+
+
+def aggregating_of(config: RunConfig, shared: Mapping[str, ArraySpec]) -> Aggregating:
+    """The part that makes new weights of a round, as the config has it."""
+    return SecureAggregating(config, shared) if config.secure else Aggregating(config, shared)

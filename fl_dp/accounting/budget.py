@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fl_dp.accounting.accountant import DEFAULT_ACCOUNTANT, check_holds_budgets
-from fl_dp.accounting.alone import alone_of, compute_epsilon_alone
+from fl_dp.accounting.alone import alone_of, compute_epsilon_alone, with_least_shares
 from fl_dp.accounting.calibration import steps_that_fit
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.errors import ConfigError
@@ -96,11 +96,11 @@ class Budget:
         )
         if self.epsilon_alone is None or fitting < 1 or not noise_multiplier:
             return fitting
-        one = Entry(sample_rate, noise_multiplier, 1, shares, copies).alone()
+        *spent, one = with_least_shares((*spent, Entry(sample_rate, noise_multiplier, 1, shares, copies)))
         return (
             steps_that_fit(
                 sample_rate,
-                one.noise_multiplier,
+                one.alone().noise_multiplier,
                 fitting * copies,
                 self.epsilon_alone,
                 self.delta,

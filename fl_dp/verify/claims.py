@@ -215,10 +215,16 @@ def missing(spent: Charges, at_least: Charges) -> Charges:
 
 def alone(spent: Iterable[Entry]) -> Charges:
     """The charges as they count if the assumption behind secure sums fails: a client's own share is all of
-    its noise, and each client's part is seen.
+    its noise, the least of all with that rate and noise, and each client's part is seen.
     """
+    spent = tuple(spent)
+
+    def most(one: Entry) -> int:
+        key = one.sample_rate, one.noise_multiplier
+        return max(other.shares for other in spent if (other.sample_rate, other.noise_multiplier) == key)
+
     return merged(
-        Entry(one.sample_rate, one.noise_multiplier / math.sqrt(one.shares), one.steps * one.copies)
+        Entry(one.sample_rate, one.noise_multiplier / math.sqrt(most(one)), one.steps * one.copies)
         if one.shares > 1 or one.copies > 1
         else one
         for one in spent

@@ -28,6 +28,21 @@ def test_shares_that_come_to_one_noise_are_one_mechanism_alone():
     assert any_shared((Entry(0.1, 4.0, 1, 1, 2),))
 
 
+def test_the_least_share_counts_for_every_step_of_a_mechanism():
+    """A server that chooses how many members there are gains nothing by a small group among large ones."""
+    mixed = (PLAIN, Entry(0.1, 4.0, 3, 2), Entry(0.1, 4.0, 5, 8), Entry(0.2, 4.0, 7, 2))
+    assert alone_of(mixed) == alone_of((PLAIN, Entry(0.1, 4.0, 8, 8), Entry(0.2, 4.0, 7, 2)))
+
+
+def test_the_second_wall_counts_what_a_larger_group_makes_of_the_steps_before():
+    spent, wall = (Entry(0.1, 4.0, 40, 2),), 2.5
+    steps = Budget(3.0, 1e-5, "rdp", wall).steps_that_fit(0.1, 4.0, 2000, spent, 8)
+    assert compute_epsilon_alone((*spent, Entry(0.1, 4.0, steps or 1, 8)), 1e-5, "rdp") <= wall or steps == 0
+    assert compute_epsilon_alone((*spent, Entry(0.1, 4.0, steps + 1, 8)), 1e-5, "rdp") > wall
+    smaller = Budget(3.0, 1e-5, "rdp", wall).steps_that_fit(0.1, 4.0, 2000, (Entry(0.1, 4.0, 40, 8),), 2)
+    assert smaller == steps  # whichever came first
+
+
 @pytest.mark.parametrize("copies", [1, 2, 3])
 @pytest.mark.parametrize("shares", [1, 3, 50])
 def test_alone_is_never_less_than_with_the_assumption(shares, copies):

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from verify.made_run import DELTA, STEPS, MadeRun, alone, epsilon, run_in
 
+from fl_dp.accounting.alone import alone_of
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.records import Entry
 from fl_dp.verify.claims import alone as counted_alone
@@ -93,5 +94,5 @@ def test_copies_cost_more_and_a_claim_without_them_is_contradicted() -> None:
 
 
 def test_what_counts_alone_is_what_fl_dp_counts() -> None:
-    entries = (Entry(0.1, 2.0, 5), Entry(0.1, 4.0, 3, 4), Entry(0.1, 4.0, 3, 4, 2))
-    assert counted_alone(entries) == (Entry(0.1, 2.0, 14),)
+    entries = (Entry(0.1, 2.0, 5), Entry(0.1, 4.0, 3, 2), Entry(0.1, 4.0, 3, 4, 2))
+    assert counted_alone(entries) == alone_of(entries) == (Entry(0.1, 2.0, 14),)

@@ -102,11 +102,8 @@ def in_common(config: RunConfig, profiles: Sequence[ClientProfile]) -> RunConfig
     """The config with the one noise that the members of secure sums have, where "auto" finds several."""
     if not config.secure or config.noise_multiplier != AUTO:
         return config
-    found = [
-        one.mechanism.noise_multiplier
-        for one in map(partial(record_of, config=config), profiles)
-        if one.mechanism
-    ]
+    records = map(partial(record_of, config=config), profiles)
+    found = [one.mechanism.noise_multiplier for one in records if one.mechanism]
     return replace(config, noise_multiplier=max(found)) if found else config
 
 

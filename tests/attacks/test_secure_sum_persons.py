@@ -53,7 +53,7 @@ def test_one_member_that_draws_more_than_was_signed_is_declined(tmp_path):
 
 
 def test_members_who_are_told_of_different_persons_never_mask(tmp_path):
-    """What decides the cost is in the digest that all sign: nobody is told of once, where others are of twice."""
+    """What decides the cost is in the digest that all sign: nobody is told of less than the others."""
 
     def hook(number, stage, asked):
         if number == 0 and "plan" in asked:

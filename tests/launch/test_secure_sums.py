@@ -1,4 +1,4 @@
-"""Secure sums in real processes, from the command line to the files; one whose client is killed in a stage."""
+"""Secure sums in real processes, from the command line to the files, and with a client killed in a stage."""
 
 import json
 import os
@@ -54,8 +54,8 @@ def run(folder: Path, *words: str, killed_at: str = "") -> tuple[dict, list[dict
     (folder / "killer" / "sitecustomize.py").write_text(KILLER)
     paths = [str(folder / "killer"), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     env = {
-        **os.environ, "XDG_STATE_HOME": str(folder / "state"), "PYTHONPATH": os.pathsep.join(filter(None, paths)),
-        "KILLED_AT": killed_at,
+        **os.environ, "XDG_STATE_HOME": str(folder / "state"), "KILLED_AT": killed_at,
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
     }  # fmt: skip
     command = [
         sys.executable, "-m", "fl_dp.cli", "--out", str(folder / "run"), "--set", "aggregation=secure",

@@ -41,6 +41,8 @@ def round_mechanism(profile: ClientProfile, config: RunConfig) -> Entry:
         _check_allowed(profile)
         return Entry(batch / size, UNPROTECTED, steps)
     _check_budget(profile)
+    if config.secure and not profile.allow_secure_sum:
+        raise FederationError("gives to no secure sums: its operator has not set allow-secure-sum")
     shares, copies = members_shares(config), copies_of(config)
     mechanism = Entry(batch / size, _noise_multiplier(profile, config, steps), steps, shares, copies)
     if config.adaptive_clipping:

@@ -161,7 +161,9 @@ def _noise_multiplier(profile: ClientProfile, config: RunConfig, steps: int) -> 
     if profile.spent and not profile.vary_mechanism:
         return profile.spent[0].noise_multiplier
     rate = expected_batch(config, profile.public_size) / profile.public_size
-    noise = _calibrated(rate, steps * participations(config), _budget(profile), profile.spent)
+    noise = _calibrated(
+        rate, steps * participations(config), _budget(profile), profile.spent, copies_of(config)
+    )
     return max(noise, profile.min_noise_multiplier)
 
 
@@ -173,16 +175,24 @@ def participations(config: RunConfig) -> int:
 
 
 @lru_cache(maxsize=1024)
-def _calibrated(sample_rate: float, steps: int, budget: Budget, spent: tuple[Entry, ...]) -> float:
+def _calibrated(
+    sample_rate: float, steps: int, budget: Budget, spent: tuple[Entry, ...], copies: int = 1
+) -> float:
     """Clients of equal size and history, the usual case, share one calibration.
 
     AccountingError also when what is left of the budget is so little that only noise would be sent:
     spending it would cost privacy and teach the model nothing.
     """
     noise = calibrate_noise(
-        sample_rate, steps, budget.epsilon, budget.delta, spent=spent, accountant=budget.accountant
+        sample_rate,
+        steps,
+        budget.epsilon,
+        budget.delta,
+        spent=spent,
+        accountant=budget.accountant,
+        copies=copies,
     )
-    if spent and noise > MOST_NOISE_OVER_FRESH * _calibrated(sample_rate, steps, budget, ()):
+    if spent and noise > MOST_NOISE_OVER_FRESH * _calibrated(sample_rate, steps, budget, (), copies):
         raise AccountingError(
             f"{budget.in_words(spent)}; {steps} more steps would need noise multiplier {noise:g}, and teach "
             "the model nothing"

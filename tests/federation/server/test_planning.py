@@ -153,3 +153,11 @@ def test_a_person_at_two_members_is_accounted_for_by_the_plan():
     assert mechanism == Entry(0.1, 1.0, 1, shares=3, copies=2)
     plan = round_plan(profile, mechanism, config, "run", 1)
     assert (plan.copies, plan.most_rate) == (2, 0.1)
+
+
+def test_noise_for_a_person_at_two_members_fits_the_budget_of_both():
+    profile = dataclasses.replace(PROFILE, allow_secure_sum=True, accountant="pld")
+    config = dataclasses.replace(SECURE, clients_per_person=2, accountant="pld", noise_multiplier="auto")
+    mechanism = round_mechanism(profile, config)
+    whole_run = mechanism.taking(config.rounds)
+    assert 2.9 < compute_epsilon([whole_run], 1e-5, "pld") <= 3.0

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from learning import DEVICE, learn
 from task import Hospitals, part, together
 from torch import nn
 from torchmetrics.functional.classification import binary_auroc
@@ -24,18 +25,12 @@ from torchmetrics.functional.classification import binary_auroc
 from fl_dp.accounting.calibration import calibrate_noise
 from fl_dp.config.run import RunConfig
 from fl_dp.data.tensor_data import TensorData
-from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.federation.server.evaluation import evaluate
-from fl_dp.records import RoundPlan
-from fl_dp.tasks.load import new_model
-from fl_dp.training.examples import axes_of
-from fl_dp.training.trainer import take_steps, trainable, trainer_of
 
 HERE = Path(__file__).parent
 NAMES = ("cleveland", "hungary", "long_beach", "switzerland")
 UNDEFINED = "switzerland"  # all but one of its patients are ill: an AUROC there is of one record or of none
 EPSILONS = (5.0, 1.0, 0.1)
-DEVICE = torch.device("cpu")
 BY_PART = ("accuracy", "accuracy-per-class", "accuracy-per-subgroup")
 
 
@@ -45,47 +40,6 @@ class Score:
 
     auroc: float
     accuracy: float
-
-
-def learn(sites: Sequence[TensorData], config: RunConfig, noise: float, seed: int) -> nn.Module:
-    """Federated averaging among `sites`, in full batches. noise: its multiplier; 0: without privacy."""
-    task = Hospitals(config)
-    task.form = sites[0].form
-    model = new_model(task)
-    axes = axes_of(model, task.objective, DEVICE)
-    total = sum(map(len, sites))
-    for number in range(1, config.rounds + 1):
-        start = _copied(model)
-        mean = {name: torch.zeros_like(tensor) for name, tensor in start.items()}
-        for site, data in enumerate(sites):
-            model.load_state_dict(start)
-            plan = _plan(config, len(data), noise, number)
-            key = Randomness(bytes(32)).child(seed, number, site)
-            trainer = trainer_of(model, plan, task.objective, DEVICE, axes, randomness=key)
-            take_steps(trainer, data, plan.steps, 1.0, config.expected_batch_size)
-            for name, tensor in trainable(model).items():
-                mean[name] += tensor * (len(data) / total)
-        model.load_state_dict(mean)
-    return model
-
-
-def _copied(model: nn.Module) -> dict[str, torch.Tensor]:
-    return {name: tensor.clone() for name, tensor in model.state_dict().items()}
-
-
-def _plan(config: RunConfig, records: int, noise: float, number: int) -> RoundPlan:
-    return RoundPlan(
-        run="measured",
-        server_round=number,
-        model=config.model,
-        steps=1,
-        expected_batch_size=records,
-        learning_rate=config.learning_rate,
-        momentum=config.momentum,
-        noise_multiplier=noise,
-        max_grad_norm=config.max_grad_norm,
-        private=noise > 0,
-    )
 
 
 def score(models: Mapping[str, nn.Module], tests: Mapping[str, TensorData]) -> Score:

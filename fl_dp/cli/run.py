@@ -57,6 +57,9 @@ def run(
     ray_address: Annotated[
         str | None, typer.Option(help="Simulate on the Ray cluster at HOST:PORT (6379).")
     ] = None,
+    secure: Annotated[
+        bool, typer.Option("--secure", help="Play the masks of secure sums in a simulation, as a test.")
+    ] = False,
     out: Annotated[
         Path | None, typer.Option(help="Folder for results and logs [default: runs/<date-time>].")
     ] = None,
@@ -88,5 +91,5 @@ def run(
     with reporting_progress(say) as tell, naming_places(request):
         return launch(
             request, engine=kind, out=out, ledger=ledger, ray_address=address, tell=tell,
-            vary_mechanism=vary_mechanism,
+            vary_mechanism=vary_mechanism, masks=secure,
         )  # fmt: skip

@@ -36,6 +36,10 @@ from fl_dp.simulation.cluster.runtime import ray_is_there
 
 CHECKING = "checking the settings; importing PyTorch"
 CHECKING_MODEL = "checking model and test data"
+MASKS_PLAYED = (
+    "--secure: all members and the server play their masks in this process, which sees every part; each "
+    "opened sum is held against the plain one"
+)
 
 
 def launch(
@@ -49,6 +53,7 @@ def launch(
     quiet: bool = False,
     claimed: Callable[[RunFolder], None] = lambda folder: None,
     vary_mechanism: bool = False,
+    masks: bool = False,
 ) -> ExitCode:
     """Check everything, start Flower, watch the run, stop everything; FlDpError when it fails.
 
@@ -57,12 +62,15 @@ def launch(
     `out`. ray_address: of a Ray cluster; empty when this machine alone simulates. tell: says what is done.
     quiet: our own simulation shows no table. claimed: told of the run's folder, once everything was checked.
     vary_mechanism: of clients that our own engine simulates: deployed ones have it in settings of their own.
+    masks: whether our own simulation plays those of secure sums.
     """
     tell.doing(CHECKING)
     if vary_mechanism and engine != "ray":
         raise ConfigError(
             "--vary-mechanism: of clients that Ray simulates; others have settings of their own."
         )
+    if masks:
+        require_masks(request.config, engine)
     if engine == "flower":
         from fl_dp.launch.flower.simulation import check_resources
 
@@ -78,9 +86,10 @@ def launch(
         with exclusive(folder.lock):
             config = write_config(config, folder)
             tell.run(config, folder)
+            notes += (MASKS_PLAYED,) if masks else ()
             for line in (*notes, *_first_lines(config, folder, engine, ledger)):
                 tell.say(line)
-            start = Launch(engine, (ledger or folder.ledgers).absolute(), ray_address, vary_mechanism)
+            start = Launch(engine, (ledger or folder.ledgers).absolute(), ray_address, vary_mechanism, masks)
             start.write(folder)
             return _run(config, folder, start, ray, tell, resumed=False, quiet=quiet)
 
@@ -135,6 +144,19 @@ def resume(path: Path, *, ray_address: str | None, tell: ProgressReporter) -> Ex
             tell.run(config, folder, over)
             tell.say(f"resuming after round {over} of {config.rounds}; files in {folder.shown}")
             return _run(config, folder, start, ray, tell, resumed=True)
+
+
+def require_masks(config: RunConfig, engine: Engine | None) -> None:
+    """ConfigError unless there are masks that our own simulation can play."""
+    if engine is None:
+        raise ConfigError(
+            "--secure: plays masks in a simulation; add --simulate. Clients in processes of their own always "
+            'mask, with aggregation = "secure".'
+        )
+    if engine != "ray":
+        raise ConfigError(f"--secure: engine {engine} plays no masks; leave --engine out.")
+    if not config.secure:
+        raise ConfigError(f'--secure: aggregation = {config.aggregation!r} has no masks; set it to "secure".')
 
 
 @contextmanager

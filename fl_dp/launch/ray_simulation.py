@@ -58,7 +58,7 @@ def simulate(
         write_statements(folder, [stated])
 
     client = replace(client_config(config, 0, start.ledgers), vary_mechanism=start.vary_mechanism)
-    simulation = Simulation(config, client, folder.clients, _noting(folder, tell))
+    simulation = Simulation(config, client, folder.clients, _noting(folder, tell), start.masks)
     # a log of their own for the clients: a traceback of theirs may quote their data
     logs = {"fl_dp": folder.log(SERVER_LOG), CLIENTS_LOGGER: folder.log(CLIENTS_LOG)}
     with ExitStack() as stack:

@@ -17,6 +17,8 @@ from fl_dp.reporting.read_results import read_summary
 from fl_dp.reporting.reports import OVER
 from fl_dp.reporting.run_folder import RunFolder
 
+_VARY, _MASKS = "vary-mechanism", "masks"
+
 
 @dataclass(frozen=True)
 class Launch:
@@ -24,13 +26,15 @@ class Launch:
 
     engine: what simulates the clients; None when each is a process of its own. ledgers: the folder of the
     clients' ledger, absolute. ray_address: of a Ray cluster; empty when this machine alone simulates.
-    vary_mechanism: as in the settings of a client, of all simulated ones.
+    vary_mechanism: as in the settings of a client, of all simulated ones. masks: whether the simulation plays
+    those of secure sums.
     """
 
     engine: Engine | None
     ledgers: Path
     ray_address: str
     vary_mechanism: bool = False
+    masks: bool = False
 
     def write(self, folder: RunFolder) -> None:
         """Write it to launch.toml. The path of ledgers inside the run's folder is relative: folders move."""
@@ -39,9 +43,12 @@ class Launch:
         table: dict[str, str | bool] = {
             "engine": self.engine or "", "ledgers": str(ledgers), "ray-address": self.ray_address
         }  # fmt: skip
-        if self.vary_mechanism:
-            table["vary-mechanism"] = True
+        table |= {key: True for key, given in self._flags().items() if given}
         write_whole(folder.launch, lambda file: tomli_w.dump(table, file))
+
+    def _flags(self) -> dict[str, bool]:
+        """Written only where they are true."""
+        return {_VARY: self.vary_mechanism, _MASKS: self.masks}
 
     def at(self, ray_address: str) -> Self:
         """The same launch on another cluster; ConfigError unless it is a simulation with our engine."""
@@ -59,10 +66,11 @@ class Launch:
         engine, ledgers, address = table["engine"], table["ledgers"], table["ray-address"]
         if engine not in ("", *typing.get_args(Engine)):
             raise ConfigError(f"{folder.launch}: engine = {engine!r} is not one of this fl_dp's.")
-        vary = table.get("vary-mechanism", False)
-        if not isinstance(vary, bool):
-            raise ConfigError(f"{folder.launch}: is damaged: vary-mechanism is neither true nor false.")
-        return cls(engine or None, folder.path / ledgers, address, vary)
+        flags = [table.get(key, False) for key in (_VARY, _MASKS)]
+        for key, flag in zip((_VARY, _MASKS), flags, strict=True):
+            if not isinstance(flag, bool):
+                raise ConfigError(f"{folder.launch}: is damaged: {key} is neither true nor false.")
+        return cls(engine or None, folder.path / ledgers, address, *flags)
 
 
 def check_begun(folder: RunFolder) -> None:

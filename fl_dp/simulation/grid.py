@@ -4,14 +4,16 @@ import itertools
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import ray
 from flwr.app import Error, Message, MessageType, RecordDict
 
+from fl_dp.clean_text import one_line
 from fl_dp.errors import DeclinedError
 from fl_dp.federation.client.round import expected_weights, refuse
+from fl_dp.federation.secure_sum.summing import SumLostError
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray, digest_of
 from fl_dp.federation.wire.messages import ARRAYS, REFUSAL, refusal_to_content
 from fl_dp.federation.wire.older_grid import OlderGrid
@@ -20,6 +22,7 @@ from fl_dp.records import RoundPlan
 from fl_dp.simulation.actor.first_steps import grouped
 from fl_dp.simulation.actor_pool import ActorPool
 from fl_dp.simulation.clients import SimulatedClients
+from fl_dp.simulation.masked_sum import MaskedSums
 from fl_dp.simulation.work import ClientWork, Done, Round, RoundWork
 from fl_dp.statements import Statement
 
@@ -45,7 +48,7 @@ class RoundModel:
 
 @dataclass
 class _Batch:
-    """Work items that start from the same weights. shared_round: a reference to their Round.
+    """Work items that start from the same `weights`. shared_round: a reference to their Round.
 
     asked: when; ttl: seconds from then on in which an answer counts.
     """
@@ -55,6 +58,7 @@ class _Batch:
     messages: Mapping[str, Message]
     asked: float
     ttl: float
+    weights: Mapping[str, NDArray]
     begun: bool = False
 
     def has_passed(self, share: float) -> bool:
@@ -80,10 +84,13 @@ class SimulationGrid(OlderGrid):
         pool: ActorPool,
         prepare: Callable[[RoundPlan], RoundModel],
         on_work: Callable[[RoundWork], None],
+        masks: MaskedSums | None = None,
     ) -> None:
-        """number: of clients. prepare: what is needed of a plan's model. on_work: told how a round stands."""
+        """number: of clients. prepare: what is needed of a plan's model. on_work: told how a round stands.
+        masks: plays those of secure sums; without them they are added up in the clear by the actors.
+        """
         self._clients, self._number, self._pool = clients, number, pool
-        self._prepare, self._on_work = prepare, on_work
+        self._prepare, self._on_work, self._masks = prepare, on_work, masks
         self._ids = itertools.count(1)
         self._replies: dict[str, Message] = {}
         self._batches: deque[_Batch] = deque()
@@ -133,6 +140,8 @@ class SimulationGrid(OlderGrid):
         )
         by_id = {message.metadata.message_id: message for message in messages}
         self._refuse(by_id, refusals)
+        if self._masks:
+            items = [replace(item, weight=None) if item.plan.secure else item for item in items]
         together: dict[tuple[str, str, int], list[ClientWork]] = {}
         for item in items:
             weights = by_id[item.message].content.get(ARRAYS)
@@ -156,7 +165,7 @@ class SimulationGrid(OlderGrid):
         if paid:
             ordered, groups = grouped(paid, model.together, sum(one.nbytes for one in weights.values()))
             shared_round = _shared_round(items[0], model, weights, groups)
-            self._batches.append(_Batch(shared_round, ordered, by_id, asked, first.metadata.ttl))
+            self._batches.append(_Batch(shared_round, ordered, by_id, asked, first.metadata.ttl, weights))
 
     def _work(self, seconds: float) -> None:
         """Work on the first batch for at most that long, and answer it when it is over."""
@@ -179,12 +188,36 @@ class SimulationGrid(OlderGrid):
         done = {one.message: one for one in self._pool.done}
         for item in batch.items:
             done.setdefault(item.message, Done(item.message, 0.0, TOO_LATE))
+        parts = dict[str, Mapping[str, NDArray]]()
+        if self._plays_masks(batch):  # no part goes into an answer
+            parts = {key: one.arrays for key, one in done.items() if one.arrays is not None}
+            done = {key: replace(one, arrays=None) for key, one in done.items()}
         contents = self._clients.answer(batch.items, done)
+        self._add_masked(
+            batch, contents, {key: one for key, one in parts.items() if REFUSAL not in contents[key]}
+        )
         for part in self._pool.take_sums():
             if not any(REFUSAL in contents[message] for message in part.messages):
                 make_group(contents, part.messages, part.arrays, shares=batch.items[0].plan.shares)
         for message_id, content in contents.items():
             self._reply(batch.messages[message_id], content)
+
+    def _plays_masks(self, batch: _Batch) -> bool:
+        return self._masks is not None and batch.items[0].plan.secure
+
+    def _add_masked(
+        self, batch: _Batch, contents: Mapping[str, RecordDict], parts: Mapping[str, Mapping[str, NDArray]]
+    ) -> None:
+        """Let the answers of those who gave a part be a group, with the sum that masks were taken off."""
+        if not parts:
+            return
+        assert self._masks is not None
+        plans, arrays, lost = [item.plan for item in batch.items], None, ""
+        try:
+            arrays = self._masks.opened(plans, batch.weights, list(parts.values()))
+        except SumLostError as error:
+            lost = one_line(str(error))
+        make_group(contents, list(parts), arrays, shares=plans[0].shares, lost=lost)
 
     def _status(self, batch: _Batch, ended: bool) -> RoundWork:
         done = {one.message: one for one in self._pool.done}
@@ -200,6 +233,7 @@ class SimulationGrid(OlderGrid):
             actors=self._pool.actors,
             ended=ended,
             private=batch.items[0].plan.private,
+            masks=self._plays_masks(batch),
         )
 
     def _by_client(self, messages: Iterable[Message]) -> dict[int, Message]:

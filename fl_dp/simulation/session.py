@@ -30,6 +30,7 @@ from fl_dp.simulation.cluster.machines import actor_starter, nodes
 from fl_dp.simulation.cluster.resources import Share, fitting, places, share
 from fl_dp.simulation.given_task import given_task
 from fl_dp.simulation.grid import RoundModel, SimulationGrid
+from fl_dp.simulation.masked_sum import MaskedSums
 from fl_dp.simulation.work import ActorSettings, Measured, RoundWork
 from fl_dp.tasks.load import new_model, task_of
 from fl_dp.tasks.records import load_parts
@@ -46,13 +47,14 @@ class Simulation:
     """What is simulated.
 
     config: the run; client: the settings of its client 0. folder: where the clients keep what a resumed run
-    needs. on_work: told how a round stands.
+    needs. on_work: told how a round stands. masks: whether those of secure sums are played.
     """
 
     config: RunConfig
     client: ClientConfig
     folder: Path
     on_work: Callable[[RoundWork], None]
+    masks: bool = False
 
 
 @contextmanager
@@ -85,7 +87,8 @@ def simulated_grid(simulation: Simulation) -> Iterator[SimulationGrid]:
                 simulation.client, SharedParts(shared), ledger, KeptStates(simulation.folder / FOLDER)
             )
             prepare = _Preparation(simulation, pool, one, train)
-            yield SimulationGrid(clients, len(shared), pool, prepare, simulation.on_work)
+            masks = MaskedSums(config.secure_dropouts, config.secure_colluders) if simulation.masks else None
+            yield SimulationGrid(clients, len(shared), pool, prepare, simulation.on_work, masks)
     finally:
         pool.close()
 

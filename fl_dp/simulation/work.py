@@ -129,7 +129,8 @@ class RoundWork:
     clients: that train in it; over: that are done; failed: of these; repeated: begun once more because a
     process was lost. records: expected number of examples that the done ones took. seconds: since the
     round was asked for; busy_seconds: in which clients were trained, on `actors` actors side by side.
-    ended: the round is over; clients that are not over have failed. private: whether it is.
+    ended: the round is over; clients that are not over have failed. private: whether it is. masks: whether
+    the masks of its secure sum are played, whose opened sum is held against the plain one.
     """
 
     server_round: int
@@ -143,3 +144,4 @@ class RoundWork:
     actors: int
     ended: bool
     private: bool
+    masks: bool = False

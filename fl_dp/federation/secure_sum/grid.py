@@ -8,7 +8,6 @@ the same round. Who is lost later is a drop-out.
 
 import logging
 import math
-import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -26,10 +25,10 @@ from fl_dp.config.run import RunConfig
 from fl_dp.errors import FlDpError
 from fl_dp.federation.secure_sum.attempt import Attempt, Turn
 from fl_dp.federation.secure_sum.limits import shares_of
+from fl_dp.federation.secure_sum.proposing import proposed_head
 from fl_dp.federation.secure_sum.summing import SecureSum, SumLostError
-from fl_dp.federation.secure_sum.terms import ATTEMPT_DIGITS, MODULUS, Head
-from fl_dp.federation.secure_sum.vector import SAMPLER, grid_of, unflat
-from fl_dp.federation.secure_sum.wire import common_plan
+from fl_dp.federation.secure_sum.terms import Head
+from fl_dp.federation.secure_sum.vector import unflat
 from fl_dp.federation.wire.messages import (
     ARRAYS,
     NO_ARRAYS,
@@ -42,7 +41,6 @@ from fl_dp.federation.wire.older_grid import OlderGrid
 from fl_dp.federation.wire.partial_sums import make_group, summed_names
 from fl_dp.kits.roster import Site
 from fl_dp.records import Refusal, RoundPlan
-from fl_dp.weights_digest import weights_digest
 
 logger = logging.getLogger("fl_dp")
 
@@ -161,31 +159,14 @@ class SecureGrid(OlderGrid):
         )
 
     def _head(self, plans: Mapping[str, RoundPlan], content: RecordDict, members: int) -> Head:
-        plan, config = next(iter(plans.values())), self._config
         weights = {name: array.numpy() for name, array in array_record(content, ARRAYS).items()}
-        numbers = sum(math.prod(shape) for shape in self._shapes.values())
-        grid = grid_of(plan.max_grad_norm, plan.noise_multiplier, plan.shares, numbers)
-        return Head(
-            run=plan.run,
-            server_round=plan.server_round,
-            attempt=secrets.token_hex(ATTEMPT_DIGITS // 2),
-            plan=common_plan(plan),
-            weights=weights_digest(weights),
-            max_grad_norm=plan.max_grad_norm,
-            sensitivity=grid.sensitivity,
-            noise_multiplier=plan.noise_multiplier,
-            spacing=grid.spacing,
-            levels=grid.levels,
-            numbers=numbers,
-            share_deviation=grid.share_deviation,
-            modulus=MODULUS,
-            sampler=SAMPLER,
-            most_rate=max(one.most_rate for one in plans.values()) or 1.0,
-            clients_per_person=plan.copies,
-            clients=members,
-            dropouts=config.secure_dropouts,
-            colluders=config.secure_colluders,
-            threshold=members - config.secure_dropouts,  # the largest: masks hold against the most colluders
+        return proposed_head(
+            plans.values(),
+            weights,
+            numbers=sum(math.prod(shape) for shape in self._shapes.values()),
+            members=members,
+            dropouts=self._config.secure_dropouts,
+            colluders=self._config.secure_colluders,
         )
 
     def _answer(

@@ -205,3 +205,30 @@ def test_a_key_that_another_has_is_a_drop_out_though_it_is_signed() -> None:
     signature = played.keys[1].sign(KEYS_PURPOSE, keys_body(played.head, *keys))
     played.server.take_advertisement(played.names[1], Advertisement(*keys, signature).to_fields())
     assert "somebody else's" in played.server.dropped[played.names[1]]
+
+
+def test_lies_at_each_stage_are_that_members_drop_out() -> None:
+    """A wrong agreement, too few key shares, a wrong confirmation, no key shares at the end."""
+    played = Played(head(5))
+    played.advertise()
+    for place, words in ((0, "has not signed the terms"), (1, "3 key shares, expected 4")):
+        server = copy.deepcopy(played.server)
+        member = Participant.from_bytes(played.members[place].to_bytes(), played.keys[place])
+        fields = member.share(server.terms(), LIMITS, played.roster).to_fields()
+        lie = {"agreement": bytes(64)} if place == 0 else {"ciphertexts": [bytes(160)] * 3}
+        server.take_sharing(played.names[place], fields | lie)
+        assert words in server.dropped[played.names[place]]
+    played.share()
+    played.mask()
+    played.server.survivors()
+    played.server.take_confirmation(played.names[0], {"signature": bytes(64)})
+    assert "has not signed the survivors" in played.server.dropped[played.names[0]]
+    played.confirm([0])
+    confirmed = copy.deepcopy(played.server)
+    for shares in ([b"\xff" * 66] * 5, [bytes(66)] * 4):
+        played.server = copy.deepcopy(confirmed)
+        played.server.take_opening(played.names[1], {"shares": shares})
+        assert "no key shares" in played.server.dropped[played.names[1]]
+    played.server = confirmed
+    played.open()
+    assert (played.server.total() == played.clear_sum(range(5))).all()

@@ -4,7 +4,7 @@ The trainer is the one that clients use. No message, no ledger and no masks, and
 records are public.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from task import Hospitals
@@ -17,6 +17,7 @@ from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.federation.secure_sum.limits import shares_of
 from fl_dp.federation.secure_sum.vector import grid_of
 from fl_dp.federation.server.optimizer import server_optimizer_of
+from fl_dp.federation.wire.arrays import NDArray
 from fl_dp.records import RoundPlan
 from fl_dp.tasks.load import new_model
 from fl_dp.training.examples import axes_of
@@ -33,6 +34,7 @@ def learn(sites: Sequence[TensorData], config: RunConfig, noise: float, seed: in
     model, task = _model_of(sites, config)
     axes = axes_of(model, task.objective, DEVICE)
     total = sum(map(len, sites))
+    optimizer = server_optimizer_of(config.server_optimizer, config.server_learning_rate)
     for number in range(1, config.rounds + 1):
         start = _copied(model)
         mean = {name: torch.zeros_like(tensor) for name, tensor in start.items()}
@@ -41,7 +43,7 @@ def learn(sites: Sequence[TensorData], config: RunConfig, noise: float, seed: in
             plan = _plan(config, len(data), noise, number)
             for name, tensor in _given(model, task, axes, plan, data, (seed, number, site)).items():
                 mean[name] += tensor * (len(data) / total)
-        model.load_state_dict(mean)
+        _load(model, optimizer.step(_numbers_of(start), _numbers_of(mean)))
     return model
 
 
@@ -66,9 +68,11 @@ def learn_in_sums(sites: Sequence[TensorData], config: RunConfig, noise: float, 
             plan = _plan(config, len(data), noise, number, shares)
             for name, share in _given(model, task, axes, plan, data, (seed, number, site)).items():
                 total[name] += share
-        start = {name: tensor.detach().numpy().copy() for name, tensor in trainable(model).items()}
-        new = optimizer.step(start, {name: start[name] - step * one.numpy() for name, one in total.items()})
-        model.load_state_dict({name: torch.from_numpy(array) for name, array in new.items()})
+        start = _numbers_of(_copied(model))
+        _load(
+            model,
+            optimizer.step(start, {name: start[name] - step * one.numpy() for name, one in total.items()}),
+        )
     return model
 
 
@@ -92,6 +96,14 @@ def _given(
 
 def _copied(model: nn.Module) -> dict[str, torch.Tensor]:
     return {name: tensor.clone() for name, tensor in model.state_dict().items()}
+
+
+def _numbers_of(tensors: Mapping[str, torch.Tensor]) -> dict[str, NDArray]:
+    return {name: tensor.numpy() for name, tensor in tensors.items()}
+
+
+def _load(model: nn.Module, arrays: Mapping[str, NDArray]) -> None:
+    model.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})
 
 
 def _plan(config: RunConfig, records: int, noise: float, number: int, shares: int = 0) -> RoundPlan:

@@ -1,6 +1,7 @@
 """What the four hospitals learn together, and each alone, at the same epsilon: AUROC and accuracy.
 
 And for whom: accuracy of what they learn together for women and men, ages, hospitals and the two answers.
+And what they learn where nobody sees more than the sum of all, so that they share one noise.
 
     python examples/hospitals/measure.py
 
@@ -17,20 +18,27 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from learning import DEVICE, learn
+from learning import DEVICE, learn, learn_in_sums
 from task import Hospitals, part, together
 from torch import nn
 from torchmetrics.functional.classification import binary_auroc
 
+from fl_dp.accounting.alone import compute_epsilon_alone
 from fl_dp.accounting.calibration import calibrate_noise
+from fl_dp.config.flat import Scalar
 from fl_dp.config.run import RunConfig
 from fl_dp.data.tensor_data import TensorData
+from fl_dp.federation.secure_sum.limits import shares_of
 from fl_dp.federation.server.evaluation import evaluate
+from fl_dp.records import Entry
 
 HERE = Path(__file__).parent
 NAMES = ("cleveland", "hungary", "long_beach", "switzerland")
 UNDEFINED = "switzerland"  # all but one of its patients are ill: an AUROC there is of one record or of none
 EPSILONS = (5.0, 1.0, 0.1)
+OPTIMIZERS = ("fedavg", "fedavgm")
+SECURE = {"aggregation": "secure"}  # d = 0 may drop out, c = 1 may tell all it knows
+Flat = Mapping[str, Scalar]
 BY_PART = ("accuracy", "accuracy-per-class", "accuracy-per-subgroup")
 
 
@@ -101,6 +109,38 @@ def main() -> None:
         print(f"| {epsilon or 'no privacy'} | {noise:.2f} | {' | '.join(cells)} |")
     print(f"\nThe more frequent answer of each hospital, for all of its patients: {constant(tests):.3f}")
     print(f"\n{by_part(columns)}")
+    print(f"\n{in_sums(flat, train, tests, seeds)}")
+
+
+def in_sums(
+    flat: Flat, train: Mapping[str, TensorData], tests: Mapping[str, TensorData], seeds: range
+) -> str:
+    """A row for each epsilon: AUROC and accuracy together, with a noise for each hospital and one for all."""
+    ways = [(optimizer, way) for optimizer in OPTIMIZERS for way in (learn, learn_in_sums)]
+    heads = [f"{one} {'local noise' if way is learn else 'secure sum'}" for one, way in ways]
+    lines = [f"| epsilon | alone | {' | '.join(f'{head} | accuracy' for head in heads)} |"]
+    lines += ["|---" * (2 * len(heads) + 2) + "|"]
+    for epsilon in EPSILONS:
+        config = RunConfig.from_flat(flat | SECURE)
+        noise = calibrate_noise(1.0, config.rounds, epsilon, float(config.delta))
+        cells = [_alone(config, noise)]
+        for optimizer, way in ways:
+            scores = []
+            for seed in seeds:
+                changes = {"server-optimizer": optimizer, "seed": seed}
+                of_seed = RunConfig.from_flat(flat | changes | (SECURE if way is learn_in_sums else {}))
+                model = way(list(train.values()), of_seed, noise, seed)
+                scores.append(score(dict.fromkeys(NAMES, model), tests))
+            cells += [_mean([one.auroc for one in scores]), _mean([one.accuracy for one in scores])]
+        lines.append(f"| {epsilon} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _alone(config: RunConfig, noise: float) -> str:
+    """Epsilon of a hospital if the sums' assumption fails, and its share is all the noise there is."""
+    shares = shares_of(len(NAMES), config.secure_dropouts, config.secure_colluders)
+    entry = Entry(1.0, noise, config.rounds, shares)
+    return f"{compute_epsilon_alone([entry], float(config.delta)):.2f}"
 
 
 def by_part(columns: Mapping[str, Sequence[Mapping[str, float]]]) -> str:

@@ -44,7 +44,13 @@ def test_arguments_and_options_reach_the_launch(launched: list[Any], tmp_path: P
         "out": tmp_path / "x",
         "ledger": None,
         "vary_mechanism": False,
+        "masks": False,
     }
+
+
+def test_masks_are_played_where_it_is_asked_for(launched: list[Any]) -> None:
+    assert run_command(app, ["run", "--simulate", "--secure", "--set", "aggregation=secure"]) == 3
+    assert launched[0][1]["masks"] is True
 
 
 @pytest.mark.parametrize(
@@ -102,6 +108,7 @@ def test_a_bad_argument_is_one_line_that_names_it_and_starts_nothing(
         (["--ledger", "y"], "--ledger"),
         (["--simulate"], "--simulate"),
         (["--engine", "ray"], "--engine"),
+        (["--secure"], "--secure"),
     ],
 )
 def test_nothing_may_change_in_a_run_that_is_resumed(

@@ -67,10 +67,14 @@ def test_a_folder_that_has_moved_takes_its_ledgers_along(folder: RunFolder, run:
     assert (config.out, start.ledgers) == (str(moved.path), moved.ledgers)
 
 
-def test_lasting_ledgers_elsewhere_stay_there(folder: RunFolder, run: list[Any], tmp_path: Path) -> None:
-    Launch("flower", tmp_path / "lasting", "").write(folder)
+@pytest.mark.parametrize("masks", [False, True])
+def test_lasting_ledgers_elsewhere_stay_there(
+    folder: RunFolder, run: list[Any], tmp_path: Path, masks: bool
+) -> None:
+    """And masks are played as before."""
+    Launch("flower", tmp_path / "lasting", "", masks=masks).write(folder)
     resume(folder.path)
-    assert run[0][2] == Launch("flower", tmp_path / "lasting", "")
+    assert run[0][2] == Launch("flower", tmp_path / "lasting", "", masks=masks)
 
 
 def test_a_run_killed_before_any_client_was_asked_begins_again(folder: RunFolder, run: list[Any]) -> None:

@@ -48,6 +48,15 @@ def agreed(private: bytes, public: bytes, whose: str) -> bytes:
         raise DeclinedError(f"{whose} has a key for a secure sum that is none.") from None
 
 
+def agrees(public: bytes) -> bool:
+    """Whether a secret can be agreed on with this public key: it is none of the few that make it known."""
+    try:
+        agreed(fresh_secret(), public, "")
+    except DeclinedError:
+        return False
+    return True
+
+
 def sealed(key: bytes, text: bytes, about: bytes) -> bytes:
     """ChaCha20-Poly1305 (RFC 8439) with a random nonce before it. about: what it is bound to besides."""
     nonce = secrets.token_bytes(_NONCE)

@@ -16,6 +16,7 @@ from fl_dp.errors import DeclinedError
 
 SECRET_BYTES = 32
 _NONCE = 12
+_ANY = bytes(range(SECRET_BYTES))  # a private key, to try public ones with
 OVERHEAD = _NONCE + 16  # bytes by which a sealed text is longer
 
 
@@ -51,7 +52,7 @@ def agreed(private: bytes, public: bytes, whose: str) -> bytes:
 def agrees(public: bytes) -> bool:
     """Whether a secret can be agreed on with this public key: it is none of the few that make it known."""
     try:
-        agreed(fresh_secret(), public, "")
+        agreed(_ANY, public, "")
     except DeclinedError:
         return False
     return True

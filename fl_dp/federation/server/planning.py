@@ -6,6 +6,7 @@ from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.calibration import calibrate_noise
 from fl_dp.accounting.noise_split import split_noise
 from fl_dp.accounting.participations import planned_participations
+from fl_dp.accounting.shares import honest_shares
 from fl_dp.accounting.training_plan import steps_of_epochs
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
@@ -13,7 +14,6 @@ from fl_dp.config.schedule import learning_rate_in
 from fl_dp.errors import AccountingError, ConfigError, FederationError
 from fl_dp.federation.client.one_mechanism import conflict
 from fl_dp.federation.client.policy import MAX_STEPS
-from fl_dp.federation.secure_sum.limits import shares_of
 from fl_dp.models.names import common_name
 from fl_dp.records import ClientProfile, Entry, RoundPlan
 
@@ -73,7 +73,7 @@ def members_shares(config: RunConfig) -> int:
     """Of how many shares the noise of a round of fit-clients clients is made up; 1 outside of secure sums."""
     if not config.secure:
         return 1
-    return shares_of(config.fit_clients, config.secure_dropouts, config.secure_colluders)
+    return honest_shares(config.fit_clients, config.secure_dropouts, config.secure_colluders)
 
 
 def copies_of(config: RunConfig) -> int:

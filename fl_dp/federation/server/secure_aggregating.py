@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from flwr.app import ArrayRecord
 
+from fl_dp.accounting.shares import honest_shares
 from fl_dp.config.run import RunConfig
 from fl_dp.engine.noise.grid import noise_grid
+from fl_dp.errors import ConfigError
 from fl_dp.federation.server.aggregating import Aggregating
 from fl_dp.federation.server.asking import Asked
 from fl_dp.federation.server.judging import Judged
@@ -30,7 +32,11 @@ class SecureAggregating(Aggregating):
         self._numbers = real_numbers(shared)
 
     def least_updates(self, asked: int) -> int:
-        """Of fewer members no sum is opened."""
+        """Of fewer members no sum is opened; of so few that there can be none, more than there are."""
+        try:
+            honest_shares(asked, self._config.secure_dropouts, self._config.secure_colluders)
+        except ConfigError:
+            return asked + 1
         return asked - self._config.secure_dropouts
 
     def aggregate(self, weights: ArrayRecord, judged: Judged) -> ArrayRecord | None:

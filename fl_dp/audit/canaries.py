@@ -15,6 +15,7 @@ from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ConfigError
 
 _MARGIN = 50.0  # of the logits' lead: 1 - sigmoid(50) is far below float32's resolution
+_CLASSES = ("predicted", "labelled")
 
 Arrays = Mapping[str, NDArray[np.float32]]
 
@@ -83,7 +84,15 @@ class GradientCanaries:
         if len(numbers) == 0:
             raise ConfigError(f"None of {self.count} canaries was included; take more of them, or records.")
         x, y = numbers.float().unsqueeze(1), torch.ones_like(numbers)
-        return examples_of(TensorData(x, y, ("predicted", "labelled")), self._unit)
+        return examples_of(TensorData(x, y, _CLASSES), self._unit)
+
+    def of_member(self, number: int) -> Examples:
+        """The data of another member of a secure sum, from 1: one record, of the weight that is no canary's.
+
+        No two members have the same record: a ledger takes equal data for one data set.
+        """
+        record = torch.tensor([[float(self.count + number * (self.count + 1))]])
+        return examples_of(TensorData(record, torch.ones(1, dtype=torch.long), _CLASSES), self._unit)
 
     def scores(self, before: Arrays, after: Arrays) -> NDArray[np.float64]:
         moved = before["weights.weight"].astype(np.float64) - after["weights.weight"]

@@ -6,7 +6,6 @@ judged by f-DP (Mahloujifar, Melis, Chaudhuri 2024, arXiv 2410.22235), and by th
 
 import dataclasses
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import numpy as np
 import torch
 
 from fl_dp.accounting.accountant import DEFAULT_ACCOUNTANT
+from fl_dp.accounting.alone import compute_epsilon_alone
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.accounting.ledger.files import ledger_file
 from fl_dp.accounting.ledger.ledger import Ledger
@@ -22,18 +22,16 @@ from fl_dp.audit.canaries import Arrays, Canaries
 from fl_dp.audit.given_task import GivenTask
 from fl_dp.audit.guessing import Scores, find_epsilon, find_epsilon_by_f_dp, find_epsilon_in_runs
 from fl_dp.audit.noise_family import NoiseFamily
-from fl_dp.audit.ways import Deployed, Way
+from fl_dp.audit.sums import MakeWay, View, seen_entry
+from fl_dp.audit.ways import Deployed
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.data import DataSettings
 from fl_dp.config.task import TaskSettings
-from fl_dp.data.persons import Examples
 from fl_dp.engine.noise.generators import system_generator
 from fl_dp.errors import AccountingError, ConfigError
 from fl_dp.federation.wire.arrays import state_arrays
 from fl_dp.records import Entry, LocalUpdate, RoundPlan, total_steps
-from fl_dp.tasks.task import Task
 
-MakeWay = Callable[[ClientConfig, Examples, Task, Ledger], Way]
 _PHYSICAL_BATCH = 64
 
 
@@ -45,7 +43,9 @@ class AuditReport:
     `right` right ones of `guesses` guesses which of `canaries` canaries were in, over all `runs`.
     found_one_run: by f-DP, from the first run alone; found_steinke: from that run too, by the theorem of
     Steinke et al., which knows of the mechanism only that it is (epsilon, delta)-DP. steps: of all rounds.
-    accountant: the one that computes the claim. hostile: whether the server was.
+    accountant: the one that computes the claim. hostile: whether the server was. view: of a secure sum, what
+    was seen of it: the opened sum, or a client's own share alone, and then noise and claim are those of
+    epsilon alone. shares: of how many the sum's noise is made up.
     """
 
     claimed: float
@@ -63,6 +63,8 @@ class AuditReport:
     accountant: str
     hostile: bool = False
     runs: int = 1
+    view: View | None = None
+    shares: int = 1
 
     @property
     def passed(self) -> bool:
@@ -89,6 +91,7 @@ def run_audit(
     hostile: bool = False,
     runs: int = 1,
     unit: DataSettings | None = None,
+    view: View | None = None,
 ) -> AuditReport:
     """Train `rounds` rounds of `plan` on data that include each canary by a coin; audit what was released.
 
@@ -96,7 +99,8 @@ def run_audit(
     which canaries are included; None for a generator seeded by the system. Noise and Poisson draws are the
     shipped ones in any case. way: how the client trains, as one of its own or as a simulated one.
     hostile: the server sends the first weights in every round, whatever it gets; rounds are of one step.
-    runs: trainings from the beginning, each with coins and a ledger of its own. unit: of the canaries.
+    runs: trainings from the beginning, each with coins and a ledger of its own. unit: of the canaries. view:
+    of a plan whose steps go into secure sums; `way` is then one of `in_sums`.
     Raises ConfigError for no round at all, AccountingError for a plan whose epsilon is not finite.
     """
     if rounds < 1:
@@ -105,8 +109,11 @@ def run_audit(
         raise ConfigError(f"Expected steps={plan.steps} = 1: a hostile server asks for one step a round.")
     if runs < 1:
         raise ConfigError(f"Expected runs={runs} >= 1.")
+    if plan.secure != (view is not None):
+        raise ConfigError(f"Expected view={view!r} of a secure sum, and of nothing else.")
     sample_rate = plan.expected_batch_size / canaries.public_size
-    whole = Entry(sample_rate, plan.noise_multiplier, plan.steps * rounds)
+    shares = plan.shares or 1
+    whole = Entry(sample_rate, plan.noise_multiplier, plan.steps * rounds, shares)
     settings = _client_settings(canaries, plan, whole, delta, accountant, unit or DataSettings())
     plan = dataclasses.replace(plan, unit=settings.unit_of_all)
     server = _Server(plan, rounds, dict(state_arrays(canaries.model)), hostile)
@@ -116,14 +123,18 @@ def run_audit(
         included = torch.rand(canaries.count, generator=coins) < 0.5
         scores, last = _train(canaries, included, server, settings, way)
         seen.append((scores, included.numpy()))
-    family, first = NoiseFamily(whole, delta), seen[0]
+    there = seen_entry(whole, view)
+    family, first = NoiseFamily(there, delta), seen[0]
+    claimed = last.epsilon
+    if view == "alone":
+        claimed = compute_epsilon_alone(last.spent, last.delta, accountant)
     one_run = find_epsilon_by_f_dp(*first, family, confidence)
     found = one_run if runs == 1 else find_epsilon_in_runs(seen, family, confidence)
     steinke = find_epsilon(*first, delta, confidence)
     return AuditReport(
-        last.epsilon, found.epsilon, one_run.epsilon, steinke.epsilon, last.delta, confidence, canaries.count,
-        found.guesses, found.right, sample_rate, plan.noise_multiplier, total_steps(last.spent), accountant,
-        hostile, runs,
+        claimed, found.epsilon, one_run.epsilon, steinke.epsilon, last.delta, confidence, canaries.count,
+        found.guesses, found.right, sample_rate, there.noise_multiplier, total_steps(last.spent), accountant,
+        hostile, runs, view, shares,
     )  # fmt: skip
 
 
@@ -151,6 +162,7 @@ def _client_settings(
         loss=plan.loss,
         class_weights=plan.class_weights,
         public_size=canaries.public_size,
+        allow_secure_sum=plan.secure,
         epsilon=_finite_epsilon(whole, delta, accountant),
         delta=delta,
         accountant=accountant,

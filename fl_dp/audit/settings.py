@@ -8,14 +8,15 @@ from fl_dp.accounting.calibration import calibrate_noise
 from fl_dp.audit.canaries import Canaries, GradientCanaries
 from fl_dp.audit.hostile import LOSS, HostileRecords, WatchedGradients, hostile_learning_rate
 from fl_dp.audit.mislabelled import MislabelledRecords
-from fl_dp.audit.one_run import AuditReport, MakeWay, run_audit
+from fl_dp.audit.one_run import AuditReport, run_audit
 from fl_dp.audit.own_model import first_records, own_model, own_part, records_of_examples, spare_records
+from fl_dp.audit.sums import MakeWay, View, in_sums, seen_entry
 from fl_dp.audit.ways import Deployed
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
-from fl_dp.federation.server.planning import expected_batch, steps_of_round
-from fl_dp.records import RESET, RoundPlan
+from fl_dp.federation.server.planning import expected_batch, members_shares, steps_of_round
+from fl_dp.records import RESET, Entry, RoundPlan
 
 _MISLABELLED = 1000  # the most that are taken unasked: each costs a backward pass in each round
 _MODEL = "audited"  # its name between the audit and its client; what it is comes with the audit's task
@@ -39,13 +40,19 @@ class Overrides:
             raise ConfigError(f"runs = {self.runs}: expected an integer >= 1.")
 
 
+def views_of(config: RunConfig) -> tuple[View | None, ...]:
+    """What is to be audited of a run: secure sums have two views, each with a claim of its own."""
+    return ("sum", "alone") if config.secure else (None,)
+
+
 def audit_gradients(
-    config: RunConfig, overrides: Overrides, count: int, way: MakeWay = Deployed
+    config: RunConfig, overrides: Overrides, count: int, way: MakeWay = Deployed, view: View | None = None
 ) -> AuditReport:
     """Audit with `count` gradient canaries, in the place of the client's data and model.
 
     The mechanism is the client's: sample rate, steps, noise and bound. A client with fewer records than
-    canaries is given as many records as canaries; its expected batch grows by the same factor.
+    canaries is given as many records as canaries; its expected batch grows by the same factor. view: one of
+    `views_of`.
     """
     _require_one_bound(config)
     own_size = len(own_part(config))
@@ -53,13 +60,15 @@ def audit_gradients(
     plan = _round_plan(config, overrides, own_size, canaries.public_size)
     rate = canaries.learning_rate(plan.expected_batch_size, plan.steps * config.rounds)
     plan = dataclasses.replace(plan, learning_rate=rate, loss=canaries.loss, class_weights="")
-    return _audit(canaries, plan, config, overrides, own_size, way)
+    way = in_sums(way, view, canaries.of_member) if view else way
+    return _audit(canaries, plan, config, overrides, own_size, way, view=view)
 
 
 def audit_own_model(
     config: RunConfig, overrides: Overrides, count: int | None, way: MakeWay = Deployed
 ) -> AuditReport:
     """Audit the config's model on its data, with `count` mislabelled records of the test split among them."""
+    _require_no_sums(config)
     part, spare = own_part(config), spare_records(config)
     count = min(_MISLABELLED, len(spare)) if count is None else count
     if not 1 <= count <= len(spare):
@@ -71,15 +80,18 @@ def audit_own_model(
 
 
 def audit_hostile_gradients(
-    config: RunConfig, overrides: Overrides, count: int, way: MakeWay = Deployed
+    config: RunConfig, overrides: Overrides, count: int, way: MakeWay = Deployed, view: View | None = None
 ) -> AuditReport:
     """`audit_gradients` by a server that sees every step: the config's steps, each as a round of its own."""
     _require_one_bound(config)
     own_size = len(own_part(config))
     plan = _round_plan(config, overrides, own_size, max(count, own_size))
     rounds, plan = plan.steps * config.rounds, _hostile(plan, plan.max_grad_norm)
-    canaries = WatchedGradients(count, max(count, own_size), plan, config)
-    return _audit(canaries, plan, config, overrides, own_size, way, hostile_rounds=rounds)
+    there = seen_entry(Entry(1.0, plan.noise_multiplier, 1, plan.shares or 1), view)
+    watched = dataclasses.replace(plan, noise_multiplier=there.noise_multiplier)
+    canaries = WatchedGradients(count, max(count, own_size), watched, config)
+    way = in_sums(way, view, canaries.of_member) if view else way
+    return _audit(canaries, plan, config, overrides, own_size, way, hostile_rounds=rounds, view=view)
 
 
 def audit_hostile_model(
@@ -91,6 +103,7 @@ def audit_hostile_model(
     Of the first client's records some hundreds are known to it, and have no gradient.
     """
     _require_one_bound(config)
+    _require_no_sums(config)
     part = own_part(config)
     known, model = first_records(records_of_examples(part), _KNOWN), own_model(config, part)
     canaries = HostileRecords(
@@ -108,6 +121,15 @@ def _require_one_bound(config: RunConfig) -> None:
         raise ConfigError(
             f"adaptive-clipping = {config.adaptive_clipping!r}: this audit's canaries are made for one "
             "clipping bound. Leave it out, or audit the config's own model (--own-model) by an honest server."
+        )
+
+
+def _require_no_sums(config: RunConfig) -> None:
+    """ConfigError for secure sums: other members would need records beside which canaries can be seen."""
+    if config.secure:
+        raise ConfigError(
+            f"aggregation = {config.aggregation!r}: secure sums are audited with gradient canaries; leave "
+            "--own-model out."
         )
 
 
@@ -136,6 +158,7 @@ def _audit(
     way: MakeWay,
     *,
     hostile_rounds: int = 0,
+    view: View | None = None,
 ) -> AuditReport:
     return run_audit(
         canaries,
@@ -147,6 +170,7 @@ def _audit(
         hostile=hostile_rounds > 0,
         runs=overrides.runs,
         unit=config,
+        view=view,
     )
 
 
@@ -155,6 +179,8 @@ def _round_plan(config: RunConfig, overrides: Overrides, own_size: int, public_s
     batch = expected_batch(config, own_size)
     rate = batch / own_size if overrides.sample_rate is None else overrides.sample_rate
     steps = steps_of_round(config, own_size) if overrides.steps is None else overrides.steps
+    if config.secure and steps != 1:
+        raise ConfigError(f"steps = {steps}: a round into a secure sum is one step; give --rounds instead.")
     expected_batch_size = max(1, round(rate * public_size))
     noise = config.noise_multiplier
     if noise == AUTO:
@@ -183,6 +209,7 @@ def _round_plan(config: RunConfig, overrides: Overrides, own_size: int, public_s
         class_weights=config.class_weights,
         precision=config.precision,
         adaptive_clipping=config.adaptive_clipping,
+        shares=members_shares(config) if config.secure else 0,
     )
 
 

@@ -74,15 +74,16 @@ def audit(
     count = GRADIENT_CANARIES if canaries is None else canaries
     reports = []
     for one in _configs(config, rounds, noise_multiplier or (), epsilon):
-        if own_model:
-            audit_model = settings.audit_hostile_model if hostile else settings.audit_own_model
-            report = audit_model(one, overrides, canaries, way)
-        else:
-            audit_axes = settings.audit_hostile_gradients if hostile else settings.audit_gradients
-            report = audit_axes(one, overrides, count, way)
-        reports.append(report)
-        if not as_json:
-            print(_line(report), flush=True)
+        for view in settings.views_of(one):
+            if own_model:
+                audit_model = settings.audit_hostile_model if hostile else settings.audit_own_model
+                report = audit_model(one, overrides, canaries, way)
+            else:
+                audit_axes = settings.audit_hostile_gradients if hostile else settings.audit_gradients
+                report = audit_axes(one, overrides, count, way, view)
+            reports.append(report)
+            if not as_json:
+                print(_line(report), flush=True)
     passed = all(report.passed for report in reports)
     if as_json:
         print(json.dumps({"passed": passed, "audits": [report.to_dict() for report in reports]}, indent=2))
@@ -111,10 +112,19 @@ def _line(report: "AuditReport") -> str:
     verdict = "passed" if report.passed else "FAILED: what was found is more than what is claimed"
     server = "a hostile server found" if report.hostile else "found"
     return (
-        f"noise multiplier {report.noise_multiplier:g}: claimed epsilon {report.claimed:.3f} at delta "
-        f"{report.delta:g}, by {report.accountant}; {server} at least {_found(report)}, each at "
+        f"{_seen(report)}noise multiplier {report.noise_multiplier:g}: claimed epsilon "
+        f"{report.claimed:.3f} at delta {report.delta:g}, by {report.accountant}; {server} at least {_found(report)}, each at "
         f"{report.confidence:.0%} confidence, {report.canaries} canaries: {verdict}"
     )
+
+
+def _seen(report: "AuditReport") -> str:
+    """Of a secure sum, which of its two epsilons this is about."""
+    if report.view is None:
+        return ""
+    if report.view == "sum":
+        return f"the sum with {report.shares} shares of noise: "
+    return f"epsilon alone, one share of {report.shares} seen by itself: "
 
 
 def _found(report: "AuditReport") -> str:

@@ -44,7 +44,8 @@ def round_mechanism(profile: ClientProfile, config: RunConfig) -> Entry:
     if config.secure and not profile.allow_secure_sum:
         raise FederationError("gives to no secure sums: its operator has not set allow-secure-sum")
     shares, copies = members_shares(config), copies_of(config)
-    mechanism = Entry(batch / size, _noise_multiplier(profile, config, steps), steps, shares, copies)
+    rate = _charged_rate(batch / size, profile, copies)
+    mechanism = Entry(rate, _noise_multiplier(profile, config, steps), steps, shares, copies)
     if config.adaptive_clipping:
         _check_count(mechanism, batch)
     if not profile.vary_mechanism:
@@ -52,6 +53,13 @@ def round_mechanism(profile: ClientProfile, config: RunConfig) -> Entry:
         if reason:
             raise FederationError(reason)
     return mechanism
+
+
+def _charged_rate(own: float, profile: ClientProfile, copies: int) -> float:
+    """Of persons at several members the largest of any, at which the client's steps were charged before."""
+    if copies == 1 or not profile.spent or profile.vary_mechanism:
+        return own
+    return max(own, profile.spent[0].sample_rate)
 
 
 def expected_batch(config: RunConfig, public_size: int) -> int:

@@ -17,7 +17,8 @@ class SecureAsking(Asking):
 
     The noise of a sum is one for all of its members. It is the largest that any client needs that was there
     when the first round was asked, and stays: a client's ledger holds it to one mechanism. Who comes later,
-    and would need more, stops at its budget before the others.
+    and would need more, stops at its budget before the others; of persons at several members the largest rate
+    stays likewise, and who comes later and draws more declines.
     """
 
     def __init__(
@@ -40,9 +41,7 @@ class SecureAsking(Asking):
                 client.mechanism,
                 noise_multiplier=noise,
                 shares=shares,
-                sample_rate=max(rate, client.mechanism.sample_rate)
-                if self._config.clients_per_person > 1
-                else client.mechanism.sample_rate,
+                sample_rate=rate if self._config.clients_per_person > 1 else client.mechanism.sample_rate,
             )
         return super().ask(clients, server_round, weights, in_sum=in_sum)
 

@@ -161,3 +161,11 @@ def test_noise_for_a_person_at_two_members_fits_the_budget_of_both():
     mechanism = round_mechanism(profile, config)
     whole_run = mechanism.taking(config.rounds)
     assert 2.9 < compute_epsilon([whole_run], 1e-5, "pld") <= 3.0
+
+
+def test_a_client_keeps_to_the_rate_that_it_was_charged_for_persons_at_several_members():
+    """Its ledger shows the largest rate of any member, which is not its own: it may go on in the next run."""
+    spent = (Entry(0.2, 5.0, 3, shares=3, copies=2),)
+    profile = dataclasses.replace(PROFILE, allow_secure_sum=True, accountant="pld", spent=spent)
+    config = dataclasses.replace(SECURE, clients_per_person=2, accountant="pld", noise_multiplier=5.0)
+    assert round_mechanism(profile, config).sample_rate == 0.2

@@ -113,8 +113,8 @@ def _line(report: "AuditReport") -> str:
     server = "a hostile server found" if report.hostile else "found"
     return (
         f"{_seen(report)}noise multiplier {report.noise_multiplier:g}: claimed epsilon "
-        f"{report.claimed:.3f} at delta {report.delta:g}, by {report.accountant}; {server} at least {_found(report)}, each at "
-        f"{report.confidence:.0%} confidence, {report.canaries} canaries: {verdict}"
+        f"{report.claimed:.3f} at delta {report.delta:g}, by {report.accountant}; {server} at least "
+        f"{_found(report)}, each at {report.confidence:.0%} confidence, {report.canaries} canaries: {verdict}"
     )
 
 

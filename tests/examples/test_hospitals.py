@@ -130,7 +130,8 @@ def test_what_is_measured_is_as_good_as_the_readme_says() -> None:
     result = subprocess.run(command, capture_output=True, text=True, check=False, cwd=HERE.parents[1])
     assert result.returncode == 0, result.stderr
     start = result.stdout.index("| accuracy together | no privacy")
-    first, parts = result.stdout[:start], result.stdout[start:].splitlines()
+    first, (whom, sums) = result.stdout[:start], result.stdout[start:].strip().split("\n\n")
+    parts = whom.splitlines()
     rows = [line.split(" | ") for line in first.splitlines() if line.startswith("| ")]
     auroc = {row[0].strip("| "): float(row[2].split()[0]) for row in rows[1:]}
     assert auroc["no privacy"] > 0.82
@@ -141,6 +142,11 @@ def test_what_is_measured_is_as_good_as_the_readme_says() -> None:
     assert {"all", "none", "disease", "sex = women", "age = 60 and over", "hospital = hungary"} <= told.keys()
     assert not told.keys() & {"hospital = switzerland", "hospital = long_beach"}  # of the first, 16 records
     assert parts[-1].startswith("| the worst, less all | -")
+    in_sums = {row.split(" | ")[0].strip("| "): row.split(" | ") for row in sums.splitlines()[2:]}
+    assert [float(in_sums[epsilon][1]) for epsilon in ("5.0", "1.0", "0.1")] == [9.88, 1.87, 0.19]
+    for column in (4, 8):  # in sums, by both optimizers
+        assert float(in_sums["1.0"][column].split()[0]) > 0.81
+        assert float(in_sums["0.1"][column].split()[0]) > 0.65
 
 
 def test_summary_and_description_name_one_code(config: RunConfig, tmp_path: Path) -> None:

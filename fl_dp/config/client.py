@@ -110,6 +110,10 @@ class ClientConfig(TaskSettings):
         1, _SECURE, "members that a sum must allow to work with the server, at least: each knows its own "
         "share of the noise",
     )  # fmt: skip
+    min_share_multiplier: Annotated[float, Range(0, MOST_NOISE)] = setting(
+        0.0, _SECURE, "least noise multiplier of this client's own share, which its epsilon alone rests on",
+        page="secure-aggregation.md",
+    )  # fmt: skip
     clients_per_person: Annotated[int, Range(1, MOST_MEMBERS)] = setting(
         1, _SECURE, "clients of one sum at which a person may have records; more cost more, by pld alone",
         page="accounting.md#a-person-at-several-clients-of-a-sum",

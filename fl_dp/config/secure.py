@@ -24,6 +24,7 @@ def require_secure(config: "RunConfig") -> None:
             ("fixed", "budget"),
             "fixed or budget: how many members there are is public",
         ),
+        ("weights", config.weights, "declared", "declared: each record counts alike in a sum"),
         ("momentum", config.momentum, 0.0, "0: the server descends; take server-optimizer = fedavgm"),
         ("optimizer", config.optimizer, "sgd", "sgd: the server descends; take server-optimizer = fedadam"),
         (

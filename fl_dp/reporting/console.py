@@ -129,8 +129,8 @@ def alone_line(clients: Mapping[str, Mapping[str, Any]]) -> str:
     if not found:
         return ""
     return (
-        "epsilon holds against all who see sums of clients alone, with no more members working together than "
-        f'was assumed. If that fails, "alone" holds: {alone_words(max(found))} at most'
+        "epsilon holds against all who see no more than sums of clients, with no more members working "
+        f'together than was assumed. If that fails, "alone" holds: {alone_words(max(found))} at most'
         f"{', and none where it says none' if max(found) > BEYOND_USE else ''}"
     )
 

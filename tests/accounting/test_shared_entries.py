@@ -71,6 +71,7 @@ def test_a_statement_states_them_and_keeps_its_old_spelling_without():
     old = Statement("7", "ab" * 32, "cd" * 32, 0, "2026", "0.1", (account,))
     assert "shares" not in old.to_text()
     assert "copies" not in old.to_text()
+    assert "alone" not in old.to_text()
     new = replace(old, accounts=(replace(account, spent=ALL),))
     assert Statement.from_text(new.to_text()) == new
     spelt_out = new.to_text().replace('"noise_multiplier":2.0,', '"copies":1,"noise_multiplier":2.0,', 1)

@@ -112,7 +112,7 @@ class FakeClient:
     def profile(self) -> ClientProfile:
         return ClientProfile(
             self.name, self.public_size, self.epsilon, self.delta, self.spent, "rdp",
-            arithmetic=self.arithmetic,
+            arithmetic=self.arithmetic, allow_secure_sum=True,
         )  # fmt: skip
 
     def _mishap(self, message: Message, mishap: Any) -> Message | None:

@@ -108,7 +108,7 @@ def _of_sum(plan: RoundPlan) -> list[str]:
         return []
     return [
         f"its step goes into a secure sum: the noise is made up of {plan.shares} clients' shares, and holds "
-        f"for who sees sums alone; this client's share alone is a multiplier of "
+        f"against all who see no more than sums; the multiplier of this client's own share is "
         f"{plan.noise_multiplier / math.sqrt(plan.shares):.3g}"
     ]
 

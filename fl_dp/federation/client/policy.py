@@ -207,6 +207,11 @@ def _check_secure(plan: RoundPlan, config: ClientConfig, public_size: int) -> No
     )
     alone = plan.noise_multiplier / math.sqrt(plan.shares)
     _require(
+        alone >= config.min_share_multiplier,
+        f"asks for a share of noise of multiplier {alone:g}, this client's least is "
+        f"{config.min_share_multiplier:g}",
+    )
+    _require(
         alone >= LEAST_NOISE,
         f"asks for a share of noise of multiplier {alone:g}, expected {LEAST_NOISE:g} at least",
     )

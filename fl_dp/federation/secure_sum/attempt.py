@@ -20,6 +20,10 @@ from fl_dp.federation.wire.send_receive import pull, require_answer, send
 
 Turn = Generator[None, None, None]
 Take = Callable[[str, Mapping[str, Any]], None]
+KEY_SECONDS = 60.0  # that a stage may take at most which neither trains nor waits for an operator
+# What each may take at most of the time that is left for the round. Who waits for the round is told in time.
+_PARTS = {wire.ADVERTISE: 0.25, wire.SHARE: 0.25, wire.MASK: 0.75, wire.CONFIRM: 0.4, wire.OPEN: 0.5}
+_LEAST_SECONDS = 0.1
 _ANSWERED = {STAGE: frozenset((wire.STAGE, wire.SAID)) for STAGE in wire.STAGES} | {
     wire.MASK: frozenset((REPORT, SPENT, ARRAYS))
 }
@@ -29,8 +33,8 @@ _ANSWERED = {STAGE: frozenset((wire.STAGE, wire.SAID)) for STAGE in wire.STAGES}
 class Attempt:
     """sums: the protocol's server. nodes: where each site is; round_message: what each is asked for.
 
-    seconds: that a stage may take which trains, or waits for an operator; key_seconds: any other. reports:
-    of the members that have masked, the answer without the vector; refusals: what a site answered instead.
+    until: when nobody waits for the round any more, by the monotonic clock. reports: of the members that have
+    masked, the answer without the vector; refusals: what a site answered instead.
     """
 
     grid: Grid
@@ -38,8 +42,7 @@ class Attempt:
     nodes: Mapping[str, int]
     round_messages: Mapping[str, RecordDict]
     group: str
-    seconds: float
-    key_seconds: float
+    until: float
     reports: dict[str, RecordDict] = field(default_factory=dict)
     refusals: dict[str, RecordDict] = field(default_factory=dict)
 
@@ -51,14 +54,12 @@ class Attempt:
             wire.ADVERTISE,
             {site: wire.staged(wire.ADVERTISE, head, **{PLAN: plans[site]}) for site in self.sums.here()},
             self.sums.take_advertisement,
-            self.seconds,
         )
         terms = self.sums.terms().to_fields()
         yield from self._stage(
             wire.SHARE,
             {site: wire.staged(wire.SHARE, terms) for site in self.sums.here()},
             self.sums.take_sharing,
-            self.key_seconds,
         )
         inboxes = {site: self.sums.inbox(site).to_fields() for site in self.sums.here()}
         yield from self._stage(
@@ -70,7 +71,6 @@ class Attempt:
                 for site, inbox in inboxes.items()
             },
             self.sums.take_masked,
-            self.seconds,
         )
         yield from self._opening()
 
@@ -82,7 +82,6 @@ class Attempt:
             wire.CONFIRM,
             {site: wire.staged(wire.CONFIRM, survivors) for site in here},
             self.sums.take_confirmation,
-            self.key_seconds,
             enough=threshold,
         )
         confirmations = self.sums.confirmations().to_fields()
@@ -90,14 +89,12 @@ class Attempt:
             wire.OPEN,
             {site: wire.staged(wire.OPEN, confirmations) for site in here},
             self.sums.take_opening,
-            self.key_seconds,
             enough=threshold,
         )
 
-    def _stage(
-        self, stage: str, questions: Mapping[str, RecordDict], take: Take, seconds: float, enough: int = 0
-    ) -> Turn:
+    def _stage(self, stage: str, questions: Mapping[str, RecordDict], take: Take, enough: int = 0) -> Turn:
         """Ask, and take the answers in as they come, until all are there, or `enough`, or time is over."""
+        seconds = self._seconds(stage)
         until, taken = time.monotonic() + seconds, 0
         messages = [
             Message(content, self.nodes[site], wire.SECURE_SUM, ttl=seconds, group_id=self.group)
@@ -119,6 +116,12 @@ class Attempt:
         if not enough:
             for site, _ in waiting.values():
                 self.sums.drop(site, f"it did not answer within {seconds:g} s")
+
+    def _seconds(self, stage: str) -> float:
+        """That the stage may take: who is silent in it leaves the others time for the stages to come."""
+        part = _PARTS[stage] * (self.until - time.monotonic())
+        trains_or_waits = stage in (wire.ADVERTISE, wire.MASK)
+        return max(_LEAST_SECONDS, part if trains_or_waits else min(KEY_SECONDS, part))
 
     def _take(self, stage: str, site: str, question: Message, reply: Message, take: Take) -> bool:
         """Whether the answer was one. What cannot be read is the member's own drop-out."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 from fl_dp.errors import ConfigError
+from fl_dp.records import MOST_MEMBERS
 
-MOST_MEMBERS = 100
 _HEX = frozenset("0123456789abcdef")
 Kind = TypeVar("Kind")
 

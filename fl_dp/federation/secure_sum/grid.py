@@ -44,7 +44,6 @@ from fl_dp.records import Refusal, RoundPlan
 
 logger = logging.getLogger("fl_dp")
 
-KEY_SECONDS = 60.0  # that a stage may take which neither trains nor waits for an operator
 _LOOK_SECONDS = 0.02  # between two looks at a stage
 _PULL_SECONDS = 0.5  # that a pull may take while a sum is under way
 
@@ -60,7 +59,7 @@ class SecureGrid(OlderGrid):
         self._asked: dict[str, Message] = {}  # by message, in the round that is under way
         self._shapes: Mapping[str, tuple[int, ...]] = {}  # of what members give to the sum
         self._turn: Turn | None = None
-        self._number = 0
+        self._number, self._until = 0, 0.0
 
     def set_run(self, run: Any) -> None:
         self._grid.set_run(run)
@@ -87,6 +86,7 @@ class SecureGrid(OlderGrid):
                 one.metadata.__dict__["_message_id"] = f"sum-{self._number}"
             self._asked, self._replies = {one.metadata.message_id: one for one in rounds}, {}
             self._shapes = _shapes(rounds[0].content)
+            self._until = time.monotonic() + self._config.round_timeout
             self._turn = self._round()
         return [*ids, *(one.metadata.message_id for one in rounds)]
 
@@ -154,8 +154,7 @@ class SecureGrid(OlderGrid):
             {key: one.metadata.dst_node_id for key, one in members.items()},
             contents,
             first.group_id,
-            config.round_timeout,
-            min(KEY_SECONDS, config.round_timeout),
+            self._until,
         )
 
     def _head(self, plans: Mapping[str, RoundPlan], content: RecordDict, members: int) -> Head:

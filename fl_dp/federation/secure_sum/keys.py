@@ -16,6 +16,7 @@ from fl_dp.errors import DeclinedError
 
 SECRET_BYTES = 32
 _NONCE = 12
+_ANY = bytes(range(SECRET_BYTES))  # a private key, to try public ones with
 OVERHEAD = _NONCE + 16  # bytes by which a sealed text is longer
 
 
@@ -46,6 +47,15 @@ def agreed(private: bytes, public: bytes, whose: str) -> bytes:
         return own.exchange(X25519PublicKey.from_public_bytes(public))
     except ValueError:
         raise DeclinedError(f"{whose} has a key for a secure sum that is none.") from None
+
+
+def agrees(public: bytes) -> bool:
+    """Whether a secret can be agreed on with this public key: it is none of the few that make it known."""
+    try:
+        agreed(_ANY, public, "")
+    except DeclinedError:
+        return False
+    return True
 
 
 def sealed(key: bytes, text: bytes, about: bytes) -> bytes:

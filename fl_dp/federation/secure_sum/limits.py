@@ -12,10 +12,9 @@ Server and client ask the same functions.
 
 from dataclasses import dataclass
 
-from fl_dp.errors import DeclinedError
-from fl_dp.federation.secure_sum.fields import MOST_MEMBERS
-
-LEAST_MEMBERS = 3
+from fl_dp.accounting.shares import honest_shares
+from fl_dp.errors import ConfigError, DeclinedError
+from fl_dp.records import MOST_MEMBERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,28 +32,11 @@ class Limits:
 
 
 def shares_of(clients: int, dropouts: int, colluders: int) -> int:
-    """K - d - c: the shares of noise that are in every opened sum and known to no colluder.
-
-    DeclinedError if there is none, or if the numbers are no numbers of a secure sum.
-    """
-    if not LEAST_MEMBERS <= clients <= MOST_MEMBERS:
-        raise DeclinedError(
-            f"A secure sum of {clients} clients: expected {LEAST_MEMBERS} to {MOST_MEMBERS}; choose as many."
-        )
-    if dropouts < 0:
-        raise DeclinedError(f"A secure sum with {dropouts} drop-outs: expected 0 or more.")
-    if colluders < 1:
-        raise DeclinedError(
-            f"A secure sum with {colluders} colluders: expected 1 or more, since each client knows its own "
-            "share of noise."
-        )
-    shares = clients - dropouts - colluders
-    if shares < 1:
-        raise DeclinedError(
-            f"A secure sum of {clients} clients with {dropouts} drop-outs and {colluders} colluders: no "
-            "share of noise is left; ask more clients, or allow fewer drop-outs."
-        )
-    return shares
+    """K - d - c, as `honest_shares`; DeclinedError where these are no numbers of a secure sum."""
+    try:
+        return honest_shares(clients, dropouts, colluders)
+    except ConfigError as error:
+        raise DeclinedError(f"A secure sum with {error}") from None
 
 
 def least_threshold(clients: int, colluders: int) -> int:
@@ -66,21 +48,8 @@ def check_threshold(clients: int, dropouts: int, colluders: int, threshold: int)
     """DeclinedError unless (K + c) / 2 < t <= K - d; names what would do."""
     shares_of(clients, dropouts, colluders)
     least, most = least_threshold(clients, colluders), clients - dropouts
-    if least > most:
-        raise DeclinedError(
-            f"A secure sum of {clients} clients with {dropouts} drop-outs and {colluders} colluders: a "
-            f"threshold would have to be at least {least} and at most {most}; ask more clients, or allow "
-            "fewer drop-outs."
-        )
     if not least <= threshold <= most:
         raise DeclinedError(
             f"A secure sum with threshold {threshold}: expected {least} to {most} for {clients} clients, "
             f"{dropouts} drop-outs and {colluders} colluders."
         )
-
-
-def most_dropouts(clients: int, colluders: int) -> int:
-    """The most d for which a threshold exists; DeclinedError where there is none even for d = 0."""
-    found = clients - least_threshold(clients, colluders)
-    shares_of(clients, max(found, 0), colluders)
-    return found

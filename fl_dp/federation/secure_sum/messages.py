@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
 from fl_dp.federation.secure_sum.fields import (
-    MOST_MEMBERS,
     Value,
     Within,
     exactly,
@@ -25,6 +24,7 @@ from fl_dp.federation.secure_sum.fields import (
 from fl_dp.federation.secure_sum.key_shares import SHARE_BYTES
 from fl_dp.federation.secure_sum.keys import OVERHEAD
 from fl_dp.federation.secure_sum.terms import KEY_BYTES, MOST_NUMBERS, SIGNATURE_BYTES
+from fl_dp.records import MOST_MEMBERS
 
 AGREEMENT_PURPOSE = "secure sum terms"  # of a signature, over the digest of the terms
 SURVIVORS_PURPOSE = "secure sum survivors"  # over `survivors_body`

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl_dp.errors import ConfigError, FederationError
+from fl_dp.federation.secure_sum import keys
 from fl_dp.federation.secure_sum.key_shares import is_share
 from fl_dp.federation.secure_sum.limits import check_threshold
 from fl_dp.federation.secure_sum.messages import (
@@ -87,6 +88,8 @@ class SecureSum:
             self.drop(site, "its keys are not signed by its site for this attempt")
         elif len({found.mask_key, found.share_key, *others}) != len(others) + 2:
             self.drop(site, "its keys are somebody else's")
+        elif not (keys.agrees(found.mask_key) and keys.agrees(found.share_key)):
+            self.drop(site, "its keys are none: all others would decline")
         else:
             self._members.setdefault(site, found)
 

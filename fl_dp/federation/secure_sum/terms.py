@@ -14,7 +14,6 @@ from typing import Annotated, Any, Self
 
 from fl_dp.errors import ConfigError, DeclinedError
 from fl_dp.federation.secure_sum.fields import (
-    MOST_MEMBERS,
     Digits,
     Value,
     Within,
@@ -24,6 +23,7 @@ from fl_dp.federation.secure_sum.fields import (
 )
 from fl_dp.federation.secure_sum.limits import Limits, check_threshold, shares_of
 from fl_dp.kits.keys import is_signed
+from fl_dp.records import MOST_MEMBERS
 
 ATTEMPT_DIGITS = 32
 MODULUS = "2^64"

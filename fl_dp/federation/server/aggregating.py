@@ -46,6 +46,14 @@ class Aggregating:
             return max(own, min(1, asked))
         return max(own, min(self._config.min_clients, self._config.fit_clients, asked))
 
+    def least_asked(self, asked: int) -> int:
+        """How many must be asked, of so many that could be, for a round that can have enough updates."""
+        return self.least_updates(asked)
+
+    def _needed(self, judged: Judged) -> int:
+        """How many of the round's updates must stand."""
+        return self.least_updates(len(judged.verdicts))
+
     @property
     def server_learning_rate(self) -> float:
         """Of the server's optimizer, "auto" resolved."""
@@ -73,7 +81,7 @@ class Aggregating:
         self.lost = ""
         if not judged.updates and not judged.sums:
             return None
-        least = self.least_updates(len(judged.verdicts))
+        least = self._needed(judged)
         if judged.standing < least:
             self.lost = f"{judged.standing} updates remain, {least} are needed (min-updates, aggregation)"
             return None

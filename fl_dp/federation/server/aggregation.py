@@ -6,10 +6,10 @@ from typing import ClassVar, TypeVar
 
 import numpy as np
 
+from fl_dp.accounting.shares import honest_shares
 from fl_dp.choices import AGGREGATIONS, Choices
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError, FederationError
-from fl_dp.federation.secure_sum.limits import check_threshold, least_threshold
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray
 from fl_dp.federation.wire.partial_sums import WeightedSum
 
@@ -65,8 +65,7 @@ def aggregation_of(name: str, malicious: int = 0) -> Aggregation:
 def check_aggregation(config: RunConfig) -> None:
     """ConfigError where no round can have as many updates as the aggregation needs."""
     if config.secure:
-        threshold = least_threshold(config.fit_clients, config.secure_colluders)
-        check_threshold(config.fit_clients, config.secure_dropouts, config.secure_colluders, threshold)
+        honest_shares(config.fit_clients, config.secure_dropouts, config.secure_colluders)
     least = aggregation_of(config.aggregation, config.malicious_clients).least_updates
     if config.fit_clients < least:
         raise ConfigError(

@@ -59,8 +59,10 @@ class Judging:
         for one in asked:
             reply = answers.get(one.message.metadata.message_id)
             group = group_of(reply) if one.in_sum else None  # else a client has made it up
-            one = _as_paid(one, reply) if group is not None and reply else one
-            verdict = self._settle(one, reply, in_group=group is not None)
+            paid = _as_paid(one, reply) if group is not None and reply else one
+            verdict = self._settle(paid, reply, in_group=group is not None)
+            if paid is not one:
+                verdict = replace(verdict, mechanism=paid.mechanism)
             judged.verdicts[one.client.name] = verdict
             if verdict.arrays is None:
                 continue
@@ -93,7 +95,8 @@ class Judging:
         logger.warning("the updates of %d clients are lost: %s", len(group), reason)
         for asked, _ in group:
             asked.client.rounds -= 1
-            judged.verdicts[asked.client.name] = Verdict("failed", reason)
+            mechanism = judged.verdicts[asked.client.name].mechanism
+            judged.verdicts[asked.client.name] = Verdict("failed", reason, mechanism=mechanism)
 
 
 def _as_paid(asked: Asked, reply: Message) -> Asked:

@@ -6,6 +6,7 @@ from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.calibration import calibrate_noise
 from fl_dp.accounting.noise_split import split_noise
 from fl_dp.accounting.participations import planned_participations
+from fl_dp.accounting.shares import honest_shares
 from fl_dp.accounting.training_plan import steps_of_epochs
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
@@ -13,7 +14,6 @@ from fl_dp.config.schedule import learning_rate_in
 from fl_dp.errors import AccountingError, ConfigError, FederationError
 from fl_dp.federation.client.one_mechanism import conflict
 from fl_dp.federation.client.policy import MAX_STEPS
-from fl_dp.federation.secure_sum.limits import shares_of
 from fl_dp.models.names import common_name
 from fl_dp.records import ClientProfile, Entry, RoundPlan
 
@@ -41,6 +41,8 @@ def round_mechanism(profile: ClientProfile, config: RunConfig) -> Entry:
         _check_allowed(profile)
         return Entry(batch / size, UNPROTECTED, steps)
     _check_budget(profile)
+    if config.secure and not profile.allow_secure_sum:
+        raise FederationError("gives to no secure sums: its operator has not set allow-secure-sum")
     shares, copies = members_shares(config), copies_of(config)
     mechanism = Entry(batch / size, _noise_multiplier(profile, config, steps), steps, shares, copies)
     if config.adaptive_clipping:
@@ -71,7 +73,7 @@ def members_shares(config: RunConfig) -> int:
     """Of how many shares the noise of a round of fit-clients clients is made up; 1 outside of secure sums."""
     if not config.secure:
         return 1
-    return shares_of(config.fit_clients, config.secure_dropouts, config.secure_colluders)
+    return honest_shares(config.fit_clients, config.secure_dropouts, config.secure_colluders)
 
 
 def copies_of(config: RunConfig) -> int:
@@ -159,7 +161,9 @@ def _noise_multiplier(profile: ClientProfile, config: RunConfig, steps: int) -> 
     if profile.spent and not profile.vary_mechanism:
         return profile.spent[0].noise_multiplier
     rate = expected_batch(config, profile.public_size) / profile.public_size
-    noise = _calibrated(rate, steps * participations(config), _budget(profile), profile.spent)
+    noise = _calibrated(
+        rate, steps * participations(config), _budget(profile), profile.spent, copies_of(config)
+    )
     return max(noise, profile.min_noise_multiplier)
 
 
@@ -171,16 +175,24 @@ def participations(config: RunConfig) -> int:
 
 
 @lru_cache(maxsize=1024)
-def _calibrated(sample_rate: float, steps: int, budget: Budget, spent: tuple[Entry, ...]) -> float:
+def _calibrated(
+    sample_rate: float, steps: int, budget: Budget, spent: tuple[Entry, ...], copies: int = 1
+) -> float:
     """Clients of equal size and history, the usual case, share one calibration.
 
     AccountingError also when what is left of the budget is so little that only noise would be sent:
     spending it would cost privacy and teach the model nothing.
     """
     noise = calibrate_noise(
-        sample_rate, steps, budget.epsilon, budget.delta, spent=spent, accountant=budget.accountant
+        sample_rate,
+        steps,
+        budget.epsilon,
+        budget.delta,
+        spent=spent,
+        accountant=budget.accountant,
+        copies=copies,
     )
-    if spent and noise > MOST_NOISE_OVER_FRESH * _calibrated(sample_rate, steps, budget, ()):
+    if spent and noise > MOST_NOISE_OVER_FRESH * _calibrated(sample_rate, steps, budget, (), copies):
         raise AccountingError(
             f"{budget.in_words(spent)}; {steps} more steps would need noise multiplier {noise:g}, and teach "
             "the model nothing"

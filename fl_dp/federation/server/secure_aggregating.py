@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from flwr.app import ArrayRecord
 
+from fl_dp.accounting.shares import LEAST_MEMBERS
 from fl_dp.config.run import RunConfig
 from fl_dp.engine.noise.grid import noise_grid
 from fl_dp.federation.server.aggregating import Aggregating
@@ -32,6 +33,15 @@ class SecureAggregating(Aggregating):
     def least_updates(self, asked: int) -> int:
         """Of fewer members no sum is opened."""
         return asked - self._config.secure_dropouts
+
+    def least_asked(self, asked: int) -> int:
+        """Of fewer no sum can be begun: `honest_shares` refuses them."""
+        dropouts, colluders = self._config.secure_dropouts, self._config.secure_colluders
+        return max(LEAST_MEMBERS, 2 * dropouts + colluders + 1)
+
+    def _needed(self, judged: Judged) -> int:
+        """As many as the sum's own noise takes: who had no part in it from the start is not missed."""
+        return judged.sums[0].shares + self._config.secure_colluders if judged.sums else 0
 
     def aggregate(self, weights: ArrayRecord, judged: Judged) -> ArrayRecord | None:
         """As of any round; one whose sum was not opened is lost, and says why."""

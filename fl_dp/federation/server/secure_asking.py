@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from flwr.app import ArrayRecord
 
+from fl_dp.accounting.shares import honest_shares
 from fl_dp.config.run import RunConfig
-from fl_dp.federation.secure_sum.limits import shares_of
 from fl_dp.federation.server.asking import Asked, Asking
 from fl_dp.federation.server.client_record import ClientRecord
 from fl_dp.federation.server.registration import Registration
@@ -30,7 +30,9 @@ class SecureAsking(Asking):
         self, clients: Sequence[ClientRecord], server_round: int, weights: ArrayRecord, *, in_sum: bool
     ) -> list[Asked]:
         """in_sum: always: no single update is ever asked for."""
-        shares = shares_of(len(clients), self._config.secure_dropouts, self._config.secure_colluders)
+        if not clients:
+            return []
+        shares = honest_shares(len(clients), self._config.secure_dropouts, self._config.secure_colluders)
         noise, rate = self._of_all()
         for client in clients:
             assert client.mechanism is not None

@@ -272,7 +272,7 @@ class PrivateStrategy(Strategy):
 
         The next draw may be larger if it is a Poisson draw. Else so few have budget left, and the run ends.
         """
-        if not chosen or len(chosen) >= self._parts.aggregating.least_updates(len(chosen)):
+        if not chosen or len(chosen) >= self._parts.aggregating.least_asked(len(chosen)):
             return chosen
         if self._config.sampling != POISSON:
             self._parts.choosing.nobody_left = True

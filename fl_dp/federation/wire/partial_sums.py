@@ -21,7 +21,7 @@ from flwr.serverapp import Grid
 from fl_dp.errors import FederationError
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray, decode, encode
 from fl_dp.federation.wire.messages import array_record, config_record
-from fl_dp.records import MOST_WEIGHT
+from fl_dp.records import MOST_MEMBERS, MOST_WEIGHT
 
 ADD_UP, GROUP, SUM = "add-up", "group", "sum"
 SUM_RECORDS = frozenset((GROUP, SUM))  # what a reply in a group may have beside its own
@@ -111,8 +111,7 @@ def group_of(reply: Message | None) -> str | None:
 
 def shares_of(reply: Message) -> int:
     """Of how many shares the noise in the reply's group is made up; 0: its clients' own noise."""
-    record = config_record(reply.content, GROUP)
-    return 0 if record is None else int(record.get("shares", 0))  # type: ignore[arg-type]
+    return _shares_in(config_record(reply.content, GROUP))
 
 
 def read_sum(
@@ -139,13 +138,19 @@ def read_sum(
     sums = {name: ArraySpec(spec.shape, _sum_type(spec)) for name, spec in expected.items()}
     arrays = decode(array_record(carriers[0], SUM), sums)
     weight = sum(weights[message_id] for message_id in answered)
-    if group and (shares := int(group.get("shares", 0))):  # type: ignore[arg-type]
+    if group and (shares := _shares_in(group)):
         return WeightedSum(arrays, weight, shares, masked=group.get("masked") is True)
     most = weight * MOST_WEIGHT * _ROUNDING
     for name, array in arrays.items():
         if array.size and abs(array).max() > most:
             raise FederationError(f"the sum of array {name!r} holds values that no updates add up to")
     return WeightedSum(arrays, weight)
+
+
+def _shares_in(group: ConfigRecord | None) -> int:
+    """0 for what says of none, or of none that there can be."""
+    shares = 0 if group is None else group.get("shares")
+    return shares if type(shares) is int and 0 <= shares <= MOST_MEMBERS else 0
 
 
 def _sum_type(spec: ArraySpec) -> "np.dtype[np.generic]":

@@ -67,9 +67,10 @@ class MemberOfSums:
             return [one for account in ledger.accounts() for one in account.rounds]
 
 
+SILENT = RecordDict()
 Hook = Callable[
     [int, str, RecordDict], RecordDict | None
-]  # member, stage, what it is asked: None, it is gone
+]  # member, stage, what it is asked: None, it is gone; SILENT: it is there, and never answers
 
 
 class Wire(OlderGrid):
@@ -94,15 +95,18 @@ class Wire(OlderGrid):
             self._count += 1
             message.metadata.__dict__["_message_id"] = str(self._count)
             sent.append(str(self._count))
-            self._replies[sent[-1]] = self._reply(message)
+            if (reply := self._reply(message)) is not None:
+                self._replies[sent[-1]] = reply
         return sent
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         return [self._replies.pop(one) for one in list(message_ids) if one in self._replies]
 
-    def _reply(self, message: Message) -> Message:
+    def _reply(self, message: Message) -> Message | None:
         number, stage = message.metadata.dst_node_id - 1, wire.stage_of(message.content)
         content = None if number in self.gone else self.hook(number, stage, RecordDict(dict(message.content)))
+        if content is SILENT:
+            return None
         if content is None:
             self.gone.add(number)
             return Message(Error(1, f"site {number} is not there any more"), reply_to=message)

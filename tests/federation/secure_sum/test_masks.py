@@ -67,3 +67,10 @@ def test_what_is_sealed_opens_with_its_key_and_purpose_alone() -> None:
     assert unsealed(KEY, content[:-1], b"about") is None
     assert unsealed(KEY, b"", b"about") is None
     assert sealed(KEY, b"text", b"about") != content
+
+
+def test_keys_are_those_of_the_first_version() -> None:
+    """Members of two versions would mask with other keys, and the sum be lost: then the prefixes change."""
+    pair = pair_key(KEY, public_of(b"o" * 32), bytes(32), LOW, HIGH, "x")
+    assert own_key(KEY, bytes(32), LOW).hex()[:16] == "2df7abc5f3333df7"
+    assert pair.hex()[:16] == "da5420682b4b8b85"

@@ -131,8 +131,10 @@ def test_an_inbox_of_others_is_refused(played: tuple[Played, dict[str, bytes]]) 
         game.server.inbox(game.names[1]),
         dataclasses.replace(inbox, ciphertexts=inbox.ciphertexts[::-1]),
     ):
+        member = Participant.from_bytes(states["shared"], game.keys[0])
         with pytest.raises(DeclinedError, match=r"inbox|cannot be read"):
-            Participant.from_bytes(states["shared"], game.keys[0]).accept(changed)
+            member.accept(changed)
+        assert secrets_in(member) == (set(), set())
 
 
 @pytest.mark.parametrize(

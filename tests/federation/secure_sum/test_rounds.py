@@ -131,6 +131,7 @@ def test_opened_sums_are_not_lost(tmp_path):
         ({"secure-least-colluders": 2}, "ask for 2"),
         ({"clients-per-person": 2}, "clients-per-person = 2"),
         ({"min-noise-multiplier": 4.0}, "least is 4"),
+        ({"min-share-multiplier": 1.74}, "multiplier 1.73205, this client's least is 1.74"),
     ],
 )
 def test_a_members_own_settings_decide(tmp_path, settings, reason):

@@ -9,8 +9,11 @@ import pytest
 from federation.secure_sum.attempts import LIMITS, Integers, Played, head, without
 
 from fl_dp.errors import ConfigError, DeclinedError
+from fl_dp.federation.secure_sum import participant
+from fl_dp.federation.secure_sum.messages import Advertisement
 from fl_dp.federation.secure_sum.participant import Participant
 from fl_dp.federation.secure_sum.summing import SecureSum, SumLostError
+from fl_dp.federation.secure_sum.terms import KEYS_PURPOSE, keys_body
 
 STAGES = (3, 4, 5, None)  # at which a member is gone; None: it stays
 
@@ -169,7 +172,63 @@ def lie(played: Played, liars: set[int]) -> None:
 
 def test_numbers_that_make_no_secure_sum_are_refused_at_once() -> None:
     names = dict.fromkeys(Played(head(5)).names, "client")
-    with pytest.raises(DeclinedError, match="threshold would have to be at least 4 and at most 3"):
+    with pytest.raises(DeclinedError, match="no threshold is above"):
         SecureSum(head(5, 2), names)
     with pytest.raises(ConfigError, match="5 clients with 4 sites"):
         SecureSum(head(5), dict(list(names.items())[:4]))
+
+
+@pytest.mark.parametrize("gone", [(), (2,)], ids=["of its seed", "of its mask key"])
+def test_shares_of_another_secret_lose_the_sum_and_name_who_dealt_them(
+    gone: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They fit each other, and not what the member has signed."""
+    played = Played(head(5))
+    played.advertise()
+    terms, true = played.server.terms(), participant.split
+    for place, member in enumerate(played.members):
+        with monkeypatch.context() as patch:
+            if place == 2:
+                patch.setattr(participant, "split", lambda _, *numbers: true(b"w" * 32, *numbers))
+            answer = member.share(terms, LIMITS, played.roster)
+        played.server.take_sharing(played.names[place], answer.to_fields())
+    played.mask(gone)
+    with pytest.raises(SumLostError, match="the key shares of 'client 2' do not fit"):
+        played.total()
+
+
+def test_a_key_that_another_has_is_a_drop_out_though_it_is_signed() -> None:
+    played = Played(head(5))
+    first = Participant.begin(played.head, LIMITS, played.keys[0])[1]
+    played.server.take_advertisement(played.names[0], first.to_fields())
+    keys = (first.mask_key, bytes(31) + b"\7", bytes(32))
+    signature = played.keys[1].sign(KEYS_PURPOSE, keys_body(played.head, *keys))
+    played.server.take_advertisement(played.names[1], Advertisement(*keys, signature).to_fields())
+    assert "somebody else's" in played.server.dropped[played.names[1]]
+
+
+def test_lies_at_each_stage_are_that_members_drop_out() -> None:
+    """A wrong agreement, too few key shares, a wrong confirmation, no key shares at the end."""
+    played = Played(head(5))
+    played.advertise()
+    for place, words in ((0, "has not signed the terms"), (1, "3 key shares, expected 4")):
+        server = copy.deepcopy(played.server)
+        member = Participant.from_bytes(played.members[place].to_bytes(), played.keys[place])
+        fields = member.share(server.terms(), LIMITS, played.roster).to_fields()
+        lie = {"agreement": bytes(64)} if place == 0 else {"ciphertexts": [bytes(160)] * 3}
+        server.take_sharing(played.names[place], fields | lie)
+        assert words in server.dropped[played.names[place]]
+    played.share()
+    played.mask()
+    played.server.survivors()
+    played.server.take_confirmation(played.names[0], {"signature": bytes(64)})
+    assert "has not signed the survivors" in played.server.dropped[played.names[0]]
+    played.confirm([0])
+    confirmed = copy.deepcopy(played.server)
+    for shares in ([b"\xff" * 66] * 5, [bytes(66)] * 4):
+        played.server = copy.deepcopy(confirmed)
+        played.server.take_opening(played.names[1], {"shares": shares})
+        assert "no key shares" in played.server.dropped[played.names[1]]
+    played.server = confirmed
+    played.open()
+    assert (played.server.total() == played.clear_sum(range(5))).all()

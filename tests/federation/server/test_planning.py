@@ -125,3 +125,39 @@ def test_a_client_whose_count_would_say_nothing_takes_no_part():
     assert round_plan(PROFILE, mechanism, config, "run", 1).adaptive_clipping == "quantile:0.5"
     with pytest.raises(FederationError, match="an expected batch of 3 is too small"):
         round_mechanism(dataclasses.replace(PROFILE, public_size=3), config)
+
+
+SECURE = dataclasses.replace(
+    CONFIG, clients=5, min_clients=5, fit_clients=5, aggregation="secure", secure_dropouts=1
+)
+
+
+def test_a_client_that_gives_to_no_sums_has_no_part_in_a_run_of_them():
+    with pytest.raises(FederationError, match="allow-secure-sum"):
+        round_mechanism(PROFILE, SECURE)
+
+
+def test_a_round_of_sums_is_one_step_with_a_share_of_what_is_left():
+    profile = dataclasses.replace(PROFILE, allow_secure_sum=True)
+    mechanism = round_mechanism(profile, SECURE)
+    assert mechanism == Entry(0.1, 1.0, 1, shares=3)
+    plan = round_plan(profile, mechanism, SECURE, "run", 1)
+    assert (plan.steps, plan.shares, plan.copies, plan.most_rate) == (1, 3, 1, 0.0)
+    assert plan.secure
+
+
+def test_a_person_at_two_members_is_accounted_for_by_the_plan():
+    profile = dataclasses.replace(PROFILE, allow_secure_sum=True, accountant="pld")
+    config = dataclasses.replace(SECURE, clients_per_person=2, accountant="pld")
+    mechanism = round_mechanism(profile, config)
+    assert mechanism == Entry(0.1, 1.0, 1, shares=3, copies=2)
+    plan = round_plan(profile, mechanism, config, "run", 1)
+    assert (plan.copies, plan.most_rate) == (2, 0.1)
+
+
+def test_noise_for_a_person_at_two_members_fits_the_budget_of_both():
+    profile = dataclasses.replace(PROFILE, allow_secure_sum=True, accountant="pld")
+    config = dataclasses.replace(SECURE, clients_per_person=2, accountant="pld", noise_multiplier="auto")
+    mechanism = round_mechanism(profile, config)
+    whole_run = mechanism.taking(config.rounds)
+    assert 2.9 < compute_epsilon([whole_run], 1e-5, "pld") <= 3.0

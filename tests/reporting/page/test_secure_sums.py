@@ -9,7 +9,7 @@ from fl_dp.reporting.page.read import read_run
 from fl_dp.reporting.page.render import render_page
 from fl_dp.reporting.page.secure_sums import secure_sums
 from fl_dp.reporting.page.tables import clients as client_table
-from fl_dp.reporting.page.words import headline
+from fl_dp.reporting.page.words import clauses, headline
 from fl_dp.reporting.run_folder import RunFolder
 
 from .conftest import Make
@@ -40,6 +40,8 @@ def test_both_epsilons_are_told_and_which_is_which(make: Make, alone: float | No
     text = " ".join(Page(render_page([of_sums(make("again"), alone)])).text.split())
     assert "Epsilon, if the assumption behind secure sums fails" in text
     assert "there it sees sums" in text
+    assert clause in clauses(run)
+    assert clause.heading in text
 
 
 def test_a_person_at_several_clients_is_told(make: Make) -> None:

@@ -1,0 +1,58 @@
+"""One member that says nothing, or that has a key which is none, does not end a round for all."""
+
+import time
+from dataclasses import replace
+
+import pytest
+from federation.secure_sum.attempts import LIMITS, Played, head
+from federation.secure_sum.sum_rounds import SILENT, Federation, total_of
+
+from fl_dp.federation.secure_sum import wire
+from fl_dp.federation.secure_sum.participant import Participant
+from fl_dp.federation.secure_sum.terms import KEYS_PURPOSE, keys_body
+
+
+class Clock:
+    """Time that passes in sleep alone."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(time, "monotonic", clock.monotonic)
+    monkeypatch.setattr(time, "sleep", clock.sleep)
+    return clock
+
+
+@pytest.mark.parametrize("stage", [wire.ADVERTISE, wire.MASK])
+def test_who_says_nothing_is_given_up_before_the_strategy_gives_up_the_round(tmp_path, clock, stage):
+    """The strategy waits round-timeout: later, the others' steps were paid for and lost."""
+    federation = Federation(tmp_path)
+    replies, _ = federation.round(lambda number, at, asked: SILENT if (number, at) == (2, stage) else asked)
+    assert total_of(replies) is not None
+    assert clock.now - 1000.0 < federation.config.round_timeout
+    assert len(replies) == 5
+    assert federation.members[2].paid() == []
+
+
+@pytest.mark.parametrize("which", ["mask_key", "share_key"])
+def test_a_key_that_agrees_with_nobody_is_its_owners_drop_out(which):
+    """Else all others decline the terms, and it is they who are left out of the next attempt."""
+    played = Played(head(5))
+    for place, key in enumerate(played.keys):
+        _, answer = Participant.begin(played.head, LIMITS, key)
+        if place == 1:
+            answer = replace(answer, **{which: bytes(32)})
+            body = keys_body(played.head, answer.mask_key, answer.share_key, answer.seed_digest)
+            answer = replace(answer, signature=key.sign(KEYS_PURPOSE, body))
+        played.server.take_advertisement(key.public, answer.to_fields())
+    assert list(played.server.dropped) == [played.names[1]]

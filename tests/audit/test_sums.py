@@ -3,14 +3,26 @@
 Sound steps: as in `test_one_run.py`, none of these will fail. Of broken ones what is found is far above.
 """
 
+import dataclasses
+
 import pytest
 
+from fl_dp.accounting.alone import compute_epsilon_alone
+from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.audit.canaries import GradientCanaries
 from fl_dp.audit.one_run import run_audit
+from fl_dp.audit.settings import (
+    Overrides,
+    audit_gradients,
+    audit_hostile_gradients,
+    audit_own_model,
+    views_of,
+)
 from fl_dp.audit.sums import in_sums
 from fl_dp.audit.ways import Deployed, Simulated
+from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
-from fl_dp.records import RoundPlan
+from fl_dp.records import Entry, RoundPlan
 from fl_dp.training import private
 
 COUNT, BOUND, SHARES = 1500, 0.7, 4
@@ -56,3 +68,39 @@ def test_shares_that_are_too_small_are_found(view, monkeypatch):
 def test_a_view_is_of_a_secure_sum_and_of_nothing_else():
     with pytest.raises(ConfigError, match="of a secure sum"):
         _audit(None)
+
+
+def test_the_claims_are_those_of_the_ledger():
+    entry = Entry(1.0, 1.0, 1, SHARES)
+    assert _audit("sum").claimed == compute_epsilon([entry], 1e-5)
+    assert _audit("alone").claimed == compute_epsilon_alone([entry], 1e-5)
+
+
+CONFIG = RunConfig(
+    clients=5,
+    min_clients=5,
+    fit_clients=5,
+    rounds=2,
+    aggregation="secure",
+    data="digits",
+    noise_multiplier=3.0,
+)
+
+
+@pytest.mark.parametrize("audit", [audit_gradients, audit_hostile_gradients])
+def test_a_config_with_secure_sums_is_audited_in_both_views(audit):
+    assert views_of(dataclasses.replace(CONFIG, aggregation="mean")) == (None,)
+    assert views_of(CONFIG) == ("sum", "alone")
+    for view in views_of(CONFIG):
+        report = audit(CONFIG, Overrides(sample_rate=1.0), 400, view=view)
+        assert (report.view, report.shares, report.steps) == (view, 4, 2)
+        assert report.passed
+
+
+def test_what_is_not_audited_in_sums_is_refused():
+    with pytest.raises(ConfigError, match="leave --own-model out"):
+        audit_own_model(CONFIG, Overrides(), 20)
+    with pytest.raises(ConfigError, match="steps = 2: a round into a secure sum is one step"):
+        audit_gradients(CONFIG, Overrides(steps=2), 400, view="sum")
+    with pytest.raises(ConfigError, match="view='sum' of a secure sum, and of nothing else"):
+        audit_gradients(dataclasses.replace(CONFIG, aggregation="mean"), Overrides(), 400, view="sum")

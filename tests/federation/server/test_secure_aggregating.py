@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from fl_dp.config.run import RunConfig
+from fl_dp.engine.noise.grid import noise_grid
 from fl_dp.federation.server.asking import Asked
 from fl_dp.federation.server.client_record import ClientRecord
 from fl_dp.federation.server.judging import Judged
@@ -46,3 +47,35 @@ def test_a_sum_that_was_opened_is_used_whoever_had_no_part_in_it(dropouts, survi
 def test_a_round_is_asked_of_as_many_as_can_make_a_sum(dropouts, least):
     """Of fewer none can be begun: a run in which so few have budget left is over, and has not failed."""
     assert _aggregating(dropouts).least_asked(10) == least
+
+
+def _after(total: np.ndarray, survivors: int = 3) -> np.ndarray:
+    """The new weights, from zeros, of a sum in multiples of the grid's spacing."""
+    judged = _opened(survivors, survivors)
+    judged.sums[0] = WeightedSum({"w": total.astype(np.int64)}, float(survivors), shares=2, masked=True)
+    new = _aggregating(0).aggregate(encode(START), judged)
+    assert new is not None
+    return new["w"].numpy()
+
+
+def test_the_new_weights_are_one_step_along_the_sum_over_all_expected_records():
+    """Three members with batches of 10, learning rate 1: w - sum * spacing / 30."""
+    spacing = noise_grid(1.0, 1.0 / np.sqrt(2), 2).spacing
+    total = np.round(np.array([3.0, -6.0]) / spacing)
+    np.testing.assert_allclose(_after(total), [-0.1, 0.2], rtol=1e-5)
+
+
+def test_a_sum_longer_than_honest_members_can_make_is_brought_to_that_length():
+    """Three clients of 100 records and C = 1 move it by 300 at most, and some noise."""
+    spacing = noise_grid(1.0, 1.0 / np.sqrt(2), 2).spacing
+    long, longer = (_after(np.array([length / spacing, 0.0])) for length in (1e4, 1e6))
+    np.testing.assert_allclose(long, longer, rtol=1e-5)
+    assert 1.0 < -long[0] * 30 < 330
+    assert -_after(np.array([20 / spacing, 0.0]))[0] * 30 == pytest.approx(20, rel=1e-4)  # as it is
+
+
+def test_a_round_whose_sum_was_not_opened_says_why():
+    aggregating = _aggregating(0)
+    failed = Judged(verdicts={"0": Verdict("declined", "unpaid"), "1": Verdict("failed", "Secure sum lost")})
+    assert aggregating.aggregate(encode(START), failed) is None
+    assert (aggregating.lost, aggregating.opened) == ("Secure sum lost", None)

@@ -34,6 +34,7 @@ from fl_dp.launch.preflight import (
     check_choices,
     check_names,
     check_server,
+    notes_of_served,
     with_absolute_paths,
 )
 from fl_dp.launch.progress_reporter import ProgressReporter, reporting_progress
@@ -116,7 +117,7 @@ def _begin(
 
     check_port(host, port)
     folder = claim_folder(out)
-    for note in request.notes:
+    for note in (*request.notes, *notes_of_served(run)):
         tell.say(note)
     with exclusive(folder.lock):
         run = write_config(run, folder)

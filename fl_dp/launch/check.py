@@ -14,6 +14,7 @@ from fl_dp.launch.preflight import (
     check_choices,
     check_names,
     check_server,
+    notes_of_served,
     split,
     with_absolute_paths,
 )
@@ -144,7 +145,8 @@ def check_served(
     config = trying(with_absolute_paths, request.config) if named else None
     if config is not None:
         trying(check_server, config)
-    return CheckResult(tuple(trying.problems), request.notes, server=True)
+    notes = (*request.notes, *notes_of_served(request.config))
+    return CheckResult(tuple(trying.problems), notes, server=True)
 
 
 def forecast_run(config: RunConfig, sizes: tuple[int, ...], ledger: Path | None) -> "Forecast":

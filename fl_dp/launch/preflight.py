@@ -194,9 +194,13 @@ class Parts:
 
 
 def split(config: RunConfig) -> Parts:
-    """Load the training data, downloading them once for all clients, and split them. Raises DataError."""
+    """Load the training data, downloading them once for all clients, and split them.
+
+    Raises DataError, and ConfigError where the clients, whose own settings the run's become, would decline.
+    """
     from fl_dp.tasks.records import load_parts
 
+    _check_persons_of_a_sum(config)
     train, parts = load_parts(config)
     whose = train.groups if config.unit != RECORD else range(len(train))
     if config.unit != RECORD:
@@ -230,6 +234,37 @@ def check_budget(config: RunConfig, largest: int) -> None:
             f"epsilon = {config.epsilon:g}: not one step of noise-multiplier = {one.noise_multiplier:g} meets"
             " this budget; choose a larger epsilon, more noise or a smaller expected-batch-size."
         )
+
+
+def notes_of_served(config: RunConfig) -> tuple[str, ...]:
+    """What a server should say of clients elsewhere, whose own settings it cannot see."""
+    persons, members = config.clients_per_person, config.fit_clients
+    if not config.secure or persons <= members:
+        return ()
+    return (
+        f"clients-per-person = {persons}, and a sum has fit-clients = {members} members: a client whose own "
+        f"clients-per-person is above {members} declines every round",
+    )
+
+
+def _check_persons_of_a_sum(config: RunConfig) -> None:
+    """ConfigError where a sum has fewer members than a person has clients: each client would decline it.
+
+    Of clients that a run of ours gives its own settings. Elsewhere a client may say less, of one sum, than
+    the server of the federation; what it then declines, it declines by its policy.
+    """
+    persons, members = config.clients_per_person, config.fit_clients
+    if not config.secure or persons <= members:
+        return
+    needed, least = min(persons, config.clients), ""
+    if persons > config.clients:
+        least = f"clients-per-person = {needed}, as there are no more clients"
+    if members < needed:
+        least += f"{', and ' if least else ''}fit-clients = {needed}"
+    raise ConfigError(
+        f"clients-per-person = {persons}: expected at most fit-clients = {members} with aggregation = "
+        f'"secure": a client declines sums that count a person at fewer clients than it says. Set {least}.'
+    )
 
 
 def _check_sites_of_a_person(config: RunConfig, persons: Sequence[Collection[str | int]]) -> None:

@@ -217,6 +217,30 @@ def test_who_is_at_several_clients_is_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("clients", "members", "persons", "remedy"),
+    [
+        (5, 3, 4, "Set fit-clients = 4."),
+        (4, 3, 9, "Set clients-per-person = 4, as there are no more clients, and fit-clients = 4."),
+        (3, 3, 9, "Set clients-per-person = 3, as there are no more clients."),
+    ],
+)
+def test_persons_at_more_clients_than_a_sum_has_are_refused(
+    clients: int, members: int, persons: int, remedy: str
+) -> None:
+    config = RunConfig(
+        clients=clients, fit_clients=members, clients_per_person=persons, aggregation="secure", accountant="pld"
+    )
+    with pytest.raises(ConfigError) as error:
+        check_parts(config)
+    assert str(error.value).startswith(
+        f"clients-per-person = {persons}: expected at most fit-clients = {members} "
+    )
+    assert str(error.value).endswith(remedy)
+    check_parts(replace(config, clients_per_person=members))
+    check_parts(replace(config, aggregation="mean"))  # a client's budget counts its own rounds alone
+
+
+@pytest.mark.parametrize(
     ("settings", "words"),
     [
         ({"epsilon": 1e-300}, "epsilon = 1e-300: no noise can meet this budget"),

@@ -32,7 +32,7 @@ def typed_values(kind: type, flat: Mapping[str, Any]) -> tuple[dict[str, Any], l
     for key, value in flat.items():
         name = known.get(key)
         if name is None:
-            mistakes.append(Mistake(key, f"{key}: unknown key; {_meant(kind, key)}"))
+            mistakes.append(Mistake(key, f"{key}: {_unknown(kind, key)}"))
             continue
         try:
             values[name] = _typed(kind, name, value, hints[name])
@@ -126,8 +126,11 @@ def _mistake(key: str, words: str) -> SettingsError:
     return SettingsError([Mistake(key, f"{key}{'' if words.startswith(':') else ' '}{words}")])
 
 
-def _meant(kind: type, key: str) -> str:
-    """The known key that looks most like it, and where all of them are."""
+def _unknown(kind: type, key: str) -> str:
+    """Whose key it is, if another config has it; else the known key most like it, or where all of them are."""
+    for other, words in getattr(kind, "ELSEWHERE", ()):
+        if key in map(key_of, abouts_of(other)):
+            return str(words)
     near = nearest(key, [key_of(name) for name in abouts_of(kind)])
     command = getattr(kind, "LISTED_BY", "fl-dp keys")
-    return f"did you mean {near}?" if near else f"{command} lists those that there are."
+    return f"unknown key; {f'did you mean {near}?' if near else f'{command} lists those that there are.'}"

@@ -122,6 +122,7 @@ def test_set_takes_toml_and_bare_words(file: Path, setting: str, key: str, value
     ("setting", "expected"),
     [
         ("rounds", "--set rounds: expected key=value"),
+        ("epsilon-alone=5", r"^--set: epsilon-alone: a client's own key, which no run sets; write it in "),
         ("round=3", "round: unknown key; did you mean rounds?"),
         ("rounds=three", r"^--set: rounds = 'three': expected an integer from 1 to 1000000\.$"),
         ("learning-rate=abc", r"^--set: learning-rate = 'abc': expected a number > 0"),

@@ -15,6 +15,8 @@ from fl_dp.config.values import expected_in_words
         (RunConfig, {"epsilonn": 1}, "epsilonn: unknown key; did you mean epsilon?"),
         (RunConfig, {"learning_rate": 1.0}, "learning_rate: unknown key; did you mean learning-rate?"),
         (RunConfig, {"zzz": 1}, "zzz: unknown key; fl-dp keys lists those that there are."),
+        (RunConfig, {"epsilon-alone": 5.0}, "epsilon-alone: a client's own key, .* FILE --set KEY=VALUE."),
+        (RunConfig, {"partition-id": 1}, "partition-id: a client's own key, which no run sets; .*"),
         (ClientConfig, {"zzz": 1}, "zzz: unknown key; fl-dp keys --client lists those that there are."),
         (RunConfig, {"clients": True}, "clients = True: expected an integer from 1 to 1000000."),
         (RunConfig, {"data": 3}, "data = 3: expected a text."),

@@ -9,6 +9,7 @@ from fl_dp.cli.arguments import read_settings
 from fl_dp.cli.common import say
 from fl_dp.config.data import DataSettings
 from fl_dp.config.task import task_beside
+from fl_dp.reporting.wording import counted
 
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN_DIR", help="The run's folder.", show_default=False)]
 TaskOption = Annotated[
@@ -46,7 +47,7 @@ def predict(
     wanted: dict[str, Any] = {**changed, "data": data}
     result = load_run(run, task=_here(task), model=model)
     lines = ask(result, wanted, out)
-    say(f"{lines} answers in {out}")
+    say(f"{counted(lines, 'answer')} in {out}")
 
 
 def export(

@@ -11,6 +11,7 @@ import typer
 from fl_dp.cli.common import shipped
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
+from fl_dp.reporting.wording import counted
 
 if TYPE_CHECKING:
     from fl_dp.audit.one_run import AuditReport
@@ -123,7 +124,7 @@ def _seen(report: "AuditReport") -> str:
     if report.view is None:
         return ""
     if report.view == "sum":
-        return f"the sum with {report.shares} shares of noise: "
+        return f"the sum with {counted(report.shares, 'share')} of noise: "
     return f"epsilon alone, one share of {report.shares} seen by itself: "
 
 

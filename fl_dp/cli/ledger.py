@@ -17,6 +17,7 @@ from fl_dp.reporting import ledger_table
 from fl_dp.reporting.console import rounded_up, times
 from fl_dp.reporting.ledger_report import AccountReport, account_reports
 from fl_dp.reporting.reports import strict_json
+from fl_dp.reporting.wording import counted
 
 ledger_app = typer.Typer(rich_markup_mode=None, suggest_commands=False)  # click suggests itself
 
@@ -78,7 +79,8 @@ def verify(
     rows = _rows(path)
     if continues is not None:
         check_continues(path, rows, read_export(continues))
-    typer.echo(f"{path}: {len(rows)} entries, none edited or removed; head {head(rows) or 'none'}")
+    entries = counted(len(rows), "entry", "entries")
+    typer.echo(f"{path}: {entries}, none edited or removed; head {head(rows) or 'none'}")
 
 
 @ledger_app.command(cls=CommandWithoutMarkup)

@@ -8,6 +8,7 @@ import typer
 from fl_dp.cli.common import say
 from fl_dp.config.data import ENCODINGS
 from fl_dp.errors import ConfigError
+from fl_dp.reporting.wording import counted
 
 HELP = """Draft the schema of the table FILE, a CSV or Parquet file (.parquet).
 
@@ -71,7 +72,7 @@ def schema(
         ) from None
     except OSError as error:
         raise ConfigError(f"{path}: cannot be written: {error.strerror}.") from None
-    say(f"{path}: a draft of {len(table.names)} columns; " + _next(public))
+    say(f"{path}: a draft of {counted(len(table.names), 'column')}; " + _next(public))
 
 
 def _next(public: bool) -> str:

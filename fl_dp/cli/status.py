@@ -96,14 +96,15 @@ def _words(report: AccountReport, lines: Sequence[Line]) -> list[str]:
     spent = f"epsilon {rounded_up(report.epsilon)}{of} at delta {report.delta:g}, by {report.accountant}"
     if not report.private:
         spent = f"{NOT_PRIVATE}: no epsilon holds"
-    found = [f"{report.dataset}: {spent}; {report.steps} steps in {counted(len(report.rounds), 'round')}"]
+    taken = f"{counted(report.steps, 'step')} in {counted(len(report.rounds), 'round')}"
+    found = [f"{report.dataset}: {spent}; {taken}"]
     paid = report.rounds[-1] if report.rounds else None
     last = _last(lines, "trained")
     if paid is not None and (last is None or (last.run, last.round) != (paid.run, paid.server_round)):
         state = "answered" if paid.committed else "paid for, and not answered"
         found.append(
             f"  last round: {paid.time[:19]}  round {paid.server_round} of run {paid.run}: "
-            f"{paid.entry.steps} steps, {state}"
+            f"{counted(paid.entry.steps, 'step')}, {state}"
         )
     elif last is not None:
         found.append(f"  last round: {last.at[:19]}  {in_words(last)}")

@@ -127,7 +127,7 @@ def _mistake(key: str, words: str) -> SettingsError:
 
 
 def _unknown(kind: type, key: str) -> str:
-    """Whose key it is, if another config has it; else the known key most like it, or where all of them are."""
+    """Whose key it is, if another config has it; else the known key most like it, or where all are."""
     for other, words in getattr(kind, "ELSEWHERE", ()):
         if key in map(key_of, abouts_of(other)):
             return str(words)

@@ -42,9 +42,9 @@ def print_check(found: CheckResult, say: Say, *, simulated: bool) -> None:
 def _print_forecast(forecast: "Forecast", timing: "Timing | None", say: Say) -> None:
     config, sizes = forecast.config, [one.record.profile.public_size for one in forecast.clients]
     say(
-        f"{config.clients} clients with {sum(sizes)} {config.unit_name}s: largest {max(sizes)}, median "
-        f"{statistics.median(sizes):g}, least {min(sizes)}; {config.fit_clients} train in each of "
-        f"{config.rounds} rounds"
+        f"{counted(config.clients, 'client')} with {sum(sizes)} {config.unit_name}s: largest {max(sizes)}, "
+        f"median {statistics.median(sizes):g}, least {min(sizes)}; {config.fit_clients} train in each of "
+        f"{counted(config.rounds, 'round')}"
     )
     autos = list(_autos(forecast, timing))
     if autos:

@@ -32,6 +32,7 @@ from fl_dp.launch.resumption import Launch, check_begun, check_unfinished, kept_
 from fl_dp.reporting.run_folder import RunFolder, claim_folder
 from fl_dp.reporting.run_results import forget_end
 from fl_dp.reporting.tracking import check_trackers
+from fl_dp.reporting.wording import counted
 from fl_dp.simulation.cluster.runtime import ray_is_there
 
 CHECKING = "checking the settings; importing PyTorch"
@@ -114,7 +115,8 @@ def _checked(
 def _first_lines(
     config: RunConfig, folder: RunFolder, engine: Engine | None, ledger: Path | None
 ) -> Iterator[str]:
-    yield f"{'simulating' if engine else 'starting'} {config.clients} clients; files in {folder.shown}"
+    doing = "simulating" if engine else "starting"
+    yield f"{doing} {counted(config.clients, 'client')}; files in {folder.shown}"
     if engine:
         yield ledger_line(ledger, folder.shown / folder.ledgers.name)
 

@@ -13,6 +13,7 @@ from fl_dp.records import Entry
 from fl_dp.reporting.console import alone_words, rounded_up
 from fl_dp.reporting.reports import BEYOND_USE, strict_json
 from fl_dp.reporting.table import print_table
+from fl_dp.reporting.wording import counted
 
 _COURSE = 5  # points of the way to the last round
 
@@ -146,5 +147,5 @@ def _verdict(report: PlanReport) -> str:
         return f"Within the budget of epsilon {report.budget:g}."
     return (
         f"A budget of epsilon {report.budget:g} is spent after {report.fitting_rounds} of {total} rounds "
-        f"and {report.fitting_steps} steps of the next."
+        f"and {counted(report.fitting_steps, 'step')} of the next."
     )

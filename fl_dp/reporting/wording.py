@@ -3,9 +3,9 @@
 _DAY, _HOUR, _MINUTE = 86400, 3600, 60
 
 
-def counted(count: int, noun: str) -> str:
-    """ "1 client", "2 clients", "1,442 clients"; of nouns that take an s."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """ "1 client", "2 clients", "1,442 clients". plural: of nouns that do not take an s."""
+    return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
 
 
 def duration(seconds: float) -> str:

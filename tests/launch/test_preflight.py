@@ -228,7 +228,11 @@ def test_persons_at_more_clients_than_a_sum_has_are_refused(
     clients: int, members: int, persons: int, remedy: str
 ) -> None:
     config = RunConfig(
-        clients=clients, fit_clients=members, clients_per_person=persons, aggregation="secure", accountant="pld"
+        clients=clients,
+        fit_clients=members,
+        clients_per_person=persons,
+        aggregation="secure",
+        accountant="pld",
     )
     with pytest.raises(ConfigError) as error:
         check_parts(config)

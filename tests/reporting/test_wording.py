@@ -10,6 +10,10 @@ def test_counts(count: int, words: str) -> None:
     assert counted(count, "round") == words
 
 
+def test_counts_of_nouns_without_an_s() -> None:
+    assert [counted(count, "entry", "entries") for count in (1, 2)] == ["1 entry", "2 entries"]
+
+
 @pytest.mark.parametrize(
     ("seconds", "words"),
     [

@@ -19,6 +19,7 @@ from fl_dp.durable_files import private_folder, write_whole
 from fl_dp.errors import ConfigError, DeclinedError
 from fl_dp.records import Entry, RoundPlan
 from fl_dp.reporting.reports import NOT_PRIVATE
+from fl_dp.reporting.wording import counted
 
 if TYPE_CHECKING:
     from fl_dp.federation.client.round import AcceptedRound
@@ -89,8 +90,8 @@ def in_words(accepted: "AcceptedRound", spent: Sequence[Entry]) -> list[str]:
     plan, client = accepted.plan, accepted.client
     asks = f"run {plan.run} asks client {client.settings.client} to train {_what(plan)} on {client.dataset}"
     each = (
-        f"each round: {plan.steps} steps of about {plan.expected_batch_size} of {client.public_size} "
-        f"{client.settings.unit_name}s, optimizer {plan.optimizer}, precision {plan.precision}"
+        f"each round: {counted(plan.steps, 'step')} of about {plan.expected_batch_size} of "
+        f"{client.public_size} {client.settings.unit_name}s, optimizer {plan.optimizer}, precision {plan.precision}"
     )
     if not plan.private:
         return [asks, each, f"{NOT_PRIVATE}: no protection, and no epsilon holds for these data afterwards"]
@@ -107,8 +108,8 @@ def _of_sum(plan: RoundPlan) -> list[str]:
     if not plan.secure:
         return []
     return [
-        f"its step goes into a secure sum: the noise is made up of {plan.shares} clients' shares, and holds "
-        f"against all who see no more than sums; the multiplier of this client's own share is "
+        f"its step goes into a secure sum: the noise is made up of {counted(plan.shares, 'share')}, and "
+        f"holds against all who see no more than sums; the multiplier of this client's own share is "
         f"{plan.noise_multiplier / math.sqrt(plan.shares):.3g}"
     ]
 

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from fl_dp.reporting.console import rounded_up
 from fl_dp.reporting.reports import NOT_PRIVATE
+from fl_dp.reporting.wording import counted
 
 if TYPE_CHECKING:
     from fl_dp.federation.client.journal import Line
@@ -14,11 +15,11 @@ def in_words(line: "Line") -> str:
     what = f"round {line.round} of run {line.run}" if line.run else "a server asked who this client is"
     match line.event:
         case "asked":
-            return f"{what}: asked for {line.steps} steps"
+            return f"{what}: asked for {counted(line.steps, 'step')}"
         case "registered":
             return f"{what}; {_spent(line)} is spent"
         case "trained":
-            return f"{what}: {line.steps} steps, {_course(line)}, {line.seconds:.1f} s"
+            return f"{what}: {counted(line.steps, 'step')}, {_course(line)}, {line.seconds:.1f} s"
     paid = f", {_course(line)}" if line.after not in (None, line.before) else ""
     return f"{what}: {line.event}{paid}: {line.reason}"
 

@@ -21,6 +21,7 @@ from fl_dp.records import (
     PROVEN,
     RoundPlan,
 )
+from fl_dp.reporting.wording import counted
 
 MAX_STEPS = 1_000_000  # of one round: more is a mistake, or an attempt to keep the client busy
 MAX_RUN_NAME = 64  # characters; it is written into the ledger
@@ -51,7 +52,9 @@ def check_plan(plan: RoundPlan, config: ClientConfig, public_size: int, task: st
     if plan.origin:
         check_run_name(plan.origin)
     _require(plan.server_round >= 1, f"asks for round {plan.server_round}, rounds start at 1")
-    _require(1 <= plan.steps <= MAX_STEPS, f"asks for {plan.steps} steps, expected 1 to {MAX_STEPS}")
+    _require(
+        1 <= plan.steps <= MAX_STEPS, f"asks for {counted(plan.steps, 'step')}, expected 1 to {MAX_STEPS}"
+    )
     _require(
         1 <= plan.expected_batch_size <= public_size,
         f"asks for an expected batch size of {plan.expected_batch_size}, "
@@ -183,7 +186,7 @@ def _check_secure(plan: RoundPlan, config: ClientConfig, public_size: int) -> No
         "(allow-secure-sum in its own settings)",
     )
     _require(plan.private, "asks for a secure sum without protection")
-    _require(plan.steps == 1, f"asks for {plan.steps} steps into a secure sum, which takes one")
+    _require(plan.steps == 1, f"asks for {counted(plan.steps, 'step')} into a secure sum, which takes one")
     for what, asked, usual in (
         ("optimizer", plan.optimizer, "sgd"),
         ("momentum", plan.momentum, 0.0),

@@ -14,6 +14,7 @@ import shamirs
 
 from fl_dp.errors import ConfigError
 from fl_dp.federation.secure_sum.keys import SECRET_BYTES
+from fl_dp.reporting.wording import counted
 
 PRIME = 2**521 - 1
 SHARE_BYTES = 66
@@ -39,7 +40,7 @@ class Opener:
 
     def __init__(self, members: Sequence[int], threshold: int) -> None:
         if len(set(members)) < threshold:
-            raise ConfigError(f"{len(set(members))} key shares: {threshold} open a key.")
+            raise ConfigError(f"{counted(len(set(members)), 'key share')}: {threshold} open a key.")
         self._members = sorted(set(members))
         self._used = tuple(self._members[:threshold])
         self._weights = _weights(self._used)

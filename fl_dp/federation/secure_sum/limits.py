@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from fl_dp.accounting.shares import honest_shares
 from fl_dp.errors import ConfigError, DeclinedError
 from fl_dp.records import MOST_MEMBERS
+from fl_dp.reporting.wording import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,7 @@ def check_threshold(clients: int, dropouts: int, colluders: int, threshold: int)
     least, most = least_threshold(clients, colluders), clients - dropouts
     if not least <= threshold <= most:
         raise DeclinedError(
-            f"A secure sum with threshold {threshold}: expected {least} to {most} for {clients} clients, "
-            f"{dropouts} drop-outs and {colluders} colluders."
+            f"A secure sum with threshold {threshold}: expected {least} to {most} for "
+            f"{counted(clients, 'client')}, {counted(dropouts, 'drop-out')} and "
+            f"{counted(colluders, 'colluder')}."
         )

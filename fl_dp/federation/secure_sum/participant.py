@@ -41,6 +41,7 @@ from fl_dp.federation.secure_sum.terms import (
     keys_body,
 )
 from fl_dp.kits.keys import SigningKey, is_signed
+from fl_dp.reporting.wording import counted
 
 _SEED, _MASK, _SHARE = "seed", "mask key", "share key"  # names of secrets
 
@@ -159,7 +160,9 @@ class Participant:
             if list(places) != sorted(set(places)) or not set(places) <= set(range(len(terms.members))):
                 raise DeclinedError("Survivors of a secure sum that are not its members, each once.")
             if len(places) < least:
-                raise DeclinedError(f"A secure sum of {len(places)} clients: expected at least {least}.")
+                raise DeclinedError(
+                    f"A secure sum of {counted(len(places), 'client')}: expected at least {least}."
+                )
             if self._own() not in places:
                 raise DeclinedError("A secure sum without this client's own vector.")
             self._state.survivors = places
@@ -189,7 +192,9 @@ class Participant:
         if not set(places) <= set(self._state.survivors):
             raise DeclinedError("Confirmations of a secure sum by others than its survivors.")
         if len(places) < least:
-            raise DeclinedError(f"{len(places)} confirmations of a secure sum: expected at least {least}.")
+            raise DeclinedError(
+                f"{counted(len(places), 'confirmation')} of a secure sum: expected at least {least}."
+            )
         body = survivors_body(terms.digest, self._state.survivors)
         for place, signature in zip(places, found.signatures, strict=True):
             member = terms.members[place]

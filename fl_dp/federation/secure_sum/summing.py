@@ -31,6 +31,7 @@ from fl_dp.federation.secure_sum.messages import (
 from fl_dp.federation.secure_sum.terms import Head, Member, Terms
 from fl_dp.federation.secure_sum.unmasking import Unmasking
 from fl_dp.kits.keys import is_signed
+from fl_dp.reporting.wording import counted
 
 Message = TypeVar("Message", Advertisement, Sharing, Masked, Confirmation, Opening)
 _ABSENT = "it did not answer"
@@ -54,7 +55,9 @@ class SecureSum:
     def __init__(self, head: Head, sites: Mapping[str, str]) -> None:
         check_threshold(head.clients, head.dropouts, head.colluders, head.threshold)
         if len(sites) != head.clients:
-            raise ConfigError(f"A secure sum of {head.clients} clients with {len(sites)} sites.")
+            raise ConfigError(
+                f"A secure sum of {counted(head.clients, 'client')} with {counted(len(sites), 'site')}."
+            )
         self.head, self.dropped = head, dict[str, str]()
         self._sites = dict(sorted(sites.items()))
         self._members: dict[str, Member] = {}
@@ -106,7 +109,9 @@ class SecureSum:
         if answer is None:
             return
         if len(answer.ciphertexts) != self.head.clients - 1:
-            self.drop(site, f"{len(answer.ciphertexts)} key shares, expected {self.head.clients - 1}")
+            self.drop(
+                site, f"{counted(len(answer.ciphertexts), 'key share')}, expected {self.head.clients - 1}"
+            )
         elif not is_signed(site, AGREEMENT_PURPOSE, terms.digest, answer.agreement):
             self.drop(site, "it has not signed the terms")
         else:
@@ -146,7 +151,7 @@ class SecureSum:
             for site in self._sites:
                 if site not in self._masked:
                     self.drop(site)
-            self._need(len(self._masked), least, "vectors")
+            self._need(len(self._masked), least, "vector")
             places = (place for place, site in enumerate(self._sites) if site in self._masked)
             self._survivors = Survivors(tuple(places))
         return self._survivors
@@ -164,7 +169,7 @@ class SecureSum:
 
     def confirmations(self) -> Confirmations:
         """For stage 5, to those who have confirmed. SumLostError, paid, if they are fewer than t."""
-        self._need(len(self._confirmed), self.head.threshold, "confirmations")
+        self._need(len(self._confirmed), self.head.threshold, "confirmation")
         terms = self.terms()
         by_place = {terms.place_of(site): one.signature for site, one in self._confirmed.items()}
         places = tuple(sorted(by_place))
@@ -182,7 +187,7 @@ class SecureSum:
 
     def total(self) -> NDArray[np.int64]:
         """The sum of the survivors' integers; takes the masks off. SumLostError, paid, if it cannot."""
-        self._need(len(self._openings), self.head.threshold, "openings")
+        self._need(len(self._openings), self.head.threshold, "opening")
         terms = self.terms()
         shares = {terms.place_of(site): answer.shares for site, answer in self._openings.items()}
         unmasking = Unmasking(terms, self.survivors().places, shares)
@@ -213,7 +218,7 @@ class SecureSum:
 
     def _need(self, found: int, least: int, what: str) -> None:
         if found < least:
-            raise self._lost(f"{found} {what}, {least} are needed", paid=True)
+            raise self._lost(f"{counted(found, what)}, {least} are needed", paid=True)
 
     def _lost(self, reason: str, paid: bool) -> SumLostError:
         named = "; ".join(f"{self._sites[site]}: {why}" for site, why in self.dropped.items())

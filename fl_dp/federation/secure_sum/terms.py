@@ -24,6 +24,7 @@ from fl_dp.federation.secure_sum.fields import (
 from fl_dp.federation.secure_sum.limits import Limits, check_threshold, shares_of
 from fl_dp.kits.keys import is_signed
 from fl_dp.records import MOST_MEMBERS
+from fl_dp.reporting.wording import counted
 
 ATTEMPT_DIGITS = 32
 MODULUS = "2^64"
@@ -131,7 +132,7 @@ class Terms:
         sites = [member.site for member in self.members]
         if len(sites) != self.head.clients or sites != sorted(set(sites)):
             raise ConfigError(
-                f"Terms of {self.head.clients} clients: expected as many sites, in order, once."
+                f"Terms of {counted(self.head.clients, 'client')}: expected as many sites, in order, once."
             )
 
     def place_of(self, site: str) -> int:
@@ -175,16 +176,18 @@ def keys_body(head: Head, mask_key: bytes, share_key: bytes, seed_digest: bytes)
 def check_head(head: Head, limits: Limits) -> None:
     """DeclinedError unless the numbers make a secure sum that this client's settings allow."""
     check_threshold(head.clients, head.dropouts, head.colluders, head.threshold)
-    for what, found, least in (
-        ("clients in a sum", head.clients - head.dropouts, limits.least_clients),
-        ("shares of noise", head.shares, limits.least_shares),
-        ("colluders", head.colluders, limits.least_colluders),
+    for noun, what, found, least in (
+        ("client", " in a sum", head.clients - head.dropouts, limits.least_clients),
+        ("share", " of noise", head.shares, limits.least_shares),
+        ("colluder", "", head.colluders, limits.least_colluders),
     ):
         if found < least:
-            raise DeclinedError(f"A secure sum for {found} {what}: this client's settings ask for {least}.")
+            raise DeclinedError(
+                f"A secure sum for {counted(found, noun)}{what}: this client's settings ask for {least}."
+            )
     if head.dropouts > limits.most_dropouts:
         raise DeclinedError(
-            f"A secure sum with {head.dropouts} drop-outs: this client's settings allow "
+            f"A secure sum with {counted(head.dropouts, 'drop-out')}: this client's settings allow "
             f"{limits.most_dropouts}."
         )
     if head.modulus != MODULUS:
@@ -198,8 +201,8 @@ def check_head(head: Head, limits: Limits) -> None:
     whole = head.share_deviation * math.sqrt(head.shares)
     if whole < head.noise_multiplier * head.sensitivity * (1 - 1e-12):
         raise DeclinedError(
-            f"A secure sum whose {head.shares} shares of noise have a deviation of {whole:g} together: "
-            f"expected noise_multiplier times sensitivity, {head.noise_multiplier * head.sensitivity:g}."
+            f"A secure sum of {counted(head.shares, 'share')} of noise with a deviation of {whole:g} together:"
+            f" expected noise_multiplier times sensitivity, {head.noise_multiplier * head.sensitivity:g}."
         )
 
 

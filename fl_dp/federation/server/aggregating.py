@@ -17,6 +17,7 @@ from fl_dp.federation.server.weights import capped
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray, encode
 from fl_dp.records import MOST_WEIGHT
 from fl_dp.reporting.reports import OpenedSum
+from fl_dp.reporting.wording import counted
 
 _AGGREGATION, _OPTIMIZER, _CONTROLS = _PARTS = "aggregation ", "optimizer ", "controls "
 
@@ -83,7 +84,8 @@ class Aggregating:
             return None
         least = self._needed(judged)
         if judged.standing < least:
-            self.lost = f"{judged.standing} updates remain, {least} are needed (min-updates, aggregation)"
+            left = counted(judged.standing, "update")
+            self.lost = f"{left} left, {least} are needed (min-updates, aggregation)"
             return None
         before = self._optimizer.state()
         start = {name: weights[name].numpy() for name in self._shared}

@@ -18,6 +18,7 @@ from fl_dp.federation.server.questions import Question, Refused
 from fl_dp.federation.wire.messages import profile_from_content
 from fl_dp.federation.wire.send_receive import pause, pull, require_answer, send
 from fl_dp.records import PROVEN, ClientProfile, Refusal
+from fl_dp.reporting.wording import counted
 
 logger = logging.getLogger("fl_dp")
 
@@ -203,7 +204,7 @@ class Registration:
 
     def _announce(self, here: int) -> None:
         """Say what is waited for, once."""
-        text = f"waiting for {self._config.min_clients} clients, {here} there"
+        text = f"waiting for {counted(self._config.min_clients, 'client')}, {here} there"
         if text != self._announced and here < self._config.min_clients:
             logger.info(text)
             self._announced = text

@@ -17,6 +17,7 @@ from fl_dp.federation.wire.messages import REFUSAL, UPDATE_RECORDS, reply_from_c
 from fl_dp.federation.wire.partial_sums import SUM_RECORDS
 from fl_dp.federation.wire.send_receive import require_answer
 from fl_dp.records import ClientStatus, Entry, LocalUpdate, Refusal, leaving
+from fl_dp.reporting.wording import counted
 
 Shown = str | int | float | bool
 _SHOWN = tuple(name for name, (_, mark) in leaving(LocalUpdate).items() if mark.shown)
@@ -120,7 +121,7 @@ def _shown(update: LocalUpdate) -> tuple[tuple[str, Shown], ...]:
 
 def _check_steps(update: LocalUpdate, asked: Entry) -> None:
     if not 1 <= update.steps <= asked.steps:
-        raise FederationError(f"claims {update.steps} steps, was asked for {asked.steps}")
+        raise FederationError(f"claims {counted(update.steps, 'step')}, was asked for {asked.steps}")
 
 
 def _with_round(update: LocalUpdate, client: ClientRecord, asked: Entry) -> tuple[Entry, ...]:

@@ -6,6 +6,7 @@ from fl_dp.reporting.page.clause import Clause
 from fl_dp.reporting.page.facts import Run
 from fl_dp.reporting.page.numbers import epsilon
 from fl_dp.reporting.reports import BEYOND_USE
+from fl_dp.reporting.wording import counted
 
 
 def secure_sums(run: Run) -> tuple[Clause, ...]:
@@ -33,7 +34,7 @@ def secure_sums(run: Run) -> tuple[Clause, ...]:
 
 def _share(found: list[Entry]) -> str:
     least, most = min(one.shares for one in found), max(one.shares for one in found)
-    parts = f"{least}" if least == most else f"{least} to {most}"
+    parts = f"{'' if least == most else f'{least} to '}{counted(most, 'share')}"
     copies = max(one.copies for one in found)
     several = f", and a person may be at {copies} clients of a sum" if copies > 1 else ""
-    return f"the noise was made up of {parts} shares{several}, and a client's own is then all that protects."
+    return f"the noise was made up of {parts}{several}, and a client's own is then all that protects."

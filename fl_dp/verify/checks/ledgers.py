@@ -37,8 +37,8 @@ def _run(evidence: Evidence, found: Found) -> None:
     if ledgers and not found.any_differ:
         entries = sum(len(one.rows) for one in ledgers)
         found.agrees(
-            f"{counted(len(ledgers), 'ledger')} of {entries} entries: no chain is broken, "
-            f"{counted(opened, 'commitment')} opened{paid}"
+            f"{counted(len(ledgers), 'ledger')} of {counted(entries, 'entry', 'entries')}: no chain is "
+            f"broken, {counted(opened, 'commitment')} opened{paid}"
         )
 
 

@@ -17,6 +17,8 @@ LINE = Line(
     ("changes", "words"),
     [
         ({}, "round 3 of run r: 12 steps, epsilon 0.41 -> 0.52 of 2.00, 0.8 s"),
+        ({"steps": 1, "before": 0.0}, "round 3 of run r: 1 step, epsilon 0.00 -> 0.52 of 2.00, 0.8 s"),
+        ({"event": "asked", "steps": 1}, "round 3 of run r: asked for 1 step"),
         ({"event": "asked"}, "round 3 of run r: asked for 12 steps"),
         ({"after": None}, "round 3 of run r: 12 steps, NOT PRIVATE (no epsilon holds), 0.8 s"),
         ({"event": "declined", "after": 0.404, "reason": "no"}, "round 3 of run r: declined: no"),

@@ -129,7 +129,10 @@ def test_opened_sums_are_not_lost(tmp_path):
         ({"secure-least-clients": 5}, "ask for 5"),
         ({"secure-most-dropouts": 0}, "settings allow 0"),
         ({"secure-least-colluders": 2}, "ask for 2"),
-        ({"clients-per-person": 2}, "clients-per-person = 2: the server's clients-per-person and fit-clients"),
+        (
+            {"clients-per-person": 2},
+            "clients-per-person = 2: the server's clients-per-person and fit-clients",
+        ),
         ({"min-noise-multiplier": 4.0}, "least is 4"),
         ({"min-share-multiplier": 1.74}, "multiplier 1.73205, this client's least is 1.74"),
     ],

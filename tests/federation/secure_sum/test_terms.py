@@ -79,7 +79,7 @@ def test_numbers_that_leave_no_share_of_noise(numbers: tuple[int, int, int]) -> 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"threshold": 3}, "threshold 3: expected 4 to 4"),
+        ({"threshold": 3}, "threshold 3: expected 4 to 4 for 5 clients, 1 drop-out and 1 colluder"),
         ({"threshold": 5}, "threshold 5: expected 4 to 4"),
         ({"colluders": 0}, "colluders = 0"),
         ({"modulus": "2^32"}, "modulo"),
@@ -98,8 +98,9 @@ def test_a_head_that_does_not_hold_is_declined(changes: dict[str, Any], words: s
     ("limits", "words"),
     [
         (Limits(least_clients=5), "4 clients in a sum: this client's settings ask for 5"),
+        (Limits(most_dropouts=0), "A secure sum with 1 drop-out: this client's settings allow 0"),
         (Limits(least_shares=4), "3 shares of noise: this client's settings ask for 4"),
-        (Limits(least_colluders=2), "1 colluders: this client's settings ask for 2"),
+        (Limits(least_colluders=2), "A secure sum for 1 colluder: this client's settings ask for 2"),
     ],
 )
 def test_a_clients_own_limits(limits: Limits, words: str) -> None:

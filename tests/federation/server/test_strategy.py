@@ -114,7 +114,7 @@ def test_a_round_with_fewer_updates_than_are_needed_is_lost_and_said_to_be_paid_
     config = settings(clients=3, min_clients=3, fit_clients=3, rounds=2, min_updates="auto")
     strategy, _ = run(nodes, fakes, config)
     first, second = strategy.reports
-    assert (first.lost, first.lost_rounds) == ("1 updates remain, 3 are needed (min-updates, aggregation)", 1)
+    assert (first.lost, first.lost_rounds) == ("1 update left, 3 are needed (min-updates, aggregation)", 1)
     assert (second.lost, second.lost_rounds) == ("", 1)
     assert first.clients["0"].epsilon > 0
     assert "round 1 is lost, and paid for" in caplog.text
@@ -128,7 +128,7 @@ def test_a_run_of_lost_rounds_has_failed(fakes):
     strategy, _ = run(nodes, fakes, settings(rounds=2, min_updates="auto"))
     status, reason = strategy.outcome()
     assert status == "failed"
-    assert "No round has changed the model. The last one: 1 updates remain, 2 are needed" in reason
+    assert "No round has changed the model. The last one: 1 update left, 2 are needed" in reason
 
 
 def test_where_budgets_have_ended_the_others_go_on(fakes):
@@ -154,7 +154,7 @@ def test_a_round_with_fewer_updates_than_krum_needs_is_lost(fakes):
         clients=5, fit_clients=5, rounds=2, aggregation="krum", min_updates=1, learning_rate=50.0
     )
     strategy, _ = run(nodes, fakes, config)
-    assert strategy.reports[0].lost == "4 updates remain, 5 are needed (min-updates, aggregation)"
+    assert strategy.reports[0].lost == "4 updates left, 5 are needed (min-updates, aggregation)"
     assert strategy.reports[1].lost == ""
     np.testing.assert_array_equal(weights(strategy)["weight"], np.ones((2, 3), np.float32))
 

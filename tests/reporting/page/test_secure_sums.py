@@ -49,6 +49,14 @@ def test_a_person_at_several_clients_is_told(make: Make) -> None:
     assert "a person may be at 3 clients of a sum" in clause.text
 
 
+@pytest.mark.parametrize(
+    ("shares", "words"), [(1, "made up of 1 share, and"), (8, "made up of 8 shares, and")]
+)
+def test_shares_are_counted(make: Make, shares: int, words: str) -> None:
+    (clause,) = secure_sums(read_run(of_sums(make(), 7.0, shares=shares, copies=2 if shares == 1 else 1)))
+    assert words in clause.text.replace(", and a person may be at 2 clients of a sum", "")
+
+
 def test_other_runs_say_nothing_of_it(make: Make) -> None:
     run = read_run(make())
     assert secure_sums(run) == ()

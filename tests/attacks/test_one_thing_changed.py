@@ -9,6 +9,7 @@ from flwr.app import Message
 
 from fl_dp.config.run import RunConfig
 from fl_dp.federation.server import registration
+from fl_dp.federation.server import strategy as rounds
 from fl_dp.federation.server.strategy import PrivateStrategy
 from fl_dp.federation.wire import send_receive
 from fl_dp.federation.wire.arrays import decode, encode, specs
@@ -30,6 +31,8 @@ def _no_pauses(monkeypatch):
     monkeypatch.setattr(send_receive, "SHORTEST_PAUSE", 0.0)
     monkeypatch.setattr(registration, "PATIENCE", 0.005)
     monkeypatch.setattr(registration, "RETRY", 0.0)
+    # who answers does so at once; nobody is waited for whose reply was dropped
+    monkeypatch.setattr(rounds, "receive", lambda grid, sent, _: send_receive.receive(grid, sent, 0.005))
 
 
 def change(reply, rng):
@@ -63,7 +66,7 @@ def hostile(fakes, kind, rng, name="0"):
 
 def play(fakes, grid):
     strategy = PrivateStrategy(CONFIG, "run-1", specs(START), lambda report: None)
-    strategy.start(grid, encode(START), timeout=0.005)
+    strategy.start(grid, encode(START))
     assert [report.round for report in strategy.reports] == [1, 2]
     return strategy
 

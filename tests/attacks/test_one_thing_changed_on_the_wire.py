@@ -72,7 +72,7 @@ def run(fakes, kinds, rng):
     link = Link(names(clients, HOSTILE + 2))
     grid = Wire(link, clients, rng)
     strategy = PrivateStrategy(CONFIG, "run-1", specs(START), lambda report: None)
-    strategy.start(grid, encode(START), timeout=0.005)
+    strategy.start(grid, encode(START))
     link.close()
     found = strategy.reports[0].clients
     assert found["a"].status == found["b"].status == "trained"

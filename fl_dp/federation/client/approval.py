@@ -91,7 +91,8 @@ def in_words(accepted: "AcceptedRound", spent: Sequence[Entry]) -> list[str]:
     asks = f"run {plan.run} asks client {client.settings.client} to train {_what(plan)} on {client.dataset}"
     each = (
         f"each round: {counted(plan.steps, 'step')} of about {plan.expected_batch_size} of "
-        f"{client.public_size} {client.settings.unit_name}s, optimizer {plan.optimizer}, precision {plan.precision}"
+        f"{client.public_size} {client.settings.unit_name}s, "
+        f"optimizer {plan.optimizer}, precision {plan.precision}"
     )
     if not plan.private:
         return [asks, each, f"{NOT_PRIVATE}: no protection, and no epsilon holds for these data afterwards"]

@@ -201,8 +201,9 @@ def check_head(head: Head, limits: Limits) -> None:
     whole = head.share_deviation * math.sqrt(head.shares)
     if whole < head.noise_multiplier * head.sensitivity * (1 - 1e-12):
         raise DeclinedError(
-            f"A secure sum of {counted(head.shares, 'share')} of noise with a deviation of {whole:g} together:"
-            f" expected noise_multiplier times sensitivity, {head.noise_multiplier * head.sensitivity:g}."
+            f"A secure sum of {counted(head.shares, 'share')} of noise with a deviation of {whole:g} "
+            "together: expected noise_multiplier times sensitivity, "
+            f"{head.noise_multiplier * head.sensitivity:g}."
         )
 
 

@@ -130,21 +130,31 @@ class PrivateStrategy(Strategy):
     ) -> Result:
         """Run the rounds; end early when no client that is there has budget for one more step.
 
-        num_rounds, timeout: as configured unless given. train_config, evaluate_config: not used, what a
+        num_rounds: as configured unless given. timeout: Flower's; the config's round-timeout is what counts,
+        and a shorter one is refused. train_config, evaluate_config: not used, what a
         client is asked for comes from the RunConfig. evaluate_fn: gives "loss" and "accuracy" of
-        the global model after each round. FlDpError: too few clients within the timeout.
+        the global model after each round. FlDpError: too few clients within round-timeout.
         """
+        self._check_timeout(timeout)
         try:
-            return self._rounds(grid, initial_arrays, num_rounds, timeout, evaluate_fn)
+            return self._rounds(grid, initial_arrays, num_rounds, evaluate_fn)
         finally:
             self._count_unjudged()
+
+    def _check_timeout(self, timeout: float | None) -> None:
+        """ConfigError for one that would end rounds while clients, told of round-timeout, train and pay."""
+        if timeout is not None and not timeout >= self._config.round_timeout:
+            raise ConfigError(
+                f"timeout = {timeout:g}: shorter than round-timeout = {self._config.round_timeout:g}, within "
+                "which clients are asked to answer: what came later would be paid for and lost. Set "
+                f"round-timeout = {timeout:g} in the RunConfig."
+            )
 
     def _rounds(
         self,
         grid: Grid,
         initial_arrays: ArrayRecord,
         num_rounds: int | None,
-        timeout: float | None,
         evaluate_fn: Evaluate | None,
     ) -> Result:
         self.summary()
@@ -158,9 +168,7 @@ class PrivateStrategy(Strategy):
                 break
             sent = send(grid, messages)
             # no name for the replies: their arrays would stay until those of the next round are there
-            arrays, _ = self.aggregate_train(
-                server_round, receive(grid, sent, timeout or self._config.round_timeout)
-            )
+            arrays, _ = self.aggregate_train(server_round, receive(grid, sent, self._config.round_timeout))
             if arrays:
                 self.result.arrays = arrays
                 self._averaging.add(arrays)

@@ -1,5 +1,6 @@
 """PrivateStrategy over a grid in memory: averaging, failures, budgets, early end."""
 
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -104,6 +105,24 @@ def test_another_federation_replaces_one_part(fakes):
     strategy.start(fakes.Grid({11: fakes.Client("0"), 12: fakes.Client("1")}), encode(START))
     trained = [[n for n, c in r.clients.items() if c.status == "trained"] for r in strategy.reports]
     assert trained == [["0"], ["1"], ["0"], ["1"]]
+
+
+@pytest.mark.parametrize("timeout", [0.0, 0.1, float("nan")])
+def test_a_timeout_that_would_lose_what_clients_pay_for_is_refused(fakes, timeout):
+    grid = fakes.Grid({11: fakes.Client("0"), 12: fakes.Client("1")})
+    strategy = PrivateStrategy(settings(round_timeout=0.3), "run-1", TRAINABLE, lambda report: None)
+    with pytest.raises(ConfigError, match=r"shorter than round-timeout = 0\.3"):
+        strategy.start(grid, encode(START), timeout=timeout)
+    assert strategy.reports == []
+
+
+def test_no_timeout_is_longer_than_that_of_the_config(fakes):
+    silent = fakes.Client("1", mishaps={1: None})
+    strategy = PrivateStrategy(settings(rounds=1, round_timeout=0.3), "run-1", TRAINABLE, lambda report: None)
+    began = time.monotonic()
+    strategy.start(fakes.Grid({11: fakes.Client("0"), 12: silent}), encode(START), timeout=20.0)
+    assert time.monotonic() - began < 10
+    assert strategy.reports[0].clients["1"].reason == "no reply within round-timeout"
 
 
 FAILS = {1: None, 2: None}  # silence in the first two rounds

@@ -14,7 +14,7 @@ from fl_dp.config.run import RunConfig
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.backward import Axes
 from fl_dp.engine.noise.randomness import Randomness
-from fl_dp.federation.secure_sum.limits import shares_of
+from fl_dp.federation.secure_sum.limits import checked_shares
 from fl_dp.federation.secure_sum.vector import grid_of
 from fl_dp.federation.server.optimizer import server_optimizer_of
 from fl_dp.federation.wire.arrays import NDArray
@@ -55,7 +55,7 @@ def learn_in_sums(sites: Sequence[TensorData], config: RunConfig, noise: float, 
     """
     model, task = _model_of(sites, config)
     axes = axes_of(model, task.objective, DEVICE)
-    shares = shares_of(len(sites), config.secure_dropouts, config.secure_colluders)
+    shares = checked_shares(len(sites), config.secure_dropouts, config.secure_colluders)
     numbers = sum(tensor.numel() for tensor in trainable(model).values())
     spacing = grid_of(config.max_grad_norm, noise, shares, numbers).spacing
     step = config.learning_rate * spacing / sum(map(len, sites))

@@ -28,7 +28,7 @@ from fl_dp.accounting.calibration import calibrate_noise
 from fl_dp.config.flat import Scalar
 from fl_dp.config.run import RunConfig
 from fl_dp.data.tensor_data import TensorData
-from fl_dp.federation.secure_sum.limits import shares_of
+from fl_dp.federation.secure_sum.limits import checked_shares
 from fl_dp.federation.server.evaluation import evaluate
 from fl_dp.records import Entry
 
@@ -138,7 +138,7 @@ def in_sums(
 
 def _alone(config: RunConfig, noise: float) -> str:
     """Epsilon of a hospital if the sums' assumption fails, and its share is all the noise there is."""
-    shares = shares_of(len(NAMES), config.secure_dropouts, config.secure_colluders)
+    shares = checked_shares(len(NAMES), config.secure_dropouts, config.secure_colluders)
     entry = Entry(1.0, noise, config.rounds, shares)
     return f"{compute_epsilon_alone([entry], float(config.delta)):.2f}"
 

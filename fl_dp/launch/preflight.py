@@ -238,11 +238,11 @@ def check_budget(config: RunConfig, largest: int) -> None:
 
 def notes_of_served(config: RunConfig) -> tuple[str, ...]:
     """What a server should say of clients elsewhere, whose own settings it cannot see."""
-    persons, members = config.clients_per_person, config.fit_clients
-    if not config.secure or persons <= members:
+    at, members = config.clients_per_person, config.fit_clients
+    if not config.secure or at <= members:
         return ()
     return (
-        f"clients-per-person = {persons}, and a sum has fit-clients = {members} members: a client whose own "
+        f"clients-per-person = {at}, and a sum has fit-clients = {members} members: a client whose own "
         f"clients-per-person is above {members} declines every round",
     )
 
@@ -253,16 +253,16 @@ def _check_persons_of_a_sum(config: RunConfig) -> None:
     Of clients that a run of ours gives its own settings. Elsewhere a client may say less, of one sum, than
     the server of the federation; what it then declines, it declines by its policy.
     """
-    persons, members = config.clients_per_person, config.fit_clients
-    if not config.secure or persons <= members:
+    at, members = config.clients_per_person, config.fit_clients
+    if not config.secure or at <= members:
         return
-    needed, least = min(persons, config.clients), ""
-    if persons > config.clients:
+    needed, least = min(at, config.clients), ""
+    if at > config.clients:
         least = f"clients-per-person = {needed}, as there are no more clients"
     if members < needed:
         least += f"{', and ' if least else ''}fit-clients = {needed}"
     raise ConfigError(
-        f"clients-per-person = {persons}: expected at most fit-clients = {members} with aggregation = "
+        f"clients-per-person = {at}: expected at most fit-clients = {members} with aggregation = "
         f'"secure": a client declines sums that count a person at fewer clients than it says. Set {least}.'
     )
 

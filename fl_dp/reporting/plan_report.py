@@ -147,5 +147,5 @@ def _verdict(report: PlanReport) -> str:
         return f"Within the budget of epsilon {report.budget:g}."
     return (
         f"A budget of epsilon {report.budget:g} is spent after {report.fitting_rounds} of {total} rounds "
-        f"and {counted(report.fitting_steps, 'step')} of the next."
+        f"and {counted(report.fitting_steps or 0, 'step')} of the next."
     )

@@ -14,7 +14,7 @@ from opened import told
 from fl_dp.errors import DeclinedError
 from fl_dp.federation.secure_sum import masks
 from fl_dp.federation.secure_sum.key_shares import Opener
-from fl_dp.federation.secure_sum.limits import least_threshold, shares_of
+from fl_dp.federation.secure_sum.limits import checked_shares, least_threshold
 from fl_dp.federation.secure_sum.messages import (
     AGREEMENT_PURPOSE,
     SURVIVORS_PURPOSE,
@@ -191,4 +191,4 @@ def test_of_no_client_are_both_keys_opened(clients: int, dropouts: int, gone: in
         hidden = 1 if victim in survivors else 0
         assert known[hidden] == {colluder}
         assert len(known[1 - hidden]) >= played.head.threshold > 1
-    shares_of(clients, dropouts, 1)  # raises for more drop-outs than a threshold allows
+    checked_shares(clients, dropouts, 1)  # raises for more drop-outs than a threshold allows

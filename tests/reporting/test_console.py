@@ -43,7 +43,7 @@ def held(epsilon, budget):
 
 
 @pytest.mark.parametrize(
-    ("persons", "clients", "words"),
+    ("clients_per_person", "clients", "words"),
     [
         (1, [held(1.2, 3.0), held(2.0, 2.0)], "eps 2.00 of 2.00 "),
         (1, [held(2.5, 3.0), held(2.0, 2.0)], "eps 2.50 of 3.00 "),
@@ -52,12 +52,14 @@ def held(epsilon, budget):
         (2, [held(1.0, 4.0), held(1.5, 3.0), held(2.0, 2.0)], "eps 3.50 of 5.00 "),
     ],
 )
-def test_the_budget_is_that_of_the_clients_whose_epsilon_it_is(persons, clients, words):
-    most = sorted(float("inf") if one["epsilon"] is None else one["epsilon"] for one in clients)[-persons:]
+def test_the_budget_is_that_of_the_clients_whose_epsilon_it_is(clients_per_person, clients, words):
+    most = sorted(float("inf") if one["epsilon"] is None else one["epsilon"] for one in clients)[
+        -clients_per_person:
+    ]
     record = {
         **RECORD, "epsilon": None if most[-1] == float("inf") else sum(most),
         "clients": dict(enumerate(clients)),
-        "federation": {**RECORD["federation"], "clients_per_person": persons},
+        "federation": {**RECORD["federation"], "clients_per_person": clients_per_person},
     }  # fmt: skip
     assert words in round_line(record, rounds=3, budget=3.0)
 

@@ -24,7 +24,7 @@ from fl_dp.clean_text import one_line
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import FlDpError
 from fl_dp.federation.secure_sum.attempt import Attempt, Turn
-from fl_dp.federation.secure_sum.limits import shares_of
+from fl_dp.federation.secure_sum.limits import checked_shares
 from fl_dp.federation.secure_sum.proposing import proposed_head
 from fl_dp.federation.secure_sum.summing import SecureSum, SumLostError
 from fl_dp.federation.secure_sum.terms import Head
@@ -135,7 +135,7 @@ class SecureGrid(OlderGrid):
             site = self._site_of(message.metadata.dst_node_id)
             names[key] = site.name if site else key[:16]
         try:
-            shares = shares_of(len(members), config.secure_dropouts, config.secure_colluders)
+            shares = checked_shares(len(members), config.secure_dropouts, config.secure_colluders)
             plans = {key: replace(plan_only(one.content), shares=shares) for key, one in members.items()}
             contents = {
                 key: plan_to_content(plans[key], array_record(one.content, ARRAYS))

@@ -32,7 +32,7 @@ class Limits:
     most_dropouts: int = MOST_MEMBERS
 
 
-def shares_of(clients: int, dropouts: int, colluders: int) -> int:
+def checked_shares(clients: int, dropouts: int, colluders: int) -> int:
     """K - d - c, as `honest_shares`; DeclinedError where these are no numbers of a secure sum."""
     try:
         return honest_shares(clients, dropouts, colluders)
@@ -47,7 +47,7 @@ def least_threshold(clients: int, colluders: int) -> int:
 
 def check_threshold(clients: int, dropouts: int, colluders: int, threshold: int) -> None:
     """DeclinedError unless (K + c) / 2 < t <= K - d; names what would do."""
-    shares_of(clients, dropouts, colluders)
+    checked_shares(clients, dropouts, colluders)
     least, most = least_threshold(clients, colluders), clients - dropouts
     if not least <= threshold <= most:
         raise DeclinedError(

@@ -21,7 +21,7 @@ from fl_dp.federation.secure_sum.fields import (
     from_fields,
     to_fields,
 )
-from fl_dp.federation.secure_sum.limits import Limits, check_threshold, shares_of
+from fl_dp.federation.secure_sum.limits import Limits, check_threshold, checked_shares
 from fl_dp.kits.keys import is_signed
 from fl_dp.records import MOST_MEMBERS
 from fl_dp.reporting.wording import counted
@@ -44,7 +44,7 @@ class Head:
     that they are sent. sensitivity: S, by how much one example moves the sum, rounding included;
     noise_multiplier: sigma, of the whole noise over S. spacing, levels: of the grid. numbers: how many a
     vector has. share_deviation: of one member's share of noise, not in grid units. most_rate: the largest
-    sample rate of any member; clients_per_person: at how many members one person's data may be.
+    sample rate of any member; clients_per_person: the plan's copies, by the name that digests know.
     clients, dropouts, colluders, threshold: K, d, c, t.
     """
 
@@ -72,7 +72,7 @@ class Head:
     @property
     def shares(self) -> int:
         """n = K - d - c, the shares of noise that make up the whole; DeclinedError if there is none."""
-        return shares_of(self.clients, self.dropouts, self.colluders)
+        return checked_shares(self.clients, self.dropouts, self.colluders)
 
     @cached_property
     def digest(self) -> bytes:

@@ -14,7 +14,7 @@ from fl_dp.federation.server.asking import Asked
 from fl_dp.federation.server.registration import Registration
 from fl_dp.federation.server.replies import Verdict, settle
 from fl_dp.federation.wire.arrays import ArraySpec
-from fl_dp.federation.wire.partial_sums import WeightedSum, group_of, read_sum, shares_of
+from fl_dp.federation.wire.partial_sums import WeightedSum, group_of, noise_shares_of, read_sum
 
 logger = logging.getLogger("fl_dp")
 
@@ -104,7 +104,7 @@ def _as_paid(asked: Asked, reply: Message) -> Asked:
 
     They are fewer than were asked for where a member was gone before the sum began.
     """
-    shares = shares_of(reply)
+    shares = noise_shares_of(reply)
     return replace(asked, mechanism=replace(asked.mechanism, shares=shares)) if shares else asked
 
 

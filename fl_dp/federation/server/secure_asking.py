@@ -41,7 +41,7 @@ class SecureAsking(Asking):
                 client.mechanism,
                 noise_multiplier=noise,
                 shares=shares,
-                sample_rate=rate if self._config.clients_per_person > 1 else client.mechanism.sample_rate,
+                sample_rate=rate if client.mechanism.copies > 1 else client.mechanism.sample_rate,
             )
         return super().ask(clients, server_round, weights, in_sum=in_sum)
 

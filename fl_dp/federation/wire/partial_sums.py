@@ -109,7 +109,7 @@ def group_of(reply: Message | None) -> str | None:
     return group if isinstance(group, str) else None
 
 
-def shares_of(reply: Message) -> int:
+def noise_shares_of(reply: Message) -> int:
     """Of how many shares the noise in the reply's group is made up; 0: its clients' own noise."""
     return _shares_in(config_record(reply.content, GROUP))
 

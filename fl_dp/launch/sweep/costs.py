@@ -105,8 +105,8 @@ def cost_of(
         (compute_epsilon(accounts.spent(dataset), profile.delta, profile.accountant), profile.delta)
         for dataset, profile in profiles.items()
     ]
-    persons = max(one.config.clients_per_person for one in runs)
-    together = federation_budget(guarantees or [(0.0, delta)], persons)
+    clients_per_person = max(one.config.clients_per_person for one in runs)
+    together = federation_budget(guarantees or [(0.0, delta)], clients_per_person)
     before = ForeseenAccounts(ledger)
     return SweepCost(
         tuple(costs), together.epsilon, together.delta, exactly, any(map(before.spent, profiles))

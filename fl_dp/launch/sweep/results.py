@@ -156,5 +156,5 @@ def _of_ledger(plan: SweepPlan, accountant: str) -> float:
     with Ledger.open_existing(file) as ledger:
         accounts = [one for one in ledger.accounts() if one.dataset in names and not one.retired]
     epsilons = [(compute_epsilon(one.spent(), plan.delta, accountant), plan.delta) for one in accounts]
-    persons = max(config.clients_per_person for config in configs)
-    return federation_budget(epsilons, persons).epsilon if epsilons else 0.0
+    clients_per_person = max(config.clients_per_person for config in configs)
+    return federation_budget(epsilons, clients_per_person).epsilon if epsilons else 0.0

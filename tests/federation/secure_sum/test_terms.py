@@ -11,8 +11,8 @@ from fl_dp.errors import ConfigError, DeclinedError
 from fl_dp.federation.secure_sum.limits import (
     Limits,
     check_threshold,
+    checked_shares,
     least_threshold,
-    shares_of,
 )
 from fl_dp.federation.secure_sum.terms import Head, Member, Terms, check_head, check_terms
 
@@ -62,7 +62,7 @@ def test_least_threshold_and_most_drop_outs(
     clients: int, colluders: int, threshold: int, dropouts: int
 ) -> None:
     assert least_threshold(clients, colluders) == threshold
-    shares_of(clients, dropouts, colluders)
+    checked_shares(clients, dropouts, colluders)
     check_threshold(clients, dropouts, colluders, threshold)
     with pytest.raises(DeclinedError):
         check_threshold(clients, dropouts, colluders, threshold - 1)
@@ -73,7 +73,7 @@ def test_least_threshold_and_most_drop_outs(
 @pytest.mark.parametrize("numbers", [(2, 0, 1), (101, 0, 1), (5, -1, 1), (5, 1, 0), (5, 4, 1), (3, 1, 2)])
 def test_numbers_that_leave_no_share_of_noise(numbers: tuple[int, int, int]) -> None:
     with pytest.raises(DeclinedError):
-        shares_of(*numbers)
+        checked_shares(*numbers)
 
 
 @pytest.mark.parametrize(

@@ -143,7 +143,10 @@ def test_clients_of_other_sizes_cost_what_the_costliest_does() -> None:
         assert costs[0] < costs[1]
 
 
-@pytest.mark.parametrize("persons", [1, 2])
-def test_one_person_at_several_clients_adds_up(persons: int) -> None:
+@pytest.mark.parametrize("clients_per_person", [1, 2])
+def test_one_person_at_several_clients_adds_up(clients_per_person: int) -> None:
     one = cost_of([fixed("a")], NOWHERE, shared=True).epsilon
-    assert cost_of([fixed("a", clients_per_person=persons)], NOWHERE, shared=True).epsilon == one * persons
+    assert (
+        cost_of([fixed("a", clients_per_person=clients_per_person)], NOWHERE, shared=True).epsilon
+        == one * clients_per_person
+    )

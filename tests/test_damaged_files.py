@@ -19,7 +19,8 @@ import torch
 from safetensors.torch import save_file
 
 from fl_dp.accounting.ledger.export import read_export, to_export
-from fl_dp.accounting.ledger.ledger import DataDeclaration, Ledger
+from fl_dp.accounting.ledger.ledger import Ledger
+from fl_dp.accounting.ledger.requests import DataDeclaration
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.run import RunConfig
 from fl_dp.data.source import Reading

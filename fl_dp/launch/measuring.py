@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from flwr.app import RecordDict
 
-from fl_dp.accounting.ledger.ledger import Reservation
+from fl_dp.accounting.ledger.requests import Reservation
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.data import RECORD
 from fl_dp.config.run import RunConfig

@@ -7,7 +7,8 @@ import pytest
 from fl_dp.accounting.alone import alone_of, any_shared, compute_epsilon_alone
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.epsilon import compute_epsilon
-from fl_dp.accounting.ledger.ledger import Ledger, ReservationRequest
+from fl_dp.accounting.ledger.ledger import Ledger
+from fl_dp.accounting.ledger.requests import ReservationRequest
 from fl_dp.errors import BudgetExhaustedError, ConfigError
 from fl_dp.federation.client.one_mechanism import OneMechanismBudget
 from fl_dp.records import Entry

@@ -9,7 +9,8 @@ import pytest
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.accounting.events import merge
-from fl_dp.accounting.ledger.ledger import Ledger, ReservationRequest
+from fl_dp.accounting.ledger.ledger import Ledger
+from fl_dp.accounting.ledger.requests import ReservationRequest
 from fl_dp.errors import AccountingError, ConfigError, DeclinedError, LedgerError
 from fl_dp.federation.client.one_mechanism import OneMechanismBudget, conflict
 from fl_dp.federation.server.client_record import ClientRecord, client_of, shows_less

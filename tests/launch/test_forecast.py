@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from fl_dp.accounting.budget import Budget
-from fl_dp.accounting.ledger.ledger import DataDeclaration, Ledger
+from fl_dp.accounting.ledger.ledger import Ledger
+from fl_dp.accounting.ledger.requests import DataDeclaration
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import LedgerError
 from fl_dp.federation.client.registration import dataset_name

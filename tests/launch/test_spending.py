@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from fl_dp.accounting.ledger.files import ledger_file
-from fl_dp.accounting.ledger.ledger import DataDeclaration, Ledger
+from fl_dp.accounting.ledger.ledger import Ledger
+from fl_dp.accounting.ledger.requests import DataDeclaration
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import BudgetExhaustedError

@@ -10,7 +10,8 @@ from rich.console import Console
 from fl_dp.accounting.alone import compute_epsilon_alone
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.epsilon import compute_epsilon
-from fl_dp.accounting.ledger.ledger import Ledger, ReservationRequest
+from fl_dp.accounting.ledger.ledger import Ledger
+from fl_dp.accounting.ledger.requests import ReservationRequest
 from fl_dp.cli.common import run_command
 from fl_dp.cli.main import app
 from fl_dp.federation.server.client_record import ClientRecord

@@ -14,7 +14,8 @@ from kits.made import SITES, Made, federation_in
 
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.epsilon import compute_epsilon
-from fl_dp.accounting.ledger.ledger import Ledger, ReservationRequest
+from fl_dp.accounting.ledger.ledger import Ledger
+from fl_dp.accounting.ledger.requests import ReservationRequest
 from fl_dp.config.run import RunConfig
 from fl_dp.kits.keys import SigningKey
 from fl_dp.kits.roster import Roster

@@ -10,7 +10,8 @@ import pytest
 
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.ledger.event_log import FORMAT
-from fl_dp.accounting.ledger.ledger import Ledger, ReservationRequest
+from fl_dp.accounting.ledger.ledger import Ledger
+from fl_dp.accounting.ledger.requests import ReservationRequest
 from fl_dp.errors import ConfigError
 from fl_dp.verify import ledger_rows
 from fl_dp.verify.ledger_rows import kept_rows

@@ -11,13 +11,13 @@ from fl_dp.config.task import TaskSettings
 from fl_dp.data.partition_scheme import PartitionSettings, is_whole, rule_of
 
 if TYPE_CHECKING:
-    from fl_dp.accounting.ledger.ledger import DataDeclaration, Digests
+    from fl_dp.accounting.ledger.requests import DataDeclaration, Digests
     from fl_dp.data.persons import Examples
 
 
 def registration_of(data: "Examples", config: ClientConfig) -> "DataDeclaration":
     """The client's data as they are entered in its ledger on their first use."""
-    from fl_dp.accounting.ledger.ledger import DataDeclaration
+    from fl_dp.accounting.ledger.requests import DataDeclaration
 
     return DataDeclaration(
         dataset_name(config),

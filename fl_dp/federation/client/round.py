@@ -34,7 +34,8 @@ from fl_dp.reporting.reports import NOT_PRIVATE
 
 if TYPE_CHECKING:
     from fl_dp.accounting.budget import Budget
-    from fl_dp.accounting.ledger.ledger import Ledger, Reservation
+    from fl_dp.accounting.ledger.ledger import Ledger
+    from fl_dp.accounting.ledger.requests import Reservation
     from fl_dp.data.persons import Examples
     from fl_dp.statements import Statement
 
@@ -220,7 +221,7 @@ class ClientRounds:
         round that is asked for again with the same digest gives the same result and is free. Empty: never.
         LedgerError when nothing can be written; then nothing is paid for.
         """
-        from fl_dp.accounting.ledger.ledger import ReservationRequest
+        from fl_dp.accounting.ledger.requests import ReservationRequest
 
         paid: list[PaidRound] = []
         refusals: dict[str, Refusal] = {}

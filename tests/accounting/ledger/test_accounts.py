@@ -6,7 +6,8 @@ from fl_dp.accounting.budget import Budget, auto_delta
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.accounting.ledger.accounts import NotedBudget, lineages
 from fl_dp.accounting.ledger.event_log import EventLog
-from fl_dp.accounting.ledger.ledger import Ledger, ReservationRequest
+from fl_dp.accounting.ledger.ledger import Ledger
+from fl_dp.accounting.ledger.requests import ReservationRequest
 from fl_dp.errors import DeclinedError, LedgerError
 from fl_dp.records import Entry, total_steps
 from fl_dp.reporting.ledger_report import account_reports

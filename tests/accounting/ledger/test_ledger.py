@@ -12,7 +12,8 @@ import pytest
 
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.ledger.event_log import EventLog
-from fl_dp.accounting.ledger.ledger import Ledger, Reservation
+from fl_dp.accounting.ledger.ledger import Ledger
+from fl_dp.accounting.ledger.requests import Reservation
 from fl_dp.errors import BudgetExhaustedError, DeclinedError, LedgerError
 from fl_dp.records import Entry, total_steps
 
@@ -158,7 +159,8 @@ import os, signal
 from pathlib import Path
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.ledger.event_log import EventLog
-from fl_dp.accounting.ledger.ledger import Ledger, Reservation
+from fl_dp.accounting.ledger.ledger import Ledger
+from fl_dp.accounting.ledger.requests import Reservation
 ledger = Ledger.open(Path({str(path)!r}))
 ledger.reserve("digits", "run", 1, {MECHANISM}, 2, Budget(3.0, 1e-5, "rdp"))
 os.kill(os.getpid(), signal.SIGKILL)

@@ -16,7 +16,8 @@ from contextlib import suppress
 import pytest
 
 from fl_dp.accounting.budget import Budget
-from fl_dp.accounting.ledger.ledger import Ledger, ReservationRequest
+from fl_dp.accounting.ledger.ledger import Ledger
+from fl_dp.accounting.ledger.requests import ReservationRequest
 from fl_dp.errors import LedgerError
 from fl_dp.records import total_steps
 

@@ -14,8 +14,9 @@ import pytest
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.ledger import payment_keys
 from fl_dp.accounting.ledger.export import to_export
-from fl_dp.accounting.ledger.ledger import DataDeclaration, Ledger, ReservationRequest
+from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.accounting.ledger.payment_keys import PaymentKeys, new_key
+from fl_dp.accounting.ledger.requests import DataDeclaration, ReservationRequest
 from fl_dp.errors import LedgerError, RoundTakenError
 
 SETS = 300  # keys on several pages

@@ -6,7 +6,8 @@ import math
 import pytest
 
 from fl_dp.accounting.budget import Budget
-from fl_dp.accounting.ledger.ledger import Ledger, ReservationRequest
+from fl_dp.accounting.ledger.ledger import Ledger
+from fl_dp.accounting.ledger.requests import ReservationRequest
 from fl_dp.errors import BudgetExhaustedError, DeclinedError, LedgerError
 from fl_dp.records import Entry
 from fl_dp.reporting.ledger_report import account_reports

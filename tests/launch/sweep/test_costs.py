@@ -9,7 +9,8 @@ from launch.sweep.fakes import looked_at
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.accounting.ledger.files import ledger_file
-from fl_dp.accounting.ledger.ledger import Ledger, ReservationRequest
+from fl_dp.accounting.ledger.ledger import Ledger
+from fl_dp.accounting.ledger.requests import ReservationRequest
 from fl_dp.launch.sweep.costs import cost_of, noise_for_all
 from fl_dp.records import Entry
 

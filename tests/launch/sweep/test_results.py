@@ -6,7 +6,8 @@ from launch.sweep.fakes import leave
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.accounting.ledger.files import ledger_file
-from fl_dp.accounting.ledger.ledger import Ledger, ReservationRequest
+from fl_dp.accounting.ledger.ledger import Ledger
+from fl_dp.accounting.ledger.requests import ReservationRequest
 from fl_dp.config.run import RunConfig
 from fl_dp.launch.sweep.plan import PlannedRun, SweepFolder, SweepPlan
 from fl_dp.launch.sweep.results import rows_of, total_epsilon

@@ -1,0 +1,76 @@
+"""What a ledger is asked to enter and to pay for, and what it answers: values alone."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from fl_dp.accounting.budget import Budget
+from fl_dp.accounting.ledger.identity import RECORD
+from fl_dp.records import ASSUMED, Entry
+
+Mechanism = tuple[float, float]  # sample rate, noise multiplier
+Digests = Callable[[], Iterable[bytes]]  # of a data set's records; asked for once, at its first use
+
+
+@dataclass(frozen=True, slots=True)
+class DataDeclaration:
+    """A data set to be entered in a ledger.
+
+    fingerprint: of the contents, so that a changed or renamed set is noticed. source: the whole set that
+    this one is a part of, by `cut` (see `Identity`); empty if it is no part. digests: so that a set with many
+    of the same records is noticed. Only a keyed sample of them is kept, in this file alone.
+    unit: what public_size counts, "record" or "person". person_digests: of the persons' ids, or of the names
+    that records are grouped by, in the same way as digests; None: there are none.
+    """
+
+    dataset: str
+    fingerprint: str
+    public_size: int
+    source: str = ""
+    cut: str = ""
+    digests: Digests | None = None
+    unit: str = RECORD
+    person_digests: Digests | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReservationRequest:
+    """A round to be paid for, see `Ledger.reserve`.
+
+    budget: the wall; None for training without protection, whose noise multiplier is 0. arithmetic: one of
+    `ARITHMETICS`.
+    inputs: a digest of all that decides the round's result, but the data and the key of its `Reservation`.
+    A round that was paid for before, with the same inputs, gives the same result again as long as that key is
+    kept, and need not be paid for again. Empty: the round is never repeated, and its key never kept.
+    shares, copies: of a secure sum, see `Entry`.
+    """
+
+    dataset: str
+    run: str
+    server_round: int
+    mechanism: Mechanism
+    planned: int
+    budget: Budget | None
+    inputs: str = ""
+    arithmetic: str = ASSUMED
+    shares: int = 1
+    copies: int = 1
+
+    def entry(self, steps: int) -> Entry:
+        """So many steps of it; ConfigError where they can be none."""
+        return Entry(*self.mechanism, steps, self.shares, self.copies)
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Steps that are paid for and may now be taken; `id` is the number of their entry.
+
+    key: 32 secret bytes, drawn for this payment alone. All random numbers of its steps follow from them.
+    If the round may be repeated, the ledger keeps them until `Ledger.erase_keys`, and a repetition gets the
+    same. Else nothing but this value ever holds them.
+    committed: the same round was committed before. Its result may have left then, and is the same now.
+    """
+
+    id: int
+    entry: Entry
+    key: bytes = field(repr=False)
+    committed: bool = False

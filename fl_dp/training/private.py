@@ -14,10 +14,8 @@ from fl_dp.data.persons import Examples
 from fl_dp.engine.backward import Axes
 from fl_dp.engine.clipping import ClippedSum, clipped_grad_sums, empty_sum
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
-from fl_dp.engine.kernel_choice.clock import clock_for
 from fl_dp.engine.kernel_choice.memory import is_out_of_memory
-from fl_dp.engine.kernel_choice.physical_batch import largest_batch, room_in
-from fl_dp.engine.kernel_choice.plan import Plan, fitted
+from fl_dp.engine.kernel_choice.physical_batch import largest_batch
 from fl_dp.engine.noise.gaussian import add_gaussian_noise, share_of_sum
 from fl_dp.engine.noise.grid import noise_grid
 from fl_dp.engine.noise.randomness import Randomness
@@ -32,11 +30,10 @@ from fl_dp.training.mixing_watch import MixingWatch, words_of
 from fl_dp.training.objective import Batch, Objective
 from fl_dp.training.optimizers import descent_of
 from fl_dp.training.precision import check_precision, computed_in, in_full
-from fl_dp.training.rows import best_rows, filled, steady
+from fl_dp.training.rehearsing import chooser_that_fits, quickest_rows
+from fl_dp.training.rows import filled, steady
 
 logger = logging.getLogger("fl_dp")
-
-_TRIES, _ENOUGH = 4, 0.1  # of a pass, of which the shortest counts; not more after so many seconds
 
 
 class PrivateTrainer:
@@ -109,45 +106,17 @@ class PrivateTrainer:
             return
         self.rehearse(rows)  # chooses kernels, where none are chosen yet
 
-        chosen, tried = self._chooser, dict[tuple[tuple[str, str], ...], KernelChooser]()
-
-        def run(kernels: Plan) -> ClippedSum:
-            self._chooser = tried[tuple(kernels.items())] = KernelChooser(fixed=kernels)
+        def rehearse(chooser: KernelChooser) -> ClippedSum:
+            self._chooser = chooser
             return self.rehearse(rows)
 
-        kernels, fits = fitted(chosen.rows, run, room_in(memory, self.device), self.device)
-        self._chooser = tried.get(tuple(kernels.items()), chosen)
-        if not fits:
-            logger.warning(
-                "a pass of %d examples takes more than memory-mib = %d, whatever its kernels: with "
-                'physical-batch-size = "auto" there are as many as fit',
-                rows,
-                memory >> 20,
-            )
+        self._chooser = chooser_that_fits(self._chooser, rehearse, memory, rows, self.device)
 
     def choose_rows(self, at_most: int) -> int:
         """The rows of every pass, up to `at_most`, for `step`; by how long passes of random numbers take."""
         if self.plan.one_by_one:
             return 1
-
-        clock = clock_for(self.device)
-
-        def seconds(size: int) -> float:
-            self.rehearse(size)  # chooses kernels
-            times: list[float] = []
-            while len(times) < _TRIES and sum(times) < _ENOUGH:
-                start = clock()
-                self.rehearse(size)
-                times.append(clock() - start)
-            return min(times)
-
-        while True:
-            try:
-                return best_rows(seconds, self.plan.expected_batch_size, at_most)
-            except RuntimeError as error:
-                if at_most == 1 or not is_out_of_memory(error):
-                    raise
-            at_most //= 2
+        return quickest_rows(self.rehearse, self.plan.expected_batch_size, at_most, self.device)
 
     def check_losses(self) -> None:
         """ProbeError when an example moves another's loss; on random numbers, before anything is paid for."""

@@ -1,4 +1,4 @@
-"""`memory-mib` as a bound: a trainer takes the fastest kernels with which a pass fits."""
+"""`memory-mib` as a bound: a trainer takes the fastest kernels with which a pass fits, and rows that do."""
 
 import logging
 
@@ -15,6 +15,7 @@ from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.records import RoundPlan
 from fl_dp.training.examples import axes_of
 from fl_dp.training.private import PrivateTrainer
+from fl_dp.training.rehearsing import quickest_rows
 
 CPU, ROWS = torch.device("cpu"), 32
 PLAN = RoundPlan(
@@ -120,3 +121,32 @@ def test_other_kernels_give_the_same_sum(trainer, data):
     assert kernels[0] != kernels[1]
     for one, other in zip(sums[0].values(), sums[1].values(), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
+
+
+def test_rows_are_halved_where_memory_runs_out():
+    asked = []
+
+    def rehearse(size):
+        asked.append(size)
+        if size > 20:
+            raise torch.OutOfMemoryError("out of memory")
+
+    assert quickest_rows(rehearse, 100, 64, CPU) <= 16
+    assert asked[:3] == [64, 32, 16]
+
+
+def test_what_is_no_want_of_memory_is_told():
+    def rehearse(size):
+        raise RuntimeError(f"a mistake at {size}")
+
+    with pytest.raises(RuntimeError, match="a mistake at 64"):
+        quickest_rows(rehearse, 100, 64, CPU)
+
+
+def test_passes_of_a_few_rows_are_not_tried():
+    """There is no choice among them; whether they fit is found when kernels are fitted."""
+
+    def rehearse(size):
+        raise torch.OutOfMemoryError(f"out of memory at {size}")
+
+    assert quickest_rows(rehearse, 100, 64, CPU) == 8

@@ -1,0 +1,74 @@
+"""What passes of random numbers decide before anything is paid for: kernels, and the rows of a pass."""
+
+import logging
+from collections.abc import Callable
+
+import torch
+
+from fl_dp.engine.clipping import ClippedSum
+from fl_dp.engine.kernel_choice.chooser import KernelChooser
+from fl_dp.engine.kernel_choice.clock import clock_for
+from fl_dp.engine.kernel_choice.memory import is_out_of_memory
+from fl_dp.engine.kernel_choice.physical_batch import room_in
+from fl_dp.engine.kernel_choice.plan import Plan, fitted
+from fl_dp.training.rows import best_rows
+
+logger = logging.getLogger("fl_dp")
+
+_TRIES, _ENOUGH = 4, 0.1  # of a pass, of which the shortest counts; not more after so many seconds
+
+
+def quickest_rows(
+    rehearse: Callable[[int], object], expected_batch_size: int, at_most: int, device: torch.device
+) -> int:
+    """The rows of a pass, up to `at_most`, with which a step is the shortest; fewer where memory runs out.
+
+    rehearse: makes a pass of so many examples of random numbers; the first of a size may choose kernels.
+    """
+    clock = clock_for(device)
+
+    def seconds(size: int) -> float:
+        rehearse(size)  # chooses kernels
+        times: list[float] = []
+        while len(times) < _TRIES and sum(times) < _ENOUGH:
+            start = clock()
+            rehearse(size)
+            times.append(clock() - start)
+        return min(times)
+
+    while True:
+        try:
+            return best_rows(seconds, expected_batch_size, at_most)
+        except RuntimeError as error:
+            if at_most == 1 or not is_out_of_memory(error):
+                raise
+        at_most //= 2
+
+
+def chooser_that_fits(
+    chosen: KernelChooser,
+    rehearse: Callable[[KernelChooser], ClippedSum],
+    memory: int,
+    rows: int,
+    device: torch.device,
+) -> KernelChooser:
+    """One with the fastest kernels with which a pass of so many rows fits `memory` bytes, nearly.
+
+    Where none do, with those that keep least, and a warning. chosen: has measured kernels; it is returned
+    where its own are the answer. rehearse: makes such a pass with the chooser's kernels.
+    """
+    tried = dict[tuple[tuple[str, str], ...], KernelChooser]()
+
+    def run(kernels: Plan) -> ClippedSum:
+        tried[tuple(kernels.items())] = one = KernelChooser(fixed=kernels)
+        return rehearse(one)
+
+    kernels, fits = fitted(chosen.rows, run, room_in(memory, device), device)
+    if not fits:
+        logger.warning(
+            "a pass of %d examples takes more than memory-mib = %d, whatever its kernels: with "
+            'physical-batch-size = "auto" there are as many as fit',
+            rows,
+            memory >> 20,
+        )
+    return tried.get(tuple(kernels.items()), chosen)

@@ -14,6 +14,7 @@ from fl_dp.data.tables.encode import Table
 
 _MISSING = ("", "?", "NA", "N/A", "nan", "NaN", "null", "None")
 _MOST_CATEGORIES = 50  # of a column of texts: one with more is rather a name, and is ignored in a draft
+_FEW = 10  # different whole numbers, or fewer: they may be codes
 _MOST = 0.5  # of a column's cells: where so many are numbers, the others may be marks of missing ones
 
 
@@ -103,6 +104,8 @@ def _column(name: str, cells: Cells, wishes: Wishes, decimal: str) -> Iterator[s
         yield f"classes = [{_values(known) if wishes.public else ''}]"
         return
     share, many = _share(known, decimal), len(set(known)) > _MOST_CATEGORIES
+    if share == 1 and _may_be_codes(known, decimal):
+        yield "# few whole numbers, as 0 and 1 are: a number, or codes of a category, or the label?"
     if _MOST <= share < 1:
         yield "# most cells are numbers: a number, and the others declared by missing = [...]?"
     elif _mark(known) == "," != decimal:
@@ -117,6 +120,11 @@ def _column(name: str, cells: Cells, wishes: Wishes, decimal: str) -> Iterator[s
         yield f"categories = [{_values(known) if wishes.public else ''}]"
     if wishes.public and (len(known) < len(cells) or (many and share < 1)):
         yield 'if-missing = "encode"'
+
+
+def _may_be_codes(known: Cells, decimal: str) -> bool:
+    numbers = set(numbers_of(known, decimal))
+    return 1 < len(numbers) <= _FEW and all(one.is_integer() for one in numbers)
 
 
 def _number(known: Cells, wishes: Wishes, decimal: str) -> Iterator[str]:

@@ -102,6 +102,29 @@ def test_a_mark_among_numbers_is_told_and_not_shown(tmp_path: Path, different: i
     assert not any(cell in text for cell in ("k.A.", "secret", "100"))
 
 
+CODES = "# few whole numbers, as 0 and 1 are: a number, or codes of a category, or the label?"
+
+
+@pytest.mark.parametrize(
+    ("cells", "told"),
+    [
+        (["0", "1"], True), (["0", "1", ""], True), (["1", "2,0", "3"], True),
+        ([str(i) for i in range(10)], True),
+        ([str(i) for i in range(11)], False), (["0", "1,5"], False), (["1"], False), (["no", "yes"], False),
+        (["0", "1", "no"], False),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("public", [False, True])
+def test_numbers_that_may_be_codes_are_asked_about(
+    tmp_path: Path, cells: list[str], told: bool, public: bool
+) -> None:
+    rows = [f"{cells[i % len(cells)]};{i},5;{i % 2}" for i in range(33)]
+    text = draft(tmp_path / "t.csv", rows, public=public)
+    column = text.partition('[columns."a"]\n')[2].partition("\n\n")[0]
+    assert column.startswith(f'{CODES}\nkind = "number"') == told
+    assert text.count(CODES) == told
+
+
 def test_of_public_records_the_mark_is_one_of_missing_cells(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     text = draft(path, [*(f"{i};1;{i % 2}" for i in range(80)), "k.A.;1;0"], public=True)

@@ -75,8 +75,8 @@ def test_file_values_are_lowered_to_what_the_user_asks_and_said(file: Path) -> N
     request = read_request(file, ["1"])
     assert (request.config.clients, request.config.min_clients, request.config.fit_clients) == (1, 1, 1)
     assert request.notes == (
-        "min-clients = 1 (the config has 2)",
-        "fit-clients = 1 (the config has 3)",
+        "min-clients = 1 (2 by config or default)",
+        "fit-clients = 1 (3 by config or default)",
     )
 
 
@@ -86,7 +86,10 @@ def test_who_asks_for_more_clients_means_all_of_them(tmp_path: Path) -> None:
     for words, settings in ((["3"], []), ([], ["clients=3"])):
         request = read_request(file, words, settings)
         assert (request.config.min_clients, request.config.fit_clients) == (3, 3)
-        assert request.notes == ("min-clients = 3 (the config has 2)", "fit-clients = 3 (the config has 2)")
+        assert request.notes == (
+            "min-clients = 3 (2 by config or default)",
+            "fit-clients = 3 (2 by config or default)",
+        )
     config = read_request(file, ["4", "2", "3", "3"]).config
     assert (config.clients, config.min_clients, config.fit_clients, config.rounds) == (4, 2, 3, 3)
 

@@ -32,6 +32,8 @@ def test_only_values_that_nobody_gave_are_lowered() -> None:
     base = RunConfig(clients=8, min_clients=8, fit_clients=8)
     request = request_of(base, {"clients": 3})
     assert (request.config.min_clients, request.config.fit_clients) == (3, 3)
-    assert request.notes[0] == "min-clients = 3 (the config has 8)"
+    assert request.notes[0] == "min-clients = 3 (8 by config or default)"
+    nothing_written = request_of(RunConfig(), {"clients": 3})
+    assert "min-clients = 3 (2 by config or default)" in nothing_written.notes
     with pytest.raises(ConfigError, match="min-clients = 4: expected at most clients = 3"):
         request_of(base, {"clients": 3, "min-clients": 4})

@@ -133,6 +133,22 @@ def test_a_class_within_a_subgroup_hides_what_they_differ_in() -> None:
     assert found(data, "f1", "accuracy-per-subgroup")["accuracy-per-subgroup[ward = ward1]"] is None
 
 
+@pytest.mark.parametrize("records", [0, 1, 19])
+def test_a_declared_subgroup_without_records_looks_like_a_small_one_and_other_is_left_out(
+    records: int,
+) -> None:
+    codes = drawn(2, 3)
+    small, other = codes.clone(), codes.clone()
+    small[:records], other[:records] = 2, 3
+    data = data_of(drawn(2, 2), ("a", "b"))
+    for one, label, there in ((small, "sex2", True), (other, "other", records > 0)):
+        subgroups = (Subgroups("sex", ("sex0", "sex1", "sex2", "other"), one),)
+        told = found(TensorData(data.x, data.y, data.classes, subgroups=subgroups), "accuracy-per-subgroup")
+        name = f"accuracy-per-subgroup[sex = {label}]"
+        assert (name in told) == there
+        assert told.get(name) is None
+
+
 def test_other_means_over_classes_are_withheld_beside_hidden_classes() -> None:
     """With accuracy they are two equations in two unknowns."""
     rare = (torch.arange(RECORDS) < LEAST_CELL - 1).long()

@@ -202,7 +202,7 @@ def _check_secure(plan: RoundPlan, config: ClientConfig, public_size: int) -> No
         config.clients_per_person <= plan.copies <= MOST_MEMBERS,
         f"is accounted for persons at {plan.copies} clients, this client's own settings have "
         f"clients-per-person = {config.clients_per_person}: the server's clients-per-person and fit-clients "
-        "must both be as many",
+        f"must both be {config.clients_per_person} at least",
     )
     rate = plan.expected_batch_size / public_size
     _require(

@@ -6,6 +6,7 @@ PFL_PYTHON =
 NUMBER = 100
 SEED = 0
 JOBS = 1
+TEST_PROCESSES = 2
 
 setup:
 	@scripts/setup.sh
@@ -15,11 +16,17 @@ check: setup
 	.venv/bin/ruff check .
 	.venv/bin/mypy --strict fl_dp scripts
 
+PYTEST = .venv/bin/python -m pytest
+# Each process takes about 1.5 GB. One that is done takes over tests of the other.
+IN_PARALLEL = -n $(TEST_PROCESSES) --dist worksteal
+
+# Slow tests start servers, clients and Ray, with limits of time: one after the other.
 test: setup
-	.venv/bin/python -m pytest
+	$(PYTEST) $(IN_PARALLEL) -m "not slow"
+	$(PYTEST) -m slow
 
 test-fast: setup
-	.venv/bin/python -m pytest -m "not slow"
+	$(PYTEST) $(IN_PARALLEL) -m "not slow"
 
 keys: setup
 	.venv/bin/fl-dp keys --markdown > docs/keys.md

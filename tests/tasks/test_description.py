@@ -44,8 +44,9 @@ def test_what_is_the_tasks_own_is_not_told_as_built_in() -> None:
 def test_it_comes_back_from_its_file(tmp_path: Path) -> None:
     task = Own(TaskSettings())
     task.form = Form((2,), 3)
-    (tmp_path / "model.json").write_text(json.dumps(describe(task).to_dict()))
-    assert ModelDescription.read(tmp_path / "model.json") == describe(task)
+    written = describe(task)
+    (tmp_path / "model.json").write_text(json.dumps(written.to_dict()))
+    assert ModelDescription.read(tmp_path / "model.json") == written
 
 
 NO_SIZE = {"input_shape": [-1], "outputs": 2, "targets": "class", "vocabulary": 0}

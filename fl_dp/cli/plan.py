@@ -1,5 +1,6 @@
 """`fl-dp plan`: a run by a stated rule, from data, model, budget, clients and a time limit."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -64,6 +65,7 @@ def plan(
     from fl_dp.launch.defaults.proposal import propose  # late: these import torch
     from fl_dp.launch.defaults.words import print_proposal, run_file_text
 
+    print("measuring steps of random numbers; of a large model this takes minutes", file=sys.stderr)
     with naming_places(request):
         found = propose(
             request,

@@ -158,10 +158,12 @@ def forecast_run(config: RunConfig, sizes: tuple[int, ...], ledger: Path | None)
     return forecast_of(config, sizes, ledger, shared)
 
 
-def time_run(forecast: "Forecast", *, simulated: bool) -> "Timing | None":
+def time_run(forecast: "Forecast", *, simulated: bool, known: "Timing | None" = None) -> "Timing | None":
+    """known: as of `timing_of`."""
     from fl_dp.launch.measuring import timing_of
     from fl_dp.tasks.load import task_of
     from fl_dp.tasks.records import evaluation_records
 
     test = evaluation_records(forecast.config, task_of(forecast.config))  # in memory since check_server
-    return timing_of(forecast, simulated=simulated, test_records=0 if test is None else len(test))
+    records = 0 if test is None else len(test)
+    return timing_of(forecast, simulated=simulated, test_records=records, known=known)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from fl_dp.config.flat import AUTO
+from fl_dp.config.run import RunConfig
 from fl_dp.config.values import key_of
 from fl_dp.launch.check import MARGIN, CheckResult
 from fl_dp.launch.exit_codes import ExitCode
@@ -171,13 +172,21 @@ def _names(names: list[str]) -> str:
     return f"{'client' if len(names) == 1 else 'clients'} {', '.join(names[:_NAMED])}{more}"
 
 
+def _measured(timing: "Timing", config: RunConfig) -> str:
+    """How many steps of which length the time is foreseen from."""
+    words = f"{counted(timing.measured, 'step')} of {timing.batch_seconds:.3g} s"
+    if timing.step == timing.batch_seconds:
+        return words
+    return f"{words} with {timing.batch} {config.unit_name}s instead of {config.expected_batch_size}"
+
+
 def cost_lines(forecast: "Forecast", timing: "Timing", *, simulated: bool) -> Iterator[str]:
     rounds = min(forecast.config.rounds, (forecast.ends or forecast.config.rounds + 1) - 1)
     rest = "" if simulated else f", {timing.preparing:.2g} s for the rest of a client's round"
     yield (
         f"time, estimated: {duration(timing.rounds)} for {counted(rounds, 'round')}, start and messages not "
         "counted. "
-        f"From {timing.measured} steps of {timing.step:.3g} s on this machine, on random numbers{rest}"
+        f"From {_measured(timing, forecast.config)} on this machine, on random numbers{rest}"
         f" and {timing.evaluating:.2g} s for an evaluation; {timing.at_once} clients at a time"
     )
     step, process = timing.step_bytes / 2**20, timing.process_bytes / 2**20

@@ -40,18 +40,21 @@ from fl_dp.simulation.actor.process_memory import own_bytes
 from fl_dp.tasks.load import new_model, task_of
 from fl_dp.tasks.task import Task
 from fl_dp.training.objective import Objective
+from fl_dp.training.rows import expected_passes
 
 SECONDS = 1.5  # that steps are measured for, if the first is not longer
 _BATCHES = 4  # expected batches that the random data hold
+_PART = 256  # examples of a step that are measured where a whole one takes longer than SECONDS
 _TEST = 512  # test examples that are measured
 _STEP_MARGIN = 1.8  # times the tensors that are seen: so much may a process grow (see engine/kernel_choice)
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """preparing: seconds of a client's round beside its steps: model, checks, payment. step: seconds of one,
-    the mean of `measured`.
+    """preparing: seconds of a client's round beside its steps: model, checks, payment. step: seconds of one.
 
+    measured: steps, of `batch` examples in the mean, that took `batch_seconds` each. With fewer examples than
+    the run's steps have, `step` is foreseen by the number of passes.
     evaluating: seconds of one evaluation of the global model. at_once: clients that train at a time, with
     `threads` threads each. physical_batch_size: most examples in memory; rows: of a pass. step_bytes: that a
     step adds to its process; process_bytes: of this process, which holds the data as a client's does.
@@ -61,6 +64,8 @@ class Timing:
     preparing: float
     step: float
     measured: int
+    batch: int
+    batch_seconds: float
     evaluating: float
     at_once: int
     threads: int
@@ -77,29 +82,40 @@ class _Rehearsed(OwnTraining):
     gives_to_sums = True
 
 
-def timing_of(forecast: Forecast, *, simulated: bool, test_records: int) -> Timing | None:
-    """Of this machine; None where no client can take part. No record is read, and no ledger is opened."""
+def timing_of(
+    forecast: Forecast, *, simulated: bool, test_records: int, known: Timing | None = None
+) -> Timing | None:
+    """Of this machine; None where no client can take part. No record is read, and no ledger is opened.
+
+    known: of the same model and clients with other batches; where its steps were long, none is taken again.
+    """
     config = forecast.config
     first = next((one.record for one in forecast.clients if one.record.mechanism is not None), None)
     if first is None:
         return None
     assert first.mechanism is not None
     plan = round_plan(first.profile, first.mechanism, config, "check", 1, task_identity(config))
+    if known is not None and known.batch == _PART <= plan.expected_batch_size:
+        found = replace(known, step=known.batch_seconds * _times_longer(plan, known.rows))
+        return replace(found, rounds=_all_rounds(forecast, found, simulated=simulated))
     threads = 1 if simulated else max(1, cores() // config.clients)
     with _threads(threads), _without_log(), tempfile.TemporaryDirectory() as scratch:
         data = random_data(config, task_of(config), _BATCHES * plan.expected_batch_size)
         settings = replace(client_config(config, 0, Path(scratch)), epsilon=MOST_EPSILON)
-        one_step = _seconds_of_a_round(settings, data, replace(plan, steps=1), config)
         training = _Rehearsed(settings, data)
         training.prepare(plan, _content(config, plan))
-        step, measured = _seconds_of_a_step(training, data, plan, settings)
+        batch, batch_seconds, measured = _seconds_of_a_step(training, data, plan, settings)
+        short = replace(plan, steps=1, expected_batch_size=batch)
+        one_step = _seconds_of_a_round(settings, data, short, config)
         trainer = training.trainer
         assert trainer is not None
         needed = peak_bytes(lambda: trainer.rehearse(training.rows), find_device(config.device))
         evaluating = _evaluating(config, test_records)
+    longer = 1.0 if batch == plan.expected_batch_size else _times_longer(plan, training.rows)
     found = Timing(
-        max(0.0, one_step - step), step, measured, evaluating, min(cores(), config.fit_clients), threads,
-        training.at_most, training.rows, int(_STEP_MARGIN * needed), own_bytes(), 0.0,
+        max(0.0, one_step - batch_seconds), longer * batch_seconds, measured, batch, batch_seconds,
+        evaluating, min(cores(), config.fit_clients), threads, training.at_most, training.rows,
+        int(_STEP_MARGIN * needed), own_bytes(), 0.0,
     )  # fmt: skip
     return replace(found, rounds=_all_rounds(forecast, found, simulated=simulated))
 
@@ -139,24 +155,35 @@ def _content(config: RunConfig, plan: RoundPlan) -> RecordDict:
 
 def _seconds_of_a_step(
     training: OwnTraining, data: Examples, plan: RoundPlan, settings: ClientConfig
-) -> tuple[float, int]:
-    """Their mean, and how many were taken; the first warms up, and counts only if it took long."""
-    rate = plan.expected_batch_size / len(data)
+) -> tuple[int, float, int]:
+    """Of how many examples a step was measured, the mean of its seconds, and how many were taken.
 
-    def seconds(steps: int) -> float:
-        entry = Entry(rate, plan.noise_multiplier, steps)
+    The first one has a part of the examples. Where the whole would take too long, that one counts.
+    """
+    client = Client(settings, "random", len(data), "random", budget_of(settings, len(data)))
+
+    def seconds(batch: int, steps: int) -> float:
+        accepted = AcceptedRound("check", client, replace(plan, expected_batch_size=batch))
+        entry = Entry(accepted.sample_rate, plan.noise_multiplier, steps)
         paid = PaidRound(accepted, Reservation(0, entry, bytes(32)))
         started = time.perf_counter()
         training.train(paid)
         return time.perf_counter() - started
 
-    client = Client(settings, "random", len(data), "random", budget_of(settings, len(data)))
-    accepted = AcceptedRound("check", client, plan)
-    first = seconds(1)
-    if first > SECONDS:
-        return first, 1
-    steps = max(1, min(50, int(SECONDS / max(first, 1e-4))))
-    return seconds(steps) / steps, steps
+    part, whole = min(_PART, plan.expected_batch_size), plan.expected_batch_size
+    first = seconds(part, 1)
+    foreseen = first * (_times_longer(plan, training.rows) if part < whole else 1.0)
+    if foreseen > SECONDS:
+        return part, first, 1
+    steps = max(1, min(50, int(SECONDS / max(foreseen, 1e-4))))
+    return whole, seconds(whole, steps) / steps, steps
+
+
+def _times_longer(plan: RoundPlan, rows: int) -> float:
+    """A whole step over one of `_PART` examples: by passes, of which a private one has a public length."""
+    if not plan.private:
+        return plan.expected_batch_size / _PART
+    return expected_passes(plan.expected_batch_size, rows) / expected_passes(_PART, rows)
 
 
 def _evaluating(config: RunConfig, test_records: int) -> float:

@@ -15,6 +15,7 @@ from fl_dp.launch.forecast import Forecast, forecast_of
 from fl_dp.launch.measuring import Timing, random_data, timing_of
 from fl_dp.launch.processes.environment import cores
 from fl_dp.tasks.load import new_model, task_of
+from fl_dp.training.rows import expected_passes
 
 CONFIG = RunConfig(rounds=2, noise_multiplier=4.0, accountant="rdp", physical_batch_size="auto")
 
@@ -48,6 +49,37 @@ def test_the_steps_of_a_client_are_timed_and_nothing_is_left(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("privacy", ["on", "off"])
+def test_of_a_long_step_a_part_is_measured_once(privacy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measuring, "SECONDS", 0.0)
+    large = replace(CONFIG, expected_batch_size=1024, privacy=privacy, physical_batch_size=64)
+    found = timing_of(forecast(large, 5000, 5000), simulated=True, test_records=0)
+    assert found is not None
+    assert (found.batch, found.measured) == (256, 1)
+    passes = expected_passes(1024, found.rows) / expected_passes(256, found.rows)
+    assert found.step / found.batch_seconds == pytest.approx(passes if privacy == "on" else 1024 / 256)
+
+    def refuse(*args: object) -> None:
+        raise AssertionError("measured again")
+
+    monkeypatch.setattr(measuring, "random_data", refuse)
+    half = replace(large, expected_batch_size=512)
+    again = timing_of(forecast(half, 5000, 5000), simulated=True, test_records=0, known=found)
+    assert again is not None
+    assert again.batch_seconds < again.step < found.step
+    assert 0 < again.rounds < 2 * found.rounds
+    with pytest.raises(AssertionError, match="measured again"):
+        timing_of(forecast(CONFIG, 5000, 5000), simulated=True, test_records=0, known=found)
+
+
+def test_of_a_short_step_all_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measuring, "SECONDS", 2.0)
+    config = replace(CONFIG, expected_batch_size=512)
+    found = timing_of(forecast(config, 5000, 5000), simulated=True, test_records=0)
+    assert found is not None
+    assert (found.batch, found.step) == (512, found.batch_seconds)
+
+
 def test_nobody_who_can_train_is_nothing_to_measure() -> None:
     spent = forecast(replace(CONFIG, epsilon=1e-3, noise_multiplier="auto"), 64, 64)
     assert all(one.record.mechanism is None for one in spent.clients)
@@ -56,7 +88,7 @@ def test_nobody_who_can_train_is_nothing_to_measure() -> None:
 
 def test_all_rounds_are_no_shorter_than_the_work_on_all_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measuring, "cores", lambda: 2)
-    one = Timing(1.0, 0.5, 9, 3.0, 2, 1, 64, 64, 0, 0, 0.0)
+    one = Timing(1.0, 0.5, 9, 64, 0.5, 3.0, 2, 1, 64, 64, 0, 0, 0.0)
     two = forecast(CONFIG, 640, 640)  # 10 steps of half a second a round, after 1 s
     assert measuring._all_rounds(two, one, simulated=False) == 2 * 6 + 2 * 3
     assert measuring._all_rounds(two, one, simulated=True) == 2 * 5 + 2 * 3

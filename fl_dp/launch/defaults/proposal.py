@@ -62,10 +62,10 @@ def propose(
     config = _checked(request.config)
     parts, norms = split(replace(config, expected_batch_size=1, physical_batch_size=1)), made_up_norms(config)
     limit = math.inf if seconds is None else seconds
-    epochs = MOST_EPOCHS
+    epochs, timing = MOST_EPOCHS, None
     for tried in range(1, _TRIES + 1):
         run = ruled(config, parts.sizes, norms, epochs, most_rounds)
-        timing = time_run(run.forecast, simulated=engine is not None)
+        timing = time_run(run.forecast, simulated=engine is not None, known=timing)
         if timing is None:
             raise ConfigError(
                 f"epsilon = {config.epsilon:g}: no client can take part: "

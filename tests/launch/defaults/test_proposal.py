@@ -111,7 +111,7 @@ def test_a_limit_of_time_takes_fewer_passes(monkeypatch: pytest.MonkeyPatch) -> 
     whole = proposed()
     asked = []
 
-    def time_run(forecast: object, *, simulated: bool) -> object:
+    def time_run(forecast: object, *, simulated: bool, known: object) -> object:
         config = forecast.config  # type: ignore[attr-defined]
         asked.append(config.local_epochs * config.rounds)
         return replace(whole.timing, rounds=asked[-1] + 4.0)  # a second a pass, and four in any case
@@ -135,7 +135,7 @@ def test_a_machine_that_gets_slower_is_asked_for_one_pass_at_last(monkeypatch: p
     whole, seconds = proposed(), iter([100.0, 100.1, 100.2, 100.3, 100.4, 1.0])
     asked = []
 
-    def time_run(forecast: object, *, simulated: bool) -> object:
+    def time_run(forecast: object, *, simulated: bool, known: object) -> object:
         asked.append(forecast.config)  # type: ignore[attr-defined]
         return replace(whole.timing, rounds=next(seconds))
 

@@ -4,8 +4,8 @@
     python -m benchmarks.accuracy --out FILE --data-root DIR --rows A --tune
 
 Each run is a line of FILE, and a run that stands there is not repeated: what was stopped goes on. The test
-images are read once, by the model of the last round. Epsilon is that of the clients' ledgers. A seed decides
-the first weights and who has which images; the noise is new in each run.
+images are read once, by the model of the last round, but for rows with a curve. Epsilon is that of the
+clients' ledgers. A seed decides the first weights and who has which images; the noise is new in each run.
 --data cifar10=npz:FILE reads a data set from another source. --tune runs what is tried for a row, at seed
 100, trained without 5,000 images of the training set, and measured on those.
 """
@@ -89,17 +89,22 @@ def wanted(name: str, options: argparse.Namespace) -> list[tuple[Settings, int]]
 
 
 def measured(settings: Settings, data_root: str) -> dict[str, Any]:
-    """Accuracy on the test images, of all and of the worst class; the largest epsilon; seconds."""
+    """Accuracy on the test images, of all and of the worst class; the largest epsilon; seconds.
+
+    curve: the accuracy after each round, of rows that measure it. No choice is made by it.
+    """
     with TemporaryDirectory() as folder:
         started = time.perf_counter()
         result = fl_dp.simulate(out=Path(folder) / "run", quiet=True, data_root=data_root, **settings)
         seconds = time.perf_counter() - started
+        curve = list(result.rounds["accuracy"]) if settings["evaluate_every"] else None
     metrics, federation = result.summary["metrics"], result.summary["federation"]
     return {
         "accuracy": metrics["accuracy"],
         **worst_class(metrics),
         "epsilon": federation["largest"],
         "seconds": round(seconds),
+        **({"curve": curve} if curve else {}),
     }
 
 

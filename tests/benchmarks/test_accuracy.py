@@ -75,8 +75,8 @@ import sys
 from benchmarks import accuracy
 from benchmarks.accuracy_rows import Row
 accuracy.ROWS = {"small": Row({
-    "data": "digits", "clients": 1, "min_clients": 1, "fit_clients": 1, "rounds": 1, "epsilon": 3.0,
-    "metrics": "accuracy,accuracy-per-class", "evaluate_every": 0, "model": "linear",
+    "data": "digits", "clients": 1, "min_clients": 1, "fit_clients": 1, "rounds": 2, "epsilon": 3.0,
+    "metrics": "accuracy,accuracy-per-class", "evaluate_every": 1, "model": "linear",
 }, "a paper")}
 sys.argv = ["accuracy", "--out", sys.argv[1], "--rows", "small", "--seeds", "1"]
 if __name__ == "__main__":
@@ -96,3 +96,5 @@ def test_a_run_is_measured_once(tmp_path):
     (line,) = accuracy.Lines(file).read()
     assert 0 <= line["worst"] <= line["accuracy"] <= 1
     assert 0 < line["epsilon"] <= 3
+    assert len(line["curve"]) == 2
+    assert line["curve"][1] == line["accuracy"]

@@ -140,7 +140,10 @@ def total_epsilon(plan: SweepPlan, folder: SweepFolder) -> float:
         if folder.run(run.name).launch.exists()
         for entry in costliest(folder.run(run.name))
     ]
-    return compute_epsilon([one for one in charges if one.private], plan.delta, accountant)
+    persons = _clients_per_person(plan)
+    return persons * compute_epsilon(
+        [one for one in charges if one.private], plan.delta / persons, accountant
+    )
 
 
 def _of_ledger(plan: SweepPlan, accountant: str) -> float:
@@ -155,6 +158,11 @@ def _of_ledger(plan: SweepPlan, accountant: str) -> float:
     }
     with Ledger.open_existing(file) as ledger:
         accounts = [one for one in ledger.accounts() if one.dataset in names and not one.retired]
-    epsilons = [(compute_epsilon(one.spent(), plan.delta, accountant), plan.delta) for one in accounts]
-    persons = max(config.clients_per_person for config in configs)
+    persons = _clients_per_person(plan)
+    delta = plan.delta / persons  # of each of their accounts: together they have the plan's
+    epsilons = [(compute_epsilon(one.spent(), delta, accountant), delta) for one in accounts]
     return federation_budget(epsilons, persons).epsilon if epsilons else 0.0
+
+
+def _clients_per_person(plan: SweepPlan) -> int:
+    return max(int(run.config.get("clients-per-person", 1)) for run in plan.runs)

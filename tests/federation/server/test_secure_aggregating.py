@@ -96,3 +96,10 @@ def test_a_sum_of_honest_noise_stays_as_it_is():
     new = SecureAggregating(config, specs(start)).aggregate(encode(start), judged)
     assert new is not None
     np.testing.assert_allclose(new["w"].numpy(), -noise / 90, rtol=1e-4, atol=1e-4)
+
+
+def test_a_sum_with_members_who_do_not_say_what_they_paid_is_not_used():
+    """Two of a sum of three: its noise is whole with three alone."""
+    aggregating = _aggregating(0)
+    assert aggregating.aggregate(encode(START), _opened(2, 3)) is None
+    assert aggregating.lost.startswith("2 updates remain, 3 are needed")

@@ -3,15 +3,12 @@
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 
-from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
 from fl_dp.federation.server import status
 from fl_dp.federation.server.aggregating import Aggregating
-from fl_dp.federation.server.registration import record_of
 from fl_dp.federation.server.replies import Verdict
 from fl_dp.federation.server.resolved import resolved
 from fl_dp.federation.server.strategy_parts import aggregating_of
@@ -21,11 +18,12 @@ from fl_dp.launch.spending import (
     NOWHERE,
     ClientSpending,
     ForeseenAccounts,
+    in_common,
     mean_rounds,
     spending_of,
     takes_every_round,
 )
-from fl_dp.records import ClientProfile, Entry
+from fl_dp.records import Entry
 from fl_dp.reporting.reports import FederationBudget
 
 
@@ -72,8 +70,8 @@ def forecast_of(
     accounts, rounds = ForeseenAccounts(ledgers), config.rounds
     settings = [client_config(config, client, ledgers or NOWHERE) for client in range(config.clients)]
     profiles = [accounts.profile(one, size) for one, size in zip(settings, sizes, strict=True)]
-    common = in_common(config, profiles)
-    clients = tuple(spending_of(profile, common, rounds) for profile in profiles)
+    common, rate = in_common(config, profiles)
+    clients = tuple(spending_of(profile, common, rounds, rate) for profile in profiles)
     records, aggregating = [one.record for one in clients], aggregating_of(config, shared)
     together = status.guarantee(
         records, config.clients_per_person, private=config.private, rounds_more=rounds
@@ -93,18 +91,9 @@ def forecast_of(
         _ends(config, [one.rounds for one in clients], aggregating, exactly),
         exactly,
         noise_share_of(
-            [one.entry for one in clients], sizes, sum(math.prod(one.shape) for one in shared.values())
+            [one.drawn for one in clients], sizes, sum(math.prod(one.shape) for one in shared.values())
         ),
     )
-
-
-def in_common(config: RunConfig, profiles: Sequence[ClientProfile]) -> RunConfig:
-    """The config with the one noise that the members of secure sums have, where "auto" finds several."""
-    if not config.secure or config.noise_multiplier != AUTO:
-        return config
-    records = map(partial(record_of, config=config), profiles)
-    found = [one.mechanism.noise_multiplier for one in records if one.mechanism]
-    return replace(config, noise_multiplier=max(found)) if found else config
 
 
 def noise_share_of(entries: Sequence[Entry | None], sizes: Sequence[int], parameters: int) -> float:

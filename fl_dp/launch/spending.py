@@ -1,6 +1,7 @@
 """What a client will spend in a run, by the functions that plan and pay it; nothing is started or written."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -9,10 +10,12 @@ from fl_dp.accounting.events import merge
 from fl_dp.accounting.ledger.files import ledger_file
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.client import ClientConfig
+from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
 from fl_dp.federation.client.profile import profile_of
 from fl_dp.federation.client.registration import cut_of, dataset_name, records_name
 from fl_dp.federation.server.client_record import ClientRecord
+from fl_dp.federation.server.planning import expected_batch
 from fl_dp.federation.server.registration import record_of
 from fl_dp.records import ASSUMED, PROVEN, ClientProfile, Entry
 
@@ -33,10 +36,18 @@ class ClientSpending:
     epsilon: float
     rounds: int
     entry: Entry | None
+    own_rate: float | None = None
 
     @property
     def name(self) -> str:
         return self.record.name
+
+    @property
+    def drawn(self) -> Entry | None:
+        """entry, with the rate at which its own records are drawn. Charged may be a larger one of a sum's."""
+        if self.entry is None or self.own_rate is None:
+            return self.entry
+        return replace(self.entry, sample_rate=self.own_rate)
 
     @property
     def alone(self) -> float:
@@ -44,9 +55,15 @@ class ClientSpending:
         return _epsilon(self.record.budget, self.entry) if self.entry else 0.0
 
 
-def spending_of(profile: ClientProfile, config: RunConfig, rounds: int) -> ClientSpending:
-    """What the client spends in `rounds` rounds of the run."""
+def spending_of(
+    profile: ClientProfile, config: RunConfig, rounds: int, least_rate: float = 0.0
+) -> ClientSpending:
+    """What the client spends in `rounds` rounds of the run. least_rate: at which it is charged, as of
+    `in_common`.
+    """
     record = record_of(profile, config)
+    if record.mechanism and record.mechanism.sample_rate < least_rate:
+        record.mechanism = replace(record.mechanism, sample_rate=least_rate)
     planned = record.mechanism
     steps = record.steps_left(rounds * planned.steps) if planned else 0
     return ClientSpending(
@@ -55,7 +72,25 @@ def spending_of(profile: ClientProfile, config: RunConfig, rounds: int) -> Clien
         record.epsilon_after(rounds),
         record.rounds_left(rounds),
         planned.taking(steps) if planned and steps else None,
+        expected_batch(config, profile.public_size) / profile.public_size,
     )
+
+
+def in_common(config: RunConfig, profiles: Iterable[ClientProfile]) -> tuple[RunConfig, float]:
+    """What the members of secure sums share, as the server's `SecureAsking` has it.
+
+    The config with one noise where "auto" finds several, and the sample rate at which each is charged at
+    least: of persons at several members the largest of any, else 0.
+    """
+    if not config.secure:
+        return config, 0.0
+    found = [one for one in (record_of(profile, config).mechanism for profile in profiles) if one]
+    if not found:
+        return config, 0.0
+    rate = max(one.sample_rate for one in found) if config.clients_per_person > 1 else 0.0
+    if config.noise_multiplier != AUTO:
+        return config, rate
+    return replace(config, noise_multiplier=max(one.noise_multiplier for one in found)), rate
 
 
 @lru_cache(maxsize=4096)  # most clients are alike

@@ -1,11 +1,13 @@
 """What a run will cost is foreseen by what the run itself would compute, and no ledger is changed."""
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fl_dp.accounting.budget import Budget
+from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.accounting.ledger.requests import DataDeclaration
 from fl_dp.config.run import RunConfig
@@ -128,6 +130,30 @@ def test_of_many_three_are_shown() -> None:
     config = RunConfig(clients=5, min_clients=5, fit_clients=5, noise_multiplier=4.0, accountant="rdp")
     shown = spread(forecast(config, 500, 100, 400, 200, 300).clients)
     assert [(words, one.name) for words, one in shown] == [("largest", "1"), ("median", "4"), ("least", "0")]
+
+
+OF_SUMS = RunConfig(clients=4, min_clients=4, fit_clients=4, rounds=3, aggregation="secure", epsilon=50.0)
+
+
+def test_persons_at_several_members_are_charged_at_the_largest_rate_of_any() -> None:
+    """Once check said 2.02 where the ledgers were then charged 3.05."""
+    config = replace(OF_SUMS, noise_multiplier=6.0, clients_per_person=2)
+    found = forecast(config, 128, 256, 640, 640)
+    each = compute_epsilon([Entry(0.5, 6.0, 3, 3, 2)], 1e-5)
+    assert [one.epsilon for one in found.clients] == [each] * 4
+    assert (found.epsilon, found.delta) == (2 * each, 2e-5)
+    assert [one.drawn.sample_rate for one in found.clients if one.drawn] == [0.5, 0.25, 0.1, 0.1]
+    poor = forecast(replace(config, epsilon=0.9 * each), 128, 256, 640, 640)
+    assert [one.rounds for one in poor.clients] == [2] * 4
+    alone = forecast(replace(config, clients_per_person=1), 128, 256, 640, 640)
+    assert [one.entry.sample_rate for one in alone.clients if one.entry] == [0.5, 0.25, 0.1, 0.1]
+
+
+def test_members_of_a_sum_have_one_noise() -> None:
+    found = forecast(replace(OF_SUMS, epsilon=3.0), 128, 640, 640, 640)
+    noises = {one.entry.noise_multiplier for one in found.clients if one.entry}
+    assert len(noises) == 1
+    assert found.clients[0].epsilon > 2.99 > found.clients[1].epsilon
 
 
 def test_noise_is_held_against_all_that_the_records_can_say() -> None:

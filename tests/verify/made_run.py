@@ -21,7 +21,14 @@ from fl_dp.kits.keys import SigningKey
 from fl_dp.kits.roster import Roster
 from fl_dp.records import Entry
 from fl_dp.reporting.page.render import render_page
-from fl_dp.reporting.reports import ClientBudget, ClientRound, FederationBudget, RoundReport, Summary
+from fl_dp.reporting.reports import (
+    ClientBudget,
+    ClientRound,
+    FederationBudget,
+    OpenedSum,
+    RoundReport,
+    Summary,
+)
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.reporting.run_results import RunResults, to_line, write_statements
 from fl_dp.statements import PURPOSE, AccountStatement, Stated, Statement, commitment
@@ -121,6 +128,8 @@ def run_in(folder: Path, shares: int = 1) -> MadeRun:
     made = MadeRun(RunFolder(folder / "run"), kits, {}, shares)
     out = RunResults(made.files.path)
     config = replace(RunConfig(), rounds=ROUNDS, expected_batch_size=BATCH)
+    if shares > 1:
+        config = replace(config, aggregation="secure", clients=shares + 1, fit_clients=shares + 1)
     made.files.config.write_text(tomli_w.dumps(config.to_flat()))
     out.write_resolved(replace(config, noise_multiplier=NOISE, delta=DELTA).to_flat())
     spent = dict.fromkeys(SITES, 0)
@@ -180,9 +189,11 @@ def _line(number: int, spent: dict[str, int], trained: dict[str, bool], shares: 
         (),
         epsilon_alone=max(one.epsilon_alone for one in clients.values()) if shares > 1 else None,
     )
+    opened = OpenedSum(shares + 1, shares, masked=False) if shares > 1 else None
     return RoundReport(
-        number, True, max(epsilons), DELTA, together, NOISE, clients, 0.5, 0.9, 1.0, {"accuracy": 0.9}
-    )
+        number, True, max(epsilons), DELTA, together, NOISE, clients, 0.5, 0.9, 1.0, {"accuracy": 0.9},
+        secure_sum=opened,
+    )  # fmt: skip
 
 
 def _summary(last: RoundReport, digests: dict[str, str]) -> Summary:
@@ -200,6 +211,7 @@ def _summary(last: RoundReport, digests: dict[str, str]) -> Summary:
         clients, metrics=last.metrics, model_round=ROUNDS, planned_epsilon=last.epsilon, run=RUN,
         max_grad_norm=1.0,
         digests=digests,
+        masked=last.secure_sum.masked if last.secure_sum else None,
     )  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from fl_dp.launch.spending import (
     NOWHERE,
     ClientSpending,
     ForeseenAccounts,
+    in_common,
     mean_rounds,
     spending_of,
     takes_every_round,
@@ -98,14 +99,15 @@ def cost_of(
         if costs[-1].mechanism and costs[-1].mechanism.private:
             costliest.append(costs[-1].mechanism)
     delta = max((cost.delta for cost in costs), default=0.0)
+    clients_per_person = max(one.config.clients_per_person for one in runs)
     if not shared:
-        accountant = runs[0].config.accountant
-        return SweepCost(tuple(costs), compute_epsilon(costliest, delta, accountant), delta, exactly)
+        whole = compute_epsilon(costliest, delta, runs[0].config.accountant), delta
+        together = federation_budget([whole] * clients_per_person, clients_per_person)
+        return SweepCost(tuple(costs), together.epsilon, together.delta, exactly)
     guarantees = [
         (compute_epsilon(accounts.spent(dataset), profile.delta, profile.accountant), profile.delta)
         for dataset, profile in profiles.items()
     ]
-    clients_per_person = max(one.config.clients_per_person for one in runs)
     together = federation_budget(guarantees or [(0.0, delta)], clients_per_person)
     before = ForeseenAccounts(ledger)
     return SweepCost(
@@ -118,15 +120,19 @@ def _client_costs(
 ) -> Iterator[tuple[str, ClientProfile, RunCost]]:
     """Of each client of a run: its data set, what it registers with, and the cost, which is paid."""
     rounds = max(1, math.ceil(mean_rounds(config))) if usual else config.rounds
-    for client, size in enumerate(sizes):
-        settings = replace(client_config(config, client, NOWHERE), vary_mechanism=vary)
+    all_settings = [
+        replace(client_config(config, client, NOWHERE), vary_mechanism=vary) for client in range(len(sizes))
+    ]
+    profiles = list(map(accounts.profile, all_settings, sizes))
+    common, rate = in_common(config, profiles)
+    fresh, _ = in_common(config, [replace(one, spent=()) for one in profiles])
+    for settings, profile in zip(all_settings, profiles, strict=True):
         dataset, conflict = dataset_name(settings), accounts.conflict(settings)
-        profile = accounts.profile(settings, size)
-        found = spending_of(profile, config, rounds)
+        found = spending_of(profile, common, rounds, rate)
         if found.entry is not None:
             accounts.pay(dataset, found.entry, config.arithmetic)
         cost = RunCost(
-            found.entry, found.alone, profile.delta, found.rounds, _problem(found, config), conflict
+            found.entry, found.alone, profile.delta, found.rounds, _problem(found, fresh), conflict
         )
         yield dataset, profile, cost
 
@@ -136,7 +142,10 @@ def _badness(cost: RunCost) -> tuple[bool, bool, float]:
 
 
 def _problem(found: ClientSpending, config: RunConfig) -> str:
-    """Why the client's rounds would not be what the run's config says; empty if they would."""
+    """Why the client's rounds would not be what the run's config says; empty if they would.
+
+    config: with what members of secure sums would share, had nobody spent anything.
+    """
     record, planned = found.record, found.record.mechanism
     if planned is None:
         return record.reason.rstrip(".")
@@ -160,9 +169,12 @@ def _problem(found: ClientSpending, config: RunConfig) -> str:
 def noise_for_all(runs: Sequence[CheckedRun], costs: SweepCost) -> float | None:
     """The noise multiplier with which all runs together stay within the least of their budgets.
 
-    None where they differ in rate, where no noise is enough, or where data have spent before.
+    None where they differ in rate, where no noise is enough, where data have spent before, or where a person
+    is at several members of a sum.
     """
-    found = 0.0
+    found, delta = 0.0, costs.delta / max(one.config.clients_per_person for one in runs)
+    if any(one.config.secure and one.config.clients_per_person > 1 for one in runs):
+        return None
     for size in sorted({size for one in runs for size in one.sizes}):
         rates = {expected_batch(one.config, size) / size for one in runs}
         if len(rates) > 1:
@@ -170,9 +182,7 @@ def noise_for_all(runs: Sequence[CheckedRun], costs: SweepCost) -> float | None:
         steps = sum(steps_of_round(one.config, size) * one.config.rounds for one in runs)
         least = min(one.config.epsilon for one in runs)
         try:
-            noise = calibrate_noise(
-                rates.pop(), steps, least, costs.delta, accountant=runs[0].config.accountant
-            )
+            noise = calibrate_noise(rates.pop(), steps, least, delta, accountant=runs[0].config.accountant)
         except AccountingError:
             return None
         found = max(found, noise)

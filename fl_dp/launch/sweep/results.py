@@ -140,7 +140,10 @@ def total_epsilon(plan: SweepPlan, folder: SweepFolder) -> float:
         if folder.run(run.name).launch.exists()
         for entry in costliest(folder.run(run.name))
     ]
-    return compute_epsilon([one for one in charges if one.private], plan.delta, accountant)
+    clients_per_person = _clients_per_person(plan)
+    return clients_per_person * compute_epsilon(
+        [one for one in charges if one.private], plan.delta / clients_per_person, accountant
+    )
 
 
 def _of_ledger(plan: SweepPlan, accountant: str) -> float:
@@ -155,6 +158,11 @@ def _of_ledger(plan: SweepPlan, accountant: str) -> float:
     }
     with Ledger.open_existing(file) as ledger:
         accounts = [one for one in ledger.accounts() if one.dataset in names and not one.retired]
-    epsilons = [(compute_epsilon(one.spent(), plan.delta, accountant), plan.delta) for one in accounts]
-    clients_per_person = max(config.clients_per_person for config in configs)
+    clients_per_person = _clients_per_person(plan)
+    delta = plan.delta / clients_per_person  # of each of their accounts: together they have the plan's
+    epsilons = [(compute_epsilon(one.spent(), delta, accountant), delta) for one in accounts]
     return federation_budget(epsilons, clients_per_person).epsilon if epsilons else 0.0
+
+
+def _clients_per_person(plan: SweepPlan) -> int:
+    return max(int(run.config.get("clients-per-person", 1)) for run in plan.runs)

@@ -26,8 +26,10 @@ def _run(evidence: Evidence, found: Found) -> None:
         found.not_given("resolved.toml", "what auto became is known from the rounds alone")
     if summary is not None:
         _check_summary(asked, summary, found)
+        rates = [_own_rate(asked, one) for one in summary.clients.values() if one.rounds]
         for client in summary.clients.values():
-            _check_client(asked, client, found)
+            _check_client(asked, client, max(filter(None, rates), default=0.0), found)
+    _check_sums(asked, evidence, found)
     if not found.any_differ:
         found.agrees("config.toml has its digest, and resolved.toml, summary and clients keep to it")
 
@@ -77,17 +79,21 @@ def _check_summary(asked: Mapping[str, Any], summary: Claim, found: Found) -> No
             )
 
 
-def _check_client(asked: Mapping[str, Any], client: ClientClaim, found: Found) -> None:
-    """Noise as asked for; and the expected batch over the public size is the sample rate."""
-    noise, batch = asked.get("noise-multiplier", AUTO), asked.get("expected-batch-size")
+def _check_client(asked: Mapping[str, Any], client: ClientClaim, most: float, found: Found) -> None:
+    """Noise as asked for; and the expected batch over the public size is the sample rate, or where persons
+    are at several members of a sum `most`, the largest of those that trained.
+    """
+    noise = asked.get("noise-multiplier", AUTO)
     if client.noise_multiplier is not None and noise != AUTO and client.noise_multiplier != _number(noise):
         found.differs(
             f"noise multiplier {client.noise_multiplier:g}, and the config asks for another", client.where,
             "the noise that was added is not the one that was planned",
         )  # fmt: skip
-    if client.sample_rate is None or not client.public_size or batch is None:
+    expected = _own_rate(asked, client)
+    if client.sample_rate is None or expected is None:
         return
-    expected = min(_number(batch), client.public_size) / client.public_size
+    if _is_secure(asked) and _number(asked.get("clients-per-person", 1)) > 1:
+        expected = max(expected, most, client.sample_rate)  # a larger one, of runs before, costs more
     if not math.isclose(client.sample_rate, expected, rel_tol=ROUNDING):
         found.differs(
             f"sample rate {client.sample_rate:.6g}, and batch over public size is {expected:.6g}",
@@ -96,12 +102,63 @@ def _check_client(asked: Mapping[str, Any], client: ClientClaim, found: Found) -
         )  # fmt: skip
 
 
+def _own_rate(asked: Mapping[str, Any], client: ClientClaim) -> float | None:
+    batch = asked.get("expected-batch-size")
+    if not client.public_size or batch is None:
+        return None
+    return min(_number(batch), client.public_size) / client.public_size
+
+
+def _is_secure(asked: Mapping[str, Any]) -> bool:
+    return asked.get("aggregation") == "secure"
+
+
+def _check_sums(asked: Mapping[str, Any], evidence: Evidence, found: Found) -> None:
+    """Shares and copies of each round's steps: by the settings, and by the sum that its line says was opened.
+
+    Without shares there is no epsilon alone, and without copies one client's epsilon is too small.
+    """
+    masked, persons = set(), 1.0
+    if _is_secure(asked):
+        persons = min(_number(asked.get(key, 1)) for key in ("clients-per-person", "fit-clients"))
+    for claim in evidence.rounds():
+        opened = claim.raw.get("secure_sum")
+        shares = 1.0 if opened is None else _shares_of(asked, opened, claim.where)
+        masked |= set() if opened is None else {opened["masked"]}
+        lost = _is_secure(asked) and opened is None  # whether masks came off then, or not
+        for client in claim.clients.values():
+            fits = bool(claim.raw.get("lost")) if lost else client.shares == shares
+            if client.status == "trained" and not (fits and client.copies == persons):
+                found.differs(
+                    f"shares {client.shares} and copies {client.copies} of its noise are not those of a sum "
+                    "that this round has opened by config.toml", client.where,
+                    "how the noise was made up was changed: more of either makes a larger epsilon",
+                )  # fmt: skip
+    said = evidence.summary.raw.get("masked") if evidence.summary else None
+    if said is not None and said != all(masked):
+        found.differs(
+            "masked is another one in summary.json", "summary.json",
+            "of sums that were added up in the clear, each part was seen",
+        )  # fmt: skip
+
+
+def _shares_of(asked: Mapping[str, Any], opened: object, where: str) -> float:
+    """ConfigError for a sum that these settings cannot open. Who was gone before it began is no member."""
+    if not _is_secure(asked) or type(opened) is not dict or type(opened.get("masked")) is not bool:
+        raise ConfigError(f"{where}: its secure sum is none that config.toml asks for")
+    shares, clients = _number(opened.get("shares")), _number(opened.get("clients"))
+    least, dropouts = shares + _number(asked.get("secure-colluders")), _number(asked.get("secure-dropouts"))
+    if not (shares >= 1 and least <= clients <= least + dropouts <= _number(asked.get("fit-clients"))):
+        raise ConfigError(f"{where}: its secure sum is none that config.toml asks for")
+    return shares
+
+
 def _number(value: object) -> float:
     try:
         return number(value)
     except ValueError:
         raise ConfigError(
-            "config.toml is damaged: noise-multiplier or expected-batch-size is no number."
+            "config.toml, or a secure sum, is damaged: what is to be a number is none."
         ) from None
 
 

@@ -10,6 +10,8 @@ import pytest
 from federation.secure_sum.attempts import LIMITS, Played, head, looks_uniform, words
 
 from fl_dp.errors import ConfigError, DeclinedError
+from fl_dp.federation.secure_sum.key_shares import PRIME, SHARE_BYTES
+from fl_dp.federation.secure_sum.keys import sealed
 from fl_dp.federation.secure_sum.messages import Confirmations, Inbox, Masked, Survivors
 from fl_dp.federation.secure_sum.participant import Participant
 
@@ -153,3 +155,17 @@ def test_an_inbox_of_others_is_refused(played: tuple[Played, dict[str, bytes]]) 
 def test_messages_out_of_bounds_are_not_read(kind: Any, fields: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="impossible"):
         kind.from_fields(fields)
+
+
+@pytest.mark.parametrize("wrong", [0, 1])
+def test_a_share_that_is_none_is_found_before_anything_is_paid(wrong: int) -> None:
+    """Of the seed or of the mask key: later it would look as if who opens it lied."""
+    played = Played(head(4))
+    played.advertise()
+    played.share()
+    digest = played.server.terms().digest
+    pair = [PRIME.to_bytes(SHARE_BYTES) if part == wrong else bytes(SHARE_BYTES) for part in (0, 1)]
+    content = sealed(played.members[1]._share_key(0, 1, 0), b"".join(pair), digest)
+    others = played.inbox(0).ciphertexts[1:]
+    with pytest.raises(DeclinedError, match="its key shares cannot be read"):
+        played.members[0].accept(played.inbox(0, ciphertexts=(content, *others)))

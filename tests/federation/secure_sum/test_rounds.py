@@ -9,6 +9,7 @@ from federation.secure_sum.sum_rounds import MODEL, PLAN, Federation, total_of
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 
 from fl_dp.federation.client.app import answer, train_round
+from fl_dp.federation.client.lost_rounds import LostRounds
 from fl_dp.federation.secure_sum import wire
 from fl_dp.federation.secure_sum.vector import grid_of
 from fl_dp.federation.wire.arrays import encode, state_arrays
@@ -112,6 +113,23 @@ def test_a_member_stops_when_too_many_sums_were_never_opened(tmp_path):
         replies, _ = federation.round(gone_at(wire.OPEN, *range(5)), plan=plan)
     assert "never opened" in replies[0]["refusal"]["reason"]
     assert len(federation.members[0].paid()) == 2
+
+
+@pytest.mark.parametrize("why", ["lost rounds", "budget", "approval"])
+def test_who_will_not_mask_says_so_before_the_others_pay(tmp_path, why):
+    """Later it would be a drop-out, and here none is allowed for."""
+    federation = Federation(tmp_path, dropouts=0, **{"max-lost-rounds": 1})
+    unwilling = federation.members[0]
+    if why == "lost rounds":
+        LostRounds.of(unwilling.config).paid()
+    elif why == "budget":
+        unwilling.config = replace(unwilling.config, epsilon=0.01)
+    else:
+        unwilling.config = replace(unwilling.config, approve=True, approval_wait=0.0)
+    replies, _ = federation.round()
+    assert replies[0]["refusal"]["status"] == "declined"
+    assert total_of(replies) is not None
+    assert [len(member.paid()) for member in federation.members] == [0, 1, 1, 1, 1]
 
 
 def test_opened_sums_are_not_lost(tmp_path):

@@ -1,5 +1,7 @@
 """An opened sum counts, however many did not come as far as the masks."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -79,3 +81,25 @@ def test_a_round_whose_sum_was_not_opened_says_why():
     failed = Judged(verdicts={"0": Verdict("declined", "unpaid"), "1": Verdict("failed", "Secure sum lost")})
     assert aggregating.aggregate(encode(START), failed) is None
     assert (aggregating.lost, aggregating.opened) == ("Secure sum lost", None)
+
+
+def test_a_sum_of_honest_noise_stays_as_it_is():
+    """Nine shares of it are three times as long as one, and far longer than all records can make a sum."""
+    start, plan = {"w": np.zeros(10_000, np.float32)}, replace(PLAN, noise_multiplier=100.0)
+    config = RunConfig(clients=10, min_clients=10, fit_clients=10, aggregation="secure")
+    deviation = noise_grid(1.0, 100.0 / np.sqrt(2), 10_000)
+    noise = np.random.default_rng(1).normal(0.0, 3 * deviation.deviation, 10_000)
+    judged = _opened(9, 9)
+    total = np.round(noise / deviation.spacing).astype(np.int64)
+    judged.sums[0] = WeightedSum({"w": total}, 9.0, shares=2, masked=True)
+    judged.summed = [replace(one, plan=plan) for one in judged.summed]
+    new = SecureAggregating(config, specs(start)).aggregate(encode(start), judged)
+    assert new is not None
+    np.testing.assert_allclose(new["w"].numpy(), -noise / 90, rtol=1e-4, atol=1e-4)
+
+
+def test_a_sum_with_members_who_do_not_say_what_they_paid_is_not_used():
+    """Two of a sum of three: its noise is whole with three alone."""
+    aggregating = _aggregating(0)
+    assert aggregating.aggregate(encode(START), _opened(2, 3)) is None
+    assert aggregating.lost.startswith("2 updates remain, 3 are needed")

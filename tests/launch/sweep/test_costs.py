@@ -144,10 +144,32 @@ def test_clients_of_other_sizes_cost_what_the_costliest_does() -> None:
         assert costs[0] < costs[1]
 
 
-@pytest.mark.parametrize("clients_per_person", [1, 2])
-def test_one_person_at_several_clients_adds_up(clients_per_person: int) -> None:
-    one = cost_of([fixed("a")], NOWHERE, shared=True).epsilon
-    assert (
-        cost_of([fixed("a", clients_per_person=clients_per_person)], NOWHERE, shared=True).epsilon
-        == one * clients_per_person
-    )
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("persons", [1, 2])
+def test_one_person_at_several_clients_adds_up(persons: int, shared: bool) -> None:
+    """Of public data, too, of which it is said what the sweep would cost on private ones."""
+    one = cost_of([fixed("a")], NOWHERE, shared=shared)
+    several = cost_of([fixed("a", clients_per_person=persons)], NOWHERE, shared=shared)
+    assert (several.epsilon, several.delta) == (one.epsilon * persons, one.delta * persons)
+
+
+def test_one_noise_for_all_is_for_each_clients_own_delta() -> None:
+    runs = [looked_at("a", epsilon=1.0, clients_per_person=2)]
+    of_one = [looked_at("a", epsilon=1.0)]
+    found = [noise_for_all(one, cost_of(one, NOWHERE, shared=True)) for one in (runs, of_one)]
+    assert found[0] == found[1]
+
+
+def of_sums(**config: object) -> object:
+    wanted = {"clients": 4, "min_clients": 4, "fit_clients": 4, "epsilon": 50.0, **config}
+    return looked_at("s", sizes=(128, 256, 640, 640), aggregation="secure", **wanted)
+
+
+def test_members_of_a_sum_are_charged_one_noise_and_of_persons_one_rate() -> None:
+    run = of_sums(noise_multiplier=6.0, clients_per_person=2)
+    of_each = compute_epsilon([Entry(0.5, 6.0, 2, 3, 2)], 1e-5)
+    for shared in (True, False):
+        assert cost_of([run], NOWHERE, shared=shared).epsilon == 2 * of_each
+    assert noise_for_all([run], cost_of([run], NOWHERE, shared=True)) is None
+    twice = cost_of([of_sums(epsilon=3.0), of_sums(epsilon=3.0, learning_rate=0.5)], NOWHERE, shared=True)
+    assert [("not one step more" in one.problem) for one in twice.runs] == [False, True]

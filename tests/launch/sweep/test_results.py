@@ -54,6 +54,14 @@ def test_a_charge_without_its_noise_is_damage(plan: SweepPlan, tmp_path: Path) -
     assert "clients.charges.noise_multiplier is missing" in row.reason
 
 
+def test_a_person_at_several_clients_has_spent_at_each(tmp_path: Path) -> None:
+    """The plan's delta is that of all of them together."""
+    config = {**CONFIG, "clients-per-person": 2}
+    plan = SweepPlan((PlannedRun("a", "a", 0, {}, config),), True, "", False, 1.0, 2e-5)
+    leave(SweepFolder(tmp_path), "a", "completed")
+    assert total_epsilon(plan, SweepFolder(tmp_path)) == 2 * compute_epsilon([Entry(0.1, 4.0, 20)], 1e-5)
+
+
 def test_all_runs_together_are_composed(plan: SweepPlan, tmp_path: Path) -> None:
     folder = SweepFolder(tmp_path)
     assert total_epsilon(plan, folder) == 0.0

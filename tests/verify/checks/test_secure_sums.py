@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from verify.made_run import DELTA, STEPS, MadeRun, alone, epsilon, run_in
+from verify.made_run import DELTA, SIZE, STEPS, MadeRun, alone, epsilon, run_in
 
 from fl_dp.accounting.alone import alone_of
 from fl_dp.accounting.epsilon import compute_epsilon
@@ -80,6 +80,114 @@ def test_shares_that_were_taken_out_of_charges_are_missed(run: MadeRun) -> None:
     run.change_both(take_out)
     found = run.differs(ledgers=True)
     assert {"charges", "statements", "ledgers"} <= found.keys()
+
+
+def no_word_of_authority(run: MadeRun) -> list[str]:
+    """What differs of a folder in which nobody has stated anything, and whose page is drawn anew."""
+    run.files.statements.unlink(missing_ok=True)
+    run.draw()
+    return [f"{name}: {one.what} ({one.where})" for name, all_ in run.differs().items() for one in all_]
+
+
+def each_step(found: Json, **values: int) -> None:
+    for one in found["clients"].values():
+        for entry in (one, *one["charges"]):
+            entry.update(values)
+
+
+def claims_of_charges(found: Json) -> None:
+    """Every epsilon as the charges have it, in the files of a forger who leaves nothing out."""
+    for one in found["clients"].values():
+        spent = [Entry.from_dict(entry) for entry in one["charges"]]
+        one["epsilon"] = compute_epsilon(spent, DELTA)
+        one["epsilon_alone"] = compute_epsilon(alone_of(spent), DELTA)
+        one.update({"planned_epsilon": one["epsilon"]} if "planned_epsilon" in one else {})
+    epsilons = [one["epsilon"] for one in found["clients"].values()]
+    largest = max(epsilons)
+    found["federation"] |= {"largest": largest, "median": sum(epsilons) / 2, "least": min(epsilons)}
+    found["federation"]["epsilon_alone"] = max(one["epsilon_alone"] for one in found["clients"].values())
+    found |= {"epsilon": largest, **({"planned_epsilon": largest} if "planned_epsilon" in found else {})}
+
+
+@pytest.mark.parametrize("shares", [1, 2])
+def test_fewer_shares_everywhere_contradict_the_sums_that_were_opened(shares: int, run: MadeRun) -> None:
+    """Nothing else is left that could: charges, epsilons, statements and page all agree."""
+
+    def lower(found: Json) -> None:
+        each_step(found, shares=shares)
+        claims_of_charges(found)
+
+    run.change_both(lower)
+    words = no_word_of_authority(run)
+    assert words
+    assert all(f"config: shares {shares} and copies 1 of its noise" in one for one in words[:-1])
+
+
+def test_fewer_shares_in_the_opened_sums_too_contradict_the_settings(run: MadeRun) -> None:
+    def lower(found: Json) -> None:
+        each_step(found, shares=2)
+        claims_of_charges(found)
+        found.get("secure_sum", {}).update(shares=2)
+
+    run.change_both(lower)
+    assert any("its secure sum is none that config.toml asks for" in one for one in no_word_of_authority(run))
+
+
+def test_a_run_of_sums_cannot_deny_them(run: MadeRun) -> None:
+    def deny(found: Json) -> None:
+        each_step(found, shares=1)
+        claims_of_charges(found)
+        for key in ("secure_sum", "masked"):
+            found.pop(key, None)
+
+    run.change_both(deny)
+    assert any("shares 1 and copies 1 of its noise" in one for one in no_word_of_authority(run))
+
+
+def test_copies_that_were_taken_out_contradict_clients_per_person(run: MadeRun) -> None:
+    """One client's epsilon would be less than half, though the page says for how many clients it is."""
+    settings = run.files.config.read_text()
+    run.files.config.write_text(settings.replace("clients-per-person = 1", "clients-per-person = 2"))
+    run.digests_anew()
+    found = [one for one in no_word_of_authority(run) if "shares 3 and copies 1 of its noise" in one]
+    assert len(found) == 5  # each client of each round that trained
+
+
+def test_sums_in_the_clear_cannot_be_said_to_have_been_masked(run: MadeRun) -> None:
+    run.change_summary(lambda summary: summary.update(masked=True))
+    assert "config: masked is another one in summary.json (summary.json)" in no_word_of_authority(run)
+
+
+def test_a_sum_in_a_run_without_them_is_refused(run: MadeRun) -> None:
+    settings = run.files.config.read_text()
+    run.files.config.write_text(settings.replace('aggregation = "secure"', 'aggregation = "mean"'))
+    run.digests_anew()
+    assert any("its secure sum is none" in one for one in no_word_of_authority(run))
+
+
+def test_a_lost_round_has_paid_and_opened_nothing(run: MadeRun) -> None:
+    def lose(line: Json) -> None:
+        if line["round"] == 1:
+            line.pop("secure_sum")
+            line["lost"] = "1 updates remain, 4 are needed"
+
+    run.change_rounds(lose)
+    assert "config" not in run.differs()
+
+
+def test_the_rate_of_persons_at_several_members_may_be_a_larger_ones(run: MadeRun) -> None:
+    """Of a run that does so honestly: the smallest client's rate is everybody's."""
+    settings = run.files.config.read_text()
+    run.files.config.write_text(settings.replace("clients-per-person = 1", "clients-per-person = 2"))
+    run.digests_anew()
+
+    def words() -> list[str]:
+        return [one for one in no_word_of_authority(run) if "batch over public size" in one]
+
+    run.change_summary(lambda summary: summary["clients"]["north"].update(public_size=2 * SIZE))
+    assert words() == []
+    run.change_summary(lambda summary: summary["clients"]["north"].update(public_size=SIZE // 2))
+    assert len(words()) == 2  # now the rate of both is less than north's own
 
 
 def test_copies_cost_more_and_a_claim_without_them_is_contradicted() -> None:

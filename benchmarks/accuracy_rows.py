@@ -40,6 +40,7 @@ SCATTER = {
     "expected_batch_size": 8192, "physical_batch_size": 512, "learning_rate": 16.0, "momentum": 0.9,
     "optimizer_state": "keep",
 }  # fmt: skip
+SCALED = "scatter:2,scaled"
 TEN_CLIENTS = {"clients": 10, "min_clients": 10, "fit_clients": 10, "weights": "declared"}
 TEN_TANH_CNN = {
     **TANH_CNN, "rounds": 10, "local_epochs": 4.0, "expected_batch_size": 820, "physical_batch_size": 205,
@@ -139,6 +140,20 @@ ROWS: Mapping[str, Row] = {
         },
         "69.3 (Tramer, Boneh 2021)", 69.0,
         tried=({}, {"learning_rate": 2.0}, {"learning_rate": 8.0}),
+    ),
+    "cifar10 one client scaled scatter": Row(
+        {
+            **CIFAR, **SCATTER, "features": SCALED, "model": "norm-linear:1", "local_epochs": 15.0,
+            "learning_rate": 4.0,
+        },
+        "67.0 (Tramer, Boneh 2021)",
+    ),
+    "cifar10 one client scaled scatter cnn": Row(
+        {
+            **CIFAR, **SCATTER, "features": SCALED, "model": "scatter-cnn:1", "local_epochs": 15.0,
+            "learning_rate": 4.0, "physical_batch_size": 256,
+        },
+        "69.3 (Tramer, Boneh 2021)", 69.0,
     ),
     "cifar10 one client pixels": Row(
         {

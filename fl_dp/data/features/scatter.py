@@ -2,6 +2,9 @@
 
 Oyallon and Mallat 2015 (arXiv 1412.8659). Tramèr and Boneh 2021 (arXiv 2011.11660) train small models with
 DP-SGD on it. Filters and transform are kymatio's (Andreux et al. 2020, arXiv 1812.11214).
+
+Scaled, each path has deviation 1 over made-up images, which know nothing of any record. It stands in for the
+paper's normalisation by all records together, which is a query on them.
 """
 
 import warnings
@@ -12,21 +15,24 @@ import torch
 from torch import Tensor
 
 from fl_dp.data.fixed_features import Features
+from fl_dp.data.made_up_images import made_up_images
 from fl_dp.optional import require_package
 
 _ANGLES = 8  # of the wavelets; the filters' widths are made for so many
 _MOST_DEPTH = 6
 _PIXELS = 2**18  # that are transformed at a time: some 100 MiB
+_MADE_UP_PIXELS, _FEWEST = 2**18, 32  # of all made-up images together; images
+_SCALED = ",scaled"
 
 
 def shape(record: tuple[int, ...], argument: str) -> tuple[int, ...]:
-    """(C, H, W) of images to (C * paths, H / 2^J, W / 2^J), rounded down; J is the argument.
+    """(C, H, W) of images to (C * paths, H / 2^J, W / 2^J), rounded down; J is the argument's DEPTH.
 
     paths: 1 + 8 J + 64 J (J - 1) / 2, of orders 0, 1 and 2: 9, 81, 217 for J = 1, 2, 3.
     ValueError for what is no image, or whose sides are shorter than 2^(J + 1) pixels; ConfigError without
     kymatio.
     """
-    depth = _depth(argument)
+    depth, _ = _parts(argument)
     require_package("kymatio", "features = 'scatter'")
     least = 2 ** (depth + 1)  # below, most of what is averaged is the image's mirrored edge
     match record:
@@ -42,19 +48,35 @@ def of(x: Tensor, argument: str) -> Tensor:
 
     uint8 pixels are first scaled to [0, 1], as in the paper; others are taken as they are.
     """
+    depth, scaled = _parts(argument)
     pixels = x.float().div_(255.0) if x.dtype == torch.uint8 else x
-    transform = _transform(_depth(argument), tuple(x.shape[2:]))
-    at_once = max(1, _PIXELS // max(1, x[0].numel())) if len(x) else 1
+    size = (int(x.shape[2]), int(x.shape[3]))
+    found = _transformed(pixels, depth, size).flatten(1, 2)
+    return found.div_(_deviations(depth, size).repeat(x.shape[1])[:, None, None]) if scaled else found
+
+
+def _transformed(pixels: Tensor, depth: int, size: tuple[int, int]) -> Tensor:
+    """(n, C, paths, h, w) of pixels (n, C, H, W)."""
+    transform = _transform(depth, size)
+    at_once = max(1, _PIXELS // max(1, pixels[0].numel())) if len(pixels) else 1
     with torch.no_grad():
-        parts = [transform(part.contiguous()).flatten(1, 2) for part in torch.split(pixels, at_once)]
-    return torch.cat(parts)
+        return torch.cat([transform(part.contiguous()) for part in torch.split(pixels, at_once)])
 
 
-def _depth(argument: str) -> int:
+@lru_cache(maxsize=2)
+def _deviations(depth: int, size: tuple[int, int]) -> Tensor:
+    """(paths,) of each path, over made-up images of that size and over all places."""
+    count = max(_FEWEST, _MADE_UP_PIXELS // (size[0] * size[1]))
+    return _transformed(made_up_images(count, size), depth, size).std((0, 1, 3, 4))
+
+
+def _parts(argument: str) -> tuple[int, bool]:
+    """The depth, and whether paths are scaled."""
+    depth = argument.removesuffix(_SCALED)
     depths = {str(depth): depth for depth in range(1, _MOST_DEPTH + 1)}  # one way to write each
-    if argument not in depths:
-        raise ValueError(f"expected a depth from 1 to {_MOST_DEPTH}")
-    return depths[argument]
+    if depth not in depths:
+        raise ValueError(f"expected a depth from 1 to {_MOST_DEPTH}, alone or with {_SCALED} behind it")
+    return depths[depth], argument.endswith(_SCALED)
 
 
 def _paths(depth: int) -> int:
@@ -70,4 +92,4 @@ def _transform(depth: int, size: tuple[int, ...]) -> Any:
     return ScatteringTorch2D(J=depth, shape=size, L=_ANGLES)
 
 
-FEATURES = Features(of, shape, argument="DEPTH", default="2")
+FEATURES = Features(of, shape, argument="DEPTH[,scaled]", default="2")

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from fl_dp.data.features.scatter import of, shape
+from fl_dp.data.features.scatter import _deviations, of, shape
 from fl_dp.data.fixed_features import features_of
+from fl_dp.data.made_up_images import made_up_images
 from fl_dp.errors import ConfigError, DataError
 
 pytest.importorskip("kymatio")
@@ -83,7 +84,25 @@ def test_numbers_that_are_no_bytes_are_taken_as_they_are() -> None:
     assert torch.equal(of(x.float() / 255, "1"), of(x, "1"))
 
 
-@pytest.mark.parametrize(("depth", "channels", "side"), [("1", 1, 8), ("2", 1, 28), ("2", 3, 32)])
+def test_scaled_each_path_has_deviation_1_over_made_up_images() -> None:
+    made_up = made_up_images(2**18 // 16**2, (16, 16))
+    found = of(made_up, "2,scaled")
+    assert found.shape == (1024, 81, 4, 4)
+    torch.testing.assert_close(found.std((0, 2, 3)), torch.ones(81), atol=1e-3, rtol=0)
+
+
+def test_scaling_looks_at_no_record() -> None:
+    """Each path is divided by one number, the same for all records, places and channels."""
+    for x in (images(5, channels=3) // 8, images(5, channels=3)):
+        ratios = (of(x, "1") / of(x, "1,scaled")).view(5, 3, 9, -1)
+        torch.testing.assert_close(ratios, ratios[:1, :1, :, :1].expand_as(ratios), rtol=1e-4, atol=0)
+        torch.testing.assert_close(ratios[0, 0, :, 0], _deviations(1, (12, 12)), rtol=1e-4, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("depth", "channels", "side"),
+    [("1", 1, 8), ("2", 1, 28), ("2", 3, 32), ("1,scaled", 3, 8)],
+)
 def test_a_records_features_are_its_own_to_the_last_bit(depth: str, channels: int, side: int) -> None:
     x = images(40, channels, side)
     together = of(x, depth)
@@ -103,6 +122,7 @@ def test_no_record_has_no_features() -> None:
         ((1, 28, 28), "2", (81, 7, 7)),
         ((3, 32, 32), "2", (243, 8, 8)),
         ((1, 8, 8), "1", (9, 4, 4)),
+        ((2, 8, 8), "1,scaled", (18, 4, 4)),
         ((1, 8, 8), "2", (81, 2, 2)),
         ((1, 17, 30), "3", (217, 2, 3)),
     ],
@@ -120,6 +140,8 @@ def test_shapes(record: tuple[int, ...], argument: str, expected: tuple[int, ...
         ((1, 28, 28), "scatter:0", "expected a depth from 1 to 6"),
         ((1, 28, 28), "scatter:02", "expected a depth from 1 to 6"),
         ((1, 28, 28), "scatter:deep", "expected a depth from 1 to 6"),
+        ((1, 28, 28), "scatter:2,standardized", "6, alone or with ,scaled behind it"),
+        ((1, 28, 28), "scatter:,scaled", "expected a depth from 1 to 6"),
     ],
 )
 def test_what_has_no_features_is_refused(record: tuple[int, ...], name: str, words: str) -> None:

@@ -1,0 +1,38 @@
+"""Images that nobody took: in range, of the spectrum that is claimed, and the same ones everywhere."""
+
+import subprocess
+import sys
+
+import numpy as np
+
+from fl_dp.data.made_up_images import made_up_images
+
+SUM = "from fl_dp.data.made_up_images import made_up_images; print(made_up_images(3, (9, 14)).double().sum())"
+
+
+def test_pixels_have_a_photographs_range() -> None:
+    images = made_up_images(200, (24, 32))
+    assert images.shape == (200, 1, 24, 32)
+    assert 0.0 <= float(images.min()) < float(images.max()) <= 1.0
+    assert abs(float(images.mean()) - 0.5) < 0.03
+    assert abs(float(images.std()) - 0.25) < 0.03
+
+
+def test_amplitudes_fall_with_the_frequency_to_the_power_of_1_2() -> None:
+    """Of a line of pixels the power falls with an exponent smaller by 1 than that of the plane, 2.4 - 1."""
+    lines = made_up_images(400, (128, 128)).numpy()[:, 0]
+    window = np.hanning(128)
+    power = (np.abs(np.fft.rfft((lines - lines.mean()) * window)) ** 2).mean((0, 1))
+    frequency = np.arange(4, 32)
+    slope = np.polyfit(np.log(frequency), np.log(power[4:32]), 1)[0]
+    assert abs(slope + 1.4) < 0.15
+
+
+def test_no_two_are_alike_and_every_process_has_the_same() -> None:
+    images = made_up_images(4, (8, 8)).flatten(1)
+    assert len({tuple(one.tolist()) for one in images}) == 4
+    said = [
+        subprocess.run([sys.executable, "-c", SUM], capture_output=True, text=True, check=True).stdout
+        for _ in range(2)
+    ]
+    assert said[0] == said[1]

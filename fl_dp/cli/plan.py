@@ -12,6 +12,7 @@ from fl_dp.config.flat import Scalar
 from fl_dp.errors import ConfigError
 from fl_dp.launch.defaults.chosen import check_open
 
+MEASURING = "measuring steps on random numbers; of a large model this takes minutes"
 HELP = """Choose the settings of a run by a stated rule, say why, and what the run will cost.
 
 \b
@@ -65,13 +66,13 @@ def plan(
     from fl_dp.launch.defaults.proposal import propose  # late: these import torch
     from fl_dp.launch.defaults.words import print_proposal, run_file_text
 
-    print("measuring steps of random numbers; of a large model this takes minutes", file=sys.stderr)
     with naming_places(request):
         found = propose(
             request,
             engine=simulation_engine(simulate, None, None),
             seconds=None if minutes is None else 60 * minutes,
             most_rounds=rounds,
+            begin=lambda: print(MEASURING, file=sys.stderr, flush=True),
         )
     print_proposal(found, say, simulated=simulate)
     if out is None:

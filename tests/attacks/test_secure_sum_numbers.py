@@ -24,7 +24,7 @@ from fl_dp.kits.keys import SigningKey
 @pytest.mark.parametrize("places", [(0,), (0, 1), (0, 1, 2), (0, 3, 4)])
 def test_too_small_a_sum_is_not_opened(places: tuple[int, ...]) -> None:
     played = Played(head(5)).until_masked()
-    with pytest.raises(DeclinedError, match=f"of {len(places)} clients: expected at least 4"):
+    with pytest.raises(DeclinedError, match=f"of {len(places)} clients?: expected at least 4"):
         played.members[0].confirm(Survivors(places))
 
 

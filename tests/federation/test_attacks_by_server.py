@@ -26,7 +26,7 @@ def rounds(plan, count=60):
         ({"noise_multiplier": 1e-300}, "noise multiplier 1e-300"),
         ({"max_grad_norm": 1e30}, "clipping bound 1e+30"),
         ({"max_grad_norm": 1e-45}, "clipping bound 1e-45"),  # float32 noise of this size rounds to zero
-        ({"steps": 10**12}, "asks for 1000000000000 steps"),
+        ({"steps": 10**12}, "asks for 1,000,000,000,000 steps"),
         ({"expected_batch_size": 101}, "declares 100 records"),
         ({"run": "x" * 10**6}, "names a run"),
     ],

@@ -1,6 +1,7 @@
 """A run by the rule that fits the time: as many passes over the records as the limit allows."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from fl_dp.config.flat import Scalar
@@ -50,11 +51,13 @@ def propose(
     engine: Engine | None = None,
     seconds: float | None = None,
     most_rounds: int | None = None,
+    begin: Callable[[], object] = lambda: None,
 ) -> Proposal:
     """Settings for the request's data, model, budget and clients, whatever it says of those that are chosen.
 
     Of records their number and form alone are used, as by `check_run`; nothing is started, paid or written.
     engine: as of a launch. seconds: that the run may take; None: no limit. most_rounds: that are allowed.
+    begin: is called when all is checked and steps are measured, which may take minutes.
     ConfigError, DataError or TaskError for what a launch refuses, for settings that the rule was not made
     for, and for a limit that not one pass keeps, with the seconds that it takes.
     """
@@ -63,6 +66,7 @@ def propose(
     parts, norms = split(replace(config, expected_batch_size=1, physical_batch_size=1)), made_up_norms(config)
     limit = math.inf if seconds is None else seconds
     epochs, timing = MOST_EPOCHS, None
+    begin()
     for tried in range(1, _TRIES + 1):
         run = ruled(config, parts.sizes, norms, epochs, most_rounds)
         timing = time_run(run.forecast, simulated=engine is not None, known=timing)

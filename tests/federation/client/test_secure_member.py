@@ -35,7 +35,7 @@ def test_the_head_of_its_own_plan_is_accepted() -> None:
         ({"max_grad_norm": 0.5}, "clipping bound 0.5"),
         ({"noise_multiplier": 2.0}, "noise multiplier 2.0"),
         ({"dropouts": 0}, "shares of noise 4"),
-        ({"clients_per_person": 1}, "clients per person 1"),
+        ({"clients_per_person": 1}, "copies 1"),
         ({"most_rate": 0.25}, "largest sample rate 0.25"),
     ],
 )

@@ -102,4 +102,4 @@ def test_a_sum_with_members_who_do_not_say_what_they_paid_is_not_used():
     """Two of a sum of three: its noise is whole with three alone."""
     aggregating = _aggregating(0)
     assert aggregating.aggregate(encode(START), _opened(2, 3)) is None
-    assert aggregating.lost.startswith("2 updates remain, 3 are needed")
+    assert aggregating.lost.startswith("2 updates left, 3 are needed")

@@ -169,7 +169,7 @@ def test_a_lost_round_has_paid_and_opened_nothing(run: MadeRun) -> None:
     def lose(line: Json) -> None:
         if line["round"] == 1:
             line.pop("secure_sum")
-            line["lost"] = "1 updates remain, 4 are needed"
+            line["lost"] = "1 update left, 4 are needed"
 
     run.change_rounds(lose)
     assert "config" not in run.differs()

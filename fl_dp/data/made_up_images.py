@@ -1,6 +1,6 @@
 """Images that nobody took: random fields whose amplitudes fall with the frequency as those of photographs do.
 
-The amplitude spectrum of natural images is f^-a, with a = 1.2 in the mean of 135 photographs (Field 1987;
+The amplitude spectrum of natural images is f^-a, with a = 1.2 in the mean of many photographs (Field 1987;
 Tolhurst, Tadmor, Chao 1992, Ophthalmic and Physiological Optics 12). What is known of such fields is known of
 no record.
 """

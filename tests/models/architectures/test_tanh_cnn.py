@@ -4,6 +4,7 @@ from torch import nn
 
 from fl_dp.form import Form
 from fl_dp.models.architectures.tanh_cnn import tanh_cnn
+from fl_dp.models.build import build_model
 
 
 @pytest.mark.parametrize(("shape", "published"), [((1, 28, 28), 26_010), ((3, 32, 32), 550_570)])
@@ -38,3 +39,14 @@ def test_images_shrink_as_published(shape: tuple[int, ...], sides: list[int]) ->
 def test_weights_lie_channels_last(shape: tuple[int, ...]) -> None:
     weights = [layer.weight for layer in tanh_cnn(Form(shape, 10)) if isinstance(layer, nn.Conv2d)]
     assert all(weight.is_contiguous(memory_format=torch.channels_last) for weight in weights)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_first_weights_of_eight_layers_keep_images_apart(seed: int) -> None:
+    """PyTorch's own first weights shrink what tells images apart by a factor of 140."""
+    model = build_model("tanh-cnn", Form((3, 32, 32), 10), seed)
+    images = torch.randn(64, 3, 32, 32, generator=torch.Generator().manual_seed(seed)) / 2
+    with torch.no_grad():
+        apart = [(images := layer(images)).std(0).mean() for layer in model]
+    assert apart[-1] > apart[0] / 10
+    assert all(not layer.bias.any() for layer in model if hasattr(layer, "bias"))

@@ -9,7 +9,9 @@ from torch import Tensor
 
 from fl_dp.engine.gradients.convolution import Conv
 from fl_dp.engine.gradients.fallback import masked_grads, pull_back
-from fl_dp.engine.gradients.layouts import Dense, GradientLayout, Kept, Outer
+from fl_dp.engine.gradients.kept import Kept
+from fl_dp.engine.gradients.layouts import Dense, GradientLayout
+from fl_dp.engine.gradients.outer_products import Outer
 from fl_dp.engine.gradients.settled import Settled
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.rule_table import check_rules, layout_of

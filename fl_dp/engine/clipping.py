@@ -12,7 +12,8 @@ from torch import Tensor
 from fl_dp.engine.backward import Axes, keep_gradients
 from fl_dp.engine.bounds import Bounds, Group, grouped, sensitivity
 from fl_dp.engine.clip_functions import Abadi, ClipFunction, clip_function
-from fl_dp.engine.gradients.layouts import Kept, wide_type
+from fl_dp.engine.gradients.kept import Kept
+from fl_dp.engine.gradients.lengths import wide_type
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.long_sums import add_to, long_type
 from fl_dp.engine.precision import full_precision

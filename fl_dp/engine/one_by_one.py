@@ -24,7 +24,7 @@ from fl_dp.engine.clipping import (
     clip_factors,
     empty_sum,
 )
-from fl_dp.engine.gradients.layouts import keep_instantiated
+from fl_dp.engine.gradients.kept import keep_instantiated
 from fl_dp.engine.long_sums import add_to, long_type
 
 

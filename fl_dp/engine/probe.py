@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from fl_dp.engine.backward import Axes, keep_gradients
-from fl_dp.engine.gradients.layouts import Kept
+from fl_dp.engine.gradients.kept import Kept
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.precision import full_precision
 from fl_dp.engine.rule_table import layout_of

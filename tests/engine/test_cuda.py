@@ -11,7 +11,7 @@ from torchvision.models.vision_transformer import VisionTransformer
 from fl_dp import PrivacyEngine
 from fl_dp.engine.clipping import ClippedSum
 from fl_dp.engine.gradients.gram import gram_product
-from fl_dp.engine.gradients.layouts import Outer
+from fl_dp.engine.gradients.outer_products import Outer
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.noise.gaussian import add_gaussian_noise
 from fl_dp.engine.noise.generators import system_generator

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from fl_dp.engine.gradients.layouts import squared_lengths
+from fl_dp.engine.gradients.lengths import squared_lengths
 from fl_dp.engine.rounding import round_up
 
 

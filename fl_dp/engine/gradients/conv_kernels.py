@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from fl_dp.engine.gradients.example_chunks import example_chunks
 from fl_dp.engine.gradients.ghost_norm_bounds import rounding_bound, row_lengths
 from fl_dp.engine.gradients.gram import gram_product, inner_products
+from fl_dp.engine.gradients.lengths import wide_type
 from fl_dp.engine.precision import full_precision
 
 # Moving one number takes as long as about this many multiplications in a matrix product (one CPU core).
@@ -188,7 +189,7 @@ def _from_shifts(grad_output: Tensor, x: Tensor, geometry: Geometry, images: int
     operations, on numbers that add up to at most |patch_t| |patch_s| (Cauchy and Schwarz over the kernel
     elements).
     """
-    dtype = torch.promote_types(x.dtype, torch.float32)
+    dtype = wide_type(x.dtype)
     x = F.pad(x, [side for pad in reversed(geometry.padding) for side in (pad, pad)]).to(dtype)
     left, right = grad_output.flatten(2).to(dtype), x.flatten(2)
     d, p, positions = x.shape[1], left.shape[1], left.shape[2]

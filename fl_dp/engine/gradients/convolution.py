@@ -29,16 +29,9 @@ from fl_dp.engine.gradients.conv_kernels import (
     weight_grad,
     weight_grad_by_matmul,
 )
-from fl_dp.engine.gradients.layouts import (
-    GradientLayout,
-    Kept,
-    block_lengths,
-    combine_instantiated,
-    keep_instantiated,
-    squared_lengths,
-    squared_total,
-    weighted_pair,
-)
+from fl_dp.engine.gradients.kept import Kept, combine_instantiated, keep_instantiated, weighted_pair
+from fl_dp.engine.gradients.layouts import GradientLayout
+from fl_dp.engine.gradients.lengths import block_lengths, squared_lengths, squared_total, wide_type
 
 _INSTANTIATE = ("instantiate-grouped", "instantiate-loop", "instantiate-rows", "instantiate-patches")
 
@@ -142,7 +135,7 @@ class Conv(GradientLayout):
 
     def _by_matmul(self, factors: Tensor, grad_output: Tensor, x: Tensor) -> Tensor:
         factors = factors.repeat_interleave(self.images)
-        dtype = torch.promote_types(x.dtype, torch.float32)
+        dtype = wide_type(x.dtype)
         if x.device.type == "cpu":
             # One product adds up the positions of all examples. Where an example's positions cancel, float32
             # errs by 1e-3 C, and otherwise with one example more.
@@ -154,7 +147,7 @@ class Conv(GradientLayout):
 
     def _combine_rows(self, factors: Tensor, grads: Tensor) -> Tensor:
         """From grads (N, rows / s, p, s * rest * d / G)."""
-        if grads.dtype == torch.promote_types(grads.dtype, torch.float32):
+        if grads.dtype == wide_type(grads.dtype):
             by_row = torch.matmul(factors.to(grads.dtype), grads.transpose(0, 1).flatten(2))
         else:
             by_row = torch.stack([combine_instantiated(factors, row) for row in grads.unbind(1)])

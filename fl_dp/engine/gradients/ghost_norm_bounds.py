@@ -8,6 +8,8 @@ every ghost norm is increased by its error bound.
 import torch
 from torch import Tensor
 
+from fl_dp.engine.gradients.lengths import wide_type
+
 
 def rounding_bound(terms: Tensor, length: int) -> Tensor:
     """(N,) what to add to a sum over t, s of (left_t . left_s)(right_t . right_s): it is then not too small.
@@ -41,7 +43,7 @@ def row_lengths(gram: Tensor, num_features: int) -> Tensor:
 
 def sum_dtype(left: Tensor, right: Tensor) -> torch.dtype:
     """The type in which products are added: at least float32, which holds half-precision products exactly."""
-    return torch.promote_types(torch.promote_types(left.dtype, right.dtype), torch.float32)
+    return wide_type(torch.promote_types(left.dtype, right.dtype))
 
 
 def _lost(num_features: int, dtype: torch.dtype) -> float:

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fl_dp.engine.gradients.layouts import Kept
+from fl_dp.engine.gradients.kept import Kept
 
 LEAST_BYTES = 2**17  # smaller ones are not worth a copy
 _ALIGNMENT = 64  # PyTorch's own: products may round differently elsewhere

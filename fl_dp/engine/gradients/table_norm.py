@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from fl_dp.engine.gradients.example_chunks import example_chunks
+from fl_dp.engine.gradients.lengths import wide_type
 
 
 def table_norm_squared(indices: Tensor, grads: Tensor) -> Tensor:
@@ -18,7 +19,7 @@ def table_norm_squared(indices: Tensor, grads: Tensor) -> Tensor:
     The result is not too small where the parts of a row cancel. It is inf or NaN where an example's
     values are not finite, or their squares are too large. No example's values reach another's norm.
     """
-    dtype = torch.promote_types(grads.dtype, torch.float32)
+    dtype = wide_type(grads.dtype)
     N, T, d = grads.shape
     chunks = example_chunks(N, T * d, dtype, grads.device)
     norms = [_norm_squared(indices[part], grads[part].to(dtype)) for part in chunks]

@@ -7,7 +7,8 @@ from typing import Literal
 
 import torch
 
-from fl_dp.engine.gradients.layouts import GradientLayout, Kept
+from fl_dp.engine.gradients.kept import Kept
+from fl_dp.engine.gradients.layouts import GradientLayout
 from fl_dp.engine.kernel_choice.clock import clock_for
 from fl_dp.engine.kernel_choice.table import KernelRow, is_ghost, kernel_table
 from fl_dp.engine.precision import full_precision

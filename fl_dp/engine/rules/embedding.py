@@ -2,7 +2,8 @@
 
 import torch
 
-from fl_dp.engine.gradients.layouts import GradientLayout, Rows
+from fl_dp.engine.gradients.layouts import GradientLayout
+from fl_dp.engine.gradients.table_rows import Rows
 from fl_dp.engine.rule import Rule, Site
 from fl_dp.engine.rule_helpers import NO_PADDING, refuse_scaling_by_frequency
 

@@ -5,7 +5,8 @@ PyTorch flattens the leading dimensions: rows (R, d) @ W.T (d, p) + bias (p,) = 
 
 from torch import Tensor
 
-from fl_dp.engine.gradients.layouts import Dense, GradientLayout, Outer
+from fl_dp.engine.gradients.layouts import Dense, GradientLayout
+from fl_dp.engine.gradients.outer_products import Outer
 from fl_dp.engine.rule import Rule, Site, refuse
 
 

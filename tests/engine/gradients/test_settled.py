@@ -8,7 +8,7 @@ from definition import clipped_by_definition, clipped_by_engine
 from torch import Tensor, nn
 
 from fl_dp.engine.gradients import settled as module
-from fl_dp.engine.gradients.layouts import Kept
+from fl_dp.engine.gradients.kept import Kept
 from fl_dp.engine.gradients.settled import Settled
 from fl_dp.engine.kernel_choice.memory import peak_bytes
 from fl_dp.engine.probe import probe

@@ -7,7 +7,10 @@ from torch import nn
 
 from fl_dp.engine.clipping import clipped_grad_sum
 from fl_dp.engine.gradients.convolution import Conv, Geometry
-from fl_dp.engine.gradients.layouts import Dense, Kept, Outer, Rows
+from fl_dp.engine.gradients.kept import Kept
+from fl_dp.engine.gradients.layouts import Dense
+from fl_dp.engine.gradients.outer_products import Outer
+from fl_dp.engine.gradients.table_rows import Rows
 from fl_dp.engine.kernel_choice import chooser as choosing
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.errors import ConfigError

@@ -1,0 +1,56 @@
+"""Squared lengths of gradients that are all there, added up so that none comes out too short."""
+
+import math
+
+import torch
+from torch import Tensor
+
+_BLOCK = 1024
+_WIDE = frozenset({torch.float32, torch.float64})
+
+
+def wide_type(dtype: torch.dtype) -> torch.dtype:
+    """float32 at least. Asking PyTorch takes as long as some of a small model's arithmetic."""
+    return dtype if dtype in _WIDE else torch.promote_types(dtype, torch.float32)
+
+
+def flat_rows(grads: Tensor) -> Tensor:
+    """(N, P) from (N, ...), in the same memory if it can be."""
+    return grads if grads.dim() == 2 else grads.reshape(grads.shape[0], math.prod(grads.shape[1:]))
+
+
+def squared_lengths(grads: Tensor) -> Tensor:
+    """(N,) sums of squares of gradients (N, ...), in float32 at least.
+
+    PyTorch adds the squares of a row one after the other: of 2^28 equal numbers it finds 0.69 of the
+    sum, so that a gradient that is too long would pass. Here rows are added in blocks, and the blocks'
+    sums in float64. No number passes through more than 1024 additions in float32.
+    """
+    rows = flat_rows(grads)
+    if rows.shape[1] <= _BLOCK:
+        return _lengths(rows, 1, wide_type(rows.dtype)).square_()
+    return squared_total(block_lengths(rows), (1,))
+
+
+def block_lengths(rows: Tensor) -> Tensor:
+    """(n, blocks) lengths, in float32 at least, of the blocks of `rows` (n, P): see `squared_lengths`."""
+    dtype = wide_type(rows.dtype)
+    n, P = rows.shape
+    if P <= _BLOCK:
+        return _lengths(rows, 1, dtype, keepdim=True)
+    whole = P - P % _BLOCK
+    lengths = _lengths(rows[:, :whole].view(n, -1, _BLOCK), 2, dtype)
+    if whole == P:
+        return lengths
+    return torch.cat([lengths, _lengths(rows[:, whole:], 1, dtype, keepdim=True)], 1)
+
+
+def _lengths(rows: Tensor, dim: int, dtype: torch.dtype, *, keepdim: bool = False) -> Tensor:
+    lengths: Tensor = torch.linalg.vector_norm(rows, dim=dim, dtype=dtype, keepdim=keepdim)
+    return lengths
+
+
+def squared_total(lengths: Tensor, dims: tuple[int, ...]) -> Tensor:
+    """Sums of squared lengths over `dims`, added in float64, in the type of `lengths`."""
+    total: Tensor = torch.linalg.vector_norm(lengths, dim=dims, dtype=torch.float64)
+    return total.square().to(lengths.dtype)

@@ -1,0 +1,103 @@
+"""The layout of gradients that are sums of outer products: those of every matrix product."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fl_dp.engine.gradients.example_chunks import example_chunks
+from fl_dp.engine.gradients.gram import gram_product
+from fl_dp.engine.gradients.kept import Kept, keep_instantiated, weighted_pair
+from fl_dp.engine.gradients.layouts import GradientLayout
+from fl_dp.engine.gradients.lengths import wide_type
+
+_FEW_POSITIONS = 16  # below, a product for each example takes longer than one in float64 for all
+
+
+@dataclass(frozen=True, slots=True)
+class Outer(GradientLayout):
+    """Gradients that are sums of outer products over positions: those of every matrix product.
+
+    ghost: <G, G> = sum over positions t, s of (left_t . left_s)(right_t . right_s), which takes 2 T^2
+    numbers for each example instead of p * d.
+    """
+
+    left: Tensor  # (N, T, p) output gradients
+    right: Tensor  # (N, T, d) inputs
+
+    @property
+    def shape(self) -> torch.Size:  # type: ignore[override]
+        return torch.Size((self.left.shape[2], self.right.shape[2]))
+
+    @property
+    def signature(self) -> tuple[object, ...]:
+        return ("outer", self.left.shape[1:], self.right.shape[1:], self.left.dtype, self.left.device)
+
+    @property
+    def num_examples(self) -> int:
+        return self.left.shape[0]
+
+    @property
+    def device(self) -> torch.device:
+        return self.left.device
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        return ("ghost", "instantiate")
+
+    @property
+    def positions(self) -> int:
+        return self.left.shape[1]
+
+    @property
+    def ghost_ratio(self) -> float:
+        return 2 * self.left.shape[1] ** 2 / math.prod(self.shape)
+
+    def keep(self, kernel: str) -> Kept:
+        if kernel == "instantiate":
+            return keep_instantiated(self.instantiate())
+        return Kept(gram_product(self.left, self.right), (self.left, self.right), _combine_outer)
+
+    def instantiate(self) -> Tensor:
+        return torch.bmm(self.left.transpose(1, 2), self.right)
+
+    def first(self, num_examples: int) -> "Outer":
+        return Outer(self.left[:num_examples], self.right[:num_examples])
+
+    @staticmethod
+    def joined(layouts: "list[Outer]") -> "Outer":
+        """Several uses of one matrix are one use with more positions: exact, cross terms included."""
+        return Outer(
+            torch.cat([one.left for one in layouts], 1), torch.cat([one.right for one in layouts], 1)
+        )
+
+
+def _combine_outer(factors: Tensor, left: Tensor, right: Tensor) -> Tensor:
+    """The weighted sum over examples of left^T right.
+
+    On CPUs an example's positions are added up by themselves, in a product of their own or in float64: where
+    they cancel, one float32 product over all examples rounds by more than its result is long, and otherwise
+    with one example more.
+    """
+    if left.device.type != "cpu" or left.shape[1] == 1 or left.dtype == torch.float64:
+        return _in_one_product(factors, left, right)
+    if left.shape[1] < _FEW_POSITIONS or left.dtype != torch.float32:
+        total = _in_one_product(factors.double(), left.double(), right.double())
+        return total.to(wide_type(left.dtype))
+    total = left.new_zeros(left.shape[2], right.shape[2])
+    for factor, a, b in zip(factors.tolist(), left.mT, right, strict=True):
+        total.addmm_(a, b, alpha=factor)
+    return total
+
+
+def _in_one_product(factors: Tensor, left: Tensor, right: Tensor) -> Tensor:
+    """A few examples at a time: the factor that is scaled is copied."""
+    dtype = wide_type(left.dtype)
+    numbers = left.shape[1] * min(left.shape[2], right.shape[2])
+    total: Tensor | None = None
+    for part in example_chunks(left.shape[0], numbers, dtype, left.device):
+        a, b = weighted_pair(factors[part], left[part], right[part])
+        a, b = a.flatten(0, 1).T, b.flatten(0, 1)
+        total = torch.mm(a, b) if total is None else total.addmm_(a, b)
+    return left.new_zeros(left.shape[2], right.shape[2], dtype=dtype) if total is None else total

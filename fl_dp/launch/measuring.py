@@ -23,7 +23,8 @@ from fl_dp.errors import DeclinedError
 from fl_dp.federation.client.own_training import OwnTraining
 from fl_dp.federation.client.profile import budget_of
 from fl_dp.federation.client.registration import task_identity
-from fl_dp.federation.client.round import CLIENTS_LOGGER, AcceptedRound, Client, ClientRounds, PaidRound, play
+from fl_dp.federation.client.round import CLIENTS_LOGGER, ClientRounds, play
+from fl_dp.federation.client.stages import AcceptedRound, Client, PaidRound
 from fl_dp.federation.devices import find_device
 from fl_dp.federation.server.aggregating import Aggregating
 from fl_dp.federation.server.evaluation import evaluate

@@ -17,8 +17,9 @@ from fl_dp.config.client import ClientConfig
 from fl_dp.errors import LedgerError
 from fl_dp.federation.client.attempt import Trained
 from fl_dp.federation.client.kept_states import KeptStates
-from fl_dp.federation.client.round import AcceptedRound, Client, ClientRounds, PaidRound, refuse
+from fl_dp.federation.client.round import ClientRounds, refuse
 from fl_dp.federation.client.settings import numbered
+from fl_dp.federation.client.stages import AcceptedRound, Client, PaidRound
 from fl_dp.federation.wire.messages import profile_to_content, refusal_to_content, update_to_content
 from fl_dp.federation.wire.partial_sums import asked_weight
 from fl_dp.records import LocalUpdate, Refusal

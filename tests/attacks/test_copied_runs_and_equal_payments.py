@@ -26,7 +26,7 @@ from fl_dp.engine.clipping import ClippedSum
 from fl_dp.engine.noise.gaussian import add_gaussian_noise
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.engine.sampling import poisson_draw
-from fl_dp.federation.client.round import PaidRound
+from fl_dp.federation.client.stages import PaidRound
 from fl_dp.federation.wire.arrays import digest_of, encode
 from fl_dp.federation.wire.messages import plan_to_content
 from fl_dp.records import LocalUpdate, RoundPlan

@@ -24,7 +24,7 @@ from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.errors import AccountingError, ConfigError, FederationError
 from fl_dp.federation.client.own_training import OwnTraining
-from fl_dp.federation.client.round import PaidRound
+from fl_dp.federation.client.stages import PaidRound
 from fl_dp.form import Form
 from fl_dp.models.build import build_model
 from fl_dp.records import Entry, RoundPlan

@@ -24,7 +24,7 @@ from fl_dp.config.client import ClientConfig
 from fl_dp.config.task import TaskSettings
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.noise.randomness import Randomness
-from fl_dp.federation.client.round import PaidRound
+from fl_dp.federation.client.stages import PaidRound
 from fl_dp.federation.server.aggregations.mean import Mean
 from fl_dp.federation.wire.arrays import ArraySpec, encode, specs, state_arrays
 from fl_dp.federation.wire.messages import plan_to_content, reply_from_content

@@ -17,8 +17,9 @@ from fl_dp.config.client import ClientConfig
 from fl_dp.errors import ConfigError, FlDpError, TaskError
 from fl_dp.federation.client.journal import Note
 from fl_dp.federation.client.policy import MAX_RUN_NAME
-from fl_dp.federation.client.round import CLIENTS_LOGGER, Client, ClientRounds, Training, play, refuse
+from fl_dp.federation.client.round import CLIENTS_LOGGER, ClientRounds, Training, play, refuse
 from fl_dp.federation.client.settings import client_settings
+from fl_dp.federation.client.stages import Client
 from fl_dp.federation.wire.messages import (
     plan_from_content,
     profile_to_content,

@@ -12,17 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fl_dp.config.files import read_json
 from fl_dp.durable_files import private_folder, write_whole
 from fl_dp.errors import ConfigError, DeclinedError
+from fl_dp.federation.client.stages import AcceptedRound
 from fl_dp.records import Entry, RoundPlan
 from fl_dp.reporting.reports import NOT_PRIVATE
 from fl_dp.reporting.wording import counted
-
-if TYPE_CHECKING:
-    from fl_dp.federation.client.round import AcceptedRound
 
 FOLDER = "approvals"  # beside the ledger
 WAITS, REFUSED = "the run waits for its operator's approval.", "its operator does not take part in this run."
@@ -43,7 +40,7 @@ def approvals_folder(ledger: str) -> Path:
     return Path(ledger).absolute().parent / FOLDER
 
 
-def require_approval(accepted: "AcceptedRound", spent: Sequence[Entry]) -> None:
+def require_approval(accepted: AcceptedRound, spent: Sequence[Entry]) -> None:
     """Return when the operator has approved of the run; DeclinedError when not, or not in time.
 
     spent: by the client's data, for the words. Waits `approval-wait` seconds.
@@ -85,7 +82,7 @@ def give_answer(folder: Path, question: str, *, yes: bool) -> None:
     write_whole(_answer_file(folder, question), lambda file: file.write(answer), secret=True)
 
 
-def in_words(accepted: "AcceptedRound", spent: Sequence[Entry]) -> list[str]:
+def in_words(accepted: AcceptedRound, spent: Sequence[Entry]) -> list[str]:
     """The plan, and what it costs, for somebody who decides about it."""
     plan, client = accepted.plan, accepted.client
     asks = f"run {plan.run} asks client {client.settings.client} to train {_what(plan)} on {client.dataset}"
@@ -128,7 +125,7 @@ def _what(plan: RoundPlan) -> str:
     return f"{what}{by}{own}"
 
 
-def _cost(accepted: "AcceptedRound", spent: Sequence[Entry]) -> str:
+def _cost(accepted: AcceptedRound, spent: Sequence[Entry]) -> str:
     from fl_dp.reporting.console import rounded_up  # late: few runs ask, and it draws tables
 
     budget, plan = accepted.client.budget, accepted.plan
@@ -147,7 +144,7 @@ def _cost(accepted: "AcceptedRound", spent: Sequence[Entry]) -> str:
     )
 
 
-def _id(accepted: "AcceptedRound") -> str:
+def _id(accepted: AcceptedRound) -> str:
     """Of the run and all that it asks for; rounds of one run differ in their number and learning rate."""
     terms = replace(accepted.plan, server_round=0, learning_rate=0.0)
     return blake2b(f"{accepted.client.dataset}\0{terms}".encode(), digest_size=8).hexdigest()

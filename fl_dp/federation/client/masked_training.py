@@ -11,7 +11,7 @@ from fl_dp.data.persons import Examples
 from fl_dp.errors import DeclinedError
 from fl_dp.federation.client.lost_rounds import LostRounds
 from fl_dp.federation.client.own_training import OwnTraining
-from fl_dp.federation.client.round import PaidRound
+from fl_dp.federation.client.stages import PaidRound
 from fl_dp.federation.secure_sum.participant import Participant
 from fl_dp.federation.secure_sum.vector import check_grid, flat
 from fl_dp.federation.secure_sum.wire import MASKED

@@ -15,7 +15,8 @@ from fl_dp.errors import DeclinedError
 from fl_dp.federation.client.kept_rows import rows_of
 from fl_dp.federation.client.own_states import OwnStates
 from fl_dp.federation.client.received import keep_received
-from fl_dp.federation.client.round import PaidRound, expected_weights
+from fl_dp.federation.client.round import expected_weights
+from fl_dp.federation.client.stages import PaidRound
 from fl_dp.federation.devices import find_device
 from fl_dp.federation.wire.arrays import NDArray, digest_of, load_arrays
 from fl_dp.federation.wire.round_arrays import received_specs

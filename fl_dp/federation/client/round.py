@@ -12,8 +12,6 @@ disk before the first step, and stays spent whatever becomes of the training.
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from hashlib import blake2b
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
@@ -27,15 +25,14 @@ from fl_dp.federation.client.attempt import Trained, attempt
 from fl_dp.federation.client.policy import check_plan
 from fl_dp.federation.client.profile import budget_of, profile_of
 from fl_dp.federation.client.registration import dataset_name, registration_of, task_identity
+from fl_dp.federation.client.stages import AcceptedRound, Client, PaidRound
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray, decode
 from fl_dp.federation.wire.messages import ARRAYS, array_record, plan_from_content, refusal_of
 from fl_dp.records import MOST_WEIGHT, ClientProfile, Entry, LocalUpdate, Refusal, RoundPlan
 from fl_dp.reporting.reports import NOT_PRIVATE
 
 if TYPE_CHECKING:
-    from fl_dp.accounting.budget import Budget
     from fl_dp.accounting.ledger.ledger import Ledger
-    from fl_dp.accounting.ledger.requests import Reservation
     from fl_dp.data.persons import Examples
     from fl_dp.statements import Statement
 
@@ -43,67 +40,6 @@ CLIENTS_LOGGER = (
     "fl_dp.clients"  # a log of its own where server and clients are one process: it may quote data
 )
 logger = logging.getLogger(CLIENTS_LOGGER)
-
-
-@dataclass(frozen=True, slots=True)
-class Client:
-    """A client whose data are in the ledger: their name there, their declared number of records, and the
-    fingerprint of their contents, which stays here. task: identity of its own, empty if it is built in."""
-
-    settings: ClientConfig
-    dataset: str
-    public_size: int
-    fingerprint: str
-    budget: "Budget"
-    task: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class AcceptedRound:
-    """A round that the client's policy allows. key: the caller's, to know the round again."""
-
-    key: str
-    client: Client
-    plan: RoundPlan
-
-    @property
-    def sample_rate(self) -> float:
-        return self.plan.expected_batch_size / self.client.public_size
-
-    @property
-    def charged_rate(self) -> float:
-        """As the ledger is charged: of a person with records at several members the largest of theirs."""
-        return self.sample_rate if self.plan.copies == 1 else max(self.sample_rate, self.plan.most_rate)
-
-    @property
-    def entry(self) -> Entry:
-        """The round as the ledger would have it, with all of its steps."""
-        plan = self.plan
-        return Entry(self.charged_rate, plan.noise_multiplier, plan.steps, max(1, plan.shares), plan.copies)
-
-
-@dataclass(frozen=True, slots=True)
-class PaidRound:
-    """A round whose steps are paid for: `steps` of its plan may be taken."""
-
-    accepted: AcceptedRound
-    reservation: "Reservation"
-
-    @property
-    def steps(self) -> int:
-        return self.reservation.entry.steps
-
-    def key(self, weights: str, state: str = "") -> bytes:
-        """32 secret bytes that this round's draws, masks and noise come from, and nothing else.
-
-        weights: digest of the arrays that were received; state: of what the client has kept, if anything. The
-        payment's own bytes are mixed with all that the result follows from. Where a ledger was copied, and
-        two rounds have the same bytes, they share no random number unless all of these are the same. Then
-        only the machine's rounding may differ, which gives other noise to the same draws.
-        """
-        client, plan = self.accepted.client, self.accepted.plan
-        covered = "\0".join((client.dataset, client.fingerprint, weights, state, str(plan)))
-        return blake2b(covered.encode(), key=self.reservation.key, digest_size=32).digest()
 
 
 Answers = dict[str, LocalUpdate | Refusal]  # by the round's key

@@ -25,7 +25,8 @@ from fl_dp.federation.client.journal import Note
 from fl_dp.federation.client.lost_rounds import LostRounds
 from fl_dp.federation.client.policy import MAX_RUN_NAME, check_plan
 from fl_dp.federation.client.registration import task_identity
-from fl_dp.federation.client.round import AcceptedRound, Client, ClientRounds
+from fl_dp.federation.client.round import ClientRounds
+from fl_dp.federation.client.stages import AcceptedRound, Client
 from fl_dp.federation.secure_sum import wire
 from fl_dp.federation.secure_sum.identity import Identity
 from fl_dp.federation.secure_sum.limits import Limits

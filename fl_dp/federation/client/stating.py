@@ -14,18 +14,18 @@ from fl_dp.accounting.ledger.files import openings_file
 from fl_dp.durable_files import open_private
 from fl_dp.errors import LedgerError
 from fl_dp.federation.client.registration import public_name
+from fl_dp.federation.client.stages import Client
 from fl_dp.records import Entry
 from fl_dp.reporting.provenance import utc_now
 from fl_dp.statements import SALT_BYTES, AccountStatement, Statement, commitment
 
 if TYPE_CHECKING:
     from fl_dp.accounting.ledger.ledger import Ledger
-    from fl_dp.federation.client.round import Client
 
 MOST_OF_A_RUN = 100  # of one ledger: clients of a machine share one, and a server may ask again
 
 
-def make_statement(ledger: "Ledger", clients: Sequence["Client"], run: str, weights: str) -> Statement:
+def make_statement(ledger: "Ledger", clients: Sequence[Client], run: str, weights: str) -> Statement:
     """What the ledger says of the clients' data, as it stands at one moment.
 
     The salt is kept beside the ledger before the statement is returned: without it nobody could ever show
@@ -61,7 +61,7 @@ def _at_one_moment(
             return head, spent, arithmetics
 
 
-def _account(client: "Client", spent: tuple[Entry, ...], arithmetic: str) -> AccountStatement:
+def _account(client: Client, spent: tuple[Entry, ...], arithmetic: str) -> AccountStatement:
     settings, budget = client.settings, client.budget
     epsilon, alone = budget.epsilon_of(spent), budget.epsilon_alone_of(spent)
     return AccountStatement(

@@ -13,7 +13,7 @@ from federation.client.sites import MODEL, PLAN, Site
 from fl_dp.config.client import ClientConfig
 from fl_dp.federation.client.own_states import OwnStates, own_models, states_folder
 from fl_dp.federation.client.received import read_received, received_file
-from fl_dp.federation.client.round import PaidRound
+from fl_dp.federation.client.stages import PaidRound
 from fl_dp.federation.wire.arrays import encode, specs, state_arrays
 from fl_dp.federation.wire.messages import plan_to_content, reply_from_content
 from fl_dp.records import CONTROL, LocalUpdate, Refusal, RoundPlan

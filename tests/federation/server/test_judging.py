@@ -12,7 +12,7 @@ from fl_dp.federation.server.asking import Asked
 from fl_dp.federation.server.client_record import ClientRecord
 from fl_dp.federation.server.judging import Judging
 from fl_dp.federation.server.strategy import PrivateStrategy
-from fl_dp.federation.wire.arrays import encode
+from fl_dp.federation.wire.arrays import encode, specs
 from fl_dp.federation.wire.messages import update_to_content
 from fl_dp.federation.wire.partial_sums import make_group
 from fl_dp.records import ClientProfile, Entry, LocalUpdate, RoundPlan
@@ -120,7 +120,7 @@ WITH_FEWER = replace(ASKED_FOR, shares=2)
 
 
 class Registered:
-    """Nobody is asked to register again, unless a test looks here."""
+    """Notes who is to register again."""
 
     def __init__(self):
         self.again = []
@@ -143,7 +143,7 @@ def judged(paid, shares, total):
     make_group(contents, list(contents), total, shares=shares, lost="" if total else "too few are left")
     replies = [Message(contents[one.message.metadata.message_id], reply_to=one.message) for one in asked]
     registered = Registered()
-    expected = {"weight": TRAINABLE["weight"]}
+    expected = specs({"weight": np.zeros((2, 3), np.int64)})
     return Judging(registered, expected).judge(asked, replies), [one.client for one in asked], registered
 
 
@@ -156,6 +156,7 @@ def test_a_sum_that_a_member_did_not_join_is_paid_for_with_fewer_shares(shares):
     assert {one.mechanism for one in found.verdicts.values()} == {paid}
     assert [(one.spent, one.rounds, one.unconfirmed) for one in clients] == [((paid,), 1, ())] * 2
     assert (found.standing, len(found.sums), found.sums[0].shares, registered.again) == (2, 1, shares, [])
+    assert [one.client for one in found.summed] == clients
 
 
 def test_a_lost_sum_is_paid_for_with_the_shares_that_it_had():
@@ -167,8 +168,8 @@ def test_a_lost_sum_is_paid_for_with_the_shares_that_it_had():
 
 
 def test_who_shows_other_shares_than_its_sum_had_is_not_believed():
-    """What it was asked for counts as spent beside what it shows later, until it registers again."""
+    """The step with a share of two, which it does not show, counts as spent; it is to register again."""
     found, clients, registered = judged(ASKED_FOR, 2, {"weight": np.ones((2, 3), np.int64)})
     assert {one.status for one in found.verdicts.values()} == {"failed"}
-    assert [one.unconfirmed for one in clients] == [(WITH_FEWER,)] * 2
+    assert [(one.spent, one.rounds) for one in clients] == [((WITH_FEWER,), 0)] * 2
     assert registered.again == ["1", "2"]

@@ -164,7 +164,7 @@ def test_fewer_passes_are_whole_and_fewer() -> None:
             "adaptive-clipping = 'quantile:0.5': the rule was made for ''",
         ),
         ({"optimizer_settings": "nesterov=true"}, "optimizer-settings = 'nesterov=true': the rule"),
-        ({"local_algorithm": "fedprox:0.1"}, "local-algorithm = 'fedprox:0.1': the rule was made for"),
+        ({"local_algorithm": "scaffold"}, "local-algorithm = 'scaffold': the rule was made for 'fedavg'"),
         ({"aggregation": "median"}, "aggregation = 'median': the rule was made for 'mean'"),
         ({"strategy": "mine.py:Mine"}, "strategy = 'mine.py:Mine': the rule was made for ''"),
         ({"data": "digts"}, "did you mean digits?"),

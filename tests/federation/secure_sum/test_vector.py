@@ -44,7 +44,7 @@ def test_any_other_grid_is_declined(changes: dict[str, object]) -> None:
 
 
 def test_a_model_of_another_size_has_another_grid() -> None:
-    with pytest.raises(DeclinedError, match="of 12 numbers .* client's own are 13"):
+    with pytest.raises(DeclinedError, match=r"of 12 numbers .* client's own are 13"):
         check_grid(proposed(), 13)
 
 

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 
 from fl_dp.data.made_up_images import made_up_images
 
@@ -36,3 +37,11 @@ def test_no_two_are_alike_and_every_process_has_the_same() -> None:
         for _ in range(2)
     ]
     assert said[0] == said[1]
+
+
+def test_they_are_the_same_ones_in_every_version() -> None:
+    """Features are scaled by them: sites that compute others, or a model's next user, would have others."""
+    images = made_up_images(2, (8, 10))
+    row = [0.355518, 0.335996, 0.014038, 0.043048, 0.087132, 0.0, 0.0, 0.028473, 0.376663, 0.270852]
+    assert images[1, 0, 3].tolist() == pytest.approx(row, abs=1e-5)
+    assert images.double().sum().item() == pytest.approx(62.762263, abs=1e-4)

@@ -19,7 +19,13 @@ from fl_dp.federation.client.profile import budget_of
 from fl_dp.federation.client.registration import cut_of, dataset_name, records_name
 from fl_dp.federation.server.planning import round_mechanism
 from fl_dp.launch.clients import client_config
-from fl_dp.launch.spending import ForeseenAccounts, mean_rounds, spending_of, takes_every_round
+from fl_dp.launch.spending import (
+    ForeseenAccounts,
+    in_common,
+    mean_rounds,
+    spending_of,
+    takes_every_round,
+)
 from fl_dp.records import ASSUMED, PROVEN, Entry, total_steps
 
 SIZE = 640  # records: 10 steps a round
@@ -162,6 +168,20 @@ def test_who_takes_part_by_chance() -> None:
     some = replace(FIXED, clients=8, fit_clients=2, rounds=6)
     assert (takes_every_round(FIXED), takes_every_round(some), mean_rounds(some)) == (True, False, 1.5)
     assert not takes_every_round(replace(FIXED, sampling="poisson"))
+
+
+def test_members_of_a_sum_have_in_common_the_largest_of_what_each_needs(tmp_path: Path) -> None:
+    config = RunConfig(clients=4, min_clients=4, fit_clients=4, aggregation="secure", noise_multiplier=6.0)
+    accounts, settings = ForeseenAccounts(None), settings_of(config, tmp_path)
+    profiles = [accounts.profile(settings, size) for size in (640, 128, 256)]
+    assert in_common(config, profiles) == (config, 0.0)
+    persons = replace(config, clients_per_person=2)
+    assert in_common(persons, profiles) == (persons, 0.5)
+    closed = [replace(one, allow_secure_sum=False) for one in profiles]  # they take no part
+    assert in_common(persons, [closed[1], profiles[0]]) == (persons, 0.1)
+    assert in_common(persons, closed) == (persons, 0.0)
+    plain = replace(persons, aggregation="mean", noise_multiplier="auto")
+    assert in_common(plain, profiles) == (plain, 0.0)
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from fl_dp.data.features import scatter
 from fl_dp.data.features.scatter import _deviations, of, shape
 from fl_dp.data.fixed_features import features_of
 from fl_dp.data.made_up_images import made_up_images
@@ -97,6 +98,23 @@ def test_scaling_looks_at_no_record() -> None:
         ratios = (of(x, "1") / of(x, "1,scaled")).view(5, 3, 9, -1)
         torch.testing.assert_close(ratios, ratios[:1, :1, :, :1].expand_as(ratios), rtol=1e-4, atol=0)
         torch.testing.assert_close(ratios[0, 0, :, 0], _deviations(1, (12, 12)), rtol=1e-4, atol=0)
+
+
+def test_scaled_features_are_the_same_ones_in_every_version() -> None:
+    """The deviations of 4,096 made-up images of 8x8 pixels, as they were when `scaled` came."""
+    first = [0.193669, 0.011743, 0.010310, 0.011781, 0.016661, 0.011835, 0.010460, 0.011846, 0.016656]
+    torch.testing.assert_close(_deviations(1, (8, 8)), torch.tensor(first), rtol=2e-4, atol=0)
+
+
+@pytest.mark.parametrize(("side", "count"), [(16, 1024), (90, 32), (128, 32)])
+def test_large_images_are_scaled_by_few_made_up_ones(
+    side: int, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[int] = []
+    monkeypatch.setattr(scatter, "made_up_images", lambda n, size: made.append(n) or torch.zeros(n, 1, *size))
+    monkeypatch.setattr(scatter, "_transformed", lambda pixels, depth, size: pixels[:, :, None, :4, :4])
+    _deviations.__wrapped__(1, (side, side))
+    assert made == [count]
 
 
 @pytest.mark.parametrize(

@@ -142,3 +142,45 @@ def test_without_protection_no_bound_follows():
     free = replace(CONFIG, allow_unprotected=True)
     with pytest.raises(DeclinedError, match="without protection and for adaptive clipping"):
         check_plan(replace(FOLLOWING, private=False, noise_multiplier=0.0), free, public_size=64)
+
+
+SUMS = replace(CONFIG, allow_secure_sum=True, clients_per_person=2)
+OF_SUM = replace(PLAN, steps=1, noise_multiplier=4.0, shares=4, copies=2, most_rate=1.0)
+
+
+def test_a_step_into_a_secure_sum_is_accepted():
+    check_plan(OF_SUM, SUMS, public_size=64)
+    check_plan(replace(OF_SUM, copies=3), SUMS, public_size=64)
+    check_plan(replace(OF_SUM, copies=1, most_rate=0.0), replace(SUMS, clients_per_person=1), public_size=64)
+    check_plan(OF_SUM, replace(SUMS, min_share_multiplier=2.0), public_size=64)  # 4 / sqrt(4)
+    check_plan(replace(OF_SUM, most_rate=0.5), SUMS, public_size=128)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"steps": 2}, "asks for 2 steps into a secure sum, which takes one"),
+        ({"optimizer": "adam"}, "asks for optimizer 'adam' in a secure sum, expected 'sgd'"),
+        ({"momentum": 0.9}, "asks for momentum 0.9 in a secure sum"),
+        ({"local_algorithm": "fedprox"}, "asks for local algorithm 'fedprox' in a secure sum"),
+        ({"adaptive_clipping": "quantile:0.5"}, "asks for adaptive clipping 'quantile:0.5' in a secure sum"),
+        ({"shares": 101}, "asks for a share in 101, expected 1 to 100"),
+        ({"copies": 1}, "persons at 1 clients, this client's own settings have clients-per-person = 2"),
+        ({"copies": 101}, "persons at 101 clients"),
+        ({"expected_batch_size": 32, "most_rate": 0.4}, "rate 0.5 where no member's is to be above 0.4"),
+        ({"most_rate": 1.5}, "rate 1 where no member's is to be above 1.5"),
+        ({"noise_multiplier": 0.0015}, "share of noise of multiplier 0.00075, expected 0.001 at least"),
+        ({"private": False, "noise_multiplier": 0.0}, "asks for a secure sum without protection"),
+    ],
+)
+def test_what_is_no_step_of_a_secure_sum_is_declined(changes, words):
+    free = replace(SUMS, min_noise_multiplier=0.0, allow_unprotected=True)
+    with pytest.raises(DeclinedError, match=words):
+        check_plan(replace(OF_SUM, **changes), free, public_size=64)
+
+
+def test_the_operator_decides_on_sums_and_on_the_least_share():
+    with pytest.raises(DeclinedError, match="allow-secure-sum in its own settings"):
+        check_plan(OF_SUM, replace(SUMS, allow_secure_sum=False), public_size=64)
+    with pytest.raises(DeclinedError, match=r"multiplier 2, this client's least is 2\.01"):
+        check_plan(OF_SUM, replace(SUMS, min_share_multiplier=2.01), public_size=64)

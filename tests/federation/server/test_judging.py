@@ -5,10 +5,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from federation.server.short_run import START, TRAINABLE, AddsUp, run, settings, weights
-from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 
+from fl_dp.accounting.epsilon import compute_epsilon
+from fl_dp.federation.server.asking import Asked
+from fl_dp.federation.server.client_record import ClientRecord
+from fl_dp.federation.server.judging import Judging
 from fl_dp.federation.server.strategy import PrivateStrategy
-from fl_dp.federation.wire.arrays import encode
+from fl_dp.federation.wire.arrays import encode, specs
+from fl_dp.federation.wire.messages import update_to_content
+from fl_dp.federation.wire.partial_sums import make_group
+from fl_dp.records import ClientProfile, Entry, LocalUpdate, RoundPlan
 
 
 def test_a_silent_clients_plan_counts_as_spent_until_it_registers_again(fakes):
@@ -106,3 +113,63 @@ def test_a_sum_that_is_lost_leaves_no_round_that_was_trained(fakes):
     assert {one.rounds for one in strategy.budgets().values()} == {0}
     assert strategy.outcome()[0] == "failed"
     np.testing.assert_array_equal(weights(strategy)["weight"], START["weight"])
+
+
+ASKED_FOR = Entry(0.1, 4.0, 1, shares=3)
+WITH_FEWER = replace(ASKED_FOR, shares=2)
+
+
+class Registered:
+    """Notes who is to register again."""
+
+    def __init__(self):
+        self.again = []
+
+    def ask_again(self, client):
+        self.again.append(client.name)
+
+
+def judged(paid, shares, total):
+    """Two members that were asked for a share of three, and paid for `paid`; their sum is of `shares`."""
+    asked, contents = [], {}
+    for number in (1, 2):
+        profile = ClientProfile(str(number), 640, 3.0, 1e-5, (), "rdp", allow_secure_sum=True)
+        message = Message(RecordDict(), number, "train")
+        message.metadata.__dict__["_message_id"] = f"m{number}"
+        plan = RoundPlan("run", 1, "linear", 1, 64, 1.0, 0.0, 4.0, 1.0, shares=3)
+        asked.append(Asked(ClientRecord(profile, number, (), ASKED_FOR), ASKED_FOR, 1.0, message, True, plan))
+        epsilon = compute_epsilon([paid], 1e-5, "rdp")
+        contents[f"m{number}"] = update_to_content(LocalUpdate({}, (paid,), 1, epsilon, 1e-5))
+    make_group(contents, list(contents), total, shares=shares, lost="" if total else "too few are left")
+    replies = [Message(contents[one.message.metadata.message_id], reply_to=one.message) for one in asked]
+    registered = Registered()
+    expected = specs({"weight": np.zeros((2, 3), np.int64)})
+    return Judging(registered, expected).judge(asked, replies), [one.client for one in asked], registered
+
+
+@pytest.mark.parametrize("shares", [2, 3])
+def test_a_sum_that_a_member_did_not_join_is_paid_for_with_fewer_shares(shares):
+    """Asked for was a share of three. Each has paid for what its sum was, and its line says so."""
+    paid = replace(ASKED_FOR, shares=shares)
+    found, clients, registered = judged(paid, shares, {"weight": np.ones((2, 3), np.int64)})
+    assert {one.status for one in found.verdicts.values()} == {"trained"}
+    assert {one.mechanism for one in found.verdicts.values()} == {paid}
+    assert [(one.spent, one.rounds, one.unconfirmed) for one in clients] == [((paid,), 1, ())] * 2
+    assert (found.standing, len(found.sums), found.sums[0].shares, registered.again) == (2, 1, shares, [])
+    assert [one.client for one in found.summed] == clients
+
+
+def test_a_lost_sum_is_paid_for_with_the_shares_that_it_had():
+    found, clients, _ = judged(WITH_FEWER, 2, None)
+    assert {(one.status, one.reason) for one in found.verdicts.values()} == {("failed", "too few are left")}
+    assert {one.mechanism for one in found.verdicts.values()} == {WITH_FEWER}
+    assert [(one.spent, one.rounds) for one in clients] == [((WITH_FEWER,), 0)] * 2
+    assert (found.standing, found.sums, found.summed) == (0, [], [])
+
+
+def test_who_shows_other_shares_than_its_sum_had_is_not_believed():
+    """The step with a share of two, which it does not show, counts as spent; it is to register again."""
+    found, clients, registered = judged(ASKED_FOR, 2, {"weight": np.ones((2, 3), np.int64)})
+    assert {one.status for one in found.verdicts.values()} == {"failed"}
+    assert [(one.spent, one.rounds) for one in clients] == [((WITH_FEWER,), 0)] * 2
+    assert registered.again == ["1", "2"]

@@ -40,6 +40,7 @@ def test_the_run_spends_its_budget_and_no_more(tmp_path: Path) -> None:
     assert 2.98 < checked.forecast.epsilon <= 3.0
     assert found.run.forecast.epsilon == checked.forecast.epsilon
     assert found.config.rounds * found.config.local_epochs == 40
+    assert (found.config.momentum, found.config.optimizer_state) == (0.9, "keep")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -162,6 +163,10 @@ def test_fewer_passes_are_whole_and_fewer() -> None:
             {"adaptive_clipping": "quantile:0.5"},
             "adaptive-clipping = 'quantile:0.5': the rule was made for ''",
         ),
+        ({"optimizer_settings": "nesterov=true"}, "optimizer-settings = 'nesterov=true': the rule"),
+        ({"local_algorithm": "scaffold"}, "local-algorithm = 'scaffold': the rule was made for 'fedavg'"),
+        ({"aggregation": "median"}, "aggregation = 'median': the rule was made for 'mean'"),
+        ({"strategy": "mine.py:Mine"}, "strategy = 'mine.py:Mine': the rule was made for ''"),
         ({"data": "digts"}, "did you mean digits?"),
         ({"model": "tanh-cnn"}, "tanh-cnn"),
         ({"epsilon": 1e-5}, "epsilon = 1e-05"),

@@ -1,12 +1,15 @@
 """The rule's numbers against what they are defined as, and against settings that served."""
 
 import math
+from pathlib import Path
 
 import pytest
 import torch
 
 from fl_dp.accounting.calibration import calibrate_noise
+from fl_dp.launch.check import MARGIN
 from fl_dp.launch.defaults import rule
+from fl_dp.launch.defaults.proposal import START
 from fl_dp.records import Entry
 from fl_dp.training.sgd import MomentumSGD
 
@@ -132,3 +135,21 @@ def test_the_rate_is_near_those_that_were_chosen_by_hand(
 def test_a_rate_is_what_is_left_of_a_move_by_bound_and_momentum() -> None:
     assert rule.rate_of(4.0, 0.1, 0.9) == 4.0
     assert rule.rate_of(4.16, 0.1, 0.0) == 42.0
+
+
+def test_the_rules_numbers_are_those_of_its_page() -> None:
+    page = " ".join((Path(__file__).parents[3] / "docs" / "defaults.md").read_text().split())
+    for words in (
+        f"{rule.MOST_EPOCHS:g} in all rounds",
+        f"T <= {rule.MOST_STEPS} and noise",
+        f"within {100 * (rule.MORE_NOISE - 1):.0f} % of a full batch's",
+        f"smaller where T would be below {rule.LEAST_STEPS} |",
+        f"m, and {rule.LEAST_PARTICIPATIONS} of each client in the mean",
+        f"{rule._CONSTANT:g} P^(1/4) / (T times all noise), at most {rule.MOST_MOVE:g} |",
+        f"{rule.MOMENTUM:g}, kept from round to round",
+        f"Of a limit a plan takes {['', 'all', 'half'][int(MARGIN)]},",
+        f"leaves {START:g} s for the start",
+    ):
+        assert words in page
+    assert "a tenth of the shortest typical gradient" in page
+    assert rule.OF_THE_LEAST_NORM == 0.1

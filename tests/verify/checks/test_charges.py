@@ -113,3 +113,24 @@ def test_where_no_round_was_left_none_more_can_have_been_accepted(made_run: Made
         lambda summary: summary["clients"]["north"].update(rounds=4) or summary.update(status="failed")
     )
     assert "4 rounds trained, and 3 in rounds.jsonl" in what_differs(made_run)
+
+
+@pytest.mark.parametrize("name", ["sample_rate", "noise_multiplier"])
+def test_who_trained_has_a_rate_and_a_noise(name: str, made_run: MadeRun) -> None:
+    made_run.change_rounds(in_round(2, "north", **{name: None}))
+    assert "its sample rate or noise multiplier is not there" in what_differs(made_run)
+
+
+def test_a_budget_that_was_passed_before_the_run_is_a_note(made_run: MadeRun) -> None:
+    def idle(line: Json) -> None:
+        line["clients"]["south"] |= {"charges": charge(99), "steps": 99, "status": "idle", "reported": {}}
+
+    def at_the_end(summary: Json) -> None:
+        idle(summary)
+        summary["clients"]["south"] |= {"before": charge(99), "budget": 0.5, "rounds": 0}
+
+    made_run.change_rounds(idle)
+    made_run.change_summary(at_the_end)
+    assert what_differs(made_run) == ""
+    notes = [one.what for one in made_run.check()["charges"].findings if one.outcome is Outcome.NOTE]
+    assert any("of a budget of 0.5" in one for one in notes)

@@ -53,3 +53,17 @@ def test_a_smaller_rate_does_not_fit_the_public_size(made_run: MadeRun) -> None:
     """A larger public size makes a lower rate, and a lower epsilon."""
     made_run.change_summary(lambda summary: summary["clients"]["north"].update(public_size=64000))
     assert "batch over public size is 0.001" in what_differs(made_run)
+
+
+def test_a_client_of_fewer_records_than_a_batch_draws_all_of_them(made_run: MadeRun) -> None:
+    made_run.change_summary(
+        lambda summary: summary["clients"]["north"].update(public_size=32, sample_rate=1.0)
+    )
+    assert "batch over public size" not in what_differs(made_run)
+
+
+@pytest.mark.parametrize("name", ["config", "resolved"])
+def test_a_setting_that_one_of_the_two_lacks_is_another_one(name: str, made_run: MadeRun) -> None:
+    replaced(made_run, name, "momentum = 0.0\n", "")
+    made_run.digests_anew()
+    assert "momentum is another one than in config.toml" in what_differs(made_run)

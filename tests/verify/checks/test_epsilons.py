@@ -2,11 +2,15 @@
 
 from typing import Any
 
+import pytest
 from verify.made_run import BUDGET, STEPS, MadeRun, epsilon
 
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.records import Entry
-from fl_dp.verify.findings import Outcome
+from fl_dp.verify import claims
+from fl_dp.verify.checks.epsilons import _check_plan_ahead, _Recomputed
+from fl_dp.verify.claims import ClientClaim
+from fl_dp.verify.findings import Found, Outcome
 
 Json = dict[str, Any]
 
@@ -141,3 +145,67 @@ def test_the_plan_of_all_needs_that_of_each(made_run: MadeRun) -> None:
 
     made_run.change_summary(forged)
     assert "a client has none" in what_differs(made_run)
+
+
+def of_client(**fields: Any) -> ClientClaim:
+    whole: Json = {
+        "epsilon": 0.5, "delta": 1e-5, "budget": 100.0, "accountant": "pld", "status": "trained", "steps": 3,
+        "sample_rate": 0.1, "noise_multiplier": 6.0,
+    }  # fmt: skip
+    return claims._client("north", {**whole, **fields}, "here")
+
+
+def test_a_whole_plan_that_its_budget_allows_costs_all_of_its_steps() -> None:
+    """Not only one of them, which is what is asked where the budget ends within the plan."""
+    client = of_client(charges=[{"sample_rate": 0.1, "noise_multiplier": 6.0, "steps": 20}])
+    claimed = {}
+    for steps in (21, 60):
+        found = Found()
+        claimed[steps] = compute_epsilon([Entry(0.1, 6.0, steps)], 1e-5)
+        _check_plan_ahead(client, 2, 20, claimed[steps], found)
+        claimed[steps] = [one.what.split(" cost")[0] for one in found.kept]
+    assert claimed[21][0].endswith("and 40 of the steps ahead")
+    assert claimed[60] == []
+
+
+def test_steps_ahead_cost_as_much_as_those_that_were_charged_for_several_members() -> None:
+    mechanism = {"sample_rate": 0.1, "noise_multiplier": 6.0, "shares": 3, "copies": 2}
+    client = of_client(charges=[{**mechanism, "steps": 20}])
+    found = Found()
+    of_one_each = compute_epsilon([Entry(0.1, 6.0, 20, 1, 2), Entry(0.1, 6.0, 40)], 1e-5)
+    _check_plan_ahead(client, 2, 20, of_one_each, found)
+    assert found.any_differ
+    honest = Found()
+    _check_plan_ahead(client, 2, 20, compute_epsilon([Entry(0.1, 6.0, 60, 1, 2)], 1e-5), honest)
+    assert not honest.any_differ
+
+
+def test_nothing_is_planned_where_nothing_is_left(made_run: MadeRun) -> None:
+    def more(summary: Json) -> None:
+        summary["clients"]["north"]["planned_epsilon"] += 0.01
+        summary["planned_epsilon"] += 0.01
+
+    made_run.change_summary(more)
+    assert "nor more where nothing was left" in " ".join(
+        one.means for one in made_run.differs().get("epsilons", [])
+    )
+
+
+def test_a_person_is_at_one_client_at_least(made_run: MadeRun) -> None:
+    """Of none no epsilon would add up to anything."""
+
+    def of_none(line: Json) -> None:
+        line["federation"]["clients_per_person"] = 0
+        line.update(epsilon=0.0, delta=0.0)
+
+    made_run.change_both(of_none)
+    assert "clients_per_person 0" in what_differs(made_run)
+
+
+@pytest.mark.parametrize("of_sums", [{"shares": 2}, {"copies": 2}])
+def test_steps_of_sums_need_both_epsilons(of_sums: dict[str, int]) -> None:
+    charge = {"sample_rate": 0.1, "noise_multiplier": 6.0, "steps": 3, **of_sums}
+    for more, differs in (({}, True), ({"epsilon_alone": 9.0}, False)):
+        found = Found()
+        _Recomputed(found).add(of_client(charges=[charge], **more))
+        assert found.any_differ == differs

@@ -2,14 +2,16 @@
 
 import json
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from verify.made_run import BUDGET, DELTA, NOISE, RATE, STEPS, MadeRun, epsilon
+from verify.made_run import BUDGET, DELTA, NOISE, RATE, STEPS, MadeRun, charges, epsilon, signed
 
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.ledger.export import to_export
 from fl_dp.accounting.ledger.ledger import Ledger
+from fl_dp.statements import Statement
 from fl_dp.verify.findings import Outcome
 
 
@@ -90,6 +92,18 @@ def test_a_ledger_that_was_written_anew_has_another_head(own: MadeRun) -> None:
     words = what_differs(own)
     assert "the head that was committed to is no entry of this ledger" in words
     assert "20 steps were paid by north's data" in words
+
+
+@pytest.mark.parametrize("accounts", [1, 2])
+def test_what_is_stated_was_held_by_an_account_each(accounts: int, own: MadeRun) -> None:
+    """Committed to is a ledger of one account that has paid 60 steps. It stands for one client."""
+    said = Statement.from_text(own.statements()[0]["text"])
+    less = replace(said.accounts[0], spent=charges(2 * STEPS), epsilon=epsilon(2 * STEPS))
+    both = (said.accounts[0], replace(said.accounts[0], client="south"))
+    new = signed(replace(said, accounts=(less,) if accounts == 1 else both), own.key("north"))
+    own.write_statements([{"text": new.text, "key": new.key, "signature": new.signature}])
+    who = "north" if accounts == 1 else "south"
+    assert f"client {who} states charges that no account of the ledger had then" in what_differs(own)
 
 
 def test_a_ledger_of_other_runs_says_nothing_of_this_one(own: MadeRun) -> None:

@@ -1,9 +1,11 @@
 """The model's file: tensors with the right digest, and nothing else."""
 
+import json
 import pickle
 import zipfile
 from pathlib import Path
 
+import pytest
 import torch
 from verify.made_run import MadeRun
 
@@ -60,3 +62,11 @@ def test_a_tie_that_the_digest_leaves_open_is_noted(made_run: MadeRun) -> None:
         finding.what for finding in made_run.check()["model"].findings if finding.outcome is Outcome.NOTE
     ]
     assert notes == [r"head\u001b[2J is tied with other"]
+
+
+@pytest.mark.parametrize("name", ["model", "loss"])
+def test_a_description_of_another_model_is_found(name: str, made_run: MadeRun) -> None:
+    path = made_run.files.description
+    said = json.loads(path.read_text())
+    path.write_text(json.dumps({**said, name: "another"}))
+    assert f"{name} is another one than the run's (model.json)" in what_differs(made_run)

@@ -32,3 +32,4 @@ def test_one_round_that_is_not_private_is_found(made_run: MadeRun) -> None:
     words = what_differs(made_run)
     assert "some of it says that the run is private" in words
     assert "of a run without privacy (rounds.jsonl, line 2)" in words
+    assert "(rounds.jsonl, line 2, client north)" in words  # it trained: its own epsilon does not hold

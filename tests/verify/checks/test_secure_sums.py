@@ -153,6 +153,34 @@ def test_copies_that_were_taken_out_contradict_clients_per_person(run: MadeRun) 
     assert len(found) == 5  # each client of each round that trained
 
 
+def test_a_person_is_at_no_more_members_than_a_sum_has(run: MadeRun) -> None:
+    settings = run.files.config.read_text()
+    run.files.config.write_text(settings.replace("clients-per-person = 1", "clients-per-person = 9"))
+    run.digests_anew()
+    run.change_both(lambda found: each_step(found, copies=SHARES + 1))
+    assert not any("of its noise are not those" in one.what for one in run.differs()["config"])
+
+
+@pytest.mark.parametrize(
+    "opened",
+    [
+        {"shares": 0, "clients": 1},
+        {"shares": 3, "clients": 3},  # with one that works with the server they are four
+        {"shares": 2, "clients": 4},  # no drop-out was allowed for
+        {"shares": 4, "clients": 5},  # four are asked
+        {"masked": 1},
+    ],
+)
+def test_a_sum_of_members_that_there_cannot_be_is_refused(opened: Json, run: MadeRun) -> None:
+    def change(line: Json) -> None:
+        line["secure_sum"].update(opened)
+        each_step(line, shares=line["secure_sum"]["shares"] or 1)
+
+    run.change_rounds(change)
+    words = [one.what for one in run.differs().get("config", [])]
+    assert any("its secure sum is none that config.toml asks for" in one for one in words)
+
+
 def test_sums_in_the_clear_cannot_be_said_to_have_been_masked(run: MadeRun) -> None:
     run.change_summary(lambda summary: summary.update(masked=True))
     assert "config: masked is another one in summary.json (summary.json)" in no_word_of_authority(run)

@@ -88,8 +88,20 @@ class Task:
 
     def losses(self, model: nn.Module, batch: Batch) -> Tensor:
         """(n,) each example's own loss, whatever else is in the batch."""
+        inputs, _ = batch
+        return self._losses_of(self.outputs(model, inputs), batch)
+
+    def losses_and_outputs(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Both, for measuring; built-in losses are made of the outputs, so that the model is called once."""
+        inputs, _ = batch
+        outputs = self.outputs(model, inputs)
+        if type(self).losses is not Task.losses:
+            return self.losses(model, batch), outputs
+        return self._losses_of(outputs, batch), outputs
+
+    def _losses_of(self, outputs: Tensor, batch: Batch) -> Tensor:
         inputs, targets = batch
-        losses = loss_of(self.settings.loss).per_example(self.outputs(model, inputs), targets)
+        losses = loss_of(self.settings.loss).per_example(outputs, targets)
         weights = self.weights(inputs, targets)
         return losses if weights is None else losses * weights
 

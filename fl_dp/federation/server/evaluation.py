@@ -51,6 +51,7 @@ def evaluate(
     for start in range(0, len(data), BATCH_SIZE):
         indices = torch.arange(start, min(start + BATCH_SIZE, len(data)))
         inputs, targets = (part.to(device) for part in data.batch(indices))
-        loss += task.losses(model, (inputs, targets)).double().sum().cpu()
-        metrics.update(task.outputs(model, inputs), targets)
+        losses, outputs = task.losses_and_outputs(model, (inputs, targets))
+        loss += losses.double().sum().cpu()
+        metrics.update(outputs, targets)
     return Evaluation(loss.item() / len(data), metrics.values(data.classes))

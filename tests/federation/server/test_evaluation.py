@@ -56,6 +56,34 @@ def test_evaluation_equals_one_example_at_a_time(model, data):
     assert not model.training
 
 
+def calls_of(model, data, task):
+    """How often the model is called, and what the evaluation gives."""
+    calls = []
+    handle = model.register_forward_hook(lambda *_: calls.append(1))
+    result = evaluation.evaluate(model, data, task, CPU)
+    handle.remove()
+    return len(calls), result
+
+
+def test_the_model_is_called_once_for_losses_and_outputs(model, data):
+    count, result = calls_of(model, data, task_for(data, class_weights="1,2,3"))
+    assert count == 3  # batches
+    losses = F.cross_entropy(model(data.x), data.y, reduction="none")
+    assert result.loss == pytest.approx((losses * (data.y + 1)).mean().item())
+
+
+def test_losses_of_ones_own_are_asked_for_by_themselves(model, data):
+    class Own(Task):
+        def losses(self, model, batch):
+            inputs, targets = batch
+            return (model(2 * inputs).argmax(1) == targets).float()
+
+    count, result = calls_of(model, data, task_for(data, Own))
+    assert count == 6
+    assert result.loss == pytest.approx((model(2 * data.x).argmax(1) == data.y).float().mean().item())
+    assert result.metrics == evaluation.evaluate(model, data, task_for(data), CPU).metrics
+
+
 def test_metrics_are_those_asked_for_else_those_of_the_task(model, data):
     def spread(outputs, targets):
         assert outputs.shape == (10, 3)  # all at once

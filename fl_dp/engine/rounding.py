@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 # The most additions that any one square passes through in the norm of one parameter (see
-# layouts.squared_lengths), and 100 more for the few roundings before and after them.
+# gradients/lengths.py), and 100 more for the few roundings before and after them.
 _ADDITIONS = 1024 + 100
 
 

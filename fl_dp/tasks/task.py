@@ -89,17 +89,21 @@ class Task:
     def losses(self, model: nn.Module, batch: Batch) -> Tensor:
         """(n,) each example's own loss, whatever else is in the batch."""
         inputs, _ = batch
-        return self._losses_of(self.outputs(model, inputs), batch)
+        return self._built_in_losses(self.outputs(model, inputs), batch)
 
     def losses_and_outputs(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
         """Both, for measuring; built-in losses are made of the outputs, so that the model is called once."""
         inputs, _ = batch
         outputs = self.outputs(model, inputs)
-        if type(self).losses is not Task.losses:
-            return self.losses(model, batch), outputs
-        return self._losses_of(outputs, batch), outputs
+        built_in = self._has_built_in_losses
+        return self._built_in_losses(outputs, batch) if built_in else self.losses(model, batch), outputs
 
-    def _losses_of(self, outputs: Tensor, batch: Batch) -> Tensor:
+    @property
+    def _has_built_in_losses(self) -> bool:
+        """A class may have others, and so may a task by itself (`self.losses = ...`)."""
+        return getattr(self.losses, "__func__", None) is Task.losses
+
+    def _built_in_losses(self, outputs: Tensor, batch: Batch) -> Tensor:
         inputs, targets = batch
         losses = loss_of(self.settings.loss).per_example(outputs, targets)
         weights = self.weights(inputs, targets)
@@ -153,7 +157,7 @@ class Task:
         are not one for each class; nothing where `losses` is the user's own.
         """
         given, form = self.settings.weight_of_class, self.form
-        if type(self).losses is not Task.losses:
+        if not self._has_built_in_losses:
             if given:
                 raise ConfigError(
                     "class-weights: this task has losses() of its own; weigh the examples there."

@@ -84,6 +84,31 @@ def test_losses_of_ones_own_are_asked_for_by_themselves(model, data):
     assert result.metrics == evaluation.evaluate(model, data, task_for(data), CPU).metrics
 
 
+def test_losses_that_a_task_has_by_itself_are_its_own_too(model, data):
+    task = task_for(data)
+    task.losses = lambda model, batch: torch.full((len(batch[0]),), 7.0)
+    assert calls_of(model, data, task)[1].loss == 7
+
+
+def test_weights_and_outputs_of_ones_own_count(model, data):
+    class Own(Task):
+        def outputs(self, model, inputs):
+            return model(inputs).flip(1)
+
+        def weights(self, inputs, targets):
+            return inputs[:, 0].abs()
+
+    class Further(Own):
+        pass
+
+    count, result = calls_of(model, data, task_for(data, Further))
+    outputs = model(data.x).flip(1)
+    losses = F.cross_entropy(outputs, data.y, reduction="none") * data.x[:, 0].abs()
+    assert count == 3
+    assert result.loss == pytest.approx(losses.mean().item())
+    assert result.metrics["accuracy"] == pytest.approx((outputs.argmax(1) == data.y).float().mean().item())
+
+
 def test_metrics_are_those_asked_for_else_those_of_the_task(model, data):
     def spread(outputs, targets):
         assert outputs.shape == (10, 3)  # all at once

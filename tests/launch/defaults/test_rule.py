@@ -147,7 +147,7 @@ def test_the_rules_numbers_are_those_of_its_page() -> None:
         f"m, and {rule.LEAST_PARTICIPATIONS} of each client in the mean",
         f"{rule._CONSTANT:g} P^(1/4) / (T times all noise), at most {rule.MOST_MOVE:g} |",
         f"{rule.MOMENTUM:g}, kept from round to round",
-        f"Of a limit a plan takes {['', 'all', 'half'][int(MARGIN)]},",
+        f"Of a limit a plan takes { {1.0: 'all', 2.0: 'half'}[MARGIN] },",
         f"leaves {START:g} s for the start",
     ):
         assert words in page

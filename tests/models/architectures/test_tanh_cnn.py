@@ -43,7 +43,7 @@ def test_weights_lie_channels_last(shape: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_the_first_weights_of_eight_layers_keep_images_apart(seed: int) -> None:
-    """PyTorch's own first weights shrink what tells images apart by a factor of 140."""
+    """PyTorch's own first weights shrink what tells images apart more than a hundredfold."""
     model = build_model("tanh-cnn", Form((3, 32, 32), 10), seed)
     images = torch.randn(64, 3, 32, 32, generator=torch.Generator().manual_seed(seed)) / 2
     with torch.no_grad():

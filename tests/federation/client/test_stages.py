@@ -1,0 +1,61 @@
+"""What is charged for a round, and the secret that its random numbers come from."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fl_dp.accounting.budget import Budget
+from fl_dp.accounting.ledger.requests import Reservation
+from fl_dp.config.client import ClientConfig
+from fl_dp.federation.client.stages import AcceptedRound, Client, PaidRound
+from fl_dp.records import Entry, RoundPlan
+
+PLAN = RoundPlan("run", 3, "linear", 5, 64, 1.0, 0.0, 2.0, 1.0)
+OF_SUM = replace(PLAN, steps=1, noise_multiplier=4.0, shares=4)
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Client:
+    settings = ClientConfig(client="one", ledger=str(tmp_path / "ledger"))
+    return Client(settings, "digits", 640, "fingerprint", Budget(3.0, 1e-5, "rdp"))
+
+
+@pytest.mark.parametrize(
+    ("plan", "entry"),
+    [
+        (PLAN, Entry(0.1, 2.0, 5)),
+        (OF_SUM, Entry(0.1, 4.0, 1, shares=4)),
+        (replace(OF_SUM, copies=2, most_rate=0.3), Entry(0.3, 4.0, 1, shares=4, copies=2)),
+        (replace(OF_SUM, copies=2, most_rate=0.05), Entry(0.1, 4.0, 1, shares=4, copies=2)),
+        (replace(OF_SUM, most_rate=0.3), Entry(0.1, 4.0, 1, shares=4)),
+    ],
+)
+def test_what_the_ledger_is_charged(plan: RoundPlan, entry: Entry, client: Client) -> None:
+    assert AcceptedRound("key", client, plan).entry == entry
+
+
+def test_no_more_steps_are_taken_than_were_paid_for(client: Client) -> None:
+    paid = PaidRound(AcceptedRound("key", client, PLAN), Reservation(1, Entry(0.1, 2.0, 3), bytes(32)))
+    assert paid.steps == 3
+
+
+def test_another_key_for_all_that_a_result_follows_from(client: Client) -> None:
+    accepted = AcceptedRound("key", client, PLAN)
+    reservation = Reservation(1, accepted.entry, bytes(32))
+    first = PaidRound(accepted, reservation).key("weights", "state")
+    others = [
+        PaidRound(accepted, reservation).key("other weights", "state"),
+        PaidRound(accepted, reservation).key("weights", "other state"),
+        PaidRound(accepted, replace(reservation, key=bytes(31) + b"1")).key("weights", "state"),
+        PaidRound(replace(accepted, plan=OF_SUM), reservation).key("weights", "state"),
+        *(
+            PaidRound(replace(accepted, client=replace(client, **change)), reservation).key(
+                "weights", "state"
+            )
+            for change in ({"dataset": "other"}, {"fingerprint": "other"})
+        ),
+    ]
+    assert len(first) == 32
+    assert len({first, *others}) == 1 + len(others)
+    assert PaidRound(accepted, reservation).key("weights", "state") == first

@@ -7,6 +7,7 @@ NUMBER = 100
 SEED = 0
 JOBS = 1
 TEST_PROCESSES = 2
+SLOW_PROCESSES = 0
 
 setup:
 	@scripts/setup.sh
@@ -20,10 +21,11 @@ PYTEST = .venv/bin/python -m pytest
 # Each process takes about 1.5 GB. One that is done takes over tests of the other.
 IN_PARALLEL = -n $(TEST_PROCESSES) --dist worksteal
 
-# Slow tests start servers, clients and Ray, with limits of time: one after the other.
+# Slow tests start servers, clients and Ray, with limits of time: one after the other, in this process. With
+# SLOW_PROCESSES=2 they take about half as long, on a machine that does nothing else.
 test: setup
 	$(PYTEST) $(IN_PARALLEL) -m "not slow"
-	$(PYTEST) -m slow
+	$(PYTEST) -n $(SLOW_PROCESSES) --dist loadfile -m slow
 
 test-fast: setup
 	$(PYTEST) $(IN_PARALLEL) -m "not slow"

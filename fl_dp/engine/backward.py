@@ -95,7 +95,8 @@ def keep_gradients(
             grads = found.instantiate().view(-1, *argument.shape)
         else:
             grads = masked_grads(use, argument, found, axis, num_examples)
-        for name, pulled in pull_back(argument.edge, grads, parameters, names).items():
+        ours = not isinstance(found, Dense)  # what a rule has computed may be a view of what autograd holds
+        for name, pulled in pull_back(argument.edge, grads, parameters, names, overwrite=ours).items():
             arriving.add(name, Dense(pulled))
     return arriving.finished()
 

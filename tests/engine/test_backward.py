@@ -72,6 +72,33 @@ def test_a_use_that_the_start_up_check_did_not_see_is_refused_by_name():
     assert _kept(model, inputs[:1], axes)[0]  # one example's rows are its own, wherever they are
 
 
+class Tripled(nn.Module):
+    """A layer whose bias is a function of a parameter."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.weight = nn.Parameter(torch.randn(4, 6, dtype=torch.float64))
+        self.third = nn.Parameter(torch.randn(4, dtype=torch.float64))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.functional.linear(x, self.weight, self.third * 3)
+
+
+def test_a_gradient_that_the_way_back_replaces_is_nobody_elses():
+    """The bias's gradient is the very output gradient that the weight's layout holds."""
+    model, inputs = Tripled(), torch.randn(5, 6, dtype=torch.float64)
+    kept, rows = _kept(model, inputs, probe(model, inputs))
+    assert rows["weight"].kernel == "ghost"
+    for name, grads in zip(
+        trainable(model), zip(*per_example_grads(model, inputs), strict=True), strict=True
+    ):
+        expected = torch.stack(grads).sum(0)
+        with torch.no_grad():
+            found = kept[name].weighted_sum(torch.ones(5, dtype=torch.float64), None)
+        torch.testing.assert_close(found.view_as(expected), expected)
+
+
 class Blocked(torch.autograd.Function):
     """Lets no gradient through: the uses below it are in the graph, and are never reported."""
 

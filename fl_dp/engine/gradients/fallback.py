@@ -21,34 +21,48 @@ from fl_dp.errors import NonFiniteError, NoRuleError
 
 
 def pull_back(
-    edge: GradientEdge, grads: Tensor, parameters: Mapping[str, Tensor], names: Sequence[str]
+    edge: GradientEdge,
+    grads: Tensor,
+    parameters: Mapping[str, Tensor],
+    names: Sequence[str],
+    *,
+    overwrite: bool = False,
 ) -> dict[str, Tensor]:
     """Per-example gradients (N, *shape) of the parameters `names` behind `edge`.
 
     grads: (N, *shape of the input), its gradient for each example. The graph below `edge` must still
     exist. It may hold data (x[mask] @ W): then one example's NaN may spoil another's gradient, because
-    zero times NaN is NaN, and NonFiniteError is raised.
+    zero times NaN is NaN, and NonFiniteError is raised. overwrite: the results may take the memory of
+    `grads`: half the time where these are many MiB, most of which goes to new memory.
     """
     leaves = [parameters[name] for name in names]
     if edge.node.name().endswith("AccumulateGrad"):
         return {names[0]: grads}
-    rows = [
-        torch.autograd.grad([edge], leaves, [grad], retain_graph=True, allow_unused=True) for grad in grads
+    were_finite = _finite(grads)
+    there = _place_of(grads, leaves) if overwrite else None
+    pulled = [
+        grads if i == there else leaf.new_empty(len(grads), *leaf.shape) for i, leaf in enumerate(leaves)
     ]
-    pulled = {}
-    for i, (name, leaf) in enumerate(zip(names, leaves, strict=True)):
-        column = [torch.zeros_like(leaf) if row[i] is None else row[i] for row in rows]
-        pulled[name] = torch.stack(column)
-    for pulled_grads in pulled.values():
-        _check_spread(grads, pulled_grads, names)
-    return pulled
+    # the place of `grad` last: what is found for the others may be `grad` itself
+    order = sorted(range(len(leaves)), key=lambda i: i == there)
+    for n, grad in enumerate(grads):
+        found = torch.autograd.grad([edge], leaves, [grad], retain_graph=True, allow_unused=True)
+        for i in order:
+            pulled[i][n] = 0 if found[i] is None else found[i]
+    for pulled_grads in pulled:
+        _check_spread(were_finite, pulled_grads, names)
+    return dict(zip(names, pulled, strict=True))
 
 
-def _check_spread(grads: Tensor, pulled: Tensor, names: Sequence[str]) -> None:
+def _place_of(grads: Tensor, leaves: Sequence[Tensor]) -> int | None:
+    """The first leaf whose gradients have the shape and type of `grads`."""
+    kind = grads.shape[1:], grads.dtype
+    return next((i for i, leaf in enumerate(leaves) if (leaf.shape, leaf.dtype) == kind), None)
+
+
+def _check_spread(were_finite: Tensor, pulled: Tensor, names: Sequence[str]) -> None:
     """NonFiniteError where a finite gradient became non-finite, unless there is only one example."""
-    if len(grads) == 1 or bool(pulled.sum().isfinite()):
-        return  # a finite sum is one of finite numbers: one look at each, where all gradients are large
-    if bool((_finite(grads) & ~_finite(pulled)).any()):
+    if len(pulled) > 1 and bool((were_finite & ~_finite(pulled)).any()):
         raise NonFiniteError(
             f"{', '.join(names)}: values that are not finite, and no rule to tell whose they are; take the "
             "examples one at a time."
@@ -56,8 +70,10 @@ def _check_spread(grads: Tensor, pulled: Tensor, names: Sequence[str]) -> None:
 
 
 def _finite(grads: Tensor) -> Tensor:
-    """(N,) whether an example's gradient is."""
-    return grads.reshape(len(grads), -1).isfinite().all(1)
+    """(N,) whether an example's gradient (N, ...) is; a finite sum is one of finite numbers."""
+    rows = grads.reshape(len(grads), -1)
+    finite = rows.sum(1).isfinite()
+    return finite if bool(finite.all()) else rows.isfinite().all(1)
 
 
 def masked_grads(use: Use, argument: Argument, grad: Tensor, axis: BatchAxis, num_examples: int) -> Tensor:

@@ -44,7 +44,7 @@ class GradientLayout(ABC):
 
     @abstractmethod
     def instantiate(self) -> Tensor:
-        """All per-example gradients, (N, *shape)."""
+        """All per-example gradients, (N, *shape), in memory of their own but for `Dense`."""
 
     @abstractmethod
     def first(self, num_examples: int) -> "GradientLayout":

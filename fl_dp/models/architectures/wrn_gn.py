@@ -36,11 +36,12 @@ class StandardisedConv2d(nn.Conv2d):
 
     def forward(self, x: Tensor) -> Tensor:
         """(n, channels, H, W) -> (n, width, H, W), over the stride."""
-        flat = self.weight.flatten(1)  # (width, fan_in)
-        fan_in = flat.shape[1]
-        # one operator: the engine takes each example's gradient back through it
-        standardised = F.layer_norm(flat, (fan_in,), eps=self.least / fan_in)
-        weight = standardised * (self.gain / math.sqrt(fan_in)).unsqueeze(1)
+        width, fan_in = len(self.weight), self.weight[0].numel()
+        # Each channel is a group of its own. One operator, gain included: the engine takes each example's
+        # gradient back through it.
+        weight = F.group_norm(
+            self.weight.view(1, width, fan_in), width, self.gain / math.sqrt(fan_in), eps=self.least / fan_in
+        )
         return F.conv2d(x, weight.view_as(self.weight), self.bias, self.stride, self.padding)
 
 

@@ -103,3 +103,38 @@ def test_an_example_that_was_infinite_before_refuses_nothing():
     grads[1] = torch.inf
     found = pull_back(_edge(weight * 2), grads, {"w": weight}, ["w"])["w"]
     assert found.isfinite().all(1).tolist() == [True, False, True]
+
+
+def test_results_may_take_the_memory_of_the_gradients():
+    """Of the one parameter that has the same shape; the other's may be the very gradient that it replaces."""
+    first, second = _weight(2, 4), _weight(2, 4)
+    grads = torch.randn(3, 2, 4, dtype=torch.float64)
+    before, edge = grads.clone(), _edge(first * 2 + second)
+    found = pull_back(edge, grads, {"a": first, "b": second}, ["a", "b"], overwrite=True)
+    assert found["a"] is grads
+    assert torch.equal(found["a"], before * 2)
+    assert torch.equal(found["b"], before)
+
+
+def test_the_gradients_stay_as_they_are_unless_they_may_be_overwritten():
+    weight, grads = _weight(4), torch.randn(3, 4, dtype=torch.float64)
+    before = grads.clone()
+    found = pull_back(_edge(weight * 2), grads, {"w": weight}, ["w"])["w"]
+    assert torch.equal(grads, before)
+    assert torch.equal(found, before * 2)
+
+
+def test_a_large_finite_gradient_whose_sum_is_infinite_is_finite():
+    weight = _weight(2)
+    spoilt = weight * torch.tensor([1.0, torch.inf], dtype=torch.float64)
+    grads = torch.full((3, 2), 1e308, dtype=torch.float64)
+    with pytest.raises(NonFiniteError, match="w: values that are not finite"):
+        pull_back(_edge(spoilt), grads, {"w": weight}, ["w"])
+
+
+def test_a_parameter_that_the_losses_do_not_move_has_zeros_in_the_memory_of_the_gradients_too():
+    weight, idle = _weight(5), _weight(4)
+    grads = torch.randn(3, 4, dtype=torch.float64)
+    found = pull_back(_edge(weight[:4] * 2), grads, {"i": idle, "w": weight}, ["i", "w"], overwrite=True)
+    assert not found["i"].any()
+    assert found["w"][:, :4].all()

@@ -7,7 +7,6 @@ and a threshold on the sum is right about as often as the theorem allows.
 """
 
 import numpy as np
-import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -65,7 +64,6 @@ def sent(data: PersonData | TensorData, key: int) -> float:
     return float(model.weight.detach()[1].sum() - model.weight.detach()[0].sum())
 
 
-@pytest.mark.timeout(300)
 def test_two_hundred_records_show_by_the_record_and_not_by_the_person() -> None:
     """At noise multiplier 1 a person's advantage is at most 2 Phi(1/2) - 1 = 0.383 (Gaussian mechanism)."""
     assert advantage(by_person=False) == 1.0

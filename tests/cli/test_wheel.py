@@ -73,7 +73,7 @@ def fl_dp(site: Path, folder: Path, *words: str) -> subprocess.CompletedProcess[
         capture_output=True,
         text=True,
         check=False,
-        timeout=250,
+        timeout=600,
     )
 
 

@@ -63,7 +63,7 @@ class Scene:
         """What the commands print, in one shell; each must end well, the last with `code`."""
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", script], cwd=self.folder, env=self.environment(),
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=280,
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=600,
         )  # fmt: skip
         assert done.returncode == code, f"{script}\nexit code {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done.stdout

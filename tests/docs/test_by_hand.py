@@ -48,7 +48,7 @@ def test_a_server_and_two_clients_end_with_a_model(page: str, tmp_path: Path) ->
         started(scene, folder, one) as second,
         started(scene, folder, two) as third,
     ):
-        said = [process.communicate(timeout=200)[0] for process in (first, second, third)]
+        said = [process.communicate(timeout=600)[0] for process in (first, second, third)]
         assert [process.returncode for process in (first, second, third)] == [0, 0, 0], said
     (model,) = (scene.folder / folder / "runs").glob("*/model.pt")
     assert model.stat().st_size > 0

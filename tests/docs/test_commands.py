@@ -47,7 +47,7 @@ def expected_end(block: Block) -> tuple[str, int]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)  # for all commands of a page, of which each has 280 s
+@pytest.mark.timeout(1800)  # for all commands of a page, of which each has 600 s
 @pytest.mark.parametrize("page", sorted({block.page for block in RUN}), ids=lambda page: page.name)
 def test_a_pages_commands_do_what_it_says(page: Path, scene_of: Callable[[str], Scene]) -> None:
     for block in [block for block in RUN if block.page == page]:

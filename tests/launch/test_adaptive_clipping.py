@@ -10,7 +10,7 @@ import pytest
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.accounting.ledger.ledger import Ledger
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.slow
 
 ASKED = ("adaptive-clipping=quantile:0.5", "max-grad-norm=10", "rounds=2")
 

@@ -34,7 +34,7 @@ def start(folder: Path, *words: str) -> "subprocess.Popen[str]":
 
 
 def finish(process: "subprocess.Popen[str]") -> tuple[int, str, str]:
-    out, err = process.communicate(timeout=250)
+    out, err = process.communicate(timeout=600)
     return process.returncode, out, err
 
 

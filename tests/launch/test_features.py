@@ -11,7 +11,7 @@ import pytest
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.data.sources.digits import load_digits
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.slow
 
 pytest.importorskip("kymatio")
 SMALL = ("rounds=1", "expected-batch-size=64", "physical-batch-size=64", "epsilon=3.0")

@@ -52,7 +52,7 @@ class Machines:
         words = shlex.split(command)
         assert words[0] == "fl-dp"
         done = subprocess.run(
-            [*FL_DP, *words[1:], *more], capture_output=True, text=True, check=False, timeout=120,
+            [*FL_DP, *words[1:], *more], capture_output=True, text=True, check=False, timeout=600,
             **self._settings(machine),  # type: ignore[arg-type]
         )  # fmt: skip
         assert done.returncode == 0, (command, done.stdout, done.stderr)
@@ -137,7 +137,7 @@ def test_a_site_that_is_revoked_while_the_server_runs_is_refused(machines: Machi
     # the server waits for two sites, and so goes on to serve
     machines.start("server", on_the_page("bash", "server")[0])
     south = machines.start("south", on_the_page("bash", "south")[2])
-    wait_for(lambda: "joined the server" in machines.said("south"), lambda: machines.said("south"), 90)
+    wait_for(lambda: "joined the server" in machines.said("south"), lambda: machines.said("south"), 200)
     machines.write("authority", on_the_page("toml", "authority-revoking")[0])
     machines.run("authority", on_the_page("bash", "authority-revoking")[0])
     old = (machines.folder / "server/server/roster.json").read_bytes()
@@ -147,7 +147,9 @@ def test_a_site_that_is_revoked_while_the_server_runs_is_refused(machines: Machi
         lambda: "not a site of this federation" in machines.said("south"), lambda: machines.said("south"), 60
     )
     assert south.poll() is None or south.returncode != 0
-    wait_for(lambda: "0 of 2 sites are there" in machines.said("server"), lambda: machines.said("server"), 30)
+    wait_for(
+        lambda: "0 of 2 sites are there" in machines.said("server"), lambda: machines.said("server"), 200
+    )
     # the kit of before, put back by hand: its serial was seen
     (machines.folder / "server/server/roster.json").write_bytes(old)
     time.sleep(3)

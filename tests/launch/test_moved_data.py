@@ -9,7 +9,7 @@ import pytest
 
 from fl_dp.accounting.ledger.ledger import Ledger
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.slow
 
 COMMON = ("clients=2", "min-clients=2", "fit-clients=2", "rounds=1", "epsilon=1.0")
 

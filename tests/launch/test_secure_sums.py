@@ -61,7 +61,7 @@ def run(folder: Path, *words: str, killed_at: str = "") -> tuple[dict, list[dict
         sys.executable, "-m", "fl_dp.cli", "--out", str(folder / "run"), "--set", "aggregation=secure",
         "--set", "secure-dropouts=1", *words, "5", "4", "5", "2",
     ]  # fmt: skip
-    ended = subprocess.run(command, capture_output=True, text=True, check=False, env=env, timeout=240)
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, env=env, timeout=600)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     rounds = [json.loads(line) for line in (folder / "run" / "rounds.jsonl").read_text().splitlines()]
     log = (folder / "run" / "logs" / "server.log").read_text()

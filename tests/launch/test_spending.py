@@ -229,4 +229,4 @@ def _simulate(config: RunConfig, folder: Path, out: str) -> None:
     (folder / "run.toml").write_text(tomli_w.dumps(config.to_flat()))
     words = ["--simulate", "--config", "run.toml", "--ledger", "ledger", "--out", out]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    subprocess.run([sys.executable, "-m", "fl_dp.cli", *words], cwd=folder, env=env, check=False, timeout=200)
+    subprocess.run([sys.executable, "-m", "fl_dp.cli", *words], cwd=folder, env=env, check=False, timeout=600)

@@ -59,7 +59,7 @@ def test_it_trains_the_default_run_without_an_environment_of_its_own(
     }
     done = subprocess.run(
         [bin_folder / "flwr", "run", ".", "--stream"],
-        cwd=clone, env=env, capture_output=True, text=True, check=False, timeout=280,
+        cwd=clone, env=env, capture_output=True, text=True, check=False, timeout=600,
     )  # fmt: skip
     summaries = list((clone / "runs").glob("*/summary.json"))
     assert len(summaries) == 1, done.stdout + done.stderr

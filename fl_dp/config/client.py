@@ -42,6 +42,13 @@ class ClientConfig(TaskSettings):
     """
 
     LISTED_BY = "fl-dp keys --client"
+    ELSEWHERE = (  # keys of others that are given to a client by mistake, and what to say of them
+        (
+            "fl_dp.config.run:RunConfig",
+            "a run's own key, which no client sets; the server's operator writes it in the run's file, or "
+            "gives it there: fl-dp server --config FILE --set KEY=VALUE.",
+        ),
+    )
 
     client: str = field(
         metadata=about(

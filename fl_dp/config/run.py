@@ -6,7 +6,6 @@ from typing import Annotated, Any, Self
 
 from fl_dp.choices import ACCOUNTANTS, AGGREGATIONS, LOCAL_ALGORITHMS, METRICS, SERVER_OPTIMIZERS, TRACKERS
 from fl_dp.config.adaptive_clipping import adaptation_of
-from fl_dp.config.client import ClientConfig
 from fl_dp.config.data import require_assumed
 from fl_dp.config.dependent import dependent_values
 from fl_dp.config.flat import Auto, require, require_delta, require_own_accountant
@@ -49,9 +48,9 @@ _PRIVACY, _MACHINE = "Privacy", "Machine"
 class RunConfig(TaskSettings):
     """One run, as the server's operator asks for it. What each setting means stands beside it."""
 
-    ELSEWHERE = (  # keys that are given to a run by mistake, and what to say of them
+    ELSEWHERE = (  # keys of others that are given to a run by mistake, and what to say of them
         (
-            ClientConfig,
+            "fl_dp.config.client:ClientConfig",
             "a client's own key, which no run sets; write it in that client's file, or give it there: fl-dp "
             "client --config FILE --set KEY=VALUE.",
         ),

@@ -5,6 +5,7 @@ import types
 import typing
 from collections.abc import Iterator, Mapping
 from functools import cache
+from pkgutil import resolve_name
 from typing import Any, Literal
 
 from fl_dp.choices import Choices, nearest, one_of
@@ -127,9 +128,12 @@ def _mistake(key: str, words: str) -> SettingsError:
 
 
 def _unknown(kind: type, key: str) -> str:
-    """Whose key it is, if another config has it; else the known key most like it, or where all are."""
+    """Whose key it is, if another config has it; else the known key most like it, or where all are.
+
+    Configs name one another as "module:class", since both cannot import each other.
+    """
     for other, words in getattr(kind, "ELSEWHERE", ()):
-        if key in map(key_of, abouts_of(other)):
+        if key in map(key_of, abouts_of(resolve_name(other))):
             return str(words)
     near = nearest(key, [key_of(name) for name in abouts_of(kind)])
     command = getattr(kind, "LISTED_BY", "fl-dp keys")

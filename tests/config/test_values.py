@@ -16,6 +16,12 @@ from fl_dp.config.values import expected_in_words
         (RunConfig, {"learning_rate": 1.0}, "learning_rate: unknown key; did you mean learning-rate?"),
         (RunConfig, {"zzz": 1}, "zzz: unknown key; fl-dp keys lists those that there are."),
         (RunConfig, {"epsilon-alone": 5.0}, "epsilon-alone: a client's own key, .* FILE --set KEY=VALUE."),
+        (
+            ClientConfig,
+            {"rounds": 3},
+            "rounds: a run's own key, which no client sets; .*: fl-dp server --config FILE --set KEY=VALUE.",
+        ),
+        (ClientConfig, {"roundz": 3}, "roundz: unknown key; .*."),
         (RunConfig, {"partition-id": 1}, "partition-id: a client's own key, which no run sets; .*"),
         (ClientConfig, {"zzz": 1}, "zzz: unknown key; fl-dp keys --client lists those that there are."),
         (RunConfig, {"clients": True}, "clients = True: expected an integer from 1 to 1000000."),

@@ -29,22 +29,25 @@ class _Since:
 
 
 def compare_with_last_line(last: Claim, accounts: Sequence[Account], found: Found) -> None:
-    """Only the summary has the run's name. An account is known by its charges: once they were the line's."""
+    """Only the summary has the run's name. An account is known by its charges: once they were the line's.
+
+    An account of many rounds has once held the charges of a client that missed the last ones. So the clients
+    with most steps come first, and each takes the account that has paid least since.
+    """
     left = list(accounts)
-    for client in last.clients.values():
+    for client in sorted(last.clients.values(), key=lambda one: -total_steps(one.charges or ())):
         if not client.charges:
             continue
-        match = next(
-            ((one, since) for one in left if (since := _since(one, client.charges)) is not None), None
-        )
-        if match is None:
+        matches = [(since, one) for one in left if (since := _since(one, client.charges)) is not None]
+        if not matches:
             found.not_given(
                 f"a ledger that has ever held the charges of client {clean(client.name)} in the last line",
                 "hand over its own; a round that was not answered is counted there, and may not be paid for",
             )
             continue
-        left.remove(match[0])
-        _say(client, match[1], last, found)
+        since, account = min(matches, key=lambda match: len(match[0].rounds))
+        left.remove(account)
+        _say(client, since, last, found)
 
 
 def _since(account: Account, charges: Charges) -> _Since | None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from verify.made_run import BUDGET, DELTA, NOISE, RATE, STEPS, MadeRun, charges, epsilon, signed
+from verify.made_run import BUDGET, DELTA, NOISE, RATE, SIZE, STEPS, Json, MadeRun, charges, epsilon, signed
 
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.ledger.export import to_export
@@ -180,20 +180,56 @@ def test_what_was_paid_for_a_round_without_a_line_is_told(own: MadeRun) -> None:
     assert f"at delta 1e-05, and the line says {epsilon(3 * STEPS):.4f}" in words
 
 
+def tell_last(own: MadeRun, **steps: int) -> None:
+    """The last line says that these clients have spent so much, and nothing of how."""
+
+    def tell(line: Json) -> None:
+        for name, count in steps.items() if line["round"] == 3 else ():
+            entry = {"sample_rate": RATE, "noise_multiplier": NOISE, "steps": count}
+            line["clients"][name].update(
+                charges=[entry], steps=count, epsilon=epsilon(count), status="declined", reported={}
+            )
+
+    own.change_rounds(tell)
+    own.files.summary.unlink()
+
+
 def test_what_was_paid_for_a_round_with_a_line_is_missing_there(own: MadeRun) -> None:
     """A forger who takes the summary away, and a round out of the lines."""
-    entry = {"sample_rate": RATE, "noise_multiplier": NOISE, "steps": 2 * STEPS}
-    own.change_rounds(
-        lambda line: (
-            line["round"] == 3
-            and line["clients"]["north"].update(
-                charges=[entry], steps=2 * STEPS, epsilon=epsilon(2 * STEPS), status="declined", reported={}
-            )
-        )
-    )
-    own.files.summary.unlink()
+    tell_last(own, north=2 * STEPS)
     assert "north's data has paid for 20 steps more" in what_differs(own)
     assert "for round 3" in what_differs(own)
+
+
+def add_account(own: MadeRun, rounds: int) -> None:
+    with Ledger.open(own.ledgers["north"]) as ledger:
+        ledger.register("more data", "f2", SIZE)
+        for server_round in range(1, rounds + 1):
+            ledger.reserve("more data", "7001", server_round, (RATE, NOISE), STEPS, Budget(BUDGET, DELTA))
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_a_client_that_missed_a_round_is_not_taken_for_one_that_did_not(both: bool, own: MadeRun) -> None:
+    """The ledger's first account once held what the first client holds, and is the second's."""
+    tell_last(own, north=2 * STEPS, south=3 * STEPS)
+    if both:
+        add_account(own, 2)
+    findings = own.check(ledgers=True)["ledgers"].findings
+    assert what_differs(own) == ""
+    assert "client south has spent by the last line is what north's data has paid" in findings[1].what
+    assert findings[2].outcome is (Outcome.AGREES if both else Outcome.NOT_GIVEN)
+    assert "client north" in findings[2].what
+
+
+def test_of_two_equal_clients_one_has_begun_another_round(own: MadeRun) -> None:
+    pay(own, "7001", 4)
+    add_account(own, 3)
+    tell_last(own, south=3 * STEPS)
+    findings = own.check(ledgers=True)["ledgers"].findings
+    assert "client north has spent by the last line is what more data has paid" in findings[1].what
+    assert findings[2].what.startswith("north's data has paid for 11 steps more than client south")
+    assert findings[2].outcome is Outcome.NOTE
+    assert what_differs(own) == ""
 
 
 def test_a_killed_run_without_a_line_has_nothing_to_compare(own: MadeRun) -> None:

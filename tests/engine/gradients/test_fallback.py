@@ -157,3 +157,24 @@ def test_a_parameter_that_the_losses_do_not_move_has_zeros_in_the_memory_of_the_
     found = pull_back(_edge(weight[:4] * 2), grads, {"i": idle, "w": weight}, ["i", "w"], overwrite=True)
     assert not found["i"].any()
     assert found["w"][:, :4].all()
+
+
+def test_the_memory_of_gradients_of_another_type_is_not_taken():
+    """A parameter that was cast to fewer digits has gradients of its own type."""
+    weight, grads = _weight(4), torch.randn(3, 4).bfloat16()
+    found = pull_back(_edge((weight * 0.3).bfloat16()), grads, {"w": weight}, ["w"], overwrite=True)["w"]
+    assert torch.equal(found, grads.double() * 0.3)
+
+
+@pytest.mark.parametrize("spoilt", [0, 1])
+def test_values_of_any_one_parameter_that_become_infinite_are_refused(spoilt):
+    weights, factors = [_weight(4), _weight(4)], [1.0, 1.0]
+    factors[spoilt] = torch.inf
+    output = sum(weight * factor for weight, factor in zip(weights, factors, strict=True))
+    with pytest.raises(NonFiniteError, match="values that are not finite"):
+        pull_back(
+            _edge(output),
+            torch.ones(3, 4, dtype=torch.float64),
+            dict(zip("ab", weights, strict=True)),
+            ["a", "b"],
+        )

@@ -78,10 +78,10 @@ class PositionEmbedding(nn.Module):
 class LowRank(nn.Module):
     """A frozen-size weight with a low-rank correction, as LoRA merges it."""
 
-    def __init__(self) -> None:
+    def __init__(self, width: int = 5) -> None:
         super().__init__()
-        self.weight, self.bias = nn.Parameter(torch.randn(5, 6)), nn.Parameter(torch.randn(5))
-        self.a, self.b = nn.Parameter(torch.randn(2, 6)), nn.Parameter(torch.randn(5, 2))
+        self.weight, self.bias = nn.Parameter(torch.randn(width, 6)), nn.Parameter(torch.randn(width))
+        self.a, self.b = nn.Parameter(torch.randn(2, 6)), nn.Parameter(torch.randn(width, 2))
 
     def forward(self, x: Tensor) -> Tensor:
         return nn.functional.linear(x, self.weight + 0.5 * self.b @ self.a, self.bias)
@@ -285,6 +285,8 @@ CASES = {
     "transposed and broadcast": (lambda: Called((3, 2), lambda x, w: x * w.t()), normal(2, 3)),
     "plain matrix product": (lambda: Called((6, 3), lambda x, w: x @ w), normal(4, 6)),
     "low rank": (LowRank, normal(4, 6)),
+    "low rank, square": (lambda: LowRank(6), normal(4, 6)),
+    "transposed by mT, square": (lambda: Called((6, 6), lambda x, w: x @ w.mT), normal(4, 6)),
     "class token": (ClassToken, normal(4, 6)),
     "relative position bias": (RelativeBias, normal(2, 3, 3)),
     "look-up": (LookUp, tokens),

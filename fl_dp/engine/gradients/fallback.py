@@ -48,7 +48,10 @@ def pull_back(
     for n, grad in enumerate(grads):
         found = torch.autograd.grad([edge], leaves, [grad], retain_graph=True, allow_unused=True)
         for i in order:
-            pulled[i][n] = 0 if found[i] is None else found[i]
+            mine = found[i]
+            if i == there and mine is not None and _share_memory(mine, grads):
+                mine = mine.clone()  # of `grad` transposed, half would be replaced before it is read
+            pulled[i][n] = 0 if mine is None else mine
     for pulled_grads in pulled:
         _check_spread(were_finite, pulled_grads, names)
     return dict(zip(names, pulled, strict=True))
@@ -58,6 +61,10 @@ def _place_of(grads: Tensor, leaves: Sequence[Tensor]) -> int | None:
     """The first leaf whose gradients have the shape and type of `grads`."""
     kind = grads.shape[1:], grads.dtype
     return next((i for i, leaf in enumerate(leaves) if (leaf.shape, leaf.dtype) == kind), None)
+
+
+def _share_memory(one: Tensor, other: Tensor) -> bool:
+    return one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
 
 
 def _check_spread(were_finite: Tensor, pulled: Tensor, names: Sequence[str]) -> None:

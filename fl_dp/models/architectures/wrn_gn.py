@@ -37,11 +37,10 @@ class StandardisedConv2d(nn.Conv2d):
     def forward(self, x: Tensor) -> Tensor:
         """(n, channels, H, W) -> (n, width, H, W), over the stride."""
         width, fan_in = len(self.weight), self.weight[0].numel()
+        flat = self.weight.reshape(1, width, fan_in)  # a view unless the weight lies channels last
         # Each channel is a group of its own. One operator, gain included: the engine takes each example's
         # gradient back through it.
-        weight = F.group_norm(
-            self.weight.view(1, width, fan_in), width, self.gain / math.sqrt(fan_in), eps=self.least / fan_in
-        )
+        weight = F.group_norm(flat, width, self.gain / math.sqrt(fan_in), eps=self.least / fan_in)
         return F.conv2d(x, weight.view_as(self.weight), self.bias, self.stride, self.padding)
 
 

@@ -116,6 +116,25 @@ def test_results_may_take_the_memory_of_the_gradients():
     assert torch.equal(found["b"], before)
 
 
+def _transposed(weight: Tensor) -> Tensor:
+    return weight.mT
+
+
+def _sums_beside_constants(weight: Tensor) -> Tensor:
+    return torch.cat([weight.sum(1).view(1, -1), torch.ones_like(weight[1:])])
+
+
+@pytest.mark.parametrize("function", [_transposed, _sums_beside_constants])
+def test_a_result_that_is_a_view_of_what_it_replaces_is_read_before_it_is_written(function):
+    """Gaps and repeats included: PyTorch refuses some such copies, and of others it makes wrong numbers."""
+    weight, grads = _weight(4, 4), torch.randn(3, 4, 4, dtype=torch.float64)
+    before, output = grads.clone(), function(weight)
+    found = pull_back(_edge(output), grads, {"w": weight}, ["w"], overwrite=True)["w"]
+    for mine, grad in zip(found, before, strict=True):
+        assert torch.equal(mine, torch.autograd.grad(output, weight, grad, retain_graph=True)[0])
+    assert found is grads
+
+
 def test_the_gradients_stay_as_they_are_unless_they_may_be_overwritten():
     weight, grads = _weight(4), torch.randn(3, 4, dtype=torch.float64)
     before = grads.clone()
@@ -138,3 +157,24 @@ def test_a_parameter_that_the_losses_do_not_move_has_zeros_in_the_memory_of_the_
     found = pull_back(_edge(weight[:4] * 2), grads, {"i": idle, "w": weight}, ["i", "w"], overwrite=True)
     assert not found["i"].any()
     assert found["w"][:, :4].all()
+
+
+def test_the_memory_of_gradients_of_another_type_is_not_taken():
+    """A parameter that was cast to fewer digits has gradients of its own type."""
+    weight, grads = _weight(4), torch.randn(3, 4).bfloat16()
+    found = pull_back(_edge((weight * 0.3).bfloat16()), grads, {"w": weight}, ["w"], overwrite=True)["w"]
+    assert torch.equal(found, grads.double() * 0.3)
+
+
+@pytest.mark.parametrize("spoilt", [0, 1])
+def test_values_of_any_one_parameter_that_become_infinite_are_refused(spoilt):
+    weights, factors = [_weight(4), _weight(4)], [1.0, 1.0]
+    factors[spoilt] = torch.inf
+    output = sum(weight * factor for weight, factor in zip(weights, factors, strict=True))
+    with pytest.raises(NonFiniteError, match="values that are not finite"):
+        pull_back(
+            _edge(output),
+            torch.ones(3, 4, dtype=torch.float64),
+            dict(zip("ab", weights, strict=True)),
+            ["a", "b"],
+        )

@@ -60,6 +60,13 @@ def test_a_standardised_convolution_is_its_formula() -> None:
     torch.testing.assert_close(layer(x), expected, rtol=1e-12, atol=1e-12)
 
 
+def test_weights_may_lie_channels_last() -> None:
+    layer, x = StandardisedConv2d(3, 5, side=3), torch.randn(2, 3, 8, 8)
+    expected = layer(x)
+    found = layer.to(memory_format=torch.channels_last)(x)
+    torch.testing.assert_close(found, expected)
+
+
 def test_weights_that_are_all_equal_divide_by_no_zero() -> None:
     layer = StandardisedConv2d(2, 3, side=3)
     nn.init.constant_(layer.weight, 0.5)

@@ -123,11 +123,13 @@ def nearest(word: str, names: Collection[str]) -> str:
 def one_of(value: str, names: Collection[str], *, key: str = "", also: str = "") -> str:
     """The end of a sentence: which names were expected, and the nearest. Of many only their command.
 
+    A file's path is meant for the name that it ends in: a.csv for csv:a.csv.
     key: of the setting, if it has a line in `fl-dp keys`. also: what else it may be.
     """
     many = bool(key) and len(names) > _FEW
     expected = f"one of {len(names)} names, see fl-dp keys {key}" if many else " or ".join(names)
-    near = nearest(value, names)
+    ending = value.rpartition(".")[2].lower()
+    near = f"{ending}:{value}" if ending in names and "." in value else nearest(value, names)
     meant = f"; did you mean {near}?" if near else "."
     return f"expected {expected}{', or ' if also else ''}{also}{meant}"
 

@@ -98,6 +98,8 @@ def test_an_argument_that_nobody_reads_is_refused(colours: Choices, value: str) 
     ("value", "names", "words"),
     [
         ("dirichle:3", ["iid", "dirichlet"], "expected iid or dirichlet; did you mean dirichlet?"),
+        ("/a/b.csv", ["csv", "iid"], "expected csv or iid; did you mean csv:/a/b.csv?"),
+        ("b.npz", ["csv", "iid"], "expected csv or iid."),
         ("Tanh_CNN", ["tanh-cnn", "linear"], "expected tanh-cnn or linear; did you mean tanh-cnn?"),
         ("something", ["iid", "by"], "expected iid or by."),
         ("", ["iid"], "expected iid."),

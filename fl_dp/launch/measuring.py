@@ -172,6 +172,7 @@ def _seconds_of_a_step(
         return time.perf_counter() - started
 
     part, whole = min(_PART, plan.expected_batch_size), plan.expected_batch_size
+    seconds(1, 1)  # a process's first step imports parts of PyTorch: longer than all steps of a small model
     first = seconds(part, 1)
     foreseen = first * (_times_longer(plan, training.rows) if part < whole else 1.0)
     if foreseen > SECONDS:

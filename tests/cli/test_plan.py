@@ -76,7 +76,12 @@ def test_a_config_to_start_from_keeps_what_is_not_chosen(tmp_path: Path) -> None
         (["--set", "rounds=1"], "rounds: the rule chooses it"),
         (["--set", "optimizer=adam"], "--set: optimizer = 'adam': the rule was made for"),
         (["--rounds", "0"], "rounds = 0"),
-        (["--minutes", "0.001"], "the time limit, 0.1 s, is too short"),
+        (
+            ["--minutes", "0.001"],
+            "the time limit, 0.1 s, is too short: 20 s go by before a run's first round",
+        ),
+        (["--minutes", "0.334"], "the time limit, 20 s, is too short: 1 pass over the records in"),
+        (["--set", "aggregation=secure"], "a round of a secure sum is one step, so that none of its rounds"),
         (["--minutes", "nan"], "minutes = nan: expected"),
         (["--config", "absent.toml"], "absent.toml: no such config file"),
     ],
@@ -86,7 +91,7 @@ def test_bad_words_are_one_line_that_names_them(
 ) -> None:
     assert run_command(app, ["plan", *words, "--out", "new.toml"]) == 2
     *before, error = capsys.readouterr().err.splitlines()
-    assert before == ([MEASURING] if "limit" in expected else [])
+    assert before == ([MEASURING] if "1 pass" in expected else [])
     assert error.startswith("error: ")
     assert expected in error
     assert list(tmp_path.iterdir()) == []

@@ -5,6 +5,7 @@ import torch
 from definition import per_example_grads, projected_losses, trainable
 from torch import Tensor, nn
 
+from fl_dp.engine import backward
 from fl_dp.engine.backward import Axes, keep_gradients
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.probe import probe
@@ -97,6 +98,23 @@ def test_a_gradient_that_the_way_back_replaces_is_nobody_elses():
         with torch.no_grad():
             found = kept[name].weighted_sum(torch.ones(5, dtype=torch.float64), None)
         torch.testing.assert_close(found.view_as(expected), expected)
+
+
+def test_only_the_memory_that_the_engine_has_made_is_used_again(monkeypatch):
+    model, seen = Tripled(), {}
+    whole = backward.pull_back
+
+    def spy(edge, grads, parameters, names, *, overwrite):
+        seen[names[0]] = overwrite
+        return whole(edge, grads, parameters, names, overwrite=overwrite)
+
+    monkeypatch.setattr(backward, "pull_back", spy)
+    monkeypatch.setattr(
+        Tripled, "forward", lambda self, x: nn.functional.linear(x, self.weight.tanh(), self.third * 3)
+    )
+    inputs = torch.randn(5, 6, dtype=torch.float64)
+    _kept(model, inputs, probe(model, inputs))
+    assert seen == {"weight": True, "third": False}
 
 
 class Blocked(torch.autograd.Function):

@@ -1,5 +1,6 @@
 """Steps are measured on random numbers, with the client that a run has. No record is touched."""
 
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,6 +9,8 @@ import torch
 
 from fl_dp.config.run import RunConfig
 from fl_dp.data.persons import PersonData
+from fl_dp.federation.client.own_training import OwnTraining
+from fl_dp.federation.client.stages import PaidRound
 from fl_dp.federation.wire.round_arrays import shared_specs
 from fl_dp.form import Form
 from fl_dp.launch import measuring
@@ -78,6 +81,24 @@ def test_of_a_short_step_all_is_measured(monkeypatch: pytest.MonkeyPatch) -> Non
     found = timing_of(forecast(config, 5000, 5000), simulated=True, test_records=0)
     assert found is not None
     assert (found.batch, found.step) == (512, found.batch_seconds)
+
+
+def test_what_the_first_step_of_a_process_takes_is_no_steps_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch's optimizers import for seconds in it; a plan would give up passes for that."""
+    train, seen = OwnTraining.train, list[object]()
+
+    def slow_at_first(self: OwnTraining, paid: PaidRound) -> object:
+        if not seen:
+            time.sleep(1.0)
+        seen.append(paid)
+        return train(self, paid)
+
+    monkeypatch.setattr(OwnTraining, "train", slow_at_first)
+    monkeypatch.setattr(measuring, "SECONDS", 0.5)
+    found = timing_of(forecast(CONFIG, 640, 640), simulated=True, test_records=0)
+    assert found is not None
+    assert found.step < 0.5
+    assert found.measured > 1
 
 
 def test_nobody_who_can_train_is_nothing_to_measure() -> None:

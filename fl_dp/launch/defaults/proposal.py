@@ -24,6 +24,11 @@ _ONLY: tuple[tuple[str, Scalar], ...] = (
     ("aggregation", "mean"), ("local_algorithm", "fedavg"), ("learning_rate_schedule", "constant"),
     ("strategy", ""), ("adaptive_clipping", ""),
 )  # fmt: skip
+_CHANGE_AFTERWARDS = "plan without it, and change the file that is written."
+_INSTEAD = {  # of a value that is no mistake, but another way to train
+    "aggregation": "a round of a secure sum is one step, so that none of its rounds, batches and rates is "
+    "meant for that; docs/secure-aggregation.md says what served."
+}
 START = 20.0  # seconds until the first round, which no forecast counts
 _TRIES = 6  # forecasts of the time, each with fewer passes, the last with one
 
@@ -117,12 +122,17 @@ def _too_short(seconds: float, needed: float, config: RunConfig) -> ConfigError:
 def _check_ruled(config: RunConfig, seconds: float | None, most_rounds: int | None) -> None:
     for field, value in _ONLY:
         if getattr(config, field) != value:
+            given, instead = getattr(config, field), _INSTEAD.get(field, _CHANGE_AFTERWARDS)
             raise ConfigError(
-                f"{key_of(field)} = {getattr(config, field)!r}: the rule was made for {value!r} alone; plan "
-                "without it, and change the file that is written."
+                f"{key_of(field)} = {given!r}: the rule was made for {value!r} alone; {instead}"
             )
     if seconds is not None and not 0 < seconds < float("inf"):
         raise ConfigError(f"minutes = {seconds / 60:g}: expected a finite number above 0, the time limit.")
+    if seconds is not None and seconds <= START:
+        raise ConfigError(
+            f"the time limit, {duration(seconds)}, is too short: {START:g} s go by before a run's first "
+            "round. Allow more than that."
+        )
     if most_rounds is not None and most_rounds < 1:
         raise ConfigError(f"rounds = {most_rounds}: expected an integer >= 1, the most that are allowed.")
 

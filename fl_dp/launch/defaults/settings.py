@@ -117,6 +117,7 @@ def _reasons(
 ) -> dict[str, str]:
     steps = steps_of_epochs(size, min(config.expected_batch_size, size), epochs)
     everyone = takes_every_round(config)
+    in_time = ", as many as the time allows" if epochs < rule.MOST_EPOCHS else ""
     allowed = ", as many as were allowed" if most_rounds == config.rounds else ""
     return {
         "rounds": (
@@ -124,8 +125,8 @@ def _reasons(
             "no client's own noise outweighs that of the common model"
         ),
         "local_epochs": (
-            f"{epochs:g} passes over a client's {size} {config.unit_name}s in all rounds: at a fixed epsilon "
-            "more passes help (De et al. 2022, arXiv 2204.13650)"
+            f"{counted(round(epochs), 'pass', 'passes')} over a client's {size} {config.unit_name}s in all "
+            f"rounds{in_time}: at a fixed epsilon more passes help (De et al. 2022, arXiv 2204.13650)"
         ),
         "expected_batch_size": (
             f"{counted(steps, 'step')} of a client in all; larger batches win next to no noise at this "

@@ -25,6 +25,7 @@ from fl_dp.reporting.tracking import check_trackers
 if TYPE_CHECKING:
     from fl_dp.data.tensor_data import TensorData
 
+_FEW_STEPS = 30  # no model was seen to learn well in fewer
 _ALWAYS_MET = 1.0  # an epsilon that some noise keeps, whatever is planned; to compute it takes a while
 
 
@@ -208,7 +209,7 @@ def split(config: RunConfig) -> Parts:
     check_copies(config)
     sizes = tuple(len({whose[row] for row in part.tolist()}) for part in parts)
     notes = (*_of_size(config, min(sizes)), *_of_unit(config, train.grouped_by), *_of_features(train))
-    return Parts(sizes, notes)
+    return Parts(sizes, (*notes, *_of_rounds(config)))
 
 
 def check_budget(config: RunConfig, largest: int) -> None:
@@ -240,8 +241,9 @@ def notes_of_served(config: RunConfig) -> tuple[str, ...]:
     """What a server should say of clients elsewhere, whose own settings it cannot see."""
     at, members = config.clients_per_person, config.fit_clients
     if not config.secure or at <= members:
-        return ()
+        return _of_rounds(config)
     return (
+        *_of_rounds(config),
         f"clients-per-person = {at}, and a sum has fit-clients = {members} members: a client whose own "
         f"clients-per-person is above {members} declines every round",
     )
@@ -284,6 +286,15 @@ def _of_size(config: RunConfig, smallest: int) -> tuple[str, ...]:
     return (
         f"the smallest part has {smallest} {units}; a client with fewer than "
         f"expected-batch-size = {config.expected_batch_size} takes all of its {units} in every step",
+    )
+
+
+def _of_rounds(config: RunConfig) -> tuple[str, ...]:
+    if not config.secure or config.rounds >= _FEW_STEPS:
+        return ()
+    return (
+        f'with aggregation = "secure" a round is one step, so that rounds = {config.rounds} trains for as '
+        "many steps: a model needs tens or hundreds, for the same epsilon",
     )
 
 

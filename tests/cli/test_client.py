@@ -191,7 +191,8 @@ def test_a_task_in_a_file_of_settings_stands_beside_it(
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["--set", "rounds=3"], "rounds: unknown key"),
+        (["--set", "rounds=3"], "rounds: a run's own key, which no client sets"),
+        (["--set", "roundz=3"], "roundz: unknown key"),
         (["--model", "linear", "--set", "model=mlp"], "--set model=...: is given as an option, too"),
         (["--task", "absent.py"], "absent.py': no such file"),
     ],

@@ -141,7 +141,7 @@ def test_a_servers_config_needs_no_records_here(tmp_path: Path, capsys: pytest.C
 
 
 def test_a_server_of_sums_says_which_clients_would_decline(capsys: pytest.CaptureFixture[str]) -> None:
-    sums = replace(CONFIG, aggregation="secure", clients=4, fit_clients=3, clients_per_person=4)
+    sums = replace(CONFIG, aggregation="secure", rounds=30, clients=4, fit_clients=3, clients_per_person=4)
     served = check_served(RunRequest(sums, ()))
     assert (served.exit_code, len(served.notes)) == (ExitCode.TRAINED, 1)
     assert "a client whose own clients-per-person is above 3 declines every round" in said(served, capsys)

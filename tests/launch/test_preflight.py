@@ -16,6 +16,7 @@ from fl_dp.launch.preflight import (
     check_parts,
     check_room,
     check_server,
+    notes_of_served,
     with_absolute_paths,
 )
 
@@ -87,6 +88,16 @@ def test_a_model_that_cannot_be_protected_is_refused_before_anything_starts(
         match=r"model = 'linear' cannot be trained privately on numbers of .* buffer 2\.running_mean",
     ):
         check_server(RunConfig())
+
+
+@pytest.mark.parametrize(
+    ("aggregation", "rounds", "said"), [("secure", 3, True), ("secure", 30, False), ("mean", 3, False)]
+)
+def test_few_rounds_of_secure_sums_are_said(aggregation: str, rounds: int, said: bool) -> None:
+    config = RunConfig(clients=3, min_clients=3, fit_clients=3, aggregation=aggregation, rounds=rounds)
+    note = 'with aggregation = "secure" a round is one step, so that rounds = 3 trains for as many'
+    assert [one.startswith(note) for one in notes_of_served(config)] == [True] * said
+    assert sum(one.startswith(note) for one in check_parts(config)) == said
 
 
 def test_small_parts_are_said() -> None:

@@ -122,6 +122,9 @@ def test_a_limit_of_time_takes_fewer_passes(monkeypatch: pytest.MonkeyPatch) -> 
     found = proposed(seconds=proposal.START + 2 * 16.0)
     passes = found.config.local_epochs * found.config.rounds
     assert 8 <= passes <= 12
+    words = f"{passes:g} passes over a client's 721 records in all rounds, as many as the time allows: "
+    assert found.run.reasons["local_epochs"].startswith(words)
+    assert "40 passes over a client's 721 records in all rounds: " in whole.run.reasons["local_epochs"]
     assert found.seconds <= proposal.START + 2 * 16.0
     with pytest.raises(
         ConfigError, match=r"the time limit, 25 s, is too short: 1 pass over.* takes 30 s on this"

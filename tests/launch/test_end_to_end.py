@@ -125,7 +125,8 @@ def test_a_killed_client_is_noted_and_goes_on_where_its_ledger_stands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    process = start(tmp_path, "--set", "round-timeout=60", "3", "2", "3", "4")
+    # as many rounds as it takes until the client is back, also where that takes long
+    process = start(tmp_path, "--set", "round-timeout=60", "3", "2", "3", "30")
     wait_for(lambda: rounds(tmp_path), 120)
     steps = rounds(tmp_path)[0]["clients"]["1"]["steps"]
     started = json.loads((tmp_path / "out" / "clients" / "starts.json").read_text())

@@ -11,7 +11,8 @@ from fl_dp.accounting.ledger.files import LEDGER
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.cli.common import say, state_folder
 from fl_dp.errors import LedgerError
-from fl_dp.federation.client.journal import Line, journal_folder, read_journal
+from fl_dp.federation.client.journal import journal_folder, read_journal
+from fl_dp.federation.client.journal_line import Line
 from fl_dp.federation.client.journal_words import in_words
 from fl_dp.records import REFUSAL_STATUSES
 from fl_dp.reporting.console import rounded_up

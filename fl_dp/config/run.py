@@ -298,7 +298,7 @@ class RunConfig(TaskSettings):
             self.adaptive_clipping, "none beside privacy = off: nothing is clipped",
         )  # fmt: skip
         if self.secure:
-            require_secure(self)
+            require_secure(self.to_flat(), self.fit_clients - self.secure_dropouts)
         require_own_accountant(self.accountant)
         require_assumed(self.features, self.arithmetic)
         require(

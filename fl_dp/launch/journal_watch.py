@@ -3,7 +3,8 @@
 from collections.abc import Callable, Sequence
 
 from fl_dp.config.client import ClientConfig
-from fl_dp.federation.client.journal import Line, NewLines, journal_folder
+from fl_dp.federation.client.journal import NewLines, journal_folder
+from fl_dp.federation.client.journal_line import Line
 from fl_dp.federation.client.journal_words import in_words, spent_in_words
 from fl_dp.reporting.wording import counted
 

@@ -11,14 +11,13 @@ import logging
 import math
 import os
 import time
-import typing
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any
 
-from fl_dp.config.files import DAMAGED
 from fl_dp.durable_files import open_private, private_folder
+from fl_dp.federation.client.journal_line import Event, Line
 from fl_dp.federation.client.journal_words import in_words
 
 logger = logging.getLogger("fl_dp.clients")
@@ -26,58 +25,6 @@ logger = logging.getLogger("fl_dp.clients")
 FOLDER, NAME, OLDER, _LOCK = "journal", "journal.jsonl", "journal.1.jsonl", ".lock"
 MOST_BYTES = 2**20  # of each of the two files: some thousand rounds
 _MOST_WORDS = 500  # characters of a reason
-
-Event = Literal["registered", "asked", "trained", "declined", "failed"]
-EVENTS: tuple[Event, ...] = typing.get_args(Event)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """One thing that happened. event: one of `EVENTS`.
-
-    at: UTC. client: its name; dataset: in the ledger, empty where it was not read. run, round: of a round.
-    steps: asked for, or taken. before, after: epsilon of all that the data have spent, None where it is
-    infinite or not known; budget: the epsilon that it is held against. total: steps of all that the data have
-    spent by now, by which an older copy of the ledger is noticed; None where it is not known. seconds: since
-    the message came. reason: why not; process: of the client that answered.
-    """
-
-    event: Event
-    at: str
-    client: str
-    dataset: str = ""
-    run: str = ""
-    round: int = 0
-    steps: int = 0
-    before: float | None = None
-    after: float | None = None
-    budget: float | None = None
-    total: int | None = None
-    seconds: float = 0.0
-    reason: str = ""
-    process: int = 0
-
-    @classmethod
-    def of_json(cls, text: str) -> Self | None:
-        """The line that a text says; None where it says something else, as one that was cut off does."""
-        try:
-            found = json.loads(text)
-            line = cls(**{field.name: found[field.name] for field in fields(cls) if field.name in found})
-        except (*DAMAGED, TypeError):
-            return None
-        return line if line._sound() else None
-
-    def _sound(self) -> bool:
-        texts = (self.at, self.client, self.dataset, self.run, self.reason)
-        numbers = (self.before, self.after, self.budget)
-        return (
-            self.event in EVENTS
-            and all(isinstance(one, str) for one in texts)
-            and all(type(one) is int for one in (self.round, self.steps, self.process))
-            and all(one is None or type(one) in (int, float) for one in numbers)
-            and (self.total is None or type(self.total) is int)
-            and type(self.seconds) in (int, float)
-        )
 
 
 def journal_folder(ledger: str) -> Path:

@@ -4,7 +4,6 @@ import logging
 import math
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from fl_dp.config.run import BEST, RunConfig
 from fl_dp.durable_files import exclusive
 from fl_dp.errors import ConfigError, FederationError, FlDpError
 from fl_dp.federation.devices import find_device
+from fl_dp.federation.server.federation import Federation
 from fl_dp.federation.server.leaving import leave
 from fl_dp.federation.server.run_record import RunRecord
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray, decode, encode, load_arrays, specs, state_arrays
@@ -28,31 +28,13 @@ if TYPE_CHECKING:
     from torch import nn
 
     from fl_dp.data.tensor_data import TensorData
-    from fl_dp.federation.server.strategy import Evaluate, PrivateStrategy
+    from fl_dp.federation.server.strategy import PrivateStrategy
     from fl_dp.tasks.task import Task
 
 logger = logging.getLogger("fl_dp")
 app = ServerApp()
 
 RESUMED_VARIABLE = "FL_DP_RESUMED"  # set: the run's folder holds one that is to go on
-
-
-@dataclass(frozen=True)
-class Federation:
-    """What one run needs; `arrays` are what it starts from.
-
-    evaluate: on what rounds may look at. evaluate_at_the_end: on what no round has seen, where the best model
-    is kept; None where the last one is, which `evaluate` has measured.
-    """
-
-    task: "Task"
-    model: "nn.Module"
-    strategy: "PrivateStrategy"
-    evaluate: "Evaluate"
-    arrays: ArrayRecord
-    evaluate_at_the_end: "Callable[[ArrayRecord], MetricRecord] | None" = None
-    max_grad_norm: float | None = None
-    task_identity: str = ""
 
 
 @app.main()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from flwr.app import MetricRecord
 
 from fl_dp.config.run import AVERAGE, BEST, LAST
+from fl_dp.federation.server.federation import Federation
 from fl_dp.federation.server.reporting import measured, scalar
 from fl_dp.federation.server.run_record import RunRecord
 from fl_dp.federation.wire.arrays import decode, load_arrays, specs
@@ -19,14 +20,12 @@ from fl_dp.weights_digest import weights_digest
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from fl_dp.federation.server.app import Federation
-
 logger = logging.getLogger("fl_dp")
 
 
 def leave(
     out: RunResults,
-    federation: "Federation | None",
+    federation: Federation | None,
     record: RunRecord,
     private: bool,
     status: RunStatus,
@@ -54,7 +53,7 @@ class _End:
     best model, where that is kept.
     """
 
-    federation: "Federation | None"
+    federation: Federation | None
     record: RunRecord
     private: bool
     status: RunStatus
@@ -64,7 +63,7 @@ class _End:
 
 
 def _save_models(
-    out: RunResults, federation: "Federation", record: RunRecord, private: bool
+    out: RunResults, federation: Federation, record: RunRecord, private: bool
 ) -> "dict[str, Tensor]":
     """Returns the weights of the run's model."""
     from fl_dp.tasks.description import describe

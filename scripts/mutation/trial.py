@@ -1,12 +1,13 @@
 """A copy of the repository in which one change at a time is made, and the fast tests are run."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,13 +17,15 @@ from scripts.mutation.changes import Change, apply_change
 from scripts.mutation.tests_of import folders_of, mirrored_test
 
 Verdict = Literal["noticed", "timed out", "survived", "gone"]
+_UNMEASURED = 1800.0  # seconds for tests that were not run without a change before
+_FAILURE = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 _NO_TESTS = 5  # pytest's exit code when none was selected
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What the tests said of one change. by: the test file or folders that said it; seconds: wall time."""
+    """What the tests said of one change. by: the test that said it, else the folders; seconds: wall time."""
 
     verdict: Verdict
     by: str
@@ -57,29 +60,37 @@ class Workshop:
 
     def try_change(self, change: Change) -> Trial:
         """Make the change, run the mirrored test file, then the part's folders, and undo the change."""
-        path = self._copy / change.file
+        return self.try_source(change.file, lambda source: apply_change(change, source))
+
+    def try_source(self, file: str, make: Callable[[str], str | None], *further: str) -> Trial:
+        """The same for a change of a file's whole text; None from `make` says that it is gone.
+
+        further: tests that are asked after the part's folders.
+        """
+        path = self._copy / file
         source = path.read_text(encoding="utf-8")
-        changed = apply_change(change, source)
+        changed = make(source)
         if changed is None:
             return Trial("gone", "", 0.0)
         began = time.monotonic()
         path.write_text(changed, encoding="utf-8")
         try:
-            verdict, by = self._ask(change.file)
+            verdict, by = self._ask(file, further)
         finally:
             path.write_text(source, encoding="utf-8")
         return Trial(verdict, by, round(time.monotonic() - began, 1))
 
-    def _ask(self, file: str) -> tuple[Verdict, str]:
+    def _ask(self, file: str, further: tuple[str, ...]) -> tuple[Verdict, str]:
         folders = folders_of(file, self._copy)
-        limit, mirror = self._limits[folders], mirrored_test(file, self._copy)
-        for tests in ([(mirror,)] if mirror else []) + [folders]:
-            code, _ = self._pytest(tests, limit)
+        limit, mirror = self._limits.get(folders, _UNMEASURED), mirrored_test(file, self._copy)
+        asked = [(mirror,) if mirror else (), folders, further]
+        for tests in filter(None, asked):
+            code, output = self._pytest(tests, limit)
             if code is None:
                 return "timed out", " ".join(tests)
             if code not in (0, _NO_TESTS):
-                return "noticed", " ".join(tests)
-        return "survived", " ".join(folders)
+                return "noticed", _first_failure(output) or " ".join(tests)
+        return "survived", " ".join((*folders, *further))
 
     def _pytest(self, tests: Sequence[str], limit: float | None) -> tuple[int | None, str]:
         """Pytest's exit code and output; None as code when it took longer than `limit` seconds."""
@@ -107,6 +118,11 @@ class Workshop:
             self._copy / ".hypothesis", ignore_errors=True
         )  # examples that failed for another change
         return (None if timed_out else process.returncode), output
+
+
+def _first_failure(output: str) -> str:
+    found = _FAILURE.search(output)
+    return found[1] if found else ""
 
 
 _REPRODUCIBLE = ("-p", "no:cacheprovider", "--hypothesis-seed=0")

@@ -1,16 +1,12 @@
 """What strangers wrote cannot move the cursor, hide, turn around or run over; whatever they wrote."""
 
-import ast
 import unicodedata
-from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fl_dp.clean_text import LONGEST, clean, clean_json, one_line
 
-PACKAGE = Path(__file__).parents[1] / "fl_dp"
 NASTY = "a\x1b[2Jb\x07c\nd\u202ee\x9bf\u2066g\ud800h\u3164i\U000e0041j"
 ANY_TEXT = st.text(st.characters(), max_size=400) | st.text(
     st.sampled_from("a \n\x1b\x9b\u202e\u2028\u0301\ufe0f\ud800\u00a0…"), max_size=400
@@ -77,18 +73,3 @@ def test_names_and_texts_at_any_depth_of_json() -> None:
 
 def test_two_clients_stay_two() -> None:
     assert len(clean_json({"a  b": 1, "a b": 2})) == 2
-
-
-@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: path.name)
-def test_nobody_cleans_in_another_way(path: Path) -> None:
-    """A choice of characters by `isprintable`, one at a time, is a cleaner; of a whole text it is a check."""
-    if path.name in ("clean_text.py", "draft.py"):  # the second writes TOML, whose escapes have a form
-        return
-    calls = [
-        node
-        for loop in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(loop, ast.GeneratorExp | ast.ListComp)
-        for node in ast.walk(loop)
-        if isinstance(node, ast.Attribute) and node.attr == "isprintable"
-    ]
-    assert not calls

@@ -1,6 +1,6 @@
-"""`python -m scripts.mutation.listed`: changes that each break a promise, and which fast test notices each.
+"""`python -m scripts.mutation.listed`: changes that each break a promise, and which fast test notices it.
 
-They stand in listed/*.toml and stay when tests are thinned out: what was noticed before is to be noticed after.
+They stand in listed/*.toml, and stay when tests are thinned out: what was noticed stays noticed.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-.PHONY: setup check test test-fast keys docs wheel figures mutants bench bench-engine bench-accuracy bench-simulation report-png
+.PHONY: setup check test test-all test-times keys docs wheel figures mutants bench bench-engine bench-accuracy bench-simulation report-png
 
 DEVICE = cpu
 DATA_ROOT = data
@@ -7,7 +7,7 @@ NUMBER = 100
 SEED = 0
 JOBS = 1
 TEST_PROCESSES = 2
-SLOW_PROCESSES = 0
+PARTS =
 
 setup:
 	@scripts/setup.sh
@@ -15,20 +15,19 @@ setup:
 check: setup
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
+	.venv/bin/lint-imports --no-cache
 	.venv/bin/mypy --strict fl_dp scripts
 
-PYTEST = .venv/bin/python -m pytest
-# Each process takes about 1.5 GB. One that is done takes over tests of the other.
-IN_PARALLEL = -n $(TEST_PROCESSES) --dist worksteal
-
-# Slow tests start servers, clients and Ray, with limits of time: one after the other, in this process. With
-# SLOW_PROCESSES=2 they take about half as long, on a machine that does nothing else.
+# All that must pass. Each process takes about 1.5 GB; one that is done takes over tests of the other.
 test: setup
-	$(PYTEST) $(IN_PARALLEL) -m "not slow"
-	$(PYTEST) -n $(SLOW_PROCESSES) --dist loadfile -m slow
+	.venv/bin/python -m pytest -n $(TEST_PROCESSES) --dist worksteal -m "not slow"
 
-test-fast: setup
-	$(PYTEST) $(IN_PARALLEL) -m "not slow"
+# The rest, by part: PARTS="launch rest" runs two of them. What has passed on the same files is not run again.
+test-all: setup
+	.venv/bin/python -m scripts.test_parts --processes $(TEST_PROCESSES) $(PARTS)
+
+test-times: setup
+	PYTHONPATH=tests .venv/bin/python -m pytest -p times -n $(TEST_PROCESSES) --dist worksteal -m "not slow" --durations=25
 
 keys: setup
 	.venv/bin/fl-dp keys --markdown > docs/keys.md

@@ -9,8 +9,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 import fl_dp
+
+# The same inputs in every run of `make test`; `make test-all` draws others, and more of them.
+settings.register_profile("steady", derandomize=True, deadline=None, database=None)
+settings.register_profile("long", max_examples=1000, deadline=None, print_blob=True)
+settings.load_profile("steady")
 
 
 class Copy:

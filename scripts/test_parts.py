@@ -1,0 +1,85 @@
+"""`python -m scripts.test_parts`: what `make test` leaves out, by part; what has passed is not run again.
+
+Marks of the parts that passed are in runs/test-all/. Each holds a digest of all files, so an edit voids them.
+"""
+
+import argparse
+import hashlib
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+MARKS = ROOT / "runs" / "test-all"
+SLOW, SEARCHES = ("-m", "slow"), ("-m", "hypothesis", "--hypothesis-profile=long")
+# In each about as much time; a folder that is named nowhere belongs to the last.
+FOLDERS = {
+    "launch": ("launch",),
+    "pages": ("docs", "cli"),
+    "examples": ("examples", "benchmarks", "scripts", "reporting", "models", "data"),
+}
+REST = "rest"
+PARTS = (*FOLDERS, REST)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the parts that are asked for; the exit code is 1 where one failed, after all were tried."""
+    options = _parser().parse_args(arguments)
+    parts = [PARTS[options.turn % len(PARTS)]] if options.turn is not None else options.parts or PARTS
+    failed = [part for part in parts if not passes(part, options.processes)]
+    print(f"failed: {', '.join(failed)}" if failed else f"passed: {', '.join(parts)}")
+    return int(bool(failed))
+
+
+def passes(part: str, processes: int) -> bool:
+    """Whether the part's tests pass, or have passed on the same files."""
+    mark, digest = MARKS / part, digest_of_files()
+    if digest and mark.is_file() and mark.read_text() == digest:
+        print(f"{part}: passed before, on the same files", flush=True)
+        return True
+    print(f"{part}:", flush=True)
+    pytest = [sys.executable, "-m", "pytest", "-n", str(processes), "--dist", "worksteal"]
+    runs = [[*pytest, *SLOW, *paths(part)]] + ([[*pytest, *SEARCHES]] if part == REST else [])
+    codes = [subprocess.run(command, cwd=ROOT, check=False).returncode for command in runs]
+    if any(codes):
+        return False
+    MARKS.mkdir(parents=True, exist_ok=True)
+    mark.write_text(digest)
+    return True
+
+
+def paths(part: str) -> list[str]:
+    """Folders and files of tests/ that make up a part."""
+    tests = ROOT / "tests"
+    if part in FOLDERS:
+        return [str(tests / name) for name in FOLDERS[part]]
+    named = {name for names in FOLDERS.values() for name in names}
+    return [
+        str(path)
+        for path in sorted(tests.iterdir())
+        if path.name not in named and (path.name.startswith("test_") or any(path.rglob("test_*.py")))
+    ]
+
+
+def digest_of_files() -> str:
+    """Of every file that git knows or would add; empty outside of a checkout, where no part is done."""
+    listing = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    listed = subprocess.run(listing, cwd=ROOT, capture_output=True, check=False)
+    digest = hashlib.sha256()
+    for name in sorted(set(listed.stdout.split(b"\0")) - {b""}):
+        file = ROOT / name.decode()
+        digest.update(name + b"\0" + (hashlib.sha256(file.read_bytes()).digest() if file.is_file() else b""))
+    return digest.hexdigest() if listed.returncode == 0 else ""
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m scripts.test_parts", description=__doc__)
+    parser.add_argument("parts", nargs="*", choices=PARTS, help="which parts [default: all]")
+    parser.add_argument("--turn", type=int, metavar="N", help="one part, chosen by a number")
+    parser.add_argument("--processes", type=int, default=2, help="tests at a time [default: 2]")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -25,7 +25,10 @@ PARTS = (*FOLDERS, REST)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the parts that are asked for; the exit code is 1 where one failed, after all were tried."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if unknown := set(options.parts) - set(PARTS):
+        parser.error(f"no part is called {', '.join(sorted(unknown))}; expected some of {', '.join(PARTS)}")
     parts = [PARTS[options.turn % len(PARTS)]] if options.turn is not None else options.parts or PARTS
     failed = [part for part in parts if not passes(part, options.processes)]
     print(f"failed: {', '.join(failed)}" if failed else f"passed: {', '.join(parts)}")
@@ -75,7 +78,7 @@ def digest_of_files() -> str:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m scripts.test_parts", description=__doc__)
-    parser.add_argument("parts", nargs="*", choices=PARTS, help="which parts [default: all]")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(PARTS)} [default: all]")
     parser.add_argument("--turn", type=int, metavar="N", help="one part, chosen by a number")
     parser.add_argument("--processes", type=int, default=2, help="tests at a time [default: 2]")
     return parser

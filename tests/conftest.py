@@ -1,4 +1,6 @@
-"""What all tests may use: a copy of the package, and a process that may take little memory."""
+"""What all tests may use: the repository's `scripts`, however pytest was started; a copy of the package; and
+a process that may take little memory.
+"""
 
 import os
 import resource
@@ -11,6 +13,8 @@ from pathlib import Path
 import pytest
 
 import fl_dp
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 
 class Copy:

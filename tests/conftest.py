@@ -1,4 +1,6 @@
-"""What all tests may use: a copy of the package, and a process that may take little memory."""
+"""What all tests may use: the repository's `scripts`, however pytest was started; a copy of the package; and
+a process that may take little memory.
+"""
 
 import os
 import resource
@@ -17,6 +19,8 @@ import fl_dp
 settings.register_profile("steady", derandomize=True, deadline=None, database=None)
 settings.register_profile("long", max_examples=1000, deadline=None, print_blob=True)
 settings.load_profile("steady")
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 
 class Copy:

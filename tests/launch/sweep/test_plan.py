@@ -44,6 +44,13 @@ def test_a_damaged_plan_is_refused(folder: SweepFolder, text: str) -> None:
         SweepPlan.read(folder)
 
 
+def test_a_plan_of_another_format_is_declined_by_its_number(folder: SweepFolder) -> None:
+    plan_of(1.0).write(folder)
+    folder.plan.write_text(json.dumps({**json.loads(folder.plan.read_text()), "format": 2}))
+    with pytest.raises(ConfigError, match=r"plan.json: is of another fl_dp \(format 2\)"):
+        SweepPlan.read(folder)
+
+
 @pytest.mark.parametrize("name", ["../x", "/x", "a/b", "", ".", "..", "-x", "a\n"])
 def test_a_name_that_leads_elsewhere_is_refused(folder: SweepFolder, name: str) -> None:
     plan = plan_of(1.0)

@@ -103,7 +103,7 @@ def _train(client: Any, asked: RoundPlan, arrays: Any) -> Any:
     from fl_dp.federation.wire.messages import plan_to_content, reply_from_content
 
     content = plan_to_content(asked, encode(arrays))
-    return reply_from_content(client.ask("train", content), specs(arrays))[0]
+    return reply_from_content(client.call("train", content), specs(arrays))[0]
 
 
 ERROR = "__import__('fl_dp.errors').errors.ConfigError('patient 17')"

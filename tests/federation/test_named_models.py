@@ -55,7 +55,7 @@ def trained(real_client: Any, settings: dict[str, Any], server: dict[str, Any] |
     )  # fmt: skip
     client = real_client("site", **{key.replace("_", "-"): value for key, value in settings.items()})
     client.register()
-    answer = client.ask("train", plan_to_content(plan, encode(state_arrays(model))))
+    answer = client.call("train", plan_to_content(plan, encode(state_arrays(model))))
     return reply_from_content(answer, specs(trainable_arrays(model)))[0], model
 
 

@@ -34,7 +34,7 @@ def answers(client, x, y=LABELS):
     """What leaves a client that holds these records, when it registers and in a round."""
     client.give(x, y)
     plan = plan_to_content(PLAN, encode(state_arrays(client.model)))
-    return client.ask("query", RecordDict()), client.ask("train", plan)
+    return client.call("query", RecordDict()), client.ask("train", plan)
 
 
 def all_but_arrays(content):

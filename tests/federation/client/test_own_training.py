@@ -24,7 +24,6 @@ from fl_dp.records import Refusal, RoundPlan
 from fl_dp.training.private import PrivateTrainer
 
 PLAN = RoundPlan("run", 1, "linear", 3, 20, 1e30, 0.0, 0.0, 1.0, private=False)
-PRIVATE = dataclasses.replace(PLAN, private=True, noise_multiplier=1.0)
 SETTINGS = ClientConfig(
     client="a", ledger="given", data_name="data", physical_batch_size=8, device="cpu", allow_unprotected=True
 )
@@ -46,27 +45,20 @@ def _content(plan, model):
     return plan_to_content(plan, encode(state_arrays(model)))
 
 
-def _linear(seed=0):
-    return build_model("linear", Form((5,), 3), seed=seed)
-
-
-def given(model):
-    return GivenTask(model, TaskSettings())
-
-
 def test_an_update_that_is_not_finite_is_a_failure_and_does_not_leave(tmp_path, data):
     """With a learning rate that overflows; its round is paid for."""
+    model = build_model("linear", Form((5,), 3), seed=0)
     with Ledger.open(tmp_path / "ledger.sqlite") as ledger:
         rounds = ClientRounds(ledger)
         (client,) = rounds.register([(SETTINGS, data)])
         plan = dataclasses.replace(PLAN, learning_rate=3e38)
-        answer = play(rounds, client, _content(plan, _linear()), OwnTraining(SETTINGS, data))
+        answer = play(rounds, client, _content(plan, model), OwnTraining(SETTINGS, data))
         assert answer == Refusal("failed", NOT_FINITE)
         assert [entry.steps for entry in ledger.spent("data")] == [3]
 
 
 def test_the_model_is_the_plans_and_starts_from_the_weights_received(data):
-    model = _linear(seed=7)
+    model = build_model("linear", Form((5,), 3), seed=7)
     training = OwnTraining(SETTINGS, data)
     training.prepare(PLAN, _content(PLAN, model))
     for name, array in state_arrays(training.trainer._model).items():
@@ -74,12 +66,16 @@ def test_the_model_is_the_plans_and_starts_from_the_weights_received(data):
 
 
 def test_what_cannot_be_trained_is_said_before_it_is_paid_for(data):
+    model = build_model("linear", Form((5,), 3), seed=0)
     with pytest.raises(DeclinedError, match="the weights received for model linear"):
         OwnTraining(SETTINGS, data).prepare(PLAN, _content(PLAN, nn.Linear(5, 2)))
     mixing = nn.Sequential(nn.Linear(5, 3), nn.BatchNorm1d(3, affine=False, track_running_stats=False))
+    private = dataclasses.replace(PLAN, private=True, noise_multiplier=1.0)
     with pytest.raises(ModelError):
-        OwnTraining(SETTINGS, data, given(mixing)).prepare(PRIVATE, _content(PRIVATE, mixing))
-    OwnTraining(SETTINGS, data).prepare(PRIVATE, _content(PRIVATE, _linear()))
+        OwnTraining(SETTINGS, data, GivenTask(mixing, TaskSettings())).prepare(
+            private, _content(private, mixing)
+        )
+    OwnTraining(SETTINGS, data).prepare(private, _content(private, model))
 
 
 def test_weights_at_which_no_gradient_is_finite_are_declined_before_they_are_paid_for(tmp_path, data):
@@ -90,12 +86,13 @@ def test_weights_at_which_no_gradient_is_finite_are_declined_before_they_are_pai
         for parameter in model.parameters():
             parameter.fill_(5e5)
     settings = dataclasses.replace(SETTINGS, epsilon=8.0)
+    plan = dataclasses.replace(PLAN, private=True, noise_multiplier=1.0)
     with Ledger.open(tmp_path / "ledger.sqlite") as ledger:
         rounds = ClientRounds(ledger)
         (client,) = rounds.register([(settings, data)])
-        training = OwnTraining(settings, data, given(model))
+        training = OwnTraining(settings, data, GivenTask(model, TaskSettings()))
         with pytest.raises(DeclinedError, match="are too large: not one example of ordinary numbers"):
-            play(rounds, client, _content(PRIVATE, model), training)
+            play(rounds, client, _content(plan, model), training)
         assert ledger.spent("data") == ()
 
 
@@ -103,6 +100,7 @@ def test_kernels_are_fitted_to_the_clients_memory_before_the_payment(data, monke
     """Also with a physical batch of its own, which memory-mib does not change."""
     asked = []
     monkeypatch.setattr(PrivateTrainer, "fit_kernels", lambda _, memory, rows: asked.append((memory, rows)))
+    private = dataclasses.replace(PLAN, private=True, noise_multiplier=1.0)
     training = OwnTraining(dataclasses.replace(SETTINGS, memory_mib=7), data)
-    training.prepare(PRIVATE, _content(PRIVATE, _linear()))
+    training.prepare(private, _content(private, build_model("linear", Form((5,), 3), seed=0)))
     assert asked == [(7 * 2**20, training.rows)]

@@ -11,33 +11,28 @@ from typing import Any
 
 import numpy as np
 import pytest
-from flwr.app import Context, Error, Message, RecordDict
-from flwr.serverapp import Grid
+from federation.client.sites import Site
+from flwr.app import Error, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
 from fl_dp.accounting.calibration import steps_that_fit
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.accounting.events import merge
-from fl_dp.federation.client.app import app
-from fl_dp.federation.wire.arrays import encode, specs, state_arrays
 from fl_dp.federation.wire.messages import (
     plan_from_content,
-    plan_to_content,
-    profile_from_content,
     profile_to_content,
     refusal_to_content,
-    reply_from_content,
     update_to_content,
 )
+from fl_dp.federation.wire.older_grid import OlderGrid
 from fl_dp.form import Form
 from fl_dp.models.build import build_model
 from fl_dp.records import ClientProfile, Entry, LocalUpdate, Refusal, RoundPlan
-from fl_dp.training.trainer import trainable_arrays
 
 Node = Callable[[Message], Message | None]
 
 
-class FakeGrid(Grid):
+class FakeGrid(OlderGrid):
     """Nodes answer when they are asked; a node that returns None never does."""
 
     def __init__(self, nodes: dict[int, Node] | None = None) -> None:
@@ -45,19 +40,6 @@ class FakeGrid(Grid):
         self.sent: list[Message] = []
         self._replies: dict[str, Message] = {}
         self._ids = itertools.count(1)
-
-    def set_run(self, run: Any) -> None:
-        raise NotImplementedError
-
-    @property
-    def run(self) -> Any:
-        raise NotImplementedError
-
-    def create_message(self, *args: Any, **kwargs: Any) -> Message:
-        raise NotImplementedError
-
-    def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Any:
-        raise NotImplementedError
 
     def get_node_ids(self) -> Iterable[int]:
         return list(self.nodes)
@@ -145,55 +127,33 @@ def refuse(status: Any, reason: str) -> Node:
     return lambda message: Message(refusal_to_content(Refusal(status, reason)), reply_to=message)
 
 
-class RealClient:
-    """The client as it is shipped, called as Flower calls it, on 100 records of its own; a node of a grid."""
+class RealClient(Site):
+    """On 100 records of its own, which tests may replace."""
 
     model = build_model("linear", Form((4,), 3), seed=1)
 
     def __init__(self, folder: Path, **settings: Any) -> None:
-        self.ledger = folder / "ledger.sqlite"
-        self._backup = folder / "ledger.backup"
-        self._data, self._file = folder / "data.npz", folder / "client.toml"
-        flat = {
-            "client": folder.name, "ledger": str(self.ledger), "data": f"npz:{self._data}", "epsilon": 2.0,
-            "accountant": "rdp", "device": "cpu", **settings,
-        }  # fmt: skip
         folder.mkdir()
-        lines = (
-            f"{key} = {str(value).lower() if value is True else repr(value)}" for key, value in flat.items()
-        )
-        self._file.write_text("\n".join(lines))
+        self.ledger, self.data = folder / "ledger.sqlite", folder / "data.npz"
+        own = {"client": folder.name, "data": f"npz:{self.data}", "num-partitions": 1, "epsilon": 2.0}
+        super().__init__(folder, **own | settings)
         x = np.random.default_rng(0).normal(size=(100, 4)).astype(np.float32)
         self.give(x, np.arange(100) % 3)
 
     def give(self, x: Any, y: Any) -> None:
         """Put these records in the place of its data."""
-        np.savez(self._data, x_train=x, y_train=y, classes=["a", "b", "c"])
+        np.savez(self.data, x_train=x, y_train=y, classes=["a", "b", "c"])
 
-    def __call__(self, message: Message) -> Message:
-        node_config: Any = {"client-config": str(self._file)}
-        return app(message, Context(1, 11, node_config, RecordDict(), {}))
-
-    def ask(self, kind: str, content: RecordDict) -> RecordDict:
-        return self(Message(content, 11, kind)).content
-
-    def register(self) -> Any:
-        return profile_from_content(self.ask("query", RecordDict()))
-
-    def train(self, plan: RoundPlan, arrays: Any = None) -> Any:
-        """Its update, or its refusal."""
-        content = plan_to_content(plan, encode(arrays or state_arrays(self.model)))
-        expected = specs(trainable_arrays(self.model))
-        return reply_from_content(self.ask("train", content), expected)[0]
+    ask = Site.call
 
     def back_up(self) -> None:
-        shutil.copy(self.ledger, self._backup)
+        shutil.copy(self.ledger, f"{self.ledger}.backup")
 
     def restore(self) -> None:
         """Put the ledger back as it was at `back_up`."""
         for suffix in ("-wal", "-shm"):
             Path(f"{self.ledger}{suffix}").unlink(missing_ok=True)
-        shutil.copy(self._backup, self.ledger)
+        shutil.copy(f"{self.ledger}.backup", self.ledger)
 
 
 @pytest.fixture

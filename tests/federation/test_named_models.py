@@ -9,11 +9,9 @@ import pytest
 
 from fl_dp.config.client import ClientConfig
 from fl_dp.federation.client.registration import task_identity
-from fl_dp.federation.wire.arrays import encode, specs, state_arrays
-from fl_dp.federation.wire.messages import plan_to_content, reply_from_content
 from fl_dp.models.names import common_name
 from fl_dp.models.start import load_start
-from fl_dp.records import LocalUpdate, RoundPlan
+from fl_dp.records import RoundPlan
 from fl_dp.tasks.load import new_model, task_of
 from fl_dp.tasks.records import train_records
 from fl_dp.training.trainer import trainable_arrays
@@ -42,9 +40,13 @@ def records(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def trained(real_client: Any, settings: dict[str, Any], server: dict[str, Any] | None = None) -> Any:
-    """What a client with these settings answers to a server with its own, and the model that this one has."""
-    own = ClientConfig(client="server", ledger="l", **(settings | (server or {})))
+def check(
+    real_client: Any, settings: dict[str, Any], server_model: str = "", names: set[str] | None = None
+) -> None:
+    """A client with these settings trains the model of a server that has the same, but for its path."""
+    own = ClientConfig(
+        client="server", ledger="l", **settings | ({"model": server_model} if server_model else {})
+    )
     task = task_of(own)
     task.form = train_records(own).form
     model = new_model(task)
@@ -54,32 +56,22 @@ def trained(real_client: Any, settings: dict[str, Any], server: dict[str, Any] |
         task=task_identity(own), trained=own.trained,
     )  # fmt: skip
     client = real_client("site", **{key.replace("_", "-"): value for key, value in settings.items()})
-    client.register()
-    answer = client.ask("train", plan_to_content(plan, encode(state_arrays(model))))
-    return reply_from_content(answer, specs(trainable_arrays(model)))[0], model
-
-
-def check(answer: Any, model: Any, names: set[str] | None = None) -> None:
-    assert isinstance(answer, LocalUpdate), answer
-    sent = trainable_arrays(model)
+    answer, sent = client.train(plan, model=model), trainable_arrays(model)
     assert answer.arrays.keys() == sent.keys() == (names or sent.keys())
     assert any(not np.array_equal(array, sent[name]) for name, array in answer.arrays.items())
 
 
-def test_code_of_ones_own_that_lies_elsewhere_at_the_server(real_client: Any, records: Path) -> None:
-    for folder in ("here", "there"):
-        (records / folder).mkdir()
-        (records / folder / "ours.py").write_text(CODE)
-    settings = {"data": f"npz:{records}/numbers.npz", "model": f"{records}/here/ours.py:make"}
-    check(*trained(real_client, settings, {"model": f"{records}/there/ours.py:make"}))
-
-
-def test_a_module_that_can_be_imported(
-    real_client: Any, records: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (records / "ours_to_import.py").write_text(CODE)
+def test_code_of_ones_own(real_client: Any, records: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a file that lies elsewhere at the server, or a module that can be imported."""
+    for name in ("here/ours.py", "there/ours.py", "ours_to_import.py"):
+        (records / name).parent.mkdir(exist_ok=True)
+        (records / name).write_text(CODE)
+    settings = {"data": f"npz:{records}/numbers.npz"}
+    there = f"{records}/there/ours.py:make"
+    check(real_client, {**settings, "model": f"{records}/here/ours.py:make"}, there)
     monkeypatch.syspath_prepend(records)
-    check(*trained(real_client, {"data": f"npz:{records}/numbers.npz", "model": "ours_to_import:make"}))
+    shutil.rmtree(records / "site")
+    check(real_client, {**settings, "model": "ours_to_import:make"})
 
 
 def test_adapters_and_a_head(real_client: Any, records: Path) -> None:
@@ -89,27 +81,19 @@ def test_adapters_and_a_head(real_client: Any, records: Path) -> None:
         "trainable": "3.*",
     }  # fmt: skip
     names = {"1.lora_A.default.weight", "1.lora_B.default.weight", "3.weight", "3.bias"}
-    check(*trained(real_client, settings), names)
+    check(real_client, settings, names=names)
 
 
 @pytest.mark.parametrize("kind", ["tokens", "next"])
 def test_a_folder_of_transformers(real_client: Any, records: Path, kind: str) -> None:
     """A classifier, and a language model; the server's folder may lie elsewhere."""
     transformers = pytest.importorskip("transformers")
-    config = transformers.GPT2Config(
-        vocab_size=32,
-        n_embd=8,
-        n_layer=1,
-        n_head=2,
-        n_positions=16,
-        pad_token_id=0,
-        bos_token_id=1,
-        eos_token_id=2,
-    )
+    tokens = {"vocab_size": 32, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+    config = transformers.GPT2Config(n_embd=8, n_layer=1, n_head=2, n_positions=16, **tokens)
     config.save_pretrained(records / "here")
     shutil.copytree(records / "here", records / "there")
     settings = {"data": f"npz:{records}/{kind}.npz", "model": f"hf:{records}/here"}
-    check(*trained(real_client, settings, {"model": f"hf:{records}/there"}))
+    check(real_client, settings, f"hf:{records}/there")
 
 
 @pytest.mark.parametrize(
@@ -118,4 +102,4 @@ def test_a_folder_of_transformers(real_client: Any, records: Path, kind: str) ->
 def test_image_models_of_libraries(real_client: Any, records: Path, model: str, head: str) -> None:
     pytest.importorskip(model.partition(":")[0])
     settings = {"data": f"npz:{records}/images.npz", "model": model, "trainable": head}
-    check(*trained(real_client, settings))
+    check(real_client, settings)

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -35,41 +36,31 @@ def run(nodes, fakes, start, config=OFF):
     return strategy, reports
 
 
-def test_the_plan_has_no_noise_no_budget_and_the_steps_of_a_private_one():
-    profile = ClientProfile("0", 100, 1.0, 1e-5, (Entry(0.5, 0.5, 999),), "rdp", allow_unprotected=True)
+def test_a_run_plans_with_clients_that_allow_what_it_is():
+    """No noise, no budget, and the steps of a private run; and nothing private once that was done."""
+    profile = ClientProfile("0", 100, 1.0, 1e-5, (Entry(0.1, 0.0, 1),), "rdp", allow_unprotected=True)
     mechanism = round_mechanism(profile, replace(OFF, noise_multiplier=2.0))
     assert mechanism == Entry(0.1, 0.0, 3)
     plan = round_plan(profile, mechanism, OFF, "run", 1)
     assert (plan.private, plan.noise_multiplier, plan.steps) == (False, 0.0, 3)
     with pytest.raises(FederationError, match="its operator has not set allow-unprotected"):
         round_mechanism(replace(profile, allow_unprotected=False), OFF)
-
-
-def test_a_private_run_does_not_plan_with_data_that_were_trained_unprotected():
-    profile = ClientProfile("0", 100, 1.0, 1e-5, (Entry(0.1, 0.0, 1),), "rdp", allow_unprotected=True)
     with pytest.raises(FederationError, match="trained without protection before; no epsilon holds"):
         round_mechanism(profile, replace(OFF, privacy="on"))
 
 
-def test_no_client_accepts_it_unless_its_own_settings_say_so():
-    own = ClientConfig(client="0", ledger="x.sqlite", min_noise_multiplier=5.0)
-    with pytest.raises(DeclinedError, match="operator has not allowed"):
-        check_plan(PLAN, own, public_size=100)
-    allowed = replace(own, allow_unprotected=True)
-    check_plan(PLAN, allowed, public_size=100)
-    with pytest.raises(DeclinedError, match="noise multiplier 0"):  # it must be asked for by its name
-        check_plan(replace(PLAN, private=True), allowed, public_size=100)
-    with pytest.raises(DeclinedError, match="without protection and for noise multiplier 1"):
-        check_plan(replace(PLAN, noise_multiplier=1.0), allowed, public_size=100)
-    with pytest.raises(DeclinedError, match="expected batch size of 10"):
-        check_plan(PLAN, allowed, public_size=9)
-
-
-def test_a_client_that_is_asked_although_it_does_not_allow_it_trains_nothing(real_client):
+def test_no_client_accepts_it_unless_its_own_settings_say_so(real_client):
+    own = ClientConfig(client="0", ledger="x.sqlite", min_noise_multiplier=5.0, allow_unprotected=True)
+    check_plan(PLAN, own, public_size=100)
+    for plan, settings, words in (
+        (PLAN, replace(own, allow_unprotected=False), "operator has not allowed"),
+        (replace(PLAN, private=True), own, "noise multiplier 0"),  # it must be asked for by its name
+        (replace(PLAN, noise_multiplier=1.0), own, "without protection and for noise multiplier 1"),
+    ):
+        with pytest.raises(DeclinedError, match=words):
+            check_plan(plan, settings, public_size=100)
     client = real_client()
-    refusal = client.train(PLAN)
-    assert refusal.status == "declined"
-    assert "has not allowed" in refusal.reason
+    assert "has not allowed" in client.train(PLAN).reason
     assert client.register().spent == ()
 
 
@@ -94,14 +85,9 @@ def test_only_clients_that_allow_it_take_part_and_the_others_say_why(fakes, real
     assert (first["careful"].status, first["careful"].epsilon) == ("idle", 0.0)
     assert "allow-unprotected" in first["careful"].reason
     assert strategy.outcome() == ("completed", "")
-
-
-def test_where_nobody_allows_it_the_run_fails_with_the_reason(fakes, real_client):
-    nodes = [real_client("a"), real_client("b")]
-    strategy, _ = run(nodes, fakes, state_arrays(nodes[0].model))
+    strategy, _ = run([careful, real_client("other")], fakes, state_arrays(willing.model))
     status, reason = strategy.outcome()
-    assert status == "failed"
-    assert "allow-unprotected" in reason
+    assert (status, "allow-unprotected" in reason) == ("failed", True)
 
 
 class Claims:
@@ -158,20 +144,28 @@ def serve(tmp_path, fakes, nodes, **changes):
         "noise-multiplier": 2.0, "accountant": "rdp", **changes,
     }  # fmt: skip
     app(fakes.Grid(dict(enumerate(nodes, 1))), Context(77, 0, {}, RecordDict(), flat))
-    return tmp_path / "out"
+    return Path(flat["out"])
 
 
-def test_every_file_of_the_run_and_every_line_of_it_bears_the_mark(tmp_path, fakes, real_client, caplog):
+def test_every_file_of_the_run_and_every_line_of_it_bears_the_mark_and_none_of_a_private_run(
+    tmp_path, fakes, real_client, caplog
+):
     caplog.set_level("INFO", "fl_dp")
-    out = serve(tmp_path, fakes, [real_client(name, **ALLOWED) for name in "ab"], privacy="off")
+    out = serve(tmp_path, fakes, [real_client(name, **ALLOWED) for name in "ab"])
+    lines, summary = written(out)
+    assert (out / "model.pt").exists()
+    assert not any("NOT" in path.name for path in out.iterdir())
+    assert all(line["private"] and line["epsilon"] > 0 for line in lines)
+    assert summary["private"] is True
+    assert MARK not in caplog.text
+    sites = [real_client(name, **ALLOWED) for name in "cd"]
+    out = serve(tmp_path, fakes, sites, privacy="off", out=str(tmp_path / "off"))
+    lines, summary = written(out)
     assert (out / "model-NOT-PRIVATE.pt").exists()
     assert not (out / "model.pt").exists()
-    lines = [json.loads(line) for line in (out / "rounds.jsonl").read_text().splitlines()]
-    summary = json.loads((out / "summary.json").read_text())
     assert len(lines) == 2
     for record in (*lines, summary):
-        assert record["private"] is False
-        assert record["epsilon"] is None
+        assert (record["private"], record["epsilon"]) == (False, None)
         assert all(client["epsilon"] is None for client in record["clients"].values())
     assert all(MARK in round_line(line, rounds=2, budget=3.0) for line in lines)
     assert all(line["noise_multiplier"] is None for line in lines)
@@ -179,12 +173,7 @@ def test_every_file_of_the_run_and_every_line_of_it_bears_the_mark(tmp_path, fak
     assert sum(MARK in text for text in caplog.messages) == 2 + 4  # the server's rounds, the clients'
 
 
-def test_nothing_of_a_private_run_bears_it(tmp_path, fakes, real_client, caplog):
-    caplog.set_level("INFO", "fl_dp")
-    out = serve(tmp_path, fakes, [real_client(name, **ALLOWED) for name in "ab"])
-    assert (out / "model.pt").exists()
-    assert not any("NOT" in path.name for path in out.iterdir())
+def written(out):
+    """The lines and the summary of a run."""
     lines = [json.loads(line) for line in (out / "rounds.jsonl").read_text().splitlines()]
-    assert all(line["private"] and line["epsilon"] > 0 for line in lines)
-    assert json.loads((out / "summary.json").read_text())["private"] is True
-    assert MARK not in caplog.text
+    return lines, json.loads((out / "summary.json").read_text())

@@ -1,6 +1,7 @@
 """The final model is kept where the operator wants it, and only if it is one."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,35 +19,44 @@ from fl_dp.federation.client.app import answer
 from fl_dp.federation.client.final_model import keep_final_model
 from fl_dp.federation.wire.arrays import declared_specs, encode, state_arrays
 from fl_dp.federation.wire.messages import ABOUT, ARRAYS, FINAL_MODEL, HEARD, REFUSAL, STATEMENT
-from fl_dp.records import LocalUpdate
 from fl_dp.statements import Statement, commitment
 from fl_dp.weights_digest import weights_digest
+
+ABOUT_IT = {"run": "run-1", "private": True}
+KEPT = Path("model", "model.pt")
 
 
 def sent(site: Site, **records: Any) -> RecordDict:
     """What the site answers to a final model, whose records may be others."""
-    content = {
-        ARRAYS: encode(state_arrays(MODEL)),
-        ABOUT: ConfigRecord({"run": "run-1", "private": True}),
-        **records,
-    }
+    content = {ARRAYS: encode(state_arrays(MODEL)), ABOUT: ConfigRecord(ABOUT_IT), **records}
     kept = RecordDict({name: record for name, record in content.items() if record is not None})
-    message = Message(kept, 11, FINAL_MODEL)
     context = Context(1, 11, {"client-config": str(site.file)}, RecordDict(), {})
-    return answer(message, context, keep_final_model).content
+    return answer(Message(kept, 11, FINAL_MODEL), context, keep_final_model).content
 
 
-def test_it_is_read_again_as_it_was(tmp_path: Path) -> None:
-    site = Site(tmp_path, **{"save-model": str(tmp_path / "model")})
-    assert list(sent(site)) == [HEARD]
-    kept = torch.load(tmp_path / "model" / "model.pt", weights_only=True)
-    assert all(torch.equal(kept[name], one) for name, one in MODEL.state_dict().items())
+def about(**changes: Any) -> dict[str, ConfigRecord]:
+    return {ABOUT: ConfigRecord({**ABOUT_IT, **changes})}
+
+
+def arrays(change: Callable[[Any], Any]) -> dict[str, ArrayRecord]:
+    return {ARRAYS: encode({name: change(one) for name, one in state_arrays(MODEL).items()})}
+
+
+@pytest.fixture
+def keeping(tmp_path: Path) -> Site:
+    return Site(tmp_path, **{"save-model": str(tmp_path / "model")})
+
+
+def test_it_is_read_again_as_it_was_until_a_better_one_replaces_it(keeping: Site, tmp_path: Path) -> None:
+    for added in (0, 1):
+        assert list(sent(keeping, **arrays(lambda one, added=added: one + added))) == [HEARD]
+        kept = torch.load(tmp_path / KEPT, weights_only=True)
+        assert all(torch.equal(kept[name], one + added) for name, one in MODEL.state_dict().items())
     assert (tmp_path / "model" / "model.json").exists()
 
 
-def test_one_without_privacy_says_so_in_its_name(tmp_path: Path) -> None:
-    site = Site(tmp_path, **{"save-model": str(tmp_path / "model")})
-    sent(site, **{ABOUT: ConfigRecord({"run": "77", "private": False})})
+def test_one_without_privacy_says_so_in_its_name(keeping: Site, tmp_path: Path) -> None:
+    sent(keeping, **about(private=False))
     assert (tmp_path / "model" / "model-NOT-PRIVATE.pt").exists()
 
 
@@ -61,37 +71,28 @@ def test_who_wants_none_keeps_none(tmp_path: Path) -> None:
         {ARRAYS: None},
         {ARRAYS: ConfigRecord({})},
         {ARRAYS: ArrayRecord({"w": Array(np.ones(3, dtype=np.float32))})},
-        {ARRAYS: encode({name: one * np.nan for name, one in state_arrays(MODEL).items()})},
-        {ARRAYS: encode({name: one + 1e30 for name, one in state_arrays(MODEL).items()})},
+        arrays(lambda one: one * np.nan),
+        arrays(lambda one: one + np.float32(1e30)),
         {ABOUT: None},
-        {ABOUT: ConfigRecord({"run": "77", "private": "yes"})},
-        {ABOUT: ConfigRecord({"private": True})},
-        {ABOUT: ConfigRecord({"run": "7" * 1000, "private": True})},
         {ABOUT: ArrayRecord({})},
+        {ABOUT: ConfigRecord({"private": True})},
+        about(private="yes"),
+        about(run=""),
+        about(run="\x1b[31mrun"),
+        about(run="7" * 1000),
     ],
 )
 def test_what_is_no_model_of_this_site_is_refused_and_nothing_is_written(
-    records: dict[str, Any], tmp_path: Path
+    records: dict[str, Any], keeping: Site, tmp_path: Path
 ) -> None:
-    site = Site(tmp_path, **{"save-model": str(tmp_path / "model")})
-    assert list(sent(site, **records)) == [REFUSAL]
-    assert not (tmp_path / "model" / "model.pt").exists()
-
-
-def test_a_better_one_replaces_it(tmp_path: Path) -> None:
-    site = Site(tmp_path, **{"save-model": str(tmp_path / "model")})
-    sent(site)
-    sent(site, **{ARRAYS: encode({name: one + 1 for name, one in state_arrays(MODEL).items()})})
-    kept = torch.load(tmp_path / "model" / "model.pt", weights_only=True)
-    assert all(torch.equal(kept[name], one + 1) for name, one in MODEL.state_dict().items())
+    assert list(sent(keeping, **records)) == [REFUSAL]
+    assert not (tmp_path / KEPT).exists()
 
 
 def test_what_the_data_have_spent_is_stated(tmp_path: Path) -> None:
     site = Site(tmp_path, **{"data-name": "ward 7"})
     update = site.train()
-    assert isinstance(update, LocalUpdate)
-    answered = sent(site)
-    statement = Statement.from_text(str(answered[STATEMENT]["text"]))
+    statement = Statement.from_text(str(sent(site)[STATEMENT]["text"]))
     (account,) = statement.accounts
     assert (statement.run, statement.weights) == ("run-1", weights_digest(state_arrays(MODEL)))
     assert (account.client, account.data, account.unit) == ("hospital", "ward 7", "record")
@@ -115,10 +116,17 @@ def test_the_commitment_opens_with_what_stays_at_the_site(tmp_path: Path) -> Non
         assert one["head"] not in "".join(texts)
 
 
-def test_no_statement_where_the_salt_cannot_be_kept(tmp_path: Path) -> None:
-    """Nobody could ever show which ledger it was; that the model has come is answered all the same."""
+def test_no_statement_where_the_salt_cannot_be_kept_or_of_a_run_that_the_data_took_no_part_in(
+    tmp_path: Path,
+) -> None:
+    """Nobody could ever show which ledger it was, or a server could show a site that was not of its run.
+
+    That the model has come is answered all the same.
+    """
     site = Site(tmp_path)
     site.train()
+    assert list(sent(site, **about(run="another"))) == [HEARD]
+    assert not (tmp_path / "statements.jsonl").exists()
     (tmp_path / "statements.jsonl").mkdir()
     assert list(sent(site)) == [HEARD]
 
@@ -128,19 +136,6 @@ def test_arrays_of_no_type_of_weights_are_not_looked_at(kind: str) -> None:
     array = Array(dtype=kind, shape=(1,), stype="numpy.ndarray", data=b"x")
     with pytest.raises(ConfigError, match="which no weights have"):
         declared_specs(ArrayRecord({"w": array}))
-
-
-def test_nothing_is_stated_of_a_run_that_the_data_took_no_part_in(tmp_path: Path) -> None:
-    """A server could show the statement as one of a site of its own run."""
-    site = Site(tmp_path)
-    site.train()
-    assert list(sent(site, **{ABOUT: ConfigRecord({"run": "another", "private": True})})) == [HEARD]
-    assert not (tmp_path / "statements.jsonl").exists()
-
-
-@pytest.mark.parametrize("run", ["", "a\nb", "\x1b[31mrun", "7" * 1000])
-def test_a_run_without_a_printable_name_is_refused(run: str, tmp_path: Path) -> None:
-    assert list(sent(Site(tmp_path), **{ABOUT: ConfigRecord({"run": run, "private": True})})) == [REFUSAL]
 
 
 def test_a_server_that_asks_for_ever_fills_no_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,9 +4,7 @@ import os
 import random
 import secrets
 import signal
-import subprocess
 import sys
-import textwrap
 import threading
 import time
 from collections.abc import Callable
@@ -34,31 +32,26 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
 def nothing() -> None: ...
 
 
-def said(handle: Callable[[], dict[str, Any]]) -> Any:
+def said(handle: Callable[[], dict[str, Any]], beat: Callable[[], None] = nothing, every: float = 1.0) -> Any:
     """What `handle` has said, from its own process."""
-    return answered_apart(lambda: RecordDict({"said": ConfigRecord(handle())}), nothing, 1.0)["said"]
+    return answered_apart(lambda: RecordDict({"said": ConfigRecord(handle())}), beat, every)["said"]
 
 
-def holds(canary: bytes) -> bool:
-    """Whether these bytes, which this function does not hold in one piece, are in this process's memory."""
-    first, rest = canary[:1], canary[1:]
-    del canary
+def holds(first: bytes, rest: bytes) -> bool:
+    """Whether these bytes stand one after the other in memory of this process that is no file's."""
     with Path("/proc/self/maps").open() as maps, open("/proc/self/mem", "rb", 0) as memory:
         for line in maps:
-            words = line.split()
-            if "r" not in words[1] or "[v" in line:
+            place, rights, _, _, inode, *_ = line.split()
+            if not rights.startswith("rw") or inode != "0" or "[v" in line:
                 continue
-            start, end = (int(one, 16) for one in words[0].split("-"))
-            try:
-                memory.seek(start)
-                content = memory.read(end - start)
-            except (OSError, ValueError):
-                continue
-            place = content.find(rest)
-            while place > 0:
-                if content[place - 1 : place] == first:
+            start, end = (int(one, 16) for one in place.split("-"))
+            memory.seek(start)
+            content = memory.read(end - start)
+            found = content.find(rest)
+            while found >= 0:
+                if content[max(found - len(first), 0) : found] == first:
                     return True
-                place = content.find(rest, place + 1)
+                found = content.find(rest, found + 1)
     return False
 
 
@@ -68,14 +61,14 @@ def test_what_a_message_left_in_memory_is_gone_in_the_next_and_was_never_in_the_
 
     def plant() -> dict[str, Any]:
         PLANTED.append(half.encode() + b" a record " + half[::-1].encode())
-        return {"planted": len(PLANTED)}
+        return look()
 
     def look() -> dict[str, Any]:
-        plain = half.encode() + b" a rec"
-        return {"planted": len(PLANTED), "found": holds(plain + b"ord " + half[::-1].encode()[:4])}
+        found = holds(half.encode() + b" a rec", b"ord " + half[::-1].encode())
+        return {"planted": len(PLANTED), "found": found}
 
-    assert said(plant)["planted"] == 1
-    assert said(look)["planted"] == 0
+    assert dict(said(plant)) == {"planted": 1, "found": True}
+    assert dict(said(look)) == {"planted": 0, "found": False}
     assert PLANTED == []
 
 
@@ -115,9 +108,21 @@ def test_a_process_that_ends_without_an_answer_is_a_failure_in_fixed_words(end: 
 
 
 @pytest.mark.usefixtures("alone")
-def test_signs_of_life_are_given_meanwhile() -> None:
-    beats: list[float] = []
-    answered_apart(lambda: time.sleep(0.5) or RecordDict(), lambda: beats.append(time.monotonic()), 0.1)  # type: ignore[func-returns-value]
+def test_signs_of_life_are_given_meanwhile(tmp_path: Path) -> None:
+    beats: list[int] = []
+    enough = tmp_path / "enough"
+
+    def wait() -> dict[str, Any]:
+        while not enough.exists():
+            time.sleep(0.01)
+        return {}
+
+    def beat() -> None:
+        beats.append(1)
+        if len(beats) == 2:
+            enough.touch()
+
+    said(wait, beat, 0.01)
     assert len(beats) >= 2
 
 
@@ -154,36 +159,38 @@ def test_an_interruption_ends_the_round_too() -> None:
     assert not any(Path(f"/proc/{child}").exists() for child in children)
 
 
+@pytest.mark.usefixtures("alone")
 def test_a_round_ends_with_its_client(tmp_path: Path) -> None:
     """SIGKILL leaves the client no time to end anything."""
-    code = f"""
-        import os, time
-        from pathlib import Path
-        from flwr.app import RecordDict
-        from fl_dp.federation.client.isolated import answered_apart
-        def work():
-            Path({str(tmp_path / "pid")!r}).write_text(str(os.getpid()))
-            time.sleep(60)
-            return RecordDict()
-        answered_apart(work, lambda: None, 1.0)
-    """
-    client = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)])
-    pid = tmp_path / "pid"
-    while not (pid.exists() and pid.read_text()):
-        time.sleep(0.05)
-    client.kill()
-    client.wait()
-    deadline = time.monotonic() + 5
-    while Path(f"/proc/{pid.read_text()}/mem").exists() and not is_zombie(int(pid.read_text())):
+    file = tmp_path / "pid"
+
+    def work() -> dict[str, Any]:
+        file.write_text(str(os.getpid()))
+        time.sleep(120)
+        return {}
+
+    client = os.fork()
+    if client == 0:
+        try:
+            said(work)
+        finally:
+            os._exit(1)
+    while not (file.exists() and file.read_text()):
+        time.sleep(0.01)
+    os.kill(client, signal.SIGKILL)
+    os.waitpid(client, 0)
+    deadline = time.monotonic() + 60
+    while not has_ended(int(file.read_text())):
         assert time.monotonic() < deadline
-        time.sleep(0.05)
+        time.sleep(0.01)
 
 
 def children_of_this() -> set[int]:
     return {int(one) for one in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()}
 
 
-def is_zombie(pid: int) -> bool:
+def has_ended(pid: int) -> bool:
+    """Whether nothing of it is left but its number."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except FileNotFoundError:

@@ -16,21 +16,15 @@ def test_a_state_is_that_of_the_last_round_before(tmp_path: Path) -> None:
     assert all(file.stat().st_mode & 0o077 == 0 for file in (tmp_path / "new").iterdir())
 
 
-def test_of_settled_rounds_the_last_stays(tmp_path: Path) -> None:
+def test_of_settled_rounds_the_last_stays_of_all_clients_or_of_one(tmp_path: Path) -> None:
     states = KeptStates(tmp_path)
     for server_round in (1, 2, 3):
-        states.save(server_round, {"0": bytes([server_round])})
+        states.save(server_round, {"a": bytes([server_round]), "b": b"b"})
     states.settle(2)
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["0-2.pt", "0-3.pt"]
-    assert states.before("0", 3) == b"\2"
-
-
-def test_one_client_is_settled_without_the_others(tmp_path: Path) -> None:
-    states = KeptStates(tmp_path)
-    for server_round in (1, 2, 3):
-        states.save(server_round, {"a": b"a", "b": b"b"})
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["a-2.pt", "a-3.pt", "b-2.pt", "b-3.pt"]
+    assert states.before("a", 3) == b"\2"
     states.settle(3, "a")
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["a-3.pt", "b-1.pt", "b-2.pt", "b-3.pt"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["a-3.pt", "b-2.pt", "b-3.pt"]
 
 
 def test_a_file_of_somebody_elses_is_passed_over(tmp_path: Path) -> None:

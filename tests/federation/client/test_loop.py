@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from fl_dp.federation.wire.messages import FINAL_MODEL, REFUSAL, STATEMENT
 
 LOST = LinkLostError("connection refused")
 OVER = LinkRefusedError(410, "the run is over")
+LATE = LinkRefusedError(404, "nobody waits for this reply any more")
+UNSIGNED = FederationError("the instruction lacks the signature")
 
 
 class StopError(Exception): ...
@@ -76,72 +79,54 @@ def asked(kind: str = MessageType.QUERY) -> Message:
     return message
 
 
+def loop_of(link: FakeLink, told: list[str], *, once: bool = False) -> ClientLoop:
+    return ClientLoop(link, Path("nowhere.toml"), lambda what, words: told.append(words), once=once)  # type: ignore[arg-type]
+
+
 def run(link: FakeLink, *, once: bool = False) -> list[str]:
     """What the operator was told until the script was over."""
     told: list[str] = []
-    made = ClientLoop(link, Path("nowhere.toml"), lambda what, words: told.append(words), once=once)  # type: ignore[arg-type]
-    if once:
-        made.run()
-    else:
-        with pytest.raises(StopError):
-            made.run()
+    with nullcontext() if once else pytest.raises(StopError):
+        loop_of(link, told, once=once).run()
     return told
 
 
-def test_it_outlives_its_server() -> None:
-    link = FakeLink([LOST, LOST, None, LOST, None], [None, LOST, None, StopError()])
-    assert run(link) == [
-        "the server cannot be reached (connection refused); trying again",
-        "joined the server",
-        "the server cannot be reached (connection refused); trying again",
-        "joined the server",
-    ]
+JOINED, AGAIN = "joined the server", "the server cannot be reached (connection refused); trying again"
+CLOCK = LinkRefusedError(401, "your clock is 400 s ahead; set it")
 
 
-def test_once_it_ends_with_the_run() -> None:
-    assert run(FakeLink([None], [None, OVER]), once=True) == ["joined the server", "the run is over"]
+@pytest.mark.parametrize(
+    ("joins", "messages", "told"),
+    [
+        ([LOST, LOST, None, LOST, None], [None, LOST, None, StopError()], [AGAIN, JOINED, AGAIN, JOINED]),
+        ([CLOCK, None], [StopError()], [f"the server refuses: {CLOCK}; trying again", JOINED]),
+        ([None, None], [LinkRefusedError(409, "not joined"), StopError()], [JOINED]),  # has lapsed
+        ([None], [UNSIGNED, None, StopError()], [JOINED, f"a message is not answered: {UNSIGNED}"]),
+    ],
+)  # fmt: skip
+def test_it_outlives_its_server_and_tells_of_each_change_once(
+    joins: list[Any], messages: list[Any], told: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    link = FakeLink(joins, messages)
+    assert run(link) == told
+    assert (link.joins, link.sent) == ([], [])
+    assert [one.message for one in caplog.records if one.levelname == "INFO"] == told
 
 
-def test_else_it_waits_for_the_next() -> None:
-    link = FakeLink([None, OVER, LOST, None], [OVER, StopError()])
-    told = run(link)
-    assert told[:2] == ["joined the server", "the run is over"]
-    assert told[-1] == "joined the server"
-
-
-def test_once_means_a_run_that_it_took_part_in() -> None:
-    """A server that is just going down is none."""
+def test_once_it_ends_with_the_run_else_it_waits_for_the_next() -> None:
+    """A server that is just going down is no run that it took part in."""
+    assert run(FakeLink([None], [None, OVER]), once=True) == [JOINED, "the run is over"]
+    told = run(FakeLink([None, OVER, LOST, None], [OVER, StopError()]))
+    assert (told[:2], told[-1]) == ([JOINED, "the run is over"], JOINED)
     link = FakeLink([OVER, None], [OVER])
     assert run(link, once=True)[-1] == "the run is over"
     assert link.joins == []
 
 
-def test_a_refusal_is_told_in_the_servers_words() -> None:
-    link = FakeLink(
-        [LinkRefusedError(401, "your clock is 400 s ahead of the server's; set it"), None], [StopError()]
-    )
-    assert (
-        run(link)[0] == "the server refuses: your clock is 400 s ahead of the server's; set it; trying again"
-    )
-
-
-def test_who_has_lapsed_joins_again_without_a_word() -> None:
-    link = FakeLink([None, None], [LinkRefusedError(409, "not joined"), StopError()])
-    assert run(link) == ["joined the server"]
-    assert link.joins == []
-
-
 def test_an_answer_that_nobody_waits_for_does_not_end_it() -> None:
-    link = FakeLink(
-        [None], [asked(), StopError()], [LinkRefusedError(404, "nobody waits for this reply any more")]
-    )
-    assert run(link)[-1] == "an answer came too late: the server no longer waits for it"
-
-
-def test_a_message_that_is_not_the_servers_is_not_answered() -> None:
-    link = FakeLink([None], [FederationError("the instruction lacks the signature"), None, StopError()])
-    run(link)
-    assert link.sent == []
+    told = run(FakeLink([None], [asked(), StopError()], [LATE]))
+    assert told[-1] == "an answer came too late: the server no longer waits for it"
 
 
 def test_an_unknown_kind_is_refused_and_what_goes_wrong_at_home_stays_there() -> None:
@@ -172,15 +157,9 @@ def test_what_is_told_is_a_line_that_the_starter_reads(tmp_path: Path) -> None:
 
 def test_an_end_that_is_heard_while_a_round_is_trained_is_not_forgotten() -> None:
     """The server tells each site once."""
-    late = LinkRefusedError(404, "nobody waits for this reply any more")
-    link = FakeLink([None], [asked()], [late])
+    link = FakeLink([None], [asked()], [LATE])
     link.over = True
     assert run(link, once=True)[-1] == "the run is over"
-
-
-def test_a_message_that_is_not_the_servers_is_said() -> None:
-    link = FakeLink([None], [FederationError("the instruction lacks the signature"), StopError()])
-    assert run(link)[-1] == "a message is not answered: the instruction lacks the signature"
 
 
 def test_a_final_model_that_is_not_kept_is_said() -> None:
@@ -210,9 +189,8 @@ def test_a_kit_that_has_ended_ends_the_client() -> None:
     link = FakeLink([], [])
     link.kit_has_ended = True
     told: list[str] = []
-    made = ClientLoop(link, Path("nowhere.toml"), lambda what, words: told.append(words))  # type: ignore[arg-type]
     with pytest.raises(SystemExit):
-        made.run()
+        loop_of(link, told).run()
     assert "fl-dp accept" in told[0]
 
 
@@ -228,15 +206,8 @@ def test_a_machine_without_a_process_for_an_answer_tries_again(monkeypatch: pyte
 def test_a_disk_that_takes_no_line_does_not_end_a_client(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    told_to(tmp_path / "nowhere" / "events.jsonl", "north")("joined", "joined the server")
-    assert "not told (No such file or directory): joined the server" in caplog.text
-
-
-def test_the_log_says_what_the_operator_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO")
-    told = run(FakeLink([None], [OVER, StopError()]))
-    assert told[:2] == ["joined the server", "the run is over"]
-    assert [record.message for record in caplog.records][:2] == told[:2]
+    told_to(tmp_path / "nowhere" / "events.jsonl", "north")("joined", JOINED)
+    assert f"not told (No such file or directory): {JOINED}" in caplog.text
 
 
 def test_a_kind_of_message_cannot_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:

@@ -14,48 +14,75 @@ from fl_dp.config.client import ClientConfig
 from fl_dp.federation.client.own_states import OwnStates, own_models, states_folder
 from fl_dp.federation.client.received import read_received, received_file
 from fl_dp.federation.client.stages import PaidRound
-from fl_dp.federation.wire.arrays import encode, specs, state_arrays
-from fl_dp.federation.wire.messages import plan_to_content, reply_from_content
-from fl_dp.records import CONTROL, LocalUpdate, Refusal, RoundPlan
+from fl_dp.federation.wire.arrays import state_arrays
+from fl_dp.records import CONTROL, LocalUpdate, RoundPlan
 from fl_dp.training.kept import read_state
 from fl_dp.training.local_algorithm import algorithm_of
 
 ADAM = replace(PLAN, optimizer="adam", optimizer_state="keep")
 OWN = replace(PLAN, local_algorithm="mr-mtl", pull=0.1)
+STATE = b"state"
 
 
-def files(site: Site) -> list[Path]:
-    return sorted(states_folder(site.config).glob("*"))
+class Keeping(Site):
+    """A site whose rounds are trained; what it keeps, and what its payments' keys were asked for."""
+
+    def __init__(self, folder: Path, **settings: Any) -> None:
+        super().__init__(folder, epsilon=30.0, **settings)
+
+    def trained(self, plan: RoundPlan, **changes: Any) -> LocalUpdate:
+        update = self.train(replace(plan, **changes))
+        assert isinstance(update, LocalUpdate), update
+        return update
+
+    def files(self) -> list[Path]:
+        return sorted(states_folder(self.config).glob("*"))
+
+    def kept(self) -> Any:
+        """The state after the last round."""
+        file = max(self.files(), key=lambda one: int(one.stem.rpartition("-")[2]))
+        return read_state(file.read_bytes())
 
 
-def kept(site: Site) -> Any:
-    """The state after the last round."""
-    file = max(files(site), key=lambda one: int(one.stem.rpartition("-")[2]))
-    return read_state(file.read_bytes())
+@pytest.fixture
+def site(tmp_path: Path) -> Keeping:
+    return Keeping(tmp_path)
 
 
-def trained(site: Site, plan: RoundPlan) -> LocalUpdate:
-    update = site.train(plan)
-    assert isinstance(update, LocalUpdate), update
-    return update
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """The digests, of weights and state, that payments' keys were asked for."""
+    found: list[tuple[str, str]] = []
+    key = PaidRound.key
+
+    def noted(self: PaidRound, weights: str, state: str = "") -> bytes:
+        found.append((weights, state))
+        return key(self, weights, state)
+
+    monkeypatch.setattr(PaidRound, "key", noted)
+    return found
 
 
-def test_a_round_goes_on_where_the_last_one_ended(tmp_path: Path) -> None:
-    site = Site(tmp_path)
+def states_of(folder: Path, plan: RoundPlan, *, ledger: str = "ledger.sqlite", wide: int = 2) -> OwnStates:
+    """As a client with that plan has them."""
+    config = ClientConfig(client="a", ledger=str(folder / ledger))
+    parameters = {"1.weight": torch.zeros(wide, 2), "1.bias": torch.zeros(wide)}
+    known = replace(plan, local_algorithm="fedavg", personal="")  # what it keeps is not asked here
+    trainer: Any = SimpleNamespace(plan=plan, algorithm=algorithm_of(known, parameters))
+    return OwnStates(config, trainer)
+
+
+def test_a_round_goes_on_where_its_runs_last_one_before_it_ended(site: Keeping) -> None:
+    """Also when the server lost a round and asks for it under another name; another run begins anew."""
     for server_round in (1, 2, 3):
-        trained(site, replace(ADAM, server_round=server_round))
-        assert int(kept(site)["optimizer"][0]["step"]) == 3 * server_round
-    assert [file.stem.rpartition("-")[2] for file in files(site)] == ["2", "3"]  # the server may be at 2
-
-
-def test_another_run_begins_anew_and_a_resumed_one_goes_on(tmp_path: Path) -> None:
-    site = Site(tmp_path)
-    trained(site, ADAM)
-    trained(site, replace(ADAM, run="run-2", origin="run-1", server_round=2))
-    assert int(kept(site)["optimizer"][0]["step"]) == 6
-    trained(site, replace(ADAM, run="run-3"))
-    steps = [int(read_state(file.read_bytes())["optimizer"][0]["step"]) for file in files(site)]
-    assert sorted(steps) == [3, 3, 6]
+        site.trained(ADAM, server_round=server_round)
+        assert int(site.kept()["optimizer"][0]["step"]) == 3 * server_round
+    assert [file.stem.rpartition("-")[2] for file in site.files()] == ["2", "3"]  # the server may be at 2
+    site.trained(ADAM, run="run-1b", origin="run-1", server_round=3)
+    assert int(site.kept()["optimizer"][0]["step"]) == 9
+    site.trained(ADAM, run="run-2")
+    steps = [int(read_state(file.read_bytes())["optimizer"][0]["step"]) for file in site.files()]
+    assert sorted(steps) == [3, 6, 9]
 
 
 @pytest.mark.parametrize(
@@ -69,26 +96,15 @@ def test_another_run_begins_anew_and_a_resumed_one_goes_on(tmp_path: Path) -> No
 def test_a_state_is_of_one_run_one_model_and_one_way_to_train(
     tmp_path: Path, changes: dict[str, Any]
 ) -> None:
-    assert states_of(tmp_path, ADAM).before(2) == b""
-    states_of(tmp_path, ADAM).save(1, b"state")
-    assert states_of(tmp_path, ADAM).before(2) == b"state"
-    assert states_of(tmp_path, replace(ADAM, run="another", origin="run-1")).before(2) == b"state"
+    states_of(tmp_path, ADAM).save(1, STATE)
+    assert states_of(tmp_path, replace(ADAM, run="another", origin="run-1")).before(2) == STATE
     assert states_of(tmp_path, replace(ADAM, **changes)).before(2) == b""
 
 
 def test_a_state_is_of_one_ledger_and_of_parameters_of_one_shape(tmp_path: Path) -> None:
-    states_of(tmp_path, ADAM).save(1, b"state")
+    states_of(tmp_path, ADAM).save(1, STATE)
     assert states_of(tmp_path, ADAM, ledger="other.sqlite").before(2) == b""
     assert states_of(tmp_path, ADAM, wide=3).before(2) == b""
-
-
-def states_of(folder: Path, plan: RoundPlan, *, ledger: str = "ledger.sqlite", wide: int = 2) -> OwnStates:
-    """As a client with that plan has them."""
-    config = ClientConfig(client="a", ledger=str(folder / ledger))
-    parameters = {"1.weight": torch.zeros(wide, 2), "1.bias": torch.zeros(wide)}
-    known = replace(plan, local_algorithm="fedavg", personal="")  # what it keeps is not asked here
-    trainer: Any = SimpleNamespace(plan=plan, algorithm=algorithm_of(known, parameters))
-    return OwnStates(config, trainer)
 
 
 def test_old_states_go_and_two_runs_may_alternate(tmp_path: Path) -> None:
@@ -105,11 +121,13 @@ def test_old_states_go_and_two_runs_may_alternate(tmp_path: Path) -> None:
     assert len(list(folder.iterdir())) == 8
 
 
-def test_the_name_of_a_model_of_its_own_is_that_of_the_run_that_began(tmp_path: Path) -> None:
-    site = Site(tmp_path, epsilon=30.0)
-    trained(site, replace(OWN, run="first"))
-    trained(site, replace(OWN, run="again", origin="first", server_round=2))
-    trained(site, replace(OWN, run="other"))
+def test_models_of_earlier_runs_stay_under_the_name_of_the_run_that_began(site: Keeping) -> None:
+    site.trained(OWN, run="first")
+    site.trained(OWN, run="again", origin="first", server_round=2)
+    site.trained(OWN, run="other")
+    site.trained(ADAM, run="third")
+    assert [file.name.partition("_")[0] for file in site.files()] == ["model"] * 3 + ["state"]
+    assert all(file.stat().st_mode & 0o077 == 0 for file in site.files())
     models = own_models(site.config)
     assert {name: one.server_round for name, one in models.items()} == {"first": 2, "other": 1}
     weights = {name: one.detach() for name, one in MODEL.named_parameters()}
@@ -119,112 +137,62 @@ def test_the_name_of_a_model_of_its_own_is_that_of_the_run_that_began(tmp_path: 
     assert models["first"].on({name: torch.zeros(3) for name in weights}) is None
 
 
-def test_all_that_was_received_is_an_input_of_the_key(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_that_was_received_is_an_input_of_the_key(tmp_path: Path, asked: list[tuple[str, str]]) -> None:
     """Control variates too; and they are no part of the model that is kept to be measured."""
-    seen: list[str] = []
-    key = PaidRound.key
-
-    def noted(self: PaidRound, weights: str, state: str = "") -> bytes:
-        seen.append(weights)
-        return key(self, weights, state)
-
-    monkeypatch.setattr(PaidRound, "key", noted)
-    site = Site(tmp_path, epsilon=30.0, **{"evaluate-received": True})
-    plan, arrays = replace(PLAN, local_algorithm="scaffold"), state_arrays(MODEL)
+    site = Keeping(tmp_path, **{"evaluate-received": True})
+    arrays = state_arrays(MODEL)
     for number in (0.0, 1.0):
         controls = {CONTROL + name: array * 0 + np.float32(number) for name, array in arrays.items()}
-        content = plan_to_content(replace(plan, run=f"run {number}"), encode(arrays | controls))
-        answer, problem = reply_from_content(site.call("train", content), specs(arrays | controls))
-        assert problem == ""
-        assert isinstance(answer, LocalUpdate)
-    assert seen[0] != seen[1]
+        plan = replace(PLAN, run=f"run {number}", local_algorithm="scaffold")
+        assert isinstance(site.train(plan, arrays | controls, expected=arrays | controls), LocalUpdate)
+    assert asked[0][0] != asked[1][0]
     assert read_received(received_file(site.config)).weights.keys() == arrays.keys()
 
 
-def test_a_round_that_fails_leaves_no_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fl_dp.federation.client.own_training.update_of", lambda trainer: None)
-    site = Site(tmp_path)
-    refusal = site.train(OWN)
-    assert isinstance(refusal, Refusal)
-    assert refusal.reason == "its update holds values that are not finite"
-    assert not files(site)
-
-
-def test_a_round_that_was_lost_is_gone_back_behind(tmp_path: Path) -> None:
-    """The server was ended in round 2, and asks for it under another name: from what round 1 has left."""
-    site = Site(tmp_path)
-    for server_round in (1, 2):
-        trained(site, replace(ADAM, server_round=server_round))
-    trained(site, replace(ADAM, run="run-1b", origin="run-1", server_round=2))
-    assert int(kept(site)["optimizer"][0]["step"]) == 6
-
-
-def test_models_of_earlier_runs_stay(tmp_path: Path) -> None:
-    site = Site(tmp_path, epsilon=30.0)
-    for run in ("run-1", "run-2"):
-        trained(site, replace(OWN, run=run))
-    trained(site, replace(ADAM, run="run-3"))
-    assert [file.name.partition("_")[0] for file in files(site)] == ["model", "model", "state"]
-    assert all(file.stat().st_mode & 0o077 == 0 for file in files(site))
-
-
-def test_nothing_is_kept_unless_it_is_asked_for(tmp_path: Path) -> None:
-    site = Site(tmp_path)
-    trained(site, replace(ADAM, optimizer_state="reset"))
-    assert not files(site)
-
-
-def test_the_payments_key_follows_from_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_so_is_what_was_kept(site: Keeping, asked: list[tuple[str, str]]) -> None:
     """Two rounds that differ in the state alone share no random number, even from one payment's bytes."""
-    seen: list[tuple[str, str]] = []
-    key = PaidRound.key
-
-    def noted(self: PaidRound, weights: str, state: str = "") -> bytes:
-        assert key(self, weights, state) != key(self, weights, state + "x")
-        seen.append((weights, state))
-        return key(self, weights, state)
-
-    monkeypatch.setattr(PaidRound, "key", noted)
-    site = Site(tmp_path)
     for server_round in (1, 2):
-        trained(site, replace(OWN, server_round=server_round))
-    assert seen[0][0] == seen[1][0]
-    assert seen[0][1] == ""
-    assert len(seen[1][1]) == 64
+        site.trained(OWN, server_round=server_round)
+    (weights, nothing), (same, state) = asked
+    assert (weights, nothing, len(state)) == (same, "", 64)
 
 
-def test_of_a_model_of_its_own_the_weights_leave_and_of_adam_nothing(tmp_path: Path) -> None:
-    site = Site(tmp_path)
-    update = trained(site, replace(ADAM, local_algorithm="mr-mtl"))
-    state = kept(site)
+def test_a_round_that_fails_or_asks_for_none_leaves_no_state(
+    site: Keeping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.trained(ADAM, optimizer_state="reset")
+    assert not site.files()
+    monkeypatch.setattr("fl_dp.federation.client.own_training.update_of", lambda trainer: None)
+    assert site.train(replace(OWN, server_round=2)).reason == "its update holds values that are not finite"
+    assert not site.files()
+
+
+def test_of_a_model_of_its_own_the_weights_leave_and_of_adam_nothing(site: Keeping) -> None:
+    update = site.trained(ADAM, local_algorithm="mr-mtl")
+    state = site.kept()
     assert update.arrays.keys() == state["own"].keys()
     assert all((array == state["own"][name].numpy()).all() for name, array in update.arrays.items())
     sent = {float(number) for array in update.arrays.values() for number in array.ravel()[:50]}
-    assert not sent & {
-        float(number) for one in state["optimizer"].values() for number in one["exp_avg"].ravel()[:50]
-    }
+    adams = [one["exp_avg"].ravel()[:50] for one in state["optimizer"].values()]
+    assert not sent & {float(number) for numbers in adams for number in numbers}
 
 
-def test_a_model_of_its_own_is_what_the_next_round_starts_from(tmp_path: Path) -> None:
+def test_a_model_of_its_own_is_what_the_next_round_starts_from(site: Keeping) -> None:
     """With steps too small to be seen, a round leaves the model as it was after the last one."""
-    site = Site(tmp_path)
-    own = trained(site, OWN).arrays
-    still = trained(site, replace(OWN, server_round=2, learning_rate=1e-12)).arrays
+    own = site.trained(OWN).arrays
+    still = site.trained(OWN, server_round=2, learning_rate=1e-12).arrays
     names = dict(MODEL.named_parameters())
     assert all((still[name] == own[name]).all() for name in own)
     assert any((own[name] != names[name].detach().numpy()).any() for name in own)
 
 
-def test_a_bound_that_follows_goes_on_and_begins_anew_with_another_first_one(tmp_path: Path) -> None:
+def test_a_bound_that_follows_goes_on_and_begins_anew_with_another_first_one(site: Keeping) -> None:
     following = replace(PLAN, adaptive_clipping="quantile:0.5")
-    site = Site(tmp_path)
-    trained(site, following)
-    first = kept(site)["bound"]
-    trained(site, replace(following, server_round=2))
-    assert first != 1.0
-    assert kept(site)["bound"] != first
-    states_of(tmp_path, following).save(1, b"state")
-    assert states_of(tmp_path, replace(following, max_grad_norm=2.0)).before(2) == b""
-    assert states_of(tmp_path, PLAN).before(2) == b""
+    site.trained(following)
+    first = site.kept()["bound"]
+    site.trained(following, server_round=2)
+    assert len({1.0, first, site.kept()["bound"]}) == 3
+    folder = site.file.parent
+    states_of(folder, following).save(1, STATE)
+    assert states_of(folder, replace(following, max_grad_norm=2.0)).before(2) == b""
+    assert states_of(folder, PLAN).before(2) == b""

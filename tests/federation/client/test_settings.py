@@ -23,19 +23,15 @@ def test_a_real_client_names_its_file_in_its_node_config(tmp_path, template):
     assert (config.client, config.epsilon, config.num_partitions) == ("hospital", 1.0, 1)
 
 
-def test_simulated_clients_differ_by_number(tmp_path, template):
+def test_simulated_clients_differ_by_flowers_number(tmp_path, template):
     config = client_settings({"partition-id": 3, "num-partitions": 5})
     assert (config.client, config.partition_id, config.num_partitions) == ("3", 3, 5)
-    assert config.ledger == f"{tmp_path}/ledger.sqlite"
-    assert config.epsilon == 2.0
+    assert (config.ledger, config.epsilon) == (f"{tmp_path}/ledger.sqlite", 2.0)
+    with pytest.raises(ConfigError, match="partition-id"):
+        client_settings({})
 
 
 def test_no_settings_is_an_error_that_says_what_to_do(monkeypatch):
     monkeypatch.delenv(TEMPLATE_VARIABLE, raising=False)
     with pytest.raises(ConfigError, match="--node-config"):
         client_settings({"partition-id": 0, "num-partitions": 1})
-
-
-def test_a_template_needs_flowers_numbering(template):
-    with pytest.raises(ConfigError, match="partition-id"):
-        client_settings({})

@@ -1,26 +1,31 @@
 """A site's end: it believes its own server, and says what became of the connection."""
 
 import os
+from contextlib import closing
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import flwr.app.message.message as flower
 import pytest
-from federation.link.wired import Federation
+from federation.link.wired import REPORT, Federation
 from flwr.app import ConfigRecord, RecordDict
 from flwr.proto.fleet_pb2 import PullMessagesResponse
 from flwr.proto.message_pb2 import Message as ProtoMessage
 from flwr.proto.message_pb2 import ObjectTree
 
 from fl_dp.errors import FederationError
-from fl_dp.federation.link import link_grid
+from fl_dp.federation.link import door, link_grid
+from fl_dp.federation.link.signed_message import Bearing, signed
 from fl_dp.federation.link.site_link import LinkLostError, LinkRefusedError, SiteLink
 from fl_dp.kits.keys import SigningKey
-from fl_dp.kits.kit import SiteKit
 from fl_dp.kits.loopback import loopback_server, loopback_site
 
 
-def test_no_port_is_opened_at_a_site(federation: Federation) -> None:
+def test_no_port_is_opened_at_a_site(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(door, "LONG_POLL", 0.01)
+
     def listening() -> int:
         """Sockets of this process that listen."""
         inodes = set()
@@ -41,72 +46,50 @@ def test_no_port_is_opened_at_a_site(federation: Federation) -> None:
     assert listening() == before
 
 
-def test_an_instruction_that_the_server_has_not_signed_is_not_followed(
-    federation: Federation, monkeypatch: pytest.MonkeyPatch
+def by_another_key(content: RecordDict, bearing: Bearing, key: SigningKey) -> RecordDict:
+    return signed(content, bearing, SigningKey.generate())
+
+
+def for_another_site(content: RecordDict, bearing: Bearing, key: SigningKey) -> RecordDict:
+    return signed(content, replace(bearing, site=SigningKey.generate().public), key)
+
+
+def changed_on_the_way(content: RecordDict, bearing: Bearing, key: SigningKey) -> RecordDict:
+    return RecordDict({**signed(content, bearing, key), "plan": ConfigRecord({"steps": 30})})
+
+
+@pytest.mark.parametrize("forged", [by_another_key, for_another_site, changed_on_the_way])
+def test_an_instruction_that_the_server_has_not_signed_for_this_site_is_not_followed(
+    federation: Federation, monkeypatch: pytest.MonkeyPatch, forged: Any
 ) -> None:
     link = federation.joined("north")
-    monkeypatch.setattr(federation.grid, "_key", SigningKey.generate())
+    monkeypatch.setattr(link_grid, "signed", forged)
     federation.ask("north")
     with pytest.raises(FederationError, match="the instruction lacks the signature"):
         link.next_message()
 
 
-def test_nor_one_that_was_made_for_another_site(
-    federation: Federation, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    link = federation.joined("north")
-    signed = link_grid.signed
-
-    def for_south(content: RecordDict, bearing: Any, key: Any) -> RecordDict:
-        return signed(content, replace(bearing, site=federation.site("south").key), key)
-
-    monkeypatch.setattr(link_grid, "signed", for_south)
-    federation.ask("north")
-    with pytest.raises(FederationError, match="lacks the signature"):
-        link.next_message()
-
-
-def test_nor_one_that_was_changed_on_the_way(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> None:
-    link = federation.joined("north")
-    signed = link_grid.signed
-
-    def changed(content: RecordDict, bearing: Any, key: Any) -> RecordDict:
-        whole = signed(content, bearing, key)
-        whole["plan"] = ConfigRecord({"steps": 30})
-        return whole
-
-    monkeypatch.setattr(link_grid, "signed", changed)
-    federation.ask("north")
-    with pytest.raises(FederationError, match="lacks the signature"):
-        link.next_message()
-
-
 def test_a_server_that_is_not_there_is_lost(federation: Federation) -> None:
-    link = SiteLink(federation.sites["north"], "127.0.0.1:1")
-    with pytest.raises(LinkLostError):
+    with (
+        closing(SiteLink(federation.sites["north"], "127.0.0.1:1")) as link,
+        pytest.raises(LinkLostError),
+    ):
         link.join()
-    link.close()
 
 
-def test_another_server_at_the_address_is_not_spoken_to(federation: Federation, tmp_path: Any) -> None:
+def test_another_server_at_the_address_is_not_spoken_to(federation: Federation, tmp_path: Path) -> None:
     """Its certificate is of another authority."""
     loopback_server(tmp_path, 1)
-    kit: SiteKit = loopback_site(tmp_path, "north")
-    link = SiteLink(kit, federation.address)
     with pytest.raises(LinkLostError, match="CERTIFICATE_VERIFY_FAILED"):
-        link.join()
-    link.close()
+        federation.link("north", loopback_site(tmp_path, "north")).join()
 
 
 def test_a_refusal_says_why(federation: Federation) -> None:
-    north = federation.sites["north"]
-    stranger = replace(north, key=SigningKey.generate())
-    link = SiteLink(stranger, federation.address)
+    stranger = replace(federation.sites["north"], key=SigningKey.generate())
     with pytest.raises(LinkRefusedError, match="not a site of this federation") as refused:
-        link.join()
+        federation.link("stranger", stranger).join()
     assert not refused.value.is_over
     assert not refused.value.has_lapsed
-    link.close()
 
 
 def test_who_has_joined_elsewhere_since_is_told(federation: Federation) -> None:
@@ -122,32 +105,18 @@ def test_the_times_of_a_reply_are_the_servers_own(
 ) -> None:
     """Flower compares them: a site whose clock is off would be late before it began."""
     link = federation.joined("north")
-    import flwr.app.message.message as flower
-
-    true = flower.now
-
-    def late() -> Any:
-        import datetime
-
-        return true() + datetime.timedelta(seconds=250)
-
-    message_id = federation.ask("north")
-    message = link.next_message()
-    assert message is not None
-    monkeypatch.setattr(flower, "now", late)
-    link.answer(message, RecordDict({"report": ConfigRecord({"ok": True})}))
-    (reply,) = federation.grid.pull_messages([message_id])
-    assert reply.has_content()
+    message = federation.asked("north", link)
+    late = flower.now() + timedelta(seconds=250)
+    monkeypatch.setattr(flower, "now", lambda: late)
+    link.answer(message, REPORT)
+    assert federation.reply_to(message).has_content()
 
 
 def test_a_kit_whose_roster_has_ended_is_known_by_itself(federation: Federation) -> None:
     kit = federation.sites["north"]
     assert not federation.link("north").kit_has_ended
     over = replace(kit, roster=replace(kit.roster, expires="2020-01-01T00:00:00+00:00"))
-    link = SiteLink(over, federation.address)
-    assert link.kit_has_ended
-    link.close()
-    assert federation.hub.here() == []
+    assert federation.link("north", over).kit_has_ended
 
 
 @pytest.mark.parametrize("trees", [0, 1])
@@ -155,9 +124,7 @@ def test_bytes_that_are_no_message_do_not_end_a_site(
     federation: Federation, monkeypatch: pytest.MonkeyPatch, trees: int
 ) -> None:
     link = federation.joined("north")
-    answer = PullMessagesResponse(
-        messages_list=[ProtoMessage()], message_object_trees=[ObjectTree() for _ in range(trees)]
-    )
+    answer = PullMessagesResponse(messages_list=[ProtoMessage()], message_object_trees=[ObjectTree()] * trees)
     monkeypatch.setattr(link._client, "PullMessages", lambda request: answer)
     with pytest.raises((FederationError, LinkRefusedError)):
         link.next_message()

@@ -2,8 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -23,29 +22,36 @@ from fl_dp.federation.link.listener import listening
 from fl_dp.federation.link.signed_message import signed
 from fl_dp.federation.link.site_link import SiteLink
 from fl_dp.kits.kit import ServerKit, SiteKit
-from fl_dp.kits.loopback import loopback_server, loopback_site
+from fl_dp.kits.loopback import loopback_server, loopback_sites
 
 HOST = "127.0.0.1"
+REPORT = RecordDict({"report": ConfigRecord({"ok": True})})
 
 
-@dataclass
 class Federation:
-    server: ServerKit
-    sites: dict[str, SiteKit]
-    hub: Hub
-    door: Door
-    grid: LinkGrid
+    """server, sites: their kits."""
+
     port: int
-    links: list[SiteLink] = field(default_factory=list)
+
+    def __init__(self, server: ServerKit, sites: dict[str, SiteKit]) -> None:
+        self.server, self.sites = server, sites
+        self.hub = Hub(server.roster)
+        self.door, self.grid = Door(self.hub), LinkGrid(self.hub, server.key)
+        self._links: list[SiteLink] = []
+        TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = self.hub.run_id, 1, 1
+
+    def close(self) -> None:
+        for link in self._links:
+            link.close()
 
     @property
     def address(self) -> str:
         return f"{HOST}:{self.port}"
 
-    def link(self, name: str) -> SiteLink:
+    def link(self, name: str, kit: SiteKit | None = None) -> SiteLink:
         """A site's end, not joined yet."""
-        self.links.append(SiteLink(self.sites[name], self.address))
-        return self.links[-1]
+        self._links.append(SiteLink(kit or self.sites[name], self.address))
+        return self._links[-1]
 
     def joined(self, name: str) -> SiteLink:
         link = self.link(name)
@@ -68,52 +74,61 @@ class Federation:
         (message_id,) = self.grid.push_messages([message])
         return message_id
 
-    def answer(self, name: str, link: SiteLink, content: RecordDict | None = None) -> Message:
-        """Ask the site, let it answer, and return what the grid makes of it."""
-        message_id = self.ask(name)
+    def asked(self, name: str, link: SiteLink, *question: Any) -> Message:
+        """Ask the site; the message as it gets it."""
+        self.ask(name, *question)
         message = link.next_message()
         assert message is not None
-        link.answer(message, content or RecordDict({"report": ConfigRecord({"ok": True})}))
-        (reply,) = self.grid.pull_messages([message_id])
+        return message
+
+    def reply_to(self, message: Message) -> Message:
+        """What the grid makes of the answer to it."""
+        (reply,) = self.grid.pull_messages([message.metadata.message_id])
         return reply
+
+    def answer(self, name: str, link: SiteLink, content: RecordDict = REPORT) -> Message:
+        """Ask the site, let it answer, and return what the grid makes of it."""
+        message = self.asked(name, link)
+        link.answer(message, content)
+        return self.reply_to(message)
+
+
+class Front:
+    """Kits, and one port for all tests: to start and end a server takes longer than most of them."""
+
+    door: Door  # of the test that runs
+    port: int
+
+    def __init__(self, folder: Path) -> None:
+        names = ["north", "south"]
+        loopback_server(folder, 1)
+        self.sites = dict(zip(names, loopback_sites(folder, names), strict=True))
+        self.server = loopback_server(folder, 1)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await self.door(scope, receive, send)
 
 
 @pytest.fixture(scope="session")
-def keys(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
-    folder = tmp_path_factory.mktemp("keys")
-    loopback_server(folder, 1)
-    names = ["north", "south"]
-    for name in names:
-        loopback_site(folder, name)
-    return folder, names
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
+    front = Front(tmp_path_factory.mktemp("keys"))
+    with listening(front, front.server, HOST, 0) as front.port:  # type: ignore[arg-type]
+        yield front
 
 
 @pytest.fixture
-def federation(keys: tuple[Path, list[str]]) -> Iterator[Federation]:
-    with _served(*keys) as made:
+def federation(keys: Front) -> Iterator[Federation]:
+    with closing(Federation(keys.server, keys.sites)) as made:
+        keys.door, made.port = made.door, keys.port
         yield made
 
 
 @pytest.fixture
-def linked(keys: tuple[Path, list[str]]) -> Iterator[Federation]:
-    """The same, for tests whose `federation` is another."""
-    with _served(*keys) as made:
+def linked(keys: Front) -> Iterator[Federation]:
+    """With a server of its own, for tests that change how connections are held."""
+    made = Federation(keys.server, keys.sites)
+    with listening(made.door, made.server, HOST, 0) as made.port, closing(made):
         yield made
-
-
-@contextmanager
-def _served(folder: Path, names: list[str]) -> Iterator[Federation]:
-    server = loopback_server(folder, 1)
-    sites = {name: loopback_site(folder, name) for name in names}
-    hub = Hub(server.roster)
-    TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = hub.run_id, 1, 1
-    door = Door(hub)
-    with ExitStack() as stack:
-        port = stack.enter_context(listening(door, server, HOST, 0))
-        made = Federation(server, sites, hub, door, LinkGrid(hub, server.key), port)
-        yield made
-        for link in made.links:
-            link.close()
 
 
 def in_thread(work: Callable[[], object]) -> threading.Thread:

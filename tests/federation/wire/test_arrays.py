@@ -22,27 +22,24 @@ class Tied(nn.Module):
         self.frozen = nn.Parameter(torch.ones(2), requires_grad=False)
 
 
-def sent(**arrays):
-    return encode(arrays), specs(arrays)
-
-
-def test_all_layouts_and_types_arrive():
-    arrays = {
-        "rows": np.arange(6, dtype=np.float32).reshape(2, 3),
-        "columns": np.asfortranarray(np.arange(6, dtype=np.float64).reshape(2, 3)),
-        "scalar": np.array(3, np.int64),
-        "empty": np.zeros((0, 4), np.float32),
-    }
-    received = decode(encode(arrays), specs(arrays))
-    for name, array in arrays.items():
-        np.testing.assert_array_equal(received[name], array)
-        assert received[name].dtype == array.dtype
-
-
-def test_columns_first_as_flower_sends_them():
-    array = np.asfortranarray(np.arange(6.0).reshape(2, 3))
-    received = decode(ArrayRecord({"a": Array(array)}), specs({"a": array}))
-    np.testing.assert_array_equal(received["a"], array)
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.float32(3.5), np.zeros((0, 4)), np.arange(6, dtype=np.int64).reshape(2, 3),
+        np.asfortranarray(np.arange(6.0).reshape(2, 3)), np.arange(8.0)[::2], np.array([True, False]),
+        np.arange(3, dtype=">f4"), np.ones(3, np.float16),
+    ],
+)  # fmt: skip
+def test_an_array_travels_as_flower_would_send_it_and_arrives(array):
+    array = np.asarray(array)
+    ours, theirs = encode({"a": array}), ArrayRecord({"a": Array(array)})
+    for field in ("dtype", "shape", "stype"):
+        assert getattr(ours["a"], field) == getattr(theirs["a"], field)
+    np.testing.assert_array_equal(ours["a"].numpy(), theirs["a"].numpy())
+    for sent in (ours, theirs):
+        received = decode(sent, specs({"a": array}))["a"]
+        np.testing.assert_array_equal(received, array)
+        assert received.dtype == array.dtype
 
 
 def test_a_tied_weight_travels_once_and_is_loaded_under_both_names():
@@ -63,6 +60,10 @@ def test_arrays_are_copies():
     np.testing.assert_array_equal(arrays["bias"], before)
 
 
+WANTED = {"w": ArraySpec((2,), np.dtype(np.float32))}
+GOOD = Array(np.zeros(2, np.float32)).data
+
+
 @pytest.mark.parametrize(
     ("array", "words"),
     [
@@ -74,55 +75,32 @@ def test_arrays_are_copies():
 )
 def test_what_does_not_fit_the_model_is_refused(array, words):
     with pytest.raises(ConfigError, match=words):
-        decode(encode({"w": array}), {"w": ArraySpec((2,), np.dtype(np.float32))})
-
-
-WANTED = {"w": ArraySpec((2,), np.dtype(np.float32))}
-
-
-def labelled(data):
-    """A record whose label says what is wanted, whatever the data are."""
-    return ArrayRecord({"w": Array("float32", (2,), "numpy.ndarray", data)})
-
-
-def test_data_longer_or_shorter_than_the_label_says_are_refused():
-    data = Array(np.zeros(2, np.float32)).data
-    for wrong in (data + b"0", data[:-1]):
-        with pytest.raises(ConfigError, match="not as long"):
-            decode(labelled(wrong), WANTED)
+        decode(encode({"w": array}), WANTED)
 
 
 @pytest.mark.parametrize(
-    "data",
+    ("data", "words"),
     [
-        b"",
-        b"junk",
-        Array(np.zeros(3, np.float32)).data,
-        Array(np.zeros(2, np.int32)).data,
-        Array(np.zeros(2, np.float32)).data.replace(b"(2,)", b"(9,)"),
-        b"\x93NUMPY\x01\x00\x10\x00" + b"(" * 16,
+        (GOOD + b"0", "not as long"),
+        (GOOD[:-1], "not as long"),
+        *(
+            (other, "not in NumPy's format")
+            for other in (
+                b"",
+                b"junk",
+                Array(np.zeros(3, np.float32)).data,
+                Array(np.zeros(2, np.int32)).data,
+                GOOD.replace(b"(2,)", b"(9,)"),
+                b"\x93NUMPY\x01\x00\x10\x00" + b"(" * 16,
+            )
+        ),
     ],
 )
-def test_data_in_another_format_than_the_label_says_are_refused(data):
-    with pytest.raises(ConfigError, match="not in NumPy's format"):
-        decode(labelled(data), WANTED)
+def test_data_that_are_not_what_their_label_says_are_refused(data, words):
+    with pytest.raises(ConfigError, match=words):
+        decode(ArrayRecord({"w": Array("float32", (2,), "numpy.ndarray", data)}), WANTED)
 
 
 def test_names_must_be_the_models():
-    record, _ = sent(w=np.zeros(2, np.float32))
-    with pytest.raises(ConfigError, match=r"missing \['bias'\], unknown \['w'\]"):
-        decode(record, {"bias": ArraySpec((2,), np.dtype(np.float32))})
-
-
-@pytest.mark.parametrize(
-    "array",
-    [
-        np.float32(3.5), np.zeros((0, 4)), np.arange(6, dtype=np.int64).reshape(2, 3),
-        np.asfortranarray(np.arange(6.0).reshape(2, 3)), np.arange(8.0)[::2], np.array([True, False]),
-        np.arange(3, dtype=">f4"), np.ones(3, np.float16),
-    ],
-)  # fmt: skip
-def test_an_array_travels_as_flower_would_send_it(array):
-    ours, theirs = encode({"a": array})["a"], Array(np.asarray(array))
-    assert (ours.dtype, ours.shape, ours.stype) == (theirs.dtype, theirs.shape, theirs.stype)
-    np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
+    with pytest.raises(ConfigError, match=r"missing \['w'\], unknown \['bias'\]"):
+        decode(encode({"bias": np.zeros(2, np.float32)}), WANTED)

@@ -20,10 +20,10 @@ RATES = st.one_of(st.floats(-15, 0).map(lambda power: min(1.0, 10**power)), st.s
 NOISES = st.one_of(st.floats(-3, 6).map(lambda power: 10**power), st.sampled_from([1e-3, 1e6, 0.0, 1.0]))
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["..", ".", ".hidden", "a/b", "../a", "a\\b", "", " a", "a ", "a\nb", "a\x1b[2J", "\u202ea", "x" * 65],
-)
+NAMES = ("..", ".", ".hidden", "a/b", "../a", "a\\b", "", " a", "a ", "a\nb", "a\x1b[2J", "\u202ea", "x" * 65)
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_a_name_that_is_a_path_or_moves_a_console_is_refused(name):
     assert not is_name(name)
     with pytest.raises(ConfigError, match="impossible client"):
@@ -36,60 +36,59 @@ def test_an_ordinary_name_is_taken(name):
 
 
 @pytest.mark.parametrize(
-    ("changes", "field"),
+    ("field", "values"),
     [
-        ({"public_size": 10**15 + 1}, "public_size"),
-        ({"public_size": 2**62}, "public_size"),
-        ({"epsilon": 1e-300}, "epsilon"),
-        ({"epsilon": 1e300}, "epsilon"),
-        ({"epsilon": math.nan}, "epsilon"),
-        ({"delta": 1e-300}, "delta"),
-        ({"delta": 1.0}, "delta"),
-        ({"min_noise_multiplier": 1e7}, "min_noise_multiplier"),
-        ({"retired": 10**7}, "retired"),
+        ("public_size", (0, 10**15 + 1, 2**62)),
+        ("epsilon", (1e-300, 1e300, math.nan, math.inf)),
+        ("delta", (0.0, 1e-300, 1.0)),
+        ("accountant", ("no-such-accountant", "prv")),  # no proven upper bound
+        ("min_noise_multiplier", (-1.0, 1e7, math.nan)),
+        ("epsilon_alone", (-1.0, 1e-300, math.nan)),
+        ("retired", (-1, 10**7)),
+        ("arithmetic", ("certain",)),
     ],
 )
-def test_numbers_that_no_client_has_are_refused(changes, field):
-    with pytest.raises(ConfigError, match=f"impossible {field}"):
-        bounds.check_profile(replace(PROFILE, **changes))
+def test_numbers_that_no_client_has_are_refused(field, values):
+    for value in values:
+        with pytest.raises(ConfigError, match=f"impossible {field}"):
+            bounds.check_profile(replace(PROFILE, **{field: value}))
 
 
 @pytest.mark.parametrize(
     "entry",
     [
-        (0.1, 1e-300, 1),  # its square is no float
-        (0.1, 1e-4, 1),
-        (0.1, 1e7, 1),
-        (0.1, math.inf, 1),
-        (0.1, math.nan, 1),
-        (1e-300, 1.0, 1),
-        (0.0, 1.0, 1),
-        (1.5, 1.0, 1),
-        (0.1, 1.0, 0),
-        (0.1, 1.0, 2**62),
-        (0.1, 1.0, True),
-        (True, 1.0, 1),
-        ("0.1", 1.0, 1),
-        (0.1, None, 1),
+        (0.1, 1e-300, 1, 1, 1),  # its square is no float
+        (0.1, 1e-4, 1, 1, 1),
+        (0.1, 1e7, 1, 1, 1),
+        (0.1, math.inf, 1, 1, 1),
+        (0.1, math.nan, 1, 1, 1),
+        (1e-300, 1.0, 1, 1, 1),
+        (0.0, 1.0, 1, 1, 1),
+        (1.5, 1.0, 1, 1, 1),
+        (1, 1.0, 1, 1, 1),
+        (0.1, 1.0, 0, 1, 1),
+        (0.1, 1.0, -5, 1, 1),
+        (0.1, 1.0, 1.0, 1, 1),
+        (0.1, 1.0, 2**62, 1, 1),
+        (0.1, 1.0, True, 1, 1),
+        (True, 1.0, 1, 1, 1),
+        ("0.1", 1.0, 1, 1, 1),
+        (0.1, None, 1, 1, 1),
+        (0.1, 1.0, 1, 0, 1),
+        (0.1, 1.0, 1, 101, 1),
+        (0.1, 1.0, 1, True, 1),
+        (0.1, 1.0, 1, 2.0, 1),
+        (0.1, 1.0, 1, 1, 0),
+        (0.1, 1.0, 1, 1, 101),
+        (0.1, 1.0, 1, 1, True),
+        (0.1, 1.0, 1, 1, "2"),
+        (0.1, 0.0, 1, 2, 1),  # without noise there are no shares of it
+        (0.1, 0.0, 1, 1, 2),
     ],
 )
 def test_spending_that_no_ledger_shows_is_refused(entry):
     with pytest.raises(ConfigError, match="impossible spent"):
-        bounds.entries_of(*([one] for one in (*entry, 1, 1)))
-
-
-@pytest.mark.parametrize(
-    "shared", [(0, 1), (1, 0), (101, 1), (1, 101), (True, 1), (1, True), (2.0, 1), (1, "2")]
-)
-def test_shares_and_copies_that_no_sum_has_are_refused(shared):
-    with pytest.raises(ConfigError, match="impossible spent"):
-        bounds.entries_of([0.1], [1.0], [1], *([one] for one in shared))
-
-
-@pytest.mark.parametrize("shared", [(2, 1), (1, 2)])
-def test_unprotected_steps_have_no_shares(shared):
-    with pytest.raises(ConfigError, match="without noise 1"):
-        bounds.entries_of([0.1], [0.0], [1], *([one] for one in shared))
+        bounds.entries_of(*([one] for one in entry))
 
 
 def test_shares_and_copies_arrive():
@@ -106,7 +105,7 @@ def test_more_mechanisms_than_a_ledger_shows_are_refused():
         bounds.entries_of(*([*column, column[0]] for column in full))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     entries=st.lists(st.tuples(RATES, NOISES, SIZES), max_size=3),
     delta=st.floats(-100, -0.01).map(lambda power: 10**power),

@@ -34,22 +34,17 @@ def asked(grid: OlderGrid, *nodes: int) -> list[Message]:
     return [grid.create_message(RecordDict(), MessageType.QUERY, node, "3", ttl=60.0) for node in nodes]
 
 
-def test_all_replies_are_waited_for() -> None:
-    grid = Slow()
-    replies = list(grid.send_and_receive(asked(grid, 1, 2)))
+def test_all_replies_are_waited_for_until_the_time_is_over() -> None:
+    replies = Slow().send_and_receive(asked(Slow(), 1, 2))
     assert sorted(one.metadata.src_node_id for one in replies) == [1, 2]
-
-
-def test_after_the_time_is_over_those_that_are_there_are_given() -> None:
-    grid, began = Slow(), time.monotonic()
-    replies = list(grid.send_and_receive(asked(grid, 1, 9), timeout=0.3))
+    began = time.monotonic()
+    replies = Slow().send_and_receive(asked(Slow(), 1, 9), timeout=0.2)
     assert [one.metadata.src_node_id for one in replies] == [1]
-    assert 0.3 <= time.monotonic() - began < 5
+    assert time.monotonic() - began >= 0.2
 
 
 def test_a_message_is_made_as_asked() -> None:
-    grid = Slow()
-    (message,) = asked(grid, 2)
+    (message,) = asked(Slow(), 2)
     said = message.metadata
     assert (said.dst_node_id, said.message_type, said.group_id, said.ttl) == (2, "query", "3", 60.0)
 

@@ -85,17 +85,16 @@ def test_a_sum_of_other_arrays_is_refused(replies, wrong):
     replies["1"].content[SUM] = encode(wrong)
     with pytest.raises(ConfigError):
         read_sum([replies["1"], replies["2"]], WEIGHTS, EXPECTED)
-    assert GROUP in replies["1"].content
 
 
-@pytest.mark.parametrize("value", [1e308, -2.6e6])
-def test_a_sum_that_no_updates_add_up_to_is_refused(replies, value):
+def test_a_sum_that_no_updates_add_up_to_is_refused(replies):
     """Weights 2 and 0.5 of numbers up to a million."""
     replies["1"].content[SUM] = encode({"w": np.array([2.5e6, 0.0])})
     read_sum([replies["1"], replies["2"]], WEIGHTS, EXPECTED)
-    replies["1"].content[SUM] = encode({"w": np.array([0.0, value])})
-    with pytest.raises(FederationError, match="no updates add up to"):
-        read_sum([replies["1"], replies["2"]], WEIGHTS, EXPECTED)
+    for value in (1e308, -2.6e6):
+        replies["1"].content[SUM] = encode({"w": np.array([0.0, value])})
+        with pytest.raises(FederationError, match="no updates add up to"):
+            read_sum([replies["1"], replies["2"]], WEIGHTS, EXPECTED)
 
 
 @pytest.mark.parametrize(

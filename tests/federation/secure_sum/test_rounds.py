@@ -131,7 +131,10 @@ def test_a_members_own_settings_decide_before_it_pays(tmp_path):
         ({"secure-least-clients": 5}, "ask for 5"),
         ({"secure-most-dropouts": 0}, "settings allow 0"),
         ({"secure-least-colluders": 2}, "ask for 2"),
-        ({"clients-per-person": 2}, "clients-per-person = 2: the server's clients-per-person and fit-clients"),
+        (
+            {"clients-per-person": 2},
+            "clients-per-person = 2: the server's clients-per-person and fit-clients",
+        ),
         ({"min-noise-multiplier": 4.0}, "least is 4"),
         ({"min-share-multiplier": 1.74}, "multiplier 1.73205, this client's least is 1.74"),
     ):
@@ -142,7 +145,7 @@ def test_a_members_own_settings_decide_before_it_pays(tmp_path):
 
 def test_who_is_told_something_else_than_was_signed_pays_nothing(tmp_path):
     federation = Federation(tmp_path)
-    member, content, others = federation.members[3], RecordDict(), []
+    member, others = federation.members[3], []
 
     def hook(number, stage, asked):
         if (number, stage) != (3, wire.MASK):

@@ -37,7 +37,7 @@ def train(actor: TrainingActor, shared: Round, items: list[ClientWork], at_once:
     return actor.train(1, items, at_once, shared)
 
 
-def test_a_round_is_told_once_and_tasks_of_another_one_are_not_trained(federation: Any) -> None:
+def test_a_round_is_told_once_and_tasks_of_another_one_are_not_trained(federation):
     """On other weights they would give an update that nobody has asked for."""
     actor = federation.actor()
     told = actor.train(1, [item(federation, 0)], 64, shared_round(federation)).done[0].arrays
@@ -47,7 +47,7 @@ def test_a_round_is_told_once_and_tasks_of_another_one_are_not_trained(federatio
         actor.train(2, [item(federation, 0)], 64)
 
 
-def test_what_is_added_up_is_what_is_sent_alone(federation: Any) -> None:
+def test_what_is_added_up_is_what_is_sent_alone(federation):
     actor = federation.actor()
     first = shared_round(federation)
     alone = train(actor, first, [item(federation, k) for k in range(5)], 64).done
@@ -67,7 +67,7 @@ def _grouped(federation: Any, count: int, **plan: Any) -> tuple[Round, list[Clie
     return shared_round(federation, [items]), items
 
 
-def test_a_group_takes_its_first_step_in_one_pass(federation: Any, monkeypatch: Any) -> None:
+def test_a_group_takes_its_first_step_in_one_pass(federation, monkeypatch):
     """Up to rounding, which decides which noise it gets: a digest of the sum is in its key."""
     monkeypatch.setattr(Randomness, "digest", lambda self, chunks: b"")
     sizes: list[int] = []
@@ -81,7 +81,7 @@ def test_a_group_takes_its_first_step_in_one_pass(federation: Any, monkeypatch: 
             assert np.abs(one.arrays[name] - array).max() <= 1e-6 * np.abs(array).max()
 
 
-def test_a_group_of_which_some_are_trained_elsewhere_gives_the_same_updates(federation: Any) -> None:
+def test_a_group_of_which_some_are_trained_elsewhere_gives_the_same_updates(federation):
     """To the last bit: what is done again after a process was lost must not tell anything new."""
     grouped, items = _grouped(federation, 5)
     whole = train(federation.actor(), grouped, items, 64).done
@@ -90,7 +90,7 @@ def test_a_group_of_which_some_are_trained_elsewhere_gives_the_same_updates(fede
         assert all(np.array_equal(one.arrays[name], array) for name, array in other.arrays.items())
 
 
-def test_a_group_that_takes_too_much_memory_is_trained_one_by_one(federation: Any, monkeypatch: Any) -> None:
+def test_a_group_that_takes_too_much_memory_is_trained_one_by_one(federation, monkeypatch):
     sizes: list[int] = []
     _memory_for(monkeypatch, 16, sizes)
     grouped, items = _grouped(federation, 5, steps=2)
@@ -101,9 +101,7 @@ def test_a_group_that_takes_too_much_memory_is_trained_one_by_one(federation: An
 
 
 @pytest.mark.parametrize("rows", [8, 40])
-def test_a_group_that_draws_more_than_a_pass_takes_several_of_the_same_shape(
-    federation: Any, monkeypatch: Any, rows: int
-) -> None:
+def test_a_group_that_draws_more_than_a_pass_takes_several_of_the_same_shape(federation, monkeypatch, rows):
     monkeypatch.setattr(Randomness, "digest", lambda self, chunks: b"")
     sizes: list[int] = []
     _memory_for(monkeypatch, TOGETHER, sizes)
@@ -117,7 +115,7 @@ def test_a_group_that_draws_more_than_a_pass_takes_several_of_the_same_shape(
             assert np.abs(one.arrays[name] - array).max() <= 1e-6 * np.abs(array).max()
 
 
-def test_data_that_raise_fail_their_client_alone_also_in_a_group(federation: Any, monkeypatch: Any) -> None:
+def test_data_that_raise_fail_their_client_alone_also_in_a_group(federation, monkeypatch):
     honest, poisoned = PrivateTrainer.draw, len(SharedParts(federation.shared)[1])
 
     def draw(self: Any, data: Any, sample_rate: float) -> Any:
@@ -133,7 +131,7 @@ def test_data_that_raise_fail_their_client_alone_also_in_a_group(federation: Any
     assert all(np.array_equal(done[0].arrays[name], array) for name, array in alone.arrays.items())
 
 
-def test_each_client_starts_from_the_rounds_weights(federation: Any) -> None:
+def test_each_client_starts_from_the_rounds_weights(federation):
     """Also after a client that failed, and in a second round of other weights."""
     actor, fresh = federation.actor(), federation.actor()
     train(actor, shared_round(federation), [item(federation, 1), item(federation, 2)], 64)
@@ -142,7 +140,7 @@ def test_each_client_starts_from_the_rounds_weights(federation: Any) -> None:
     assert all(np.array_equal(one[name], other[name]) for name in other)
 
 
-def test_a_client_that_raises_fails_alone_and_its_words_stay(federation: Any, monkeypatch: Any) -> None:
+def test_a_client_that_raises_fails_alone_and_its_words_stay(federation, monkeypatch):
     _break_client(monkeypatch, "1", ValueError("patient 17"))
     done = train(
         federation.actor(), shared_round(federation), [item(federation, k) for k in range(3)], 64
@@ -152,7 +150,7 @@ def test_a_client_that_raises_fails_alone_and_its_words_stay(federation: Any, mo
     assert "patient 17" in done[1].log
 
 
-def test_a_lost_gpu_ends_the_process(federation: Any, monkeypatch: Any) -> None:
+def test_a_lost_gpu_ends_the_process(federation, monkeypatch):
     _break_client(monkeypatch, "1", torch.AcceleratorError("device-side assert triggered"))
     with pytest.raises(torch.AcceleratorError):
         train(federation.actor(), shared_round(federation), [item(federation, k) for k in range(3)], 64)
@@ -170,7 +168,7 @@ def _break_client(monkeypatch: Any, client: str, error: Exception) -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
-def test_an_update_that_is_not_finite_is_no_update(federation: Any, monkeypatch: Any, value: float) -> None:
+def test_an_update_that_is_not_finite_is_no_update(federation, monkeypatch, value):
     def step(self: Any, *args: Any) -> None:
         next(iter(self._parameters.values())).data[0, 1] = value
 
@@ -193,7 +191,7 @@ def _memory_for(monkeypatch: Any, most: int, sizes: list[int]) -> None:
     monkeypatch.setattr(PrivateTrainer, "clipped_sums", clipped_sums)
 
 
-def test_memory_that_runs_out_halves_the_batch_and_is_remembered(federation: Any, monkeypatch: Any) -> None:
+def test_memory_that_runs_out_halves_the_batch_and_is_remembered(federation, monkeypatch):
     sizes: list[int] = []
     _memory_for(monkeypatch, 5, sizes)
     actor = federation.actor()
@@ -209,7 +207,7 @@ def test_memory_that_runs_out_halves_the_batch_and_is_remembered(federation: Any
     assert max(sizes) == 4
 
 
-def test_a_smaller_batch_gives_the_same_update(federation: Any, monkeypatch: Any) -> None:
+def test_a_smaller_batch_gives_the_same_update(federation, monkeypatch):
     """Up to rounding, which decides which noise it gets: a digest of the sum is in its key."""
     monkeypatch.setattr(Randomness, "digest", lambda self, chunks: b"")
     whole = train(federation.actor(), shared_round(federation), [item(federation, 4, steps=5)], 64).done[0]
@@ -219,13 +217,13 @@ def test_a_smaller_batch_gives_the_same_update(federation: Any, monkeypatch: Any
         assert np.abs(parts.arrays[name] - array).max() <= 1e-6 * np.abs(array).max()
 
 
-def test_one_example_that_does_not_fit_fails_its_client(federation: Any, monkeypatch: Any) -> None:
+def test_one_example_that_does_not_fit_fails_its_client(federation, monkeypatch):
     _memory_for(monkeypatch, 0, [])
     (done,) = train(federation.actor(), shared_round(federation), [item(federation, 0)], 64).done
     assert done.problem
 
 
-def test_measuring_finds_kernels_and_memory(federation: Any) -> None:
+def test_measuring_finds_kernels_and_memory(federation):
     measured = federation.actor().measure(federation.plan())
     assert set(measured.kernels) == set(KERNELS)
     assert 1 <= measured.at_once <= 64
@@ -234,7 +232,7 @@ def test_measuring_finds_kernels_and_memory(federation: Any) -> None:
     assert (measured.gpu_bytes, measured.gpu_total) == (0, 0)
 
 
-def test_measuring_gives_the_kernels_that_fit_the_memory(federation: Any, monkeypatch: Any) -> None:
+def test_measuring_gives_the_kernels_that_fit_the_memory(federation, monkeypatch):
     def fit(trainer: PrivateTrainer, memory: int, rows: int) -> None:
         assert (memory, rows) == (5 * 2**20, measured_rows)
         trainer._chooser = KernelChooser(fixed=dict.fromkeys(KERNELS, "instantiate"))
@@ -246,7 +244,7 @@ def test_measuring_gives_the_kernels_that_fit_the_memory(federation: Any, monkey
     assert set(measured.kernels.values()) == {"instantiate"}
 
 
-def test_measuring_chooses_a_batch_where_it_is_to(federation: Any) -> None:
+def test_measuring_chooses_a_batch_where_it_is_to(federation):
     actor = federation.actor(physical_batch_size="auto")
     plenty = actor.measure(federation.plan())
     assert plenty.together == TOGETHER
@@ -257,9 +255,7 @@ def test_measuring_chooses_a_batch_where_it_is_to(federation: Any) -> None:
         federation.actor(physical_batch_size="auto", memory_mib=0).measure(federation.plan())
 
 
-def test_first_steps_are_not_taken_together_where_they_are_large_or_not_private(
-    federation: Any, monkeypatch: Any
-) -> None:
+def test_first_steps_are_not_taken_together_where_they_are_large_or_not_private(federation, monkeypatch):
     actor, plan = federation.actor(physical_batch_size="auto"), federation.plan()
     public = dataclasses.replace(plan, private=False, noise_multiplier=0.0)
     assert actor.measure(public).together == 0
@@ -269,12 +265,12 @@ def test_first_steps_are_not_taken_together_where_they_are_large_or_not_private(
     assert measured.together == 0
 
 
-def test_measuring_halves_a_batch_that_does_not_fit(federation: Any, monkeypatch: Any) -> None:
+def test_measuring_halves_a_batch_that_does_not_fit(federation, monkeypatch):
     _memory_for(monkeypatch, 3, [])
     assert federation.actor().measure(federation.plan()).at_once == 2
 
 
-def test_a_measurement_between_two_chunks_does_not_disturb_a_round(federation: Any) -> None:
+def test_a_measurement_between_two_chunks_does_not_disturb_a_round(federation):
     actor, calm = federation.actor(), federation.actor()
     before = train(actor, shared_round(federation), [item(federation, 1)], 64).done[0].arrays
     actor.measure(federation.plan())
@@ -285,7 +281,7 @@ def test_a_measurement_between_two_chunks_does_not_disturb_a_round(federation: A
         assert np.array_equal(after[name], expected[name])
 
 
-def test_an_actor_imports_no_more_than_it_needs() -> None:
+def test_an_actor_imports_no_more_than_it_needs():
     """What every process of a machine would hold once more, and load before the first round."""
     heavy = {
         "flwr",
@@ -303,9 +299,7 @@ def test_an_actor_imports_no_more_than_it_needs() -> None:
     assert found.stdout.strip() == "[]"
 
 
-def test_an_update_that_is_added_in_part_ends_the_process_and_its_sum(
-    federation: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_update_that_is_added_in_part_ends_the_process_and_its_sum(federation, monkeypatch):
     """Reported as a client's failure it would leave part of an update behind, in a sum that is then used."""
     actor, add = federation.actor(), update_sum._add
     calls = iter(range(100))
@@ -320,6 +314,6 @@ def test_an_update_that_is_added_in_part_ends_the_process_and_its_sum(
         train(actor, shared_round(federation), [item(federation, k, weight=1.0) for k in range(3)], 64)
 
 
-def test_records_that_are_computed_one_by_one_have_passes_of_one_row(federation: Any) -> None:
+def test_records_that_are_computed_one_by_one_have_passes_of_one_row(federation):
     measured = federation.actor().measure(dataclasses.replace(federation.plan(), arithmetic="proven"))
     assert (measured.at_once, measured.together) == (1, 0)

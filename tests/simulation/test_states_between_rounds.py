@@ -13,10 +13,8 @@ from fl_dp.federation.client.kept_states import FOLDER, KeptStates
 from fl_dp.federation.wire.arrays import specs
 from fl_dp.records import CONTROL
 from fl_dp.simulation.actor import training_actor
-from fl_dp.simulation.actor.first_steps import grouped
 from fl_dp.simulation.actor.shared_data import SharedParts
 from fl_dp.simulation.clients import SimulatedClients
-from fl_dp.simulation.work import ClientWork
 from fl_dp.training.kept import digest_of_state
 
 CLIENTS = 12
@@ -169,11 +167,3 @@ def test_a_sum_is_of_all_that_is_sent(fake_ray, two_federations, kind):
             total = sum((k + 1.0) * one_by_one[k][name].astype(np.float64) for k in range(CLIENTS))
             average = total / sum(range(1, CLIENTS + 1))
             np.testing.assert_allclose(answers.average[name], average, rtol=1e-5, atol=1e-6)
-
-
-def test_clients_with_models_of_their_own_take_no_step_together(federation):
-    """The passes that several take together are of one set of weights."""
-    for changes, groups in (({}, True), (OWN_MODEL, False), ({"personal": "1.bias"}, False)):
-        plan = dataclasses.replace(federation.plan(), **changes)
-        items = [ClientWork(str(k), str(k), k, plan, 2, 0.2, 1.0) for k in range(16)]
-        assert bool(grouped(items, 128, 100)[1]) is groups

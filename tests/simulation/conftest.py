@@ -27,7 +27,7 @@ from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.federation.client.stages import PaidRound
 from fl_dp.federation.server.aggregations.mean import Mean
 from fl_dp.federation.wire.arrays import ArraySpec, encode, specs, state_arrays
-from fl_dp.federation.wire.messages import plan_to_content, reply_from_content
+from fl_dp.federation.wire.messages import ARRAYS, plan_to_content, reply_from_content
 from fl_dp.federation.wire.partial_sums import ask_for_sum, group_of, read_sum
 from fl_dp.form import Form
 from fl_dp.models.build import build_model
@@ -213,6 +213,20 @@ class Federation:
     def grid(self, pool: ActorPool) -> SimulationGrid:
         model = RoundModel(self.specs, {"1.weight": "ghost", "1.bias": "instantiate"}, together=TOGETHER)
         return SimulationGrid(self.clients, CLIENTS, pool, lambda plan: model, on_work=self.work.append)
+
+    def grid_of(self, fake: FakeRay, actors: int) -> SimulationGrid:
+        """A grid over a pool of so many actors of that FakeRay."""
+        return self.grid(ActorPool(lambda: fake.start_actor(self.actor), actors, 600.0, at_once=64))
+
+    def updates(
+        self, grid: SimulationGrid, server_round: int = 1, messages: Sequence[Message] = ()
+    ) -> dict[int, dict[str, Any]]:
+        """Single updates, by client and array: of a round, or of these messages."""
+        replies = grid.send_and_receive(messages or self.messages(server_round, summed=False))
+        return {
+            reply.metadata.src_node_id - 1: {k: array.numpy() for k, array in reply.content[ARRAYS].items()}
+            for reply in replies
+        }
 
     def shared_part(self, part: int) -> TensorData:
         return SharedParts(self.shared)[part]

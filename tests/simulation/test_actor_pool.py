@@ -1,7 +1,6 @@
 """Every process may die at any call, and every client is still counted exactly once."""
 
 import itertools
-import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -70,7 +69,7 @@ def run(pool: ActorPool, items: Sequence[ClientWork] = ITEMS) -> Mapping[str, st
 
 
 @pytest.mark.parametrize("actors", [1, 2, 4])
-def test_every_task_is_done_and_counted_once(fake_ray: Any, actors: int) -> None:
+def test_every_task_is_done_and_counted_once(fake_ray, actors):
     pool = pool_of(fake_ray, actors)
     for _ in range(3):
         assert run(pool) == {}
@@ -79,10 +78,8 @@ def test_every_task_is_done_and_counted_once(fake_ray: Any, actors: int) -> None
 
 
 @pytest.mark.parametrize("ended", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("actors", [1, 2, 4])
-def test_a_process_that_dies_at_any_call_costs_nobody_anything(
-    fakes: Any, fake_ray: Any, actors: int, ended: bool
-) -> None:
+@pytest.mark.parametrize("actors", [1, 3])
+def test_a_process_that_dies_at_any_call_costs_nobody_anything(fakes, fake_ray, actors, ended):
     """Every call of a round is a moment to die at: starting, training, or handing over the sum."""
     fake_ray.fault = count = _Counted()
     run(pool_of(fake_ray, actors))
@@ -105,15 +102,7 @@ class _Counted:
         return ActorDiedError() if self.calls - 1 == self._moment else None
 
 
-def test_processes_that_die_at_random_for_many_rounds(fake_ray: Any) -> None:
-    pool, luck = pool_of(fake_ray, 3), random.Random(1)
-    # seldom enough that no client is alone with a process that dies three times in a row
-    fake_ray.fault = lambda ref, ended: ActorDiedError() if luck.random() < 0.01 else None
-    assert [run(pool) for _ in range(200)] == [{}] * 200
-    assert len(fake_ray.actors) > 50
-
-
-def test_all_processes_die_at_once(fake_ray: Any) -> None:
+def test_all_processes_die_at_once(fake_ray):
     pool = pool_of(fake_ray, 4)
     run(pool)
     for moment in ("idle", "at work"):
@@ -125,7 +114,7 @@ def test_all_processes_die_at_once(fake_ray: Any) -> None:
         assert run(pool) == {}
 
 
-def test_a_client_that_always_ends_its_process_fails_alone(fake_ray: Any) -> None:
+def test_a_client_that_always_ends_its_process_fails_alone(fake_ray):
     fake_ray.fault = kills("7")
     pool = pool_of(fake_ray, 2)
     run(pool, ITEMS[:4])  # some speed is known, so that chunks hold several clients
@@ -133,17 +122,8 @@ def test_a_client_that_always_ends_its_process_fails_alone(fake_ray: Any) -> Non
     assert len(fake_ray.actors) == 2 + TRIES + 1  # begun once among others, then alone
 
 
-def test_such_a_client_loses_no_sum_once_it_is_quarantined(fake_ray: Any) -> None:
-    """What is trained again is what its first process held, not what others have added up since."""
-    pool = pool_of(fake_ray, 1)
-    run(pool)
-    fake_ray.fault = kills("0")  # the largest index comes last; this one is in the last chunk
-    run(pool)
-    assert pool.repeated <= len(ITEMS) + TRIES
-
-
-def kills(message: str, error: Exception | None = None) -> Callable[[Any, bool], Any]:
-    """A fault: whatever chunk holds that message ends its process."""
+def kills(message: str, error: Any = None) -> Callable[[Any, bool], Any]:
+    """A fault: whatever chunk holds that message ends its process, or does what `error` says."""
 
     def fault(ref: Any, ended: bool) -> Any:
         holds = ref.method == "train" and any(item.message == message for item in ref.args[1])
@@ -153,23 +133,19 @@ def kills(message: str, error: Exception | None = None) -> Callable[[Any, bool],
 
 
 @pytest.mark.parametrize("with_others", [False, True])
-def test_a_client_that_hangs_is_stopped(fakes: Any, fake_ray: Any, caplog: Any, with_others: bool) -> None:
+def test_a_client_that_hangs_is_stopped(fakes, fake_ray, caplog, with_others):
     pool = pool_of(fake_ray, 2)
     if with_others:
         run(pool)
 
-    def fault(ref: Any, ended: bool) -> Any:
-        hangs = ref.method == "train" and any(item.message == "3" for item in ref.args[1])
-        return fakes.HANGS if hangs else None
-
-    fake_ray.fault = fault
+    fake_ray.fault = kills("3", fakes.HANGS)
     before = fake_ray.now
     assert run(pool) == {"3": f"took longer than client-timeout = {TIMEOUT:g} s"}
     assert fake_ray.now - before < 3 * TIMEOUT
     assert f"a client took longer than client-timeout = {TIMEOUT:g} s" in caplog.text
 
 
-def test_a_process_that_hangs_with_its_sum_is_stopped(fakes: Any, fake_ray: Any) -> None:
+def test_a_process_that_hangs_with_its_sum_is_stopped(fakes, fake_ray):
     hung = []
 
     def fault(ref: Any, ended: bool) -> Any:
@@ -182,7 +158,7 @@ def test_a_process_that_hangs_with_its_sum_is_stopped(fakes: Any, fake_ray: Any)
     assert fake_ray.now < 2 * TIMEOUT
 
 
-def test_processes_that_do_not_start_end_the_run_in_words(fake_ray: Any) -> None:
+def test_processes_that_do_not_start_end_the_run_in_words(fake_ray):
     def fails() -> None:
         raise ActorDiedError  # unreachable for a FakeRay: the fault strikes before
 
@@ -199,14 +175,14 @@ def _died(text: str) -> ActorDiedError:
     return error
 
 
-def test_processes_that_never_come_end_the_run_in_words(fakes: Any, fake_ray: Any) -> None:
+def test_processes_that_never_come_end_the_run_in_words(fakes, fake_ray):
     fake_ray.fault = lambda ref, ended: fakes.HANGS
     with pytest.raises(FederationError, match="clients-per-cpu"):
         run(pool_of(fake_ray, 2))
     assert fake_ray.now < START_SECONDS + 10
 
 
-def test_memory_that_ran_out_halves_the_batch_for_good(fake_ray: Any, caplog: Any) -> None:
+def test_memory_that_ran_out_halves_the_batch_for_good(fake_ray, caplog):
     error = OutOfMemoryError("low on memory")
     pool = pool_of(fake_ray, 2)
     run(pool)
@@ -219,36 +195,23 @@ def test_memory_that_ran_out_halves_the_batch_for_good(fake_ray: Any, caplog: An
     assert pool.at_once == 32 // 2**TRIES // 2  # once among others, then alone
 
 
-def test_no_other_death_is_taken_for_a_want_of_memory(fake_ray: Any) -> None:
+def test_no_other_death_is_taken_for_a_want_of_memory(fake_ray):
     """Ray's words for any killed process name the kernel's memory killer as one possible cause."""
-    fake_ray.fault = kills(
-        "5", _died("(1) the process was killed by the OOM killer due to high memory usage")
-    )
+    fake_ray.fault = kills("5", _died("(1) it was killed by the OOM killer due to high memory usage"))
     pool = pool_of(fake_ray, 2)
     run(pool)
     assert pool.at_once == 64
 
 
-def test_what_one_actor_finds_too_large_is_too_large_for_all(fake_ray: Any, monkeypatch: Any) -> None:
+def test_what_one_actor_finds_too_large_is_too_large_for_all(fake_ray, monkeypatch):
     pool = pool_of(fake_ray, 2)
-    monkeypatch.setattr(Adder, "at_once", 16)
-    run(pool)
-    assert pool.at_once == 16
-    monkeypatch.setattr(Adder, "at_once", 64)
-    run(pool)
-    assert pool.at_once == 16
+    for found in (16, 64):
+        monkeypatch.setattr(Adder, "at_once", found)
+        run(pool)
+        assert pool.at_once == 16
 
 
-def test_updates_wanted_alone_need_no_sum(fake_ray: Any) -> None:
-    alone = [ClientWork(t.message, t.client, t.part, t.plan, t.steps, t.sample_rate, None) for t in ITEMS]
-    pool = pool_of(fake_ray, 2)
-    pool.begin("round", alone)
-    assert pool.advance(10.0)
-    assert len(pool.done) == len(ITEMS)
-    assert not pool.sums
-
-
-def test_measuring_outlives_a_process_or_two(fake_ray: Any) -> None:
+def test_measuring_outlives_a_process_or_two(fake_ray):
     fake_ray.fault = kills_first("measure", TRIES - 1)
     assert pool_of(fake_ray, 1).measure(PLAN) == "linear"
     fake_ray.fault = kills_first("measure", TRIES)
@@ -261,14 +224,14 @@ def kills_first(method: str, number: int) -> Callable[[Any, bool], Any]:
     return lambda ref, ended: next(left, None) if ref.method == method else None
 
 
-def test_what_measuring_raises_is_raised_as_it_was(fake_ray: Any) -> None:
+def test_what_measuring_raises_is_raised_as_it_was(fake_ray):
     error = RayTaskError("measure", "a remote traceback", ConfigError("Not even one example fits 5 MiB."))
     fake_ray.fault = lambda ref, ended: error if ref.method == "measure" else None
     with pytest.raises(ConfigError, match=r"^Not even one example fits 5 MiB\.$"):
         pool_of(fake_ray, 1).measure(PLAN)
 
 
-def test_resize_keeps_those_that_are_there(fakes: Any, fake_ray: Any) -> None:
+def test_resize_keeps_those_that_are_there(fakes, fake_ray):
     fake_ray.fault = lambda ref, ended: fakes.HANGS if ref.handle.number == 0 else None  # does not come
     pool = pool_of(fake_ray, 3)
     run(pool)
@@ -279,7 +242,7 @@ def test_resize_keeps_those_that_are_there(fakes: Any, fake_ray: Any) -> None:
     assert len(fake_ray.actors) == 5
 
 
-def test_actors_that_are_too_many_get_nothing_more(fake_ray: Any) -> None:
+def test_actors_that_are_too_many_get_nothing_more(fake_ray):
     pool = pool_of(fake_ray, 3)
     while pool.actors < 3:
         run(pool)
@@ -289,7 +252,7 @@ def test_actors_that_are_too_many_get_nothing_more(fake_ray: Any) -> None:
     assert [handle.dead is None for handle in fake_ray.actors] == [True, False, False]
 
 
-def test_what_all_clients_of_a_round_share_is_sent_once_to_each_actor(fake_ray: Any) -> None:
+def test_what_all_clients_of_a_round_share_is_sent_once_to_each_actor(fake_ray):
     """Unpacking it takes time."""
     sent: list[tuple[int, int]] = []
 
@@ -304,7 +267,7 @@ def test_what_all_clients_of_a_round_share_is_sent_once_to_each_actor(fake_ray: 
     assert len(sent) == len(set(sent))
 
 
-def test_resize_leaves_a_round_that_is_on_its_way_alone(fake_ray: Any) -> None:
+def test_resize_leaves_a_round_that_is_on_its_way_alone(fake_ray):
     pool = pool_of(fake_ray, 4)
     run(pool)
     pool.begin("round", ITEMS)
@@ -315,7 +278,7 @@ def test_resize_leaves_a_round_that_is_on_its_way_alone(fake_ray: Any) -> None:
     assert len(pool.done) == len(ITEMS)
 
 
-def test_finish_begins_nothing_more_and_keeps_what_is_done(fake_ray: Any) -> None:
+def test_finish_begins_nothing_more_and_keeps_what_is_done(fake_ray):
     pool = pool_of(fake_ray, 2)
     run(pool)
     pool.begin("round", ITEMS)
@@ -326,23 +289,7 @@ def test_finish_begins_nothing_more_and_keeps_what_is_done(fake_ray: Any) -> Non
     assert sum(len(part.messages) for part in pool.sums) == len(pool.done)
 
 
-@pytest.mark.parametrize("end", ["finish", "stop"])
-def test_a_sum_that_is_lost_at_the_end_of_a_round_counts_for_nobody(fake_ray: Any, end: str) -> None:
-    """There is no time to train its clients again: they are not done."""
-    pool = pool_of(fake_ray, 1)
-    run(pool)
-    pool.begin("round", ITEMS)
-    pool.advance(0.0)
-    pool.finish()
-    fake_ray.fault = lambda ref, ended: ActorDiedError() if ref.method == "take_sum" else None
-    assert pool.advance(1.0)
-    if end == "stop":
-        pool.stop()
-    assert not pool.done
-    assert not pool.sums
-
-
-def test_stop_ends_a_round_at_once_and_counts_only_what_was_fetched(fakes: Any, fake_ray: Any) -> None:
+def test_stop_ends_a_round_at_once_and_counts_only_what_was_fetched(fakes, fake_ray):
     pool = pool_of(fake_ray, 3)
     while pool.actors < 3:
         run(pool)
@@ -357,7 +304,7 @@ def test_stop_ends_a_round_at_once_and_counts_only_what_was_fetched(fakes: Any, 
     assert run(pool) == {}
 
 
-def test_close_ends_all(fake_ray: Any) -> None:
+def test_close_ends_all(fake_ray):
     pool = pool_of(fake_ray, 3)
     pool.start()
     pool.close()

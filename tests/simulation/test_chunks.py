@@ -19,13 +19,13 @@ def with_speed(seconds_per_record: float) -> Chunks:
     return chunks
 
 
-def test_one_at_a_time_until_the_speed_is_known() -> None:
+def test_one_at_a_time_until_the_speed_is_known():
     chunks = Chunks()
     chunks.put(item(k, 1) for k in range(100))
     assert [len(chunks.take(2)) for _ in range(3)] == [1, 1, 1]
 
 
-def test_every_task_is_handed_out_once_longest_first() -> None:
+def test_every_task_is_handed_out_once_longest_first():
     luck = random.Random(0)
     items = [item(k, luck.randint(1, 50)) for k in range(200)]
     chunks = with_speed(1e-4)
@@ -37,14 +37,14 @@ def test_every_task_is_handed_out_once_longest_first() -> None:
     assert [one.records for one in taken] == sorted((one.records for one in items), reverse=True)
 
 
-def test_what_comes_later_is_sorted_in() -> None:
+def test_what_comes_later_is_sorted_in():
     chunks = Chunks()
     chunks.put([item(1, 5)])
     chunks.put([item(2, 9)])
     assert chunks.take(1)[0].message == "2"
 
 
-def test_no_chunk_is_long_and_the_last_are_the_smallest() -> None:
+def test_no_chunk_is_long_and_the_last_are_the_smallest():
     chunks = with_speed(1e-3)
     chunks.put(item(k, 1) for k in range(1000))  # 10 ms each
     sizes = []
@@ -55,26 +55,26 @@ def test_no_chunk_is_long_and_the_last_are_the_smallest() -> None:
     assert sizes[-1] == 1
 
 
-def test_a_task_longer_than_a_chunk_is_one_by_itself() -> None:
+def test_a_task_longer_than_a_chunk_is_one_by_itself():
     chunks = with_speed(1.0)
     chunks.put([item(1, 100), item(2, 100)])
     assert len(chunks.take(1)) == 1
 
 
-def test_speed_follows_what_is_measured_slowly() -> None:
+def test_speed_follows_what_is_measured_slowly():
     chunks = with_speed(1.0)
     chunks.learn([item(0, 1)], [Done("0", 20.0)])
     assert 1.0 < chunks.seconds_per_record < 1.2
     assert chunks.seconds([item(1, 2)]) == 20 * chunks.seconds_per_record
 
 
-def test_tasks_without_records_tell_nothing_about_the_speed() -> None:
+def test_tasks_without_records_tell_nothing_about_the_speed():
     chunks = with_speed(1.0)
     chunks.learn([item(0, 0)], [Done("0", 1.0)])
     assert chunks.seconds_per_record == 1.0
 
 
-def test_clear_leaves_nothing() -> None:
+def test_clear_leaves_nothing():
     chunks = Chunks()
     chunks.put([item(1, 1), item(2, 1)])
     chunks.clear()
@@ -82,7 +82,7 @@ def test_clear_leaves_nothing() -> None:
     assert chunks.take(1) == []
 
 
-def test_a_group_is_not_torn_apart() -> None:
+def test_a_group_is_not_torn_apart():
     chunks = with_speed(1e-3)
     chunks.put(dataclasses.replace(item(k, 1), group=k // 4 if k < 80 else None) for k in range(100))
     taken = []

@@ -37,7 +37,7 @@ def trained(actor: TrainingActor, federation: Any, weight: float | None, at_once
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_updates_and_their_sum_are_those_of_the_cpu(federation: Any, device: str) -> None:
+def test_updates_and_their_sum_are_those_of_the_cpu(federation, device):
     expected = trained(actor_on(federation, "cpu"), federation, None).done
     actor = actor_on(federation, device)
     alone = trained(actor, federation, None).done
@@ -52,21 +52,21 @@ def test_updates_and_their_sum_are_those_of_the_cpu(federation: Any, device: str
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_the_same_client_again_gives_the_same_update(federation: Any, device: str) -> None:
+def test_the_same_client_again_gives_the_same_update(federation, device):
     first, second = (trained(actor_on(federation, device), federation, None).done for _ in range(2))
     for one, other in zip(first, second, strict=True):
         assert all(np.array_equal(one.arrays[name], other.arrays[name]) for name in one.arrays)
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_measuring_tells_what_is_held_of_a_gpu(federation: Any, device: str) -> None:
+def test_measuring_tells_what_is_held_of_a_gpu(federation, device):
     measured = actor_on(federation, device, physical_batch_size="auto").measure(federation.plan())
     assert measured.at_once >= 1
     assert (0 < measured.gpu_bytes < measured.gpu_total) == (device == "cuda")
 
 
 @needs_gpu
-def test_memory_of_a_gpu_that_runs_out_halves_the_batch() -> None:
+def test_memory_of_a_gpu_that_runs_out_halves_the_batch():
     """For real: what is left of it holds some, but not all, of the examples of a step."""
     n = 512
     images = torch.randint(0, 256, (n, 3, 32, 32), dtype=torch.uint8)

@@ -4,7 +4,6 @@ import pickle
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import pytest
 
@@ -32,7 +31,7 @@ class Ours(Task):
         return SCALE * 2
 
 
-def test_another_process_has_the_class_and_what_it_uses(tmp_path: Path) -> None:
+def test_another_process_has_the_class_and_what_it_uses(tmp_path):
     given = given_task(give(Ours))
     result = subprocess.run(
         [sys.executable, "-c", TAKE],
@@ -44,12 +43,12 @@ def test_another_process_has_the_class_and_what_it_uses(tmp_path: Path) -> None:
     assert result.stdout.decode() == "6 ('a', 'b') False\n", result.stderr.decode()
 
 
-def test_a_name_that_all_processes_can_look_up_is_not_packed() -> None:
+def test_a_name_that_all_processes_can_look_up_is_not_packed():
     assert given_task("my_task.py") is None
     assert given_task("") is None
 
 
-def test_a_class_that_cannot_be_packed_is_refused_with_the_way_out() -> None:
+def test_a_class_that_cannot_be_packed_is_refused_with_the_way_out():
     class Holding(Task):
         lock = threading.Lock()
 

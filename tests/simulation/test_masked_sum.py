@@ -15,7 +15,6 @@ from fl_dp.federation.wire.messages import REFUSAL
 from fl_dp.federation.wire.partial_sums import GROUP, SUM
 from fl_dp.records import RoundPlan
 from fl_dp.simulation.actor.shared_data import SharedParts
-from fl_dp.simulation.actor_pool import ActorPool
 from fl_dp.simulation.clients import SimulatedClients
 from fl_dp.simulation.masked_sum import MaskedSums
 
@@ -32,41 +31,25 @@ def parts(count: int) -> list[dict[str, Any]]:
     ]
 
 
-def plans(members: int, dropouts: int, paid: int | None = None) -> list[RoundPlan]:
-    one = dataclasses.replace(PLAN, shares=members - dropouts - 1)
-    return [
-        dataclasses.replace(one, expected_batch_size=8 + k) for k in range(members if paid is None else paid)
-    ]
+def plans(dropouts: int) -> list[RoundPlan]:
+    """Of five members."""
+    one = dataclasses.replace(PLAN, shares=4 - dropouts)
+    return [dataclasses.replace(one, expected_batch_size=8 + k) for k in range(5)]
 
 
 @pytest.mark.parametrize(("trained", "dropouts"), [(5, 0), (5, 1), (4, 1)])
-def test_the_opened_sum_is_the_plain_one(trained: int, dropouts: int) -> None:
+def test_the_opened_sum_is_the_plain_one(trained, dropouts):
     """Of five members, of whom one may have failed to train."""
     given = parts(trained)
-    opened = MaskedSums(dropouts, 1).opened(plans(5, dropouts), WEIGHTS, given)
+    opened = MaskedSums(dropouts, 1).opened(plans(dropouts), WEIGHTS, given)
     for name in WEIGHTS:
         assert opened[name].dtype == np.int64
         np.testing.assert_array_equal(opened[name], sum(part[name] for part in given))
 
 
-def test_what_was_masked_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Masks are there: no member's words are its numbers."""
-    seen = []
-
-    def mask(self: Any, vector: Any, real: Any = participant.Participant.mask) -> Any:
-        answer = real(self, vector)
-        seen.append((vector, np.frombuffer(answer.vector, "<i8")))
-        return answer
-
-    monkeypatch.setattr(participant.Participant, "mask", mask)
-    MaskedSums(0, 1).opened(plans(5, 0), WEIGHTS, parts(5))
-    assert len(seen) == 5
-    assert not any((vector == masked).any() for vector, masked in seen)
-
-
-def test_too_few_members_are_a_sum_that_is_lost_and_paid_for() -> None:
+def test_too_few_members_are_a_sum_that_is_lost_and_paid_for():
     with pytest.raises(SumLostError, match="3 vectors, 4 are needed") as caught:
-        MaskedSums(1, 1).opened(plans(5, 1), WEIGHTS, parts(3))
+        MaskedSums(1, 1).opened(plans(1), WEIGHTS, parts(3))
     assert caught.value.paid
 
 
@@ -77,17 +60,22 @@ def wrong(self: Any, vector: Any, real: Any = participant.Participant.mask) -> A
     return real(self, vector)
 
 
-def test_a_wrong_mask_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(participant.Participant, "mask", wrong)
-    with pytest.raises(FederationError, match="1 of 11 numbers differ, number 4 first"):
-        MaskedSums(0, 1).opened(plans(5, 0), WEIGHTS, parts(5))
+def both_add(site: str, other: str) -> int:
+    """Masks that do not cancel."""
+    return 1
 
 
-def test_masks_that_do_not_cancel_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both of a pair add theirs."""
-    monkeypatch.setattr(participant.masks, "pair_sign", lambda site, other: 1)
-    with pytest.raises(FederationError, match="11 of 11 numbers differ"):
-        MaskedSums(0, 1).opened(plans(5, 0), WEIGHTS, parts(5))
+@pytest.mark.parametrize(
+    ("where", "name", "fault", "words"),
+    [
+        (participant.Participant, "mask", wrong, "1 of 11 numbers differ, number 4 first"),
+        (participant.masks, "pair_sign", both_add, "11 of 11 numbers differ"),
+    ],
+)
+def test_a_wrong_mask_is_noticed(monkeypatch, where, name, fault, words):
+    monkeypatch.setattr(where, name, fault)
+    with pytest.raises(FederationError, match=words):
+        MaskedSums(0, 1).opened(plans(0), WEIGHTS, parts(5))
 
 
 # In a simulation.
@@ -112,8 +100,7 @@ def anew(federation: Any) -> Any:
 
 
 def grid_of(fake: Any, federation: Any, size: int, masks: MaskedSums | None = None) -> Any:
-    pool = ActorPool(lambda: fake.start_actor(federation.actor), size, 600.0, at_once=64)
-    grid = federation.grid(pool)
+    grid = federation.grid_of(fake, size)
     grid._masks = masks
     return grid
 
@@ -133,7 +120,7 @@ def total(found: list[dict[str, Any]]) -> Any:
     return sum(flat(one) for one in found)
 
 
-def test_a_simulation_opens_the_sum_that_it_adds_up_in_the_clear(fake_ray: Any, two_federations: Any) -> None:
+def test_a_simulation_opens_the_sum_that_it_adds_up_in_the_clear(fake_ray, two_federations):
     clear, masked = (secure(one) for one in two_federations)
     plain = total(sums(grid_of(fake_ray, clear, 3), clear))
     (opened,) = sums(grid_of(fake_ray, masked, 2, MaskedSums(0, 1)), masked)
@@ -144,9 +131,7 @@ def test_a_simulation_opens_the_sum_that_it_adds_up_in_the_clear(fake_ray: Any, 
     assert not clear.work[-1].masks
 
 
-def test_a_difference_ends_the_simulation(
-    fake_ray: Any, two_federations: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_difference_ends_the_simulation(fake_ray, two_federations, monkeypatch):
     federation = secure(two_federations[0])
     monkeypatch.setattr(participant.Participant, "mask", wrong)
     with pytest.raises(FederationError, match="--secure: the opened sum is not the plain one"):
@@ -154,9 +139,7 @@ def test_a_difference_ends_the_simulation(
 
 
 @pytest.mark.parametrize("dropouts", [0, 1])
-def test_a_client_that_fails_drops_out_before_it_masks(
-    fake_ray: Any, two_federations: Any, monkeypatch: pytest.MonkeyPatch, dropouts: int
-) -> None:
+def test_a_client_that_fails_drops_out_before_it_masks(fake_ray, two_federations, monkeypatch, dropouts):
     federation = secure(two_federations[0], dropouts=dropouts)
     update = federation.actor().__class__._update
 
@@ -177,8 +160,8 @@ def test_a_client_that_fails_drops_out_before_it_masks(
 
 @pytest.mark.parametrize("masks", [None, MaskedSums(0, 1)], ids=["in the clear", "masked"])
 def test_a_round_that_was_paid_for_and_begun_again_gives_the_same_integers(
-    fake_ray: Any, federation: Any, masks: MaskedSums | None
-) -> None:
+    fake_ray, federation, masks: MaskedSums | None
+):
     """After a kill, from the keys in the ledger: one noise, paid for once. Another round has another."""
     secure(federation)
     first = total(sums(grid_of(fake_ray, federation, 2, masks), federation))
@@ -189,7 +172,7 @@ def test_a_round_that_was_paid_for_and_begun_again_gives_the_same_integers(
     assert (total(sums(grid_of(fake_ray, federation, 1, masks), federation, 2)) != first).any()
 
 
-def test_a_settled_round_is_not_given_again(fake_ray: Any, federation: Any) -> None:
+def test_a_settled_round_is_not_given_again(fake_ray, federation):
     """Its sum may have been opened: the same share beside another sum would be known."""
     grid = grid_of(fake_ray, secure(federation), 2)
     sums(grid, federation)

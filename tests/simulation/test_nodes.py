@@ -83,8 +83,8 @@ def one_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_node_dies_in_a_round_and_another_one_comes(
-    nodes: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known_keys: None, one_measurement: None
-) -> None:
+    nodes, tmp_path, monkeypatch, known_keys, one_measurement
+):
     """Rounds before the loss are as if nothing happened. In later ones a client that was begun again may have
     other noise, as its sum may round otherwise; who takes part and what it costs is the same.
     """

@@ -120,11 +120,11 @@ def path_to(came_from: Mapping[Any, Any], frozen: Any) -> str:
     ],
     ids=str,
 )
-def test_whatever_happens_every_update_counts_once_and_the_round_ends(setup: Setup) -> None:
+def test_whatever_happens_every_update_counts_once_and_the_round_ends(setup):
     assert walk(setup) > 3000
 
 
-def test_an_actor_answers_for_each_task_of_its_chunk() -> None:
+def test_an_actor_answers_for_each_task_of_its_chunk():
     state = RoundState()
     state.begin(tasks_of(Setup(actors=1, items=2, chunk=2, faults=0), 1))
     state.actor_ready(0)
@@ -134,7 +134,7 @@ def test_an_actor_answers_for_each_task_of_its_chunk() -> None:
         state.chunk_done(0, [])
 
 
-def test_what_a_record_takes_is_learnt_from_chunks_and_kept_for_the_next_round() -> None:
+def test_what_a_record_takes_is_learnt_from_chunks_and_kept_for_the_next_round():
     state = RoundState()
     (item,) = tasks_of(Setup(actors=1, items=1, chunk=1, faults=0), 1)
     state.begin([item])

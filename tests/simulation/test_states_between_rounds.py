@@ -11,14 +11,10 @@ import pytest
 
 from fl_dp.federation.client.kept_states import FOLDER, KeptStates
 from fl_dp.federation.wire.arrays import specs
-from fl_dp.federation.wire.messages import ARRAYS
 from fl_dp.records import CONTROL
 from fl_dp.simulation.actor import training_actor
-from fl_dp.simulation.actor.first_steps import grouped
 from fl_dp.simulation.actor.shared_data import SharedParts
-from fl_dp.simulation.actor_pool import ActorPool
 from fl_dp.simulation.clients import SimulatedClients
-from fl_dp.simulation.work import ClientWork
 from fl_dp.training.kept import digest_of_state
 
 CLIENTS = 12
@@ -50,19 +46,6 @@ def anew(federation: Any) -> Any:
     return federation
 
 
-def grid_of(fake: Any, federation: Any, size: int) -> Any:
-    pool = ActorPool(lambda: fake.start_actor(federation.actor), size, 600.0, at_once=64)
-    return federation.grid(pool)
-
-
-def updates(grid: Any, federation: Any, server_round: int) -> dict[int, dict[str, Any]]:
-    replies = grid.send_and_receive(federation.messages(server_round, summed=False))
-    return {
-        reply.metadata.src_node_id - 1: {k: array.numpy() for k, array in reply.content[ARRAYS].items()}
-        for reply in replies
-    }
-
-
 def same(one: dict[int, Any], other: dict[int, Any]) -> bool:
     return one.keys() == other.keys() and all(
         np.array_equal(array, other[client][name])
@@ -72,14 +55,12 @@ def same(one: dict[int, Any], other: dict[int, Any]) -> bool:
 
 
 @every_kind
-def test_the_states_do_not_depend_on_who_trained(
-    fake_ray: Any, two_federations: Any, kind: dict[str, Any]
-) -> None:
+def test_the_states_do_not_depend_on_who_trained(fake_ray, two_federations, kind):
     """Bit for bit, in all rounds, for 1 and for 2 processes."""
     federations = [keeping(one, **kind) for one in two_federations]
-    grids = [grid_of(fake_ray, one, size) for one, size in zip(federations, (1, 2), strict=True)]
+    grids = [one.grid_of(fake_ray, size) for one, size in zip(federations, (1, 2), strict=True)]
     for server_round in (1, 2, 3):
-        one, other = (updates(*pair, server_round) for pair in zip(grids, two_federations, strict=True))
+        one, other = (made.updates(grid, server_round) for made, grid in zip(federations, grids, strict=True))
         assert len(one) == CLIENTS
         assert same(one, other)
     kept = [
@@ -90,14 +71,12 @@ def test_the_states_do_not_depend_on_who_trained(
 
 
 @every_kind
-def test_a_kept_state_decides_the_next_update(
-    fake_ray: Any, two_federations: Any, monkeypatch: pytest.MonkeyPatch, kind: dict[str, Any]
-) -> None:
+def test_a_kept_state_decides_the_next_update(fake_ray, two_federations, monkeypatch, kind):
     """With the same draws and noise the first round is the same, and the second is another."""
     seen = []
     for federation in (keeping(one, **kind) for one in two_federations):
-        grid = grid_of(fake_ray, federation, 2)
-        seen.append([updates(grid, federation, server_round) for server_round in (1, 2)])
+        grid = federation.grid_of(fake_ray, 2)
+        seen.append([federation.updates(grid, server_round) for server_round in (1, 2)])
         anew = partial(_begin_anew, training_actor.go_on_from)
         monkeypatch.setattr(training_actor, "go_on_from", anew)  # for the second
     assert same(seen[0][0], seen[1][0])
@@ -108,44 +87,42 @@ def _begin_anew(begin: Callable[..., None], trainer: Any, start: Any, state: byt
     begin(trainer, start, b"")
 
 
-def test_nothing_is_kept_unless_it_is_asked_for(fake_ray: Any, federation: Any) -> None:
-    grid = grid_of(fake_ray, keeping(federation, **ADAM | {"optimizer_state": "reset"}), 2)
-    assert len(updates(grid, federation, 1)) == CLIENTS
+def test_nothing_is_kept_unless_it_is_asked_for(fake_ray, federation):
+    grid = keeping(federation, **ADAM | {"optimizer_state": "reset"}).grid_of(fake_ray, 2)
+    assert len(federation.updates(grid, 1)) == CLIENTS
     assert not (federation.folder / FOLDER).exists()
 
 
 @every_kind
 @pytest.mark.parametrize("settled", [True, False])
-def test_a_round_that_was_begun_is_the_same_again(
-    fake_ray: Any, two_federations: Any, settled: bool, kind: dict[str, Any]
-) -> None:
+def test_a_round_that_was_begun_is_the_same_again(fake_ray, two_federations, settled, kind):
     """After a kill: from the states that it began with, though its own are kept already; paid for once."""
     broken, straight = (keeping(one, **kind) for one in two_federations)
-    grid = grid_of(fake_ray, straight, 2)
-    expected = [updates(grid, straight, server_round) for server_round in (1, 2)]
-    grid = grid_of(fake_ray, broken, 2)
-    assert same(updates(grid, broken, 1), expected[0])
+    grid = straight.grid_of(fake_ray, 2)
+    expected = [straight.updates(grid, server_round) for server_round in (1, 2)]
+    grid = broken.grid_of(fake_ray, 2)
+    assert same(broken.updates(grid, 1), expected[0])
     if settled:
         grid.erase_keys("run", 1)
-    assert same(updates(grid, broken, 2), expected[1])
-    again = updates(grid_of(fake_ray, anew(broken), 1), broken, 2)
+    assert same(broken.updates(grid, 2), expected[1])
+    again = broken.updates(anew(broken).grid_of(fake_ray, 1), 2)
     assert same(again, expected[1])
     assert broken.steps() == straight.steps()
 
 
-def test_a_round_is_not_repeated_from_other_states(fake_ray: Any, federation: Any) -> None:
+def test_a_round_is_not_repeated_from_other_states(fake_ray, federation):
     """It may have been released already, and the same noise on another state would show their difference."""
-    grid = grid_of(fake_ray, keeping(federation), 2)
+    grid = keeping(federation).grid_of(fake_ray, 2)
     for server_round in (1, 2):
-        assert len(updates(grid, federation, server_round)) == CLIENTS
+        assert len(federation.updates(grid, server_round)) == CLIENTS
     for file in (federation.folder / FOLDER).glob("*-1.pt"):
         file.unlink()
-    answers = federation.round(grid_of(fake_ray, anew(federation), 1), federation.messages(2))
+    answers = federation.round(anew(federation).grid_of(fake_ray, 1), federation.messages(2))
     assert len(answers.refused) == CLIENTS
     assert all("paid for" in reason or "before" in reason for reason in answers.refused.values())
 
 
-def test_the_state_is_an_input_of_the_key(federation: Any) -> None:
+def test_the_state_is_an_input_of_the_key(federation):
     """Of the key that the training process gets, and not only of what may be asked of a payment."""
     keeping(federation)
     content = federation.messages(2, summed=False)[0].content
@@ -160,19 +137,17 @@ def test_the_state_is_an_input_of_the_key(federation: Any) -> None:
         assert (work.key == paid.key("w")) is (not state)
 
 
-def test_states_before_the_last_settled_round_are_gone(fake_ray: Any, federation: Any) -> None:
-    grid = grid_of(fake_ray, keeping(federation), 2)
+def test_states_before_the_last_settled_round_are_gone(fake_ray, federation):
+    grid = keeping(federation).grid_of(fake_ray, 2)
     for server_round in (1, 2, 3):
-        updates(grid, federation, server_round)
+        federation.updates(grid, server_round)
         grid.erase_keys("run", server_round)
     assert {file.stem.partition("-")[2] for file in (federation.folder / FOLDER).iterdir()} == {"3"}
 
 
-def test_a_client_that_fails_goes_on_from_its_last_state(
-    fake_ray: Any, federation: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    grid = grid_of(fake_ray, keeping(federation), 2)
-    updates(grid, federation, 1)
+def test_a_client_that_fails_goes_on_from_its_last_state(fake_ray, federation, monkeypatch):
+    grid = keeping(federation).grid_of(fake_ray, 2)
+    federation.updates(grid, 1)
     monkeypatch.setattr(training_actor, "update_of", lambda trainer: None)
     answers = federation.round(grid, federation.messages(2))
     assert len(answers.refused) == CLIENTS
@@ -180,23 +155,15 @@ def test_a_client_that_fails_goes_on_from_its_last_state(
 
 
 @pytest.mark.parametrize("kind", [OWN_MODEL, CONTROLS], ids=["mr-mtl", "scaffold"])
-def test_a_sum_is_of_all_that_is_sent(fake_ray: Any, two_federations: Any, kind: dict[str, Any]) -> None:
+def test_a_sum_is_of_all_that_is_sent(fake_ray, two_federations, kind):
     """Updates by themselves, averaged here, are the average that the other federation sends."""
     single, summed = (keeping(one, **kind) for one in two_federations)
-    grids = grid_of(fake_ray, single, 1), grid_of(fake_ray, summed, 2)
+    grids = single.grid_of(fake_ray, 1), summed.grid_of(fake_ray, 2)
     for server_round in (1, 2):
-        one_by_one = updates(grids[0], single, server_round)
+        one_by_one = single.updates(grids[0], server_round)
         answers = summed.round(grids[1], summed.messages(server_round))
         assert not answers.refused
         for name in summed.specs:
             total = sum((k + 1.0) * one_by_one[k][name].astype(np.float64) for k in range(CLIENTS))
             average = total / sum(range(1, CLIENTS + 1))
             np.testing.assert_allclose(answers.average[name], average, rtol=1e-5, atol=1e-6)
-
-
-def test_clients_with_models_of_their_own_take_no_step_together(federation: Any) -> None:
-    """The passes that several take together are of one set of weights."""
-    for changes, groups in (({}, True), (OWN_MODEL, False), ({"personal": "1.bias"}, False)):
-        plan = dataclasses.replace(federation.plan(), **changes)
-        items = [ClientWork(str(k), str(k), k, plan, 2, 0.2, 1.0) for k in range(16)]
-        assert bool(grouped(items, 128, 100)[1]) is groups

@@ -101,7 +101,7 @@ def kill(folder: Path, number: int, delay: float) -> int:
     return killed
 
 
-def test_twenty_rounds_with_processes_killed_at_random(two_federations: Any, pool_of: Any) -> None:
+def test_twenty_rounds_with_processes_killed_at_random(two_federations, pool_of):
     """In four rounds one, at any moment; in one all of them at once."""
     disturbed, calm = two_federations
     luck = random.Random(3)
@@ -125,7 +125,7 @@ def test_twenty_rounds_with_processes_killed_at_random(two_federations: Any, poo
     assert disturbed.steps() == calm.steps() == dict.fromkeys(range(CLIENTS), 40)
 
 
-def test_a_round_of_clients_that_misbehave(two_federations: Any, pool_of: Any) -> None:
+def test_a_round_of_clients_that_misbehave(two_federations, pool_of):
     federation, without = two_federations
     habits = {"1": "ends its process", "5": "hangs", "8": "raises"}
     pool = pool_of(federation, watched(federation.folder, habits), timeout=4.0)
@@ -141,13 +141,13 @@ def test_a_round_of_clients_that_misbehave(two_federations: Any, pool_of: Any) -
     assert close(answers.average, expected.average)
 
 
-def test_processes_that_do_not_start(federation: Any, pool_of: Any) -> None:
+def test_processes_that_do_not_start(federation, pool_of):
     grid = federation.grid(pool_of(federation, Unable))
     with pytest.raises(FederationError, match=r"do not start: ModuleNotFoundError: No module named 'fl_dp'$"):
         federation.round(grid, federation.messages())
 
 
-def test_ray_grants_the_shares_that_are_counted() -> None:
+def test_ray_grants_the_shares_that_are_counted():
     """Seven to a core: were a seventh rounded up, only six would ever come."""
     there = cluster.nodes()
     assert [(node.cpus, node.gpus) for node in there] == [(CORES, 0)]

@@ -9,7 +9,7 @@ from fl_dp.errors import ConfigError
 from fl_dp.federation.secure_sum.key_shares import PRIME, SHARE_BYTES, Opener, is_share, split
 
 
-@pytest.mark.parametrize(("members", "threshold"), [(3, 2), (5, 4), (10, 6), (40, 40), (100, 51)])
+@pytest.mark.parametrize(("members", "threshold"), [(3, 2), (10, 6), (12, 12), (100, 51)])
 def test_any_threshold_of_shares_give_the_secret_as_the_library_says(members: int, threshold: int) -> None:
     secret = secrets.token_bytes(32)
     shares = split(secret, members, threshold)
@@ -28,13 +28,10 @@ def test_one_share_fewer_gives_nothing() -> None:
         Opener([0, 3, 3], 3)
 
 
-def test_a_polynomial_is_new_each_time() -> None:
-    assert split(bytes(32), 5, 3) != split(bytes(32), 5, 3)
-
-
-def test_small_and_large_secrets() -> None:
+def test_a_polynomial_is_new_each_time_also_of_small_and_large_secrets() -> None:
     for secret in (bytes(32), b"\xff" * 32):
         shares = dict(enumerate(split(secret, 4, 3)))
+        assert shares != dict(enumerate(split(secret, 4, 3)))
         assert Opener([1, 2, 3], 3).open(shares, lambda found, secret=secret: found == secret) == secret
 
 
@@ -53,14 +50,11 @@ def test_a_search_ends() -> None:
     """Of 100 who answered too many lie: None, and not all of the 10^29 sets are tried."""
     shares = dict(enumerate(split(bytes(32), 100, 51)))
     opener = Opener(range(100), 51)
-    assert (
-        opener.open(shares | dict.fromkeys(range(50), b"\0" * 66), lambda found: found == bytes(32)) is None
-    )
+    lies = dict.fromkeys(range(50), bytes(66))
+    assert opener.open(shares | lies, lambda found: found == bytes(32)) is None
     assert opener.open(shares, lambda found: found == bytes(32)) == bytes(32)  # what still fits is opened
 
 
 def test_what_is_a_share() -> None:
     assert is_share((PRIME - 1).to_bytes(66))
-    assert not is_share(PRIME.to_bytes(66))
-    assert not is_share(bytes(65))
-    assert not is_share(bytes(67))
+    assert not any(map(is_share, (PRIME.to_bytes(66), bytes(65), bytes(67))))

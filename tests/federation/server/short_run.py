@@ -18,11 +18,16 @@ def settings(**changes):
     return RunConfig(**{**values, **changes})
 
 
-def run(nodes, fakes, config=None, evaluate=None):
+def strategy_of(config=None, name="run-1", start=START):
+    trainable = specs({key: array for key, array in start.items() if key != "frozen"})
+    return PrivateStrategy(config or settings(), name, trainable, lambda report: None)
+
+
+def run(nodes, fakes, config=None, evaluate=None, start=START):
     """The strategy after a run over `nodes`, and its grid."""
     grid = fakes.Grid(dict(enumerate(nodes, start=11)))
-    strategy = PrivateStrategy(config or settings(), "run-1", TRAINABLE, lambda report: None)
-    strategy.start(grid, encode(START), evaluate_fn=evaluate)
+    strategy = strategy_of(config, start=start)
+    strategy.start(grid, encode(start), evaluate_fn=evaluate)
     return strategy, grid
 
 

@@ -50,7 +50,7 @@ def test_a_run_leaves_its_files(tmp_path, fakes):
 
 
 def test_spent_budgets_are_a_normal_end(tmp_path, fakes):
-    serve(tmp_path, fakes, [fakes.Client("0", epsilon=1.0), fakes.Client("1", epsilon=1.0)], rounds=90)
+    serve(tmp_path, fakes, [fakes.Client(name, epsilon=1.0) for name in "01"], rounds=90)
     lines, summary = left(tmp_path)
     assert summary["status"] == "budget-exhausted"
     assert 0 < summary["rounds"] == len(lines) < 90

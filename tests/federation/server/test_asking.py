@@ -32,28 +32,27 @@ def test_the_plan_is_the_configuration(fakes):
     assert (plan.noise_multiplier, plan.max_grad_norm, plan.momentum) == (2.0, 1.0, 0.0)
 
 
-@pytest.mark.parametrize(("aggregation", "asked"), [("mean", True), ("median", False)])
-def test_only_an_aggregation_that_can_use_sums_asks_for_them(fakes, aggregation, asked):
+def added_up(fakes, nodes, config):
+    """What those that are asked to train are told of a sum: its weight, or None."""
+
     class Grid(AddsUp, fakes.Grid):
         pass
 
-    grid = Grid({11: fakes.Client("0"), 12: fakes.Client("1")})
+    grid = Grid(dict(enumerate(nodes, start=11)))
+    PrivateStrategy(config, "run-1", TRAINABLE, lambda report: None).start(grid, encode(START))
+    asked = [one.content for one in grid.sent if one.metadata.message_type == "train"]
+    return [content[ADD_UP]["weight"] if ADD_UP in content else None for content in asked]
+
+
+@pytest.mark.parametrize(("aggregation", "asked"), [("mean", True), ("median", False)])
+def test_only_an_aggregation_that_can_use_sums_asks_for_them(fakes, aggregation, asked):
     config = settings(rounds=1, aggregation=aggregation)
-    strategy = PrivateStrategy(config, "run-1", TRAINABLE, lambda report: None)
-    strategy.start(grid, encode(START))
-    trained = [message for message in grid.sent if message.metadata.message_type == "train"]
-    assert [ADD_UP in message.content for message in trained] == [asked, asked]
+    found = added_up(fakes, [fakes.Client("0"), fakes.Client("1")], config)
+    assert [one is not None for one in found] == [asked, asked]
 
 
 @pytest.mark.parametrize(("most", "expected"), [(2.0, [640.0, 640.0, 1280.0]), (0.0, [640.0, 640.0, 6.4e6])])
 def test_weights_of_sums_are_capped_before_they_are_added_up(fakes, most, expected):
-    class Grid(AddsUp, fakes.Grid):
-        pass
-
-    grid = Grid({11: fakes.Client("0"), 12: fakes.Client("1"), 13: fakes.Client("2", 6_400_000)})
-    config = settings(clients=3, fit_clients=3, rounds=1, max_weight=most)
-    strategy = PrivateStrategy(config, "run-1", TRAINABLE, lambda report: None)
-    strategy.start(grid, encode(START))
-    trained = [message for message in grid.sent if message.metadata.message_type == "train"]
-    found = sorted(message.content[ADD_UP]["weight"] for message in trained)
-    assert found == pytest.approx(expected)
+    nodes = [fakes.Client("0"), fakes.Client("1"), fakes.Client("2", 6_400_000)]
+    found = added_up(fakes, nodes, settings(clients=3, fit_clients=3, rounds=1, max_weight=most))
+    assert sorted(found) == pytest.approx(expected)

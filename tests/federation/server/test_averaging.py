@@ -5,32 +5,24 @@ import json
 import numpy as np
 import pytest
 import torch
+from federation.server.short_run import START, settings, strategy_of
 from flwr.app import Context, MetricRecord, RecordDict
 
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
 from fl_dp.federation.server.app import app
 from fl_dp.federation.server.averaging import Averaging
-from fl_dp.federation.server.strategy import PrivateStrategy
-from fl_dp.federation.wire.arrays import encode, specs
+from fl_dp.federation.wire.arrays import encode
 from fl_dp.records import Refusal
 
-START = {"weight": np.zeros((2, 3), np.float32)}
-SETTINGS = {
-    "clients": 2, "min_clients": 2, "fit_clients": 2, "noise_multiplier": 2.0, "accountant": "rdp",
-    "round_timeout": 0.3, "keep_model": "average", "average_decay": 0.25,
-}  # fmt: skip
+AVERAGE = {"keep_model": "average", "average_decay": 0.25}
 
 
-def strategy_of(**changes):
-    return PrivateStrategy(RunConfig(**{**SETTINGS, **changes}), "run-1", specs(START), lambda report: None)
+def clients(fakes, **mishaps):
+    return {11: fakes.Client("0", epsilon=99.0), 12: fakes.Client("1", epsilon=99.0, **mishaps)}
 
 
-def clients(fakes):
-    return {11: fakes.Client("0", epsilon=99.0), 12: fakes.Client("1", epsilon=99.0)}
-
-
-def start(strategy, fakes, arrays=None, nodes=None):
+def start(strategy, nodes, fakes):
     """Every round adds 1 to the weights. The largest weights that were measured."""
     seen = []
 
@@ -38,9 +30,7 @@ def start(strategy, fakes, arrays=None, nodes=None):
         seen.append(float(arrays["weight"].numpy().max()))
         return MetricRecord({"loss": 1.0})
 
-    strategy.start(
-        fakes.Grid(nodes or clients(fakes)), encode(START) if arrays is None else arrays, evaluate_fn=evaluate
-    )
+    strategy.start(fakes.Grid(nodes), strategy.result.arrays or encode(START), evaluate_fn=evaluate)
     return seen
 
 
@@ -53,8 +43,8 @@ def by_hand(values, decay):
 
 
 def test_the_average_of_the_rounds_models_is_measured_and_clients_go_on_from_the_last(fakes):
-    strategy = strategy_of(rounds=4)
-    seen = start(strategy, fakes)
+    strategy = strategy_of(settings(rounds=4, **AVERAGE))
+    seen = start(strategy, clients(fakes), fakes)
     assert seen == pytest.approx([by_hand([1, 2, 3, 4][:n], 0.25) for n in (1, 2, 3, 4)])
     assert strategy.result.arrays["weight"].numpy().max() == 4.0
     averaged = strategy.averaged["weight"].numpy()
@@ -75,10 +65,8 @@ def test_a_long_decay_begins_short():
 
 
 def test_a_lost_round_is_not_in_the_average(fakes):
-    strategy = strategy_of(rounds=3, min_updates=2)
-    mishap = {2: Refusal("failed", "no power")}
-    nodes = {11: fakes.Client("0", epsilon=99.0), 12: fakes.Client("1", epsilon=99.0, mishaps=mishap)}
-    strategy.start(fakes.Grid(nodes), encode(START))
+    strategy = strategy_of(settings(rounds=3, min_updates=2, **AVERAGE))
+    start(strategy, clients(fakes, mishaps={2: Refusal("failed", "no power")}), fakes)
     assert strategy.reports[-1].lost_rounds == 1
     assert strategy.averaged["weight"].numpy().max() == pytest.approx(by_hand([1, 2], 0.25))
 
@@ -93,31 +81,20 @@ def test_what_nobody_trains_is_the_last_models():
 
 
 def test_a_resumed_run_goes_on_with_its_average(fakes):
-    whole = strategy_of(rounds=4)
-    start(whole, fakes)
-    half, nodes = strategy_of(rounds=2), clients(fakes)
-    start(half, fakes, nodes=nodes)
-    again = strategy_of(rounds=4)
+    whole, half, again = (strategy_of(settings(rounds=rounds, **AVERAGE)) for rounds in (4, 2, 4))
+    start(whole, clients(fakes), fakes)
+    nodes = clients(fakes)
+    start(half, nodes, fakes)
     again.resume(half.state("", 1.0))
-    start(again, fakes, again.result.arrays, nodes)
+    start(again, nodes, fakes)
     np.testing.assert_array_equal(again.averaged["weight"].numpy(), whole.averaged["weight"].numpy())
-
-
-def test_half_an_average_is_refused():
-    averaging = Averaging(0.5, ["weight"])
-    averaging.add(encode({"weight": np.ones(2)}))
-    state = averaging.state()
-    for missing in state:
-        part = {name: array for name, array in state.items() if name != missing}
-        with pytest.raises(ConfigError, match="no average"):
-            Averaging(0.5, ["weight"]).restore(part, {"weight": np.ones(2)})
-    state["other"] = np.ones(1)
-    assert Averaging(0.5, ["weight"]).restore(state, {"weight": np.ones(2)}).keys() == {"other"}
 
 
 @pytest.mark.parametrize(
     ("key", "array"),
     [
+        ("averaged array weight", None),  # half an average
+        ("averaged rounds", None),
         ("averaged array weight", np.ones(3)),  # of another model: the next round would fail, and be paid for
         ("averaged array weight", np.ones(())),
         ("averaged array weight", np.array([1.0, np.nan])),
@@ -131,22 +108,17 @@ def test_half_an_average_is_refused():
 def test_what_is_no_average_of_this_model_is_refused(key, array):
     averaging = Averaging(0.5, ["weight"])
     averaging.add(encode({"weight": np.ones(2)}))
-    state = averaging.state()
-    assert key in state
+    state, own = {**averaging.state(), "other": np.ones(1)}, {"weight": np.ones(2)}
+    assert Averaging(0.5, ["weight"]).restore(state, own).keys() == {"other"}
+    assert state.pop(key) is not None
     with pytest.raises(ConfigError, match="no average"):
-        Averaging(0.5, ["weight"]).restore({**state, key: array}, {"weight": np.ones(2)})
+        Averaging(0.5, ["weight"]).restore(state if array is None else {**state, key: array}, own)
 
 
 def test_a_decay_of_one_is_refused():
     with pytest.raises(ConfigError, match=r"average-decay = 1.0: .*\[0, 1\)"):
         RunConfig(average_decay=1.0)
     assert RunConfig(keep_model="average", evaluate="off").keep_model == "average"
-
-
-def test_other_runs_keep_no_average(fakes):
-    strategy = strategy_of(rounds=1, keep_model="last")
-    start(strategy, fakes)
-    assert strategy.averaged is None
 
 
 def test_a_run_leaves_its_average_and_its_last_model(tmp_path, fakes):

@@ -3,16 +3,10 @@
 from dataclasses import replace
 
 import numpy as np
-
-from fl_dp.config.run import RunConfig
-from fl_dp.federation.server.strategy import PrivateStrategy
-from fl_dp.federation.wire.arrays import encode, specs
+from federation.server import short_run
+from federation.server.short_run import settings
 
 START = {"weight": np.full(50, 0.5, np.float32)}
-CONFIG = RunConfig(
-    clients=3, min_clients=3, fit_clients=3, rounds=1, noise_multiplier=2.0, accountant="rdp",
-    learning_rate=5.0, round_timeout=0.3,
-)  # fmt: skip
 
 
 def times(factor):
@@ -25,8 +19,8 @@ def times(factor):
 
 def run(fakes, factor, **changes):
     clients = [fakes.Client("0"), fakes.Client("1"), fakes.Client("2", lie=times(factor))]
-    strategy = PrivateStrategy(replace(CONFIG, **changes), "run-1", specs(START), lambda report: None)
-    strategy.start(fakes.Grid(dict(enumerate(clients, 11))), encode(START))
+    config = settings(clients=3, fit_clients=3, rounds=1, **{"learning_rate": 5.0, **changes})
+    strategy, _ = short_run.run(clients, fakes, config, start=START)
     return strategy, strategy.result.arrays["weight"].numpy() - START["weight"]
 
 

@@ -1,17 +1,20 @@
 """Who is chosen for a round."""
 
 import numpy as np
+import pytest
 from federation.server.short_run import run, settings, statuses, weights
 
 from fl_dp.federation.server.client_sampling import ClientSampler
 
 
-def test_a_client_without_budget_is_idle_and_the_others_go_on(fakes):
+@pytest.mark.parametrize("least", [1, "auto"])
+def test_a_client_without_budget_is_idle_and_the_others_go_on(fakes, least):
     poor = fakes.Client("0", epsilon=0.8)
-    strategy, _ = run([poor, fakes.Client("1")], fakes)
+    strategy, _ = run([poor, fakes.Client("1")], fakes, settings(min_updates=least))
     assert strategy.outcome() == ("completed", "")
     assert statuses(strategy, 3) == {"0": "idle", "1": "trained"}
     assert "budget" in strategy.reports[2].clients["0"].reason
+    assert strategy.reports[2].lost_rounds == 0
 
 
 def test_fit_clients_of_those_there_are_chosen_and_the_public_seed_does_not_tell_which(fakes):

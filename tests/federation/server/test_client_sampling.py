@@ -20,10 +20,11 @@ def test_every_client_is_chosen_as_often_as_any_other(scheme: str) -> None:
         assert abs(times[client] / len(ROUNDS) - 0.25) < 5 * (0.25 * 0.75 / len(ROUNDS)) ** 0.5
 
 
-def test_a_fixed_number_without_replacement_or_all_who_are_there() -> None:
-    sampler = ClientSampler("fixed", 5, SECRET)
+@pytest.mark.parametrize("scheme", ["fixed", "budget"])
+def test_a_fixed_number_without_replacement_or_all_who_are_there(scheme: str) -> None:
+    sampler = ClientSampler(scheme, 5, SECRET)
     for one in range(1, 50):
-        chosen = sampler.choose(ABLE, one)
+        chosen = sampler.choose(ABLE, one, lambda client: 1e-3)
         assert len(set(chosen)) == len(chosen) == 5
     assert sorted(sampler.choose(ABLE[:3], 1)) == ABLE[:3]
     assert sampler.choose([], 1) == []
@@ -68,11 +69,3 @@ def test_who_has_more_of_the_budget_left_comes_more_often() -> None:
     left = {"much": 0.75, "little": 0.25}
     times = Counter(sampler.choose(list(left), one, left.__getitem__)[0] for one in ROUNDS)
     assert abs(times["much"] / len(ROUNDS) - 0.75) < 5 * (0.75 * 0.25 / len(ROUNDS)) ** 0.5
-
-
-def test_by_budget_a_fixed_number_without_replacement_or_all_who_are_there() -> None:
-    sampler = ClientSampler("budget", 5, SECRET)
-    chosen = sampler.choose(ABLE, 1, lambda client: 1e-3)
-    assert len(set(chosen)) == len(chosen) == 5
-    assert sorted(sampler.choose(ABLE[:3], 1)) == ABLE[:3]
-    assert sampler.choose([], 1) == []

@@ -59,9 +59,8 @@ def test_evaluation_equals_one_example_at_a_time(model, data):
 def calls_of(model, data, task):
     """How often the model is called, and what the evaluation gives."""
     calls = []
-    handle = model.register_forward_hook(lambda *_: calls.append(1))
-    result = evaluation.evaluate(model, data, task, CPU)
-    handle.remove()
+    with model.register_forward_hook(lambda *_: calls.append(1)):
+        result = evaluation.evaluate(model, data, task, CPU)
     return len(calls), result
 
 
@@ -82,11 +81,8 @@ def test_losses_of_ones_own_are_asked_for_by_themselves(model, data):
     assert count == 6
     assert result.loss == pytest.approx((model(2 * data.x).argmax(1) == data.y).float().mean().item())
     assert result.metrics == evaluation.evaluate(model, data, task_for(data), CPU).metrics
-
-
-def test_losses_that_a_task_has_by_itself_are_its_own_too(model, data):
     task = task_for(data)
-    task.losses = lambda model, batch: torch.full((len(batch[0]),), 7.0)
+    task.losses = lambda model, batch: torch.full((len(batch[0]),), 7.0)  # of this one task
     assert calls_of(model, data, task)[1].loss == 7
 
 
@@ -123,6 +119,8 @@ def test_metrics_are_those_asked_for_else_those_of_the_task(model, data):
     assert own["spread"] == pytest.approx(model(data.x).std().item())
     asked = evaluation.evaluate(model, data, task, CPU, ("accuracy-per-class",)).metrics
     assert list(asked) == [f"accuracy-per-class[{name}]" for name in data.classes]
+    with pytest.raises(ConfigError, match="metric 'mae' is for targets of numbers, not class"):
+        evaluation.evaluate(model, data, task_for(data), CPU, ("mae",))
 
 
 def test_numbers_have_their_own_loss_and_metrics(data):
@@ -133,11 +131,6 @@ def test_numbers_have_their_own_loss_and_metrics(data):
     assert result.loss == pytest.approx(errors.square().mean().item())
     assert result.metrics["mse"] == pytest.approx(result.loss)
     assert result.metrics["mae"] == pytest.approx(errors.abs().mean().item())
-
-
-def test_a_metric_for_other_targets_is_refused(model, data):
-    with pytest.raises(ConfigError, match="metric 'mae' is for targets of numbers, not class"):
-        evaluation.evaluate(model, data, task_for(data), CPU, ("mae",))
 
 
 def test_what_is_not_defined_is_null_in_json_and_not_available_on_the_console(model, data):

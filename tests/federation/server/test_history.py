@@ -60,12 +60,6 @@ def test_rounds_left_are_computed_once_or_twice_in_a_run(last: int, asked: list[
     assert 1 <= len(asked) <= 2
 
 
-def test_what_was_spent_on_others_counts() -> None:
-    fresh = history_of(BUDGET, MECHANISM, ()).rounds_left(60)
-    used = history_of(BUDGET, MECHANISM, (Entry(0.1, 1.0, 100),)).rounds_left(60)
-    assert used < fresh < 60
-
-
 def test_steps_left_are_exactly_what_the_ledger_would_say(asked: list[int]) -> None:
     """Also where a forecast is known: what a client may have spent is counted by them."""
     one = history_of(BUDGET, MECHANISM, spent(1))

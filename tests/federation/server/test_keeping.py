@@ -6,22 +6,19 @@ import math
 import numpy as np
 import pytest
 import torch
+from federation.server import short_run
+from federation.server.short_run import settings
 from flwr.app import Context, MetricRecord, RecordDict
 
 from fl_dp.config.run import RunConfig
+from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ConfigError, DataError
 from fl_dp.federation.server import evaluation
 from fl_dp.federation.server.app import app
 from fl_dp.federation.server.evaluation import halves
 from fl_dp.federation.server.keeping import Keeping
-from fl_dp.federation.server.strategy import PrivateStrategy
-from fl_dp.federation.wire.arrays import encode, specs
 
-START = {"weight": np.zeros((2, 3), np.float32)}
-SETTINGS = {
-    "clients": 2, "min_clients": 2, "fit_clients": 2, "noise_multiplier": 2.0, "accountant": "rdp",
-    "round_timeout": 0.3, "keep_model": "best", "learning_rate": 50.0,
-}  # fmt: skip
+BEST = {"keep_model": "best", "learning_rate": 50.0}
 
 
 def run(fakes, losses, **changes):
@@ -32,10 +29,9 @@ def run(fakes, losses, **changes):
         seen.append(float(arrays["weight"].numpy().max()))
         return MetricRecord({"loss": losses[server_round]})
 
-    config = RunConfig(**{**SETTINGS, "rounds": len(losses) - 1, **changes})
-    strategy = PrivateStrategy(config, "run-1", specs(START), lambda report: None)
-    nodes = {11: fakes.Client("0", epsilon=99.0), 12: fakes.Client("1", epsilon=99.0)}
-    strategy.start(fakes.Grid(nodes), encode(START), evaluate_fn=evaluate)
+    config = settings(rounds=len(losses) - 1, **{**BEST, **changes})
+    nodes = [fakes.Client("0", epsilon=99.0), fakes.Client("1", epsilon=99.0)]
+    strategy, _ = short_run.run(nodes, fakes, config, evaluate)
     return strategy, seen
 
 
@@ -74,7 +70,7 @@ def test_the_servers_momentum_of_what_was_rolled_back_is_forgotten(fakes):
 
 def test_a_resumed_run_knows_its_best_model(fakes):
     strategy, _ = run(fakes, [2.0, 1.0, 1.5])
-    again = PrivateStrategy(RunConfig(**SETTINGS, rounds=2), "run-1", specs(START), lambda report: None)
+    again = short_run.strategy_of(settings(rounds=2, **BEST))
     again.resume(strategy.state("", 1.0))
     assert again.best[0] == 1
     np.testing.assert_array_equal(again.best[1]["weight"].numpy(), strategy.best[1]["weight"].numpy())
@@ -86,7 +82,7 @@ def test_a_resumed_run_knows_its_best_model(fakes):
 
 def test_the_last_model_is_kept_unless_asked_otherwise(fakes):
     strategy, seen = run(fakes, [2.0, 1.0, 99.0], keep_model="last")
-    assert strategy.best is None
+    assert (strategy.best, strategy.averaged) == (None, None)
     assert seen == [1.0, 2.0]  # the start is not looked at
     assert strategy.reports[-1].lost == ""
 
@@ -94,7 +90,7 @@ def test_the_last_model_is_kept_unless_asked_otherwise(fakes):
 @pytest.mark.parametrize("changes", [{"evaluate": "off"}, {"evaluate_every": 0}, {"keep_model": "first"}])
 def test_what_nothing_can_be_chosen_by_is_refused(changes):
     with pytest.raises(ConfigError, match="keep-model"):
-        RunConfig(**{**SETTINGS, **changes})
+        RunConfig(**{**BEST, **changes})
 
 
 def test_a_run_leaves_both_models_and_reads_the_test_half_once(tmp_path, fakes, monkeypatch):
@@ -127,9 +123,7 @@ def test_a_run_leaves_both_models_and_reads_the_test_half_once(tmp_path, fakes, 
     assert summary["loss"] not in [line["loss"] for line in lines]
 
 
-def test_halves_share_no_record_and_are_the_same_again(fakes):
-    from fl_dp.data.tensor_data import TensorData
-
+def test_halves_share_no_record_and_are_the_same_again():
     data = TensorData(torch.arange(11.0)[:, None], torch.zeros(11, dtype=torch.int64), ("a",))
     one, other = halves(data)
     assert sorted([*one.x[:, 0].tolist(), *other.x[:, 0].tolist()]) == list(range(11))

@@ -48,6 +48,32 @@ class SameAgain:
         return Message(content, reply_to=message)
 
 
+def lines_and_weights(fakes, config, make_grid, deaths):
+    """A run that is killed and resumed at each of the moments: its lines, weights and budgets.
+
+    make_grid: is given what kills, and gives a grid each time that the run begins or goes on.
+    """
+
+    def kill(*at):
+        if at in deaths:
+            deaths.remove(at)
+            raise Killed
+
+    fresh = resumable(fakes, config, [])
+    beginning = replace(fresh.state("", 0.0), arrays=START, secret=b"all runs choose alike")
+    states, lines, grid = [beginning], {}, make_grid(kill)
+    while True:
+        strategy = resumable(fakes, config, states, kill)
+        try:
+            strategy.start(grid(), encode(states[-1].arrays))
+        except Killed:
+            continue
+        finally:
+            lines |= {one.round: replace(one, seconds=0.0) for one in strategy.reports}
+        assert not deaths
+        return lines, weights(strategy)["weight"], strategy.budgets()
+
+
 @pytest.mark.parametrize("moment", ["known", "asked", "over"])
 @pytest.mark.parametrize(
     "changes",
@@ -56,36 +82,21 @@ class SameAgain:
 )
 def test_a_run_killed_at_any_moment_and_resumed_is_the_run_that_was_not(fakes, moment, changes):
     config = settings(clients=6, min_clients=6, fit_clients=3, rounds=8, **changes)
+    spent = []
 
-    def reports(deadly):
-        deaths = set(deadly)
-
-        def kill(*at):
-            if at in deaths:
-                deaths.remove(at)
-                raise Killed
-
+    def make_grid(kill):
         clients = [fakes.Client(str(i), epsilon=1.0 + i / 4) for i in range(6)]
+        spent.append(clients)
         nodes = {10 + i: SameAgain(client, kill) for i, client in enumerate(clients)}
-        states, lines = [beginning], {}
-        while True:
-            strategy = resumable(fakes, config, states, kill)
-            try:
-                strategy.start(fakes.Grid(nodes), encode(states[-1].arrays))
-            except Killed:
-                continue
-            finally:
-                lines |= {one.round: replace(one, seconds=0.0) for one in strategy.reports}
-            assert not deaths
-            return lines, weights(strategy), [client.spent for client in clients], strategy.budgets()
+        return lambda: fakes.Grid(nodes)
 
-    fresh = resumable(fakes, config, [])
-    beginning = replace(fresh.state("", 0.0), arrays=START, secret=b"both runs choose alike")
-    straight, broken = reports([]), reports([(moment, r) for r in ((0,) if moment == "known" else (1, 4, 8))])
+    deaths = {(moment, r) for r in ((0,) if moment == "known" else (1, 4, 8))}
+    straight, broken = (lines_and_weights(fakes, config, make_grid, one) for one in (set(), deaths))
     assert len(straight[0]) == 8
     assert broken[0] == straight[0]
-    np.testing.assert_array_equal(broken[1]["weight"], straight[1]["weight"])
-    assert broken[2:] == straight[2:]
+    np.testing.assert_array_equal(broken[1], straight[1])
+    assert broken[2] == straight[2]
+    assert [one.spent for one in spent[0]] == [one.spent for one in spent[1]]
 
 
 def test_under_a_new_name_a_round_that_nobody_knows_of_counts_until_the_client_registers(fakes):

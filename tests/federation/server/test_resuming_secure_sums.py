@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from federation.server.short_run import START, settings
-from federation.server.test_resuming import Killed, resumable
-from flwr.app import Message, RecordDict
+from federation.server.test_resuming import Killed, lines_and_weights, resumable
+from flwr.app import Message
 
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.accounting.events import merge
@@ -31,7 +31,7 @@ def secure(**changes):
 class Member:
     """A simulated client of sums: a round has one payment and one share, however often it is asked for."""
 
-    def __init__(self, fakes, name, kill=lambda moment, server_round: None):
+    def __init__(self, fakes, name, kill):
         self.client = fakes.Client(name, epsilon=50.0)
         self.kill, self.paid, self.shares = kill, set(), {}
 
@@ -71,13 +71,10 @@ def summing(fakes, members):
                 if one.metadata.message_type == "train" and REFUSAL not in self._replies[key].content
             }
             if contents:
-                parts = [
-                    self.nodes[one.metadata.dst_node_id].shares[key]
-                    for key, one in zip(ids, sent, strict=True)
-                ]
+                shares = zip(ids, sent, strict=True)
+                total = sum(self.nodes[one.metadata.dst_node_id].shares[key] for key, one in shares)
                 plan = plan_from_content(sent[0].content)[0]
-                made: dict[str, RecordDict] = dict(contents)
-                make_group(made, list(made), {"weight": sum(parts)}, shares=plan.shares)
+                make_group(contents, list(contents), {"weight": total}, shares=plan.shares)
             return ids
 
     return Grid(members)
@@ -85,39 +82,23 @@ def summing(fakes, members):
 
 @pytest.mark.parametrize("moment", ["known", "asked", "over"])
 def test_a_simulation_killed_at_any_moment_and_resumed_is_the_one_that_was_not(fakes, moment):
-    config = secure(rounds=6)
+    config, all_members = secure(rounds=6), []
 
-    def reports(deadly):
-        deaths = set(deadly)
-
-        def kill(*at):
-            if at in deaths:
-                deaths.remove(at)
-                raise Killed
-
+    def make_grid(kill):
         members = {10 + i: Member(fakes, str(i), kill) for i in range(5)}
-        states, lines = [beginning], {}
-        while True:
-            strategy = resumable(fakes, config, states, kill)
-            try:
-                strategy.start(summing(fakes, members), encode(states[-1].arrays))
-            except Killed:
-                continue
-            finally:
-                lines |= {one.round: replace(one, seconds=0.0) for one in strategy.reports}
-            assert not deaths
-            spent = [one.client.spent for one in members.values()]
-            return lines, strategy.result.arrays["weight"].numpy(), spent, strategy.budgets()
+        all_members.append(members.values())
+        return lambda: summing(fakes, members)
 
-    fresh = resumable(fakes, config, [])
-    beginning = replace(fresh.state("", 0.0), arrays=START, secret=b"both runs choose alike")
-    straight, broken = reports([]), reports([(moment, r) for r in ((0,) if moment == "known" else (1, 3, 6))])
+    deaths = {(moment, r) for r in ((0,) if moment == "known" else (1, 3, 6))}
+    straight, broken = (lines_and_weights(fakes, config, make_grid, one) for one in (set(), deaths))
     assert len(straight[0]) == 6
     assert all(one.secure_sum.shares == 3 and not one.lost for one in straight[0].values())
     assert np.abs(straight[1]).max() > 0
     assert broken[0] == straight[0]
     np.testing.assert_array_equal(broken[1], straight[1])
-    assert broken[2:] == straight[2:]
+    assert broken[2] == straight[2]
+    spent, again = ([one.client.spent for one in members] for members in all_members)
+    assert spent == again
 
 
 def test_under_a_new_name_a_round_of_a_deployment_is_another_and_paid_anew(fakes):

@@ -88,19 +88,15 @@ def test_a_server_killed_after_the_last_round_only_tidies_up(tmp_path, fakes, mo
     assert {client["status"] for client in summary["clients"].values()} == {"trained"}
 
 
-def test_a_server_that_asked_nobody_begins_again(tmp_path, fakes, monkeypatch):
+def test_a_server_that_asked_nobody_begins_again_and_other_settings_lose_nothing(
+    tmp_path, fakes, monkeypatch, killed_after
+):
+    grid = two(fakes)
     monkeypatch.setenv(RESUMED_VARIABLE, "1")
     (tmp_path / "out").mkdir()
-    serve(tmp_path, two(fakes))
-    assert len(lines(tmp_path / "out")) == 4
-
-
-def test_other_settings_are_refused_and_nothing_is_lost_by_that(tmp_path, fakes, monkeypatch, killed_after):
-    grid = two(fakes)
     killed_after(2)
     with pytest.raises(Killed):
         serve(tmp_path, grid)
-    monkeypatch.setenv(RESUMED_VARIABLE, "1")
     with pytest.raises(ConfigError, match="fit-clients = 1: the run was started with 2"):
         serve(tmp_path, grid, **{"fit-clients": 1})
     serve(tmp_path, grid)

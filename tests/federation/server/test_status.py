@@ -2,25 +2,14 @@
 
 import dataclasses
 
-import numpy as np
 import pytest
-
-from fl_dp.config.run import RunConfig
-from fl_dp.federation.server.strategy import PrivateStrategy
-from fl_dp.federation.wire.arrays import encode, specs
-
-START = {"weight": np.zeros(2, np.float32)}
-CONFIG = RunConfig(
-    clients=3, min_clients=1, fit_clients=3, rounds=6, noise_multiplier=1.5, expected_batch_size=64,
-    round_timeout=1.0,
-)  # fmt: skip
+from federation.server import short_run
+from federation.server.short_run import settings
 
 
 def run(clients, fakes, **changes):
-    config = dataclasses.replace(CONFIG, **changes)
-    strategy = PrivateStrategy(config, "run-1", specs(START), lambda report: None)
-    strategy.start(fakes.Grid(dict(enumerate(clients, start=11))), encode(START))
-    return strategy
+    given = {"clients": 3, "min_clients": 1, "fit_clients": 3, "rounds": 6, "noise_multiplier": 1.5}
+    return short_run.run(clients, fakes, settings(**{**given, **changes}))[0]
 
 
 @pytest.fixture
@@ -35,11 +24,11 @@ def mixed(fakes):
 
 def test_small_clients_run_out_first_and_the_rest_go_on(fakes, mixed):
     strategy = run(mixed, fakes)
-    trained = {
-        name: [report.clients[name].status for report in strategy.reports].count("trained")
+    small, middle, large = (
+        [report.clients[name].status for report in strategy.reports].count("trained")
         for name in ("small", "middle", "large")
-    }
-    assert 1 <= trained["small"] < trained["middle"] <= trained["large"] == 6
+    )
+    assert 1 <= small < middle <= large == 6
     for report in strategy.reports:
         for client in mixed:
             assert report.clients[client.name].epsilon <= client.epsilon
@@ -52,6 +41,7 @@ def test_every_client_keeps_its_own_rate_and_with_auto_its_own_noise(fakes, mixe
     plans = {client.name: client.plans for client in mixed}
     assert all(len({plan.noise_multiplier for plan in one}) == 1 for one in plans.values())
     assert len({one[0].noise_multiplier for one in plans.values()}) == 3
+    assert strategy.reports[0].noise_multiplier == min(one[0].noise_multiplier for one in plans.values())
     assert {name: one.sample_rate for name, one in strategy.reports[0].clients.items()} == {
         "small": 0.5, "middle": 0.1, "large": 0.01,
     }  # fmt: skip

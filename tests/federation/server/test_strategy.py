@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from federation.server.short_run import START, TRAINABLE, run, settings, statuses, weights
+from federation.server.short_run import START, TRAINABLE, run, settings, statuses, strategy_of, weights
 from flwr.app import MetricRecord
 
 from fl_dp.errors import ConfigError, FlDpError
@@ -73,35 +73,11 @@ def test_budgets_spent_before_the_run_end_it_at_once(fakes):
     assert strategy.budgets()["0"].steps == 10_000
 
 
-def test_auto_noise_fits_every_clients_own_budget_over_all_rounds(fakes):
-    nodes = [fakes.Client("0", epsilon=1.0), fakes.Client("1", epsilon=3.0, public_size=1280)]
-    strategy, _ = run(nodes, fakes, settings(rounds=4, noise_multiplier="auto"))
-    last = strategy.reports[-1].clients
-    assert strategy.outcome() == ("completed", "")
-    assert 0.97 < last["0"].epsilon <= 1.0
-    assert 2.9 < last["1"].epsilon <= 3.0
-    assert len({plan.noise_multiplier for plan in nodes[0].plans}) == 1  # kept for the run
-    assert strategy.reports[0].noise_multiplier == nodes[1].plans[0].noise_multiplier  # the least
-
-
-def test_a_run_in_which_no_client_ever_trained_has_failed(fakes):
-    refusal = fakes.Refusal("declined", "asks for noise multiplier 2, this client's least is 5")
-    nodes = [fakes.Client(name, mishaps={1: refusal, 2: refusal}) for name in "01"]
-    status, reason = run(nodes, fakes, settings(rounds=2))[0].outcome()
-    assert status == "failed"
-    assert reason.endswith(refusal.reason)
-
-
-def test_too_few_clients_is_an_error_that_says_how_many(fakes):
-    with pytest.raises(FlDpError, match="min-clients = 2 clients, 1 are there"):
-        run([fakes.Client("0")], fakes)
-
-
 def test_another_federation_replaces_one_part(fakes):
     """Here the choice, by the example's file: the client that has taken the fewest steps trains."""
-    make_parts = own_parts(f"{IN_TURNS}:in_turns")
+    own = own_parts(f"{IN_TURNS}:in_turns")
     config = settings(rounds=4, fit_clients=1)
-    strategy = PrivateStrategy(config, "run-1", TRAINABLE, lambda r: None, make_parts=make_parts)
+    strategy = PrivateStrategy(config, "run-1", TRAINABLE, lambda r: None, make_parts=own)
     strategy.start(fakes.Grid({11: fakes.Client("0"), 12: fakes.Client("1")}), encode(START))
     trained = [[n for n, c in r.clients.items() if c.status == "trained"] for r in strategy.reports]
     assert trained == [["0"], ["1"], ["0"], ["1"]]
@@ -109,23 +85,19 @@ def test_another_federation_replaces_one_part(fakes):
 
 @pytest.mark.parametrize("timeout", [0.0, 0.1, float("nan")])
 def test_a_timeout_that_would_lose_what_clients_pay_for_is_refused(fakes, timeout):
-    grid = fakes.Grid({11: fakes.Client("0"), 12: fakes.Client("1")})
-    strategy = PrivateStrategy(settings(round_timeout=0.3), "run-1", TRAINABLE, lambda report: None)
+    strategy = strategy_of()
     with pytest.raises(ConfigError, match=r"shorter than round-timeout = 0\.3"):
-        strategy.start(grid, encode(START), timeout=timeout)
+        strategy.start(fakes.Grid({}), encode(START), timeout=timeout)
     assert strategy.reports == []
 
 
 def test_no_timeout_is_longer_than_that_of_the_config(fakes):
     silent = fakes.Client("1", mishaps={1: None})
-    strategy = PrivateStrategy(settings(rounds=1, round_timeout=0.3), "run-1", TRAINABLE, lambda report: None)
+    strategy = strategy_of(settings(rounds=1))
     began = time.monotonic()
-    strategy.start(fakes.Grid({11: fakes.Client("0"), 12: silent}), encode(START), timeout=20.0)
-    assert time.monotonic() - began < 10
+    strategy.start(fakes.Grid({11: fakes.Client("0"), 12: silent}), encode(START), timeout=600.0)
+    assert time.monotonic() - began < 300
     assert strategy.reports[0].clients["1"].reason == "no reply within round-timeout"
-
-
-FAILS = {1: None, 2: None}  # silence in the first two rounds
 
 
 def test_a_round_with_fewer_updates_than_are_needed_is_lost_and_said_to_be_paid_for(fakes, caplog):
@@ -139,22 +111,14 @@ def test_a_round_with_fewer_updates_than_are_needed_is_lost_and_said_to_be_paid_
     assert "round 1 is lost, and paid for" in caplog.text
     np.testing.assert_array_equal(weights(strategy)["weight"], np.ones((2, 3), np.float32))
     assert strategy.outcome() == ("completed", "")
-    assert strategy.reports[-1].lost_rounds == 1
 
 
 def test_a_run_of_lost_rounds_has_failed(fakes):
-    nodes = [fakes.Client("0"), fakes.Client("1", mishaps=FAILS)]
+    nodes = [fakes.Client("0"), fakes.Client("1", mishaps={1: None, 2: None})]
     strategy, _ = run(nodes, fakes, settings(rounds=2, min_updates="auto"))
     status, reason = strategy.outcome()
     assert status == "failed"
     assert "No round has changed the model. The last one: 1 update left, 2 are needed" in reason
-
-
-def test_where_budgets_have_ended_the_others_go_on(fakes):
-    poor = fakes.Client("0", epsilon=0.8)
-    strategy, _ = run([poor, fakes.Client("1")], fakes, settings(min_updates="auto"))
-    assert statuses(strategy, 3) == {"0": "idle", "1": "trained"}
-    assert strategy.reports[-1].lost_rounds == 0
 
 
 def test_a_round_that_cannot_have_as_many_updates_as_are_named_is_not_paid_for(fakes):
@@ -167,8 +131,7 @@ def test_a_round_that_cannot_have_as_many_updates_as_are_named_is_not_paid_for(f
 
 
 def test_a_round_with_fewer_updates_than_krum_needs_is_lost(fakes):
-    silent = {1: None}
-    nodes = [fakes.Client(str(i), mishaps=silent if i == 0 else {}) for i in range(5)]
+    nodes = [fakes.Client(str(i), mishaps={1: None} if i == 0 else {}) for i in range(5)]
     config = settings(
         clients=5, fit_clients=5, rounds=2, aggregation="krum", min_updates=1, learning_rate=50.0
     )
@@ -176,11 +139,6 @@ def test_a_round_with_fewer_updates_than_krum_needs_is_lost(fakes):
     assert strategy.reports[0].lost == "4 updates left, 5 are needed (min-updates, aggregation)"
     assert strategy.reports[1].lost == ""
     np.testing.assert_array_equal(weights(strategy)["weight"], np.ones((2, 3), np.float32))
-
-
-def test_krum_with_fewer_clients_than_it_needs_is_refused_at_the_start(fakes):
-    with pytest.raises(ConfigError, match="a round needs 5 updates, fit-clients = 2 can never give them"):
-        run([fakes.Client("0"), fakes.Client("1")], fakes, settings(aggregation="krum"))
 
 
 @pytest.mark.parametrize("how", [KeyboardInterrupt, FlDpError])
@@ -221,7 +179,7 @@ def test_what_was_judged_is_counted_once(fakes):
         return MetricRecord({"loss": 1.0})
 
     grid = fakes.Grid({11: fakes.Client("0"), 12: fakes.Client("1")})
-    strategy = PrivateStrategy(settings(), "run-1", TRAINABLE, lambda report: None)
+    strategy = strategy_of()
     with pytest.raises(KeyboardInterrupt):
         strategy.start(grid, encode(START), evaluate_fn=evaluate)
     assert strategy.budgets()["0"].charges == grid.nodes[11].spent

@@ -1,8 +1,10 @@
 """What an update counts in the average."""
 
+from typing import Any
+
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fl_dp.config.run import RunConfig
@@ -33,15 +35,11 @@ def test_by_noise_it_is_the_inverse_of_the_updates_variance() -> None:
     assert products[0] == pytest.approx(products[1], rel=0.02)
 
 
-def test_without_privacy_there_is_no_noise_to_weigh_by() -> None:
-    with pytest.raises(ConfigError, match="weights = 'noise': expected declared or uniform beside"):
-        RunConfig(privacy="off", weights="noise")
-
-
 WEIGHTS = st.lists(st.floats(1e-6, 1e12), min_size=1, max_size=12)
 
 
 @given(WEIGHTS, st.floats(1, 20))
+@settings(max_examples=50)
 def test_none_counts_more_than_so_many_times_the_mean_of_the_others(
     weights: list[float], most: float
 ) -> None:
@@ -56,6 +54,7 @@ def test_none_counts_more_than_so_many_times_the_mean_of_the_others(
 
 
 @given(WEIGHTS)
+@settings(max_examples=50)
 def test_as_few_as_need_be_are_capped(weights: list[float]) -> None:
     """What is below the cap stays, and the cap is as high as it can be: the largest has its whole share."""
     found = capped(weights, 2.0)
@@ -82,7 +81,11 @@ def test_weights_that_are_capped(weights: list[float], most: float, expected: li
     assert capped(weights, most) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("most", [0.5, -1.0, float("inf"), float("nan")])
-def test_a_cap_that_cannot_be_is_refused(most: float) -> None:
-    with pytest.raises(ConfigError, match="max-weight"):
-        RunConfig(max_weight=most)
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [({"max_weight": most}, "max-weight") for most in (0.5, -1.0, float("inf"), float("nan"))]
+    + [({"privacy": "off", "weights": "noise"}, "weights = 'noise': expected declared or uniform beside")],
+)
+def test_what_cannot_be_weighed_by_is_refused(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        RunConfig(**settings)

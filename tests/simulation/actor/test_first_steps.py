@@ -43,57 +43,49 @@ def sizes(some: list[ClientWork], together: int = TOGETHER, update_bytes: int = 
         (20, TOGETHER, 10**9, None),
     ],
 )
-def test_as_many_as_fit(
-    federation: Any, batch: int, together: int, update_bytes: int, largest: int | None
-) -> None:
+def test_as_many_as_fit(federation, batch, together, update_bytes, largest):
     found = sizes(items(federation, 60, expected_batch_size=batch), together, update_bytes)
     assert max(found, default=None) == largest
 
 
-def test_the_last_ones_go_alone_so_that_all_actors_end_together(federation: Any) -> None:
+def test_the_last_ones_go_alone_so_that_all_actors_end_together(federation):
     found = sizes(items(federation, 100, expected_batch_size=20))
     assert found == sorted(found, reverse=True)
     assert sum(found) == 92
     assert sizes(items(federation, 8)) == []
 
 
-def test_only_clients_whose_gradients_are_clipped_alike(federation: Any) -> None:
-    some = items(federation, 20) + items(federation, 21, max_grad_norm=0.25)
-    _, groups = grouped(some, TOGETHER, 1)
-    assert groups
-    assert all(len({item.plan.max_grad_norm for item in group}) == 1 for group in groups)
-
-
-def test_the_longest_first_and_more_steps_do_not_matter(federation: Any) -> None:
+def test_the_longest_first_and_more_steps_do_not_matter(federation):
     some = items(federation, 20) + items(federation, 21, steps=7)
     ordered, groups = grouped(some, TOGETHER, 1)
     assert [item.steps for item in ordered] == [7] * 21 + [2] * 20
     assert any(len({item.steps for item in group}) == 2 for group in groups)
 
 
-def test_without_privacy_each_alone(federation: Any) -> None:
-    assert sizes(items(federation, 60, private=False, noise_multiplier=0.0)) == []
+@pytest.mark.parametrize("change", [{"model": "other"}, {"loss": "other"}, {"max_grad_norm": 3.0}])
+def test_only_clients_of_one_model_loss_and_bound_step_together(federation, change):
+    _, groups = grouped([*items(federation, 20), *items(federation, 21, **change)], TOGETHER, 1)
+    assert groups
+    for group in groups:
+        assert len({(one.plan.model, one.plan.loss, one.plan.max_grad_norm) for one in group}) == 1
 
 
-def test_only_clients_of_one_model_loss_and_bound_step_together(federation: Any) -> None:
-    for change in ({"model": "other"}, {"loss": "other"}, {"max_grad_norm": 3.0}):
-        plain, other = items(federation, 20), items(federation, 21, **change)
-        _, groups = grouped([*plain, *other], TOGETHER, 1)
-        assert groups
-        for group in groups:
-            assert len({(one.plan.model, one.plan.loss, one.plan.max_grad_norm) for one in group}) == 1
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"private": False, "noise_multiplier": 0.0},
+        {"adaptive_clipping": "quantile:0.5"},  # each has a bound of its own
+        {"arithmetic": "proven"},  # records are computed one by one
+        {"local_algorithm": "mr-mtl", "pull": 0.3},  # models of their own: a pass is of one set of weights
+        {"personal": "1.bias"},
+    ],
+    ids=str,
+)
+def test_who_goes_alone(federation, change):
+    assert sizes(items(federation, 60, **change)) == []
 
 
-def test_clients_whose_bounds_follow_go_alone(federation: Any) -> None:
-    """Each has a bound of its own."""
-    assert sizes(items(federation, 60, adaptive_clipping="quantile:0.5")) == []
-
-
-def test_records_that_are_computed_one_by_one_go_alone(federation: Any) -> None:
-    assert sizes(items(federation, 60, arithmetic="proven")) == []
-
-
-def test_persons_of_several_clients_are_chosen_as_each_would_alone() -> None:
+def test_persons_of_several_clients_are_chosen_as_each_would_alone():
     """By each client's own bytes: fresh records that another client's would choose tell of both."""
     x, owners = torch.arange(80.0).view(80, 1), tuple(f"p{k // 20}" for k in range(80))
     records = TensorData(x / 80, torch.arange(80) % 2, ("a", "b"), groups=owners)

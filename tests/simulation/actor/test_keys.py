@@ -2,7 +2,6 @@
 
 import dataclasses
 import stat
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from fl_dp.records import NUMERICS, RoundPlan
 from fl_dp.simulation.actor.keys import kept_secret, result_of, run_name
 
 
-def test_the_secret_is_made_once_and_its_owner_alone_can_read_it(tmp_path: Path) -> None:
+def test_the_secret_is_made_once_and_its_owner_alone_can_read_it(tmp_path):
     path = tmp_path / "clients" / "secret"
     secret = kept_secret(path)
     assert len(secret) == 32
@@ -22,20 +21,20 @@ def test_the_secret_is_made_once_and_its_owner_alone_can_read_it(tmp_path: Path)
 
 
 @pytest.mark.parametrize("content", [b"", b"short", b"x" * 33])
-def test_a_damaged_secret_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_a_damaged_secret_is_refused(tmp_path, content):
     (tmp_path / "secret").write_bytes(content)
     with pytest.raises(ConfigError, match="secret: is damaged"):
         kept_secret(tmp_path / "secret")
 
 
-def test_other_randomness_is_another_run() -> None:
+def test_other_randomness_is_another_run():
     """A round of one name is paid for once: the name must tell all that decides its result."""
     name = run_name(b"a" * 32, "cpu")
     assert name == run_name(b"a" * 32, "cpu")
     assert len({name, run_name(b"b" * 32, "cpu"), run_name(b"a" * 32, "cuda")}) == 3
 
 
-def test_all_that_decides_a_result_is_in_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_that_decides_a_result_is_in_its_name(monkeypatch):
     """The same noise on another result would reveal their difference."""
     plan = RoundPlan("run", 1, "linear", 2, 8, 0.5, 0.0, 1.0, 1.0)
     names = {result_of("weights", plan), result_of("other weights", plan)}

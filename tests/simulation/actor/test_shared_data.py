@@ -2,7 +2,6 @@
 
 import pickle
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +19,7 @@ def data() -> TensorData:
     return TensorData(torch.arange(24.0).reshape(6, 4), torch.arange(6) % 2, ("a", "b"))
 
 
-def test_parts_hold_the_records_of_their_indices() -> None:
+def test_parts_hold_the_records_of_their_indices():
     shared = SharedData.of(data(), PARTS)
     assert len(shared) == 3
     parts = SharedParts(shared)
@@ -31,7 +30,7 @@ def test_parts_hold_the_records_of_their_indices() -> None:
         assert parts[number].fingerprint() == expected.fingerprint()
 
 
-def test_parts_are_views_of_memory_that_may_not_be_written(recwarn: Any) -> None:
+def test_parts_are_views_of_memory_that_may_not_be_written(recwarn):
     shared = SharedData.of(data(), PARTS)
     for array in (shared.x, shared.y):
         array.flags.writeable = False  # as in Ray's store
@@ -40,7 +39,7 @@ def test_parts_are_views_of_memory_that_may_not_be_written(recwarn: Any) -> None
     assert not recwarn
 
 
-def test_arrays_travel_out_of_band() -> None:
+def test_arrays_travel_out_of_band():
     """So that Ray keeps them once on a machine and copies none of it into a process."""
     x = torch.zeros(100_000, 4)
     shared = SharedData.of(
@@ -52,7 +51,7 @@ def test_arrays_travel_out_of_band() -> None:
     assert sum(len(buffer.raw()) for buffer in buffers) >= shared.x.nbytes + shared.y.nbytes
 
 
-def test_persons_stay_together_and_are_the_clients_own() -> None:
+def test_persons_stay_together_and_are_the_clients_own():
     records = replace(data(), groups=("b", "a", "b", "a", "c", "c"))
     shared = SharedData.of(PersonData(records, 2, fresh=True), [np.array([3, 1, 0, 2]), np.array([4, 5])])
     parts = SharedParts(shared)
@@ -67,7 +66,7 @@ def test_persons_stay_together_and_are_the_clients_own() -> None:
         assert found.equal(expected)
 
 
-def test_features_are_computed_once_for_all_and_change_no_record(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_features_are_computed_once_for_all_and_change_no_record(monkeypatch):
     pytest.importorskip("kymatio")
     computed: list[int] = []
     compute = FixedFeatures.of

@@ -17,7 +17,7 @@ from fl_dp.simulation.actor import update_sum
 from fl_dp.simulation.actor.first_steps import TOGETHER
 from fl_dp.simulation.actor.shared_data import SharedParts
 from fl_dp.simulation.actor.training_actor import TrainingActor
-from fl_dp.simulation.work import ChunkDone, ClientWork, Round
+from fl_dp.simulation.work import ClientWork, Round
 from fl_dp.training.private import PrivateTrainer
 
 KERNELS = {"1.weight": "ghost", "1.bias": "instantiate"}
@@ -33,26 +33,32 @@ def item(federation: Any, client: int, weight: float | None = None, **plan: Any)
     return ClientWork(str(client), str(client), client, asked, asked.steps, 0.2, weight, key=key)
 
 
-def train(actor: TrainingActor, shared: Round, items: list[ClientWork], at_once: int) -> ChunkDone:
-    return actor.train(1, items, at_once, shared)
+def train(actor: TrainingActor, federation: Any, items: list[ClientWork], at_once: int = 64) -> list[Any]:
+    """What came of the items, trained from the round's weights."""
+    return actor.train(1, items, at_once, shared_round(federation)).done
 
 
-def test_a_round_is_told_once_and_tasks_of_another_one_are_not_trained(federation: Any) -> None:
+def same(one: Any, other: Any, within: float = 0.0) -> bool:
+    """Two updates, up to that part of each array's largest number."""
+    pairs = [(one.arrays[name], array) for name, array in other.arrays.items()]
+    return all(np.abs(found - array).max() <= within * np.abs(array).max() for found, array in pairs)
+
+
+def test_a_round_is_told_once_and_tasks_of_another_one_are_not_trained(federation):
     """On other weights they would give an update that nobody has asked for."""
     actor = federation.actor()
-    told = actor.train(1, [item(federation, 0)], 64, shared_round(federation)).done[0].arrays
-    known = actor.train(1, [item(federation, 0)], 64).done[0].arrays
-    assert all(np.array_equal(told[name], known[name]) for name in told)
+    (told,) = train(actor, federation, [item(federation, 0)])
+    (known,) = actor.train(1, [item(federation, 0)], 64).done
+    assert same(told, known)
     with pytest.raises(RuntimeError, match="round 2 for a process in round 1"):
         actor.train(2, [item(federation, 0)], 64)
 
 
-def test_what_is_added_up_is_what_is_sent_alone(federation: Any) -> None:
+def test_what_is_added_up_is_what_is_sent_alone(federation):
     actor = federation.actor()
-    first = shared_round(federation)
-    alone = train(actor, first, [item(federation, k) for k in range(5)], 64).done
+    alone = train(actor, federation, [item(federation, k) for k in range(5)])
     assert actor.take_sum() == {}
-    done = train(actor, first, [item(federation, k, weight=k + 0.5) for k in range(5)], 64).done
+    done = train(actor, federation, [item(federation, k, weight=k + 0.5) for k in range(5)])
     assert all(one.arrays is None and not one.problem for one in done)
     total = actor.take_sum()
     for name, array in total.items():
@@ -62,62 +68,60 @@ def test_what_is_added_up_is_what_is_sent_alone(federation: Any) -> None:
     assert actor.take_sum() == {}
 
 
-def _grouped(federation: Any, count: int, **plan: Any) -> tuple[Round, list[ClientWork]]:
-    items = [dataclasses.replace(item(federation, k, **plan), group=0) for k in range(count)]
-    return shared_round(federation, [items]), items
+def grouped(
+    federation: Any, items: list[ClientWork], at_once: int = 64, group: Any = None, **changes: Any
+) -> list[Any]:
+    """What an actor of its own makes of the items, of a group that takes the first step together."""
+    shared = dataclasses.replace(shared_round(federation, [group or items]), **changes)
+    return federation.actor().train(1, items, at_once, shared).done
 
 
-def test_a_group_takes_its_first_step_in_one_pass(federation: Any, monkeypatch: Any) -> None:
-    """Up to rounding, which decides which noise it gets: a digest of the sum is in its key."""
+def five(federation: Any, **plan: Any) -> list[ClientWork]:
+    return [dataclasses.replace(item(federation, k, **plan), group=0) for k in range(5)]
+
+
+@pytest.fixture
+def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The rows of each pass. The noise does without the digest of its sum, so that rounding changes none."""
     monkeypatch.setattr(Randomness, "digest", lambda self, chunks: b"")
-    sizes: list[int] = []
-    _memory_for(monkeypatch, TOGETHER, sizes)
-    grouped, items = _grouped(federation, 5, steps=3)
-    together = train(federation.actor(), grouped, items, 64).done
-    assert sizes == [TOGETHER] + [64] * 5 * 2
+    found: list[int] = []
+    _memory_for(monkeypatch, TOGETHER, found)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("rows", "steps", "passes"), [(TOGETHER, 3, [TOGETHER] + [64] * 10), (40, 1, None), (8, 1, None)]
+)
+def test_a_group_takes_its_first_step_in_one_pass_or_in_several_of_one_shape(
+    federation, sizes, rows, steps, passes
+):
+    """Up to rounding."""
+    items = five(federation, steps=steps)
+    together = grouped(federation, items, together=rows)
+    assert sizes == passes or set(sizes) == {rows}
     for one, part in zip(together, items, strict=True):
-        (alone,) = train(federation.actor(), grouped, [part], 64).done
-        for name, array in alone.arrays.items():
-            assert np.abs(one.arrays[name] - array).max() <= 1e-6 * np.abs(array).max()
+        (alone,) = grouped(federation, [part], group=items, together=rows)
+        assert same(one, alone, 1e-6)
 
 
-def test_a_group_of_which_some_are_trained_elsewhere_gives_the_same_updates(federation: Any) -> None:
+def test_a_group_of_which_some_are_trained_elsewhere_gives_the_same_updates(federation):
     """To the last bit: what is done again after a process was lost must not tell anything new."""
-    grouped, items = _grouped(federation, 5)
-    whole = train(federation.actor(), grouped, items, 64).done
-    rest = train(federation.actor(), grouped, items[2:4], 64).done
-    for one, other in zip(whole[2:4], rest, strict=True):
-        assert all(np.array_equal(one.arrays[name], array) for name, array in other.arrays.items())
+    items = five(federation)
+    whole, rest = grouped(federation, items), grouped(federation, items[2:4], group=items)
+    assert same(whole[2], rest[0])
+    assert same(whole[3], rest[1])
 
 
-def test_a_group_that_takes_too_much_memory_is_trained_one_by_one(federation: Any, monkeypatch: Any) -> None:
+def test_a_group_that_takes_too_much_memory_is_trained_one_by_one(federation, monkeypatch):
     sizes: list[int] = []
     _memory_for(monkeypatch, 16, sizes)
-    grouped, items = _grouped(federation, 5, steps=2)
-    assert not any(one.problem for one in train(federation.actor(), grouped, items, 16).done)
+    assert not any(one.problem for one in grouped(federation, five(federation, steps=2), 16))
     assert sizes[0] == TOGETHER
     assert set(sizes[1:]) == {16}
     assert len(sizes) > 5 * 2
 
 
-@pytest.mark.parametrize("rows", [8, 40])
-def test_a_group_that_draws_more_than_a_pass_takes_several_of_the_same_shape(
-    federation: Any, monkeypatch: Any, rows: int
-) -> None:
-    monkeypatch.setattr(Randomness, "digest", lambda self, chunks: b"")
-    sizes: list[int] = []
-    _memory_for(monkeypatch, TOGETHER, sizes)
-    grouped, items = _grouped(federation, 5, steps=1)
-    grouped = dataclasses.replace(grouped, together=rows)
-    together = train(federation.actor(), grouped, items, 64).done
-    assert set(sizes) == {rows}
-    for one, part in zip(together, items, strict=True):
-        (alone,) = train(federation.actor(), grouped, [part], 64).done
-        for name, array in alone.arrays.items():
-            assert np.abs(one.arrays[name] - array).max() <= 1e-6 * np.abs(array).max()
-
-
-def test_data_that_raise_fail_their_client_alone_also_in_a_group(federation: Any, monkeypatch: Any) -> None:
+def test_data_that_raise_fail_their_client_alone_also_in_a_group(federation, monkeypatch):
     honest, poisoned = PrivateTrainer.draw, len(SharedParts(federation.shared)[1])
 
     def draw(self: Any, data: Any, sample_rate: float) -> Any:
@@ -126,36 +130,33 @@ def test_data_that_raise_fail_their_client_alone_also_in_a_group(federation: Any
         return honest(self, data, sample_rate)
 
     monkeypatch.setattr(PrivateTrainer, "draw", draw)
-    grouped, items = _grouped(federation, 3)
-    done = train(federation.actor(), grouped, items, 64).done
+    items = five(federation)[:3]
+    done = grouped(federation, items)
     assert [bool(one.problem) for one in done] == [False, True, False]
-    (alone,) = train(federation.actor(), grouped, items[:1], 64).done
-    assert all(np.array_equal(done[0].arrays[name], array) for name, array in alone.arrays.items())
+    assert same(done[0], grouped(federation, items[:1], group=items)[0])
 
 
-def test_each_client_starts_from_the_rounds_weights(federation: Any) -> None:
+def test_each_client_starts_from_the_rounds_weights(federation):
     """Also after a client that failed, and in a second round of other weights."""
     actor, fresh = federation.actor(), federation.actor()
-    train(actor, shared_round(federation), [item(federation, 1), item(federation, 2)], 64)
+    train(actor, federation, [item(federation, 1), item(federation, 2)])
     second = Round("second", {n: a + 1 for n, a in federation.start.items()}, KERNELS)
-    one, other = (train(a, second, [item(federation, 3)], 64).done[0].arrays for a in (actor, fresh))
-    assert all(np.array_equal(one[name], other[name]) for name in other)
+    one, other = (made.train(1, [item(federation, 3)], 64, second).done[0] for made in (actor, fresh))
+    assert same(one, other)
 
 
-def test_a_client_that_raises_fails_alone_and_its_words_stay(federation: Any, monkeypatch: Any) -> None:
+def test_a_client_that_raises_fails_alone_and_its_words_stay(federation, monkeypatch):
     _break_client(monkeypatch, "1", ValueError("patient 17"))
-    done = train(
-        federation.actor(), shared_round(federation), [item(federation, k) for k in range(3)], 64
-    ).done
+    done = train(federation.actor(), federation, [item(federation, k) for k in range(3)])
     assert [bool(one.problem) for one in done] == [False, True, False]
     assert "patient" not in done[1].problem
     assert "patient 17" in done[1].log
 
 
-def test_a_lost_gpu_ends_the_process(federation: Any, monkeypatch: Any) -> None:
+def test_a_lost_gpu_ends_the_process(federation, monkeypatch):
     _break_client(monkeypatch, "1", torch.AcceleratorError("device-side assert triggered"))
     with pytest.raises(torch.AcceleratorError):
-        train(federation.actor(), shared_round(federation), [item(federation, k) for k in range(3)], 64)
+        train(federation.actor(), federation, [item(federation, k) for k in range(3)])
 
 
 def _break_client(monkeypatch: Any, client: str, error: Exception) -> None:
@@ -170,13 +171,13 @@ def _break_client(monkeypatch: Any, client: str, error: Exception) -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
-def test_an_update_that_is_not_finite_is_no_update(federation: Any, monkeypatch: Any, value: float) -> None:
+def test_an_update_that_is_not_finite_is_no_update(federation, monkeypatch, value):
     def step(self: Any, *args: Any) -> None:
         next(iter(self._parameters.values())).data[0, 1] = value
 
     monkeypatch.setattr(PrivateTrainer, "step", step)
     actor = federation.actor()
-    (done,) = train(actor, shared_round(federation), [item(federation, 0, weight=1.0)], 64).done
+    (done,) = train(actor, federation, [item(federation, 0, weight=1.0)])
     assert done.problem == NOT_FINITE
     assert actor.take_sum() == {}
 
@@ -193,39 +194,36 @@ def _memory_for(monkeypatch: Any, most: int, sizes: list[int]) -> None:
     monkeypatch.setattr(PrivateTrainer, "clipped_sums", clipped_sums)
 
 
-def test_memory_that_runs_out_halves_the_batch_and_is_remembered(federation: Any, monkeypatch: Any) -> None:
+def test_memory_that_runs_out_halves_the_batch_and_is_remembered(federation, monkeypatch):
     sizes: list[int] = []
     _memory_for(monkeypatch, 5, sizes)
     actor = federation.actor()
     items = [item(federation, k, steps=4, expected_batch_size=16) for k in range(6, 9)]
     all_records = [dataclasses.replace(one, sample_rate=1.0) for one in items]  # draws of 42 records and more
-    result = train(actor, shared_round(federation), all_records, 40)
+    result = actor.train(1, all_records, 40, shared_round(federation))
     assert not any(one.problem for one in result.done)
     assert result.at_once == 4
     assert [size for size in sizes if size > 5] == [40, 16, 8]
     sizes.clear()
-    again = train(actor, shared_round(federation), all_records, 40)  # the driver had not heard of it yet
+    again = actor.train(1, all_records, 40)  # the driver had not heard of it yet
     assert again.at_once == 4
     assert max(sizes) == 4
 
 
-def test_a_smaller_batch_gives_the_same_update(federation: Any, monkeypatch: Any) -> None:
-    """Up to rounding, which decides which noise it gets: a digest of the sum is in its key."""
-    monkeypatch.setattr(Randomness, "digest", lambda self, chunks: b"")
-    whole = train(federation.actor(), shared_round(federation), [item(federation, 4, steps=5)], 64).done[0]
+def test_a_smaller_batch_gives_the_same_update_and_one_example_that_does_not_fit_none(
+    federation, monkeypatch, sizes
+):
+    """Up to rounding."""
+    (whole,) = train(federation.actor(), federation, [item(federation, 4, steps=5)])
     _memory_for(monkeypatch, 3, [])
-    parts = train(federation.actor(), shared_round(federation), [item(federation, 4, steps=5)], 64).done[0]
-    for name, array in whole.arrays.items():
-        assert np.abs(parts.arrays[name] - array).max() <= 1e-6 * np.abs(array).max()
-
-
-def test_one_example_that_does_not_fit_fails_its_client(federation: Any, monkeypatch: Any) -> None:
+    (parts,) = train(federation.actor(), federation, [item(federation, 4, steps=5)])
+    assert same(parts, whole, 1e-6)
     _memory_for(monkeypatch, 0, [])
-    (done,) = train(federation.actor(), shared_round(federation), [item(federation, 0)], 64).done
+    (done,) = train(federation.actor(), federation, [item(federation, 0)])
     assert done.problem
 
 
-def test_measuring_finds_kernels_and_memory(federation: Any) -> None:
+def test_measuring_finds_kernels_and_memory(federation):
     measured = federation.actor().measure(federation.plan())
     assert set(measured.kernels) == set(KERNELS)
     assert 1 <= measured.at_once <= 64
@@ -234,7 +232,7 @@ def test_measuring_finds_kernels_and_memory(federation: Any) -> None:
     assert (measured.gpu_bytes, measured.gpu_total) == (0, 0)
 
 
-def test_measuring_gives_the_kernels_that_fit_the_memory(federation: Any, monkeypatch: Any) -> None:
+def test_measuring_gives_the_kernels_that_fit_the_memory(federation, monkeypatch):
     def fit(trainer: PrivateTrainer, memory: int, rows: int) -> None:
         assert (memory, rows) == (5 * 2**20, measured_rows)
         trainer._chooser = KernelChooser(fixed=dict.fromkeys(KERNELS, "instantiate"))
@@ -246,7 +244,7 @@ def test_measuring_gives_the_kernels_that_fit_the_memory(federation: Any, monkey
     assert set(measured.kernels.values()) == {"instantiate"}
 
 
-def test_measuring_chooses_a_batch_where_it_is_to(federation: Any) -> None:
+def test_measuring_chooses_a_batch_where_it_is_to(federation):
     actor = federation.actor(physical_batch_size="auto")
     plenty = actor.measure(federation.plan())
     assert plenty.together == TOGETHER
@@ -257,9 +255,7 @@ def test_measuring_chooses_a_batch_where_it_is_to(federation: Any) -> None:
         federation.actor(physical_batch_size="auto", memory_mib=0).measure(federation.plan())
 
 
-def test_first_steps_are_not_taken_together_where_they_are_large_or_not_private(
-    federation: Any, monkeypatch: Any
-) -> None:
+def test_first_steps_are_not_taken_together_where_they_are_large_or_not_private(federation, monkeypatch):
     actor, plan = federation.actor(physical_batch_size="auto"), federation.plan()
     public = dataclasses.replace(plan, private=False, noise_multiplier=0.0)
     assert actor.measure(public).together == 0
@@ -269,43 +265,30 @@ def test_first_steps_are_not_taken_together_where_they_are_large_or_not_private(
     assert measured.together == 0
 
 
-def test_measuring_halves_a_batch_that_does_not_fit(federation: Any, monkeypatch: Any) -> None:
+def test_measuring_halves_a_batch_that_does_not_fit(federation, monkeypatch):
     _memory_for(monkeypatch, 3, [])
     assert federation.actor().measure(federation.plan()).at_once == 2
 
 
-def test_a_measurement_between_two_chunks_does_not_disturb_a_round(federation: Any) -> None:
+def test_a_measurement_between_two_chunks_does_not_disturb_a_round(federation):
     actor, calm = federation.actor(), federation.actor()
-    before = train(actor, shared_round(federation), [item(federation, 1)], 64).done[0].arrays
+    (before,) = train(actor, federation, [item(federation, 1)])
     actor.measure(federation.plan())
-    after = train(actor, shared_round(federation), [item(federation, 1)], 64).done[0].arrays
-    expected = train(calm, shared_round(federation), [item(federation, 1)], 64).done[0].arrays
-    for name in expected:
-        assert np.array_equal(before[name], expected[name])
-        assert np.array_equal(after[name], expected[name])
+    (after,), (expected,) = (train(one, federation, [item(federation, 1)]) for one in (actor, calm))
+    assert same(before, expected)
+    assert same(after, expected)
 
 
-def test_an_actor_imports_no_more_than_it_needs() -> None:
+def test_an_actor_imports_no_more_than_it_needs():
     """What every process of a machine would hold once more, and load before the first round."""
-    heavy = {
-        "flwr",
-        "grpc",
-        "rich",
-        "datasets",
-        "pyarrow",
-        "sklearn",
-        "torchvision",
-        "dp_accounting",
-        "scipy",
-    }
+    heavy = {"flwr", "grpc", "rich", "datasets", "pyarrow", "sklearn", "torchvision", "scipy"}
+    heavy.add("dp_accounting")
     code = f"import sys, fl_dp.simulation.actor.training_actor; print(sorted(set(sys.modules) & {heavy!r}))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
 
 
-def test_an_update_that_is_added_in_part_ends_the_process_and_its_sum(
-    federation: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_update_that_is_added_in_part_ends_the_process_and_its_sum(federation, monkeypatch):
     """Reported as a client's failure it would leave part of an update behind, in a sum that is then used."""
     actor, add = federation.actor(), update_sum._add
     calls = iter(range(100))
@@ -317,9 +300,9 @@ def test_an_update_that_is_added_in_part_ends_the_process_and_its_sum(
 
     monkeypatch.setattr(update_sum, "_add", short_of_memory)
     with pytest.raises(RuntimeError, match="out of memory"):
-        train(actor, shared_round(federation), [item(federation, k, weight=1.0) for k in range(3)], 64)
+        train(actor, federation, [item(federation, k, weight=1.0) for k in range(3)])
 
 
-def test_records_that_are_computed_one_by_one_have_passes_of_one_row(federation: Any) -> None:
+def test_records_that_are_computed_one_by_one_have_passes_of_one_row(federation):
     measured = federation.actor().measure(dataclasses.replace(federation.plan(), arithmetic="proven"))
     assert (measured.at_once, measured.together) == (1, 0)

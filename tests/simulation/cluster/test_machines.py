@@ -6,7 +6,7 @@ from fl_dp.simulation.cluster import machines
 from fl_dp.simulation.cluster.machines import Node, actor_starter, nodes
 
 
-def test_nodes_are_the_machines_that_are_alive(monkeypatch: Any) -> None:
+def test_nodes_are_the_machines_that_are_alive(monkeypatch):
     found = [
         {"Alive": True, "Resources": {"CPU": 4.0, "GPU": 2.0, "memory": 1024.0, "node:10.0.0.1": 1.0}},
         {"Alive": False, "Resources": {"CPU": 8.0}},
@@ -27,7 +27,7 @@ class Remote:
         return args
 
 
-def test_an_actor_gets_its_share_and_is_not_restarted(monkeypatch: Any) -> None:
+def test_an_actor_gets_its_share_and_is_not_restarted(monkeypatch):
     remote = Remote()
     monkeypatch.setattr(machines.ray, "remote", lambda kind: remote)
     settings: Any = object()

@@ -42,7 +42,7 @@ class Node:
         return Gcs()
 
 
-def test_within_it_a_node_starts_less_and_waits_until_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_within_it_a_node_starts_less_and_waits_until_it_is_there(monkeypatch):
     gcs = Gcs()
     monkeypatch.setattr(node, "Node", Node)
     monkeypatch.setattr(Node, "get_gcs_client", lambda self: gcs)
@@ -56,14 +56,14 @@ def test_within_it_a_node_starts_less_and_waits_until_it_is_there(monkeypatch: p
     assert gcs.asked == 3
 
 
-def test_after_it_ray_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_it_ray_is_whole(monkeypatch):
     monkeypatch.setattr(node, "Node", Node)
     with pytest.raises(KeyError), lean_head():
         raise KeyError(node.Node.__name__)
     assert node.Node is Node
 
 
-def test_what_is_put_aside_is_there_in_this_ray() -> None:
+def test_what_is_put_aside_is_there_in_this_ray():
     for name in ("start_monitor", "start_log_monitor", "start_api_server", "start_ray_processes"):
         assert callable(getattr(node.Node, name))
 
@@ -71,7 +71,7 @@ def test_what_is_put_aside_is_there_in_this_ray() -> None:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.filterwarnings("ignore::FutureWarning:ray")
-def test_a_real_one_has_no_processes_that_are_not_needed() -> None:
+def test_a_real_one_has_no_processes_that_are_not_needed():
     with (
         TemporaryDirectory(prefix="fl-dp-", dir="/tmp") as scratch,  # sockets want a short path
         ray_runtime.running("", Path(scratch), 1),
@@ -94,9 +94,7 @@ def _programs(scratch: str) -> Iterator[str]:
             yield from (Path(word).name for word in words[:3])
 
 
-def test_what_ray_says_of_dead_processes_is_logged_and_not_printed(
-    capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_ray_says_of_dead_processes_is_logged_and_not_printed(capsys, caplog):
     from ray._private import worker
 
     message = {"lines": ["A worker died."], "pid": "raylet", "is_err": False}
@@ -110,7 +108,7 @@ def test_what_ray_says_of_dead_processes_is_logged_and_not_printed(
     ]
 
 
-def test_rays_listener_still_prints_by_the_function_that_is_replaced() -> None:
+def test_rays_listener_still_prints_by_the_function_that_is_replaced():
     from ray._private import worker
 
     assert "print_to_stdstream(" in inspect.getsource(worker.listen_error_messages)

@@ -41,9 +41,7 @@ def measured(process: int = 0, step: int = 0, gpu: int = 0, gpu_total: int = 0) 
         ({}, Node(1, 2, GIB), Share(0.5, 1), 2, 1),
     ],
 )
-def test_shares_and_places(
-    settings: dict[str, Any], node: Node, expected: Share, actors: int, threads: int
-) -> None:
+def test_shares_and_places(settings, node: Node, expected: Share, actors, threads):
     one = share(config(**settings), [node])
     assert one == expected
     assert places(one, [node]) == actors
@@ -51,7 +49,7 @@ def test_shares_and_places(
     assert actors * one.cpus <= node.cpus
 
 
-def test_a_machine_without_room_does_not_count() -> None:
+def test_a_machine_without_room_does_not_count():
     two_cores = Share(2, 0)
     assert places(two_cores, [LAPTOP, Node(1, 0, GIB), Node(0, 0, GIB)]) == 4
 
@@ -65,12 +63,12 @@ def test_a_machine_without_room_does_not_count() -> None:
         ({"clients_per_gpu": 0.4}, SERVER, "whole ones"),
     ],
 )
-def test_what_no_machine_has_is_refused(settings: dict[str, Any], node: Node, words: str) -> None:
+def test_what_no_machine_has_is_refused(settings, node: Node, words):
     with pytest.raises(ConfigError, match=words):
         share(config(**settings), [node])
 
 
-def test_memory_decides_only_where_the_number_is_auto() -> None:
+def test_memory_decides_only_where_the_number_is_auto():
     need = measured(process=GIB, step=GIB)
     fit = int(USABLE * 16 / 2)
     assert fitting(config(), Share(1, 0), [LAPTOP], need) == fit
@@ -78,18 +76,18 @@ def test_memory_decides_only_where_the_number_is_auto() -> None:
     assert fitting(config(clients_per_cpu=1.0), Share(1, 0), [LAPTOP], need) == 8
 
 
-def test_each_machines_memory_counts_for_its_own_actors() -> None:
+def test_each_machines_memory_counts_for_its_own_actors():
     small, large = Node(8, 0, 2 * GIB), Node(8, 0, 64 * GIB)
     assert fitting(config(), Share(1, 0), [small, large], measured(process=GIB)) == 1 + 8
 
 
-def test_memory_of_gpus() -> None:
+def test_memory_of_gpus():
     need = measured(gpu=10 * GIB, gpu_total=40 * GIB)
     assert fitting(config(), Share(1, 0.125), [SERVER], need) == 4 * 3
     assert fitting(config(clients_per_gpu=8.0), Share(1, 0.125), [SERVER], need) == 32
 
 
-def test_at_least_one_and_no_more_than_clients() -> None:
+def test_at_least_one_and_no_more_than_clients():
     assert fitting(config(), Share(1, 0), [LAPTOP], measured(process=64 * GIB)) == 1
     few = RunConfig(clients=3, fit_clients=3)
     assert fitting(few, Share(1, 0), [LAPTOP], measured(process=GIB)) == 3

@@ -12,19 +12,19 @@ from fl_dp.errors import ConfigError, FederationError
 from fl_dp.simulation.cluster.runtime import MEMORY_SETTINGS, check_cluster, running
 
 
-def test_a_listening_port_passes() -> None:
+def test_a_listening_port_passes():
     with socket.create_server(("127.0.0.1", 0)) as server:
         check_cluster(f"127.0.0.1:{server.getsockname()[1]}")
 
 
 @pytest.mark.parametrize("address", ["auto", "head", "head:", ":6379", "head:x", "ray://head:10001:x"])
-def test_what_is_no_address_is_refused(address: str) -> None:
+def test_what_is_no_address_is_refused(address):
     with pytest.raises(ConfigError, match=r"--ray-address .*: expected HOST:PORT"):
         check_cluster(address)
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "127.0.0.1:99999", "no-such-host.invalid:6379"])
-def test_where_nothing_answers_it_is_said_so(address: str, tmp_path: Path) -> None:
+def test_where_nothing_answers_it_is_said_so(address, tmp_path):
     with pytest.raises(ConfigError, match=r"no Ray cluster answers there"):
         check_cluster(address)
     with pytest.raises(ConfigError, match=r"no Ray cluster answers there"), running(address, tmp_path, 1):
@@ -33,7 +33,7 @@ def test_where_nothing_answers_it_is_said_so(address: str, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("error", [ConnectionError("gone"), RuntimeError("Version mismatch"), SystemExit(15)])
-def test_a_cluster_that_cannot_be_joined_is_an_error_in_words(monkeypatch: Any, error: BaseException) -> None:
+def test_a_cluster_that_cannot_be_joined_is_an_error_in_words(monkeypatch, error: BaseException):
     def init(**options: Any) -> None:
         raise error
 
@@ -45,7 +45,7 @@ def test_a_cluster_that_cannot_be_joined_is_an_error_in_words(monkeypatch: Any, 
 
 
 @pytest.mark.parametrize("own", [None, "glibc.malloc.arena_max=1"])
-def test_what_the_user_tells_the_c_library_is_kept(monkeypatch: Any, own: str | None) -> None:
+def test_what_the_user_tells_the_c_library_is_kept(monkeypatch, own: str | None):
     name, ours = MEMORY_SETTINGS
     monkeypatch.setenv(name, own or "")
     if own is None:
@@ -60,7 +60,7 @@ def test_what_the_user_tells_the_c_library_is_kept(monkeypatch: Any, own: str | 
 
 
 @pytest.mark.parametrize("cluster", [False, True], ids=["this machine", "a cluster"])
-def test_ray_is_quiet_and_is_shut_down_also_after_an_error(monkeypatch: Any, cluster: bool) -> None:
+def test_ray_is_quiet_and_is_shut_down_also_after_an_error(monkeypatch, cluster):
     asked: list[Any] = []
     monkeypatch.setattr("fl_dp.simulation.cluster.machines.ray.init", lambda **options: asked.append(options))
     monkeypatch.setattr("fl_dp.simulation.cluster.machines.ray.shutdown", lambda: asked.append("shut down"))

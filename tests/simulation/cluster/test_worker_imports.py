@@ -13,5 +13,5 @@ assert gc.get_freeze_count() > 100_000
 
 
 @pytest.mark.slow
-def test_the_actor_is_imported_and_its_modules_are_not_looked_through_again() -> None:
+def test_the_actor_is_imported_and_its_modules_are_not_looked_through_again():
     subprocess.run([sys.executable, "-c", SCRIPT], check=True)

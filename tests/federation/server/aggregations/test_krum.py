@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from fl_dp.config.run import RunConfig
-from fl_dp.errors import ConfigError, FederationError
+from fl_dp.errors import ConfigError
 from fl_dp.federation.server.aggregation import aggregation_of, check_aggregation
 from fl_dp.federation.wire.arrays import specs
-from fl_dp.federation.wire.partial_sums import WeightedSum
 
 START = {"w": np.zeros((2, 3), np.float32), "b": np.zeros(3, np.float32)}
 
@@ -61,8 +60,3 @@ def test_fewer_than_it_is_proven_for_are_refused():
     words = "beside malicious-clients = 2 a round needs 7 updates, fit-clients = 5 can never give them"
     with pytest.raises(ConfigError, match=words):
         check_aggregation(RunConfig(aggregation="krum", clients=5, fit_clients=5, malicious_clients=2))
-
-
-def test_of_sums_there_is_none():
-    with pytest.raises(FederationError, match="needs each by itself"):
-        aggregation_of("krum", 1).combine([], [WeightedSum({"w": np.zeros((2, 3))}, 2.0)], specs(START))

@@ -24,11 +24,6 @@ def test_many_updates_lose_no_precision_on_the_way():
     np.testing.assert_array_equal(_average(updates, [7.0] * 1000)["w"], expected.astype(np.float32))
 
 
-def test_one_update_is_itself():
-    array = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
-    np.testing.assert_array_equal(_average([{"w": array}], [12])["w"], array)
-
-
 def test_what_was_added_up_elsewhere_counts_as_if_it_had_come_alone():
     generator = np.random.default_rng(0)
     updates = [{"w": generator.normal(size=50).astype(np.float32)} for _ in range(10)]

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from fl_dp.errors import FederationError
+from fl_dp.federation.server.aggregation import aggregation_of
 from fl_dp.federation.server.aggregations.median import Median
 from fl_dp.federation.wire.arrays import specs
 from fl_dp.federation.wire.partial_sums import WeightedSum
@@ -36,7 +37,9 @@ def test_one_client_moves_it_no_further_than_the_others_are_apart():
     assert (found >= others.min(axis=0)).all()
 
 
-def test_of_sums_there_is_no_median():
-    assert Median.needs_single_updates
+@pytest.mark.parametrize("name", ["median", "trimmed-mean", "krum"])
+def test_of_sums_there_is_none(name):
+    aggregation = aggregation_of(name, 1)
+    assert aggregation.needs_single_updates
     with pytest.raises(FederationError, match="needs each by itself"):
-        Median().combine([], [WeightedSum({"w": np.zeros((2, 3))}, 2.0)], specs(START))
+        aggregation.combine([], [WeightedSum({"w": np.zeros((2, 3))}, 2.0)], specs(START))

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from fl_dp.config.run import RunConfig
-from fl_dp.errors import ConfigError, FederationError
+from fl_dp.errors import ConfigError
 from fl_dp.federation.server.aggregation import aggregation_of, check_aggregation
 from fl_dp.federation.wire.arrays import specs
-from fl_dp.federation.wire.partial_sums import WeightedSum
 
 START = {"w": np.zeros((2, 3), np.float32)}
 
@@ -39,8 +38,3 @@ def test_fewer_than_would_leave_one_are_refused():
     check_aggregation(RunConfig(aggregation="trimmed-mean", clients=3, fit_clients=3))
     with pytest.raises(ConfigError, match="a round needs 3 updates, fit-clients = 2"):
         check_aggregation(RunConfig(aggregation="trimmed-mean"))
-
-
-def test_of_sums_there_is_none():
-    with pytest.raises(FederationError, match="needs each by itself"):
-        aggregation_of("trimmed-mean").combine([], [WeightedSum({"w": np.zeros((2, 3))}, 2.0)], specs(START))

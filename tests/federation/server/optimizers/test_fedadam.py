@@ -7,13 +7,14 @@ import pytest
 
 from fl_dp.errors import ConfigError
 from fl_dp.federation.server.optimizers.fedadam import FedAdam
+from fl_dp.federation.server.optimizers.fedavgm import FedAvgM
 
 RATE = 0.3
 
 
-def _by_hand(start, targets):
+def _by_hand(x, targets):
     """One number: algorithm 2 of Reddi et al. with beta 0.9 and 0.99 and tau 0.001."""
-    x, m, v = start, 0.0, 0.0
+    m = v = 0.0
     for target in targets:
         delta = target - x
         m = 0.9 * m + 0.1 * delta
@@ -40,18 +41,25 @@ def test_every_number_goes_as_the_paper_says(targets):
         assert found[place] == pytest.approx(_by_hand(start[place], [t[place] for t in targets]), abs=1e-12)
 
 
-def test_it_goes_on_from_its_state_as_if_it_had_not_been_ended(targets):
+@pytest.mark.parametrize("kind", [FedAdam, FedAvgM])
+def test_it_goes_on_from_its_state_as_if_it_had_not_been_ended(kind, targets):
     start = {"w": np.zeros((2, 2), np.float32)}
-    straight = _run(FedAdam(RATE), start, targets)
-    first, second = FedAdam(RATE), FedAdam(RATE)
+    straight = _run(kind(RATE), start, targets)
+    first, second = kind(RATE), kind(RATE)
     half = _run(first, start, targets[:3])
     second.restore(first.state())
     np.testing.assert_array_equal(_run(second, half, targets[3:])["w"], straight["w"])
-    forgetful = _run(FedAdam(RATE), half, targets[3:])
-    assert not np.allclose(forgetful["w"], straight["w"])
+    assert not np.allclose(_run(kind(RATE), half, targets[3:])["w"], straight["w"])
 
 
-@pytest.mark.parametrize("state", [{"momentum of w": np.zeros(2)}, {"first moment of w": np.zeros(2)}])
-def test_a_state_that_is_not_its_own_is_refused(state):
-    with pytest.raises(ConfigError, match="expected two moments of each array"):
-        FedAdam(RATE).restore(state)
+@pytest.mark.parametrize(
+    ("kind", "state", "words"),
+    [
+        (FedAdam, "momentum of w", "expected two moments of each array"),
+        (FedAdam, "first moment of w", "expected two moments of each array"),
+        (FedAvgM, "first moment of w", "expected a velocity of each array"),
+    ],
+)
+def test_a_state_that_is_not_its_own_is_refused(kind, state, words):
+    with pytest.raises(ConfigError, match=words):
+        kind(RATE).restore({state: np.zeros(2)})

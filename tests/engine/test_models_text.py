@@ -2,11 +2,13 @@
 
 import pytest
 import torch
-from structured import Batch, assert_equals_definition, call, exact
+from structured import Batch, assert_equals_definition, call
 from torch import nn
 
 from fl_dp.engine.probe import probe
 from fl_dp.errors import ModelError
+
+pytestmark = pytest.mark.usefixtures("exact")
 
 transformers = pytest.importorskip("transformers")
 
@@ -37,12 +39,6 @@ T5 = {
     "num_heads": 2,
     "dropout_rate": 0.0,
 }
-
-
-@pytest.fixture(autouse=True)
-def _exact():
-    with exact():
-        yield
 
 
 def _ids(n: int) -> torch.Tensor:

@@ -2,18 +2,14 @@
 
 import pytest
 import torch
-from structured import Batch, assert_equals_definition, call, exact, losses_of
+from structured import Batch, assert_equals_definition, call, losses_of
 from torch import Tensor, nn
 
 from fl_dp.engine.clipping import clipped_grad_sum
 from fl_dp.engine.probe import probe
 from fl_dp.errors import NonFiniteError
 
-
-@pytest.fixture(autouse=True)
-def _exact():
-    with exact():
-        yield
+pytestmark = pytest.mark.usefixtures("exact")
 
 
 def rows(n: int) -> Batch:

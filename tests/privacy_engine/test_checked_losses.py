@@ -89,15 +89,11 @@ def test_the_losses_of_a_searched_batch_are_those_that_it_would_have_had():
     assert torch.equal(*sums)
 
 
-def test_an_engine_without_losses_of_says_what_it_needs():
+def test_an_engine_without_losses_of_says_what_it_needs_and_a_locked_one_makes_none():
     _, _, engine = attached()
     with pytest.raises(ConfigError, match="losses_of"):
         engine.losses(*small_batch())
-
-
-def test_a_locked_engine_makes_no_losses():
-    model = small_model()
-    _, _, engine = attached(model, losses_of=lambda x, y: losses_of(model, x, y))
+    _, _, engine = attached(losses_of=lambda x, y: x)
     engine.lock()
     with pytest.raises(ConfigError, match="unlock"):
         engine.losses(*small_batch())

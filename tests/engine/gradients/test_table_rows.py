@@ -28,12 +28,3 @@ def test_norms_and_sums_are_those_of_the_tables(kernel: str) -> None:
 def test_an_example_that_is_left_out_adds_nothing() -> None:
     total = ROWS.keep("ghost").weighted_sum(torch.ones(3), torch.tensor([1]))
     torch.testing.assert_close(total, gradients()[1])
-
-
-def test_the_first_few() -> None:
-    torch.testing.assert_close(ROWS.first(2).instantiate(), gradients()[:2])
-
-
-def test_its_shape_is_the_tables() -> None:
-    assert ROWS.shape == torch.Size((6, 2))
-    assert ROWS.positions == 3

@@ -27,12 +27,6 @@ def _conv(n=8):
     return Conv(torch.randn(n, 8, 4, 4), torch.randn(n, 4, 4, 4), 1, GEOMETRY)
 
 
-def _conv1d(groups):
-    """Two images of 5 output positions an example; 8 output and 4 input channels, 3 elements."""
-    geometry = Geometry((3,), (1,), (0,), (1,), groups)
-    return Conv(torch.zeros(6, 8, 5), torch.zeros(6, 4, 7), 2, geometry)
-
-
 def _kernel(layout, *, mode="mixed", **fixed):
     chooser = KernelChooser(mode, fixed=fixed)
     chooser.keep("w", layout)
@@ -75,37 +69,30 @@ def test_the_formula_decides_clear_cases_without_measuring(monkeypatch):
     assert _kernel(Rows(many, torch.randn(9, 40, 2), 10)) == "instantiate"
 
 
-@pytest.mark.parametrize(
-    ("layout", "ratio"),
-    [
-        (Outer(torch.zeros(9, 3, 5), torch.zeros(9, 3, 7)), 2 * 9 / 35),
-        (Rows(torch.zeros(9, 3, dtype=torch.int64), torch.zeros(9, 3, 7), 11), 2 * 9 / 77),
-        (
-            Conv(torch.zeros(6, 8, 5), torch.zeros(6, 4, 7), 2, Geometry((3,), (1,), (0,), (1,), 1)),
-            2 * 100 / 96,
-        ),
-        (
-            Conv(torch.zeros(6, 8, 5), torch.zeros(6, 4, 7), 2, Geometry((3,), (1,), (0,), (1,), 4)),
-            2 * 400 / 24,
-        ),
-    ],
-)
-def test_the_ratio_is_of_gram_matrices_to_gradients(layout, ratio):
+@pytest.mark.parametrize("groups", [1, 4])
+def test_the_ratio_is_of_gram_matrices_to_gradients(groups):
     """2 T^2 numbers over p d; with groups a pair of Gram matrices for each."""
-    assert layout.ghost_ratio == pytest.approx(ratio)
+    outer, rows = _outer(T=3, p=5, d=7), Rows(torch.zeros(9, 3, dtype=torch.int64), torch.zeros(9, 3, 7), 11)
+    # two images of 5 output positions an example; 8 output and 4 input channels, 3 elements
+    conv = Conv(torch.zeros(6, 8, 5), torch.zeros(6, 4, 7), 2, Geometry((3,), (1,), (0,), (1,), groups))
+    expected = [2 * 9 / 35, 2 * 9 / 77, 2 * groups * 100 / (96 / groups)]
+    assert [layout.ghost_ratio for layout in (outer, rows, conv)] == pytest.approx(expected)
 
 
 def test_close_cases_are_measured_once_a_signature_and_told_for_every_layer(monkeypatch):
     chooser = KernelChooser()
     chooser.keep("a", _outer(T=8, p=8, d=16))
     monkeypatch.setattr(choosing, "_trial", _refuse_to_measure)
-    chooser.keep("b", _outer(T=8, p=8, d=16, n=11))  # Poisson batches differ in size
-    chooser.keep("b", _outer(T=8, p=8, d=16, n=2))
+    for n in (11, 2):  # Poisson batches differ in size
+        chooser.keep("b", _outer(T=8, p=8, d=16, n=n))
     a, b = chooser.rows
     assert (a.parameter, b.parameter) == ("a", "b")
     assert a.kernel == b.kernel
     assert a.decided == b.decided == "measured"
     assert a.seconds.keys() == {"ghost", "instantiate"}
+    for T in (1, 8):  # rows are of the latest batch, also where its kind was met before
+        chooser.keep("a", _outer(T=T, p=8, d=16))
+        assert chooser.rows[0].T == T
 
 
 @pytest.mark.parametrize(("T", "kernel"), [(7, "ghost"), (9, "instantiate")])
@@ -124,31 +111,24 @@ def test_a_mode_is_obeyed(mode):
 @pytest.mark.parametrize(
     ("costs", "expected"),
     [
-        # the lightest of those that are fast enough
-        ([(1.0, 9), (9.0, 9), (1.5, 4), (2.0, 1)], "instantiate"),
-        # too slow, however little it keeps
-        ([(1.0, 9), (9.0, 9), (1.7, 4), (2.0, 1)], "ghost"),
-        # of those that keep as little the faster
-        ([(1.4, 4), (1.2, 4), (1.0, 9), (1.1, 9)], "ghost-other"),
+        (
+            [(1.0, 9), (9.0, 9), (1.5, 4), (2.0, 1)],
+            "instantiate",
+        ),  # the lightest of those that are fast enough
+        ([(1.0, 9), (9.0, 9), (1.7, 4), (2.0, 1)], "ghost"),  # too slow, however little it keeps
+        ([(1.4, 4), (1.2, 4), (1.0, 9), (1.1, 9)], "ghost-other"),  # of those that keep as little the faster
         ([(1.0, 4), (1.2, 4), (1.0, 9), (1.1, 9)], "ghost"),
     ],
 )
 def test_of_the_fast_kernels_the_one_that_keeps_least_is_chosen(scripted, costs, expected, monkeypatch):
     monkeypatch.setattr(choosing, "LITTLE_BYTES", 0)
-    scripted_costs = dict(zip(_Scripted.kernels, costs, strict=True))
-    type(scripted).costs = scripted_costs
+    type(scripted).costs = dict(zip(_Scripted.kernels, costs, strict=True))
     chooser = KernelChooser()
     chooser.keep("w", scripted)
     (row,) = chooser.rows
     assert row.kernel == expected
-    assert row.kept_bytes == 4 * scripted_costs[expected][1]
-    assert row.seconds == pytest.approx({kernel: seconds for kernel, (seconds, _) in scripted_costs.items()})
-
-
-def test_of_little_the_fastest_is_chosen_whatever_it_keeps(scripted):
-    costs = [(1.1, 1), (1.2, 1), (1.0, 9), (1.3, 1)]
-    type(scripted).costs = dict(zip(_Scripted.kernels, costs, strict=True))
-    assert _kernel(scripted) == "instantiate"
+    assert row.kept_bytes == 4 * scripted.costs[expected][1]
+    assert row.seconds == pytest.approx({kernel: seconds for kernel, (seconds, _) in scripted.costs.items()})
 
 
 def test_what_is_clear_by_memory_is_measured_where_memory_does_not_matter(monkeypatch):
@@ -161,22 +141,14 @@ def test_what_is_clear_by_memory_is_measured_where_memory_does_not_matter(monkey
     assert _kernel(_outer(T=1, p=4, d=8)) == "ghost"  # one position
 
 
-def test_a_choice_among_little_is_not_taken_over_where_memory_matters(scripted, monkeypatch):
-    costs = [(1.1, 1), (1.2, 2), (1.0, 9), (1.3, 2)]
-    type(scripted).costs = dict(zip(_Scripted.kernels, costs, strict=True))
+def test_of_little_the_fastest_is_chosen_and_not_taken_over_where_memory_matters(scripted, monkeypatch):
+    type(scripted).costs = dict(zip(_Scripted.kernels, [(1.1, 1), (1.2, 2), (1.0, 9), (1.3, 2)], strict=True))
     chooser = KernelChooser()
     chooser.keep("w", scripted)
     assert chooser.kernels["w"] == "instantiate"
     monkeypatch.setattr(choosing, "LITTLE_BYTES", 0)
     chooser.keep("w", scripted)
     assert chooser.kernels["w"] == "ghost"
-
-
-def test_the_rows_are_of_the_latest_batch_also_where_its_kind_was_met_before():
-    chooser = KernelChooser()
-    for T in (8, 4, 8):
-        chooser.keep("w", _outer(T=T, p=8, d=16))
-        assert [row.T for row in chooser.rows] == [T]
 
 
 @pytest.mark.parametrize("kernel", _conv().kernels)
@@ -207,25 +179,14 @@ def test_a_kernel_that_the_layout_lacks_is_refused_by_name(asked):
         KernelChooser(fixed={"layer.bias": "ghost"}).keep("layer.bias", Dense(torch.randn(2, 3)))
 
 
-def _model():
-    torch.manual_seed(0)
-    return nn.Sequential(
-        nn.Conv2d(2, 4, 3, padding=1),
-        nn.Tanh(),
-        nn.Conv2d(4, 8, 3, groups=2),
-        nn.Flatten(),
-        nn.Linear(128, 3),
-    )
-
-
 def _sum(model, chooser):
-    inputs = torch.randn(8, 2, 6, 6, generator=torch.Generator().manual_seed(0))
-    losses = model(inputs).square().sum(1)
+    losses = model(torch.randn(8, 2, 6, 6, generator=torch.Generator().manual_seed(0))).square().sum(1)
     return clipped_grad_sum(losses, trainable(model), max_grad_norm=0.5, chooser=chooser)
 
 
 def test_kernels_of_one_chooser_fix_those_of_another_and_nothing_is_measured(monkeypatch):
-    model, first = _model(), KernelChooser()
+    convolutions = nn.Conv2d(2, 4, 3, padding=1), nn.Tanh(), nn.Conv2d(4, 8, 3, groups=2)
+    model, first = nn.Sequential(*convolutions, nn.Flatten(), nn.Linear(128, 3)), KernelChooser()
     clipped = _sum(model, first)
     monkeypatch.setattr(choosing, "_trial", _refuse_to_measure)
     second = KernelChooser(fixed=first.kernels)
@@ -233,8 +194,7 @@ def test_kernels_of_one_chooser_fix_those_of_another_and_nothing_is_measured(mon
     assert second.kernels == first.kernels
     assert second.kernels.keys() == trainable(model).keys()
     assert {row.decided for row in second.rows} == {"fixed"}
-    for name, grad in clipped.grads.items():
-        assert torch.equal(again.grads[name], grad)
+    assert all(torch.equal(again.grads[name], grad) for name, grad in clipped.grads.items())
 
 
 @pytest.mark.parametrize(
@@ -314,11 +274,12 @@ def test_strided_kernels_in_any_number_of_dimensions(spatial, kernel):
 def test_kernels_are_tried_on_a_part_of_the_batch_unless_it_is_little(monkeypatch):
     """What all of them need together would be the peak of the whole training."""
     sizes = []
-    monkeypatch.setattr(
-        choosing,
-        "_trial",
-        lambda layout, kernel: sizes.append(layout.num_examples) or choosing._Trial(1.0, 1),
-    )
+
+    def trial(layout, _):
+        sizes.append(layout.num_examples)
+        return choosing._Trial(1.0, 1)
+
+    monkeypatch.setattr(choosing, "_trial", trial)
     _kernel(_outer(T=8, p=8, d=16, n=20))
     assert set(sizes) == {20}
     sizes.clear()

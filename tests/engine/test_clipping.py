@@ -65,10 +65,6 @@ CASES = {
         lambda: Called(nn.Sequential(nn.LayerNorm(6), nn.Linear(6, 5)), batch_second(nn.Module.__call__)),
         normal(4, 6),
     ),
-    "in-place activation": (
-        lambda: nn.Sequential(nn.Linear(6, 7), nn.ReLU(True), nn.Linear(7, 3)),
-        normal(6),
-    ),
     "conv1d": (lambda: nn.Conv1d(3, 4, 3), normal(3, 9)),
     "conv1d dilated": (lambda: nn.Conv1d(3, 4, 3, dilation=2, padding=2), normal(3, 9)),
     "conv1d same": (lambda: nn.Conv1d(3, 4, 3, padding="same"), normal(3, 9)),

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, TensorDataset
 
 from fl_dp.engine.sampling import PoissonSampler, physical_batches, poisson_draw
 from fl_dp.errors import ConfigError
@@ -29,22 +29,14 @@ def test_physical_batches_hold_every_index_once_and_no_more_than_their_size():
     assert list(physical_batches(poisson_draw(3, 1e-12, torch.Generator()), 4)) == []
 
 
-def test_a_rate_is_kept_to_more_digits_than_float32_has():
+def test_a_rate_is_kept_to_more_digits_than_float32_has(monkeypatch):
     """float32 has no number between 1 - 2^-24 and 1: a rate in between would take everyone."""
-
-    rate = 1 - 2.0**-30
     largest = torch.tensor([1 - 2.0**-53, 1 - 2.0**-30, 1 - 2.0**-29], dtype=torch.float64)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(torch, "rand", lambda n, dtype, generator: largest.to(dtype))
-        assert poisson_draw(3, rate, torch.Generator()).tolist() == [2]
+    monkeypatch.setattr(torch, "rand", lambda n, dtype, generator: largest.to(dtype))
+    assert poisson_draw(3, 1 - 2.0**-30, torch.Generator()).tolist() == [2]
 
 
-class _Squares(Dataset):
-    def __getitem__(self, index):
-        return torch.tensor(index), torch.tensor(index**2)
-
-    def __len__(self):
-        return 30
+DATA = TensorDataset(torch.arange(30))
 
 
 def _own(**options):
@@ -83,7 +75,7 @@ def test_steps_are_poisson_draws_cut_into_physical_batches_and_empty_ones_are_st
 )
 def test_a_data_loader_keeps_the_boundaries(options):
     sampler = _sampler()
-    loader = DataLoader(_Squares(), batch_sampler=sampler, **options)
+    loader = DataLoader(DATA, batch_sampler=sampler, **options)
     assert _steps(sampler, loader) == _steps(_sampler())
 
 
@@ -149,7 +141,7 @@ def test_a_loop_that_is_closed_late_does_not_end_the_one_that_has_begun():
 @pytest.mark.parametrize("loader_options", [None, {"num_workers": 1, "prefetch_factor": 4}])
 def test_a_state_is_to_be_had_between_logical_batches_alone_however_far_the_loader_is_ahead(loader_options):
     sampler = _own()
-    loader = DataLoader(_Squares(), batch_sampler=sampler, **loader_options) if loader_options else sampler
+    loader = DataLoader(DATA, batch_sampler=sampler, **loader_options) if loader_options else sampler
     refused = 0
     for done, batches in enumerate(sampler.logical_batches(loader)):
         assert sampler.state_dict()["steps"] == done
@@ -232,7 +224,7 @@ def test_a_draw_is_over_when_its_step_was_taken_and_not_before():
 
 
 def _over_the_loader_alone(sampler):
-    return iter(DataLoader(_Squares(), batch_sampler=sampler))
+    return iter(DataLoader(DATA, batch_sampler=sampler))
 
 
 def _after_it_was_left(sampler):
@@ -255,7 +247,7 @@ REFUSED = {
     "the loader alone": (lambda: next(_over_the_loader_alone(_sampler())), "logical_batches"),
     "the sampler alone, later": (lambda: _after_it_was_left(_sampler()), "logical_batches"),
     "another loader": (
-        lambda: next(_sampler().logical_batches(DataLoader(_Squares()))),
+        lambda: next(_sampler().logical_batches(DataLoader(DATA))),
         "batch_sampler=sampler",
     ),
     "another state": (
@@ -276,6 +268,6 @@ def test_what_would_be_no_poisson_draw_is_refused(case):
 
 def test_a_loader_that_changes_the_order_is_refused():
     sampler = _sampler()
-    loader = DataLoader(_Squares(), batch_sampler=sampler, num_workers=1, in_order=False)
+    loader = DataLoader(DATA, batch_sampler=sampler, num_workers=1, in_order=False)
     with pytest.raises(ConfigError, match="in_order"):
         next(sampler.logical_batches(loader))

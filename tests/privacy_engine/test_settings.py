@@ -152,17 +152,3 @@ def test_named_params_that_leave_nothing_to_train_are_refused_and_frozen_ones_ar
     assert list(engine.parameters) == ["2.weight", "2.bias"]
     with pytest.raises(ConfigError, match="no parameter that requires gradients"):
         small_engine(model, noise_multiplier=1.0, named_params=model[0].named_parameters())
-
-
-@pytest.mark.parametrize(
-    ("style", "bounds"),
-    [
-        ("all-layer", 0.1),
-        ("layer-wise", {"0": 0.1 / 2**0.5, "2": 0.1 / 2**0.5}),
-        ("param-wise", dict.fromkeys(["0.weight", "0.bias", "2.weight", "2.bias"], 0.05)),
-    ],
-)
-def test_styles_split_the_bound_and_keep_the_sensitivity(style, bounds):
-    engine = small_engine(small_model(), noise_multiplier=1.0, clipping_style=style)
-    assert engine.max_grad_norm == pytest.approx(bounds)
-    assert engine.sensitivity == pytest.approx(0.1)

@@ -197,26 +197,31 @@ def test_kernels_of_one_chooser_fix_those_of_another_and_nothing_is_measured(mon
     assert all(torch.equal(again.grads[name], grad) for name, grad in clipped.grads.items())
 
 
-@pytest.mark.parametrize(
-    ("layout", "expected"),
-    [
-        (Dense(torch.zeros(8, 5)), ("dense", 1, 5, 1)),
-        (Dense(torch.zeros(8)), ("dense", 1, 1, 1)),
-        (_outer(T=7, p=5, d=3), ("outer", 7, 5, 3)),
-        (Rows(torch.zeros(8, 6, dtype=torch.int64), torch.zeros(8, 6, 4), 50), ("rows", 6, 50, 4)),
-        (_conv(), ("conv", 16, 8, 36)),
-        (Conv(torch.zeros(16, 8, 4, 4), torch.zeros(16, 4, 4, 4), 2, GEOMETRY), ("conv", 32, 8, 36)),
-    ],
-    ids=["dense", "a vector", "outer", "rows", "conv", "conv, two images"],
-)
-def test_a_row_tells_the_sizes_of_the_gradient(layout, expected):
-    chooser = KernelChooser()
+LAYOUTS = {
+    "dense": (Dense(torch.randn(8, 5)), ("dense", 1, 5, 1)),
+    "a vector": (Dense(torch.randn(8)), ("dense", 1, 1, 1)),
+    "outer": (_outer(T=7, p=5, d=3), ("outer", 7, 5, 3)),
+    "rows": (Rows(torch.randint(9, (8, 6)), torch.randn(8, 6, 4), 50), ("rows", 6, 50, 4)),
+    "conv": (_conv(), ("conv", 16, 8, 36)),
+    "two images": (
+        Conv(torch.randn(16, 8, 4, 4), torch.randn(16, 4, 4, 4), 2, GEOMETRY),
+        ("conv", 32, 8, 36),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", LAYOUTS)
+def test_a_row_tells_the_sizes_and_the_first_examples_of_a_layout_are_its_first_gradients(case):
+    layout, expected = LAYOUTS[case]
+    chooser, few = KernelChooser(), layout.first(2)
     chooser.keep("w", layout)
     (row,) = chooser.rows
     assert (row.layout, row.T, row.p, row.d) == expected
     assert row.p * row.d == layout.shape.numel()
-    kept = layout.keep(row.kernel)
-    assert row.kept_bytes * 8 == sum(part.numel() * part.element_size() for part in kept.parts)
+    parts = layout.keep(row.kernel).parts
+    assert row.kept_bytes * 8 == sum(part.numel() * part.element_size() for part in parts)
+    assert (few.num_examples, few.signature) == (2, layout.signature)
+    torch.testing.assert_close(few.instantiate(), layout.instantiate()[:2])
 
 
 def test_the_table_tells_nothing_about_how_many_examples_there_are(monkeypatch):
@@ -287,20 +292,3 @@ def test_kernels_are_tried_on_a_part_of_the_batch_unless_it_is_little(monkeypatc
     for n in (8, 20, 64):
         _kernel(_outer(T=8, p=8, d=16, n=n))
     assert set(sizes) == {8, 16}
-
-
-@pytest.mark.parametrize(
-    "layout",
-    [
-        _outer(T=3, p=4, d=5, n=6),
-        Dense(torch.randn(6, 3)),
-        Rows(torch.randint(9, (6, 4)), torch.randn(6, 4, 2), 9),
-        Conv(torch.randn(12, 4, 4, 4), torch.randn(12, 4, 4, 4), 2, GEOMETRY),
-    ],
-    ids=lambda layout: type(layout).__name__,
-)
-def test_the_first_examples_of_a_layout_are_its_first_gradients(layout):
-    few = layout.first(2)
-    assert few.num_examples == 2
-    assert few.signature == layout.signature
-    torch.testing.assert_close(few.instantiate(), layout.instantiate()[:2])

@@ -112,16 +112,6 @@ def test_each_number_of_a_sum_stays_at_its_place_and_has_noise_of_its_own_in_any
         assert len(noise.unique()) >= noise.numel() - 3
 
 
-@pytest.mark.parametrize(
-    "generator", ["secure", _source(), torch.Generator().manual_seed(1)], ids=["secure", "keyed", "seeded"]
-)
-def test_both_parts_of_a_complex_number_get_the_whole_noise(generator):
-    noisy = _noisy(torch.zeros(40_000, dtype=torch.complex64), 1.5, generator, sensitivity=2.0)
-    assert noisy.dtype == torch.complex64
-    for part in (noisy.real, noisy.imag):
-        assert abs(float(part.std()) / 3.0 - 1) < 5 / math.sqrt(80_000) + 0.002
-
-
 def test_values_beyond_the_integers_count_as_the_largest():
     found = _multiples([3e38, -3e38, 0.0], 1.0, "secure")
     assert found[:2].tolist() == pytest.approx([2.0**62, -(2.0**62)], rel=1e-9)

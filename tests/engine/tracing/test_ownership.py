@@ -3,6 +3,7 @@
 import pytest
 import torch
 from definition import trainable
+from structured import Called
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -22,27 +23,20 @@ def _same_weights(monkeypatch):
     monkeypatch.setattr(ownership, "_generator", lambda: generator)
 
 
-class SkipsPadding(nn.Module):
+def skips_padding() -> nn.Module:
     """Works on rows that are not zero: all of the synthetic ones."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.second = nn.Linear(6, 6), nn.Linear(6, 5)
-
-    def forward(self, x: Tensor) -> Tensor:
+    def run(m: nn.Module, x: Tensor) -> Tensor:
         rows = x.norm(dim=-1) > 0.01
         output = x.new_zeros(*x.shape[:2], 5)
-        output[rows] = self.second(self.first(x).tanh()[rows])
+        output[rows] = m[1](m[0](x).tanh()[rows])
         return output
 
+    return Called(nn.ModuleList([nn.Linear(6, 6), nn.Linear(6, 5)]), run)
 
-class LastToken(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.linear = nn.Linear(6, 5)
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self.linear(x)[torch.arange(len(x)), (x[..., 0] > 0).int().argmax(-1)]
+def last_token() -> nn.Module:
+    return Called(nn.Linear(6, 5), lambda m, x: m(x)[torch.arange(len(x)), (x[..., 0] > 0).int().argmax(-1)])
 
 
 def _found(model: nn.Module, losses: Tensor, inputs: Tensor):
@@ -56,10 +50,10 @@ def _summed(model: nn.Module, inputs: Tensor) -> Tensor:
 
 def test_rows_that_data_moved_to_other_examples_are_refused_though_their_number_fits():
     """Eight of sixteen rows: two for each of the four examples, but all are the first two examples'."""
-    model, inputs = SkipsPadding(), torch.randn(4, 4, 6)
+    model, inputs = skips_padding(), torch.randn(4, 4, 6)
     inputs[2:] = 0
     found = _found(model, _summed(model, inputs), inputs)
-    with pytest.raises(ProbeError, match=r"second\.bias.*data decide where the model puts its rows"):
+    with pytest.raises(ProbeError, match=r"layer\.1\.bias.*data decide where the model puts its rows"):
         check_owners(*found)
 
 
@@ -83,8 +77,8 @@ MODELS = {
     "linear": (lambda: nn.Sequential(nn.Linear(6, 4), nn.ReLU(), nn.Linear(4, 3)), (6,)),
     "convolution": (lambda: nn.Sequential(nn.Conv2d(3, 4, 3), nn.GroupNorm(2, 4)), (3, 8, 8)),
     "attention": (lambda: nn.TransformerEncoderLayer(6, 2, 8, 0.0, batch_first=True), (4, 6)),
-    "one token": (LastToken, (4, 6)),
-    "nothing left out": (SkipsPadding, (4, 6)),
+    "one token": (last_token, (4, 6)),
+    "nothing left out": (skips_padding, (4, 6)),
 }  # fmt: skip
 
 
@@ -109,7 +103,7 @@ def test_only_rows_moved_above_a_use_count():
     losses = linear(table(torch.randint(0, 11, (3, 4)))).sum((1, 2))
     uses = find_uses(losses, {"weight": linear.weight, "bias": linear.bias})
     assert not data_may_move_rows(losses, uses)
-    model = LastToken()
+    model = last_token()
     losses = _summed(model, torch.randn(3, 4, 6))
     assert data_may_move_rows(losses, find_uses(losses, trainable(model)))
 
@@ -154,7 +148,7 @@ def _checks(check: OwnerCheck, monkeypatch, model: nn.Module, inputs: Tensor) ->
             [(9,), (4,), (1,), (12,)],
             [1, 0, 0, 0],
         ),
-        (LastToken, [(9, 4), (9, 4), (1, 4)], [1, 1, 0]),
+        (last_token, [(9, 4), (9, 4), (1, 4)], [1, 1, 0]),
         (lambda: nn.Linear(6, 5), [(9, 3), (9, 3), (9, 4)], [1, 0, 1]),
     ],
     ids=["of fixed shape", "data may move rows", "inputs of another length"],

@@ -133,27 +133,18 @@ def same(one: Flat, other: Flat) -> None:
     np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize(("algorithm", "pull"), [("fedavg", 0.0), ("fedprox", PULL)])
 @pytest.mark.parametrize("private", [True, False])
-def test_fedavg(private: bool) -> None:
-    """McMahan et al. 2017, algorithm 1."""
-    seen = federation("fedavg", private)
-    x = seen.start
-    for gradients, end in zip(seen.gradients, seen.globals, strict=True):
-        x = np.mean([x - RATE * g.sum(0) for g in gradients], axis=0)
-        same(end, x)
-
-
-@pytest.mark.parametrize("private", [True, False])
-def test_fedprox(private: bool) -> None:
-    """Li et al. 2020, algorithm 2: each client takes gradient steps on F_k(w) + mu/2 |w - w_t|^2."""
-    seen = federation("fedprox", private, pull=PULL)
+def test_fedavg_and_fedprox(private: bool, algorithm: str, pull: float) -> None:
+    """McMahan et al. 2017, algorithm 1. Li et al. 2020, algorithm 2: steps on F_k(w) + mu/2 |w - w_t|^2."""
+    seen = federation(algorithm, private, pull=pull)
     x = seen.start
     for gradients, end in zip(seen.gradients, seen.globals, strict=True):
         ends = []
         for g in gradients:
             w = x
             for step in g:
-                w = w - RATE * (step + PULL * (w - x))
+                w = w - RATE * (step + pull * (w - x))
             ends.append(w)
         x = np.mean(ends, axis=0)
         same(end, x)

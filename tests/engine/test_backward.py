@@ -8,7 +8,6 @@ from torch import Tensor, nn
 from fl_dp.engine.backward import Axes, keep_gradients
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.probe import probe
-from fl_dp.engine.tracing.capture import UseKey
 from fl_dp.errors import ProbeError
 
 
@@ -107,13 +106,3 @@ def test_a_use_that_no_gradient_reaches_does_not_hold_up_the_others():
         grads = [torch.autograd.grad(loss, parameter, retain_graph=True)[0] for loss in losses]
         expected = torch.stack(grads).flatten(1).square().sum(1)
         torch.testing.assert_close(kept[name].norm_squared, expected)
-
-
-def test_axes_that_report_know_what_those_that_raise_have_checked():
-    axes = Axes({}, fallback=frozenset({UseKey("MmBackward0", 1, ("one",))}))
-    axes.owners.known.add(7)
-    told: list[ProbeError] = []
-    reporting = axes.reporting(told.append)
-    assert (reporting, reporting.owners.known) == (axes, axes.owners.known)
-    assert reporting.owners.report == told.append
-    assert axes.owners.report is None

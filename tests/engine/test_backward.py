@@ -3,6 +3,7 @@
 import pytest
 import torch
 from definition import per_example_grads, projected_losses, trainable
+from structured import Called
 from torch import Tensor, nn
 
 from fl_dp.engine.backward import Axes, keep_gradients
@@ -61,23 +62,17 @@ def test_a_use_that_the_start_up_check_did_not_see_is_refused_by_name():
     assert _kept(model, inputs[:1], axes)[0]  # one example's rows are its own, wherever they are
 
 
-class Tripled(nn.Module):
+def tripled() -> nn.Module:
     """A layer whose bias is a function of a parameter."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.randn(4, 6, dtype=torch.float64))
-        self.third = nn.Parameter(torch.randn(4, dtype=torch.float64))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return nn.functional.linear(x, self.weight, self.third * 3)
+    parameters = nn.ParameterDict({"weight": torch.randn(4, 6), "third": torch.randn(4)}).double()
+    return Called(parameters, lambda m, x: nn.functional.linear(x, m["weight"], m["third"] * 3))
 
 
 def test_a_gradient_that_the_way_back_replaces_is_nobody_elses():
     """The bias's gradient is the very output gradient that the weight's layout holds."""
-    model, inputs = Tripled(), torch.randn(5, 6, dtype=torch.float64)
+    model, inputs = tripled(), torch.randn(5, 6, dtype=torch.float64)
     kept, rows = _kept(model, inputs, probe(model, inputs))
-    assert rows["weight"].kernel == "ghost"
+    assert rows["layer.weight"].kernel == "ghost"
     every = per_example_grads(model, inputs)
     for name in trainable(model):
         with torch.no_grad():

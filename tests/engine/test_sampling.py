@@ -6,15 +6,18 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
+from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.engine.sampling import PoissonSampler, physical_batches, poisson_draw
 from fl_dp.errors import ConfigError
 
 
-def test_each_record_enters_with_the_rate_and_independently():
+@pytest.mark.parametrize("keyed", [False, True])
+def test_each_record_enters_with_the_rate_and_independently(keyed):
     generator, n, draws, rate = torch.Generator().manual_seed(1), 200, 2000, 0.13
     member = torch.zeros(draws, n)
     for d in range(draws):
-        member[d, poisson_draw(n, rate, generator)] = 1
+        source = Randomness(d.to_bytes(32, "big")) if keyed else generator
+        member[d, poisson_draw(n, rate, source)] = 1
     deviation = math.sqrt(rate * (1 - rate) / draws)
     assert (member.mean(0) - rate).abs().max() < 5 * deviation
     sizes = member.sum(1)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from definition import assert_equal, clipped_by_definition, clipped_by_engine, length
-from structured import assert_equals_definition, call
+from structured import Called, assert_equals_definition, call
 from torch import Tensor, nn
 from torch.utils.checkpoint import GraphExecGroup, checkpoint
 
@@ -65,18 +65,15 @@ def test_dropout_draws_the_same_masks_when_it_is_computed_again() -> None:
 
 
 def test_convolutions_embeddings_and_shared_parameters_equal_the_definition() -> None:
-    class Text(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.table, self.places = nn.Embedding(9, 6), nn.Parameter(torch.randn(4, 6))
-            self.body = nn.Sequential(nn.Conv1d(6, 6, 3, padding=1), nn.Tanh(), nn.Conv1d(6, 6, 1))
+    def run(m: Any, tokens: Tensor) -> Tensor:
+        h = KEPT(lambda t: m[0](t) + m[1][0], tokens)
+        h = KEPT(m[2], h.transpose(1, 2)).transpose(1, 2)
+        return KEPT(lambda h: h @ m[0].weight.T, h)  # type: ignore[no-any-return]
 
-        def forward(self, tokens: Tensor) -> Tensor:
-            h = KEPT(lambda t: self.table(t) + self.places, tokens)
-            h = KEPT(self.body, h.transpose(1, 2)).transpose(1, 2)
-            return KEPT(lambda h: h @ self.table.weight.T, h)  # type: ignore[no-any-return]
-
-    assert_equals_definition(Text(), lambda n: call(torch.randint(9, (n, 4))))
+    places = nn.ParameterList([torch.randn(4, 6)])
+    body = nn.Sequential(nn.Conv1d(6, 6, 3, padding=1), nn.Tanh(), nn.Conv1d(6, 6, 1))
+    model = Called(nn.ModuleList([nn.Embedding(9, 6), places, body]), run)
+    assert_equals_definition(model, lambda n: call(torch.randint(9, (n, 4))))
 
 
 def test_a_part_is_computed_three_times_in_all() -> None:

@@ -5,7 +5,7 @@ import torch
 from attached import attached, losses_of, small_batch, small_engine, small_model
 
 from fl_dp import add_gaussian_noise, clipped_grad_sum
-from fl_dp.errors import ConfigError, ModelError
+from fl_dp.errors import ConfigError
 
 
 @pytest.mark.parametrize(
@@ -118,11 +118,3 @@ def test_a_parameter_group_that_is_added_later_is_trained_if_the_engine_protects
     optimizer.add_param_group({"params": model[0].parameters(), "lr": 0.5})
     optimizer.step(loss=losses_of(model, x, y))
     assert not torch.equal(model[0].weight, start)
-
-
-def test_a_mean_loss_is_refused():
-    x, y = small_batch()
-    model, optimizer, engine = attached()
-    with pytest.raises(ModelError, match='reduction="none"'):
-        optimizer.step(loss=losses_of(model, x, y).mean())
-    assert engine.steps == 0

@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from definition import assert_equal, clipped_one_by_one, length
+from structured import Called
 from torch import nn
 
 from fl_dp.data.persons import PersonData
@@ -31,18 +32,10 @@ PLAN = RoundPlan(
 )  # fmt: skip
 
 
-class Attention(nn.Module):
+def attention():
     """Attention over positions, and an embedding that is also the last layer."""
-
-    def __init__(self):
-        super().__init__()
-        self.tokens = nn.Embedding(11, 8)
-        self.layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
-        self.last = nn.Linear(8, 11, bias=False)
-        self.last.weight = self.tokens.weight
-
-    def forward(self, x):
-        return self.last(self.layer(self.tokens(x)).mean(1))
+    layers = nn.ModuleList([nn.Embedding(11, 8), nn.TransformerEncoderLayer(8, 2, 16, 0.0, batch_first=True)])
+    return Called(layers, lambda m, x: F.linear(m[1](m[0](x)).mean(1), m[0].weight))
 
 
 class Checkpointed(nn.Sequential):
@@ -61,7 +54,7 @@ def convolutions():
 MODELS = {
     "linear": (lambda: nn.Linear(6, 11), (6,)),
     "convolutions": (convolutions, (2, 5, 5)),
-    "attention": (Attention, (4,)),
+    "attention": (attention, (4,)),
     "checkpointed": (lambda: Checkpointed(nn.Linear(6, 8), nn.Linear(8, 11)), (6,)),
     "mlp": (lambda: build_model("mlp", Form((6,), 11), seed=0), (6,)),
 }

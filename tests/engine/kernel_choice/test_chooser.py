@@ -234,46 +234,45 @@ def test_the_table_tells_nothing_about_how_many_examples_there_are(monkeypatch):
     assert tables[0] == tables[1]
 
 
-@pytest.mark.parametrize(
-    ("geometry", "output"),
-    [
-        (Geometry((3, 2), (2, 1), (1, 0), (1, 2), 2), (4, 6)),
-        (Geometry((3, 2), (2, 1), (0, 0), (1, 2), 2), (3, 6)),
-        (Geometry((1, 1), (2, 2), (0, 0), (1, 1), 1), (4, 4)),
-        (Geometry((4, 2), (2, 1), (1, 0), (1, 2), 2), (3, 6)),  # rows of two phases side by side
-        (Geometry((2, 2), (2, 1), (1, 0), (2, 1), 1), (4, 7)),  # rows of one phase, none left over
-    ],
-)
-@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
-def test_all_kernels_of_a_convolution_agree(geometry, output, memory_format):
-    x = torch.randn(7, 4, 7, 8).to(memory_format=memory_format)[1:]
-    g = torch.randn(6, 6, *output).to(memory_format=memory_format)
-    layout = Conv(g, x, 2, geometry)  # two images an example
-    factors = torch.tensor([0.5, 0.0, 2.0])
-    kept = [layout.keep(kernel) for kernel in layout.kernels]
-    for other in kept[1:]:
-        torch.testing.assert_close(other.norm_squared, kept[0].norm_squared, rtol=1e-3, atol=1e-3)
-        for rows in (None, torch.tensor([0, 2])):
-            torch.testing.assert_close(
-                other.weighted_sum(factors, rows), kept[0].weighted_sum(factors, rows), rtol=1e-4, atol=1e-4
-            )
-
-
-@pytest.mark.parametrize("spatial", [1, 2, 3])
-@pytest.mark.parametrize("kernel", ["instantiate-rows", "instantiate-patches"])
-def test_strided_kernels_in_any_number_of_dimensions(spatial, kernel):
+def _strided(spatial):
     """More channels than the numbers that are squared at a time, in the largest."""
-    size, d = (4, 2, 2)[:spatial], 70
-    x = torch.randn(3, d, *(8, 5, 4)[:spatial], dtype=torch.float64)
+    size, two, none, one = (4, 2, 2)[:spatial], *((number,) * spatial for number in (2, 0, 1))
+    x = torch.randn(3, 70, *(8, 5, 4)[:spatial])
     output = tuple((a - b) // 2 + 1 for a, b in zip(x.shape[2:], size, strict=True))
-    g = torch.randn(3, 5, *output, dtype=torch.float64)
-    two, none, one = ((number,) * spatial for number in (2, 0, 1))
-    layout = Conv(g, x, 1, Geometry(size, two, none, one, 1))
-    expected = layout.instantiate()
-    kept = layout.keep(kernel)
-    torch.testing.assert_close(kept.norm_squared, expected.flatten(1).square().sum(1))
-    for n in range(3):
-        torch.testing.assert_close(kept.weighted_sum(torch.eye(3).double()[n], None), expected[n])
+    return torch.randn(3, 5, *output), x, 1, Geometry(size, two, none, one, 1)
+
+
+def _two_images(output, *geometry):
+    return torch.randn(6, 6, *output), torch.randn(7, 4, 7, 8)[1:], 2, Geometry(*geometry)
+
+
+CONVOLUTIONS = [
+    _two_images((4, 6), (3, 2), (2, 1), (1, 0), (1, 2), 2),
+    _two_images((3, 6), (3, 2), (2, 1), (0, 0), (1, 2), 2),
+    _two_images((4, 4), (1, 1), (2, 2), (0, 0), (1, 1), 1),
+    _two_images((3, 6), (4, 2), (2, 1), (1, 0), (1, 2), 2),  # rows of two phases side by side
+    _two_images((4, 7), (2, 2), (2, 1), (1, 0), (2, 1), 1),  # rows of one phase, none left over
+    *map(_strided, (1, 2, 3)),
+]
+
+
+@pytest.mark.parametrize("case", CONVOLUTIONS)
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_all_kernels_of_a_convolution_give_what_its_gradients_give(case, channels_last):
+    left, x, images, geometry = case
+    if channels_last:  # which in four dimensions is a format of memory
+        left, x = (part.movedim(1, -1).contiguous().movedim(-1, 1) for part in (left, x))
+    layout, factors = (
+        Conv(left.double(), x.double(), images, geometry),
+        torch.tensor([0.5, 0.0, 2.0]).double(),
+    )
+    grads = layout.instantiate()
+    for kernel in layout.kernels:
+        kept = layout.keep(kernel)
+        torch.testing.assert_close(kept.norm_squared, grads.flatten(1).square().sum(1), rtol=1e-6, atol=0)
+        for rows in (range(3), [0, 2], [1]):
+            found = kept.weighted_sum(factors + 1, torch.tensor(rows))
+            torch.testing.assert_close(found, sum((factors[n] + 1) * grads[n] for n in rows))
 
 
 def test_kernels_are_tried_on_a_part_of_the_batch_unless_it_is_little(monkeypatch):

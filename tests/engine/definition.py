@@ -1,6 +1,6 @@
 """The definition that everything fast must equal: one backward pass per example."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import torch
 from torch import Tensor, nn
@@ -23,26 +23,39 @@ def projected_losses(model: nn.Module, inputs: Tensor) -> Tensor:
     return (output.sin() * weights).sum(1)
 
 
-def per_example_grads(model: nn.Module, inputs: Tensor, loss: Loss = projected_losses) -> list[list[Tensor]]:
-    parameters = list(trainable(model).values())
-    grads = []
-    for n in range(len(inputs)):
-        one = torch.autograd.grad(loss(model, inputs[n : n + 1]).sum(), parameters, allow_unused=True)
-        pairs = zip(one, parameters, strict=True)
-        grads.append([torch.zeros_like(p) if g is None else g for g, p in pairs])
-    return grads
+def gradients(model: nn.Module, loss: Tensor) -> dict[str, Tensor]:
+    """Of one example's loss; zeros where a parameter does not matter to it."""
+    parameters = trainable(model)
+    found = torch.autograd.grad(
+        loss.sum(), list(parameters.values()), materialize_grads=True, allow_unused=True
+    )
+    return {name: grad.to_dense() for name, grad in zip(parameters, found, strict=True)}
+
+
+def per_example_grads(
+    model: nn.Module, inputs: Tensor, loss: Loss = projected_losses
+) -> list[dict[str, Tensor]]:
+    return [gradients(model, loss(model, inputs[n : n + 1])) for n in range(len(inputs))]
+
+
+def clipped_one_by_one(
+    model: nn.Module, losses: Iterable[Tensor], max_grad_norm: float
+) -> Mapping[str, Tensor]:
+    """losses: of one example each."""
+    total = {name: torch.zeros_like(p) for name, p in trainable(model).items()}
+    for loss in losses:
+        grads = gradients(model, loss)
+        norm = length(grads)
+        for name, grad in grads.items():
+            total[name] += min(1.0, max_grad_norm / norm) * grad if norm else grad
+    return total
 
 
 def clipped_by_definition(
     model: nn.Module, inputs: Tensor, max_grad_norm: float, loss: Loss = projected_losses
 ) -> Mapping[str, Tensor]:
-    total = {name: torch.zeros_like(p) for name, p in trainable(model).items()}
-    for grads in per_example_grads(model, inputs, loss):
-        norm = torch.stack([g.pow(2).sum() for g in grads]).sum().sqrt()
-        factor = min(1.0, max_grad_norm / float(norm)) if norm > 0 else 1.0
-        for name, grad in zip(total, grads, strict=True):
-            total[name] += factor * grad
-    return total
+    losses = (loss(model, inputs[n : n + 1]) for n in range(len(inputs)))
+    return clipped_one_by_one(model, losses, max_grad_norm)
 
 
 def clipped_by_engine(
@@ -53,14 +66,18 @@ def clipped_by_engine(
     axes: Axes | None = None,
     loss: Loss = projected_losses,
 ) -> ClippedSum:
+    chooser = KernelChooser(mode)  # type: ignore[arg-type]
     return clipped_grad_sum(
-        loss(model, inputs),
-        trainable(model),
-        max_grad_norm=max_grad_norm,
-        axes=axes,
-        chooser=KernelChooser(mode),  # type: ignore[arg-type]
+        loss(model, inputs), trainable(model), max_grad_norm=max_grad_norm, axes=axes, chooser=chooser
     )
 
 
 def length(grads: Mapping[str, Tensor]) -> float:
     return float(torch.stack([g.double().pow(2).sum() for g in grads.values()]).sum().sqrt())
+
+
+def assert_equal(found: Mapping[str, Tensor], expected: Mapping[str, Tensor], within: float = 1e-9) -> None:
+    for name, grad in expected.items():
+        torch.testing.assert_close(
+            found[name], grad, rtol=within, atol=within, msg=lambda m, n=name: f"{n}: {m}"
+        )

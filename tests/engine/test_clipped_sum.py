@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from definition import length, per_example_grads, projected_losses, trainable
+from definition import assert_equal, length, per_example_grads, projected_losses, trainable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
@@ -25,11 +25,6 @@ BOUNDS = {
     "one": 0.3,
     "layers": {"0": 0.1, "2": 0.4},
     "parameters": {"0.weight": 0.1, "0.bias": 0.2, "2.weight": 0.3, "2.bias": 0.4},
-}
-GROUPS = {
-    "one": [("0.weight", "0.bias", "2.weight", "2.bias")],
-    "layers": [("0.weight", "0.bias"), ("2.weight", "2.bias")],
-    "parameters": [("0.weight",), ("0.bias",), ("2.weight",), ("2.bias",)],
 }
 
 
@@ -56,22 +51,20 @@ def _linear(model, inputs):
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.name)
 def test_equals_one_backward_per_example(function, bounds):
     model, inputs = _model().double(), torch.randn(9, 6, dtype=torch.float64)
-    found = _clipped(model, inputs, BOUNDS[bounds], function)
-    limits = BOUNDS[bounds].values() if isinstance(BOUNDS[bounds], dict) else [BOUNDS[bounds]]
+    limits = BOUNDS[bounds] if isinstance(BOUNDS[bounds], dict) else {"": BOUNDS[bounds]}
     expected = {name: torch.zeros_like(p) for name, p in trainable(model).items()}
     norms = []
     for grads in per_example_grads(model, inputs):
-        grads = dict(zip(expected, grads, strict=True))
-        for group, limit in zip(GROUPS[bounds], limits, strict=True):
-            norm = torch.cat([grads[name].flatten() for name in group]).norm()
-            norms.append(float(norm))
-            for name in group:
-                expected[name] += function.factors(norm, limit) * grads[name]
-    for name, grad in expected.items():
-        torch.testing.assert_close(found.grads[name], grad, rtol=1e-9, atol=1e-9)
-    assert found.sensitivity == pytest.approx(math.sqrt(sum(limit**2 for limit in limits)))
+        for group, limit in limits.items():
+            names = [name for name in grads if name.startswith(group)]
+            norms.append(torch.cat([grads[name].flatten() for name in names]).norm())
+            for name in names:
+                expected[name] += function.factors(norms[-1], limit) * grads[name]
+    found = _clipped(model, inputs, BOUNDS[bounds], function)
+    assert_equal(found.grads, expected)
+    assert found.sensitivity == pytest.approx(math.hypot(*limits.values()))
     assert found.norms.shape == ((9,) if bounds == "one" else (9, len(limits)))
-    assert found.norms.flatten().tolist() == pytest.approx(norms)
+    torch.testing.assert_close(found.norms.flatten(), torch.stack(norms))
     assert found.clipping == function
 
 
@@ -124,60 +117,32 @@ def test_an_example_that_is_not_finite_in_one_group_contributes_to_none_and_is_c
     poisoned[2, 0] = math.nan  # through tanh, 2.bias alone stays finite
     found = _clipped(model, poisoned, BOUNDS[bounds], losses=_linear)
     clean = _clipped(model, torch.cat([inputs[:2], inputs[3:]]), BOUNDS[bounds], losses=_linear)
-    for name, grad in clean.grads.items():
-        torch.testing.assert_close(found.grads[name], grad)
+    assert_equal(found.grads, clean.grads, 1e-5)
     assert (found.num_non_finite, clean.num_non_finite) == (1, 0)
     assert (found + found + clean).num_non_finite == 2
 
 
 @pytest.mark.parametrize("mode", ["ghost", "instantiate"])
 @pytest.mark.parametrize("bounds", BOUNDS)
-@pytest.mark.parametrize("poisoned", [False, True])
-def test_several_batches_in_one_pass_are_each_as_alone(bounds, mode, poisoned):
-    torch.manual_seed(1)
-    model = nn.Sequential(nn.Linear(6, 7), nn.Tanh(), nn.Linear(7, 3)).double()
-    inputs = torch.randn(9, 6, dtype=torch.float64)
-    if poisoned:
-        inputs[4] = math.nan
-    sizes = [3, 0, 1, 5]
-    found = clipped_grad_sums(
-        _linear(model, inputs),
-        trainable(model),
-        sizes,
-        max_grad_norm=BOUNDS[bounds],
-        chooser=KernelChooser(mode),
-    )
+@pytest.mark.parametrize("filling", [None, 0.0, math.nan], ids=["full", "filled up", "filled with NaN"])
+def test_several_batches_in_one_pass_are_each_as_alone(bounds, mode, filling):
+    """One of them with an example that is not finite; losses behind the last batch count nowhere."""
+    model, inputs, sizes = _model().double(), torch.randn(9, 6, dtype=torch.float64), [3, 0, 1, 5]
+    inputs[4] = math.nan
+    behind = torch.full((0 if filling is None else 3, 6), filling or 0.0, dtype=torch.float64)
+    losses, chooser = _linear(model, torch.cat([inputs, behind])), KernelChooser(mode)
+    found = clipped_grad_sums(losses, trainable(model), sizes, max_grad_norm=BOUNDS[bounds], chooser=chooser)
     for one, batch in zip(found, torch.split(inputs, sizes), strict=True):
         alone = _clipped(model, batch, BOUNDS[bounds], mode=mode, losses=_linear)
         assert (one.sensitivity, one.num_non_finite) == (alone.sensitivity, alone.num_non_finite)
         torch.testing.assert_close(one.norms, alone.norms, equal_nan=True)
-        for name, grad in alone.grads.items():
-            torch.testing.assert_close(one.grads[name], grad, rtol=1e-12, atol=1e-12)
+        assert_equal(one.grads, alone.grads, 1e-12)
 
 
 def test_batches_of_more_examples_than_losses_are_refused():
     model = _model()
     with pytest.raises(ConfigError, match=r"\[3, 4\] examples: there are 6 losses"):
         clipped_grad_sums(_linear(model, torch.randn(6, 6)), trainable(model), [3, 4], max_grad_norm=1.0)
-
-
-@pytest.mark.parametrize("sizes", [[4], [1, 3], [4, 0]])
-@pytest.mark.parametrize("filling", [0.0, 7.0, math.nan])
-def test_losses_behind_the_last_batch_count_nowhere(sizes, filling):
-    model, inputs = _model().double(), torch.randn(4, 6, dtype=torch.float64)
-    full = torch.cat([inputs, torch.full((3, 6), filling, dtype=torch.float64)])
-    found = clipped_grad_sums(_linear(model, full), trainable(model), sizes, max_grad_norm=0.3)
-    alone = clipped_grad_sums(_linear(model, inputs), trainable(model), sizes, max_grad_norm=0.3)
-    for one, other in zip(found, alone, strict=True):
-        assert len(one.norms) == len(other.norms)
-        for name, grad in other.grads.items():
-            torch.testing.assert_close(one.grads[name], grad, rtol=1e-12, atol=1e-12)
-
-
-def test_a_gradient_whose_square_overflows_contributes_nothing_and_is_counted():
-    found = _clipped(_model(), torch.ones(2, 6) * 1e25, 1.0)
-    assert found.num_non_finite == 2
-    assert length(found.grads) == 0.0
 
 
 def test_physical_batches_with_bounds_per_layer_add_up_to_the_logical_batch():
@@ -187,8 +152,7 @@ def test_physical_batches_with_bounds_per_layer_add_up_to_the_logical_batch():
     parts = empty_sum(trainable(model), bounds, "automatic")
     for part in inputs.split(3):
         parts = parts + _clipped(model, part, bounds, "automatic")
-    for name, grad in whole.grads.items():
-        torch.testing.assert_close(parts.grads[name], grad)
+    assert_equal(parts.grads, whole.grads)
     assert whole.sensitivity == parts.sensitivity == pytest.approx(0.3)
     assert parts.norms.shape == (7, 2)
 
@@ -220,8 +184,3 @@ def test_the_sum_of_a_model_in_half_precision_is_in_float32():
 def test_a_bound_that_bounds_nothing_is_refused(bound):
     with pytest.raises(ConfigError, match="max_grad_norm="):
         _clipped(_model(), torch.randn(3, 6), bound)
-
-
-def test_a_function_that_does_not_exist_is_refused():
-    with pytest.raises(ConfigError, match="clipping='auto'"):
-        _clipped(_model(), torch.randn(3, 6), 1.0, "auto")

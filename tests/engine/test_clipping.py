@@ -2,41 +2,57 @@
 
 import pytest
 import torch
-from definition import clipped_by_definition, clipped_by_engine, length, trainable
+import torch.nn.functional as F
+from definition import assert_equal, clipped_by_definition, clipped_by_engine, length, trainable
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from opacus.layers import DPLSTM
-from parameter_uses import (
-    Attention,
-    Bags,
-    BatchSecond,
-    Called,
-    ClassToken,
-    FirstOutput,
-    LayerScale,
-    LookUp,
-    LowRank,
-    PositionEmbedding,
-    RelativeBias,
-    RepeatedToken,
-    Scaled,
-    Temperature,
-    Tied,
-    Twice,
-    normal,
-    tokens,
-)
-from torch import nn
-from torchvision.models.convnext import CNBlockConfig, ConvNeXt
-from torchvision.models.swin_transformer import SwinTransformer
-from torchvision.models.vision_transformer import VisionTransformer
+from structured import Beside, Called, Weight
+from torch import Tensor, nn
 from without_rule import Slope
 
 from fl_dp.engine.clipping import clipped_grad_sum
 from fl_dp.engine.probe import probe
 from fl_dp.errors import ModelError, NonFiniteError, NoRuleError
 
+pytestmark = pytest.mark.usefixtures("exact")
 MODES = ("mixed", "ghost", "instantiate")
+
+
+def twice(layer: nn.Module) -> nn.Module:
+    """One layer called twice: the cross terms of its two uses count."""
+    return Called(layer, lambda m, x: m(torch.tanh(m(x))))
+
+
+class LowRank(nn.Module):
+    """A frozen-size weight with a low-rank correction, as LoRA merges it."""
+
+    def __init__(self, width: int = 5) -> None:
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.randn(width, 6)), nn.Parameter(torch.randn(width))
+        self.a, self.b = nn.Parameter(torch.randn(2, 6)), nn.Parameter(torch.randn(width, 2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.weight + 0.5 * self.b @ self.a, self.bias)
+
+
+def attention(m: nn.Module, x: Tensor) -> Tensor:
+    return m(x, x, x, need_weights=False)[0]
+
+
+def batch_second(function):
+    """On (T, N, d), as nn.MultiheadAttention works by default."""
+    return lambda m, x: function(m, x.transpose(0, 1)).transpose(0, 1)
+
+
+def tokens(n: int) -> Tensor:
+    return torch.randint(0, 11, (n, 5))
+
+
+def normal(*shape: int):
+    return lambda n: torch.randn(n, *shape)
+
+
+PLACES = torch.tensor([[0, 1, 2], [2, 3, 4], [4, 0, 1]])
 
 
 CASES = {
@@ -45,11 +61,9 @@ CASES = {
     "linear over positions": (lambda: nn.Linear(6, 5), normal(4, 6)),
     "linear over two leading": (lambda: nn.Linear(6, 5), normal(4, 3, 6)),
     "linear over three, no bias": (lambda: nn.Linear(6, 5, bias=False), normal(2, 3, 2, 6)),
-    "linear, batch second": (BatchSecond, normal(4, 6)),
-    "linear after tanh": (lambda: nn.Sequential(nn.Linear(6, 7), nn.Tanh(), nn.Linear(7, 3)), normal(6)),
-    "in-place activation": (
-        lambda: nn.Sequential(nn.Linear(6, 7), nn.ReLU(True), nn.Linear(7, 3)),
-        normal(6),
+    "linear, batch second": (
+        lambda: Called(nn.Sequential(nn.LayerNorm(6), nn.Linear(6, 5)), batch_second(nn.Module.__call__)),
+        normal(4, 6),
     ),
     "conv1d": (lambda: nn.Conv1d(3, 4, 3), normal(3, 9)),
     "conv1d dilated": (lambda: nn.Conv1d(3, 4, 3, dilation=2, padding=2), normal(3, 9)),
@@ -64,7 +78,6 @@ CASES = {
     "conv2d pointwise": (lambda: nn.Conv2d(3, 4, 1, stride=2), normal(3, 6, 6)),
     "conv2d grouped": (lambda: nn.Conv2d(4, 6, 3, groups=2, dilation=2), normal(4, 7, 7)),
     "conv2d depthwise": (lambda: nn.Conv2d(4, 8, 3, groups=4, padding=1), normal(4, 5, 5)),
-    "conv2d reflect": (lambda: nn.Conv2d(3, 4, 3, padding=1, padding_mode="reflect"), normal(3, 5, 5)),
     "conv3d": (lambda: nn.Conv3d(2, 3, 2, padding=1), normal(2, 3, 4, 3)),
     "conv3d grouped": (lambda: nn.Conv3d(2, 4, 2, groups=2, stride=2), normal(2, 4, 4, 5)),
     "group norm": (lambda: nn.Sequential(nn.Conv2d(3, 6, 3), nn.GroupNorm(2, 6)), normal(3, 5, 5)),
@@ -80,81 +93,83 @@ CASES = {
     "layer norm without bias": (lambda: nn.LayerNorm(6, bias=False), normal(6)),
     "embedding": (lambda: nn.Sequential(nn.Embedding(11, 4), nn.Linear(4, 3)), tokens),
     "embedding, padded": (lambda: nn.Embedding(11, 4, padding_idx=2), tokens),
-    "linear twice": (lambda: Twice(nn.Linear(6, 6)), normal(3, 6)),
-    "conv twice": (lambda: Twice(nn.Conv2d(3, 3, 3, padding=1)), normal(3, 5, 5)),
-    "group norm twice": (lambda: Twice(nn.GroupNorm(2, 4)), normal(4, 5)),
-    "tied embedding": (Tied, tokens),
-    "attention, batch first": (lambda: Attention(True), normal(4, 6)),
-    "attention, batch second": (lambda: Attention(False), normal(4, 6)),
-    "position embedding": (PositionEmbedding, normal(4, 6)),
-    "scale": (Scaled, normal(4, 6)),
-    "layer scale": (LayerScale, normal(4, 6)),
-    "repeated token": (RepeatedToken, normal(4, 6)),
+    "linear twice": (lambda: twice(nn.Linear(6, 6)), normal(3, 6)),
+    "conv twice": (lambda: twice(nn.Conv2d(3, 3, 3, padding=1)), normal(3, 5, 5)),
+    "group norm twice": (lambda: twice(nn.GroupNorm(2, 4)), normal(4, 5)),
+    "tied embedding": (lambda: Weight((11, 4), lambda x, w: F.linear(F.embedding(x, w).tanh(), w)), tokens),
+    "attention, batch first": (
+        lambda: Called(nn.MultiheadAttention(6, 2, batch_first=True), attention),
+        normal(4, 6),
+    ),
+    "attention, batch second": (
+        lambda: Called(nn.MultiheadAttention(6, 2), batch_second(attention)),
+        normal(4, 6),
+    ),
+    "position embedding": (lambda: Beside((1, 4, 6), lambda m, w, x: m(torch.tanh(x + w))), normal(4, 6)),
+    "scale": (lambda: Weight((4, 1), lambda x, w: w * x), normal(4, 6)),
+    "layer scale": (lambda: Beside((6,), lambda m, w, x: x + w * m(x)), normal(4, 6)),
+    "repeated token": (
+        lambda: Beside((1, 1, 6), lambda m, w, x: m(torch.cat([w.repeat(len(x), 2, 1), x], 1).tanh())),
+        normal(4, 6),
+    ),
     # Ways of use that rules refuse, for the fallback to answer:
-    "repeated along a longer dimension": (lambda: Called((2,), lambda x, w: x * w.repeat(3)), normal(6)),
+    "repeated along a longer dimension": (lambda: Weight((2,), lambda x, w: x * w.repeat(3)), normal(6)),
     "repeated over the batch alone": (
-        lambda: Called((2, 3), lambda x, w: x * w.repeat(len(x), 1, 1)),
+        lambda: Weight((2, 3), lambda x, w: x * w.repeat(len(x), 1, 1)),
         normal(2, 3),
     ),
     "repeated over the batch and a longer dimension": (
-        lambda: Called((2,), lambda x, w: x * w.repeat(len(x), 3)),
+        lambda: Weight((2,), lambda x, w: x * w.repeat(len(x), 3)),
         normal(6),
     ),
-    "added twice": (lambda: Called((6,), lambda x, w: torch.add(x, w, alpha=2)), normal(6)),
-    "added in front": (lambda: Called((6,), lambda x, w: torch.add(w, x, alpha=2)), normal(6)),
-    "taken away": (lambda: Called((6,), lambda x, w: x - w), normal(6)),
-    "its own sum": (lambda: Called((6,), lambda x, w: x * (w + w)), normal(6)),
-    "its own square": (lambda: Called((6,), lambda x, w: x * (w * w)), normal(6)),
-    "times a constant": (lambda: Called((6,), lambda x, w: x * (w * 2)), normal(6)),
-    "a left factor": (lambda: Called((3, 6), lambda x, w: (w @ x.T).T), normal(6)),
+    "added twice": (lambda: Weight((6,), lambda x, w: torch.add(x, w, alpha=2)), normal(6)),
+    "added in front": (lambda: Weight((6,), lambda x, w: torch.add(w, x, alpha=2)), normal(6)),
+    "taken away": (lambda: Weight((6,), lambda x, w: x - w), normal(6)),
+    "its own sum": (lambda: Weight((6,), lambda x, w: x * (w + w)), normal(6)),
+    "its own square": (lambda: Weight((6,), lambda x, w: x * (w * w)), normal(6)),
+    "times a constant": (lambda: Weight((6,), lambda x, w: x * (w * 2)), normal(6)),
+    "a left factor": (lambda: Weight((3, 6), lambda x, w: (w @ x.T).T), normal(6)),
     "a left factor with a bias": (
-        lambda: Called((3, 6), lambda x, w: torch.addmm(x.new_ones(3, len(x)), w, x.T).T),
+        lambda: Weight((3, 6), lambda x, w: torch.addmm(x.new_ones(3, len(x)), w, x.T).T),
         normal(6),
     ),
     "a scaled product": (
-        lambda: Called((6, 3), lambda x, w: torch.addmm(x[:, :3], x, w, alpha=2, beta=3)),
+        lambda: Weight((6, 3), lambda x, w: torch.addmm(x[:, :3], x, w, alpha=2, beta=3)),
         normal(6),
     ),
     "a scaled bias": (
-        lambda: Called((3,), lambda x, w: torch.addmm(w, x, x.new_ones(6, 3), beta=3)),
+        lambda: Weight((3,), lambda x, w: torch.addmm(w, x, x.new_ones(6, 3), beta=3)),
         normal(6),
     ),
-    "transposed and broadcast": (lambda: Called((3, 2), lambda x, w: x * w.t()), normal(2, 3)),
-    "plain matrix product": (lambda: Called((6, 3), lambda x, w: x @ w), normal(4, 6)),
+    "transposed and broadcast": (lambda: Weight((3, 2), lambda x, w: x * w.t()), normal(2, 3)),
+    "plain matrix product": (lambda: Weight((6, 3), lambda x, w: x @ w), normal(4, 6)),
     "low rank": (LowRank, normal(4, 6)),
     "low rank, square": (lambda: LowRank(6), normal(4, 6)),
-    "transposed by mT, square": (lambda: Called((6, 6), lambda x, w: x @ w.mT), normal(4, 6)),
-    "class token": (ClassToken, normal(4, 6)),
-    "relative position bias": (RelativeBias, normal(2, 3, 3)),
-    "look-up": (LookUp, tokens),
+    "transposed by mT, square": (lambda: Weight((6, 6), lambda x, w: x @ w.mT), normal(4, 6)),
+    "class token": (
+        lambda: Beside((1, 1, 6), lambda m, w, x: m(torch.cat([w.expand(len(x), -1, -1), x], 1).tanh())),
+        normal(4, 6),
+    ),
+    "relative position bias": (
+        lambda: Weight((5, 2), lambda x, w: (x + w[PLACES].permute(2, 0, 1)).softmax(-1)),
+        normal(2, 3, 3),
+    ),
+    "look-up": (lambda: Beside((11, 6), lambda m, w, x: m(w[x])), tokens),
     "embedding bag": (lambda: nn.EmbeddingBag(11, 4, mode="sum"), tokens),
-    "PReLU": (lambda: nn.Sequential(nn.Linear(6, 4), nn.PReLU(4)), normal(6)),
     "written in Python": (lambda: nn.Sequential(nn.Linear(6, 4), Slope(4)), normal(6)),
-    "RMS norm": (lambda: nn.RMSNorm(6), normal(4, 6)),
     "instance norm": (lambda: nn.InstanceNorm2d(3, affine=True), normal(3, 4, 4)),
     "batch norm, evaluating": (
         lambda: nn.Sequential(nn.Conv1d(3, 4, 2), nn.BatchNorm1d(4)).eval(),
         normal(3, 6),
     ),
-    "transposed conv": (lambda: nn.ConvTranspose2d(3, 4, 3, stride=2), normal(3, 4, 4)),
     "transposed conv, grouped": (
         lambda: nn.ConvTranspose2d(4, 6, 3, 2, 1, output_padding=1, groups=2, dilation=2),
         normal(4, 4, 3),
     ),
-    "scalar parameter": (lambda: Temperature(), normal(6)),
+    "scalar parameter": (lambda: Beside((), lambda m, w, x: m(x) * w.exp()), normal(6)),
     "weight norm": (lambda: nn.utils.parametrizations.weight_norm(nn.Linear(6, 5)), normal(6)),
-    "LSTM": (lambda: FirstOutput(nn.LSTM(6, 4, batch_first=True)), normal(5, 6)),
-    "GRU": (lambda: FirstOutput(nn.GRU(6, 4, batch_first=True)), normal(5, 6)),
-    "Opacus' LSTM": (lambda: FirstOutput(DPLSTM(6, 4, batch_first=True)), normal(5, 6)),
-    "vision transformer": (lambda: VisionTransformer(8, 4, 1, 2, 8, 16, num_classes=3), normal(3, 8, 8)),
-    "ConvNeXt": (
-        lambda: ConvNeXt([CNBlockConfig(8, 8, 1), CNBlockConfig(8, None, 1)], num_classes=3),
-        normal(3, 16, 16),
-    ),
-    "Swin transformer": (
-        lambda: SwinTransformer([4, 4], 8, [1, 1], [2, 2], [2, 2], num_classes=3, stochastic_depth_prob=0.0),
-        normal(3, 16, 16),
-    ),
+    "LSTM": (lambda: Called(nn.LSTM(6, 4, batch_first=True), lambda m, x: m(x)[0]), normal(5, 6)),
+    "GRU": (lambda: Called(nn.GRU(6, 4, batch_first=True), lambda m, x: m(x)[0]), normal(5, 6)),
     "transformer layer": (
         lambda: nn.TransformerEncoderLayer(6, 2, 8, dropout=0.0, batch_first=True),
         normal(4, 6),
@@ -166,32 +181,18 @@ CASES = {
 SIZES = [(case, n) for case in CASES for n in (0, 1, 7) if (case, n) != ("instance norm", 0)]
 
 
-@pytest.fixture(autouse=True)
-def _double():
-    torch.manual_seed(0)
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(torch.float32)
-
-
-def _assert_equal(found, expected, tolerance=1e-9):
-    for name, grad in expected.items():
-        torch.testing.assert_close(found[name], grad, rtol=tolerance, atol=tolerance)
-
-
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("case", "num_examples"), SIZES)
 def test_equals_one_backward_per_example(case, num_examples, mode):
     make, sample = CASES[case]
     model, inputs = make(), sample(num_examples)
     axes = probe(model, sample(3))
-    expected_free = clipped_by_definition(model, inputs, 1e6)
-    _assert_equal(clipped_by_engine(model, inputs, 1e6, mode, axes).grads, expected_free)
-    expected = clipped_by_definition(model, inputs, 0.3)
-    _assert_equal(clipped_by_engine(model, inputs, 0.3, mode, axes).grads, expected)
+    for bound in (1e6, 0.3):
+        found = clipped_by_engine(model, inputs, bound, mode, axes).grads
+        assert_equal(found, clipped_by_definition(model, inputs, bound))
+        assert all(parameter.grad is None for parameter in model.parameters())
 
 
-# PReLU is left out: a rule for it may come.
 LEFT_TO_THE_FALLBACK = {
     "repeated over the batch and a longer dimension", "added twice", "taken away", "a left factor",
     "a left factor with a bias", "a scaled product", "a scaled bias", "transposed and broadcast", "look-up",
@@ -199,7 +200,7 @@ LEFT_TO_THE_FALLBACK = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", sorted(CASES.keys() - {"PReLU"}))
+@pytest.mark.parametrize("case", CASES)
 def test_what_has_a_rule_is_not_left_to_the_fallback(case):
     """The fallback is right as well, at the cost of one backward call an example."""
     make, sample = CASES[case]
@@ -212,19 +213,13 @@ def test_frozen_parameters_are_left_out():
     inputs = torch.randn(5, 6)
     found = clipped_by_engine(model, inputs, 0.3).grads
     assert set(found) == {"0.bias", "2.weight", "2.bias"}
-    _assert_equal(found, clipped_by_definition(model, inputs, 0.3))
+    assert_equal(found, clipped_by_definition(model, inputs, 0.3))
 
 
 def test_a_parameter_that_is_not_used_gets_a_zero_sum():
     model = nn.Sequential(nn.Linear(6, 3))
     model.register_parameter("spare", nn.Parameter(torch.ones(4)))
     assert clipped_by_engine(model, torch.randn(5, 6), 1.0).grads["spare"].eq(0).all()
-
-
-def test_no_parameter_gradient_is_left_behind():
-    model = nn.Linear(6, 3)
-    clipped_by_engine(model, torch.randn(5, 6), 1.0)
-    assert model.weight.grad is None
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -259,18 +254,6 @@ def test_one_example_never_contributes_more_than_the_bound(seed, shape, scale, b
     assert length(clipped.grads) <= bound
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_terms_that_cancel_cannot_hide_a_long_gradient_in_float32(mode):
-    """Gram matrices alone would round this gradient's length to zero and let it pass unclipped."""
-    right = torch.tensor([[[1e4, 1.0], [1e4, 1.0]]], dtype=torch.float32)
-    weights = torch.tensor([[1.0], [-1.0 - 1e-4]], dtype=torch.float32)
-    model = nn.Linear(2, 1, bias=False).float()
-    clipped = clipped_by_engine(
-        model, right, 1e-3, mode, loss=lambda m, x: (m(x) * weights * 1e4).sum((1, 2))
-    )
-    assert length(clipped.grads) <= 1e-3 * (1 + 1e-3)
-
-
 def test_where_one_example_may_spoil_another_nothing_is_returned():
     """Without a rule, zero times NaN would make every gradient NaN, and all would contribute nothing."""
     model, inputs = nn.Sequential(nn.Linear(6, 4), Slope(4)), torch.randn(4, 6)
@@ -289,52 +272,44 @@ def test_a_scalar_loss_is_refused():
 
 
 REFUSED = {
-    "written in Python": (lambda: Slope(6), "SlopeBackward consumes weight"),
-    "low rank": (lambda: LowRank(), "consumes"),
-    "expanded": (lambda: Called((1, 6), lambda x, w: x * w.expand(len(x), 6)), "only for models that"),
-    "repeated": (lambda: Called((1, 6), lambda x, w: x * w.repeat(len(x), 1)), "only for models that"),
-    "a sum of two": (lambda: Called((6,), lambda x, w: x * (w + w)), "sum of two parameters"),
-    "a product of two": (lambda: Called((6,), lambda x, w: x * (w * w)), "product of two parameters"),
-    "times a constant": (lambda: Called((6,), lambda x, w: x * (w * 2)), "spans the batch"),
-    "alpha": (lambda: Called((6,), lambda x, w: torch.add(x, w, alpha=2)), "alpha other than 1"),
-    "left factor": (lambda: Called((3, 6), lambda x, w: (w @ x.T).T), "left factor of a matrix product"),
-    "left factor with a bias": (
-        lambda: Called((3, 6), lambda x, w: torch.addmm(x.new_ones(3, 3), w, x.T).T),
-        "left factor of a matrix product",
-    ),
-    "addmm with beta": (
-        lambda: Called((3,), lambda x, w: torch.addmm(w, x, x.new_ones(6, 3), beta=3)),
-        "alpha or beta other than 1",
-    ),
-    "addmm with alpha": (
-        lambda: Called((6, 3), lambda x, w: torch.addmm(x[:, :3], x, w, alpha=2)),
-        "alpha or beta other than 1",
-    ),
-    "spans the batch": (lambda: Called((3, 1), lambda x, w: x + w), r"its shape \(3, 1\) spans the batch"),
-    "transposed": (lambda: Called((6, 1), lambda x, w: x * w.t()), "transposed parameter that is broadcast"),
-    "a filter of data": (
-        lambda: Called((3, 2, 4), lambda x, w: nn.functional.conv1d(w, x.view(3, 2, 3))),
-        "only the weight and bias of a convolution",
-    ),
-    "a normalised parameter": (
-        lambda: Called((3, 6), lambda x, w: nn.functional.layer_norm(w, (6,), x[0])),
-        "only the weight and bias of a layer norm",
-    ),
-    "a parameter in groups": (
-        lambda: Called((3, 6), lambda x, w: nn.functional.group_norm(w, 2, x[0])),
-        "only the weight and bias of a group norm",
-    ),
-    "largest of a bag": (lambda: Bags("max"), "mode='max'"),
-    "weighted bags": (lambda: Bags("weights"), "weights of rows"),
+    "written in Python": "SlopeBackward consumes 1.weight",
+    "low rank": "consumes",
+    "its own sum": "sum of two parameters",
+    "its own square": "product of two parameters",
+    "times a constant": "spans the batch",
+    "added twice": "alpha other than 1",
+    "a left factor": "left factor of a matrix product",
+    "a left factor with a bias": "left factor of a matrix product",
+    "a scaled bias": "alpha or beta other than 1",
+    "a scaled product": "alpha or beta other than 1",
+    "transposed and broadcast": "transposed parameter that is broadcast",
 }
+# On (3, 6); those that only a model without a start-up check can be asked.
+REFUSED_USES = [
+    ((1, 6), lambda x, w: x * w.expand(len(x), 6), "only for models that"),
+    ((1, 6), lambda x, w: x * w.repeat(len(x), 1), "only for models that"),
+    ((3, 1), lambda x, w: x + w, r"its shape \(3, 1\) spans the batch"),
+    ((3, 2, 4), lambda x, w: F.conv1d(w, x.view(3, 2, 3)), "only the weight and bias of a convolution"),
+    ((3, 6), lambda x, w: F.layer_norm(w, (6,), x[0]), "only the weight and bias of a layer norm"),
+    ((3, 6), lambda x, w: F.layer_norm(x, (3, 6), w), "layer norm within one example"),
+    ((3, 6), lambda x, w: F.group_norm(w, 2, x[0]), "only the weight and bias of a group norm"),
+    ((11, 4), lambda x, w: F.embedding_bag(x.abs().long(), w, mode="max"), "mode='max'"),
+    (
+        (3, 6),
+        lambda x, w: F.embedding_bag(x.abs().long(), x.new_ones(11, 4), mode="sum", per_sample_weights=w),
+        "weights of rows",
+    ),
+]
 
 
-@pytest.mark.parametrize("case", REFUSED)
-def test_without_a_start_up_check_an_operator_without_a_rule_is_refused_by_name(case):
-    make, words = REFUSED[case]
-    inputs = torch.randn(3, 6)
+@pytest.mark.parametrize(
+    ("make", "sample", "words"),
+    [(*CASES[case], words) for case, words in REFUSED.items()]
+    + [(lambda s=shape, f=use: Weight(s, f), normal(6), words) for shape, use, words in REFUSED_USES],
+)
+def test_without_a_start_up_check_an_operator_without_a_rule_is_refused_by_name(make, sample, words):
     with pytest.raises(NoRuleError, match=words) as refusal:
-        clipped_by_engine(make(), inputs, 1.0)
+        clipped_by_engine(make(), sample(3), 1.0)
     assert "freeze the parameter" in str(refusal.value)
 
 

@@ -3,15 +3,11 @@
 import pytest
 import torch
 from opacus.layers import DPGRU, DPLSTM, DPRNN, DPMultiheadAttention
-from structured import Batch, Called, assert_equals_definition, call, exact
+from structured import Batch, Beside, Called, Weight, assert_equals_definition, call
 from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 
-
-@pytest.fixture(autouse=True)
-def _exact():
-    with exact():
-        yield
+pytestmark = pytest.mark.usefixtures("exact")
 
 
 def positions(n: int) -> Batch:
@@ -30,27 +26,8 @@ def words(n: int) -> Batch:
     return call(torch.randint(0, 11, (n, 5)))
 
 
-def parameters(*shapes: tuple[int, ...]) -> nn.ParameterList:
-    return nn.ParameterList([nn.Parameter(torch.randn(shape)) for shape in shapes])
-
-
-class LowRank(nn.Module):
-    """LoRA as it starts: frozen weight, B = 0, merged."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.randn(5, 6), requires_grad=False)
-        self.a, self.b = nn.Parameter(torch.randn(2, 6)), nn.Parameter(torch.zeros(5, 2))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return nn.functional.linear(x, self.weight + self.b @ self.a)
-
-
 CASES = {
-    "several inputs": (
-        lambda: Called(nn.Bilinear(6, 5, 4), lambda m, a, b: m(a, b)),
-        lambda n: call(torch.randn(n, 6), torch.randn(n, 5)),
-    ),
+    "several inputs": (lambda: nn.Bilinear(6, 5, 4), lambda n: call(torch.randn(n, 6), torch.randn(n, 5))),
     "keywords": (
         lambda: Called(nn.Linear(6, 4), lambda m, *, x, scale: m(x) * scale),
         lambda n: call(x=torch.randn(n, 6), scale=torch.tensor(2.0)),
@@ -66,13 +43,11 @@ CASES = {
         lambda n: call(torch.randint(0, 11, (n, 5)), torch.randint(0, 2, (n, 5))),
     ),
     "transformer": (
-        lambda: Called(nn.Transformer(6, 2, 1, 1, 8, 0.0, batch_first=True), lambda m, s, t: m(s, t)),
+        lambda: nn.Transformer(6, 2, 1, 1, 8, 0.0, batch_first=True),
         lambda n: call(torch.randn(n, 4, 6), torch.randn(n, 3, 6)),
     ),
     "LSTM cell": (lambda: Called(nn.LSTMCell(6, 4), lambda m, x: m(x[:, 1], m(x[:, 0]))[0]), positions),
     "GRU cell": (lambda: Called(nn.GRUCell(6, 4), lambda m, x: m(x[:, 1], m(x[:, 0]))), positions),
-    "RNN": (lambda: Called(nn.RNN(6, 4, batch_first=True), lambda m, x: m(x)[0]), positions),
-    "low rank, zero": (LowRank, positions),
     "weight norm of a convolution": (lambda: parametrizations.weight_norm(nn.Conv2d(3, 4, 3)), images),
     "spectral norm, evaluating": (lambda: parametrizations.spectral_norm(nn.Linear(6, 5)).eval(), positions),
     "orthogonal": (lambda: parametrizations.orthogonal(nn.Linear(6, 6)), positions),
@@ -80,7 +55,6 @@ CASES = {
     "bag, mean": (lambda: nn.EmbeddingBag(11, 4), words),
     "bag, max": (lambda: nn.EmbeddingBag(11, 4, mode="max"), words),
     "bag, padded mean": (lambda: nn.EmbeddingBag(11, 4, padding_idx=2), words),
-    "bag, sparse sum": (lambda: nn.EmbeddingBag(11, 4, mode="sum", sparse=True), words),
     "bag, weighed": (
         lambda: Called(nn.EmbeddingBag(11, 4, mode="sum"), lambda m, x, w: m(x, per_sample_weights=w)),
         lambda n: call(torch.randint(0, 11, (n, 5)), torch.randn(n, 5)),
@@ -116,44 +90,26 @@ CASES = {
     ),
     "RMS norm over two": (lambda: nn.Sequential(nn.Linear(6, 6), nn.RMSNorm((4, 6))), positions),
     "a matrix for each position": (
-        lambda: Called(parameters((4, 6, 5)), lambda m, x: torch.einsum("ntd,tdp->ntp", x, m[0])),
+        lambda: Weight((4, 6, 5), lambda x, w: torch.einsum("ntd,tdp->ntp", x, w)),
         positions,
     ),
     "a matrix for each head": (
-        lambda: Called(
-            parameters((2, 3, 5)), lambda m, x: torch.einsum("nthd,hdp->nthp", x.unflatten(2, (2, 3)), m[0])
-        ),
+        lambda: Weight((2, 3, 5), lambda x, w: torch.einsum("nthd,hdp->nthp", x.unflatten(2, (2, 3)), w)),
         positions,
     ),
-    "a matrix from the left": (lambda: Called(parameters((5, 4)), lambda m, x: m[0] @ x), positions),
-    "a vector": (lambda: Called(parameters((6,)), lambda m, x: x[:, 0] @ m[0]), positions),
-    "addmm, scaled": (
-        lambda: Called(
-            parameters((6, 5), (5,)), lambda m, x: torch.addmm(m[1], x[:, 0], m[0], alpha=2.0, beta=0.5)
-        ),
-        positions,
-    ),
-    "division": (lambda: Called(parameters((6,)), lambda m, x: x / (m[0] + 9)), positions),
-    "gates": (lambda: Called(parameters((6,)), lambda m, x: (1 - m[0]) * x + m[0].sigmoid()), positions),
+    "a matrix from the left": (lambda: Weight((5, 4), lambda x, w: w @ x), positions),
+    "a vector": (lambda: Weight((6,), lambda x, w: x[:, 0] @ w), positions),
+    "division": (lambda: Weight((6,), lambda x, w: x / (w + 9)), positions),
+    "gates": (lambda: Weight((6,), lambda x, w: (1 - w) * x + w.sigmoid()), positions),
     "a token in place of some": (
-        lambda: Called(parameters((1, 1, 6)), lambda m, x: torch.where(x[:, :, :1] > 0, m[0], x)),
-        positions,
-    ),
-    "a token, repeated": (
-        lambda: Called(parameters((1, 1, 6)), lambda m, x: torch.cat([m[0].repeat(len(x), 1, 1), x], 1)),
+        lambda: Weight((1, 1, 6), lambda x, w: torch.where(x[:, :, :1] > 0, w, x)),
         positions,
     ),
     "a token as the query": (
-        lambda: Called(
-            nn.ModuleDict({"token": parameters((1, 2, 6)), "linear": nn.Linear(6, 5)}),
-            lambda m, x: m["linear"](m["token"][0].expand(len(x), -1, -1)) * x[:, :2, :5],
-        ),
+        lambda: Beside((1, 2, 6), lambda m, w, x: m(w.expand(len(x), -1, -1)) * x[:, :2]),
         positions,
     ),
-    "a pattern, repeated": (
-        lambda: Called(parameters((2, 6)), lambda m, x: x + m[0].repeat(2, 1)),
-        positions,
-    ),
+    "a pattern, repeated": (lambda: Weight((2, 6), lambda x, w: x + w.repeat(2, 1)), positions),
 }
 for activation in (nn.ReLU(True), nn.ELU(inplace=True), nn.Hardswish(True), nn.SiLU(True)):
     name = f"in place: {type(activation).__name__}"
@@ -177,9 +133,10 @@ def test_equals_one_backward_per_example(case):
     assert_equals_definition(make(), sample)
 
 
-@pytest.mark.parametrize("layer", [(1, nn.InstanceNorm1d), (2, nn.InstanceNorm2d), (3, nn.InstanceNorm3d)])
-def test_instance_norm_which_takes_no_empty_batch(layer):
-    dims, norm = layer
+@pytest.mark.parametrize(
+    ("dims", "norm"), [(1, nn.InstanceNorm1d), (2, nn.InstanceNorm2d), (3, nn.InstanceNorm3d)]
+)
+def test_instance_norm_which_takes_no_empty_batch(dims, norm):
     assert_equals_definition(norm(4, affine=True), volumes(dims), sizes=(1, 7))
 
 
@@ -194,48 +151,29 @@ def test_recurrent_layers_of_opacus(layer, batch_first):
 
 
 # PyTorch's attention refuses an empty batch when there is a padding mask, Opacus' always.
+TORCH, OPACUS = nn.MultiheadAttention, DPMultiheadAttention
 ATTENTION = {
-    "itself": (lambda **kw: nn.MultiheadAttention(6, 2, **kw), positions, (0, 1, 7)),
-    "itself, weights": (
-        lambda **kw: nn.MultiheadAttention(6, 2, **kw),
-        lambda n: call(torch.randn(n, 4, 6), need_weights=True),
-        (0, 1, 7),
-    ),
-    "bias_kv": (lambda **kw: nn.MultiheadAttention(6, 2, add_bias_kv=True, **kw), positions, (0, 1, 7)),
-    "zero_attn": (lambda **kw: nn.MultiheadAttention(6, 2, add_zero_attn=True, **kw), positions, (0, 1, 7)),
-    "another": (
-        lambda **kw: nn.MultiheadAttention(6, 2, **kw),
-        lambda n: call(torch.randn(n, 4, 6), torch.randn(n, 5, 6)),
-        (0, 1, 7),
-    ),
-    "kdim": (
-        lambda **kw: nn.MultiheadAttention(6, 2, kdim=3, vdim=3, **kw),
-        lambda n: call(torch.randn(n, 4, 6), torch.randn(n, 5, 3)),
-        (0, 1, 7),
-    ),
-    "attn_mask": (
-        lambda **kw: nn.MultiheadAttention(6, 2, **kw),
-        lambda n: call(torch.randn(n, 4, 6), attn_mask=torch.ones(4, 4, dtype=torch.bool).triu(1)),
-        (0, 1, 7),
-    ),
-    "key_padding_mask": (
-        lambda **kw: nn.MultiheadAttention(6, 2, **kw),
-        lambda n: call(torch.randn(n, 4, 6), key_padding_mask=torch.arange(4) > torch.arange(n)[:, None] % 4),
-        (1, 7),
-    ),
-    "Opacus": (lambda **kw: DPMultiheadAttention(6, 2, dropout=0.0, **kw), positions, (1, 7)),
-    "Opacus, bias_kv": (
-        lambda **kw: DPMultiheadAttention(6, 2, add_bias_kv=True, dropout=0.0, **kw),
-        positions,
-        (1, 7),
-    ),
+    "itself": (TORCH, {}, {}),
+    "itself, weights": (TORCH, {}, {"need_weights": True}),
+    "bias_kv": (TORCH, {"add_bias_kv": True}, {}),
+    "zero_attn": (TORCH, {"add_zero_attn": True}, {}),
+    "another": (TORCH, {}, {"memory": 6}),
+    "kdim": (TORCH, {"kdim": 3, "vdim": 3}, {"memory": 3}),
+    "attn_mask": (TORCH, {}, {"attn_mask": torch.ones(4, 4, dtype=torch.bool).triu(1)}),
+    "key_padding_mask": (TORCH, {}, {"key_padding_mask": torch.arange(4) > torch.arange(7)[:, None] % 4}),
+    "Opacus": (OPACUS, {"dropout": 0.0}, {}),
+    "Opacus, bias_kv": (OPACUS, {"dropout": 0.0, "add_bias_kv": True}, {}),
 }
 
 
 @pytest.mark.parametrize("case", ATTENTION)
 @pytest.mark.parametrize("batch_first", [True, False])
 def test_attention(case, batch_first):
-    make, sample, sizes = ATTENTION[case]
+    layer, options, given = ATTENTION[case]
+
+    def sample(n: int) -> Batch:
+        made = {"memory": lambda width: torch.randn(n, 5, width), "key_padding_mask": lambda mask: mask[:n]}
+        return call(torch.randn(n, 4, 6), **{k: made.get(k, lambda v: v)(v) for k, v in given.items()})
 
     def run(m: nn.Module, x: Tensor, memory: Tensor | None = None, **kw) -> list[Tensor]:
         query = x if batch_first else x.transpose(0, 1)
@@ -243,4 +181,5 @@ def test_attention(case, batch_first):
         output, weights = m(query, key, key, **{"need_weights": False, **kw})
         return [output if batch_first else output.transpose(0, 1)] + ([] if weights is None else [weights])
 
-    assert_equals_definition(Called(make(batch_first=batch_first), run), sample, sizes)
+    sizes = (1, 7) if layer is OPACUS or case == "key_padding_mask" else (0, 1, 7)
+    assert_equals_definition(Called(layer(6, 2, batch_first=batch_first, **options), run), sample, sizes)

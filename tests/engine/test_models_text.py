@@ -2,11 +2,13 @@
 
 import pytest
 import torch
-from structured import Batch, assert_equals_definition, call, exact
+from structured import Batch, Called, assert_equals_definition, call
 from torch import nn
 
 from fl_dp.engine.probe import probe
 from fl_dp.errors import ModelError
+
+pytestmark = pytest.mark.usefixtures("exact")
 
 transformers = pytest.importorskip("transformers")
 
@@ -37,12 +39,6 @@ T5 = {
     "num_heads": 2,
     "dropout_rate": 0.0,
 }
-
-
-@pytest.fixture(autouse=True)
-def _exact():
-    with exact():
-        yield
 
 
 def _ids(n: int) -> torch.Tensor:
@@ -100,15 +96,8 @@ def test_a_mixture_of_experts():
 
 
 def test_a_batch_encoding_is_a_mapping():
-    class Reads(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.table = nn.Embedding(31, 4)
-
-        def forward(self, encoding):
-            return self.table(encoding.input_ids)
-
-    assert probe(Reads(), transformers.BatchEncoding({"input_ids": _ids(5)})).batch
+    model = Called(nn.Embedding(31, 4), lambda m, encoding: m(encoding.input_ids))
+    assert probe(model, transformers.BatchEncoding({"input_ids": _ids(5)})).batch
 
 
 def test_a_loss_that_the_model_takes_itself_is_refused():

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from structured import assert_equals_definition, call, exact
+from structured import assert_equals_definition, call
 from torch import nn
 from torchvision import models
 from torchvision.models import maxvit, swin_transformer
@@ -12,11 +12,7 @@ from torchvision.models.resnet import Bottleneck
 from fl_dp.engine.probe import probe
 from fl_dp.models.group_norm import replace_batch_norms
 
-
-@pytest.fixture(autouse=True)
-def _exact():
-    with exact():
-        yield
+pytestmark = pytest.mark.usefixtures("exact")
 
 
 def _deterministic(model: nn.Module) -> nn.Module:

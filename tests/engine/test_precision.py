@@ -25,12 +25,18 @@ def _relative_error():
 
 
 @pytest.mark.parametrize("precision", ["highest", "high", "medium"])
-def test_products_are_in_float32_whatever_is_allowed(precision):
+def test_products_are_in_float32_whatever_is_allowed_and_settings_come_back_after_an_error_too(precision):
     torch.set_float32_matmul_precision(precision)
     outside = [backend.fp32_precision for backend in BACKENDS]
-    with full_precision(CPU):
-        assert all(backend.fp32_precision == "ieee" for backend in BACKENDS)
-        assert _relative_error() < 1e-6
+
+    def inside():
+        with full_precision(CPU):
+            assert all(backend.fp32_precision == "ieee" for backend in BACKENDS)
+            assert _relative_error() < 1e-6
+            raise RuntimeError("inside")
+
+    with pytest.raises(RuntimeError, match="inside"):
+        inside()
     assert [backend.fp32_precision for backend in BACKENDS] == outside
     assert torch.get_float32_matmul_precision() == precision
 
@@ -42,14 +48,6 @@ def test_autocast_is_off_within(dtype):
         with full_precision(CPU):
             assert _relative_error() < 1e-6
         assert torch.is_autocast_enabled("cpu")
-
-
-def test_settings_come_back_after_an_error():
-    torch.set_float32_matmul_precision("medium")
-    outside = [backend.fp32_precision for backend in BACKENDS]
-    with pytest.raises(RuntimeError, match="inside"), full_precision(CPU):
-        raise RuntimeError("inside")
-    assert [backend.fp32_precision for backend in BACKENDS] == outside
 
 
 def test_by_default_nothing_is_written():

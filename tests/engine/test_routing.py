@@ -2,35 +2,52 @@
 
 import pytest
 import torch
-from structured import Batch, assert_equals_definition, call, exact, losses_of
+from structured import Batch, Called, assert_equals_definition, call, losses_of
 from torch import Tensor, nn
 
 from fl_dp.engine.clipping import clipped_grad_sum
 from fl_dp.engine.probe import probe
 from fl_dp.errors import NonFiniteError
 
-
-@pytest.fixture(autouse=True)
-def _exact():
-    with exact():
-        yield
+pytestmark = pytest.mark.usefixtures("exact")
 
 
 def rows(n: int) -> Batch:
     return call(torch.randn(n, 5, 6))
 
 
-class MaskedRows(nn.Module):
+def layers(*outputs: int):
+    """A trunk, and linear layers above it."""
+    return nn.ModuleList([nn.Linear(6, 6), *(nn.Linear(6, p) for p in outputs)])
+
+
+def masked_rows(m, x: Tensor, mask: Tensor) -> Tensor:
     """Works on the rows that a mask lets through."""
+    output = x.new_zeros(*x.shape[:2], 5)
+    output[mask] = m[1](m[0](x).tanh()[mask])
+    return output
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.trunk, self.linear = nn.Linear(6, 6), nn.Linear(6, 5)
 
-    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        output = x.new_zeros(*x.shape[:2], 5)
-        output[mask] = self.linear(self.trunk(x).tanh()[mask])
-        return output
+def sorted_by_length(m, x: Tensor) -> Tensor:
+    """As packed sequences are made."""
+    order = x[:, 0].norm(dim=1).argsort()
+    return m[1](m[0](x[:, 0]).tanh()[order])[order.argsort()]
+
+
+def one_by_one(m, x: Tensor) -> Tensor:
+    h = m[0](x[:, 0]).tanh()
+    outputs = [m[1](row) if row.sum() > 0 else m[2](row) for row in h]
+    return torch.stack(outputs) if outputs else m[1](h)
+
+
+def selected(m, x: Tensor) -> Tensor:
+    """Both parts are computed, one is taken."""
+    h = m[0](x).tanh()
+    return torch.where(h.sum(-1, keepdim=True) > 0, m[1](h), m[2](h))
+
+
+def last_word(m, words: Tensor) -> Tensor:
+    return m[1](m[0](words))[torch.arange(len(words)), words.argmax(1)]
 
 
 class Mixture(nn.Module):
@@ -59,60 +76,21 @@ class Mixture(nn.Module):
         return self.head(output.tanh()).view(*x.shape[:2], 2)
 
 
-class Sorted(nn.Module):
-    """Works on the examples in the order of their lengths, as packed sequences are made."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.trunk, self.linear = nn.Linear(6, 6), nn.Linear(6, 3)
-
-    def forward(self, x: Tensor) -> Tensor:
-        h = self.trunk(x[:, 0]).tanh()
-        order = x[:, 0].norm(dim=1).argsort()
-        return self.linear(h[order])[order.argsort()]
-
-
-class OneByOne(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.trunk, self.one, self.other = nn.Linear(6, 6), nn.Linear(6, 3), nn.Linear(6, 3)
-
-    def forward(self, x: Tensor) -> Tensor:
-        h = self.trunk(x[:, 0]).tanh()
-        outputs = [self.one(row) if row.sum() > 0 else self.other(row) for row in h]
-        return torch.stack(outputs) if outputs else self.one(h)
-
-
-class Selected(nn.Module):
-    """Both parts are computed, one is taken."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.trunk, self.one, self.other = nn.Linear(6, 6), nn.Linear(6, 3), nn.Linear(6, 3)
-
-    def forward(self, x: Tensor) -> Tensor:
-        h = self.trunk(x).tanh()
-        return torch.where(h.sum(-1, keepdim=True) > 0, self.one(h), self.other(h))
-
-
-class LastWord(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.table, self.linear = nn.Embedding(11, 6), nn.Linear(6, 3)
-
-    def forward(self, words: Tensor) -> Tensor:
-        return self.linear(self.table(words))[torch.arange(len(words)), words.argmax(1)]
-
-
 CASES = {
-    "masked rows": (MaskedRows, lambda n: call(torch.randn(n, 5, 6), torch.rand(n, 5) < 0.5)),
+    "masked rows": (
+        lambda: Called(layers(5), masked_rows),
+        lambda n: call(torch.randn(n, 5, 6), torch.rand(n, 5) < 0.5),
+    ),
     "experts, index_add": (lambda: Mixture("index_add"), rows),
     "experts, index_put": (lambda: Mixture("index_put"), rows),
     "experts, scatter_add": (lambda: Mixture("scatter_add"), rows),
-    "sorted by data": (Sorted, rows),
-    "one by one": (OneByOne, rows),
-    "selected": (Selected, rows),
-    "one position of each": (LastWord, lambda n: call(torch.randint(0, 11, (n, 5)))),
+    "sorted by data": (lambda: Called(layers(3), sorted_by_length), rows),
+    "one by one": (lambda: Called(layers(3, 3), one_by_one), rows),
+    "selected": (lambda: Called(layers(3, 3), selected), rows),
+    "one position of each": (
+        lambda: Called(nn.ModuleList([nn.Embedding(11, 6), nn.Linear(6, 3)]), last_word),
+        lambda n: call(torch.randint(0, 11, (n, 5))),
+    ),
 }
 
 

@@ -1,10 +1,13 @@
 """The engine trains models that are called with keywords, mappings and several inputs, as they are."""
 
+import copy
+
 import pytest
 import torch
+from attached import without_noise
+from structured import Called
 from torch import Tensor, nn
 
-from fl_dp import PrivacyEngine
 from fl_dp.errors import ConfigError, ModelError, ProbeError
 
 
@@ -23,9 +26,7 @@ class Scores(nn.Module):
 
 def _engine(model: nn.Module) -> torch.optim.Optimizer:
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
-    with pytest.warns(UserWarning, match="noise_multiplier=0"):
-        engine = PrivacyEngine(model, batch_size=5, sample_size=100, max_grad_norm=1e6, noise_multiplier=0)
-    engine.attach(optimizer)
+    without_noise(model, batch_size=5, sample_size=100, max_grad_norm=1e6).attach(optimizer)
     return optimizer
 
 
@@ -44,17 +45,14 @@ CALLS = {
 @pytest.mark.parametrize("case", CALLS)
 def test_an_unclipped_step_without_noise_is_plain_sgd(case):
     torch.manual_seed(0)
-    model, plain = Scores(), Scores()
-    plain.load_state_dict(model.state_dict())
-    optimizer, batch = _engine(model), _batch()
+    model, batch = Scores(), _batch()
+    plain = copy.deepcopy(model)
+    optimizer, by_hand = _engine(model), torch.optim.SGD(plain.parameters(), lr=1.0)
     for _ in range(2):
         optimizer.step(loss=CALLS[case](model, batch).sin().sum(1))
-        plain.zero_grad()
+        by_hand.zero_grad()
         CALLS[case](plain, batch).sin().sum(1).mean().backward()
-        with torch.no_grad():
-            for parameter in plain.parameters():
-                if parameter.grad is not None:
-                    parameter -= parameter.grad
+        by_hand.step()
     for private, public in zip(model.parameters(), plain.parameters(), strict=True):
         torch.testing.assert_close(private, public, rtol=1e-4, atol=1e-5)
 
@@ -75,32 +73,15 @@ def test_a_model_that_was_not_called_is_refused():
 
 
 def test_a_model_called_without_examples_is_refused():
-    class Constant(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.weight = nn.Parameter(torch.ones(5, 3))
-
-        def forward(self):
-            return self.weight
-
-    model = Constant()
+    model = Called(nn.Embedding(5, 3), lambda m: m.weight)
     optimizer = _engine(model)
     with pytest.raises(ModelError, match="without a tensor that could hold examples"):
         optimizer.step(loss=model().sum(1))
 
 
 def test_a_model_that_needs_other_inputs_is_refused_with_a_way_out():
-    class Graph(nn.Module):
-        """Edges (2, E) name nodes of the real batch."""
-
-        def __init__(self):
-            super().__init__()
-            self.linear = nn.Linear(6, 3)
-
-        def forward(self, x, edges):
-            return self.linear(x).index_add(0, edges[0], x[edges[1], :3])
-
-    model = Graph()
+    """Edges (2, E) name nodes of the real batch."""
+    model = Called(nn.Linear(6, 3), lambda m, x, edges: m(x).index_add(0, edges[0], x[edges[1], :3]))
     optimizer = _engine(model)
     losses = model(torch.randn(9, 6), torch.tensor([[0, 8], [7, 3]])).sum(1)
     with pytest.raises(ProbeError, match=r"raised \w+ on 3 synthetic examples.*[Ww]rap the model"):

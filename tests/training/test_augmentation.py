@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from definition import assert_equal, clipped_one_by_one, length
 from torch import nn
 
 from fl_dp.config.task import TaskSettings
@@ -92,17 +93,15 @@ def test_views_of_one_record_and_of_equal_records_are_drawn_apart():
     assert torch.allclose(shares.sum(1), torch.ones(40))
 
 
-def one_by_one(model, batch):
-    """The definition: one backward pass for the mean loss over an example's rows, clipped, added."""
-    parameters = dict(model.named_parameters())
-    total = {name: torch.zeros_like(p) for name, p in parameters.items()}
+def losses_one_by_one(model, batch):
+    """The mean loss over an example's rows, for one backward pass each."""
     for inputs, targets, shares in zip(*batch, strict=True):
-        loss = (F.cross_entropy(model(inputs), targets, reduction="none") * shares).sum()
-        grads = torch.autograd.grad(loss, list(parameters.values()))
-        length = torch.stack([grad.norm() for grad in grads]).norm()
-        for name, grad in zip(parameters, grads, strict=True):
-            total[name] += grad * min(1.0, PLAN.max_grad_norm / float(length))
-    return total
+        yield (F.cross_entropy(model(inputs), targets, reduction="none") * shares).sum()
+
+
+def trainer_for(model, objective, plan=PLAN, secret=SECRET):
+    axes = axes_of(model, objective, CPU) if plan.private else None
+    return trainer_of(model, plan, objective, CPU, axes, randomness=secret)
 
 
 @pytest.mark.parametrize("persons", [False, True])
@@ -110,35 +109,29 @@ def one_by_one(model, batch):
 def test_a_step_adds_one_clipped_gradient_for_each_example(persons, arithmetic):
     """Of all its views together: the definition, with next to no noise."""
     data = PersonData(images(), 2) if persons else images()
-    plan = dataclasses.replace(PLAN, arithmetic=arithmetic)
     unit = {"unit": "person:who", "records_per_person": 2} if persons else {}
     objective = task(data.form, augmentation="flip,crop:1", views=3, **unit).objective
-    model = network().train()
-    trainer = trainer_of(model, plan, objective, CPU, axes_of(model, objective, CPU), randomness=SECRET)
+    model, exact = network().train(), network().double()
+    trainer = trainer_for(model, objective, dataclasses.replace(PLAN, arithmetic=arithmetic))
     draw = trainer.draw(data, 0.7)
     assert len(draw) > 1
-    batch = trainer.examples(data, draw)
-    assert batch[0].shape[1] == (6 if persons else 3)
-    exact = network().double()
-    expected = one_by_one(exact, [batch[0].double(), batch[1], batch[2].double()])
-    start = {name: p.detach().clone() for name, p in model.named_parameters()}
+    inputs, targets, shares = trainer.examples(data, draw)
+    assert inputs.shape[1] == (6 if persons else 3)
+    losses = losses_one_by_one(exact, [inputs.double(), targets, shares.double()])
+    expected = clipped_one_by_one(exact, losses, PLAN.max_grad_norm)
     trainer.step(data, 0.7, 8)
-    for name, p in model.named_parameters():
-        moved = (start[name] - p.detach()).double() * PLAN.expected_batch_size / PLAN.learning_rate
-        assert torch.allclose(moved, expected[name], atol=2e-5 * PLAN.max_grad_norm + 1e-5), name
+    start, end = dict(network().named_parameters()), dict(model.named_parameters())
+    moved = {n: (start[n] - end[n]).double() * PLAN.expected_batch_size / PLAN.learning_rate for n in end}
+    assert_equal(moved, expected, 1e-5)
     assert max(float(total.abs().max()) for total in expected.values()) > 1e-3
 
 
 def test_an_example_of_many_views_moves_the_sum_by_at_most_the_bound():
     data = images()
     loud = dataclasses.replace(data, x=torch.cat([data.x[:-1], 1e4 * data.x[-1:]]))
-    objective = task(data.form, augmentation="flip", views=8).objective
-    model = network()
-    trainer = trainer_of(model, PLAN, objective, CPU, axes_of(model, objective, CPU), randomness=SECRET)
-    sums = [
-        trainer.clipped_sums([trainer.examples(loud, torch.arange(n))], 8)[0].grads for n in (len(loud), 5)
-    ]
-    moved = torch.stack([(sums[0][name] - sums[1][name]).norm() for name in sums[0]]).norm()
+    trainer = trainer_for(network(), task(data.form, augmentation="flip", views=8).objective)
+    more, less = (trainer.clipped_sums([trainer.examples(loud, torch.arange(n))], 8)[0].grads for n in (6, 5))
+    moved = length({name: more[name] - less[name] for name in more})
     assert 0.5 * PLAN.max_grad_norm < moved <= PLAN.max_grad_norm * (1 + 1e-3)
 
 
@@ -146,16 +139,14 @@ def test_one_view_is_an_ordinary_example_and_without_privacy_it_is_seen_too():
     data = images()
     objective = task(data.form, augmentation="crop:2").objective
     assert [tuple(part.shape) for part in objective.blank(3)] == [(3, 2, 5, 5), (3,)]
-    plan = dataclasses.replace(PLAN, private=False, noise_multiplier=0.0)
+    # all records, in whatever order: only the views differ
+    plan = dataclasses.replace(PLAN, private=False, noise_multiplier=0.0, expected_batch_size=6)
     moved = []
     for secret in (SECRET, SECRET.child("other")):
         model = network()
-        trainer = trainer_of(model, plan, objective, CPU, None, randomness=secret)
-        everyone = dataclasses.replace(plan, expected_batch_size=6)
-        trainer.plan = everyone  # all records, in whatever order: only the views differ
-        trainer.step(data, 1.0, 6)
+        trainer_for(model, objective, plan, secret).step(data, 1.0, 6)
         moved.append(model[0].weight.detach().clone())
-    assert not torch.allclose(moved[0], moved[1], atol=1e-7)
+    assert not torch.allclose(*moved, atol=1e-7)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from definition import assert_equal, clipped_one_by_one, length
+from structured import Called
 from torch import nn
 
 from fl_dp.data.persons import PersonData
@@ -20,7 +22,6 @@ from fl_dp.training.augmentation import Views
 from fl_dp.training.examples import axes_of, examples_of
 from fl_dp.training.objective import Objective
 from fl_dp.training.private import PrivateTrainer
-from fl_dp.training.trainer import trainer_of
 
 CPU = torch.device("cpu")
 MOST = 3
@@ -31,30 +32,17 @@ PLAN = RoundPlan(
 )  # fmt: skip
 
 
-class Attention(nn.Module):
+def attention():
     """Attention over positions, and an embedding that is also the last layer."""
+    layers = nn.ModuleList([nn.Embedding(11, 8), nn.TransformerEncoderLayer(8, 2, 16, 0.0, batch_first=True)])
+    return Called(layers, lambda m, x: F.linear(m[1](m[0](x)).mean(1), m[0].weight))
 
-    def __init__(self):
-        super().__init__()
-        self.tokens = nn.Embedding(11, 8)
-        self.layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
-        self.last = nn.Linear(8, 11, bias=False)
-        self.last.weight = self.tokens.weight
 
+class Checkpointed(nn.Sequential):
     def forward(self, x):
-        return self.last(self.layer(self.tokens(x)).mean(1))
-
-
-class Checkpointed(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.first, self.second = nn.Linear(6, 8), nn.Linear(8, 11)
-
-    def forward(self, x):
-        hidden = torch.utils.checkpoint.checkpoint(
-            lambda x: torch.tanh(self.first(x)), x, use_reentrant=False
+        return self[1](
+            torch.utils.checkpoint.checkpoint(lambda x: torch.tanh(self[0](x)), x, use_reentrant=False)
         )
-        return self.second(hidden)
 
 
 def convolutions():
@@ -66,8 +54,8 @@ def convolutions():
 MODELS = {
     "linear": (lambda: nn.Linear(6, 11), (6,)),
     "convolutions": (convolutions, (2, 5, 5)),
-    "attention": (Attention, (4,)),
-    "checkpointed": (Checkpointed, (6,)),
+    "attention": (attention, (4,)),
+    "checkpointed": (lambda: Checkpointed(nn.Linear(6, 8), nn.Linear(8, 11)), (6,)),
     "mlp": (lambda: build_model("mlp", Form((6,), 11), seed=0), (6,)),
 }
 
@@ -76,11 +64,8 @@ def data_of(shape, tokens, most=MOST, fresh=False):
     generator = torch.Generator().manual_seed(1)
     owners = tuple(f"person {k}" for k, count in enumerate(COUNTS) for _ in range(count))
     n = len(owners)
-    x = (
-        torch.randint(11, (n, *shape), generator=generator)
-        if tokens
-        else torch.randn(n, *shape, generator=generator)
-    )
+    x = torch.randn(n, *shape, generator=generator)
+    x = torch.randint(11, x.shape, generator=generator) if tokens else x
     y = torch.randint(11, (n,), generator=generator)
     return PersonData(TensorData(x, y, tuple("abcdefghijk"), 11 if tokens else 0, groups=owners), most, fresh)
 
@@ -92,20 +77,17 @@ def objective_of(data):
     return Objective(losses, data.form, data.most)
 
 
-def one_by_one(model, data, indices):
-    """The definition: one backward pass for each person, clipped, added."""
-    parameters = dict(model.named_parameters())
-    total = {name: torch.zeros_like(p) for name, p in parameters.items()}
-    for person in indices.tolist():
+def trainer_for(model, data, plan=PLAN, **options):
+    objective = objective_of(data)
+    return PrivateTrainer(model, axes_of(model, objective, CPU), plan, objective, device=CPU, **options)
+
+
+def losses_one_by_one(model, data):
+    """Of each person the mean of its records' losses, in double precision, for one backward pass each."""
+    for person in range(len(COUNTS)):
         rows = [i for i, name in enumerate(data.records.groups) if name == f"person {person}"][: data.most]
         inputs, targets = data.records.batch(torch.tensor(rows))
-        inputs = inputs.double() if inputs.is_floating_point() else inputs
-        loss = F.cross_entropy(model(inputs), targets)
-        grads = torch.autograd.grad(loss, list(parameters.values()))
-        length = torch.stack([grad.norm() for grad in grads]).norm()
-        for name, grad in zip(parameters, grads, strict=True):
-            total[name] += grad * min(1.0, PLAN.max_grad_norm / float(length))
-    return total
+        yield F.cross_entropy(model(inputs.double() if inputs.is_floating_point() else inputs), targets)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -113,19 +95,14 @@ def one_by_one(model, data, indices):
 def test_the_clipped_sum_is_that_of_one_backward_pass_for_each_person(name, kernel):
     make, shape = MODELS[name]
     torch.manual_seed(0)
-    model, data = make().double(), data_of(shape, tokens=name == "attention")
-    axes = axes_of(model.float(), objective_of(data), CPU)
-    model = model.double()
-    trainer = PrivateTrainer(
-        model.train(), axes, PLAN, objective_of(data), device=CPU, chooser=KernelChooser(mode=kernel)
-    )
-    everyone = torch.arange(len(COUNTS))
-    inputs, targets, shares = data.batch(everyone)
+    model, data = make(), data_of(shape, tokens=name == "attention")
+    trainer = trainer_for(model, data, chooser=KernelChooser(mode=kernel))
+    model.double()
+    inputs, targets, shares = data.batch(torch.arange(len(COUNTS)))
     inputs = inputs.double() if inputs.is_floating_point() else inputs
-    found = trainer.clipped_sums([(inputs, targets, shares.double())], 8)[0]
-    expected = one_by_one(model, data, everyone)
-    for key, total in expected.items():
-        assert torch.allclose(found.grads[key].double(), total, rtol=0, atol=1e-8 * PLAN.max_grad_norm)
+    (found,) = trainer.clipped_sums([(inputs, targets, shares.double())], 8)
+    expected = clipped_one_by_one(model, losses_one_by_one(model, data), PLAN.max_grad_norm)
+    assert_equal({key: grad.double() for key, grad in found.grads.items()}, expected)
 
 
 @pytest.mark.parametrize("count", [1, 200])
@@ -138,22 +115,18 @@ def test_a_person_with_any_number_of_any_records_moves_the_sum_by_at_most_the_bo
     whole = TensorData(x, y, others.classes, groups=(*others.groups, *["the one"] * count))
     model = nn.Linear(6, 11)
     with_it, without = PersonData(whole, MOST), PersonData(others, MOST)
-    axes = axes_of(model, objective_of(with_it), CPU)
-    trainer = PrivateTrainer(model, axes, PLAN, objective_of(with_it), device=CPU)
-    sums = [
-        trainer.clipped_sums([data.batch(torch.arange(len(data)))], 8)[0].grads for data in (with_it, without)
-    ]
-    moved = torch.stack([(sums[0][name] - sums[1][name]).norm() for name in sums[0]]).norm()
+    trainer = trainer_for(model, with_it)
+    more, less = (
+        trainer.clipped_sums([d.batch(torch.arange(len(d)))], 8)[0].grads for d in (with_it, without)
+    )
     assert len(with_it) == len(without) + 1
+    moved = length({name: more[name] - less[name] for name in more})
     assert 0.99 * PLAN.max_grad_norm < moved <= PLAN.max_grad_norm * (1 + 1e-3)
 
 
 def test_persons_of_one_and_of_many_records_are_drawn_equally_often():
     data = data_of((6,), tokens=False)
-    model = nn.Linear(6, 11)
-    trainer = PrivateTrainer(
-        model, axes_of(model, objective_of(data), CPU), PLAN, objective_of(data), device=CPU
-    )
+    trainer = trainer_for(nn.Linear(6, 11), data)
     drawn = np.zeros(len(COUNTS))
     for k in range(3000):
         trainer.draw_from(Randomness(bytes([k % 256, k // 256]) * 16))
@@ -175,11 +148,9 @@ def test_persons_with_equally_many_records_draw_apart_and_every_step_anew():
     """Else whoever has seen whose records count knows it of all, or of all steps."""
     owners = tuple(f"p{k // 30}" for k in range(120))
     x = torch.arange(120.0).view(120, 1)
-    records = TensorData(x, torch.zeros(120, dtype=torch.int64), ("a",), groups=owners)
+    records = TensorData(x, torch.arange(120) % 2, ("a", "b"), groups=owners)
     data = PersonData(records, MOST, fresh=True)
-    objective = Objective(lambda model, batch: model(batch[0])[:, 0], data.form, MOST)
-    model = nn.Linear(1, 1)
-    trainer = PrivateTrainer(model, axes_of(model, objective, CPU), PLAN, objective, device=CPU)
+    trainer = trainer_for(nn.Linear(1, 2), data)
     everyone = torch.arange(4)
     chosen = trainer.examples(data, everyone)[0][:, :, 0] - 30 * everyone[:, None]
     assert len({tuple(row) for row in chosen.tolist()}) == 4
@@ -196,14 +167,7 @@ def test_a_step_is_the_same_in_any_physical_batch(arithmetic, fresh):
     for rows in (1, 8):
         torch.manual_seed(0)
         model, data = nn.Linear(6, 11), data_of((6,), tokens=False, fresh=fresh)
-        trainer = trainer_of(
-            model,
-            plan,
-            objective_of(data),
-            CPU,
-            axes_of(model, objective_of(data), CPU),
-            randomness=Randomness(b"k" * 32),
-        )
+        trainer = trainer_for(model, data, plan, randomness=Randomness(b"k" * 32))
         for _ in range(2):
             clipped = trainer._clipped_sum(data, trainer.draw(data, 0.5), rows)
             trainer.begin(clipped)

@@ -1,7 +1,5 @@
 """Optimizers by name: torch.optim's own steps, from a closed list, with settings that are numbers."""
 
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
@@ -31,8 +29,7 @@ def test_the_list_is_torchs_own_without_those_that_cannot_be() -> None:
 
 @pytest.mark.parametrize("name", sorted(optimizers()))
 def test_steps_are_those_of_torch_on_the_mean_gradient(name: str) -> None:
-    torch.manual_seed(0)
-    ours, theirs = torch.randn(3, 4), None
+    ours = torch.randn(3, 4)
     theirs = ours.clone().requires_grad_()
     plan = replace(PLAN, optimizer=name, optimizer_settings="weight_decay=0.01" if name != "rprop" else "")
     settings = {} if name == "rprop" else {"weight_decay": 0.01}
@@ -69,10 +66,8 @@ def test_momentum_is_of_sgd_and_so_is_the_usual_way() -> None:
         ("lbfgs", "", "cannot be used: it computes the loss several times a step"),
         ("sparseadam", "", "cannot be used: it is made for sparse gradients"),
         ("adamm", "", "expected adadelta or adafactor or adagrad or adam or"),
-        ("os.system", "", "expected adadelta"),
         ("adam", "lr=1.0", "adam has no 'lr' to set; it has amsgrad, betas"),
         ("adam", "maximize=true", "adam has no 'maximize' to set"),
-        ("adam", "params=[]", "adam has no 'params'"),
         ("sgd", "momentum=0.5", "sgd has no 'momentum' to set"),
         ("adam", "betas=0.9", "betas = 0.9: expected a list of 2 numbers"),
         ("adam", "betas=[0.9,0.9,0.9]", "expected a list of 2 numbers"),
@@ -94,9 +89,8 @@ def test_nothing_else_can_be_named(name: str, text: str, words: str) -> None:
 
 
 def test_parameters_that_it_is_not_for_are_refused_before_a_payment() -> None:
-    with pytest.raises(
-        ConfigError, match=r"optimizer = 'muon': torch.optim refuses it: Muon only supports 2D"
-    ):
+    words = r"optimizer = 'muon': torch.optim refuses it: Muon only supports 2D"
+    with pytest.raises(ConfigError, match=words):
         descent_of(replace(PLAN, optimizer="muon"), [torch.ones(2)], divisor=1.0)
 
 
@@ -112,8 +106,9 @@ def test_training_takes_the_optimizers_steps(private: bool) -> None:
     torch.manual_seed(1)
     model, other = nn.Linear(5, 3), nn.Linear(5, 3)
     other.load_state_dict(model.state_dict())
-    axes = axes_of(model, objective_for(data.form), CPU)
-    trainer = trainer_of(model, plan, objective_for(data.form), CPU, axes, randomness=Randomness(bytes(32)))
+    objective = objective_for(data.form)
+    axes = axes_of(model, objective, CPU)
+    trainer = trainer_of(model, plan, objective, CPU, axes, randomness=Randomness(bytes(32)))
     take_steps(trainer, data, 3, 1.0, 16)
     adam = torch.optim.Adam(other.parameters(), lr=0.1, betas=(0.5, 0.9))
     for _ in range(3):
@@ -124,33 +119,24 @@ def test_training_takes_the_optimizers_steps(private: bool) -> None:
         torch.testing.assert_close(mine, yours, rtol=1e-3, atol=1e-4)
 
 
+def _adam(plan: RoundPlan, parameter: torch.Tensor) -> TorchDescent:
+    made = descent_of(plan, [parameter], divisor=1.0)
+    assert isinstance(made, TorchDescent)
+    return made
+
+
 def test_state_goes_on_where_it_was() -> None:
     torch.manual_seed(0)
     gradients = [torch.randn(3, 4) for _ in range(6)]
     plan = replace(PLAN, optimizer="adam", optimizer_state="keep")
     whole, halves = torch.ones(3, 4), torch.ones(3, 4)
-    first = descent_of(plan, [whole], divisor=1.0)
-    for gradient in gradients:
+    first, (one, two) = _adam(plan, whole), (_adam(plan, halves) for _ in range(2))
+    for number, gradient in enumerate(gradients):
         first.step([gradient])
-    one, two = (descent_of(plan, [halves], divisor=1.0) for _ in range(2))
-    assert isinstance(one, TorchDescent)
-    assert isinstance(two, TorchDescent)
-    for gradient in gradients[:3]:
-        one.step([gradient])
-    two.load(one.state())
-    for gradient in gradients[3:]:
-        two.step([gradient])
+        if number == 3:
+            two.load(one.state())
+        (one if number < 3 else two).step([gradient])
     torch.testing.assert_close(whole, halves, rtol=0, atol=0)
-
-
-def test_asking_for_one_leaves_the_compiler_out() -> None:
-    """Of processes that check settings, and take no step."""
-    code = (
-        "import sys; from fl_dp.training.optimizers import settings_of; settings_of('adam', ''); "
-        "print('torch._dynamo' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "False\n"
 
 
 @pytest.mark.parametrize("name", ["adam", "sgd", "rmsprop", "adamw"])

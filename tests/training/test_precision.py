@@ -1,19 +1,20 @@
 """bf16: products of few digits, and a bound on what one record changes that is as exact as ever."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
+from definition import length
 from objectives import objective_for
 from torch import nn
 
 from fl_dp.data.tensor_data import TensorData
-from fl_dp.errors import ConfigError, ModelError
+from fl_dp.errors import ConfigError
 from fl_dp.models.build import build_model
 from fl_dp.records import RoundPlan
 from fl_dp.training.examples import axes_of
 from fl_dp.training.precision import check_precision, in_full
-from fl_dp.training.private import PrivateTrainer
 from fl_dp.training.trainer import take_steps, trainer_of
 
 CPU = torch.device("cpu")
@@ -28,73 +29,51 @@ def case(request: pytest.FixtureRequest) -> tuple[nn.Module, TensorData]:
     return build_model(request.param, data.form, seed=0), data
 
 
-def trainer(model: nn.Module, data: TensorData, plan: RoundPlan = PLAN) -> PrivateTrainer:
-    made = trainer_of(
-        model, plan, objective_for(data.form), CPU, axes_of(model, objective_for(data.form), CPU)
-    )
-    assert isinstance(made, PrivateTrainer)
-    return made
-
-
-def length(sums) -> float:
-    return float(torch.stack([total.double().square().sum() for total in sums.grads.values()]).sum().sqrt())
-
-
-def test_one_record_never_adds_more_than_the_bound(case) -> None:
-    """Nor less, where its gradient is longer: the norm is that of what is added, to float32's last digits."""
-    model, data = case
-    ours = trainer(model, data)
-    for record in range(8):
-        (alone,) = ours.clipped_sums([data.batch(torch.tensor([record]))], 16)
-        assert 0.3 * (1 - 1e-3) < length(alone) <= 0.3 * (1 + 1e-5)
+def trainer(model: nn.Module, data: TensorData, **changes: Any) -> Any:
+    objective = objective_for(data.form)
+    return trainer_of(model, replace(PLAN, **changes), objective, CPU, axes_of(model, objective, CPU))
 
 
 def test_it_is_computed_in_few_digits_and_near_float32(case) -> None:
     model, data = case
     batch = data.batch(torch.arange(16))
     (low,) = trainer(model, data).clipped_sums([batch], 16)
-    (full,) = trainer(model, data, replace(PLAN, precision="float32")).clipped_sums([batch], 16)
-    distance = sum(float((low.grads[k] - full.grads[k]).double().square().sum()) for k in full.grads) ** 0.5
-    assert 1e-6 * length(full) < distance < 0.05 * length(full)
+    (full,) = trainer(model, data, precision="float32").clipped_sums([batch], 16)
+    distance = length({name: low.grads[name] - full.grads[name] for name in full.grads})
+    assert 1e-6 * length(full.grads) < distance < 0.05 * length(full.grads)
     assert all(total.dtype in (torch.float32, torch.float64) for total in low.grads.values())
 
 
-def test_a_records_sum_does_not_depend_on_its_place(case) -> None:
-    """As in float32, see training/rows.py: else removing a record would move what the others add."""
+def test_a_record_never_adds_more_than_the_bound_and_does_not_depend_on_its_place(case) -> None:
+    """Nor less, where its gradient is longer: the norm is that of what is added, to float32's last digits.
+
+    As in float32, see training/rows.py: else removing a record would move what the others add.
+    """
     model, data = case
-    ours, order = trainer(model, data), torch.randperm(16)
+    ours = trainer(model, data)
     for rows in (8, 16):
-        inputs, labels = data.batch(order[:rows])
-        (one,) = ours.clipped_sums([(inputs[:1], labels[:1])], rows)
-        turned = torch.arange(rows).roll(3)
-        first = ours._losses_of(inputs, labels)
+        inputs, labels = data.batch(torch.randperm(24)[:rows])
+        for one in range(8):
+            (alone,) = ours.clipped_sums([(inputs[one : one + 1], labels[one : one + 1])], rows)
+            assert 0.3 * (1 - 1e-3) < length(alone.grads) <= 0.3 * (1 + 1e-5)
+        turned, first = torch.arange(rows).roll(3), ours._losses_of(inputs, labels)
         assert torch.equal(ours._losses_of(inputs[turned], labels[turned]), first[turned])
         copies = ours._losses_of(inputs[:1].expand(rows, *inputs.shape[1:]), labels[:1].expand(rows))
         assert torch.equal(copies[:1], first[:1])
-        assert length(one) <= 0.3 * (1 + 1e-5)
 
 
-def test_checks_before_a_payment_and_steps_work(case) -> None:
+@pytest.mark.parametrize(
+    "changes", [{}, {"arithmetic": "proven"}, {"private": False, "noise_multiplier": 0.0}]
+)
+def test_checks_before_a_payment_and_steps_work(case, changes) -> None:
     model, data = case
-    for changes in ({}, {"arithmetic": "proven"}, {"private": False, "noise_multiplier": 0.0}):
-        plan = replace(PLAN, **changes)
-        axes = axes_of(model, objective_for(data.form), CPU)
-        ours = trainer_of(model, plan, objective_for(data.form), CPU, axes)
-        ours.check_losses()
-        ours.rehearse(8)
-        before = [p.detach().clone() for p in model.parameters()]
-        take_steps(ours, data, 2, 0.5, 8)
-        assert all(p.dtype == torch.float32 and p.isfinite().all() for p in model.parameters())
-        assert not all(torch.equal(p, b) for p, b in zip(model.parameters(), before, strict=True))
-
-
-def test_mixing_is_found_all_the_same() -> None:
-    data = TensorData(torch.randn(24, 6), torch.arange(24) % 3, ("a", "b", "c"))
-    model = nn.Linear(6, 3)
-    axes, objective = axes_of(model, objective_for(data.form), CPU), objective_for(data.form)
-    mixed = replace(objective, of_records=lambda model, batch: objective.losses(model, batch).cumsum(0))
-    with pytest.raises(ModelError):
-        trainer_of(model, PLAN, mixed, CPU, axes).check_losses()
+    ours = trainer(model, data, **changes)
+    ours.check_losses()
+    ours.rehearse(8)
+    before = [p.detach().clone() for p in model.parameters()]
+    take_steps(ours, data, 2, 0.5, 8)
+    assert all(p.dtype == torch.float32 and p.isfinite().all() for p in model.parameters())
+    assert not all(torch.equal(p, b) for p, b in zip(model.parameters(), before, strict=True))
 
 
 def test_what_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,17 +1,19 @@
-"""DP-SGD on one model, step by step."""
+"""DP-SGD on one model, step by step, whatever the server chose and whatever a record holds."""
 
 import dataclasses
 
 import pytest
 import torch
 from objectives import objective_for
-from torch import nn
+from structured import Called
+from torch import Tensor, nn
+from without_rule import Slope
 
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.engine.probe import probe
-from fl_dp.errors import ConfigError, NonFiniteError
-from fl_dp.records import RoundPlan
+from fl_dp.errors import ConfigError, NonFiniteError, ProbeError
+from fl_dp.records import MOST_WEIGHT, RoundPlan
 from fl_dp.training import mixing_watch, private
 
 PLAN = RoundPlan(
@@ -20,53 +22,36 @@ PLAN = RoundPlan(
 )  # fmt: skip
 
 
-@pytest.fixture
-def data():
-    generator = torch.Generator().manual_seed(0)
-    y = torch.randint(0, 3, (100,), generator=generator)
-    x = torch.randn(100, 5, generator=generator) + 2 * nn.functional.one_hot(y, 5)
-    return TensorData(x, y, ("a", "b", "c"))
+def trainer_of(model, data, key=bytes(32), **changes):
+    plan, axes = dataclasses.replace(PLAN, **changes), probe(model, data.x)
+    objective, device = objective_for(data.form), torch.device("cpu")
+    return private.PrivateTrainer(model, axes, plan, objective, device=device, randomness=Randomness(key))
 
 
-def _linear():
+def linear():
     torch.manual_seed(3)
     return nn.Linear(5, 3)
 
 
-class _Scaled(torch.autograd.Function):
-    """An operator that cannot get a rule, because it is written in Python."""
-
-    @staticmethod
-    def forward(ctx, x, weight):
-        ctx.save_for_backward(x, weight)
-        return x * weight
-
-    @staticmethod
-    def backward(ctx, grad):
-        x, weight = ctx.saved_tensors
-        return grad * weight, (grad * x).sum_to_size(weight.shape)
+@pytest.fixture
+def no_noise(monkeypatch):
+    monkeypatch.setattr(private, "add_gaussian_noise", lambda clipped, **_: clipped.grads)
 
 
-class _Scale(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(4))
-
-    def forward(self, x):
-        return _Scaled.apply(x, self.weight)
+@pytest.fixture
+def no_watch(monkeypatch):
+    """Batches are not searched for mixing, which calls the model once more."""
+    monkeypatch.setattr(mixing_watch.secrets, "randbelow", lambda n: 1)
 
 
 def test_a_record_that_overflows_does_not_decide_what_the_others_contribute(data):
     """Without a rule one example's infinity would make all gradients NaN, and the sum zero."""
-    torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(5, 4), _Scale(), nn.Linear(4, 3))
+    model = nn.Sequential(nn.Linear(5, 4), Slope(4), nn.Linear(4, 3))
     x, y = data.batch(torch.arange(6))
     x[3] = 3e38
     with torch.no_grad():
         model[0].weight.fill_(2.0)  # 3e38 overflows here
-    trainer = private.PrivateTrainer(
-        model, probe(model, x), PLAN, objective_for(data.form), device=torch.device("cpu")
-    )
+    trainer = trainer_of(model, data)
     with pytest.raises(NonFiniteError):
         trainer.clipped_sums([(x, y)], 8)  # all at once, it cannot be told whose the infinity is
     others = torch.tensor([0, 1, 2, 4, 5])
@@ -76,81 +61,97 @@ def test_a_record_that_overflows_does_not_decide_what_the_others_contribute(data
     assert all(grad.abs().sum() > 0 for grad in clean.grads.values())
 
 
-def test_the_same_draws_give_the_same_step_however_it_is_cut(data, monkeypatch):
-    monkeypatch.setattr(private, "add_gaussian_noise", lambda clipped, **_: clipped.grads)
+class Product(nn.Module):
+    def __init__(self, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(5, 3, dtype=dtype))
+
+    def forward(self, x: Tensor) -> Tensor:
+        product = x.to(self.weight.dtype) @ self.weight
+        return product.abs() if product.is_complex() else product.float()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.complex64])
+def test_weights_stay_finite_and_bounded_whatever_the_learning_rate(data, dtype):
+    model = Product(dtype)
+    trainer = trainer_of(model, data, learning_rate=1e300, momentum=0.9)
+    for _ in range(3):
+        trainer.step(data, 0.1, 8)
+    weight = torch.view_as_real(model.weight) if dtype.is_complex else model.weight
+    assert bool(weight.isfinite().all())
+    assert float(weight.detach().abs().max()) == pytest.approx(MOST_WEIGHT, rel=0.01)
+
+
+def test_a_failed_owner_check_is_told_to_the_log_and_ends_no_step(data, caplog):
+    trainer_of(linear(), data)._axes.owners.report(ProbeError("row 3"))
+    assert "does not look as the model was checked: row 3" in caplog.text
+
+
+def test_each_real_batch_may_be_searched_for_mixing(data, monkeypatch):
+    trainer, seen = trainer_of(linear(), data), []
+    monkeypatch.setattr(trainer._watch, "look", lambda inputs, labels: seen.append(len(labels)))
+    trainer._clipped_sum(data, torch.arange(10), 8)
+    assert seen == [8, 2]
+
+
+def test_the_same_draws_give_the_same_step_however_it_is_cut(data, no_noise):
     ends = []
     for physical_batch_size in (3, 1000):
-        model = _linear()
-        trainer = private.PrivateTrainer(
-            model,
-            probe(model, data.x),
-            PLAN,
-            objective_for(data.form),
-            device=torch.device("cpu"),
-            randomness=Randomness(bytes(32)),
-        )
-        trainer.step(data, 0.3, physical_batch_size)
+        model = linear()
+        trainer_of(model, data).step(data, 0.3, physical_batch_size)
         ends.append(model.weight.detach())
-    torch.testing.assert_close(ends[0], ends[1], rtol=0, atol=1e-6)
+    torch.testing.assert_close(*ends, rtol=0, atol=1e-6)
 
 
-class _Raises(nn.Module):
+def picky(layer, x):
     """A model of the user's that cannot take some records, and says so."""
-
-    def __init__(self):
-        super().__init__()
-        self.linear = nn.Linear(5, 3)
-
-    def forward(self, x):
-        if bool((x > 100).any()):
-            raise ValueError("a value above 100")
-        return self.linear(x)
+    if bool((x > 100).any()):
+        raise ValueError("a value above 100")
+    return layer(x)
 
 
-@pytest.mark.parametrize("rows", [1, 4, 7])
-def test_a_record_that_makes_the_model_raise_contributes_nothing_and_the_others_all(data, rows, caplog):
-    torch.manual_seed(0)
-    model = _Raises()
+@pytest.mark.parametrize(
+    ("rows", "arithmetic"), [(1, "assumed"), (4, "assumed"), (7, "assumed"), (64, "proven")]
+)
+def test_a_record_that_makes_the_model_raise_contributes_nothing_and_the_others_all(
+    data, rows, arithmetic, caplog
+):
     x = data.x.clone()
     x[3] = 1000.0
-    spoiled = TensorData(x, data.y, data.classes)
-    trainer = private.PrivateTrainer(
-        model, probe(model, data.x), PLAN, objective_for(data.form), device=torch.device("cpu")
-    )
-    found = trainer._clipped_sum(spoiled, torch.arange(7), rows)
+    trainer = trainer_of(Called(linear(), picky), data, arithmetic=arithmetic)
+    found = trainer._clipped_sum(TensorData(x, data.y, data.classes), torch.arange(7), rows)
     expected = trainer._clipped_sum(data, torch.tensor([0, 1, 2, 4, 5, 6]), rows)
     for name, grad in expected.grads.items():
-        torch.testing.assert_close(found.grads[name].to(grad.dtype), grad, rtol=0, atol=1e-6)
+        within = 0 if arithmetic == "proven" else 1e-6
+        torch.testing.assert_close(found.grads[name].to(grad.dtype), grad, rtol=0, atol=within)
     assert "an example contributes nothing: a value above 100" in caplog.text
 
 
-def test_memory_that_runs_out_is_no_records_fault(data, monkeypatch):
-    trainer = private.PrivateTrainer(
-        _linear(), probe(_linear(), data.x), PLAN, objective_for(data.form), device=torch.device("cpu")
-    )
+@pytest.mark.parametrize(("there", "sizes", "fits"), [(4, [8, 4, 4], 4), (0, [8, 4, 1], 1)])
+def test_memory_that_runs_out_is_no_records_fault(data, there, sizes, fits, monkeypatch):
+    """Else all records would count as nothing, instead of being computed in smaller passes."""
+    trainer, asked = trainer_of(linear(), data), []
+    whole = trainer.clipped_sums
 
-    def full(batches, rows):
-        raise torch.OutOfMemoryError("out of memory")
+    def short_of_memory(batches, rows):
+        asked.append(rows)
+        if rows > there:
+            raise RuntimeError("DefaultCPUAllocator: not enough memory") if there else torch.OutOfMemoryError
+        return whole(batches, rows)
 
-    monkeypatch.setattr(trainer, "clipped_sums", full)
-    with pytest.raises(torch.OutOfMemoryError):
-        trainer._clipped_sum(data, torch.arange(5), 8)
-    assert trainer.fits == 1
-
-
-@pytest.fixture
-def no_watch(monkeypatch):
-    """Batches are not searched for mixing, which calls the model once more."""
-    monkeypatch.setattr(mixing_watch.secrets, "randbelow", lambda n: 1)
+    monkeypatch.setattr(trainer, "clipped_sums", short_of_memory)
+    if there:
+        assert len(trainer._clipped_sum(data, torch.arange(8), 8).norms) == 8
+    else:
+        with pytest.raises(torch.OutOfMemoryError):
+            trainer._clipped_sum(data, torch.arange(8), 8)
+    assert (asked, trainer.fits) == (sizes, fits)
 
 
 def test_every_pass_has_the_same_shape_whatever_is_drawn(data, no_watch):
-    shapes = set()
-    model = _linear()
+    shapes, model = set(), linear()
+    trainer = trainer_of(model, data)
     model.register_forward_pre_hook(lambda module, args: shapes.add(tuple(args[0].shape)))
-    trainer = private.PrivateTrainer(
-        model, probe(_linear(), data.x), PLAN, objective_for(data.form), device=torch.device("cpu")
-    )
     for _ in range(20):
         trainer.step(data, 0.2, 8)
     assert shapes == {(8, 5)}
@@ -162,18 +163,9 @@ def test_the_models_own_random_numbers_follow_from_the_key_and_are_new_for_every
     """Masks of a known seed, or shared by slots or steps, are known to a server, or cancel out."""
 
     def masks(key):
-        model = nn.Sequential(nn.Linear(5, 64), nn.Dropout(), nn.Linear(64, 3))
-        axes = probe(model, data.x)
-        found = []
+        model, found = nn.Sequential(nn.Linear(5, 64), nn.Dropout(), nn.Linear(64, 3)), []
+        trainer = trainer_of(model, data, key)
         model[1].register_forward_hook(lambda module, args, output: found.append(output.detach() != 0))
-        trainer = private.PrivateTrainer(
-            model,
-            axes,
-            PLAN,
-            objective_for(data.form),
-            device=torch.device("cpu"),
-            randomness=Randomness(key),
-        )
         before = torch.get_rng_state()
         for _ in range(3):
             trainer.step(data, 1.0, 48)  # three passes
@@ -186,64 +178,34 @@ def test_the_models_own_random_numbers_follow_from_the_key_and_are_new_for_every
 
 
 def test_noise_that_no_grid_can_hold_is_refused_before_anything_is_paid_for(data):
-    plan = dataclasses.replace(PLAN, noise_multiplier=1e14)
     with pytest.raises(ConfigError, match="too large for its grid"):
-        private.PrivateTrainer(
-            _linear(), probe(_linear(), data.x), plan, objective_for(data.form), device=torch.device("cpu")
-        )
+        trainer_of(linear(), data, noise_multiplier=1e14)
 
 
-def test_with_proven_arithmetic_every_record_has_a_pass_of_its_own(data, monkeypatch):
-    monkeypatch.setattr(private, "add_gaussian_noise", lambda clipped, **_: clipped.grads)
+def test_with_proven_arithmetic_every_record_has_a_pass_of_its_own(data, no_noise, monkeypatch):
     monkeypatch.setattr(mixing_watch, "EVERY", 1)
     ends, sizes = [], []
     for arithmetic in ("assumed", "proven"):
-        model, passes = _linear(), []
-        plan = dataclasses.replace(PLAN, arithmetic=arithmetic)
-        trainer = private.PrivateTrainer(
-            model,
-            probe(model, data.x),
-            plan,
-            objective_for(data.form),
-            device=torch.device("cpu"),
-            randomness=Randomness(bytes(32)),
-        )
+        model, passes = linear(), []
+        trainer = trainer_of(model, data, arithmetic=arithmetic)
         model.register_forward_pre_hook(lambda _, inputs, passes=passes: passes.append(len(inputs[0])))
         trainer.step(data, 0.3, 64)
         ends.append(model.weight.detach())
         sizes.append(set(passes))
-    torch.testing.assert_close(ends[0], ends[1], rtol=0, atol=1e-6)
+    torch.testing.assert_close(*ends, rtol=0, atol=1e-6)
     assert sizes[1] == {1}
     assert max(sizes[0]) > 1
-    assert trainer.choose_rows(64) == 1
-    assert trainer.most_at_once == 1
+    assert trainer.choose_rows(64) == trainer.most_at_once == 1
     passes.clear()
     trainer.rehearse(64)
     assert passes == [1, 1]
 
 
-def test_with_proven_arithmetic_a_record_that_raises_contributes_nothing(data, caplog):
-    torch.manual_seed(0)
-    model = _Raises()
-    x = data.x.clone()
-    x[3] = 1000.0
-    plan = dataclasses.replace(PLAN, arithmetic="proven")
-    trainer = private.PrivateTrainer(
-        model, probe(model, data.x), plan, objective_for(data.form), device=torch.device("cpu")
-    )
-    found = trainer._clipped_sum(TensorData(x, data.y, data.classes), torch.arange(7), 64)
-    expected = trainer._clipped_sum(data, torch.tensor([0, 1, 2, 4, 5, 6]), 64)
-    assert all(torch.equal(found.grads[name], grad) for name, grad in expected.grads.items())
-    assert "an example contributes nothing: a value above 100" in caplog.text
-
-
 def test_with_proven_arithmetic_memory_is_a_records_own_fault(data, monkeypatch, caplog):
     """A tensor as large as a record says: all others count, and an answer comes."""
-    plan = dataclasses.replace(PLAN, arithmetic="proven")
-    trainer = private.PrivateTrainer(
-        _linear(), probe(_linear(), data.x), plan, objective_for(data.form), device=torch.device("cpu")
-    )
+    trainer = trainer_of(linear(), data, arithmetic="proven")
     honest = trainer._losses_of
+    expected = trainer._clipped_sum(data, torch.tensor([0, 1, 3, 4]), 64)
 
     def hungry(inputs, labels):
         if torch.equal(inputs[0], data.x[2]):
@@ -252,7 +214,5 @@ def test_with_proven_arithmetic_memory_is_a_records_own_fault(data, monkeypatch,
 
     monkeypatch.setattr(trainer, "_losses_of", hungry)
     found = trainer._clipped_sum(data, torch.arange(5), 64)
-    monkeypatch.setattr(trainer, "_losses_of", honest)
-    expected = trainer._clipped_sum(data, torch.tensor([0, 1, 3, 4]), 64)
     assert all(torch.equal(found.grads[name], grad) for name, grad in expected.grads.items())
     assert "contributes nothing" in caplog.text

@@ -24,18 +24,11 @@ PLAN = RoundPlan(
 )  # fmt: skip
 
 
-class _Cnn(nn.Module):
+def _cnn():
     """Its middle layer's gradients are 2.3 MiB for 32 examples: kernels are tried, and memory counts."""
-
-    def __init__(self):
-        super().__init__()
-        self.layers = nn.Sequential(
-            nn.Conv2d(3, 32, 1), nn.Tanh(), nn.Conv2d(32, 64, 3, padding=1), nn.Tanh(), nn.Flatten(),
-            nn.Linear(64 * 64, 3),
-        )  # fmt: skip
-
-    def forward(self, x):
-        return self.layers(x)
+    torch.manual_seed(0)
+    convolutions = nn.Conv2d(3, 32, 1), nn.Tanh(), nn.Conv2d(32, 64, 3, padding=1), nn.Tanh()
+    return nn.Sequential(*convolutions, nn.Flatten(), nn.Linear(64 * 64, 3))
 
 
 @pytest.fixture
@@ -47,8 +40,7 @@ def data():
 
 @pytest.fixture
 def trainer(data):
-    torch.manual_seed(0)
-    model, objective = _Cnn().train(), objective_for(data.form)
+    model, objective = _cnn().train(), objective_for(data.form)
     made = PrivateTrainer(
         model, axes_of(model, objective, CPU), PLAN, objective, device=CPU, randomness=Randomness(bytes(32))
     )
@@ -81,15 +73,10 @@ def _peak(trainer):
     return peak_bytes(lambda: trainer.rehearse(ROWS), CPU)
 
 
-def test_with_memory_for_it_the_fastest(trainer):
-    name, chooser = _timed(trainer)
-    assert _fit(trainer, chooser, 2**30)[name] == FASTEST
-
-
 def test_with_less_memory_the_fastest_that_fits_and_it_does_fit(trainer, monkeypatch):
     monkeypatch.setattr(physical_batch, "_CPU_MARGIN", 1.0)
     name, chooser = _timed(trainer)
-    _fit(trainer, chooser, 2**30)
+    assert _fit(trainer, chooser, 2**30)[name] == FASTEST
     room = _peak(trainer) - 1
     assert _fit(trainer, chooser, room)[name] == SECOND
     assert _peak(trainer) <= room
@@ -123,30 +110,17 @@ def test_other_kernels_give_the_same_sum(trainer, data):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
 
 
-def test_rows_are_halved_where_memory_runs_out():
+@pytest.mark.parametrize(("there", "most", "first"), [(20, 16, [64, 32, 16]), (0, 8, [64, 32, 16])])
+def test_rows_are_halved_where_memory_runs_out(there, most, first):
+    """There is no choice among a few; whether they fit is found when kernels are fitted."""
     asked = []
 
     def rehearse(size):
         asked.append(size)
-        if size > 20:
+        if size > there:
             raise torch.OutOfMemoryError("out of memory")
 
-    assert quickest_rows(rehearse, 100, 64, CPU) <= 16
-    assert asked[:3] == [64, 32, 16]
-
-
-def test_what_is_no_want_of_memory_is_told():
-    def rehearse(size):
-        raise RuntimeError(f"a mistake at {size}")
-
-    with pytest.raises(RuntimeError, match="a mistake at 64"):
-        quickest_rows(rehearse, 100, 64, CPU)
-
-
-def test_passes_of_a_few_rows_are_not_tried():
-    """There is no choice among them; whether they fit is found when kernels are fitted."""
-
-    def rehearse(size):
-        raise torch.OutOfMemoryError(f"out of memory at {size}")
-
-    assert quickest_rows(rehearse, 100, 64, CPU) == 8
+    assert quickest_rows(rehearse, 100, 64, CPU) <= most
+    assert asked[:3] == first
+    with pytest.raises(ZeroDivisionError):  # what is no want of memory is told
+        quickest_rows(lambda size: 1 // 0, 100, 64, CPU)

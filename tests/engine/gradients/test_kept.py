@@ -2,7 +2,6 @@ import pytest
 import torch
 
 from fl_dp.engine.gradients.kept import (
-    combine_instantiated,
     keep_instantiated,
     weighted_pair,
     weighted_rows,
@@ -13,12 +12,15 @@ FACTORS = torch.tensor([0.5, 0.0, 2.0], dtype=torch.float64)
 
 @pytest.mark.parametrize("shape", [(3, 4), (3, 2, 5), (3,)])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
-def test_the_sum_of_factors_times_gradients(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+def test_lengths_and_the_sum_of_factors_times_gradients(shape: tuple[int, ...], dtype: torch.dtype) -> None:
     grads = torch.randn(shape).to(dtype)
-    total = combine_instantiated(FACTORS, grads)
+    kept = keep_instantiated(grads)
+    total = kept.weighted_sum(FACTORS, None)
     assert total.dtype == torch.promote_types(dtype, torch.float32)
     expected = torch.tensordot(FACTORS, grads.double(), dims=1)
     torch.testing.assert_close(total.double(), expected, rtol=1e-5, atol=1e-6)
+    squares = grads.double().view(3, -1).square().sum(1)
+    torch.testing.assert_close(kept.norm_squared.double(), squares, rtol=1e-5, atol=0)
 
 
 @pytest.mark.parametrize("rows", [torch.tensor([0, 2]), slice(2, 3), slice(0, 1)])
@@ -28,16 +30,6 @@ def test_an_example_that_is_left_out_is_never_multiplied(rows: torch.Tensor | sl
     grads[1] = torch.nan
     total = keep_instantiated(grads).weighted_sum(FACTORS, rows)
     torch.testing.assert_close(total, FACTORS[rows] @ grads[rows])
-
-
-def test_all_examples_take_part_unless_rows_are_given() -> None:
-    grads = torch.randn(3, 4, dtype=torch.float64)
-    torch.testing.assert_close(keep_instantiated(grads).weighted_sum(FACTORS, None), FACTORS @ grads)
-
-
-def test_its_lengths_are_those_of_the_gradients() -> None:
-    grads = torch.randn(3, 4, 5)
-    torch.testing.assert_close(keep_instantiated(grads).norm_squared, grads.square().sum((1, 2)))
 
 
 def test_factors_of_narrow_numbers_lose_nothing() -> None:
@@ -52,5 +44,4 @@ def test_the_smaller_of_a_pair_is_scaled(left: tuple[int, int], right: tuple[int
     a, b = weighted_pair(FACTORS.float(), one, other)
     expected = FACTORS.float()[:, None, None] * one[:, :, None] * other[:, None, :]
     torch.testing.assert_close(a[:, :, None] * b[:, None, :], expected)
-    unscaled = b if one.numel() <= other.numel() else a
-    assert torch.equal(unscaled, other if one.numel() <= other.numel() else one)
+    assert torch.equal(*((b, other) if left < right else (a, one)))

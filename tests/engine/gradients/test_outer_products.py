@@ -28,28 +28,7 @@ def test_norms_and_sums_are_those_of_the_gradients(kernel: str, positions: int, 
     torch.testing.assert_close(total.double(), expected, rtol=rounding, atol=10 * rounding)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("positions", [1, 3, 20])
-def test_a_ghost_norm_is_never_too_short(positions: int, dtype: torch.dtype) -> None:
-    outer = layout(positions, dtype)
-    assert (outer.keep("ghost").norm_squared.double() >= gradients(outer).square().sum((1, 2))).all()
-
-
-def test_cross_terms_of_several_uses_count() -> None:
-    one, other = layout(2), layout(3)
-    joined = Outer.joined([one, other])
-    expected = (gradients(one) + gradients(other)).square().sum((1, 2))
-    torch.testing.assert_close(joined.keep("ghost").norm_squared, expected)
-
-
 def test_no_examples_have_a_sum_of_zero() -> None:
     kept = layout(3).keep("ghost")
     total = kept.weighted_sum(torch.ones(5), torch.zeros(0, dtype=torch.int64))
     assert torch.equal(total, torch.zeros(3, 4, dtype=torch.float64))
-
-
-def test_the_first_few() -> None:
-    outer = layout(2)
-    first = outer.first(2)
-    assert first.num_examples == 2
-    torch.testing.assert_close(first.instantiate(), gradients(outer)[:2])

@@ -4,7 +4,7 @@ import weakref
 
 import pytest
 import torch
-from definition import clipped_by_definition, clipped_by_engine
+from definition import assert_equal, clipped_by_definition, clipped_by_engine
 from torch import Tensor, nn
 
 from fl_dp.engine.gradients import settled as module
@@ -57,20 +57,22 @@ def test_a_view_of_other_numbers_keeps_them(other):
 
 
 @pytest.mark.parametrize(
-    "case", ["small", "expanded", "with gaps", "a part of it", "another device", "memory that is not aligned"]
+    ("grad", "part", "limits"),
+    [
+        (torch.randn(6, 4), slice(None), {"LEAST_BYTES": 97}),
+        (torch.randn(6, 4), slice(None), {"_ALIGNMENT": 2**60}),
+        (torch.randn(6, 4), slice(3), {}),
+        (torch.randn(6, 4, device="meta"), slice(None), {}),
+        (torch.randn(1).expand(6, 4), slice(None), {}),
+        (torch.randn(6, 5)[:, :4], slice(None), {}),
+    ],
+    ids=["small", "memory that is not aligned", "a part of it", "another device", "expanded", "with gaps"],
 )
-def test_what_would_win_nothing_stays_where_it_is(case, monkeypatch):
-    grad = torch.randn(6, 4, device="meta" if case == "another device" else "cpu")
-    if case == "small":
-        monkeypatch.setattr(module, "LEAST_BYTES", grad.nbytes + 1)
-    if case == "memory that is not aligned":
-        monkeypatch.setattr(module, "_ALIGNMENT", 2**60)
-    if case == "expanded":
-        grad = torch.randn(1).expand(6, 4)
-    if case == "with gaps":
-        grad = torch.randn(6, 5)[:, :4]
-    part = grad[:3] if case == "a part of it" else grad
-    assert Settled(grad)(_kept(part)).parts[0] is part
+def test_what_would_win_nothing_stays_where_it_is(grad, part, limits, monkeypatch):
+    for name, value in limits.items():
+        monkeypatch.setattr(module, name, value)
+    kept = grad[part]
+    assert Settled(grad)(_kept(kept)).parts[0] is kept
 
 
 MODELS = {
@@ -87,11 +89,9 @@ MODELS = {
 @pytest.mark.parametrize("case", MODELS)
 def test_the_sum_equals_one_backward_per_example(case, mode):
     make, shape = MODELS[case]
-    torch.manual_seed(0)
     model, inputs = make().double(), torch.randn(9, *shape, dtype=torch.float64)
     found = clipped_by_engine(model, inputs, 0.3, mode, probe(model, inputs)).grads
-    for name, expected in clipped_by_definition(model, inputs, 0.3).items():
-        torch.testing.assert_close(found[name], expected, rtol=1e-9, atol=1e-12)
+    assert_equal(found, clipped_by_definition(model, inputs, 0.3))
 
 
 def test_a_step_moves_a_gradient_once_that_two_parameters_keep(monkeypatch):
@@ -106,11 +106,8 @@ def test_a_step_moves_a_gradient_once_that_two_parameters_keep(monkeypatch):
 def test_memory_that_no_operator_has_made_counts_as_well():
     """`largest_physical_batch` counts bytes: too few would be a batch that does not fit."""
     grad = torch.randn(1000, 100)
-
-    def run() -> Tensor:
-        return Settled(grad)(_kept(grad)).parts[0] + 1
-
-    assert peak_bytes(run, torch.device("cpu")) == 2 * grad.nbytes
+    peak = peak_bytes(lambda: Settled(grad)(_kept(grad)).parts[0] + 1, torch.device("cpu"))
+    assert peak == 2 * grad.nbytes
 
 
 def test_gradients_of_convolutions_stay(monkeypatch):

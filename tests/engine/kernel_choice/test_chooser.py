@@ -27,12 +27,6 @@ def _conv(n=8):
     return Conv(torch.randn(n, 8, 4, 4), torch.randn(n, 4, 4, 4), 1, GEOMETRY)
 
 
-def _conv1d(groups):
-    """Two images of 5 output positions an example; 8 output and 4 input channels, 3 elements."""
-    geometry = Geometry((3,), (1,), (0,), (1,), groups)
-    return Conv(torch.zeros(6, 8, 5), torch.zeros(6, 4, 7), 2, geometry)
-
-
 def _kernel(layout, *, mode="mixed", **fixed):
     chooser = KernelChooser(mode, fixed=fixed)
     chooser.keep("w", layout)
@@ -75,37 +69,30 @@ def test_the_formula_decides_clear_cases_without_measuring(monkeypatch):
     assert _kernel(Rows(many, torch.randn(9, 40, 2), 10)) == "instantiate"
 
 
-@pytest.mark.parametrize(
-    ("layout", "ratio"),
-    [
-        (Outer(torch.zeros(9, 3, 5), torch.zeros(9, 3, 7)), 2 * 9 / 35),
-        (Rows(torch.zeros(9, 3, dtype=torch.int64), torch.zeros(9, 3, 7), 11), 2 * 9 / 77),
-        (
-            Conv(torch.zeros(6, 8, 5), torch.zeros(6, 4, 7), 2, Geometry((3,), (1,), (0,), (1,), 1)),
-            2 * 100 / 96,
-        ),
-        (
-            Conv(torch.zeros(6, 8, 5), torch.zeros(6, 4, 7), 2, Geometry((3,), (1,), (0,), (1,), 4)),
-            2 * 400 / 24,
-        ),
-    ],
-)
-def test_the_ratio_is_of_gram_matrices_to_gradients(layout, ratio):
+@pytest.mark.parametrize("groups", [1, 4])
+def test_the_ratio_is_of_gram_matrices_to_gradients(groups):
     """2 T^2 numbers over p d; with groups a pair of Gram matrices for each."""
-    assert layout.ghost_ratio == pytest.approx(ratio)
+    outer, rows = _outer(T=3, p=5, d=7), Rows(torch.zeros(9, 3, dtype=torch.int64), torch.zeros(9, 3, 7), 11)
+    # two images of 5 output positions an example; 8 output and 4 input channels, 3 elements
+    conv = Conv(torch.zeros(6, 8, 5), torch.zeros(6, 4, 7), 2, Geometry((3,), (1,), (0,), (1,), groups))
+    expected = [2 * 9 / 35, 2 * 9 / 77, 2 * groups * 100 / (96 / groups)]
+    assert [layout.ghost_ratio for layout in (outer, rows, conv)] == pytest.approx(expected)
 
 
 def test_close_cases_are_measured_once_a_signature_and_told_for_every_layer(monkeypatch):
     chooser = KernelChooser()
     chooser.keep("a", _outer(T=8, p=8, d=16))
     monkeypatch.setattr(choosing, "_trial", _refuse_to_measure)
-    chooser.keep("b", _outer(T=8, p=8, d=16, n=11))  # Poisson batches differ in size
-    chooser.keep("b", _outer(T=8, p=8, d=16, n=2))
+    for n in (11, 2):  # Poisson batches differ in size
+        chooser.keep("b", _outer(T=8, p=8, d=16, n=n))
     a, b = chooser.rows
     assert (a.parameter, b.parameter) == ("a", "b")
     assert a.kernel == b.kernel
     assert a.decided == b.decided == "measured"
     assert a.seconds.keys() == {"ghost", "instantiate"}
+    for T in (1, 8):  # rows are of the latest batch, also where its kind was met before
+        chooser.keep("a", _outer(T=T, p=8, d=16))
+        assert chooser.rows[0].T == T
 
 
 @pytest.mark.parametrize(("T", "kernel"), [(7, "ghost"), (9, "instantiate")])
@@ -124,31 +111,24 @@ def test_a_mode_is_obeyed(mode):
 @pytest.mark.parametrize(
     ("costs", "expected"),
     [
-        # the lightest of those that are fast enough
-        ([(1.0, 9), (9.0, 9), (1.5, 4), (2.0, 1)], "instantiate"),
-        # too slow, however little it keeps
-        ([(1.0, 9), (9.0, 9), (1.7, 4), (2.0, 1)], "ghost"),
-        # of those that keep as little the faster
-        ([(1.4, 4), (1.2, 4), (1.0, 9), (1.1, 9)], "ghost-other"),
+        (
+            [(1.0, 9), (9.0, 9), (1.5, 4), (2.0, 1)],
+            "instantiate",
+        ),  # the lightest of those that are fast enough
+        ([(1.0, 9), (9.0, 9), (1.7, 4), (2.0, 1)], "ghost"),  # too slow, however little it keeps
+        ([(1.4, 4), (1.2, 4), (1.0, 9), (1.1, 9)], "ghost-other"),  # of those that keep as little the faster
         ([(1.0, 4), (1.2, 4), (1.0, 9), (1.1, 9)], "ghost"),
     ],
 )
 def test_of_the_fast_kernels_the_one_that_keeps_least_is_chosen(scripted, costs, expected, monkeypatch):
     monkeypatch.setattr(choosing, "LITTLE_BYTES", 0)
-    scripted_costs = dict(zip(_Scripted.kernels, costs, strict=True))
-    type(scripted).costs = scripted_costs
+    type(scripted).costs = dict(zip(_Scripted.kernels, costs, strict=True))
     chooser = KernelChooser()
     chooser.keep("w", scripted)
     (row,) = chooser.rows
     assert row.kernel == expected
-    assert row.kept_bytes == 4 * scripted_costs[expected][1]
-    assert row.seconds == pytest.approx({kernel: seconds for kernel, (seconds, _) in scripted_costs.items()})
-
-
-def test_of_little_the_fastest_is_chosen_whatever_it_keeps(scripted):
-    costs = [(1.1, 1), (1.2, 1), (1.0, 9), (1.3, 1)]
-    type(scripted).costs = dict(zip(_Scripted.kernels, costs, strict=True))
-    assert _kernel(scripted) == "instantiate"
+    assert row.kept_bytes == 4 * scripted.costs[expected][1]
+    assert row.seconds == pytest.approx({kernel: seconds for kernel, (seconds, _) in scripted.costs.items()})
 
 
 def test_what_is_clear_by_memory_is_measured_where_memory_does_not_matter(monkeypatch):
@@ -161,22 +141,14 @@ def test_what_is_clear_by_memory_is_measured_where_memory_does_not_matter(monkey
     assert _kernel(_outer(T=1, p=4, d=8)) == "ghost"  # one position
 
 
-def test_a_choice_among_little_is_not_taken_over_where_memory_matters(scripted, monkeypatch):
-    costs = [(1.1, 1), (1.2, 2), (1.0, 9), (1.3, 2)]
-    type(scripted).costs = dict(zip(_Scripted.kernels, costs, strict=True))
+def test_of_little_the_fastest_is_chosen_and_not_taken_over_where_memory_matters(scripted, monkeypatch):
+    type(scripted).costs = dict(zip(_Scripted.kernels, [(1.1, 1), (1.2, 2), (1.0, 9), (1.3, 2)], strict=True))
     chooser = KernelChooser()
     chooser.keep("w", scripted)
     assert chooser.kernels["w"] == "instantiate"
     monkeypatch.setattr(choosing, "LITTLE_BYTES", 0)
     chooser.keep("w", scripted)
     assert chooser.kernels["w"] == "ghost"
-
-
-def test_the_rows_are_of_the_latest_batch_also_where_its_kind_was_met_before():
-    chooser = KernelChooser()
-    for T in (8, 4, 8):
-        chooser.keep("w", _outer(T=T, p=8, d=16))
-        assert [row.T for row in chooser.rows] == [T]
 
 
 @pytest.mark.parametrize("kernel", _conv().kernels)
@@ -207,25 +179,14 @@ def test_a_kernel_that_the_layout_lacks_is_refused_by_name(asked):
         KernelChooser(fixed={"layer.bias": "ghost"}).keep("layer.bias", Dense(torch.randn(2, 3)))
 
 
-def _model():
-    torch.manual_seed(0)
-    return nn.Sequential(
-        nn.Conv2d(2, 4, 3, padding=1),
-        nn.Tanh(),
-        nn.Conv2d(4, 8, 3, groups=2),
-        nn.Flatten(),
-        nn.Linear(128, 3),
-    )
-
-
 def _sum(model, chooser):
-    inputs = torch.randn(8, 2, 6, 6, generator=torch.Generator().manual_seed(0))
-    losses = model(inputs).square().sum(1)
+    losses = model(torch.randn(8, 2, 6, 6, generator=torch.Generator().manual_seed(0))).square().sum(1)
     return clipped_grad_sum(losses, trainable(model), max_grad_norm=0.5, chooser=chooser)
 
 
 def test_kernels_of_one_chooser_fix_those_of_another_and_nothing_is_measured(monkeypatch):
-    model, first = _model(), KernelChooser()
+    convolutions = nn.Conv2d(2, 4, 3, padding=1), nn.Tanh(), nn.Conv2d(4, 8, 3, groups=2)
+    model, first = nn.Sequential(*convolutions, nn.Flatten(), nn.Linear(128, 3)), KernelChooser()
     clipped = _sum(model, first)
     monkeypatch.setattr(choosing, "_trial", _refuse_to_measure)
     second = KernelChooser(fixed=first.kernels)
@@ -233,30 +194,34 @@ def test_kernels_of_one_chooser_fix_those_of_another_and_nothing_is_measured(mon
     assert second.kernels == first.kernels
     assert second.kernels.keys() == trainable(model).keys()
     assert {row.decided for row in second.rows} == {"fixed"}
-    for name, grad in clipped.grads.items():
-        assert torch.equal(again.grads[name], grad)
+    assert all(torch.equal(again.grads[name], grad) for name, grad in clipped.grads.items())
 
 
-@pytest.mark.parametrize(
-    ("layout", "expected"),
-    [
-        (Dense(torch.zeros(8, 5)), ("dense", 1, 5, 1)),
-        (Dense(torch.zeros(8)), ("dense", 1, 1, 1)),
-        (_outer(T=7, p=5, d=3), ("outer", 7, 5, 3)),
-        (Rows(torch.zeros(8, 6, dtype=torch.int64), torch.zeros(8, 6, 4), 50), ("rows", 6, 50, 4)),
-        (_conv(), ("conv", 16, 8, 36)),
-        (Conv(torch.zeros(16, 8, 4, 4), torch.zeros(16, 4, 4, 4), 2, GEOMETRY), ("conv", 32, 8, 36)),
-    ],
-    ids=["dense", "a vector", "outer", "rows", "conv", "conv, two images"],
-)
-def test_a_row_tells_the_sizes_of_the_gradient(layout, expected):
-    chooser = KernelChooser()
+LAYOUTS = {
+    "dense": (Dense(torch.randn(8, 5)), ("dense", 1, 5, 1)),
+    "a vector": (Dense(torch.randn(8)), ("dense", 1, 1, 1)),
+    "outer": (_outer(T=7, p=5, d=3), ("outer", 7, 5, 3)),
+    "rows": (Rows(torch.randint(9, (8, 6)), torch.randn(8, 6, 4), 50), ("rows", 6, 50, 4)),
+    "conv": (_conv(), ("conv", 16, 8, 36)),
+    "two images": (
+        Conv(torch.randn(16, 8, 4, 4), torch.randn(16, 4, 4, 4), 2, GEOMETRY),
+        ("conv", 32, 8, 36),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", LAYOUTS)
+def test_a_row_tells_the_sizes_and_the_first_examples_of_a_layout_are_its_first_gradients(case):
+    layout, expected = LAYOUTS[case]
+    chooser, few = KernelChooser(), layout.first(2)
     chooser.keep("w", layout)
     (row,) = chooser.rows
     assert (row.layout, row.T, row.p, row.d) == expected
     assert row.p * row.d == layout.shape.numel()
-    kept = layout.keep(row.kernel)
-    assert row.kept_bytes * 8 == sum(part.numel() * part.element_size() for part in kept.parts)
+    parts = layout.keep(row.kernel).parts
+    assert row.kept_bytes * 8 == sum(part.numel() * part.element_size() for part in parts)
+    assert (few.num_examples, few.signature) == (2, layout.signature)
+    torch.testing.assert_close(few.instantiate(), layout.instantiate()[:2])
 
 
 def test_the_table_tells_nothing_about_how_many_examples_there_are(monkeypatch):
@@ -269,56 +234,56 @@ def test_the_table_tells_nothing_about_how_many_examples_there_are(monkeypatch):
     assert tables[0] == tables[1]
 
 
-@pytest.mark.parametrize(
-    ("geometry", "output"),
-    [
-        (Geometry((3, 2), (2, 1), (1, 0), (1, 2), 2), (4, 6)),
-        (Geometry((3, 2), (2, 1), (0, 0), (1, 2), 2), (3, 6)),
-        (Geometry((1, 1), (2, 2), (0, 0), (1, 1), 1), (4, 4)),
-        (Geometry((4, 2), (2, 1), (1, 0), (1, 2), 2), (3, 6)),  # rows of two phases side by side
-        (Geometry((2, 2), (2, 1), (1, 0), (2, 1), 1), (4, 7)),  # rows of one phase, none left over
-    ],
-)
-@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
-def test_all_kernels_of_a_convolution_agree(geometry, output, memory_format):
-    x = torch.randn(7, 4, 7, 8).to(memory_format=memory_format)[1:]
-    g = torch.randn(6, 6, *output).to(memory_format=memory_format)
-    layout = Conv(g, x, 2, geometry)  # two images an example
-    factors = torch.tensor([0.5, 0.0, 2.0])
-    kept = [layout.keep(kernel) for kernel in layout.kernels]
-    for other in kept[1:]:
-        torch.testing.assert_close(other.norm_squared, kept[0].norm_squared, rtol=1e-3, atol=1e-3)
-        for rows in (None, torch.tensor([0, 2])):
-            torch.testing.assert_close(
-                other.weighted_sum(factors, rows), kept[0].weighted_sum(factors, rows), rtol=1e-4, atol=1e-4
-            )
-
-
-@pytest.mark.parametrize("spatial", [1, 2, 3])
-@pytest.mark.parametrize("kernel", ["instantiate-rows", "instantiate-patches"])
-def test_strided_kernels_in_any_number_of_dimensions(spatial, kernel):
+def _strided(spatial):
     """More channels than the numbers that are squared at a time, in the largest."""
-    size, d = (4, 2, 2)[:spatial], 70
-    x = torch.randn(3, d, *(8, 5, 4)[:spatial], dtype=torch.float64)
+    size, two, none, one = (4, 2, 2)[:spatial], *((number,) * spatial for number in (2, 0, 1))
+    x = torch.randn(3, 70, *(8, 5, 4)[:spatial])
     output = tuple((a - b) // 2 + 1 for a, b in zip(x.shape[2:], size, strict=True))
-    g = torch.randn(3, 5, *output, dtype=torch.float64)
-    two, none, one = ((number,) * spatial for number in (2, 0, 1))
-    layout = Conv(g, x, 1, Geometry(size, two, none, one, 1))
-    expected = layout.instantiate()
-    kept = layout.keep(kernel)
-    torch.testing.assert_close(kept.norm_squared, expected.flatten(1).square().sum(1))
-    for n in range(3):
-        torch.testing.assert_close(kept.weighted_sum(torch.eye(3).double()[n], None), expected[n])
+    return torch.randn(3, 5, *output), x, 1, Geometry(size, two, none, one, 1)
+
+
+def _two_images(output, *geometry):
+    return torch.randn(6, 6, *output), torch.randn(7, 4, 7, 8)[1:], 2, Geometry(*geometry)
+
+
+CONVOLUTIONS = [
+    _two_images((4, 6), (3, 2), (2, 1), (1, 0), (1, 2), 2),
+    _two_images((3, 6), (3, 2), (2, 1), (0, 0), (1, 2), 2),
+    _two_images((4, 4), (1, 1), (2, 2), (0, 0), (1, 1), 1),
+    _two_images((3, 6), (4, 2), (2, 1), (1, 0), (1, 2), 2),  # rows of two phases side by side
+    _two_images((4, 7), (2, 2), (2, 1), (1, 0), (2, 1), 1),  # rows of one phase, none left over
+    *map(_strided, (1, 2, 3)),
+]
+
+
+@pytest.mark.parametrize("case", CONVOLUTIONS)
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_all_kernels_of_a_convolution_give_what_its_gradients_give(case, channels_last):
+    left, x, images, geometry = case
+    if channels_last:  # which in four dimensions is a format of memory
+        left, x = (part.movedim(1, -1).contiguous().movedim(-1, 1) for part in (left, x))
+    layout, factors = (
+        Conv(left.double(), x.double(), images, geometry),
+        torch.tensor([0.5, 0.0, 2.0]).double(),
+    )
+    grads = layout.instantiate()
+    for kernel in layout.kernels:
+        kept = layout.keep(kernel)
+        torch.testing.assert_close(kept.norm_squared, grads.flatten(1).square().sum(1), rtol=1e-6, atol=0)
+        for rows in (range(3), [0, 2], [1]):
+            found = kept.weighted_sum(factors + 1, torch.tensor(rows))
+            torch.testing.assert_close(found, sum((factors[n] + 1) * grads[n] for n in rows))
 
 
 def test_kernels_are_tried_on_a_part_of_the_batch_unless_it_is_little(monkeypatch):
     """What all of them need together would be the peak of the whole training."""
     sizes = []
-    monkeypatch.setattr(
-        choosing,
-        "_trial",
-        lambda layout, kernel: sizes.append(layout.num_examples) or choosing._Trial(1.0, 1),
-    )
+
+    def trial(layout, _):
+        sizes.append(layout.num_examples)
+        return choosing._Trial(1.0, 1)
+
+    monkeypatch.setattr(choosing, "_trial", trial)
     _kernel(_outer(T=8, p=8, d=16, n=20))
     assert set(sizes) == {20}
     sizes.clear()
@@ -326,20 +291,3 @@ def test_kernels_are_tried_on_a_part_of_the_batch_unless_it_is_little(monkeypatc
     for n in (8, 20, 64):
         _kernel(_outer(T=8, p=8, d=16, n=n))
     assert set(sizes) == {8, 16}
-
-
-@pytest.mark.parametrize(
-    "layout",
-    [
-        _outer(T=3, p=4, d=5, n=6),
-        Dense(torch.randn(6, 3)),
-        Rows(torch.randint(9, (6, 4)), torch.randn(6, 4, 2), 9),
-        Conv(torch.randn(12, 4, 4, 4), torch.randn(12, 4, 4, 4), 2, GEOMETRY),
-    ],
-    ids=lambda layout: type(layout).__name__,
-)
-def test_the_first_examples_of_a_layout_are_its_first_gradients(layout):
-    few = layout.first(2)
-    assert few.num_examples == 2
-    assert few.signature == layout.signature
-    torch.testing.assert_close(few.instantiate(), layout.instantiate()[:2])

@@ -19,29 +19,23 @@ def _row(name, seconds=None, kept=None, kernel="ghost"):
 
 def _random_rows(seed):
     draw = random.Random(seed)
-    return [
-        _row(
-            f"layer{number}",
-            {kernel: draw.choice([1.0, 2.0, 3.0, 5.0, 8.0]) for kernel in KERNELS},
-            {kernel: draw.choice([10, 20, 30, 50, 80]) for kernel in KERNELS},
-        )
-        for number in range(4)
-    ]
+
+    def each(numbers):
+        return {kernel: draw.choice(numbers) for kernel in KERNELS}
+
+    return [_row(f"layer{i}", each([1.0, 2.0, 3.0, 5.0, 8.0]), each([10, 20, 30, 50, 80])) for i in range(4)]
 
 
 def _cost(rows, plan):
     return sum(r.seconds[plan[r.parameter]] for r in rows), sum(r.kept[plan[r.parameter]] for r in rows)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(10))
 def test_no_plan_that_keeps_as_little_is_faster(seed):
     """By definition: against all 81 plans."""
     rows = _random_rows(seed)
-    names = [row.parameter for row in rows]
-    every = [
-        _cost(rows, dict(zip(names, kernels, strict=True)))
-        for kernels in itertools.product(KERNELS, repeat=4)
-    ]
+    names, choices = [row.parameter for row in rows], itertools.product(KERNELS, repeat=4)
+    every = [_cost(rows, dict(zip(names, kernels, strict=True))) for kernels in choices]
     found = [_cost(rows, plan) for plan in plans(rows)]
     for seconds, kept in found:
         assert seconds == min(other for other, bytes_ in every if bytes_ <= kept)
@@ -97,11 +91,8 @@ def test_kernels_for_which_memory_runs_out_do_not_fit():
 
 
 def test_another_error_is_raised():
-    def step(plan):
-        raise RuntimeError("another")
-
-    with pytest.raises(RuntimeError, match="another"):
-        fitted(ROWS, step, 1000, CPU)
+    with pytest.raises(KeyError):
+        fitted(ROWS, lambda plan: plan["b"], 1000, CPU)
 
 
 def test_where_there_is_no_choice_nothing_is_run():

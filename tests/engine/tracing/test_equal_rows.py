@@ -47,14 +47,3 @@ def test_operators_that_it_does_not_know_are_left_alone_and_named_unknown(drawn)
     with EqualRows() as mode:
         assert torch.equal(drawn(), expected)
     assert mode.unknown
-
-
-def test_gradients_pass_through_a_dropout_that_keeps_everything():
-    x = torch.ones(4, requires_grad=True)
-    with EqualRows():
-        F.dropout(x, 0.5).sum().backward()
-    assert torch.equal(x.grad, torch.full((4,), 2.0))
-
-
-def test_the_mode_inherits_what_it_does_so_that_pytorch_does_not_import_its_compiler():
-    assert "__torch_dispatch__" not in vars(EqualRows)

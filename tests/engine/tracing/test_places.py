@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from structured import Called
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -13,18 +14,8 @@ from fl_dp.errors import ProbeError
 TABLE = torch.linspace(-1.0, 1.0, 40)[:, None]
 
 
-class Model(nn.Module):
-    def __init__(self, function) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, x: Tensor):
-        return self.function(x)
-
-
 def _check(function, dtype: torch.dtype = torch.float32) -> None:
-    torch.manual_seed(0)
-    model = Model(function)
+    model = Called(nn.Identity(), lambda _, x: function(x))
     batch = synthetic((torch.randn(5, 4, dtype=dtype),), {}, truth=True)
     check_places(model, {}, batch, check_independence(model, {}, batch))
 

@@ -31,28 +31,18 @@ def test_other_tensors_and_other_values_are_passed_on():
     assert batch.kwargs == {"flag": True, "name": "x"}
 
 
-def test_values_are_not_read():
-    torch.manual_seed(0)
-    one = _made(torch.full((5, 4), float("nan")))
-    torch.manual_seed(0)
-    other = _made(torch.zeros(5, 4))
-    assert torch.equal(one.args[0], other.args[0])
-
-
 @pytest.mark.parametrize("truth", [True, False])
 def test_masks_leave_something_in_and_something_out(truth):
-    mask = _made(torch.zeros(7, 4, dtype=torch.bool), truth=truth).args[0]
+    batch = _made(torch.zeros(7, 4, dtype=torch.bool), truth=truth)
+    mask = batch.args[0]
     assert mask[:, 0].eq(truth).all()
     assert mask[:, 1].ne(truth).all()
+    assert batch.with_other(2).args[0][:, 0].eq(truth).all()
 
 
 def test_another_example_changes_one_example_only():
-    batch = _made(
-        torch.randn(7, 4),
-        torch.ones(7, 5, dtype=torch.int64),
-        torch.zeros(7, dtype=torch.bool),
-        torch.ones(3),
-    )
+    words, flags = torch.ones(7, 5, dtype=torch.int64), torch.zeros(7, dtype=torch.bool)
+    batch = _made(torch.randn(7, 4), words, flags, torch.ones(3))
     other = batch.with_other(1)
     for before, after in zip(batch.args[:3], other.args[:3], strict=True):
         assert torch.equal(before[[0, 2]], after[[0, 2]])
@@ -62,9 +52,8 @@ def test_another_example_changes_one_example_only():
 
 def test_integers_are_zero_or_one():
     batch = _made(torch.full((7, 50), 1000))
-    assert (
-        set(batch.args[0].unique().tolist()) == set(batch.with_other(0).args[0].unique().tolist()) == {0, 1}
-    )
+    for each in (batch, batch.with_other(0)):
+        assert set(each.args[0].unique().tolist()) == {0, 1}
 
 
 def test_a_call_without_examples_is_refused():
@@ -96,13 +85,6 @@ def test_another_example_differs_whatever_its_shape(shape, dtype):
     for example in range(NUM_EXAMPLES):
         other = batch.with_other(example).args[0]
         assert not torch.equal(batch.args[0][example], other[example])
-
-
-def test_of_several_positions_the_first_stays_so_that_no_mask_leaves_out_everything():
-    mask = torch.zeros(7, 4, dtype=torch.bool)
-    for truth in (True, False):
-        batch = _made(mask, truth=truth)
-        assert batch.with_other(2).args[0][:, 0].eq(truth).all()
 
 
 def test_rows_are_the_same_examples_as_often_and_in_the_order_that_is_asked_for():

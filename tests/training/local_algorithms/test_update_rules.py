@@ -133,27 +133,18 @@ def same(one: Flat, other: Flat) -> None:
     np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize(("algorithm", "pull"), [("fedavg", 0.0), ("fedprox", PULL)])
 @pytest.mark.parametrize("private", [True, False])
-def test_fedavg(private: bool) -> None:
-    """McMahan et al. 2017, algorithm 1."""
-    seen = federation("fedavg", private)
-    x = seen.start
-    for gradients, end in zip(seen.gradients, seen.globals, strict=True):
-        x = np.mean([x - RATE * g.sum(0) for g in gradients], axis=0)
-        same(end, x)
-
-
-@pytest.mark.parametrize("private", [True, False])
-def test_fedprox(private: bool) -> None:
-    """Li et al. 2020, algorithm 2: each client takes gradient steps on F_k(w) + mu/2 |w - w_t|^2."""
-    seen = federation("fedprox", private, pull=PULL)
+def test_fedavg_and_fedprox(private: bool, algorithm: str, pull: float) -> None:
+    """McMahan et al. 2017, algorithm 1. Li et al. 2020, algorithm 2: steps on F_k(w) + mu/2 |w - w_t|^2."""
+    seen = federation(algorithm, private, pull=pull)
     x = seen.start
     for gradients, end in zip(seen.gradients, seen.globals, strict=True):
         ends = []
         for g in gradients:
             w = x
             for step in g:
-                w = w - RATE * (step + PULL * (w - x))
+                w = w - RATE * (step + pull * (w - x))
             ends.append(w)
         x = np.mean(ends, axis=0)
         same(end, x)
@@ -174,33 +165,21 @@ def test_mr_mtl(private: bool, pull: float) -> None:
         same(end, mean)
 
 
-@pytest.mark.parametrize("private", [True, False])
-def test_scaffold(private: bool) -> None:
-    """Noble et al. 2022, algorithm 1, all clients in each round: c_k is the mean of the noised gradients."""
-    seen = federation("scaffold", private)
-    x, c = seen.start, np.zeros_like(seen.start)
-    own = [np.zeros_like(x)] * CLIENTS
-    for gradients, end in zip(seen.gradients, seen.globals, strict=True):
-        ends, changes = [], []
-        for client, g in enumerate(gradients):
-            y = x
-            for step in g:
-                y = y - RATE * (step - own[client] + c)
-            new = g.mean(axis=0)
-            ends.append(y)
-            changes.append(new - own[client])
-            own[client] = new
-        x, c = np.mean(ends, axis=0), c + np.mean(changes, axis=0)
-        same(end, x)
-    same(c, np.mean(own, axis=0))
+ALL = (0, 1, 2)
 
 
-def test_scaffold_where_few_take_part() -> None:
-    """c moves by |S| / M times the mean change; who was not there keeps its own control variate."""
-    seen = Federation("scaffold", private=True)
+@pytest.mark.parametrize(
+    ("private", "rounds"), [(True, [ALL] * 4), (False, [ALL] * 4), (True, [(0, 1), (2,), (0, 2), ALL])]
+)
+def test_scaffold(private: bool, rounds: list[tuple[int, ...]]) -> None:
+    """Noble et al. 2022, algorithm 1: c_k is the mean of the noised gradients.
+
+    c moves by |S| / M times the mean change; who was not there keeps its own control variate.
+    """
+    seen = Federation("scaffold", private=private)
     x, c = seen.start, np.zeros_like(seen.start)
     own = [np.zeros_like(x)] * CLIENTS
-    for who in ((0, 1), (2,), (0, 2), (0, 1, 2)):
+    for who in rounds:
         seen.round(who)
         ends, changes = [], []
         for client, g in zip(who, seen.gradients[-1], strict=True):
@@ -212,6 +191,8 @@ def test_scaffold_where_few_take_part() -> None:
             own[client] = g.mean(axis=0)
         x, c = np.mean(ends, axis=0), c + len(who) / CLIENTS * np.mean(changes, axis=0)
         same(seen.globals[-1], x)
+    if rounds == [ALL] * 4:
+        same(c, np.mean(own, axis=0))
 
 
 @pytest.mark.parametrize("private", [True, False])

@@ -1,14 +1,13 @@
 """The benchmark of secure sums plays a whole attempt, and counts what travels."""
 
 import json
-from pathlib import Path
 
 import pytest
 
 from benchmarks.secure_sum import ROWS, main
 
 
-def test_a_small_attempt(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_small_attempt(tmp_path, capsys):
     main(["--rows", "5,1000,1", "--repeat", "1", "--json", str(tmp_path / "found.json")])
     assert "of a plain round" in capsys.readouterr().out
     (row,) = json.loads((tmp_path / "found.json").read_text())["rows"]
@@ -18,5 +17,5 @@ def test_a_small_attempt(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert min(row["client"].values()) > 0
 
 
-def test_the_rows_of_the_table() -> None:
+def test_the_rows_of_the_table():
     assert [row[:2] for row in ROWS] == [(10, 1_000_000), (10, 1_000_000), (100, 100_000)]

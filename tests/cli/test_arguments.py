@@ -15,25 +15,25 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_what_is_not_given_comes_from_the_file_and_then_from_the_defaults(file: Path) -> None:
+def test_what_is_not_given_comes_from_the_file_and_then_from_the_defaults(file):
     config = read_request(file).config
     assert (config.clients, config.expected_batch_size) == (3, 128)
     assert config.epsilon == RunConfig().epsilon
 
 
-def test_all_positional_arguments_reach_their_keys(file: Path) -> None:
+def test_all_positional_arguments_reach_their_keys(file):
     words = ["5", "3", "4", "7", "96", "32", ".25", "1.5", "2", "0.5"]
     config = read_request(file, words).config
     values = [config.to_flat()[argument.key] for argument in ARGUMENTS]
     assert values == [5, 3, 4, 7, 96, 32, 0.25, 1.5, 2.0, 0.5]
 
 
-def test_noise_may_be_auto(file: Path) -> None:
+def test_noise_may_be_auto(file):
     words = ["3", "2", "2", "3", "64", "64", "1", "auto"]
     assert read_request(file, words).config.noise_multiplier == "auto"
 
 
-def test_the_physical_batch_may_be_auto_on_the_command_line_and_in_the_file(file: Path) -> None:
+def test_the_physical_batch_may_be_auto_on_the_command_line_and_in_the_file(file):
     assert read_request(file, ["3", "2", "2", "3", "61", "auto"]).config.physical_batch_size == "auto"
     file.write_text('physical-batch-size = "auto"\n')
     request = read_request(file, ["3", "2", "2", "3", "5"])
@@ -66,12 +66,12 @@ def test_the_physical_batch_may_be_auto_on_the_command_line_and_in_the_file(file
         ("--simulat 2", "--simulat: no such option"),
     ],
 )
-def test_every_bad_argument_is_named(file: Path, words: str, expected: str) -> None:
+def test_every_bad_argument_is_named(file, words, expected):
     with pytest.raises(ConfigError, match=re.escape(expected)):
         read_request(file, words.split())
 
 
-def test_file_values_are_lowered_to_what_the_user_asks_and_said(file: Path) -> None:
+def test_file_values_are_lowered_to_what_the_user_asks_and_said(file):
     request = read_request(file, ["1"])
     assert (request.config.clients, request.config.min_clients, request.config.fit_clients) == (1, 1, 1)
     assert request.notes == (
@@ -80,7 +80,7 @@ def test_file_values_are_lowered_to_what_the_user_asks_and_said(file: Path) -> N
     )
 
 
-def test_who_asks_for_more_clients_means_all_of_them(tmp_path: Path) -> None:
+def test_who_asks_for_more_clients_means_all_of_them(tmp_path):
     file = tmp_path / "equal.toml"
     file.write_text("clients = 2\nmin-clients = 2\nfit-clients = 2\n")
     for words, settings in ((["3"], []), ([], ["clients=3"])):
@@ -94,11 +94,11 @@ def test_who_asks_for_more_clients_means_all_of_them(tmp_path: Path) -> None:
     assert (config.clients, config.min_clients, config.fit_clients, config.rounds) == (4, 2, 3, 3)
 
 
-def test_a_small_logical_batch_lowers_the_files_physical_batch(file: Path) -> None:
+def test_a_small_logical_batch_lowers_the_files_physical_batch(file):
     assert read_request(file, settings=["expected-batch-size=16"]).config.physical_batch_size == 16
 
 
-def test_what_the_user_gives_is_never_changed(file: Path) -> None:
+def test_what_the_user_gives_is_never_changed(file):
     with pytest.raises(ConfigError, match="fit-clients"):
         read_request(file, ["1"], ["fit-clients=2"])
 
@@ -117,7 +117,7 @@ def test_what_the_user_gives_is_never_changed(file: Path) -> None:
         ("delta=auto", "delta", "auto"),
     ],
 )
-def test_set_takes_toml_and_bare_words(file: Path, setting: str, key: str, value: object) -> None:
+def test_set_takes_toml_and_bare_words(file, setting, key, value):
     assert read_request(file, settings=[setting]).config.to_flat()[key] == value
 
 
@@ -137,19 +137,19 @@ def test_set_takes_toml_and_bare_words(file: Path, setting: str, key: str, value
         ("rounds=1\nclients=2", r"--set: rounds = .*: expected an integer"),
     ],
 )
-def test_a_bad_setting_is_named(file: Path, setting: str, expected: str) -> None:
+def test_a_bad_setting_is_named(file, setting, expected):
     with pytest.raises(ConfigError, match=expected):
         read_request(file, settings=[setting])
 
 
-def test_a_key_given_twice_is_refused(file: Path) -> None:
+def test_a_key_given_twice_is_refused(file):
     with pytest.raises(ConfigError, match=r"NBCLIENTS \(clients\) = 2: given twice"):
         read_request(file, ["3"], ["clients=2"])
     with pytest.raises(ConfigError, match="seed = 1: given twice"):
         read_request(file, settings=["seed=2"], seed=1)
 
 
-def test_an_error_of_the_file_names_the_file(tmp_path: Path) -> None:
+def test_an_error_of_the_file_names_the_file(tmp_path):
     path = tmp_path / "bad.toml"
     path.write_text("rounds = 0\n")
     with pytest.raises(ConfigError, match=r"bad\.toml, line 1: rounds = 0"):
@@ -158,7 +158,7 @@ def test_an_error_of_the_file_names_the_file(tmp_path: Path) -> None:
         read_request(tmp_path / "absent.toml")
 
 
-def test_only_whole_keys_before_an_equals_sign_are_named() -> None:
+def test_only_whole_keys_before_an_equals_sign_are_named():
     both = ["clients", "min-clients"]
     assert name_arguments("min-clients = 3: of clients = 2", both) == (
         "NBMINCLIENTS (min-clients) = 3: of NBCLIENTS (clients) = 2"
@@ -170,7 +170,7 @@ def test_only_whole_keys_before_an_equals_sign_are_named() -> None:
     assert name_arguments("clients = 2", []) == "clients = 2"
 
 
-def test_what_is_wrong_together_is_told_where_the_setting_at_fault_stands(file: Path) -> None:
+def test_what_is_wrong_together_is_told_where_the_setting_at_fault_stands(file):
     with pytest.raises(ConfigError, match=r"^--set: fit-clients = 4: expected at most clients = 3\.$"):
         read_request(file, settings=["fit-clients=4"])
     with pytest.raises(
@@ -184,7 +184,7 @@ def test_what_is_wrong_together_is_told_where_the_setting_at_fault_stands(file: 
         read_request(file, settings=["rounds=2"])
 
 
-def test_all_mistakes_of_the_command_line_and_of_a_file_are_told_at_once(file: Path) -> None:
+def test_all_mistakes_of_the_command_line_and_of_a_file_are_told_at_once(file):
     with pytest.raises(ConfigError) as told:
         read_request(file, ["two", "2", "x"])
     assert str(told.value).splitlines()[1:] == [
@@ -207,7 +207,7 @@ def test_all_mistakes_of_the_command_line_and_of_a_file_are_told_at_once(file: P
     ]  # fmt: skip
 
 
-def test_what_is_found_later_is_told_where_it_stands_too(file: Path) -> None:
+def test_what_is_found_later_is_told_where_it_stands_too(file):
     file.write_text('\ndata = "digts"\n')
     for request, place in (
         (read_request(file), f"{file}, line 2: data = 'x'"),
@@ -222,7 +222,7 @@ def test_what_is_found_later_is_told_where_it_stands_too(file: Path) -> None:
             raise ConfigError("Nothing of ours.")
 
 
-def test_a_run_without_privacy_is_announced(file: Path) -> None:
+def test_a_run_without_privacy_is_announced(file):
     request = read_request(file, settings=["privacy=off"])
     assert not request.config.private
     assert len(request.notes) == 2

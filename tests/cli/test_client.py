@@ -33,15 +33,13 @@ def client(*words: str) -> int:
     return run_command(module.client_app, [*data, *words], prog="client.py")
 
 
-def test_the_ledger_lasts_and_is_shown(
-    joined: list[ClientConfig], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_ledger_lasts_and_is_shown(joined, tmp_path, capsys):
     assert client("--name", "clinic") == 0
     assert joined[0].ledger == str(tmp_path / "state/fl-dp/ledger/ledger.sqlite")
     assert joined[0].ledger in capsys.readouterr().out
 
 
-def test_options_are_the_clients_own_limits(joined: list[ClientConfig]) -> None:
+def test_options_are_the_clients_own_limits(joined):
     limits = ["--epsilon", "2", "--delta", "1e-6", "--min-noise-multiplier", "1", "--max-grad-norm", "0.5"]
     assert client("--name", "a", "--partition", "1/3", *limits) == 0
     (settings,) = joined
@@ -50,7 +48,7 @@ def test_options_are_the_clients_own_limits(joined: list[ClientConfig]) -> None:
     assert (settings.partition_id, settings.num_partitions) == (1, 3)
 
 
-def test_options_stand_above_the_file(joined: list[ClientConfig], tmp_path: Path) -> None:
+def test_options_stand_above_the_file(joined, tmp_path):
     file = tmp_path / "client.toml"
     own = tmp_path / "own.sqlite"
     file.write_text(f'client = "a"\nledger = "{own}"\nepsilon = 1.0\ndata = "digits"\n')
@@ -60,16 +58,14 @@ def test_options_stand_above_the_file(joined: list[ClientConfig], tmp_path: Path
     assert [one.ledger for one in joined] == [str(own), str(tmp_path / "ledger.sqlite")]
 
 
-def test_another_name_on_the_same_data_goes_on_in_the_same_account(joined: list[ClientConfig]) -> None:
+def test_another_name_on_the_same_data_goes_on_in_the_same_account(joined):
     assert [client("--name", name) for name in ("a", "b")] == [0, 0]
     assert joined[0].ledger == joined[1].ledger
     with Ledger.open_existing(Path(joined[0].ledger)) as ledger:
         assert [account.dataset for account in ledger.accounts()] == ["digits"]
 
 
-def test_parts_of_one_cut_stand_side_by_side_and_another_cut_is_refused_before_joining(
-    joined: list[ClientConfig], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_parts_of_one_cut_stand_side_by_side_and_another_cut_is_refused_before_joining(joined, capsys):
     assert [client("--partition", part) for part in ("0/2", "1/2")] == [0, 0]
     for words in (["--partition", "0/3"], []):
         assert client(*words) == 1
@@ -79,9 +75,7 @@ def test_parts_of_one_cut_stand_side_by_side_and_another_cut_is_refused_before_j
     assert len(joined) == 2
 
 
-def test_ledgers_by_name_are_not_passed_over(
-    joined: list[ClientConfig], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_ledgers_by_name_are_not_passed_over(joined, tmp_path, capsys):
     folder = tmp_path / "old"
     with Ledger.open(folder / "client-north.sqlite") as ledger:
         ledger.register("digits", "f1", 10)
@@ -90,9 +84,7 @@ def test_ledgers_by_name_are_not_passed_over(
     assert joined == []
 
 
-def test_a_ledger_that_is_named_as_a_file_is_refused(
-    joined: list[ClientConfig], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_ledger_that_is_named_as_a_file_is_refused(joined, tmp_path, capsys):
     (tmp_path / "ledger.sqlite").write_text("")
     assert client("--ledger", str(tmp_path / "ledger.sqlite")) == 2
     assert "expected a folder" in capsys.readouterr().err
@@ -123,17 +115,13 @@ def test_a_ledger_that_is_named_as_a_file_is_refused(
         (["--config", "absent.toml"], "--config absent.toml"),
     ],
 )
-def test_a_bad_option_is_named_and_nothing_is_started(
-    words: list[str], expected: str, joined: list[ClientConfig], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_bad_option_is_named_and_nothing_is_started(words, expected, joined, capsys):
     assert client(*words) == 2
     assert expected in capsys.readouterr().err
     assert joined == []
 
 
-def test_other_data_do_not_get_the_name_of_a_files_own(
-    joined: list[ClientConfig], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_other_data_do_not_get_the_name_of_a_files_own(joined, tmp_path, capsys):
     """Else three hospitals with one file of settings would be booked as the first."""
     file = tmp_path / "client.toml"
     file.write_text('data = "digits"\ndata-name = "ward 1"\n')
@@ -144,9 +132,7 @@ def test_other_data_do_not_get_the_name_of_a_files_own(
     assert [one.data_name for one in joined] == ["ward 2", "ward 1"]
 
 
-def test_training_without_protection_is_allowed_by_its_name_alone(
-    joined: list[ClientConfig], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_training_without_protection_is_allowed_by_its_name_alone(joined, tmp_path, capsys):
     assert client("--name", "a") == 0
     assert "NOT PRIVATE" not in capsys.readouterr().out
     assert client("--name", "a", "--allow-unprotected") == 0
@@ -167,9 +153,7 @@ class Ours(Task):
 """
 
 
-def test_the_clients_task_is_its_own_and_a_file_is_looked_for_from_here(
-    joined: list[ClientConfig], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_clients_task_is_its_own_and_a_file_is_looked_for_from_here(joined, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my_task.py").write_text(TASK)
     assert client("--task", "my_task.py", "--model", "linear", "--loss", "cross-entropy") == 0
@@ -178,9 +162,7 @@ def test_the_clients_task_is_its_own_and_a_file_is_looked_for_from_here(
     assert joined[1].memory_mib == 64
 
 
-def test_a_task_in_a_file_of_settings_stands_beside_it(
-    joined: list[ClientConfig], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_task_in_a_file_of_settings_stands_beside_it(joined, tmp_path, monkeypatch):
     (tmp_path / "my_task.py").write_text(TASK)
     (tmp_path / "client.toml").write_text('task = "my_task.py"\n')
     monkeypatch.chdir("/")
@@ -197,41 +179,33 @@ def test_a_task_in_a_file_of_settings_stands_beside_it(
         (["--task", "absent.py"], "absent.py': no such file"),
     ],
 )
-def test_settings_that_are_none_of_a_client_are_refused(
-    words: list[str], expected: str, joined: list[ClientConfig], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_settings_that_are_none_of_a_client_are_refused(words, expected, joined, capsys):
     assert client(*words) == 2
     assert expected in capsys.readouterr().err
     assert joined == []
 
 
 @pytest.mark.parametrize("words", [["--name", "a"], ["--model", "linear", "--epsilon", "1"]])
-def test_nothing_is_entered_that_nobody_named(
-    words: list[str], joined: list[ClientConfig], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_is_entered_that_nobody_named(words, joined, tmp_path, capsys):
     assert run_command(module.client_app, words, prog="client.py") == 2
     assert "data: name this site's records" in capsys.readouterr().err
     assert joined == []
     assert not (tmp_path / "state").exists()
 
 
-def test_a_model_that_does_not_suit_the_data_ends_the_client_with_the_reason(
-    joined: list[ClientConfig], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_model_that_does_not_suit_the_data_ends_the_client_with_the_reason(joined, tmp_path, capsys):
     assert client("--model", "lenet-gn") == 2
     assert "would decline every round: model: model = 'lenet-gn' does not fit" in capsys.readouterr().err
     assert joined == []
     assert not (tmp_path / "state/fl-dp/ledger").exists()
 
 
-def test_rounds_are_watched_without_being_asked_for(tmp_path: Path) -> None:
+def test_rounds_are_watched_without_being_asked_for(tmp_path):
     settings = ClientConfig(client="a", ledger=str(tmp_path / "ledger.sqlite"))
     (watch,) = module._watchers(settings, JournalWatch(settings, module.say))
     watch()
 
 
-def test_without_a_kit_it_is_said_which_servers_can_be_meant(
-    joined: list[ClientConfig], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_kit_it_is_said_which_servers_can_be_meant(joined, capsys):
     assert client("--name", "clinic") == 0
     assert "without --kit: only a server of this user on this machine" in capsys.readouterr().out

@@ -20,9 +20,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return found
 
 
-def test_settings_and_recipe_are_those_that_are_given(
-    tmp_path: Path, asked: list[Any], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_settings_and_recipe_are_those_that_are_given(tmp_path, asked, capsys):
     (tmp_path / "client.toml").write_text('client = "north"\nepsilon = 2.0\n')
     options = ["--config", str(tmp_path / "client.toml"), "--out", "ours.pt", "--ledger", str(tmp_path)]
     options += [
@@ -47,9 +45,7 @@ def test_settings_and_recipe_are_those_that_are_given(
     assert recipe == Recipe(local_epochs=2.5, noise_multiplier=2.0, trainable="head.*", own="r")
 
 
-def test_a_budget_that_is_spent_has_an_exit_code_of_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_budget_that_is_spent_has_an_exit_code_of_its_own(tmp_path, monkeypatch, capsys):
     def spent(*given: Any) -> str:
         raise BudgetExhaustedError("all is spent")
 

@@ -14,7 +14,7 @@ from fl_dp.config.written import keys_page
 from fl_dp.launch.request import read_config
 
 
-def test_all_keys_are_shown_and_one_with_all_that_is_said_of_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_keys_are_shown_and_one_with_all_that_is_said_of_it(capsys):
     assert run_command(app, ["keys"]) == 0
     out = capsys.readouterr().out
     assert all(f"\n{key} " in out for key in RunConfig().to_flat())
@@ -27,23 +27,19 @@ def test_all_keys_are_shown_and_one_with_all_that_is_said_of_it(capsys: pytest.C
     assert capsys.readouterr().out.startswith("ledger\n  the SQLite file")
 
 
-def test_a_key_that_is_not_there_is_told_with_the_one_that_was_meant(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_key_that_is_not_there_is_told_with_the_one_that_was_meant(capsys):
     assert run_command(app, ["keys", "weight"]) == 2
     assert capsys.readouterr().err == "error: weight: unknown key; did you mean weights?\n"
     assert run_command(app, ["keys", "--client", "zzz"]) == 2
     assert "fl-dp keys --client lists them" in capsys.readouterr().err
 
 
-def test_the_page_is_printed_as_it_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_page_is_printed_as_it_is_kept(capsys):
     assert run_command(app, ["keys", "--markdown"]) == 0
     assert capsys.readouterr().out == keys_page()
 
 
-def test_a_written_file_runs_as_it_stands_and_is_never_overwritten(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_written_file_runs_as_it_stands_and_is_never_overwritten(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert run_command(app, ["init"]) == 0
     assert "fl-dp check run.toml" in capsys.readouterr().out
@@ -56,9 +52,7 @@ def test_a_written_file_runs_as_it_stands_and_is_never_overwritten(
     assert "cannot be written" in capsys.readouterr().err
 
 
-def test_a_clients_file_asks_for_its_data_and_takes_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_clients_file_asks_for_its_data_and_takes_them(tmp_path, monkeypatch, capsys):
     from fl_dp.cli.client_settings import own_settings
     from fl_dp.errors import ConfigError
 
@@ -71,7 +65,7 @@ def test_a_clients_file_asks_for_its_data_and_takes_them(
     assert own_settings(tmp_path / "site.toml", {"data": "digits"}, (), None).epsilon == 3.0
 
 
-def test_neither_imports_torch(tmp_path: Path) -> None:
+def test_neither_imports_torch(tmp_path):
     code = (
         "import sys\nfrom fl_dp.cli.common import run_command\nfrom fl_dp.cli.main import app\n"
         "run_command(app, ['keys'])\nrun_command(app, ['init'])\n"

@@ -35,7 +35,7 @@ def damage(path: Path) -> None:
     connection.close()
 
 
-def test_show_prints_what_was_spent(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_prints_what_was_spent(path, capsys):
     assert ledger("show", path) == 0
     lines = capsys.readouterr().out.splitlines()
     with Ledger.open(path) as opened:
@@ -63,9 +63,7 @@ def test_show_prints_what_was_spent(path: Path, capsys: pytest.CaptureFixture[st
 @pytest.mark.parametrize(
     "words", [["show"], ["verify"], ["export"], ["retire", "digits", "--yes"]], ids=lambda words: words[0]
 )
-def test_each_command_takes_the_ledgers_folder_and_the_runs(
-    words: list[str], place: str, path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_each_command_takes_the_ledgers_folder_and_the_runs(words, place, path, tmp_path, capsys):
     (tmp_path / "run" / "ledgers").mkdir(parents=True)
     path.rename(tmp_path / "run" / "ledgers" / path.name)
     assert ledger(words[0], tmp_path / place, *words[1:]) == 0
@@ -73,14 +71,14 @@ def test_each_command_takes_the_ledgers_folder_and_the_runs(
     assert "digits" in said or "4 entries, none edited or removed" in said
 
 
-def test_show_lists_rounds(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_lists_rounds(path, capsys):
     assert ledger("show", "--rounds", path) == 0
     rounds = capsys.readouterr().out.splitlines()[-2:]
     assert [line.split()[-1] for line in rounds] == ["committed", "reserved"]
     assert all("run-1" in line for line in rounds)
 
 
-def test_show_as_json_tells_everything(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_as_json_tells_everything(path, capsys):
     assert ledger("show", "--json", path) == 0
     (account,) = json.loads(capsys.readouterr().out)["accounts"]
     with Ledger.open(path) as opened:
@@ -90,22 +88,20 @@ def test_show_as_json_tells_everything(path: Path, capsys: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize("command", ["show", "verify", "export", "retire"])
-def test_help_has_no_backslashes(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_has_no_backslashes(command, capsys):
     assert ledger(command, "--help") == 0
     out = capsys.readouterr().out
     assert "[required]" in out
     assert "\\" not in out
 
 
-def test_without_a_command_help_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_command_help_is_printed(capsys):
     assert ledger() == 0
     assert "retire" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("command", [["show"], ["verify"], ["export"], ["retire", "--yes"]])
-def test_a_ledger_that_is_not_there_is_not_begun(
-    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_ledger_that_is_not_there_is_not_begun(command, tmp_path, capsys):
     words = [*command, tmp_path / "absent.sqlite", *(["digits"] if "retire" in command else [])]
     assert ledger(*words) == 1
     assert "absent.sqlite" in capsys.readouterr().err
@@ -113,15 +109,13 @@ def test_a_ledger_that_is_not_there_is_not_begun(
 
 
 @pytest.mark.parametrize("command", [["show"], ["verify"], ["export"]])
-def test_a_broken_ledger_is_named_with_its_entry(
-    command: list[str], path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_broken_ledger_is_named_with_its_entry(command, path, capsys):
     damage(path)
     assert ledger(*command, path) == 1
     assert f"{path}: entry 2 was edited or removed" in capsys.readouterr().err
 
 
-def test_verify_takes_a_ledger_and_its_export(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verify_takes_a_ledger_and_its_export(path, capsys):
     assert ledger("export", "--out", path.with_suffix(".json"), path) == 0
     assert capsys.readouterr().out == ""
     assert ledger("verify", path) == 0
@@ -131,7 +125,7 @@ def test_verify_takes_a_ledger_and_its_export(path: Path, capsys: pytest.Capture
     assert first.split(": ")[1] == second.split(": ")[1]  # the same head
 
 
-def test_verify_finds_an_older_copy(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verify_finds_an_older_copy(path, capsys):
     older = path.with_name("older.sqlite")
     older.write_bytes(path.read_bytes())
     with Ledger.open(path) as newest:
@@ -142,20 +136,18 @@ def test_verify_finds_an_older_copy(path: Path, capsys: pytest.CaptureFixture[st
     assert "an older copy" in capsys.readouterr().err
 
 
-def test_export_prints_where_no_file_is_named(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_export_prints_where_no_file_is_named(path, capsys):
     assert ledger("export", path) == 0
     assert json.loads(capsys.readouterr().out)["entries"] == 4
 
 
-def test_an_export_that_cannot_be_written_is_an_error(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_export_that_cannot_be_written_is_an_error(path, capsys):
     assert ledger("export", "--out", path / "x", path) == 2
     assert "cannot be written" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("typed", "code"), [("digits\n", 0), ("digit\n", 2), ("", 2)])
-def test_retire_asks_for_the_name(
-    typed: str, code: int, path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_retire_asks_for_the_name(typed, code, path, monkeypatch, capsys):
     monkeypatch.setattr("sys.stdin", io.StringIO(typed))
     assert ledger("retire", path, "digits") == code
     assert "does not undo this" in capsys.readouterr().out
@@ -163,7 +155,7 @@ def test_retire_asks_for_the_name(
         assert (opened.accounts()[0].retired is None) == bool(code)
 
 
-def test_retire_leaves_its_trace(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_retire_leaves_its_trace(path, capsys):
     assert ledger("retire", "--yes", path, "digits") == 0
     with Ledger.open(path) as opened:
         opened.register("digits", "f1", 1000)
@@ -174,14 +166,12 @@ def test_retire_leaves_its_trace(path: Path, capsys: pytest.CaptureFixture[str])
     assert ledger("verify", path) == 0
 
 
-def test_retire_names_the_data_sets_that_there_are(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_retire_names_the_data_sets_that_there_are(path, capsys):
     assert ledger("retire", "--yes", path, "digit") == 1
     assert "no data set digit is in use; in use: digits" in capsys.readouterr().err
 
 
-def test_show_marks_data_that_were_trained_without_protection(
-    path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_show_marks_data_that_were_trained_without_protection(path, capsys):
     with Ledger.open(path) as opened:
         opened.commit(opened.reserve("digits", "run-2", 1, (0.05, 0.0), 4, None))
     assert ledger("show", "--rounds", path) == 0

@@ -33,7 +33,7 @@ def launched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[RunC
     return seen
 
 
-def test_arguments_and_options_reach_the_launch(launched: list[Any], tmp_path: Path) -> None:
+def test_arguments_and_options_reach_the_launch(launched, tmp_path):
     out = str(tmp_path / "x")
     assert run_command(app, ["run", "--simulate", "--out", out, "--seed", "7", "5", "2"]) == 3
     (config, options) = launched[0]
@@ -48,7 +48,7 @@ def test_arguments_and_options_reach_the_launch(launched: list[Any], tmp_path: P
     }
 
 
-def test_masks_are_played_where_it_is_asked_for(launched: list[Any]) -> None:
+def test_masks_are_played_where_it_is_asked_for(launched):
     assert run_command(app, ["run", "--simulate", "--secure", "--set", "aggregation=secure"]) == 3
     assert launched[0][1]["masks"] is True
 
@@ -57,14 +57,12 @@ def test_masks_are_played_where_it_is_asked_for(launched: list[Any]) -> None:
     ("words", "engine"),
     [([], None), (["--simulate"], "ray"), (["--simulate", "--engine", "flower"], "flower")],
 )
-def test_the_engine_is_ours_unless_flowers_is_asked_for(
-    launched: list[Any], words: list[str], engine: str | None
-) -> None:
+def test_the_engine_is_ours_unless_flowers_is_asked_for(launched, words, engine):
     assert run_command(app, ["run", *words]) == 3
     assert launched[0][1]["engine"] == engine
 
 
-def test_options_may_follow_the_arguments(launched: list[Any]) -> None:
+def test_options_may_follow_the_arguments(launched):
     assert run_command(app, ["run", "4", "--set", "momentum=0.9", "--set", "weights=uniform"]) == 3
     assert (launched[0][0].momentum, launched[0][0].weights) == (0.9, "uniform")
 
@@ -86,8 +84,8 @@ def test_options_may_follow_the_arguments(launched: list[Any]) -> None:
     ],
 )
 def test_a_bad_argument_is_one_line_that_names_it_and_starts_nothing(
-    words: list[str], culprit: str, launched: list[Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+    words, culprit, launched, tmp_path, capsys
+):
     assert run_command(app, ["run", *words]) == 2
     error = capsys.readouterr().err
     assert error.startswith("error: ")
@@ -111,16 +109,14 @@ def test_a_bad_argument_is_one_line_that_names_it_and_starts_nothing(
         (["--secure"], "--secure"),
     ],
 )
-def test_nothing_may_change_in_a_run_that_is_resumed(
-    words: list[str], culprit: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_may_change_in_a_run_that_is_resumed(words, culprit, capsys):
     assert run_command(app, ["run", "--resume", "x", *words]) == 2
     said = capsys.readouterr().err
     assert said.startswith(f"error: {culprit}: nothing may change in a run that is resumed; leave it out. ")
     assert said.endswith("round-timeout, track) may be changed in x/config.toml.\n")
 
 
-def test_a_resumed_run_is_known_by_its_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_resumed_run_is_known_by_its_folder(monkeypatch):
     seen: list[Any] = []
 
     def resume(folder: Path, *, ray_address: str | None, tell: Any) -> ExitCode:
@@ -143,7 +139,7 @@ def test_a_resumed_run_is_known_by_its_folder(monkeypatch: pytest.MonkeyPatch) -
         (KeyboardInterrupt(), 130),
     ],
 )
-def test_how_a_command_ends(error: BaseException, code: int, capsys: pytest.CaptureFixture[str]) -> None:
+def test_how_a_command_ends(error, code, capsys):
     command = typer.Typer()
 
     @command.command()
@@ -155,7 +151,7 @@ def test_how_a_command_ends(error: BaseException, code: int, capsys: pytest.Capt
     assert said == f"error: {error}\n" if isinstance(error, FlDpError) else said.startswith("interrupted")
 
 
-def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_and_help(capsys):
     assert run_command(app, ["--version"]) == 0
     assert capsys.readouterr().out.startswith("fl-dp ")
     assert run_command(app, ["run", "--help"]) == 0
@@ -166,7 +162,7 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert "completion" not in capsys.readouterr().out
 
 
-def test_the_console_script_and_the_module_are_the_same_command() -> None:
+def test_the_console_script_and_the_module_are_the_same_command():
     script = Path(sys.executable).parent / "fl-dp"
     module = [sys.executable, "-m", "fl_dp.cli"]
     for command in ([str(script), "run", "0"], [*module, "0"]):

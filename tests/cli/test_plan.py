@@ -22,9 +22,7 @@ def short(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def test_a_plan_is_written_with_its_reasons_and_never_over_a_file(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_plan_is_written_with_its_reasons_and_never_over_a_file(tmp_path, capsys):
     assert run_command(app, [*WORDS, "--minutes", "30", "--seed", "4", "--out", "mine.toml"]) == 0
     out = capsys.readouterr().out
     assert "linear on digits, epsilon 2: 3 clients with 1,442 records; 3 train in each round" in out
@@ -44,7 +42,7 @@ def test_a_plan_is_written_with_its_reasons_and_never_over_a_file(
     assert (tmp_path / "mine.toml").read_text() == text
 
 
-def test_without_a_file_nothing_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_file_nothing_is_written(tmp_path, capsys):
     assert run_command(app, [*WORDS, "--rounds", "2"]) == 0
     out = capsys.readouterr().out
     assert "\nrounds               2 " in out
@@ -53,7 +51,7 @@ def test_without_a_file_nothing_is_written(tmp_path: Path, capsys: pytest.Captur
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_config_to_start_from_keeps_what_is_not_chosen(tmp_path: Path) -> None:
+def test_a_config_to_start_from_keeps_what_is_not_chosen(tmp_path):
     (tmp_path / "run.toml").write_text(
         'model = "mlp"\nlearning-rate = 9.0\naccountant = "rdp"\nkeep-model = "best"\n'
     )
@@ -86,9 +84,7 @@ def test_a_config_to_start_from_keeps_what_is_not_chosen(tmp_path: Path) -> None
         (["--config", "absent.toml"], "absent.toml: no such config file"),
     ],
 )
-def test_bad_words_are_one_line_that_names_them(
-    words: list[str], expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bad_words_are_one_line_that_names_them(words, expected, tmp_path, capsys):
     assert run_command(app, ["plan", *words, "--out", "new.toml"]) == 2
     *before, error = capsys.readouterr().err.splitlines()
     assert before == ([MEASURING] if "1 pass" in expected else [])
@@ -97,14 +93,14 @@ def test_bad_words_are_one_line_that_names_them(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_that_cannot_be_written_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_cannot_be_written_is_named(capsys):
     assert run_command(app, [*WORDS, "--out", "nowhere/new.toml"]) == 2
     said = capsys.readouterr()
     assert "nowhere/new.toml: cannot be written: there is no folder nowhere" in said.err
     assert said.out == ""  # before anything is measured
 
 
-def test_from_python_it_is_the_same_config(tmp_path: Path) -> None:
+def test_from_python_it_is_the_same_config(tmp_path):
     import fl_dp
 
     assert run_command(app, [*WORDS, "--out", "mine.toml"]) == 0
@@ -117,7 +113,7 @@ def test_from_python_it_is_the_same_config(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # Ray's own files
-def test_a_written_plan_runs_and_ends_within_its_budget(tmp_path: Path) -> None:
+def test_a_written_plan_runs_and_ends_within_its_budget(tmp_path):
     import fl_dp
 
     assert run_command(app, [*WORDS, "--out", "mine.toml"]) == 0

@@ -35,7 +35,7 @@ def server(*words: str) -> int:
     return run_command(command, [*words], prog="server.py")
 
 
-def test_without_a_kit_it_serves_this_machine_alone(served: list[tuple[Any, ...]], tmp_path: Path) -> None:
+def test_without_a_kit_it_serves_this_machine_alone(served, tmp_path):
     assert server("--out", "out") == 0
     assert served == [("loopback", "127.0.0.1", 9092, False)]
     keys = tmp_path / "state/fl-dp/loopback/9092"
@@ -44,9 +44,7 @@ def test_without_a_kit_it_serves_this_machine_alone(served: list[tuple[Any, ...]
     assert not (tmp_path / "out/launch.toml").exists()  # run.sh has nothing to resume here
 
 
-def test_a_port_that_is_taken_is_known_before_anything_is_written(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_port_that_is_taken_is_known_before_anything_is_written(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.chdir(tmp_path)
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -57,9 +55,7 @@ def test_a_port_that_is_taken_is_known_before_anything_is_written(
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0:9092", "10.0.0.7:9092", "fl.example.org:9092", "[::]:9092"])
-def test_anything_but_this_machine_needs_a_kit(
-    address: str, served: list[tuple[Any, ...]], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_anything_but_this_machine_needs_a_kit(address, served, capsys):
     assert server("--address", address) == 2
     assert "anything but this machine needs a kit, --kit FOLDER" in capsys.readouterr().err
     assert served == []
@@ -68,16 +64,12 @@ def test_anything_but_this_machine_needs_a_kit(
 @pytest.mark.parametrize(
     "address", ["9092", ":9092", "host:", "host:x", "host:0", "host:65536", "127.0.0.1:\u0662"]
 )
-def test_a_bad_address_is_named(
-    address: str, served: list[tuple[Any, ...]], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_bad_address_is_named(address, served, capsys):
     assert server("--address", address) == 2
     assert f"--address: {address}: expected HOST:PORT" in capsys.readouterr().err
 
 
-def test_with_a_kit_it_serves_everywhere_on_the_kits_port(
-    served: list[tuple[Any, ...]], tmp_path: Path
-) -> None:
+def test_with_a_kit_it_serves_everywhere_on_the_kits_port(served, tmp_path):
     from fl_dp.kits.provision import Wishes, provision
 
     provision(Wishes("study", ("fl.example.org:7000",), (), 30), tmp_path / "made")
@@ -86,9 +78,7 @@ def test_with_a_kit_it_serves_everywhere_on_the_kits_port(
     assert served == [("study", "0.0.0.0", 7000, False), ("study", "127.0.0.1", 7001, False)]
 
 
-def test_nothing_may_change_in_a_run_that_is_resumed(
-    served: list[tuple[Any, ...]], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_may_change_in_a_run_that_is_resumed(served, capsys):
     assert server("--out", "out") == 0
     assert server("--resume", "out", "--set", "rounds=9") == 2
     assert "--set: nothing may change in a run that is resumed" in capsys.readouterr().err
@@ -96,9 +86,7 @@ def test_nothing_may_change_in_a_run_that_is_resumed(
     assert served[-1] == ("loopback", "127.0.0.1", 9093, True)
 
 
-def test_only_a_run_of_its_own_is_resumed(
-    served: list[tuple[Any, ...]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_only_a_run_of_its_own_is_resumed(served, tmp_path, capsys):
     assert server("--resume", "nowhere") == 2
     assert "holds no run" in capsys.readouterr().err
     assert server("--out", "out") == 0
@@ -107,7 +95,7 @@ def test_only_a_run_of_its_own_is_resumed(
     assert "a run of run.sh; resume it by: fl-dp run --resume DIR" in capsys.readouterr().err
 
 
-def test_who_is_waited_for_is_named_whenever_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_is_waited_for_is_named_whenever_it_is_said(monkeypatch):
     said: list[str] = []
     done: list[str] = []
     told = SimpleNamespace(say=said.append, doing=lambda words, said: done.append(words))

@@ -25,7 +25,7 @@ def status(folder: Path, *words: str) -> int:
     return run_command(app, ["client", "status", "--ledger", str(folder), *words])
 
 
-def test_what_is_spent_and_what_came_last_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_spent_and_what_came_last_is_said(tmp_path, capsys):
     site = Site(tmp_path)
     assert isinstance(site.train(), LocalUpdate)
     site.train(replace(PLAN, server_round=2, noise_multiplier=1e-9))
@@ -38,9 +38,7 @@ def test_what_is_spent_and_what_came_last_is_said(tmp_path: Path, capsys: pytest
     assert "round 2 of run run-1: declined: the round asks for noise multiplier 1e-09" in refusal.lower()
 
 
-def test_without_a_journal_the_ledger_says_what_it_knows(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_journal_the_ledger_says_what_it_knows(tmp_path, capsys):
     site = Site(tmp_path)
     site.train()
     (journal_folder(site.config.ledger) / NAME).unlink()
@@ -48,7 +46,7 @@ def test_without_a_journal_the_ledger_says_what_it_knows(
     assert "round 1 of run run-1: 3 steps, answered" in capsys.readouterr().out
 
 
-def test_for_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_for_programs(tmp_path, capsys):
     site = Site(tmp_path)
     update = site.train()
     assert isinstance(update, LocalUpdate)
@@ -58,15 +56,13 @@ def test_for_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert (row["last round"]["round"], row["last refusal"]) == (1, None)
 
 
-def test_where_no_ledger_is_none_is_begun(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_where_no_ledger_is_none_is_begun(tmp_path, capsys):
     assert status(tmp_path) == 1
     assert "there is no ledger" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 
-def test_without_a_ledger_it_is_said_how_the_right_one_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_ledger_it_is_said_how_the_right_one_is_named(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     assert run_command(app, ["client", "status"]) == 1
     assert "fl-dp client status --ledger FOLDER" in capsys.readouterr().err

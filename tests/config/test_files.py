@@ -1,9 +1,7 @@
 """Files of settings and results: what is no plain file is refused at once."""
 
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,7 +11,7 @@ from fl_dp.reporting.new_rounds import NewRounds
 from fl_dp.reporting.read_results import each_round, read_summary
 
 
-def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+def test_a_pipe_is_not_waited_for(tmp_path):
     pipe = tmp_path / "summary.json"
     os.mkfifo(pipe)
     for read in (
@@ -24,14 +22,14 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
             read(pipe)
 
 
-def test_what_is_not_there_is_for_others_to_say(tmp_path: Path) -> None:
+def test_what_is_not_there_is_for_others_to_say(tmp_path):
     check_plain(tmp_path / "nothing")
     with pytest.raises(ConfigError, match="no such file"):
         read_json(tmp_path / "nothing")
 
 
 @pytest.mark.parametrize("loss", ["1" + "0" * 400, "-" + "9" * 30])
-def test_a_number_of_hundreds_of_digits_is_damage(loss: str, tmp_path: Path) -> None:
+def test_a_number_of_hundreds_of_digits_is_damage(loss, tmp_path):
     file = tmp_path / "summary.json"
     file.write_text(f'{{"status": "completed", "loss": {loss}}}')
     with pytest.raises(ConfigError, match="is damaged: loss is not of its type"):
@@ -39,7 +37,7 @@ def test_a_number_of_hundreds_of_digits_is_damage(loss: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
-def test_what_json_has_not_is_damage(number: str, tmp_path: Path) -> None:
+def test_what_json_has_not_is_damage(number, tmp_path):
     """An epsilon that is no number would be printed as one."""
     file = tmp_path / "summary.json"
     file.write_text(f'{{"status": "completed", "epsilon": {number}}}')
@@ -50,7 +48,7 @@ def test_what_json_has_not_is_damage(number: str, tmp_path: Path) -> None:
         list(each_round(file))
 
 
-def test_a_whole_number_of_hundreds_of_digits_is_damage(tmp_path: Path) -> None:
+def test_a_whole_number_of_hundreds_of_digits_is_damage(tmp_path):
     file = tmp_path / "summary.json"
     file.write_text(f'{{"status": "completed", "rounds": {10**400}}}')
     with pytest.raises(ConfigError, match="is damaged: rounds is not of its type"):
@@ -64,7 +62,7 @@ READERS = (
 
 
 @pytest.mark.parametrize("read", READERS)
-def test_no_link_leads_out_of_a_folder_that_others_gave(read: Callable[[Path], Any], tmp_path: Path) -> None:
+def test_no_link_leads_out_of_a_folder_that_others_gave(read, tmp_path):
     (tmp_path / "passwords").write_text("{}")
     folder = tmp_path / "run"
     folder.mkdir()
@@ -78,13 +76,13 @@ def test_no_link_leads_out_of_a_folder_that_others_gave(read: Callable[[Path], A
 
 
 @pytest.mark.parametrize("read", READERS)
-def test_a_link_to_itself_is_no_file(read: Callable[[Path], Any], tmp_path: Path) -> None:
+def test_a_link_to_itself_is_no_file(read, tmp_path):
     (tmp_path / "summary.json").symlink_to("summary.json")
     with pytest.raises(ConfigError, match="leads nowhere"):
         read(tmp_path / "summary.json")
 
 
-def test_a_link_within_the_folder_and_one_that_somebody_has_named_are_followed(tmp_path: Path) -> None:
+def test_a_link_within_the_folder_and_one_that_somebody_has_named_are_followed(tmp_path):
     folder = tmp_path / "linked"
     (tmp_path / "run").mkdir()
     folder.symlink_to("run")  # a folder may be called as it likes

@@ -132,6 +132,6 @@ def test_a_client_must_say_who_it_is_and_where_its_ledger_is(tmp_path):
         ({"optimizer_settings": "betas"}, "optimizer-settings = 'betas': expected NAME=VALUE"),
     ],
 )
-def test_ways_of_training_that_are_none_are_refused(settings: dict[str, str], words: str) -> None:
+def test_ways_of_training_that_are_none_are_refused(settings, words):
     with pytest.raises(ConfigError, match=words):
-        RunConfig(**settings)  # type: ignore[arg-type]
+        RunConfig(**settings)

@@ -19,13 +19,13 @@ ALL = [
 
 
 @pytest.mark.parametrize("about", ALL)
-def test_a_meaning_is_a_phrase(about) -> None:
+def test_a_meaning_is_a_phrase(about):
     assert 5 < len(about.meaning) < 200
     assert not about.meaning.endswith(".")
     assert about.group
 
 
-def test_keys_that_a_meaning_names_are_there() -> None:
+def test_keys_that_a_meaning_names_are_there():
     """Of a meaning that speaks of other keys, such as `see sampling`."""
     for kind in KINDS:
         keys = {key_of(name) for name in abouts_of(kind)}
@@ -34,7 +34,7 @@ def test_keys_that_a_meaning_names_are_there() -> None:
                 assert word in keys
 
 
-def test_what_nobody_has_explained_is_refused() -> None:
+def test_what_nobody_has_explained_is_refused():
     @dataclass
     class Silent:
         told: int = setting(1, "Group", "what it means")
@@ -44,6 +44,6 @@ def test_what_nobody_has_explained_is_refused() -> None:
         abouts_of(Silent)
 
 
-def test_a_client_must_be_told_two_things() -> None:
+def test_a_client_must_be_told_two_things():
     assert needed(ClientConfig) == {"client", "ledger"}
     assert needed(RunConfig) == frozenset()

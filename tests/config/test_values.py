@@ -3,7 +3,7 @@
 import pytest
 
 from fl_dp.config.client import ClientConfig
-from fl_dp.config.flat import FlatConfig, places_in
+from fl_dp.config.flat import places_in
 from fl_dp.config.mistakes import SettingsError
 from fl_dp.config.run import RunConfig
 from fl_dp.config.values import expected_in_words
@@ -46,9 +46,7 @@ from fl_dp.config.values import expected_in_words
         ),
     ],
 )
-def test_each_mistake_says_what_was_expected(
-    kind: type[FlatConfig], flat: dict[str, object], words: str
-) -> None:
+def test_each_mistake_says_what_was_expected(kind, flat, words):
     needed = {"client": "a", "ledger": "l"} if kind is ClientConfig else {}
     with pytest.raises(SettingsError) as told:
         kind.from_flat({**needed, **flat})
@@ -59,24 +57,24 @@ def test_each_mistake_says_what_was_expected(
     assert mistake.words.endswith(tail)
 
 
-def test_missing_and_wrong_ones_are_told_together_in_the_order_of_the_file() -> None:
+def test_missing_and_wrong_ones_are_told_together_in_the_order_of_the_file():
     with pytest.raises(SettingsError) as told:
         ClientConfig.from_flat({"epsilon": -1.0, "round": 2, "unit": "person"})
     assert [one.key for one in told.value.mistakes] == ["epsilon", "round", "client", "ledger"]
 
 
-def test_built_by_hand_a_config_is_held_to_the_same() -> None:
+def test_built_by_hand_a_config_is_held_to_the_same():
     with pytest.raises(SettingsError, match=r"2 mistakes:\n  clients = 0: .*\n  sampling = 'fix': .*fixed"):
         RunConfig(clients=0, sampling="fix")
 
 
-def test_what_a_type_takes_in_words() -> None:
+def test_what_a_type_takes_in_words():
     assert expected_in_words(RunConfig, "delta") == "a number > 0 and <= 1, or auto"
     assert expected_in_words(RunConfig, "task") == "a text"
     assert expected_in_words(ClientConfig, "approve") == "true or false"
 
 
-def test_where_keys_stand_in_a_file(tmp_path) -> None:
+def test_where_keys_stand_in_a_file(tmp_path):
     file = tmp_path / "a.toml"
     file.write_text('# rounds = 1\nrounds = 2\n\n "epsilon"=3\n[extra]\nx = 1\nrounds = 3\n')
     assert places_in(file) == {

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -26,9 +25,7 @@ def fl_dp(*words: str, settings: tuple[str, ...] = ()) -> "subprocess.CompletedP
 
 
 @pytest.mark.parametrize("words", [("--simulate",), ()])
-def test_it_learns_from_a_bound_ten_times_too_large_and_its_charge_is_that_of_its_noise(
-    words: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_it_learns_from_a_bound_ten_times_too_large_and_its_charge_is_that_of_its_noise(words, tmp_path):
     """Simulated, and with clients of their own processes."""
     out, ledger = tmp_path / "run", tmp_path / "ledger"
     run = fl_dp("run", *words, "--out", str(out), "--ledger", str(ledger), settings=ASKED)
@@ -49,7 +46,7 @@ def test_it_learns_from_a_bound_ten_times_too_large_and_its_charge_is_that_of_it
     assert "10 at first; it follows quantile:0.5 by a noised count" in page
 
 
-def test_what_does_not_go_with_it_is_refused_before_anything_starts(tmp_path: Path) -> None:
+def test_what_does_not_go_with_it_is_refused_before_anything_starts(tmp_path):
     asked = (*ASKED, "local-algorithm=scaffold", "weights=uniform")
     run = fl_dp("run", "--simulate", "--out", str(tmp_path / "run"), settings=asked)
     assert run.returncode == 2

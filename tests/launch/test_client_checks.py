@@ -31,10 +31,10 @@ class Ours(Task):
 
 
 def settings(tmp_path: Path, **more: object) -> ClientConfig:
-    return ClientConfig(client="north", ledger=str(tmp_path / "l.sqlite"), **more)  # type: ignore[arg-type]
+    return ClientConfig(client="north", ledger=str(tmp_path / "l.sqlite"), **more)
 
 
-def test_a_task_that_reads_its_own_records_names_them(tmp_path: Path) -> None:
+def test_a_task_that_reads_its_own_records_names_them(tmp_path):
     (tmp_path / "reads.py").write_text(READS)
     (tmp_path / "looks.py").write_text(LOOKS)
     check_data_named(settings(tmp_path, task=str(tmp_path / "reads.py")))
@@ -43,7 +43,7 @@ def test_a_task_that_reads_its_own_records_names_them(tmp_path: Path) -> None:
             check_data_named(settings(tmp_path, task=task))
 
 
-def test_a_model_that_does_not_suit_the_records_is_refused_and_no_ledger_is_made(tmp_path: Path) -> None:
+def test_a_model_that_does_not_suit_the_records_is_refused_and_no_ledger_is_made(tmp_path):
     check_task(settings(tmp_path))
     with pytest.raises(ConfigError, match=r"client north would decline every round: model: .*does not fit"):
         check_task(settings(tmp_path, model="lenet-gn", data="digits"))
@@ -54,7 +54,7 @@ def test_a_model_that_does_not_suit_the_records_is_refused_and_no_ledger_is_made
     assert list(tmp_path.iterdir()) == []
 
 
-def test_no_test_row_is_read(tmp_path: Path) -> None:
+def test_no_test_row_is_read(tmp_path):
     (tmp_path / "reads.py").write_text(READS)
     check_task(settings(tmp_path, task=str(tmp_path / "reads.py")))
 
@@ -69,7 +69,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     return site
 
 
-def test_an_older_copy_of_the_ledger_is_noticed_by_the_journal_beside_it(site: Site, tmp_path: Path) -> None:
+def test_an_older_copy_of_the_ledger_is_noticed_by_the_journal_beside_it(site, tmp_path):
     ledger = tmp_path / "ledger.sqlite"
     time.sleep(1.1)  # times are told in seconds
     assert isinstance(site.train(), LocalUpdate)
@@ -85,9 +85,7 @@ def test_an_older_copy_of_the_ledger_is_noticed_by_the_journal_beside_it(site: S
     check_newest_ledger(site.config)
 
 
-def test_a_ledger_that_was_deleted_is_noticed_and_one_that_was_retired_is_not(
-    site: Site, tmp_path: Path
-) -> None:
+def test_a_ledger_that_was_deleted_is_noticed_and_one_that_was_retired_is_not(site, tmp_path):
     assert isinstance(site.train(), LocalUpdate)
     time.sleep(1.1)
     with Ledger.open(tmp_path / "ledger.sqlite") as ledger:
@@ -100,7 +98,7 @@ def test_a_ledger_that_was_deleted_is_noticed_and_one_that_was_retired_is_not(
         check_newest_ledger(site.config)
 
 
-def test_what_was_found_reads_as_one_sentence(tmp_path: Path) -> None:
+def test_what_was_found_reads_as_one_sentence(tmp_path):
     with pytest.raises(ConfigError) as error:
         check_task(settings(tmp_path, data=f"csv:{tmp_path}/norht.csv"))
     assert str(error.value).endswith("norht.csv: no such file; expected a table, its schema beside it.")

@@ -40,14 +40,14 @@ def events(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
-def test_how_each_client_ended_is_told(tmp_path: Path) -> None:
+def test_how_each_client_ended_is_told(tmp_path):
     life = "os._exit(3) if client.name == '1' else os.kill(os.getpid(), 9)"
     assert start(tmp_path, life).wait(60) == 0
     ends = {event["client"]: event["words"] for event in events(tmp_path) if event["what"] == "ended"}
     assert ends == {"0": "stopped (signal 9)", "1": "stopped (exit code 3)"}
 
 
-def test_a_client_that_is_asked_to_end_does_not_log_a_failure(tmp_path: Path) -> None:
+def test_a_client_that_is_asked_to_end_does_not_log_a_failure(tmp_path):
     warm = subprocess.Popen(
         start_command(tmp_path, "client_processes._end()"), cwd=tmp_path, stderr=subprocess.PIPE, text=True
     )
@@ -56,7 +56,7 @@ def test_a_client_that_is_asked_to_end_does_not_log_a_failure(tmp_path: Path) ->
     assert (said, ends) == ("", dict.fromkeys("01", "stopped (exit code 0)"))
 
 
-def test_each_is_a_process_group_of_its_own_and_ends_with_the_one_it_was_forked_from(tmp_path: Path) -> None:
+def test_each_is_a_process_group_of_its_own_and_ends_with_the_one_it_was_forked_from(tmp_path):
     warm = start(tmp_path, "time.sleep(120)")
     deadline = time.monotonic() + 60
     while len(events(tmp_path)) < 2:
@@ -78,7 +78,7 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-def test_a_client_alone_is_the_process_itself(tmp_path: Path) -> None:
+def test_a_client_alone_is_the_process_itself(tmp_path):
     warm = start(tmp_path, "time.sleep(0)")
     warm.wait(60)
     (tmp_path / "starts.json").write_text(json.dumps(STARTS[:1]))
@@ -104,7 +104,7 @@ ROUND = """
 """
 
 
-def test_after_the_imports_a_round_imports_nothing_that_takes_time(tmp_path: Path) -> None:
+def test_after_the_imports_a_round_imports_nothing_that_takes_time(tmp_path):
     """A round of a tenth of a second would take more than one: its process is forked for this round alone."""
     tests = Path(__file__).parents[1]
     env = {

@@ -1,8 +1,6 @@
 import math
 from pathlib import Path
 
-import pytest
-
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.run import RunConfig
 from fl_dp.federation.client.settings import TEMPLATE_VARIABLE, client_settings
@@ -14,7 +12,7 @@ from fl_dp.launch.clients import (
 )
 
 
-def test_every_client_has_its_part_and_all_one_ledger(tmp_path: Path) -> None:
+def test_every_client_has_its_part_and_all_one_ledger(tmp_path):
     files = write_client_files(RunConfig(clients=3, seed=5), tmp_path / "clients", tmp_path / "ledgers")
     configs = [ClientConfig.from_toml(file) for file in files]
     assert [config.partition_id for config in configs] == [0, 1, 2]
@@ -23,7 +21,7 @@ def test_every_client_has_its_part_and_all_one_ledger(tmp_path: Path) -> None:
     assert {config.ledger for config in configs} == {str(tmp_path / "ledgers" / "ledger.sqlite")}
 
 
-def test_a_client_accepts_what_the_run_announces_and_no_more(tmp_path: Path) -> None:
+def test_a_client_accepts_what_the_run_announces_and_no_more(tmp_path):
     run = RunConfig(
         noise_multiplier=1.5,
         max_grad_norm=0.7,
@@ -42,19 +40,19 @@ def test_a_client_accepts_what_the_run_announces_and_no_more(tmp_path: Path) -> 
     assert client_config(following, 0, tmp_path).max_grad_norm == 700.0
 
 
-def test_the_template_serves_every_simulated_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_template_serves_every_simulated_client(tmp_path, monkeypatch):
     template = write_client_template(RunConfig(clients=3), tmp_path, tmp_path / "ledgers")
     monkeypatch.setenv(TEMPLATE_VARIABLE, str(template))
     settings = client_settings({"partition-id": 2, "num-partitions": 3})
     assert settings == client_config(RunConfig(clients=3), 2, tmp_path / "ledgers")
 
 
-def test_training_without_protection_is_allowed_by_who_starts_such_a_run(tmp_path: Path) -> None:
+def test_training_without_protection_is_allowed_by_who_starts_such_a_run(tmp_path):
     assert not client_config(RunConfig(), 0, tmp_path).allow_unprotected
     assert client_config(RunConfig(privacy="off"), 0, tmp_path).allow_unprotected
 
 
-def test_a_simulation_says_which_ledger_it_uses() -> None:
+def test_a_simulation_says_which_ledger_it_uses():
     own = ledger_line(None, Path("runs/1/ledgers"))
     assert own == (
         "ledger in runs/1/ledgers, of this run alone; for private data name one that lasts: --ledger DIR"
@@ -63,6 +61,6 @@ def test_a_simulation_says_which_ledger_it_uses() -> None:
     assert named == "ledger in /var/ledger: what other runs have spent there counts"
 
 
-def test_a_clients_settings_are_for_its_owner_alone(tmp_path: Path) -> None:
+def test_a_clients_settings_are_for_its_owner_alone(tmp_path):
     file = write_client_files(RunConfig(clients=1, min_clients=1, fit_clients=1), tmp_path / "c", tmp_path)[0]
     assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)

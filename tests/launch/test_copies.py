@@ -22,17 +22,17 @@ def config(tmp_path: Path) -> RunConfig:
     return RunConfig(clients=3, data=f"npz:{tmp_path}/{{client}}.npz")
 
 
-def test_files_that_share_nothing_pass(config: RunConfig) -> None:
+def test_files_that_share_nothing_pass(config):
     assert split(config).sizes == (40, 40, 40)
 
 
-def test_a_copy_is_named_with_both_clients(config: RunConfig, tmp_path: Path) -> None:
+def test_a_copy_is_named_with_both_clients(config, tmp_path):
     shutil.copy(tmp_path / "0.npz", tmp_path / "2.npz")
     with pytest.raises(DataError, match=r"clients 0 and 2: .*0\.npz and 2\.npz"):
         split(config)
 
 
-def test_a_file_with_a_part_of_anothers_records_is_named(config: RunConfig, tmp_path: Path) -> None:
+def test_a_file_with_a_part_of_anothers_records_is_named(config, tmp_path):
     with np.load(tmp_path / "1.npz") as found:
         np.savez(
             tmp_path / "2.npz",
@@ -42,6 +42,6 @@ def test_a_file_with_a_part_of_anothers_records_is_named(config: RunConfig, tmp_
         check_copies(config)
 
 
-def test_parts_of_one_set_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_of_one_set_are_not_compared(monkeypatch):
     monkeypatch.setattr("fl_dp.tasks.records.load_part", lambda settings: pytest.fail("data were read"))
     check_copies(RunConfig())

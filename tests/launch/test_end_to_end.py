@@ -62,7 +62,7 @@ def wait_for(condition: Callable[[], object], seconds: float) -> None:
         time.sleep(0.1)
 
 
-def test_the_default_run_learns_within_its_budget_and_leaves_everything(tmp_path: Path) -> None:
+def test_the_default_run_learns_within_its_budget_and_leaves_everything(tmp_path):
     code, out, err = finish(start(tmp_path))
     assert code == 0, err
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
@@ -76,7 +76,7 @@ def test_the_default_run_learns_within_its_budget_and_leaves_everything(tmp_path
     assert processes_of(tmp_path) == []
 
 
-def test_two_launches_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
+def test_two_launches_at_once_do_not_disturb_each_other(tmp_path):
     first = start(tmp_path / "a", "3", "2", "2", "1")
     second = start(tmp_path / "b", "2", "2", "2", "1")
     assert [finish(first)[0], finish(second)[0]] == [0, 0]
@@ -86,7 +86,7 @@ def test_two_launches_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("simulate", [False, True], ids=["deployed", "simulated"])
-def test_ctrl_c_in_a_round_leaves_no_process(simulate: bool, tmp_path: Path) -> None:
+def test_ctrl_c_in_a_round_leaves_no_process(simulate, tmp_path):
     words = ["--simulate"] if simulate else []
     process = start(tmp_path, *words, "--set", "round-timeout=60", "2", "2", "2", "50")
     wait_for(lambda: rounds(tmp_path), 120)
@@ -99,7 +99,7 @@ def test_ctrl_c_in_a_round_leaves_no_process(simulate: bool, tmp_path: Path) -> 
     assert processes_of(tmp_path) == []
 
 
-def test_a_spent_budget_ends_this_run_and_the_next_on_the_same_ledger(tmp_path: Path) -> None:
+def test_a_spent_budget_ends_this_run_and_the_next_on_the_same_ledger(tmp_path):
     words = shlex.split(f"--ledger {tmp_path}/ledgers 2 2 2 8 64 64 0.5 2.0 1.0 1.0")
     code, out, err = finish(start(tmp_path / "a", *words, "--set", "local-epochs=1"))
     assert code == 3, err
@@ -111,7 +111,7 @@ def test_a_spent_budget_ends_this_run_and_the_next_on_the_same_ledger(tmp_path: 
     assert rounds(tmp_path / "b") == []
 
 
-def test_simulated_clients_are_sampled(tmp_path: Path) -> None:
+def test_simulated_clients_are_sampled(tmp_path):
     code, _, err = finish(start(tmp_path, "--simulate", "50", "10", "10", "2"))
     assert code == 0, err
     with Ledger.open(tmp_path / "out" / "ledgers" / "ledger.sqlite") as ledger:
@@ -121,9 +121,7 @@ def test_simulated_clients_are_sampled(tmp_path: Path) -> None:
         assert states.count("trained") == 10
 
 
-def test_a_killed_client_is_noted_and_goes_on_where_its_ledger_stands(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_killed_client_is_noted_and_goes_on_where_its_ledger_stands(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     # as many rounds as it takes until the client is back, also where that takes long
     process = start(tmp_path, "--set", "round-timeout=60", "3", "2", "3", "30")
@@ -156,7 +154,7 @@ def join_again(folder: Path, start: dict[str, Any]) -> "subprocess.Popen[bytes]"
     return subprocess.Popen([*command, *settings], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
-def test_a_run_in_which_no_client_trains_is_no_success(tmp_path: Path) -> None:
+def test_a_run_in_which_no_client_trains_is_no_success(tmp_path):
     ledgers = str(tmp_path / "ledgers")
     code, _, err = finish(
         start(tmp_path / "one", "--ledger", ledgers, "--set", "rounds=1", "--set", "privacy=off")
@@ -168,7 +166,7 @@ def test_a_run_in_which_no_client_trains_is_no_success(tmp_path: Path) -> None:
     assert "server.log" in err
 
 
-def test_a_damaged_ledger_is_a_wrong_argument_and_nothing_is_left(tmp_path: Path) -> None:
+def test_a_damaged_ledger_is_a_wrong_argument_and_nothing_is_left(tmp_path):
     ledgers = tmp_path / "ledgers"
     ledgers.mkdir()
     (ledgers / "ledger.sqlite").write_text("no ledger")

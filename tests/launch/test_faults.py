@@ -90,7 +90,7 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
 MANY = ["--out", "out", "--set", "rounds=40", "--set", "round-timeout=60"]
 
 
-def test_clients_outlive_a_server_that_is_killed_and_the_run_goes_on(machine: Machine) -> None:
+def test_clients_outlive_a_server_that_is_killed_and_the_run_goes_on(machine):
     server = machine.server("server", *MANY)
     clients = [machine.client(part) for part in (0, 1)]
     wait_for(lambda: len(machine.rounds()) >= 3, 200)
@@ -113,7 +113,7 @@ def test_clients_outlive_a_server_that_is_killed_and_the_run_goes_on(machine: Ma
         assert shown <= 3.0
 
 
-def test_a_client_whose_process_group_is_killed_costs_one_round_and_comes_back(machine: Machine) -> None:
+def test_a_client_whose_process_group_is_killed_costs_one_round_and_comes_back(machine):
     server = machine.server("server", *MANY, "--set", "min-clients=1")
     first, _ = machine.client(0, "--once"), machine.client(1, "--once")
     wait_for(lambda: len(machine.rounds()) >= 3, 200)

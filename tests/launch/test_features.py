@@ -28,9 +28,7 @@ def fl_dp(*words: str, settings: tuple[str, ...] = ()) -> "subprocess.CompletedP
 
 
 @pytest.mark.parametrize("words", [("--simulate",), ()])
-def test_a_run_learns_and_its_predictions_are_what_was_measured(
-    words: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_a_run_learns_and_its_predictions_are_what_was_measured(words, tmp_path):
     """Simulated, and with clients of their own processes."""
     out = tmp_path / "run"
     features = ("features=scatter:1", "model=norm-linear")
@@ -48,7 +46,7 @@ def test_a_run_learns_and_its_predictions_are_what_was_measured(
     assert right / len(test) == pytest.approx(found["metrics"]["accuracy"], abs=1e-6)
 
 
-def test_a_ledger_counts_runs_with_features_and_without_together(tmp_path: Path) -> None:
+def test_a_ledger_counts_runs_with_features_and_without_together(tmp_path):
     words = ("run", "--simulate", "--ledger", str(tmp_path / "ledger"))
     first = fl_dp(*words, "--out", str(tmp_path / "a"), settings=SMALL)
     assert first.returncode == 0, first.stdout + first.stderr

@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from run_records import record
@@ -66,7 +65,7 @@ def running(folder: RunFolder, lock: str = "lock") -> Iterator[None]:
             process.kill()
 
 
-def test_before_the_first_round_it_says_what_is_done(folder: RunFolder) -> None:
+def test_before_the_first_round_it_says_what_is_done(folder):
     said: list[str] = []
     tell = ProgressReporter(print, quiet=True)
     tell.run(RunConfig(rounds=4), folder)
@@ -76,7 +75,7 @@ def test_before_the_first_round_it_says_what_is_done(folder: RunFolder) -> None:
     assert said == ["0 of 4 rounds are over; now: 1 of 2 clients are there\\u001b[2J"]
 
 
-def test_within_a_round_it_counts_answers(folder: RunFolder) -> None:
+def test_within_a_round_it_counts_answers(folder):
     said: list[str] = []
     append_line(folder.rounds, record(1))
     tell = ProgressReporter(print, quiet=True)
@@ -91,7 +90,7 @@ def test_within_a_round_it_counts_answers(folder: RunFolder) -> None:
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", '{"doing": 1}', '{"server_round": 1, "asked": 5}', "9" * 5000, "[" * 9999]
 )
-def test_a_state_that_cannot_be_read_is_no_state(folder: RunFolder, text: str) -> None:
+def test_a_state_that_cannot_be_read_is_no_state(folder, text):
     said: list[str] = []
     folder.progress.write_text(text)
     with running(folder):
@@ -99,7 +98,7 @@ def test_a_state_that_cannot_be_read_is_no_state(folder: RunFolder, text: str) -
     assert said == ["0 of 4 rounds are over; now: between two rounds"]
 
 
-def test_a_state_of_a_round_that_is_over_is_old(folder: RunFolder) -> None:
+def test_a_state_of_a_round_that_is_over_is_old(folder):
     said: list[str] = []
     append_line(folder.rounds, record(1))
     tell = ProgressReporter(print, quiet=True)
@@ -115,9 +114,7 @@ def test_a_state_of_a_round_that_is_over_is_old(folder: RunFolder) -> None:
     [("completed", ExitCode.TRAINED), ("budget-exhausted", ExitCode.BUDGET_EXHAUSTED)],
 )
 @pytest.mark.parametrize("once", [True, False])
-def test_a_run_that_is_over_gives_its_exit_code(
-    folder: RunFolder, status: RunStatus, code: ExitCode, once: bool
-) -> None:
+def test_a_run_that_is_over_gives_its_exit_code(folder, status, code, once):
     said: list[str] = []
     append_line(folder.rounds, record(1))
     end(folder, status)
@@ -126,15 +123,13 @@ def test_a_run_that_is_over_gives_its_exit_code(
 
 
 @pytest.mark.parametrize("look", [look_once, follow])
-def test_a_run_that_failed_says_why_and_moves_no_cursor(folder: RunFolder, look: Any) -> None:
+def test_a_run_that_failed_says_why_and_moves_no_cursor(folder, look):
     end(folder, "failed", "client \x1b[2J was ill")
     with pytest.raises(LaunchError, match=r"client \\u001b\[2J was ill\. Log:"):
         look(folder, print)
 
 
-def test_names_of_clients_move_no_cursor_in_the_table_at_the_end(
-    folder: RunFolder, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_names_of_clients_move_no_cursor_in_the_table_at_the_end(folder, capsys):
     end(folder, "completed", name="\x1b[2Jx")
     look_once(folder, print)
     out = capsys.readouterr().out
@@ -143,7 +138,7 @@ def test_names_of_clients_move_no_cursor_in_the_table_at_the_end(
 
 
 @pytest.mark.parametrize("look", [look_once, follow])
-def test_a_run_whose_server_has_died_says_how_to_go_on(folder: RunFolder, look: Any) -> None:
+def test_a_run_whose_server_has_died_says_how_to_go_on(folder, look):
     append_line(folder.rounds, record(1))
     with folder.rounds.open("a") as file:
         file.write('{"round": 2, "clie')
@@ -154,13 +149,13 @@ def test_a_run_whose_server_has_died_says_how_to_go_on(folder: RunFolder, look: 
         look(folder, print)
 
 
-def test_a_failed_run_that_goes_on_again_is_not_over(folder: RunFolder) -> None:
+def test_a_failed_run_that_goes_on_again_is_not_over(folder):
     end(folder, "failed", "interrupted")
     with running(folder):
         assert look_once(folder, print) == ExitCode.TRAINED
 
 
-def test_a_run_is_followed_to_its_end(folder: RunFolder) -> None:
+def test_a_run_is_followed_to_its_end(folder):
     said: list[str] = []
     codes: list[ExitCode] = []
     watcher = threading.Thread(target=lambda: codes.append(follow(folder, said.append)))
@@ -178,7 +173,7 @@ def test_a_run_is_followed_to_its_end(folder: RunFolder) -> None:
     assert said[-1] == "results in run"
 
 
-def test_many_rounds_before_are_counted(folder: RunFolder) -> None:
+def test_many_rounds_before_are_counted(folder):
     said: list[str] = []
     for number in range(1, 15):
         append_line(folder.rounds, record(number))
@@ -188,7 +183,7 @@ def test_many_rounds_before_are_counted(folder: RunFolder) -> None:
     assert said[0].splitlines()[1].startswith("round 5/4")
 
 
-def test_nothing_is_written(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_written(folder, monkeypatch):
     drawn: list[RunFolder] = []
     monkeypatch.setattr("fl_dp.reporting.page.write.written_at_the_end", lambda one: drawn.append(one) or "")
     append_line(folder.rounds, record(1))
@@ -199,7 +194,7 @@ def test_nothing_is_written(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) 
     assert not drawn
 
 
-def test_a_config_that_is_being_written_is_waited_for(folder: RunFolder) -> None:
+def test_a_config_that_is_being_written_is_waited_for(folder):
     said: list[str] = []
     folder.config.write_text('rounds = 4\nepsilon = "')
     with running(folder):
@@ -207,7 +202,7 @@ def test_a_config_that_is_being_written_is_waited_for(folder: RunFolder) -> None
     assert said == ["0 of 0 rounds are over; now: between two rounds"]
 
 
-def test_a_folder_without_a_run_is_refused_with_what_to_do(folder: RunFolder, tmp_path: Path) -> None:
+def test_a_folder_without_a_run_is_refused_with_what_to_do(folder, tmp_path):
     with pytest.raises(ConfigError, match=r"nowhere: no such folder; name that of a run"):
         check_watchable(RunFolder(tmp_path / "nowhere"))
     with pytest.raises(ConfigError, match=r"it has no config\.toml; the newest below it is run\."):
@@ -218,7 +213,7 @@ def test_a_folder_without_a_run_is_refused_with_what_to_do(folder: RunFolder, tm
     check_watchable(folder)
 
 
-def test_the_state_holds_nothing_that_other_files_hold(folder: RunFolder) -> None:
+def test_the_state_holds_nothing_that_other_files_hold(folder):
     tell = ProgressReporter(print, quiet=True)
     tell.run(RunConfig(), folder)
     assert set(json.loads(folder.progress.read_text())) == set(following.KEPT)

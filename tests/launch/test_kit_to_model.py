@@ -53,7 +53,7 @@ class Machines:
         assert words[0] == "fl-dp"
         done = subprocess.run(
             [*FL_DP, *words[1:], *more], capture_output=True, text=True, check=False, timeout=600,
-            **self._settings(machine),  # type: ignore[arg-type]
+            **self._settings(machine),
         )  # fmt: skip
         assert done.returncode == 0, (command, done.stdout, done.stderr)
         return done.stdout
@@ -63,7 +63,7 @@ class Machines:
         with (self.folder / machine / "console").open("ab") as console:
             process = subprocess.Popen(
                 [*FL_DP, *shlex.split(command)[1:]], stdout=console, stderr=console,
-                **self._settings(machine),  # type: ignore[call-overload]
+                **self._settings(machine),
             )  # fmt: skip
         self.started.append(process)
         return process
@@ -115,7 +115,7 @@ def provisioned(machines: Machines) -> None:
         assert f"this site is {site}" in accepted
 
 
-def test_the_page_leads_from_keys_to_a_model(machines: Machines) -> None:
+def test_the_page_leads_from_keys_to_a_model(machines):
     provisioned(machines)
     (machines.folder / "server" / "run.toml").write_text(RUN.format(rounds=2))
     server = machines.start("server", on_the_page("bash", "server")[0])
@@ -131,7 +131,7 @@ def test_the_page_leads_from_keys_to_a_model(machines: Machines) -> None:
     assert not list((machines.folder / "server").rglob("authority.key"))
 
 
-def test_a_site_that_is_revoked_while_the_server_runs_is_refused(machines: Machines) -> None:
+def test_a_site_that_is_revoked_while_the_server_runs_is_refused(machines):
     provisioned(machines)
     (machines.folder / "server" / "run.toml").write_text(RUN.format(rounds=1))
     # the server waits for two sites, and so goes on to serve

@@ -35,9 +35,7 @@ def forecast(config: RunConfig, *sizes: int) -> Forecast:
     return forecast_of(config, sizes, None, shared_specs(new_model(task), config.personal))
 
 
-def test_the_steps_of_a_client_are_timed_and_nothing_is_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_steps_of_a_client_are_timed_and_nothing_is_left(tmp_path, monkeypatch):
     def refuse(*args: object) -> None:
         raise AssertionError("records were read")
 
@@ -53,7 +51,7 @@ def test_the_steps_of_a_client_are_timed_and_nothing_is_left(
 
 
 @pytest.mark.parametrize("privacy", ["on", "off"])
-def test_of_a_long_step_a_part_is_measured_once(privacy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_a_long_step_a_part_is_measured_once(privacy, monkeypatch):
     monkeypatch.setattr(measuring, "SECONDS", 0.0)
     large = replace(CONFIG, expected_batch_size=1024, privacy=privacy, physical_batch_size=64)
     found = timing_of(forecast(large, 5000, 5000), simulated=True, test_records=0)
@@ -75,7 +73,7 @@ def test_of_a_long_step_a_part_is_measured_once(privacy: str, monkeypatch: pytes
         timing_of(forecast(CONFIG, 5000, 5000), simulated=True, test_records=0, known=found)
 
 
-def test_of_a_short_step_all_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_a_short_step_all_is_measured(monkeypatch):
     monkeypatch.setattr(measuring, "SECONDS", 2.0)
     config = replace(CONFIG, expected_batch_size=512)
     found = timing_of(forecast(config, 5000, 5000), simulated=True, test_records=0)
@@ -83,7 +81,7 @@ def test_of_a_short_step_all_is_measured(monkeypatch: pytest.MonkeyPatch) -> Non
     assert (found.batch, found.step) == (512, found.batch_seconds)
 
 
-def test_what_the_first_step_of_a_process_takes_is_no_steps_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_first_step_of_a_process_takes_is_no_steps_time(monkeypatch):
     """PyTorch's optimizers import for seconds in it; a plan would give up passes for that."""
     train, seen = OwnTraining.train, list[object]()
 
@@ -101,13 +99,13 @@ def test_what_the_first_step_of_a_process_takes_is_no_steps_time(monkeypatch: py
     assert found.measured > 1
 
 
-def test_nobody_who_can_train_is_nothing_to_measure() -> None:
+def test_nobody_who_can_train_is_nothing_to_measure():
     spent = forecast(replace(CONFIG, epsilon=1e-3, noise_multiplier="auto"), 64, 64)
     assert all(one.record.mechanism is None for one in spent.clients)
     assert timing_of(spent, simulated=True, test_records=0) is None
 
 
-def test_all_rounds_are_no_shorter_than_the_work_on_all_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_rounds_are_no_shorter_than_the_work_on_all_cores(monkeypatch):
     monkeypatch.setattr(measuring, "cores", lambda: 2)
     one = Timing(1.0, 0.5, 9, 64, 0.5, 3.0, 2, 1, 64, 64, 0, 0, 0.0)
     two = forecast(CONFIG, 640, 640)  # 10 steps of half a second a round, after 1 s
@@ -119,7 +117,7 @@ def test_all_rounds_are_no_shorter_than_the_work_on_all_cores(monkeypatch: pytes
     assert measuring._all_rounds(unlike, one, simulated=True) == 2 * 50 + 3
 
 
-def test_random_examples_are_of_the_tasks_form_and_unit() -> None:
+def test_random_examples_are_of_the_tasks_form_and_unit():
     task = task_of(CONFIG)
     task.form = Form((64,), 10)
     assert len(random_data(CONFIG, task, 12)) == 12

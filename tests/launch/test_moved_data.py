@@ -32,7 +32,7 @@ def run(*words: str, settings: tuple[str, ...]) -> "subprocess.CompletedProcess[
     )
 
 
-def test_moved_files_go_on_from_what_they_have_spent(tmp_path: Path) -> None:
+def test_moved_files_go_on_from_what_they_have_spent(tmp_path):
     first, ledger = files(tmp_path / "first"), tmp_path / "ledger"
     words = ("--simulate", "--ledger", str(ledger), "--out")
     named = ("data-name=ward {client}",)

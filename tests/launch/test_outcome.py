@@ -31,7 +31,7 @@ def write(folder: RunFolder, status: str, reason: str = "", private: bool = True
     folder.summary.write_text(json.dumps({**summary, **more}))
 
 
-def test_trained_as_asked(folder: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
+def test_trained_as_asked(folder, capsys):
     write(folder, "completed")
     said: list[str] = []
     assert conclude(GOOD, folder, said.append) == ExitCode.TRAINED
@@ -40,14 +40,14 @@ def test_trained_as_asked(folder: RunFolder, capsys: pytest.CaptureFixture[str])
     assert "Privacy spent" in capsys.readouterr().out
 
 
-def test_spent_budgets_are_a_normal_end_and_said(folder: RunFolder) -> None:
+def test_spent_budgets_are_a_normal_end_and_said(folder):
     write(folder, "budget-exhausted")
     said: list[str] = []
     assert conclude(GOOD, folder, said.append) == ExitCode.BUDGET_EXHAUSTED == 3
     assert "budgets are spent (after round 2)" in said[-1]
 
 
-def test_budgets_of_which_nothing_was_ever_spent_are_not_spent(folder: RunFolder) -> None:
+def test_budgets_of_which_nothing_was_ever_spent_are_not_spent(folder):
     fresh = {**CLIENT, "steps": 0, "rounds": 0, "status": "idle", "reason": "No noise is enough."}
     write(folder, "budget-exhausted", rounds=0, clients={"0": fresh, "1": fresh})
     said: list[str] = []
@@ -56,34 +56,32 @@ def test_budgets_of_which_nothing_was_ever_spent_are_not_spent(folder: RunFolder
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"status": 3}', '{"status": "completed"}'])
-def test_a_damaged_summary_is_named(folder: RunFolder, text: str) -> None:
+def test_a_damaged_summary_is_named(folder, text):
     folder.summary.write_text(text)
     with pytest.raises(ConfigError, match=r"summary\.json: is damaged"):
         conclude(GOOD, folder, print)
 
 
-def test_a_failed_run_gives_cause_and_log(folder: RunFolder) -> None:
+def test_a_failed_run_gives_cause_and_log(folder):
     write(folder, "failed", "no client trained: all declined")
     with pytest.raises(LaunchError, match=r"no client trained: all declined\. Log: .*server\.log"):
         conclude(GOOD, folder, print)
 
 
-def test_no_summary_gives_the_servers_words_and_the_end_of_the_log(folder: RunFolder) -> None:
+def test_no_summary_gives_the_servers_words_and_the_end_of_the_log(folder):
     folder.log("server").parent.mkdir()
     folder.log("server").write_text("Traceback\nValueError: x\n")
     with pytest.raises(LaunchError, match=r"(?s)the server raised.*server\.log.*ValueError: x"):
         conclude(BAD, folder, print)
 
 
-def test_a_server_that_fails_after_its_summary_did_not_succeed(folder: RunFolder) -> None:
+def test_a_server_that_fails_after_its_summary_did_not_succeed(folder):
     write(folder, "completed")
     with pytest.raises(LaunchError, match="after its last round: the server raised"):
         conclude(BAD, folder, print)
 
 
-def test_the_last_lines_of_a_run_without_privacy_say_so(
-    folder: RunFolder, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_last_lines_of_a_run_without_privacy_say_so(folder, capsys):
     write(folder, "completed", private=False)
     said: list[str] = []
     assert conclude(GOOD, folder, said.append) == ExitCode.TRAINED
@@ -91,13 +89,13 @@ def test_the_last_lines_of_a_run_without_privacy_say_so(
     assert capsys.readouterr().out.startswith("NOT PRIVATE: ")
 
 
-def test_what_the_server_raises_is_logged_and_becomes_its_end(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_the_server_raises_is_logged_and_becomes_its_end(caplog):
     assert tried(lambda: None) == GOOD
     assert tried(lambda: [][0]) == RunEnd(completed=False, details="list index out of range")
     assert "Traceback" in caplog.text
 
 
-def test_what_the_launch_raises_goes_on() -> None:
+def test_what_the_launch_raises_goes_on():
     def stopped() -> None:
         raise LaunchError("Every client has stopped")
 
@@ -105,7 +103,7 @@ def test_what_the_launch_raises_goes_on() -> None:
         tried(stopped)
 
 
-def test_who_asks_for_silence_gets_no_page(folder: RunFolder) -> None:
+def test_who_asks_for_silence_gets_no_page(folder):
     write(folder, "completed")
     said: list[str] = []
     assert conclude(GOOD, folder, said.append, quiet=True) == ExitCode.TRAINED
@@ -113,7 +111,7 @@ def test_who_asks_for_silence_gets_no_page(folder: RunFolder) -> None:
     assert not folder.report.exists()
 
 
-def test_a_run_without_its_page_is_a_run(folder: RunFolder) -> None:
+def test_a_run_without_its_page_is_a_run(folder):
     write(folder, "completed")
     folder.report.mkdir()  # where a file should go
     said: list[str] = []
@@ -122,7 +120,7 @@ def test_a_run_without_its_page_is_a_run(folder: RunFolder) -> None:
     assert said[1].endswith(f"Then: fl-dp report {folder.path}")
 
 
-def test_a_failed_run_has_a_page_too(folder: RunFolder) -> None:
+def test_a_failed_run_has_a_page_too(folder):
     write(folder, "failed", "all clients failed")
     said: list[str] = []
     with pytest.raises(LaunchError, match="all clients failed"):
@@ -131,7 +129,7 @@ def test_a_failed_run_has_a_page_too(folder: RunFolder) -> None:
     assert "all clients failed" in folder.report.read_text()
 
 
-def test_a_cause_at_the_clients_is_told_with_their_logs(folder: RunFolder) -> None:
+def test_a_cause_at_the_clients_is_told_with_their_logs(folder):
     write(folder, "failed", "3 were refused: its ledger cannot be used; its own log says why.")
     folder.log("server").parent.mkdir()
     for name in ("server", "clients"):
@@ -144,7 +142,7 @@ def test_a_cause_at_the_clients_is_told_with_their_logs(folder: RunFolder) -> No
     assert logs == f"Logs: {folder.log('clients')}, {folder.log('server')}"
 
 
-def test_an_interrupted_run_says_how_to_go_on(folder: RunFolder) -> None:
+def test_an_interrupted_run_says_how_to_go_on(folder):
     write(folder, "failed", "interrupted")
     folder.launch.touch()
     with pytest.raises(LaunchError, match=r"Go on with: fl-dp run --resume .*\. Log: "):

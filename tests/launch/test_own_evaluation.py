@@ -49,7 +49,7 @@ class Ours(Task):
 """
 
 
-def test_a_model_is_measured_once_when_it_was_received(tmp_path: Path) -> None:
+def test_a_model_is_measured_once_when_it_was_received(tmp_path):
     site, said = Site(tmp_path, **{"evaluate-received": True}), []
     watch = OwnEvaluation(site.config, said.append)
     watch.look()
@@ -67,7 +67,7 @@ def test_a_model_is_measured_once_when_it_was_received(tmp_path: Path) -> None:
     assert "round 2" in said[1]
 
 
-def test_what_is_handed_over_is_what_was_received(tmp_path: Path) -> None:
+def test_what_is_handed_over_is_what_was_received(tmp_path):
     site = Site(tmp_path, **{"evaluate-received": True})
     site.train()
     received = read_received(received_file(site.config))
@@ -77,13 +77,13 @@ def test_what_is_handed_over_is_what_was_received(tmp_path: Path) -> None:
     assert all((received.weights[name] == sent[name]).all() for name in sent)
 
 
-def test_nothing_is_kept_unless_its_operator_asks(tmp_path: Path) -> None:
+def test_nothing_is_kept_unless_its_operator_asks(tmp_path):
     site = Site(tmp_path)
     site.train()
     assert not received_file(site.config).exists()
 
 
-def test_no_answer_reads_a_test_row(tmp_path: Path) -> None:
+def test_no_answer_reads_a_test_row(tmp_path):
     """Rows that end whoever reads them: the round is answered all the same, and the watcher says its line."""
     (tmp_path / "ours.py").write_text(POISONED)
     task = str(tmp_path / "ours.py")
@@ -105,7 +105,7 @@ def test_no_answer_reads_a_test_row(tmp_path: Path) -> None:
         evaluate_file(site.config, _weights(tmp_path, model))
 
 
-def test_a_disk_that_is_full_ends_no_round(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_disk_that_is_full_ends_no_round(tmp_path, caplog):
     (tmp_path / "received").write_text("a file where the folder should be")
     site = Site(tmp_path, **{"evaluate-received": True})
     assert isinstance(site.train(), LocalUpdate)
@@ -118,7 +118,7 @@ def _weights(folder: Path, model: torch.nn.Module) -> Path:
     return file
 
 
-def test_a_file_or_a_runs_folder_is_measured(tmp_path: Path) -> None:
+def test_a_file_or_a_runs_folder_is_measured(tmp_path):
     site = Site(tmp_path)
     line = evaluate_file(site.config, _weights(tmp_path, MODEL))
     assert "weights.pt, on 355 test rows of this site: loss " in line
@@ -127,7 +127,7 @@ def test_a_file_or_a_runs_folder_is_measured(tmp_path: Path) -> None:
     assert evaluate_file(site.config, tmp_path / "run").split(": ")[1] == line.split(": ")[1]
 
 
-def test_a_model_of_the_sites_own_is_measured_too(tmp_path: Path) -> None:
+def test_a_model_of_the_sites_own_is_measured_too(tmp_path):
     """Beside the global one while it joins, and on whatever model of that shape is given afterwards."""
     site, said = Site(tmp_path, **{"evaluate-received": True}), []
     watch = OwnEvaluation(site.config, said.append)
@@ -148,7 +148,7 @@ def test_a_model_of_the_sites_own_is_measured_too(tmp_path: Path) -> None:
     assert said[1] == both[1]
 
 
-def test_a_tied_parameter_goes_by_its_first_name(tmp_path: Path) -> None:
+def test_a_tied_parameter_goes_by_its_first_name(tmp_path):
     """A state dict has it twice; the second one is not to undo what is the site's own."""
     (tmp_path / "tied.py").write_text(TIED)
     site = Site(tmp_path, **{"model": str(tmp_path / "tied.py:Tied"), "evaluate-received": True})
@@ -182,7 +182,7 @@ class Tied(nn.Module):
 """
 
 
-def test_what_cannot_be_measured_is_refused(tmp_path: Path) -> None:
+def test_what_cannot_be_measured_is_refused(tmp_path):
     config = Site(tmp_path).config
     with pytest.raises(ConfigError, match="no such file, or a run's folder without a model"):
         evaluate_file(config, tmp_path)
@@ -193,7 +193,7 @@ def test_what_cannot_be_measured_is_refused(tmp_path: Path) -> None:
         evaluate_file(config, tmp_path / "other.pt")
 
 
-def test_without_test_rows_it_is_said_at_once(tmp_path: Path) -> None:
+def test_without_test_rows_it_is_said_at_once(tmp_path):
     (tmp_path / "ours.py").write_text(POISONED.replace('raise RuntimeError(f"read by', "return None #"))
     site = Site(tmp_path, task=str(tmp_path / "ours.py"), **{"num-partitions": 1})
     with pytest.raises(DataError, match="This site has no test rows"):

@@ -72,14 +72,14 @@ class Told:
 
 def told(grid: Grid, counts: bool = True, **config: Any) -> tuple[ProgressGrid, Told]:
     tell = Told()
-    return ProgressGrid(grid, RunConfig(clients=3, **config), tell, counts=counts), tell  # type: ignore[arg-type]
+    return ProgressGrid(grid, RunConfig(clients=3, **config), tell, counts=counts), tell
 
 
 def messages(kind: str, *nodes: int, group: str = "4") -> list[Message]:
     return [Message(RecordDict(), node, kind, group_id=group) for node in nodes]
 
 
-def test_clients_that_are_missing_are_counted_until_all_have_come() -> None:
+def test_clients_that_are_missing_are_counted_until_all_have_come():
     grid, tell = told(Nodes(2))
     assert list(grid.get_node_ids()) == [1, 2]
     tell.rounds_over = 1
@@ -95,16 +95,14 @@ def test_clients_that_are_missing_are_counted_until_all_have_come() -> None:
         ({"privacy": "off"}, "comparing budgets and rounds"),
     ],
 )
-def test_what_follows_on_the_clients_answers_is_said_before_it_takes_its_time(
-    settings: dict[str, Any], words: str
-) -> None:
+def test_what_follows_on_the_clients_answers_is_said_before_it_takes_its_time(settings, words):
     grid, tell = told(Nodes(), **settings)
     sent = list(grid.push_messages(messages(MessageType.QUERY, 1, 2)))
     assert len(list(grid.pull_messages(sent))) == 2
     assert tell.events == ["asking 2 clients what their data have spent", words]
 
 
-def test_a_rounds_answers_are_counted_errors_too() -> None:
+def test_a_rounds_answers_are_counted_errors_too():
     grid, tell = told(Nodes(9))
     sent = list(grid.push_messages(messages(MessageType.TRAIN, 1, 9)))
     assert len(list(grid.pull_messages(sent[:1]))) == 1
@@ -113,19 +111,19 @@ def test_a_rounds_answers_are_counted_errors_too() -> None:
     assert tell.events[2:] == [("answered", 1), "averaging the updates, and measuring the model"]
 
 
-def test_where_others_count_it_does_not() -> None:
+def test_where_others_count_it_does_not():
     grid, tell = told(Nodes(), counts=False)
     grid.pull_messages(grid.push_messages(messages(MessageType.TRAIN, 1)))
     assert tell.events == [("asked", 4, 1), "averaging the updates, and measuring the model"]
 
 
 @pytest.mark.parametrize("adding", [True, False])
-def test_whether_updates_may_come_added_up_is_the_grids_own_word(adding: bool) -> None:
+def test_whether_updates_may_come_added_up_is_the_grids_own_word(adding):
     grid, _ = told(Nodes(adds_up=adding))
     assert adds_up(grid) is adding
 
 
-def test_everything_else_is_the_grids() -> None:
+def test_everything_else_is_the_grids():
     nodes = Nodes()
     grid, _ = told(nodes)
     grid.set_run("a run")
@@ -144,7 +142,7 @@ def test_everything_else_is_the_grids() -> None:
         ({"evaluate_every": 0, "rounds": 4}, True),
     ],
 )
-def test_a_model_is_said_to_be_measured_only_where_it_is(settings: dict[str, Any], measured: bool) -> None:
+def test_a_model_is_said_to_be_measured_only_where_it_is(settings, measured):
     grid, tell = told(Nodes(), counts=False, **settings)
     grid.pull_messages(grid.push_messages(messages(MessageType.TRAIN, 1, group="4")))
     assert tell.events[-1] == f"averaging the updates{', and measuring the model' * measured}"

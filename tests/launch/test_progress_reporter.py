@@ -24,7 +24,7 @@ def folder(tmp_path: Path) -> RunFolder:
     return RunFolder(tmp_path)
 
 
-def test_the_file_follows_the_run_and_is_gone_at_its_end(folder: RunFolder) -> None:
+def test_the_file_follows_the_run_and_is_gone_at_its_end(folder):
     said: list[str] = []
     with reporting_progress(said.append, quiet=True) as tell:
         tell.doing("checking")
@@ -44,7 +44,7 @@ def test_the_file_follows_the_run_and_is_gone_at_its_end(folder: RunFolder) -> N
     assert said == ["a line"]
 
 
-def test_it_is_gone_when_the_run_fails_too(folder: RunFolder) -> None:
+def test_it_is_gone_when_the_run_fails_too(folder):
     def interrupted() -> None:
         with reporting_progress(print, quiet=True) as tell:
             tell.run(RunConfig(), folder)
@@ -55,7 +55,7 @@ def test_it_is_gone_when_the_run_fails_too(folder: RunFolder) -> None:
     assert not folder.progress.exists()
 
 
-def test_it_is_not_written_for_every_answer(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_not_written_for_every_answer(folder, monkeypatch):
     now = 0.0
     monkeypatch.setattr(module.time, "monotonic", lambda: now)
     tell = ProgressReporter(print, quiet=True)
@@ -69,9 +69,7 @@ def test_it_is_not_written_for_every_answer(folder: RunFolder, monkeypatch: pyte
     assert told(folder)["answered"] == 2
 
 
-def test_no_run_ends_because_it_cannot_be_written(
-    folder: RunFolder, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_no_run_ends_because_it_cannot_be_written(folder, caplog):
     folder.progress.with_name(f".{folder.progress.name}.new").mkdir()
     tell = ProgressReporter(print, quiet=True)
     with caplog.at_level(logging.WARNING, "fl_dp"):
@@ -81,7 +79,7 @@ def test_no_run_ends_because_it_cannot_be_written(
     tell.end()
 
 
-def test_a_resumed_run_begins_with_the_rounds_that_are_over(folder: RunFolder) -> None:
+def test_a_resumed_run_begins_with_the_rounds_that_are_over(folder):
     tell = ProgressReporter(print, quiet=True)
     tell.run(RunConfig(rounds=9), folder, 5)
     assert tell.rounds_over == 5
@@ -90,7 +88,7 @@ def test_a_resumed_run_begins_with_the_rounds_that_are_over(folder: RunFolder) -
 @pytest.mark.parametrize(
     ("begun_by", "command"), [("run", "fl-dp run --resume"), ("server", "fl-dp server --resume")]
 )
-def test_who_interrupts_a_run_is_told_how_to_go_on(folder: RunFolder, begun_by: str, command: str) -> None:
+def test_who_interrupts_a_run_is_told_how_to_go_on(folder, begun_by, command):
     if begun_by == "run":
         folder.launch.touch()
     said: list[str] = []
@@ -99,7 +97,7 @@ def test_who_interrupts_a_run_is_told_how_to_go_on(folder: RunFolder, begun_by: 
     assert said == [f"stopped after 1 of 4 rounds; go on with: {command} {folder.shown}"]
 
 
-def test_of_a_run_that_is_over_or_has_not_begun_nothing_is_said(folder: RunFolder) -> None:
+def test_of_a_run_that_is_over_or_has_not_begun_nothing_is_said(folder):
     said: list[str] = []
     with pytest.raises(KeyboardInterrupt), reporting_progress(said.append, quiet=True):
         raise KeyboardInterrupt

@@ -35,7 +35,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, problem: str = "") -> list[str]:
     return seen
 
 
-def test_ray_is_there_when_it_was_waited_for_and_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ray_is_there_when_it_was_waited_for_and_goes(monkeypatch):
     seen = stand_in(monkeypatch)
     with ray_ahead("") as ray:
         ray.wait()
@@ -45,13 +45,13 @@ def test_ray_is_there_when_it_was_waited_for_and_goes(monkeypatch: pytest.Monkey
     assert MARKER not in os.environ
 
 
-def test_what_goes_wrong_is_raised_where_it_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_goes_wrong_is_raised_where_it_is_waited_for(monkeypatch):
     stand_in(monkeypatch, "no Ray")
     with pytest.raises(FederationError, match="no Ray"), ray_ahead("") as ray:
         ray.wait()
 
 
-def test_garbage_is_collected_again_when_all_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_garbage_is_collected_again_when_all_is_imported(monkeypatch):
     stand_in(monkeypatch)
     with ray_ahead("") as ray:
         assert not gc.isenabled()
@@ -60,16 +60,14 @@ def test_garbage_is_collected_again_when_all_is_imported(monkeypatch: pytest.Mon
         assert gc.get_freeze_count() > 0
 
 
-def test_garbage_is_collected_again_after_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_garbage_is_collected_again_after_a_refusal(monkeypatch):
     stand_in(monkeypatch)
     with pytest.raises(KeyError), ray_ahead(""):
         raise KeyError
     assert gc.isenabled()
 
 
-def test_an_address_where_no_cluster_is_is_refused_before_anything_starts(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_address_where_no_cluster_is_is_refused_before_anything_starts(monkeypatch):
     seen = stand_in(monkeypatch)
     with pytest.raises(ConfigError, match="no Ray cluster answers there"), ray_ahead("127.0.0.1:1"):
         raise AssertionError("it must not get here")

@@ -78,7 +78,7 @@ def last_paid(folder: Path) -> int:
         return max(paid.server_round for account in ledger.accounts() for paid in account.rounds)
 
 
-def test_a_killed_and_resumed_run_is_the_run_that_was_not_killed(tmp_path: Path) -> None:
+def test_a_killed_and_resumed_run_is_the_run_that_was_not_killed(tmp_path):
     """Two copies of it go on from the round that was begun: that one is the same computation, and not paid
     for twice. What is paid for later has random numbers of its own in each, and is otherwise the same.
     """

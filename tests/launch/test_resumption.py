@@ -54,13 +54,13 @@ def resume(folder: Path, ray_address: str | None = None) -> list[str]:
     return said
 
 
-def test_a_killed_run_goes_on_as_it_was_launched(folder: RunFolder, run: list[Any]) -> None:
+def test_a_killed_run_goes_on_as_it_was_launched(folder, run):
     (said,) = resume(folder.path)
     assert said.startswith("resuming after round 2 of 3; files in ")
     assert run == [(RunConfig(out=str(folder.path)), folder, Launch("ray", folder.ledgers, ""), True)]
 
 
-def test_a_folder_that_has_moved_takes_its_ledgers_along(folder: RunFolder, run: list[Any]) -> None:
+def test_a_folder_that_has_moved_takes_its_ledgers_along(folder, run):
     moved = RunFolder(folder.path.rename(folder.path.parent / "moved"))
     resume(moved.path)
     config, _, start, _ = run[0]
@@ -68,21 +68,19 @@ def test_a_folder_that_has_moved_takes_its_ledgers_along(folder: RunFolder, run:
 
 
 @pytest.mark.parametrize("masks", [False, True])
-def test_lasting_ledgers_elsewhere_stay_there(
-    folder: RunFolder, run: list[Any], tmp_path: Path, masks: bool
-) -> None:
+def test_lasting_ledgers_elsewhere_stay_there(folder, run, tmp_path, masks):
     """And masks are played as before."""
     Launch("flower", tmp_path / "lasting", "", masks=masks).write(folder)
     resume(folder.path)
     assert run[0][2] == Launch("flower", tmp_path / "lasting", "", masks=masks)
 
 
-def test_a_run_killed_before_any_client_was_asked_begins_again(folder: RunFolder, run: list[Any]) -> None:
+def test_a_run_killed_before_any_client_was_asked_begins_again(folder, run):
     (folder.path / STATE).unlink()
     assert resume(folder.path)[0].startswith("resuming after round 0 of 3")
 
 
-def test_a_failed_or_interrupted_run_goes_on(folder: RunFolder, run: list[Any]) -> None:
+def test_a_failed_or_interrupted_run_goes_on(folder, run):
     folder.summary.write_text(json.dumps({"status": "failed", "reason": "interrupted"}))
     resume(folder.path)
     assert len(run) == 1
@@ -93,9 +91,7 @@ def test_a_failed_or_interrupted_run_goes_on(folder: RunFolder, run: list[Any]) 
     ("status", "words"),
     [("completed", "nothing to resume, the run has completed"), ("budget-exhausted", "privacy budgets")],
 )
-def test_a_run_that_is_over_stays_as_it_is(
-    folder: RunFolder, run: list[Any], status: str, words: str
-) -> None:
+def test_a_run_that_is_over_stays_as_it_is(folder, run, status, words):
     folder.summary.write_text(json.dumps({"status": status}))
     with pytest.raises(ConfigError, match=words):
         resume(folder.path)
@@ -104,27 +100,27 @@ def test_a_run_that_is_over_stays_as_it_is(
 
 
 @pytest.mark.parametrize("folder", ["absent", "empty"])
-def test_a_folder_without_a_run_is_refused_and_left_alone(tmp_path: Path, folder: str) -> None:
+def test_a_folder_without_a_run_is_refused_and_left_alone(tmp_path, folder):
     (tmp_path / "empty").mkdir()
     with pytest.raises(ConfigError, match=r"--resume .*: holds no run of run\.sh"):
         resume(tmp_path / folder)
     assert [path.name for path in tmp_path.rglob("*")] == ["empty"]
 
 
-def test_only_one_process_at_a_time(folder: RunFolder, run: list[Any]) -> None:
+def test_only_one_process_at_a_time(folder, run):
     with exclusive(folder.lock), pytest.raises(ConfigError, match="another process is at work on this run"):
         resume(folder.path)
     assert run == []
 
 
-def test_changed_settings_are_refused_by_key(folder: RunFolder, run: list[Any]) -> None:
+def test_changed_settings_are_refused_by_key(folder, run):
     launcher.write_config(RunConfig(fit_clients=1), folder)
     with pytest.raises(ConfigError, match="fit-clients = 1: the run was started with 2"):
         resume(folder.path)
     assert run == []
 
 
-def test_a_damaged_state_is_refused_before_anything_starts(folder: RunFolder, run: list[Any]) -> None:
+def test_a_damaged_state_is_refused_before_anything_starts(folder, run):
     (folder.path / STATE).write_bytes(b"PK")
     with pytest.raises(ConfigError, match=r"state\.npz: damaged"):
         resume(folder.path)
@@ -132,9 +128,7 @@ def test_a_damaged_state_is_refused_before_anything_starts(folder: RunFolder, ru
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"status": 3}', "[" * 10_000])
-def test_a_damaged_summary_is_named_and_nothing_is_started(
-    folder: RunFolder, run: list[Any], text: str
-) -> None:
+def test_a_damaged_summary_is_named_and_nothing_is_started(folder, run, text):
     folder.summary.write_text(text)
     with pytest.raises(ConfigError, match=r"summary\.json: is damaged"):
         resume(folder.path)
@@ -153,14 +147,14 @@ def test_a_damaged_summary_is_named_and_nothing_is_started(
         'engine = ["ray"]\nledgers = ""\nray-address = ""\n',
     ],
 )
-def test_a_damaged_note_of_the_launch_is_refused(folder: RunFolder, run: list[Any], text: str) -> None:
+def test_a_damaged_note_of_the_launch_is_refused(folder, run, text):
     folder.launch.write_text(text)
     with pytest.raises(ConfigError, match=r"launch\.toml: "):
         resume(folder.path)
     assert run == []
 
 
-def test_a_cluster_may_have_another_address_now(folder: RunFolder, run: list[Any]) -> None:
+def test_a_cluster_may_have_another_address_now(folder, run):
     resume(folder.path, "head:6379")
     assert run[0][2].ray_address == "head:6379"
     replace(Launch.read(folder), engine=None).write(folder)

@@ -80,9 +80,7 @@ def spend_before(ledger: Ledger, settings: ClientConfig, steps: int, noise: floa
         (replace(FIXED, accountant="pld", rounds=30), {"accountant": "pld"}, 7, 30),
     ],
 )
-def test_the_ledger_pays_for_what_was_foreseen(
-    config: RunConfig, own: dict[str, Any], before: int, rounds: int, tmp_path: Path
-) -> None:
+def test_the_ledger_pays_for_what_was_foreseen(config, own, before, rounds, tmp_path):
     settings = settings_of(config, tmp_path, **own)
     with open_with(settings, tmp_path) as ledger:
         if before:
@@ -100,7 +98,7 @@ def test_the_ledger_pays_for_what_was_foreseen(
     assert taken, "every case takes a step"
 
 
-def test_the_cases_above_end_early_and_in_a_short_round(tmp_path: Path) -> None:
+def test_the_cases_above_end_early_and_in_a_short_round(tmp_path):
     """Else they would not tell the whole rounds from those that a budget pays for."""
     settings = settings_of(FIXED, tmp_path)
     found = spending_of(ForeseenAccounts(None).profile(settings, SIZE), FIXED, 200)
@@ -109,7 +107,7 @@ def test_the_cases_above_end_early_and_in_a_short_round(tmp_path: Path) -> None:
     assert found.rounds == found.entry.steps // 10 + 1 < 200
 
 
-def test_where_nothing_fits_nothing_is_spent_and_the_reason_is_there(tmp_path: Path) -> None:
+def test_where_nothing_fits_nothing_is_spent_and_the_reason_is_there(tmp_path):
     settings = settings_of(FIXED, tmp_path, epsilon=0.01)
     found = spending_of(ForeseenAccounts(None).profile(settings, SIZE), FIXED, 4)
     assert (found.entry, found.rounds, found.epsilon, found.alone) == (None, 0, 0.0, 0.0)
@@ -122,7 +120,7 @@ def test_where_nothing_fits_nothing_is_spent_and_the_reason_is_there(tmp_path: P
     assert "noise" in other.record.reason
 
 
-def test_without_privacy_all_rounds_are_taken_and_no_epsilon_holds(tmp_path: Path) -> None:
+def test_without_privacy_all_rounds_are_taken_and_no_epsilon_holds(tmp_path):
     config = replace(FIXED, privacy="off")
     settings = settings_of(config, tmp_path)
     found = spending_of(ForeseenAccounts(None).profile(settings, SIZE), config, 4)
@@ -130,7 +128,7 @@ def test_without_privacy_all_rounds_are_taken_and_no_epsilon_holds(tmp_path: Pat
     assert found.epsilon == found.alone == float("inf")
 
 
-def test_what_is_foreseen_of_one_run_counts_in_the_next(tmp_path: Path) -> None:
+def test_what_is_foreseen_of_one_run_counts_in_the_next(tmp_path):
     settings = settings_of(FIXED, tmp_path)
     accounts = ForeseenAccounts(tmp_path)  # no ledger is there yet
     first = accounts.profile(settings, SIZE)
@@ -144,7 +142,7 @@ def test_what_is_foreseen_of_one_run_counts_in_the_next(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_retired_account_has_spent_nothing_and_is_counted(tmp_path: Path) -> None:
+def test_a_retired_account_has_spent_nothing_and_is_counted(tmp_path):
     settings = settings_of(FIXED, tmp_path)
     with open_with(settings, tmp_path) as ledger:
         spend_before(ledger, settings, 23)
@@ -153,7 +151,7 @@ def test_a_retired_account_has_spent_nothing_and_is_counted(tmp_path: Path) -> N
     assert (profile.spent, profile.retired) == ((), 1)
 
 
-def test_parts_that_share_records_do_not_fit_one_ledger(tmp_path: Path) -> None:
+def test_parts_that_share_records_do_not_fit_one_ledger(tmp_path):
     settings = settings_of(FIXED, tmp_path)
     open_with(settings, tmp_path).close()
     accounts = ForeseenAccounts(tmp_path)
@@ -164,13 +162,13 @@ def test_parts_that_share_records_do_not_fit_one_ledger(tmp_path: Path) -> None:
     assert "one seed" in fresh.conflict(settings)
 
 
-def test_who_takes_part_by_chance() -> None:
+def test_who_takes_part_by_chance():
     some = replace(FIXED, clients=8, fit_clients=2, rounds=6)
     assert (takes_every_round(FIXED), takes_every_round(some), mean_rounds(some)) == (True, False, 1.5)
     assert not takes_every_round(replace(FIXED, sampling="poisson"))
 
 
-def test_members_of_a_sum_have_in_common_the_largest_of_what_each_needs(tmp_path: Path) -> None:
+def test_members_of_a_sum_have_in_common_the_largest_of_what_each_needs(tmp_path):
     config = RunConfig(clients=4, min_clients=4, fit_clients=4, aggregation="secure", noise_multiplier=6.0)
     accounts, settings = ForeseenAccounts(None), settings_of(config, tmp_path)
     profiles = [accounts.profile(settings, size) for size in (640, 128, 256)]
@@ -186,7 +184,7 @@ def test_members_of_a_sum_have_in_common_the_largest_of_what_each_needs(tmp_path
 
 @pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [8.0, 1.2])
-def test_a_simulated_run_spends_what_was_foreseen(epsilon: float, tmp_path: Path) -> None:
+def test_a_simulated_run_spends_what_was_foreseen(epsilon, tmp_path):
     """By what its rounds.jsonl and its ledger say: a first run, and one more on the same ledger."""
     from fl_dp.reporting.read_results import read_rounds
 

@@ -29,10 +29,10 @@ def short(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def proposed(config: RunConfig = CONFIG, **more: object) -> Proposal:
-    return propose(RunRequest(config, ()), engine="ray", **more)  # type: ignore[arg-type]
+    return propose(RunRequest(config, ()), engine="ray", **more)
 
 
-def test_the_run_spends_its_budget_and_no_more(tmp_path: Path) -> None:
+def test_the_run_spends_its_budget_and_no_more(tmp_path):
     found = proposed()
     checked = check_run(RunRequest(found.config, ()), engine="ray")
     assert (checked.exit_code, checked.problems) == (ExitCode.TRAINED, ())
@@ -44,7 +44,7 @@ def test_the_run_spends_its_budget_and_no_more(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_the_config_says_of_chosen_settings_counts_for_nothing() -> None:
+def test_what_the_config_says_of_chosen_settings_counts_for_nothing():
     other = replace(
         CONFIG, rounds=9, local_epochs=0.1, expected_batch_size=8, physical_batch_size=2, learning_rate=77.0,
         momentum=0.3, optimizer_state="reset", max_grad_norm=9.0, noise_multiplier=50.0, participations=2,
@@ -60,7 +60,7 @@ def _file(path: Path, values: np.ndarray, labels: np.ndarray) -> str:
     return f"npz:{path}"
 
 
-def test_records_of_other_values_have_the_same_plan(tmp_path: Path) -> None:
+def test_records_of_other_values_have_the_same_plan(tmp_path):
     """Scale, spread and labels are nobody's business: two data sets of one form and size are one."""
     random = np.random.default_rng(0)
     first = _file(tmp_path / "a.npz", random.random((400, 7), dtype=np.float32), random.integers(0, 3, 400))
@@ -74,7 +74,7 @@ def test_records_of_other_values_have_the_same_plan(tmp_path: Path) -> None:
     assert proposed(replace(CONFIG, data=fewer_records)).config.learning_rate != one.config.learning_rate
 
 
-def test_a_round_may_take_as_long_as_it_is_to_take(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_round_may_take_as_long_as_it_is_to_take(monkeypatch):
     assert proposed().config.round_timeout == 3600.0
     real = proposal.time_run
     monkeypatch.setattr(proposal, "time_run", lambda *of, **more: replace(real(*of, **more), rounds=20_000.0))
@@ -83,20 +83,20 @@ def test_a_round_may_take_as_long_as_it_is_to_take(monkeypatch: pytest.MonkeyPat
     assert found.config.round_timeout == found.run.forecast.config.round_timeout == 10_200.0  # 17 times 600 s
 
 
-def test_a_larger_budget_takes_longer_steps() -> None:
+def test_a_larger_budget_takes_longer_steps():
     rates = [proposed(replace(CONFIG, epsilon=epsilon)).config.learning_rate for epsilon in (0.5, 1.0, 2.0)]
     assert rates[1] == pytest.approx(2 * rates[0], rel=0.3)
     assert rates[2] == pytest.approx(2 * rates[1], rel=0.3)
 
 
-def test_where_chance_decides_noise_is_for_the_rounds_that_are_drawn() -> None:
+def test_where_chance_decides_noise_is_for_the_rounds_that_are_drawn():
     config = replace(CONFIG, clients=20, min_clients=5, fit_clients=5)
     found = proposed(config).config
     assert (found.rounds, found.local_epochs) == (16, 10.0)  # four rounds of each, 40 passes
     assert (found.participations, found.momentum, found.optimizer_state) == ("auto", 0.0, "reset")
 
 
-def test_where_chance_decides_the_noise_that_counts_is_that_of_a_mean_of_those_who_are_drawn() -> None:
+def test_where_chance_decides_the_noise_that_counts_is_that_of_a_mean_of_those_who_are_drawn():
     """By hand: R rounds of t steps, in each the mean of m clients with noise sigma / B a step."""
     config = replace(CONFIG, clients=20, min_clients=5, fit_clients=5, epsilon=1.0, partition="iid")
     run = proposed(config).run
@@ -108,12 +108,12 @@ def test_where_chance_decides_the_noise_that_counts_is_that_of_a_mean_of_those_w
     assert run.config.learning_rate * run.config.max_grad_norm == pytest.approx(move, rel=0.08)
 
 
-def test_a_limit_of_time_takes_fewer_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_limit_of_time_takes_fewer_passes(monkeypatch):
     whole = proposed()
     asked = []
 
     def time_run(forecast: object, *, simulated: bool, known: object) -> object:
-        config = forecast.config  # type: ignore[attr-defined]
+        config = forecast.config
         asked.append(config.local_epochs * config.rounds)
         return replace(whole.timing, rounds=asked[-1] + 4.0)  # a second a pass, and four in any case
 
@@ -135,12 +135,12 @@ def test_a_limit_of_time_takes_fewer_passes(monkeypatch: pytest.MonkeyPatch) -> 
         proposed(seconds=9.0)
 
 
-def test_a_machine_that_gets_slower_is_asked_for_one_pass_at_last(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_that_gets_slower_is_asked_for_one_pass_at_last(monkeypatch):
     whole, seconds = proposed(), iter([100.0, 100.1, 100.2, 100.3, 100.4, 1.0])
     asked = []
 
     def time_run(forecast: object, *, simulated: bool, known: object) -> object:
-        asked.append(forecast.config)  # type: ignore[attr-defined]
+        asked.append(forecast.config)
         return replace(whole.timing, rounds=next(seconds))
 
     monkeypatch.setattr(proposal, "time_run", time_run)
@@ -149,7 +149,7 @@ def test_a_machine_that_gets_slower_is_asked_for_one_pass_at_last(monkeypatch: p
     assert found.config.local_epochs * found.config.rounds == 1.0
 
 
-def test_fewer_passes_are_whole_and_fewer() -> None:
+def test_fewer_passes_are_whole_and_fewer():
     assert fewer(40.0, 0.5) == 19.0
     assert fewer(3.0, 0.99) == 2.0
     assert fewer(2.0, -3.0) == 1.0
@@ -175,7 +175,7 @@ def test_fewer_passes_are_whole_and_fewer() -> None:
         ({"epsilon": 1e-5}, "epsilon = 1e-05"),
     ],
 )
-def test_what_no_run_comes_of_is_refused_by_name(change: dict, words: str) -> None:
+def test_what_no_run_comes_of_is_refused_by_name(change, words):
     with pytest.raises(ConfigError, match=r".*") as error:
         proposed(replace(CONFIG, **change))
     assert words in str(error.value)
@@ -184,18 +184,18 @@ def test_what_no_run_comes_of_is_refused_by_name(change: dict, words: str) -> No
 @pytest.mark.parametrize(
     ("more", "words"), [({"seconds": 0.0}, "minutes = 0: expected"), ({"most_rounds": 0}, "rounds = 0")]
 )
-def test_a_limit_that_is_none_is_refused(more: dict, words: str) -> None:
+def test_a_limit_that_is_none_is_refused(more, words):
     with pytest.raises(ConfigError) as error:
         proposed(**more)
     assert words in str(error.value)
 
 
-def test_data_that_are_not_there_are_named() -> None:
+def test_data_that_are_not_there_are_named():
     with pytest.raises((ConfigError, DataError), match=r"absent\.npz"):
         proposed(replace(CONFIG, data="npz:absent.npz"))
 
 
-def test_too_few_records_for_the_budget_are_told_with_the_number(capsys: pytest.CaptureFixture[str]) -> None:
+def test_too_few_records_for_the_budget_are_told_with_the_number(capsys):
     drowned = proposed(replace(CONFIG, epsilon=0.02))
     print_proposal(drowned, print, simulated=True)
     out = capsys.readouterr().out
@@ -204,7 +204,7 @@ def test_too_few_records_for_the_budget_are_told_with_the_number(capsys: pytest.
     assert f"hardly anything can be learnt: all noise together is {share:.2g} times" in out
 
 
-def test_the_typical_client_has_the_median_record() -> None:
+def test_the_typical_client_has_the_median_record():
     assert typical([30, 85, 172, 199]) == 172
     assert typical([1] * 99 + [1000]) == 1000
     assert typical([5, 5]) == 5

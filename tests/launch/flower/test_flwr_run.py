@@ -41,9 +41,7 @@ def flower_home(tmp_path: Path) -> Iterator[Path]:
         os.kill(pid, signal.SIGTERM)
 
 
-def test_it_trains_the_default_run_without_an_environment_of_its_own(
-    tmp_path: Path, flower_home: Path
-) -> None:
+def test_it_trains_the_default_run_without_an_environment_of_its_own(tmp_path, flower_home):
     clone = tmp_path / "clone"
     clone.mkdir()
     for name in ("pyproject.toml", "server.py", "client.py"):

@@ -23,7 +23,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(TEMPLATE_VARIABLE, raising=False)
 
 
-def test_they_follow_from_the_run_config(tmp_path: Path) -> None:
+def test_they_follow_from_the_run_config(tmp_path):
     node = {"partition-id": 1, "num-partitions": 2}
     settings = settings_of(context(RunConfig(epsilon=1.25, model="tanh-cnn"), **node))
     assert (settings.client, settings.partition_id, settings.num_partitions) == ("1", 1, 2)
@@ -31,12 +31,12 @@ def test_they_follow_from_the_run_config(tmp_path: Path) -> None:
     assert settings.ledger == str(tmp_path / "runs" / "7" / "ledgers" / "ledger.sqlite")
 
 
-def test_another_number_of_clients_is_refused_with_the_command_that_helps() -> None:
+def test_another_number_of_clients_is_refused_with_the_command_that_helps():
     with pytest.raises(ConfigError, match=r"simulates 10 SuperNodes; .* --num-supernodes 2\."):
         settings_of(context(RunConfig(), **{"partition-id": 1, "num-partitions": 10}))
 
 
-def test_settings_of_their_own_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_of_their_own_come_first(tmp_path, monkeypatch):
     template = write_client_template(RunConfig(epsilon=0.5), tmp_path, tmp_path)
     monkeypatch.setenv(TEMPLATE_VARIABLE, str(template))
     settings = settings_of(context(RunConfig(epsilon=9.0), **{"partition-id": 0, "num-partitions": 2}))

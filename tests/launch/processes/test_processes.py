@@ -77,9 +77,7 @@ def alive(folder: Path) -> list[int]:
 
 
 @pytest.mark.parametrize("kind", ["polite", "stubborn", "orphan"])
-def test_all_descendants_are_gone_within_five_seconds(
-    kind: str, pids: Path, tmp_path: Path, command: Callable[[str], list[str]]
-) -> None:
+def test_all_descendants_are_gone_within_five_seconds(kind, pids, tmp_path, command):
     with Processes() as processes:
         processes.start("child", command(kind), os.environ, tmp_path / "log")
         assert wait_for(lambda: len(list(pids.iterdir())) == 3)
@@ -89,9 +87,7 @@ def test_all_descendants_are_gone_within_five_seconds(
     assert not processes.scratch.exists()
 
 
-def test_no_zombie_of_an_orphan_stays(
-    pids: Path, tmp_path: Path, command: Callable[[str], list[str]]
-) -> None:
+def test_no_zombie_of_an_orphan_stays(pids, tmp_path, command):
     with Processes() as processes:
         processes.start("child", command("polite"), os.environ, tmp_path / "log")
         assert wait_for(lambda: len(list(pids.iterdir())) == 3)
@@ -99,9 +95,7 @@ def test_no_zombie_of_an_orphan_stays(
 
 
 @pytest.mark.parametrize("kind", ["polite", "stubborn"])
-def test_a_launcher_that_is_killed_outright_leaves_nothing(
-    kind: str, pids: Path, tmp_path: Path, command: Callable[[str], list[str]]
-) -> None:
+def test_a_launcher_that_is_killed_outright_leaves_nothing(kind, pids, tmp_path, command):
     launcher = subprocess.Popen([sys.executable, "-c", LAUNCHER, str(pids), *command(kind)])
     assert wait_for(lambda: len(list(pids.iterdir())) == 3 and (tmp_path / "scratch").exists())
     launcher.kill()
@@ -110,9 +104,7 @@ def test_a_launcher_that_is_killed_outright_leaves_nothing(
     assert wait_for(lambda: not Path((tmp_path / "scratch").read_text()).exists(), 2)
 
 
-def test_another_launch_is_left_alone(
-    pids: Path, tmp_path: Path, command: Callable[[str], list[str]]
-) -> None:
+def test_another_launch_is_left_alone(pids, tmp_path, command):
     with Processes() as first:
         first.start("child", command("polite"), os.environ, tmp_path / "log")
         assert wait_for(lambda: len(list(pids.iterdir())) == 3)
@@ -122,7 +114,7 @@ def test_another_launch_is_left_alone(
         assert first.exit_code("child") is None
 
 
-def test_each_process_has_a_session_of_its_own(tmp_path: Path) -> None:
+def test_each_process_has_a_session_of_its_own(tmp_path):
     """Ctrl-C reaches the launcher alone, which then ends the others in order."""
     with Processes() as processes:
         show = [sys.executable, "-c", "import os; print(os.getsid(0), os.getpid())"]
@@ -132,7 +124,7 @@ def test_each_process_has_a_session_of_its_own(tmp_path: Path) -> None:
     assert session == pid
 
 
-def test_exit_codes_and_output(tmp_path: Path) -> None:
+def test_exit_codes_and_output(tmp_path):
     with Processes() as processes:
         processes.start("three", ["sh", "-c", "echo out; echo err >&2; exit 3"], os.environ, tmp_path / "log")
         processes.start("killed", ["sh", "-c", "kill -9 $$"], os.environ, tmp_path / "other")
@@ -141,6 +133,6 @@ def test_exit_codes_and_output(tmp_path: Path) -> None:
     assert (tmp_path / "log").read_text().split() == ["out", "err"]
 
 
-def test_nothing_to_end_is_no_error() -> None:
+def test_nothing_to_end_is_no_error():
     assert end_launch("a launch that never was") == set()
     assert MARKER not in os.environ

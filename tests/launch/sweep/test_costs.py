@@ -22,7 +22,7 @@ def fixed(name: str, **config: object) -> object:
     return looked_at(name, noise_multiplier=4.0, epsilon=8.0, **config)
 
 
-def test_runs_on_one_ledger_cost_what_their_union_costs() -> None:
+def test_runs_on_one_ledger_cost_what_their_union_costs():
     runs = [fixed("a", learning_rate=0.5), fixed("b", learning_rate=1.0)]
     cost = cost_of(runs, NOWHERE, shared=True)
     assert [one.mechanism for one in cost.runs] == [Entry(RATE, 4.0, 2 * STEPS)] * 2
@@ -31,7 +31,7 @@ def test_runs_on_one_ledger_cost_what_their_union_costs() -> None:
     assert (cost.problems, cost.conflicts, cost.exactly, cost.before) == ([], [], True, False)
 
 
-def test_runs_with_a_ledger_each_do_not_touch_each_other() -> None:
+def test_runs_with_a_ledger_each_do_not_touch_each_other():
     runs = [looked_at("a", epsilon=1.0), looked_at("b", epsilon=3.0)]
     cost = cost_of(runs, None, shared=False)
     assert [round(one.epsilon, 1) for one in cost.runs] == [1.0, 3.0]
@@ -40,7 +40,7 @@ def test_runs_with_a_ledger_each_do_not_touch_each_other() -> None:
     assert cost.epsilon == compute_epsilon([one.mechanism for one in cost.runs], 1e-5) > 3.0
 
 
-def test_a_budget_over_auto_noise_would_show_nothing_new_on_one_ledger() -> None:
+def test_a_budget_over_auto_noise_would_show_nothing_new_on_one_ledger():
     runs = [looked_at("a", epsilon=1.0), looked_at("b", epsilon=3.0)]
     ((number, why),) = cost_of(runs, NOWHERE, shared=True).problems
     assert number == 1
@@ -48,14 +48,14 @@ def test_a_budget_over_auto_noise_would_show_nothing_new_on_one_ledger() -> None
     assert "keep to" in why
 
 
-def test_another_rate_or_noise_is_declined_as_the_run_would_be() -> None:
+def test_another_rate_or_noise_is_declined_as_the_run_would_be():
     for other in ({"expected_batch_size": 128}, {"noise_multiplier": 5.0}):
         runs = [fixed("a"), looked_at("b", **{"noise_multiplier": 4.0, "epsilon": 8.0, **other})]
         ((number, why),) = cost_of(runs, NOWHERE, shared=True).problems
         assert (number, "its epsilon holds for one mechanism" in why) == (1, True)
 
 
-def test_where_they_may_vary_auto_noise_spends_what_the_runs_before_left() -> None:
+def test_where_they_may_vary_auto_noise_spends_what_the_runs_before_left():
     runs = [looked_at("a", epsilon=1.0), looked_at("b", epsilon=3.0)]
     cost = cost_of(runs, NOWHERE, shared=True, vary=True)
     assert cost.problems == []
@@ -63,14 +63,14 @@ def test_where_they_may_vary_auto_noise_spends_what_the_runs_before_left() -> No
     assert cost.runs[1].epsilon < 3.0
 
 
-def test_a_budget_that_the_runs_before_have_spent_is_a_problem() -> None:
+def test_a_budget_that_the_runs_before_have_spent_is_a_problem():
     runs = [looked_at(name, epsilon=1.0, learning_rate=rate) for name, rate in (("a", 0.5), ("b", 1.0))]
     ((number, why),) = cost_of(runs, NOWHERE, shared=True).problems
     assert number == 1
     assert "of 1 is spent" in why
 
 
-def test_the_last_run_may_be_cut_short_and_says_so() -> None:
+def test_the_last_run_may_be_cut_short_and_says_so():
     one = compute_epsilon([Entry(RATE, 4.0, 3 * STEPS)], 1e-5)
     runs = [
         looked_at(name, noise_multiplier=4.0, epsilon=one, momentum=m) for name, m in (("a", 0.0), ("b", 0.5))
@@ -80,7 +80,7 @@ def test_the_last_run_may_be_cut_short_and_says_so() -> None:
     assert cost.epsilon <= one
 
 
-def test_what_the_ledger_holds_counts(tmp_path: Path) -> None:
+def test_what_the_ledger_holds_counts(tmp_path):
     dataset = "npz:/data/x.npz, part 0/2 (iid, seed 0)"
     with Ledger.open(ledger_file(tmp_path)) as ledger:
         fingerprint = hashlib.sha256(b"x").hexdigest()
@@ -96,7 +96,7 @@ def test_what_the_ledger_holds_counts(tmp_path: Path) -> None:
     assert "seed 0" in why
 
 
-def test_seeds_that_split_the_same_records_anew_do_not_fit_one_ledger() -> None:
+def test_seeds_that_split_the_same_records_anew_do_not_fit_one_ledger():
     runs = [fixed("a", seed=0), fixed("a", seed=1)]
     ((number, why),) = cost_of(runs, NOWHERE, shared=True).conflicts
     assert (number, "one seed" in why) == (1, True)
@@ -104,7 +104,7 @@ def test_seeds_that_split_the_same_records_anew_do_not_fit_one_ledger() -> None:
     assert cost_of(by_client, NOWHERE, shared=True).conflicts == []
 
 
-def test_a_conflict_of_one_client_alone_is_seen(tmp_path: Path) -> None:
+def test_a_conflict_of_one_client_alone_is_seen(tmp_path):
     """Also where the client is like another one in size and in what it has spent."""
     with Ledger.open(ledger_file(tmp_path)) as ledger:
         second = hashlib.sha256(b"1").hexdigest()
@@ -113,7 +113,7 @@ def test_a_conflict_of_one_client_alone_is_seen(tmp_path: Path) -> None:
     assert "npz:/d/1.npz" in why
 
 
-def test_one_noise_for_all_keeps_all_within_the_least_budget() -> None:
+def test_one_noise_for_all_keeps_all_within_the_least_budget():
     runs = [looked_at("a", epsilon=1.0), looked_at("b", epsilon=3.0)]
     noise = noise_for_all(runs, cost_of(runs, NOWHERE, shared=True))
     assert noise is not None
@@ -122,21 +122,21 @@ def test_one_noise_for_all_keeps_all_within_the_least_budget() -> None:
     assert noise_for_all(other, cost_of(other, NOWHERE, shared=True)) is None
 
 
-def test_who_is_drawn_by_chance_costs_at_most_all_rounds_and_usually_fewer() -> None:
+def test_who_is_drawn_by_chance_costs_at_most_all_rounds_and_usually_fewer():
     runs = [looked_at("a", sizes=[700] * 4, clients=4, fit_clients=2, noise_multiplier=4.0, epsilon=8.0)]
     most, usual = (cost_of(runs, None, shared=False, usual=usual) for usual in (False, True))
     assert not most.exactly
     assert [one.runs[0].mechanism.steps for one in (most, usual)] == [2 * STEPS, STEPS]
 
 
-def test_without_privacy_nothing_holds_and_the_others_are_added_up() -> None:
+def test_without_privacy_nothing_holds_and_the_others_are_added_up():
     runs = [looked_at("open", privacy="off"), fixed("a")]
     cost = cost_of(runs, None, shared=False)
     assert cost.runs[0].epsilon == float("inf")
     assert cost.epsilon == cost.runs[1].epsilon
 
 
-def test_clients_of_other_sizes_cost_what_the_costliest_does() -> None:
+def test_clients_of_other_sizes_cost_what_the_costliest_does():
     runs = [fixed("a")]
     small = looked_at("a", sizes=(700, 100), noise_multiplier=4.0, epsilon=8.0)
     for shared in (True, False):
@@ -146,14 +146,14 @@ def test_clients_of_other_sizes_cost_what_the_costliest_does() -> None:
 
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("persons", [1, 2])
-def test_one_person_at_several_clients_adds_up(persons: int, shared: bool) -> None:
+def test_one_person_at_several_clients_adds_up(persons, shared):
     """Of public data, too, of which it is said what the sweep would cost on private ones."""
     one = cost_of([fixed("a")], NOWHERE, shared=shared)
     several = cost_of([fixed("a", clients_per_person=persons)], NOWHERE, shared=shared)
     assert (several.epsilon, several.delta) == (one.epsilon * persons, one.delta * persons)
 
 
-def test_one_noise_for_all_is_for_each_clients_own_delta() -> None:
+def test_one_noise_for_all_is_for_each_clients_own_delta():
     runs = [looked_at("a", epsilon=1.0, clients_per_person=2)]
     of_one = [looked_at("a", epsilon=1.0)]
     found = [noise_for_all(one, cost_of(one, NOWHERE, shared=True)) for one in (runs, of_one)]
@@ -165,7 +165,7 @@ def of_sums(**config: object) -> object:
     return looked_at("s", sizes=(128, 256, 640, 640), aggregation="secure", **wanted)
 
 
-def test_members_of_a_sum_are_charged_one_noise_and_of_persons_one_rate() -> None:
+def test_members_of_a_sum_are_charged_one_noise_and_of_persons_one_rate():
     run = of_sums(noise_multiplier=6.0, clients_per_person=2)
     of_each = compute_epsilon([Entry(0.5, 6.0, 2, 3, 2)], 1e-5)
     for shared in (True, False):

@@ -22,13 +22,13 @@ def folder(tmp_path: Path) -> SweepFolder:
     return SweepFolder(tmp_path)
 
 
-def test_a_plan_is_read_as_it_was_written(folder: SweepFolder) -> None:
+def test_a_plan_is_read_as_it_was_written(folder):
     plan = plan_of(1.0, 3.0)
     plan.write(folder)
     assert SweepPlan.read(folder) == plan
 
 
-def test_a_plan_that_was_changed_is_refused(folder: SweepFolder) -> None:
+def test_a_plan_that_was_changed_is_refused(folder):
     plan_of(1.0, 3.0).write(folder)
     table = json.loads(folder.plan.read_text())
     table["runs"][1]["config"]["epsilon"] = 8.0
@@ -38,14 +38,14 @@ def test_a_plan_that_was_changed_is_refused(folder: SweepFolder) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 1, "digest": "", "runs": [{"a": 1}]}'])
-def test_a_damaged_plan_is_refused(folder: SweepFolder, text: str) -> None:
+def test_a_damaged_plan_is_refused(folder, text):
     folder.plan.write_text(text)
     with pytest.raises(ConfigError, match=r"plan.json: is damaged"):
         SweepPlan.read(folder)
 
 
 @pytest.mark.parametrize("name", ["../x", "/x", "a/b", "", ".", "..", "-x", "a\n"])
-def test_a_name_that_leads_elsewhere_is_refused(folder: SweepFolder, name: str) -> None:
+def test_a_name_that_leads_elsewhere_is_refused(folder, name):
     plan = plan_of(1.0)
     runs = (dataclasses.replace(plan.runs[0], name=name),)
     dataclasses.replace(plan, runs=runs).write(folder)
@@ -53,7 +53,7 @@ def test_a_name_that_leads_elsewhere_is_refused(folder: SweepFolder, name: str) 
         SweepPlan.read(folder)
 
 
-def test_a_folder_without_a_plan_holds_no_sweep(folder: SweepFolder) -> None:
+def test_a_folder_without_a_plan_holds_no_sweep(folder):
     with pytest.raises(ConfigError, match="holds no sweep"):
         SweepPlan.read(folder)
 
@@ -68,13 +68,13 @@ def test_a_folder_without_a_plan_holds_no_sweep(folder: SweepFolder) -> None:
         (plan_of(1.0, 3.0, vary=True), "vary-mechanism is True"),
     ],
 )
-def test_another_sweep_is_refused_with_what_differs(other: SweepPlan, expected: str) -> None:
+def test_another_sweep_is_refused_with_what_differs(other, expected):
     with pytest.raises(ConfigError, match="another sweep") as error:
         plan_of(1.0, 3.0).check_same(other)
     assert expected in str(error.value)
 
 
-def test_a_changed_setting_is_named() -> None:
+def test_a_changed_setting_is_named():
     cost = cost_of([looked_at("a")], None, shared=False)
     plans = [
         SweepPlan.of([looked_at("a", rounds=rounds)], cost, public=True, ledger="", vary=False)
@@ -85,12 +85,12 @@ def test_a_changed_setting_is_named() -> None:
     plans[0].check_same(plans[0])
 
 
-def test_the_digest_is_of_what_is_tried_and_not_of_when() -> None:
+def test_the_digest_is_of_what_is_tried_and_not_of_when():
     plan = plan_of(1.0)
     assert plan.digest() == plan_of(1.0).digest() != plan_of(2.0).digest()
 
 
-def test_each_run_has_a_config_that_a_launch_reads(folder: SweepFolder) -> None:
+def test_each_run_has_a_config_that_a_launch_reads(folder):
     plan = plan_of(1.0, 3.0)
     folder.write_configs(plan)
     assert [RunConfig.from_toml(folder.config(run.name)).epsilon for run in plan.runs] == [1.0, 3.0]

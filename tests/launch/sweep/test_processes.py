@@ -21,7 +21,7 @@ def nothing(_: object) -> None:
     pass
 
 
-def test_one_that_fails_ends_no_other_and_each_is_told_of(tmp_path: Path) -> None:
+def test_one_that_fails_ends_no_other_and_each_is_told_of(tmp_path):
     jobs = [job(str(code), f"print('hello'); raise SystemExit({code})", tmp_path) for code in (1, 0, 3)]
     started: list[Job] = []
     ended: list[Ended] = []
@@ -32,7 +32,7 @@ def test_one_that_fails_ends_no_other_and_each_is_told_of(tmp_path: Path) -> Non
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="cores cannot be divided on this system")
-def test_jobs_at_a_time_have_cores_of_their_own(tmp_path: Path) -> None:
+def test_jobs_at_a_time_have_cores_of_their_own(tmp_path):
     ours = os.sched_getaffinity(0)
     number = min(2, len(ours))
     code = "import os, time; print(sorted(os.sched_getaffinity(0))); time.sleep(1)"
@@ -44,7 +44,7 @@ def test_jobs_at_a_time_have_cores_of_their_own(tmp_path: Path) -> None:
     assert os.sched_getaffinity(0) == ours
 
 
-def test_ctrl_c_interrupts_those_that_run_waits_and_starts_no_more(tmp_path: Path) -> None:
+def test_ctrl_c_interrupts_those_that_run_waits_and_starts_no_more(tmp_path):
     code = (
         "import time\ntry:\n print('up', flush=True); time.sleep(60)\n"
         "except KeyboardInterrupt:\n time.sleep(0.5); print('clean')"
@@ -75,9 +75,7 @@ def _interrupt_when_up(log: Path) -> None:
         ("1", True, False, 1),
     ],
 )  # fmt: skip
-def test_how_many_at_a_time(
-    text: str, shared: bool, on_gpu: bool, expected: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_how_many_at_a_time(text, shared, on_gpu, expected, monkeypatch):
     monkeypatch.setattr(processes, "cores", lambda: 4)
     monkeypatch.setattr(processes, "_DIVIDED", True)
     assert jobs_of(text, 9, shared=shared, on_gpu=on_gpu) == expected
@@ -85,13 +83,13 @@ def test_how_many_at_a_time(
 
 
 @pytest.mark.parametrize("text", ["0", "5", "-1", "two", ""])
-def test_what_this_machine_cannot_do_is_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_this_machine_cannot_do_is_refused(text, monkeypatch):
     monkeypatch.setattr(processes, "cores", lambda: 4)
     with pytest.raises(ConfigError, match="expected auto, or an integer from 1 to"):
         jobs_of(text, 9, shared=False, on_gpu=False)
 
 
-def test_runs_on_one_ledger_go_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_on_one_ledger_go_one_after_the_other(monkeypatch):
     monkeypatch.setattr(processes, "cores", lambda: 4)
     monkeypatch.setattr(processes, "_DIVIDED", True)
     with pytest.raises(ConfigError, match="one after the other"):

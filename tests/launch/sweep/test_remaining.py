@@ -1,7 +1,6 @@
 """A run of a sweep goes on only as it was planned."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -15,7 +14,7 @@ PLAN = SweepPlan((), public=False, ledger="", vary_mechanism=False, epsilon=None
 
 
 @pytest.mark.parametrize("changed", [{"ledgers": "fresh"}, {"vary_mechanism": True}])
-def test_a_launch_that_pays_elsewhere_is_refused(changed: dict[str, object], tmp_path: Path) -> None:
+def test_a_launch_that_pays_elsewhere_is_refused(changed, tmp_path):
     plan = replace(PLAN, ledger=str(tmp_path / "ledger"))
     folder = RunFolder(tmp_path / "run")
     folder.path.mkdir()
@@ -24,12 +23,12 @@ def test_a_launch_that_pays_elsewhere_is_refused(changed: dict[str, object], tmp
     _check_launch(plan, folder)
     if "ledgers" in changed:
         changed = {"ledgers": tmp_path / "fresh"}
-    replace(start, **changed).write(folder)  # type: ignore[arg-type]
+    replace(start, **changed).write(folder)
     with pytest.raises(ConfigError, match=r"launch\.toml: names another ledger, or another vary-mechanism"):
         _check_launch(plan, folder)
 
 
-def test_a_trial_has_its_ledger_in_its_own_folder(tmp_path: Path) -> None:
+def test_a_trial_has_its_ledger_in_its_own_folder(tmp_path):
     folder = RunFolder(tmp_path)
     Launch("ray", folder.ledgers, "").write(folder)
     _check_launch(PLAN, folder)

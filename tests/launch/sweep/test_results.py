@@ -1,5 +1,3 @@
-from pathlib import Path
-
 import pytest
 from launch.sweep.fakes import leave
 
@@ -29,7 +27,7 @@ def client(**more: object) -> dict[str, object]:
     }  # fmt: skip
 
 
-def test_what_was_spent_before_is_not_the_runs_own(plan: SweepPlan, tmp_path: Path) -> None:
+def test_what_was_spent_before_is_not_the_runs_own(plan, tmp_path):
     before = [{**CHARGE, "steps": 15}]
     leave(SweepFolder(tmp_path), "a", "completed", clients={"0": client(before=before)})
     (row, _) = rows_of(plan, SweepFolder(tmp_path))
@@ -37,16 +35,14 @@ def test_what_was_spent_before_is_not_the_runs_own(plan: SweepPlan, tmp_path: Pa
     assert row.alone == compute_epsilon([Entry(0.1, 4.0, 5)], 1e-5)
 
 
-def test_what_the_account_no_longer_holds_leaves_the_runs_own_unknown(
-    plan: SweepPlan, tmp_path: Path
-) -> None:
+def test_what_the_account_no_longer_holds_leaves_the_runs_own_unknown(plan, tmp_path):
     before = [{**CHARGE, "noise_multiplier": 5.0}]  # of an account that was retired meanwhile
     leave(SweepFolder(tmp_path), "a", "completed", clients={"0": client(before=before)})
     (row, _) = rows_of(plan, SweepFolder(tmp_path))
     assert (row.status, row.epsilon, row.alone) == ("completed", 0.5, None)
 
 
-def test_a_charge_without_its_noise_is_damage(plan: SweepPlan, tmp_path: Path) -> None:
+def test_a_charge_without_its_noise_is_damage(plan, tmp_path):
     half = {"sample_rate": 0.1, "steps": 3}
     leave(SweepFolder(tmp_path), "a", "completed", clients={"0": client(charges=[half])})
     (row, _) = rows_of(plan, SweepFolder(tmp_path))
@@ -54,7 +50,7 @@ def test_a_charge_without_its_noise_is_damage(plan: SweepPlan, tmp_path: Path) -
     assert "clients.charges.noise_multiplier is missing" in row.reason
 
 
-def test_a_person_at_several_clients_has_spent_at_each(tmp_path: Path) -> None:
+def test_a_person_at_several_clients_has_spent_at_each(tmp_path):
     """The plan's delta is that of all of them together."""
     config = {**CONFIG, "clients-per-person": 2}
     plan = SweepPlan((PlannedRun("a", "a", 0, {}, config),), True, "", False, 1.0, 2e-5)
@@ -62,7 +58,7 @@ def test_a_person_at_several_clients_has_spent_at_each(tmp_path: Path) -> None:
     assert total_epsilon(plan, SweepFolder(tmp_path)) == 2 * compute_epsilon([Entry(0.1, 4.0, 20)], 1e-5)
 
 
-def test_all_runs_together_are_composed(plan: SweepPlan, tmp_path: Path) -> None:
+def test_all_runs_together_are_composed(plan, tmp_path):
     folder = SweepFolder(tmp_path)
     assert total_epsilon(plan, folder) == 0.0
     leave(folder, "a", "completed")
@@ -70,7 +66,7 @@ def test_all_runs_together_are_composed(plan: SweepPlan, tmp_path: Path) -> None
     assert total_epsilon(plan, folder) == compute_epsilon([Entry(0.1, 4.0, 40)], 1e-5)
 
 
-def test_a_run_without_privacy_is_left_out_of_the_sum(plan: SweepPlan, tmp_path: Path) -> None:
+def test_a_run_without_privacy_is_left_out_of_the_sum(plan, tmp_path):
     folder = SweepFolder(tmp_path)
     leave(folder, "a", "completed")
     unpaid = client(epsilon=None, charges=[{**CHARGE, "noise_multiplier": 0.0}])
@@ -79,7 +75,7 @@ def test_a_run_without_privacy_is_left_out_of_the_sum(plan: SweepPlan, tmp_path:
     assert [row.alone for row in rows_of(plan, folder)][1] == float("inf")
 
 
-def test_a_damaged_summary_ends_nothing(plan: SweepPlan, tmp_path: Path) -> None:
+def test_a_damaged_summary_ends_nothing(plan, tmp_path):
     folder = SweepFolder(tmp_path)
     leave(folder, "a", "completed")
     folder.run("a").summary.write_text("{")
@@ -88,7 +84,7 @@ def test_a_damaged_summary_ends_nothing(plan: SweepPlan, tmp_path: Path) -> None
     assert "is damaged" in row.reason
 
 
-def test_on_one_ledger_its_accounts_say_what_is_spent(tmp_path: Path) -> None:
+def test_on_one_ledger_its_accounts_say_what_is_spent(tmp_path):
     config = RunConfig(data="npz:/data/x.npz", rounds=2).to_flat()
     runs = (PlannedRun("a", "a", 0, {}, config),)
     plan = SweepPlan(runs, False, str(tmp_path / "ledger"), False, 1.0, 1e-5)

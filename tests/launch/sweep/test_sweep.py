@@ -3,7 +3,6 @@
 import dataclasses
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -29,9 +28,7 @@ def plan(two_by_two: SweepRequest) -> SweepPlan:
     return sweep.planned(two_by_two, None)[1]
 
 
-def test_it_says_first_what_it_will_do_on_whose_data(
-    two_by_two: SweepRequest, said: list[str], capsys: Any
-) -> None:
+def test_it_says_first_what_it_will_do_on_whose_data(two_by_two, said, capsys):
     runs, plan, cost = sweep.planned(two_by_two, None)
     sweep.tell(runs, plan, cost, said.append)
     text = "\n".join(said)
@@ -43,9 +40,7 @@ def test_it_says_first_what_it_will_do_on_whose_data(
     assert (plan.public, plan.ledger) == (True, "")
 
 
-def test_beside_runs_without_privacy_no_epsilon_is_claimed(
-    read: Any, said: list[str], tmp_path: Path
-) -> None:
+def test_beside_runs_without_privacy_no_epsilon_is_claimed(read, said, tmp_path):
     asked = read('[grid]\nepsilon = [1]\n[[run]]\nname = "open"\nprivacy = "off"\n')
     runs, plan, cost = sweep.planned(asked, None)
     sweep.tell(runs, plan, cost, said.append)
@@ -55,9 +50,7 @@ def test_beside_runs_without_privacy_no_epsilon_is_claimed(
     assert "beside these no epsilon would hold; these are public" in "\n".join(said)
 
 
-def test_it_runs_all_and_leaves_a_table(
-    plan: SweepPlan, said: list[str], tmp_path: Path, capsys: Any
-) -> None:
+def test_it_runs_all_and_leaves_a_table(plan, said, tmp_path, capsys):
     folder = SweepFolder(tmp_path / "out")
     launcher = Launcher(folder)
     code = sweep.start(plan, folder.path, "1", PROGRAM, said.append, run=launcher)
@@ -72,7 +65,7 @@ def test_it_runs_all_and_leaves_a_table(
     assert "2 completed" in capsys.readouterr().out
 
 
-def test_one_that_fails_ends_no_other(plan: SweepPlan, said: list[str], tmp_path: Path) -> None:
+def test_one_that_fails_ends_no_other(plan, said, tmp_path):
     folder = SweepFolder(tmp_path / "out")
     launcher = Launcher(folder, failing="epsilon=1,seed=1")
     assert sweep.start(plan, folder.path, "1", PROGRAM, said.append, run=launcher) == ExitCode.FAILED
@@ -81,9 +74,7 @@ def test_one_that_fails_ends_no_other(plan: SweepPlan, said: list[str], tmp_path
     assert "error: cause" in "\n".join(said)
 
 
-def test_ctrl_c_leaves_it_resumable_and_what_is_over_is_not_run_again(
-    plan: SweepPlan, said: list[str], tmp_path: Path
-) -> None:
+def test_ctrl_c_leaves_it_resumable_and_what_is_over_is_not_run_again(plan, said, tmp_path):
     folder = SweepFolder(tmp_path / "out")
     with pytest.raises(KeyboardInterrupt):
         sweep.start(plan, folder.path, "1", PROGRAM, said.append, run=Launcher(folder, stop_after=1))
@@ -99,9 +90,7 @@ def test_ctrl_c_leaves_it_resumable_and_what_is_over_is_not_run_again(
     assert launcher.jobs == []
 
 
-def test_a_run_that_ended_before_it_had_begun_is_started_anew(
-    plan: SweepPlan, said: list[str], tmp_path: Path
-) -> None:
+def test_a_run_that_ended_before_it_had_begun_is_started_anew(plan, said, tmp_path):
     folder = SweepFolder(tmp_path / "out")
     sweep.start(plan, folder.path, "1", PROGRAM, said.append, run=lambda *_, **__: None)
     leave(folder, "epsilon=1,seed=0", None)
@@ -111,9 +100,7 @@ def test_a_run_that_ended_before_it_had_begun_is_started_anew(
     assert "--simulate" in launcher.jobs[0].command
 
 
-def test_a_run_whose_config_was_changed_is_not_gone_on_with(
-    plan: SweepPlan, said: list[str], tmp_path: Path
-) -> None:
+def test_a_run_whose_config_was_changed_is_not_gone_on_with(plan, said, tmp_path):
     folder = SweepFolder(tmp_path / "out")
     sweep.start(plan, folder.path, "1", PROGRAM, said.append, run=lambda *_, **__: None)
     leave(folder, "epsilon=1,seed=0", None)
@@ -123,13 +110,13 @@ def test_a_run_whose_config_was_changed_is_not_gone_on_with(
         sweep.resume(folder.path, None, "1", PROGRAM, said.append, run=Launcher(folder))
 
 
-def test_a_folder_holds_one_sweep(plan: SweepPlan, said: list[str], tmp_path: Path) -> None:
+def test_a_folder_holds_one_sweep(plan, said, tmp_path):
     sweep.start(plan, tmp_path / "out", "1", PROGRAM, said.append, run=lambda *_, **__: None)
     with pytest.raises(ConfigError, match="already holds a sweep; go on with it by --resume"):
         sweep.start(plan, tmp_path / "out", "1", PROGRAM, said.append, run=lambda *_, **__: None)
 
 
-def test_private_data_pay_from_a_ledger_that_lasts(read: Any, tmp_path: Path, said: list[str]) -> None:
+def test_private_data_pay_from_a_ledger_that_lasts(read, tmp_path, said):
     asked = read(
         f'[base]\ndata = "{_private(tmp_path)}"\nnoise-multiplier = 6.0\n[grid]\nmomentum = [0, 0.5]\n'
     )
@@ -161,9 +148,7 @@ def test_private_data_pay_from_a_ledger_that_lasts(read: Any, tmp_path: Path, sa
         ('[base]\nprivacy = "off"\n', "no epsilon would hold for them any more"),
     ],
 )
-def test_what_a_ledger_would_decline_is_said_before_anything_starts(
-    read: Any, tmp_path: Path, said: list[str], text: str, expected: str
-) -> None:
+def test_what_a_ledger_would_decline_is_said_before_anything_starts(read, tmp_path, said, text, expected):
     base = "" if "[base]" in text else "[base]\n"
     asked = read(_with_data(text, base, _private(tmp_path)))
     runs, plan, cost = sweep.planned(asked, tmp_path / "ledger")
@@ -171,9 +156,7 @@ def test_what_a_ledger_would_decline_is_said_before_anything_starts(
         sweep.tell(runs, plan, cost, said.append)
 
 
-def test_a_grid_over_noise_that_is_fixed_beforehand_may_be_run(
-    read: Any, tmp_path: Path, said: list[str]
-) -> None:
+def test_a_grid_over_noise_that_is_fixed_beforehand_may_be_run(read, tmp_path, said):
     text = (
         f'vary-mechanism = true\n[base]\ndata = "{_private(tmp_path)}"\n[grid]\nnoise-multiplier = [4, 6]\n'
     )
@@ -186,9 +169,7 @@ def test_a_grid_over_noise_that_is_fixed_beforehand_may_be_run(
     assert json.loads(folder.plan.read_text())["vary_mechanism"] is True
 
 
-def test_what_was_trained_before_was_not_fixed_before_any_result(
-    read: Any, tmp_path: Path, said: list[str]
-) -> None:
+def test_what_was_trained_before_was_not_fixed_before_any_result(read, tmp_path, said):
     text = (
         f'vary-mechanism = true\n[base]\ndata = "{_private(tmp_path)}"\n[grid]\nnoise-multiplier = [4, 6]\n'
     )
@@ -197,12 +178,12 @@ def test_what_was_trained_before_was_not_fixed_before_any_result(
         sweep.tell(runs, plan, dataclasses.replace(cost, before=True), said.append)
 
 
-def test_records_that_are_declared_synthetic_are_trials(read: Any, tmp_path: Path) -> None:
+def test_records_that_are_declared_synthetic_are_trials(read, tmp_path):
     asked = read(f'public = true\n[base]\ndata = "{_private(tmp_path)}"\n[grid]\nepsilon = [1, 3]\n')
     assert sweep.planned(asked, None)[1].public
 
 
-def test_it_is_shown_at_any_time(plan: SweepPlan, said: list[str], tmp_path: Path, capsys: Any) -> None:
+def test_it_is_shown_at_any_time(plan, said, tmp_path, capsys):
     folder = SweepFolder(tmp_path / "out")
     sweep.start(plan, folder.path, "1", PROGRAM, said.append, run=lambda *_, **__: None)
     leave(folder, "epsilon=3,seed=1", "completed")
@@ -234,7 +215,7 @@ def _with_data(text: str, base: str, data: str) -> str:
     return text.replace("[base]\n", f'[base]\ndata = "{data}"\n')
 
 
-def test_runs_that_measure_nothing_are_said_to(read: Any, said: list[str]) -> None:
+def test_runs_that_measure_nothing_are_said_to(read, said):
     words = 'nothing: evaluate = "off" leaves accuracy and loss empty'
     runs, plan, cost = sweep.planned(read('[base]\nevaluate = "off"\n[grid]\nepsilon = [1, 3]\n'), None)
     sweep.tell(runs, plan, cost, said.append)

@@ -1,6 +1,5 @@
 """How `vary-mechanism` of a sweep reaches its simulated clients, and no others."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,13 +14,13 @@ from fl_dp.reporting.run_folder import RunFolder
 
 
 @pytest.mark.parametrize("vary", [True, False])
-def test_a_resumed_run_goes_on_with_it(tmp_path: Path, vary: bool) -> None:
+def test_a_resumed_run_goes_on_with_it(tmp_path, vary):
     start = Launch("ray", tmp_path / "ledgers", "", vary)
     start.write(RunFolder(tmp_path))
     assert Launch.read(RunFolder(tmp_path)) == start
 
 
-def test_a_damaged_one_is_refused(tmp_path: Path) -> None:
+def test_a_damaged_one_is_refused(tmp_path):
     folder = RunFolder(tmp_path)
     Launch("ray", tmp_path, "", True).write(folder)
     folder.launch.write_text(folder.launch.read_text().replace("true", '"yes"'))
@@ -30,9 +29,7 @@ def test_a_damaged_one_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("vary", [True, False])
-def test_simulated_clients_have_it_in_their_settings(
-    tmp_path: Path, vary: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_simulated_clients_have_it_in_their_settings(tmp_path, vary, monkeypatch):
     seen: list[Any] = []
 
     class StopError(Exception):
@@ -47,12 +44,12 @@ def test_simulated_clients_have_it_in_their_settings(
     with pytest.raises(StopError):
         ray_simulation.simulate(
             RunConfig(), RunFolder(tmp_path), start, no_ray, ProgressReporter(print), resumed=False
-        )  # type: ignore[arg-type]
+        )
     assert seen[0].vary_mechanism is vary
 
 
 @pytest.mark.parametrize("engine", [None, "flower"])
-def test_clients_with_settings_of_their_own_are_not_overruled(engine: Any) -> None:
+def test_clients_with_settings_of_their_own_are_not_overruled(engine):
     request = RunRequest(RunConfig(), ())
     with pytest.raises(ConfigError, match="others have settings of their own"):
         launcher.launch(

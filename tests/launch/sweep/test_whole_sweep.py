@@ -23,7 +23,7 @@ epsilon = [2, 8]
 """
 
 
-def test_killed_in_the_middle_it_goes_on_and_runs_nothing_twice(tmp_path: Path) -> None:
+def test_killed_in_the_middle_it_goes_on_and_runs_nothing_twice(tmp_path):
     (tmp_path / "s.toml").write_text(SWEEP)
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     first = subprocess.Popen([*COMMAND, "s.toml", "--jobs", "1"], cwd=tmp_path, env=env)

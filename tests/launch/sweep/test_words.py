@@ -12,7 +12,7 @@ CONFIG = {"accountant": "pld", "rounds": 2}
 
 @pytest.fixture
 def folder(tmp_path: object) -> SweepFolder:
-    return SweepFolder(tmp_path)  # type: ignore[arg-type]
+    return SweepFolder(tmp_path)
 
 
 def plan_of(public: bool) -> SweepPlan:
@@ -20,7 +20,7 @@ def plan_of(public: bool) -> SweepPlan:
     return SweepPlan(runs, public, "" if public else "/ledger", False, 2.0, 1e-5)
 
 
-def test_while_a_sweep_on_private_data_goes_on_the_whole_plan_counts(folder: SweepFolder) -> None:
+def test_while_a_sweep_on_private_data_goes_on_the_whole_plan_counts(folder):
     plan = plan_of(False)
     leave(folder, "a", "completed")
     text = footer(plan, rows_of(plan, folder), 0.5)
@@ -28,7 +28,7 @@ def test_while_a_sweep_on_private_data_goes_on_the_whole_plan_counts(folder: Swe
     assert "as it was fixed, 2.50" in footer(plan, rows_of(plan, folder), 2.5)
 
 
-def test_when_it_is_over_what_all_have_spent_counts(folder: SweepFolder) -> None:
+def test_when_it_is_over_what_all_have_spent_counts(folder):
     plan = plan_of(False)
     for name in ("a", "b"):
         leave(folder, name, "completed")
@@ -37,12 +37,12 @@ def test_when_it_is_over_what_all_have_spent_counts(folder: SweepFolder) -> None
     )
 
 
-def test_public_data_are_said_to_be_public(folder: SweepFolder) -> None:
+def test_public_data_are_said_to_be_public(folder):
     plan = plan_of(True)
     assert "On private data it would be 1.90 at delta 1e-05; these are public" in footer(plan, [], 1.9)
 
 
-def test_the_line_of_a_run(folder: SweepFolder) -> None:
+def test_the_line_of_a_run(folder):
     plan = plan_of(True)
     leave(folder, "a", "completed")
     done, waiting = rows_of(plan, folder)

@@ -46,8 +46,6 @@ def test_a_run_that_would_go_is_told_with_its_costs(tmp_path, capsys):
 
 def test_a_round_that_would_not_end_in_time_is_told_before_it_is_paid_for(capsys):
     found = checked(CONFIG)
-    assert found.forecast is not None
-    assert found.timing is not None
     assert "round-timeout" not in said(found, capsys)
     slow = replace(found.timing, rounds=2 * 2000.0)  # two rounds; twice 2,000 s may be needed for each
     out = said(replace(found, timing=slow), capsys)
@@ -76,23 +74,20 @@ def test_several_mistakes_are_told_at_once(tmp_path, capsys):
         ({"data": "digts"}, "did you mean digits?"),
         ({"model": "lenet-gn"}, "model"),
         ({"optimizer": "adm"}, "did you mean adam?"),
-        ({"loss": "mse"}, "mse"),
         ({"epsilon": 1e-5}, "epsilon = 1e-05"),
         ({"task": "nowhere.py"}, "nowhere.py"),
     ],
 )
 def test_each_mistake_ends_it_with_2(change, words):
     found = checked(replace(CONFIG, **change))
-    assert found.exit_code == ExitCode.USAGE
+    assert (found.exit_code, found.timing) == (ExitCode.USAGE, None)
     assert words in "\n".join(found.problems)
-    assert found.timing is None
 
 
 def test_budgets_that_end_early_are_told_with_who_and_when(capsys):
     found = checked(replace(CONFIG, rounds=9, noise_multiplier=1.0, epsilon=2.0))
     assert found.exit_code == ExitCode.BUDGET_EXHAUSTED
     out = said(found, capsys)
-    assert found.forecast is not None
     ends = found.forecast.ends
     assert f"no step fits the budget any more in round {ends}: clients 0, 1\n" in out
     assert f"the run would end before round {ends} of 9: budgets are spent" in out

@@ -6,18 +6,12 @@ from pathlib import Path
 import pytest
 import torch
 from federation.client.sites import MODEL, PLAN, Site
-from flwr.supercore.task_identity import TaskIdentity
 
 from fl_dp.errors import BudgetExhaustedError, ConfigError
 from fl_dp.launch.fine_tuning import Recipe, fine_tune
 from fl_dp.records import LocalUpdate
 
-
-@pytest.fixture(autouse=True)
-def _flower_task(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a client's process has it: messages cannot be made without."""
-    for name in ("_run_id", "_node_id", "_task_id"):
-        monkeypatch.setattr(TaskIdentity, name, 1)
+pytestmark = pytest.mark.usefixtures("flower_task")
 
 
 @pytest.fixture
@@ -28,8 +22,7 @@ def model(tmp_path: Path) -> Path:
 
 
 def weights(file: Path) -> dict[str, torch.Tensor]:
-    found: dict[str, torch.Tensor] = torch.load(file, weights_only=True)
-    return found
+    return torch.load(file, weights_only=True)
 
 
 def spent(site: Site) -> list[tuple[float, float, int]]:

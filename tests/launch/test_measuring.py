@@ -64,10 +64,10 @@ def test_of_a_long_step_a_part_is_measured_once(privacy, monkeypatch):
 
 
 def test_of_a_short_step_all_is_measured(monkeypatch):
-    monkeypatch.setattr(measuring, "SECONDS", 2.0)
-    config = replace(CONFIG, expected_batch_size=512)
+    monkeypatch.setattr(measuring, "SECONDS", 1e9)
+    config = replace(CONFIG, expected_batch_size=300)
     found = timing_of(forecast(config, 5000, 5000), simulated=True, test_records=0)
-    assert (found.batch, found.step) == (512, found.batch_seconds)
+    assert (found.batch, found.step) == (300, found.batch_seconds)
 
 
 def test_what_the_first_step_of_a_process_takes_is_no_steps_time(monkeypatch):

@@ -20,19 +20,10 @@ from fl_dp.launch.preflight import (
 )
 
 
-def test_digits_and_linear_pass():
+def test_what_is_right_passes():
     check_server(RunConfig())
-
-
-@pytest.mark.parametrize(
-    ("config", "expected"),
-    [
-        (RunConfig(model="torchvision:vgg11"), r"model = 'torchvision:vgg11'.*\(1, 8, 8\)"),
-    ],
-)
-def test_a_setting_at_fault_is_named(config, expected):
-    with pytest.raises(ConfigError, match=expected):
-        check_server(config)
+    check_choices(RunConfig(data="npz:nowhere.npz", model="torchvision:resnet18"))
+    check_choices(RunConfig(partition="sizes", partition_sizes="1,2"))
 
 
 @pytest.mark.parametrize(
@@ -52,7 +43,6 @@ def test_a_name_that_is_not_there_is_known_at_once(config, expected):
     ("config", "expected"),
     [
         (RunConfig(data="npz"), "data = 'npz': npz takes an argument; write npz:PATH"),
-        (RunConfig(data="digits:x"), "data = 'digits:x': digits takes no argument"),
         (RunConfig(model="torchvision"), "model = 'torchvision': .*write torchvision:NAME"),
         (RunConfig(partition="iid:2"), "partition = 'iid:2': iid takes no argument"),
         (RunConfig(partition="sizes"), "partition-sizes = '': expected sizes as in '100,50'"),
@@ -65,25 +55,27 @@ def test_a_wrong_argument_or_setting_is_known_before_data_are_read(config, expec
         check_choices(config)
 
 
-def test_what_is_right_passes():
-    check_choices(RunConfig(data="npz:nowhere.npz", model="torchvision:resnet18"))
-    check_choices(RunConfig(partition="sizes", partition_sizes="1,2"))
-
-
-def test_a_missing_file_is_the_datas_fault(tmp_path):
-    with pytest.raises(DataError, match=r"absent\.npz"):
-        check_server(RunConfig(data=f"npz:{tmp_path / 'absent.npz'}"))
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"model": "lenet-gn"}, r"model = 'lenet-gn'.*\(1, 8, 8\)"),
+        ({"data": "npz:absent.npz"}, r"absent\.npz"),
+        ({"loss": "mse"}, "loss = 'mse': is for targets of numbers, and the data have class"),
+        ({"class_weights": "1,5"}, "class-weights = '1,5': expected 10 numbers"),
+        ({"optimizer": "muon"}, "optimizer = 'muon': torch.optim refuses it"),
+        ({"device": "tpu"}, "device = 'tpu': not found on this machine"),
+    ],
+)
+def test_what_does_not_suit_the_data_or_the_model_is_refused_before_a_start(settings, words):
+    with pytest.raises((ConfigError, DataError), match=words):
+        check_server(RunConfig(**settings))
 
 
 def test_a_model_that_cannot_be_protected_is_refused_before_anything_starts(monkeypatch):
-    def with_batch_norm(*_: object) -> nn.Module:
-        return nn.Sequential(nn.Flatten(), nn.Linear(64, 10), nn.BatchNorm1d(10))
-
-    monkeypatch.setattr("fl_dp.tasks.task.build_model", with_batch_norm)
-    with pytest.raises(
-        ConfigError,
-        match=r"model = 'linear' cannot be trained privately on numbers of .* buffer 2\.running_mean",
-    ):
+    with_batch_norm = nn.Sequential(nn.Flatten(), nn.Linear(64, 10), nn.BatchNorm1d(10))
+    monkeypatch.setattr("fl_dp.tasks.task.build_model", lambda *_: with_batch_norm)
+    words = r"model = 'linear' cannot be trained privately on numbers of .* buffer 2\.running_mean"
+    with pytest.raises(ConfigError, match=words):
         check_server(RunConfig())
 
 
@@ -98,10 +90,9 @@ def test_few_rounds_of_secure_sums_are_said(aggregation, rounds, said):
 
 
 def test_small_parts_are_said():
-    config = RunConfig(clients=50, expected_batch_size=64)
-    assert check_parts(config) == (
-        "the smallest part has 28 records; a client with fewer than expected-batch-size = 64 takes all of "
-        "its records in every step",
+    (note,) = check_parts(RunConfig(clients=50, expected_batch_size=64))
+    assert note.startswith(
+        "the smallest part has 28 records; a client with fewer than expected-batch-size = 64"
     )
     assert check_parts(RunConfig(clients=2)) == ()
 
@@ -137,12 +128,13 @@ def test_what_a_task_of_ones_own_does_wrong_is_said_of_the_task(how, wide, words
 
 
 def test_a_server_without_data_makes_a_task_of_ones_own_and_leaves_the_rest_to_clients(tmp_path):
-    text = TASK.replace("HOW", "none").replace("WIDE", "11").replace("test_data = train_data", "")
-    (tmp_path / "ours.py").write_text(text)
-    check_server(RunConfig(task=str(tmp_path / "ours.py"), evaluate="off"))
-    (tmp_path / "ours.py").write_text(text.replace("nn.Linear(11, 2)", "None"))
+    file, text = tmp_path / "ours.py", TASK.replace("HOW", "none").replace("WIDE", "11")
+    text = text.replace("test_data = train_data", "")
+    file.write_text(text)
+    check_server(RunConfig(task=str(file), evaluate="off"))
+    file.write_text(text.replace("nn.Linear(11, 2)", "None"))
     with pytest.raises(TaskError, match=r"model\(\) raised TypeError"):
-        check_server(RunConfig(task=f"{tmp_path / 'ours.py'}:Ours", evaluate="off"))
+        check_server(RunConfig(task=f"{file}:Ours", evaluate="off"))
 
 
 PEOPLE = """
@@ -177,21 +169,6 @@ def test_paths_mean_the_same_from_anywhere(tmp_path, monkeypatch):
     assert config.data == f"npz:{tmp_path / 'x.npz'}"
     assert config.data_root == str(Path("~/sets").expanduser())
     assert with_absolute_paths(RunConfig()).data == "digits"
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"loss": "mse"}, "loss = 'mse': is for targets of numbers, and the data have class"),
-        ({"metrics": "mae"}, "metric 'mae' is for targets of numbers, not class"),
-        ({"class_weights": "1,5"}, "class-weights = '1,5': expected 10 numbers"),
-        ({"optimizer": "muon"}, "optimizer = 'muon': torch.optim refuses it"),
-        ({"device": "tpu"}, "device = 'tpu': not found on this machine"),
-    ],
-)
-def test_what_does_not_suit_the_data_or_the_model_is_refused_before_a_start(settings, words):
-    with pytest.raises(ConfigError, match=words):
-        check_server(RunConfig(**settings))
 
 
 AT_TWO_SITES = """
@@ -229,19 +206,11 @@ def test_who_is_at_several_clients_is_counted(tmp_path):
     ],
 )
 def test_persons_at_more_clients_than_a_sum_has_are_refused(clients, members, persons, remedy):
-    config = RunConfig(
-        clients=clients,
-        fit_clients=members,
-        clients_per_person=persons,
-        aggregation="secure",
-        accountant="pld",
-    )
-    with pytest.raises(ConfigError) as error:
+    sums = {"aggregation": "secure", "accountant": "pld"}
+    config = RunConfig(clients=clients, fit_clients=members, clients_per_person=persons, **sums)
+    words = f"^clients-per-person = {persons}: expected at most fit-clients = {members} .*{remedy}$"
+    with pytest.raises(ConfigError, match=words):
         check_parts(config)
-    assert str(error.value).startswith(
-        f"clients-per-person = {persons}: expected at most fit-clients = {members} "
-    )
-    assert str(error.value).endswith(remedy)
     check_parts(replace(config, clients_per_person=members))
     check_parts(replace(config, aggregation="mean"))  # a client's budget counts its own rounds alone
 
@@ -273,14 +242,9 @@ def test_ledgers_that_cannot_be_kept_are_refused_before_a_start(tmp_path, name, 
     (tmp_path / "damaged" / "ledger.sqlite").write_text("not a database, for many bytes")
     with pytest.raises(ConfigError, match=f"--ledger .*{words}"):
         check_ledgers(tmp_path / name)
-
-
-def test_a_folder_of_ledgers_is_made_and_a_sound_ledger_goes_on(tmp_path):
-    check_ledgers(None)
-    check_ledgers(tmp_path / "deep" / "new")
-    assert (tmp_path / "deep" / "new").is_dir()
-    Ledger.open(tmp_path / "deep" / "new" / "ledger.sqlite").close()
-    check_ledgers(tmp_path / "deep" / "new")
+    for sound in (None, tmp_path / "deep" / "new", tmp_path / "deep" / "new"):
+        check_ledgers(sound)
+        Ledger.open(tmp_path / "deep" / "new" / "ledger.sqlite").close()
 
 
 def test_a_machine_without_room_for_one_client_is_known_before_ray_runs(monkeypatch):

@@ -97,16 +97,7 @@ def test_the_ledger_pays_for_what_was_foreseen(config, own, before, rounds, tmp_
     assert total_steps(after) - total_steps(held) == steps
     assert found.epsilon == budget_of(settings, SIZE).epsilon_of(after) <= settings.epsilon
     assert found.alone == budget_of(settings, SIZE).epsilon_of([found.entry])
-    assert taken, "every case takes a step"
-
-
-def test_the_cases_above_end_early_and_in_a_short_round(tmp_path):
-    """Else they would not tell the whole rounds from those that a budget pays for."""
-    settings = settings_of(FIXED, tmp_path)
-    found = spending_of(ForeseenAccounts(None).profile(settings, SIZE), FIXED, 200)
-    assert found.entry is not None
-    assert found.entry.steps % 10 > 0
-    assert found.rounds == found.entry.steps // 10 + 1 < 200
+    assert taken == rounds or steps % 10 > 0, "a case takes all rounds, or ends in a short one"
 
 
 def test_where_nothing_fits_nothing_is_spent_and_the_reason_is_there(tmp_path):

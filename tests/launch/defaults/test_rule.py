@@ -43,18 +43,21 @@ def test_the_batch_is_the_least_that_its_definition_allows(size, epochs, epsilon
     assert serves(batch) or steps(2 * batch) < rule.LEAST_STEPS
 
 
-def test_batches_by_hand():
+@pytest.mark.parametrize(
+    ("size", "epochs", "epsilon", "batch"),
+    [
+        (60000, 40, 3.0, 4096),  # 586 steps; a full batch has 7 % less noise
+        (721, 40, 3.0, 64),
+        (60000, 1, 3.0, 512),  # 118 steps: twice as large would leave 59
+        (20, 1, 3.0, 1),  # twenty steps are all there are
+        # there only full batches have hardly more noise than full batches; they would leave forty steps
+        (30, 40, 100.0, 16),
+        (200, 40, 50.0, 128),
+    ],
+)
+def test_batches_by_hand(size, epochs, epsilon, batch):
     """A change of these changes what users get: docs/defaults.md and its table go with them."""
-    assert rule.batch_of(60000, 40, 3.0, DELTA) == 4096  # 586 steps; a full batch has 7 % less noise
-    assert rule.batch_of(721, 40, 3.0, DELTA) == 64
-    assert rule.batch_of(60000, 1, 3.0, DELTA) == 512  # 118 steps: twice as large would leave 59
-    assert rule.batch_of(20, 1, 3.0, DELTA) == 1  # twenty steps are all there are
-
-
-def test_a_client_of_few_records_and_much_budget_takes_large_parts_of_them():
-    """There only full batches have hardly more noise than full batches; they would leave forty steps."""
-    assert rule.batch_of(30, 40, 100.0, DELTA) == 16
-    assert rule.batch_of(200, 40, 50.0, DELTA) == 128
+    assert rule.batch_of(size, epochs, epsilon, DELTA) == batch
 
 
 @pytest.mark.parametrize(
@@ -104,14 +107,13 @@ def test_all_noise_of_a_run_moves_a_weight_as_far_as_is_said(clients, momentum):
     assert spread == pytest.approx(rule.noise_in_a_weight(parameters), rel=0.05)
 
 
-def test_weights_of_more_numbers_get_less_noise_each_and_more_together():
+def test_moves_and_rates_by_hand():
     assert rule.noise_in_a_weight(10000) == pytest.approx(0.17)
-    assert rule.noise_in_a_weight(160000) == pytest.approx(0.085)
-
-
-def test_without_noise_a_step_is_as_long_as_any_that_was_tried():
-    assert rule.move_of([Entry(0.5, 1e-6, 100)], [10000], 100, 100) == rule.MOST_MOVE
-    assert rule.move_of([None], [10], 100, 100) == rule.MOST_MOVE
+    assert rule.noise_in_a_weight(160000) == pytest.approx(0.085)  # less each, and more together
+    for entry in (Entry(0.5, 1e-6, 100), None):  # without noise
+        assert rule.move_of([entry], [10000], 100, 100) == rule.MOST_MOVE
+    assert rule.rate_of(4.0, 0.1, 0.9) == 4.0
+    assert rule.rate_of(4.16, 0.1, 0.0) == 42.0
 
 
 @pytest.mark.parametrize(
@@ -130,11 +132,6 @@ def test_the_rate_is_near_those_that_were_chosen_by_hand(
     entries = [Entry(batch / size, noise, steps)] * clients
     move = rule.move_of(entries, [size] * clients, parameters, steps)
     assert served / 1.5 < move < 1.5 * served
-
-
-def test_a_rate_is_what_is_left_of_a_move_by_bound_and_momentum():
-    assert rule.rate_of(4.0, 0.1, 0.9) == 4.0
-    assert rule.rate_of(4.16, 0.1, 0.0) == 42.0
 
 
 def test_the_rules_numbers_are_those_of_its_page():

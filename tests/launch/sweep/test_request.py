@@ -9,18 +9,19 @@ from fl_dp.launch.sweep.request import SweepRequest, read_sweep
 Read = Callable[[str], SweepRequest]
 
 
+def names(asked: SweepRequest) -> list[str]:
+    return [run.name for run in asked.runs]
+
+
 def test_every_combination_meets_every_seed(read):
     asked = read("seeds = [3, 1]\n[grid]\nepsilon = [1, 8]\nlearning-rate = [0.5]\n")
-    assert [run.name for run in asked.runs] == [
-        "epsilon=1,learning-rate=0.5,seed=3",
-        "epsilon=1,learning-rate=0.5,seed=1",
-        "epsilon=8,learning-rate=0.5,seed=3",
-        "epsilon=8,learning-rate=0.5,seed=1",
-    ]
+    points = [f"epsilon={epsilon},learning-rate=0.5" for epsilon in (1, 8)]
+    assert names(asked) == [f"{point},seed={seed}" for point in points for seed in (3, 1)]
     last = asked.runs[-1].config
     assert (last.epsilon, last.learning_rate, last.seed, last.rounds) == (8.0, 0.5, 1, 2)
     assert not asked.public
     assert not asked.vary_mechanism
+    assert names(read("seeds = [0, 1]\n")) == ["base,seed=0", "base,seed=1"]
 
 
 def test_named_runs_stand_beside_the_grid_and_over_the_base(read):
@@ -29,10 +30,6 @@ def test_named_runs_stand_beside_the_grid_and_over_the_base(read):
     assert [run.config.privacy for run in asked.runs] == ["on", "off"]
     assert {run.config.rounds for run in asked.runs} == {4}
     assert "NOT PRIVATE" in asked.runs[1].notes[0]
-
-
-def test_seeds_alone_are_a_sweep(read):
-    assert [run.name for run in read("seeds = [0, 1]\n").runs] == ["base,seed=0", "base,seed=1"]
 
 
 def test_names_are_those_of_files(read):

@@ -40,8 +40,7 @@ def test_its_words_are_those_of_run_and_the_config_may_stand_first(asked, words)
     [
         (["run.toml", "--config", "x.toml"], "--config x.toml: run.toml is named as well"),
         (["absent.toml"], "absent.toml: no such config file"),
-        (["run.toml", "0"], "NBCLIENTS (clients) = 0"),
-        (["-1"], "NBCLIENTS (clients) = -1"),
+        (["run.toml", "-1"], "NBCLIENTS (clients) = -1"),
         (["--simulat"], "--simulat: no such option"),
         (["--engine", "ray"], "--engine ray: needs a simulation"),
         (["--set", "round=1"], "did you mean rounds?"),

@@ -8,23 +8,15 @@ from fl_dp.cli.common import CONFIGS, run_command, shipped
 from fl_dp.cli.main import app
 
 
-def test_a_shipped_config_is_found_in_any_folder(tmp_path, monkeypatch):
+def test_a_shipped_config_is_found_in_any_folder_and_no_other_file_is_replaced(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert shipped(Path("configs/digits.toml")) == CONFIGS / "digits.toml"
-    assert shipped(None) is None
-
-
-def test_a_file_that_is_there_comes_first(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "configs").mkdir()
-    (tmp_path / "configs" / "digits.toml").write_text("rounds = 1\n")
-    assert shipped(Path("configs/digits.toml")) == Path("configs/digits.toml")
-
-
-@pytest.mark.parametrize("name", ["digits.toml", "mine/configs/digits.toml", "configs/other.toml"])
-def test_no_other_file_is_replaced(name, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert shipped(Path(name)) == Path(name)
+    digits = Path("configs/digits.toml")
+    assert (shipped(digits), shipped(None)) == (CONFIGS / "digits.toml", None)
+    for name in ("digits.toml", "mine/configs/digits.toml", "configs/other.toml"):
+        assert shipped(Path(name)) == Path(name)
+    digits.parent.mkdir()
+    digits.write_text("rounds = 1\n")
+    assert shipped(digits) == digits  # a file that is there comes first
 
 
 @pytest.mark.parametrize("command", ["run", "audit", "validate", "server"])

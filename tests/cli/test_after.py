@@ -43,18 +43,15 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_new_data_are_answered_in_a_file(run, capsys):
+def test_new_data_are_answered_in_a_file_and_code_of_the_run_is_not_run_unasked(run, capsys):
     np.savez("new.npz", x=np.zeros((4, 3), np.float32))
-    assert run_command(app, ["predict", "run", "--data", "npz:new.npz", "--task", "my_task.py"]) == 0
-    assert "4 answers in predictions.csv" in capsys.readouterr().out
-    assert len(Path("predictions.csv").read_text().splitlines()) == 5
-
-
-def test_code_of_the_run_is_not_run_unasked(run, capsys):
-    np.savez("new.npz", x=np.zeros((4, 3), np.float32))
-    assert run_command(app, ["predict", "run", "--data", "npz:new.npz"]) == 2
+    words = ["predict", "run", "--data", "npz:new.npz"]
+    assert run_command(app, words) == 2
     assert "a task of its own, Ours; hand it over (task=, or --task)" in capsys.readouterr().err
     assert not Path("predictions.csv").exists()
+    assert run_command(app, [*words, "--task", "my_task.py"]) == 0
+    assert "4 answers in predictions.csv" in capsys.readouterr().out
+    assert len(Path("predictions.csv").read_text().splitlines()) == 5
 
 
 def test_weights_are_exported_without_any_code(run, capsys):

@@ -32,15 +32,13 @@ def test_its_readme_names_options_that_there_are(tmp_path, capsys):
         assert all(word in help_text for word in words if word.startswith("--"))
 
 
-def test_a_folder_with_something_in_it_is_left_alone(tmp_path, capsys):
+def test_a_folder_with_something_in_it_is_left_alone_and_an_empty_one_is_taken(tmp_path, capsys):
+    (tmp_path / "empty").mkdir()
+    assert run_command(app, ["new", str(tmp_path / "empty")]) == 0
+    assert {file.name for file in (tmp_path / "empty").iterdir()} == {"my_task.py", "run.toml", "README.md"}
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years of work")
     for name in ("mine", "mine/thesis.txt"):
         assert run_command(app, ["new", str(tmp_path / name)]) == 2
         assert "is not empty; name a new folder" in capsys.readouterr().err
     assert [file.name for file in (tmp_path / "mine").iterdir()] == ["thesis.txt"]
-
-
-def test_an_empty_folder_is_taken(tmp_path):
-    assert run_command(app, ["new", str(tmp_path)]) == 0
-    assert {file.name for file in tmp_path.iterdir()} == {"my_task.py", "run.toml", "README.md"}

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from fl_dp.cli.common import run_command
 from fl_dp.cli.main import app
@@ -75,31 +76,30 @@ def test_of_clients_files_the_first_and_the_servers_are_read(tmp_path, capsys):
     out = capsys.readouterr().out
     assert f"note: of the clients' files npz:{tmp_path}/0.npz was read, and no other client's" in out
     assert "no test data" not in out
-
-
-def test_what_is_wrong_with_the_servers_file_is_found(tmp_path, capsys):
-    words = written(tmp_path, **{"0": ("train",)})
-    np.savez(tmp_path / "server.npz", x_test=np.eye(3), y_test=np.zeros(3, int), classes=["no", "yes"])
-    assert run_command(app, words) == 2
+    wrong = tmp_path / "wrong"
+    wrong.mkdir()
+    words = written(wrong, **{"0": ("train",)})
+    np.savez(wrong / "server.npz", x_test=np.eye(3), y_test=np.zeros(3, int), classes=["no", "yes"])
+    assert run_command(app, words) == 2  # what is wrong with the server's file is found
     assert "found: test_data(): it gives numbers of shape (3,)" in capsys.readouterr().out
 
 
-def test_a_site_has_its_own_file_alone(tmp_path, capsys):
-    assert run_command(app, written(tmp_path, north=("train",))) == 0
-    out = capsys.readouterr().out
-    assert "/north.npz was read" in out
-    assert 'note: no test data: a server needs evaluate = "off" then' in out
-
-
-def test_the_servers_file_is_no_clients(tmp_path, capsys):
-    """Whatever comes first in the order of names."""
-    assert run_command(app, written(tmp_path, west=("train",), server=("test",))) == 0
-    assert "/west.npz was read" in capsys.readouterr().out
-
-
-def test_without_a_clients_file_the_one_that_is_looked_for_is_named(tmp_path, capsys):
-    assert run_command(app, written(tmp_path, server=("test",))) == 2
-    assert f"there is no client's file, such as {tmp_path}/0.npz" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("files", "code", "words"),
+    [
+        (
+            {"north": ("train",)},
+            0,
+            'note: no test data: a server needs evaluate = "off" then',
+        ),  # a site's own
+        ({"west": ("train",), "server": ("test",)}, 0, "/west.npz was read"),  # whatever comes first by name
+        ({"server": ("test",)}, 2, "there is no client's file, such as "),
+    ],
+)
+def test_a_site_has_its_own_file_and_the_servers_is_no_clients(files, code, words, tmp_path, capsys):
+    assert run_command(app, written(tmp_path, **files)) == code
+    said = capsys.readouterr()
+    assert words in (said.err if code else said.out)
 
 
 def test_reading_clients_files_leaves_their_task_as_it_was(tmp_path):

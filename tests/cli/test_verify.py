@@ -31,22 +31,19 @@ def test_a_run_that_agrees(made, capsys):
     assert lines[-1].startswith("consistent, not authenticated: ")
 
 
-def test_a_kit_of_ones_own_makes_it_authentic(made, capsys):
-    assert verify(made.files.path, "--kit", made.kits.kit("north")) == 0
-    assert capsys.readouterr().out.splitlines()[-1].startswith("authentic: every client's own site")
-
-
-def test_a_rosters_authority_is_shown_to_be_compared(made, capsys):
-    assert verify(made.files.path, "--roster", made.kits.roster) == 0
-    shown = capsys.readouterr().out
-    assert fingerprint(made.kits.authority.public) in shown
-    assert "compare this fingerprint" in shown
-
-
-def test_ledgers_by_folder_or_file(made, capsys):
+def test_kits_rosters_and_ledgers_are_taken(made, capsys):
     north, south = made.ledgers["north"], made.ledgers["south"]
-    assert verify(made.files.path, "--ledger", north.parent, "--ledger", south) == 0
-    assert "2 ledgers of 12 entries: no chain is broken, 2 commitments opened" in capsys.readouterr().out
+    for words, said in (
+        (("--kit", made.kits.kit("north")), "authentic: every client's own site"),
+        (("--roster", made.kits.roster), fingerprint(made.kits.authority.public)),
+        (("--roster", made.kits.roster), "compare this fingerprint"),
+        (
+            ("--ledger", north.parent, "--ledger", south),
+            "2 ledgers of 12 entries: no chain is broken, 2 comm",
+        ),
+    ):
+        assert verify(made.files.path, *words) == 0
+        assert said in capsys.readouterr().out
 
 
 def test_what_differs_is_named_and_ends_with_1(made, tmp_path, capsys):

@@ -9,6 +9,7 @@ import pytest
 
 from fl_dp.cli.common import run_command
 from fl_dp.cli.main import app
+from fl_dp.launch import following
 
 
 def test_a_folder_that_is_no_run_is_a_wrong_argument(tmp_path, capsys):
@@ -23,16 +24,13 @@ def test_it_starts_at_once(tmp_path):
         "print(run_command(app, ['watch', '--once', sys.argv[1]]))\n"
         "print({'torch', 'flwr', 'ray'} & set(sys.modules))"
     )
-    ended = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True
-    )
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
     assert ended.stdout == "1\nset()\n"
     assert "no process is at work on this run" in ended.stderr
 
 
 def test_who_no_longer_watches_stops_nothing(tmp_path, monkeypatch, capsys):
-    from fl_dp.launch import following
-
     def follow(*_: object) -> int:
         raise KeyboardInterrupt
 
@@ -43,8 +41,6 @@ def test_who_no_longer_watches_stops_nothing(tmp_path, monkeypatch, capsys):
 
 
 def test_files_of_somebody_elses_are_refused_in_words(tmp_path, monkeypatch, capsys):
-    from fl_dp.launch import following
-
     (tmp_path / "config.toml").write_text("rounds = 3\n")
     monkeypatch.setattr(following.os, "access", lambda path, mode: Path(path).name != "config.toml")
     assert run_command(app, ["watch", str(tmp_path)]) == 2

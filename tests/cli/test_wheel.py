@@ -66,14 +66,10 @@ def test_the_source_distribution_is_what_a_clone_is(built):
 
 
 def fl_dp(site: Path, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-P", "-m", "fl_dp.cli.main", *words]
+    env = os.environ | {"PYTHONPATH": str(site)}
     return subprocess.run(
-        [sys.executable, "-P", "-m", "fl_dp.cli.main", *words],
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(site)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
+        command, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=600
     )
 
 

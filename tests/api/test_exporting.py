@@ -2,8 +2,6 @@
 
 import importlib.util
 import json
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -37,7 +35,7 @@ class Branching(fl_dp.Task):
         return self.Net()
 
 
-def test_a_state_dict_and_safetensors_hold_the_weights(make_run: Any, tmp_path: Path) -> None:
+def test_a_state_dict_and_safetensors_hold_the_weights(make_run, tmp_path):
     result = fl_dp.load_run(make_run())
     plain = torch.load(export(result, "state-dict", tmp_path / "a"), weights_only=True)
     safe = load_file(export(result, "safetensors", tmp_path / "b"))
@@ -46,7 +44,7 @@ def test_a_state_dict_and_safetensors_hold_the_weights(make_run: Any, tmp_path: 
         assert torch.equal(safe[name], value)
 
 
-def test_the_card_stands_beside_the_model_and_inside_safetensors(make_run: Any, tmp_path: Path) -> None:
+def test_the_card_stands_beside_the_model_and_inside_safetensors(make_run, tmp_path):
     file = export(fl_dp.load_run(make_run()), "safetensors", tmp_path / "out")
     card = json.loads((tmp_path / "out" / "card.json").read_text())
     with safe_open(file, "pt") as opened:
@@ -60,7 +58,7 @@ def test_the_card_stands_beside_the_model_and_inside_safetensors(make_run: Any, 
     assert "one record at one client" in guarantee["promise"]
 
 
-def test_the_card_names_no_place_and_no_client(make_run: Any, tmp_path: Path) -> None:
+def test_the_card_names_no_place_and_no_client(make_run, tmp_path):
     result = fl_dp.load_run(make_run(data=f"npz:{tmp_path}/hidden/a.npz", data_root=str(tmp_path)))
     export(result, "state-dict", tmp_path / "out")
     text = (tmp_path / "out" / "card.json").read_text()
@@ -70,7 +68,7 @@ def test_the_card_names_no_place_and_no_client(make_run: Any, tmp_path: Path) ->
     assert "secret-name" not in text
 
 
-def test_a_model_that_is_not_private_says_so_in_its_name_and_card(make_run: Any, tmp_path: Path) -> None:
+def test_a_model_that_is_not_private_says_so_in_its_name_and_card(make_run, tmp_path):
     file = export(fl_dp.load_run(make_run(privacy="off")), "state-dict", tmp_path / "out")
     assert file.name == "model-NOT-PRIVATE.pt"
     guarantee = json.loads((tmp_path / "out" / "card.json").read_text())["guarantee"]
@@ -79,7 +77,7 @@ def test_a_model_that_is_not_private_says_so_in_its_name_and_card(make_run: Any,
 
 
 @pytest.mark.skipif(not HAS_ONNX, reason="onnx, onnxscript and onnxruntime are optional")
-def test_onnx_gives_the_same_answers_for_any_number_of_inputs(make_run: Any, tmp_path: Path) -> None:
+def test_onnx_gives_the_same_answers_for_any_number_of_inputs(make_run, tmp_path):
     import onnxruntime
 
     result = fl_dp.load_run(make_run())
@@ -92,16 +90,14 @@ def test_onnx_gives_the_same_answers_for_any_number_of_inputs(make_run: Any, tmp
 
 
 @pytest.mark.skipif(not HAS_ONNX, reason="onnx, onnxscript and onnxruntime are optional")
-def test_a_model_that_onnx_cannot_hold_is_refused_and_leaves_no_file(make_run: Any, tmp_path: Path) -> None:
+def test_a_model_that_onnx_cannot_hold_is_refused_and_leaves_no_file(make_run, tmp_path):
     result = fl_dp.load_run(make_run(Branching), task=Branching)
     with pytest.raises(ModelError, match="cannot be exported to ONNX"):
         export(result, "onnx", tmp_path / "out")
     assert list((tmp_path / "out").iterdir()) == []
 
 
-def test_a_package_that_is_missing_is_named(
-    make_run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_package_that_is_missing_is_named(make_run, tmp_path, monkeypatch):
     monkeypatch.setattr("fl_dp.optional.find_spec", lambda name: None)
     with pytest.raises(
         ConfigError, match=r"--to onnx needs the package onnx, .*pip install onnx, or the extra"
@@ -109,12 +105,12 @@ def test_a_package_that_is_missing_is_named(
         export(fl_dp.load_run(make_run()), "onnx", tmp_path / "out")
 
 
-def test_an_unknown_form_is_refused(make_run: Any, tmp_path: Path) -> None:
+def test_an_unknown_form_is_refused(make_run, tmp_path):
     with pytest.raises(ConfigError, match="expected state-dict or safetensors or onnx"):
         export(fl_dp.load_run(make_run()), "pickle", tmp_path / "out")
 
 
-def test_a_folder_with_another_models_card_is_left_alone(make_run: Any, tmp_path: Path) -> None:
+def test_a_folder_with_another_models_card_is_left_alone(make_run, tmp_path):
     result = fl_dp.load_run(make_run())
     export(result, "state-dict", tmp_path / "out")
     export(result, "safetensors", tmp_path / "out")  # the same model, in another form

@@ -49,7 +49,7 @@ def answers(file: Path) -> list[str]:
         return [line["answer"] for line in csv.DictReader(opened)]
 
 
-def test_predictions_are_those_that_were_evaluated(run: Path, data: str, tmp_path: Path) -> None:
+def test_predictions_are_those_that_were_evaluated(run, data, tmp_path):
     result = fl_dp.load_run(run)
     test = records_of(task_of(result.settings), "test")
     assert test is not None
@@ -62,7 +62,7 @@ def test_predictions_are_those_that_were_evaluated(run: Path, data: str, tmp_pat
     assert found == [test.classes[label] for label in wanted]
 
 
-def test_records_without_labels_are_brought_to_features_too(run: Path, tmp_path: Path) -> None:
+def test_records_without_labels_are_brought_to_features_too(run, tmp_path):
     x = np.random.default_rng(1).integers(0, 256, (5, 8, 8, 1)).astype(np.uint8)
     np.savez(tmp_path / "new.npz", x=x)
     result = fl_dp.load_run(run)
@@ -71,7 +71,7 @@ def test_records_without_labels_are_brought_to_features_too(run: Path, tmp_path:
     assert answers(tmp_path / "out.csv") == [("no", "yes")[label] for label in wanted]
 
 
-def test_a_model_is_asked_with_no_other_features(run: Path, data: str, tmp_path: Path) -> None:
+def test_a_model_is_asked_with_no_other_features(run, data, tmp_path):
     result = fl_dp.load_run(run)
     with pytest.raises(
         ConfigError, match="features = 'scatter:2': the model was trained with features = 'scatt"
@@ -80,12 +80,12 @@ def test_a_model_is_asked_with_no_other_features(run: Path, data: str, tmp_path:
     predict(result, {"data": data, "features": "scatter:1"}, tmp_path / "out.csv")
 
 
-def test_a_default_may_be_written_out(make_run: Any, data: str, tmp_path: Path) -> None:
+def test_a_default_may_be_written_out(make_run, data, tmp_path):
     run = make_run(form=Form((81, 2, 2), 2), data=data, features="scatter", model="norm-linear")
     assert predict(fl_dp.load_run(run), {"data": data, "features": "scatter:2"}, tmp_path / "out.csv") == 70
 
 
-def test_an_export_says_that_its_inputs_are_features(run: Path, tmp_path: Path) -> None:
+def test_an_export_says_that_its_inputs_are_features(run, tmp_path):
     told = CliRunner().invoke(
         app, ["export", str(run), "--to", "safetensors", "--out", str(tmp_path / "out")]
     )
@@ -97,7 +97,7 @@ def test_an_export_says_that_its_inputs_are_features(run: Path, tmp_path: Path) 
     assert card["form"]["input_shape"] == [9, 4, 4]
 
 
-def test_onnx_holds_the_model_behind_the_features(run: Path, tmp_path: Path) -> None:
+def test_onnx_holds_the_model_behind_the_features(run, tmp_path):
     for name in ("onnx", "onnxscript", "onnxruntime"):
         pytest.importorskip(name)
     import onnxruntime
@@ -109,7 +109,7 @@ def test_onnx_holds_the_model_behind_the_features(run: Path, tmp_path: Path) -> 
     torch.testing.assert_close(torch.from_numpy(found), result.model(inputs).detach(), atol=1e-4, rtol=1e-4)
 
 
-def test_training_checking_and_evaluating_see_one_form(data: str) -> None:
+def test_training_checking_and_evaluating_see_one_form(data):
     config = RunConfig(data=data, features="scatter:1", model="norm-linear", clients=2)
     check_server(config)
     assert split(config).notes[-1].startswith("features scatter:1 of all records take 0 MiB")
@@ -121,7 +121,7 @@ def test_training_checking_and_evaluating_see_one_form(data: str) -> None:
     assert torch.equal(test.batch(torch.arange(70))[0], of(test.x, "1"))
 
 
-def test_clients_files_are_brought_to_features(data: str, tmp_path: Path) -> None:
+def test_clients_files_are_brought_to_features(data, tmp_path):
     for client in ("0", "1"):
         (tmp_path / f"{client}.npz").write_bytes((tmp_path / "images.npz").read_bytes())
     files = RunConfig(data=f"npz:{tmp_path}/{{client}}.npz", features="scatter:1", clients=2)
@@ -129,7 +129,7 @@ def test_clients_files_are_brought_to_features(data: str, tmp_path: Path) -> Non
     assert (len(train), [len(part) for part in parts], train.form) == (60, [30, 30], FORM)
 
 
-def test_a_task_of_ones_own_has_features_of_its_records(data: str) -> None:
+def test_a_task_of_ones_own_has_features_of_its_records(data):
     class Mine(fl_dp.Task):
         classes = ("no", "yes")
 

@@ -2,7 +2,6 @@
 
 import csv
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -38,9 +37,7 @@ def lines(file: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(opened))
 
 
-def test_of_classes_it_writes_the_answer_and_probabilities(
-    make_run: Any, data: dict[str, str], tmp_path: Path
-) -> None:
+def test_of_classes_it_writes_the_answer_and_probabilities(make_run, data, tmp_path):
     result = fl_dp.load_run(make_run())
     assert predict(result, data, tmp_path / "out.csv") == len(X)
     found = lines(tmp_path / "out.csv")
@@ -51,9 +48,7 @@ def test_of_classes_it_writes_the_answer_and_probabilities(
     np.testing.assert_allclose(told, wanted.detach(), atol=1e-5)
 
 
-def test_with_losses_of_its_own_a_tasks_outputs_are_no_probabilities(
-    make_run: Any, data: dict[str, str], tmp_path: Path
-) -> None:
+def test_with_losses_of_its_own_a_tasks_outputs_are_no_probabilities(make_run, data, tmp_path):
     result = fl_dp.load_run(make_run(Scores), task=Scores)
     predict(result, data, tmp_path / "out.csv")
     first = lines(tmp_path / "out.csv")[0]
@@ -63,16 +58,14 @@ def test_with_losses_of_its_own_a_tasks_outputs_are_no_probabilities(
     )
 
 
-def test_other_data_than_those_of_the_training_are_refused(make_run: Any, tmp_path: Path) -> None:
+def test_other_data_than_those_of_the_training_are_refused(make_run, tmp_path):
     np.savez(tmp_path / "wide.npz", x=np.zeros((2, 5), np.float32))
     with pytest.raises(DataError, match=r"shape \(5,\); the model was trained on \(3,\)"):
         predict(fl_dp.load_run(make_run()), {"data": f"npz:{tmp_path / 'wide.npz'}"}, tmp_path / "out.csv")
     assert not (tmp_path / "out.csv").exists()
 
 
-def test_where_a_source_has_labelled_data_alone_its_test_data_are_asked_about(
-    make_run: Any, tmp_path: Path
-) -> None:
+def test_where_a_source_has_labelled_data_alone_its_test_data_are_asked_about(make_run, tmp_path):
     with pytest.raises(DataError, match=r"shape \(1, 8, 8\)"):
         predict(fl_dp.load_run(make_run()), {"data": "digits"}, tmp_path / "out.csv")
 
@@ -93,9 +86,7 @@ classes = ["no", "yes"]
 """
 
 
-def test_a_table_is_read_by_the_schema_of_the_training_and_needs_no_labels(
-    make_run: Any, tmp_path: Path
-) -> None:
+def test_a_table_is_read_by_the_schema_of_the_training_and_needs_no_labels(make_run, tmp_path):
     (tmp_path / "old.csv").write_text("age,pulse,dose,ill\n1,2,3,no\n")
     (tmp_path / "old.schema.toml").write_text(TABLE_SCHEMA)
     folder = make_run(data=f"csv:{tmp_path / 'old.csv'}")
@@ -108,9 +99,7 @@ def test_a_table_is_read_by_the_schema_of_the_training_and_needs_no_labels(
     assert first == pytest.approx(middle.item(), abs=1e-5)
 
 
-def test_a_cell_that_no_schema_says_how_to_take_is_refused_without_quoting_it(
-    make_run: Any, tmp_path: Path
-) -> None:
+def test_a_cell_that_no_schema_says_how_to_take_is_refused_without_quoting_it(make_run, tmp_path):
     (tmp_path / "old.csv").write_text("age,pulse,dose,ill\n1,2,3,no\n")
     (tmp_path / "old.schema.toml").write_text(TABLE_SCHEMA)
     result = fl_dp.load_run(make_run(data=f"csv:{tmp_path / 'old.csv'}"))

@@ -1,7 +1,5 @@
 """What nobody has signed of a model's file decides nothing of the model."""
 
-from pathlib import Path
-
 import pytest
 import torch
 from torch import nn
@@ -19,7 +17,7 @@ class Tied(nn.Module):
         self.second.weight = self.first.weight
 
 
-def test_a_second_name_with_the_values_of_another_tensor_is_refused(tmp_path: Path) -> None:
+def test_a_second_name_with_the_values_of_another_tensor_is_refused(tmp_path):
     """The digest is that of the run's model; loaded, the first layer would have the other one's weights."""
     network, folder = Tied(), RunFolder(tmp_path)
     sound = {name: one.clone() for name, one in network.state_dict().items()}
@@ -33,7 +31,7 @@ def test_a_second_name_with_the_values_of_another_tensor_is_refused(tmp_path: Pa
         _check_ties(network, forged, folder)
 
 
-def test_values_that_are_no_numbers_are_still_equal(tmp_path: Path) -> None:
+def test_values_that_are_no_numbers_are_still_equal(tmp_path):
     network = nn.Linear(1, 1)
     weights = {name: torch.full_like(one, float("nan")) for name, one in network.state_dict().items()}
     network.load_state_dict(weights)

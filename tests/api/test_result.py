@@ -3,7 +3,6 @@
 import json
 import pickle
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,7 +27,7 @@ class Other(Own):
         return nn.Linear(3, 2)
 
 
-def test_a_run_has_rounds_budgets_settings_and_what_was_spent(make_run: Any) -> None:
+def test_a_run_has_rounds_budgets_settings_and_what_was_spent(make_run):
     result = fl_dp.load_run(make_run(rounds=7, learning_rate=0.25))
     assert (result.status, result.private, result.epsilon, result.delta) == ("completed", True, 1.5, 1e-5)
     assert isinstance(result.settings, fl_dp.RunConfig)
@@ -39,7 +38,7 @@ def test_a_run_has_rounds_budgets_settings_and_what_was_spent(make_run: Any) -> 
     assert (row["trained"], row["declined"], row["failed"]) == (1, 1, 0)
 
 
-def test_without_pandas_they_are_lists(make_run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pandas_they_are_lists(make_run, monkeypatch):
     monkeypatch.setattr("fl_dp.api.result.find_spec", lambda name: None)
     result = fl_dp.load_run(make_run())
     assert result.rounds[0]["accuracy"] == 0.75
@@ -48,7 +47,7 @@ def test_without_pandas_they_are_lists(make_run: Any, monkeypatch: pytest.Monkey
     ]
 
 
-def test_a_built_in_model_comes_with_its_weights_and_ready_to_answer(make_run: Any) -> None:
+def test_a_built_in_model_comes_with_its_weights_and_ready_to_answer(make_run):
     folder = make_run()
     result = fl_dp.load_run(folder)
     saved = torch.load(folder / "model.pt", weights_only=True)
@@ -57,7 +56,7 @@ def test_a_built_in_model_comes_with_its_weights_and_ready_to_answer(make_run: A
     assert result.description.classes == ("no", "yes")
 
 
-def test_a_site_has_the_final_model_with_the_parameters_of_its_own(make_run: Any) -> None:
+def test_a_site_has_the_final_model_with_the_parameters_of_its_own(make_run):
     folder = make_run(local_algorithm="mr-mtl", pull=0.1, clients=3, model="mlp")
     kept = folder / "clients" / "kept"
     result = fl_dp.load_run(folder)
@@ -75,19 +74,19 @@ def test_a_site_has_the_final_model_with_the_parameters_of_its_own(make_run: Any
         result.model_of(3)
 
 
-def test_a_run_without_models_of_its_sites_says_so(make_run: Any) -> None:
+def test_a_run_without_models_of_its_sites_says_so(make_run):
     with pytest.raises(ConfigError, match="have no model of their own; see local-algorithm = mr-mtl"):
         fl_dp.load_run(make_run()).model_of(0)
 
 
-def test_a_task_of_ones_own_is_run_only_if_it_is_handed_over(make_run: Any) -> None:
+def test_a_task_of_ones_own_is_run_only_if_it_is_handed_over(make_run):
     folder = make_run(Own)
     with pytest.raises(ConfigError, match=r"a task of its own, Own; hand it over"):
         _ = fl_dp.load_run(folder).model
-    assert [type(part) for part in fl_dp.load_run(folder, task=Own).model] == [nn.Linear, nn.Tanh, nn.Linear]  # type: ignore[arg-type]
+    assert [type(part) for part in fl_dp.load_run(folder, task=Own).model] == [nn.Linear, nn.Tanh, nn.Linear]
 
 
-def test_a_file_that_the_folder_names_is_never_imported(make_run: Any, edit: Any, tmp_path: Path) -> None:
+def test_a_file_that_the_folder_names_is_never_imported(make_run, edit, tmp_path):
     folder = make_run()
     (folder / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
     (folder / "evil_module.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
@@ -102,14 +101,14 @@ def test_a_file_that_the_folder_names_is_never_imported(make_run: Any, edit: Any
     assert not (tmp_path / "ran").exists()
 
 
-def test_a_model_that_is_not_built_in_has_to_be_named(make_run: Any, edit: Any) -> None:
+def test_a_model_that_is_not_built_in_has_to_be_named(make_run, edit):
     folder = make_run()
     edit(folder, model="somebody:build")
     with pytest.raises(ConfigError, match=r"model = 'somebody:build': is not built in; name it"):
         _ = fl_dp.load_run(folder).model
 
 
-def test_weights_are_never_unpickled_as_code(make_run: Any, tmp_path: Path) -> None:
+def test_weights_are_never_unpickled_as_code(make_run, tmp_path):
     class Evil:
         def __reduce__(self) -> Any:
             return (open, (str(tmp_path / "ran"), "w"))
@@ -121,7 +120,7 @@ def test_weights_are_never_unpickled_as_code(make_run: Any, tmp_path: Path) -> N
     assert not (tmp_path / "ran").exists()
 
 
-def test_weights_of_another_model_are_refused(make_run: Any) -> None:
+def test_weights_of_another_model_are_refused(make_run):
     folder = make_run(Own)
     with (
         pytest.raises(ConfigError, match="its weights are of another model"),
@@ -135,14 +134,14 @@ def test_weights_of_another_model_are_refused(make_run: Any) -> None:
     ["", "{}", "[]", '{"form": 1}', '{"form": {"input_shape": [3]}}'],
     ids=lambda text: text or "empty",
 )
-def test_a_damaged_description_is_refused(make_run: Any, text: str) -> None:
+def test_a_damaged_description_is_refused(make_run, text):
     folder = make_run()
     (folder / "model.json").write_text(text)
     with pytest.raises(ConfigError, match=r"model\.json: is damaged"):
         _ = fl_dp.load_run(folder).model
 
 
-def test_a_run_that_goes_on_has_no_summary_yet_and_no_model(make_run: Any) -> None:
+def test_a_run_that_goes_on_has_no_summary_yet_and_no_model(make_run):
     folder = make_run()
     for name in ("summary.json", "model.pt", "rounds.jsonl"):
         (folder / name).unlink()
@@ -152,12 +151,12 @@ def test_a_run_that_goes_on_has_no_summary_yet_and_no_model(make_run: Any) -> No
         _ = result.model
 
 
-def test_a_folder_without_a_run_is_named(tmp_path: Path) -> None:
+def test_a_folder_without_a_run_is_named(tmp_path):
     with pytest.raises(ConfigError, match="holds no run"):
         fl_dp.load_run(tmp_path)
 
 
-def test_a_model_that_is_not_private_is_found_under_its_name(make_run: Any) -> None:
+def test_a_model_that_is_not_private_is_found_under_its_name(make_run):
     folder = make_run(privacy="off")
     assert (folder / "model-NOT-PRIVATE.pt").exists()
     assert json.loads((folder / "model.json").read_text())["model"] == "linear"
@@ -165,7 +164,7 @@ def test_a_model_that_is_not_private_is_found_under_its_name(make_run: Any) -> N
     assert isinstance(fl_dp.load_run(folder).model, nn.Module)
 
 
-def test_a_class_of_another_process_cannot_be_found_again(make_run: Any) -> None:
+def test_a_class_of_another_process_cannot_be_found_again(make_run):
     name = give(Own).replace("Own", "Gone")
     with pytest.raises(ConfigError, match="a class of another Python process"):
         _ = fl_dp.load_run(make_run(Own), task=name).model
@@ -174,9 +173,7 @@ def test_a_class_of_another_process_cannot_be_found_again(make_run: Any) -> None
 MAKE = "from torch import nn\ndef make(form):\n    return nn.Linear(form.input_shape[0], form.outputs)\n"
 
 
-def test_a_model_of_code_is_read_from_where_it_lies_now(
-    make_run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_of_code_is_read_from_where_it_lies_now(make_run, tmp_path, monkeypatch):
     (tmp_path / "ours.py").write_text(MAKE)
     folder = make_run(model=f"{tmp_path}/ours.py:make")
     weights = torch.load(folder / "model.pt", weights_only=True)
@@ -191,7 +188,7 @@ def test_a_model_of_code_is_read_from_where_it_lies_now(
         _ = fl_dp.load_run(folder, model="moved/ours.py:other").model
 
 
-def test_a_folder_of_transformers_may_have_moved(make_run: Any, tmp_path: Path) -> None:
+def test_a_folder_of_transformers_may_have_moved(make_run, tmp_path):
     transformers = pytest.importorskip("transformers")
     config = transformers.GPT2Config(
         vocab_size=8,

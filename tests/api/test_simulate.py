@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -68,7 +67,7 @@ print("RESULT " + json.dumps({
 
 
 @pytest.mark.slow
-def test_a_class_without_a_file_trains_and_nothing_is_left_behind(tmp_path: Path) -> None:
+def test_a_class_without_a_file_trains_and_nothing_is_left_behind(tmp_path):
     done = subprocess.run(
         [sys.executable, "-"],
         input=PROGRAM,
@@ -100,10 +99,8 @@ def test_a_class_without_a_file_trains_and_nothing_is_left_behind(tmp_path: Path
         ({"model": "absent"}, "model = 'absent'"),
     ],
 )
-def test_what_is_wrong_is_named_before_anything_starts(
-    settings: dict[str, object], expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_wrong_is_named_before_anything_starts(settings, expected, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError, match=expected):
-        fl_dp.simulate(**settings)  # type: ignore[arg-type]
+        fl_dp.simulate(**settings)
     assert list(tmp_path.iterdir()) == []

@@ -61,13 +61,9 @@ def test_an_engine_that_ends_is_not_asked_again_and_the_others_stay(started, eng
     assert rows["double"].numbers.processes == 3
 
 
-def test_plain_sgd_is_measured_where_all_others_refuse(started):
+def test_plain_sgd_is_measured_alone_and_without_it_no_engine_has_numbers(started):
     assert compared("sgd", "broken")["sgd"].numbers.step_seconds == STEP["sgd"]
-
-
-def test_without_plain_sgd_no_engine_has_numbers(started):
-    rows = compared("broken", "double")
-    assert {row.status for row in rows.values()} == {"refused"}
+    assert {row.status for row in compared("broken", "double").values()} == {"refused"}
 
 
 def test_an_engine_that_starts_slowly_is_not_started_again(started):

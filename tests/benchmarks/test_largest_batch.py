@@ -15,8 +15,8 @@ def searched(peak_of, memory):
     return largest_batch(traced, memory), tried
 
 
-@pytest.mark.parametrize("constant", [0, 90, 3000])
-@pytest.mark.parametrize("slope", [1, 7, 60, 900])
+@pytest.mark.parametrize("constant", [0, 3000])
+@pytest.mark.parametrize("slope", [1, 60, 900])
 def test_what_is_found_fits_and_a_tenth_more_does_not(constant, slope):
     found, tried = searched(lambda batch: constant + slope * batch, 4000)
     best = (4000 - constant) // slope
@@ -32,27 +32,22 @@ def test_few_batches_are_much_larger_than_what_fits():
     assert sum(tried) < 4 * 900
 
 
-def test_a_jump_in_memory_is_closed_in_upon():
-    found, _ = searched(lambda batch: batch if batch < 300 else 10**6, 1000)
-    assert 270 < found.batch < 300 <= found.too_large
-
-
-def test_a_process_without_memory_is_a_batch_that_does_not_fit():
-    found, _ = searched(lambda batch: batch if batch <= 20 else math.inf, 10**9)
-    assert found.batch <= 20 < found.too_large
+@pytest.mark.parametrize(
+    ("peak_of", "memory", "least", "below"),
+    [
+        (lambda batch: batch if batch < 300 else 10**6, 1000, 270, 300),  # a jump
+        (lambda batch: batch if batch <= 20 else math.inf, 10**9, 0, 21),  # a process without memory
+        (lambda batch: 4096 if batch < 500 else 10**9, 10**6, 450, 500),  # memory that does not grow
+    ],
+)
+def test_memory_that_is_not_linear_is_closed_in_upon(peak_of, memory, least, below):
+    found, tried = searched(peak_of, memory)
+    assert least < found.batch < below <= found.too_large
+    assert tried[0] == 8
 
 
 def test_not_even_one_example_may_fit():
     assert largest_batch(lambda batch: 10**9, 1000) == Largest(batch=0, peak_bytes=0, too_large=1)
-
-
-def test_memory_that_does_not_grow_is_not_divided_by():
-    found, _ = searched(lambda batch: 4096 if batch < 500 else 10**9, 10**6)
-    assert 450 < found.batch < 500
-
-
-def test_the_first_batch_is_small():
-    assert searched(lambda batch: batch, 10**6)[1][0] == 8
 
 
 def test_over_is_none_where_one_is_not_known():

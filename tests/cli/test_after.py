@@ -43,21 +43,18 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_new_data_are_answered_in_a_file(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_new_data_are_answered_in_a_file_and_code_of_the_run_is_not_run_unasked(run, capsys):
     np.savez("new.npz", x=np.zeros((4, 3), np.float32))
-    assert run_command(app, ["predict", "run", "--data", "npz:new.npz", "--task", "my_task.py"]) == 0
+    words = ["predict", "run", "--data", "npz:new.npz"]
+    assert run_command(app, words) == 2
+    assert "a task of its own, Ours; hand it over (task=, or --task)" in capsys.readouterr().err
+    assert not Path("predictions.csv").exists()
+    assert run_command(app, [*words, "--task", "my_task.py"]) == 0
     assert "4 answers in predictions.csv" in capsys.readouterr().out
     assert len(Path("predictions.csv").read_text().splitlines()) == 5
 
 
-def test_code_of_the_run_is_not_run_unasked(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    np.savez("new.npz", x=np.zeros((4, 3), np.float32))
-    assert run_command(app, ["predict", "run", "--data", "npz:new.npz"]) == 2
-    assert "a task of its own, Ours; hand it over (task=, or --task)" in capsys.readouterr().err
-    assert not Path("predictions.csv").exists()
-
-
-def test_weights_are_exported_without_any_code(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_weights_are_exported_without_any_code(run, capsys):
     assert run_command(app, ["export", "run", "--to", "state-dict"]) == 0
     assert "run/export/model.pt, and its card beside it" in capsys.readouterr().out
     assert set(torch.load(run / "export" / "model.pt", weights_only=True)) == {"weight", "bias"}
@@ -73,8 +70,6 @@ def test_weights_are_exported_without_any_code(run: Path, capsys: pytest.Capture
         (["predict", "run", "--data", "npz:new.npz", "--set", "seed=x"], "seed = 'x': expected an integer"),
     ],
 )
-def test_a_bad_word_is_named(
-    run: Path, words: list[str], expected: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_bad_word_is_named(run, words, expected, capsys):
     assert run_command(app, words) == 2
     assert expected in capsys.readouterr().err

@@ -18,25 +18,22 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_what_waits_is_shown_and_answered(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command(app, ["approve", str(folder)]) == 0
-    assert "[aa]\n  run aa asks\n  cost: epsilon 1\n" in capsys.readouterr().out
-    assert run_command(app, ["approve", str(folder), "aa"]) == 0
-    assert run_command(app, ["approve", str(folder), "bb", "--no"]) == 0
+def test_what_waits_is_shown_and_answered(folder, capsys):
+    def approve(*words):
+        code = run_command(app, ["approve", str(folder), *words])
+        return code, capsys.readouterr()
+
+    assert "[aa]\n  run aa asks\n  cost: epsilon 1\n" in approve()[1].out
+    code, said = approve("cc")
+    assert (code, "cc: nothing of that id is asked" in said.err) == (2, True)
+    assert [approve("aa")[0], approve("bb", "--no")[0]] == [0, 0]
     assert [(folder / f"{name}.answer").read_text() for name in ("aa", "bb")] == ["yes", "no"]
-    assert run_command(app, ["approve", str(folder)]) == 0
-    assert capsys.readouterr().out == "nothing waits for an answer\n"
-
-
-def test_what_is_not_there_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command(app, ["approve", str(folder), "cc"]) == 2
+    code, said = approve()
+    assert (code, said.out) == (0, "nothing waits for an answer\n")
     assert run_command(app, ["approve", str(folder / "none")]) == 2
-    assert "cc: nothing of that id is asked" in capsys.readouterr().err
 
 
-def test_the_console_asks_until_it_is_a_word_it_knows(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_console_asks_until_it_is_a_word_it_knows(folder, monkeypatch, capsys):
     words = iter(["maybe", "y", "no"])
     monkeypatch.setattr(command.sys.stdin, "isatty", lambda: True, raising=False)
     monkeypatch.setattr("builtins.input", lambda prompt: next(words))
@@ -46,9 +43,7 @@ def test_the_console_asks_until_it_is_a_word_it_knows(
     assert answers == ["no", "yes"]
 
 
-def test_without_a_console_it_says_how_once(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_console_it_says_how_once(folder, monkeypatch, capsys):
     monkeypatch.setattr(command.sys.stdin, "isatty", lambda: False, raising=False)
     told: set[str] = set()
     command.ask_on_console(folder, told)

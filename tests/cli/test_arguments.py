@@ -15,110 +15,77 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_what_is_not_given_comes_from_the_file_and_then_from_the_defaults(file: Path) -> None:
+def test_what_is_not_given_comes_from_the_file_and_then_from_the_defaults(file):
     config = read_request(file).config
     assert (config.clients, config.expected_batch_size) == (3, 128)
     assert config.epsilon == RunConfig().epsilon
 
 
-def test_all_positional_arguments_reach_their_keys(file: Path) -> None:
-    words = ["5", "3", "4", "7", "96", "32", ".25", "1.5", "2", "0.5"]
-    config = read_request(file, words).config
-    values = [config.to_flat()[argument.key] for argument in ARGUMENTS]
-    assert values == [5, 3, 4, 7, 96, 32, 0.25, 1.5, 2.0, 0.5]
-
-
-def test_noise_may_be_auto(file: Path) -> None:
-    words = ["3", "2", "2", "3", "64", "64", "1", "auto"]
-    assert read_request(file, words).config.noise_multiplier == "auto"
-
-
-def test_the_physical_batch_may_be_auto_on_the_command_line_and_in_the_file(file: Path) -> None:
-    assert read_request(file, ["3", "2", "2", "3", "61", "auto"]).config.physical_batch_size == "auto"
+def test_noise_and_the_physical_batch_may_be_auto(file):
+    config = read_request(file, ["3", "2", "2", "3", "61", "auto", "1", "auto"]).config
+    assert (config.physical_batch_size, config.noise_multiplier) == ("auto", "auto")
     file.write_text('physical-batch-size = "auto"\n')
     request = read_request(file, ["3", "2", "2", "3", "5"])
     assert (request.config.physical_batch_size, request.notes) == ("auto", ())
     assert read_request(file, ["3", "2", "2", "3", "64", "32"]).config.physical_batch_size == 32
 
 
+def test_all_positional_arguments_reach_their_keys(file):
+    words = ["5", "3", "4", "7", "96", "32", ".25", "1.5", "2", "0.5"]
+    config = read_request(file, words).config
+    values = [config.to_flat()[argument.key] for argument in ARGUMENTS]
+    assert values == [5, 3, 4, 7, 96, 32, 0.25, 1.5, 2.0, 0.5]
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ("0", "NBCLIENTS (clients) = 0: expected an integer from 1 to 1000000"),
         ("-1", "NBCLIENTS (clients) = -1: expected an integer from 1 to 1000000"),
-        ("two", "NBCLIENTS (clients) = 'two': expected an integer"),
         ("2.5", "NBCLIENTS (clients) = '2.5': expected an integer"),
         ("2 3", "NBMINCLIENTS (min-clients) = 3: expected at most NBCLIENTS (clients) = 2"),
         ("2 2 3", "NBFITCLIENTS (fit-clients) = 3: expected at most NBCLIENTS (clients) = 2"),
-        ("2 2 2 0", "NBROUNDS (rounds) = 0"),
         ("2 2 2 3 60 64", "VBATCHSIZE (expected-batch-size) = 60: expected a multiple of BATCHSIZE"),
-        ("2 2 2 3 0 64", "VBATCHSIZE (expected-batch-size) = 0"),
-        ("2 2 2 3 64 0", "BATCHSIZE (physical-batch-size) = 0"),
         ("2 2 2 3 64 all", "BATCHSIZE (physical-batch-size) = 'all': expected an integer or auto"),
-        ("2 2 2 3 64 64 0", "LR (learning-rate) = 0.0"),
         ("2 2 2 3 64 64 nan", "LR (learning-rate) = nan"),
-        ("2 2 2 3 64 64 1 -1", "NM (noise-multiplier) = -1.0"),
         ("2 2 2 3 64 64 1 Auto", "NM (noise-multiplier) = 'Auto': expected a number or auto"),
-        ("2 2 2 3 64 64 1 1 0", "MGN (max-grad-norm) = 0.0"),
         ("2 2 2 3 64 64 1 1 inf", "MGN (max-grad-norm) = inf"),
-        ("2 2 2 3 64 64 1 1 1 0", "EPS (epsilon) = 0.0"),
         ("2 2 2 3 64 64 1 1 1 1 9", "9: more than 10 arguments"),
         ("--simulat 2", "--simulat: no such option"),
     ],
 )
-def test_every_bad_argument_is_named(file: Path, words: str, expected: str) -> None:
+def test_every_bad_argument_is_named(file, words, expected):
     with pytest.raises(ConfigError, match=re.escape(expected)):
         read_request(file, words.split())
 
 
-def test_file_values_are_lowered_to_what_the_user_asks_and_said(file: Path) -> None:
-    request = read_request(file, ["1"])
-    assert (request.config.clients, request.config.min_clients, request.config.fit_clients) == (1, 1, 1)
-    assert request.notes == (
-        "min-clients = 1 (2 by config or default)",
-        "fit-clients = 1 (3 by config or default)",
-    )
-
-
-def test_who_asks_for_more_clients_means_all_of_them(tmp_path: Path) -> None:
+@pytest.mark.parametrize("clients", [1, 3])
+def test_who_asks_for_other_clients_means_all_of_them_and_is_told(clients, tmp_path):
+    """Beside tests/config/test_dependent.py."""
     file = tmp_path / "equal.toml"
     file.write_text("clients = 2\nmin-clients = 2\nfit-clients = 2\n")
-    for words, settings in ((["3"], []), ([], ["clients=3"])):
+    for words, settings in (([str(clients)], []), ([], [f"clients={clients}"])):
         request = read_request(file, words, settings)
-        assert (request.config.min_clients, request.config.fit_clients) == (3, 3)
-        assert request.notes == (
-            "min-clients = 3 (2 by config or default)",
-            "fit-clients = 3 (2 by config or default)",
-        )
-    config = read_request(file, ["4", "2", "3", "3"]).config
-    assert (config.clients, config.min_clients, config.fit_clients, config.rounds) == (4, 2, 3, 3)
-
-
-def test_a_small_logical_batch_lowers_the_files_physical_batch(file: Path) -> None:
-    assert read_request(file, settings=["expected-batch-size=16"]).config.physical_batch_size == 16
-
-
-def test_what_the_user_gives_is_never_changed(file: Path) -> None:
-    with pytest.raises(ConfigError, match="fit-clients"):
+        assert (request.config.min_clients, request.config.fit_clients) == (clients, clients)
+        keys = ("min-clients", "fit-clients")
+        assert request.notes == tuple(f"{key} = {clients} (2 by config or default)" for key in keys)
+    with pytest.raises(ConfigError, match="fit-clients"):  # what the user gives is never changed
         read_request(file, ["1"], ["fit-clients=2"])
 
 
 @pytest.mark.parametrize(
-    ("setting", "key", "value"),
+    ("setting", "value"),
     [
-        ("partition=dirichlet", "partition", "dirichlet"),
-        ('partition="dirichlet"', "partition", "dirichlet"),
-        ("partition-sizes=100", "partition-sizes", "100"),
-        ("model=torchvision:resnet18", "model", "torchvision:resnet18"),
-        ("data = npz:/some where/x.npz", "data", "npz:/some where/x.npz"),
-        ("momentum=0.9", "momentum", 0.9),
-        ("local-epochs=2", "local-epochs", 2.0),
-        ("delta=1e-6", "delta", 1e-6),
-        ("delta=auto", "delta", "auto"),
+        ("partition=dirichlet", "dirichlet"),
+        ('partition="dirichlet"', "dirichlet"),
+        ("partition-sizes=100", "100"),
+        ("data = npz:/some where/x.npz", "npz:/some where/x.npz"),
+        ("local-epochs=2", 2.0),
+        ("delta=1e-6", 1e-6),
+        ("delta=auto", "auto"),
     ],
 )
-def test_set_takes_toml_and_bare_words(file: Path, setting: str, key: str, value: object) -> None:
-    assert read_request(file, settings=[setting]).config.to_flat()[key] == value
+def test_set_takes_toml_and_bare_words(file, setting, value):
+    assert read_request(file, settings=[setting]).config.to_flat()[setting.partition("=")[0].strip()] == value
 
 
 @pytest.mark.parametrize(
@@ -128,28 +95,24 @@ def test_set_takes_toml_and_bare_words(file: Path, setting: str, key: str, value
         ("epsilon-alone=5", r"^--set: epsilon-alone: a client's own key, which no run sets; write it in "),
         ("round=3", "round: unknown key; did you mean rounds?"),
         ("rounds=three", r"^--set: rounds = 'three': expected an integer from 1 to 1000000\.$"),
-        ("learning-rate=abc", r"^--set: learning-rate = 'abc': expected a number > 0"),
         ("partition=dirichle", r"^--set: partition = 'dirichle': expected .*; did you mean dirichlet\?$"),
-        ("weights=unifrm", r"expected declared or uniform or noise; did you mean uniform\?$"),
         ("server-optimizer=fedadan:1", r"or fedyogi; did you mean fedadam\?$"),
-        ("qqqq=1", r"^--set: qqqq: unknown key; fl-dp keys lists those that there are\.$"),
-        ("momentum=1", "momentum = 1.0: expected"),
         ("rounds=1\nclients=2", r"--set: rounds = .*: expected an integer"),
     ],
 )
-def test_a_bad_setting_is_named(file: Path, setting: str, expected: str) -> None:
+def test_a_bad_setting_is_named(file, setting, expected):
     with pytest.raises(ConfigError, match=expected):
         read_request(file, settings=[setting])
 
 
-def test_a_key_given_twice_is_refused(file: Path) -> None:
+def test_a_key_given_twice_is_refused(file):
     with pytest.raises(ConfigError, match=r"NBCLIENTS \(clients\) = 2: given twice"):
         read_request(file, ["3"], ["clients=2"])
     with pytest.raises(ConfigError, match="seed = 1: given twice"):
         read_request(file, settings=["seed=2"], seed=1)
 
 
-def test_an_error_of_the_file_names_the_file(tmp_path: Path) -> None:
+def test_an_error_of_the_file_names_the_file(tmp_path):
     path = tmp_path / "bad.toml"
     path.write_text("rounds = 0\n")
     with pytest.raises(ConfigError, match=r"bad\.toml, line 1: rounds = 0"):
@@ -158,7 +121,7 @@ def test_an_error_of_the_file_names_the_file(tmp_path: Path) -> None:
         read_request(tmp_path / "absent.toml")
 
 
-def test_only_whole_keys_before_an_equals_sign_are_named() -> None:
+def test_only_whole_keys_before_an_equals_sign_are_named():
     both = ["clients", "min-clients"]
     assert name_arguments("min-clients = 3: of clients = 2", both) == (
         "NBMINCLIENTS (min-clients) = 3: of NBCLIENTS (clients) = 2"
@@ -170,7 +133,7 @@ def test_only_whole_keys_before_an_equals_sign_are_named() -> None:
     assert name_arguments("clients = 2", []) == "clients = 2"
 
 
-def test_what_is_wrong_together_is_told_where_the_setting_at_fault_stands(file: Path) -> None:
+def test_what_is_wrong_together_is_told_where_the_setting_at_fault_stands(file):
     with pytest.raises(ConfigError, match=r"^--set: fit-clients = 4: expected at most clients = 3\.$"):
         read_request(file, settings=["fit-clients=4"])
     with pytest.raises(
@@ -184,45 +147,39 @@ def test_what_is_wrong_together_is_told_where_the_setting_at_fault_stands(file: 
         read_request(file, settings=["rounds=2"])
 
 
-def test_all_mistakes_of_the_command_line_and_of_a_file_are_told_at_once(file: Path) -> None:
-    with pytest.raises(ConfigError) as told:
-        read_request(file, ["two", "2", "x"])
-    assert str(told.value).splitlines()[1:] == [
-        "  NBCLIENTS (clients) = 'two': expected an integer.",
-        "  NBFITCLIENTS (fit-clients) = 'x': expected an integer.",
-    ]
+def test_all_mistakes_of_the_command_line_and_of_a_file_are_told_at_once(file):
+    def told(*given, **more):
+        with pytest.raises(ConfigError) as error:
+            read_request(file, *given, **more)
+        first, *others = str(error.value).splitlines()
+        assert first == f"{len(others)} mistakes:"
+        return [line.strip().partition(" = ")[0] for line in others]
+
+    assert told(["two", "2", "x"]) == ["NBCLIENTS (clients)", "NBFITCLIENTS (fit-clients)"]
     file.write_text('round = 3\nepsilon = -1\n\nweights = "noisy"\nclients = "2"\n')
-    with pytest.raises(ConfigError) as told:
-        read_request(file)
-    first, *others = str(told.value).splitlines()
-    assert first == "4 mistakes:"
-    assert [line.partition(f"{file}, ")[2].partition(":")[0] for line in others] == [
-        "line 1", "line 2", "line 4", "line 5",
-    ]  # fmt: skip
+    lines = [line.partition(f"{file}, ")[2].partition(":")[0] for line in told()]
+    assert lines == ["line 1", "line 2", "line 4", "line 5"]
     file.write_text("")
-    with pytest.raises(ConfigError) as told:
-        read_request(file, ["0"], ["epsilon=0"], seed=-1)
-    assert [line.strip().partition(" = ")[0] for line in str(told.value).splitlines()[1:]] == [
-        "--seed: seed", "NBCLIENTS (clients)", "--set: epsilon",
-    ]  # fmt: skip
+    assert told(["0"], ["epsilon=0"], seed=-1) == ["--seed: seed", "NBCLIENTS (clients)", "--set: epsilon"]
 
 
-def test_what_is_found_later_is_told_where_it_stands_too(file: Path) -> None:
+def test_what_is_found_later_is_told_where_it_stands_too(file):
     file.write_text('\ndata = "digts"\n')
     for request, place in (
-        (read_request(file), f"{file}, line 2: data = 'x'"),
-        (read_request(file, settings=["data=y"]), "--set: data = 'x'"),
-        (read_request(file, ["3"]), f"{file}, line 2: data = 'x'"),
+        (read_request(file), f"{file}, line 2: "),
+        (read_request(file, settings=["data=y"]), "--set: "),
+        (read_request(file, ["3"]), f"{file}, line 2: "),
     ):
-        with pytest.raises(ConfigError, match=f"^{re.escape(place)}: unknown"), naming_places(request):
-            raise ConfigError("data = 'x': unknown")
-        with pytest.raises(ConfigError, match=r"^model = 'x': unknown"), naming_places(request):
-            raise ConfigError("model = 'x': unknown")
-        with pytest.raises(ConfigError, match=r"^Nothing of ours\.$"), naming_places(request):
-            raise ConfigError("Nothing of ours.")
+        for words, told in (
+            ("data = 'x': unknown", place),
+            ("model = 'x': unknown", ""),
+            ("Nothing of ours.", ""),
+        ):
+            with pytest.raises(ConfigError, match=f"^{re.escape(told + words)}"), naming_places(request):
+                raise ConfigError(words)
 
 
-def test_a_run_without_privacy_is_announced(file: Path) -> None:
+def test_a_run_without_privacy_is_announced(file):
     request = read_request(file, settings=["privacy=off"])
     assert not request.config.private
     assert len(request.notes) == 2

@@ -44,11 +44,14 @@ def test_a_broken_step_is_exit_1(command, capsys, monkeypatch):
     assert "FAILED" in capsys.readouterr().out
 
 
-def test_the_own_model_of_a_config(command, capsys, tmp_path):
+def test_the_own_model_of_a_config_and_one_without_hostile_weights(command, capsys, tmp_path):
     config = tmp_path / "config.toml"
     config.write_text('data = "digits"\nmodel = "linear"\nclients = 2\nrounds = 1\nepsilon = 4.0\n')
     assert run_command(command, ["--config", str(config), "--own-model", "--canaries", "50"]) == 0
     assert "50 canaries" in capsys.readouterr().out
+    config.write_text('data = "digits"\nmodel = "torchvision:resnet18"\nclients = 2\n')
+    assert run_command(command, ["--config", str(config), "--hostile", "--own-model"]) == 2
+    assert "'torchvision:resnet18'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("own_model", [[], ["--own-model"]], ids=["axes", "own model"])
@@ -68,13 +71,6 @@ def test_a_hostile_server_sees_the_config_s_steps_as_rounds(command, capsys):
     assert report["found"] == report["found_one_run"]
 
 
-def test_a_model_without_hostile_weights_is_refused_by_name(command, capsys, tmp_path):
-    config = tmp_path / "config.toml"
-    config.write_text('data = "digits"\nmodel = "torchvision:resnet18"\nclients = 2\n')
-    assert run_command(command, ["--config", str(config), "--hostile", "--own-model"]) == 2
-    assert "'torchvision:resnet18'" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("words", "culprit"),
     [
@@ -82,7 +78,6 @@ def test_a_model_without_hostile_weights_is_refused_by_name(command, capsys, tmp
         (["--own-model", "--canaries", "1000000"], "canaries = 1000000"),
         (["--steps", "0"], "steps = 0"),
         (["--sample-rate", "2"], "sample-rate = 2"),
-        (["--rounds", "0"], "rounds = 0"),
         (["--runs", "0"], "runs = 0"),
         (["--noise-multiplier", "-1"], "noise-multiplier = -1"),
         (["--noise-multiplier", "1", "--epsilon", "2"], "--epsilon"),

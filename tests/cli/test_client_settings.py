@@ -1,12 +1,10 @@
-from pathlib import Path
-
 import pytest
 
 from fl_dp.cli.client_settings import own_settings
 from fl_dp.errors import ConfigError
 
 
-def test_mistakes_of_a_client_say_where_they_stand_all_at_once(tmp_path: Path) -> None:
+def test_mistakes_of_a_client_say_where_they_stand_all_at_once(tmp_path):
     file = tmp_path / "site.toml"
     file.write_text('data = "digits"\nepsilonn = 1\n')
     with pytest.raises(ConfigError) as told:

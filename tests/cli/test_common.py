@@ -8,29 +8,19 @@ from fl_dp.cli.common import CONFIGS, run_command, shipped
 from fl_dp.cli.main import app
 
 
-def test_a_shipped_config_is_found_in_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_shipped_config_is_found_in_any_folder_and_no_other_file_is_replaced(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert shipped(Path("configs/digits.toml")) == CONFIGS / "digits.toml"
-    assert shipped(None) is None
-
-
-def test_a_file_that_is_there_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "configs").mkdir()
-    (tmp_path / "configs" / "digits.toml").write_text("rounds = 1\n")
-    assert shipped(Path("configs/digits.toml")) == Path("configs/digits.toml")
-
-
-@pytest.mark.parametrize("name", ["digits.toml", "mine/configs/digits.toml", "configs/other.toml"])
-def test_no_other_file_is_replaced(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert shipped(Path(name)) == Path(name)
+    digits = Path("configs/digits.toml")
+    assert (shipped(digits), shipped(None)) == (CONFIGS / "digits.toml", None)
+    for name in ("digits.toml", "mine/configs/digits.toml", "configs/other.toml"):
+        assert shipped(Path(name)) == Path(name)
+    digits.parent.mkdir()
+    digits.write_text("rounds = 1\n")
+    assert shipped(digits) == digits  # a file that is there comes first
 
 
 @pytest.mark.parametrize("command", ["run", "audit", "validate", "server"])
-def test_commands_that_take_a_run_config_look_there(
-    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_commands_that_take_a_run_config_look_there(command, tmp_path, monkeypatch, capsys):
     """The config is read, and what comes with it is wrong: an error of the key, not of the file."""
     monkeypatch.chdir(tmp_path)
     words = ["--config", "configs/digits.toml"]
@@ -46,18 +36,14 @@ def test_commands_that_take_a_run_config_look_there(
         ("client", "server.key", "this is the server's kit, which serves: fl-dp server --kit"),
     ],
 )
-def test_a_kit_of_the_other_side_is_known(
-    tmp_path: Path, command: str, there: str, words: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_kit_of_the_other_side_is_known(tmp_path, command, there, words, capsys):
     (tmp_path / there).touch()
     assert run_command(app, [command, "--kit", str(tmp_path)]) == 2
     assert words in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["run", "check"])
-def test_an_option_that_is_not_there_is_told_with_the_one_that_was_meant(
-    command: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_option_that_is_not_there_is_told_with_the_one_that_was_meant(command, capsys):
     for word in ("--confg", "--confg=x"):
         assert run_command(app, [command, word]) == 2
         assert capsys.readouterr().err == f"error: {word}: no such option; did you mean --config?\n"

@@ -38,24 +38,22 @@ def test_a_delta_is_taken_as_it_is_given(capsys):
     assert _json([*words, "--delta", "auto"], capsys)["delta"] == 1e-5
 
 
-def test_what_a_plan_costs_on_the_way(capsys):
-    answer = _json(["budget", *PLAN, "--noise-multiplier", "3.3", "--accountant", "rdp"], capsys)
+def test_what_a_plan_costs_on_the_way_and_what_fits_a_budget(capsys):
+    def epsilon(steps):
+        return compute_epsilon([Entry(256 / 10000, 3.3, steps)], 1e-5, "rdp")
+
+    words = ["budget", *PLAN, "--noise-multiplier", "3.3", "--accountant", "rdp"]
+    answer = _json(words, capsys)
     assert [point["round"] for point in answer["course"]] == [8, 16, 24, 32, 40]
     for point in answer["course"]:
-        entry = Entry(256 / 10000, 3.3, STEPS * point["round"])
-        assert point["epsilon"] == pytest.approx(compute_epsilon([entry], 1e-5, "rdp"))
+        assert point["epsilon"] == pytest.approx(epsilon(STEPS * point["round"]))
     assert answer["budget"] is answer["fitting_rounds"] is None
-
-
-def test_what_fits_a_budget(capsys):
-    words = ["budget", *PLAN, "--noise-multiplier", "3.3", "--epsilon", "2", "--accountant", "rdp"]
-    answer = _json(words, capsys)
+    answer = _json([*words, "--epsilon", "2"], capsys)
     rounds, steps = answer["fitting_rounds"], answer["fitting_steps"]
     assert 0 < rounds < 40
     assert 0 <= steps < STEPS
-    fitting = Entry(256 / 10000, 3.3, rounds * STEPS + steps)
-    more = Entry(256 / 10000, 3.3, fitting.steps + 1)
-    assert compute_epsilon([fitting], 1e-5, "rdp") <= 2.0 < compute_epsilon([more], 1e-5, "rdp")
+    fitting = rounds * STEPS + steps
+    assert epsilon(fitting) <= 2.0 < epsilon(fitting + 1)
 
 
 def test_rounds_that_differ_count_together(capsys):
@@ -73,15 +71,12 @@ def test_rounds_that_differ_count_together(capsys):
     assert answer["epsilon"] <= 3.0
 
 
-def test_a_table_for_people(capsys):
+def test_tables_for_people(capsys):
     assert run_command(app, ["calibrate", *PLAN, "--epsilon", "3"]) == 0
     said = capsys.readouterr().out
     assert "40      256         0.0256       196            3.247" in said
     assert "Within the budget of epsilon 3." in said
     assert "vary-mechanism" not in said
-
-
-def test_a_table_of_a_plan_that_does_not_fit(capsys):
     words = ["budget", *PLAN, "--noise-multiplier", "1", "--epsilon", "2", "--then", "noise-multiplier=2"]
     assert run_command(app, [*words, "--accountant", "rdp"]) == 0
     said = capsys.readouterr().out
@@ -89,9 +84,14 @@ def test_a_table_of_a_plan_that_does_not_fit(capsys):
     assert "only with vary-mechanism" in said
 
 
-def test_no_privacy_is_no_number_in_json(capsys):
+def test_no_privacy_is_no_number_and_no_noise_an_answer_of_its_own(capsys):
     answer = _json(["budget", "--records", "10", "--batch-size", "5", "--noise-multiplier", "0.001"], capsys)
     assert answer["epsilon"] is None
+    assert run_command(app, ["calibrate", *PLAN, "--epsilon", "1e-9", "--accountant", "rdp"]) == 1
+    assert "No noise multiplier up to 8192" in capsys.readouterr().err
+
+
+CALIBRATE = ["calibrate", *PLAN, "--epsilon", "1"]
 
 
 @pytest.mark.parametrize(
@@ -99,22 +99,17 @@ def test_no_privacy_is_no_number_in_json(capsys):
     [
         (["budget", *PLAN], "noise-multiplier: missing; fl-dp calibrate"),
         (["budget", "--records", "0", "--batch-size", "5", "--noise-multiplier", "1"], "records = 0"),
+        (["budget", *PLAN, "--noise-multiplier", "1", "--local-epochs", "0"], "local-epochs = 0.0"),
         (["calibrate", "--records", "9", "--batch-size", "10", "--epsilon", "1"], "batch-size = 9."),
         (["calibrate", *PLAN], "--epsilon"),
         (["calibrate", *PLAN, "--epsilon", "0"], "--epsilon 0"),
-        (["calibrate", *PLAN, "--epsilon", "1", "--delta", "0.x"], "--delta 0.x"),
-        (
-            ["calibrate", *PLAN, "--epsilon", "1", "--accountant", "no-such"],
-            "--accountant = 'no-such': expected",
-        ),
-        (["calibrate", *PLAN, "--epsilon", "1", "--steps", "3"], "--steps, --local-epochs"),
-        (["calibrate", *PLAN, "--epsilon", "1", "--then", "epochs=3"], "--then epochs=3: expected KEY"),
-        (["calibrate", *PLAN, "--epsilon", "1", "--then", "rounds=many"], "--then rounds=many: expected an"),
-        (["calibrate", *PLAN, "--epsilon", "1", "--then", "steps=1,local-epochs=1"], "not both"),
-        (["calibrate", *PLAN, "--epsilon", "1", "--then", "rounds=0"], "rounds = 0"),
-        (["calibrate", *PLAN, "--epsilon", "1", "--then", "rounds=1000000000"], "at most 1000000 steps"),
-        (["calibrate", *PLAN, "--epsilon", "1", "--then", "noise-multiplier=nan"], "noise-multiplier = nan"),
-        (["budget", *PLAN, "--noise-multiplier", "1", "--local-epochs", "0"], "local-epochs = 0.0"),
+        ([*CALIBRATE, "--delta", "0.x"], "--delta 0.x"),
+        ([*CALIBRATE, "--accountant", "no-such"], "--accountant = 'no-such': expected"),
+        ([*CALIBRATE, "--steps", "3"], "--steps, --local-epochs"),
+        ([*CALIBRATE, "--then", "epochs=3"], "--then epochs=3: expected KEY"),
+        ([*CALIBRATE, "--then", "rounds=many"], "--then rounds=many: expected an"),
+        ([*CALIBRATE, "--then", "steps=1,local-epochs=1"], "not both"),
+        ([*CALIBRATE, "--then", "rounds=1000000000"], "at most 1000000 steps"),
     ],
 )
 def test_a_bad_argument_is_one_line_that_names_it(words, culprit, capsys):
@@ -123,12 +118,6 @@ def test_a_bad_argument_is_one_line_that_names_it(words, culprit, capsys):
     assert error.startswith("error: ")
     assert culprit in error
     assert error.count("\n") == 1
-
-
-def test_a_budget_that_no_noise_keeps_is_an_answer_of_its_own(capsys):
-    words = ["calibrate", *PLAN, "--epsilon", "1e-9", "--accountant", "rdp"]
-    assert run_command(app, words) == 1
-    assert "No noise multiplier up to 8192" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["budget", "calibrate"])

@@ -20,24 +20,18 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return found
 
 
-def test_settings_and_recipe_are_those_that_are_given(
-    tmp_path: Path, asked: list[Any], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_settings_and_recipe_are_those_that_are_given(tmp_path, asked, capsys):
     (tmp_path / "client.toml").write_text('client = "north"\nepsilon = 2.0\n')
-    options = ["--config", str(tmp_path / "client.toml"), "--out", "ours.pt", "--ledger", str(tmp_path)]
-    options += [
-        "--local-epochs",
-        "2.5",
-        "--trainable",
-        "head.*",
-        "--own",
-        "r",
-        "--noise-multiplier",
-        "2",
+    settings = [
+        "--config",
+        str(tmp_path / "client.toml"),
+        "--ledger",
+        str(tmp_path),
         "--set",
         "data=npz:x.npz",
     ]
-    assert run_command(app, ["fine-tune", "model.pt", *options]) == 0
+    recipe = ["--local-epochs", "2.5", "--trainable", "head.*", "--own", "r", "--noise-multiplier", "2"]
+    assert run_command(app, ["fine-tune", "model.pt", "--out", "ours.pt", *settings, *recipe]) == 0
     assert capsys.readouterr().out == "done\n"
     ((settings, model, recipe, out),) = asked
     assert isinstance(settings, ClientConfig)
@@ -47,17 +41,11 @@ def test_settings_and_recipe_are_those_that_are_given(
     assert recipe == Recipe(local_epochs=2.5, noise_multiplier=2.0, trainable="head.*", own="r")
 
 
-def test_a_budget_that_is_spent_has_an_exit_code_of_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def spent(*given: Any) -> str:
+def test_a_budget_that_is_spent_has_an_exit_code_of_its_own(tmp_path, monkeypatch, capsys):
+    def spent(*given):
         raise BudgetExhaustedError("all is spent")
 
     monkeypatch.setattr(fine_tuning, "fine_tune", spent)
-    assert (
-        run_command(
-            app, ["fine-tune", "m.pt", "--out", "o.pt", "--ledger", str(tmp_path), "--set", "data=digits"]
-        )
-        == 3
-    )
+    words = ["fine-tune", "m.pt", "--out", "o.pt", "--ledger", str(tmp_path), "--set", "data=digits"]
+    assert run_command(app, words) == 3
     assert capsys.readouterr().out == "nothing was trained: all is spent\n"

@@ -7,43 +7,34 @@ from pathlib import Path
 
 import pytest
 
+from fl_dp.cli.client_settings import own_settings
 from fl_dp.cli.common import run_command
 from fl_dp.cli.main import app
 from fl_dp.config.run import RunConfig
 from fl_dp.config.written import keys_page
+from fl_dp.errors import ConfigError
 from fl_dp.launch.request import read_config
 
 
-def test_all_keys_are_shown_and_one_with_all_that_is_said_of_it(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command(app, ["keys"]) == 0
-    out = capsys.readouterr().out
+def test_all_keys_are_shown_and_one_with_all_that_is_said_of_it(capsys):
+    def keys(*words, code=0):
+        assert run_command(app, ["keys", *words]) == code
+        said = capsys.readouterr()
+        return said.err if code else said.out
+
+    out = keys()
     assert all(f"\n{key} " in out for key in RunConfig().to_flat())
-    assert run_command(app, ["keys", "weights", "server_learning_rate"]) == 0
-    out = capsys.readouterr().out
+    out = keys("weights", "server_learning_rate")
     assert 'weights = "declared"\n' in out
     assert "\n  values: declared, uniform, noise\n" in out
     assert "\nserver-learning-rate = " in out
-    assert run_command(app, ["keys", "--client", "ledger"]) == 0
-    assert capsys.readouterr().out.startswith("ledger\n  the SQLite file")
+    assert keys("--client", "ledger").startswith("ledger\n  the SQLite file")
+    assert keys("--markdown") == keys_page()
+    assert keys("weight", code=2) == "error: weight: unknown key; did you mean weights?\n"
+    assert "fl-dp keys --client lists them" in keys("--client", "zzz", code=2)
 
 
-def test_a_key_that_is_not_there_is_told_with_the_one_that_was_meant(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert run_command(app, ["keys", "weight"]) == 2
-    assert capsys.readouterr().err == "error: weight: unknown key; did you mean weights?\n"
-    assert run_command(app, ["keys", "--client", "zzz"]) == 2
-    assert "fl-dp keys --client lists them" in capsys.readouterr().err
-
-
-def test_the_page_is_printed_as_it_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command(app, ["keys", "--markdown"]) == 0
-    assert capsys.readouterr().out == keys_page()
-
-
-def test_a_written_file_runs_as_it_stands_and_is_never_overwritten(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_written_file_runs_as_it_stands_and_is_never_overwritten(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert run_command(app, ["init"]) == 0
     assert "fl-dp check run.toml" in capsys.readouterr().out
@@ -56,12 +47,7 @@ def test_a_written_file_runs_as_it_stands_and_is_never_overwritten(
     assert "cannot be written" in capsys.readouterr().err
 
 
-def test_a_clients_file_asks_for_its_data_and_takes_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from fl_dp.cli.client_settings import own_settings
-    from fl_dp.errors import ConfigError
-
+def test_a_clients_file_asks_for_its_data_and_takes_them(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     assert run_command(app, ["init", "--client", "site.toml"]) == 0
@@ -71,7 +57,7 @@ def test_a_clients_file_asks_for_its_data_and_takes_them(
     assert own_settings(tmp_path / "site.toml", {"data": "digits"}, (), None).epsilon == 3.0
 
 
-def test_neither_imports_torch(tmp_path: Path) -> None:
+def test_neither_imports_torch(tmp_path):
     code = (
         "import sys\nfrom fl_dp.cli.common import run_command\nfrom fl_dp.cli.main import app\n"
         "run_command(app, ['keys'])\nrun_command(app, ['init'])\n"

@@ -2,9 +2,6 @@
 
 import re
 import shlex
-from pathlib import Path
-
-import pytest
 
 from fl_dp.cli.common import run_command
 from fl_dp.cli.main import app
@@ -12,9 +9,7 @@ from fl_dp.launch.preflight import check_choices, check_parts, check_server
 from fl_dp.launch.request import read_config
 
 
-def test_what_it_writes_passes_every_check_from_any_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_it_writes_passes_every_check_from_any_folder(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert run_command(app, ["new", "a/mine"]) == 0
     assert "cd a/mine && fl-dp run --config run.toml --simulate" in capsys.readouterr().out
@@ -25,7 +20,7 @@ def test_what_it_writes_passes_every_check_from_any_folder(
     assert check_parts(config) == ()
 
 
-def test_its_readme_names_options_that_there_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_its_readme_names_options_that_there_are(tmp_path, capsys):
     assert run_command(app, ["new", str(tmp_path / "mine")]) == 0
     text = (tmp_path / "mine" / "README.md").read_text()
     commands = [shlex.split(line) for line in re.findall(r"^    fl-dp (.*)$", text, flags=re.MULTILINE)]
@@ -37,17 +32,13 @@ def test_its_readme_names_options_that_there_are(tmp_path: Path, capsys: pytest.
         assert all(word in help_text for word in words if word.startswith("--"))
 
 
-def test_a_folder_with_something_in_it_is_left_alone(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_with_something_in_it_is_left_alone_and_an_empty_one_is_taken(tmp_path, capsys):
+    (tmp_path / "empty").mkdir()
+    assert run_command(app, ["new", str(tmp_path / "empty")]) == 0
+    assert {file.name for file in (tmp_path / "empty").iterdir()} == {"my_task.py", "run.toml", "README.md"}
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years of work")
     for name in ("mine", "mine/thesis.txt"):
         assert run_command(app, ["new", str(tmp_path / name)]) == 2
         assert "is not empty; name a new folder" in capsys.readouterr().err
     assert [file.name for file in (tmp_path / "mine").iterdir()] == ["thesis.txt"]
-
-
-def test_an_empty_folder_is_taken(tmp_path: Path) -> None:
-    assert run_command(app, ["new", str(tmp_path)]) == 0
-    assert {file.name for file in tmp_path.iterdir()} == {"my_task.py", "run.toml", "README.md"}

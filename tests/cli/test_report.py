@@ -1,12 +1,10 @@
 """`fl-dp report`, as it is typed."""
 
-import pytest
-
 from fl_dp.cli.common import run_command
 from fl_dp.cli.main import app
 from fl_dp.launch.exit_codes import ExitCode
 
-from ..reporting.page.conftest import Make, make
+from ..reporting.page.conftest import make
 
 __all__ = ["make"]
 
@@ -15,26 +13,20 @@ def typed(*words: object) -> int:
     return run_command(app, ["report", *map(str, words)])
 
 
-def test_a_page_where_it_belongs(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_page_where_it_belongs_and_of_several_runs_here(make, tmp_path, monkeypatch, capsys):
     folder = make()
     assert typed(folder.path) == 0
     assert capsys.readouterr().out == f"report in {folder.report}\n"
     assert folder.report.read_text().startswith("<!doctype html>")
+    monkeypatch.chdir(tmp_path)
+    assert typed(make("a").path, make("b").path) == 0
+    assert "2 federated training runs side by side" in (tmp_path / "report.html").read_text()
 
 
-def test_who_approves_is_kept_and_shown(make: Make, tmp_path) -> None:
+def test_who_approves_is_kept_and_shown(make, tmp_path):
     folder, out, tables = make(), tmp_path / "page.html", tmp_path / "tables.csv"
-    words = ("--purpose", "Triage", "--approver", "Dr. Ng", "--date", "1 May")
-    more = (
-        "--operator",
-        "Clinic N",
-        "--recipients",
-        "both",
-        "--retention",
-        "a year",
-        "--legal-basis",
-        "Art. 9",
-    )
+    words = ("--purpose", "Triage", "--approver", "Dr. Ng", "--date", "1 May", "--operator", "Clinic N")
+    more = ("--recipients", "both", "--retention", "a year", "--legal-basis", "Art. 9")
     assert typed(folder.path, "--out", out, "--csv", tables, *words, *more) == 0
     assert all(word in out.read_text() for word in (*words[1::2], *more[1::2]))
     assert tables.read_text("utf-8-sig").startswith("run,private,clients,client,epsilon")
@@ -43,13 +35,7 @@ def test_who_approves_is_kept_and_shown(make: Make, tmp_path) -> None:
     assert "Dr. Ng" in folder.report.read_text()
 
 
-def test_several_runs_go_here(make: Make, tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert typed(make("a").path, make("b").path) == 0
-    assert "2 federated training runs side by side" in (tmp_path / "report.html").read_text()
-
-
-def test_what_cannot_be_is_said(make: Make, tmp_path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_is_said(make, tmp_path, capsys):
     one, other = make("a").path, make("b").path
     for words, said in (
         ((tmp_path / "nothing",), "no such folder"),

@@ -11,6 +11,7 @@ import typer
 from fl_dp.cli import server as module
 from fl_dp.cli.common import APP_OPTIONS, run_command
 from fl_dp.federation.link import listener
+from fl_dp.kits.provision import Wishes, provision
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def server(*words: str) -> int:
     return run_command(command, [*words], prog="server.py")
 
 
-def test_without_a_kit_it_serves_this_machine_alone(served: list[tuple[Any, ...]], tmp_path: Path) -> None:
+def test_without_a_kit_it_serves_this_machine_alone(served, tmp_path):
     assert server("--out", "out") == 0
     assert served == [("loopback", "127.0.0.1", 9092, False)]
     keys = tmp_path / "state/fl-dp/loopback/9092"
@@ -44,9 +45,7 @@ def test_without_a_kit_it_serves_this_machine_alone(served: list[tuple[Any, ...]
     assert not (tmp_path / "out/launch.toml").exists()  # run.sh has nothing to resume here
 
 
-def test_a_port_that_is_taken_is_known_before_anything_is_written(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_port_that_is_taken_is_known_before_anything_is_written(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.chdir(tmp_path)
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -56,66 +55,51 @@ def test_a_port_that_is_taken_is_known_before_anything_is_written(
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("address", ["0.0.0.0:9092", "10.0.0.7:9092", "fl.example.org:9092", "[::]:9092"])
-def test_anything_but_this_machine_needs_a_kit(
-    address: str, served: list[tuple[Any, ...]], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert server("--address", address) == 2
-    assert "anything but this machine needs a kit, --kit FOLDER" in capsys.readouterr().err
-    assert served == []
+BAD = ("9092", ":9092", "host:", "host:x", "host:0", "host:65536", "127.0.0.1:\u0662")
+OUTSIDE = ("0.0.0.0:9092", "10.0.0.7:9092", "fl.example.org:9092", "[::]:9092")
 
 
 @pytest.mark.parametrize(
-    "address", ["9092", ":9092", "host:", "host:x", "host:0", "host:65536", "127.0.0.1:\u0662"]
+    ("address", "words"),
+    [
+        *((address, f"--address: {address}: expected HOST:PORT") for address in BAD),
+        *((address, "anything but this machine needs a kit, --kit FOLDER") for address in OUTSIDE),
+    ],
 )
-def test_a_bad_address_is_named(
-    address: str, served: list[tuple[Any, ...]], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_bad_address_is_named_and_anything_but_this_machine_needs_a_kit(address, words, served, capsys):
     assert server("--address", address) == 2
-    assert f"--address: {address}: expected HOST:PORT" in capsys.readouterr().err
+    assert words in capsys.readouterr().err
+    assert served == []
 
 
-def test_with_a_kit_it_serves_everywhere_on_the_kits_port(
-    served: list[tuple[Any, ...]], tmp_path: Path
-) -> None:
-    from fl_dp.kits.provision import Wishes, provision
-
+def test_with_a_kit_it_serves_everywhere_on_the_kits_port(served, tmp_path):
     provision(Wishes("study", ("fl.example.org:7000",), (), 30), tmp_path / "made")
     assert server("--kit", "made/server") == 0
     assert server("--kit", "made/server", "--address", "127.0.0.1:7001") == 0
     assert served == [("study", "0.0.0.0", 7000, False), ("study", "127.0.0.1", 7001, False)]
 
 
-def test_nothing_may_change_in_a_run_that_is_resumed(
-    served: list[tuple[Any, ...]], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_may_change_in_a_run_that_is_resumed_and_only_its_own_are(served, tmp_path, capsys):
+    def refused(*words):
+        assert server("--resume", *words) == 2
+        return capsys.readouterr().err
+
+    assert "holds no run" in refused("nowhere")
     assert server("--out", "out") == 0
-    assert server("--resume", "out", "--set", "rounds=9") == 2
-    assert "--set: nothing may change in a run that is resumed" in capsys.readouterr().err
+    assert "--set: nothing may change in a run that is resumed" in refused("out", "--set", "rounds=9")
     assert server("--resume", "out", "--address", "127.0.0.1:9093") == 0
     assert served[-1] == ("loopback", "127.0.0.1", 9093, True)
-
-
-def test_only_a_run_of_its_own_is_resumed(
-    served: list[tuple[Any, ...]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert server("--resume", "nowhere") == 2
-    assert "holds no run" in capsys.readouterr().err
-    assert server("--out", "out") == 0
     (tmp_path / "out/launch.toml").touch()
-    assert server("--resume", "out") == 2
-    assert "a run of run.sh; resume it by: fl-dp run --resume DIR" in capsys.readouterr().err
+    assert "a run of run.sh; resume it by: fl-dp run --resume DIR" in refused("out")
 
 
-def test_who_is_waited_for_is_named_whenever_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[str] = []
-    done: list[str] = []
+def test_who_is_waited_for_is_named_whenever_it_is_said(monkeypatch):
+    said, done = [], []
     told = SimpleNamespace(say=said.append, doing=lambda words, said: done.append(words))
-    sites = SimpleNamespace(sites=[SimpleNamespace(name=name) for name in ("north", "south")])
+    roster = SimpleNamespace(sites=[SimpleNamespace(name=name) for name in ("north", "south")])
     here = iter([["north"], ["north"], ["north", "south"]])
-    served = SimpleNamespace(
-        sites_here=lambda: next(here), hub=SimpleNamespace(roster=sites), look=lambda: None
-    )
+    hub = SimpleNamespace(roster=roster)
+    served = SimpleNamespace(sites_here=lambda: next(here), hub=hub, look=lambda: None)
     monkeypatch.setattr(module, "_POLL_SECONDS", 0)
     module._wait_for_sites(2, served, told)
     assert done == ["1 of 2 sites are there: north; waiting for south"] * 2

@@ -16,7 +16,7 @@ def _not_under_nohup() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_the_first_signal_stops_and_later_ones_do_not_disturb_the_clean_up(sent: signal.Signals) -> None:
+def test_the_first_signal_stops_and_later_ones_do_not_disturb_the_clean_up(sent):
     before = signal.getsignal(sent)
     cleaned = []
 
@@ -35,7 +35,7 @@ def test_the_first_signal_stops_and_later_ones_do_not_disturb_the_clean_up(sent:
     assert signal.getsignal(sent) == before
 
 
-def test_under_nohup_a_closed_terminal_stops_nothing() -> None:
+def test_under_nohup_a_closed_terminal_stops_nothing():
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         with stop_on_signals():

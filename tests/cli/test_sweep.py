@@ -30,7 +30,7 @@ def called(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[Any, .
     return seen
 
 
-def test_a_sweep_is_started_in_a_folder_of_its_name(called: list[Any], capsys: Any) -> None:
+def test_a_sweep_is_started_in_a_folder_of_its_name(called, capsys):
     assert run_command(app, ["sweep", "public.toml", "--jobs", "1"]) == 0
     (name, plan, out, jobs, program, _) = called[0]
     assert (name, out, jobs, len(plan.runs)) == ("start", Path("sweeps/public"), "1", 2)
@@ -38,17 +38,21 @@ def test_a_sweep_is_started_in_a_folder_of_its_name(called: list[Any], capsys: A
     assert capsys.readouterr().out.startswith("looking at public.toml\n2 runs: ")
 
 
-def test_a_plan_starts_nothing(called: list[Any]) -> None:
+def test_a_plan_starts_nothing_and_a_sweep_is_shown(called):
     assert run_command(app, ["sweep", "public.toml", "--plan"]) == 0
     assert called == []
+    assert run_command(app, ["sweep", "--show", "D"]) == 0
+    assert called[0][:2] == ("show", Path("D"))
 
 
-def test_private_data_are_spent_by_a_yes_alone(
-    called: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
+def test_private_data_are_spent_by_a_yes_alone(called, monkeypatch, capsys):
+    def closed(_):
+        raise EOFError
+
     words = ["sweep", "private.toml", "--ledger", "L"]
-    for answer, code in (("no", 2), ("y", 2), ("yes", 0)):
-        monkeypatch.setattr("builtins.input", lambda _, answer=answer: answer)
+    answers = ((closed, 2), (lambda _: "no", 2), (lambda _: "y", 2), (lambda _: "yes", 0))
+    for answer, code in answers:
+        monkeypatch.setattr("builtins.input", answer)
         assert run_command(app, words) == code
     assert [one[0] for one in called] == ["start"]
     assert called[0][1].ledger == str(Path("L").absolute())
@@ -57,26 +61,12 @@ def test_private_data_are_spent_by_a_yes_alone(
     assert len(called) == 2
 
 
-def test_a_closed_input_is_no_yes(called: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    def closed(_: str) -> str:
-        raise EOFError
-
-    monkeypatch.setattr("builtins.input", closed)
-    assert run_command(app, ["sweep", "private.toml", "--ledger", "L"]) == 2
-    assert called == []
-
-
-def test_resuming_with_a_file_compares_it(called: list[Any]) -> None:
+def test_resuming_with_a_file_compares_it(called):
     assert run_command(app, ["sweep", "--resume", "D"]) == 0
     assert run_command(app, ["sweep", "public.toml", "--resume", "D"]) == 0
     assert [(one[0], one[1]) for one in called] == [("resume", Path("D"))] * 2
     assert called[0][2] is None
     assert [run.name for run in called[1][2].runs] == ["epsilon=1,seed=0", "epsilon=3,seed=0"]
-
-
-def test_showing(called: list[Any]) -> None:
-    assert run_command(app, ["sweep", "--show", "D"]) == 0
-    assert called[0][:2] == ("show", Path("D"))
 
 
 @pytest.mark.parametrize(
@@ -86,21 +76,14 @@ def test_showing(called: list[Any]) -> None:
         ("nowhere.toml", "nowhere.toml: no such sweep file"),
         ("--show D --resume E", "--resume: has no meaning beside --show"),
         ("public.toml --show D", "SWEEP: has no meaning beside --show"),
-        ("--resume D --out E", "--out: has no meaning beside --resume"),
         ("--resume D --ledger E", "--ledger: has no meaning beside --resume"),
         ("private.toml", "counts as private"),
+        ("public.toml", "already holds a sweep; go on by --resume sweeps/public"),
     ],
 )
-def test_a_mistake_is_one_line(called: list[Any], capsys: Any, words: str, expected: str) -> None:
+def test_a_mistake_is_one_line(called, capsys, words, expected):
+    Path("sweeps/public").mkdir(parents=True)
+    Path("sweeps/public/plan.json").write_text("{}")
     assert run_command(app, ["sweep", *words.split()]) == 2
     assert expected in capsys.readouterr().err
     assert called == []
-
-
-def test_a_folder_that_holds_a_sweep_is_known_before_anything_is_checked(
-    called: list[Any], capsys: Any
-) -> None:
-    Path("sweeps/public").mkdir(parents=True)
-    Path("sweeps/public/plan.json").write_text("{}")
-    assert run_command(app, ["sweep", "public.toml"]) == 2
-    assert "already holds a sweep; go on by --resume sweeps/public" in capsys.readouterr().err

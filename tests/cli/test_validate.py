@@ -31,7 +31,7 @@ class Normed(Task):
 """
 
 
-def test_findings_end_with_2_and_a_fix_with_0(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_findings_end_with_2_and_a_fix_with_0(tmp_path, capsys):
     file = tmp_path / "normed.py"
     file.write_text(TASK)
     assert run_command(app, ["validate", str(file)]) == 2
@@ -44,7 +44,7 @@ def test_findings_end_with_2_and_a_fix_with_0(tmp_path: Path, capsys: pytest.Cap
     assert out.endswith("it can be trained\n")
 
 
-def test_a_run_config_says_what_it_costs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_config_says_what_it_costs(tmp_path, capsys):
     config = tmp_path / "run.toml"
     config.write_text('data = "digits"\nnoise-multiplier = 2.0\naccountant = "rdp"\n')
     assert run_command(app, ["validate", "--config", str(config)]) == 0
@@ -53,7 +53,7 @@ def test_a_run_config_says_what_it_costs(tmp_path: Path, capsys: pytest.CaptureF
     assert "found: loss: loss = 'mse': is for targets of numbers" in capsys.readouterr().out
 
 
-def test_what_is_no_task_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_no_task_is_one_line(capsys):
     assert run_command(app, ["validate", "nowhere.py"]) == 2
     assert "no such file" in capsys.readouterr().err
 
@@ -69,47 +69,40 @@ def written(folder: Path, **clients: tuple[str, ...]) -> list[str]:
 ARRAYS = {"x": np.eye(4), "y": np.array([0, 1, 1, 0])}
 
 
-def test_of_clients_files_the_first_and_the_servers_are_read(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_of_clients_files_the_first_and_the_servers_are_read(tmp_path, capsys):
     words = written(tmp_path, **{"0": ("train",), "10": ("train",)}, server=("test",))
     (tmp_path / "10.npz").write_bytes(b"not read")
     assert run_command(app, words) == 0
     out = capsys.readouterr().out
     assert f"note: of the clients' files npz:{tmp_path}/0.npz was read, and no other client's" in out
     assert "no test data" not in out
-
-
-def test_what_is_wrong_with_the_servers_file_is_found(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = written(tmp_path, **{"0": ("train",)})
-    np.savez(tmp_path / "server.npz", x_test=np.eye(3), y_test=np.zeros(3, int), classes=["no", "yes"])
-    assert run_command(app, words) == 2
+    wrong = tmp_path / "wrong"
+    wrong.mkdir()
+    words = written(wrong, **{"0": ("train",)})
+    np.savez(wrong / "server.npz", x_test=np.eye(3), y_test=np.zeros(3, int), classes=["no", "yes"])
+    assert run_command(app, words) == 2  # what is wrong with the server's file is found
     assert "found: test_data(): it gives numbers of shape (3,)" in capsys.readouterr().out
 
 
-def test_a_site_has_its_own_file_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command(app, written(tmp_path, north=("train",))) == 0
-    out = capsys.readouterr().out
-    assert "/north.npz was read" in out
-    assert 'note: no test data: a server needs evaluate = "off" then' in out
+@pytest.mark.parametrize(
+    ("files", "code", "words"),
+    [
+        (
+            {"north": ("train",)},
+            0,
+            'note: no test data: a server needs evaluate = "off" then',
+        ),  # a site's own
+        ({"west": ("train",), "server": ("test",)}, 0, "/west.npz was read"),  # whatever comes first by name
+        ({"server": ("test",)}, 2, "there is no client's file, such as "),
+    ],
+)
+def test_a_site_has_its_own_file_and_the_servers_is_no_clients(files, code, words, tmp_path, capsys):
+    assert run_command(app, written(tmp_path, **files)) == code
+    said = capsys.readouterr()
+    assert words in (said.err if code else said.out)
 
 
-def test_the_servers_file_is_no_clients(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Whatever comes first in the order of names."""
-    assert run_command(app, written(tmp_path, west=("train",), server=("test",))) == 0
-    assert "/west.npz was read" in capsys.readouterr().out
-
-
-def test_without_a_clients_file_the_one_that_is_looked_for_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run_command(app, written(tmp_path, server=("test",))) == 2
-    assert f"there is no client's file, such as {tmp_path}/0.npz" in capsys.readouterr().err
-
-
-def test_reading_clients_files_leaves_their_task_as_it_was(tmp_path: Path) -> None:
+def test_reading_clients_files_leaves_their_task_as_it_was(tmp_path):
     """Tasks are shared in a process: client 0's own, asked later, has its own test data."""
     words = written(tmp_path, **{"0": ("train", "test")})
     assert run_command(app, words) == 0

@@ -1,7 +1,6 @@
 """`fl-dp verify`: what is printed, and the exit code."""
 
 import json
-from pathlib import Path
 
 import pytest
 from verify.made_run import MadeRun, run_in
@@ -23,7 +22,7 @@ def verify(*arguments: object) -> int:
     return run_command(app, ["verify", *map(str, arguments)])
 
 
-def test_a_run_that_agrees(made: MadeRun, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_that_agrees(made, capsys):
     assert verify(made.files.path) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith(f"{made.files.shown}, checked by fl_dp ")
@@ -32,29 +31,22 @@ def test_a_run_that_agrees(made: MadeRun, capsys: pytest.CaptureFixture[str]) ->
     assert lines[-1].startswith("consistent, not authenticated: ")
 
 
-def test_a_kit_of_ones_own_makes_it_authentic(made: MadeRun, capsys: pytest.CaptureFixture[str]) -> None:
-    assert verify(made.files.path, "--kit", made.kits.kit("north")) == 0
-    assert capsys.readouterr().out.splitlines()[-1].startswith("authentic: every client's own site")
-
-
-def test_a_rosters_authority_is_shown_to_be_compared(
-    made: MadeRun, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert verify(made.files.path, "--roster", made.kits.roster) == 0
-    shown = capsys.readouterr().out
-    assert fingerprint(made.kits.authority.public) in shown
-    assert "compare this fingerprint" in shown
-
-
-def test_ledgers_by_folder_or_file(made: MadeRun, capsys: pytest.CaptureFixture[str]) -> None:
+def test_kits_rosters_and_ledgers_are_taken(made, capsys):
     north, south = made.ledgers["north"], made.ledgers["south"]
-    assert verify(made.files.path, "--ledger", north.parent, "--ledger", south) == 0
-    assert "2 ledgers of 12 entries: no chain is broken, 2 commitments opened" in capsys.readouterr().out
+    for words, said in (
+        (("--kit", made.kits.kit("north")), "authentic: every client's own site"),
+        (("--roster", made.kits.roster), fingerprint(made.kits.authority.public)),
+        (("--roster", made.kits.roster), "compare this fingerprint"),
+        (
+            ("--ledger", north.parent, "--ledger", south),
+            "2 ledgers of 12 entries: no chain is broken, 2 comm",
+        ),
+    ):
+        assert verify(made.files.path, *words) == 0
+        assert said in capsys.readouterr().out
 
 
-def test_what_differs_is_named_and_ends_with_1(
-    made: MadeRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_differs_is_named_and_ends_with_1(made, tmp_path, capsys):
     forged = made.copy(tmp_path / "forged")
     forged.change_summary(lambda summary: summary["clients"]["north"].update(epsilon=0.1))
     assert verify(forged.files.path) == 1
@@ -65,7 +57,7 @@ def test_what_differs_is_named_and_ends_with_1(
     assert lines[-1].startswith("DIFFERS: ")
 
 
-def test_all_of_it_as_json(made: MadeRun, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_of_it_as_json(made, capsys):
     assert verify(made.files.path, "--json", "--roster", made.kits.roster) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["agrees"] is True
@@ -75,7 +67,7 @@ def test_all_of_it_as_json(made: MadeRun, capsys: pytest.CaptureFixture[str]) ->
     assert found["checks"][0]["findings"][0]["outcome"] == "agrees"
 
 
-def test_bad_arguments_end_with_2(made: MadeRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_arguments_end_with_2(made, tmp_path, capsys):
     run = made.files.path
     for arguments, words in (
         ((tmp_path,), "holds no run"),
@@ -90,9 +82,7 @@ def test_bad_arguments_end_with_2(made: MadeRun, tmp_path: Path, capsys: pytest.
         assert words in capsys.readouterr().err
 
 
-def test_the_digest_on_paper_is_compared_however_it_is_printed(
-    made: MadeRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_digest_on_paper_is_compared_however_it_is_printed(made, tmp_path, capsys):
     digest = page_digest(made.files)
     assert verify(made.files.path) == 0
     assert fingerprint(digest) in capsys.readouterr().out

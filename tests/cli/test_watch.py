@@ -9,34 +9,28 @@ import pytest
 
 from fl_dp.cli.common import run_command
 from fl_dp.cli.main import app
+from fl_dp.launch import following
 
 
-def test_a_folder_that_is_no_run_is_a_wrong_argument(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_that_is_no_run_is_a_wrong_argument(tmp_path, capsys):
     assert run_command(app, ["watch", str(tmp_path)]) == 2
     assert "holds no run" in capsys.readouterr().err
 
 
-def test_it_starts_at_once(tmp_path: Path) -> None:
+def test_it_starts_at_once(tmp_path):
     (tmp_path / "config.toml").write_text("rounds = 3\nepsilon = 3.0\n")
     code = (
         "import sys\nfrom fl_dp.cli.common import run_command\nfrom fl_dp.cli.main import app\n"
         "print(run_command(app, ['watch', '--once', sys.argv[1]]))\n"
         "print({'torch', 'flwr', 'ray'} & set(sys.modules))"
     )
-    ended = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True
-    )
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
     assert ended.stdout == "1\nset()\n"
     assert "no process is at work on this run" in ended.stderr
 
 
-def test_who_no_longer_watches_stops_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from fl_dp.launch import following
-
+def test_who_no_longer_watches_stops_nothing(tmp_path, monkeypatch, capsys):
     def follow(*_: object) -> int:
         raise KeyboardInterrupt
 
@@ -46,11 +40,7 @@ def test_who_no_longer_watches_stops_nothing(
     assert capsys.readouterr().err == "no longer watched; the run itself goes on\n"
 
 
-def test_files_of_somebody_elses_are_refused_in_words(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from fl_dp.launch import following
-
+def test_files_of_somebody_elses_are_refused_in_words(tmp_path, monkeypatch, capsys):
     (tmp_path / "config.toml").write_text("rounds = 3\n")
     monkeypatch.setattr(following.os, "access", lambda path, mode: Path(path).name != "config.toml")
     assert run_command(app, ["watch", str(tmp_path)]) == 2
@@ -58,7 +48,7 @@ def test_files_of_somebody_elses_are_refused_in_words(
 
 
 @pytest.mark.parametrize("command", ["run", "server"])
-def test_the_first_line_does_not_wait_for_torch_or_flower(tmp_path: Path, command: str) -> None:
+def test_the_first_line_does_not_wait_for_torch_or_flower(tmp_path, command):
     code = (
         "import sys\nfrom fl_dp.cli import main, server\nfrom fl_dp.launch import launcher\n"
         "def stop(config):\n"

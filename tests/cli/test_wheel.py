@@ -50,7 +50,7 @@ def site(built: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> 
     return folder
 
 
-def test_the_source_distribution_is_what_a_clone_is(built: tuple[Path, Path]) -> None:
+def test_the_source_distribution_is_what_a_clone_is(built):
     with tarfile.open(built[1]) as archive:
         held = {member.name.partition("/")[2]: member for member in archive.getmembers()}
     tracked = subprocess.run(
@@ -66,18 +66,14 @@ def test_the_source_distribution_is_what_a_clone_is(built: tuple[Path, Path]) ->
 
 
 def fl_dp(site: Path, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-P", "-m", "fl_dp.cli.main", *words]
+    env = os.environ | {"PYTHONPATH": str(site)}
     return subprocess.run(
-        [sys.executable, "-P", "-m", "fl_dp.cli.main", *words],
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(site)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
+        command, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=600
     )
 
 
-def test_it_brings_the_configs_and_the_template(site: Path) -> None:
+def test_it_brings_the_configs_and_the_template(site):
     shipped = {path.name for path in (ROOT / "configs").glob("*.toml")}
     assert {path.name for path in (site / "fl_dp" / "configs").iterdir()} == shipped
     template = {path.name for path in (ROOT / "fl_dp" / "cli" / "new_folder").iterdir()}
@@ -87,14 +83,14 @@ def test_it_brings_the_configs_and_the_template(site: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_needs_an_extra_says_so(site: Path, tmp_path: Path) -> None:
+def test_what_needs_an_extra_says_so(site, tmp_path):
     asked = fl_dp(site, tmp_path, "run", "--config", "configs/cifar10.toml", "--set", "model=timm:resnet18")
     assert asked.returncode == 2
     assert "which is not installed: pip install" in asked.stderr
 
 
 @pytest.mark.slow
-def test_a_new_folder_trains_and_its_model_can_be_used(site: Path, tmp_path: Path) -> None:
+def test_a_new_folder_trains_and_its_model_can_be_used(site, tmp_path):
     assert fl_dp(site, tmp_path, "new", "mine").returncode == 0
     run = ["run", "--config", "mine/run.toml", "--simulate", "--out", "run", "--set", "rounds=2"]
     trained = fl_dp(site, tmp_path, *run)
@@ -105,7 +101,7 @@ def test_a_new_folder_trains_and_its_model_can_be_used(site: Path, tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_processes_of_their_own_start_without_a_checkout(site: Path, tmp_path: Path) -> None:
+def test_processes_of_their_own_start_without_a_checkout(site, tmp_path):
     trained = fl_dp(site, tmp_path, "run", "--out", "run", "2", "2", "2", "1")
     assert trained.returncode == 0, trained.stderr
     assert "round 1/1" in trained.stdout

@@ -1,11 +1,8 @@
 """What a setting is that nobody gave, beside one that somebody gave."""
 
-from pathlib import Path
-
 import pytest
 
 from fl_dp.config.dependent import dependent_values
-from fl_dp.config.run import RunConfig
 from fl_dp.launch.request import read_config
 
 EQUAL = {
@@ -13,36 +10,33 @@ EQUAL = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("clients", [1, 3, 9])
-def test_what_equals_clients_follows_it_up_and_down(clients: int) -> None:
-    assert dependent_values(EQUAL, {"clients": clients}) == {"min-clients": clients, "fit-clients": clients}
+@pytest.mark.parametrize(
+    ("changed", "given", "expected"),
+    [
+        # what equals clients follows it, up and down
+        ({}, {"clients": 1}, {"min-clients": 1, "fit-clients": 1}),
+        ({}, {"clients": 9}, {"min-clients": 9, "fit-clients": 9}),
+        ({}, {"clients": 4}, {}),
+        # a smaller value was chosen, and stays as long as it fits
+        ({"min-clients": 2, "fit-clients": 3}, {"clients": 9}, {}),
+        ({"min-clients": 2, "fit-clients": 3}, {"clients": 2}, {"fit-clients": 2}),
+        # what is given is not touched
+        ({}, {"clients": 9, "min-clients": 2}, {"fit-clients": 9}),
+        ({}, {"clients": 9, "min-clients": 2, "fit-clients": 3}, {}),
+        ({}, {"min-clients": 2}, {}),
+        # the physical batch is lowered and never raised
+        ({}, {"expected-batch-size": 16}, {"physical-batch-size": 16}),
+        ({}, {"expected-batch-size": 128}, {}),
+        ({"physical-batch-size": "auto"}, {"expected-batch-size": 16}, {}),
+        # what is no number of clients is left to the config's own check
+        *(({}, {"clients": wrong}, {}) for wrong in ("three", 2.5, True, 0, -1)),
+    ],
+)
+def test_what_depends_on_what_was_given(changed, given, expected):
+    assert dependent_values({**EQUAL, **changed}, given) == expected
 
 
-def test_a_smaller_value_was_chosen_and_stays_as_long_as_it_fits() -> None:
-    base = {**EQUAL, "min-clients": 2, "fit-clients": 3}
-    assert dependent_values(base, {"clients": 9}) == {}
-    assert dependent_values(base, {"clients": 2}) == {"fit-clients": 2}
-
-
-def test_what_is_given_is_not_touched() -> None:
-    assert dependent_values(EQUAL, {"clients": 9, "min-clients": 2}) == {"fit-clients": 9}
-    assert dependent_values(EQUAL, {"clients": 9, "min-clients": 2, "fit-clients": 3}) == {}
-    assert dependent_values(EQUAL, {"min-clients": 2}) == {}
-    assert dependent_values(EQUAL, {"clients": 4}) == {}
-
-
-def test_the_physical_batch_is_lowered_and_never_raised() -> None:
-    assert dependent_values(EQUAL, {"expected-batch-size": 16}) == {"physical-batch-size": 16}
-    assert dependent_values(EQUAL, {"expected-batch-size": 128}) == {}
-    assert dependent_values({**EQUAL, "physical-batch-size": "auto"}, {"expected-batch-size": 16}) == {}
-
-
-@pytest.mark.parametrize("clients", ["three", 2.5, True, 0, -1])
-def test_what_is_no_number_of_clients_is_left_to_the_config_s_own_check(clients: object) -> None:
-    assert dependent_values(EQUAL, {"clients": clients}) == {}
-
-
-def test_a_file_that_says_clients_alone_means_all_of_them(tmp_path: Path) -> None:
+def test_a_file_that_says_clients_alone_means_all_of_them(tmp_path):
     file = tmp_path / "run.toml"
     for number in (1, 5):
         file.write_text(f"clients = {number}\n")
@@ -50,8 +44,3 @@ def test_a_file_that_says_clients_alone_means_all_of_them(tmp_path: Path) -> Non
         assert (config.clients, config.min_clients, config.fit_clients) == (number, number, number)
     file.write_text("expected-batch-size = 16\n")
     assert read_config(file).physical_batch_size == 16
-
-
-def test_a_config_that_was_written_is_read_as_it_was() -> None:
-    config = RunConfig(clients=5, min_clients=2, fit_clients=3)
-    assert RunConfig.from_flat(config.to_flat()) == config

@@ -2,13 +2,11 @@
 
 import dataclasses
 import math
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from fl_dp.config.client import ClientConfig
-from fl_dp.config.ranges import Range, ranges_of
+from fl_dp.config.ranges import ranges_of
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
 
@@ -20,7 +18,7 @@ NUMBERS = [
 ]
 
 
-def test_every_number_has_a_range() -> None:
+def test_every_number_has_a_range():
     """What has no annotation at all is found by the default's type."""
     for kind in KINDS:
         numbers = {one.name for one in dataclasses.fields(kind) if type(one.default) in (int, float)}
@@ -29,9 +27,7 @@ def test_every_number_has_a_range() -> None:
 
 
 @pytest.mark.parametrize(("kind", "needed", "field", "bounds"), NUMBERS)
-def test_beyond_its_range_a_number_is_refused_by_name(
-    kind: Any, needed: dict[str, Any], field: str, bounds: Range
-) -> None:
+def test_beyond_its_range_a_number_is_refused_by_name(kind, needed, field, bounds):
     key, whole = field.replace("_", "-"), type(getattr(kind, field, None)) is int
     beyond = [bounds.least - 1, *([bounds.least] if bounds.open else [])]
     beyond += [bounds.most * 2 + 1] if bounds.most < math.inf else []
@@ -44,10 +40,6 @@ def test_beyond_its_range_a_number_is_refused_by_name(
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (
-            "memory-mib = 100000000000000000000",
-            "memory-mib = 100000000000000000000: expected an integer from 1",
-        ),
         ("seed = 9223372036854775808", "seed = 9223372036854775808: expected an integer from 0"),
         (f"seed = {'9' * 400}", "seed = a number of more than 30 digits: expected"),
         (f"seed = {'9' * 5000}", "not a readable TOML file"),
@@ -59,14 +51,14 @@ def test_beyond_its_range_a_number_is_refused_by_name(
         ("[data]\nx = 1", "data = .*: expected a text"),
     ],
 )
-def test_a_file_with_such_numbers_is_refused_by_its_name(tmp_path: Path, text: str, words: str) -> None:
+def test_a_file_with_such_numbers_is_refused_by_its_name(tmp_path, text, words):
     file = tmp_path / "run.toml"
     file.write_text(text)
     with pytest.raises(ConfigError, match=rf"run\.toml(, line 1)?: .*{words}"):
         RunConfig.from_toml(file)
 
 
-def test_what_is_a_number_in_no_range_has_no_range() -> None:
+def test_what_is_a_number_in_no_range_has_no_range():
     @dataclasses.dataclass
     class Wrong:
         number: int = 0

@@ -13,7 +13,7 @@ def rates(schedule: str) -> list[float]:
     return [learning_rate_in(schedule, 0.8, server_round, 4) for server_round in (1, 2, 3, 4)]
 
 
-def test_rates_are_those_of_the_formulas() -> None:
+def test_rates_are_those_of_the_formulas():
     assert rates("constant") == [0.8] * 4
     assert rates("linear") == pytest.approx([0.8, 0.6, 0.4, 0.2])
     assert rates("cosine") == pytest.approx([0.4 * (1 + math.cos(math.pi * part / 4)) for part in range(4)])
@@ -21,7 +21,7 @@ def test_rates_are_those_of_the_formulas() -> None:
     assert rates("step:1:0.5") == pytest.approx([0.8, 0.4, 0.2, 0.1])
 
 
-def test_a_run_that_goes_on_keeps_the_last_rate() -> None:
+def test_a_run_that_goes_on_keeps_the_last_rate():
     for schedule in ("linear", "cosine"):
         assert learning_rate_in(schedule, 0.8, 9, 4) == rates(schedule)[-1] > 0
 
@@ -31,13 +31,13 @@ def test_a_run_that_goes_on_keeps_the_last_rate() -> None:
     ["", "cosinus", "step", "step:2", "step:0:0.5", "step:x:0.5", "step:2:0", "step:2:1.5", "step:2:nan",
      "step:-1:0.5", "linear:3", "step:2:0.5:1"],
 )  # fmt: skip
-def test_what_is_none_is_refused(schedule: str) -> None:
+def test_what_is_none_is_refused(schedule):
     with pytest.raises(
         ConfigError, match=r"learning-rate-schedule = .*: expected constant, linear, cosine or"
     ):
         RunConfig(learning_rate_schedule=schedule)
 
 
-def test_a_rate_that_would_be_zero_is_refused() -> None:
+def test_a_rate_that_would_be_zero_is_refused():
     with pytest.raises(ConfigError, match="the rate of round 400 would be 0"):
         RunConfig(learning_rate_schedule="step:1:0.1", rounds=400)

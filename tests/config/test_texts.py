@@ -18,12 +18,12 @@ from fl_dp.errors import ConfigError
         ("a" * 5000, "expected 4096 characters at most"),
     ],
 )
-def test_a_text_that_names_no_file_is_refused(key: str, text: str, words: str) -> None:
+def test_a_text_that_names_no_file_is_refused(key, text, words):
     with pytest.raises(ConfigError, match=rf"^{key} = .*{words}"):
         RunConfig.from_flat({key: text})
 
 
-def test_a_clients_ledger_is_held_to_it_as_well() -> None:
+def test_a_clients_ledger_is_held_to_it_as_well():
     ClientConfig(client="a", ledger="~/ledger.sqlite")
     with pytest.raises(ConfigError, match="ledger = "):
         ClientConfig(client="a", ledger="~no-such-user/ledger.sqlite")

@@ -1,12 +1,13 @@
 """What is wrong with each value by itself, and what was meant."""
 
+import pickle
+
 import pytest
 
 from fl_dp.config.client import ClientConfig
-from fl_dp.config.flat import FlatConfig, places_in
+from fl_dp.config.flat import places_in
 from fl_dp.config.mistakes import SettingsError
 from fl_dp.config.run import RunConfig
-from fl_dp.config.values import expected_in_words
 
 
 @pytest.mark.parametrize(
@@ -19,7 +20,7 @@ from fl_dp.config.values import expected_in_words
         (
             ClientConfig,
             {"rounds": 3},
-            "rounds: a run's own key, which no client sets; .*: fl-dp server --config FILE --set KEY=VALUE.",
+            "rounds: a run's own key, .*: fl-dp server --config FILE --set KEY=VALUE.",
         ),
         (ClientConfig, {"roundz": 3}, "roundz: unknown key; .*."),
         (RunConfig, {"partition-id": 1}, "partition-id: a client's own key, which no run sets; .*"),
@@ -28,27 +29,20 @@ from fl_dp.config.values import expected_in_words
         (RunConfig, {"data": 3}, "data = 3: expected a text."),
         (
             RunConfig,
-            {"noise-multiplier": "atuo"},
-            "noise-multiplier = 'atuo': expected a number from 0.001 to 1e+06, or auto; did you mean auto?",
+            {"delta": "atuo"},
+            "delta = 'atuo': expected a number > 0 and <= 1, or auto; did you mean auto?",
         ),
         (ClientConfig, {"approve": "yes"}, "approve = 'yes': expected true or false."),
         (
             RunConfig,
-            {"weights": "Declared"},
-            "weights = 'Declared': expected declared or uniform or noise; did you mean declared?",
+            {"weights": "Uniform"},
+            "weights = 'Uniform': expected declared or .*; did you mean uniform?",
         ),
         (RunConfig, {"image-mode": "P"}, "image-mode = 'P': expected L or RGB."),
         (RunConfig, {"metrics": "auro"}, "metrics = 'auro': expected one of .*; did you mean auroc?"),
-        (
-            RunConfig,
-            {"learning-rate-schedule": "cosin"},
-            "learning-rate-schedule = 'cosin': expected constant, linear, cosine or .*",
-        ),
     ],
 )
-def test_each_mistake_says_what_was_expected(
-    kind: type[FlatConfig], flat: dict[str, object], words: str
-) -> None:
+def test_each_mistake_says_what_was_expected(kind, flat, words):
     needed = {"client": "a", "ledger": "l"} if kind is ClientConfig else {}
     with pytest.raises(SettingsError) as told:
         kind.from_flat({**needed, **flat})
@@ -59,24 +53,22 @@ def test_each_mistake_says_what_was_expected(
     assert mistake.words.endswith(tail)
 
 
-def test_missing_and_wrong_ones_are_told_together_in_the_order_of_the_file() -> None:
+def test_missing_and_wrong_ones_are_told_together_in_the_order_of_the_file():
     with pytest.raises(SettingsError) as told:
         ClientConfig.from_flat({"epsilon": -1.0, "round": 2, "unit": "person"})
     assert [one.key for one in told.value.mistakes] == ["epsilon", "round", "client", "ledger"]
 
 
-def test_built_by_hand_a_config_is_held_to_the_same() -> None:
-    with pytest.raises(SettingsError, match=r"2 mistakes:\n  clients = 0: .*\n  sampling = 'fix': .*fixed"):
+def test_built_by_hand_a_config_is_held_to_the_same_and_its_error_crosses_processes():
+    with pytest.raises(
+        SettingsError, match=r"2 mistakes:\n  clients = 0: .*\n  sampling = 'fix': .*fixed"
+    ) as told:
         RunConfig(clients=0, sampling="fix")
+    copy = pickle.loads(pickle.dumps(told.value))
+    assert (copy.mistakes, str(copy)) == (told.value.mistakes, str(told.value))
 
 
-def test_what_a_type_takes_in_words() -> None:
-    assert expected_in_words(RunConfig, "delta") == "a number > 0 and <= 1, or auto"
-    assert expected_in_words(RunConfig, "task") == "a text"
-    assert expected_in_words(ClientConfig, "approve") == "true or false"
-
-
-def test_where_keys_stand_in_a_file(tmp_path) -> None:
+def test_where_keys_stand_in_a_file(tmp_path):
     file = tmp_path / "a.toml"
     file.write_text('# rounds = 1\nrounds = 2\n\n "epsilon"=3\n[extra]\nx = 1\nrounds = 3\n')
     assert places_in(file) == {

@@ -14,11 +14,11 @@ from fl_dp.config.written import client_file, keys_page, run_file
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-def test_the_page_is_as_the_code_has_it() -> None:
+def test_the_page_is_as_the_code_has_it():
     assert (DOCS / "keys.md").read_text() == keys_page(), "make keys writes it anew"
 
 
-def test_pages_that_settings_name_are_there() -> None:
+def test_pages_that_settings_name_are_there():
     for kind in (RunConfig, ClientConfig):
         for key in keys_of(kind):
             page, _, part = key.about.page.partition("#")
@@ -32,7 +32,7 @@ def _anchor(heading: str) -> str:
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
-def test_every_row_has_four_cells() -> None:
+def test_every_row_has_four_cells():
     rows = [line for line in keys_page().splitlines() if line.startswith("| `")]
     assert len(rows) == len(keys_of(RunConfig)) + len(keys_of(ClientConfig))
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {5}
@@ -41,7 +41,7 @@ def test_every_row_has_four_cells() -> None:
 @pytest.mark.parametrize(
     ("kind", "text"), [(RunConfig, run_file("x.toml")), (ClientConfig, client_file("x"))]
 )
-def test_a_file_has_every_key_with_its_default(kind, text: str) -> None:
+def test_a_file_has_every_key_with_its_default(kind, text):
     assert max(map(len, text.splitlines())) <= 100
     whole = re.sub(r"^# (?=[a-z-]+ = )", "", text, flags=re.MULTILINE)
     found = tomllib.loads(whole)

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import pytest
 import typer
-from docs.blocks import KINDS, PAGES, ROOT, Block, all_blocks
+from docs.blocks import KINDS, PAGES, ROOT, all_blocks
 from docs.scenes import SCENES
 
 from fl_dp.cli.main import app
@@ -19,7 +19,7 @@ NAMED = re.compile(r"(?<![\w/.-])fl-dp (?=[a-z])[^`\n|#)]*")
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.name)
-def test_a_block_says_who_runs_it(block: Block) -> None:
+def test_a_block_says_who_runs_it(block):
     assert block.kind in KINDS, (
         f"{block.name}: no comment above says who runs these commands; tests/docs/blocks.py has the four: "
         "<!-- run: SCENE -->, <!-- checked: WHY -->, <!-- run by: tests/FILE.py -->, <!-- not run: WHY -->"
@@ -33,7 +33,7 @@ def test_a_block_says_who_runs_it(block: Block) -> None:
         assert len(block.about) > 10, f"{block.name}: say why"
 
 
-def test_most_commands_of_readme_and_docs_are_run() -> None:
+def test_most_commands_of_readme_and_docs_are_run():
     count = dict.fromkeys(KINDS, 0)
     for block in BLOCKS:
         if block.page.parent in (ROOT, ROOT / "docs"):
@@ -70,14 +70,14 @@ def _not_of(command: click.Command, words: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize(("page", "words"), named_commands())
-def test_what_a_page_calls_fl_dp_with_is_there(page: str, words: str) -> None:
+def test_what_a_page_calls_fl_dp_with_is_there(page, words):
     parts = words.replace("'", " ").replace('"', " ").split()[1:]
     if not isinstance(GROUP, click.Group) or parts[0].rstrip(",.:;") not in GROUP.commands:
         pytest.fail(f"{page}: fl-dp has no command {parts[0]}")
     assert unknown(parts) == [], page
 
 
-def test_what_a_page_calls_run_sh_with_is_there() -> None:
+def test_what_a_page_calls_run_sh_with_is_there():
     only = typer.Typer()
     only.command(context_settings={"ignore_unknown_options": True})(run)
     command = typer.main.get_command(only)
@@ -89,25 +89,25 @@ def test_what_a_page_calls_run_sh_with_is_there() -> None:
         assert _not_of(command, shlex.split(line, comments=True)) == [], (name, line)
 
 
-def test_an_option_that_is_not_there_is_found() -> None:
+def test_an_option_that_is_not_there_is_found():
     assert unknown(["ledger", "show", "PATH", "--nonsense"]) == ["--nonsense"]
     assert unknown(["ledger", "show", "PATH", "--json"]) == []
 
 
-def test_every_page_in_the_navigation_is_there_and_every_page_is_in_it() -> None:
+def test_every_page_in_the_navigation_is_there_and_every_page_is_in_it():
     navigation = set(re.findall(r"([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE))
     made = {"commands.md", "benchmarks.md", "contributing.md", "changelog.md", "index.md"}
     docs = {file.name for file in (ROOT / "docs").glob("*.md")}
     assert navigation == made | docs, "mkdocs.yml: the navigation is not that of docs/"
 
 
-def test_links_between_pages_lead_somewhere() -> None:
+def test_links_between_pages_lead_somewhere():
     for page in PAGES:
         for target in re.findall(r"\]\(([^)\s#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page}: {target}"
 
 
-def test_the_readme_is_short_and_loads_nothing_from_elsewhere() -> None:
+def test_the_readme_is_short_and_loads_nothing_from_elsewhere():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert len(text.split()) < 1200
     for image in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", text):

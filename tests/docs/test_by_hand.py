@@ -6,7 +6,6 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 from docs.blocks import ROOT, blocks_of
@@ -34,7 +33,7 @@ def started(scene: Scene, folder: str, command: str) -> Iterator["subprocess.Pop
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
-def test_a_server_and_two_clients_end_with_a_model(page: str, tmp_path: Path) -> None:
+def test_a_server_and_two_clients_end_with_a_model(page, tmp_path):
     with socket.socket() as tried:
         if tried.connect_ex(("127.0.0.1", PORT)) == 0:
             pytest.skip(f"another program has port {PORT}, which the page takes")

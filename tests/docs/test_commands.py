@@ -49,7 +49,7 @@ def expected_end(block: Block) -> tuple[str, int]:
 @pytest.mark.slow
 @pytest.mark.timeout(1800)  # for all commands of a page, of which each has 600 s
 @pytest.mark.parametrize("page", sorted({block.page for block in RUN}), ids=lambda page: page.name)
-def test_a_pages_commands_do_what_it_says(page: Path, scene_of: Callable[[str], Scene]) -> None:
+def test_a_pages_commands_do_what_it_says(page, scene_of):
     for block in [block for block in RUN if block.page == page]:
         name, code = expected_end(block)
         printed = scene_of(name).run("\n".join(block.commands()), code)
@@ -79,9 +79,7 @@ def check_picture(printed: str) -> None:
 
 
 @pytest.mark.parametrize(("page", "line"), CHECKED, ids=lambda value: str(value)[:80])
-def test_a_command_that_is_only_checked_asks_for_a_run_that_can_be(
-    page: Path, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_command_that_is_only_checked_asks_for_a_run_that_can_be(page, line, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     words = shlex.split(line.replace("my_task.py", str(tmp_path / "my_task.py")), comments=True)
     (tmp_path / "my_task.py").write_text((ROOT / "fl_dp/cli/new_folder/my_task.py.txt").read_text())
@@ -101,7 +99,7 @@ def options_of(words: list[str]) -> dict[str, object]:
     return command.make_context("run.sh", words).params
 
 
-def test_the_picture_is_found_stale() -> None:
+def test_the_picture_is_found_stale():
     printed = "round 1/3  eps 1.79 of 3.00\nresults in runs/x\n"
     assert shown(svg(printed)) == "$ ./run.sh\nround 0/0 eps 0 of 0\nresults in runs/x"
     with pytest.raises(AssertionError, match="make figures"):

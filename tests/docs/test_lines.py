@@ -10,7 +10,7 @@ FILES = [*(ROOT / "docs" / f"{name}.md" for name in NAMED), *sorted(ROOT.glob("e
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_lines_end_where_they_can_be_read(path: Path) -> None:
+def test_lines_end_where_they_can_be_read(path):
     fenced, long = False, []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         fenced ^= line.lstrip().startswith("```")

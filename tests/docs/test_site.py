@@ -31,7 +31,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_no_page_loads_anything_from_elsewhere(site: Path) -> None:
+def test_no_page_loads_anything_from_elsewhere(site):
     found = {
         next(filter(None, match))
         for file in [*site.rglob("*.html"), *site.rglob("*.css")]
@@ -42,7 +42,7 @@ def test_no_page_loads_anything_from_elsewhere(site: Path) -> None:
 
 
 @pytest.mark.slow
-def test_every_page_of_the_docs_and_every_name_of_the_package_is_in_it(site: Path) -> None:
+def test_every_page_of_the_docs_and_every_name_of_the_package_is_in_it(site):
     for page in (ROOT / "docs").rglob("*.md"):
         assert (site / page.relative_to(ROOT / "docs").with_suffix(".html")).exists()
     api = (site / "api.html").read_text(encoding="utf-8")

@@ -22,7 +22,7 @@ def short(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def checked(config: RunConfig, **more: object) -> CheckResult:
-    return check_run(RunRequest(config, ()), engine=None, **more)  # type: ignore[arg-type]
+    return check_run(RunRequest(config, ()), engine=None, **more)
 
 
 def said(found: CheckResult, capsys: pytest.CaptureFixture[str]) -> str:
@@ -31,9 +31,7 @@ def said(found: CheckResult, capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out
 
 
-def test_a_run_that_would_go_is_told_with_its_costs(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_that_would_go_is_told_with_its_costs(tmp_path, capsys):
     found = checked(replace(CONFIG, noise_multiplier="auto"))
     assert (found.exit_code, found.problems) == (ExitCode.TRAINED, ())
     out = said(found, capsys)
@@ -46,12 +44,8 @@ def test_a_run_that_would_go_is_told_with_its_costs(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_round_that_would_not_end_in_time_is_told_before_it_is_paid_for(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_round_that_would_not_end_in_time_is_told_before_it_is_paid_for(capsys):
     found = checked(CONFIG)
-    assert found.forecast is not None
-    assert found.timing is not None
     assert "round-timeout" not in said(found, capsys)
     slow = replace(found.timing, rounds=2 * 2000.0)  # two rounds; twice 2,000 s may be needed for each
     out = said(replace(found, timing=slow), capsys)
@@ -60,7 +54,7 @@ def test_a_round_that_would_not_end_in_time_is_told_before_it_is_paid_for(
     assert "round-timeout" not in said(replace(found, timing=replace(slow, rounds=3500.0)), capsys)
 
 
-def test_several_mistakes_are_told_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_several_mistakes_are_told_at_once(tmp_path, capsys):
     (tmp_path / "old").mkdir()
     (tmp_path / "old/config.toml").touch()
     config = replace(CONFIG, device="cuda:77", partition="sizes", partition_sizes="99999,1")
@@ -80,30 +74,27 @@ def test_several_mistakes_are_told_at_once(tmp_path: Path, capsys: pytest.Captur
         ({"data": "digts"}, "did you mean digits?"),
         ({"model": "lenet-gn"}, "model"),
         ({"optimizer": "adm"}, "did you mean adam?"),
-        ({"loss": "mse"}, "mse"),
         ({"epsilon": 1e-5}, "epsilon = 1e-05"),
         ({"task": "nowhere.py"}, "nowhere.py"),
     ],
 )
-def test_each_mistake_ends_it_with_2(change: dict[str, str], words: str) -> None:
+def test_each_mistake_ends_it_with_2(change, words):
     found = checked(replace(CONFIG, **change))
-    assert found.exit_code == ExitCode.USAGE
+    assert (found.exit_code, found.timing) == (ExitCode.USAGE, None)
     assert words in "\n".join(found.problems)
-    assert found.timing is None
 
 
-def test_budgets_that_end_early_are_told_with_who_and_when(capsys: pytest.CaptureFixture[str]) -> None:
+def test_budgets_that_end_early_are_told_with_who_and_when(capsys):
     found = checked(replace(CONFIG, rounds=9, noise_multiplier=1.0, epsilon=2.0))
     assert found.exit_code == ExitCode.BUDGET_EXHAUSTED
     out = said(found, capsys)
-    assert found.forecast is not None
     ends = found.forecast.ends
     assert f"no step fits the budget any more in round {ends}: clients 0, 1\n" in out
     assert f"the run would end before round {ends} of 9: budgets are spent" in out
     assert out.endswith("\nit would start, and end early\n")
 
 
-def test_a_run_without_privacy_is_told_to_be_none(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_without_privacy_is_told_to_be_none(capsys):
     found = check_run(request_of(CONFIG, {"privacy": "off"}), engine=None)
     out = said(found, capsys)
     assert "note: NOT PRIVATE" in out
@@ -114,7 +105,7 @@ def test_a_run_without_privacy_is_told_to_be_none(capsys: pytest.CaptureFixture[
     assert found.exit_code == ExitCode.TRAINED
 
 
-def test_of_many_clients_the_largest_median_and_least_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+def test_of_many_clients_the_largest_median_and_least_are_shown(capsys):
     config = replace(CONFIG, clients=12, min_clients=3, fit_clients=3, partition="linear")
     out = said(checked(config), capsys)
     assert [line.split(" ")[0] for line in out.splitlines() if " (" in line[:14]] == [
@@ -124,7 +115,7 @@ def test_of_many_clients_the_largest_median_and_least_are_shown(capsys: pytest.C
     assert "a client is chosen in 0.5 of 2 rounds in the mean" in out
 
 
-def test_a_servers_config_needs_no_records_here(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_servers_config_needs_no_records_here(tmp_path, capsys):
     (tmp_path / "patients.schema.toml").write_text(
         '[columns.age]\nkind = "number"\nrange = [0, 100]\n[columns.ill]\nkind = "label"\nclasses = [0, 1]\n'
     )
@@ -140,7 +131,7 @@ def test_a_servers_config_needs_no_records_here(tmp_path: Path, capsys: pytest.C
     assert "patients.csv: no such file" in refused.problems[0]
 
 
-def test_a_server_of_sums_says_which_clients_would_decline(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_server_of_sums_says_which_clients_would_decline(capsys):
     sums = replace(CONFIG, aggregation="secure", rounds=30, clients=4, fit_clients=3, clients_per_person=4)
     served = check_served(RunRequest(sums, ()))
     assert (served.exit_code, len(served.notes)) == (ExitCode.TRAINED, 1)
@@ -150,7 +141,7 @@ def test_a_server_of_sums_says_which_clients_would_decline(capsys: pytest.Captur
     assert problem.startswith("clients-per-person = 4: expected at most fit-clients = 3")
 
 
-def test_a_mistake_that_two_steps_meet_is_told_once(tmp_path: Path) -> None:
+def test_a_mistake_that_two_steps_meet_is_told_once(tmp_path):
     schema = '[columns.a]\nkind = "number"\nrange = [0, 1]\n[columns.y]\nkind = "label"\nclasses = [0, 1]\n'
     for client in ("0", "1", "server"):
         (tmp_path / f"{client}.schema.toml").write_text(schema)
@@ -164,9 +155,7 @@ def test_a_mistake_that_two_steps_meet_is_told_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("epsilon", "drowned"), [(0.01, True), (3.0, False)])
-def test_a_run_whose_noise_drowns_its_records_is_said_to_show_nothing(
-    epsilon: float, drowned: bool, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_whose_noise_drowns_its_records_is_said_to_show_nothing(epsilon, drowned, capsys):
     found = checked(replace(CONFIG, noise_multiplier="auto", epsilon=epsilon))
     assert found.exit_code == ExitCode.TRAINED
     assert ("hardly anything can be learnt" in said(found, capsys)) is drowned

@@ -5,70 +5,57 @@ import os
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
-from typing import Any
 
-STARTS = [
-    {"name": name, "settings": "", "kit": "", "server": "", "log": "", "events": "events.jsonl"}
-    for name in ("0", "1")
-]
+from launch.commands import json_lines, wait_for
+
+from fl_dp.launch import client_processes
+
 FAKE = """
-    import os, sys, time
+    import os, time
+    from pathlib import Path
     from fl_dp.federation.client.loop import told_to
     from fl_dp.launch import client_processes
     client_processes._import_all = lambda clients: None
     def live(client):
-        told_to(__import__("pathlib").Path(client.events), client.name)("joined", "joined the server")
-        {life}
+        told_to(Path(client.events), client.name)("joined", "joined the server")
+        exec(client.settings)
     client_processes._live = live
     client_processes.main()
 """
 
 
-def start_command(folder: Path, life: str) -> list[str]:
-    (folder / "starts.json").write_text(json.dumps(STARTS))
-    return [sys.executable, "-c", textwrap.dedent(FAKE).format(life=life), "starts.json"]
+def starts(folder: Path, *lives: str) -> Path:
+    """The file of clients that do that, once they have joined."""
+    one = {"kit": "", "server": "", "log": "", "events": str(folder / "events.jsonl")}
+    clients = [{**one, "name": str(name), "settings": life} for name, life in enumerate(lives)]
+    (folder / "starts.json").write_text(json.dumps(clients))
+    return folder / "starts.json"
 
 
-def start(folder: Path, life: str) -> "subprocess.Popen[bytes]":
-    return subprocess.Popen(start_command(folder, life), cwd=folder)
+def start(folder: Path, *lives: str) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-c", textwrap.dedent(FAKE), str(starts(folder, *lives))]
+    return subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True)
 
 
-def events(folder: Path) -> list[dict[str, Any]]:
-    file = folder / "events.jsonl"
-    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+def test_how_each_client_ended_is_told_and_one_that_was_asked_to_logs_no_failure(tmp_path):
+    warm = start(tmp_path, "os.kill(os.getpid(), 9)", "os._exit(3)", "client_processes._end()")
+    _, said = warm.communicate(timeout=300)
+    assert (warm.returncode, said) == (0, "")
+    events = json_lines(tmp_path / "events.jsonl")
+    assert {event["client"]: event["words"] for event in events if event["what"] == "ended"} == {
+        "0": "stopped (signal 9)", "1": "stopped (exit code 3)", "2": "stopped (exit code 0)",
+    }  # fmt: skip
 
 
-def test_how_each_client_ended_is_told(tmp_path: Path) -> None:
-    life = "os._exit(3) if client.name == '1' else os.kill(os.getpid(), 9)"
-    assert start(tmp_path, life).wait(60) == 0
-    ends = {event["client"]: event["words"] for event in events(tmp_path) if event["what"] == "ended"}
-    assert ends == {"0": "stopped (signal 9)", "1": "stopped (exit code 3)"}
-
-
-def test_a_client_that_is_asked_to_end_does_not_log_a_failure(tmp_path: Path) -> None:
-    warm = subprocess.Popen(
-        start_command(tmp_path, "client_processes._end()"), cwd=tmp_path, stderr=subprocess.PIPE, text=True
-    )
-    _, said = warm.communicate(timeout=60)
-    ends = {event["client"]: event["words"] for event in events(tmp_path) if event["what"] == "ended"}
-    assert (said, ends) == ("", dict.fromkeys("01", "stopped (exit code 0)"))
-
-
-def test_each_is_a_process_group_of_its_own_and_ends_with_the_one_it_was_forked_from(tmp_path: Path) -> None:
-    warm = start(tmp_path, "time.sleep(120)")
-    deadline = time.monotonic() + 60
-    while len(events(tmp_path)) < 2:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    pids = [event["pid"] for event in events(tmp_path)]
-    assert [os.getpgid(pid) for pid in pids] == pids
-    warm.kill()
-    warm.wait()
-    while any(is_alive(pid) for pid in pids):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+def test_each_is_a_process_group_of_its_own_and_ends_with_the_one_it_was_forked_from(tmp_path):
+    with start(tmp_path, "time.sleep(900)", "time.sleep(900)") as warm:
+        events = tmp_path / "events.jsonl"
+        wait_for(lambda: len(json_lines(events)) == 2)
+        pids = [event["pid"] for event in json_lines(events)]
+        assert [os.getpgid(pid) for pid in pids] == pids
+        warm.kill()
+    wait_for(lambda: not any(is_alive(pid) for pid in pids))
 
 
 def is_alive(pid: int) -> bool:
@@ -78,13 +65,13 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-def test_a_client_alone_is_the_process_itself(tmp_path: Path) -> None:
-    warm = start(tmp_path, "time.sleep(0)")
-    warm.wait(60)
-    (tmp_path / "starts.json").write_text(json.dumps(STARTS[:1]))
-    code = textwrap.dedent(FAKE).format(life="os._exit(7)")
-    alone = subprocess.run([sys.executable, "-c", code, "starts.json"], cwd=tmp_path, check=False)
-    assert alone.returncode == 7
+def test_a_client_alone_is_the_process_itself(tmp_path, monkeypatch):
+    lived = []
+    monkeypatch.setattr(client_processes, "_import_all", lambda clients: None)
+    monkeypatch.setattr(client_processes, "_live", lambda client: lived.append((client.name, os.getpid())))
+    monkeypatch.setattr(sys, "argv", ["client_processes", str(starts(tmp_path, ""))])
+    client_processes.main()
+    assert lived == [("0", os.getpid())]
 
 
 ROUND = """
@@ -104,14 +91,11 @@ ROUND = """
 """
 
 
-def test_after_the_imports_a_round_imports_nothing_that_takes_time(tmp_path: Path) -> None:
+def test_after_the_imports_a_round_imports_nothing_that_takes_time(tmp_path):
     """A round of a tenth of a second would take more than one: its process is forked for this round alone."""
     tests = Path(__file__).parents[1]
-    env = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(tests), str(tests.parent)]),
-        "OMP_NUM_THREADS": "1",
-    }
+    paths = os.pathsep.join([str(tests), str(tests.parent)])
+    env = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(ROUND)],
         cwd=tmp_path, env=env, capture_output=True, text=True, check=False,

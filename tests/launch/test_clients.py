@@ -1,7 +1,4 @@
-import math
 from pathlib import Path
-
-import pytest
 
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.run import RunConfig
@@ -14,55 +11,42 @@ from fl_dp.launch.clients import (
 )
 
 
-def test_every_client_has_its_part_and_all_one_ledger(tmp_path: Path) -> None:
+def test_every_client_has_its_part_and_all_one_ledger(tmp_path):
     files = write_client_files(RunConfig(clients=3, seed=5), tmp_path / "clients", tmp_path / "ledgers")
     configs = [ClientConfig.from_toml(file) for file in files]
-    assert [config.partition_id for config in configs] == [0, 1, 2]
-    assert {config.num_partitions for config in configs} == {3}
-    assert {config.seed for config in configs} == {5}
+    assert [(one.partition_id, one.num_partitions, one.seed) for one in configs] == [
+        (k, 3, 5) for k in range(3)
+    ]
     assert {config.ledger for config in configs} == {str(tmp_path / "ledgers" / "ledger.sqlite")}
+    modes = [path.stat().st_mode & 0o777 for path in (files[0], files[0].parent)]
+    assert modes == [0o600, 0o700]  # for its owner alone
 
 
-def test_a_client_accepts_what_the_run_announces_and_no_more(tmp_path: Path) -> None:
-    run = RunConfig(
-        noise_multiplier=1.5,
-        max_grad_norm=0.7,
-        epsilon=2.0,
-        delta=1e-6,
-        accountant="rdp",
-        arithmetic="proven",
-    )
+def test_a_client_accepts_what_the_run_announces_and_no_more(tmp_path):
+    announced = {
+        "max_grad_norm": 0.7, "epsilon": 2.0, "delta": 1e-6, "accountant": "rdp", "arithmetic": "proven",
+    }  # fmt: skip
+    run = RunConfig(noise_multiplier=1.5, **announced)
     config = client_config(run, 0, tmp_path)
-    assert (config.min_noise_multiplier, config.max_grad_norm) == (1.5, 0.7)
-    assert (config.epsilon, config.delta, config.accountant) == (2.0, 1e-6, "rdp")
-    assert config.arithmetic == "proven"
+    assert {name: getattr(config, name) for name in announced} == announced
+    assert config.min_noise_multiplier == 1.5
     assert client_config(RunConfig(noise_multiplier="auto"), 0, tmp_path).min_noise_multiplier == 0.0
-    assert config.max_grad_norm < math.inf
     following = RunConfig(max_grad_norm=0.7, adaptive_clipping="quantile:0.5")
     assert client_config(following, 0, tmp_path).max_grad_norm == 700.0
+    assert not config.allow_unprotected
+    assert client_config(RunConfig(privacy="off"), 0, tmp_path).allow_unprotected
 
 
-def test_the_template_serves_every_simulated_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_template_serves_every_simulated_client(tmp_path, monkeypatch):
     template = write_client_template(RunConfig(clients=3), tmp_path, tmp_path / "ledgers")
     monkeypatch.setenv(TEMPLATE_VARIABLE, str(template))
     settings = client_settings({"partition-id": 2, "num-partitions": 3})
     assert settings == client_config(RunConfig(clients=3), 2, tmp_path / "ledgers")
 
 
-def test_training_without_protection_is_allowed_by_who_starts_such_a_run(tmp_path: Path) -> None:
-    assert not client_config(RunConfig(), 0, tmp_path).allow_unprotected
-    assert client_config(RunConfig(privacy="off"), 0, tmp_path).allow_unprotected
-
-
-def test_a_simulation_says_which_ledger_it_uses() -> None:
+def test_a_simulation_says_which_ledger_it_uses():
     own = ledger_line(None, Path("runs/1/ledgers"))
-    assert own == (
-        "ledger in runs/1/ledgers, of this run alone; for private data name one that lasts: --ledger DIR"
-    )
+    assert own.startswith("ledger in runs/1/ledgers, of this run alone; ")
+    assert own.endswith(" --ledger DIR")
     named = ledger_line(Path("/var/ledger"), Path("runs/1/ledgers"))
     assert named == "ledger in /var/ledger: what other runs have spent there counts"
-
-
-def test_a_clients_settings_are_for_its_owner_alone(tmp_path: Path) -> None:
-    file = write_client_files(RunConfig(clients=1, min_clients=1, fit_clients=1), tmp_path / "c", tmp_path)[0]
-    assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)

@@ -6,18 +6,12 @@ from pathlib import Path
 import pytest
 import torch
 from federation.client.sites import MODEL, PLAN, Site
-from flwr.supercore.task_identity import TaskIdentity
 
 from fl_dp.errors import BudgetExhaustedError, ConfigError
 from fl_dp.launch.fine_tuning import Recipe, fine_tune
 from fl_dp.records import LocalUpdate
 
-
-@pytest.fixture(autouse=True)
-def _flower_task(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a client's process has it: messages cannot be made without."""
-    for name in ("_run_id", "_node_id", "_task_id"):
-        monkeypatch.setattr(TaskIdentity, name, 1)
+pytestmark = pytest.mark.usefixtures("flower_task")
 
 
 @pytest.fixture
@@ -28,15 +22,14 @@ def model(tmp_path: Path) -> Path:
 
 
 def weights(file: Path) -> dict[str, torch.Tensor]:
-    found: dict[str, torch.Tensor] = torch.load(file, weights_only=True)
-    return found
+    return torch.load(file, weights_only=True)
 
 
 def spent(site: Site) -> list[tuple[float, float, int]]:
     return [(one.sample_rate, one.noise_multiplier, one.steps) for one in site.register().spent]
 
 
-def test_its_steps_are_paid_for_by_the_mechanism_of_earlier_rounds(tmp_path: Path, model: Path) -> None:
+def test_its_steps_are_paid_for_by_the_mechanism_of_earlier_rounds(tmp_path, model):
     site = Site(tmp_path)
     assert isinstance(site.train(), LocalUpdate)
     ((rate, noise, steps),) = spent(site)
@@ -52,7 +45,7 @@ def test_its_steps_are_paid_for_by_the_mechanism_of_earlier_rounds(tmp_path: Pat
     assert not any(torch.equal(tuned[name], before[name]) for name in tuned)
 
 
-def test_it_stops_where_the_budget_ends(tmp_path: Path, model: Path) -> None:
+def test_it_stops_where_the_budget_ends(tmp_path, model):
     site = Site(tmp_path)
     site.train()
     said = fine_tune(site.config, model, Recipe(local_epochs=50.0), tmp_path / "ours.pt")
@@ -66,7 +59,7 @@ def test_it_stops_where_the_budget_ends(tmp_path: Path, model: Path) -> None:
     assert sum(steps for _, _, steps in spent(site)) == taken + PLAN.steps
 
 
-def test_data_that_have_spent_nothing_get_noise_for_their_budget(tmp_path: Path, model: Path) -> None:
+def test_data_that_have_spent_nothing_get_noise_for_their_budget(tmp_path, model):
     site = Site(tmp_path, **{"min-noise-multiplier": 0.3})
     said = fine_tune(site.config, model, Recipe(local_epochs=2.0, learning_rate=0.5), tmp_path / "ours.pt")
     assert "epsilon 3.00 of 3 spent" in said or "epsilon 2.99 of 3 spent" in said
@@ -74,7 +67,7 @@ def test_data_that_have_spent_nothing_get_noise_for_their_budget(tmp_path: Path,
     assert losses[1] < losses[0]
 
 
-def test_only_what_is_chosen_moves(tmp_path: Path, model: Path) -> None:
+def test_only_what_is_chosen_moves(tmp_path, model):
     name, other = MODEL.state_dict()
     fine_tune(Site(tmp_path).config, model, Recipe(trainable=other), tmp_path / "ours.pt")
     tuned = weights(tmp_path / "ours.pt")
@@ -82,7 +75,7 @@ def test_only_what_is_chosen_moves(tmp_path: Path, model: Path) -> None:
     assert not torch.equal(tuned[other], MODEL.state_dict()[other])
 
 
-def test_it_starts_from_what_is_the_sites_own_and_leaves_that_as_it_was(tmp_path: Path, model: Path) -> None:
+def test_it_starts_from_what_is_the_sites_own_and_leaves_that_as_it_was(tmp_path, model):
     site = Site(tmp_path, epsilon=30.0)
     own = site.train(replace(PLAN, local_algorithm="mr-mtl"))
     assert isinstance(own, LocalUpdate)
@@ -102,7 +95,7 @@ def test_it_starts_from_what_is_the_sites_own_and_leaves_that_as_it_was(tmp_path
         fine_tune(site.config, tmp_path / "small.pt", replace(still, own="run-1"), tmp_path / "other.pt")
 
 
-def test_nobody_is_asked_and_nothing_personal_is_left_out(tmp_path: Path, model: Path) -> None:
+def test_nobody_is_asked_and_nothing_personal_is_left_out(tmp_path, model):
     """Its operator has asked for it, and all that it trains stays here."""
     name = next(iter(MODEL.state_dict()))
     settings = {"approval-wait": 0.0, "evaluate-received": True, "approve": True}
@@ -112,7 +105,7 @@ def test_nobody_is_asked_and_nothing_personal_is_left_out(tmp_path: Path, model:
     assert not (tmp_path / "received").exists()
 
 
-def test_a_noise_multiplier_may_be_named_where_it_may_vary(tmp_path: Path, model: Path) -> None:
+def test_a_noise_multiplier_may_be_named_where_it_may_vary(tmp_path, model):
     site = Site(tmp_path, **{"vary-mechanism": True})
     site.train()
     recipe = Recipe(noise_multiplier=4.0, expected_batch_size=32)
@@ -121,7 +114,7 @@ def test_a_noise_multiplier_may_be_named_where_it_may_vary(tmp_path: Path, model
     assert (32 / size, 4.0) in [(rate, noise) for rate, noise, _ in spent(site)]
 
 
-def test_what_cannot_be_is_refused_before_anything_is_paid(tmp_path: Path, model: Path) -> None:
+def test_what_cannot_be_is_refused_before_anything_is_paid(tmp_path, model):
     site = Site(tmp_path)
     site.train()
     before = spent(site)
@@ -146,7 +139,7 @@ def test_what_cannot_be_is_refused_before_anything_is_paid(tmp_path: Path, model
     assert not (tmp_path / "ours.pt").exists()
 
 
-def test_what_was_trained_without_privacy_is_not_started_from(tmp_path: Path, model: Path) -> None:
+def test_what_was_trained_without_privacy_is_not_started_from(tmp_path, model):
     """The epsilon that is printed would be of its steps alone, and no epsilon holds for the whole."""
     site = Site(tmp_path, **{"allow-unprotected": True})
     plan = replace(PLAN, local_algorithm="mr-mtl", private=False, noise_multiplier=0.0)

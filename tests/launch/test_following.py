@@ -1,16 +1,14 @@
 """A run is followed from its files: before its first round, during it, at its end, and when it has died."""
 
-import json
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
+from launch.commands import wait_for
 from run_records import record
 
 from fl_dp.config.run import RunConfig
@@ -24,6 +22,8 @@ from fl_dp.launch.progress_reporter import ProgressReporter
 from fl_dp.reporting.reports import ClientBudget, RunStatus, Summary
 from fl_dp.reporting.run_folder import RunFolder, claim_folder
 from fl_dp.reporting.run_results import RunResults, append_line
+
+LOOKS = pytest.mark.parametrize("look", [look_once, follow])
 
 
 @pytest.fixture(autouse=True)
@@ -48,93 +48,82 @@ def end(folder: RunFolder, status: RunStatus, reason: str = "", name: str = "0")
 
 
 @contextmanager
-def running(folder: RunFolder, lock: str = "lock") -> Iterator[None]:
-    """Another process is at work on the run."""
-    path = getattr(folder, lock)
+def running(folder: RunFolder, lock: str = "lock") -> Iterator[ProgressReporter]:
+    """Another process is at work on the run; what it tells of that."""
     code = (
         "import sys\nfrom pathlib import Path\nfrom fl_dp.durable_files import exclusive\n"
         "with exclusive(Path(sys.argv[1])):\n    print('held', flush=True)\n    sys.stdin.read()"
     )
-    with subprocess.Popen(
-        [sys.executable, "-c", code, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as process:
-        assert process.stdout is not None
+    command = [sys.executable, "-c", code, str(getattr(folder, lock))]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout.readline() == b"held\n"
         try:
-            yield
+            tell = ProgressReporter(print, quiet=True)
+            tell.run(RunConfig(rounds=4), folder)
+            yield tell
         finally:
             process.kill()
 
 
-def test_before_the_first_round_it_says_what_is_done(folder: RunFolder) -> None:
-    said: list[str] = []
-    tell = ProgressReporter(print, quiet=True)
-    tell.run(RunConfig(rounds=4), folder)
-    tell.doing("1 of 2 clients are there\x1b[2J")
-    with running(folder):
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+def test_before_the_first_round_it_says_what_is_done(folder, said):
+    with running(folder) as tell:
+        tell.doing("1 of 2 clients are there\x1b[2J")
         assert look_once(folder, said.append) == ExitCode.TRAINED
     assert said == ["0 of 4 rounds are over; now: 1 of 2 clients are there\\u001b[2J"]
 
 
-def test_within_a_round_it_counts_answers(folder: RunFolder) -> None:
-    said: list[str] = []
+def test_within_a_round_it_counts_answers(folder, said):
     append_line(folder.rounds, record(1))
-    tell = ProgressReporter(print, quiet=True)
-    tell.run(RunConfig(rounds=4), folder)
-    tell.asked(2, 5)
-    with running(folder, "server_lock"):  # as where Flower runs the server
+    with running(folder, "server_lock") as tell:  # as where Flower runs the server
+        tell.asked(2, 5)
         look_once(folder, said.append)
-    assert said[0].startswith("round 1/4  eps 2.00 of 3.00")
-    assert said[1] == "1 of 4 rounds are over; now: round 2/4: 0 of 5 clients have answered"
+        assert said[0].startswith("round 1/4  eps 2.00 of 3.00")
+        assert said[1] == "1 of 4 rounds are over; now: round 2/4: 0 of 5 clients have answered"
+        tell.asked(1, 5)  # of a round that is over
+        look_once(folder, said.append)
+        assert said[-1] == "1 of 4 rounds are over; now: between two rounds"
 
 
-@pytest.mark.parametrize(
-    "text", ["", "{", "[]", '{"doing": 1}', '{"server_round": 1, "asked": 5}', "9" * 5000, "[" * 9999]
-)
-def test_a_state_that_cannot_be_read_is_no_state(folder: RunFolder, text: str) -> None:
-    said: list[str] = []
-    folder.progress.write_text(text)
+@pytest.mark.parametrize("text", ["", "[]", '{"doing": 1}', '{"server_round": 1, "asked": 5}', "[" * 9999])
+def test_a_state_that_cannot_be_read_is_no_state(folder, said, text):
     with running(folder):
+        folder.progress.write_text(text)
         look_once(folder, said.append)
     assert said == ["0 of 4 rounds are over; now: between two rounds"]
-
-
-def test_a_state_of_a_round_that_is_over_is_old(folder: RunFolder) -> None:
-    said: list[str] = []
-    append_line(folder.rounds, record(1))
-    tell = ProgressReporter(print, quiet=True)
-    tell.run(RunConfig(rounds=4), folder)
-    tell.asked(1, 5)
-    with running(folder):
-        look_once(folder, said.append)
-    assert said[-1] == "1 of 4 rounds are over; now: between two rounds"
 
 
 @pytest.mark.parametrize(
     ("status", "code"),
     [("completed", ExitCode.TRAINED), ("budget-exhausted", ExitCode.BUDGET_EXHAUSTED)],
 )
-@pytest.mark.parametrize("once", [True, False])
-def test_a_run_that_is_over_gives_its_exit_code(
-    folder: RunFolder, status: RunStatus, code: ExitCode, once: bool
-) -> None:
-    said: list[str] = []
+@LOOKS
+def test_a_run_that_is_over_gives_its_exit_code_and_nothing_is_written(
+    folder, said, status, code, look, monkeypatch
+):
+    drawn = []
+    monkeypatch.setattr("fl_dp.reporting.page.write.written_at_the_end", drawn.append)
     append_line(folder.rounds, record(1))
     end(folder, status)
-    assert (look_once if once else follow)(folder, said.append) == code
+    before = {path: path.stat().st_mtime_ns for path in folder.path.rglob("*")}
+    assert look(folder, said.append) == code
     assert "results in run" in said
+    assert {path: path.stat().st_mtime_ns for path in folder.path.rglob("*")} == before
+    assert not drawn
 
 
-@pytest.mark.parametrize("look", [look_once, follow])
-def test_a_run_that_failed_says_why_and_moves_no_cursor(folder: RunFolder, look: Any) -> None:
+@LOOKS
+def test_a_run_that_failed_says_why_and_moves_no_cursor(folder, look):
     end(folder, "failed", "client \x1b[2J was ill")
     with pytest.raises(LaunchError, match=r"client \\u001b\[2J was ill\. Log:"):
         look(folder, print)
 
 
-def test_names_of_clients_move_no_cursor_in_the_table_at_the_end(
-    folder: RunFolder, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_names_of_clients_move_no_cursor_in_the_table_at_the_end(folder, capsys):
     end(folder, "completed", name="\x1b[2Jx")
     look_once(folder, print)
     out = capsys.readouterr().out
@@ -142,8 +131,8 @@ def test_names_of_clients_move_no_cursor_in_the_table_at_the_end(
     assert "\x1b" not in out
 
 
-@pytest.mark.parametrize("look", [look_once, follow])
-def test_a_run_whose_server_has_died_says_how_to_go_on(folder: RunFolder, look: Any) -> None:
+@LOOKS
+def test_a_run_whose_server_has_died_says_how_to_go_on(folder, look):
     append_line(folder.rounds, record(1))
     with folder.rounds.open("a") as file:
         file.write('{"round": 2, "clie')
@@ -154,71 +143,50 @@ def test_a_run_whose_server_has_died_says_how_to_go_on(folder: RunFolder, look: 
         look(folder, print)
 
 
-def test_a_failed_run_that_goes_on_again_is_not_over(folder: RunFolder) -> None:
+def test_a_failed_run_that_goes_on_again_is_not_over(folder):
     end(folder, "failed", "interrupted")
     with running(folder):
         assert look_once(folder, print) == ExitCode.TRAINED
 
 
-def test_a_run_is_followed_to_its_end(folder: RunFolder) -> None:
-    said: list[str] = []
-    codes: list[ExitCode] = []
+def test_a_run_is_followed_to_its_end(folder, said):
+    codes = []
     watcher = threading.Thread(target=lambda: codes.append(follow(folder, said.append)))
     with exclusive(folder.lock):
         watcher.start()
         for number in range(1, 5):
             append_line(folder.rounds, record(number))
-            deadline = time.monotonic() + 20
-            while not any(line.startswith(f"round {number}/4") for line in said):
-                assert time.monotonic() < deadline
-                time.sleep(0.01)
+            wait_for(lambda start=f"round {number}/4": any(line.startswith(start) for line in said))
         end(folder, "completed")
-        watcher.join(20)
+        watcher.join(300)
     assert codes == [ExitCode.TRAINED]
     assert said[-1] == "results in run"
 
 
-def test_many_rounds_before_are_counted(folder: RunFolder) -> None:
-    said: list[str] = []
+def test_many_rounds_before_are_counted(folder, said):
     for number in range(1, 15):
         append_line(folder.rounds, record(number))
     end(folder, "completed")
     look_once(folder, said.append)
-    assert said[0].splitlines()[:2][0] == "... 4 rounds before"
-    assert said[0].splitlines()[1].startswith("round 5/4")
+    first, second, *_ = said[0].splitlines()
+    assert first == "... 4 rounds before"
+    assert second.startswith("round 5/4")
 
 
-def test_nothing_is_written(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn: list[RunFolder] = []
-    monkeypatch.setattr("fl_dp.reporting.page.write.written_at_the_end", lambda one: drawn.append(one) or "")
-    append_line(folder.rounds, record(1))
-    end(folder, "completed")
-    before = {path: path.stat().st_mtime_ns for path in folder.path.rglob("*")}
-    look_once(folder, print)
-    assert {path: path.stat().st_mtime_ns for path in folder.path.rglob("*")} == before
-    assert not drawn
-
-
-def test_a_config_that_is_being_written_is_waited_for(folder: RunFolder) -> None:
-    said: list[str] = []
+def test_a_config_that_is_being_written_is_waited_for(folder, said):
     folder.config.write_text('rounds = 4\nepsilon = "')
     with running(folder):
         look_once(folder, said.append)
     assert said == ["0 of 0 rounds are over; now: between two rounds"]
 
 
-def test_a_folder_without_a_run_is_refused_with_what_to_do(folder: RunFolder, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"nowhere: no such folder; name that of a run"):
-        check_watchable(RunFolder(tmp_path / "nowhere"))
-    with pytest.raises(ConfigError, match=r"it has no config\.toml; the newest below it is run\."):
-        check_watchable(RunFolder(tmp_path))
+def test_a_folder_without_a_run_is_refused_with_what_to_do(folder, tmp_path):
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ConfigError, match=r"empty: holds no run, it has no config\.toml\.$"):
-        check_watchable(RunFolder(tmp_path / "empty"))
+    for place, words in (
+        ("nowhere", r"nowhere: no such folder; name that of a run"),
+        (".", r"it has no config\.toml; the newest below it is run\."),
+        ("empty", r"empty: holds no run, it has no config\.toml\.$"),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            check_watchable(RunFolder(tmp_path / place))
     check_watchable(folder)
-
-
-def test_the_state_holds_nothing_that_other_files_hold(folder: RunFolder) -> None:
-    tell = ProgressReporter(print, quiet=True)
-    tell.run(RunConfig(), folder)
-    assert set(json.loads(folder.progress.read_text())) == set(following.KEPT)

@@ -13,19 +13,16 @@ from fl_dp.accounting.ledger.requests import DataDeclaration
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import LedgerError
 from fl_dp.federation.client.registration import dataset_name
-from fl_dp.federation.wire.arrays import ArraySpec
 from fl_dp.launch.clients import client_config
 from fl_dp.launch.forecast import Forecast, forecast_of, noise_share_of, spread
 from fl_dp.records import Entry
 
-SHARED: dict[str, ArraySpec] = {}
-
 
 def forecast(config: RunConfig, *sizes: int, ledgers: Path | None = None) -> Forecast:
-    return forecast_of(config, sizes, ledgers, SHARED)
+    return forecast_of(config, sizes, ledgers, {})
 
 
-def spends(config: RunConfig, *taken: tuple[float, float, int], size: int = 640) -> float:
+def spends(config: RunConfig, *taken: tuple[float, float, int]) -> float:
     """By the accountant, of what stands in a ledger after that."""
     return Budget(config.epsilon, 1e-5, config.accountant).epsilon_of([Entry(*one) for one in taken])
 
@@ -33,7 +30,7 @@ def spends(config: RunConfig, *taken: tuple[float, float, int], size: int = 640)
 FIXED = RunConfig(rounds=3, noise_multiplier=4.0, accountant="rdp")
 
 
-def test_epsilon_at_the_end_is_that_of_all_steps() -> None:
+def test_epsilon_at_the_end_is_that_of_all_steps():
     found = forecast(FIXED, 640, 320)
     first, second = found.clients
     assert (first.before, first.rounds, second.rounds) == (0.0, 3, 3)
@@ -43,20 +40,16 @@ def test_epsilon_at_the_end_is_that_of_all_steps() -> None:
     assert not found.sampled
 
 
-def test_with_auto_the_rounds_spend_the_budget() -> None:
+def test_with_auto_the_rounds_spend_the_budget():
     found = forecast(RunConfig(accountant="rdp", epsilon=2.0), 640, 640)
     assert 1.9 < found.epsilon <= 2.0
     assert found.resolved.noise_multiplier == found.clients[0].record.mechanism.noise_multiplier
-    assert (found.resolved.delta, found.resolved.min_updates, found.resolved.server_learning_rate) == (
-        1e-5,
-        2,
-        1.0,
-    )
+    assert (found.resolved.delta, found.resolved.min_updates) == (1e-5, 2)
     unlike = forecast(RunConfig(accountant="rdp", epsilon=2.0), 640, 320)
     assert unlike.resolved.noise_multiplier == "auto", "each client has its own"
 
 
-def test_a_budget_that_ends_is_seen_with_its_round() -> None:
+def test_a_budget_that_ends_is_seen_with_its_round():
     """The small client ends first; the run goes on with the other, as its own rules say."""
     config = RunConfig(rounds=20, noise_multiplier=1.0, accountant="rdp", epsilon=3.0)
     found = forecast(config, 6400, 320)
@@ -65,13 +58,13 @@ def test_a_budget_that_ends_is_seen_with_its_round() -> None:
     assert [one.name for one in found.running_out] == ["1"]
     assert small.epsilon <= 3.0
     assert found.ends is None, "one client is enough where budgets have ended"
-    both = forecast(RunConfig(**{**vars(config), "min_updates": 2}), 6400, 320)
+    both = forecast(replace(config, min_updates=2), 6400, 320)
     assert both.ends == small.rounds + 1
     alone = forecast(config, 320, 320)
     assert alone.ends == alone.clients[0].rounds + 1
 
 
-def test_of_clients_that_are_drawn_the_mean_is_said() -> None:
+def test_of_clients_that_are_drawn_the_mean_is_said():
     config = RunConfig(
         clients=4, min_clients=2, fit_clients=2, rounds=8, noise_multiplier=1.0, accountant="rdp", epsilon=5.5
     )
@@ -80,7 +73,7 @@ def test_of_clients_that_are_drawn_the_mean_is_said() -> None:
     left = found.clients[0].rounds
     assert 4 <= left < 8
     assert found.ends is None, "there are enough others"
-    poor = forecast(RunConfig(**{**vars(config), "epsilon": 2.5}), 640, 640, 640, 640)
+    poor = forecast(replace(config, epsilon=2.5), 640, 640, 640, 640)
     assert poor.ends == 4 * poor.clients[0].rounds // 2 + 1 <= 8
 
 
@@ -92,7 +85,7 @@ def digest(folder: Path) -> dict[str, tuple[str, int]]:
     }
 
 
-def test_what_a_lasting_ledger_holds_counts_and_the_ledger_stays_as_it_is(tmp_path: Path) -> None:
+def test_what_a_lasting_ledger_holds_counts_and_the_ledger_stays_as_it_is(tmp_path):
     own = client_config(FIXED, 0, tmp_path)
     with Ledger.open(Path(own.ledger)) as ledger:
         ledger.register_all([DataDeclaration(dataset_name(own), "f", 640)])
@@ -104,29 +97,20 @@ def test_what_a_lasting_ledger_holds_counts_and_the_ledger_stays_as_it_is(tmp_pa
     assert first.before == spends(FIXED, (0.1, 4.0, 10))
     assert first.epsilon == spends(FIXED, (0.1, 4.0, 40))
     assert second.before == 0.0
-    changed = forecast(RunConfig(**{**vars(FIXED), "noise_multiplier": 5.0}), 640, 320, ledgers=tmp_path)
+    changed = forecast(replace(FIXED, noise_multiplier=5.0), 640, 320, ledgers=tmp_path)
     assert "noise" in changed.clients[0].record.reason, "the data keep to their first mechanism"
     assert changed.clients[0].epsilon == changed.clients[0].before
 
 
-def test_a_ledger_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+def test_a_ledger_that_is_not_there_is_not_made_and_one_that_cannot_be_read_is_refused(tmp_path):
     assert forecast(FIXED, 640, 320, ledgers=tmp_path / "new").clients[0].before == 0.0
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_ledger_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     (tmp_path / "ledger.sqlite").write_text("no ledger")
     with pytest.raises(LedgerError, match=r"ledger\.sqlite"):
         forecast(FIXED, 640, 320, ledgers=tmp_path)
 
 
-def test_without_privacy_no_epsilon_holds() -> None:
-    found = forecast(RunConfig(privacy="off"), 640, 640)
-    assert found.epsilon == float("inf")
-    assert (found.ends, found.running_out) == (None, ())
-
-
-def test_of_many_three_are_shown() -> None:
+def test_of_many_three_are_shown():
     config = RunConfig(clients=5, min_clients=5, fit_clients=5, noise_multiplier=4.0, accountant="rdp")
     shown = spread(forecast(config, 500, 100, 400, 200, 300).clients)
     assert [(words, one.name) for words, one in shown] == [("largest", "1"), ("median", "4"), ("least", "0")]
@@ -135,7 +119,7 @@ def test_of_many_three_are_shown() -> None:
 OF_SUMS = RunConfig(clients=4, min_clients=4, fit_clients=4, rounds=3, aggregation="secure", epsilon=50.0)
 
 
-def test_persons_at_several_members_are_charged_at_the_largest_rate_of_any() -> None:
+def test_persons_at_several_members_are_charged_at_the_largest_rate_of_any():
     """Once check said 2.02 where the ledgers were then charged 3.05."""
     config = replace(OF_SUMS, noise_multiplier=6.0, clients_per_person=2)
     found = forecast(config, 128, 256, 640, 640)
@@ -149,17 +133,17 @@ def test_persons_at_several_members_are_charged_at_the_largest_rate_of_any() -> 
     assert [one.entry.sample_rate for one in alone.clients if one.entry] == [0.5, 0.25, 0.1, 0.1]
 
 
-def test_members_of_a_sum_have_one_noise() -> None:
+def test_members_of_a_sum_have_one_noise():
     found = forecast(replace(OF_SUMS, epsilon=3.0), 128, 640, 640, 640)
     noises = {one.entry.noise_multiplier for one in found.clients if one.entry}
     assert len(noises) == 1
     assert found.clients[0].epsilon > 2.99 > found.clients[1].epsilon
 
 
-def test_noise_is_held_against_all_that_the_records_can_say() -> None:
+def test_noise_is_held_against_all_that_the_records_can_say():
     one = Entry(0.1, 4.0, 25)
-    assert noise_share_of([one], [640], 100) == pytest.approx(4.0 * 10 * 5 / (64 * 25))
-    assert noise_share_of([one, one], [640, 640], 100) == pytest.approx(
-        noise_share_of([one], [640], 100) / 2**0.5
-    )  # noise of independent clients does not add up as gradients do
+    alone = noise_share_of([one], [640], 100)
+    assert alone == pytest.approx(4.0 * 10 * 5 / (64 * 25))
+    # noise of independent clients does not add up as gradients do
+    assert noise_share_of([one, one], [640, 640], 100) == pytest.approx(alone / 2**0.5)
     assert noise_share_of([None, Entry(0.1, 0.0, 25)], [640, 640], 100) == 0

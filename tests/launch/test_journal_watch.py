@@ -1,7 +1,6 @@
 """What a client's console says of its rounds."""
 
 from dataclasses import replace
-from pathlib import Path
 
 from fl_dp.config.client import ClientConfig
 from fl_dp.federation.client.journal import Line, append, journal_folder
@@ -14,7 +13,7 @@ LINE = Line(
 )  # fmt: skip
 
 
-def test_only_what_is_new_of_this_client_is_said_and_no_question_that_is_answered(tmp_path: Path) -> None:
+def test_only_what_is_new_of_this_client_is_said_and_no_question_that_is_answered(tmp_path):
     settings = ClientConfig(client="north", ledger=str(tmp_path / "ledger.sqlite"))
     folder = journal_folder(settings.ledger)
     append(folder, replace(LINE, round=1))
@@ -36,7 +35,7 @@ def test_only_what_is_new_of_this_client_is_said_and_no_question_that_is_answere
     ]
 
 
-def test_a_journal_that_begins_later_is_followed(tmp_path: Path) -> None:
+def test_a_journal_that_begins_later_is_followed(tmp_path):
     settings = ClientConfig(client="north", ledger=str(tmp_path / "deep" / "ledger.sqlite"))
     said: list[str] = []
     watch = JournalWatch(settings, said.append)
@@ -46,7 +45,7 @@ def test_a_journal_that_begins_later_is_followed(tmp_path: Path) -> None:
     assert said == [in_words(LINE)]
 
 
-def test_at_the_end_of_a_run_it_says_whether_anything_was_trained(tmp_path: Path) -> None:
+def test_at_the_end_of_a_run_it_says_whether_anything_was_trained(tmp_path):
     settings = ClientConfig(client="north", ledger=str(tmp_path / "ledger.sqlite"))
     folder, said = journal_folder(settings.ledger), list[str]()
     watch = JournalWatch(settings, said.append)
@@ -58,6 +57,6 @@ def test_at_the_end_of_a_run_it_says_whether_anything_was_trained(tmp_path: Path
     assert watch.at_the_end() == "nothing was trained here (epsilon 2.00 of 2.00 is spent)"
 
 
-def test_without_a_journal_nothing_is_said_of_a_budget(tmp_path: Path) -> None:
+def test_without_a_journal_nothing_is_said_of_a_budget(tmp_path):
     settings = ClientConfig(client="north", ledger=str(tmp_path / "ledger.sqlite"))
     assert JournalWatch(settings, print).at_the_end() == "nothing was trained here"

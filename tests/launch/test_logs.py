@@ -1,12 +1,11 @@
 import logging
 import os
-from pathlib import Path
 
 from fl_dp.errors import LedgerError, TaskError
 from fl_dp.launch.logs import causes_in, log_files
 
 
-def test_a_logger_has_its_own_file_which_its_owner_alone_may_read(tmp_path: Path) -> None:
+def test_a_logger_has_its_own_file_which_its_owner_alone_may_read(tmp_path):
     before = os.umask(0)
     try:
         with log_files({"one": tmp_path / "1.log", "two": tmp_path / "2.log"}):
@@ -19,7 +18,7 @@ def test_a_logger_has_its_own_file_which_its_owner_alone_may_read(tmp_path: Path
     assert [path.stat().st_mode & 0o777 for path in sorted(tmp_path.iterdir())] == [0o600, 0o600]
 
 
-def test_afterwards_it_is_as_it_was(tmp_path: Path) -> None:
+def test_afterwards_it_is_as_it_was(tmp_path):
     logger = logging.getLogger("before")
     before = logger.propagate, logger.level, list(logger.handlers)
     with log_files({"before": tmp_path / "log"}):
@@ -27,7 +26,7 @@ def test_afterwards_it_is_as_it_was(tmp_path: Path) -> None:
     assert (logger.propagate, logger.level, list(logger.handlers)) == before
 
 
-def test_causes_are_kept_once_and_in_our_own_words_alone() -> None:
+def test_causes_are_kept_once_and_in_our_own_words_alone():
     logger = logging.getLogger("of clients")
     with causes_in("of clients") as causes:
         ours = LedgerError("is entered as a")

@@ -1,8 +1,5 @@
 """`--secure` plays masks where there are masks, and in our own simulation alone."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from fl_dp.config.run import RunConfig
@@ -20,9 +17,7 @@ from fl_dp.launch.request import RunRequest
         ("ray", "mean", 'aggregation = .mean. has no masks; set it to "secure"'),
     ],
 )
-def test_elsewhere_it_is_refused_and_nothing_is_started(
-    engine: Any, aggregation: str, words: str, tmp_path: Path
-) -> None:
+def test_elsewhere_it_is_refused_and_nothing_is_started(engine, aggregation, words, tmp_path):
     request = RunRequest(RunConfig(aggregation=aggregation), ())
     with reporting_progress(print, quiet=True) as tell, pytest.raises(ConfigError, match=words):
         launch(

@@ -1,20 +1,13 @@
 """Runs over files of one's own: one for each client, and files that are moved between two runs."""
 
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
-
-from fl_dp.accounting.ledger.ledger import Ledger
+from launch.commands import fl_dp, steps_paid
 
 pytestmark = pytest.mark.slow
 
-COMMON = ("clients=2", "min-clients=2", "fit-clients=2", "rounds=1", "epsilon=1.0")
 
-
-def files(folder: Path) -> Path:
+def files(folder):
     """One file for each of two clients and one for the server, which has test records alone."""
     folder.mkdir()
     random = np.random.default_rng(0)
@@ -25,39 +18,27 @@ def files(folder: Path) -> Path:
     return folder
 
 
-def run(*words: str, settings: tuple[str, ...]) -> "subprocess.CompletedProcess[str]":
-    pairs = [word for one in (*COMMON, *settings) for word in ("--set", one)]
-    return subprocess.run(
-        [sys.executable, "-P", "-m", "fl_dp.cli", *words, *pairs], capture_output=True, text=True, check=False
-    )
+def test_moved_files_go_on_from_what_they_have_spent(tmp_path):
+    ledger = tmp_path / "ledger"
 
+    def run(out, data, *settings):
+        words = ("run", "--simulate", "--ledger", str(ledger), "--out", str(tmp_path / out))
+        settings = (*settings, f"data=npz:{data}/{{client}}.npz", "clients=2", "rounds=1", "epsilon=1.0")
+        return fl_dp(*words, settings=settings)
 
-def test_moved_files_go_on_from_what_they_have_spent(tmp_path: Path) -> None:
-    first, ledger = files(tmp_path / "first"), tmp_path / "ledger"
-    words = ("--simulate", "--ledger", str(ledger), "--out")
-    named = ("data-name=ward {client}",)
-    begun = run(*words, str(tmp_path / "a"), settings=(f"data=npz:{first}/{{client}}.npz", *named))
+    first = files(tmp_path / "first")
+    begun = run("a", first, "data-name=ward {client}")
     assert begun.returncode == 0, begun.stdout + begun.stderr
     assert f"ledger in {ledger}: what other runs have spent there counts" in begun.stdout
-    spent = accounts(ledger)
+    spent = steps_paid(ledger)
     assert list(spent) == ["ward 0", "ward 1"]
 
     second = first.rename(tmp_path / "second")
-    again = run(*words, str(tmp_path / "b"), settings=(f"data=npz:{second}/{{client}}.npz", *named))
+    again = run("b", second, "data-name=ward {client}")
     assert again.returncode == 3, again.stdout + again.stderr  # the budget was spent by the first run
-    assert accounts(ledger) == spent
 
-    renamed = run(*words, str(tmp_path / "c"), settings=(f"data=npz:{second}/{{client}}.npz",))
+    renamed = run("c", second)
     assert renamed.returncode == 1
-    assert "entered as ward" in renamed.stdout + renamed.stderr + logs(tmp_path / "c")
-    assert accounts(ledger) == spent
-
-
-def accounts(folder: Path) -> dict[str, int]:
-    """Steps that are paid for, by data set."""
-    with Ledger.open(folder / "ledger.sqlite") as ledger:
-        return {one.dataset: sum(entry.steps for entry in one.spent()) for one in ledger.accounts()}
-
-
-def logs(folder: Path) -> str:
-    return "".join(file.read_text() for file in (folder / "logs").iterdir())
+    logs = "".join(file.read_text() for file in (tmp_path / "c" / "logs").iterdir())
+    assert "entered as ward" in renamed.stdout + renamed.stderr + logs
+    assert steps_paid(ledger) == spent

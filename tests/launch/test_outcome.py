@@ -12,10 +12,14 @@ from fl_dp.reporting.run_folder import RunFolder
 GOOD = RunEnd(completed=True)
 BAD = RunEnd(completed=False, details="the server raised")
 CLIENT = {
-    "epsilon": 1.0, "accountant": "pld", "arithmetic": "assumed", "budget": 3.0, "delta": 1e-5,
-    "steps": 9, "rounds": 3,
-    "rounds_left": 0, "status": "trained", "reason": "", "retired": 0,
+    "epsilon": 1.0, "accountant": "pld", "arithmetic": "assumed", "budget": 3.0, "delta": 1e-5, "steps": 9,
+    "rounds": 3, "rounds_left": 0, "status": "trained", "reason": "", "retired": 0,
 }  # fmt: skip
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
 
 
 @pytest.fixture
@@ -31,107 +35,90 @@ def write(folder: RunFolder, status: str, reason: str = "", private: bool = True
     folder.summary.write_text(json.dumps({**summary, **more}))
 
 
-def test_trained_as_asked(folder: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
+def test_trained_as_asked(folder, said, capsys):
     write(folder, "completed")
-    said: list[str] = []
     assert conclude(GOOD, folder, said.append) == ExitCode.TRAINED
     assert said == [f"results in {folder.path}", f"report in {folder.report}"]
     assert "accountant" in folder.report.read_text()
     assert "Privacy spent" in capsys.readouterr().out
 
 
-def test_spent_budgets_are_a_normal_end_and_said(folder: RunFolder) -> None:
+def test_spent_budgets_are_a_normal_end_and_said(folder, said):
     write(folder, "budget-exhausted")
-    said: list[str] = []
     assert conclude(GOOD, folder, said.append) == ExitCode.BUDGET_EXHAUSTED == 3
     assert "budgets are spent (after round 2)" in said[-1]
 
 
-def test_budgets_of_which_nothing_was_ever_spent_are_not_spent(folder: RunFolder) -> None:
+def test_budgets_of_which_nothing_was_ever_spent_are_not_spent(folder, said):
     fresh = {**CLIENT, "steps": 0, "rounds": 0, "status": "idle", "reason": "No noise is enough."}
     write(folder, "budget-exhausted", rounds=0, clients={"0": fresh, "1": fresh})
-    said: list[str] = []
     assert conclude(GOOD, folder, said.append) == ExitCode.BUDGET_EXHAUSTED
     assert said[-1] == "nothing was trained: no step meets the clients' privacy budgets: No noise is enough."
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"status": 3}', '{"status": "completed"}'])
-def test_a_damaged_summary_is_named(folder: RunFolder, text: str) -> None:
+def test_a_damaged_summary_is_named(folder, text):
     folder.summary.write_text(text)
     with pytest.raises(ConfigError, match=r"summary\.json: is damaged"):
         conclude(GOOD, folder, print)
 
 
-def test_a_failed_run_gives_cause_and_log(folder: RunFolder) -> None:
+def test_a_failed_run_gives_cause_and_log_and_has_a_page_too(folder, said):
     write(folder, "failed", "no client trained: all declined")
     with pytest.raises(LaunchError, match=r"no client trained: all declined\. Log: .*server\.log"):
-        conclude(GOOD, folder, print)
+        conclude(GOOD, folder, said.append)
+    assert said == [f"report in {folder.report}"]
+    assert "all declined" in folder.report.read_text()
 
 
-def test_no_summary_gives_the_servers_words_and_the_end_of_the_log(folder: RunFolder) -> None:
+def test_no_summary_gives_the_servers_words_and_the_end_of_the_log(folder):
     folder.log("server").parent.mkdir()
     folder.log("server").write_text("Traceback\nValueError: x\n")
     with pytest.raises(LaunchError, match=r"(?s)the server raised.*server\.log.*ValueError: x"):
         conclude(BAD, folder, print)
 
 
-def test_a_server_that_fails_after_its_summary_did_not_succeed(folder: RunFolder) -> None:
+def test_a_server_that_fails_after_its_summary_did_not_succeed(folder):
     write(folder, "completed")
     with pytest.raises(LaunchError, match="after its last round: the server raised"):
         conclude(BAD, folder, print)
 
 
-def test_the_last_lines_of_a_run_without_privacy_say_so(
-    folder: RunFolder, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_last_lines_of_a_run_without_privacy_say_so(folder, said, capsys):
     write(folder, "completed", private=False)
-    said: list[str] = []
     assert conclude(GOOD, folder, said.append) == ExitCode.TRAINED
     assert said == [f"NOT PRIVATE: results in {folder.path}", f"NOT PRIVATE: report in {folder.report}"]
     assert capsys.readouterr().out.startswith("NOT PRIVATE: ")
 
 
-def test_what_the_server_raises_is_logged_and_becomes_its_end(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_the_server_raises_is_logged_and_becomes_its_end_and_what_the_launch_raises_goes_on(caplog):
     assert tried(lambda: None) == GOOD
     assert tried(lambda: [][0]) == RunEnd(completed=False, details="list index out of range")
     assert "Traceback" in caplog.text
 
-
-def test_what_the_launch_raises_goes_on() -> None:
-    def stopped() -> None:
+    def stopped():
         raise LaunchError("Every client has stopped")
 
     with pytest.raises(LaunchError, match="Every client"):
         tried(stopped)
 
 
-def test_who_asks_for_silence_gets_no_page(folder: RunFolder) -> None:
+def test_who_asks_for_silence_gets_no_page(folder, said):
     write(folder, "completed")
-    said: list[str] = []
     assert conclude(GOOD, folder, said.append, quiet=True) == ExitCode.TRAINED
     assert said == [f"results in {folder.path}"]
     assert not folder.report.exists()
 
 
-def test_a_run_without_its_page_is_a_run(folder: RunFolder) -> None:
+def test_a_run_without_its_page_is_a_run(folder, said):
     write(folder, "completed")
     folder.report.mkdir()  # where a file should go
-    said: list[str] = []
     assert conclude(GOOD, folder, said.append) == ExitCode.TRAINED
     assert said[1].startswith("no report was written: ")
     assert said[1].endswith(f"Then: fl-dp report {folder.path}")
 
 
-def test_a_failed_run_has_a_page_too(folder: RunFolder) -> None:
-    write(folder, "failed", "all clients failed")
-    said: list[str] = []
-    with pytest.raises(LaunchError, match="all clients failed"):
-        conclude(GOOD, folder, said.append)
-    assert said == [f"report in {folder.report}"]
-    assert "all clients failed" in folder.report.read_text()
-
-
-def test_a_cause_at_the_clients_is_told_with_their_logs(folder: RunFolder) -> None:
+def test_a_cause_at_the_clients_is_told_with_their_logs(folder):
     write(folder, "failed", "3 were refused: its ledger cannot be used; its own log says why.")
     folder.log("server").parent.mkdir()
     for name in ("server", "clients"):
@@ -144,7 +131,7 @@ def test_a_cause_at_the_clients_is_told_with_their_logs(folder: RunFolder) -> No
     assert logs == f"Logs: {folder.log('clients')}, {folder.log('server')}"
 
 
-def test_an_interrupted_run_says_how_to_go_on(folder: RunFolder) -> None:
+def test_an_interrupted_run_says_how_to_go_on(folder):
     write(folder, "failed", "interrupted")
     folder.launch.touch()
     with pytest.raises(LaunchError, match=r"Go on with: fl-dp run --resume .*\. Log: "):

@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 import torch
 from federation.client.sites import MODEL, PLAN, Site
-from flwr.supercore.task_identity import TaskIdentity
 
 from fl_dp.errors import ConfigError, DataError, TaskError
 from fl_dp.federation.client.own_states import states_folder
 from fl_dp.federation.client.received import read_received, received_file
-from fl_dp.federation.wire.arrays import state_arrays
+from fl_dp.federation.client.registration import task_identity
+from fl_dp.federation.wire.arrays import encode, specs, state_arrays
+from fl_dp.federation.wire.messages import plan_to_content, reply_from_content
 from fl_dp.form import Form
 from fl_dp.launch.own_evaluation import OwnEvaluation, evaluate_file
 from fl_dp.models.build import build_model
@@ -19,21 +20,12 @@ from fl_dp.records import LocalUpdate
 from fl_dp.tasks.load import new_model, task_of
 from fl_dp.training.kept import OWN, PRIVATE, RUN
 
+pytestmark = pytest.mark.usefixtures("flower_task")
 
-@pytest.fixture(autouse=True)
-def _flower_task(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a client's process has it: messages cannot be made without."""
-    for name in ("_run_id", "_node_id", "_task_id"):
-        monkeypatch.setattr(TaskIdentity, name, 1)
-
-
-POISONED = """\
+POISONED = """
 import os
-
 import torch
-
 from fl_dp.tasks.task import Task
-
 
 class Ours(Task):
     classes = 3
@@ -49,7 +41,7 @@ class Ours(Task):
 """
 
 
-def test_a_model_is_measured_once_when_it_was_received(tmp_path: Path) -> None:
+def test_a_model_is_measured_once_when_it_was_received(tmp_path):
     site, said = Site(tmp_path, **{"evaluate-received": True}), []
     watch = OwnEvaluation(site.config, said.append)
     watch.look()
@@ -67,33 +59,25 @@ def test_a_model_is_measured_once_when_it_was_received(tmp_path: Path) -> None:
     assert "round 2" in said[1]
 
 
-def test_what_is_handed_over_is_what_was_received(tmp_path: Path) -> None:
-    site = Site(tmp_path, **{"evaluate-received": True})
-    site.train()
-    received = read_received(received_file(site.config))
+def test_what_is_handed_over_is_what_was_received_and_nothing_unless_its_operator_asks(tmp_path):
+    for asked, folder in ((False, tmp_path / "silent"), (True, tmp_path / "asked")):
+        folder.mkdir()
+        site = Site(folder, **{"evaluate-received": asked})
+        site.train()
+        assert received_file(site.config).exists() is asked
+    received, sent = read_received(received_file(site.config)), state_arrays(MODEL)
     assert (received.run, received.server_round) == ("run-1", 1)
-    sent = state_arrays(MODEL)
     assert received.weights.keys() == sent.keys()
     assert all((received.weights[name] == sent[name]).all() for name in sent)
 
 
-def test_nothing_is_kept_unless_its_operator_asks(tmp_path: Path) -> None:
-    site = Site(tmp_path)
-    site.train()
-    assert not received_file(site.config).exists()
-
-
-def test_no_answer_reads_a_test_row(tmp_path: Path) -> None:
+def test_no_answer_reads_a_test_row(tmp_path):
     """Rows that end whoever reads them: the round is answered all the same, and the watcher says its line."""
     (tmp_path / "ours.py").write_text(POISONED)
     task = str(tmp_path / "ours.py")
     site = Site(
         tmp_path, task=task, **{"evaluate-received": True, "num-partitions": 1, "public-size": 80, "seed": 3}
     )
-    from fl_dp.federation.client.registration import task_identity
-    from fl_dp.federation.wire.arrays import encode, specs
-    from fl_dp.federation.wire.messages import plan_to_content, reply_from_content
-
     model = torch.nn.Linear(4, 3)
     plan = replace(PLAN, task=task_identity(site.config), expected_batch_size=16)
     content = plan_to_content(plan, encode(state_arrays(model)))
@@ -105,7 +89,7 @@ def test_no_answer_reads_a_test_row(tmp_path: Path) -> None:
         evaluate_file(site.config, _weights(tmp_path, model))
 
 
-def test_a_disk_that_is_full_ends_no_round(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_disk_that_is_full_ends_no_round(tmp_path, caplog):
     (tmp_path / "received").write_text("a file where the folder should be")
     site = Site(tmp_path, **{"evaluate-received": True})
     assert isinstance(site.train(), LocalUpdate)
@@ -118,7 +102,7 @@ def _weights(folder: Path, model: torch.nn.Module) -> Path:
     return file
 
 
-def test_a_file_or_a_runs_folder_is_measured(tmp_path: Path) -> None:
+def test_a_file_or_a_runs_folder_is_measured(tmp_path):
     site = Site(tmp_path)
     line = evaluate_file(site.config, _weights(tmp_path, MODEL))
     assert "weights.pt, on 355 test rows of this site: loss " in line
@@ -127,7 +111,7 @@ def test_a_file_or_a_runs_folder_is_measured(tmp_path: Path) -> None:
     assert evaluate_file(site.config, tmp_path / "run").split(": ")[1] == line.split(": ")[1]
 
 
-def test_a_model_of_the_sites_own_is_measured_too(tmp_path: Path) -> None:
+def test_a_model_of_the_sites_own_is_measured_too(tmp_path):
     """Beside the global one while it joins, and on whatever model of that shape is given afterwards."""
     site, said = Site(tmp_path, **{"evaluate-received": True}), []
     watch = OwnEvaluation(site.config, said.append)
@@ -148,7 +132,7 @@ def test_a_model_of_the_sites_own_is_measured_too(tmp_path: Path) -> None:
     assert said[1] == both[1]
 
 
-def test_a_tied_parameter_goes_by_its_first_name(tmp_path: Path) -> None:
+def test_a_tied_parameter_goes_by_its_first_name(tmp_path):
     """A state dict has it twice; the second one is not to undo what is the site's own."""
     (tmp_path / "tied.py").write_text(TIED)
     site = Site(tmp_path, **{"model": str(tmp_path / "tied.py:Tied"), "evaluate-received": True})
@@ -166,10 +150,9 @@ def test_a_tied_parameter_goes_by_its_first_name(tmp_path: Path) -> None:
     assert both[1].partition(": ")[2] == expected.partition(": ")[2] != both[0].partition(": ")[2]
 
 
-TIED = """\
+TIED = """
 import torch
 from torch import nn
-
 
 class Tied(nn.Module):
     def __init__(self, form):
@@ -182,18 +165,19 @@ class Tied(nn.Module):
 """
 
 
-def test_what_cannot_be_measured_is_refused(tmp_path: Path) -> None:
+def test_what_cannot_be_measured_is_refused(tmp_path):
     config = Site(tmp_path).config
-    with pytest.raises(ConfigError, match="no such file, or a run's folder without a model"):
-        evaluate_file(config, tmp_path)
-    with pytest.raises(ConfigError, match="not weights of model linear"):
-        evaluate_file(config, _weights(tmp_path, torch.nn.Linear(3, 2)))
     (tmp_path / "other.pt").write_text("import os")
-    with pytest.raises(ConfigError, match="cannot be read as weights"):
-        evaluate_file(config, tmp_path / "other.pt")
+    for file, words in (
+        (tmp_path, "no such file, or a run's folder without a model"),
+        (_weights(tmp_path, torch.nn.Linear(3, 2)), "not weights of model linear"),
+        (tmp_path / "other.pt", "cannot be read as weights"),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            evaluate_file(config, file)
 
 
-def test_without_test_rows_it_is_said_at_once(tmp_path: Path) -> None:
+def test_without_test_rows_it_is_said_at_once(tmp_path):
     (tmp_path / "ours.py").write_text(POISONED.replace('raise RuntimeError(f"read by', "return None #"))
     site = Site(tmp_path, task=str(tmp_path / "ours.py"), **{"num-partitions": 1})
     with pytest.raises(DataError, match="This site has no test rows"):

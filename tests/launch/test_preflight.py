@@ -1,6 +1,5 @@
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from torch import nn
@@ -21,19 +20,10 @@ from fl_dp.launch.preflight import (
 )
 
 
-def test_digits_and_linear_pass() -> None:
+def test_what_is_right_passes():
     check_server(RunConfig())
-
-
-@pytest.mark.parametrize(
-    ("config", "expected"),
-    [
-        (RunConfig(model="torchvision:vgg11"), r"model = 'torchvision:vgg11'.*\(1, 8, 8\)"),
-    ],
-)
-def test_a_setting_at_fault_is_named(config: RunConfig, expected: str) -> None:
-    with pytest.raises(ConfigError, match=expected):
-        check_server(config)
+    check_choices(RunConfig(data="npz:nowhere.npz", model="torchvision:resnet18"))
+    check_choices(RunConfig(partition="sizes", partition_sizes="1,2"))
 
 
 @pytest.mark.parametrize(
@@ -43,7 +33,7 @@ def test_a_setting_at_fault_is_named(config: RunConfig, expected: str) -> None:
         (RunConfig(model="liner"), "model = 'liner': expected .*did you mean linear"),
     ],
 )
-def test_a_name_that_is_not_there_is_known_at_once(config: RunConfig, expected: str) -> None:
+def test_a_name_that_is_not_there_is_known_at_once(config, expected):
     for check in (check_names, check_choices):
         with pytest.raises(ConfigError, match=expected):
             check(config)
@@ -53,58 +43,56 @@ def test_a_name_that_is_not_there_is_known_at_once(config: RunConfig, expected: 
     ("config", "expected"),
     [
         (RunConfig(data="npz"), "data = 'npz': npz takes an argument; write npz:PATH"),
-        (RunConfig(data="digits:x"), "data = 'digits:x': digits takes no argument"),
         (RunConfig(model="torchvision"), "model = 'torchvision': .*write torchvision:NAME"),
         (RunConfig(partition="iid:2"), "partition = 'iid:2': iid takes no argument"),
         (RunConfig(partition="sizes"), "partition-sizes = '': expected sizes as in '100,50'"),
         (RunConfig(partition="sizes", partition_sizes="1,2,3"), "as many sizes as clients = 2"),
     ],
 )
-def test_a_wrong_argument_or_setting_is_known_before_data_are_read(config: RunConfig, expected: str) -> None:
+def test_a_wrong_argument_or_setting_is_known_before_data_are_read(config, expected):
     check_names(config)
     with pytest.raises(ConfigError, match=expected):
         check_choices(config)
 
 
-def test_what_is_right_passes() -> None:
-    check_choices(RunConfig(data="npz:nowhere.npz", model="torchvision:resnet18"))
-    check_choices(RunConfig(partition="sizes", partition_sizes="1,2"))
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"model": "lenet-gn"}, r"model = 'lenet-gn'.*\(1, 8, 8\)"),
+        ({"data": "npz:absent.npz"}, r"absent\.npz"),
+        ({"loss": "mse"}, "loss = 'mse': is for targets of numbers, and the data have class"),
+        ({"class_weights": "1,5"}, "class-weights = '1,5': expected 10 numbers"),
+        ({"optimizer": "muon"}, "optimizer = 'muon': torch.optim refuses it"),
+        ({"device": "tpu"}, "device = 'tpu': not found on this machine"),
+    ],
+)
+def test_what_does_not_suit_the_data_or_the_model_is_refused_before_a_start(settings, words):
+    with pytest.raises((ConfigError, DataError), match=words):
+        check_server(RunConfig(**settings))
 
 
-def test_a_missing_file_is_the_datas_fault(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"absent\.npz"):
-        check_server(RunConfig(data=f"npz:{tmp_path / 'absent.npz'}"))
-
-
-def test_a_model_that_cannot_be_protected_is_refused_before_anything_starts(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def with_batch_norm(*_: object) -> nn.Module:
-        return nn.Sequential(nn.Flatten(), nn.Linear(64, 10), nn.BatchNorm1d(10))
-
-    monkeypatch.setattr("fl_dp.tasks.task.build_model", with_batch_norm)
-    with pytest.raises(
-        ConfigError,
-        match=r"model = 'linear' cannot be trained privately on numbers of .* buffer 2\.running_mean",
-    ):
+def test_a_model_that_cannot_be_protected_is_refused_before_anything_starts(monkeypatch):
+    with_batch_norm = nn.Sequential(nn.Flatten(), nn.Linear(64, 10), nn.BatchNorm1d(10))
+    monkeypatch.setattr("fl_dp.tasks.task.build_model", lambda *_: with_batch_norm)
+    words = r"model = 'linear' cannot be trained privately on numbers of .* buffer 2\.running_mean"
+    with pytest.raises(ConfigError, match=words):
         check_server(RunConfig())
 
 
 @pytest.mark.parametrize(
     ("aggregation", "rounds", "said"), [("secure", 3, True), ("secure", 30, False), ("mean", 3, False)]
 )
-def test_few_rounds_of_secure_sums_are_said(aggregation: str, rounds: int, said: bool) -> None:
+def test_few_rounds_of_secure_sums_are_said(aggregation, rounds, said):
     config = RunConfig(clients=3, min_clients=3, fit_clients=3, aggregation=aggregation, rounds=rounds)
     note = 'with aggregation = "secure" a round is one step, so that rounds = 3 trains for as many'
     assert [one.startswith(note) for one in notes_of_served(config)] == [True] * said
     assert sum(one.startswith(note) for one in check_parts(config)) == said
 
 
-def test_small_parts_are_said() -> None:
-    config = RunConfig(clients=50, expected_batch_size=64)
-    assert check_parts(config) == (
-        "the smallest part has 28 records; a client with fewer than expected-batch-size = 64 takes all of "
-        "its records in every step",
+def test_small_parts_are_said():
+    (note,) = check_parts(RunConfig(clients=50, expected_batch_size=64))
+    assert note.startswith(
+        "the smallest part has 28 records; a client with fewer than expected-batch-size = 64"
     )
     assert check_parts(RunConfig(clients=2)) == ()
 
@@ -133,23 +121,20 @@ class Ours(Task):
         ("mean", 11, r"shape \(\) for 4 examples, expected \(4,\): each example's own loss"),
     ],
 )
-def test_what_a_task_of_ones_own_does_wrong_is_said_of_the_task(
-    how: str, wide: int, words: str, tmp_path: Path
-) -> None:
+def test_what_a_task_of_ones_own_does_wrong_is_said_of_the_task(how, wide, words, tmp_path):
     (tmp_path / "ours.py").write_text(TASK.replace("HOW", how).replace("WIDE", str(wide)))
     with pytest.raises(ConfigError, match=words):
         check_server(RunConfig(task=str(tmp_path / "ours.py")))
 
 
-def test_a_server_without_data_makes_a_task_of_ones_own_and_leaves_the_rest_to_clients(
-    tmp_path: Path,
-) -> None:
-    text = TASK.replace("HOW", "none").replace("WIDE", "11").replace("test_data = train_data", "")
-    (tmp_path / "ours.py").write_text(text)
-    check_server(RunConfig(task=str(tmp_path / "ours.py"), evaluate="off"))
-    (tmp_path / "ours.py").write_text(text.replace("nn.Linear(11, 2)", "None"))
+def test_a_server_without_data_makes_a_task_of_ones_own_and_leaves_the_rest_to_clients(tmp_path):
+    file, text = tmp_path / "ours.py", TASK.replace("HOW", "none").replace("WIDE", "11")
+    text = text.replace("test_data = train_data", "")
+    file.write_text(text)
+    check_server(RunConfig(task=str(file), evaluate="off"))
+    file.write_text(text.replace("nn.Linear(11, 2)", "None"))
     with pytest.raises(TaskError, match=r"model\(\) raised TypeError"):
-        check_server(RunConfig(task=f"{tmp_path / 'ours.py'}:Ours", evaluate="off"))
+        check_server(RunConfig(task=f"{file}:Ours", evaluate="off"))
 
 
 PEOPLE = """
@@ -164,7 +149,7 @@ classes = [0, 1]
 """
 
 
-def test_the_unit_is_said_where_records_are_grouped(tmp_path: Path) -> None:
+def test_the_unit_is_said_where_records_are_grouped(tmp_path):
     rows = "".join(f"p{k // 4},{k % 90},{k % 2}\n" for k in range(400))
     (tmp_path / "people.csv").write_text(f"who,age,ill\n{rows}")
     (tmp_path / "people.schema.toml").write_text(PEOPLE)
@@ -178,27 +163,12 @@ def test_the_unit_is_said_where_records_are_grouped(tmp_path: Path) -> None:
     assert "persons; a client with fewer than expected-batch-size = 64 takes all of its persons" in many
 
 
-def test_paths_mean_the_same_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_mean_the_same_from_anywhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     config = with_absolute_paths(RunConfig(data="npz:x.npz", data_root="~/sets"))
     assert config.data == f"npz:{tmp_path / 'x.npz'}"
     assert config.data_root == str(Path("~/sets").expanduser())
     assert with_absolute_paths(RunConfig()).data == "digits"
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"loss": "mse"}, "loss = 'mse': is for targets of numbers, and the data have class"),
-        ({"metrics": "mae"}, "metric 'mae' is for targets of numbers, not class"),
-        ({"class_weights": "1,5"}, "class-weights = '1,5': expected 10 numbers"),
-        ({"optimizer": "muon"}, "optimizer = 'muon': torch.optim refuses it"),
-        ({"device": "tpu"}, "device = 'tpu': not found on this machine"),
-    ],
-)
-def test_what_does_not_suit_the_data_or_the_model_is_refused_before_a_start(settings, words):
-    with pytest.raises(ConfigError, match=words):
-        check_server(RunConfig(**settings))
 
 
 AT_TWO_SITES = """
@@ -215,7 +185,7 @@ class Ours(Task):
 """
 
 
-def test_who_is_at_several_clients_is_counted(tmp_path: Path) -> None:
+def test_who_is_at_several_clients_is_counted(tmp_path):
     (tmp_path / "ours.py").write_text(AT_TWO_SITES)
     config = RunConfig(
         task=str(tmp_path / "ours.py"), partition="by:site", unit="person:who", records_per_person=1,
@@ -235,22 +205,12 @@ def test_who_is_at_several_clients_is_counted(tmp_path: Path) -> None:
         (3, 3, 9, "Set clients-per-person = 3, as there are no more clients."),
     ],
 )
-def test_persons_at_more_clients_than_a_sum_has_are_refused(
-    clients: int, members: int, persons: int, remedy: str
-) -> None:
-    config = RunConfig(
-        clients=clients,
-        fit_clients=members,
-        clients_per_person=persons,
-        aggregation="secure",
-        accountant="pld",
-    )
-    with pytest.raises(ConfigError) as error:
+def test_persons_at_more_clients_than_a_sum_has_are_refused(clients, members, persons, remedy):
+    sums = {"aggregation": "secure", "accountant": "pld"}
+    config = RunConfig(clients=clients, fit_clients=members, clients_per_person=persons, **sums)
+    words = f"^clients-per-person = {persons}: expected at most fit-clients = {members} .*{remedy}$"
+    with pytest.raises(ConfigError, match=words):
         check_parts(config)
-    assert str(error.value).startswith(
-        f"clients-per-person = {persons}: expected at most fit-clients = {members} "
-    )
-    assert str(error.value).endswith(remedy)
     check_parts(replace(config, clients_per_person=members))
     check_parts(replace(config, aggregation="mean"))  # a client's budget counts its own rounds alone
 
@@ -262,7 +222,7 @@ def test_persons_at_more_clients_than_a_sum_has_are_refused(
         ({"epsilon": 0.001, "noise_multiplier": 0.5}, "not one step of noise-multiplier = 0.5 meets"),
     ],
 )
-def test_a_budget_that_nothing_meets_is_no_budget_that_is_spent(settings: dict[str, Any], words: str) -> None:
+def test_a_budget_that_nothing_meets_is_no_budget_that_is_spent(settings, words):
     with pytest.raises(ConfigError, match=words):
         check_parts(RunConfig(**settings))
     check_parts(RunConfig(**{**settings, "epsilon": 0.9, "noise_multiplier": 8.0}))
@@ -276,27 +236,18 @@ def test_a_budget_that_nothing_meets_is_no_budget_that_is_spent(settings: dict[s
         ("damaged", "damaged: .*damaged/ledger.sqlite.*file is not a database"),
     ],
 )
-def test_ledgers_that_cannot_be_kept_are_refused_before_a_start(
-    tmp_path: Path, name: str, words: str
-) -> None:
+def test_ledgers_that_cannot_be_kept_are_refused_before_a_start(tmp_path, name, words):
     (tmp_path / "a file").touch()
     (tmp_path / "damaged").mkdir()
     (tmp_path / "damaged" / "ledger.sqlite").write_text("not a database, for many bytes")
     with pytest.raises(ConfigError, match=f"--ledger .*{words}"):
         check_ledgers(tmp_path / name)
+    for sound in (None, tmp_path / "deep" / "new", tmp_path / "deep" / "new"):
+        check_ledgers(sound)
+        Ledger.open(tmp_path / "deep" / "new" / "ledger.sqlite").close()
 
 
-def test_a_folder_of_ledgers_is_made_and_a_sound_ledger_goes_on(tmp_path: Path) -> None:
-    check_ledgers(None)
-    check_ledgers(tmp_path / "deep" / "new")
-    assert (tmp_path / "deep" / "new").is_dir()
-    Ledger.open(tmp_path / "deep" / "new" / "ledger.sqlite").close()
-    check_ledgers(tmp_path / "deep" / "new")
-
-
-def test_a_machine_without_room_for_one_client_is_known_before_ray_runs(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_machine_without_room_for_one_client_is_known_before_ray_runs(monkeypatch):
     monkeypatch.setattr(preflight, "cores", lambda: 2)
     check_room(RunConfig(clients_per_cpu=0.5))
     with pytest.raises(ConfigError, match="a client needs 4 cores and 0 GPUs, and no machine has as much"):

@@ -1,6 +1,5 @@
 """What passes through a grid is told, and is otherwise as without."""
 
-from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1  # every m
 
 
 class Nodes(Grid):
-    """Nodes that answer every message at the next pull."""
+    """Nodes that answer every message at the next pull; number 9 by an error."""
 
     run = None
 
@@ -24,32 +23,28 @@ class Nodes(Grid):
         self.nodes, self.adds_up = nodes, adds_up
         self.sent: list[Message] = []
 
-    def set_run(self, run: Any) -> None:
+    def set_run(self, run):
         self.run = run
 
-    def create_message(
-        self, content: RecordDict, message_type: str, dst_node_id: int, group_id: str, ttl: Any = None
-    ) -> Message:
+    def create_message(self, content, message_type, dst_node_id, group_id, ttl=None):
         return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
 
-    def get_node_ids(self) -> Iterable[int]:
+    def get_node_ids(self):
         return range(1, self.nodes + 1)
 
-    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+    def push_messages(self, messages):
         self.sent = list(messages)
         for number, message in enumerate(self.sent):
             message.metadata.__dict__["_message_id"] = str(number)
         return [message.metadata.message_id for message in self.sent]
 
-    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        wanted = set(message_ids)
-        answered = [one for one in self.sent if one.metadata.message_id in wanted]
-        return [
-            Message(Error(1, "no"), reply_to=one) if one.metadata.dst_node_id == 9 else
-            Message(RecordDict({"x": ConfigRecord()}), reply_to=one) for one in answered
-        ]  # fmt: skip
+    def pull_messages(self, message_ids):
+        for one in self.sent:
+            if one.metadata.message_id in set(message_ids):
+                bad = one.metadata.dst_node_id == 9
+                yield Message(Error(1, "no") if bad else RecordDict({"x": ConfigRecord()}), reply_to=one)
 
-    def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Any:
+    def send_and_receive(self, messages, *, timeout=None):
         return self.pull_messages(self.push_messages(messages))
 
 
@@ -72,14 +67,14 @@ class Told:
 
 def told(grid: Grid, counts: bool = True, **config: Any) -> tuple[ProgressGrid, Told]:
     tell = Told()
-    return ProgressGrid(grid, RunConfig(clients=3, **config), tell, counts=counts), tell  # type: ignore[arg-type]
+    return ProgressGrid(grid, RunConfig(clients=3, **config), tell, counts=counts), tell
 
 
-def messages(kind: str, *nodes: int, group: str = "4") -> list[Message]:
-    return [Message(RecordDict(), node, kind, group_id=group) for node in nodes]
+def messages(kind: str, *nodes: int) -> list[Message]:
+    return [Message(RecordDict(), node, kind, group_id="4") for node in nodes]
 
 
-def test_clients_that_are_missing_are_counted_until_all_have_come() -> None:
+def test_clients_that_are_missing_are_counted_until_all_have_come():
     grid, tell = told(Nodes(2))
     assert list(grid.get_node_ids()) == [1, 2]
     tell.rounds_over = 1
@@ -95,43 +90,20 @@ def test_clients_that_are_missing_are_counted_until_all_have_come() -> None:
         ({"privacy": "off"}, "comparing budgets and rounds"),
     ],
 )
-def test_what_follows_on_the_clients_answers_is_said_before_it_takes_its_time(
-    settings: dict[str, Any], words: str
-) -> None:
+def test_what_follows_on_the_clients_answers_is_said_before_it_takes_its_time(settings, words):
     grid, tell = told(Nodes(), **settings)
     sent = list(grid.push_messages(messages(MessageType.QUERY, 1, 2)))
     assert len(list(grid.pull_messages(sent))) == 2
     assert tell.events == ["asking 2 clients what their data have spent", words]
 
 
-def test_a_rounds_answers_are_counted_errors_too() -> None:
+def test_a_rounds_answers_are_counted_errors_too():
     grid, tell = told(Nodes(9))
     sent = list(grid.push_messages(messages(MessageType.TRAIN, 1, 9)))
     assert len(list(grid.pull_messages(sent[:1]))) == 1
     assert tell.events == [("asked", 4, 2), ("answered", 1)]
     grid.pull_messages(sent[1:])
     assert tell.events[2:] == [("answered", 1), "averaging the updates, and measuring the model"]
-
-
-def test_where_others_count_it_does_not() -> None:
-    grid, tell = told(Nodes(), counts=False)
-    grid.pull_messages(grid.push_messages(messages(MessageType.TRAIN, 1)))
-    assert tell.events == [("asked", 4, 1), "averaging the updates, and measuring the model"]
-
-
-@pytest.mark.parametrize("adding", [True, False])
-def test_whether_updates_may_come_added_up_is_the_grids_own_word(adding: bool) -> None:
-    grid, _ = told(Nodes(adds_up=adding))
-    assert adds_up(grid) is adding
-
-
-def test_everything_else_is_the_grids() -> None:
-    nodes = Nodes()
-    grid, _ = told(nodes)
-    grid.set_run("a run")
-    assert nodes.run == "a run" == grid.run
-    assert len(list(grid.send_and_receive(messages(MessageType.QUERY, 1)))) == 1
-    assert grid.create_message(RecordDict(), MessageType.QUERY, 1, "1").metadata.dst_node_id == 1
 
 
 @pytest.mark.parametrize(
@@ -144,7 +116,19 @@ def test_everything_else_is_the_grids() -> None:
         ({"evaluate_every": 0, "rounds": 4}, True),
     ],
 )
-def test_a_model_is_said_to_be_measured_only_where_it_is(settings: dict[str, Any], measured: bool) -> None:
+def test_where_others_count_it_does_not_and_a_model_is_said_to_be_measured_where_it_is(settings, measured):
     grid, tell = told(Nodes(), counts=False, **settings)
-    grid.pull_messages(grid.push_messages(messages(MessageType.TRAIN, 1, group="4")))
-    assert tell.events[-1] == f"averaging the updates{', and measuring the model' * measured}"
+    grid.pull_messages(grid.push_messages(messages(MessageType.TRAIN, 1)))
+    words = f"averaging the updates{', and measuring the model' * measured}"
+    assert tell.events == [("asked", 4, 1), words]
+
+
+@pytest.mark.parametrize("adding", [True, False])
+def test_everything_else_is_the_grids_own(adding):
+    nodes = Nodes(adds_up=adding)
+    grid, _ = told(nodes)
+    assert adds_up(grid) is adding
+    grid.set_run("a run")
+    assert nodes.run == "a run" == grid.run
+    assert len(list(grid.send_and_receive(messages(MessageType.QUERY, 1)))) == 1
+    assert grid.create_message(RecordDict(), MessageType.QUERY, 1, "1").metadata.dst_node_id == 1

@@ -2,6 +2,7 @@
 
 import json
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,12 @@ from run_records import record
 
 from fl_dp.config.run import RunConfig
 from fl_dp.launch import progress_reporter as module
-from fl_dp.launch.progress_reporter import KEPT, ProgressReporter, Say, reporting_progress
+from fl_dp.launch.progress_reporter import KEPT, ProgressReporter, reporting_progress
 from fl_dp.reporting.run_folder import RunFolder
 
 
 def told(folder: RunFolder) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(folder.progress.read_text())
-    return found
+    return json.loads(folder.progress.read_text())
 
 
 @pytest.fixture
@@ -24,9 +24,22 @@ def folder(tmp_path: Path) -> RunFolder:
     return RunFolder(tmp_path)
 
 
-def test_the_file_follows_the_run_and_is_gone_at_its_end(folder: RunFolder) -> None:
+def interrupted(work: Callable[[ProgressReporter], None]) -> list[str]:
+    """What is said of a run that does this, and then gets a Ctrl-C."""
     said: list[str] = []
-    with reporting_progress(said.append, quiet=True) as tell:
+
+    def run() -> None:
+        with reporting_progress(said.append, quiet=True) as tell:
+            work(tell)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    return said
+
+
+def test_the_file_follows_the_run_and_is_gone_at_its_end(folder):
+    def work(tell):
         tell.doing("checking")
         assert not folder.progress.exists()
         tell.run(RunConfig(rounds=4), folder)
@@ -40,22 +53,13 @@ def test_the_file_follows_the_run_and_is_gone_at_its_end(folder: RunFolder) -> N
         tell.round_over(record(1))
         assert told(folder)["server_round"] == 0
         tell.say("a line")
-    assert not list(folder.path.iterdir())
-    assert said == ["a line"]
+        folder.summary.write_text('{"status": "completed"}')  # of a run that is over nothing more is said
 
-
-def test_it_is_gone_when_the_run_fails_too(folder: RunFolder) -> None:
-    def interrupted() -> None:
-        with reporting_progress(print, quiet=True) as tell:
-            tell.run(RunConfig(), folder)
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
+    assert interrupted(work) == ["a line"]
     assert not folder.progress.exists()
 
 
-def test_it_is_not_written_for_every_answer(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_not_written_for_every_answer(folder, monkeypatch):
     now = 0.0
     monkeypatch.setattr(module.time, "monotonic", lambda: now)
     tell = ProgressReporter(print, quiet=True)
@@ -69,9 +73,7 @@ def test_it_is_not_written_for_every_answer(folder: RunFolder, monkeypatch: pyte
     assert told(folder)["answered"] == 2
 
 
-def test_no_run_ends_because_it_cannot_be_written(
-    folder: RunFolder, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_no_run_ends_because_it_cannot_be_written(folder, caplog):
     folder.progress.with_name(f".{folder.progress.name}.new").mkdir()
     tell = ProgressReporter(print, quiet=True)
     with caplog.at_level(logging.WARNING, "fl_dp"):
@@ -81,37 +83,15 @@ def test_no_run_ends_because_it_cannot_be_written(
     tell.end()
 
 
-def test_a_resumed_run_begins_with_the_rounds_that_are_over(folder: RunFolder) -> None:
-    tell = ProgressReporter(print, quiet=True)
-    tell.run(RunConfig(rounds=9), folder, 5)
-    assert tell.rounds_over == 5
-
-
-@pytest.mark.parametrize(
-    ("begun_by", "command"), [("run", "fl-dp run --resume"), ("server", "fl-dp server --resume")]
-)
-def test_who_interrupts_a_run_is_told_how_to_go_on(folder: RunFolder, begun_by: str, command: str) -> None:
-    if begun_by == "run":
+@pytest.mark.parametrize("command", ["fl-dp run --resume", "fl-dp server --resume"])
+def test_who_interrupts_a_run_is_told_how_to_go_on(folder, command):
+    if "run" in command.split():
         folder.launch.touch()
-    said: list[str] = []
-    with pytest.raises(KeyboardInterrupt):
-        stopped(folder, said.append, rounds=1)
-    assert said == [f"stopped after 1 of 4 rounds; go on with: {command} {folder.shown}"]
 
+    def work(tell):
+        tell.run(RunConfig(rounds=9), folder, 5)  # resumed after five
+        tell.round_over(record(6))
 
-def test_of_a_run_that_is_over_or_has_not_begun_nothing_is_said(folder: RunFolder) -> None:
-    said: list[str] = []
-    with pytest.raises(KeyboardInterrupt), reporting_progress(said.append, quiet=True):
-        raise KeyboardInterrupt
-    folder.summary.write_text('{"status": "completed"}')
-    with pytest.raises(KeyboardInterrupt):
-        stopped(folder, said.append)
-    assert said == []
-
-
-def stopped(folder: RunFolder, say: Say, rounds: int = 0) -> None:
-    with reporting_progress(say, quiet=True) as tell:
-        tell.run(RunConfig(rounds=4), folder)
-        for number in range(rounds):
-            tell.round_over(record(number + 1))
-        raise KeyboardInterrupt
+    words = f"stopped after 6 of 9 rounds; go on with: {command} {folder.shown}"
+    assert interrupted(work) == [words]
+    assert interrupted(lambda tell: None) == []  # of a run that has not begun

@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -19,58 +20,48 @@ def _nothing_stays_frozen() -> Iterator[None]:
     gc.unfreeze()
 
 
-def stand_in(monkeypatch: pytest.MonkeyPatch, problem: str = "") -> list[str]:
-    """What Ray does, as far as it gets."""
-    seen: list[str] = []
+@pytest.fixture
+def ray(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """What Ray does, as far as it gets, and its problem."""
+    found = SimpleNamespace(seen=[], problem="")
 
     @contextmanager
     def running(address: str, scratch: Path, cpus: int) -> Iterator[None]:
-        if problem:
-            raise FederationError(problem)
-        seen.append("there")
+        if found.problem:
+            raise FederationError(found.problem)
+        found.seen.append("there")
         yield
-        seen.append("gone")
+        found.seen.append("gone")
 
     monkeypatch.setattr("fl_dp.simulation.cluster.runtime.running", running)
-    return seen
+    return found
 
 
-def test_ray_is_there_when_it_was_waited_for_and_goes(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = stand_in(monkeypatch)
-    with ray_ahead("") as ray:
-        ray.wait()
-        assert seen == ["there"]
+def test_ray_is_there_when_it_was_waited_for_and_goes(ray):
+    with ray_ahead("") as ahead:
+        assert not gc.isenabled()
+        ahead.wait()
+        assert ray.seen == ["there"]
         assert MARKER in os.environ
-    assert seen == ["there", "gone"]
+        assert gc.isenabled()  # garbage is collected again when all is imported
+        assert gc.get_freeze_count() > 0
+    assert ray.seen == ["there", "gone"]
     assert MARKER not in os.environ
 
 
-def test_what_goes_wrong_is_raised_where_it_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    stand_in(monkeypatch, "no Ray")
-    with pytest.raises(FederationError, match="no Ray"), ray_ahead("") as ray:
-        ray.wait()
+def test_what_goes_wrong_is_raised_where_it_is_waited_for(ray):
+    ray.problem = "no Ray"
+    with pytest.raises(FederationError, match="no Ray"), ray_ahead("") as ahead:
+        ahead.wait()
 
 
-def test_garbage_is_collected_again_when_all_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
-    stand_in(monkeypatch)
-    with ray_ahead("") as ray:
-        assert not gc.isenabled()
-        ray.wait()
-        assert gc.isenabled()
-        assert gc.get_freeze_count() > 0
-
-
-def test_garbage_is_collected_again_after_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
-    stand_in(monkeypatch)
+def test_garbage_is_collected_again_after_a_refusal(ray):
     with pytest.raises(KeyError), ray_ahead(""):
         raise KeyError
     assert gc.isenabled()
 
 
-def test_an_address_where_no_cluster_is_is_refused_before_anything_starts(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    seen = stand_in(monkeypatch)
+def test_an_address_where_no_cluster_is_is_refused_before_anything_starts(ray):
     with pytest.raises(ConfigError, match="no Ray cluster answers there"), ray_ahead("127.0.0.1:1"):
-        raise AssertionError("it must not get here")
-    assert not seen
+        pytest.fail("it must not get here")
+    assert not ray.seen

@@ -1,39 +1,20 @@
 """A task's file is looked for where its name was written."""
 
-from pathlib import Path
-
-import pytest
-
 from fl_dp.config.run import RunConfig
-from fl_dp.errors import ConfigError
 from fl_dp.launch.request import read_config, request_of
 
 
-def test_a_task_in_a_config_stands_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "run.toml").write_text('task = "my_task.py:Ours"\n')
+def test_code_in_a_config_stands_beside_it_and_what_is_given_in_the_working_directory(tmp_path, monkeypatch):
     monkeypatch.chdir("/")
-    assert read_config(tmp_path / "run.toml").task == f"{tmp_path}/my_task.py:Ours"
-    (tmp_path / "run.toml").write_text('model = "nets.py:small"\nstrategy = "parts.py:mine"\n')
-    config = read_config(tmp_path / "run.toml")
-    assert (config.model, config.strategy) == (f"{tmp_path}/nets.py:small", f"{tmp_path}/parts.py:mine")
-    (tmp_path / "run.toml").write_text('model = "torchvision:resnet18"\n')
-    assert read_config(tmp_path / "run.toml").model == "torchvision:resnet18"
-
-
-def test_a_task_that_is_given_stands_in_the_working_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    file = tmp_path / "run.toml"
+    for key, value, becomes in (
+        ("task", "my_task.py:Ours", f"{tmp_path}/my_task.py:Ours"),
+        ("model", "nets.py:small", f"{tmp_path}/nets.py:small"),
+        ("strategy", "parts.py:mine", f"{tmp_path}/parts.py:mine"),
+        ("model", "torchvision:resnet18", "torchvision:resnet18"),
+    ):
+        file.write_text(f'{key} = "{value}"\n')
+        assert getattr(read_config(file), key) == becomes
     monkeypatch.chdir(tmp_path)
     assert request_of(RunConfig(), {"task": "my_task.py"}).config.task == f"{tmp_path}/my_task.py"
     assert request_of(RunConfig(), {"task": "package.module:Ours"}).config.task == "package.module:Ours"
-
-
-def test_only_values_that_nobody_gave_are_lowered() -> None:
-    base = RunConfig(clients=8, min_clients=8, fit_clients=8)
-    request = request_of(base, {"clients": 3})
-    assert (request.config.min_clients, request.config.fit_clients) == (3, 3)
-    assert request.notes[0] == "min-clients = 3 (8 by config or default)"
-    nothing_written = request_of(RunConfig(), {"clients": 3})
-    assert "min-clients = 3 (2 by config or default)" in nothing_written.notes
-    with pytest.raises(ConfigError, match="min-clients = 4: expected at most clients = 3"):
-        request_of(base, {"clients": 3, "min-clients": 4})

@@ -13,7 +13,6 @@ from fl_dp.durable_files import exclusive
 from fl_dp.errors import ConfigError
 from fl_dp.federation.server.state import STATE, ServerState, write_state
 from fl_dp.launch import launcher
-from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.progress_reporter import ProgressReporter
 from fl_dp.launch.resumption import Launch
 from fl_dp.reporting.run_folder import RunFolder
@@ -32,15 +31,12 @@ def folder(tmp_path: Path) -> RunFolder:
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
-    """Runs that would have been started, and what was said."""
-    seen: list[tuple[Any, ...]] = []
+def run(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Config, folder, launch and whether resumed, of runs that would have been started."""
+    seen: list[Any] = []
 
-    def start(
-        config: RunConfig, folder: RunFolder, start: Launch, ray: Any, tell: Any, *, resumed: bool
-    ) -> ExitCode:
+    def start(config, folder, start, ray, tell, *, resumed):
         seen.append((config, folder, start, resumed))
-        return ExitCode.TRAINED
 
     monkeypatch.setattr(launcher, "_run", start)
     monkeypatch.setattr(launcher, "check_server", lambda config: None)
@@ -54,13 +50,13 @@ def resume(folder: Path, ray_address: str | None = None) -> list[str]:
     return said
 
 
-def test_a_killed_run_goes_on_as_it_was_launched(folder: RunFolder, run: list[Any]) -> None:
+def test_a_killed_run_goes_on_as_it_was_launched(folder, run):
     (said,) = resume(folder.path)
     assert said.startswith("resuming after round 2 of 3; files in ")
     assert run == [(RunConfig(out=str(folder.path)), folder, Launch("ray", folder.ledgers, ""), True)]
 
 
-def test_a_folder_that_has_moved_takes_its_ledgers_along(folder: RunFolder, run: list[Any]) -> None:
+def test_a_folder_that_has_moved_takes_its_ledgers_along(folder, run):
     moved = RunFolder(folder.path.rename(folder.path.parent / "moved"))
     resume(moved.path)
     config, _, start, _ = run[0]
@@ -68,99 +64,77 @@ def test_a_folder_that_has_moved_takes_its_ledgers_along(folder: RunFolder, run:
 
 
 @pytest.mark.parametrize("masks", [False, True])
-def test_lasting_ledgers_elsewhere_stay_there(
-    folder: RunFolder, run: list[Any], tmp_path: Path, masks: bool
-) -> None:
-    """And masks are played as before."""
-    Launch("flower", tmp_path / "lasting", "", masks=masks).write(folder)
+def test_lasting_ledgers_elsewhere_stay_there_and_masks_are_played_as_before(folder, run, tmp_path, masks):
+    start = Launch("flower", tmp_path / "lasting", "", masks=masks)
+    start.write(folder)
     resume(folder.path)
-    assert run[0][2] == Launch("flower", tmp_path / "lasting", "", masks=masks)
+    assert run[0][2] == start
 
 
-def test_a_run_killed_before_any_client_was_asked_begins_again(folder: RunFolder, run: list[Any]) -> None:
+def test_a_run_killed_before_any_client_was_asked_begins_again(folder, run):
     (folder.path / STATE).unlink()
     assert resume(folder.path)[0].startswith("resuming after round 0 of 3")
 
 
-def test_a_failed_or_interrupted_run_goes_on(folder: RunFolder, run: list[Any]) -> None:
+def test_a_failed_or_interrupted_run_goes_on(folder, run):
     folder.summary.write_text(json.dumps({"status": "failed", "reason": "interrupted"}))
     resume(folder.path)
     assert len(run) == 1
     assert not folder.summary.exists()  # what is said about the end is not that of the last attempt
 
 
+def launch_toml(engine='"ray"', ledgers='""', address='""') -> str:
+    return f"engine = {engine}\nledgers = {ledgers}\nray-address = {address}\n"
+
+
 @pytest.mark.parametrize(
-    ("status", "words"),
-    [("completed", "nothing to resume, the run has completed"), ("budget-exhausted", "privacy budgets")],
+    ("name", "text", "words"),
+    [
+        ("summary", '{"status": "completed"}', "nothing to resume, the run has completed"),
+        ("summary", '{"status": "budget-exhausted"}', "privacy budgets"),
+        *(
+            ("summary", text, r"summary\.json: is damaged")
+            for text in ("", "[]", '{"status": 3}', "[" * 10_000)
+        ),
+        *(("launch", text, r"launch\.toml: ") for text in ("engine = ", "", launch_toml('"own"'))),
+        *(("launch", text, r"launch\.toml: ") for text in (launch_toml("3"), launch_toml('["ray"]'))),
+        *(
+            ("launch", text, r"launch\.toml: ")
+            for text in (launch_toml(ledgers="3"), launch_toml(address="[]"))
+        ),
+        ("config", "clients = 2\nfit-clients = 1\n", "fit-clients = 1: the run was started with 2"),
+    ],
 )
-def test_a_run_that_is_over_stays_as_it_is(
-    folder: RunFolder, run: list[Any], status: str, words: str
-) -> None:
-    folder.summary.write_text(json.dumps({"status": status}))
+def test_a_run_that_is_over_changed_or_damaged_stays_as_it_is(folder, run, name, text, words):
+    getattr(folder, name).write_text(text)
     with pytest.raises(ConfigError, match=words):
         resume(folder.path)
-    assert folder.summary.exists()
+    assert getattr(folder, name).read_text() == text
     assert run == []
 
 
-@pytest.mark.parametrize("folder", ["absent", "empty"])
-def test_a_folder_without_a_run_is_refused_and_left_alone(tmp_path: Path, folder: str) -> None:
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(ConfigError, match=r"--resume .*: holds no run of run\.sh"):
-        resume(tmp_path / folder)
-    assert [path.name for path in tmp_path.rglob("*")] == ["empty"]
-
-
-def test_only_one_process_at_a_time(folder: RunFolder, run: list[Any]) -> None:
-    with exclusive(folder.lock), pytest.raises(ConfigError, match="another process is at work on this run"):
-        resume(folder.path)
-    assert run == []
-
-
-def test_changed_settings_are_refused_by_key(folder: RunFolder, run: list[Any]) -> None:
-    launcher.write_config(RunConfig(fit_clients=1), folder)
-    with pytest.raises(ConfigError, match="fit-clients = 1: the run was started with 2"):
-        resume(folder.path)
-    assert run == []
-
-
-def test_a_damaged_state_is_refused_before_anything_starts(folder: RunFolder, run: list[Any]) -> None:
+def test_a_damaged_state_is_refused_before_anything_starts(folder, run):
     (folder.path / STATE).write_bytes(b"PK")
     with pytest.raises(ConfigError, match=r"state\.npz: damaged"):
         resume(folder.path)
     assert run == []
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"status": 3}', "[" * 10_000])
-def test_a_damaged_summary_is_named_and_nothing_is_started(
-    folder: RunFolder, run: list[Any], text: str
-) -> None:
-    folder.summary.write_text(text)
-    with pytest.raises(ConfigError, match=r"summary\.json: is damaged"):
+@pytest.mark.parametrize("folder", ["absent", "empty"])
+def test_a_folder_without_a_run_is_refused_and_left_alone(tmp_path, folder):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ConfigError, match=r"--resume .*: holds no run of run\.sh"):
+        resume(tmp_path / folder)
+    assert [path.name for path in tmp_path.rglob("*")] == ["empty"]
+
+
+def test_only_one_process_at_a_time(folder, run):
+    with exclusive(folder.lock), pytest.raises(ConfigError, match="another process is at work on this run"):
         resume(folder.path)
     assert run == []
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "engine = ",
-        'engine = "own"\nledgers = ""\nray-address = ""\n',
-        "",
-        'engine = 3\nledgers = ""\nray-address = ""\n',
-        'engine = "ray"\nledgers = 3\nray-address = ""\n',
-        'engine = "ray"\nledgers = ""\nray-address = []\n',
-        'engine = ["ray"]\nledgers = ""\nray-address = ""\n',
-    ],
-)
-def test_a_damaged_note_of_the_launch_is_refused(folder: RunFolder, run: list[Any], text: str) -> None:
-    folder.launch.write_text(text)
-    with pytest.raises(ConfigError, match=r"launch\.toml: "):
-        resume(folder.path)
-    assert run == []
-
-
-def test_a_cluster_may_have_another_address_now(folder: RunFolder, run: list[Any]) -> None:
+def test_a_cluster_may_have_another_address_now(folder, run):
     resume(folder.path, "head:6379")
     assert run[0][2].ray_address == "head:6379"
     replace(Launch.read(folder), engine=None).write(folder)

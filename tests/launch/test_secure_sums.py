@@ -2,11 +2,10 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from launch.commands import fl_dp, json_lines
 
 pytestmark = pytest.mark.slow
 
@@ -48,8 +47,8 @@ if STAGE:
 """
 
 
-def run(folder: Path, *words: str, killed_at: str = "") -> tuple[dict, list[dict], str]:
-    """Summary, rounds and server's log of a run of five clients on this machine."""
+def run(folder: Path, killed_at: str = "") -> tuple[dict, list[dict]]:
+    """Summary and rounds of a run of five clients on this machine."""
     (folder / "killer").mkdir()
     (folder / "killer" / "sitecustomize.py").write_text(KILLER)
     paths = [str(folder / "killer"), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
@@ -57,19 +56,16 @@ def run(folder: Path, *words: str, killed_at: str = "") -> tuple[dict, list[dict
         **os.environ, "XDG_STATE_HOME": str(folder / "state"), "KILLED_AT": killed_at,
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
     }  # fmt: skip
-    command = [
-        sys.executable, "-m", "fl_dp.cli", "--out", str(folder / "run"), "--set", "aggregation=secure",
-        "--set", "secure-dropouts=1", *words, "5", "4", "5", "2",
-    ]  # fmt: skip
-    ended = subprocess.run(command, capture_output=True, text=True, check=False, env=env, timeout=600)
+    settings = ("aggregation=secure", "secure-dropouts=1")
+    ended = fl_dp("run", "--out", str(folder / "run"), "5", "4", "5", "2", settings=settings, env=env)
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    rounds = [json.loads(line) for line in (folder / "run" / "rounds.jsonl").read_text().splitlines()]
-    log = (folder / "run" / "logs" / "server.log").read_text()
-    return json.loads((folder / "run" / "summary.json").read_text()), rounds, log
+    return json.loads((folder / "run" / "summary.json").read_text()), json_lines(
+        folder / "run" / "rounds.jsonl"
+    )
 
 
 def test_a_run_of_real_processes(tmp_path):
-    summary, rounds, _ = run(tmp_path)
+    summary, rounds = run(tmp_path)
     assert summary["status"] == "completed"
     assert summary["masked"] is True
     assert [one["secure_sum"] for one in rounds] == [{"clients": 5, "shares": 3, "masked": True}] * 2
@@ -82,7 +78,7 @@ def test_a_run_of_real_processes(tmp_path):
 @pytest.mark.parametrize("stage", ["share", "mask", "open"])
 def test_a_client_that_is_killed_costs_the_others_nothing(tmp_path, stage):
     """Before the masks it is left out, after them it is a drop-out; the others' sum is opened either way."""
-    summary, rounds, _ = run(tmp_path, killed_at=stage)
+    summary, rounds = run(tmp_path, killed_at=stage)
     assert summary["status"] == "completed"
     assert rounds[0]["secure_sum"] == {
         "clients": 5 if stage == "open" else 4,

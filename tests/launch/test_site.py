@@ -5,17 +5,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from fl_dp.config.client import ClientConfig
 from fl_dp.kits.loopback import loopback_server, loopback_site
 from fl_dp.launch import site as module
 from fl_dp.launch.exit_codes import ExitCode
 
 
-def test_the_end_of_a_run_is_said_with_what_came_of_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_end_of_a_run_is_said_with_what_came_of_it(tmp_path, monkeypatch):
     """The client itself is a process that tells what a real one would."""
     lines = [{"what": "joined", "words": "joined the server"}, {"what": "over", "words": "the run is over"}]
     events = "".join(f"{json.dumps(line)}\n" for line in lines)

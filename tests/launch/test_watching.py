@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -9,52 +10,36 @@ from fl_dp.errors import LaunchError
 from fl_dp.launch.watching import ClientWatch
 
 
-class FakeProcesses:
-    code: int | None = None
-
-    def exit_code(self, name: str) -> int | None:
-        assert name == "clients"
-        return self.code
-
-
 @pytest.fixture
-def watch(tmp_path: Path) -> tuple[ClientWatch, FakeProcesses, Path, list[str]]:
-    said: list[str] = []
-    processes, events = FakeProcesses(), tmp_path / "events.jsonl"
+def watch(tmp_path: Path) -> SimpleNamespace:
+    """look: of the watch over two clients. code: their process's exit code."""
+    found = SimpleNamespace(said=[], code=None, events=tmp_path / "events.jsonl")
     (tmp_path / "log").write_text("ImportError: no torch\n")
-    made = ClientWatch(processes, "clients", tmp_path / "log", events, ["0", "1"], said.append)  # type: ignore[arg-type]
-    return made, processes, events, said
+    processes = SimpleNamespace(exit_code=lambda name: {"clients": found.code}[name])
+    made = ClientWatch(processes, "clients", tmp_path / "log", found.events, ["0", "1"], found.said.append)
+    found.look = made.look
+    return found
 
 
-def tell(events: Path, client: str, what: str, words: str) -> None:
-    with events.open("a") as file:
+def tell(watch: SimpleNamespace, client: str, what: str, words: str) -> None:
+    with watch.events.open("a") as file:
         file.write(json.dumps({"client": client, "what": what, "words": words}) + "\n")
 
 
-Watch = tuple[ClientWatch, FakeProcesses, Path, list[str]]
-
-
-def test_a_client_that_stops_is_said_once_and_the_run_goes_on(watch: Watch) -> None:
-    made, _, events, said = watch
-    made.look()
-    tell(events, "0", "joined", "joined the server")
-    tell(events, "1", "ended", "stopped (signal 9)")
+def test_a_client_that_stops_is_said_once_and_when_all_have_the_run_is_given_up(watch):
+    watch.look()
+    tell(watch, "0", "joined", "joined the server")
+    tell(watch, "1", "ended", "stopped (signal 9)")
     for _ in range(3):
-        made.look()
-    assert said == ["client 1 stopped (signal 9); going on without it"]
-
-
-def test_when_every_client_has_stopped_the_run_is_given_up(watch: Watch) -> None:
-    made, _, events, said = watch
-    tell(events, "0", "ended", "stopped (exit code 1)")
-    tell(events, "1", "ended", "stopped (signal 9)")
+        watch.look()
+    assert watch.said == ["client 1 stopped (signal 9); going on without it"]
+    tell(watch, "0", "ended", "stopped (exit code 1)")
     with pytest.raises(LaunchError, match="Every client has stopped"):
-        made.look()
-    assert len(said) == 2
+        watch.look()
+    assert len(watch.said) == 2
 
 
-def test_clients_that_never_began_are_seen_with_the_end_of_their_log(watch: Watch) -> None:
-    made, processes, _, _ = watch
-    processes.code = 1
+def test_clients_that_never_began_are_seen_with_the_end_of_their_log(watch):
+    watch.code = 1
     with pytest.raises(LaunchError, match=r"(?s)stopped \(exit code 1\).*no torch"):
-        made.look()
+        watch.look()

@@ -39,11 +39,11 @@ def differences(source: str) -> set[tuple[str, str, str]]:
         ),
     ],
 )  # fmt: skip
-def test_what_is_changed(source: str, expected: set[tuple[str, str, str]]) -> None:
+def test_what_is_changed(source, expected):
     assert differences(source) == expected
 
 
-def test_each_part_of_a_chained_comparison_is_changed() -> None:
+def test_each_part_of_a_chained_comparison_is_changed():
     kinds = [change.after for change in find_changes("a.py", "x = 0 < a <= b")]
     assert {"x = 0 <= a <= b", "x = 0 >= a <= b", "x = 0 < a < b", "x = 0 < a > b"} <= set(kinds)
 
@@ -69,7 +69,7 @@ def test_each_part_of_a_chained_comparison_is_changed() -> None:
         "cast(int | None, a)",
     ],
 )
-def test_what_is_left_alone(source: str) -> None:
+def test_what_is_left_alone(source):
     assert find_changes("a.py", source) == []
 
 
@@ -96,7 +96,7 @@ class Counter:
 '''
 
 
-def test_every_change_can_be_made_and_changes_one_thing() -> None:
+def test_every_change_can_be_made_and_changes_one_thing():
     changes = find_changes("a.py", SOURCE)
     changed = [apply_change(change, SOURCE) for change in changes]
     assert len(set(changed)) == len({change.key for change in changes}) == len(changes) >= 20
@@ -108,12 +108,12 @@ def test_every_change_can_be_made_and_changes_one_thing() -> None:
         assert sum(a != b for a, b in zip(before, after, strict=True)) == 1
 
 
-def test_a_change_is_named_by_its_place() -> None:
+def test_a_change_is_named_by_its_place():
     places = {(change.place, change.line) for change in find_changes("a.py", SOURCE)}
     assert {("", 4), ("Counter.add", 9), ("Counter.last", 19)} <= places
 
 
-def test_a_change_is_found_again_after_an_edit_elsewhere() -> None:
+def test_a_change_is_found_again_after_an_edit_elsewhere():
     change = find_changes("a.py", SOURCE)[-1]
     edited = SOURCE.replace("LIMIT = 2", "LIMIT = 3\nMORE = 1")
     again = find_changes("a.py", edited)[-1]
@@ -122,6 +122,6 @@ def test_a_change_is_found_again_after_an_edit_elsewhere() -> None:
     assert apply_change(change, edited) is not None
 
 
-def test_a_change_whose_place_is_gone_cannot_be_made() -> None:
+def test_a_change_whose_place_is_gone_cannot_be_made():
     change = find_changes("a.py", SOURCE)[-1]
     assert apply_change(change, SOURCE.replace("return a - b", "return a * b")) is None

@@ -54,7 +54,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
-def test_the_seed_chooses_and_a_larger_sample_goes_on_from_a_smaller() -> None:
+def test_the_seed_chooses_and_a_larger_sample_goes_on_from_a_smaller():
     parts = ("training", "reporting")
     first = mutation.choose(parts, 20, seed=1)
     assert first == mutation.choose(parts, 30, seed=1)[:20]
@@ -63,7 +63,7 @@ def test_the_seed_chooses_and_a_larger_sample_goes_on_from_a_smaller() -> None:
     assert {part: chosen.count(part) for part in parts} == {"training": 10, "reporting": 10}
 
 
-def test_every_part_has_files_and_tests() -> None:
+def test_every_part_has_files_and_tests():
     for part in DEFAULT_PARTS:
         files = files_of(part, mutation.ROOT)
         assert files
@@ -74,7 +74,7 @@ def test_every_part_has_files_and_tests() -> None:
         files_of("nothing", mutation.ROOT)
 
 
-def test_the_copy_holds_what_git_would_add_and_the_original_stays(root: Path, tmp_path: Path) -> None:
+def test_the_copy_holds_what_git_would_add_and_the_original_stays(root, tmp_path):
     (root / "runs").mkdir()
     (root / "runs" / "ignored").touch()
     Workshop(root, tmp_path / "shop")
@@ -84,9 +84,7 @@ def test_the_copy_holds_what_git_would_add_and_the_original_stays(root: Path, tm
 
 
 @pytest.mark.slow
-def test_a_run_reports_survivors_and_can_try_them_again(
-    root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_reports_survivors_and_can_try_them_again(root, capsys):
     results = root / "runs" / "mutants-0.jsonl"
     mutation.main(["small", "--number", "200"])
     survivors = [
@@ -118,14 +116,14 @@ def test_a_run_reports_survivors_and_can_try_them_again(
 
 
 @pytest.mark.slow
-def test_tests_that_fail_without_any_change_say_nothing(root: Path) -> None:
+def test_tests_that_fail_without_any_change_say_nothing(root):
     (root / "tests" / "test_small.py").write_text("def test():\n    assert False\n")
     with pytest.raises(SystemExit, match="fails without any change"):
         mutation.main(["small"])
 
 
 @pytest.mark.slow
-def test_a_change_that_never_ends_is_noticed(root: Path, tmp_path: Path) -> None:
+def test_a_change_that_never_ends_is_noticed(root, tmp_path):
     (root / FILE).write_text(ENDLESS)
     (root / "tests" / "test_small.py").write_text(TEST_ENDLESS)
     shop = Workshop(root, tmp_path / "shop")
@@ -134,7 +132,7 @@ def test_a_change_that_never_ends_is_noticed(root: Path, tmp_path: Path) -> None
     assert shop.try_change(endless).verdict == "timed out"
 
 
-def test_of_several_trials_of_a_change_the_last_counts_and_a_torn_line_does_not(tmp_path: Path) -> None:
+def test_of_several_trials_of_a_change_the_last_counts_and_a_torn_line_does_not(tmp_path):
     path = tmp_path / "runs" / "results.jsonl"
     assert read_trials(path) == {}
     change = find_changes(FILE, SOURCE)[0]
@@ -145,7 +143,7 @@ def test_of_several_trials_of_a_change_the_last_counts_and_a_torn_line_does_not(
     assert read_trials(path) == {change.key: (change, Trial("noticed", "tests/test_small.py", 1.0))}
 
 
-def test_a_change_that_is_gone_is_not_counted() -> None:
+def test_a_change_that_is_gone_is_not_counted():
     trials = [
         Trial("noticed", "", 1.0),
         Trial("timed out", "", 1.0),

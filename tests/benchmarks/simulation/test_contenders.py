@@ -23,16 +23,13 @@ def place(tmp_path):
     return Place(tmp_path, 3, Path("data"), None)
 
 
-def test_flower_is_spared_what_would_fill_the_memory(monkeypatch, place):
+def test_flower_is_spared_what_would_fill_the_memory_and_pfl_where_it_is_not_installed(monkeypatch, place):
     monkeypatch.setattr(contenders, "available_bytes", lambda: 10 * 2**30)
     start = DOING_NOTHING[FLOWER]
     assert start(Load(100, 10_000_000), place).rounds == 3
     with pytest.raises(NotMeasured, match="20 GiB") as ended:
         start(Load(1000, 10_000_000), place)
     assert ended.value.word == "skipped"
-
-
-def test_pfl_research_is_skipped_where_it_is_not_installed(place):
     with pytest.raises(NotMeasured, match="--pfl-python") as ended:
         TRAINING[PFL]("digits", place)
     assert ended.value.word == "not installed"

@@ -1,19 +1,14 @@
-import pytest
 from made_up_runs import case, outcome, seen
 
 from benchmarks.simulation import outcomes
 from benchmarks.simulation.watch import NotMeasured
 
 
-def test_the_first_round_and_the_last_of_a_run_do_not_count():
-    two_runs = outcome("A", "digits", seen(1, 2), seen(3, 4))
+def test_the_first_round_and_the_last_do_not_count_and_runs_that_do_not_tell_are_left_out():
+    two_runs = outcome("A", "digits", seen(1, 2, training=None), seen(3, 4, training=0.7))
     assert two_runs.round_seconds == [1, 2, 3, 4]
     assert two_runs.round == 2.5
-
-
-def test_a_median_leaves_out_runs_that_do_not_tell():
-    runs = outcome("A", "digits", seen(1, training=None), seen(1, training=0.7))
-    assert runs.median(lambda run: run.training_share) == 0.7
+    assert two_runs.median(lambda run: run.training_share) == 0.7
     assert outcome("A", "digits").median(lambda run: run.training_share) is None
 
 
@@ -33,10 +28,3 @@ def test_cases_take_turns_and_one_that_has_ended_is_not_started_again(monkeypatc
     assert started == ["A", "B", "A"]
     assert len(a.seen) == 2
     assert b.ended.word == "skipped"
-
-
-@pytest.mark.parametrize("repeats", [1, 3])
-def test_as_many_runs_as_asked_for(monkeypatch, repeats):
-    monkeypatch.setattr(outcomes, "watch", lambda command, limit: seen(1))
-    (only,) = outcomes.run_all([case("A", "digits")], repeats, limit=1)
-    assert len(only.seen) == repeats

@@ -1,12 +1,7 @@
 from made_up_runs import outcome, seen
 
 from benchmarks.simulation.contenders import Load
-from benchmarks.simulation.tables import (
-    reasons,
-    table_of_growth,
-    table_of_training,
-    table_without_training,
-)
+from benchmarks.simulation.tables import reasons, table_of_growth, table_of_training, table_without_training
 from benchmarks.simulation.watch import NotMeasured
 
 
@@ -31,13 +26,9 @@ def test_growth_is_linear_where_neither_time_nor_memory_outgrows_the_clients():
     assert verdict(1.0, 11 * 2**30) == "worse than linear"
 
 
-def test_one_load_alone_has_no_growth():
-    assert table_of_growth([outcome("A", Load(100, 1), seen(1.0))]) == ""
-
-
 def test_who_has_no_figures_has_a_word_in_the_table_and_a_reason_below():
     ended = outcome("A", "digits")
     ended.ended = NotMeasured("not installed", "name a Python")
     assert cells(table_of_training([ended]))[2] == "not installed"
-    assert reasons([ended]) == "- A, digits: not installed: name a Python"
-    assert reasons([outcome("A", "digits", seen(1))]) == ""
+    assert reasons([ended, outcome("A", "digits", seen(1))]) == "- A, digits: not installed: name a Python"
+    assert table_of_growth([outcome("A", Load(100, 1), seen(1.0))]) == ""  # one load alone has none

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.simulation.usage import MARK, members, usage
 
-CHILD = "import time; end = time.process_time() + 0.3\nwhile time.process_time() < end: pass\ntime.sleep(60)"
+CHILD = "import time; end = time.process_time() + 0.3\nwhile time.process_time() < end: pass\ntime.sleep(900)"
 PARENT = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {CHILD!r}], env={{}})"
 
 
@@ -26,12 +26,9 @@ def family():
 
 
 def test_children_are_found_by_their_parents_and_their_time_is_counted(family):
-    end = time.monotonic() + 20
+    end = time.monotonic() + 300
     while (seen := usage("family", is_child)).training < 0.25 and time.monotonic() < end:
-        time.sleep(0.05)
+        time.sleep(0.01)
     assert len(members("family")) == 2
-    assert 0.25 <= seen.training <= seen.command <= seen.machine
-
-
-def test_nobody_has_a_mark_that_was_not_given():
     assert members("nobody has this") == set()
+    assert 0.25 <= seen.training <= seen.command <= seen.machine

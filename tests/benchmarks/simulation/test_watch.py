@@ -1,12 +1,11 @@
 """With commands that take a second or less."""
 
 import sys
-import time
 
 import pytest
 
 from benchmarks.simulation.usage import Usage
-from benchmarks.simulation.watch import Command, Moment, NotMeasured, is_any, is_ray_actor, seen_of, watch
+from benchmarks.simulation.watch import Command, Moment, NotMeasured, is_any, seen_of, watch
 
 ROUNDS = """
 import sys, time
@@ -14,41 +13,38 @@ from pathlib import Path
 from benchmarks.simulation.rounds import RoundClock
 clock = RoundClock(Path(sys.argv[1]))
 for _ in range(3):
-    time.sleep(0.2)
+    time.sleep(0.1)
     clock.tick()
-time.sleep(0.2)
+time.sleep(0.1)
 """
 
 
-def command(code, folder, rounds=3):
-    return Command([sys.executable, "-c", code, str(folder)], folder, rounds, trains=is_any)
+def watched(code, folder, rounds=3, limit=300):
+    return watch(
+        Command([sys.executable, "-c", code, str(folder)], folder, rounds, trains=is_any), limit=limit
+    )
 
 
 def test_rounds_are_seen_from_outside(tmp_path):
-    seen = watch(command(ROUNDS, tmp_path / "run"), limit=30)
-    assert seen.round_seconds == pytest.approx([0.2, 0.2, 0.2], abs=0.15)
+    seen = watched(ROUNDS, tmp_path / "run")
+    assert len(seen.round_seconds) == 3
+    assert all(0.1 <= seconds < 60 for seconds in seen.round_seconds)
     assert seen.counted == seen.round_seconds[1:2]
-    assert 0 < seen.start_seconds < 5
+    assert 0 < seen.start_seconds < 60
     assert seen.driver_peak_bytes > 2**20
-    assert seen.training_share is None  # two tenths of a second: too short to tell
 
 
-def test_a_command_that_fails_tells_why(tmp_path):
-    with pytest.raises(NotMeasured, match="no such thing") as ended:
-        watch(command("raise SystemExit('no such thing')", tmp_path / "run"), limit=30)
-    assert ended.value.word == "failed"
-
-
-def test_a_command_that_ends_early_has_failed(tmp_path):
-    with pytest.raises(NotMeasured, match="exit code 0"):
-        watch(command(ROUNDS, tmp_path / "run", rounds=4), limit=30)
-
-
-def test_a_command_that_does_not_end_is_given_up(tmp_path):
-    start = time.monotonic()
-    with pytest.raises(NotMeasured, match=r"0\.5 s"):
-        watch(command("import time; time.sleep(60)", tmp_path / "run"), limit=0.5)
-    assert time.monotonic() - start < 10
+@pytest.mark.parametrize(
+    ("code", "more", "words"),
+    [
+        ("raise SystemExit('no such thing')", {}, "no such thing"),
+        (ROUNDS, {"rounds": 4}, "exit code 0"),  # it ended early
+        ("import time; time.sleep(900)", {"limit": 0.1}, r"0\.1 s"),
+    ],
+)
+def test_a_command_that_fails_ends_early_or_does_not_end_tells_why(code, more, words, tmp_path):
+    with pytest.raises(NotMeasured, match=words):
+        watched(code, tmp_path / "run", **more)
 
 
 def moments(*usages):
@@ -74,8 +70,3 @@ def test_a_contender_that_tells_when_it_trained_is_believed(monkeypatch):
     work = [{"busy_seconds": 1.0}, {"busy_seconds": 9.0}, {"busy_seconds": 9.0}, {"busy_seconds": 1.0}]
     seen = seen_of(lines, work, moments(*(Usage(i, i, i) for i in range(4))))
     assert seen.training_share == pytest.approx(0.9)
-
-
-def test_rays_actors_are_known_by_their_titles():
-    assert is_ray_actor("ray::ClientAppActor.run")
-    assert not is_ray_actor("/usr/bin/raylet")

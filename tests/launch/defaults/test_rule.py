@@ -16,7 +16,7 @@ from fl_dp.training.sgd import MomentumSGD
 DELTA = 1e-5
 
 
-def test_the_noise_of_a_mean_is_that_of_its_steps_over_the_records_in_them() -> None:
+def test_the_noise_of_a_mean_is_that_of_its_steps_over_the_records_in_them():
     noise = calibrate_noise(64 / 721, 113, 3.0, DELTA, accountant="rdp")
     assert rule.noise_of_mean(721, 64, 10.0, 3.0, DELTA) == noise / (64 * math.sqrt(113))
     full = calibrate_noise(1.0, 10, 3.0, DELTA, accountant="rdp")
@@ -26,7 +26,7 @@ def test_the_noise_of_a_mean_is_that_of_its_steps_over_the_records_in_them() -> 
 @pytest.mark.parametrize(
     ("size", "epochs", "epsilon"), [(721, 40, 3.0), (721, 40, 8.0), (60000, 40, 3.0), (60000, 1, 3.0)]
 )
-def test_the_batch_is_the_least_that_its_definition_allows(size: int, epochs: float, epsilon: float) -> None:
+def test_the_batch_is_the_least_that_its_definition_allows(size, epochs, epsilon):
     batch = rule.batch_of(size, epochs, epsilon, DELTA)
     full = rule.noise_of_mean(size, size, epochs, epsilon, DELTA)
 
@@ -43,18 +43,21 @@ def test_the_batch_is_the_least_that_its_definition_allows(size: int, epochs: fl
     assert serves(batch) or steps(2 * batch) < rule.LEAST_STEPS
 
 
-def test_batches_by_hand() -> None:
+@pytest.mark.parametrize(
+    ("size", "epochs", "epsilon", "batch"),
+    [
+        (60000, 40, 3.0, 4096),  # 586 steps; a full batch has 7 % less noise
+        (721, 40, 3.0, 64),
+        (60000, 1, 3.0, 512),  # 118 steps: twice as large would leave 59
+        (20, 1, 3.0, 1),  # twenty steps are all there are
+        # there only full batches have hardly more noise than full batches; they would leave forty steps
+        (30, 40, 100.0, 16),
+        (200, 40, 50.0, 128),
+    ],
+)
+def test_batches_by_hand(size, epochs, epsilon, batch):
     """A change of these changes what users get: docs/defaults.md and its table go with them."""
-    assert rule.batch_of(60000, 40, 3.0, DELTA) == 4096  # 586 steps; a full batch has 7 % less noise
-    assert rule.batch_of(721, 40, 3.0, DELTA) == 64
-    assert rule.batch_of(60000, 1, 3.0, DELTA) == 512  # 118 steps: twice as large would leave 59
-    assert rule.batch_of(20, 1, 3.0, DELTA) == 1  # twenty steps are all there are
-
-
-def test_a_client_of_few_records_and_much_budget_takes_large_parts_of_them() -> None:
-    """There only full batches have hardly more noise than full batches; they would leave forty steps."""
-    assert rule.batch_of(30, 40, 100.0, DELTA) == 16
-    assert rule.batch_of(200, 40, 50.0, DELTA) == 128
+    assert rule.batch_of(size, epochs, epsilon, DELTA) == batch
 
 
 @pytest.mark.parametrize(
@@ -70,24 +73,24 @@ def test_a_client_of_few_records_and_much_budget_takes_large_parts_of_them() -> 
         (100, 10, 2, None, 20),
     ],
 )
-def test_rounds(clients: int, in_a_round: int, steps: int, most: int | None, rounds: int) -> None:
+def test_rounds(clients, in_a_round, steps, most, rounds):
     assert rule.rounds_of(clients, in_a_round, steps, most) == rounds
 
 
-def test_local_epochs_add_up_to_all_passes_in_the_mean() -> None:
+def test_local_epochs_add_up_to_all_passes_in_the_mean():
     assert rule.local_epochs_of(40, 10, 10, 10) == 4.0
     assert rule.local_epochs_of(40, 100, 10, 40) == 10.0
     assert rule.local_epochs_of(40, 3, 3, 7) == 5.714
 
 
-def test_the_bound_is_a_tenth_of_the_least_of_typical_norms() -> None:
+def test_the_bound_is_a_tenth_of_the_least_of_typical_norms():
     assert rule.bound_of([5.5] * 64) == 0.6
     assert rule.bound_of([*[0.01] * 3, *[2.6] * 61]) == 0.3
     assert rule.bound_of([*[0.01] * 4, *[2.6] * 60]) == 0.001
 
 
 @pytest.mark.parametrize(("clients", "momentum"), [(1, 0.9), (4, 0.9), (4, 0.0)])
-def test_all_noise_of_a_run_moves_a_weight_as_far_as_is_said(clients: int, momentum: float) -> None:
+def test_all_noise_of_a_run_moves_a_weight_as_far_as_is_said(clients, momentum):
     """Nothing but noise, by the descent that clients have; the common model is the mean of theirs."""
     size, batch, noise, steps, bound, parameters = 400, 100, 2.0, 800, 0.5, 5000
     entries = [Entry(batch / size, noise, steps)] * clients
@@ -104,14 +107,13 @@ def test_all_noise_of_a_run_moves_a_weight_as_far_as_is_said(clients: int, momen
     assert spread == pytest.approx(rule.noise_in_a_weight(parameters), rel=0.05)
 
 
-def test_weights_of_more_numbers_get_less_noise_each_and_more_together() -> None:
+def test_moves_and_rates_by_hand():
     assert rule.noise_in_a_weight(10000) == pytest.approx(0.17)
-    assert rule.noise_in_a_weight(160000) == pytest.approx(0.085)
-
-
-def test_without_noise_a_step_is_as_long_as_any_that_was_tried() -> None:
-    assert rule.move_of([Entry(0.5, 1e-6, 100)], [10000], 100, 100) == rule.MOST_MOVE
-    assert rule.move_of([None], [10], 100, 100) == rule.MOST_MOVE
+    assert rule.noise_in_a_weight(160000) == pytest.approx(0.085)  # less each, and more together
+    for entry in (Entry(0.5, 1e-6, 100), None):  # without noise
+        assert rule.move_of([entry], [10000], 100, 100) == rule.MOST_MOVE
+    assert rule.rate_of(4.0, 0.1, 0.9) == 4.0
+    assert rule.rate_of(4.16, 0.1, 0.0) == 42.0
 
 
 @pytest.mark.parametrize(
@@ -123,8 +125,8 @@ def test_without_noise_a_step_is_as_long_as_any_that_was_tried() -> None:
     ],
 )
 def test_the_rate_is_near_those_that_were_chosen_by_hand(
-    size: int, clients: int, parameters: int, epochs: int, batch: int, rounds: int, served: float
-) -> None:
+    size, clients, parameters, epochs, batch, rounds, served
+):
     steps = math.ceil(epochs / rounds * size / batch) * rounds
     noise = calibrate_noise(batch / size, steps, 3.0, DELTA, accountant="rdp")
     entries = [Entry(batch / size, noise, steps)] * clients
@@ -132,12 +134,7 @@ def test_the_rate_is_near_those_that_were_chosen_by_hand(
     assert served / 1.5 < move < 1.5 * served
 
 
-def test_a_rate_is_what_is_left_of_a_move_by_bound_and_momentum() -> None:
-    assert rule.rate_of(4.0, 0.1, 0.9) == 4.0
-    assert rule.rate_of(4.16, 0.1, 0.0) == 42.0
-
-
-def test_the_rules_numbers_are_those_of_its_page() -> None:
+def test_the_rules_numbers_are_those_of_its_page():
     page = " ".join((Path(__file__).parents[3] / "docs" / "defaults.md").read_text().split())
     for words in (
         f"{rule.MOST_EPOCHS:g} in all rounds",

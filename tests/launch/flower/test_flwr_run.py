@@ -11,22 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from launch.commands import processes_with
 
 ROOT = Path(__file__).parents[3]
 PORT = 39091  # of Flower's local SuperLink, whatever one does
 pytestmark = pytest.mark.slow
-
-
-def marked(folder: Path) -> list[int]:
-    """Processes whose environment says that Flower's state is there."""
-    found = []
-    for environ in Path("/proc").glob("[0-9]*/environ"):
-        try:
-            if f"FLWR_HOME={folder}".encode() in environ.read_bytes().split(b"\0"):
-                found.append(int(environ.parent.name))
-        except (FileNotFoundError, ProcessLookupError, PermissionError):
-            continue
-    return found
 
 
 @pytest.fixture
@@ -37,13 +26,11 @@ def flower_home(tmp_path: Path) -> Iterator[Path]:
             pytest.skip("another SuperLink has the port that `flwr run` takes")
     home = tmp_path / "flwr"
     yield home
-    for pid in marked(home):
+    for pid in processes_with(f"FLWR_HOME={home}"):
         os.kill(pid, signal.SIGTERM)
 
 
-def test_it_trains_the_default_run_without_an_environment_of_its_own(
-    tmp_path: Path, flower_home: Path
-) -> None:
+def test_it_trains_the_default_run_without_an_environment_of_its_own(tmp_path, flower_home):
     clone = tmp_path / "clone"
     clone.mkdir()
     for name in ("pyproject.toml", "server.py", "client.py"):

@@ -1,7 +1,6 @@
 """Where clients that Flower simulates, in `flwr run`, have their settings from."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from flwr.app import Context, RecordDict
@@ -13,7 +12,8 @@ from fl_dp.launch.clients import write_client_template
 from fl_dp.launch.flower.simulated_clientapp import settings_of
 
 
-def context(config: RunConfig, **node: Any) -> Context:
+def context(config: RunConfig, part: int, parts: int) -> Context:
+    node = {"partition-id": part, "num-partitions": parts}
     return Context(run_id=7, node_id=1, node_config=node, state=RecordDict(), run_config=config.to_flat())
 
 
@@ -23,21 +23,20 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(TEMPLATE_VARIABLE, raising=False)
 
 
-def test_they_follow_from_the_run_config(tmp_path: Path) -> None:
-    node = {"partition-id": 1, "num-partitions": 2}
-    settings = settings_of(context(RunConfig(epsilon=1.25, model="tanh-cnn"), **node))
+def test_they_follow_from_the_run_config(tmp_path):
+    settings = settings_of(context(RunConfig(epsilon=1.25, model="tanh-cnn"), 1, 2))
     assert (settings.client, settings.partition_id, settings.num_partitions) == ("1", 1, 2)
     assert (settings.epsilon, settings.model) == (1.25, "tanh-cnn")
     assert settings.ledger == str(tmp_path / "runs" / "7" / "ledgers" / "ledger.sqlite")
 
 
-def test_another_number_of_clients_is_refused_with_the_command_that_helps() -> None:
+def test_another_number_of_clients_is_refused_with_the_command_that_helps():
     with pytest.raises(ConfigError, match=r"simulates 10 SuperNodes; .* --num-supernodes 2\."):
-        settings_of(context(RunConfig(), **{"partition-id": 1, "num-partitions": 10}))
+        settings_of(context(RunConfig(), 1, 10))
 
 
-def test_settings_of_their_own_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_of_their_own_come_first(tmp_path, monkeypatch):
     template = write_client_template(RunConfig(epsilon=0.5), tmp_path, tmp_path)
     monkeypatch.setenv(TEMPLATE_VARIABLE, str(template))
-    settings = settings_of(context(RunConfig(epsilon=9.0), **{"partition-id": 0, "num-partitions": 2}))
+    settings = settings_of(context(RunConfig(epsilon=9.0), 0, 2))
     assert settings.epsilon == 0.5

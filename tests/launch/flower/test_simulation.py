@@ -2,7 +2,6 @@ from pathlib import Path
 
 import pytest
 
-from fl_dp.config.flat import Auto
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
 from fl_dp.launch.flower.simulation import (
@@ -18,24 +17,22 @@ from fl_dp.launch.processes.environment import cores
     ("per_cpu", "available", "expected"),
     [("auto", 2, 2), (1.0, 2, 2), (2.0, 2, 4), (0.5, 2, 1), (0.7, 4, 2), (4.0, 8, 10)],
 )
-def test_clients_at_once_fill_the_cores_and_no_more(
-    per_cpu: float | Auto, available: int, expected: int
-) -> None:
+def test_clients_at_once_fill_the_cores_and_no_more(per_cpu, available, expected):
     assert clients_at_once(RunConfig(clients=10, clients_per_cpu=per_cpu), available) == expected
 
 
-def test_a_client_larger_than_the_machine_is_refused() -> None:
+def test_a_client_larger_than_the_machine_is_refused():
     with pytest.raises(ConfigError, match=r"clients-per-cpu = 0\.25: this machine has 2 cores"):
         clients_at_once(RunConfig(clients_per_cpu=0.25), 2)
 
 
-def test_a_gpu_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_that_is_not_there_is_refused(monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     with pytest.raises(ConfigError, match=r"clients-per-gpu = 4\.0: this machine has no usable GPU"):
         check_resources(RunConfig(clients_per_gpu=4.0))
 
 
-def test_settings_and_environment() -> None:
+def test_settings_and_environment():
     config = RunConfig(clients=50, clients_per_cpu=1.0, clients_per_gpu=4.0)
     assert backend_settings(config) == {
         "init_args": {"num_cpus": min(50, cores())},

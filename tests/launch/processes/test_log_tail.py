@@ -1,9 +1,7 @@
-from pathlib import Path
-
 from fl_dp.launch.processes.log_tail import JsonLines, tail
 
 
-def test_lines_come_once_and_whole(tmp_path: Path) -> None:
+def test_lines_come_once_and_whole(tmp_path):
     path = tmp_path / "rounds.jsonl"
     lines = JsonLines(path)
     assert lines.new() == []
@@ -16,7 +14,7 @@ def test_lines_come_once_and_whole(tmp_path: Path) -> None:
     assert lines.new() == []
 
 
-def test_tail_of_a_log(tmp_path: Path) -> None:
+def test_tail_of_a_log(tmp_path):
     path = tmp_path / "log"
     assert tail(path) == "  (no output)"
     path.write_bytes(b"one\ntwo \xff\nthree\n")

@@ -1,6 +1,7 @@
 """Costs are those that the run's own planning and the accountant say, over all runs on one ledger."""
 
 import hashlib
+import re
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.accounting.ledger.files import ledger_file
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.accounting.ledger.requests import ReservationRequest
-from fl_dp.launch.sweep.costs import cost_of, noise_for_all
+from fl_dp.launch.sweep.costs import SweepCost, cost_of, noise_for_all
 from fl_dp.records import Entry
 
 RATE, STEPS = 64 / 700, 11  # of 700 records: 11 steps a round
@@ -19,68 +20,73 @@ NOWHERE = Path("nowhere")
 
 
 def fixed(name: str, **config: object) -> object:
-    return looked_at(name, noise_multiplier=4.0, epsilon=8.0, **config)
+    return looked_at(name, **{"noise_multiplier": 4.0, "epsilon": 8.0, **config})
 
 
-def test_runs_on_one_ledger_cost_what_their_union_costs() -> None:
-    runs = [fixed("a", learning_rate=0.5), fixed("b", learning_rate=1.0)]
-    cost = cost_of(runs, NOWHERE, shared=True)
+def shared(*runs: object, **more: object) -> SweepCost:
+    return cost_of(runs, NOWHERE, shared=True, **more)
+
+
+def alone(*runs: object, **more: object) -> SweepCost:
+    return cost_of(runs, None, shared=False, **more)
+
+
+def epsilon(steps: int, noise: float = 4.0) -> float:
+    return compute_epsilon([Entry(RATE, noise, steps)], 1e-5)
+
+
+BUDGETS = [looked_at("a", epsilon=1.0), looked_at("b", epsilon=3.0)]
+
+
+def test_runs_on_one_ledger_cost_what_their_union_costs():
+    cost = shared(fixed("a", learning_rate=0.5), fixed("b", learning_rate=1.0))
     assert [one.mechanism for one in cost.runs] == [Entry(RATE, 4.0, 2 * STEPS)] * 2
-    assert cost.epsilon == compute_epsilon([Entry(RATE, 4.0, 4 * STEPS)], 1e-5)
-    assert cost.runs[0].epsilon == compute_epsilon([Entry(RATE, 4.0, 2 * STEPS)], 1e-5) < cost.epsilon
+    assert cost.epsilon == epsilon(4 * STEPS)
+    assert cost.runs[0].epsilon == epsilon(2 * STEPS) < cost.epsilon
     assert (cost.problems, cost.conflicts, cost.exactly, cost.before) == ([], [], True, False)
 
 
-def test_runs_with_a_ledger_each_do_not_touch_each_other() -> None:
-    runs = [looked_at("a", epsilon=1.0), looked_at("b", epsilon=3.0)]
-    cost = cost_of(runs, None, shared=False)
+def test_runs_with_a_ledger_each_do_not_touch_each_other():
+    cost = alone(*BUDGETS)
     assert [round(one.epsilon, 1) for one in cost.runs] == [1.0, 3.0]
-    assert all(one.epsilon <= run.config.epsilon for one, run in zip(cost.runs, runs, strict=True))
+    assert all(one.epsilon <= run.config.epsilon for one, run in zip(cost.runs, BUDGETS, strict=True))
     assert cost.problems == []
     assert cost.epsilon == compute_epsilon([one.mechanism for one in cost.runs], 1e-5) > 3.0
 
 
-def test_a_budget_over_auto_noise_would_show_nothing_new_on_one_ledger() -> None:
-    runs = [looked_at("a", epsilon=1.0), looked_at("b", epsilon=3.0)]
-    ((number, why),) = cost_of(runs, NOWHERE, shared=True).problems
+@pytest.mark.parametrize(
+    ("runs", "words"),
+    [
+        # a budget over auto noise would show nothing new on one ledger
+        (BUDGETS, "epsilon 3 alone would take noise multiplier .*keep to"),
+        # another rate or noise is declined as the run would be
+        ([fixed("a"), fixed("b", expected_batch_size=128)], "its epsilon holds for one mechanism"),
+        ([fixed("a"), fixed("b", noise_multiplier=5.0)], "its epsilon holds for one mechanism"),
+        # a budget that the runs before have spent
+        ([BUDGETS[0], looked_at("b", epsilon=1.0, learning_rate=0.5)], "of 1 is spent"),
+    ],
+)
+def test_what_one_ledger_would_decline_is_a_problem_of_that_run(runs, words):
+    ((number, why),) = shared(*runs).problems
     assert number == 1
-    assert "epsilon 3 alone would take noise multiplier" in why
-    assert "keep to" in why
+    assert re.search(words, why)
 
 
-def test_another_rate_or_noise_is_declined_as_the_run_would_be() -> None:
-    for other in ({"expected_batch_size": 128}, {"noise_multiplier": 5.0}):
-        runs = [fixed("a"), looked_at("b", **{"noise_multiplier": 4.0, "epsilon": 8.0, **other})]
-        ((number, why),) = cost_of(runs, NOWHERE, shared=True).problems
-        assert (number, "its epsilon holds for one mechanism" in why) == (1, True)
-
-
-def test_where_they_may_vary_auto_noise_spends_what_the_runs_before_left() -> None:
-    runs = [looked_at("a", epsilon=1.0), looked_at("b", epsilon=3.0)]
-    cost = cost_of(runs, NOWHERE, shared=True, vary=True)
+def test_where_they_may_vary_auto_noise_spends_what_the_runs_before_left():
+    cost = shared(*BUDGETS, vary=True)
     assert cost.problems == []
     assert 2.9 < cost.epsilon <= 3.0
     assert cost.runs[1].epsilon < 3.0
 
 
-def test_a_budget_that_the_runs_before_have_spent_is_a_problem() -> None:
-    runs = [looked_at(name, epsilon=1.0, learning_rate=rate) for name, rate in (("a", 0.5), ("b", 1.0))]
-    ((number, why),) = cost_of(runs, NOWHERE, shared=True).problems
-    assert number == 1
-    assert "of 1 is spent" in why
-
-
-def test_the_last_run_may_be_cut_short_and_says_so() -> None:
-    one = compute_epsilon([Entry(RATE, 4.0, 3 * STEPS)], 1e-5)
-    runs = [
-        looked_at(name, noise_multiplier=4.0, epsilon=one, momentum=m) for name, m in (("a", 0.0), ("b", 0.5))
-    ]
-    cost = cost_of(runs, NOWHERE, shared=True)
+def test_the_last_run_may_be_cut_short_and_says_so():
+    one = epsilon(3 * STEPS)
+    cost = shared(fixed("a", epsilon=one), fixed("b", epsilon=one, momentum=0.5))
     assert [run.rounds for run in cost.runs] == [2, 1]
     assert cost.epsilon <= one
 
 
-def test_what_the_ledger_holds_counts(tmp_path: Path) -> None:
+def test_what_the_ledger_holds_counts(tmp_path):
     dataset = "npz:/data/x.npz, part 0/2 (iid, seed 0)"
     with Ledger.open(ledger_file(tmp_path)) as ledger:
         fingerprint = hashlib.sha256(b"x").hexdigest()
@@ -96,15 +102,13 @@ def test_what_the_ledger_holds_counts(tmp_path: Path) -> None:
     assert "seed 0" in why
 
 
-def test_seeds_that_split_the_same_records_anew_do_not_fit_one_ledger() -> None:
-    runs = [fixed("a", seed=0), fixed("a", seed=1)]
-    ((number, why),) = cost_of(runs, NOWHERE, shared=True).conflicts
+def test_seeds_that_split_the_same_records_anew_do_not_fit_one_ledger():
+    ((number, why),) = shared(fixed("a", seed=0), fixed("a", seed=1)).conflicts
     assert (number, "one seed" in why) == (1, True)
-    by_client = [fixed("a", seed=seed, data="npz:/data/{client}.npz") for seed in (0, 1)]
-    assert cost_of(by_client, NOWHERE, shared=True).conflicts == []
+    assert shared(*(fixed("a", seed=seed, data="npz:/data/{client}.npz") for seed in (0, 1))).conflicts == []
 
 
-def test_a_conflict_of_one_client_alone_is_seen(tmp_path: Path) -> None:
+def test_a_conflict_of_one_client_alone_is_seen(tmp_path):
     """Also where the client is like another one in size and in what it has spent."""
     with Ledger.open(ledger_file(tmp_path)) as ledger:
         second = hashlib.sha256(b"1").hexdigest()
@@ -113,63 +117,45 @@ def test_a_conflict_of_one_client_alone_is_seen(tmp_path: Path) -> None:
     assert "npz:/d/1.npz" in why
 
 
-def test_one_noise_for_all_keeps_all_within_the_least_budget() -> None:
-    runs = [looked_at("a", epsilon=1.0), looked_at("b", epsilon=3.0)]
-    noise = noise_for_all(runs, cost_of(runs, NOWHERE, shared=True))
-    assert noise is not None
-    assert 0.99 < compute_epsilon([Entry(RATE, noise, 4 * STEPS)], 1e-5) <= 1.0
-    other = [runs[0], looked_at("b", expected_batch_size=128)]
-    assert noise_for_all(other, cost_of(other, NOWHERE, shared=True)) is None
+def test_one_noise_for_all_keeps_all_within_the_least_budget_at_each_clients_own_delta():
+    noise = noise_for_all(BUDGETS, shared(*BUDGETS))
+    assert 0.99 < epsilon(4 * STEPS, noise) <= 1.0
+    other = [BUDGETS[0], looked_at("b", expected_batch_size=128)]
+    assert noise_for_all(other, shared(*other)) is None
+    of_one, of_two = BUDGETS[0], looked_at("a", epsilon=1.0, clients_per_person=2)
+    assert noise_for_all([of_one], shared(of_one)) == noise_for_all([of_two], shared(of_two))
 
 
-def test_who_is_drawn_by_chance_costs_at_most_all_rounds_and_usually_fewer() -> None:
-    runs = [looked_at("a", sizes=[700] * 4, clients=4, fit_clients=2, noise_multiplier=4.0, epsilon=8.0)]
-    most, usual = (cost_of(runs, None, shared=False, usual=usual) for usual in (False, True))
+def test_who_is_drawn_by_chance_costs_at_most_all_rounds_and_usually_fewer():
+    run = fixed("a", sizes=[700] * 4, clients=4, fit_clients=2)
+    most, usual = (alone(run, usual=usual) for usual in (False, True))
     assert not most.exactly
     assert [one.runs[0].mechanism.steps for one in (most, usual)] == [2 * STEPS, STEPS]
 
 
-def test_without_privacy_nothing_holds_and_the_others_are_added_up() -> None:
-    runs = [looked_at("open", privacy="off"), fixed("a")]
-    cost = cost_of(runs, None, shared=False)
+def test_without_privacy_nothing_holds_and_the_others_are_added_up():
+    cost = alone(looked_at("open", privacy="off"), fixed("a"))
     assert cost.runs[0].epsilon == float("inf")
     assert cost.epsilon == cost.runs[1].epsilon
 
 
-def test_clients_of_other_sizes_cost_what_the_costliest_does() -> None:
-    runs = [fixed("a")]
-    small = looked_at("a", sizes=(700, 100), noise_multiplier=4.0, epsilon=8.0)
-    for shared in (True, False):
-        costs = [cost_of([one], NOWHERE, shared=shared).epsilon for one in (runs[0], small)]
-        assert costs[0] < costs[1]
-
-
-@pytest.mark.parametrize("shared", [True, False])
-@pytest.mark.parametrize("persons", [1, 2])
-def test_one_person_at_several_clients_adds_up(persons: int, shared: bool) -> None:
+@pytest.mark.parametrize("cost", [shared, alone])
+def test_the_costliest_client_counts_and_one_person_at_several_adds_up(cost):
     """Of public data, too, of which it is said what the sweep would cost on private ones."""
-    one = cost_of([fixed("a")], NOWHERE, shared=shared)
-    several = cost_of([fixed("a", clients_per_person=persons)], NOWHERE, shared=shared)
-    assert (several.epsilon, several.delta) == (one.epsilon * persons, one.delta * persons)
+    one = cost(fixed("a"))
+    assert one.epsilon < cost(fixed("a", sizes=(700, 100))).epsilon
+    several = cost(fixed("a", clients_per_person=2))
+    assert (several.epsilon, several.delta) == (one.epsilon * 2, one.delta * 2)
 
 
-def test_one_noise_for_all_is_for_each_clients_own_delta() -> None:
-    runs = [looked_at("a", epsilon=1.0, clients_per_person=2)]
-    of_one = [looked_at("a", epsilon=1.0)]
-    found = [noise_for_all(one, cost_of(one, NOWHERE, shared=True)) for one in (runs, of_one)]
-    assert found[0] == found[1]
+def test_members_of_a_sum_are_charged_one_noise_and_of_persons_one_rate():
+    def of_sums(**config):
+        wanted = {"clients": 4, "min_clients": 4, "fit_clients": 4, "epsilon": 50.0, **config}
+        return looked_at("s", sizes=(128, 256, 640, 640), aggregation="secure", **wanted)
 
-
-def of_sums(**config: object) -> object:
-    wanted = {"clients": 4, "min_clients": 4, "fit_clients": 4, "epsilon": 50.0, **config}
-    return looked_at("s", sizes=(128, 256, 640, 640), aggregation="secure", **wanted)
-
-
-def test_members_of_a_sum_are_charged_one_noise_and_of_persons_one_rate() -> None:
     run = of_sums(noise_multiplier=6.0, clients_per_person=2)
     of_each = compute_epsilon([Entry(0.5, 6.0, 2, 3, 2)], 1e-5)
-    for shared in (True, False):
-        assert cost_of([run], NOWHERE, shared=shared).epsilon == 2 * of_each
-    assert noise_for_all([run], cost_of([run], NOWHERE, shared=True)) is None
-    twice = cost_of([of_sums(epsilon=3.0), of_sums(epsilon=3.0, learning_rate=0.5)], NOWHERE, shared=True)
+    assert shared(run).epsilon == alone(run).epsilon == 2 * of_each
+    assert noise_for_all([run], shared(run)) is None
+    twice = shared(of_sums(epsilon=3.0), of_sums(epsilon=3.0, learning_rate=0.5))
     assert [("not one step more" in one.problem) for one in twice.runs] == [False, True]

@@ -1,13 +1,9 @@
-from pathlib import Path
-
-import pytest
-
 from fl_dp.launch.sweep.page import write_page
 from fl_dp.launch.sweep.plan import SweepFolder
 from fl_dp.reporting.page import write
 
 
-def test_a_page_that_cannot_be_drawn_ends_no_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_that_cannot_be_drawn_ends_no_sweep(tmp_path, monkeypatch):
     folder = SweepFolder(tmp_path)
     assert "holds no run" in write_page([folder.run("a")], folder)
 

@@ -11,8 +11,8 @@ from fl_dp.launch.sweep.costs import cost_of
 from fl_dp.launch.sweep.plan import SweepFolder, SweepPlan
 
 
-def plan_of(*budgets: float, **more: object) -> SweepPlan:
-    runs = [looked_at(f"epsilon={budget}", epsilon=budget) for budget in budgets]
+def plan_of(*budgets: float, rounds: int = 2, **more: object) -> SweepPlan:
+    runs = [looked_at(f"epsilon={budget}", epsilon=budget, rounds=rounds) for budget in budgets]
     wanted = {"public": True, "ledger": "", "vary": False, **more}
     return SweepPlan.of(runs, cost_of(runs, None, shared=False), **wanted)
 
@@ -22,14 +22,11 @@ def folder(tmp_path: Path) -> SweepFolder:
     return SweepFolder(tmp_path)
 
 
-def test_a_plan_is_read_as_it_was_written(folder: SweepFolder) -> None:
+def test_a_plan_is_read_as_it_was_written_and_refused_when_it_was_changed(folder):
     plan = plan_of(1.0, 3.0)
     plan.write(folder)
     assert SweepPlan.read(folder) == plan
-
-
-def test_a_plan_that_was_changed_is_refused(folder: SweepFolder) -> None:
-    plan_of(1.0, 3.0).write(folder)
+    assert plan.digest() == plan_of(1.0, 3.0).digest()
     table = json.loads(folder.plan.read_text())
     table["runs"][1]["config"]["epsilon"] = 8.0
     folder.plan.write_text(json.dumps(table))
@@ -37,8 +34,10 @@ def test_a_plan_that_was_changed_is_refused(folder: SweepFolder) -> None:
         SweepPlan.read(folder)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 1, "digest": "", "runs": [{"a": 1}]}'])
-def test_a_damaged_plan_is_refused(folder: SweepFolder, text: str) -> None:
+@pytest.mark.parametrize("text", ["", "[]", '{"format": 1, "digest": "", "runs": [{"a": 1}]}'])
+def test_a_damaged_plan_is_refused(folder, text):
+    with pytest.raises(ConfigError, match="holds no sweep"):
+        SweepPlan.read(folder)
     folder.plan.write_text(text)
     with pytest.raises(ConfigError, match=r"plan.json: is damaged"):
         SweepPlan.read(folder)
@@ -52,16 +51,11 @@ def test_a_plan_of_another_format_is_declined_by_its_number(folder: SweepFolder)
 
 
 @pytest.mark.parametrize("name", ["../x", "/x", "a/b", "", ".", "..", "-x", "a\n"])
-def test_a_name_that_leads_elsewhere_is_refused(folder: SweepFolder, name: str) -> None:
+def test_a_name_that_leads_elsewhere_is_refused(folder, name):
     plan = plan_of(1.0)
     runs = (dataclasses.replace(plan.runs[0], name=name),)
     dataclasses.replace(plan, runs=runs).write(folder)
     with pytest.raises(ConfigError, match="no name of a folder"):
-        SweepPlan.read(folder)
-
-
-def test_a_folder_without_a_plan_holds_no_sweep(folder: SweepFolder) -> None:
-    with pytest.raises(ConfigError, match="holds no sweep"):
         SweepPlan.read(folder)
 
 
@@ -73,31 +67,16 @@ def test_a_folder_without_a_plan_holds_no_sweep(folder: SweepFolder) -> None:
         (plan_of(3.0, 1.0), "in another order"),
         (plan_of(1.0, 3.0, ledger="/l"), "ledger is '/l', it was ''"),
         (plan_of(1.0, 3.0, vary=True), "vary-mechanism is True"),
+        (plan_of(1.0, 3.0, rounds=3), "epsilon=1.0,seed=0 has rounds = 3, it was 2"),
     ],
 )
-def test_another_sweep_is_refused_with_what_differs(other: SweepPlan, expected: str) -> None:
-    with pytest.raises(ConfigError, match="another sweep") as error:
+def test_another_sweep_is_refused_with_what_differs(other, expected):
+    with pytest.raises(ConfigError, match=f"another sweep.*{expected}"):
         plan_of(1.0, 3.0).check_same(other)
-    assert expected in str(error.value)
+    other.check_same(other)
 
 
-def test_a_changed_setting_is_named() -> None:
-    cost = cost_of([looked_at("a")], None, shared=False)
-    plans = [
-        SweepPlan.of([looked_at("a", rounds=rounds)], cost, public=True, ledger="", vary=False)
-        for rounds in (2, 3)
-    ]
-    with pytest.raises(ConfigError, match=r"a,seed=0 has rounds = 3, it was 2"):
-        plans[0].check_same(plans[1])
-    plans[0].check_same(plans[0])
-
-
-def test_the_digest_is_of_what_is_tried_and_not_of_when() -> None:
-    plan = plan_of(1.0)
-    assert plan.digest() == plan_of(1.0).digest() != plan_of(2.0).digest()
-
-
-def test_each_run_has_a_config_that_a_launch_reads(folder: SweepFolder) -> None:
+def test_each_run_has_a_config_that_a_launch_reads(folder):
     plan = plan_of(1.0, 3.0)
     folder.write_configs(plan)
     assert [RunConfig.from_toml(folder.config(run.name)).epsilon for run in plan.runs] == [1.0, 3.0]

@@ -1,7 +1,6 @@
 """A run of a sweep goes on only as it was planned."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -14,22 +13,16 @@ from fl_dp.reporting.run_folder import RunFolder
 PLAN = SweepPlan((), public=False, ledger="", vary_mechanism=False, epsilon=None, delta=1e-5, fixed="")
 
 
-@pytest.mark.parametrize("changed", [{"ledgers": "fresh"}, {"vary_mechanism": True}])
-def test_a_launch_that_pays_elsewhere_is_refused(changed: dict[str, object], tmp_path: Path) -> None:
-    plan = replace(PLAN, ledger=str(tmp_path / "ledger"))
-    folder = RunFolder(tmp_path / "run")
-    folder.path.mkdir()
+def test_a_launch_that_pays_elsewhere_is_refused(tmp_path):
+    plan, folder = replace(PLAN, ledger=str(tmp_path / "ledger")), RunFolder(tmp_path)
     start = Launch("ray", tmp_path / "ledger", "")
     start.write(folder)
     _check_launch(plan, folder)
-    if "ledgers" in changed:
-        changed = {"ledgers": tmp_path / "fresh"}
-    replace(start, **changed).write(folder)  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match=r"launch\.toml: names another ledger, or another vary-mechanism"):
-        _check_launch(plan, folder)
-
-
-def test_a_trial_has_its_ledger_in_its_own_folder(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path)
-    Launch("ray", folder.ledgers, "").write(folder)
+    for changed in ({"ledgers": tmp_path / "fresh"}, {"vary_mechanism": True}):
+        replace(start, **changed).write(folder)
+        with pytest.raises(
+            ConfigError, match=r"launch\.toml: names another ledger, or another vary-mechanism"
+        ):
+            _check_launch(plan, folder)
+    Launch("ray", folder.ledgers, "").write(folder)  # a trial has its ledger in its own folder
     _check_launch(PLAN, folder)

@@ -1,6 +1,5 @@
 import re
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -10,21 +9,22 @@ from fl_dp.launch.sweep.request import SweepRequest, read_sweep
 Read = Callable[[str], SweepRequest]
 
 
-def test_every_combination_meets_every_seed(read: Read) -> None:
+def names(asked: SweepRequest) -> list[str]:
+    return [run.name for run in asked.runs]
+
+
+def test_every_combination_meets_every_seed(read):
     asked = read("seeds = [3, 1]\n[grid]\nepsilon = [1, 8]\nlearning-rate = [0.5]\n")
-    assert [run.name for run in asked.runs] == [
-        "epsilon=1,learning-rate=0.5,seed=3",
-        "epsilon=1,learning-rate=0.5,seed=1",
-        "epsilon=8,learning-rate=0.5,seed=3",
-        "epsilon=8,learning-rate=0.5,seed=1",
-    ]
+    points = [f"epsilon={epsilon},learning-rate=0.5" for epsilon in (1, 8)]
+    assert names(asked) == [f"{point},seed={seed}" for point in points for seed in (3, 1)]
     last = asked.runs[-1].config
     assert (last.epsilon, last.learning_rate, last.seed, last.rounds) == (8.0, 0.5, 1, 2)
     assert not asked.public
     assert not asked.vary_mechanism
+    assert names(read("seeds = [0, 1]\n")) == ["base,seed=0", "base,seed=1"]
 
 
-def test_named_runs_stand_beside_the_grid_and_over_the_base(read: Read) -> None:
+def test_named_runs_stand_beside_the_grid_and_over_the_base(read):
     asked = read('[base]\nrounds = 4\n[grid]\nepsilon = [1]\n[[run]]\nname = "open"\nprivacy = "off"\n')
     assert [run.name for run in asked.runs] == ["epsilon=1,seed=0", "open,seed=0"]
     assert [run.config.privacy for run in asked.runs] == ["on", "off"]
@@ -32,11 +32,7 @@ def test_named_runs_stand_beside_the_grid_and_over_the_base(read: Read) -> None:
     assert "NOT PRIVATE" in asked.runs[1].notes[0]
 
 
-def test_seeds_alone_are_a_sweep(read: Read) -> None:
-    assert [run.name for run in read("seeds = [0, 1]\n").runs] == ["base,seed=0", "base,seed=1"]
-
-
-def test_names_are_those_of_files(read: Read) -> None:
+def test_names_are_those_of_files(read):
     asked = read('[grid]\npartition-sizes = ["", "7,8", "7/8"]\n')
     assert [run.name for run in asked.runs] == [
         "partition-sizes=none,seed=0",
@@ -73,15 +69,13 @@ def test_names_are_those_of_files(read: Read) -> None:
         (f"seeds = {list(range(1001))}\n", "1001 runs: expected at most 1000"),
     ],
 )
-def test_every_mistake_is_named(read: Read, text: str, expected: str) -> None:
+def test_every_mistake_is_named(read, text, expected):
     with pytest.raises(ConfigError, match=re.escape(expected)) as error:
         read(text)
     assert "sweep.toml: " in str(error.value)
 
 
-def test_the_config_is_looked_for_beside_the_file_then_here_then_among_those_shipped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_config_is_looked_for_beside_the_file_then_here_then_among_those_shipped(tmp_path, monkeypatch):
     places = [tmp_path / name for name in ("beside", "here/configs", "shipped")]
     for number, place in enumerate(places, 1):
         place.mkdir(parents=True)

@@ -18,6 +18,11 @@ CHARGE = {"sample_rate": 0.1, "noise_multiplier": 4.0, "steps": 20}
 
 
 @pytest.fixture
+def folder(tmp_path: Path) -> SweepFolder:
+    return SweepFolder(tmp_path)
+
+
+@pytest.fixture
 def plan() -> SweepPlan:
     runs = [PlannedRun(name, name, 0, {}, CONFIG) for name in ("a", "b")]
     return SweepPlan(tuple(runs), True, "", False, 1.0, 1e-5)
@@ -29,49 +34,35 @@ def client(**more: object) -> dict[str, object]:
     }  # fmt: skip
 
 
-def test_what_was_spent_before_is_not_the_runs_own(plan: SweepPlan, tmp_path: Path) -> None:
-    before = [{**CHARGE, "steps": 15}]
-    leave(SweepFolder(tmp_path), "a", "completed", clients={"0": client(before=before)})
-    (row, _) = rows_of(plan, SweepFolder(tmp_path))
-    assert row.epsilon == 0.5
-    assert row.alone == compute_epsilon([Entry(0.1, 4.0, 5)], 1e-5)
+@pytest.mark.parametrize(
+    ("before", "alone"),
+    [
+        ({**CHARGE, "steps": 15}, compute_epsilon([Entry(0.1, 4.0, 5)], 1e-5)),
+        ({**CHARGE, "noise_multiplier": 5.0}, None),  # of an account that was retired meanwhile
+    ],
+)
+def test_what_was_spent_before_is_not_the_runs_own(plan, folder, before, alone):
+    leave(folder, "a", "completed", clients={"0": client(before=[before])})
+    (row, _) = rows_of(plan, folder)
+    assert (row.status, row.epsilon, row.alone) == ("completed", 0.5, alone)
 
 
-def test_what_the_account_no_longer_holds_leaves_the_runs_own_unknown(
-    plan: SweepPlan, tmp_path: Path
-) -> None:
-    before = [{**CHARGE, "noise_multiplier": 5.0}]  # of an account that was retired meanwhile
-    leave(SweepFolder(tmp_path), "a", "completed", clients={"0": client(before=before)})
-    (row, _) = rows_of(plan, SweepFolder(tmp_path))
-    assert (row.status, row.epsilon, row.alone) == ("completed", 0.5, None)
-
-
-def test_a_charge_without_its_noise_is_damage(plan: SweepPlan, tmp_path: Path) -> None:
-    half = {"sample_rate": 0.1, "steps": 3}
-    leave(SweepFolder(tmp_path), "a", "completed", clients={"0": client(charges=[half])})
-    (row, _) = rows_of(plan, SweepFolder(tmp_path))
-    assert row.status == "unfinished"
-    assert "clients.charges.noise_multiplier is missing" in row.reason
-
-
-def test_a_person_at_several_clients_has_spent_at_each(tmp_path: Path) -> None:
+def test_a_person_at_several_clients_has_spent_at_each(folder):
     """The plan's delta is that of all of them together."""
     config = {**CONFIG, "clients-per-person": 2}
     plan = SweepPlan((PlannedRun("a", "a", 0, {}, config),), True, "", False, 1.0, 2e-5)
-    leave(SweepFolder(tmp_path), "a", "completed")
-    assert total_epsilon(plan, SweepFolder(tmp_path)) == 2 * compute_epsilon([Entry(0.1, 4.0, 20)], 1e-5)
+    leave(folder, "a", "completed")
+    assert total_epsilon(plan, folder) == 2 * compute_epsilon([Entry(0.1, 4.0, 20)], 1e-5)
 
 
-def test_all_runs_together_are_composed(plan: SweepPlan, tmp_path: Path) -> None:
-    folder = SweepFolder(tmp_path)
+def test_all_runs_together_are_composed(plan, folder):
     assert total_epsilon(plan, folder) == 0.0
     leave(folder, "a", "completed")
     leave(folder, "b", None)
     assert total_epsilon(plan, folder) == compute_epsilon([Entry(0.1, 4.0, 40)], 1e-5)
 
 
-def test_a_run_without_privacy_is_left_out_of_the_sum(plan: SweepPlan, tmp_path: Path) -> None:
-    folder = SweepFolder(tmp_path)
+def test_a_run_without_privacy_is_left_out_of_the_sum(plan, folder):
     leave(folder, "a", "completed")
     unpaid = client(epsilon=None, charges=[{**CHARGE, "noise_multiplier": 0.0}])
     leave(folder, "b", "completed", private=False, epsilon=None, clients={"0": unpaid})
@@ -79,8 +70,7 @@ def test_a_run_without_privacy_is_left_out_of_the_sum(plan: SweepPlan, tmp_path:
     assert [row.alone for row in rows_of(plan, folder)][1] == float("inf")
 
 
-def test_a_damaged_summary_ends_nothing(plan: SweepPlan, tmp_path: Path) -> None:
-    folder = SweepFolder(tmp_path)
+def test_a_damaged_summary_ends_nothing(plan, folder):
     leave(folder, "a", "completed")
     folder.run("a").summary.write_text("{")
     (row, _) = rows_of(plan, folder)
@@ -88,11 +78,11 @@ def test_a_damaged_summary_ends_nothing(plan: SweepPlan, tmp_path: Path) -> None
     assert "is damaged" in row.reason
 
 
-def test_on_one_ledger_its_accounts_say_what_is_spent(tmp_path: Path) -> None:
+def test_on_one_ledger_its_accounts_say_what_is_spent(folder, tmp_path):
     config = RunConfig(data="npz:/data/x.npz", rounds=2).to_flat()
     runs = (PlannedRun("a", "a", 0, {}, config),)
     plan = SweepPlan(runs, False, str(tmp_path / "ledger"), False, 1.0, 1e-5)
-    assert total_epsilon(plan, SweepFolder(tmp_path)) == 0.0
+    assert total_epsilon(plan, folder) == 0.0
     (tmp_path / "ledger").mkdir()
     with Ledger.open(ledger_file(tmp_path / "ledger")) as ledger:
         for client, steps in ((0, 5), (1, 9)):
@@ -101,4 +91,4 @@ def test_on_one_ledger_its_accounts_say_what_is_spent(tmp_path: Path) -> None:
             ledger.reserve_all([ReservationRequest(dataset, "r", 1, (0.1, 4.0), steps, Budget(8.0, 1e-5))])
         ledger.register("another", "a" * 64, 700)
         ledger.reserve_all([ReservationRequest("another", "r", 1, (0.1, 4.0), 50, Budget(8.0, 1e-5))])
-    assert total_epsilon(plan, SweepFolder(tmp_path)) == compute_epsilon([Entry(0.1, 4.0, 9)], 1e-5)
+    assert total_epsilon(plan, folder) == compute_epsilon([Entry(0.1, 4.0, 9)], 1e-5)

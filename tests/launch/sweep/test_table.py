@@ -1,5 +1,4 @@
 import csv
-from pathlib import Path
 
 import pytest
 from launch.sweep.fakes import leave
@@ -20,7 +19,7 @@ def plan() -> SweepPlan:
     return SweepPlan(tuple(runs), True, "", False, 1.0, 1e-5)
 
 
-def test_a_row_for_each_run_whatever_became_of_it(plan: SweepPlan, tmp_path: Path) -> None:
+def test_a_row_for_each_run_whatever_became_of_it(plan, tmp_path):
     folder = SweepFolder(tmp_path)
     leave(folder, "a,seed=0", "completed", metrics={"accuracy": 0.75, "@f1": 0.5})
     leave(folder, "a,seed=1", None)
@@ -37,9 +36,7 @@ def test_a_row_for_each_run_whatever_became_of_it(plan: SweepPlan, tmp_path: Pat
     assert rows[2]["reason"] == "error: no such data"
 
 
-def test_the_table_has_median_and_spread(
-    plan: SweepPlan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_table_has_median_and_spread(plan, tmp_path, capsys):
     folder = SweepFolder(tmp_path)
     leave(folder, "a,seed=0", "completed", accuracy=0.5, epsilon=0.5)
     leave(folder, "a,seed=1", "completed", accuracy=0.8, epsilon=0.7)

@@ -1,8 +1,5 @@
 """How `vary-mechanism` of a sweep reaches its simulated clients, and no others."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from fl_dp.config.run import RunConfig
@@ -14,53 +11,34 @@ from fl_dp.launch.resumption import Launch
 from fl_dp.reporting.run_folder import RunFolder
 
 
-@pytest.mark.parametrize("vary", [True, False])
-def test_a_resumed_run_goes_on_with_it(tmp_path: Path, vary: bool) -> None:
-    start = Launch("ray", tmp_path / "ledgers", "", vary)
-    start.write(RunFolder(tmp_path))
-    assert Launch.read(RunFolder(tmp_path)) == start
-
-
-def test_a_damaged_one_is_refused(tmp_path: Path) -> None:
+def test_a_resumed_run_goes_on_with_it_and_a_damaged_one_is_refused(tmp_path):
     folder = RunFolder(tmp_path)
-    Launch("ray", tmp_path, "", True).write(folder)
+    for vary in (False, True):
+        start = Launch("ray", tmp_path / "ledgers", "", vary)
+        start.write(folder)
+        assert Launch.read(folder) == start
     folder.launch.write_text(folder.launch.read_text().replace("true", '"yes"'))
     with pytest.raises(ConfigError, match="vary-mechanism is neither true nor false"):
         Launch.read(folder)
 
 
 @pytest.mark.parametrize("vary", [True, False])
-def test_simulated_clients_have_it_in_their_settings(
-    tmp_path: Path, vary: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: list[Any] = []
+def test_simulated_clients_have_it_in_their_settings(tmp_path, vary, monkeypatch):
+    seen = []
 
-    class StopError(Exception):
-        pass
-
-    def simulation(config: RunConfig, client: Any, *_: Any) -> Any:
+    def simulation(config, client, *_):
         seen.append(client)
-        raise StopError
+        raise StopIteration
 
     monkeypatch.setattr(ray_simulation, "Simulation", simulation)
-    start, no_ray = Launch("ray", tmp_path, "", vary), None
-    with pytest.raises(StopError):
-        ray_simulation.simulate(
-            RunConfig(), RunFolder(tmp_path), start, no_ray, ProgressReporter(print), resumed=False
-        )  # type: ignore[arg-type]
+    start, tell = Launch("ray", tmp_path, "", vary), ProgressReporter(print)
+    with pytest.raises(StopIteration):
+        ray_simulation.simulate(RunConfig(), RunFolder(tmp_path), start, None, tell, resumed=False)
     assert seen[0].vary_mechanism is vary
 
 
 @pytest.mark.parametrize("engine", [None, "flower"])
-def test_clients_with_settings_of_their_own_are_not_overruled(engine: Any) -> None:
-    request = RunRequest(RunConfig(), ())
+def test_clients_with_settings_of_their_own_are_not_overruled(engine):
+    options = {"out": None, "ledger": None, "ray_address": "", "tell": ProgressReporter(print)}
     with pytest.raises(ConfigError, match="others have settings of their own"):
-        launcher.launch(
-            request,
-            engine=engine,
-            out=None,
-            ledger=None,
-            ray_address="",
-            tell=ProgressReporter(print),
-            vary_mechanism=True,
-        )
+        launcher.launch(RunRequest(RunConfig(), ()), engine=engine, vary_mechanism=True, **options)

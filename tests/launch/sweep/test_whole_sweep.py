@@ -6,13 +6,14 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from launch.commands import MAIN, trained, wait_for
+
+from fl_dp.accounting.ledger.ledger import Ledger
 
 pytestmark = pytest.mark.slow
-COMMAND = [sys.executable, "-m", "fl_dp.cli.main", "sweep"]
 SWEEP = """config = "digits.toml"
 seeds = [0, 1]
 [base]
@@ -23,25 +24,19 @@ epsilon = [2, 8]
 """
 
 
-def test_killed_in_the_middle_it_goes_on_and_runs_nothing_twice(tmp_path: Path) -> None:
+def test_killed_in_the_middle_it_goes_on_and_runs_nothing_twice(tmp_path):
     (tmp_path / "s.toml").write_text(SWEEP)
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    first = subprocess.Popen([*COMMAND, "s.toml", "--jobs", "1"], cwd=tmp_path, env=env)
+    first = subprocess.Popen([*MAIN, "sweep", "s.toml", "--jobs", "1"], cwd=tmp_path, env=env)
     folder = tmp_path / "sweeps" / "s"
     second = folder / "runs" / "epsilon=2,seed=1"
-    deadline = time.monotonic() + 300
-    while not (second / "rounds.jsonl").exists() and time.monotonic() < deadline:
-        time.sleep(0.1)
+    wait_for((second / "rounds.jsonl").exists)
     first.send_signal(signal.SIGINT)
     assert first.wait(120) == 130
     over = folder / "runs" / "epsilon=2,seed=0" / "summary.json"
     before = over.stat().st_mtime_ns
     name = None if (second / "summary.json").exists() else _name(second)
-    done = subprocess.run(
-        [*COMMAND, "s.toml", "--resume", str(folder), "--jobs", "1"],
-        cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=600,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
+    trained("sweep", "s.toml", "--resume", str(folder), "--jobs", "1", cwd=tmp_path, env=env)
     assert over.stat().st_mtime_ns == before
     with (folder / "results.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
@@ -56,8 +51,6 @@ def test_killed_in_the_middle_it_goes_on_and_runs_nothing_twice(tmp_path: Path) 
 
 def _name(run: Path) -> str | None:
     """The run's name in its ledger."""
-    from fl_dp.accounting.ledger.ledger import Ledger
-
     file = run / "ledgers" / "ledger.sqlite"
     if not file.exists():
         return None

@@ -3,7 +3,7 @@
 from scripts.site.commands import all_commands, commands_page
 
 
-def test_every_command_and_every_option_is_on_the_page() -> None:
+def test_every_command_and_every_option_is_on_the_page():
     page = commands_page()
     commands = dict(all_commands())
     assert ("fl-dp", "ledger", "show") in commands
@@ -19,5 +19,5 @@ def test_every_command_and_every_option_is_on_the_page() -> None:
         assert all(option in section for option in shown), words
 
 
-def test_no_path_of_this_machine_is_on_the_page() -> None:
+def test_no_path_of_this_machine_is_on_the_page():
     assert "/fl_dp/configs" not in commands_page()

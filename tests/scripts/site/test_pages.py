@@ -29,19 +29,19 @@ PAGES = {
         ("README.md", "[x](docs/nowhere.md)", "[x](docs/nowhere.md)"),
     ],
 )
-def test_a_link(path: str, link: str, becomes: str) -> None:
+def test_a_link(path, link, becomes):
     (ROOT / "examples/hospitals/task.py").stat()
     assert with_links_of_the_site(f"a {link} b", path, PAGES) == f"a {becomes} b"
 
 
-def test_every_page_of_the_repository_has_a_place_of_its_own() -> None:
+def test_every_page_of_the_repository_has_a_place_of_its_own():
     pages = all_pages()
     assert len(set(pages.values())) == len(pages)
     assert {"README.md", "CHANGELOG.md", "docs/privacy.md", "examples/hospitals/README.md"} <= pages.keys()
     assert all((Path(ROOT) / path).exists() for path in pages)
 
 
-def test_a_section_is_filled_wherever_it_stands() -> None:
+def test_a_section_is_filled_wherever_it_stands():
     navigation: list[object] = [{"First": "index.md"}, {"Why": ["a.md", {"Decisions": []}]}, {"Examples": []}]
     fill(navigation, "Decisions", ["decisions/1.md", "decisions/2.md"])
     fill(navigation, "Examples", ["examples/x.md"])

@@ -74,13 +74,10 @@ def test_a_bomb_is_refused_by_its_true_size(tmp_path: Path, monkeypatch: pytest.
         read(path)
 
 
-@pytest.mark.parametrize("shape", [(-1,), (10**30,), (2**63, 0, -5), tuple([2] * 100)])
-def test_shapes_that_no_array_has_are_refused(tmp_path: Path, shape: tuple[int, ...]) -> None:
-    with pytest.raises(DataError):
-        read(write(tmp_path / "a.npz", header(shape) + bytes(8)))
-
-
-def test_a_header_of_brackets_is_refused(tmp_path: Path) -> None:
+def test_headers_of_no_array_are_refused(tmp_path: Path) -> None:
+    for shape in ((-1,), (10**30,), (2**63, 0, -5), tuple([2] * 100)):
+        with pytest.raises(DataError):
+            read(write(tmp_path / "a.npz", header(shape) + bytes(8)))
     text = b"(" * 9000
     content = npy.MAGIC_PREFIX + b"\x01\x00" + struct.pack("<H", len(text)) + text
     with pytest.raises(DataError, match="x is no plain array, or is damaged"):

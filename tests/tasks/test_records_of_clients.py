@@ -92,14 +92,8 @@ def test_a_missing_file_names_its_client(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        (
-            {"x_train": np.zeros((3, 5))},
-            r"client 2: expected records as client 0 has, numbers of shape \(4,\)",
-        ),
-        (
-            {"classes": np.array(["yes", "no"])},
-            r"client 2: expected classes as client 0 has, \('no', 'yes'\)",
-        ),
+        ({"x_train": np.zeros((3, 5))}, r"client 2: expected records as client 0 has, numbers"),
+        ({"classes": np.array(["yes", "no"])}, r"client 2: expected classes as client 0 has, \('no'"),
         ({"classes": np.array(["no", "yes", "?"])}, "client 2: expected records as client 0 has"),
         ({"groups_train": np.arange(3)}, "client 2: expected groups as client 0 has, False, not True"),
         ({"x_train": np.zeros((3, 2, 2), np.uint8)}, "client 2: expected records"),

@@ -92,10 +92,7 @@ def _losses(compute: Any) -> type[Task]:
 @pytest.mark.parametrize(
     ("compute", "words"),
     [
-        (
-            lambda m, x, y: F.cross_entropy(m(x), y),
-            "shape () for 4 examples, expected (4,): each",
-        ),
+        (lambda m, x, y: F.cross_entropy(m(x), y), "shape () for 4 examples, expected (4,): each"),
         (lambda m, x, y: F.cross_entropy(m(x), y, reduction="none").detach(), "do not depend on a trainable"),
         (lambda m, x, y: F.cross_entropy(m(x), y, reduction="none") / m(x).detach().mean(), "example"),
         (lambda m, x, y: F.cross_entropy(m(x)[:, :2], y.unsqueeze(0), reduction="none"), "raised"),

@@ -18,13 +18,6 @@ BUDGET = Budget(epsilon=100.0, delta=1e-5, accountant="rdp")
 MECHANISM = (0.001, 50.0)
 
 
-@pytest.fixture
-def path(tmp_path):
-    with Ledger.open(tmp_path / "ledger.sqlite") as ledger:
-        ledger.register("digits", "f1", 1000)
-    return tmp_path / "ledger.sqlite"
-
-
 @contextmanager
 def no_byte_can_be_written():
     """In this process: a stand-in for a full disk, with the errors of the system's own calls."""

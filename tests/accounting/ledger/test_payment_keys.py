@@ -39,10 +39,9 @@ def path(tmp_path):
 
 @pytest.fixture
 def ledger(path):
+    sets = [DataDeclaration(f"d{number}", f"f{number}", 9, "set", "parts") for number in range(SETS)]
     with Ledger.open(path) as ledger:
-        ledger.register_all(
-            [DataDeclaration(f"d{number}", f"f{number}", 9, "set", "parts") for number in range(SETS)]
-        )
+        ledger.register_all(sets)
         yield ledger
 
 
@@ -70,16 +69,12 @@ def found(path, reservations):
     return sum(one.key in content for one in reservations)
 
 
-def test_every_payment_has_a_key_of_its_own(ledger):
+def test_every_payment_has_a_key_of_its_own_from_the_systems_entropy(ledger, monkeypatch):
     keys = [one.key for server_round in (1, 2) for one in pay(ledger, server_round)]
     assert {len(key) for key in keys} == {32}
     assert len(set(keys)) == 2 * SETS
-
-
-def test_a_key_is_the_systems_entropy(ledger, monkeypatch):
     monkeypatch.setattr(payment_keys.secrets, "token_bytes", lambda count: bytes(range(count)))
-    (paid,) = pay(ledger, sets=1)
-    assert paid.key == bytes(range(32))
+    assert pay(ledger, 3, sets=1)[0].key == bytes(range(32))
 
 
 def test_a_repeated_round_has_the_key_of_the_first_time(path, ledger):
@@ -90,17 +85,10 @@ def test_a_repeated_round_has_the_key_of_the_first_time(path, ledger):
         again = pay(another)
     assert [one.key for one in again] == [one.key for one in first]
     assert all(one.committed for one in again)
-
-
-def test_a_round_twice_in_one_request_has_one_key(ledger):
-    first, second = ledger.reserve_all([request("d1"), request("d1")])
-    assert first == second
-
-
-def test_a_round_without_privacy_is_repeated_with_its_key_too(ledger):
-    (first,) = ledger.reserve_all([request("d1", budget=None)])
-    (again,) = ledger.reserve_all([request("d1", budget=None)])
-    assert again == first
+    for budget in (BUDGET, None):  # also without privacy, and twice in one request
+        one, same = (request("d1", 2, f"{budget}", budget=budget) for _ in range(2))
+        first, second = ledger.reserve_all([one, same])
+        assert [first] == [second] == ledger.reserve_all([one])
 
 
 @pytest.mark.parametrize("changed", ["other inputs", ""])
@@ -117,12 +105,6 @@ def test_a_key_that_may_not_be_repeated_is_never_written(path, ledger, budget):
     assert found(path, paid) == 0
     ledger.commit_all(paid)
     assert found(path, paid) == 0
-
-
-def test_committing_erases_nothing(path, ledger):
-    paid = pay(ledger)
-    ledger.commit_all(paid)
-    assert found(path, paid) == SETS
 
 
 def test_an_erased_key_is_in_no_byte_of_the_ledger(path, ledger):
@@ -165,41 +147,46 @@ def test_no_copy_stays_where_some_keys_go_and_others_stay(path, ledger, seed):
         kept = {reservation: key for reservation, key in kept.items() if reservation not in gone}
 
 
-def test_a_round_whose_key_was_erased_is_taken(ledger):
+@pytest.mark.parametrize("older", [False, True])
+def test_a_round_whose_key_is_gone_is_taken(path, ledger, older):
+    """It was erased, or never kept by an older fl_dp: a repetition would be another release."""
     ledger.commit_all(pay(ledger))
+    if older:
+        connection = sqlite3.connect(path)
+        connection.execute("DROP TABLE payment_keys")
+        connection.close()
+    else:
+        ledger.erase_keys("run", 1)
+    with Ledger.open(path) as reopened:
+        for _ in range(2):
+            with pytest.raises(RoundTakenError, match="was taken before; it is not repeated"):
+                pay(reopened)
+        assert len(pay(reopened, 2)) == SETS
+
+
+def test_erasing_again_or_before_there_are_keys_changes_nothing(path, ledger):
     ledger.erase_keys("run", 1)
-    for _ in range(2):
-        with pytest.raises(RoundTakenError, match="was taken before; it is not repeated"):
-            pay(ledger)
-    assert len(pay(ledger, 2)) == SETS
-
-
-def test_erasing_again_changes_nothing(path, ledger):
     pay(ledger)
     ledger.erase_keys("run", 1)
     before = path.read_bytes()
-    for up_to in (0, 1, 7):
-        ledger.erase_keys("run", up_to)
-    ledger.erase_keys("unheard of", 1)
+    for run, up_to in (("run", 0), ("run", 1), ("run", 7), ("unheard of", 1)):
+        ledger.erase_keys(run, up_to)
     assert path.read_bytes() == before
 
 
-def test_retiring_erases_the_keys_of_that_data_set(path, ledger):
+@pytest.mark.parametrize("older", [False, True])
+def test_retiring_erases_the_keys_of_that_data_set_and_what_an_older_fl_dp_left_is_not_used(
+    path, ledger, older
+):
     paid = pay(ledger)
-    ledger.retire("d7")
-    assert found(path, [paid[7]]) == 0
-    assert found(path, paid) == SETS - 1
+    if older:  # it retired and erased nothing
+        with ledger._writing() as book:
+            ledger._append(book, "retire", "d7")
+    else:
+        ledger.retire("d7")
+    assert found(path, [paid[7]]) == older
+    assert found(path, paid) == SETS - 1 + older
     ledger.register("d7", "f7", 9, source="set", cut="parts")
-    (refused,) = ledger.reserve_all([request("d7")])
-    assert isinstance(refused, RoundTakenError)
-
-
-def test_a_key_that_an_older_fl_dp_left_when_it_retired_the_data_set_is_not_used(path, ledger):
-    paid = pay(ledger)
-    with ledger._writing() as book:
-        ledger._append(book, "retire", "d7")
-    ledger.register("d7", "f7", 9, source="set", cut="parts")
-    assert found(path, [paid[7]]) == 1
     (refused,) = ledger.reserve_all([request("d7")])
     assert isinstance(refused, RoundTakenError)
 
@@ -219,21 +206,6 @@ def test_what_was_undone_leaves_no_key(path, ledger):
     assert pay(ledger) == first
 
 
-def test_a_round_that_an_older_fl_dp_paid_for_is_taken(path, ledger):
-    """It kept no keys: a repetition would be another release."""
-    pay(ledger)
-    connection = sqlite3.connect(path)
-    connection.execute("DROP TABLE payment_keys")
-    connection.close()
-    with Ledger.open(path) as reopened, pytest.raises(RoundTakenError):
-        pay(reopened)
-
-
-def test_a_ledger_without_a_table_for_keys_has_nothing_to_erase(ledger):
-    ledger.erase_keys("run", 1)
-    ledger.retire("d1")
-
-
 def test_a_key_of_no_reservation_is_a_damaged_ledger(path, ledger):
     pay(ledger)
     connection = sqlite3.connect(path)
@@ -242,11 +214,6 @@ def test_a_key_of_no_reservation_is_a_damaged_ledger(path, ledger):
     connection.close()
     with pytest.raises(LedgerError, match="entry 99999 of the ledger is no reservation; restore it"):
         ledger.erase_keys("run", 1)
-
-
-def test_deleted_bytes_are_overwritten_by_every_connection(ledger):
-    assert ledger._log.database.pragma("secure_delete") == 1
-    assert ledger._log.database.pragma("temp_store") == 2  # memory
 
 
 KILLED = """

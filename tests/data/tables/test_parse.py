@@ -101,7 +101,7 @@ def test_how_the_file_is_read_is_no_part_of_the_meaning(
     read: Callable[[str], Schema], schema_text: str
 ) -> None:
     meaning = read(schema_text).meaning
-    assert read("separator = ';'\n" + schema_text.replace("none", "hash")).meaning == meaning
+    assert read("separator = ';'\ndecimal = ','\n" + schema_text.replace("none", "hash")).meaning == meaning
     assert read(schema_text + '\n[columns.user]\nkind = "group"').meaning == meaning
     assert read(schema_text.replace("[20, 80]", "[20, 81]")).meaning != meaning
     assert read(schema_text.replace("yes = [1, 2]", "yes = [1]")).meaning != meaning

@@ -70,16 +70,12 @@ def test_a_budget_is_a_wall():
     assert budget.steps_that_fit(0.1, 1.0, 100, [Entry(0.1, 1.0, steps)]) == 0
 
 
-def test_disjoint_clients_compose_in_parallel():
-    report = federation_budget(GUARANTEES)
+def test_clients_compose_in_parallel_and_a_person_at_several_pays_the_largest_of_them():
+    report, of_two, of_all = (federation_budget(GUARANTEES, persons) for persons in (1, 2, 9))
     assert (report.epsilon, report.delta) == (3.0, 1e-5)
     assert (report.largest, report.median, report.least) == (3.0, 1.5, 0.5)
-
-
-def test_a_person_at_several_clients_pays_the_largest_of_them():
-    report = federation_budget(GUARANTEES, clients_per_person=2)
-    assert (report.epsilon, report.delta) == (5.0, 2e-5)
-    assert federation_budget(GUARANTEES, clients_per_person=9).epsilon == 6.5
+    assert (of_two.epsilon, of_two.delta) == (5.0, 2e-5)
+    assert of_all.epsilon == 6.5
 
 
 def test_importing_the_budget_is_cheap():

@@ -66,20 +66,16 @@ def test_the_steps_fit_and_one_more_does_not(spent, accountant):
 
 
 @pytest.mark.parametrize("accountant", ["pld", "rdp"])
-def test_rounds_of_a_plan_are_calibrated_for_together(accountant):
-    """A client that takes part in 12 rounds of 20 steps."""
+def test_rounds_and_parts_of_a_plan_are_calibrated_for_together(accountant):
+    """12 rounds of 20 steps are 240 steps; of parts that differ no less than what they cost together."""
     noise = calibrate_noise(0.02, 20, 2.0, 1e-5, rounds=12, accountant=accountant)
     assert noise == calibrate_noise(0.02, 240, 2.0, 1e-5, accountant=accountant)
-
-
-def test_one_noise_for_parts_that_differ():
-    parts = [(0.02, 100), (0.1, 10)]
-    noise = calibrate_parts(parts, 2.0, 1e-5)
-
-    def cost(noise_multiplier: float) -> float:
-        return compute_epsilon([Entry(rate, noise_multiplier, steps) for rate, steps in parts], 1e-5)
-
-    assert cost(noise) <= 2.0 < cost(noise * (1 - 2e-3))
+    noise = calibrate_parts([(0.02, 100), (0.1, 10)], 2.0, 1e-5, accountant=accountant)
+    enough, less = (
+        compute_epsilon([Entry(0.02, one, 100), Entry(0.1, one, 10)], 1e-5, accountant)
+        for one in (noise, noise * (1 - 2e-3))
+    )
+    assert enough <= 2.0 < less
 
 
 def test_phases_with_a_noise_of_their_own_keep_it():

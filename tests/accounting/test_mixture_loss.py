@@ -15,7 +15,7 @@ from fl_dp.accounting.mixture_loss import MixtureLoss
 from fl_dp.accounting.privacy_loss import StepLoss
 from fl_dp.records import Entry
 
-STEPS = [(0.1, 1.0, 2), (1e-4, 0.6, 3), (0.5, 5.0, 4), (0.01, 20.0, 30), (1e-6, 1.0, 2), (0.999, 2.0, 3)]
+STEPS = [(0.1, 1.0, 2), (1e-4, 0.6, 3), (0.5, 5.0, 4), (0.01, 20.0, 12), (1e-6, 1.0, 2), (0.999, 2.0, 3)]
 EPSILONS = np.array([-3.0, -0.5, -1e-3, 0.0, 1e-9, 1e-4, 0.03, 0.4, 1.0, 3.0, 8.0])
 
 
@@ -37,7 +37,7 @@ def exact(q: float, s: float, m: int, epsilon: float, *, adding: bool) -> mpmath
         if wanted <= weights[0]:  # every outcome is likelier than that
             return mpmath.mpf(0) if adding else 1 - mpmath.exp(e)
         low, high = mpmath.mpf(-(10**4)), mpmath.mpf(10**4)
-        for _ in range(300):
+        for _ in range(190):
             middle = (low + high) / 2
             low, high = (middle, high) if ratio(middle) < wanted else (low, middle)
         with_ = mpmath.fsum(b * left_of(low, i) for i, b in enumerate(weights))
@@ -67,9 +67,7 @@ def test_one_copy_is_the_usual_step():
             assert np.abs(ours - usual).max() <= 2e-15
 
 
-@pytest.mark.parametrize(
-    "mechanism", [(0.1, 2.0, 100, 2), (0.01, 2.0, 300, 3), (0.5, 4.0, 50, 3), (0.2, 8.0, 300, 5)]
-)
+@pytest.mark.parametrize("mechanism", [(0.1, 2.0, 100, 2), (0.5, 4.0, 50, 3), (0.2, 8.0, 300, 5)])
 def test_epsilon_is_dp_accountings(mechanism):
     q, s, steps, copies = mechanism
     entry = Entry(q, s, steps, 1, copies)

@@ -33,16 +33,12 @@ def test_a_batch_does_not_change_the_data() -> None:
         assert data.fingerprint() == before
 
 
-def test_features_pass_as_they_are() -> None:
+def test_batches_are_rows_in_the_order_asked_for() -> None:
     x = torch.randn(4, 5)
     inputs, _ = TensorData(x, torch.zeros(4, dtype=torch.int64), TWO).batch(torch.tensor([2, 0]))
     assert torch.equal(inputs, x[[2, 0]])
-
-
-def test_an_empty_poisson_draw_is_an_empty_batch() -> None:
-    inputs, labels = images().batch(torch.empty(0, dtype=torch.int64))
-    assert inputs.shape == (0, 1, 2, 2)
-    assert labels.shape == (0,)
+    inputs, labels = images().batch(torch.empty(0, dtype=torch.int64))  # of an empty Poisson draw
+    assert (inputs.shape, labels.shape) == ((0, 1, 2, 2), (0,))
 
 
 def test_a_subset_keeps_the_classes_and_the_order_asked_for() -> None:

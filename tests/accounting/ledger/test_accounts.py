@@ -17,6 +17,8 @@ MECHANISM = (0.1, 1.0)
 
 
 def test_an_account_tells_its_rounds_and_their_wall(ledger):
+    (account,) = ledger.accounts()
+    assert (account.last_budget(), account.delta()) == (None, auto_delta(1000))  # before the first
     ledger.commit(ledger.reserve("digits", "run", 1, MECHANISM, 2, BUDGET))
     ledger.reserve("digits", "run", 2, MECHANISM, 3, BUDGET)
     (account,) = ledger.accounts()
@@ -27,12 +29,6 @@ def test_an_account_tells_its_rounds_and_their_wall(ledger):
     assert account.last_budget() == NotedBudget(9.0, 1e-6, "rdp")
     assert account.delta() == 1e-6
     assert account.retired is None
-
-
-def test_before_the_first_round_delta_is_what_auto_would_be(ledger):
-    (account,) = ledger.accounts()
-    assert account.last_budget() is None
-    assert account.delta() == auto_delta(1000)
 
 
 ROUND = {
@@ -71,15 +67,16 @@ def test_a_ledger_opens_whatever_accountant_it_has_noted(tmp_path):
 
 
 def test_parts_of_one_cut_are_no_kin_and_the_whole_that_follows_is_kin_to_all(ledger):
+    def groups():
+        return [[one.dataset for one in group] for group in lineages(ledger.accounts())]
+
     for part in ("a", "b"):
         ledger.register(part, f"f-{part}", 9, source="set", cut="2 parts")
-    groups = lineages(ledger.accounts())
-    assert [[one.dataset for one in group] for group in groups] == [["digits"], ["a"], ["b"]]
+    assert groups() == [["digits"], ["a"], ["b"]]
     ledger.retire("a")
     ledger.retire("b")
     ledger.register("set", "f4", 9)
-    groups = lineages(ledger.accounts())
-    assert [[one.dataset for one in group] for group in groups] == [["digits"], ["a", "b", "set"]]
+    assert groups() == [["digits"], ["a", "b", "set"]]
 
 
 def test_retiring_begins_a_new_account_and_keeps_the_old_one(ledger):
@@ -123,14 +120,6 @@ def test_retired_names_and_contents_are_free_but_remembered(ledger):
     ]
 
 
-def test_an_account_that_is_kin_to_two_groups_makes_them_one(ledger):
-    ledger.register("other", "g1", 5)
-    ledger.retire("digits")
-    ledger.retire("other")
-    ledger.register("digits", "g1", 5)
-    assert [[one.id for one in group] for group in lineages(ledger.accounts())] == [[1, 2, 5]]
-
-
 def test_what_was_paid_for_is_proven_if_every_round_is(ledger):
     def reserve(server_round, arithmetic):
         ledger.reserve_all(
@@ -143,15 +132,9 @@ def test_what_was_paid_for_is_proven_if_every_round_is(ledger):
     assert reserve(2, "assumed") == (["assumed"], "assumed")
     assert reserve(3, "proven") == (["assumed"], "assumed")
     assert [paid.arithmetic for paid in ledger.accounts()[0].rounds] == ["proven", "assumed", "proven"]
-
-
-def test_retiring_makes_nothing_proven(ledger):
-    """The total of a new account holds what the old one has spent, and is as sure as that."""
-    ledger.reserve("digits", "run", 1, MECHANISM, 2, BUDGET)
-    ledger.retire("digits")
+    ledger.retire("digits")  # which makes nothing proven: the total is as sure as what the old one has spent
     ledger.register("digits", "f1", 1000)
-    asked = ReservationRequest("digits", "run", 2, MECHANISM, 2, BUDGET, arithmetic="proven")
-    ledger.reserve_all([asked])
+    reserve(4, "proven")
     old, new = account_reports(ledger.accounts())
     assert (old.arithmetic, new.arithmetic) == ("assumed", "assumed")
     assert new.total_epsilon > new.epsilon

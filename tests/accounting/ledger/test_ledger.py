@@ -155,7 +155,7 @@ def _write(path, ready, opened):
     log = EventLog.open(path, create=False)
     ready.set()
     assert opened.wait(60)
-    for _ in range(300):
+    for _ in range(100):
         with log.writing():
             log.new_events()
             log.append({"kind": "test"})

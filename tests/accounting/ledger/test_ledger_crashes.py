@@ -75,9 +75,9 @@ def received(replies):
     return count
 
 
-def ended(client):
+def assert_killed(client):
     client.join(60)
-    return client.exitcode
+    assert client.exitcode == -signal.SIGKILL
 
 
 def spent_steps(path):
@@ -97,7 +97,7 @@ def test_a_client_that_is_killed_at_any_moment_has_spent_what_it_released(tmp_pa
                 released += replies.recv_bytes() == b"."
             time.sleep(moments.uniform(0.0, 0.01))
             os.kill(client.pid, signal.SIGKILL)
-            assert ended(client) == -signal.SIGKILL
+            assert_killed(client)
             released += received(replies)
             replies.close()
             spent = spent_steps(path)
@@ -151,7 +151,7 @@ def test_a_client_that_is_killed_at_any_line_of_a_round_has_spent_what_it_releas
     for number in sorted({1, *random.Random(0).sample(lines, some - 2), len(lines)}) if some else lines:
         path = shutil.copy(tmp_path / "begun.sqlite", tmp_path / f"{number}.sqlite")
         client, replies = start(kill_at_line, path, number)
-        assert ended(client) == -signal.SIGKILL
+        assert_killed(client)
         assert received(replies) == 0
         outcomes.add(spent_steps(path))
     assert outcomes == {0, 1}  # before the reservation was on disk, and after
@@ -178,7 +178,7 @@ def test_files_copied_while_they_are_written_hold_all_that_was_released_or_are_r
         assert spent >= released
         opened += 1
     client.kill()
-    ended(client)
+    assert_killed(client)
     assert released > 0
     assert opened > 0
 
@@ -250,6 +250,7 @@ def test_an_entry_that_is_not_whole_on_the_disk_yet_is_undone(tmp_path, stages, 
 def test_without_its_journal_a_torn_ledger_is_refused_or_holds_no_less(tmp_path, stages):
     """As when it was renamed after a crash, and the journal was left behind."""
     spent, before, after, _ = stages
+    assert reopened(tmp_path, after, None) == spent + 1  # the entry is there once the journal is gone
     opened = 0
     for cut in range(0, len(after) + 1, 509):
         for torn in (after[:cut] + before[cut:], before[:cut] + after[cut:]):
@@ -257,17 +258,3 @@ def test_without_its_journal_a_torn_ledger_is_refused_or_holds_no_less(tmp_path,
                 assert reopened(tmp_path, torn, None) >= spent
                 opened += 1
     assert opened > 0
-
-
-def test_an_entry_is_there_once_the_journal_is_gone(tmp_path, stages):
-    spent, _, after, _ = stages
-    assert reopened(tmp_path, after, None) == spent + 1
-
-
-def test_all_that_is_committed_is_in_the_one_file(tmp_path):
-    path = begin(tmp_path / "ledger.sqlite")
-    with Ledger.open(path) as ledger:
-        ledger.commit(ledger.reserve("digits", "run", 1, MECHANISM, 3, BUDGET))
-        assert [file.name for file in tmp_path.iterdir()] == ["ledger.sqlite"]
-        shutil.copy(path, tmp_path / "copy")
-    assert spent_steps(tmp_path / "copy") == 3

@@ -70,20 +70,16 @@ def test_a_link_that_leads_nowhere_begins_no_ledger(tmp_path, target):
     assert [file.name for file in tmp_path.iterdir()] == ["link"]
 
 
-def test_a_name_that_was_left_by_a_maker_that_was_killed_is_removed(path, tmp_path):
+def test_a_name_that_a_killed_maker_left_is_removed_and_anothers_unfinished_file_is_not(path, tmp_path):
     leftover = tmp_path / f"{one_name.temporary_prefix(path)}x1y2z3_a"
     os.link(path, leftover)
     Ledger.open(path).close()
     assert [file.name for file in tmp_path.iterdir()] == ["ledger.sqlite"]
-
-
-def test_another_makers_unfinished_file_is_left_alone(path, tmp_path):
-    unfinished = tmp_path / f"{one_name.temporary_prefix(path)}x1y2z3_a"
-    unfinished.write_bytes(b"")
+    leftover.write_bytes(b"")
     os.link(path, tmp_path / "other")
     with pytest.raises(LedgerError, match="2 names"):
         Ledger.open(path)
-    assert unfinished.exists()
+    assert leftover.exists()
 
 
 def test_a_file_on_another_device_than_its_folder_is_refused(path, monkeypatch):

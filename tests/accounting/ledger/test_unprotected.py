@@ -51,19 +51,15 @@ def test_every_later_private_round_on_these_data_is_refused_with_the_reason(tmp_
     assert ledger.reserve("other", "run", 1, MECHANISM, 1, BUDGET).entry.steps == 1
 
 
-def test_private_rounds_before_it_are_lost_too(ledger):
+def test_private_rounds_before_it_are_lost_too_and_retiring_begins_anew_but_for_the_total(ledger):
     ledger.commit(ledger.reserve("digits", "run", 1, MECHANISM, 2, BUDGET))
     ledger.commit(_unprotected(ledger))
     (digits, other) = account_reports(ledger.accounts())
     assert (digits.epsilon, digits.private, digits.steps) == (math.inf, False, 502)
     assert (other.epsilon, other.private) == (0.0, True)
-
-
-def test_retiring_begins_anew_but_in_all_it_stays_infinite(ledger):
-    ledger.commit(_unprotected(ledger))
     ledger.retire("digits")
     ledger.register("digits", "f1", 1000)
-    assert ledger.reserve("digits", "run", 1, MECHANISM, 2, BUDGET).entry.steps == 2
+    assert ledger.reserve("digits", "run", 3, MECHANISM, 2, BUDGET).entry.steps == 2
     new = account_reports(ledger.accounts())[-1]
     assert new.private
     assert new.epsilon < new.total_epsilon == math.inf

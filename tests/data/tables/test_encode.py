@@ -89,49 +89,39 @@ def test_without_a_header_columns_count_by_their_place(written: Written, schema_
 def test_a_baseline_has_no_column_and_without_other_a_stranger_is_refused(
     written: Written, schema_text: str
 ) -> None:
-    schema = schema_text.replace(
-        "categories = [1, 2, 3]", "categories = [1, 2, 3]\nbaseline = 1\nother = false"
-    )
+    categories = "categories = [1, 2, 3]"
+    schema = schema_text.replace(categories, f"{categories}\nbaseline = 1\nother = false")
     data = read(written("age,pain,note,ill\n20,1,a,0\n20,3,a,0\n20,?,a,0\n", schema))
     assert data.x[:, 2:].tolist() == [[0, 0, 0], [0, 1, 0], [0, 0, 1]]
-    with pytest.raises(
-        DataError, match="column 'pain': there are cells that the schema does not know"
-    ) as error:
+    with pytest.raises(DataError, match="column 'pain': there are cells that the schema does not know"):
         read(written("age,pain,note,ill\n20,77,a,0\n", schema))
-    assert "77" not in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("row", "words"),
+    ("header", "row", "words"),
     [
-        ("4711,1,a,8", "column 'ill': there are cells that the schema does not know"),
-        ("forty,1,a,0", "column 'age': there are cells that are neither numbers nor declared"),
-        ("20,1,a,?", "column 'ill': there are missing cells; the schema may say if-missing"),
+        ("age,pain,note,ill", "47.11,1,a,8", "column 'ill': there are cells that the schema does not know"),
+        (
+            "age,pain,note,ill",
+            "secret,1,a,0",
+            "column 'age': there are cells that are neither numbers nor declared",
+        ),
+        (
+            "age,pain,note,ill",
+            "20,1,a,?",
+            "column 'ill': there are missing cells; the schema may say if-missing",
+        ),
+        ("age,pain,note,ill,secret", "20,1,a,0,x", "not say what these columns of .* are, counted from 1: 5"),
+        ("age,note,ill", "20,a,0", r"not name the column 'pain'.*: it names 3 of the .* 4\. Is it another"),
+        ("age,pain,note,ill,age", "20,1,a,0,30", "names a column twice"),
     ],
 )
 def test_what_the_schema_does_not_know_is_refused_and_not_quoted(
-    written: Written, row: str, words: str
+    written: Written, header: str, row: str, words: str
 ) -> None:
     with pytest.raises(DataError, match=words) as error:
-        read(written(f"age,pain,note,ill\n20,1,a,0\n{row}\n"))
-    assert not any(cell in str(error.value).replace("0 and", "") for cell in ("4711", "forty", "8"))
-
-
-COMMAS = "age;pain;note;ill\n20,5;1;k.A.;0\n80;2,0;1.234;1\n35,25;9;c,d;2\n?;?;;0\n"
-
-
-def test_decimal_commas_are_read_and_make_no_other_record(written: Written, schema_text: str) -> None:
-    """What records have spent goes by their cells as they stand, however the schema reads them."""
-    schema = 'separator = ";"\n' + schema_text
-    points = read(written(COMMAS.replace(",", "."), schema))
-    commas = read(written(COMMAS, 'decimal = ","\n' + schema))
-    assert torch.equal(commas.x, points.x)
-    assert torch.equal(commas.y, points.y)
-    ignored = schema.replace('kind = "number"\nrange = [20, 80]\nif-missing = "encode"', 'kind = "ignore"')
-    unread = read(written(COMMAS, ignored))
-    assert unread.x.shape[1] == commas.x.shape[1] - 2
-    assert unread.raw == commas.raw
-    assert unread.fingerprint() == commas.fingerprint()
+        read(written(f"{header}\n{row}\n"))
+    assert not any(cell in str(error.value) for cell in ("47.11", "secret"))
 
 
 @pytest.mark.parametrize(
@@ -139,6 +129,7 @@ def test_decimal_commas_are_read_and_make_no_other_record(written: Written, sche
     [
         (".", "47,11", "with a decimal comma: the schema's decimal = ',' reads"),
         (",", "47.11", "decimal point"),
+        (".", "forty", ""),
     ],
 )
 def test_numbers_with_another_decimal_mark_are_told_and_not_quoted(
@@ -148,9 +139,22 @@ def test_numbers_with_another_decimal_mark_are_told_and_not_quoted(
     with pytest.raises(DataError, match=f"column 'age': there are cells .*{words}") as error:
         read(written(f"age;pain;note;ill\n{cell};1;a;0\n", schema))
     assert "47" not in str(error.value)
-    with pytest.raises(DataError, match="column 'age'") as error:
-        read(written("age;pain;note;ill\nforty;1;a;0\n", schema))
-    assert "decimal" not in str(error.value)
+    assert ("decimal" in str(error.value)) == bool(words)
+
+
+def test_decimal_commas_are_read_and_make_no_other_record(written: Written, schema_text: str) -> None:
+    """What records have spent goes by their cells as they stand, however the schema reads them."""
+    table = "age;pain;note;ill\n20,5;1;k.A.;0\n80;2,0;1.234;1\n35,25;9;c,d;2\n?;?;;0\n"
+    schema = 'separator = ";"\n' + schema_text
+    points = read(written(table.replace(",", "."), schema))
+    commas = read(written(table, 'decimal = ","\n' + schema))
+    assert torch.equal(commas.x, points.x)
+    assert torch.equal(commas.y, points.y)
+    ignored = schema.replace('kind = "number"\nrange = [20, 80]\nif-missing = "encode"', 'kind = "ignore"')
+    unread = read(written(table, ignored))
+    assert unread.x.shape[1] == commas.x.shape[1] - 2
+    assert unread.raw == commas.raw
+    assert unread.fingerprint() == commas.fingerprint()
 
 
 def test_records_with_missing_cells_may_be_dropped(written: Written, schema_text: str) -> None:
@@ -162,20 +166,6 @@ def test_records_with_missing_cells_may_be_dropped(written: Written, schema_text
         read(written(), "test")
     with pytest.raises(DataError, match="no usable records"):
         read(written("age,pain,note,ill\n?,1,a,0\n", schema))
-
-
-def test_every_column_of_the_file_must_be_declared_and_none_is_quoted(written: Written) -> None:
-    with pytest.raises(
-        DataError, match="not say what these columns of the file are, counted from 1: 5"
-    ) as error:
-        read(written("age,pain,note,ill,user\n20,1,a,0,me\n"))
-    assert "user" not in str(error.value)
-    with pytest.raises(
-        DataError, match=r"does not name the column 'pain'.*: it names 3 of the .* 4\. Is it another"
-    ):
-        read(written("age,note,ill\n20,a,0\n"))
-    with pytest.raises(DataError, match="names a column twice"):
-        read(written("age,pain,note,ill,age\n20,1,a,0,30\n"))
 
 
 TARGETS = """
@@ -267,25 +257,17 @@ def test_new_ids_make_no_new_records(written: Written, schema_text: str) -> None
     assert PersonData(first, 1).fingerprint() != PersonData(other, 1).fingerprint()
 
 
-SITES = (
-    PEOPLE
-    + """
-[columns.hospital]
-kind = "site"
-"""
-)
-
-
 def test_a_record_has_a_person_and_a_site_and_new_names_of_either_make_no_new_record(
     written: Written,
 ) -> None:
     text = "user,a,y,hospital\nu0,1,0,north\nu1,2,1,south\nu0,3,1,south\n"
-    data = read(written(text, SITES.replace('"hash"', '"none"')))
+    schema = PEOPLE.replace('"hash"', '"none"') + '[columns.hospital]\nkind = "site"\n'
+    data = read(written(text, schema))
     assert (data.groups, data.grouped_by) == (("u0", "u1", "u0"), "user")
     assert (data.sites, data.sites_by) == (("north", "south", "south"), "hospital")
     assert data.form.input_shape == (1,)
     renamed = text.replace("north", "A").replace("south", "B").replace("u1", "x")
-    assert read(written(renamed, SITES.replace('"hash"', '"none"'))).raw == data.raw
+    assert read(written(renamed, schema)).raw == data.raw
     assert data.subset(torch.tensor([2])).sites == ("south",)
 
 

@@ -77,22 +77,26 @@ def test_what_is_not_complete_is_refused_by_name(
         read(schema_text.replace(old, new, 1))
 
 
-@pytest.mark.parametrize("kind", ["group", "split"])
-def test_two_columns_cannot_say_the_same(read: Callable[[str], Schema], schema_text: str, kind: str) -> None:
-    rest = "\ntrain = [1]\ntest = [2]" if kind == "split" else ""
-    more = "".join(f'\n[columns.{name}]\nkind = "{kind}"{rest}\n' for name in "ab")
-    with pytest.raises(DataError, match=f"expected one column of kind '{kind}' at most"):
-        read(schema_text + more)
-
-
-def test_there_must_be_columns_and_inputs(read: Callable[[str], Schema]) -> None:
-    with pytest.raises(DataError, match=r"expected a part \[columns\.NAME\] for every column"):
-        read("header = true")
-    with pytest.raises(DataError, match="there is no input"):
-        read('[columns.y]\nkind = "label"\nclasses = [0, 1]')
-
-
-def test_a_missing_schema_says_what_to_do(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("header = true", r"expected a part \[columns\.NAME\] for every column"),
+        ('[columns.y]\nkind = "label"\nclasses = [0, 1]', "there is no input"),
+        (
+            "".join(f'[columns.{name}]\nkind = "group"\n' for name in "ab"),
+            "one column of kind 'group' at most",
+        ),
+        (
+            "".join(f'[columns.{x}]\nkind = "split"\ntrain = [1]\ntest = [2]\n' for x in "ab"),
+            "one column of kind 'split' at most",
+        ),
+    ],
+)
+def test_a_schema_of_no_use_is_refused(
+    read: Callable[[str], Schema], tmp_path: Path, text: str, words: str
+) -> None:
+    with pytest.raises(DataError, match=words):
+        read(text)
     with pytest.raises(DataError, match=r"no such schema file. `fl-dp schema FILE` drafts one; the setting"):
         read_schema(tmp_path / "none.toml")
 

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from math import inf, nan
 
 import pytest
 
@@ -23,27 +24,34 @@ def test_auto_delta_is_the_largest_power_of_ten_below_one_over_n(public_size, de
     assert power == 10**5 or power // 10 <= public_size
 
 
-def test_no_records_have_no_delta():
-    with pytest.raises(ConfigError, match="public_size=0"):
-        auto_delta(0)
-
-
-@pytest.mark.parametrize("budget", [(0.0, 1e-5), (float("inf"), 1e-5), (1.0, 0.0), (1.0, 1.0)])
-def test_a_budget_that_bounds_nothing_is_refused(budget):
-    with pytest.raises(ConfigError, match="Expected"):
-        Budget(*budget)
+@pytest.mark.parametrize(
+    ("refused", "words"),
+    [
+        (lambda: auto_delta(0), "public_size=0"),
+        (lambda: auto_delta(10**4000), "public_size of at most 1e"),
+        *(
+            (lambda args=args: Budget(*args), "Expected")
+            for args in [(0.0, 1e-5), (inf, 1e-5), (1.0, 0.0), (1.0, 1.0)]
+        ),
+        *(
+            (lambda wall=wall: Budget(3.0, 1e-5, "rdp", wall), "epsilon_alone")
+            for wall in (0.0, -1.0, inf, nan)
+        ),
+        (lambda: Budget(3.0, 1e-5, "prv"), r"'prv': its epsilon is no proven upper bound.*take .*pld"),
+        (lambda: Budget(3.0, 1e-5, "no-such-accountant"), "'no-such-accountant': expected "),
+        (lambda: federation_budget([]), "at least one client"),
+        (lambda: federation_budget(GUARANTEES, 0), "clients_per_person=0"),
+    ],
+)
+def test_what_bounds_nothing_is_refused(refused, words):
+    """Only an accountant that is a proven upper bound holds a budget."""
+    with pytest.raises(ConfigError, match=words):
+        refused()
 
 
 @pytest.mark.parametrize("budget", [(1e-3, 1e-12), (0.5, 0.5), (1e6, 0.999)])
 def test_a_budget_may_be_small_or_large(budget):
     assert (Budget(*budget).epsilon, Budget(*budget).delta) == budget
-
-
-def test_only_a_proven_upper_bound_holds_a_budget():
-    with pytest.raises(ConfigError, match=r"'prv': its epsilon is no proven upper bound.*take .*pld"):
-        Budget(3.0, 1e-5, "prv")
-    with pytest.raises(ConfigError, match="'no-such-accountant': expected "):
-        Budget(3.0, 1e-5, "no-such-accountant")
 
 
 def test_a_budget_says_in_words_what_is_spent_and_by_whom():
@@ -62,28 +70,19 @@ def test_a_budget_is_a_wall():
     assert budget.steps_that_fit(0.1, 1.0, 100, [Entry(0.1, 1.0, steps)]) == 0
 
 
-def test_disjoint_clients_compose_in_parallel():
-    report = federation_budget(GUARANTEES)
+def test_clients_compose_in_parallel_and_a_person_at_several_pays_the_largest_of_them():
+    report, of_two, of_all = (federation_budget(GUARANTEES, persons) for persons in (1, 2, 9))
     assert (report.epsilon, report.delta) == (3.0, 1e-5)
     assert (report.largest, report.median, report.least) == (3.0, 1.5, 0.5)
-
-
-def test_a_person_at_several_clients_pays_the_largest_of_them():
-    report = federation_budget(GUARANTEES, clients_per_person=2)
-    assert (report.epsilon, report.delta) == (5.0, 2e-5)
-    assert federation_budget(GUARANTEES, clients_per_person=9).epsilon == 6.5
-
-
-def test_a_federation_of_nobody_is_refused():
-    with pytest.raises(ConfigError, match="at least one client"):
-        federation_budget([])
-    with pytest.raises(ConfigError, match="clients_per_person=0"):
-        federation_budget(GUARANTEES, 0)
+    assert (of_two.epsilon, of_two.delta) == (5.0, 2e-5)
+    assert of_all.epsilon == 6.5
 
 
 def test_importing_the_budget_is_cheap():
+    """Of an accountant, too: torch, Opacus and the like are loaded when they are asked."""
     code = (
-        "import sys, fl_dp.accounting.ledger.ledger; print({'torch', 'dp_accounting'} & sys.modules.keys())"
+        "import sys, fl_dp.accounting.ledger.ledger, fl_dp.accounting.accountants.prv; "
+        "print({'torch', 'opacus', 'scipy', 'dp_accounting'} & sys.modules.keys())"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout == "set()\n"

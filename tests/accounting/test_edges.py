@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fl_dp.accounting.budget import Budget, auto_delta
+from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.calibration import calibrate_noise, calibrate_parts, rounds_that_fit, steps_that_fit
 from fl_dp.accounting.epsilon import MAX_STEPS, compute_epsilon
 from fl_dp.accounting.training_plan import Phase, steps_of_epochs
@@ -16,6 +16,7 @@ from fl_dp.records import Entry
 ACCOUNTANTS = ["pld", "prv", "rdp"]
 BOUNDS = ["pld", "rdp"]
 JUST_BELOW_ONE = math.nextafter(1.0, 0.0)
+Floats = tuple[float, float]
 
 rates = st.sampled_from([1e-300, 1e-12, 1e-6, 0.5, 1 - 1e-12, JUST_BELOW_ONE, 1.0]) | st.floats(1e-9, 1.0)
 noises = st.sampled_from([5e-324, 1e-300, 1e-3, 0.032, 0.06, 1.0, 1e6, 1e300]) | st.floats(-2.0, 5.0).map(
@@ -42,7 +43,7 @@ def epsilon_or_refusal(entry: Entry, delta: float, accountant: str) -> float | N
     return None
 
 
-@pytest.mark.parametrize(("accountant", "examples"), [("pld", 25), ("prv", 6), ("rdp", 100)])
+@pytest.mark.parametrize(("accountant", "examples"), [("pld", 25), ("prv", 4), ("rdp", 100)])
 def test_a_number_or_words(accountant: str, examples: int) -> None:
     @settings(max_examples=examples, deadline=None)
     @given(rate=rates, noise=noises, count=steps, delta=deltas)
@@ -52,21 +53,11 @@ def test_a_number_or_words(accountant: str, examples: int) -> None:
     check()
 
 
-@pytest.mark.parametrize(("accountant", "examples"), [("pld", 25), ("rdp", 100)])
+@pytest.mark.parametrize(("accountant", "examples"), [("pld", 40), ("rdp", 100)])
 def test_the_order_is_kept(accountant: str, examples: int) -> None:
     @settings(max_examples=examples, deadline=None)
-    @given(
-        rate=st.tuples(rates, rates),
-        noise=st.tuples(noises, noises),
-        count=st.tuples(steps, steps),
-        delta=st.tuples(deltas, deltas),
-    )
-    def check(
-        rate: tuple[float, float],
-        noise: tuple[float, float],
-        count: tuple[int, int],
-        delta: tuple[float, float],
-    ) -> None:
+    @given(*[st.tuples(one, one) for one in (rates, noises, steps, deltas)])
+    def check(rate: Floats, noise: Floats, count: tuple[int, int], delta: Floats) -> None:
         less = epsilon_or_refusal(Entry(min(rate), max(noise), min(count)), max(delta), accountant)
         more = epsilon_or_refusal(Entry(max(rate), min(noise), max(count)), min(delta), accountant)
         if less is not None and more is not None:
@@ -76,36 +67,31 @@ def test_the_order_is_kept(accountant: str, examples: int) -> None:
 
 
 @pytest.mark.parametrize("accountant", BOUNDS)
-@pytest.mark.parametrize("one_more", ["rate", "noise", "steps", "delta"])
-def test_the_order_is_kept_from_edge_to_edge(one_more: str, accountant: str) -> None:
-    """One of the four moved to its neighbour, where the grid changes least and rounding shows most."""
-    moves = {
-        "rate": [(Entry(1 - 1e-12, 1e3, 10_000), 1e-5), (Entry(1.0, 1e3, 10_000), 1e-5)],
-        "noise": [(Entry(0.5, 0.07, 3), 1e-5), (Entry(0.5, 0.06999999, 3), 1e-5)],
-        "steps": [(Entry(0.01, 5.0, 999_999), 1e-5), (Entry(0.01, 5.0, 1_000_000), 1e-5)],
-        "delta": [(Entry(0.01, 1.0, 100), 1.0000001e-9), (Entry(0.01, 1.0, 100), 1e-9)],
-    }
-    less, more = (compute_epsilon([entry], delta, accountant) for entry, delta in moves[one_more])
-    assert 0.0 < less * (1 - SLACK[accountant]) <= more < math.inf
+@pytest.mark.parametrize(
+    ("less", "more"),
+    [
+        ((Entry(1 - 1e-12, 1e3, 10_000), 1e-5), (Entry(1.0, 1e3, 10_000), 1e-5)),
+        ((Entry(0.5, 0.07, 3), 1e-5), (Entry(0.5, 0.06999999, 3), 1e-5)),
+        ((Entry(0.01, 5.0, 999_999), 1e-5), (Entry(0.01, 5.0, 1_000_000), 1e-5)),
+        ((Entry(0.01, 1.0, 100), 1.0000001e-9), (Entry(0.01, 1.0, 100), 1e-9)),
+        # the deltas of pld's grid once rose here by rounding, which was refused
+        ((Entry(JUST_BELOW_ONE, 0.06, 2), JUST_BELOW_ONE), (Entry(JUST_BELOW_ONE, 0.06, 2), 0.5)),
+    ],
+)
+def test_the_order_is_kept_from_edge_to_edge(
+    less: tuple[Entry, float], more: tuple[Entry, float], accountant: str
+) -> None:
+    """One number moved to its neighbour, where the grid changes least and rounding shows most."""
+    one, other = (compute_epsilon([entry], delta, accountant) for entry, delta in (less, more))
+    assert 0.0 <= one * (1 - SLACK[accountant]) <= other < math.inf
+    assert other > 0.0
 
 
 @pytest.mark.parametrize("accountant", ACCOUNTANTS)
-@pytest.mark.parametrize("noise", [5e-324, 1e-300, 1e-160, 1e-3])
-def test_hardly_any_noise_is_no_privacy(noise: float, accountant: str) -> None:
-    assert compute_epsilon([Entry(1e-12, noise, 1)], 1e-5, accountant) == math.inf
-
-
-@pytest.mark.parametrize("accountant", ACCOUNTANTS)
-def test_more_steps_than_a_float_can_count(accountant: str) -> None:
+def test_hardly_any_noise_or_more_steps_than_a_float_can_count_are_no_privacy(accountant: str) -> None:
+    for noise in (5e-324, 1e-300, 1e-160, 1e-3):
+        assert compute_epsilon([Entry(1e-12, noise, 1)], 1e-5, accountant) == math.inf
     assert compute_epsilon([Entry(1e-12, 1e300, 10**400)], 0.5, accountant) == math.inf
-
-
-@pytest.mark.parametrize("accountant", BOUNDS)
-@pytest.mark.parametrize("delta", [0.5, 1 - 1e-9, JUST_BELOW_ONE])
-@pytest.mark.parametrize("entry", [Entry(1.0, 0.06, 3), Entry(JUST_BELOW_ONE, 0.06, 2), Entry(0.5, 0.5, 50)])
-def test_a_delta_near_one(entry: Entry, delta: float, accountant: str) -> None:
-    """At rate 1 - 1e-16 and noise 0.06 the deltas of pld's grid once rose by rounding, which was refused."""
-    assert 0.0 <= compute_epsilon([entry], delta, accountant) < math.inf
 
 
 @pytest.mark.parametrize("accountant", BOUNDS)
@@ -130,6 +116,7 @@ def test_calibration_for_a_budget_of_nothing(accountant: str) -> None:
     assert steps_that_fit(0.5, 1.0, 10, 0.0, 1e-9, accountant=accountant) == 0
 
 
+@pytest.mark.parametrize("accountant", BOUNDS)
 @pytest.mark.parametrize(
     ("rate", "count", "epsilon", "delta"),
     [
@@ -142,14 +129,19 @@ def test_calibration_for_a_budget_of_nothing(accountant: str) -> None:
         (0.5, 10, 3.0, 1.0),
     ],
 )
-def test_calibration_refuses_in_words(rate: float, count: int, epsilon: float, delta: float) -> None:
-    for accountant in BOUNDS:
-        with pytest.raises(AccountingError, match=r"No noise multiplier up to|Expected|take the accountant"):
-            calibrate_parts([(rate, count)], epsilon, delta, accountant=accountant)
+def test_calibration_refuses_in_words(
+    rate: float, count: int, epsilon: float, delta: float, accountant: str
+) -> None:
+    with pytest.raises(AccountingError, match=r"No noise multiplier up to|Expected|take the accountant"):
+        calibrate_parts([(rate, count)], epsilon, delta, accountant=accountant)
+    with pytest.raises(AccountingError, match="epsilon=nan"):
+        steps_that_fit(0.1, 1.0, 9, math.nan, 1e-5)
+    with pytest.raises(AccountingError, match="epsilon=nan"):
+        rounds_that_fit([Entry(1, 1, 1)], math.nan, 1e-5)
 
 
 def test_a_budget_without_end_asks_for_the_least_noise() -> None:
-    assert calibrate_noise(1.0, 1, math.inf, 1e-5) == 1 / 16
+    assert calibrate_noise(1.0, 1, math.inf, 1e-5) == calibrate_noise(0.001, 1, 400.0, 1e-5) == 1 / 16
     assert steps_that_fit(1.0, 1e-300, 10**400, math.inf, 1e-5) == 10**400
 
 
@@ -163,18 +155,12 @@ def test_steps_that_fit_at_the_edges(planned: int, noise: float, accountant: str
         assert 0 <= budget.steps_that_fit(1e-12, noise, planned, ()) <= planned
 
 
-def test_a_budget_that_is_no_number() -> None:
-    for fit in (
-        lambda e: steps_that_fit(0.1, 1.0, 9, e, 1e-5),
-        lambda e: rounds_that_fit([Entry(1, 1, 1)], e, 1e-5),
-    ):
-        with pytest.raises(AccountingError, match="epsilon=nan"):
-            fit(math.nan)
-
-
-@pytest.mark.parametrize(("records", "epochs"), [(100, 1e308), (10**400, 1.0), (10**4000, 1e-300)])
+@pytest.mark.parametrize(
+    ("records", "epochs"),
+    [(100, 1e308), (10**400, 1.0), (10**4000, 1e-300), (100, 0.0), (100, math.nan), (100, math.inf)],
+)
 def test_more_steps_of_epochs_than_a_float_can_count(records: int, epochs: float) -> None:
-    with pytest.raises(ConfigError, match="records"):
+    with pytest.raises(ConfigError, match=r"records|local-epochs"):
         steps_of_epochs(records, 1, epochs)
 
 
@@ -182,5 +168,3 @@ def test_plans_at_the_edges() -> None:
     assert Phase(10**12, 1, 1, MAX_STEPS, 1e-300).round() == Entry(1e-12, 1e-300, MAX_STEPS)
     with pytest.raises(ConfigError, match="expected at most 1000000 steps"):
         Phase(10, 1, 10**400, 10**400)
-    with pytest.raises(ConfigError, match="public_size of at most 1e"):
-        auto_delta(10**4000)

@@ -15,7 +15,7 @@ from fl_dp.accounting.mixture_loss import MixtureLoss
 from fl_dp.accounting.privacy_loss import StepLoss
 from fl_dp.records import Entry
 
-STEPS = [(0.1, 1.0, 2), (1e-4, 0.6, 3), (0.5, 5.0, 4), (0.01, 20.0, 30), (1e-6, 1.0, 2), (0.999, 2.0, 3)]
+STEPS = [(0.1, 1.0, 2), (1e-4, 0.6, 3), (0.5, 5.0, 4), (0.01, 20.0, 12), (1e-6, 1.0, 2), (0.999, 2.0, 3)]
 EPSILONS = np.array([-3.0, -0.5, -1e-3, 0.0, 1e-9, 1e-4, 0.03, 0.4, 1.0, 3.0, 8.0])
 
 
@@ -37,7 +37,7 @@ def exact(q: float, s: float, m: int, epsilon: float, *, adding: bool) -> mpmath
         if wanted <= weights[0]:  # every outcome is likelier than that
             return mpmath.mpf(0) if adding else 1 - mpmath.exp(e)
         low, high = mpmath.mpf(-(10**4)), mpmath.mpf(10**4)
-        for _ in range(300):
+        for _ in range(190):
             middle = (low + high) / 2
             low, high = (middle, high) if ratio(middle) < wanted else (low, middle)
         with_ = mpmath.fsum(b * left_of(low, i) for i, b in enumerate(weights))
@@ -67,9 +67,7 @@ def test_one_copy_is_the_usual_step():
             assert np.abs(ours - usual).max() <= 2e-15
 
 
-@pytest.mark.parametrize(
-    "mechanism", [(0.1, 2.0, 100, 2), (0.01, 1.0, 1000, 3), (0.5, 4.0, 50, 3), (0.2, 8.0, 300, 5)]
-)
+@pytest.mark.parametrize("mechanism", [(0.1, 2.0, 100, 2), (0.5, 4.0, 50, 3), (0.2, 8.0, 300, 5)])
 def test_epsilon_is_dp_accountings(mechanism):
     q, s, steps, copies = mechanism
     entry = Entry(q, s, steps, 1, copies)
@@ -92,17 +90,6 @@ def test_adding_epsilons_is_too_little_for_a_person_at_several_clients():
     assert (two, three) > (2 * one, 3 * one)
 
 
-@pytest.mark.parametrize(("copies", "at_least"), [(2, 1.05), (3, 1.1)])
-def test_group_privacy_is_more_than_the_mixture(copies, at_least):
-    """Neighbours one after the other: m e at delta d (1 + exp(e) + ... + exp((m - 1) e)), with the best d."""
-    delta, entry = 1e-5, Entry(0.1, 4.845, 1000)
-    smaller = [(d, compute_epsilon((entry,), d)) for d in 10.0 ** -np.arange(5.0, 9.0, 0.1)]
-    by_groups = min(
-        copies * e for d, e in smaller if d * sum(math.exp(k * e) for k in range(copies)) <= delta
-    )
-    assert by_groups > at_least * compute_epsilon((Entry(0.1, 4.845, 1000, 1, copies),), delta)
-
-
 def test_without_sampling_all_copies_are_there():
     alone = compute_epsilon((Entry(1.0, 2.0, 10),), 1e-5)
     assert compute_epsilon((Entry(1.0, 6.0, 10, 1, 3),), 1e-5) == pytest.approx(alone, rel=1e-9)
@@ -110,31 +97,16 @@ def test_without_sampling_all_copies_are_there():
     assert nearly == pytest.approx(alone, rel=1e-3)
 
 
-def test_more_copies_more_rate_or_less_noise_never_cost_less():
-    def cost(q: float, s: float, m: int) -> float:
-        return compute_epsilon((Entry(q, s, 50, 1, m),), 1e-5)
-
-    costs = [cost(0.05, 2.0, m) for m in (1, 2, 3, 10)]
-    assert costs == sorted(costs)
-    assert costs[0] < costs[1] < costs[2] < costs[3]
-    assert cost(0.05, 2.0, 2) < cost(0.06, 2.0, 2)
-    assert cost(0.05, 2.1, 2) < cost(0.05, 2.0, 2)
-
-
 def test_plain_and_shared_steps_compose():
-    parts = (Entry(0.1, 2.0, 50), Entry(0.1, 2.0, 50, 8, 2))
-    whole = compute_epsilon(parts, 1e-5)
-    assert (
-        compute_epsilon((Entry(0.1, 2.0, 100),), 1e-5)
-        < whole
-        < compute_epsilon((Entry(0.1, 2.0, 100, 1, 2),), 1e-5)
+    plain, mixed, copied = (
+        compute_epsilon(entries, 1e-5)
+        for entries in (
+            (Entry(0.1, 2.0, 100),),
+            (Entry(0.1, 2.0, 50), Entry(0.1, 2.0, 50, 8, 2)),
+            (Entry(0.1, 2.0, 100, 1, 2),),
+        )
     )
-
-
-def test_shares_alone_change_no_epsilon_and_merge_where_it_is_computed():
-    assert compute_epsilon((Entry(0.1, 2.0, 50, 8), Entry(0.1, 2.0, 50, 9)), 1e-5) == compute_epsilon(
-        (Entry(0.1, 2.0, 100),), 1e-5
-    )
+    assert plain < mixed < copied
 
 
 @pytest.mark.parametrize("rates", [(0.1, 0.02), (0.3, 0.3, 0.01), (0.5, 0.4, 0.3, 0.2)])

@@ -30,14 +30,14 @@ def test_one_sampled_step_in_both_directions(sample_rate):
     assert np.all(bounds[EPSILONS >= 0] <= exact[EPSILONS >= 0] + 1e-3)
 
 
-def test_at_the_epsilon_of_a_delta_it_is_that_delta():
-    entries = (Entry(0.1, 1.0, 30), Entry(0.2, 2.0, 10))
-    epsilon = compute_epsilon(entries, 1e-5)
-    assert delta_bounds(entries, np.array([epsilon]))[0] == pytest.approx(1e-5, rel=1e-3)
-
-
-def test_the_rounding_errors_of_many_steps_are_paid_for():
-    entries, delta = (Entry(0.01, 5.0, 100_000),), 1e-9  # the errors may be 2e-11
+@pytest.mark.parametrize(
+    ("entries", "delta"),
+    [
+        ((Entry(0.1, 1.0, 30), Entry(0.2, 2.0, 10)), 1e-5),
+        ((Entry(0.01, 5.0, 100_000),), 1e-9),  # the rounding errors, which are paid for, may be 2e-11
+    ],
+)
+def test_at_the_epsilon_of_a_delta_it_is_that_delta(entries, delta):
     epsilon = compute_epsilon(entries, delta)
     assert delta_bounds(entries, np.array([epsilon]))[0] == pytest.approx(delta, rel=1e-3)
 

@@ -1,4 +1,4 @@
-"""Renyi divergences of a step: closed forms, numbers of others, and never below the integral itself."""
+"""Renyi divergences of a step: closed forms, and never below the integral itself."""
 
 import logging
 import math
@@ -36,41 +36,9 @@ def test_an_upper_bound_of_the_integral_and_close_to_it(q, s, order):
     assert exact <= moment <= exact * (1 + 1e-9) + 1e-10
 
 
-@pytest.mark.parametrize(("q", "s"), STEPS)
-def test_integer_orders_are_those_of_dp_accounting(q, s):
-    """There it sums a finite series (Mironov, Talwar, Zhang 2019, section 3.3)."""
-    from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
-    from dp_accounting.rdp import RdpAccountant
-
-    orders = np.array([2.0, 3.0, 8.0, 32.0, 128.0])
-    theirs = RdpAccountant(list(orders)).compose(PoissonSampledDpEvent(q, GaussianDpEvent(s)))._rdp
-    assert renyi_divergences(q, s, orders) == pytest.approx(theirs, rel=1e-9, abs=1e-10)
-
-
-def test_published_divergences():
-    """dp_accounting, rdp_privacy_accountant_test.py: 50 steps at rate 0.01 and noise 2.5.
-
-    At orders that are no integers its numbers are bounds: it adds up a series whose terms change sign as if
-    they did not (the comparison with the integral, above, is the judge).
-    """
-    ours = 50 * renyi_divergences(0.01, 2.5, np.array([5.0, 50.0, 100.0]))
-    assert ours == pytest.approx([2.18075656e-03, 2.38460375e-02, 1.67416308e02], rel=1e-6)
-    ours = 50 * renyi_divergences(0.01, 2.5, np.array([1.5, 2.5]))
-    theirs = np.array([6.70579741e-04, 1.08548710e-03])
-    assert (0.95 * theirs < ours).all()
-    assert (ours < theirs).all()
-
-
 @pytest.mark.parametrize("s", [0.1, 1.0, 30.0])
 def test_without_sampling_it_is_the_gaussian_mechanism(s):
     assert renyi_divergences(1.0, s, ORDERS) == pytest.approx(ORDERS / (2 * s**2), rel=1e-12)
-
-
-def test_it_grows_with_order_and_rate_and_falls_with_noise():
-    curve = renyi_divergences(0.02, 1.1, ORDERS)
-    assert (np.diff(curve) > 0).all()
-    assert (curve < renyi_divergences(0.03, 1.1, ORDERS)).all()
-    assert (curve > renyi_divergences(0.02, 1.2, ORDERS)).all()
 
 
 def test_no_order_fails_and_nothing_is_printed(caplog):

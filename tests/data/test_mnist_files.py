@@ -9,12 +9,7 @@ import torch
 from fl_dp.data.mnist_files import load_mnist
 from fl_dp.errors import DataError
 
-FILES = (
-    "train-images-idx3-ubyte",
-    "train-labels-idx1-ubyte",
-    "t10k-images-idx3-ubyte",
-    "t10k-labels-idx1-ubyte",
-)
+FILES = [f"{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")]
 
 
 @pytest.fixture
@@ -71,24 +66,19 @@ def test_what_is_neither_there_nor_to_be_had_is_named(root: Path) -> None:
     assert len(load_mnist("FashionMNIST", root, "test")) == 4  # whose files are there
 
 
-def test_a_truncated_file_is_named(root: Path) -> None:
-    file = root / "FashionMNIST" / "raw" / FILES[0]
-    file.write_bytes(file.read_bytes()[:-5])
-    with pytest.raises(DataError, match=f"{FILES[0]}: expected 4720 bytes"):
-        load_mnist("FashionMNIST", root, "train")
-
-
-def test_images_and_labels_that_differ_in_length_are_named(root: Path, write_idx) -> None:
-    write_idx(root / "FashionMNIST" / "raw" / FILES[1], np.arange(5))
-    with pytest.raises(
-        DataError, match=f"{FILES[0]} with {FILES[1]}: Expected one int64 label for each of 6"
-    ):
-        load_mnist("FashionMNIST", root, "train")
-
-
-def test_labels_out_of_range_are_refused(root: Path, write_idx) -> None:
-    write_idx(root / "FashionMNIST" / "raw" / FILES[1], np.full(6, 10))
-    with pytest.raises(DataError, match="label in 0 to 9"):
+@pytest.mark.parametrize(
+    ("labels", "cut", "words"),
+    [
+        (np.arange(6), 5, f"{FILES[0]}: expected 4720 bytes"),
+        (np.arange(5), 0, f"{FILES[0]} with {FILES[1]}: Expected one int64 label for each of 6"),
+        (np.full(6, 10), 0, "label in 0 to 9"),
+    ],
+)
+def test_files_that_do_not_fit_are_named(root: Path, write_idx, labels, cut: int, words: str) -> None:
+    images = root / "FashionMNIST" / "raw" / FILES[0]
+    images.write_bytes(images.read_bytes()[: images.stat().st_size - cut])
+    write_idx(images.with_name(FILES[1]), labels)
+    with pytest.raises(DataError, match=words):
         load_mnist("FashionMNIST", root, "train")
 
 

@@ -74,33 +74,11 @@ def test_a_bomb_is_refused_by_its_true_size(tmp_path: Path, monkeypatch: pytest.
         read(path)
 
 
-@pytest.mark.parametrize("shape", [(-1,), (10**30,), (2**63, 0, -5), tuple([2] * 100)])
-def test_shapes_that_no_array_has_are_refused(tmp_path: Path, shape: tuple[int, ...]) -> None:
-    with pytest.raises(DataError):
-        read(write(tmp_path / "a.npz", header(shape) + bytes(8)))
-
-
-def test_a_header_of_brackets_is_refused(tmp_path: Path) -> None:
+def test_headers_of_no_array_are_refused(tmp_path: Path) -> None:
+    for shape in ((-1,), (10**30,), (2**63, 0, -5), tuple([2] * 100)):
+        with pytest.raises(DataError):
+            read(write(tmp_path / "a.npz", header(shape) + bytes(8)))
     text = b"(" * 9000
     content = npy.MAGIC_PREFIX + b"\x01\x00" + struct.pack("<H", len(text)) + text
     with pytest.raises(DataError, match="x is no plain array, or is damaged"):
         read(write(tmp_path / "a.npz", content))
-
-
-@pytest.mark.parametrize("kind", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
-def test_whatever_was_changed_is_refused_or_read(tmp_path: Path, kind: int) -> None:
-    """Cut off and overwritten at random: arrays of the file's size, or our own error."""
-    random = np.random.default_rng(0)
-    values = random.normal(size=(50, 4)).astype(np.float32).tobytes()
-    whole = write(tmp_path / "a.npz", header((50, 4)) + values, kind).read_bytes()
-    refused = 0
-    for _ in range(400):
-        changed = bytearray(whole[: random.integers(len(whole) + 1)] if random.random() < 0.3 else whole)
-        for place in random.integers(max(len(changed), 1), size=random.integers(4)):
-            changed[place : place + 1] = random.bytes(1)
-        (tmp_path / "b.npz").write_bytes(changed)
-        try:
-            assert all(one.nbytes <= 10**6 for one in read(tmp_path / "b.npz").values())
-        except DataError:
-            refused += 1
-    assert refused > 200

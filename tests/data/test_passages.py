@@ -21,18 +21,21 @@ def sketch_of(text: str, tokenizer: str, length: int) -> str:
 
 
 @pytest.mark.parametrize(
-    ("tokenizer", "length"), [("bytes", 63), ("bytes", 65), ("bytes", 128), ("bytes", 256), ("words:500", 20)]
+    ("before", "seed", "tokenizer", "length", "known"),
+    [
+        ("", 0, "bytes", 63, True),
+        ("", 0, "bytes", 65, True),
+        ("", 0, "bytes", 256, True),
+        ("", 0, "words:500", 20, True),
+        ("A new line. ", 0, "bytes", 64, True),
+        ("", 1, "bytes", 64, False),  # of the same words
+    ],
 )
-def test_the_same_text_cut_or_encoded_otherwise_is_known_again(tokenizer: str, length: int) -> None:
-    assert share_many(sketch_of(text(0), "bytes", 64), sketch_of(text(0), tokenizer, length))
-
-
-def test_a_text_that_begins_later_is_known_again() -> None:
-    assert share_many(sketch_of(text(0), "bytes", 64), sketch_of("A new line. " + text(0), "bytes", 64))
-
-
-def test_another_text_of_the_same_words_is_another() -> None:
-    assert not share_many(sketch_of(text(0), "bytes", 64), sketch_of(text(1), "bytes", 64))
+def test_the_same_text_cut_or_encoded_otherwise_is_known_again_and_no_other(
+    before: str, seed: int, tokenizer: str, length: int, known: bool
+) -> None:
+    found = sketch_of(before + text(seed), tokenizer, length)
+    assert share_many(sketch_of(text(0), "bytes", 64), found) == known
 
 
 def test_passages_share_no_token_and_lose_none_but_the_last() -> None:

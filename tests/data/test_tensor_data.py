@@ -33,26 +33,17 @@ def test_a_batch_does_not_change_the_data() -> None:
         assert data.fingerprint() == before
 
 
-def test_features_pass_as_they_are() -> None:
+def test_batches_are_rows_in_the_order_asked_for() -> None:
     x = torch.randn(4, 5)
     inputs, _ = TensorData(x, torch.zeros(4, dtype=torch.int64), TWO).batch(torch.tensor([2, 0]))
     assert torch.equal(inputs, x[[2, 0]])
-
-
-def test_an_empty_poisson_draw_is_an_empty_batch() -> None:
-    inputs, labels = images().batch(torch.empty(0, dtype=torch.int64))
-    assert inputs.shape == (0, 1, 2, 2)
-    assert labels.shape == (0,)
-
-
-def test_length_and_shapes() -> None:
-    data = images(3)
-    assert (len(data), data.form.input_shape, data.form.outputs) == (3, (1, 2, 2), 2)
+    inputs, labels = images().batch(torch.empty(0, dtype=torch.int64))  # of an empty Poisson draw
+    assert (inputs.shape, labels.shape) == ((0, 1, 2, 2), (0,))
 
 
 def test_a_subset_keeps_the_classes_and_the_order_asked_for() -> None:
     part = images(3).subset(torch.tensor([2, 0]))
-    assert part.classes == TWO
+    assert (len(part), part.form.input_shape, part.classes) == (2, (1, 2, 2), TWO)
     assert torch.equal(part.x, images(3).x[[2, 0]])
     assert part.y.tolist() == [0, 0]
 
@@ -74,18 +65,6 @@ def test_fingerprint_does_not_depend_on_chunks_strides_or_order(monkeypatch: pyt
     assert data.fingerprint() == strided.fingerprint() == shuffled.fingerprint() == whole
 
 
-def test_labels_belong_to_their_records() -> None:
-    data = images(2)
-    assert TensorData(data.x, data.y.flip(0), TWO).fingerprint() != data.fingerprint()
-
-
-def test_a_record_more_or_twice_is_another_set() -> None:
-    data = TensorData(torch.randn(5, 3), torch.zeros(5, dtype=torch.int64), TWO)
-    without, twice = data.subset(torch.arange(4)), data.subset(torch.tensor([0, 1, 2, 3, 4, 4]))
-    assert len({one.fingerprint() for one in (data, without, twice)}) == 3
-    assert set(without.record_digests()) < set(data.record_digests()) == set(twice.record_digests())
-
-
 def test_sixty_thousand_images_are_fingerprinted_in_less_than_half_a_second() -> None:
     x = torch.randint(0, 256, (60_000, 1, 28, 28), dtype=torch.uint8)
     data = TensorData(x, torch.zeros(60_000, dtype=torch.int64), TWO)
@@ -94,17 +73,22 @@ def test_sixty_thousand_images_are_fingerprinted_in_less_than_half_a_second() ->
     assert time.process_time() - started < 0.5  # 0.09 s was measured on one core
 
 
-def test_fingerprint_sees_one_bit_one_label_and_the_shape() -> None:
+def test_fingerprint_sees_one_bit_one_label_the_shape_and_each_record() -> None:
     data = images(3)
     x, y = data.x.clone(), data.y.clone()
     x[2, 0, 1, 1] ^= 1
     y[0] = 1
+    without, twice = data.subset(torch.arange(2)), data.subset(torch.tensor([0, 1, 2, 2]))
     others = (
         TensorData(x, data.y, TWO),
         TensorData(data.x, y, TWO),
+        TensorData(data.x, data.y.roll(1), TWO),  # the same labels of other records
         TensorData(data.x.mT.reshape(3, 1, 1, 4), data.y, TWO),
+        without,
+        twice,
     )
-    assert len({other.fingerprint() for other in (data, *others)}) == 4
+    assert len({other.fingerprint() for other in (data, *others)}) == 7
+    assert set(without.record_digests()) < set(data.record_digests()) == set(twice.record_digests())
 
 
 @pytest.mark.parametrize(
@@ -114,11 +98,7 @@ def test_fingerprint_sees_one_bit_one_label_and_the_shape() -> None:
         (torch.zeros(2), [0, 1], "float32 features"),
         (torch.zeros(2, 2, 2, dtype=torch.uint8), [0, 1], "uint8 images"),
         (torch.zeros(2, 4), [0], "each of 2 examples"),
-        (
-            torch.zeros(2, 4),
-            [0.0, 1.0],
-            "1 names of columns, or none, not 2: the labels are floats.* write integers",
-        ),
+        (torch.zeros(2, 4), [0.0, 1.0], "or none, not 2: the labels are floats.* write integers"),
         (torch.zeros(2, 3, dtype=torch.int64), [0, 1], "vocabulary = 0"),
         (torch.zeros(0, 4), [], "at least one example"),
         (torch.zeros(2, 4), [0, 2], "label in 0 to 1"),
@@ -157,14 +137,15 @@ def test_tokens_and_next_tokens() -> None:
     text = TensorData(tokens, following, tuple("abcde"), vocabulary=5)
     assert text.form == Form((3,), 5, "tokens", 5)
     assert text.form.output_shape == (3, 5)
-    with pytest.raises(DataError, match="every token in 0 to 3"):
-        TensorData(tokens, torch.tensor([0, 1]), TWO, vocabulary=4)
-    with pytest.raises(DataError, match="every label in 0 to 3"):
-        TensorData(tokens, following, tuple("abcd"), vocabulary=5)
-    with pytest.raises(DataError, match="vocabulary = 5"):
-        TensorData(torch.zeros(2, 3), torch.tensor([0, 1]), TWO, vocabulary=5)
-    with pytest.raises(DataError, match="one int64 label for each of 2"):
-        TensorData(tokens, following[:, :2], tuple("abcde"), vocabulary=5)
+    two = torch.tensor([0, 1])
+    for x, y, classes, vocabulary, words in (
+        (tokens, two, TWO, 4, "every token in 0 to 3"),
+        (tokens, following, "abcd", 5, "every label in 0 to 3"),
+        (torch.zeros(2, 3), two, TWO, 5, "vocabulary = 5"),
+        (tokens, following[:, :2], "abcde", 5, "one int64 label for each of 2"),
+    ):
+        with pytest.raises(DataError, match=words):
+            TensorData(x, y, tuple(classes), vocabulary=vocabulary)
 
 
 def test_groups_and_raw_digests_follow_their_records() -> None:

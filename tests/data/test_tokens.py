@@ -66,12 +66,6 @@ def test_a_file_that_is_no_tokenizer_is_refused(tmp_path: Path, content: str) ->
         encoder_of(str(tmp_path / "t.json"))
 
 
-@pytest.mark.parametrize("name", ["words:", "words:1", "words:x", "words:-3"])
-def test_a_wrong_number_of_words_is_refused(name: str) -> None:
-    with pytest.raises(DataError, match="expected words:N"):
-        encoder_of(name)
-
-
 def test_texts_of_many_lengths_need_a_padding_token(tmp_path: Path) -> None:
     from tokenizers import Tokenizer, models
 
@@ -89,7 +83,9 @@ def test_only_files_become_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert absolute_tokenizer("t.json") == str(tmp_path / "t.json")
 
 
-@pytest.mark.parametrize("name", ["words:1000000000000", f"words:{'9' * 5000}", "words:1"])
+@pytest.mark.parametrize(
+    "name", ["words:", "words:x", "words:-3", "words:1000000000000", f"words:{'9' * 5000}", "words:1"]
+)
 def test_a_vocabulary_that_no_model_has_is_refused(name: str) -> None:
     with pytest.raises(DataError, match="expected words:N, N from 2 to 1048576"):
         encoder_of(name)

@@ -20,16 +20,15 @@ def test_a_signature_is_of_one_key_purpose_and_body() -> None:
     key, other = SigningKey.generate(), SigningKey.generate()
     signature = key.sign("reply", b"body")
     assert is_signed(key.public, "reply", b"body", signature)
-    assert not is_signed(other.public, "reply", b"body", signature)
-    assert not is_signed(key.public, "instruction", b"body", signature)
-    assert not is_signed(key.public, "reply", b"bodY", signature)
-    assert not is_signed(key.public, "reply", b"body", signature[:-1])
-    assert not is_signed("zz", "reply", b"body", signature)
-
-
-def test_purpose_and_body_do_not_run_into_each_other() -> None:
-    key = SigningKey.generate()
-    assert not is_signed(key.public, "rep", b"lybody", key.sign("reply", b"body"))
+    for public, purpose, body, signed in (
+        (other.public, "reply", b"body", signature),
+        (key.public, "instruction", b"body", signature),
+        (key.public, "rep", b"lybody", signature),  # they do not run into each other
+        (key.public, "reply", b"bodY", signature),
+        (key.public, "reply", b"body", signature[:-1]),
+        ("zz", "reply", b"body", signature),
+    ):
+        assert not is_signed(public, purpose, body, signed)
 
 
 def test_a_saved_key_is_its_owners_alone(tmp_path: Path) -> None:
@@ -43,8 +42,12 @@ def test_a_saved_key_is_its_owners_alone(tmp_path: Path) -> None:
 def test_a_key_that_others_may_read_or_change_is_refused(mode: int, tmp_path: Path) -> None:
     SigningKey.generate().save(tmp_path / "key")
     (tmp_path / "key").chmod(mode)
-    with pytest.raises(ConfigError, match="others may read this key or change it; make it yours: chmod 600"):
-        SigningKey.load(tmp_path / "key")
+    (tmp_path / "link").symlink_to(tmp_path / "key")
+    for path in (tmp_path / "key", tmp_path / "link"):
+        with pytest.raises(
+            ConfigError, match="others may read this key or change it; make it yours: chmod 600"
+        ):
+            SigningKey.load(path)
 
 
 @pytest.mark.parametrize("content", [b"", b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"])

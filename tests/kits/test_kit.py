@@ -5,6 +5,7 @@ import os
 import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kits.made import Made
@@ -28,6 +29,11 @@ def test_a_site_is_who_its_key_is(made: Made) -> None:
     assert kit.name == "north"
     assert kit.roster.site_of(kit.key.public) is not None
     assert ServerKit.load(made.server).roster == kit.roster
+    for folder, words in (
+        (made.server, ("fl-dp server --kit . --config", "Secret:      server.key, tls.key.")),
+        (made.kit("north"), ("fl-dp client --kit . --data", "Secret:      site.key.", "north.join.json")),
+    ):
+        assert all(word in (folder / "README.txt").read_text() for word in words)
 
 
 def test_an_old_kit_that_is_replayed_is_refused(made: Made) -> None:
@@ -61,10 +67,7 @@ def test_a_kit_believes_one_authority(made: Made, tmp_path: Path) -> None:
         accept(made.kit("north"), other.roster)
     with pytest.raises(ConfigError, match="make a new kit for another federation"):
         accept(made.kit("north"), other.roster, other.authority.public)
-
-
-def test_a_new_kit_has_to_be_told_which(made: Made, tmp_path: Path) -> None:
-    new_site_kit(tmp_path / "new", "new")
+    new_site_kit(tmp_path / "new", "new")  # which has to be told which
     with pytest.raises(ConfigError, match="believes no authority yet"):
         accept(tmp_path / "new", made.roster)
     with pytest.raises(ConfigError, match="signed by another authority"):
@@ -72,29 +75,28 @@ def test_a_new_kit_has_to_be_told_which(made: Made, tmp_path: Path) -> None:
     assert believed(tmp_path / "new") is None
 
 
-def test_a_kit_belongs_to_one_federation_even_of_the_same_authority(made: Made) -> None:
-    odd = made.signed(lambda body: body.update(federation="others", serial=9))
-    (made.kit("north") / "roster.json").unlink()  # what is there now does not matter
-    with pytest.raises(ConfigError, match="of the federation others, and the kit is of hospitals"):
-        accept(made.kit("north"), odd)
+PAST = (datetime.now(UTC) - timedelta(seconds=5)).isoformat(timespec="seconds")
 
 
-def test_a_second_roster_of_one_serial_is_refused(made: Made) -> None:
-    """The authority's folder was restored from a backup: two rosters would both be the newest."""
-    odd = made.signed(lambda body: body.update(addresses=["evil.example.org:1"]))
-    with pytest.raises(ConfigError, match="another roster of serial 1"):
-        accept(made.kit("north"), odd)
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"federation": "others", "serial": 9}, "of the federation others, and the kit is of hospitals"),
+        # the authority's folder was restored from a backup: two rosters would both be the newest
+        ({"addresses": ["evil.example.org:1"]}, "another roster of serial 1"),
+        ({"expires": PAST, "serial": 2}, "the roster ended on"),
+    ],
+)
+def test_another_roster_than_the_next_is_refused(made: Made, changes: dict[str, Any], words: str) -> None:
+    odd = made.signed(lambda body: body.update(changes))
     accept(made.kit("north"), made.roster)  # the same one again costs nothing
-
-
-def test_a_roster_that_is_over_is_refused(made: Made) -> None:
-    past = (datetime.now(UTC) - timedelta(seconds=5)).isoformat(timespec="seconds")
-    odd = made.signed(lambda body: body.update(expires=past, serial=2))
-    with pytest.raises(ConfigError, match="the roster ended on"):
+    with pytest.raises(ConfigError, match=words):
         accept(made.kit("north"), odd)
-    shutil.copy(odd, made.kit("north") / "roster.json")
-    with pytest.raises(ConfigError, match="the roster ended on"):
-        SiteKit.load(made.kit("north"))
+    if "serial" in changes:  # whatever lies in the kit now
+        shutil.copy(odd, made.kit("north") / "roster.json")
+        for use in (lambda: SiteKit.load(made.kit("north")), lambda: accept(made.kit("north"), odd)):
+            with pytest.raises(ConfigError, match=words):
+                use()
 
 
 @pytest.mark.parametrize(
@@ -128,44 +130,32 @@ def test_accept_stopped_between_its_two_files_is_made_whole_by_the_next(made: Ma
     assert trusted.serial == 2
 
 
-def test_the_authoritys_keys_are_in_no_kit(made: Made) -> None:
-    for name in ("authority.key", "ca.key"):
-        stray = made.server / name
-        shutil.copy(made.folder / "authority" / name, stray)
-        with pytest.raises(ConfigError, match="belongs offline, and in no kit"):
-            ServerKit.load(made.server)
-        stray.unlink()
-    ServerKit.load(made.server)
-
-
-def test_a_servers_kit_of_mixed_parts_is_refused(made: Made) -> None:
-    key = (made.server / "tls.key").read_bytes()
-    made.again("north")
-    (made.server / "tls.key").write_bytes(key)
-    with pytest.raises(ConfigError, match=r"not the key of tls\.crt"):
-        ServerKit.load(made.server)
-    SigningKey.generate().save(made.server / "server.key")
-    with pytest.raises(ConfigError, match="the roster names another server's key"):
-        ServerKit.load(made.server)
-
-
-def test_another_federations_certificate_is_refused(made: Made, tmp_path: Path) -> None:
+def test_a_servers_kit_of_mixed_parts_is_refused(made: Made, tmp_path: Path) -> None:
     other = Made(tmp_path, tmp_path / "other")
     other.again()
-    for name in ("tls.key", "tls.crt"):
-        shutil.copy(other.server / name, made.server / name)
-    with pytest.raises(ConfigError, match="of another authority than the roster's"):
-        ServerKit.load(made.server)
-
-
-def test_a_link_to_a_key_that_others_may_read_is_refused(made: Made) -> None:
-    key = made.kit("north") / "site.key"
-    open_key = made.root / "open.key"
-    key.rename(open_key)
-    open_key.chmod(0o644)
-    key.symlink_to(open_key)
-    with pytest.raises(ConfigError, match="others may read this key"):
-        SiteKit.load(made.kit("north"))
+    before = (made.server / "tls.key").read_bytes()
+    made.again("north")
+    mixed = [
+        ({"tls.key": before}, r"not the key of tls\.crt"),
+        ({"server.key": (other.server / "server.key").read_bytes()}, "the roster names another server's key"),
+        (
+            {name: (other.server / name).read_bytes() for name in ("tls.key", "tls.crt")},
+            "of another authority",
+        ),
+        *(
+            ({name: (made.folder / "authority" / name).read_bytes()}, "belongs offline, and in no kit")
+            for name in ("authority.key", "ca.key")
+        ),
+    ]
+    for files, words in mixed:
+        kit = Path(shutil.copytree(made.server, tmp_path / "kit", dirs_exist_ok=True))
+        for name, content in files.items():
+            (kit / name).write_bytes(content)
+            (kit / name).chmod(0o600)
+        with pytest.raises(ConfigError, match=words):
+            ServerKit.load(kit)
+        shutil.rmtree(kit)
+    ServerKit.load(made.server)
 
 
 def test_files_and_folders_are_their_owners_whatever_the_umask(tmp_path: Path) -> None:
@@ -179,16 +169,12 @@ def test_files_and_folders_are_their_owners_whatever_the_umask(tmp_path: Path) -
     assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
 
 
-def test_a_kit_keeps_its_key(tmp_path: Path) -> None:
+def test_a_kit_keeps_its_key_and_one_that_was_begun_is_begun_anew(tmp_path: Path) -> None:
     new_site_kit(tmp_path / "kit", "north")
     key = (tmp_path / "kit" / "site.key").read_bytes()
     with pytest.raises(ConfigError, match="holds a key already"):
         new_site_kit(tmp_path / "kit", "south")
     assert (tmp_path / "kit" / "site.key").read_bytes() == key
-
-
-def test_a_kit_that_was_begun_is_begun_anew(tmp_path: Path) -> None:
-    new_site_kit(tmp_path / "kit", "north")
     (tmp_path / "kit" / "README.txt").unlink()
     (tmp_path / "kit" / "north.join.json").unlink()
     assert new_site_kit(tmp_path / "kit", "north").is_file()
@@ -218,8 +204,5 @@ def test_a_kit_that_is_not_there_and_one_of_somebody_else_are_told_apart(made: M
         ServerKit.load(made.kit("north"))
     with pytest.raises(ConfigError, match="this is the server's kit, and a site's is needed"):
         SiteKit.load(made.server)
-
-
-def test_a_folder_is_no_roster_and_the_file_in_it_is_named(made: Made) -> None:
     with pytest.raises(ConfigError, match=r"is a folder; name the file in it: .*north.*/roster\.json\."):
         Roster.read(made.kit("north"))

@@ -15,7 +15,6 @@ from fl_dp.kits.keys import SigningKey
 from fl_dp.kits.roster import (
     Roster,
     Site,
-    check_sites,
     expiry,
     read_bounded,
     read_join_request,
@@ -27,6 +26,9 @@ Body = dict[str, Any]
 
 def test_a_roster_is_what_was_signed(made: Made) -> None:
     roster = Roster.read(made.roster, made.authority.public)
+    assert Roster.read(made.signed(lambda body: None)) == roster
+    with pytest.raises(ConfigError, match="signed by another authority"):
+        Roster.read(made.roster, SigningKey.generate().public)
     assert [site.name for site in roster.sites] == ["north", "south"]
     assert roster.addresses == ("fl.example.org:9092",)
     assert roster.site_of(roster.sites[1].key) == roster.sites[1]
@@ -43,11 +45,6 @@ def test_no_field_can_be_changed_by_others(field: str, made: Made) -> None:
     made.roster.write_text(json.dumps(table))
     with pytest.raises(ConfigError, match="its signature does not hold"):
         Roster.read(made.roster)
-
-
-def test_a_roster_of_another_authority_is_refused(made: Made) -> None:
-    with pytest.raises(ConfigError, match="signed by another authority"):
-        Roster.read(made.roster, SigningKey.generate().public)
 
 
 ODD: dict[str, Callable[[Body], object]] = {
@@ -87,23 +84,19 @@ def test_an_odd_roster_is_refused_though_its_authority_has_signed_it(odd: str, m
         Roster.read(made.signed(ODD[odd]), made.authority.public)
 
 
-def test_the_same_without_a_change_is_believed(made: Made) -> None:
-    assert Roster.read(made.signed(lambda body: None)) == Roster.read(made.roster)
+NO_ROSTERS = [
+    b"",
+    b"[]",
+    b"null",
+    b"{}",
+    b'{"roster": 1}',
+    b"\xff",
+    b"[" * 100_000,
+    b'{"roster": {}, "signature": 1}',
+]
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"[]",
-        b"null",
-        b"{}",
-        b'{"roster": 1}',
-        b"\xff",
-        b"[" * 100_000,
-        b'{"roster": {}, "signature": 1}',
-    ],
-)
+@pytest.mark.parametrize("content", NO_ROSTERS, ids=range(len(NO_ROSTERS)))
 def test_what_is_no_roster(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "roster.json").write_bytes(content)
     with pytest.raises(ConfigError, match="no readable roster"):
@@ -137,27 +130,12 @@ def test_a_join_request_is_signed_by_the_key_that_it_is_for(tmp_path: Path) -> N
         (tmp_path / "changed").write_text(json.dumps(table))
         with pytest.raises(ConfigError, match="its signature does not hold"):
             read_join_request(tmp_path / "changed")
-
-
-def test_a_rosters_signature_is_no_join_request(made: Made, tmp_path: Path) -> None:
-    """One purpose's signature over the same bytes does not hold for the other."""
-    key = SigningKey.generate()
     body = {"name": "north", "key": key.public}
     text = json.dumps(body, sort_keys=True, separators=(",", ":")).encode()
-    table = {"request": body, "signature": key.sign("roster", text).hex()}
-    (tmp_path / "request").write_text(json.dumps(table))
+    table = {"request": body, "signature": key.sign("roster", text).hex()}  # of another purpose
+    (tmp_path / "other").write_text(json.dumps(table))
     with pytest.raises(ConfigError, match="its signature does not hold"):
-        read_join_request(tmp_path / "request")
-
-
-def test_sites_differ_in_name_and_key() -> None:
-    check_sites((Site("a", "0"), Site("b", "1")), "here")
-    with pytest.raises(ConfigError, match="the name a"):
-        check_sites((Site("a", "0"), Site("A", "1")), "here")
-    with pytest.raises(ConfigError, match="the key 0"):
-        check_sites((Site("a", "0"), Site("b", "0")), "here")
-    with pytest.raises(ConfigError, match="the key 0"):
-        check_sites((Site("a", "0"),), "here", taken=("0",))
+        read_join_request(tmp_path / "other")
 
 
 def test_an_expiry_counts_days_from_now() -> None:

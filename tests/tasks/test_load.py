@@ -18,18 +18,14 @@ def of(path, **settings):
     return task_of(TaskSettings(task=str(path), **settings))
 
 
-def test_a_file_of_ones_own(write):
-    task = of(write())
+def test_a_file_of_ones_own_is_loaded_once(write):
+    path = write()
+    task = of(path)
     assert type(task).__name__ == "Mine"
     assert isinstance(new_model(task)[0], nn.Linear)
     assert not task.built_in
-
-
-def test_it_is_loaded_once_in_a_process(write):
-    path = write()
-    assert of(path) is of(path)
-    assert of(path, seed=1) is not of(path)
-    assert type(of(path, seed=1)) is type(of(path))
+    assert of(path) is task is not of(path, seed=1)
+    assert type(of(path, seed=1)) is type(task)
 
 
 def test_of_several_tasks_one_is_named(write, task_text):
@@ -52,22 +48,23 @@ def test_a_module_that_can_be_imported(write, task_text, monkeypatch):
     assert type(of("installed_task:Mine")).__name__ == "Mine"
 
 
-@pytest.mark.parametrize("name", ["my_task", "package.module", ":Mine"])
-def test_a_name_of_another_shape_is_refused(name):
-    with pytest.raises(ConfigError, match=r"expected FILE.py, FILE.py:NAME or package.module:NAME"):
-        task_class(name)
+SHAPE = r"expected FILE.py, FILE.py:NAME or package.module:NAME"
 
 
-def test_a_file_that_is_not_there(tmp_path):
-    with pytest.raises(ConfigError, match=r"gone.py'.*: no such file"):
-        of(tmp_path / "gone.py")
-
-
-def test_a_file_that_cannot_be_imported_is_no_error_of_fl_dp(write):
-    with pytest.raises(TaskError, match="cannot be imported: ValueError: of mine"):
-        of(write("raise ValueError('of mine')"))
-    with pytest.raises(TaskError, match="cannot be imported: SyntaxError"):
-        of(write("class :", folder="other"))
+@pytest.mark.parametrize(
+    ("name", "text", "error", "words"),
+    [
+        *((name, "", ConfigError, SHAPE) for name in ("my_task", "package.module", ":Mine")),
+        ("gone.py", "", ConfigError, r"gone.py'.*: no such file"),
+        # what cannot be imported is no error of fl_dp
+        ("my_task.py", "raise ValueError('of mine')", TaskError, "cannot be imported: ValueError: of mine"),
+        ("my_task.py", "class :", TaskError, "cannot be imported: SyntaxError"),
+    ],
+)
+def test_what_is_no_task_is_refused_by_its_name(write, monkeypatch, name, text, error, words):
+    monkeypatch.chdir(write(text).parent)
+    with pytest.raises(error, match=words):
+        task_class(absolute_task(name))
 
 
 def test_names_become_absolute_where_they_are_files(tmp_path, monkeypatch):

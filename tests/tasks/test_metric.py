@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from fl_dp.config.task import TaskSettings
-from fl_dp.errors import ConfigError
 from fl_dp.form import Form
 from fl_dp.tasks.metric import metrics_of
 from fl_dp.tasks.task import Task
@@ -51,10 +50,3 @@ def test_a_function_of_ones_own_sees_all_outputs_at_once():
     assert measured(Form((4,), 2), batches, wanted=(most, each, undefined, "accuracy")) == {
         "most": 2.0, "each[0]": 0.5, "each[1]": 1.5, "undefined": None, "accuracy": 1.0,
     }  # fmt: skip
-
-
-def test_a_metric_for_other_targets_is_refused():
-    with pytest.raises(ConfigError, match="metric 'mae' is for targets of numbers, not class"):
-        measured(Form((4,), 2), [], wanted=("mae",))
-    with pytest.raises(ConfigError, match="metrics = 'nothing': expected"):
-        measured(Form((4,), 2), [], wanted=("nothing",))

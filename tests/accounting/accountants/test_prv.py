@@ -1,8 +1,6 @@
-"""The third opinion: published values, the exact Gaussian mechanism as a floor, and what it refuses."""
+"""The third opinion: beside the exact Gaussian mechanism and PLD, and what it refuses."""
 
 import math
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -13,21 +11,6 @@ from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.accounting.privacy_loss import StepLoss
 from fl_dp.errors import AccountingError
 from fl_dp.records import Entry
-
-
-@pytest.mark.parametrize(
-    ("noise", "sample_rate", "steps", "published"),
-    [
-        (0.8, 0.001, 100, 0.270403364058),
-        (0.8, 0.05, 100, 6.741051939414),
-        (3.0, 0.2, 100, 3.381220510222),
-        (2.0, 0.05, 1000, 4.172799866689),
-    ],
-)
-def test_published_upper_estimates(noise, sample_rate, steps, published):
-    """pytorch/opacus, prv_accountant.py of its tests, at delta 1e-6: computed with Microsoft's accountant."""
-    epsilon = compute_epsilon([Entry(sample_rate, noise, steps)], 1e-6, "prv")
-    assert published - 0.011 < epsilon < published + 1e-3
 
 
 @pytest.mark.parametrize(("noise", "steps"), [(1.0, 1), (5.0, 100), (20.0, 1000)])
@@ -55,15 +38,6 @@ def test_it_agrees_with_pld(entries):
 
 def test_a_step_too_weak_to_show_costs_its_error_at_most():
     assert 0.0 <= compute_epsilon([Entry(1e-4, 5.0, 1)], 1e-2, "prv") <= 0.01
-
-
-def test_adding_a_record_is_looked_at_as_well_as_removing_one():
-    """Their distributions differ, and neither is skipped."""
-    from fl_dp.accounting.accountants.prv import _Loss
-
-    removal, addition = _Loss.removal(Entry(0.3, 0.8, 1)), _Loss.addition(Entry(0.3, 0.8, 1))
-    assert removal.cdf(0.3) < addition.cdf(0.3) == 1.0 - addition.cdf(-1e9) - (1.0 - addition.cdf(0.3))
-    assert removal.partial_mean(-50, 50) > 0 > -addition.partial_mean(-50, 50)
 
 
 @pytest.mark.parametrize(("least", "largest"), [(-50.0, 50.0), (-0.2, 0.5), (0.1, 3.0)])
@@ -103,10 +77,3 @@ def test_calibration_with_it_stays_within_the_budget():
     assert compute_epsilon([Entry(0.05, noise, 60)], 1e-5, "prv") <= 3.0
     assert noise == pytest.approx(calibrate_noise(0.05, 60, 3.0, 1e-5), rel=0.01)
     assert steps_that_fit(0.05, noise, 70, 3.0, 1e-5, accountant="prv") == 60
-
-
-def test_torch_and_opacus_are_loaded_only_when_it_is_asked():
-    heavy = "{'torch', 'opacus', 'scipy'}"
-    code = f"import sys, fl_dp.accounting.accountants.prv; print({heavy} & sys.modules.keys())"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout == "set()\n"

@@ -16,47 +16,39 @@ BUDGET = Budget(epsilon=9.0, delta=1e-6, accountant="rdp")
 MECHANISM = (0.1, 1.0)
 
 
-@pytest.fixture
-def ledger(tmp_path):
-    with Ledger.open(tmp_path / "ledger.sqlite") as ledger:
-        ledger.register("digits", "f1", 1000)
-        yield ledger
-
-
 def test_an_account_tells_its_rounds_and_their_wall(ledger):
+    (account,) = ledger.accounts()
+    assert (account.last_budget(), account.delta()) == (None, auto_delta(1000))  # before the first
     ledger.commit(ledger.reserve("digits", "run", 1, MECHANISM, 2, BUDGET))
     ledger.reserve("digits", "run", 2, MECHANISM, 3, BUDGET)
     (account,) = ledger.accounts()
     assert (account.dataset, account.fingerprint, account.public_size) == ("digits", "f1", 1000)
-    assert [(p.run, p.server_round, p.committed) for p in account.rounds] == [
-        ("run", 1, True),
-        ("run", 2, False),
-    ]
+    told = [(paid.run, paid.server_round, paid.committed) for paid in account.rounds]
+    assert told == [("run", 1, True), ("run", 2, False)]
     assert account.spent() == (Entry(0.1, 1.0, 5),)
     assert account.last_budget() == NotedBudget(9.0, 1e-6, "rdp")
     assert account.delta() == 1e-6
     assert account.retired is None
 
 
-def test_before_the_first_round_delta_is_what_auto_would_be(ledger):
-    (account,) = ledger.accounts()
-    assert account.last_budget() is None
-    assert account.delta() == auto_delta(1000)
+ROUND = {
+    "kind": "reserve", "run": "r", "round": 1, "sample_rate": 0.1, "noise_multiplier": 1.0, "steps": 4,
+}  # fmt: skip
+
+
+def written(path, **of_round):
+    """A ledger with a data set and a round, as an fl_dp has written them."""
+    log = EventLog.open(path, create=True)
+    common = {"time": "2026-01-01T00:00:00+00:00", "dataset": "digits"}
+    with log.writing():
+        log.append({"kind": "register", "fingerprint": "f1", "public_size": 1000, **common})
+        log.append({**ROUND, **of_round, **common})
+    log.close()
+    return path
 
 
 def test_a_round_of_an_older_fl_dp_has_no_wall_but_is_spent(tmp_path):
-    log = EventLog.open(tmp_path / "old.sqlite", create=True)
-    common = {"time": "2026-01-01T00:00:00+00:00", "dataset": "digits"}
-    with log.writing():
-        log.append({"kind": "register", "fingerprint": "f1", "public_size": 9, **common})
-        log.append(
-            {
-                "kind": "reserve", "run": "r", "round": 1, "sample_rate": 0.1, "noise_multiplier": 1.0,
-                "steps": 4, **common,
-            }
-        )  # fmt: skip
-    log.close()
-    with Ledger.open(tmp_path / "old.sqlite") as ledger:
+    with Ledger.open(written(tmp_path / "old.sqlite")) as ledger:
         (account,) = ledger.accounts()
     assert total_steps(account.spent()) == 4
     assert account.last_budget() is None
@@ -64,19 +56,8 @@ def test_a_round_of_an_older_fl_dp_has_no_wall_but_is_spent(tmp_path):
 
 def test_a_ledger_opens_whatever_accountant_it_has_noted(tmp_path):
     """One that was added by hand, or comes with a later fl_dp: its epsilons are then by the default one."""
-    log = EventLog.open(tmp_path / "noted.sqlite", create=True)
-    common = {"time": "2026-01-01T00:00:00+00:00", "dataset": "digits"}
     budget = {"epsilon": 3.0, "delta": 1e-6, "accountant": "no-such-accountant"}
-    with log.writing():
-        log.append({"kind": "register", "fingerprint": "f1", "public_size": 1000, **common})
-        log.append(
-            {
-                "kind": "reserve", "run": "r", "round": 1, "sample_rate": 0.1, "noise_multiplier": 1.0,
-                "steps": 4, "budget": budget, **common,
-            }
-        )  # fmt: skip
-    log.close()
-    with Ledger.open(tmp_path / "noted.sqlite") as ledger:
+    with Ledger.open(written(tmp_path / "noted.sqlite", budget=budget)) as ledger:
         accounts = ledger.accounts()
         ledger.commit(ledger.reserve("digits", "run", 1, MECHANISM, 2, BUDGET))
     assert accounts[0].last_budget() == NotedBudget(**budget)
@@ -86,15 +67,16 @@ def test_a_ledger_opens_whatever_accountant_it_has_noted(tmp_path):
 
 
 def test_parts_of_one_cut_are_no_kin_and_the_whole_that_follows_is_kin_to_all(ledger):
+    def groups():
+        return [[one.dataset for one in group] for group in lineages(ledger.accounts())]
+
     for part in ("a", "b"):
         ledger.register(part, f"f-{part}", 9, source="set", cut="2 parts")
-    groups = lineages(ledger.accounts())
-    assert [[one.dataset for one in group] for group in groups] == [["digits"], ["a"], ["b"]]
+    assert groups() == [["digits"], ["a"], ["b"]]
     ledger.retire("a")
     ledger.retire("b")
     ledger.register("set", "f4", 9)
-    groups = lineages(ledger.accounts())
-    assert [[one.dataset for one in group] for group in groups] == [["digits"], ["a", "b", "set"]]
+    assert groups() == [["digits"], ["a", "b", "set"]]
 
 
 def test_retiring_begins_a_new_account_and_keeps_the_old_one(ledger):
@@ -109,29 +91,19 @@ def test_retiring_begins_a_new_account_and_keeps_the_old_one(ledger):
     assert new.retired is None
 
 
-def test_what_is_retired_cannot_be_spent_or_retired_again(ledger):
+def test_nothing_of_before_a_retirement_is_used_after_it(ledger):
+    reservation = ledger.reserve("digits", "run", 1, MECHANISM, 2, BUDGET)
     ledger.retire("digits")
     for use in (
         lambda: ledger.spent("digits"),
         lambda: ledger.retire("digits"),
-        lambda: ledger.reserve("digits", "run", 1, MECHANISM, 1, BUDGET),
+        lambda: ledger.reserve("digits", "run", 2, MECHANISM, 1, BUDGET),
     ):
         with pytest.raises(LedgerError, match="digits is not registered"):
             use()
-
-
-def test_a_result_that_was_paid_for_before_the_retirement_does_not_leave_after_it(ledger):
-    reservation = ledger.reserve("digits", "run", 1, MECHANISM, 2, BUDGET)
-    ledger.retire("digits")
     ledger.register("digits", "f1", 1000)
     with pytest.raises(LedgerError, match="not open to be committed"):
-        ledger.commit(reservation)
-
-
-def test_a_round_that_was_taken_before_the_retirement_is_still_no_new_one(ledger):
-    ledger.reserve("digits", "run", 1, MECHANISM, 2, BUDGET)
-    ledger.retire("digits")
-    ledger.register("digits", "f1", 1000)
+        ledger.commit(reservation)  # its result does not leave
     with pytest.raises(DeclinedError, match="taken before"):
         ledger.reserve("digits", "run", 1, MECHANISM, 2, BUDGET)
 
@@ -148,14 +120,6 @@ def test_retired_names_and_contents_are_free_but_remembered(ledger):
     ]
 
 
-def test_an_account_that_is_kin_to_two_groups_makes_them_one(ledger):
-    ledger.register("other", "g1", 5)
-    ledger.retire("digits")
-    ledger.retire("other")
-    ledger.register("digits", "g1", 5)
-    assert [[one.id for one in group] for group in lineages(ledger.accounts())] == [[1, 2, 5]]
-
-
 def test_what_was_paid_for_is_proven_if_every_round_is(ledger):
     def reserve(server_round, arithmetic):
         ledger.reserve_all(
@@ -168,15 +132,9 @@ def test_what_was_paid_for_is_proven_if_every_round_is(ledger):
     assert reserve(2, "assumed") == (["assumed"], "assumed")
     assert reserve(3, "proven") == (["assumed"], "assumed")
     assert [paid.arithmetic for paid in ledger.accounts()[0].rounds] == ["proven", "assumed", "proven"]
-
-
-def test_retiring_makes_nothing_proven(ledger):
-    """The total of a new account holds what the old one has spent, and is as sure as that."""
-    ledger.reserve("digits", "run", 1, MECHANISM, 2, BUDGET)
-    ledger.retire("digits")
+    ledger.retire("digits")  # which makes nothing proven: the total is as sure as what the old one has spent
     ledger.register("digits", "f1", 1000)
-    asked = ReservationRequest("digits", "run", 2, MECHANISM, 2, BUDGET, arithmetic="proven")
-    ledger.reserve_all([asked])
+    reserve(4, "proven")
     old, new = account_reports(ledger.accounts())
     assert (old.arithmetic, new.arithmetic) == ("assumed", "assumed")
     assert new.total_epsilon > new.epsilon

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fl_dp.accounting.ledger.files import find_ledger, ledger_file, openings_file
+from fl_dp.accounting.ledger.files import find_ledger, ledger_file
 from fl_dp.errors import ConfigError
 
 PACKAGE = Path(__file__).parents[3] / "fl_dp"
@@ -16,12 +16,8 @@ def test_ledgers_of_an_older_kind_are_not_passed_over(tmp_path: Path) -> None:
         ledger_file(tmp_path)
     (tmp_path / "ledger.sqlite").touch()
     assert ledger_file(tmp_path) == tmp_path / "ledger.sqlite"
-
-
-def test_a_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "x.sqlite").touch()
     with pytest.raises(ConfigError, match="expected a folder"):
-        ledger_file(tmp_path / "x.sqlite")
+        ledger_file(tmp_path / "ledger.sqlite")
 
 
 def test_a_ledger_is_found_by_its_file_its_folder_or_another(tmp_path: Path) -> None:
@@ -34,10 +30,6 @@ def test_a_ledger_is_found_by_its_file_its_folder_or_another(tmp_path: Path) -> 
     assert find_ledger(tmp_path, other) == other / "ledger.sqlite"
     (tmp_path / "ledger.sqlite").touch()
     assert find_ledger(tmp_path, other) == tmp_path / "ledger.sqlite"
-
-
-def test_what_opens_commitments_lies_beside_it(tmp_path: Path) -> None:
-    assert openings_file(tmp_path / "a.sqlite") == tmp_path / "statements.jsonl"
 
 
 @pytest.mark.parametrize("name", ['"ledger.sqlite"', '"statements.jsonl"', "client-*.sqlite"])

@@ -9,6 +9,7 @@ from fl_dp.accounting.ledger.overlap import sketch
 
 RECORDS = [bytes([n]) * 32 for n in range(40)]
 HALVES = "2 parts (iid, seed 0)"
+ELSEWHERE = {"dataset": "copy", "fingerprint": "f9", "source": "copy"}
 PART = Identity("set, part 0/2 (iid, seed 0)", "f0", "set", HALVES, sketch(RECORDS[:20], b"key"))
 
 
@@ -35,12 +36,7 @@ def test_what_shares_no_records_may_stand_beside_it(other):
         ),
         ({"dataset": "set", "fingerprint": "f9", "cut": ""}, "set would share records with it"),
         (
-            {
-                "dataset": "copy",
-                "fingerprint": "f9",
-                "source": "copy",
-                "sketch": sketch(RECORDS[15:], b"key"),
-            },
+            {**ELSEWHERE, "sketch": sketch(RECORDS[15:], b"key")},
             "copy seems to share many records with set, part 0/2",
         ),
     ],
@@ -60,16 +56,10 @@ def test_every_part_of_another_set_is_compared():
     index.add(second)
     copy = Identity("copy", "g", "copy", "", sketch(RECORDS[30:], b"key"))
     assert "copy seems to share many records with set, part 1/2" in index.conflict(copy)
-    index.remove(second)
-    assert index.conflict(copy) == ""
-
-
-def test_a_part_of_another_cut_conflicts_whichever_part_it_is_held_against():
-    index = IdentityIndex()
-    for number, fingerprint in enumerate("ab"):
-        index.add(replace(PART, dataset=f"set, part {number}/2", fingerprint=fingerprint))
     assert index.conflict(replace(PART, dataset="set, part 5/9", fingerprint="c", cut="9 parts"))
     assert index.conflict(replace(PART, dataset="set, part 2/2", fingerprint="c")) == ""
+    index.remove(second)
+    assert index.conflict(copy) == ""
 
 
 PERSONS = replace(PART, unit="person", persons=sketch(RECORDS[:8], b"other key"))
@@ -80,7 +70,7 @@ def test_what_has_spent_by_records_does_not_go_on_by_persons_nor_the_other_way_r
     for changes in (
         {"fingerprint": "of persons"},
         {"dataset": "set", "fingerprint": "f9", "cut": ""},
-        {"dataset": "copy", "fingerprint": "f9", "source": "copy"},
+        ELSEWHERE,
     ):
         persons, records = replace(PERSONS, **changes), replace(PART, **changes)
         assert "has spent by the record; " in conflict(PART, persons)
@@ -89,23 +79,16 @@ def test_what_has_spent_by_records_does_not_go_on_by_persons_nor_the_other_way_r
 
 
 def test_the_same_persons_with_new_records_and_the_same_records_of_new_persons_are_noticed():
-    elsewhere = {"dataset": "copy", "fingerprint": "f9", "source": "copy"}
     fresh = {"sketch": sketch(RECORDS[25:], b"key"), "persons": sketch(RECORDS[25:], b"other key")}
-    assert conflict(PERSONS, replace(PERSONS, **{**elsewhere, **fresh})) == ""
+    assert conflict(PERSONS, replace(PERSONS, **{**ELSEWHERE, **fresh})) == ""
     for one in fresh:
-        reason = conflict(PERSONS, replace(PERSONS, **{**elsewhere, one: fresh[one]}))
+        reason = conflict(PERSONS, replace(PERSONS, **{**ELSEWHERE, one: fresh[one]}))
         assert "copy seems to share many persons with set, part 0/2" in reason
 
 
 def test_a_persons_new_records_do_not_begin_anew_by_the_other_unit():
     """By the record the names that records are grouped by are known, too: they may be persons'."""
-    elsewhere = {
-        "dataset": "copy",
-        "fingerprint": "f9",
-        "source": "copy",
-        "sketch": sketch(RECORDS[25:], b"key"),
-    }
-    records = replace(PERSONS, **elsewhere, unit="record")
+    records = replace(PERSONS, **ELSEWHERE, sketch=sketch(RECORDS[25:], b"key"), unit="record")
     assert "set, part 0/2 (iid, seed 0) has spent by the person; copy" in conflict(PERSONS, records)
     assert "copy has spent by the record; set, part 0/2" in conflict(records, PERSONS)
     # two tables of one hospital are grouped by the same name, and need not share a record

@@ -18,13 +18,6 @@ BUDGET = Budget(epsilon=100.0, delta=1e-5, accountant="rdp")
 MECHANISM = (0.001, 50.0)
 
 
-@pytest.fixture
-def path(tmp_path):
-    with Ledger.open(tmp_path / "ledger.sqlite") as ledger:
-        ledger.register("digits", "f1", 1000)
-    return tmp_path / "ledger.sqlite"
-
-
 @contextmanager
 def no_byte_can_be_written():
     """In this process: a stand-in for a full disk, with the errors of the system's own calls."""
@@ -36,22 +29,16 @@ def no_byte_can_be_written():
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_where_nothing_can_be_written_nothing_can_be_reserved(path):
-    with Ledger.open(path) as ledger:
-        ledger.commit(ledger.reserve("digits", "run", 1, MECHANISM, 1, BUDGET))
-        before = ledger.spent("digits")
+def test_where_nothing_can_be_written_nothing_is_reserved_or_committed(ledger):
+    reservation = ledger.reserve("digits", "run", 1, MECHANISM, 3, BUDGET)
+    for use in (
+        lambda: ledger.reserve("digits", "run", 2, MECHANISM, 1, BUDGET),
+        lambda: ledger.commit(reservation),
+    ):
         with no_byte_can_be_written(), pytest.raises(LedgerError, match="cannot be read or written"):
-            ledger.reserve("digits", "run", 2, MECHANISM, 1, BUDGET)
-        assert ledger.spent("digits") == before
-        ledger.reserve("digits", "run", 2, MECHANISM, 1, BUDGET)  # once there is room again
-
-
-def test_what_cannot_be_committed_does_not_leave_and_stays_spent(path):
-    with Ledger.open(path) as ledger:
-        reservation = ledger.reserve("digits", "run", 1, MECHANISM, 3, BUDGET)
-        with no_byte_can_be_written(), pytest.raises(LedgerError, match="cannot be read or written"):
-            ledger.commit(reservation)
+            use()
         assert ledger.spent("digits") == (reservation.entry,)
+    ledger.reserve("digits", "run", 2, MECHANISM, 1, BUDGET)  # once there is room again
 
 
 def test_a_ledger_that_cannot_be_made_is_not_half_made(tmp_path):

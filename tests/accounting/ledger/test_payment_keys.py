@@ -22,14 +22,7 @@ from fl_dp.errors import LedgerError, RoundTakenError
 SETS = 300  # keys on several pages
 
 
-class Endless(Budget):
-    """A budget without an end: what an epsilon costs is tested elsewhere."""
-
-    def steps_that_fit(self, sample_rate, noise_multiplier, planned, spent, shares, copies):
-        return planned
-
-
-BUDGET = Endless(1.0, 1e-5, "rdp")
+BUDGET = Budget(1e9, 0.5, "rdp")
 
 
 @pytest.fixture
@@ -39,10 +32,9 @@ def path(tmp_path):
 
 @pytest.fixture
 def ledger(path):
+    sets = [DataDeclaration(f"d{number}", f"f{number}", 9, "set", "parts") for number in range(SETS)]
     with Ledger.open(path) as ledger:
-        ledger.register_all(
-            [DataDeclaration(f"d{number}", f"f{number}", 9, "set", "parts") for number in range(SETS)]
-        )
+        ledger.register_all(sets)
         yield ledger
 
 
@@ -60,26 +52,22 @@ def pay(ledger, server_round=1, run="run", sets=SETS):
     return results
 
 
-def bytes_on_disk(path):
-    """Of all files of the ledger, with its folder's."""
-    return b"".join(file.read_bytes() for file in path.parent.iterdir())
+def found(path, keys):
+    """Which of the keys are in any byte of the ledger's folder."""
+    content = b"".join(file.read_bytes() for file in path.parent.iterdir())
+    return {key for key in keys if key in content}
 
 
-def found(path, reservations):
-    content = bytes_on_disk(path)
-    return sum(one.key in content for one in reservations)
+def kept(path, reservations):
+    return len(found(path, [one.key for one in reservations]))
 
 
-def test_every_payment_has_a_key_of_its_own(ledger):
+def test_every_payment_has_a_key_of_its_own_from_the_systems_entropy(ledger, monkeypatch):
     keys = [one.key for server_round in (1, 2) for one in pay(ledger, server_round)]
     assert {len(key) for key in keys} == {32}
     assert len(set(keys)) == 2 * SETS
-
-
-def test_a_key_is_the_systems_entropy(ledger, monkeypatch):
     monkeypatch.setattr(payment_keys.secrets, "token_bytes", lambda count: bytes(range(count)))
-    (paid,) = pay(ledger, sets=1)
-    assert paid.key == bytes(range(32))
+    assert pay(ledger, 3, sets=1)[0].key == bytes(range(32))
 
 
 def test_a_repeated_round_has_the_key_of_the_first_time(path, ledger):
@@ -90,17 +78,10 @@ def test_a_repeated_round_has_the_key_of_the_first_time(path, ledger):
         again = pay(another)
     assert [one.key for one in again] == [one.key for one in first]
     assert all(one.committed for one in again)
-
-
-def test_a_round_twice_in_one_request_has_one_key(ledger):
-    first, second = ledger.reserve_all([request("d1"), request("d1")])
-    assert first == second
-
-
-def test_a_round_without_privacy_is_repeated_with_its_key_too(ledger):
-    (first,) = ledger.reserve_all([request("d1", budget=None)])
-    (again,) = ledger.reserve_all([request("d1", budget=None)])
-    assert again == first
+    for budget in (BUDGET, None):  # also without privacy, and twice in one request
+        one, same = (request("d1", 2, f"{budget}", budget=budget) for _ in range(2))
+        first, second = ledger.reserve_all([one, same])
+        assert [first] == [second] == ledger.reserve_all([one])
 
 
 @pytest.mark.parametrize("changed", ["other inputs", ""])
@@ -114,23 +95,17 @@ def test_another_round_under_the_same_number_has_no_key(ledger, changed):
 def test_a_key_that_may_not_be_repeated_is_never_written(path, ledger, budget):
     paid = ledger.reserve_all([request(f"d{number}", inputs="", budget=budget) for number in range(9)])
     assert {len(one.key) for one in paid} == {32}
-    assert found(path, paid) == 0
+    assert kept(path, paid) == 0
     ledger.commit_all(paid)
-    assert found(path, paid) == 0
-
-
-def test_committing_erases_nothing(path, ledger):
-    paid = pay(ledger)
-    ledger.commit_all(paid)
-    assert found(path, paid) == SETS
+    assert kept(path, paid) == 0
 
 
 def test_an_erased_key_is_in_no_byte_of_the_ledger(path, ledger):
     paid = pay(ledger)
     ledger.commit_all(paid)
-    assert found(path, paid) == SETS
+    assert kept(path, paid) == SETS
     ledger.erase_keys("run", 1)
-    assert found(path, paid) == 0
+    assert kept(path, paid) == 0
     assert [file.name for file in path.parent.iterdir()] == ["ledger.sqlite"]
 
 
@@ -139,67 +114,72 @@ def test_the_keys_of_a_runs_rounds_up_to_a_number_are_erased_and_no_others(path,
     ledger.erase_keys("run", 2)
     for (run, number), reservations in paid.items():
         gone = run == "run" and number <= 2
-        assert found(path, reservations) == (0 if gone else SETS)
+        assert kept(path, reservations) == (0 if gone else SETS)
     ledger.erase_keys("run", 3)
     ledger.erase_keys("other", 3)
-    assert sum(found(path, reservations) for reservations in paid.values()) == 0
+    assert sum(kept(path, reservations) for reservations in paid.values()) == 0
 
 
 @pytest.mark.parametrize("seed", [0, 2, 5])
 def test_no_copy_stays_where_some_keys_go_and_others_stay(path, ledger, seed):
     """Deleted row by row, some would stay for each of these seeds: SQLite moves rows and forgets where."""
-    chance, kept, number = random.Random(seed), {}, itertools.count(1)
+    chance, there, number = random.Random(seed), {}, itertools.count(1)
     database = ledger._log.database
     keys = PaymentKeys(database)
     for share in (0.5, 0.5, 0.5, 0.5, 1.0):
         with database.writing():
             for _ in range(400):
                 reservation = next(number)
-                kept[reservation] = new_key()
-                keys.keep(reservation, kept[reservation])
-        gone = {reservation for reservation in kept if chance.random() < share}
+                there[reservation] = new_key()
+                keys.keep(reservation, there[reservation])
+        gone = {reservation for reservation in there if chance.random() < share}
         with database.writing():
             keys.erase(gone.__contains__)
-        content = bytes_on_disk(path)
-        assert {reservation for reservation, key in kept.items() if key in content} == kept.keys() - gone
-        kept = {reservation: key for reservation, key in kept.items() if reservation not in gone}
+        left = {reservation: key for reservation, key in there.items() if reservation not in gone}
+        assert found(path, there.values()) == set(left.values())
+        there = left
 
 
-def test_a_round_whose_key_was_erased_is_taken(ledger):
+@pytest.mark.parametrize("older", [False, True])
+def test_a_round_whose_key_is_gone_is_taken(path, ledger, older):
+    """It was erased, or never kept by an older fl_dp: a repetition would be another release."""
     ledger.commit_all(pay(ledger))
+    if older:
+        connection = sqlite3.connect(path)
+        connection.execute("DROP TABLE payment_keys")
+        connection.close()
+    else:
+        ledger.erase_keys("run", 1)
+    with Ledger.open(path) as reopened:
+        for _ in range(2):
+            with pytest.raises(RoundTakenError, match="was taken before; it is not repeated"):
+                pay(reopened)
+        assert len(pay(reopened, 2)) == SETS
+
+
+def test_erasing_again_or_before_there_are_keys_changes_nothing(path, ledger):
     ledger.erase_keys("run", 1)
-    for _ in range(2):
-        with pytest.raises(RoundTakenError, match="was taken before; it is not repeated"):
-            pay(ledger)
-    assert len(pay(ledger, 2)) == SETS
-
-
-def test_erasing_again_changes_nothing(path, ledger):
     pay(ledger)
     ledger.erase_keys("run", 1)
     before = path.read_bytes()
-    for up_to in (0, 1, 7):
-        ledger.erase_keys("run", up_to)
-    ledger.erase_keys("unheard of", 1)
+    for run, up_to in (("run", 0), ("run", 1), ("run", 7), ("unheard of", 1)):
+        ledger.erase_keys(run, up_to)
     assert path.read_bytes() == before
 
 
-def test_retiring_erases_the_keys_of_that_data_set(path, ledger):
+@pytest.mark.parametrize("older", [False, True])
+def test_retiring_erases_the_keys_of_that_data_set_and_what_an_older_fl_dp_left_is_not_used(
+    path, ledger, older
+):
     paid = pay(ledger)
-    ledger.retire("d7")
-    assert found(path, [paid[7]]) == 0
-    assert found(path, paid) == SETS - 1
+    if older:  # it retired and erased nothing
+        with ledger._writing() as book:
+            ledger._append(book, "retire", "d7")
+    else:
+        ledger.retire("d7")
+    assert kept(path, [paid[7]]) == older
+    assert kept(path, paid) == SETS - 1 + older
     ledger.register("d7", "f7", 9, source="set", cut="parts")
-    (refused,) = ledger.reserve_all([request("d7")])
-    assert isinstance(refused, RoundTakenError)
-
-
-def test_a_key_that_an_older_fl_dp_left_when_it_retired_the_data_set_is_not_used(path, ledger):
-    paid = pay(ledger)
-    with ledger._writing() as book:
-        ledger._append(book, "retire", "d7")
-    ledger.register("d7", "f7", 9, source="set", cut="parts")
-    assert found(path, [paid[7]]) == 1
     (refused,) = ledger.reserve_all([request("d7")])
     assert isinstance(refused, RoundTakenError)
 
@@ -219,21 +199,6 @@ def test_what_was_undone_leaves_no_key(path, ledger):
     assert pay(ledger) == first
 
 
-def test_a_round_that_an_older_fl_dp_paid_for_is_taken(path, ledger):
-    """It kept no keys: a repetition would be another release."""
-    pay(ledger)
-    connection = sqlite3.connect(path)
-    connection.execute("DROP TABLE payment_keys")
-    connection.close()
-    with Ledger.open(path) as reopened, pytest.raises(RoundTakenError):
-        pay(reopened)
-
-
-def test_a_ledger_without_a_table_for_keys_has_nothing_to_erase(ledger):
-    ledger.erase_keys("run", 1)
-    ledger.retire("d1")
-
-
 def test_a_key_of_no_reservation_is_a_damaged_ledger(path, ledger):
     pay(ledger)
     connection = sqlite3.connect(path)
@@ -242,11 +207,6 @@ def test_a_key_of_no_reservation_is_a_damaged_ledger(path, ledger):
     connection.close()
     with pytest.raises(LedgerError, match="entry 99999 of the ledger is no reservation; restore it"):
         ledger.erase_keys("run", 1)
-
-
-def test_deleted_bytes_are_overwritten_by_every_connection(ledger):
-    assert ledger._log.database.pragma("secure_delete") == 1
-    assert ledger._log.database.pragma("temp_store") == 2  # memory
 
 
 KILLED = """
@@ -270,9 +230,9 @@ def test_keys_are_erased_all_or_none_when_a_client_is_killed(path, ledger, momen
     done = subprocess.run([sys.executable, "-c", KILLED, str(path), moment])
     assert done.returncode == -signal.SIGKILL
     with Ledger.open(path) as reopened:
-        assert found(path, paid) == left
+        assert kept(path, paid) == left
         if left:
             assert pay(reopened) == paid
         reopened.erase_keys("run", 1)
-        assert found(path, paid) == 0
+        assert kept(path, paid) == 0
     assert not os.path.exists(f"{path}-journal")

@@ -17,11 +17,9 @@ MECHANISM, NO_NOISE = (0.1, 1.0), (0.1, 0.0)
 
 
 @pytest.fixture
-def ledger(tmp_path):
-    with Ledger.open(tmp_path / "ledger.sqlite") as ledger:
-        ledger.register("digits", "f1", 1000)
-        ledger.register("other", "f2", 1000)
-        yield ledger
+def ledger(ledger):
+    ledger.register("other", "f2", 1000)
+    return ledger
 
 
 def _unprotected(ledger, dataset="digits", run="bare", server_round=1):
@@ -36,16 +34,11 @@ def test_steps_without_noise_cost_everything(accountant):
 
 
 def test_all_steps_are_taken_and_the_epsilon_is_infinite_from_then_on(ledger):
-    ledger.commit(_unprotected(ledger))
+    _unprotected(ledger)  # and the power fails: it is noted before the first step
     assert ledger.spent("digits") == (Entry(0.1, 0.0, 500),)
     assert BUDGET.epsilon_of(ledger.spent("digits")) == math.inf
     (row,) = [json.loads(row.content) for row in ledger.rows() if "expose" in row.content]
     assert (row["kind"], row["run"], row["round"], row["dataset"]) == ("expose", "bare", 1, "digits")
-
-
-def test_it_is_noted_before_the_first_step(ledger):
-    _unprotected(ledger)  # and the power fails
-    assert BUDGET.epsilon_of(ledger.spent("digits")) == math.inf
 
 
 def test_every_later_private_round_on_these_data_is_refused_with_the_reason(tmp_path, ledger):
@@ -58,19 +51,15 @@ def test_every_later_private_round_on_these_data_is_refused_with_the_reason(tmp_
     assert ledger.reserve("other", "run", 1, MECHANISM, 1, BUDGET).entry.steps == 1
 
 
-def test_private_rounds_before_it_are_lost_too(ledger):
+def test_private_rounds_before_it_are_lost_too_and_retiring_begins_anew_but_for_the_total(ledger):
     ledger.commit(ledger.reserve("digits", "run", 1, MECHANISM, 2, BUDGET))
     ledger.commit(_unprotected(ledger))
     (digits, other) = account_reports(ledger.accounts())
     assert (digits.epsilon, digits.private, digits.steps) == (math.inf, False, 502)
     assert (other.epsilon, other.private) == (0.0, True)
-
-
-def test_retiring_begins_anew_but_in_all_it_stays_infinite(ledger):
-    ledger.commit(_unprotected(ledger))
     ledger.retire("digits")
     ledger.register("digits", "f1", 1000)
-    assert ledger.reserve("digits", "run", 1, MECHANISM, 2, BUDGET).entry.steps == 2
+    assert ledger.reserve("digits", "run", 3, MECHANISM, 2, BUDGET).entry.steps == 2
     new = account_reports(ledger.accounts())[-1]
     assert new.private
     assert new.epsilon < new.total_epsilon == math.inf
@@ -85,12 +74,12 @@ def test_no_wall_means_no_noise_and_no_noise_passes_no_wall(ledger):
 
 
 def test_a_round_is_not_taken_twice_unless_its_result_is_the_same(ledger):
-    (first,) = ledger.reserve_all([ReservationRequest("digits", "bare", 1, NO_NOISE, 500, None, inputs="i")])
+    def reserve(mechanism, budget, inputs):
+        request = ReservationRequest("digits", "bare", 1, mechanism, 500, budget, inputs=inputs)
+        return ledger.reserve_all([request])[0]
+
+    first = reserve(NO_NOISE, None, "i")
     with pytest.raises(DeclinedError, match="taken before"):
         _unprotected(ledger)
-    (again,) = ledger.reserve_all([ReservationRequest("digits", "bare", 1, NO_NOISE, 500, None, inputs="i")])
-    assert again == first
-    (private,) = ledger.reserve_all(
-        [ReservationRequest("digits", "bare", 1, MECHANISM, 500, BUDGET, inputs="j")]
-    )
-    assert isinstance(private, DeclinedError)
+    assert reserve(NO_NOISE, None, "i") == first
+    assert isinstance(reserve(MECHANISM, BUDGET, "j"), DeclinedError)

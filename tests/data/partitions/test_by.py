@@ -34,8 +34,10 @@ def groups_of(number: int, **changed: Any) -> list[list[str]]:
 
 def test_as_many_clients_as_groups_have_one_each_in_the_order_of_their_names() -> None:
     assert groups_of(5) == [["h0"], ["h1"], ["h2"], ["h3"], ["h4"]]
-    parts = parts_of(data(), settings(5))
-    assert parts[2].tolist() == [2, 7, 12, 17, 22]
+    for grouped_by in ("hospital", ""):  # a task that names no column may be split by any
+        parts = parts_of(data(grouped_by=grouped_by), settings(5))
+        assert parts[2].tolist() == [2, 7, 12, 17, 22]
+    assert np.sort(np.concatenate(parts_of(data(), settings(3)))).tolist() == list(range(23))
 
 
 def test_fewer_clients_have_several_groups_each_drawn_by_the_seed() -> None:
@@ -51,26 +53,21 @@ def test_one_client_has_all_groups() -> None:
     assert not is_whole(settings(1))  # else a column that is not there would be passed over
 
 
-def test_every_record_is_given_away_once() -> None:
-    assert np.sort(np.concatenate(parts_of(data(), settings(3)))).tolist() == list(range(23))
-
-
-def test_too_many_clients_are_told_how_many_there_may_be() -> None:
-    with pytest.raises(DataError, match="there are 5 groups, too few for 6 clients; set clients to 5"):
-        parts_of(data(), settings(6))
-
-
-def test_records_without_groups_or_of_another_column_are_refused() -> None:
-    with pytest.raises(DataError, match=r"the data have no groups; a table's schema .*array groups_train,"):
-        parts_of(data(groups=(), grouped_by=""), settings(2))
-    with pytest.raises(DataError, match="the records are grouped by 'hospital'; write by:hospital"):
-        parts_of(data(), settings(2, scheme="by:user"))
-    with pytest.raises(ConfigError, match="by takes an argument; write by:COLUMN"):
-        parts_of(data(), settings(2, scheme="by"))
-
-
-def test_a_task_that_names_no_column_may_be_split_by_any() -> None:
-    assert len(parts_of(data(grouped_by=""), settings(5))) == 5
+@pytest.mark.parametrize(
+    ("records", "asked", "error", "words"),
+    [
+        (data(), settings(6), DataError, "there are 5 groups, too few for 6 clients; set clients to 5"),
+        (data((), ""), settings(2), DataError, r"have no groups; a table's schema .*array groups_train,"),
+        (data(), settings(2, "by:user"), DataError, "are grouped by 'hospital'; write by:hospital"),
+        (data(), settings(2, "by"), ConfigError, "by takes an argument; write by:COLUMN"),
+    ],
+    ids=["clients", "no groups", "column", "argument"],
+)
+def test_what_cannot_be_split_by_groups_is_refused(
+    records: TensorData, asked: PartitionSettings, error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        parts_of(records, asked)
 
 
 def test_groups_go_with_their_records() -> None:

@@ -5,6 +5,7 @@ import torch
 
 from fl_dp.data.sources.digits import load_digits
 from fl_dp.errors import DataError
+from fl_dp.form import Form
 
 
 def test_the_two_splits_are_scikit_learns_digits() -> None:
@@ -22,21 +23,13 @@ def test_the_two_splits_are_scikit_learns_digits() -> None:
     assert sorted(found) == expected
 
 
-def test_shapes_and_scale() -> None:
+def test_the_split_is_stratified_80_to_20_and_never_changes() -> None:
     data = load_digits("train")
-    assert data.form.input_shape == (1, 8, 8)
-    assert data.form.outputs == 10
-    assert data.x.dtype == torch.uint8
-    assert (data.x.min(), data.x.max()) == (0, 255)
-
-
-def test_the_split_is_stratified_80_to_20() -> None:
+    assert data.form == Form((1, 8, 8), 10)
+    assert (data.x.dtype, data.x.min(), data.x.max()) == (torch.uint8, 0, 255)
     train, test = (torch.bincount(load_digits(split).y, minlength=10) for split in ("train", "test"))
     assert (train.sum(), test.sum()) == (1442, 355)
     assert ((test / (train + test) - 0.2).abs() < 0.01).all()
-
-
-def test_the_split_never_changes() -> None:
     assert load_digits("test").fingerprint().startswith("c9d0a710283e058d")
 
 

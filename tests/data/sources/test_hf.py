@@ -36,6 +36,11 @@ def save(path: Path, columns: dict[str, list[Any]], **features: Any) -> Any:
     return saved
 
 
+def save_train(path: Path, columns: dict[str, list[Any]], **features: Any) -> None:
+    """The same, as the split train of several."""
+    with_splits(path, train=save(path / "alone", columns, **features))
+
+
 def with_splits(path: Path, **splits: Any) -> None:
     datasets.DatasetDict(splits).save_to_disk(str(path))
 
@@ -58,20 +63,16 @@ def test_images_are_those_of_a_folder(tmp_path: Path) -> None:
     file.parent.mkdir(parents=True)
     PillowImage.fromarray(np.random.default_rng(0).integers(0, 255, (4, 5, 3), dtype=np.uint8)).save(file)
     cell = {"bytes": file.read_bytes(), "path": None}
-    train = save(tmp_path / "a", {"img": [cell], "labels": [1]}, img=datasets.Image(), labels=LABEL)
-    with_splits(tmp_path / "c", train=train)
+    save_train(tmp_path / "c", {"img": [cell], "labels": [1]}, img=datasets.Image(), labels=LABEL)
     reading = Reading(image_size=3, image_mode="L")
-    ours, theirs = (
-        load_saved(tmp_path / "c", reading, "train"),
-        load_folder(tmp_path / "images", "train", reading),
-    )
+    ours = load_saved(tmp_path / "c", reading, "train")
+    theirs = load_folder(tmp_path / "images", "train", reading)
     assert (ours.x == theirs.x).all()
     assert ours.raw == theirs.raw  # the same record to a ledger, wherever it lies
 
 
 def test_a_text_is_the_same_record_as_in_a_file(tmp_path: Path) -> None:
-    train = save(tmp_path / "a", {"text": ["ab"], "label": [1]}, text=datasets.Value("string"), label=LABEL)
-    with_splits(tmp_path / "c", train=train)
+    save_train(tmp_path / "c", {"text": ["ab"], "label": [1]}, text=datasets.Value("string"), label=LABEL)
     (tmp_path / "t" / "train").mkdir(parents=True)
     (tmp_path / "t" / "train" / "yes.txt").write_text("ab\n")
     reading = Reading(tokens=5)
@@ -90,7 +91,7 @@ def test_numbers_of_any_rank_and_numbers_to_predict(
     tmp_path: Path, kind: Any, values: list[Any], shape: tuple[int, ...]
 ) -> None:
     kinds = {"features": kind, "target": datasets.Value("float64")}
-    with_splits(tmp_path, train=save(tmp_path / "a", {"features": values, "target": [0.5, 1, 2]}, **kinds))
+    save_train(tmp_path, {"features": values, "target": [0.5, 1, 2]}, **kinds)
     data = load_saved(tmp_path, AS_THEY_ARE, "train")
     assert (data.form.input_shape, data.form.targets, data.form.outputs) == (shape, "numbers", 1)
     assert data.y.tolist() == [0.5, 1, 2]
@@ -98,8 +99,7 @@ def test_numbers_of_any_rank_and_numbers_to_predict(
 
 def test_tokens_are_cut_and_filled_up(tmp_path: Path) -> None:
     kinds = {"ids": datasets.List(datasets.Value("int32")), "y": LABEL}
-    train = save(tmp_path / "a", {"ids": [[1, 2, 3], [4]], "y": [0, 1]}, **kinds)
-    with_splits(tmp_path / "c", train=train)
+    save_train(tmp_path / "c", {"ids": [[1, 2, 3], [4]], "y": [0, 1]}, **kinds)
     reading = Reading(tokens=2, tokenizer="words:9", columns="ids, y")
     data = load_saved(tmp_path / "c", reading, "train")
     assert (data.x.tolist(), data.vocabulary) == ([[1, 2], [4, 0]], 9)
@@ -143,7 +143,7 @@ def test_everything_else_is_refused_in_words(
     tmp_path: Path, columns: dict[str, list[Any]], kinds: dict[str, Any], words: str
 ) -> None:
     kinds = ({"text": datasets.Value("string")} if "text" in columns else {}) | kinds
-    with_splits(tmp_path / "c", train=save(tmp_path / "a", columns, **kinds))
+    save_train(tmp_path / "c", columns, **kinds)
     with pytest.raises(DataError, match=words):
         load_saved(tmp_path / "c", Reading(tokens=4), "train")
 
@@ -161,7 +161,6 @@ def test_what_is_no_saved_data_set_is_named(tmp_path: Path) -> None:
         load_saved(tmp_path / "nowhere", AS_THEY_ARE, "train")
     with pytest.raises(DataError, match="not a data set that save_to_disk wrote"):
         load_saved(tmp_path, AS_THEY_ARE, "train")
-    kinds = {"text": datasets.Value("string"), "label": LABEL}
-    with_splits(tmp_path / "c", train=save(tmp_path / "a", {"text": ["ab"], "label": [1]}, **kinds))
+    save_train(tmp_path / "c", {"text": ["ab"], "label": [1]}, text=datasets.Value("string"), label=LABEL)
     with pytest.raises(DataError, match="no split test; there are train"):
         load_saved(tmp_path / "c", AS_THEY_ARE, "test")

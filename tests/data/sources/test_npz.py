@@ -1,12 +1,9 @@
-import io
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from numpy.lib import format as npy
 
 from fl_dp.data.sources.npz import load_inputs, load_npz
 from fl_dp.data.tensor_data import Split
@@ -30,18 +27,6 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "own.npz"
 
 
-@pytest.mark.usefixtures("little_memory")
-def test_a_header_that_claims_28_gib_is_refused_before_they_are_taken(path: Path) -> None:
-    """Within 4 GiB more than now: to take 28 is a MemoryError, which is none of ours."""
-    header = io.BytesIO()
-    npy.write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": (10**6, 7516)})
-    np.savez(path, **arrays(x_train=None))
-    with zipfile.ZipFile(path, "a") as archive:
-        archive.writestr("x_train.npy", header.getvalue() + bytes(100))
-    with pytest.raises(DataError, match="not what the file holds"):
-        load_npz(path, "train")
-
-
 def test_colour_images_become_nchw(path: Path) -> None:
     np.savez(path, **arrays())
     data = load_npz(path, "train")
@@ -50,22 +35,16 @@ def test_colour_images_become_nchw(path: Path) -> None:
     assert data.y.tolist() == [0, 1, 1]
 
 
-def test_grey_images_get_a_channel(path: Path) -> None:
-    np.savez_compressed(path, **arrays(x_test=np.zeros((2, 5, 6), dtype=np.uint8)))
-    assert load_npz(path, "test").form.input_shape == (1, 5, 6)
-
-
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-def test_float_features(path: Path, dtype: type) -> None:
-    np.savez(path, **arrays(x_train=np.eye(3, dtype=dtype)))
-    data = load_npz(path, "train")
-    assert torch.equal(data.x, torch.eye(3))
-
-
-@pytest.mark.parametrize("dtype", [np.uint8, np.int32, np.uint64])
-def test_any_integer_labels(path: Path, dtype: type) -> None:
-    np.savez(path, **arrays(y_train=np.array([0, 1, 1], dtype=dtype)))
-    assert load_npz(path, "train").y.dtype == torch.int64
+@pytest.mark.parametrize(
+    ("floats", "integers"), [(np.float16, np.uint8), (np.float32, np.int32), (np.float64, np.uint64)]
+)
+def test_numbers_of_any_width_and_rank_are_read(path: Path, floats: type, integers: type) -> None:
+    for x in (np.eye(3, dtype=floats), np.arange(18).reshape(3, 3, 2).astype(floats)):
+        np.savez(path, **arrays(x_train=x, y_train=np.array([0, 1, 1], dtype=integers)))
+        data = load_npz(path, "train")
+        assert (data.form.input_shape, data.x.dtype, data.form.vocabulary) == (x.shape[1:], torch.float32, 0)
+        assert (data.x.numpy() == x).all()
+        assert data.y.dtype == torch.int64
 
 
 @pytest.mark.parametrize("split", ["train", "test"])
@@ -80,25 +59,15 @@ def test_no_label_says_how_many_classes_there_are(path: Path, split: Split) -> N
 def test_an_unknown_array_is_refused_by_name(path: Path, name: str) -> None:
     """One that says whose record it is, and is passed over, would count records where persons should be."""
     np.savez(path, **arrays(), **{name: np.arange(3)})
-    with pytest.raises(
-        DataError, match=rf"own\.npz: unknown arrays {name}; known are x_train, .*groups_train"
-    ):
+    with pytest.raises(DataError, match=rf"unknown arrays {name}; known are x_train, .*groups_train"):
         load_npz(path, "train")
-
-
-def test_of_a_file_for_predictions_other_arrays_do_not_count(path: Path) -> None:
-    np.savez(path, x=np.eye(3), user=np.arange(3))
+    np.savez(path, x=np.eye(3), user=np.arange(3))  # for predictions, where others do not count
     assert load_inputs(path).shape == (3, 3)
 
 
-def test_names_of_classes_are_used(path: Path) -> None:
-    np.savez(path, **arrays(classes=np.array(["cat", "dog", "eel", "fox"])))
-    assert load_npz(path, "train").classes == ("cat", "dog", "eel", "fox")
-
-
 def test_a_client_may_hold_only_its_training_part(path: Path) -> None:
-    np.savez(path, **arrays(x_test=None, y_test=None, classes=np.arange(10)))
-    assert load_npz(path, "train").form.outputs == 10
+    np.savez(path, **arrays(x_test=None, y_test=None, classes=np.array(["cat", "dog", "eel", "fox"])))
+    assert load_npz(path, "train").classes == ("cat", "dog", "eel", "fox")
     with pytest.raises(DataError, match=r"own\.npz: expected arrays x_test, y_test"):
         load_npz(path, "test")
 
@@ -109,18 +78,14 @@ def test_a_client_may_hold_only_its_training_part(path: Path) -> None:
         ({"x_train": None}, r"expected arrays x_train\."),
         ({"y_train": np.array([0, 1])}, "one int64 label for each of 3"),
         ({"y_train": np.array([0, 1, -1])}, "label in 0 to 2"),
-        ({"y_train": np.array([0, 1, 9]), "classes": np.array(["a", "b"])}, "label in 0 to 1"),
-        (
-            {"y_train": np.array(["a", "b", "c"])},
-            "y_train: holds texts; write integers, each label's place in",
-        ),
+        ({"y_train": np.array([0, 1, 77]), "classes": np.array(["a", "b"])}, "label in 0 to 1"),
+        ({"y_train": np.array(["secret", None, 1], dtype=object)}, "no plain array: it holds objects"),
+        ({"x_train": np.array([[0], [1], [77]]), "vocabulary": np.array(9)}, "every token in 0 to 8"),
+        ({"y_train": np.array(["a", "b", "c"])}, "y_train: holds texts; write integers"),
         ({"y_train": np.array([True, True, False])}, r"y_train: expected integer labels \(n,\).* not bool"),
         ({"y_train": np.array([0.0, 1, np.nan])}, "not 3: the labels are floats.*integers; where a label is"),
         ({"y_train": np.array([0.0, 1, np.inf]), "classes": None}, "finite targets"),
-        (
-            {"y_train": np.array([[0], [1], [1]])},
-            r"y_train: integers of shape \(3, 1\).* write them as float32",
-        ),
+        ({"y_train": np.array([[0], [1], [1]])}, r"y_train: integers of shape \(3, 1\).* as float32"),
         ({"y_train": np.ones((3, 3), dtype=bool)}, r"y_train: integers of shape \(3, 3\).* as float32"),
         ({"x_train": np.zeros(3)}, r"x_train: expected uint8 images .* not float64 of shape \(3,\)"),
         ({"x_train": np.zeros((3, 2), dtype=int)}, "declares no vocabulary; add the array vocabulary"),
@@ -129,120 +94,69 @@ def test_a_client_may_hold_only_its_training_part(path: Path) -> None:
         ({"vocabulary": np.array(9.0)}, "vocabulary: expected one integer >= 1"),
         ({"vocabulary": np.array(0)}, "vocabulary: expected one integer >= 1"),
         ({"groups_train": np.array(["a", "b"])}, "groups of 3 records, or none, not of 2"),
-        (
-            {"groups_train": np.array([0.5, 1, 2])},
-            r"groups_train: expected names or integers \(n,\), not float64",
-        ),
+        ({"groups_train": np.array([0.5, 1, 2])}, r"expected names or integers \(n,\), not float64"),
         ({"groups_train": np.array([["a"], ["b"], ["c"]])}, r"groups_train: .* of shape \(3, 1\)"),
         ({"x_train": np.zeros((3, 2, 4, 3), dtype=np.int64)}, "x_train: expected uint8 images"),
         (
             {"x_train": np.zeros((3, 3, 32, 32), dtype=np.uint8)},
             r"\(n, H, W, C\).* not uint8 of shape \(3, 3, 32, 32\)",
         ),
-        (
-            {"x_train": np.zeros((0, 4, 4), dtype=np.uint8), "y_train": np.zeros(0, dtype=int)},
-            "at least one example",
-        ),
+        ({"x_train": np.zeros((0, 4)), "y_train": np.zeros(0, int)}, "at least one example"),
         ({"x_train": np.full((3, 2), np.nan)}, "finite features"),
         ({"x_train": np.full((3, 2), 1e300)}, "finite features"),
     ],
 )
 def test_mis_shaped_arrays_are_refused_by_name(path: Path, changed: dict[str, Any], words: str) -> None:
     np.savez(path, **arrays(**changed))
-    with pytest.raises(DataError, match=rf"own\.npz.*{words}"):
-        load_npz(path, "train")
-
-
-def test_no_error_tells_a_value(path: Path) -> None:
-    np.savez(path, **arrays(y_train=np.array([0, 1, 77]), classes=np.arange(10)))
-    with pytest.raises(DataError) as error:
+    with pytest.raises(DataError, match=rf"own\.npz.*{words}") as error:
         load_npz(path, "train")
     assert "77" not in str(error.value)
-
-
-def test_pickled_objects_are_refused(path: Path) -> None:
-    np.savez(path, **arrays(y_train=np.array(["secret", None, 1], dtype=object)))
-    with pytest.raises(DataError, match=r"own\.npz: y_train is no plain array: it holds objects") as error:
-        load_npz(path, "train")
     assert "secret" not in str(error.value)
 
 
-def test_a_truncated_file_is_named(path: Path) -> None:
-    np.savez(path, **arrays())
-    path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(DataError, match=r"own\.npz: expected a readable \.npz file"):
-        load_npz(path, "train")
-
-
-def test_flipped_bytes_are_noticed(path: Path) -> None:
-    np.savez(path, **arrays(x_train=np.zeros((3, 50, 50), dtype=np.uint8)))
-    content = bytearray(path.read_bytes())
-    content[1000:1010] = b"\xff" * 10
-    path.write_bytes(content)
-    with pytest.raises(DataError, match=r"own\.npz: expected a readable \.npz file"):
-        load_npz(path, "train")
-
-
-@pytest.mark.parametrize("content", [b"", b"text, not arrays"])
-def test_another_kind_of_file_is_refused(path: Path, content: bytes) -> None:
-    path.write_bytes(content)
-    with pytest.raises(DataError, match=r"own\.npz: expected a readable \.npz file"):
-        load_npz(path, "train")
-
-
-def test_one_bare_array_is_refused(tmp_path: Path) -> None:
-    np.save(tmp_path / "own.npy", np.zeros(3))
-    with pytest.raises(DataError, match="not one array"):
-        load_npz(tmp_path / "own.npy", "train")
-
-
-def test_a_missing_file_is_named(path: Path) -> None:
+def test_another_kind_of_file_is_refused(path: Path) -> None:
     with pytest.raises(DataError, match=r"own\.npz: no such file"):
         load_npz(path, "train")
+    for content in (b"", b"text, not arrays"):
+        path.write_bytes(content)
+        with pytest.raises(DataError, match=r"own\.npz: expected a readable \.npz file"):
+            load_npz(path, "train")
+    np.save(path.with_suffix(".npy"), np.zeros(3))
+    with pytest.raises(DataError, match="not one array"):
+        load_npz(path.with_suffix(".npy"), "train")
 
 
-@pytest.mark.parametrize(("shape", "channels"), [((2, 5, 5, 5), 5), ((2, 4, 4, 4), 4), ((2, 1, 9, 4), 4)])
-def test_images_that_may_be_nhwc_are_read_so(path: Path, shape: tuple[int, ...], channels: int) -> None:
-    np.savez(path, **arrays(x_test=np.zeros(shape, dtype=np.uint8)))
-    assert load_npz(path, "test").form.input_shape == (channels, *shape[1:3])
-
-
-@pytest.mark.parametrize("shape", [(2, 4, 5, 5), (2, 1, 28, 28), (2, 3, 32, 32)])
-def test_images_that_must_be_nchw_are_refused(path: Path, shape: tuple[int, ...]) -> None:
-    np.savez(path, **arrays(x_test=np.zeros(shape, dtype=np.uint8)))
-    with pytest.raises(DataError, match=r"x_test: expected uint8 images \(n, H, W\) or \(n, H, W, C\)"):
-        load_npz(path, "test")
-
-
-def test_numbers_of_any_rank(path: Path) -> None:
-    windows = np.random.default_rng(0).normal(size=(3, 128, 6))
-    np.savez(path, **arrays(x_train=windows))
-    data = load_npz(path, "train")
-    assert (data.form.input_shape, data.x.dtype, data.form.vocabulary) == ((128, 6), torch.float32, 0)
-    assert np.allclose(data.x.numpy(), windows, atol=1e-6)
+@pytest.mark.parametrize(
+    ("shape", "read"),
+    [
+        ((2, 5, 6), (1, 5, 6)),
+        ((2, 5, 5, 5), (5, 5, 5)),
+        ((2, 4, 4, 4), (4, 4, 4)),
+        ((2, 1, 9, 4), (4, 1, 9)),
+        ((2, 4, 5, 5), None),
+        ((2, 1, 28, 28), None),
+        ((2, 3, 32, 32), None),
+    ],
+)
+def test_images_that_may_be_nhwc_are_read_so_and_others_refused(path: Path, shape, read) -> None:
+    np.savez_compressed(path, **arrays(x_test=np.zeros(shape, dtype=np.uint8)))
+    if read:
+        assert load_npz(path, "test").form.input_shape == read
+    else:
+        with pytest.raises(DataError, match=r"x_test: expected uint8 images \(n, H, W\) or \(n, H, W, C\)"):
+            load_npz(path, "test")
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.uint64])
-def test_tokens_of_a_declared_vocabulary(path: Path, dtype: type) -> None:
+def test_tokens_of_a_declared_vocabulary_and_next_ones(path: Path, dtype: type) -> None:
     tokens = np.array([[0, 1, 2], [3, 4, 5], [6, 7, 8]], dtype=dtype)
     np.savez(path, **arrays(x_train=tokens, vocabulary=np.array(9)))
     data = load_npz(path, "train")
     assert (data.x.dtype, data.vocabulary, data.form.targets) == (torch.int64, 9, "class")
     assert data.x.tolist() == tokens.tolist()
-
-
-def test_a_token_beyond_the_vocabulary_is_refused_without_its_value(path: Path) -> None:
-    np.savez(path, **arrays(x_train=np.array([[0], [1], [77]]), vocabulary=np.array(9)))
-    with pytest.raises(DataError, match="every token in 0 to 8") as error:
-        load_npz(path, "train")
-    assert "77" not in str(error.value)
-
-
-def test_next_tokens_are_as_many_as_the_vocabulary(path: Path) -> None:
-    tokens = np.array([[0, 1], [1, 2], [2, 3]])
-    np.savez(path, **arrays(x_train=tokens, y_train=tokens + 1, vocabulary=np.array(5), classes=None))
+    np.savez(path, **arrays(x_train=tokens, y_train=tokens + 1, vocabulary=np.array(10), classes=None))
     data = load_npz(path, "train")
-    assert (data.form.targets, data.form.outputs) == ("tokens", 5)
+    assert (data.form.targets, data.form.outputs) == ("tokens", 10)
     assert data.y.tolist() == (tokens + 1).tolist()
 
 

@@ -24,13 +24,14 @@ def test_lines_are_records_and_files_their_labels(tmp_path: Path) -> None:
     write(tmp_path / "train" / "pos.txt", "ab\r\n\n  \nabcdefghijkl")
     write(tmp_path / "train" / "neg.txt.gz", "c")
     write(tmp_path / "test" / "neg.txt", "d\n")
+    write(tmp_path / "test" / "odd.txt", "")  # an empty file declares a class
     train, test = load_text(tmp_path, BYTES, "train"), load_text(tmp_path, BYTES, "test")
-    assert train.classes == test.classes == ("neg", "pos")
+    assert train.classes == test.classes == ("neg", "odd", "pos")
     assert (train.vocabulary, train.form.input_shape) == (257, (8,))
     assert in_order(train) == [
         ([100, 0, 0, 0, 0, 0, 0, 0], 0),  # byte b is token b + 1, 0 fills up
-        ([98, 99, 0, 0, 0, 0, 0, 0], 1),
-        ([98, 99, 100, 101, 102, 103, 104, 105], 1),  # cut
+        ([98, 99, 0, 0, 0, 0, 0, 0], 2),
+        ([98, 99, 100, 101, 102, 103, 104, 105], 2),  # cut
     ]
     assert in_order(test) == [([101, 0, 0, 0, 0, 0, 0, 0], 0)]
 
@@ -80,12 +81,6 @@ def test_a_running_text_gives_passages_and_what_comes_next(tmp_path: Path) -> No
     assert seen == {text[start : start + 40].encode() for start in range(0, len(text) - 40, 41)}
 
 
-def test_an_empty_file_declares_a_class(tmp_path: Path) -> None:
-    write(tmp_path / "train" / "pos.txt", "good")
-    write(tmp_path / "test" / "neg.txt", "")
-    assert load_text(tmp_path, BYTES, "train").classes == ("neg", "pos")
-
-
 @pytest.mark.parametrize(
     ("files", "reading", "words"),
     [
@@ -104,16 +99,13 @@ def test_what_cannot_be_read_is_refused(
         load_text(tmp_path, reading, "train")
 
 
-def test_a_missing_path_and_a_damaged_file_are_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="nowhere: no such file or folder"):
-        load_text(tmp_path / "nowhere", BYTES, "train")
-    (tmp_path / "train").mkdir()
-    (tmp_path / "train" / "pos.txt.gz").write_bytes(gzip.compress(b"a text" * 50)[:-9])
-    with pytest.raises(DataError, match=r"pos\.txt\.gz: expected a readable text \(EOFError\)"):
-        load_text(tmp_path, BYTES, "train")
-
-
-def test_a_text_too_short_for_one_passage_is_refused(tmp_path: Path) -> None:
+def test_a_missing_path_a_damaged_file_and_one_too_short_for_a_passage_are_named(tmp_path: Path) -> None:
     write(tmp_path / "play.txt", "to be")
-    with pytest.raises(DataError, match="not one train passage of tokens = 8 and one more"):
-        load_text(tmp_path / "play.txt", BYTES, "train")
+    (tmp_path / "cut.txt.gz").write_bytes(gzip.compress(b"a text" * 50)[:-9])
+    for name, words in (
+        ("nowhere", "nowhere: no such file or folder"),
+        ("cut.txt.gz", r"cut\.txt\.gz: expected a readable text \(EOFError\)"),
+        ("play.txt", "not one train passage of tokens = 8 and one more"),
+    ):
+        with pytest.raises(DataError, match=words):
+            load_text(tmp_path / name, BYTES, "train")

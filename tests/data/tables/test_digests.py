@@ -20,8 +20,3 @@ def test_digests_and_split_are_those_of_earlier_versions() -> None:
     assert [one.hex()[:16] for one in digests] == ["8d792d649dace668", "a0eb193f001693d3"]
     chosen = for_testing(tuple(bytes([i]) for i in range(40)))
     assert np.flatnonzero(chosen).tolist() == [1, 4, 6, 19, 22, 23, 27, 28, 36, 38]
-
-
-def test_a_fifth_is_for_testing() -> None:
-    many = for_testing(tuple(i.to_bytes(4, "big") for i in range(10_000)))
-    assert 0.18 < many.mean() < 0.22

@@ -80,10 +80,7 @@ def test_records_keep_their_subgroups_when_some_are_taken(written: Written, sche
     ("said", "words"),
     [
         ('kind = "subgroup"', r"'note': expected subgroups = \[VALUE, ...\] or bands"),
-        (
-            'kind = "subgroup"\nsubgroups = ["a"]\nbands = [1]',
-            "'note': expected subgroups or bands, not both",
-        ),
+        ('kind = "subgroup"\nsubgroups = ["a"]\nbands = [1]', "'note': expected .* or bands, not both"),
         ('kind = "subgroup"\nsubgroups = []', "'note': expected at least one subgroup"),
         ('kind = "subgroup"\nsubgroups = { a = [] }', "'note': expected at least one subgroup"),
         ('kind = "subgroup"\nsubgroups = { a = [1], b = [1.0] }', "'note': a value stands there twice"),

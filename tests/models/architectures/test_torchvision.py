@@ -85,11 +85,13 @@ def test_vision_transformers_take_the_datas_size() -> None:
         build_model("torchvision:vit_b_16", Form((1, 28, 28), 10), seed=0)
 
 
-def test_an_unknown_architecture_suggests_a_known_one() -> None:
-    with pytest.raises(ModelError, match=r"'torchvision:resnet19': .* try .*resnet18"):
-        build_model("torchvision:resnet19", Form((3, 32, 32), 10), seed=0)
-
-
-def test_a_detection_model_is_no_classification_model() -> None:
-    with pytest.raises(ModelError, match="no such classification model"):
-        build_model("torchvision:retinanet_resnet50_fpn", Form((3, 32, 32), 10), seed=0)
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("torchvision:resnet19", "'torchvision:resnet19': .* try .*resnet18"),
+        ("torchvision:retinanet_resnet50_fpn", "no such classification model"),
+    ],
+)
+def test_what_is_no_classification_model_is_refused(name: str, words: str) -> None:
+    with pytest.raises(ModelError, match=words):
+        build_model(name, Form((3, 32, 32), 10), seed=0)

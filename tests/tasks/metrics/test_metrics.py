@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import pytest
 import torch
 from sklearn import metrics as reference
@@ -12,7 +11,6 @@ from fl_dp.choices import METRICS
 from fl_dp.config.task import TaskSettings
 from fl_dp.errors import ConfigError
 from fl_dp.form import Form
-from fl_dp.records import LEAST_CELL
 from fl_dp.tasks.metric import Metric, metrics_of
 from fl_dp.tasks.task import Task
 
@@ -57,22 +55,6 @@ def test_of_classes(number: int) -> None:
     assert found == {
         f"accuracy-per-class[{i}]": pytest.approx(recall, abs=1e-6) for i, recall in enumerate(recalls)
     }
-
-
-@pytest.mark.parametrize(
-    ("sizes", "told"),
-    [
-        ([LEAST_CELL, LEAST_CELL, 30], [True, True, True]),
-        ([LEAST_CELL - 1, 1, 30, LEAST_CELL], [False, False, True, True]),
-        ([0, LEAST_CELL, 30], [False, True, True]),
-        ([LEAST_CELL - 1, 40, 30, 50], [False, True, False, True]),  # the least of the others with it
-        ([5, 0, 0], [False, False, False]),
-    ],
-)
-def test_of_a_class_with_few_examples_nothing_is_told(sizes: list[int], told: list[bool]) -> None:
-    targets = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
-    found = measured("accuracy-per-class", Form((4,), len(sizes)), torch.eye(len(sizes))[targets], targets)
-    assert list(found.values()) == [1.0 if one else None for one in told]
 
 
 def test_of_one_logit() -> None:
@@ -164,22 +146,13 @@ def test_what_is_not_defined_is_none() -> None:
 
 def test_every_metric_refuses_targets_that_it_is_not_for() -> None:
     refused = 0
+    nothing = torch.zeros(0)
     for name in METRICS.built_in():
         for form in (Form((4,), 3), Form((4,), 1, "numbers"), Form((4,), 5, "tokens", 5)):
-            task = Task(TaskSettings())
-            task.form = form
             if form.targets not in METRICS.load(name, Metric).targets:
                 refused += 1
                 with pytest.raises(ConfigError, match=f"metric '{name}' is for targets of"):
-                    metrics_of(task, CPU, (name,))
+                    measured(name, form, nothing, nothing)
     assert refused >= len(METRICS.built_in())
-
-
-def test_labels_name_the_classes() -> None:
-    task = Task(TaskSettings())
-    task.form = Form((4,), 2)
-    metrics = metrics_of(task, CPU, ("accuracy-per-class",))
-    targets = torch.tensor([0, 1]).repeat(LEAST_CELL)
-    metrics.update(torch.eye(2)[targets], targets)
-    assert list(metrics.values(("no", "yes"))) == ["accuracy-per-class[no]", "accuracy-per-class[yes]"]
-    assert np.isclose(metrics.values(("no", "yes"))["accuracy-per-class[yes]"], 1.0)
+    with pytest.raises(ConfigError, match="metrics = 'nothing': expected"):
+        measured("nothing", *classes(2))

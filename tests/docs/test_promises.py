@@ -1,0 +1,19 @@
+"""Tests that the pages name are there; decisions tell of their day."""
+
+import re
+
+import pytest
+from docs.blocks import ROOT
+
+NAMED = re.compile(r"`((?:tests/|(?:[a-z_]+/)*test_)[\w/]*\.py)`")
+FILES = [path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("*.py")]
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.stem)
+def test_every_test_that_a_page_names_is_there(page):
+    named = NAMED.findall(page.read_text(encoding="utf-8"))
+    assert [name for name in named if not any(f"/{file}".endswith(f"/{name}") for file in FILES)] == []
+
+
+def test_privacy_names_tests_of_its_promises():
+    assert len(set(NAMED.findall((ROOT / "docs" / "privacy.md").read_text(encoding="utf-8")))) > 40

@@ -221,17 +221,6 @@ def test_training_without_protection_is_said_once_a_round_in_the_clients_log(sit
     assert not caplog.records
 
 
-def test_only_a_round_that_names_its_result_is_repeated_without_a_payment(site, data):
-    client = site.client(data)
-    content = plan_to_content(PLAN, encode({}))
-    for repeats, again in (("same", 1), ("same", 1), ("other", 0), ("", 0)):
-        accepted, _ = site.rounds.accept([("key", client, content)])
-        paid, refusals = site.rounds.pay(accepted, lambda plan, value=repeats: value)
-        assert len(paid) == again
-        assert len(refusals) == 1 - again
-    assert site.spent() == (Entry(0.2, 1.0, 4),)
-
-
 def test_failed_rounds_are_not_committed_and_the_others_are(site, data):
     client = site.client(data)
     paid = []

@@ -78,10 +78,12 @@ def site(tmp_path):
         yield site
 
 
-def test_a_round_ends_where_the_budget_does_and_the_next_is_declined(site, data):
+def test_a_round_ends_where_the_budget_does_and_the_next_is_declined(site, data, monkeypatch):
+    taken, step = [], private.PrivateTrainer.step
+    monkeypatch.setattr(private.PrivateTrainer, "step", lambda *given: (taken.append(1), step(*given)))
     budget = dataclasses.replace(BUDGET, epsilon=2.9)
     update = site.train(data, epsilon=2.9)
-    assert 1 <= update.steps < PLAN.steps
+    assert 1 <= update.steps == len(taken) < PLAN.steps
     assert update.epsilon <= budget.epsilon
     one_more = (*update.spent, Entry(0.2, 1.0, 1))
     assert budget.epsilon_of(one_more) > budget.epsilon

@@ -16,7 +16,7 @@ from fl_dp.training.trainer import trainable_arrays
 START = {"weight": np.zeros(3, np.float32)}
 CONFIG = RunConfig(
     clients=2, min_clients=1, fit_clients=2, rounds=3, noise_multiplier=2.0, expected_batch_size=64,
-    physical_batch_size="auto", round_timeout=1.0,
+    physical_batch_size="auto", round_timeout=60.0,
 )  # fmt: skip
 
 

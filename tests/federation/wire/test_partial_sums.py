@@ -61,6 +61,7 @@ def test_a_sum_has_the_weight_of_its_clients(replies):
     ("members", "words"),
     [
         (["1"], "holds other updates than those"),
+        (["1", "3"], "holds other updates than those"),
         (["1", "2", "3"], "holds other updates than those"),
         (["2"], "0 replies bring the sum of a group of 1"),
     ],

@@ -103,12 +103,6 @@ def test_weights_that_nothing_can_be_learnt_from_are_declined_before_data_are_to
     assert client.register().spent == ()
 
 
-def test_a_learning_rate_of_any_size_leaves_finite_weights(real_client):
-    client = real_client()
-    update = client.train(replace(PLAN, learning_rate=1e300, momentum=0.9), state_arrays(client.model))
-    assert all(np.abs(array).max() <= 1e6 for array in update.arrays.values())
-
-
 def test_a_model_whose_examples_mix_is_refused_before_data_are_touched(real_client, monkeypatch):
     mixing = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3, affine=False, track_running_stats=False))
     monkeypatch.setattr(own_training, "new_model", lambda task: mixing)

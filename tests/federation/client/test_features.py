@@ -62,14 +62,6 @@ def test_a_budget_is_not_had_a_second_time_by_features(site: Imaging) -> None:
         assert site.accounts() == [(before, 3 * number + 2)]
 
 
-def test_a_spent_budget_stays_spent_with_features(site: Imaging) -> None:
-    assert site.train(1, 1_000_000).steps < 1000
-    assert site.train(2, 1).budget_exhausted
-    site.set("scatter:1", "norm-linear")
-    assert site.train(3, 1).budget_exhausted
-    assert len(site.accounts()) == 1
-
-
 def test_a_renamed_file_is_known_again_behind_features(site: Imaging) -> None:
     site.train(1, 5)
     copy = site.client.data.with_name("elsewhere.npz")

@@ -68,16 +68,6 @@ def test_a_run_s_name_brings_no_codes_of_its_own_to_console_and_log(
     assert "\x1b" not in caplog.text
 
 
-def test_a_second_client_of_the_same_data_sees_that_the_round_was_taken(site: Site, tmp_path: Path) -> None:
-    """Two names, one ledger, one data set: the second's round is refused, and said where it is."""
-    site.train()
-    (tmp_path / "other").mkdir()
-    answer = Site(tmp_path / "other", client="second", ledger=site.config.ledger).train()
-    last = lines_of(site)[-1]
-    assert (last.client, last.event, last.reason) == ("second", "failed", answer.reason)
-    assert "was taken before" in last.reason
-
-
 @pytest.mark.parametrize(
     ("error", "told", "noted"),
     [

@@ -54,12 +54,12 @@ def test_a_damaged_file_is_measured_anew(config: ClientConfig, content: bytes) -
     assert [measured(config), measured(config)] == [True, False]
 
 
-@pytest.mark.parametrize("rows", ["0", "-1", "65", "1e9", '"16"', "true", "null"])
-def test_rows_that_cannot_be_are_not_taken(config: ClientConfig, rows: str) -> None:
-    measured(config)
-    file = kept_rows_file(config)
-    file.write_text(file.read_text().replace(": 16", f": {rows}"))
-    assert measured(config)
+def test_rows_that_cannot_be_are_not_taken(config: ClientConfig) -> None:
+    for rows in ("0", "-1", "65", "1e9", '"16"', "true", "null"):
+        measured(config)
+        file = kept_rows_file(config)
+        file.write_text(file.read_text().replace(": 16", f": {rows}"))
+        assert measured(config), rows
 
 
 def test_a_disk_that_takes_nothing_ends_no_round(

@@ -148,11 +148,14 @@ def test_pauses_grow_and_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert slept[7] == 0.5  # it was there again
 
 
-def test_what_is_told_is_a_line_that_the_starter_reads(tmp_path: Path) -> None:
-    tell = told_to(tmp_path / "events.jsonl", "north")
-    tell("lost", "words")
+def test_what_is_told_is_a_line_that_the_starter_reads_and_a_full_disk_ends_no_client(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    told_to(tmp_path / "events.jsonl", "north")("lost", "words")
     (line,) = (tmp_path / "events.jsonl").read_text().splitlines()
     assert {"client": "north", "what": "lost", "words": "words"}.items() <= json.loads(line).items()
+    told_to(tmp_path / "nowhere" / "events.jsonl", "north")("joined", JOINED)
+    assert f"not told (No such file or directory): {JOINED}" in caplog.text
 
 
 def test_an_end_that_is_heard_while_a_round_is_trained_is_not_forgotten() -> None:
@@ -201,13 +204,6 @@ def test_a_machine_without_a_process_for_an_answer_tries_again(monkeypatch: pyte
     monkeypatch.setattr(loop, "answered_apart", none)
     told = run(FakeLink([None, StopError()], [asked()]))
     assert told[-1] == "this machine could not answer (Resource temporarily unavailable); trying again"
-
-
-def test_a_disk_that_takes_no_line_does_not_end_a_client(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    told_to(tmp_path / "nowhere" / "events.jsonl", "north")("joined", JOINED)
-    assert f"not told (No such file or directory): {JOINED}" in caplog.text
 
 
 def test_a_kind_of_message_cannot_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:

@@ -99,10 +99,6 @@ def test_a_state_is_of_one_run_one_model_and_one_way_to_train(
     states_of(tmp_path, ADAM).save(1, STATE)
     assert states_of(tmp_path, replace(ADAM, run="another", origin="run-1")).before(2) == STATE
     assert states_of(tmp_path, replace(ADAM, **changes)).before(2) == b""
-
-
-def test_a_state_is_of_one_ledger_and_of_parameters_of_one_shape(tmp_path: Path) -> None:
-    states_of(tmp_path, ADAM).save(1, STATE)
     assert states_of(tmp_path, ADAM, ledger="other.sqlite").before(2) == b""
     assert states_of(tmp_path, ADAM, wide=3).before(2) == b""
 

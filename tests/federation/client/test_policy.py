@@ -1,6 +1,7 @@
 """A server cannot talk a client out of its privacy."""
 
 import math
+import re
 from dataclasses import replace
 
 import pytest
@@ -20,13 +21,24 @@ def test_a_plan_at_the_limits_is_accepted():
 
 
 @pytest.mark.parametrize(
+    ("field", "values"),
+    [
+        ("noise_multiplier", (0.0, -1.0, math.nan, math.inf)),
+        ("learning_rate", (0.0, math.nan, math.inf)),
+        ("momentum", (1.0, -0.1, math.nan)),
+        ("pull", (-0.1, 2e6, math.nan)),
+    ],
+)
+def test_numbers_that_no_round_has_are_declined(field, values):
+    for value in values:
+        with pytest.raises(DeclinedError, match=re.escape(f"asks for {field.replace('_', ' ')} {value:g}")):
+            check_plan(replace(PLAN, **{field: value}), CONFIG, public_size=64)
+
+
+@pytest.mark.parametrize(
     ("changes", "words"),
     [
         ({"noise_multiplier": 0.5}, "asks for noise multiplier 0.5, this client's least is 1"),
-        ({"noise_multiplier": 0.0}, "noise multiplier 0"),
-        ({"noise_multiplier": -1.0}, "noise multiplier -1"),
-        ({"noise_multiplier": math.nan}, "noise multiplier nan"),
-        ({"noise_multiplier": math.inf}, "noise multiplier inf"),
         ({"max_grad_norm": 2.0}, "asks for clipping bound 2, this client's largest is 1.5"),
         ({"max_grad_norm": 0.0}, "clipping bound 0"),
         ({"max_grad_norm": math.nan}, "clipping bound nan"),
@@ -35,12 +47,6 @@ def test_a_plan_at_the_limits_is_accepted():
         ({"steps": 0}, "asks for 0 steps"),
         ({"steps": -3}, "asks for -3 steps"),
         ({"steps": MAX_STEPS + 1}, "steps"),
-        ({"learning_rate": math.nan}, "learning rate nan"),
-        ({"learning_rate": math.inf}, "learning rate inf"),
-        ({"learning_rate": 0.0}, "learning rate 0"),
-        ({"momentum": 1.0}, "momentum 1"),
-        ({"momentum": -0.1}, "momentum -0.1"),
-        ({"momentum": math.nan}, "momentum nan"),
         ({"server_round": 0}, "round 0"),
         ({"arithmetic": "certain"}, "asks for arithmetic 'certain', expected assumed or proven"),
         ({"loss": "hinge"}, "asks for loss 'hinge', this client's own settings have 'cross-entropy'"),
@@ -61,9 +67,6 @@ def test_a_plan_at_the_limits_is_accepted():
             "'own', expected fedavg or fedprox or mr-mtl or scaffold",
         ),
         ({"local_algorithm": "mr_mtl"}, "local algorithm 'mr_mtl'"),
-        ({"pull": -0.1}, "pull -0.1"),
-        ({"pull": math.nan}, "pull nan"),
-        ({"pull": 2e6}, r"pull 2e\+06, expected 0 to 1e\+06"),
         ({"personal": "head.*"}, "personal 'head.*', this client's own settings have none of its own"),
         ({"personal": " "}, "personal ' '"),
         ({"origin": "x" * 65}, "names a run in more than 64"),

@@ -20,10 +20,9 @@ def config(**changes: object) -> ClientConfig:
 
 
 def test_without_a_word_a_client_takes_no_part_in_secure_sums() -> None:
-    own = config()
-    profile = profile_of(own, 640, (), "assumed", 0)
+    profile = profile_of(config(), 640, (), "assumed", 0)
     assert (profile.allow_secure_sum, profile.epsilon_alone) == (False, 0.0)
-    assert budget_of(own, 640).epsilon_alone is None
+    assert budget_of(config(), 640).epsilon_alone is None
 
 
 @pytest.mark.parametrize("vary", [False, True])

@@ -43,19 +43,13 @@ def test_no_more_steps_are_taken_than_were_paid_for(client: Client) -> None:
 def test_another_key_for_all_that_a_result_follows_from(client: Client) -> None:
     accepted = AcceptedRound("key", client, PLAN)
     reservation = Reservation(1, accepted.entry, bytes(32))
-    first = PaidRound(accepted, reservation).key("weights", "state")
-    others = [
-        PaidRound(accepted, reservation).key("other weights", "state"),
-        PaidRound(accepted, reservation).key("weights", "other state"),
-        PaidRound(accepted, replace(reservation, key=bytes(31) + b"1")).key("weights", "state"),
-        PaidRound(replace(accepted, plan=OF_SUM), reservation).key("weights", "state"),
-        *(
-            PaidRound(replace(accepted, client=replace(client, **change)), reservation).key(
-                "weights", "state"
-            )
-            for change in ({"dataset": "other"}, {"fingerprint": "other"})
-        ),
-    ]
-    assert len(first) == 32
-    assert len({first, *others}) == 1 + len(others)
-    assert PaidRound(accepted, reservation).key("weights", "state") == first
+    first = PaidRound(accepted, reservation)
+    changed = [{"dataset": "other"}, {"fingerprint": "other"}]
+    clients = [replace(accepted, client=replace(client, **change)) for change in changed]
+    others = [replace(first, accepted=one) for one in (replace(accepted, plan=OF_SUM), *clients)]
+    others.append(replace(first, reservation=replace(reservation, key=bytes(31) + b"1")))
+    keys = [first.key("weights", "state"), first.key("other weights", "state"), first.key("weights", "other")]
+    keys += [one.key("weights", "state") for one in others]
+    assert {len(key) for key in keys} == {32}
+    assert len(set(keys)) == len(keys) == 7
+    assert PaidRound(accepted, reservation).key("weights", "state") == keys[0]

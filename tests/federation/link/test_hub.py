@@ -13,19 +13,16 @@ def test_the_run_is_under_way_and_has_no_token_that_could_be_taken(federation: F
     assert not state.task_token_to_task_id  # type: ignore[attr-defined]
 
 
-def test_a_newer_roster_ends_the_stay_of_a_site_that_it_lacks(federation: Federation) -> None:
+def test_a_newer_roster_ends_the_stay_of_a_site_that_it_lacks_or_names_otherwise(
+    federation: Federation,
+) -> None:
     hub, north, south = federation.hub, federation.site("north"), federation.site("south")
     nodes = {site: hub.join(site) for site in (north, south)}
     hub.use(replace(hub.roster, serial=hub.roster.serial + 1, sites=(north,)))
     assert hub.here() == [nodes[north]]
     assert hub.node_of(south) is None
     assert hub.site_of(nodes[south]) is None
-
-
-def test_a_site_under_another_name_or_key_is_another(federation: Federation) -> None:
-    hub, north = federation.hub, federation.site("north")
-    hub.join(north)
-    hub.use(replace(hub.roster, sites=(replace(north, name="south"), federation.site("south"))))
+    hub.use(replace(hub.roster, sites=(replace(north, name="south"), south)))
     assert hub.here() == []
 
 

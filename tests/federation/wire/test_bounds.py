@@ -55,40 +55,27 @@ def test_numbers_that_no_client_has_are_refused(field, values):
 
 
 @pytest.mark.parametrize(
-    "entry",
+    ("column", "values"),
     [
-        (0.1, 1e-300, 1, 1, 1),  # its square is no float
-        (0.1, 1e-4, 1, 1, 1),
-        (0.1, 1e7, 1, 1, 1),
-        (0.1, math.inf, 1, 1, 1),
-        (0.1, math.nan, 1, 1, 1),
-        (1e-300, 1.0, 1, 1, 1),
-        (0.0, 1.0, 1, 1, 1),
-        (1.5, 1.0, 1, 1, 1),
-        (1, 1.0, 1, 1, 1),
-        (0.1, 1.0, 0, 1, 1),
-        (0.1, 1.0, -5, 1, 1),
-        (0.1, 1.0, 1.0, 1, 1),
-        (0.1, 1.0, 2**62, 1, 1),
-        (0.1, 1.0, True, 1, 1),
-        (True, 1.0, 1, 1, 1),
-        ("0.1", 1.0, 1, 1, 1),
-        (0.1, None, 1, 1, 1),
-        (0.1, 1.0, 1, 0, 1),
-        (0.1, 1.0, 1, 101, 1),
-        (0.1, 1.0, 1, True, 1),
-        (0.1, 1.0, 1, 2.0, 1),
-        (0.1, 1.0, 1, 1, 0),
-        (0.1, 1.0, 1, 1, 101),
-        (0.1, 1.0, 1, 1, True),
-        (0.1, 1.0, 1, 1, "2"),
-        (0.1, 0.0, 1, 2, 1),  # without noise there are no shares of it
-        (0.1, 0.0, 1, 1, 2),
+        (0, (1e-300, 0.0, 1.5, 1, True, "0.1")),
+        (1, (1e-300, 1e-4, 1e7, math.inf, math.nan, None)),  # the square of the first is no float
+        (2, (0, -5, 1.0, 2**62, True)),
+        (3, (0, 101, True, 2.0)),
+        (4, (0, 101, True, "2")),
     ],
 )
-def test_spending_that_no_ledger_shows_is_refused(entry):
-    with pytest.raises(ConfigError, match="impossible spent"):
-        bounds.entries_of(*([one] for one in entry))
+def test_spending_that_no_ledger_shows_is_refused(column, values):
+    for value in values:
+        entry = [0.1, 1.0, 1, 1, 1]
+        entry[column] = value
+        with pytest.raises(ConfigError, match="impossible spent"):
+            bounds.entries_of(*([one] for one in entry))
+
+
+@pytest.mark.parametrize("shared", [(2, 1), (1, 2)])
+def test_unprotected_steps_have_no_shares(shared):
+    with pytest.raises(ConfigError, match="without noise 1"):
+        bounds.entries_of([0.1], [0.0], [1], *([one] for one in shared))
 
 
 def test_shares_and_copies_arrive():

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-from federation.secure_sum.attempts import looks_uniform
 
 from fl_dp.errors import DeclinedError
 from fl_dp.federation.secure_sum.keys import agreed, derived, fresh_secret, public_of, sealed, unsealed
@@ -20,13 +19,6 @@ def test_a_stream_is_aes_in_counter_mode(count):
     assert (total - np.arange(count, dtype=np.uint64) == np.frombuffer(whole, "<u8")).all()
     add_stream(total, KEY, -1)
     assert (total == np.arange(count)).all()
-
-
-def test_masks_look_uniform():
-    total = np.zeros(10_000, np.uint64)
-    assert not looks_uniform(total)
-    add_stream(total, KEY)
-    assert looks_uniform(total)
 
 
 def test_both_ends_of_a_pair_have_one_mask_with_two_signs():

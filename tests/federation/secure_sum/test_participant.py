@@ -31,21 +31,16 @@ Attempt = tuple[Played, dict[str, bytes]]
 @pytest.fixture(scope="module")
 def played() -> Attempt:
     """A whole attempt, and the first member's bytes at each stage."""
-    played = Played(head(5, numbers=2000))
-    played.advertise()
-    states = {"begun": played.members[0].to_bytes()}
-    played.share()
-    states["shared"] = played.members[0].to_bytes()
+    played, states = Played(head(5, numbers=2000)), {}
+    for stage, go_on in (
+        ("begun", played.advertise), ("shared", played.share), ("masked", played.mask),
+        ("confirmed", played.confirm), ("ended", played.open),
+    ):  # fmt: skip
+        go_on()
+        states[stage] = played.members[0].to_bytes()
     member = Participant.from_bytes(states["shared"], played.keys[0])
     member.accept(played.server.inbox(played.names[0]))
-    states["accepted"] = member.to_bytes()
-    played.mask()
-    states["masked"] = played.members[0].to_bytes()
-    played.confirm()
-    states["confirmed"] = played.members[0].to_bytes()
-    played.open()
-    states["ended"] = played.members[0].to_bytes()
-    return played, states
+    return played, states | {"accepted": member.to_bytes()}
 
 
 @pytest.mark.parametrize("at", STAGES)

@@ -1,8 +1,12 @@
 """A strategy over a grid in memory: settings, and short runs."""
 
+import json
+
 import numpy as np
+from flwr.app import Context, RecordDict
 
 from fl_dp.config.run import RunConfig
+from fl_dp.federation.server.app import app
 from fl_dp.federation.server.strategy import PrivateStrategy
 from fl_dp.federation.wire.arrays import encode, specs
 
@@ -29,6 +33,22 @@ def run(nodes, fakes, config=None, evaluate=None, start=START):
     strategy = strategy_of(config, start=start)
     strategy.start(grid, encode(start), evaluate_fn=evaluate)
     return strategy, grid
+
+
+def serve(folder, grid, run=77, **changes):
+    """The server's main function as Flower calls it."""
+    flat = {
+        "out": str(folder / "out"), "rounds": 2, "noise-multiplier": 2.0, "round-timeout": 0.3,
+        "device": "cpu", "accountant": "rdp", **changes,
+    }  # fmt: skip
+    app(grid, Context(run, 0, {}, RecordDict(), flat))
+
+
+def left(folder):
+    """The lines and the summary that it has left."""
+    rounds = folder / "out/rounds.jsonl"
+    lines = rounds.read_text().splitlines() if rounds.exists() else []
+    return list(map(json.loads, lines)), json.loads((folder / "out/summary.json").read_text())
 
 
 def weights(strategy):

@@ -19,6 +19,13 @@ def with_speed(seconds_per_record: float) -> Chunks:
     return chunks
 
 
+def all_of(chunks: Chunks, actors: int) -> list[list[ClientWork]]:
+    taken = []
+    while chunks:
+        taken.append(chunks.take(actors))
+    return taken
+
+
 def test_one_at_a_time_until_the_speed_is_known():
     chunks = Chunks()
     chunks.put(item(k, 1) for k in range(100))
@@ -30,9 +37,7 @@ def test_every_task_is_handed_out_once_longest_first():
     items = [item(k, luck.randint(1, 50)) for k in range(200)]
     chunks = with_speed(1e-4)
     chunks.put(items)
-    taken = []
-    while chunks:
-        taken += chunks.take(4)
+    taken = [one for chunk in all_of(chunks, 4) for one in chunk]
     assert sorted(one.message for one in taken) == sorted(one.message for one in items)
     assert [one.records for one in taken] == sorted((one.records for one in items), reverse=True)
 
@@ -47,9 +52,7 @@ def test_what_comes_later_is_sorted_in():
 def test_no_chunk_is_long_and_the_last_are_the_smallest():
     chunks = with_speed(1e-3)
     chunks.put(item(k, 1) for k in range(1000))  # 10 ms each
-    sizes = []
-    while chunks:
-        sizes.append(len(chunks.take(2)))
+    sizes = [len(one) for one in all_of(chunks, 2)]
     assert max(sizes) * 0.01 <= LONGEST_SECONDS
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[-1] == 1
@@ -63,31 +66,17 @@ def test_a_task_longer_than_a_chunk_is_one_by_itself():
 
 def test_speed_follows_what_is_measured_slowly():
     chunks = with_speed(1.0)
+    chunks.learn([item(0, 0)], [Done("0", 1.0)])  # without records: it tells nothing
+    assert chunks.seconds_per_record == 1.0
     chunks.learn([item(0, 1)], [Done("0", 20.0)])
     assert 1.0 < chunks.seconds_per_record < 1.2
     assert chunks.seconds([item(1, 2)]) == 20 * chunks.seconds_per_record
 
 
-def test_tasks_without_records_tell_nothing_about_the_speed():
-    chunks = with_speed(1.0)
-    chunks.learn([item(0, 0)], [Done("0", 1.0)])
-    assert chunks.seconds_per_record == 1.0
-
-
-def test_clear_leaves_nothing():
-    chunks = Chunks()
-    chunks.put([item(1, 1), item(2, 1)])
-    chunks.clear()
-    assert not chunks
-    assert chunks.take(1) == []
-
-
 def test_a_group_is_not_torn_apart():
     chunks = with_speed(1e-3)
     chunks.put(dataclasses.replace(item(k, 1), group=k // 4 if k < 80 else None) for k in range(100))
-    taken = []
-    while chunks:
-        taken.append(chunks.take(8))
+    taken = all_of(chunks, 8)
     for group in range(20):
         assert sum(any(one.group == group for one in chunk) for chunk in taken) == 1
     assert [len(chunk) for chunk in taken[-4:]] == [1, 1, 1, 1]

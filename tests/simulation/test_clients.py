@@ -97,22 +97,6 @@ def test_a_round_begins_again_with_the_same_key_until_its_result_is_kept(federat
     )
 
 
-def test_the_last_round_takes_the_steps_that_fit_and_the_next_none(federation):
-    tight = dataclasses.replace(federation.config(), epsilon=4.0)
-    federation.clients = SimulatedClients(tight, SharedParts(federation.shared), federation.ledger)
-    steps = []
-    for server_round in range(1, 40):
-        items, refusals = paid(federation, range(1), server_round=server_round, steps=3)
-        steps += [item.steps for item in items]
-        if refusals:
-            break
-    (content,) = refusals.values()
-    assert refusal(content).budget_exhausted
-    assert all(number == 3 for number in steps[:-1])
-    assert 1 <= steps[-1] <= 3
-    assert federation.steps()[0] == sum(steps)
-
-
 def test_what_one_message_asks_of_many_is_read_for_each_size(federation):
     """Clients have 30, 32, 34, ... records; batches of 33 are more than two of them have."""
     items, refusals = federation.clients.read(asked(federation, range(4), expected_batch_size=33))

@@ -1,4 +1,4 @@
-"""An actor on a GPU; on the CPU the same tests keep themselves right where there is none."""
+"""An actor on a GPU."""
 
 import dataclasses
 import math
@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from fl_dp.config.task import TaskSettings
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.federation.wire.arrays import state_arrays
 from fl_dp.form import Form
@@ -17,8 +18,7 @@ from fl_dp.simulation.actor.shared_data import SharedData
 from fl_dp.simulation.actor.training_actor import TrainingActor
 from fl_dp.simulation.work import ActorSettings, ChunkDone, ClientWork, Round
 
-needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
-DEVICES = ["cpu", pytest.param("cuda", marks=needs_gpu)]
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 KERNELS = {"1.weight": "ghost", "1.bias": "instantiate"}
 LITTLE_NOISE = 1e-6  # each kind of device has its own; the records drawn are the same
 
@@ -36,10 +36,9 @@ def trained(actor: TrainingActor, federation: Any, weight: float | None, at_once
     return actor.train(1, items, at_once, Round("first", federation.start, KERNELS, [items], 64))
 
 
-@pytest.mark.parametrize("device", DEVICES)
-def test_updates_and_their_sum_are_those_of_the_cpu(federation, device):
+def test_updates_and_their_sum_are_those_of_the_cpu(federation):
     expected = trained(actor_on(federation, "cpu"), federation, None).done
-    actor = actor_on(federation, device)
+    actor = actor_on(federation, "cuda")
     alone = trained(actor, federation, None).done
     for one, other in zip(alone, expected, strict=True):
         assert not one.problem
@@ -51,32 +50,29 @@ def test_updates_and_their_sum_are_those_of_the_cpu(federation, device):
         assert np.abs(total - whole).max() <= 1e-12 * np.abs(whole).max()
 
 
-@pytest.mark.parametrize("device", DEVICES)
-def test_the_same_client_again_gives_the_same_update(federation, device):
-    first, second = (trained(actor_on(federation, device), federation, None).done for _ in range(2))
+def test_the_same_client_again_gives_the_same_update(federation):
+    first, second = (trained(actor_on(federation, "cuda"), federation, None).done for _ in range(2))
     for one, other in zip(first, second, strict=True):
         assert all(np.array_equal(one.arrays[name], other.arrays[name]) for name in one.arrays)
 
 
-@pytest.mark.parametrize("device", DEVICES)
-def test_measuring_tells_what_is_held_of_a_gpu(federation, device):
-    measured = actor_on(federation, device, physical_batch_size="auto").measure(federation.plan())
+def test_measuring_tells_what_is_held_of_a_gpu(federation):
+    measured = actor_on(federation, "cuda", physical_batch_size="auto").measure(federation.plan())
     assert measured.at_once >= 1
-    assert (0 < measured.gpu_bytes < measured.gpu_total) == (device == "cuda")
+    assert 0 < measured.gpu_bytes < measured.gpu_total
 
 
-@needs_gpu
 def test_memory_of_a_gpu_that_runs_out_halves_the_batch():
     """For real: what is left of it holds some, but not all, of the examples of a step."""
     n = 512
     images = torch.randint(0, 256, (n, 3, 32, 32), dtype=torch.uint8)
     data = TensorData(images, torch.arange(n) % 10, tuple("abcdefghij"))
-    settings = ActorSettings(b"s" * 32, "tanh-cnn", "cuda", 1, n, 100_000)
-    plan = RoundPlan("run", 1, "tanh-cnn", 2, n, 0.5, 0.0, 1.0, 1.0)
+    settings = ActorSettings(TaskSettings(), "cuda", 1, n, 100_000)
+    plan = RoundPlan("run", 1, "tanh-cnn", 2, n, 0.5, 0.0, LITTLE_NOISE, 1.0)
     actor = TrainingActor(SharedData.of(data, [np.arange(n)]), settings)
     start = state_arrays(build_model("tanh-cnn", Form((3, 32, 32), 10), seed=0))
     shared = Round("first", start, actor.measure(plan).kernels)
-    item = ClientWork("0", "0", 0, plan, 2, 1.0, None)
+    item = ClientWork("0", "0", 0, plan, 2, 1.0, None, key=bytes(32))
     (plenty,) = actor.train(1, [item], n, shared).done
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()

@@ -9,7 +9,6 @@ from flwr.app import Message, MessageType, RecordDict
 from ray.exceptions import ActorDiedError
 
 from fl_dp.config.run import RunConfig
-from fl_dp.errors import ConfigError
 from fl_dp.federation.server.strategy import PrivateStrategy
 from fl_dp.federation.wire.arrays import encode
 from fl_dp.federation.wire.messages import profile_from_content
@@ -177,21 +176,9 @@ def test_what_cannot_be_answered_is_an_error_not_a_silence(fake_ray, federation,
     grid = federation.grid_of(fake_ray, 1)
     good = federation.messages()[2]
     odd = Message(good.content, node, kind)
-    replies = list(grid.send_and_receive([good, odd]))
-    errors = [reply.error.reason for reply in replies if reply.has_error()]
-    assert len(replies) == 2
-    assert len(errors) == 1
-    assert words in errors[0]
-
-
-def test_what_preparation_raises_ends_the_run_as_it_was(fake_ray, federation):
-    def prepare(plan: Any) -> Any:
-        raise ConfigError("Not even one example fits 5 MiB.")
-
-    grid = federation.grid_of(fake_ray, 1)
-    grid._prepare = prepare
-    with pytest.raises(ConfigError, match="Not even one example"):
-        grid.push_messages(federation.messages())
+    answered, failed = sorted(grid.send_and_receive([good, odd]), key=Message.has_error)
+    assert not answered.has_error()
+    assert words in failed.error.reason
 
 
 def test_a_caller_is_never_kept_waiting_for_long(fake_ray, fakes, federation, monkeypatch):

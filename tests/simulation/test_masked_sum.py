@@ -15,6 +15,7 @@ from fl_dp.federation.wire.messages import REFUSAL
 from fl_dp.federation.wire.partial_sums import GROUP, SUM
 from fl_dp.records import RoundPlan
 from fl_dp.simulation.actor.shared_data import SharedParts
+from fl_dp.simulation.actor.training_actor import TrainingActor
 from fl_dp.simulation.clients import SimulatedClients
 from fl_dp.simulation.masked_sum import MaskedSums
 
@@ -141,14 +142,14 @@ def test_a_difference_ends_the_simulation(fake_ray, two_federations, monkeypatch
 @pytest.mark.parametrize("dropouts", [0, 1])
 def test_a_client_that_fails_drops_out_before_it_masks(fake_ray, two_federations, monkeypatch, dropouts):
     federation = secure(two_federations[0], dropouts=dropouts)
-    update = federation.actor().__class__._update
+    update = TrainingActor._update
 
     def failing(self: Any, item: Any, *, together: bool) -> Any:
         if item.client == "3":
             raise ConfigError("no")
         return update(self, item, together=together)
 
-    monkeypatch.setattr(federation.actor().__class__, "_update", failing)
+    monkeypatch.setattr(TrainingActor, "_update", failing)
     grid = grid_of(fake_ray, federation, 2, MaskedSums(dropouts, 1))
     replies = list(grid.send_and_receive(federation.messages()))
     found = [one.content for one in replies]
@@ -170,12 +171,3 @@ def test_a_round_that_was_paid_for_and_begun_again_gives_the_same_integers(
     np.testing.assert_array_equal(again, first)
     assert federation.steps() == paid
     assert (total(sums(grid_of(fake_ray, federation, 1, masks), federation, 2)) != first).any()
-
-
-def test_a_settled_round_is_not_given_again(fake_ray, federation):
-    """Its sum may have been opened: the same share beside another sum would be known."""
-    grid = grid_of(fake_ray, secure(federation), 2)
-    sums(grid, federation)
-    grid.erase_keys("run", 1)
-    replies = list(grid_of(fake_ray, anew(federation), 1).send_and_receive(federation.messages()))
-    assert all(REFUSAL in one.content for one in replies)

@@ -10,7 +10,7 @@ from fl_dp.federation.secure_sum.key_shares import PRIME, SHARE_BYTES, Opener, i
 
 
 @pytest.mark.parametrize(("members", "threshold"), [(3, 2), (10, 6), (12, 12), (100, 51)])
-def test_any_threshold_of_shares_give_the_secret_as_the_library_says(members: int, threshold: int) -> None:
+def test_any_threshold_of_shares_give_the_secret_as_the_library_says(members, threshold):
     secret = secrets.token_bytes(32)
     shares = split(secret, members, threshold)
     chosen = secrets.SystemRandom().sample(range(members), threshold)
@@ -20,7 +20,7 @@ def test_any_threshold_of_shares_give_the_secret_as_the_library_says(members: in
     assert found == secret == shamirs.interpolate(points, threshold=threshold).to_bytes(32)
 
 
-def test_one_share_fewer_gives_nothing() -> None:
+def test_one_share_fewer_gives_nothing():
     shares = split(bytes(32), 5, 3)
     fewer = {place: shares[place] for place in (0, 3)}
     assert Opener([0, 3], 2).open(fewer, lambda secret: secret == bytes(32)) is None
@@ -28,7 +28,7 @@ def test_one_share_fewer_gives_nothing() -> None:
         Opener([0, 3, 3], 3)
 
 
-def test_a_polynomial_is_new_each_time_also_of_small_and_large_secrets() -> None:
+def test_a_polynomial_is_new_each_time_also_of_small_and_large_secrets():
     for secret in (bytes(32), b"\xff" * 32):
         shares = dict(enumerate(split(secret, 4, 3)))
         assert shares != dict(enumerate(split(secret, 4, 3)))
@@ -36,7 +36,7 @@ def test_a_polynomial_is_new_each_time_also_of_small_and_large_secrets() -> None
 
 
 @pytest.mark.parametrize("liars", [set(), {0}, {9}, {0, 1, 5, 9}])
-def test_liars_are_found_where_enough_shares_fit(liars: set[int]) -> None:
+def test_liars_are_found_where_enough_shares_fit(liars: set[int]):
     first, second = (secrets.token_bytes(32) for _ in range(2))
     opener = Opener(range(10), 6)
     for secret in (first, second):
@@ -46,7 +46,7 @@ def test_liars_are_found_where_enough_shares_fit(liars: set[int]) -> None:
     assert opener.wrong == {place for place in liars if place < 6}
 
 
-def test_a_search_ends() -> None:
+def test_a_search_ends():
     """Of 100 who answered too many lie: None, and not all of the 10^29 sets are tried."""
     shares = dict(enumerate(split(bytes(32), 100, 51)))
     opener = Opener(range(100), 51)
@@ -55,6 +55,6 @@ def test_a_search_ends() -> None:
     assert opener.open(shares, lambda found: found == bytes(32)) == bytes(32)  # what still fits is opened
 
 
-def test_what_is_a_share() -> None:
+def test_what_is_a_share():
     assert is_share((PRIME - 1).to_bytes(66))
     assert not any(map(is_share, (PRIME.to_bytes(66), bytes(65), bytes(67))))

@@ -31,26 +31,21 @@ Attempt = tuple[Played, dict[str, bytes]]
 @pytest.fixture(scope="module")
 def played() -> Attempt:
     """A whole attempt, and the first member's bytes at each stage."""
-    played = Played(head(5, numbers=2000))
-    played.advertise()
-    states = {"begun": played.members[0].to_bytes()}
-    played.share()
-    states["shared"] = played.members[0].to_bytes()
+    played, states = Played(head(5, numbers=2000)), {}
+    for stage, go_on in (
+        ("begun", played.advertise), ("shared", played.share), ("masked", played.mask),
+        ("confirmed", played.confirm), ("ended", played.open),
+    ):  # fmt: skip
+        go_on()
+        states[stage] = played.members[0].to_bytes()
     member = Participant.from_bytes(states["shared"], played.keys[0])
     member.accept(played.server.inbox(played.names[0]))
-    states["accepted"] = member.to_bytes()
-    played.mask()
-    states["masked"] = played.members[0].to_bytes()
-    played.confirm()
-    states["confirmed"] = played.members[0].to_bytes()
-    played.open()
-    states["ended"] = played.members[0].to_bytes()
-    return played, states
+    return played, states | {"accepted": member.to_bytes()}
 
 
 @pytest.mark.parametrize("at", STAGES)
 @pytest.mark.parametrize("asked", CALLS)
-def test_each_stage_once_and_in_order(played: Attempt, at: str, asked: str) -> None:
+def test_each_stage_once_and_in_order(played, at, asked):
     game, states = played
     member = Participant.from_bytes(states[at], game.keys[0])
     if at == asked:
@@ -63,7 +58,7 @@ def test_each_stage_once_and_in_order(played: Attempt, at: str, asked: str) -> N
             CALLS[at if at in CALLS else asked](game, member)
 
 
-def test_secrets_are_forgotten_as_early_as_can_be(played: Attempt) -> None:
+def test_secrets_are_forgotten_as_early_as_can_be(played):
     everybody = {str(place) for place in range(5)}
     expected = {
         "begun": ({"seed", "mask key", "share key"}, set()),
@@ -82,7 +77,7 @@ def secrets_in(member: Participant) -> tuple[set[str], set[str]]:
     return set(table["secrets"]), set(table["shares"])
 
 
-def test_bytes_of_another_version_or_damaged_are_refused(played: Attempt) -> None:
+def test_bytes_of_another_version_or_damaged_are_refused(played):
     game, states = played
     other = json.loads(states["masked"]) | {"version": 2}
     for content in (b"", b"[]", b"{}", states["masked"][:-2], json.dumps(other).encode()):
@@ -90,7 +85,7 @@ def test_bytes_of_another_version_or_damaged_are_refused(played: Attempt) -> Non
             Participant.from_bytes(content, game.keys[0])
 
 
-def test_what_leaves_looks_like_nothing_and_the_callers_integers_are_left_alone(played: Attempt) -> None:
+def test_what_leaves_looks_like_nothing_and_the_callers_integers_are_left_alone(played):
     game, states = played
     mine = np.zeros(2000, np.int64)
     masked = Participant.from_bytes(states["accepted"], game.keys[0]).mask(mine)
@@ -99,7 +94,7 @@ def test_what_leaves_looks_like_nothing_and_the_callers_integers_are_left_alone(
 
 
 @pytest.mark.parametrize("wrong", [np.zeros(1999, np.int64), np.zeros(2000), np.zeros((2000, 1), np.int64)])
-def test_a_vector_of_another_shape_is_not_masked(played: Attempt, wrong: np.ndarray[Any, Any]) -> None:
+def test_a_vector_of_another_shape_is_not_masked(played, wrong):
     game, states = played
     member = Participant.from_bytes(states["accepted"], game.keys[0])
     with pytest.raises(DeclinedError, match="2000 integers"):
@@ -111,13 +106,13 @@ def test_a_vector_of_another_shape_is_not_masked(played: Attempt, wrong: np.ndar
 @pytest.mark.parametrize(
     "places", [(0, 1, 2, 3, 3), (1, 0, 2, 3, 4), (0, 1, 2, 3, 5), (0, 1, 2, 3, 4, 99), (-1, 0, 1, 2, 3)]
 )
-def test_survivors_that_are_not_members_each_once(played: Attempt, places: tuple[int, ...]) -> None:
+def test_survivors_that_are_not_members_each_once(played, places):
     game, states = played
     with pytest.raises(DeclinedError, match="not its members"):
         Participant.from_bytes(states["masked"], game.keys[0]).confirm(Survivors(places))
 
 
-def test_an_inbox_of_others_is_refused(played: Attempt) -> None:
+def test_an_inbox_of_others_is_refused(played):
     game, states = played
     inbox = game.server.inbox(game.names[0])
     for changed in (
@@ -145,13 +140,13 @@ def test_an_inbox_of_others_is_refused(played: Attempt) -> None:
         (Masked, {"vector": "text"}),
     ],
 )
-def test_messages_out_of_bounds_are_not_read(kind: Any, fields: dict[str, Any]) -> None:
+def test_messages_out_of_bounds_are_not_read(kind, fields):
     with pytest.raises(ConfigError, match="impossible"):
         kind.from_fields(fields)
 
 
 @pytest.mark.parametrize("wrong", [0, 1])
-def test_a_share_that_is_none_is_found_before_anything_is_paid(wrong: int) -> None:
+def test_a_share_that_is_none_is_found_before_anything_is_paid(wrong):
     """Of the seed or of the mask key: later it would look as if who opens it lied."""
     played = Played(head(4))
     played.advertise()

@@ -18,13 +18,13 @@ STAGES = (3, 4, 5, None)  # at which a member is gone; None: it stays
 
 
 @pytest.mark.parametrize(("clients", "dropouts"), [(3, 0), (4, 1), (10, 4)])
-def test_the_sum_is_the_plain_sum_to_the_bit(clients: int, dropouts: int) -> None:
+def test_the_sum_is_the_plain_sum_to_the_bit(clients, dropouts):
     played = Played(head(clients, dropouts, numbers=40_000)).until_masked()
     assert (played.total() == played.clear_sum(range(clients))).all()
     assert played.server.dropped == {}
 
 
-def test_sums_beyond_the_range_wrap_as_the_integers_do() -> None:
+def test_sums_beyond_the_range_wrap_as_the_integers_do():
     played = Played(head(3, 0))
     played.integers = [np.full(50, 2**62, np.int64)] * 3
     played.until_masked()
@@ -34,7 +34,7 @@ def test_sums_beyond_the_range_wrap_as_the_integers_do() -> None:
 @pytest.mark.parametrize(
     ("clients", "dropouts"), [(4, 0), (5, 1), pytest.param(6, 2, marks=pytest.mark.slow)]
 )
-def test_every_pattern_of_drop_outs_is_the_sum_of_the_others_or_lost(clients: int, dropouts: int) -> None:
+def test_every_pattern_of_drop_outs_is_the_sum_of_the_others_or_lost(clients, dropouts):
     """All that can be gone from stage 3 on; K = 5 cannot have d = 2, so K = 6 has it."""
     proposed = head(clients, dropouts, numbers=20)
     agreed = Played(proposed)
@@ -79,7 +79,7 @@ def total_of(played: Played, clients: int, confirmed: list[int], opened: list[in
 
 @pytest.mark.parametrize("stage", [1, 2])
 @pytest.mark.parametrize("gone", range(5))
-def test_a_member_gone_before_anything_is_paid_means_a_new_attempt(stage: int, gone: int) -> None:
+def test_a_member_gone_before_anything_is_paid_means_a_new_attempt(stage, gone):
     played = Played(head(5))
     played.advertise([gone] if stage == 1 else [])
     if stage == 2:
@@ -94,7 +94,7 @@ def test_a_member_gone_before_anything_is_paid_means_a_new_attempt(stage: int, g
 @pytest.mark.parametrize(
     "fields", [{}, {"vector": b"1234567"}, {"vector": bytes(8)}, {"vector": bytes(400), "more": 1}]
 )
-def test_a_malformed_vector_is_a_drop_out(fields: dict[str, object]) -> None:
+def test_a_malformed_vector_is_a_drop_out(fields: dict[str, object]):
     played = Played(head(5))
     played.advertise()
     played.share()
@@ -105,7 +105,7 @@ def test_a_malformed_vector_is_a_drop_out(fields: dict[str, object]) -> None:
     assert list(played.server.dropped) == [played.names[2]]
 
 
-def test_answers_of_no_member_a_second_and_a_late_vector_change_nothing() -> None:
+def test_answers_of_no_member_a_second_and_a_late_vector_change_nothing():
     played = Played(head(5)).until_masked([2])
     again, late = played.integers[0].tobytes(), played.integers[2].tobytes()
     played.server.take_masked(played.names[0], {"vector": again})
@@ -117,13 +117,13 @@ def test_answers_of_no_member_a_second_and_a_late_vector_change_nothing() -> Non
 
 
 @pytest.mark.parametrize("take", ["take_advertisement", "take_sharing", "take_confirmation", "take_opening"])
-def test_a_malformed_answer_is_a_reason_and_no_exception(take: str) -> None:
+def test_a_malformed_answer_is_a_reason_and_no_exception(take):
     played = Played(head(5)).until_masked()
     getattr(played.server, take)(played.names[1], {"nonsense": 1})
     assert "fields" in played.server.dropped[played.names[1]]
 
 
-def test_keys_that_nobody_signed_or_that_are_anothers_are_a_drop_out() -> None:
+def test_keys_that_nobody_signed_or_that_are_anothers_are_a_drop_out():
     played = Played(head(5))
     first, _, third, *_ = (Participant.begin(played.head, LIMITS, key)[1] for key in played.keys)
     played.server.take_advertisement(played.names[0], first.to_fields())
@@ -135,7 +135,7 @@ def test_keys_that_nobody_signed_or_that_are_anothers_are_a_drop_out() -> None:
     assert "somebody else's" in played.server.dropped[played.names[2]]
 
 
-def test_wrong_shares_are_left_out_where_enough_fit() -> None:
+def test_wrong_shares_are_left_out_where_enough_fit():
     """K = 10, t = 6: of ten who open some may lie."""
     played = Played(head(10, 1)).until_masked()
     played.confirm()
@@ -145,7 +145,7 @@ def test_wrong_shares_are_left_out_where_enough_fit() -> None:
     assert "does not fit" in played.server.dropped[played.names[0]]
 
 
-def test_too_many_wrong_shares_lose_the_sum_and_never_give_a_wrong_one() -> None:
+def test_too_many_wrong_shares_lose_the_sum_and_never_give_a_wrong_one():
     played = Played(head(5)).until_masked()
     played.confirm()
     lie(played, {1, 2})
@@ -163,7 +163,7 @@ def lie(played: Played, liars: set[int]) -> None:
         played.server.take_opening(played.names[place], fields)
 
 
-def test_numbers_that_make_no_secure_sum_are_refused_at_once() -> None:
+def test_numbers_that_make_no_secure_sum_are_refused_at_once():
     names = dict.fromkeys(Played(head(5)).names, "client")
     with pytest.raises(DeclinedError, match="no threshold is above"):
         SecureSum(head(5, 2), names)
@@ -172,9 +172,7 @@ def test_numbers_that_make_no_secure_sum_are_refused_at_once() -> None:
 
 
 @pytest.mark.parametrize("gone", [(), (2,)], ids=["of its seed", "of its mask key"])
-def test_shares_of_another_secret_lose_the_sum_and_name_who_dealt_them(
-    gone: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_shares_of_another_secret_lose_the_sum_and_name_who_dealt_them(gone, monkeypatch):
     """They fit each other, and not what the member has signed."""
     played = Played(head(5))
     played.advertise()
@@ -190,7 +188,7 @@ def test_shares_of_another_secret_lose_the_sum_and_name_who_dealt_them(
         played.total()
 
 
-def test_lies_at_each_stage_are_that_members_drop_out() -> None:
+def test_lies_at_each_stage_are_that_members_drop_out():
     """A wrong agreement, too few key shares, a wrong confirmation, no key shares at the end."""
     played = Played(head(5))
     played.advertise()

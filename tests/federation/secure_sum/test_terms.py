@@ -1,7 +1,6 @@
 """What a client agrees to: its digest covers all, and terms that do not hold are declined with a reason."""
 
 import dataclasses
-from typing import Any
 
 import pytest
 from federation.secure_sum.attempts import LIMITS, Played, carried, head
@@ -11,7 +10,7 @@ from fl_dp.federation.secure_sum.limits import Limits, check_threshold, checked_
 from fl_dp.federation.secure_sum.terms import Head, Member, Terms, check_head, check_terms
 
 
-def test_the_digest_is_of_every_field_the_same_at_the_other_end_and_in_a_year() -> None:
+def test_the_digest_is_of_every_field_the_same_at_the_other_end_and_in_a_year():
     played = Played(head(3, 0))
     played.advertise()
     terms = played.server.terms()
@@ -29,9 +28,7 @@ PINNED = "2b04bc71f03bce33fde0fc39ecd84f53", "02350e008fa4a03b904af0f6900d3ab4"
     ("clients", "colluders", "threshold", "dropouts"),
     [(3, 1, 3, 0), (4, 1, 3, 1), (5, 1, 4, 1), (6, 1, 4, 2), (10, 1, 6, 4), (10, 2, 7, 3), (100, 1, 51, 49)],
 )
-def test_least_threshold_and_most_drop_outs(
-    clients: int, colluders: int, threshold: int, dropouts: int
-) -> None:
+def test_least_threshold_and_most_drop_outs(clients, colluders, threshold, dropouts):
     assert least_threshold(clients, colluders) == threshold
     checked_shares(clients, dropouts, colluders)
     check_threshold(clients, dropouts, colluders, threshold)
@@ -41,7 +38,7 @@ def test_least_threshold_and_most_drop_outs(
 
 
 @pytest.mark.parametrize("numbers", [(2, 0, 1), (101, 0, 1), (5, -1, 1), (5, 1, 0), (5, 4, 1), (3, 1, 2)])
-def test_numbers_that_leave_no_share_of_noise(numbers: tuple[int, int, int]) -> None:
+def test_numbers_that_leave_no_share_of_noise(numbers: tuple[int, int, int]):
     with pytest.raises(DeclinedError):
         checked_shares(*numbers)
 
@@ -58,7 +55,7 @@ def test_numbers_that_leave_no_share_of_noise(numbers: tuple[int, int, int]) -> 
         ({"noise_multiplier": 1.1}, "expected noise_multiplier times sensitivity"),
     ],
 )
-def test_a_head_that_does_not_hold_is_declined(changes: dict[str, Any], words: str) -> None:
+def test_a_head_that_does_not_hold_is_declined(changes, words):
     check_head(head(5), LIMITS)
     with pytest.raises(DeclinedError, match=words):
         check_head(dataclasses.replace(head(5), **changes), LIMITS)
@@ -73,7 +70,7 @@ def test_a_head_that_does_not_hold_is_declined(changes: dict[str, Any], words: s
         (Limits(least_colluders=2), "A secure sum for 1 colluder: this client's settings ask for 2"),
     ],
 )
-def test_a_clients_own_limits(limits: Limits, words: str) -> None:
+def test_a_clients_own_limits(limits, words):
     with pytest.raises(DeclinedError, match=words):
         check_head(head(5), limits)
     check_head(head(5), Limits(4, 3, 1))
@@ -88,12 +85,12 @@ def test_a_clients_own_limits(limits: Limits, words: str) -> None:
         ("threshold", 4.0), ("share_deviation", 1),
     ],
 )  # fmt: skip
-def test_what_no_honest_server_sends_is_not_read(name: str, value: Any) -> None:
+def test_what_no_honest_server_sends_is_not_read(name, value):
     with pytest.raises(ConfigError, match=name):
         Head.from_fields({**head(5).to_fields(), name: value})
 
 
-def test_members_are_in_order_each_once_and_as_many_as_are_said() -> None:
+def test_members_are_in_order_each_once_and_as_many_as_are_said():
     played = Played(head(3, 0))
     played.advertise()
     one, two, three = played.server.terms().members
@@ -106,7 +103,7 @@ def test_members_are_in_order_each_once_and_as_many_as_are_said() -> None:
             Terms.from_fields({**fields, "names": names})
 
 
-def test_a_client_that_is_no_member_declines() -> None:
+def test_a_client_that_is_no_member_declines():
     played = Played(head(3, 0))
     played.advertise()
     with pytest.raises(DeclinedError, match="without this client"):

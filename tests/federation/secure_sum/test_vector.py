@@ -19,7 +19,7 @@ def proposed() -> Head:
     return proposed_head([PLAN], weights, numbers=12, members=5, dropouts=1, colluders=1)
 
 
-def test_the_grid_of_its_own_model_is_accepted() -> None:
+def test_the_grid_of_its_own_model_is_accepted():
     check_grid(proposed(), 12)
 
 
@@ -38,24 +38,24 @@ def test_the_grid_of_its_own_model_is_accepted() -> None:
         {"max_grad_norm": 2.0},
     ],
 )
-def test_any_other_grid_is_declined(changes: dict[str, object]) -> None:
+def test_any_other_grid_is_declined(changes: dict[str, object]):
     with pytest.raises(DeclinedError):
         check_grid(replace(proposed(), **changes), 12)
 
 
-def test_a_model_of_another_size_has_another_grid() -> None:
+def test_a_model_of_another_size_has_another_grid():
     with pytest.raises(DeclinedError, match=r"of 12 numbers .* client's own are 13"):
         check_grid(proposed(), 13)
 
 
-def test_fewer_shares_are_larger_ones() -> None:
+def test_fewer_shares_are_larger_ones():
     """Of variance (sigma S)^2 / n: three of them have a third of the whole noise's each."""
     three, one = grid_of(1.0, 4.0, 3, 12), grid_of(1.0, 4.0, 1, 12)
     assert three.share_deviation == pytest.approx(4.0 * three.sensitivity / 3**0.5, rel=1e-6)
     assert one.share_deviation == pytest.approx(3**0.5 * three.share_deviation, rel=1e-2)
 
 
-def test_all_members_put_their_numbers_in_one_order() -> None:
+def test_all_members_put_their_numbers_in_one_order():
     arrays = {"b": np.arange(6).reshape(2, 3), "a": np.array(-7), "c": np.arange(2)}
     vector = flat(arrays)
     assert vector.tolist() == [-7, 0, 1, 2, 3, 4, 5, 0, 1]

@@ -1,8 +1,12 @@
 """A strategy over a grid in memory: settings, and short runs."""
 
+import json
+
 import numpy as np
+from flwr.app import Context, RecordDict
 
 from fl_dp.config.run import RunConfig
+from fl_dp.federation.server.app import app
 from fl_dp.federation.server.strategy import PrivateStrategy
 from fl_dp.federation.wire.arrays import encode, specs
 
@@ -31,6 +35,22 @@ def run(nodes, fakes, config=None, evaluate=None, start=START):
     return strategy, grid
 
 
+def serve(folder, grid, run=77, **changes):
+    """The server's main function as Flower calls it."""
+    flat = {
+        "out": str(folder / "out"), "rounds": 2, "noise-multiplier": 2.0, "round-timeout": 0.3,
+        "device": "cpu", "accountant": "rdp", **changes,
+    }  # fmt: skip
+    app(grid, Context(run, 0, {}, RecordDict(), flat))
+
+
+def left(folder):
+    """The lines and the summary that it has left."""
+    rounds = folder / "out/rounds.jsonl"
+    lines = rounds.read_text().splitlines() if rounds.exists() else []
+    return list(map(json.loads, lines)), json.loads((folder / "out/summary.json").read_text())
+
+
 def weights(strategy):
     return {name: array.numpy() for name, array in strategy.result.arrays.items()}
 
@@ -39,7 +59,8 @@ def statuses(strategy, server_round):
     return {name: client.status for name, client in strategy.reports[server_round - 1].clients.items()}
 
 
-class AddsUp:
+def adding_up(fakes, *nodes):
     """A grid that could answer with sums."""
-
-    adds_up = True
+    grid = fakes.Grid(dict(enumerate(nodes, start=11)))
+    grid.adds_up = True
+    return grid

@@ -31,6 +31,11 @@ def _arrays(record: ArrayRecord):
     return {name: array.numpy() for name, array in record.items()}
 
 
+def test_what_can_never_be_aggregated_is_refused_at_the_start():
+    with pytest.raises(ConfigError, match="fit-clients = 2 can never give them"):
+        _aggregating(aggregation="krum")
+
+
 def test_a_round_without_updates_gives_nothing():
     assert _aggregating().aggregate(encode(START), Judged()) is None
 

@@ -1,33 +1,21 @@
 """The server's main function as Flower calls it, with fake clients on a grid in memory."""
 
-import json
-
 import pytest
 import torch
-from flwr.app import Context, RecordDict
+from federation.server.short_run import left, serve
 
 from fl_dp.errors import ConfigError, FlDpError
-from fl_dp.federation.server.app import app
 from fl_dp.form import Form
 from fl_dp.models.build import build_model
 
 
-def serve(tmp_path, fakes, nodes, **changes):
-    flat = {
-        "out": str(tmp_path / "out"), "rounds": 2, "noise-multiplier": 2.0, "round-timeout": 0.3,
-        "device": "cpu", "accountant": "rdp", **changes,
-    }  # fmt: skip
-    app(fakes.Grid(dict(enumerate(nodes, 1))), Context(77, 0, {}, RecordDict(), flat))
-
-
-def left(tmp_path):
-    lines = [json.loads(line) for line in (tmp_path / "out/rounds.jsonl").read_text().splitlines()]
-    return lines, json.loads((tmp_path / "out/summary.json").read_text())
+def run(folder, fakes, nodes, **changes):
+    serve(folder, fakes.Grid(dict(enumerate(nodes, 1))), **changes)
 
 
 def test_a_run_leaves_its_files(tmp_path, fakes):
     clients = [fakes.Client("0"), fakes.Client("1")]
-    serve(tmp_path, fakes, clients, **{"learning-rate": 50.0})  # with which an honest step may add 1
+    run(tmp_path, fakes, clients, **{"learning-rate": 50.0})  # with which an honest step may add 1
     lines, summary = left(tmp_path)
     assert clients[0].plans[0].run == "77"
     assert [line["round"] for line in lines] == [1, 2]
@@ -50,7 +38,7 @@ def test_a_run_leaves_its_files(tmp_path, fakes):
 
 
 def test_spent_budgets_are_a_normal_end(tmp_path, fakes):
-    serve(tmp_path, fakes, [fakes.Client(name, epsilon=1.0) for name in "01"], rounds=90)
+    run(tmp_path, fakes, [fakes.Client(name, epsilon=1.0) for name in "01"], rounds=90)
     lines, summary = left(tmp_path)
     assert summary["status"] == "budget-exhausted"
     assert 0 < summary["rounds"] == len(lines) < 90
@@ -59,8 +47,8 @@ def test_spent_budgets_are_a_normal_end(tmp_path, fakes):
 
 def test_a_failure_is_written_down_and_raised(tmp_path, fakes):
     with pytest.raises(FlDpError, match="min-clients"):
-        serve(tmp_path, fakes, [fakes.Client("0")])
-    summary = json.loads((tmp_path / "out/summary.json").read_text())
+        run(tmp_path, fakes, [fakes.Client("0")])
+    _, summary = left(tmp_path)
     assert (summary["status"], summary["rounds"], summary["epsilon"]) == ("failed", 0, 0.0)
     assert "min-clients = 2" in summary["reason"]
 
@@ -69,7 +57,7 @@ def test_a_run_that_trained_nobody_is_a_failure(tmp_path, fakes):
     refusal = fakes.Refusal("declined", "no, thank you")
     nodes = [fakes.Client(name, mishaps={1: refusal, 2: refusal}) for name in "01"]
     with pytest.raises(FlDpError, match="no, thank you"):
-        serve(tmp_path, fakes, nodes)
+        run(tmp_path, fakes, nodes)
     assert left(tmp_path)[1]["status"] == "failed"
 
 
@@ -77,8 +65,8 @@ def test_a_run_that_trained_nobody_is_a_failure(tmp_path, fakes):
 def test_what_cannot_be_built_fails_before_any_client_is_asked(tmp_path, fakes, changes):
     client = fakes.Client("0")
     with pytest.raises(FlDpError):
-        serve(tmp_path, fakes, [client], **changes)
-    summary = json.loads((tmp_path / "out/summary.json").read_text())
+        run(tmp_path, fakes, [client], **changes)
+    _, summary = left(tmp_path)
     assert summary["status"] == "failed"
     assert str(next(iter(changes.values()))) in summary["reason"]
 
@@ -88,14 +76,14 @@ def test_a_bug_is_written_down_too(tmp_path, fakes):
         raise ZeroDivisionError("grid is down")
 
     with pytest.raises(ZeroDivisionError):
-        serve(tmp_path, fakes, [broken])
-    summary = json.loads((tmp_path / "out/summary.json").read_text())
+        run(tmp_path, fakes, [broken])
+    _, summary = left(tmp_path)
     assert summary["reason"] == "ZeroDivisionError: grid is down"
 
 
 def test_a_directory_that_holds_a_run_is_left_alone(tmp_path, fakes):
-    serve(tmp_path, fakes, [fakes.Client("0"), fakes.Client("1")])
+    run(tmp_path, fakes, [fakes.Client("0"), fakes.Client("1")])
     before = left(tmp_path)
     with pytest.raises(ConfigError, match="already holds"):
-        serve(tmp_path, fakes, [fakes.Client("0"), fakes.Client("1")])
+        run(tmp_path, fakes, [fakes.Client("0"), fakes.Client("1")])
     assert left(tmp_path) == before

@@ -1,10 +1,9 @@
 """What clients are asked for in a round."""
 
 import pytest
-from federation.server.short_run import START, TRAINABLE, AddsUp, run, settings
+from federation.server.short_run import START, adding_up, run, settings, strategy_of
 from flwr.app import ConfigRecord
 
-from fl_dp.federation.server.strategy import PrivateStrategy
 from fl_dp.federation.wire.arrays import encode
 from fl_dp.federation.wire.messages import plan_from_content
 from fl_dp.federation.wire.partial_sums import ADD_UP
@@ -13,7 +12,7 @@ from fl_dp.federation.wire.partial_sums import ADD_UP
 def test_clients_that_are_asked_for_the_same_share_one_content(fakes):
     nodes = [fakes.Client("0"), fakes.Client("1"), fakes.Client("2", public_size=1900)]
     grid = fakes.Grid(dict(enumerate(nodes, start=11)))
-    strategy = PrivateStrategy(settings(clients=3, fit_clients=3), "run-1", TRAINABLE, lambda report: None)
+    strategy = strategy_of(settings(clients=3, fit_clients=3))
     messages = strategy.configure_train(1, encode(START), ConfigRecord(), grid)
     first, second, third = (
         message.content for message in sorted(messages, key=lambda m: m.metadata.dst_node_id)
@@ -34,12 +33,8 @@ def test_the_plan_is_the_configuration(fakes):
 
 def added_up(fakes, nodes, config):
     """What those that are asked to train are told of a sum: its weight, or None."""
-
-    class Grid(AddsUp, fakes.Grid):
-        pass
-
-    grid = Grid(dict(enumerate(nodes, start=11)))
-    PrivateStrategy(config, "run-1", TRAINABLE, lambda report: None).start(grid, encode(START))
+    grid = adding_up(fakes, *nodes)
+    strategy_of(config).start(grid, encode(START))
     asked = [one.content for one in grid.sent if one.metadata.message_type == "train"]
     return [content[ADD_UP]["weight"] if ADD_UP in content else None for content in asked]
 

@@ -1,16 +1,13 @@
 """The average of the rounds' models: by its definition, kept, measured, resumed; clients never see it."""
 
-import json
-
 import numpy as np
 import pytest
 import torch
-from federation.server.short_run import START, settings, strategy_of
-from flwr.app import Context, MetricRecord, RecordDict
+from federation.server.short_run import START, left, serve, settings, strategy_of
+from flwr.app import MetricRecord
 
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
-from fl_dp.federation.server.app import app
 from fl_dp.federation.server.averaging import Averaging
 from fl_dp.federation.wire.arrays import encode
 from fl_dp.records import Refusal
@@ -122,16 +119,11 @@ def test_a_decay_of_one_is_refused():
 
 
 def test_a_run_leaves_its_average_and_its_last_model(tmp_path, fakes):
-    flat = {
-        "out": str(tmp_path / "out"), "rounds": 3, "noise-multiplier": 2.0, "round-timeout": 0.3,
-        "device": "cpu", "accountant": "rdp", "keep-model": "average", "average-decay": 0.25,
-        "learning-rate": 50.0,  # so that no update is bounded
-    }  # fmt: skip
-    app(fakes.Grid(clients(fakes)), Context(77, 0, {}, RecordDict(), flat))
-    summary = json.loads((tmp_path / "out/summary.json").read_text())
-    last_line = json.loads((tmp_path / "out/rounds.jsonl").read_text().splitlines()[-1])
+    average = {"keep-model": "average", "average-decay": 0.25, "learning-rate": 50.0}  # no update is bounded
+    serve(tmp_path, fakes.Grid(clients(fakes)), rounds=3, **average)
+    lines, summary = left(tmp_path)
     assert (summary["model"], summary["model_round"]) == ("average", 3)
-    assert summary["accuracy"] == last_line["accuracy"]
+    assert summary["accuracy"] == lines[-1]["accuracy"]
     average, last = (torch.load(tmp_path / f"out/{name}.pt", weights_only=True) for name in ("model", "last"))
     for name, array in average.items():
         moved = (last[name] - array).mean().item()

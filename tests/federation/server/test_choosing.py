@@ -38,12 +38,6 @@ def test_a_round_for_which_nobody_was_chosen_is_a_round_without_update(fakes, mo
     assert (empty.noise_multiplier, empty.epsilon) == (None, strategy.reports[0].epsilon)
 
 
-def test_spent_budgets_end_a_run_with_poisson_sampling_too(fakes):
-    nodes = [fakes.Client("0", epsilon=1.0), fakes.Client("1", epsilon=1.0)]
-    strategy, _ = run(nodes, fakes, settings(rounds=40, sampling="poisson"))
-    assert strategy.outcome()[0] == "budget-exhausted"
-
-
 def test_a_poisson_draw_below_min_updates_asks_nobody_and_goes_on(fakes):
     config = settings(clients=4, min_clients=1, fit_clients=2, rounds=30, min_updates=2, sampling="poisson")
     nodes = [fakes.Client(str(i), epsilon=1000.0) for i in range(4)]

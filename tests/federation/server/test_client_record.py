@@ -30,7 +30,7 @@ CHANGES = [
 
 
 @pytest.mark.parametrize(("name", "value"), CHANGES)
-def test_a_changed_member_answers_as_one_that_was_made_so_and_so_does_its_row(name: str, value: Any) -> None:
+def test_a_changed_member_answers_as_one_that_was_made_so_and_so_does_its_row(name, value):
     changed, made = client(), client(**{name: value})
     before = answers(changed)
     setattr(changed, name, value)
@@ -43,12 +43,12 @@ def answers(one: ClientRecord) -> tuple[Any, ...]:
     return (*numbers, one.budget, one.row)
 
 
-def test_a_row_of_another_length_is_no_members() -> None:
+def test_a_row_of_another_length_is_no_members():
     with pytest.raises(ValueError, match="zip"):
         client_of([*json.loads(client().row), 1])
 
 
-def test_a_member_takes_part_as_long_as_one_step_fits() -> None:
+def test_a_member_takes_part_as_long_as_one_step_fits():
     one, rounds = client(spent=()), 0
     while one.can_take_part():
         one.count_as_spent(ROUND)
@@ -60,7 +60,7 @@ def test_a_member_takes_part_as_long_as_one_step_fits() -> None:
     assert not client(exhausted=True).can_take_part()
 
 
-def test_the_share_of_a_budget_that_is_left() -> None:
+def test_the_share_of_a_budget_that_is_left():
     assert client(spent=()).budget_left() == 1.0
     assert client().budget_left() == 1.0 - client().epsilon() / 3.0
     assert client(spent=(Entry(0.1, 1.5, 9000),)).budget_left() == 1e-3

@@ -13,7 +13,7 @@ ROUNDS = range(1, 4001)
 
 
 @pytest.mark.parametrize("scheme", ["fixed", "poisson", "budget"])
-def test_every_client_is_chosen_as_often_as_any_other(scheme: str) -> None:
+def test_every_client_is_chosen_as_often_as_any_other(scheme):
     sampler = ClientSampler(scheme, 5, SECRET)
     times = Counter(client for one in ROUNDS for client in sampler.choose(ABLE, one))
     for client in ABLE:
@@ -21,7 +21,7 @@ def test_every_client_is_chosen_as_often_as_any_other(scheme: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["fixed", "budget"])
-def test_a_fixed_number_without_replacement_or_all_who_are_there(scheme: str) -> None:
+def test_a_fixed_number_without_replacement_or_all_who_are_there(scheme):
     sampler = ClientSampler(scheme, 5, SECRET)
     for one in range(1, 50):
         chosen = sampler.choose(ABLE, one, lambda client: 1e-3)
@@ -30,7 +30,7 @@ def test_a_fixed_number_without_replacement_or_all_who_are_there(scheme: str) ->
     assert sampler.choose([], 1) == []
 
 
-def test_poisson_choices_are_independent_of_each_other_and_may_be_empty() -> None:
+def test_poisson_choices_are_independent_of_each_other_and_may_be_empty():
     sampler = ClientSampler("poisson", 5, SECRET)
     sizes = [len(sampler.choose(ABLE, one)) for one in ROUNDS]
     mean = sum(sizes) / len(sizes)
@@ -42,12 +42,12 @@ def test_poisson_choices_are_independent_of_each_other_and_may_be_empty() -> Non
     assert [] in [ClientSampler("poisson", 1, SECRET).choose(ABLE[:2], one) for one in range(1, 20)]
 
 
-def test_poisson_takes_all_when_no_more_are_able_than_are_expected() -> None:
+def test_poisson_takes_all_when_no_more_are_able_than_are_expected():
     assert ClientSampler("poisson", 5, SECRET).choose(ABLE[:4], 1) == ABLE[:4]
 
 
 @pytest.mark.parametrize("scheme", ["fixed", "poisson", "budget"])
-def test_the_secret_and_the_round_decide(scheme: str) -> None:
+def test_the_secret_and_the_round_decide(scheme):
     sampler = ClientSampler(scheme, 5, SECRET)
     again = ClientSampler(scheme, 5, SECRET)
     choices = [sampler.choose(ABLE, one) for one in range(1, 30)]
@@ -57,13 +57,13 @@ def test_the_secret_and_the_round_decide(scheme: str) -> None:
     assert choices != [another.choose(ABLE, one) for one in range(1, 30)]
 
 
-def test_every_run_has_a_secret_of_its_own() -> None:
+def test_every_run_has_a_secret_of_its_own():
     first, second = ClientSampler("fixed", 5), ClientSampler("fixed", 5)
     assert first.secret != second.secret
     assert len(first.secret) == 32
 
 
-def test_who_has_more_of_the_budget_left_comes_more_often() -> None:
+def test_who_has_more_of_the_budget_left_comes_more_often():
     """One of two is drawn with chances in proportion to what is left: 3 to 1."""
     sampler = ClientSampler("budget", 1, SECRET)
     left = {"much": 0.75, "little": 0.25}

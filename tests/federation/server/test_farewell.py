@@ -1,7 +1,7 @@
 from typing import Any
 
 import numpy as np
-from federation.link.wired import Federation, federation, in_thread, keys
+from federation.link.wired import federation, in_thread, keys
 from flwr.app import ConfigRecord, RecordDict
 
 from fl_dp.federation.server.farewell import send_final_model
@@ -13,7 +13,7 @@ STATED = Statement("77", "ab" * 32, "cd" * 32, 0, "2026-11-22T21:37:28+00:00", "
 ARRAY = {"w": np.arange(3, dtype=np.float32)}
 
 
-def test_each_site_that_is_there_gets_it_once(federation: Federation) -> None:
+def test_each_site_that_is_there_gets_it_once(federation):
     links = [federation.joined(name) for name in ("north", "south")]
     wrong = ConfigRecord({"text": "{}", "signature": b""})
     answers = [
@@ -38,7 +38,7 @@ def test_each_site_that_is_there_gets_it_once(federation: Federation) -> None:
     assert [federation.hub.site_of(node).name for node in found] == ["north"]
 
 
-def test_nobody_is_waited_for_longer(federation: Federation) -> None:
+def test_nobody_is_waited_for_longer(federation):
     for there in ([], ["north"]):  # a site that does not answer
         for name in there:
             federation.joined(name)

@@ -4,14 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from federation.server.short_run import START, TRAINABLE, AddsUp, run, settings, weights
+from federation.server.short_run import START, adding_up, run, settings, strategy_of, weights
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.federation.server.asking import Asked
 from fl_dp.federation.server.client_record import ClientRecord
 from fl_dp.federation.server.judging import Judging
-from fl_dp.federation.server.strategy import PrivateStrategy
 from fl_dp.federation.wire.arrays import encode, specs
 from fl_dp.federation.wire.messages import update_to_content
 from fl_dp.federation.wire.partial_sums import make_group
@@ -93,9 +92,6 @@ def test_a_malformed_reply_or_a_refusal_without_a_reason_is_told_in_words(fakes,
 def test_a_sum_that_is_lost_leaves_no_round_that_was_trained(fakes):
     """Two clients answer for a group whose sum never comes: none of them has taken part in the average."""
 
-    class Grid(AddsUp, fakes.Grid):
-        pass
-
     class WithoutSum(fakes.Client):
         def __call__(self, message):
             reply = super().__call__(message)
@@ -104,8 +100,8 @@ def test_a_sum_that_is_lost_leaves_no_round_that_was_trained(fakes):
                 reply.content["arrays"] = ArrayRecord()
             return reply
 
-    strategy = PrivateStrategy(settings(rounds=1), "run-1", TRAINABLE, lambda report: None)
-    strategy.start(Grid({11: WithoutSum("0"), 12: WithoutSum("1")}), encode(START))
+    strategy = strategy_of(settings(rounds=1))
+    strategy.start(adding_up(fakes, WithoutSum("0"), WithoutSum("1")), encode(START))
     clients = strategy.reports[0].clients.values()
     assert {(client.status, client.steps) for client in clients} == {("failed", 10)}  # and it is paid for
     assert {one.rounds for one in strategy.budgets().values()} == {0}

@@ -1,20 +1,18 @@
 """The best model is kept, divergence noticed and rolled back; the test half is read once, at the end."""
 
-import json
 import math
 
 import numpy as np
 import pytest
 import torch
 from federation.server import short_run
-from federation.server.short_run import settings
-from flwr.app import Context, MetricRecord, RecordDict
+from federation.server.short_run import left, serve, settings
+from flwr.app import MetricRecord
 
 from fl_dp.config.run import RunConfig
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ConfigError, DataError
 from fl_dp.federation.server import evaluation
-from fl_dp.federation.server.app import app
 from fl_dp.federation.server.evaluation import halves
 from fl_dp.federation.server.keeping import Keeping
 
@@ -102,14 +100,9 @@ def test_a_run_leaves_both_models_and_reads_the_test_half_once(tmp_path, fakes, 
         return plain(model, data, *rest)
 
     monkeypatch.setattr(evaluation, "evaluate", watched)
-    flat = {
-        "out": str(tmp_path / "out"), "rounds": 3, "noise-multiplier": 2.0, "round-timeout": 0.3,
-        "device": "cpu", "accountant": "rdp", "keep-model": "best", "learning-rate": 50.0,
-    }  # fmt: skip
     clients = {1: fakes.Client("0", epsilon=99.0), 2: fakes.Client("1", epsilon=99.0)}
-    app(fakes.Grid(clients), Context(77, 0, {}, RecordDict(), flat))
-    summary = json.loads((tmp_path / "out/summary.json").read_text())
-    lines = [json.loads(line) for line in (tmp_path / "out/rounds.jsonl").read_text().splitlines()]
+    serve(tmp_path, fakes.Grid(clients), rounds=3, **{"keep-model": "best", "learning-rate": 50.0})
+    lines, summary = left(tmp_path)
     assert summary["model"] == "best"
     best, last = (torch.load(tmp_path / f"out/{name}.pt", weights_only=True) for name in ("model", "last"))
     moved = {float((last[name] - best[name]).mean().round()) for name in best}

@@ -1,13 +1,14 @@
 """A server that was killed goes on from its folder alone, as Flower's processes do."""
 
 import json
+from functools import partial
 
 import pytest
 import torch
-from flwr.app import Context, RecordDict
+from federation.server import short_run
 
 from fl_dp.errors import ConfigError
-from fl_dp.federation.server.app import RESUMED_VARIABLE, app, run_federation
+from fl_dp.federation.server.app import RESUMED_VARIABLE, run_federation
 from fl_dp.federation.server.run_record import RunRecord
 from fl_dp.federation.server.state import STATE, ServerState, read_state, write_state
 from fl_dp.reporting.run_results import RunResults
@@ -17,12 +18,7 @@ class Killed(BaseException):
     """As SIGKILL, but for the summary that is still written."""
 
 
-def serve(tmp_path, grid, run=77, **changes):
-    flat = {
-        "out": str(tmp_path / "out"), "rounds": 4, "noise-multiplier": 2.0, "round-timeout": 0.3,
-        "device": "cpu", "accountant": "rdp", **changes,
-    }  # fmt: skip
-    app(grid, Context(run, 0, {}, RecordDict(), flat))
+serve = partial(short_run.serve, rounds=4)
 
 
 def two(fakes):

@@ -64,7 +64,7 @@ def state() -> ServerState:
     )  # fmt: skip
 
 
-def test_what_is_written_is_read(state: ServerState, tmp_path: Path) -> None:
+def test_what_is_written_is_read(state, tmp_path):
     path = tmp_path / "state.npz"
     for _ in range(2):  # in the place of an earlier one, too
         write_state(path, state)
@@ -79,15 +79,13 @@ def test_what_is_written_is_read(state: ServerState, tmp_path: Path) -> None:
     assert replace(again, line="").last_report() is None
 
 
-def test_it_holds_a_secret_and_only_its_owner_can_read_it(state: ServerState, tmp_path: Path) -> None:
+def test_it_holds_a_secret_and_only_its_owner_can_read_it(state, tmp_path):
     write_state(tmp_path / "state.npz", state)
     assert stat.S_IMODE((tmp_path / "state.npz").stat().st_mode) == 0o600
     assert repr(state.secret) not in repr(state)
 
 
-def test_a_write_that_is_cut_short_leaves_the_state_before(
-    state: ServerState, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_write_that_is_cut_short_leaves_the_state_before(state, tmp_path, monkeypatch):
     path = tmp_path / "state.npz"
     write_state(path, state)
 
@@ -100,9 +98,7 @@ def test_a_write_that_is_cut_short_leaves_the_state_before(
     assert read_state(path).rounds == 3
 
 
-def test_a_torn_file_is_refused_by_name_and_a_flipped_bit_is_found(
-    state: ServerState, tmp_path: Path
-) -> None:
+def test_a_torn_file_is_refused_by_name_and_a_flipped_bit_is_found(state, tmp_path):
     path = tmp_path / "state.npz"
     write_state(path, state)
     whole = path.read_bytes()
@@ -123,7 +119,7 @@ def test_a_torn_file_is_refused_by_name_and_a_flipped_bit_is_found(
     ],
     ids=["another archive", "pickled", "another's header"],
 )
-def test_a_foreign_file_is_refused_by_name(tmp_path: Path, content: dict[str, Any]) -> None:
+def test_a_foreign_file_is_refused_by_name(tmp_path, content):
     np.savez(tmp_path / "state.npz", **content)
     with pytest.raises(ConfigError, match=r"state\.npz: damaged, or not the state of a run"):
         read_state(tmp_path / "state.npz")
@@ -142,12 +138,12 @@ def read_again(folder: Path, header: dict[str, Any], **arrays: Any) -> ServerSta
     return read_state(folder / "state.npz")
 
 
-def test_another_format_is_refused_with_what_to_do(tmp_path: Path) -> None:
+def test_another_format_is_refused_with_what_to_do(tmp_path):
     with pytest.raises(ConfigError, match="is of format 99, this fl_dp reads 1 to 4"):
         read_again(tmp_path, {"version": 99})
 
 
-def test_a_line_that_is_no_report_is_refused_at_once(state: ServerState, tmp_path: Path) -> None:
+def test_a_line_that_is_no_report_is_refused_at_once(state, tmp_path):
     """Before anything is asked of a client; as of a report that says not whose an epsilon is."""
     line = json.loads(state.line)
     del line["clients"]["b"]["accountant"]
@@ -156,7 +152,7 @@ def test_a_line_that_is_no_report_is_refused_at_once(state: ServerState, tmp_pat
         read_state(tmp_path / "state.npz")
 
 
-def test_a_run_goes_on_with_its_own_settings(state: ServerState) -> None:
+def test_a_run_goes_on_with_its_own_settings(state):
     state.check_same(RunConfig(out="elsewhere", round_timeout=7.0, clients_per_cpu=2))
     with pytest.raises(ConfigError, match=r"rounds = 4: the run was started with 3"):
         state.check_same(RunConfig(rounds=4))
@@ -164,12 +160,12 @@ def test_a_run_goes_on_with_its_own_settings(state: ServerState) -> None:
         state.check_same(RunConfig(device="cpu"))
 
 
-def test_a_round_of_other_results_is_not_gone_on_with(state: ServerState) -> None:
+def test_a_round_of_other_results_is_not_gone_on_with(state):
     with pytest.raises(ConfigError, match="the same round would give another update"):
         replace(state, numerics=NUMERICS + 1).check_same(RunConfig())
 
 
-def test_the_format_of_0_1_0_is_read(state: ServerState, tmp_path: Path) -> None:
+def test_the_format_of_0_1_0_is_read(state, tmp_path):
     """Loss, aggregation and server optimizer could not be chosen, and clients were called members."""
     names = ["a", MEMBERS[1].name]
     report = replace(REPORT, clients=dict(zip(names, REPORT.clients.values(), strict=True)))
@@ -199,7 +195,7 @@ def test_the_format_of_0_1_0_is_read(state: ServerState, tmp_path: Path) -> None
         again.check_same(RunConfig(aggregation="median"))
 
 
-def test_the_format_before_secure_sums_is_read(state: ServerState, tmp_path: Path) -> None:
+def test_the_format_before_secure_sums_is_read(state, tmp_path):
     header, arrays = written(tmp_path, state)
     rows = [[*row[:11], *row[13:]] for row in header["clients"]]
     for key in ("secure-dropouts", "secure-colluders"):

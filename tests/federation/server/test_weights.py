@@ -1,7 +1,5 @@
 """What an update counts in the average."""
 
-from typing import Any
-
 import pytest
 import torch
 from hypothesis import given, settings
@@ -17,12 +15,12 @@ def profile(size: int) -> ClientProfile:
     return ClientProfile("a", size, 3.0, 1e-5, (), "pld")
 
 
-def test_by_size_or_all_alike() -> None:
+def test_by_size_or_all_alike():
     assert weight_of("declared", profile(250), Entry(0.1, 1.0, 3)) == 250.0
     assert weight_of("uniform", profile(250), Entry(0.1, 1.0, 3)) == 1.0
 
 
-def test_by_noise_it_is_the_inverse_of_the_updates_variance() -> None:
+def test_by_noise_it_is_the_inverse_of_the_updates_variance():
     """Of the noise alone, simulated: steps of rate 0.1 and C = 2, at two sites."""
     generator = torch.Generator().manual_seed(0)
     sites = [(profile(200), Entry(0.1, 1.5, 4)), (profile(60), Entry(0.5, 0.7, 12))]
@@ -40,9 +38,7 @@ WEIGHTS = st.lists(st.floats(1e-6, 1e12), min_size=1, max_size=12)
 
 @given(WEIGHTS, st.floats(1, 20))
 @settings(max_examples=50)
-def test_none_counts_more_than_so_many_times_the_mean_of_the_others(
-    weights: list[float], most: float
-) -> None:
+def test_none_counts_more_than_so_many_times_the_mean_of_the_others(weights: list[float], most):
     found = capped(weights, most)
     share = most / (len(weights) - 1 + most)
     assert max(found) <= share * sum(found) * (1 + 1e-9)
@@ -55,7 +51,7 @@ def test_none_counts_more_than_so_many_times_the_mean_of_the_others(
 
 @given(WEIGHTS)
 @settings(max_examples=50)
-def test_as_few_as_need_be_are_capped(weights: list[float]) -> None:
+def test_as_few_as_need_be_are_capped(weights: list[float]):
     """What is below the cap stays, and the cap is as high as it can be: the largest has its whole share."""
     found = capped(weights, 2.0)
     changed = [new for new, old in zip(found, weights, strict=True) if new != old]
@@ -77,7 +73,7 @@ def test_as_few_as_need_be_are_capped(weights: list[float]) -> None:
         ([7.0], 2.0, [7.0]),
     ],
 )
-def test_weights_that_are_capped(weights: list[float], most: float, expected: list[float]) -> None:
+def test_weights_that_are_capped(weights: list[float], most, expected: list[float]):
     assert capped(weights, most) == pytest.approx(expected)
 
 
@@ -86,6 +82,6 @@ def test_weights_that_are_capped(weights: list[float], most: float, expected: li
     [({"max_weight": most}, "max-weight") for most in (0.5, -1.0, float("inf"), float("nan"))]
     + [({"privacy": "off", "weights": "noise"}, "weights = 'noise': expected declared or uniform beside")],
 )
-def test_what_cannot_be_weighed_by_is_refused(settings: dict[str, Any], words: str) -> None:
+def test_what_cannot_be_weighed_by_is_refused(settings, words):
     with pytest.raises(ConfigError, match=words):
         RunConfig(**settings)

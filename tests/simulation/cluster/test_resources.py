@@ -41,7 +41,7 @@ def measured(process: int = 0, step: int = 0, gpu: int = 0, gpu_total: int = 0) 
         ({}, Node(1, 2, GIB), Share(0.5, 1), 2, 1),
     ],
 )
-def test_shares_and_places(settings, node: Node, expected: Share, actors, threads):
+def test_shares_and_places(settings, node, expected, actors, threads):
     one = share(config(**settings), [node])
     assert one == expected
     assert places(one, [node]) == actors
@@ -63,7 +63,7 @@ def test_a_machine_without_room_does_not_count():
         ({"clients_per_gpu": 0.4}, SERVER, "whole ones"),
     ],
 )
-def test_what_no_machine_has_is_refused(settings, node: Node, words):
+def test_what_no_machine_has_is_refused(settings, node, words):
     with pytest.raises(ConfigError, match=words):
         share(config(**settings), [node])
 

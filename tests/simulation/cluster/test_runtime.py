@@ -33,7 +33,7 @@ def test_where_nothing_answers_it_is_said_so(address, tmp_path):
 
 
 @pytest.mark.parametrize("error", [ConnectionError("gone"), RuntimeError("Version mismatch"), SystemExit(15)])
-def test_a_cluster_that_cannot_be_joined_is_an_error_in_words(monkeypatch, error: BaseException):
+def test_a_cluster_that_cannot_be_joined_is_an_error_in_words(monkeypatch, error):
     def init(**options: Any) -> None:
         raise error
 
@@ -45,7 +45,7 @@ def test_a_cluster_that_cannot_be_joined_is_an_error_in_words(monkeypatch, error
 
 
 @pytest.mark.parametrize("own", [None, "glibc.malloc.arena_max=1"])
-def test_what_the_user_tells_the_c_library_is_kept(monkeypatch, own: str | None):
+def test_what_the_user_tells_the_c_library_is_kept(monkeypatch, own):
     name, ours = MEMORY_SETTINGS
     monkeypatch.setenv(name, own or "")
     if own is None:

@@ -196,17 +196,13 @@ def test_an_empty_step_is_noise():
 
 
 def test_a_locked_engine_refuses_steps_until_it_is_unlocked():
-    x, y = small_batch()
     model, optimizer, engine = attached()
+    losses = losses_of(model, *small_batch())
     engine.lock()
-    for step, loss in (
-        (optimizer.step, losses_of(model, x, y)),
-        (optimizer.virtual_step, losses_of(model, x, y)),
-        (optimizer.step, None),
-    ):
+    for step, loss in ((optimizer.step, losses), (optimizer.virtual_step, losses), (optimizer.step, None)):
         with pytest.raises(ConfigError, match="unlock"):
             step(loss=loss)
     assert engine.steps == 0
     engine.unlock()
-    optimizer.step(loss=losses_of(model, x, y))
+    optimizer.step(loss=losses)
     assert engine.steps == 1

@@ -73,15 +73,18 @@ def test_equals_one_backward_per_example(function, bounds):
     function=st.sampled_from(FUNCTIONS),
     bounds=st.sampled_from([0.05, {"0": 0.03, "2": 0.04}]),
     scales=st.tuples(*[st.sampled_from([0.0, 1e-30, 1e-20, 1e-4, 1.0, 1e6, 1e15, 1e25, 3e38])] * 2),
+    positions=st.integers(1, 9),
     seed=st.integers(0, 10_000),
     mode=st.sampled_from(["mixed", "ghost", "instantiate"]),
 )
-def test_in_float32_one_example_never_adds_more_than_the_bound(function, bounds, scales, seed, mode):
+def test_in_float32_one_example_never_adds_more_than_the_bound(
+    function, bounds, scales, positions, seed, mode
+):
     """The bound itself, and not a little more: rounding up makes room for rounding."""
     torch.manual_seed(seed)
     model = nn.Sequential(nn.Linear(6, 7), nn.Tanh(), nn.Linear(7, 3))
-    inputs = torch.randn(1, 6) * scales[0]
-    clipped = _clipped(model, inputs, bounds, function, mode, lambda m, x: m(x).sum(1) * scales[1])
+    inputs = torch.randn(1, positions, 6) * scales[0]
+    clipped = _clipped(model, inputs, bounds, function, mode, lambda m, x: m(x).sum((1, 2)) * scales[1])
     assert length(clipped.grads) <= clipped.sensitivity
     for name, bound in bounds.items() if isinstance(bounds, dict) else ():
         assert length({n: g for n, g in clipped.grads.items() if n.startswith(name)}) <= bound

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import GraphExecGroup, checkpoint
 
 from fl_dp.engine.probe import probe
+from fl_dp.engine.saved import SavedTensors
 from fl_dp.errors import ModelError
 
 pytestmark = pytest.mark.usefixtures("exact")
@@ -133,3 +134,9 @@ def test_a_model_compiled_by_the_eager_backend_equals_the_definition() -> None:
     model = torch.compile(net, backend="eager")
     found = clipped_by_engine(model, x, 0.7, axes=probe(model, x))
     assert all(torch.allclose(found.grads[f"_orig_mod.{n}"], g, atol=1e-9) for n, g in expected.items())
+
+
+def test_what_is_read_twice_is_computed_once() -> None:
+    out = KEPT(nn.Linear(5, 3), torch.randn(2, 5))
+    node = SavedTensors().of(out.grad_fn)
+    assert node._saved_mat1 is node._saved_mat1

@@ -110,8 +110,8 @@ def test_other_kernels_give_the_same_sum(trainer, data):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize(("there", "most", "first"), [(20, 16, [64, 32, 16]), (0, 8, [64, 32, 16])])
-def test_rows_are_halved_where_memory_runs_out(there, most, first):
+@pytest.mark.parametrize(("there", "found"), [(20, {8, 16}), (0, {8})])
+def test_rows_are_halved_where_memory_runs_out(there, found):
     """There is no choice among a few; whether they fit is found when kernels are fitted."""
     asked = []
 
@@ -120,7 +120,7 @@ def test_rows_are_halved_where_memory_runs_out(there, most, first):
         if size > there:
             raise torch.OutOfMemoryError("out of memory")
 
-    assert quickest_rows(rehearse, 100, 64, CPU) <= most
-    assert asked[:3] == first
+    assert quickest_rows(rehearse, 100, 64, CPU) in found
+    assert asked[:3] == [64, 32, 16]
     with pytest.raises(ZeroDivisionError):  # what is no want of memory is told
         quickest_rows(lambda size: 1 // 0, 100, 64, CPU)

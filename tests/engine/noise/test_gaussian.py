@@ -38,10 +38,8 @@ def test_noise_is_in_float32_at_least_and_the_shape_stays(generator, dtype):
     noisy = add_gaussian_noise(clipped, noise_multiplier=1.0, generator=generator)
     assert {name: noise.shape for name, noise in noisy.items()} == shapes
     assert {noise.dtype for noise in noisy.values()} == {torch.promote_types(dtype, torch.float32)}
-    assert (
-        add_gaussian_noise(ClippedSum({}, 1.0, torch.zeros(0)), noise_multiplier=1.0, generator=generator)
-        == {}
-    )
+    nothing = ClippedSum({}, 1.0, torch.zeros(0))
+    assert add_gaussian_noise(nothing, noise_multiplier=1.0, generator=generator) == {}
 
 
 @pytest.mark.parametrize(
@@ -103,13 +101,12 @@ def test_a_sum_counts_as_its_nearest_multiples():
 
 
 def test_each_number_of_a_sum_stays_at_its_place_and_has_noise_of_its_own_in_any_layout():
-    values = torch.arange(3 * 4 * 5 * 6.0).view(3, 4, 5, 6)
+    values = torch.arange(3 * 4 * 5 * 6, dtype=torch.float64).view(3, 4, 5, 6)
     for grad in (values.to(memory_format=torch.channels_last), values.permute(2, 0, 3, 1), values[:, ::2],
-                 torch.arange(4.0)[:, None].expand(4, 7), torch.arange(24.0).view(6, 4).t()):  # fmt: skip
+                 values[:, :1, :1, :1].expand(3, 4, 7, 2), values[0, 0].t()):  # fmt: skip
         torch.testing.assert_close(_noisy(grad, sensitivity=1e-6), grad.contiguous(), rtol=0, atol=1e-3)
-        noise = _noisy(torch.zeros_like(grad))
-        # in float32 two of a few hundred meet by chance, in one of a hundred runs
-        assert len(noise.unique()) >= noise.numel() - 3
+        noise = _noisy(grad) - grad
+        assert len(noise.unique()) == noise.numel()
 
 
 def test_values_beyond_the_integers_count_as_the_largest():

@@ -142,10 +142,10 @@ def test_a_machine_that_gets_slower_is_asked_for_one_pass_at_last(monkeypatch):
     assert passes_of(found.config) == 1.0
 
 
-def test_fewer_passes_are_whole_and_fewer():
-    assert fewer(40.0, 0.5) == 19.0
-    assert fewer(3.0, 0.99) == 2.0
-    assert fewer(2.0, -3.0) == 1.0
+def test_fewer_passes_and_the_typical_client_by_hand():
+    assert [fewer(*one) for one in ((40.0, 0.5), (3.0, 0.99), (2.0, -3.0))] == [19.0, 2.0, 1.0]
+    # the client that has the median record
+    assert [typical(sizes) for sizes in ([30, 85, 172, 199], [1] * 99 + [1000], [5, 5])] == [172, 1000, 5]
 
 
 OTHERS = {
@@ -182,9 +182,3 @@ def test_too_few_records_for_the_budget_are_told_with_the_number(capsys):
     share = drowned.run.forecast.noise_share
     assert share > 1
     assert f"hardly anything can be learnt: all noise together is {share:.2g} times" in out
-
-
-def test_the_typical_client_has_the_median_record():
-    assert typical([30, 85, 172, 199]) == 172
-    assert typical([1] * 99 + [1000]) == 1000
-    assert typical([5, 5]) == 5

@@ -24,5 +24,12 @@ VARY, MASKS = {"vary_mechanism": True}, {"masks": True}
 def test_what_an_engine_cannot_is_refused_and_nothing_is_started(engine, aggregation, asked, words, tmp_path):
     request, options = RunRequest(RunConfig(aggregation=aggregation), ()), {"ledger": None, "ray_address": ""}
     with pytest.raises(ConfigError, match=words):
-        launch(request, engine=engine, out=tmp_path / "run", tell=ProgressReporter(print), **options, **asked)
+        launch(
+            request,
+            engine=engine,
+            out=tmp_path / "run",
+            tell=ProgressReporter(print, quiet=True),
+            **options,
+            **asked,
+        )
     assert not (tmp_path / "run").exists()

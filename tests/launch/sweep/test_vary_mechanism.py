@@ -30,7 +30,7 @@ def test_simulated_clients_have_it_in_their_settings(tmp_path, vary, monkeypatch
         raise StopIteration
 
     monkeypatch.setattr(ray_simulation, "Simulation", simulation)
-    start, tell = Launch("ray", tmp_path, "", vary), ProgressReporter(print)
+    start, tell = Launch("ray", tmp_path, "", vary), ProgressReporter(print, quiet=True)
     with pytest.raises(StopIteration):
         ray_simulation.simulate(RunConfig(), RunFolder(tmp_path), start, None, tell, resumed=False)
     assert seen[0].vary_mechanism is vary

@@ -22,14 +22,8 @@ VARY, MASKS = {"vary_mechanism": True}, {"masks": True}
     ],
 )
 def test_what_an_engine_cannot_is_refused_and_nothing_is_started(engine, aggregation, asked, words, tmp_path):
-    request, options = RunRequest(RunConfig(aggregation=aggregation), ()), {"ledger": None, "ray_address": ""}
+    request = RunRequest(RunConfig(aggregation=aggregation), ())
+    options = {"out": tmp_path / "run", "ledger": None, "ray_address": "", **asked}
     with pytest.raises(ConfigError, match=words):
-        launch(
-            request,
-            engine=engine,
-            out=tmp_path / "run",
-            tell=ProgressReporter(print, quiet=True),
-            **options,
-            **asked,
-        )
+        launch(request, engine=engine, tell=ProgressReporter(print, quiet=True), **options)
     assert not (tmp_path / "run").exists()

@@ -15,6 +15,7 @@ from fl_dp.api.exporting import export
 from fl_dp.errors import ConfigError, ModelError
 
 HAS_ONNX = all(importlib.util.find_spec(name) for name in ("onnx", "onnxscript", "onnxruntime"))
+needs_onnx = pytest.mark.skipif(not HAS_ONNX, reason="onnx, onnxscript and onnxruntime are optional")
 INPUTS = torch.tensor([[0.5, -1.0, 2.0], [1.0, 0.0, 0.0], [0.0, 3.0, -2.0]])
 
 
@@ -35,48 +36,36 @@ class Branching(fl_dp.Task):
         return self.Net()
 
 
-def test_a_state_dict_and_safetensors_hold_the_weights(make_run, tmp_path):
+def test_a_state_dict_and_safetensors_hold_the_weights_and_a_card_stands_beside_them(make_run, tmp_path):
     result = fl_dp.load_run(make_run())
     plain = torch.load(export(result, "state-dict", tmp_path / "a"), weights_only=True)
-    safe = load_file(export(result, "safetensors", tmp_path / "b"))
+    file = export(result, "safetensors", tmp_path / "out")
     for name, value in result.model.state_dict().items():
         assert torch.equal(plain[name], value)
-        assert torch.equal(safe[name], value)
-
-
-def test_the_card_stands_beside_the_model_and_inside_safetensors(make_run, tmp_path):
-    file = export(fl_dp.load_run(make_run()), "safetensors", tmp_path / "out")
+        assert torch.equal(load_file(file)[name], value)
     card = json.loads((tmp_path / "out" / "card.json").read_text())
     with safe_open(file, "pt") as opened:
         assert json.loads(opened.metadata()["fl_dp"]) == card
-    assert card["classes"] == ["no", "yes"]
-    assert card["form"]["input_shape"] == [3]
-    assert card["parameters"] == 8
+    assert (card["classes"], card["form"]["input_shape"], card["parameters"]) == (["no", "yes"], [3], 8)
     guarantee = card["guarantee"]
     assert (guarantee["private"], guarantee["epsilon"], guarantee["delta"]) == (True, 1.5, 1e-5)
     assert (guarantee["accountants"], guarantee["arithmetic"]) == (["pld"], "assumed")
     assert "one record at one client" in guarantee["promise"]
 
 
-def test_the_card_names_no_place_and_no_client(make_run, tmp_path):
-    result = fl_dp.load_run(make_run(data=f"npz:{tmp_path}/hidden/a.npz", data_root=str(tmp_path)))
-    export(result, "state-dict", tmp_path / "out")
-    text = (tmp_path / "out" / "card.json").read_text()
-    assert json.loads(text)["settings"]["data"] == "npz:a.npz"
-    assert str(tmp_path) not in text
-    assert "hidden" not in text
-    assert "secret-name" not in text
-
-
-def test_a_model_that_is_not_private_says_so_in_its_name_and_card(make_run, tmp_path):
-    file = export(fl_dp.load_run(make_run(privacy="off")), "state-dict", tmp_path / "out")
+def test_a_model_that_is_not_private_says_so_and_no_card_names_a_place_or_a_client(make_run, tmp_path):
+    places = {"data": f"npz:{tmp_path}/hidden/a.npz", "data_root": str(tmp_path)}
+    file = export(fl_dp.load_run(make_run(privacy="off", **places)), "state-dict", tmp_path / "out")
     assert file.name == "model-NOT-PRIVATE.pt"
-    guarantee = json.loads((tmp_path / "out" / "card.json").read_text())["guarantee"]
-    assert guarantee.keys() == {"private", "promise"}
-    assert "NOT PRIVATE" in guarantee["promise"]
+    text = (tmp_path / "out" / "card.json").read_text()
+    card = json.loads(text)
+    assert card["guarantee"].keys() == {"private", "promise"}
+    assert "NOT PRIVATE" in card["guarantee"]["promise"]
+    assert card["settings"]["data"] == "npz:a.npz"
+    assert not any(word in text for word in (str(tmp_path), "hidden", "secret-name"))
 
 
-@pytest.mark.skipif(not HAS_ONNX, reason="onnx, onnxscript and onnxruntime are optional")
+@needs_onnx
 def test_onnx_gives_the_same_answers_for_any_number_of_inputs(make_run, tmp_path):
     import onnxruntime
 
@@ -89,7 +78,7 @@ def test_onnx_gives_the_same_answers_for_any_number_of_inputs(make_run, tmp_path
     assert json.loads(properties["fl_dp"]) == json.loads((tmp_path / "out" / "card.json").read_text())
 
 
-@pytest.mark.skipif(not HAS_ONNX, reason="onnx, onnxscript and onnxruntime are optional")
+@needs_onnx
 def test_a_model_that_onnx_cannot_hold_is_refused_and_leaves_no_file(make_run, tmp_path):
     result = fl_dp.load_run(make_run(Branching), task=Branching)
     with pytest.raises(ModelError, match="cannot be exported to ONNX"):
@@ -97,17 +86,15 @@ def test_a_model_that_onnx_cannot_hold_is_refused_and_leaves_no_file(make_run, t
     assert list((tmp_path / "out").iterdir()) == []
 
 
-def test_a_package_that_is_missing_is_named(make_run, tmp_path, monkeypatch):
+def test_a_package_that_is_missing_is_named_and_an_unknown_form_refused(make_run, tmp_path, monkeypatch):
     monkeypatch.setattr("fl_dp.optional.find_spec", lambda name: None)
-    with pytest.raises(
-        ConfigError, match=r"--to onnx needs the package onnx, .*pip install onnx, or the extra"
+    result = fl_dp.load_run(make_run())
+    for kind, words in (
+        ("onnx", r"--to onnx needs the package onnx, .*pip install onnx, or the extra"),
+        ("pickle", "expected state-dict or safetensors or onnx"),
     ):
-        export(fl_dp.load_run(make_run()), "onnx", tmp_path / "out")
-
-
-def test_an_unknown_form_is_refused(make_run, tmp_path):
-    with pytest.raises(ConfigError, match="expected state-dict or safetensors or onnx"):
-        export(fl_dp.load_run(make_run()), "pickle", tmp_path / "out")
+        with pytest.raises(ConfigError, match=words):
+            export(result, kind, tmp_path / "out")
 
 
 def test_a_folder_with_another_models_card_is_left_alone(make_run, tmp_path):

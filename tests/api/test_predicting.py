@@ -51,23 +51,19 @@ def test_of_classes_it_writes_the_answer_and_probabilities(make_run, data, tmp_p
 def test_with_losses_of_its_own_a_tasks_outputs_are_no_probabilities(make_run, data, tmp_path):
     result = fl_dp.load_run(make_run(Scores), task=Scores)
     predict(result, data, tmp_path / "out.csv")
-    first = lines(tmp_path / "out.csv")[0]
+    first, wanted = lines(tmp_path / "out.csv")[0], result.model(torch.from_numpy(X[:1])).tolist()[0]
     assert first.keys() == {"row", "answer", "output no", "output yes"}
-    assert float(first["output no"]) == pytest.approx(
-        result.model(torch.from_numpy(X[:1])).tolist()[0][0], abs=1e-4
-    )
+    assert float(first["output no"]) == pytest.approx(wanted[0], abs=1e-4)
 
 
 def test_other_data_than_those_of_the_training_are_refused(make_run, tmp_path):
     np.savez(tmp_path / "wide.npz", x=np.zeros((2, 5), np.float32))
-    with pytest.raises(DataError, match=r"shape \(5,\); the model was trained on \(3,\)"):
-        predict(fl_dp.load_run(make_run()), {"data": f"npz:{tmp_path / 'wide.npz'}"}, tmp_path / "out.csv")
+    result = fl_dp.load_run(make_run())
+    # of a source that has labelled data alone its test data are asked about
+    for data, shape in ((f"npz:{tmp_path / 'wide.npz'}", r"\(5,\)"), ("digits", r"\(1, 8, 8\)")):
+        with pytest.raises(DataError, match=rf"shape {shape}; the model was trained on \(3,\)"):
+            predict(result, {"data": data}, tmp_path / "out.csv")
     assert not (tmp_path / "out.csv").exists()
-
-
-def test_where_a_source_has_labelled_data_alone_its_test_data_are_asked_about(make_run, tmp_path):
-    with pytest.raises(DataError, match=r"shape \(1, 8, 8\)"):
-        predict(fl_dp.load_run(make_run()), {"data": "digits"}, tmp_path / "out.csv")
 
 
 TABLE_SCHEMA = """
@@ -86,24 +82,21 @@ classes = ["no", "yes"]
 """
 
 
-def test_a_table_is_read_by_the_schema_of_the_training_and_needs_no_labels(make_run, tmp_path):
-    (tmp_path / "old.csv").write_text("age,pulse,dose,ill\n1,2,3,no\n")
-    (tmp_path / "old.schema.toml").write_text(TABLE_SCHEMA)
-    folder = make_run(data=f"csv:{tmp_path / 'old.csv'}")
-    (tmp_path / "old.schema.toml").unlink()
-    (tmp_path / "new.csv").write_text("dose,age,pulse\n5,50,100\n10,0,200\n0,1,2\n")
-    result = fl_dp.load_run(folder)
-    assert predict(result, {"data": f"csv:{tmp_path / 'new.csv'}"}, tmp_path / "out.csv") == 3
-    first = float(lines(tmp_path / "out.csv")[0]["probability no"])
-    middle = result.model(torch.zeros(1, 3)).softmax(dim=1)[0, 0]  # halfway in each range is 0
-    assert first == pytest.approx(middle.item(), abs=1e-5)
-
-
-def test_a_cell_that_no_schema_says_how_to_take_is_refused_without_quoting_it(make_run, tmp_path):
+def test_a_table_is_read_by_the_schema_of_the_training_and_a_cell_beside_it_refused_unquoted(
+    make_run, tmp_path
+):
+    """It needs no labels."""
     (tmp_path / "old.csv").write_text("age,pulse,dose,ill\n1,2,3,no\n")
     (tmp_path / "old.schema.toml").write_text(TABLE_SCHEMA)
     result = fl_dp.load_run(make_run(data=f"csv:{tmp_path / 'old.csv'}"))
+    (tmp_path / "old.schema.toml").unlink()
+    new = {"data": f"csv:{tmp_path / 'new.csv'}"}
+    (tmp_path / "new.csv").write_text("dose,age,pulse\n5,50,100\n10,0,200\n0,1,2\n")
+    assert predict(result, new, tmp_path / "out.csv") == 3
+    first = float(lines(tmp_path / "out.csv")[0]["probability no"])
+    middle = result.model(torch.zeros(1, 3)).softmax(dim=1)[0, 0]  # halfway in each range is 0
+    assert first == pytest.approx(middle.item(), abs=1e-5)
     (tmp_path / "new.csv").write_text("dose,age,pulse\n,77,100\n")
     with pytest.raises(DataError, match="column 'dose': has missing cells") as refused:
-        predict(result, {"data": f"csv:{tmp_path / 'new.csv'}"}, tmp_path / "out.csv")
+        predict(result, new, tmp_path / "out.csv")
     assert "77" not in str(refused.value).partition("new.csv")[2]

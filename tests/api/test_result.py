@@ -1,9 +1,7 @@
 """What a run has left, as Python has it, and whose code is run to have it."""
 
-import json
 import pickle
 import sys
-from typing import Any
 
 import pytest
 import torch
@@ -27,62 +25,61 @@ class Other(Own):
         return nn.Linear(3, 2)
 
 
-def test_a_run_has_rounds_budgets_settings_and_what_was_spent(make_run):
-    result = fl_dp.load_run(make_run(rounds=7, learning_rate=0.25))
+def test_a_run_has_rounds_budgets_settings_and_what_was_spent(make_run, monkeypatch):
+    folder = make_run(rounds=7, learning_rate=0.25)
+    result = fl_dp.load_run(folder)
     assert (result.status, result.private, result.epsilon, result.delta) == ("completed", True, 1.5, 1e-5)
-    assert isinstance(result.settings, fl_dp.RunConfig)
     assert (result.settings.rounds, result.settings.learning_rate) == (7, 0.25)
     assert list(result.budgets["client"]) == ["secret-name"]
     (row,) = result.rounds.to_dict("records")
     assert (row["round"], row["accuracy"], row["epsilon"]) == (1, 0.75, 1.5)
     assert (row["trained"], row["declined"], row["failed"]) == (1, 1, 0)
-
-
-def test_without_pandas_they_are_lists(make_run, monkeypatch):
     monkeypatch.setattr("fl_dp.api.result.find_spec", lambda name: None)
-    result = fl_dp.load_run(make_run())
-    assert result.rounds[0]["accuracy"] == 0.75
-    assert result.budgets == [
-        {"client": "secret-name", "epsilon": 1.5, "budget": 3.0, "delta": 1e-5, "accountant": "pld"}
-    ]
+    lists = fl_dp.load_run(folder)  # without pandas
+    assert lists.rounds == [row]
+    spent = {"epsilon": 1.5, "budget": 3.0, "delta": 1e-5, "accountant": "pld"}
+    assert lists.budgets == [{"client": "secret-name", **spent}]
 
 
-def test_a_built_in_model_comes_with_its_weights_and_ready_to_answer(make_run):
-    folder = make_run()
+@pytest.mark.parametrize(("privacy", "name"), [("on", "model.pt"), ("off", "model-NOT-PRIVATE.pt")])
+def test_a_built_in_model_comes_with_its_weights_and_ready_to_answer(make_run, privacy, name):
+    folder = make_run(privacy=privacy)
     result = fl_dp.load_run(folder)
-    saved = torch.load(folder / "model.pt", weights_only=True)
+    saved = torch.load(folder / name, weights_only=True)
+    assert result.private is (privacy == "on")
     assert not result.model.training
     assert all(torch.equal(saved[name], value) for name, value in result.model.state_dict().items())
     assert result.description.classes == ("no", "yes")
 
 
-def test_a_site_has_the_final_model_with_the_parameters_of_its_own(make_run):
+def test_a_site_has_the_final_model_with_the_parameters_of_its_own(make_run, edit):
     folder = make_run(local_algorithm="mr-mtl", pull=0.1, clients=3, model="mlp")
     kept = folder / "clients" / "kept"
     result = fl_dp.load_run(folder)
     with pytest.raises(ConfigError, match="only simulations by Ray"):
         result.model_of(1)
-    name, other, *_ = result.model.state_dict()
+    state = result.model.state_dict()
+    name, other, *_ = state
     kept.mkdir(parents=True)
     for server_round in (2, 10):
-        own = {name: torch.full_like(result.model.state_dict()[name], float(server_round))}
+        own = {name: torch.full_like(state[name], float(server_round))}
         torch.save({"own": own, "run": "r"}, kept / f"1-{server_round}.pt")
-    assert (result.model_of(1).state_dict()[name] == 10.0).all()
-    assert torch.equal(result.model_of(1).state_dict()[other], result.model.state_dict()[other])
-    assert torch.equal(result.model_of(2).state_dict()[name], result.model.state_dict()[name])
+    first, second = (result.model_of(client).state_dict() for client in (1, 2))
+    assert (first[name] == 10.0).all()
+    assert torch.equal(first[other], state[other])
+    assert torch.equal(second[name], state[name])
     with pytest.raises(ConfigError, match="client 3: the run's clients are 0 to 2"):
         result.model_of(3)
-
-
-def test_a_run_without_models_of_its_sites_says_so(make_run):
+    edit(folder, local_algorithm="fedavg")
     with pytest.raises(ConfigError, match="have no model of their own; see local-algorithm = mr-mtl"):
-        fl_dp.load_run(make_run()).model_of(0)
+        fl_dp.load_run(folder).model_of(0)
 
 
 def test_a_task_of_ones_own_is_run_only_if_it_is_handed_over(make_run):
-    folder = make_run(Own)
-    with pytest.raises(ConfigError, match=r"a task of its own, Own; hand it over"):
-        _ = fl_dp.load_run(folder).model
+    folder, gone = make_run(Own), give(Own).replace("Own", "Gone")
+    for task, words in ((None, "a task of its own, Own; hand it over"), (gone, "of another Python process")):
+        with pytest.raises(ConfigError, match=words):
+            _ = fl_dp.load_run(folder, task=task).model
     assert [type(part) for part in fl_dp.load_run(folder, task=Own).model] == [nn.Linear, nn.Tanh, nn.Linear]
 
 
@@ -101,79 +98,7 @@ def test_a_file_that_the_folder_names_is_never_imported(make_run, edit, tmp_path
     assert not (tmp_path / "ran").exists()
 
 
-def test_a_model_that_is_not_built_in_has_to_be_named(make_run, edit):
-    folder = make_run()
-    edit(folder, model="somebody:build")
-    with pytest.raises(ConfigError, match=r"model = 'somebody:build': is not built in; name it"):
-        _ = fl_dp.load_run(folder).model
-
-
-def test_weights_are_never_unpickled_as_code(make_run, tmp_path):
-    class Evil:
-        def __reduce__(self) -> Any:
-            return (open, (str(tmp_path / "ran"), "w"))
-
-    folder = make_run()
-    (folder / "model.pt").write_bytes(pickle.dumps(Evil(), protocol=2))
-    with pytest.raises(ConfigError, match="cannot be read as weights"):
-        _ = fl_dp.load_run(folder).model
-    assert not (tmp_path / "ran").exists()
-
-
-def test_weights_of_another_model_are_refused(make_run):
-    folder = make_run(Own)
-    with (
-        pytest.raises(ConfigError, match="its weights are of another model"),
-        pytest.warns(UserWarning, match="its code is not that of the run"),
-    ):
-        _ = fl_dp.load_run(folder, task=Other).model
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["", "{}", "[]", '{"form": 1}', '{"form": {"input_shape": [3]}}'],
-    ids=lambda text: text or "empty",
-)
-def test_a_damaged_description_is_refused(make_run, text):
-    folder = make_run()
-    (folder / "model.json").write_text(text)
-    with pytest.raises(ConfigError, match=r"model\.json: is damaged"):
-        _ = fl_dp.load_run(folder).model
-
-
-def test_a_run_that_goes_on_has_no_summary_yet_and_no_model(make_run):
-    folder = make_run()
-    for name in ("summary.json", "model.pt", "rounds.jsonl"):
-        (folder / name).unlink()
-    result = fl_dp.load_run(folder)
-    assert (result.status, result.epsilon, len(result.rounds), len(result.budgets)) == ("", None, 0, 0)
-    with pytest.raises(ConfigError, match="has left no model"):
-        _ = result.model
-
-
-def test_a_folder_without_a_run_is_named(tmp_path):
-    with pytest.raises(ConfigError, match="holds no run"):
-        fl_dp.load_run(tmp_path)
-
-
-def test_a_model_that_is_not_private_is_found_under_its_name(make_run):
-    folder = make_run(privacy="off")
-    assert (folder / "model-NOT-PRIVATE.pt").exists()
-    assert json.loads((folder / "model.json").read_text())["model"] == "linear"
-    assert not fl_dp.load_run(folder).private
-    assert isinstance(fl_dp.load_run(folder).model, nn.Module)
-
-
-def test_a_class_of_another_process_cannot_be_found_again(make_run):
-    name = give(Own).replace("Own", "Gone")
-    with pytest.raises(ConfigError, match="a class of another Python process"):
-        _ = fl_dp.load_run(make_run(Own), task=name).model
-
-
-MAKE = "from torch import nn\ndef make(form):\n    return nn.Linear(form.input_shape[0], form.outputs)\n"
-
-
-def test_a_model_of_code_is_read_from_where_it_lies_now(make_run, tmp_path, monkeypatch):
+def test_a_model_of_code_has_to_be_named_and_is_read_from_where_it_lies_now(make_run, tmp_path, monkeypatch):
     (tmp_path / "ours.py").write_text(MAKE)
     folder = make_run(model=f"{tmp_path}/ours.py:make")
     weights = torch.load(folder / "model.pt", weights_only=True)
@@ -182,24 +107,58 @@ def test_a_model_of_code_is_read_from_where_it_lies_now(make_run, tmp_path, monk
     monkeypatch.chdir(tmp_path)
     model = fl_dp.load_run(folder, model="moved/ours.py:make").model
     assert torch.equal(model.weight, weights["weight"])
-    with pytest.raises(ConfigError, match="is not built in; name it"):
+    for named, words in (
+        (None, r"model = '.*ours\.py:make': is not built in; name it"),
+        ("moved/ours.py:other", r"model = 'moved/ours.py:other': the run's model is"),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            _ = fl_dp.load_run(folder, model=named).model
+
+
+def test_weights_are_never_unpickled_as_code_and_those_of_another_model_are_refused(make_run, tmp_path):
+    class Evil:
+        def __reduce__(self):
+            return (open, (str(tmp_path / "ran"), "w"))
+
+    folder = make_run(Own)
+    with (
+        pytest.raises(ConfigError, match="its weights are of another model"),
+        pytest.warns(UserWarning, match="its code is not that of the run"),
+    ):
+        _ = fl_dp.load_run(folder, task=Other).model
+    (folder / "model.pt").write_bytes(pickle.dumps(Evil(), protocol=2))
+    with pytest.raises(ConfigError, match="cannot be read as weights"):
+        _ = fl_dp.load_run(folder, task=Own).model
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"form": 1}', '{"form": {"input_shape": [3]}}'])
+def test_a_damaged_description_is_refused(make_run, text):
+    folder = make_run()
+    (folder / "model.json").write_text(text)
+    with pytest.raises(ConfigError, match=r"model\.json: is damaged"):
         _ = fl_dp.load_run(folder).model
-    with pytest.raises(ConfigError, match=r"model = 'moved/ours.py:other': the run's model is"):
-        _ = fl_dp.load_run(folder, model="moved/ours.py:other").model
+
+
+def test_a_run_that_goes_on_has_no_summary_yet_and_no_model(make_run, tmp_path):
+    folder = make_run()
+    for name in ("summary.json", "model.pt", "rounds.jsonl"):
+        (folder / name).unlink()
+    result = fl_dp.load_run(folder)
+    assert (result.status, result.epsilon, len(result.rounds), len(result.budgets)) == ("", None, 0, 0)
+    with pytest.raises(ConfigError, match="has left no model"):
+        _ = result.model
+    with pytest.raises(ConfigError, match="holds no run"):
+        fl_dp.load_run(tmp_path)
+
+
+MAKE = "from torch import nn\ndef make(form):\n    return nn.Linear(form.input_shape[0], form.outputs)\n"
 
 
 def test_a_folder_of_transformers_may_have_moved(make_run, tmp_path):
     transformers = pytest.importorskip("transformers")
-    config = transformers.GPT2Config(
-        vocab_size=8,
-        n_embd=4,
-        n_layer=1,
-        n_head=1,
-        n_positions=4,
-        pad_token_id=0,
-        bos_token_id=1,
-        eos_token_id=2,
-    )
+    sizes = {"vocab_size": 8, "n_embd": 4, "n_layer": 1, "n_head": 1, "n_positions": 4}
+    config = transformers.GPT2Config(**sizes, pad_token_id=0, bos_token_id=1, eos_token_id=2)
     config.save_pretrained(tmp_path / "here")
     folder = make_run(model=f"hf:{tmp_path}/here", form=Form((3,), 2, vocabulary=8))
     (tmp_path / "here").rename(tmp_path / "there")

@@ -34,12 +34,13 @@ def test_ratios_are_medians_over_turns_then_over_processes():
     assert (numbers.processes, numbers.turns) == (3, 5)
 
 
-def test_the_peak_is_that_of_all_steps_and_the_first_is_told_apart():
-    numbers = row_of("m", "e", 64, [measurement((0.5, 1.0), first_mib=60, mib=30)], None).numbers
+@pytest.mark.parametrize("first", [0.5, 5.0])
+def test_the_peak_is_that_of_all_steps_and_the_first_is_told_apart(first):
+    one = measurement((0.5, 1.0), first_mib=60, mib=30, first_seconds=first)
+    numbers = row_of("m", "e", 64, [one], None).numbers
     assert numbers.peak_bytes == 60 * MIB
-    assert numbers.peak_ratio == 3.0
-    assert numbers.further_peak_ratio == 1.5
-    assert numbers.first_over_further == 2.0
+    assert (numbers.peak_ratio, numbers.further_peak_ratio) == (3.0, 1.5)
+    assert numbers.first_over_further == first / 0.5
 
 
 def test_an_engine_that_ended_has_no_numbers_but_a_reason():
@@ -74,9 +75,3 @@ def test_a_table_lines_up_and_fills_short_rows():
     )
     lines = table_of_targets([], {}).splitlines()[2:]
     assert {line.split("|")[3].strip() for line in lines} == {""}  # without measurements
-
-
-@pytest.mark.parametrize("first", [0.5, 5.0])
-def test_the_first_step_is_compared_with_a_further_one_of_the_same_process(first):
-    numbers = row_of("m", "e", 64, [measurement((0.5, 1.0), first_seconds=first)], None).numbers
-    assert numbers.first_over_further == first / 0.5

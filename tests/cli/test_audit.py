@@ -19,12 +19,15 @@ def command():
     return app
 
 
-def test_an_audit_is_a_line_and_exit_0(command, capsys):
+def test_an_audit_is_a_line_and_exit_0_and_a_broken_step_is_exit_1(command, capsys, monkeypatch):
     assert run_command(command, [*SMALL, "--epsilon", "2"]) == 0
     line = capsys.readouterr().out
     assert line.count("\n") == 1
     assert "claimed epsilon 1.9" in line or "claimed epsilon 2.0" in line
     assert line.endswith("passed\n")
+    monkeypatch.setattr(private, "add_gaussian_noise", lambda clipped, **_: dict(clipped.grads))
+    assert run_command(command, [*SMALL, "--noise-multiplier", "4"]) == 1
+    assert "FAILED" in capsys.readouterr().out
 
 
 def test_json_and_plot_of_several_noise_levels(command, capsys, tmp_path):
@@ -36,12 +39,6 @@ def test_json_and_plot_of_several_noise_levels(command, capsys, tmp_path):
     assert [one["noise_multiplier"] for one in result["audits"]] == [1.0, 4.0]
     assert all(one["found"] < one["claimed"] for one in result["audits"])
     assert plot.read_text().startswith("<svg")
-
-
-def test_a_broken_step_is_exit_1(command, capsys, monkeypatch):
-    monkeypatch.setattr(private, "add_gaussian_noise", lambda clipped, **_: dict(clipped.grads))
-    assert run_command(command, [*SMALL, "--noise-multiplier", "4"]) == 1
-    assert "FAILED" in capsys.readouterr().out
 
 
 def test_the_own_model_of_a_config_and_one_without_hostile_weights(command, capsys, tmp_path):

@@ -7,7 +7,6 @@ import pytest
 from fl_dp.cli.common import run_command
 from fl_dp.cli.main import app
 from fl_dp.launch import check as module
-from fl_dp.launch import measuring
 from fl_dp.launch.check import CheckResult
 
 
@@ -50,15 +49,6 @@ def test_bad_words_are_refused_as_run_refuses_them(asked, words, expected, capsy
     assert run_command(app, ["check", *words]) == 2
     assert expected in capsys.readouterr().err
     assert asked == []
-
-
-def test_a_written_config_is_accepted_as_it_stands(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(measuring, "SECONDS", 0.05)
-    monkeypatch.chdir(tmp_path)
-    assert run_command(app, ["init"]) == 0
-    assert run_command(app, ["check", "run.toml", "--set", "accountant=rdp"]) == 0
-    assert capsys.readouterr().out.endswith("it would run\n")
-    assert [file.name for file in tmp_path.iterdir()] == ["run.toml"]
 
 
 def test_what_is_found_later_says_where_it_stands(tmp_path, monkeypatch, capsys):

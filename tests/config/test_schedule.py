@@ -19,10 +19,7 @@ def test_rates_are_those_of_the_formulas():
     assert rates("cosine") == pytest.approx([0.4 * (1 + math.cos(math.pi * part / 4)) for part in range(4)])
     assert rates("step:2:0.1") == pytest.approx([0.8, 0.8, 0.08, 0.08])
     assert rates("step:1:0.5") == pytest.approx([0.8, 0.4, 0.2, 0.1])
-
-
-def test_a_run_that_goes_on_keeps_the_last_rate():
-    for schedule in ("linear", "cosine"):
+    for schedule in ("linear", "cosine"):  # a run that goes on keeps the last rate
         assert learning_rate_in(schedule, 0.8, 9, 4) == rates(schedule)[-1] > 0
 
 
@@ -32,12 +29,8 @@ def test_a_run_that_goes_on_keeps_the_last_rate():
      "step:-1:0.5", "linear:3", "step:2:0.5:1"],
 )  # fmt: skip
 def test_what_is_none_is_refused(schedule):
-    with pytest.raises(
-        ConfigError, match=r"learning-rate-schedule = .*: expected constant, linear, cosine or"
-    ):
+    words = "learning-rate-schedule = .*: expected constant, linear, cosine or"
+    with pytest.raises(ConfigError, match=words):
         RunConfig(learning_rate_schedule=schedule)
-
-
-def test_a_rate_that_would_be_zero_is_refused():
     with pytest.raises(ConfigError, match="the rate of round 400 would be 0"):
         RunConfig(learning_rate_schedule="step:1:0.1", rounds=400)

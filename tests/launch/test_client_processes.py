@@ -49,12 +49,14 @@ def test_how_each_client_ended_is_told_and_one_that_was_asked_to_logs_no_failure
 
 
 def test_each_is_a_process_group_of_its_own_and_ends_with_the_one_it_was_forked_from(tmp_path):
+    events = tmp_path / "events.jsonl"
     with start(tmp_path, "time.sleep(900)", "time.sleep(900)") as warm:
-        events = tmp_path / "events.jsonl"
-        wait_for(lambda: len(json_lines(events)) == 2)
-        pids = [event["pid"] for event in json_lines(events)]
-        assert [os.getpgid(pid) for pid in pids] == pids
-        warm.kill()
+        try:
+            wait_for(lambda: len(json_lines(events)) == 2)
+            pids = [event["pid"] for event in json_lines(events)]
+            assert [os.getpgid(pid) for pid in pids] == pids
+        finally:
+            warm.kill()
     wait_for(lambda: not any(is_alive(pid) for pid in pids))
 
 

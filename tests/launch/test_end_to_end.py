@@ -1,5 +1,6 @@
 """Whole federations, as a user starts them: a real server, real clients, real data."""
 
+import csv
 import json
 import os
 import shlex
@@ -8,15 +9,19 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
-from launch.commands import json_lines, processes_with, wait_for
+from launch.commands import fl_dp, json_lines, processes_with, steps_paid, trained, wait_for
 
+from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.accounting.ledger.ledger import Ledger
+from fl_dp.data.sources.digits import load_digits
 from fl_dp.records import total_steps
 
 pytestmark = pytest.mark.slow
 
 PROJECT = Path(__file__).parents[2]
+BOTH_WAYS = pytest.mark.parametrize("words", [[], ["--simulate"]], ids=["deployed", "simulated"])
 
 
 def start(folder: Path, *words: str) -> "subprocess.Popen[str]":
@@ -57,7 +62,7 @@ def test_two_launches_at_once_do_not_disturb_each_other(tmp_path):
     assert set(rounds(tmp_path / "b")[0]["clients"]) == {"0", "1"}
 
 
-@pytest.mark.parametrize("words", [[], ["--simulate"]], ids=["deployed", "simulated"])
+@BOTH_WAYS
 def test_ctrl_c_in_a_round_leaves_no_process(words, tmp_path):
     process = start(tmp_path, *words, "--set", "round-timeout=600", "2", "2", "2", "500")
     wait_for(lambda: rounds(tmp_path))
@@ -120,3 +125,77 @@ def test_a_run_in_which_no_client_trains_is_no_success(tmp_path):
     assert code == 1
     assert "trained without protection before; no epsilon holds for them any more" in err
     assert "server.log" in err
+
+
+@BOTH_WAYS
+def test_it_learns_from_a_bound_ten_times_too_large_and_its_charge_is_that_of_its_noise(words, tmp_path):
+    out, ledger = tmp_path / "run", tmp_path / "ledger"
+    settings = ("adaptive-clipping=quantile:0.5", "max-grad-norm=10", "rounds=2")
+    trained("run", *words, "--out", str(out), "--ledger", str(ledger), settings=settings)
+    found = json.loads((out / "summary.json").read_text())
+    assert found["accuracy"] > 0.8  # fixed at 10 it is 0.7 and less
+    with Ledger.open(ledger / "ledger.sqlite") as opened:
+        spent = [one.spent() for one in opened.accounts()]
+    for entries, client in zip(spent, found["clients"].values(), strict=True):
+        (entry,) = entries
+        assert entry.noise_multiplier == client["noise_multiplier"]
+        epsilon = compute_epsilon(entries, client["delta"], "pld")
+        assert epsilon == pytest.approx(client["epsilon"], rel=1e-6)
+        assert epsilon <= 3.0
+    trained("verify", str(out))
+    page = (out / "report.html").read_text()
+    assert "10 at first; it follows quantile:0.5 by a noised count" in page
+
+
+@BOTH_WAYS
+def test_a_run_learns_and_its_predictions_are_what_was_measured(words, tmp_path):
+    pytest.importorskip("kymatio")
+    out, answers = tmp_path / "run", tmp_path / "out.csv"
+    settings = ("features=scatter:1", "model=norm-linear", "rounds=1")
+    said = trained("run", *words, "--out", str(out), settings=settings)
+    assert "features scatter:1 of all records take 1 MiB" in said
+    found = json.loads((out / "summary.json").read_text())
+    assert found["metrics"]["accuracy"] > 0.5
+    trained("predict", str(out), "--data", "digits", "--out", str(answers))
+    test = load_digits("test")
+    with answers.open(newline="") as opened:
+        told = [int(line["answer"]) for line in csv.DictReader(opened)]
+    right = sum(answer == label for answer, label in zip(told, test.y.tolist(), strict=True))
+    assert right / len(test) == pytest.approx(found["metrics"]["accuracy"], abs=1e-6)
+
+
+def files(folder):
+    """One file for each of two clients and one for the server, which has test records alone."""
+    folder.mkdir()
+    random = np.random.default_rng(0)
+    for name, split, rows in (("0", "train", 90), ("1", "train", 120), ("server", "test", 40)):
+        x = random.normal(size=(rows, 5))
+        arrays = {f"x_{split}": x, f"y_{split}": (x[:, 0] > 0).astype(int), "classes": np.arange(2)}
+        np.savez(folder / f"{name}.npz", **arrays)
+    return folder
+
+
+def test_moved_files_go_on_from_what_they_have_spent(tmp_path):
+    ledger = tmp_path / "ledger"
+
+    def run(out, data, *settings):
+        words = ("run", "--simulate", "--ledger", str(ledger), "--out", str(tmp_path / out))
+        settings = (*settings, f"data=npz:{data}/{{client}}.npz", "clients=2", "rounds=1", "epsilon=1.0")
+        return fl_dp(*words, settings=settings)
+
+    first = files(tmp_path / "first")
+    begun = run("a", first, "data-name=ward {client}")
+    assert begun.returncode == 0, begun.stdout + begun.stderr
+    assert f"ledger in {ledger}: what other runs have spent there counts" in begun.stdout
+    spent = steps_paid(ledger)
+    assert list(spent) == ["ward 0", "ward 1"]
+
+    second = first.rename(tmp_path / "second")
+    again = run("b", second, "data-name=ward {client}")
+    assert again.returncode == 3, again.stdout + again.stderr  # the budget was spent by the first run
+
+    renamed = run("c", second)
+    assert renamed.returncode == 1
+    logs = "".join(file.read_text() for file in (tmp_path / "c" / "logs").iterdir())
+    assert "entered as ward" in renamed.stdout + renamed.stderr + logs
+    assert steps_paid(ledger) == spent

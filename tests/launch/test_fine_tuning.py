@@ -67,12 +67,16 @@ def test_data_that_have_spent_nothing_get_noise_for_their_budget(tmp_path, model
     assert losses[1] < losses[0]
 
 
-def test_only_what_is_chosen_moves(tmp_path, model):
+def test_only_what_is_chosen_moves_nobody_is_asked_and_nothing_personal_is_left_out(tmp_path, model):
+    """Its operator has asked for it, and all that it trains stays here."""
     name, other = MODEL.state_dict()
-    fine_tune(Site(tmp_path).config, model, Recipe(trainable=other), tmp_path / "ours.pt")
+    settings = {"approval-wait": 0.0, "evaluate-received": True, "approve": True}
+    site = Site(tmp_path, personal=other, **settings)
+    fine_tune(site.config, model, Recipe(trainable=other), tmp_path / "ours.pt")
     tuned = weights(tmp_path / "ours.pt")
     assert torch.equal(tuned[name], MODEL.state_dict()[name])
     assert not torch.equal(tuned[other], MODEL.state_dict()[other])
+    assert not (tmp_path / "received").exists()
 
 
 def test_it_starts_from_what_is_the_sites_own_and_leaves_that_as_it_was(tmp_path, model):
@@ -95,16 +99,6 @@ def test_it_starts_from_what_is_the_sites_own_and_leaves_that_as_it_was(tmp_path
         fine_tune(site.config, tmp_path / "small.pt", replace(still, own="run-1"), tmp_path / "other.pt")
 
 
-def test_nobody_is_asked_and_nothing_personal_is_left_out(tmp_path, model):
-    """Its operator has asked for it, and all that it trains stays here."""
-    name = next(iter(MODEL.state_dict()))
-    settings = {"approval-wait": 0.0, "evaluate-received": True, "approve": True}
-    site = Site(tmp_path, personal=name, **settings)
-    fine_tune(site.config, model, Recipe(), tmp_path / "ours.pt")
-    assert not torch.equal(weights(tmp_path / "ours.pt")[name], MODEL.state_dict()[name])
-    assert not (tmp_path / "received").exists()
-
-
 def test_a_noise_multiplier_may_be_named_where_it_may_vary(tmp_path, model):
     site = Site(tmp_path, **{"vary-mechanism": True})
     site.train()
@@ -115,28 +109,24 @@ def test_a_noise_multiplier_may_be_named_where_it_may_vary(tmp_path, model):
 
 
 def test_what_cannot_be_is_refused_before_anything_is_paid(tmp_path, model):
-    site = Site(tmp_path)
+    site, ours = Site(tmp_path), tmp_path / "ours.pt"
     site.train()
     before = spent(site)
     torch.save(torch.nn.Linear(3, 2).state_dict(), tmp_path / "other.pt")
-    for file, recipe, words in (
-        (tmp_path / "other.pt", Recipe(), "not weights of model linear"),
-        (tmp_path / "none.pt", Recipe(), "no such file"),
-        (model, Recipe(expected_batch_size=32), "cannot fine-tune: .*vary-mechanism"),
-        (model, Recipe(learning_rate=-1.0), "learning-rate = -1.0"),
-        (model, Recipe(trainable="no.*"), "matches no parameter"),
+    for file, recipe, out, words in (
+        (tmp_path / "other.pt", Recipe(), ours, "not weights of model linear"),
+        (tmp_path / "none.pt", Recipe(), ours, "no such file"),
+        (model, Recipe(expected_batch_size=32), ours, "cannot fine-tune: .*vary-mechanism"),
+        (model, Recipe(learning_rate=-1.0), ours, "learning-rate = -1.0"),
+        (model, Recipe(trainable="no.*"), ours, "matches no parameter"),
+        (model, Recipe(), tmp_path / "none" / "ours.pt", "cannot be written"),
+        (model, Recipe(), tmp_path / ("x" * 253), "cannot be written"),
+        (model, Recipe(), Path(site.config.ledger), "is there already"),
     ):
         with pytest.raises(ConfigError, match=words):
-            fine_tune(site.config, file, recipe, tmp_path / "ours.pt")
-    for out, words in (
-        (tmp_path / "none" / "ours.pt", "cannot be written"),
-        (tmp_path / ("x" * 253), "cannot be written"),
-        (Path(site.config.ledger), "is there already"),
-    ):
-        with pytest.raises(ConfigError, match=words):
-            fine_tune(site.config, model, Recipe(), out)
+            fine_tune(site.config, file, recipe, out)
     assert spent(site) == before
-    assert not (tmp_path / "ours.pt").exists()
+    assert not ours.exists()
 
 
 def test_what_was_trained_without_privacy_is_not_started_from(tmp_path, model):

@@ -5,24 +5,19 @@ from fl_dp.errors import LedgerError, TaskError
 from fl_dp.launch.logs import causes_in, log_files
 
 
-def test_a_logger_has_its_own_file_which_its_owner_alone_may_read(tmp_path):
-    before = os.umask(0)
+def test_a_logger_has_its_own_file_which_its_owner_alone_may_read_and_is_afterwards_as_it_was(tmp_path):
+    logger, umask = logging.getLogger("one"), os.umask(0)
+    before = logger.propagate, logger.level, list(logger.handlers)
     try:
         with log_files({"one": tmp_path / "1.log", "two": tmp_path / "2.log"}):
-            logging.getLogger("one").info("first")
+            assert not logger.propagate
+            logger.info("first")
             logging.getLogger("two.deep").warning("second")
     finally:
-        os.umask(before)
+        os.umask(umask)
     assert (tmp_path / "1.log").read_text().endswith("INFO first\n")
     assert (tmp_path / "2.log").read_text().endswith("WARNING second\n")
     assert [path.stat().st_mode & 0o777 for path in sorted(tmp_path.iterdir())] == [0o600, 0o600]
-
-
-def test_afterwards_it_is_as_it_was(tmp_path):
-    logger = logging.getLogger("before")
-    before = logger.propagate, logger.level, list(logger.handlers)
-    with log_files({"before": tmp_path / "log"}):
-        assert not logger.propagate
     assert (logger.propagate, logger.level, list(logger.handlers)) == before
 
 

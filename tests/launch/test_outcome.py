@@ -47,11 +47,8 @@ def test_spent_budgets_are_a_normal_end_and_said(folder, said):
     write(folder, "budget-exhausted")
     assert conclude(GOOD, folder, said.append) == ExitCode.BUDGET_EXHAUSTED == 3
     assert "budgets are spent (after round 2)" in said[-1]
-
-
-def test_budgets_of_which_nothing_was_ever_spent_are_not_spent(folder, said):
     fresh = {**CLIENT, "steps": 0, "rounds": 0, "status": "idle", "reason": "No noise is enough."}
-    write(folder, "budget-exhausted", rounds=0, clients={"0": fresh, "1": fresh})
+    write(folder, "budget-exhausted", rounds=0, clients={"0": fresh, "1": fresh})  # nothing was ever spent
     assert conclude(GOOD, folder, said.append) == ExitCode.BUDGET_EXHAUSTED
     assert said[-1] == "nothing was trained: no step meets the clients' privacy budgets: No noise is enough."
 
@@ -71,14 +68,11 @@ def test_a_failed_run_gives_cause_and_log_and_has_a_page_too(folder, said):
     assert "all declined" in folder.report.read_text()
 
 
-def test_no_summary_gives_the_servers_words_and_the_end_of_the_log(folder):
+def test_a_server_that_fails_gives_its_words_and_the_end_of_the_log_also_after_its_summary(folder):
     folder.log("server").parent.mkdir()
     folder.log("server").write_text("Traceback\nValueError: x\n")
     with pytest.raises(LaunchError, match=r"(?s)the server raised.*server\.log.*ValueError: x"):
         conclude(BAD, folder, print)
-
-
-def test_a_server_that_fails_after_its_summary_did_not_succeed(folder):
     write(folder, "completed")
     with pytest.raises(LaunchError, match="after its last round: the server raised"):
         conclude(BAD, folder, print)
@@ -103,19 +97,15 @@ def test_what_the_server_raises_is_logged_and_becomes_its_end_and_what_the_launc
         tried(stopped)
 
 
-def test_who_asks_for_silence_gets_no_page(folder, said):
+def test_who_asks_for_silence_gets_no_page_and_a_run_without_its_page_is_a_run(folder, said):
     write(folder, "completed")
     assert conclude(GOOD, folder, said.append, quiet=True) == ExitCode.TRAINED
     assert said == [f"results in {folder.path}"]
     assert not folder.report.exists()
-
-
-def test_a_run_without_its_page_is_a_run(folder, said):
-    write(folder, "completed")
     folder.report.mkdir()  # where a file should go
     assert conclude(GOOD, folder, said.append) == ExitCode.TRAINED
-    assert said[1].startswith("no report was written: ")
-    assert said[1].endswith(f"Then: fl-dp report {folder.path}")
+    assert said[2].startswith("no report was written: ")
+    assert said[2].endswith(f"Then: fl-dp report {folder.path}")
 
 
 def test_a_cause_at_the_clients_is_told_with_their_logs(folder):

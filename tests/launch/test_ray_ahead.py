@@ -49,16 +49,13 @@ def test_ray_is_there_when_it_was_waited_for_and_goes(ray):
     assert MARKER not in os.environ
 
 
-def test_what_goes_wrong_is_raised_where_it_is_waited_for(ray):
-    ray.problem = "no Ray"
-    with pytest.raises(FederationError, match="no Ray"), ray_ahead("") as ahead:
-        ahead.wait()
-
-
-def test_garbage_is_collected_again_after_a_refusal(ray):
+def test_what_goes_wrong_is_raised_where_it_is_waited_for_and_garbage_is_collected_again(ray):
     with pytest.raises(KeyError), ray_ahead(""):
         raise KeyError
     assert gc.isenabled()
+    ray.problem = "no Ray"
+    with pytest.raises(FederationError, match="no Ray"), ray_ahead("") as ahead:
+        ahead.wait()
 
 
 def test_an_address_where_no_cluster_is_is_refused_before_anything_starts(ray):

@@ -121,7 +121,7 @@ def test_without_privacy_all_rounds_are_taken_and_no_epsilon_holds(tmp_path):
     assert found.epsilon == found.alone == float("inf")
 
 
-def test_what_is_foreseen_of_one_run_counts_in_the_next(tmp_path):
+def test_what_is_foreseen_of_one_run_counts_in_the_next_and_a_retired_account_is_counted(tmp_path):
     settings = settings_of(FIXED, tmp_path)
     accounts = ForeseenAccounts(tmp_path)  # no ledger is there yet
     first = accounts.profile(settings, SIZE)
@@ -133,10 +133,6 @@ def test_what_is_foreseen_of_one_run_counts_in_the_next(tmp_path):
     assert (second.spent, second.arithmetic) == ((Entry(0.1, 2.0, 42),), ASSUMED)
     assert accounts.spent("another") == ()
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_retired_account_has_spent_nothing_and_is_counted(tmp_path):
-    settings = settings_of(FIXED, tmp_path)
     with open_with(settings, tmp_path) as ledger:
         spend_before(ledger, settings, 23)
         ledger.retire(dataset_name(settings))

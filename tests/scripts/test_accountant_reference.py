@@ -2,7 +2,7 @@
 
 import json
 
-from scripts.accountant_reference import FILE, _answer, _text, draw
+from scripts.accountant_reference import FILE, _answer, draw
 
 
 def test_the_settings_are_those_of_the_file():
@@ -10,13 +10,6 @@ def test_the_settings_are_those_of_the_file():
     drawn = draw(200, kept["seed"])
     assert drawn == [{name: row[name] for name in drawn[0]} for row in kept["settings"]]
     assert draw(20, 1) != draw(20, 2)
-
-
-def test_a_line_for_each_setting():
-    rows = [{"sample_rate": 0.5, "ours": {"pld": 1.25}}, {"sample_rate": 1.0, "ours": {"pld": "inf"}}]
-    text = _text({"seed": 3}, rows)
-    assert json.loads(text) == {"seed": 3, "settings": rows}
-    assert len(text.splitlines()) == 4
 
 
 def test_a_reference_without_an_answer_says_why():

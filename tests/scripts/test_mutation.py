@@ -26,16 +26,10 @@ def test_larger():
     assert larger(1, 2) == 2
 """
 ENDLESS = """
-def spin(count):
-    while count > 0:
-        count -= 1
-    return 2
-"""
-TEST_ENDLESS = """
-from fl_dp.small import spin
-
-def test_spin():
-    assert spin(3) == 2
+def larger(a, b):
+    while a < b:
+        a += 1
+    return a
 """
 FILE = "fl_dp/small.py"
 
@@ -87,16 +81,9 @@ def test_the_copy_holds_what_git_would_add_and_the_original_stays(root, tmp_path
 def test_a_run_reports_survivors_and_can_try_them_again(root, capsys):
     results = root / "runs" / "mutants-0.jsonl"
     mutation.main(["small", "--number", "200"])
-    survivors = [
-        change.after for change, trial in read_trials(results).values() if trial.verdict == "survived"
-    ]
-    assert sorted(survivors) == [
-        "return None",
-        "return a if a >= b else b",
-        "return count * 1",
-        "return count * 3",
-        "return count / 2",
-    ]
+    survivors = {one.after for one, trial in read_trials(results).values() if trial.verdict == "survived"}
+    untested = {f"return {changed}" for changed in ("None", "count * 1", "count * 3", "count / 2")}
+    assert survivors == {"return a if a >= b else b", *untested}
     output = capsys.readouterr().out
     assert "SURVIVED (comparison, in larger)\n    - return a if a > b else b" in output
     assert output.endswith("noticed 2 of 7\n")
@@ -105,10 +92,8 @@ def test_a_run_reports_survivors_and_can_try_them_again(root, capsys):
     mutation.main(["small", "--number", "200"])  # nothing is tried twice
     assert "0 of 7 changes to try" in capsys.readouterr().out
 
-    test = root / "tests" / "test_small.py"
-    test.write_text(
-        TEST + "\ndef test_untested():\n    from fl_dp.small import untested\n    assert untested(2) == 4\n"
-    )
+    more = "\ndef test_untested():\n    from fl_dp.small import untested\n    assert untested(2) == 4\n"
+    (root / "tests" / "test_small.py").write_text(TEST + more)
     mutation.main(["--survivors", str(results)])
     assert capsys.readouterr().out.endswith("noticed 4 of 5\n")
     mutation.main(["--survivors", str(results)])
@@ -125,9 +110,8 @@ def test_tests_that_fail_without_any_change_say_nothing(root):
 @pytest.mark.slow
 def test_a_change_that_never_ends_is_noticed(root, tmp_path):
     (root / FILE).write_text(ENDLESS)
-    (root / "tests" / "test_small.py").write_text(TEST_ENDLESS)
     shop = Workshop(root, tmp_path / "shop")
-    (endless,) = [change for change in find_changes(FILE, ENDLESS) if change.after == "count += 1"]
+    (endless,) = [change for change in find_changes(FILE, ENDLESS) if change.after == "a -= 1"]
     shop._limits[folders_of(FILE, root)] = 3.0
     assert shop.try_change(endless).verdict == "timed out"
 
@@ -144,10 +128,5 @@ def test_of_several_trials_of_a_change_the_last_counts_and_a_torn_line_does_not(
 
 
 def test_a_change_that_is_gone_is_not_counted():
-    trials = [
-        Trial("noticed", "", 1.0),
-        Trial("timed out", "", 1.0),
-        Trial("survived", "", 1.0),
-        Trial("gone", "", 0.0),
-    ]
+    trials = [Trial(verdict, "", 1.0) for verdict in ("noticed", "timed out", "survived", "gone")]
     assert mutation.summary(trials) == "noticed 2 of 3; 1 are gone from the source"

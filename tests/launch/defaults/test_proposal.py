@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -32,8 +33,13 @@ def proposed(config: RunConfig = CONFIG, **more: object) -> Proposal:
     return propose(RunRequest(config, ()), engine="ray", **more)
 
 
+@cache
+def usual() -> Proposal:
+    return proposed()
+
+
 def test_the_run_spends_its_budget_and_no_more(tmp_path):
-    found = proposed()
+    found = usual()
     checked = check_run(RunRequest(found.config, ()), engine="ray")
     assert (checked.exit_code, checked.problems) == (ExitCode.TRAINED, ())
     assert 2.98 < checked.forecast.epsilon <= 3.0
@@ -72,7 +78,7 @@ def test_records_of_other_values_have_the_same_plan(tmp_path):
 
 
 def test_a_round_may_take_as_long_as_it_is_to_take(monkeypatch):
-    assert proposed().config.round_timeout == 3600.0
+    assert usual().config.round_timeout == 3600.0
     real = proposal.time_run
     monkeypatch.setattr(proposal, "time_run", lambda *of, **more: replace(real(*of, **more), rounds=20_000.0))
     found = proposed()
@@ -99,7 +105,7 @@ def test_where_chance_decides_the_noise_that_counts_is_that_of_a_mean_of_those_w
 
 def timed(monkeypatch, seconds_of):
     """Configs that were timed; a run of one takes what seconds_of its passes says."""
-    whole, asked = proposed(), []
+    whole, asked = usual(), []
 
     def time_run(forecast, *, simulated, known):
         asked.append(forecast.config)
@@ -114,7 +120,7 @@ def passes_of(config: RunConfig) -> float:
 
 
 def test_a_limit_of_time_takes_fewer_passes(monkeypatch):
-    many = proposed().run.reasons["local_epochs"]
+    many = usual().run.reasons["local_epochs"]
     assert "40 passes over a client's 721 records in all rounds: " in many
     asked = timed(monkeypatch, lambda passes: passes + 4.0)  # a second a pass, and four in any case
     assert proposed(seconds=proposal.START + 2 * 44.0).seconds == proposal.START + 2 * 44.0
@@ -142,10 +148,10 @@ def test_a_machine_that_gets_slower_is_asked_for_one_pass_at_last(monkeypatch):
     assert passes_of(found.config) == 1.0
 
 
-def test_fewer_passes_are_whole_and_fewer():
-    assert fewer(40.0, 0.5) == 19.0
-    assert fewer(3.0, 0.99) == 2.0
-    assert fewer(2.0, -3.0) == 1.0
+def test_fewer_passes_and_the_typical_client_by_hand():
+    assert [fewer(*one) for one in ((40.0, 0.5), (3.0, 0.99), (2.0, -3.0))] == [19.0, 2.0, 1.0]
+    # the client that has the median record
+    assert [typical(sizes) for sizes in ([30, 85, 172, 199], [1] * 99 + [1000], [5, 5])] == [172, 1000, 5]
 
 
 OTHERS = {
@@ -182,9 +188,3 @@ def test_too_few_records_for_the_budget_are_told_with_the_number(capsys):
     share = drowned.run.forecast.noise_share
     assert share > 1
     assert f"hardly anything can be learnt: all noise together is {share:.2g} times" in out
-
-
-def test_the_typical_client_has_the_median_record():
-    assert typical([30, 85, 172, 199]) == 172
-    assert typical([1] * 99 + [1000]) == 1000
-    assert typical([5, 5]) == 5

@@ -77,16 +77,19 @@ def test_rounds(clients, in_a_round, steps, most, rounds):
     assert rule.rounds_of(clients, in_a_round, steps, most) == rounds
 
 
-def test_local_epochs_add_up_to_all_passes_in_the_mean():
+def test_epochs_bounds_moves_and_rates_by_hand():
     assert rule.local_epochs_of(40, 10, 10, 10) == 4.0
-    assert rule.local_epochs_of(40, 100, 10, 40) == 10.0
+    assert rule.local_epochs_of(40, 100, 10, 40) == 10.0  # adds up to all passes in the mean
     assert rule.local_epochs_of(40, 3, 3, 7) == 5.714
-
-
-def test_the_bound_is_a_tenth_of_the_least_of_typical_norms():
     assert rule.bound_of([5.5] * 64) == 0.6
-    assert rule.bound_of([*[0.01] * 3, *[2.6] * 61]) == 0.3
+    assert rule.bound_of([*[0.01] * 3, *[2.6] * 61]) == 0.3  # a tenth of the least of typical norms
     assert rule.bound_of([*[0.01] * 4, *[2.6] * 60]) == 0.001
+    assert rule.noise_in_a_weight(10000) == pytest.approx(0.17)
+    assert rule.noise_in_a_weight(160000) == pytest.approx(0.085)  # less each, and more together
+    for entry in (Entry(0.5, 1e-6, 100), None):  # without noise
+        assert rule.move_of([entry], [10000], 100, 100) == rule.MOST_MOVE
+    assert rule.rate_of(4.0, 0.1, 0.9) == 4.0
+    assert rule.rate_of(4.16, 0.1, 0.0) == 42.0
 
 
 @pytest.mark.parametrize(("clients", "momentum"), [(1, 0.9), (4, 0.9), (4, 0.0)])
@@ -105,15 +108,6 @@ def test_all_noise_of_a_run_moves_a_weight_as_far_as_is_said(clients, momentum):
             descent.step([noise * bound * torch.randn(parameters, generator=generator) / batch])
     spread = torch.stack(models).mean(dim=0).std().item()
     assert spread == pytest.approx(rule.noise_in_a_weight(parameters), rel=0.05)
-
-
-def test_moves_and_rates_by_hand():
-    assert rule.noise_in_a_weight(10000) == pytest.approx(0.17)
-    assert rule.noise_in_a_weight(160000) == pytest.approx(0.085)  # less each, and more together
-    for entry in (Entry(0.5, 1e-6, 100), None):  # without noise
-        assert rule.move_of([entry], [10000], 100, 100) == rule.MOST_MOVE
-    assert rule.rate_of(4.0, 0.1, 0.9) == 4.0
-    assert rule.rate_of(4.16, 0.1, 0.0) == 42.0
 
 
 @pytest.mark.parametrize(

@@ -21,12 +21,9 @@ def test_clients_at_once_fill_the_cores_and_no_more(per_cpu, available, expected
     assert clients_at_once(RunConfig(clients=10, clients_per_cpu=per_cpu), available) == expected
 
 
-def test_a_client_larger_than_the_machine_is_refused():
+def test_a_client_larger_than_the_machine_and_a_gpu_that_is_not_there_are_refused(monkeypatch):
     with pytest.raises(ConfigError, match=r"clients-per-cpu = 0\.25: this machine has 2 cores"):
         clients_at_once(RunConfig(clients_per_cpu=0.25), 2)
-
-
-def test_a_gpu_that_is_not_there_is_refused(monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     with pytest.raises(ConfigError, match=r"clients-per-gpu = 4\.0: this machine has no usable GPU"):
         check_resources(RunConfig(clients_per_gpu=4.0))

@@ -90,8 +90,5 @@ def test_how_many_at_a_time(text, runs, shared, on_gpu, expected, four_cores):
 def test_what_this_machine_cannot_do_is_refused(text, four_cores):
     with pytest.raises(ConfigError, match="expected auto, or an integer from 1 to"):
         jobs_of(text, 9, shared=False, on_gpu=False)
-
-
-def test_runs_on_one_ledger_go_one_after_the_other(four_cores):
     with pytest.raises(ConfigError, match="one after the other"):
         jobs_of("2", 9, shared=True, on_gpu=False)

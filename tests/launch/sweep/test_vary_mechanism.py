@@ -4,9 +4,8 @@ import pytest
 
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
-from fl_dp.launch import launcher, ray_simulation
+from fl_dp.launch import ray_simulation
 from fl_dp.launch.progress_reporter import ProgressReporter
-from fl_dp.launch.request import RunRequest
 from fl_dp.launch.resumption import Launch
 from fl_dp.reporting.run_folder import RunFolder
 
@@ -31,14 +30,7 @@ def test_simulated_clients_have_it_in_their_settings(tmp_path, vary, monkeypatch
         raise StopIteration
 
     monkeypatch.setattr(ray_simulation, "Simulation", simulation)
-    start, tell = Launch("ray", tmp_path, "", vary), ProgressReporter(print)
+    start, tell = Launch("ray", tmp_path, "", vary), ProgressReporter(print, quiet=True)
     with pytest.raises(StopIteration):
         ray_simulation.simulate(RunConfig(), RunFolder(tmp_path), start, None, tell, resumed=False)
     assert seen[0].vary_mechanism is vary
-
-
-@pytest.mark.parametrize("engine", [None, "flower"])
-def test_clients_with_settings_of_their_own_are_not_overruled(engine):
-    options = {"out": None, "ledger": None, "ray_address": "", "tell": ProgressReporter(print)}
-    with pytest.raises(ConfigError, match="others have settings of their own"):
-        launcher.launch(RunRequest(RunConfig(), ()), engine=engine, vary_mechanism=True, **options)

@@ -11,7 +11,6 @@ from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.ledger import one_name
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.errors import LedgerError
-from fl_dp.records import total_steps
 
 BUDGET = Budget(epsilon=100.0, delta=1e-5, accountant="rdp")
 
@@ -48,16 +47,6 @@ def test_a_ledger_that_is_moved_or_replaced_while_it_is_open_is_not_written(path
         shutil.copy(tmp_path / "elsewhere", path)
         with pytest.raises(LedgerError, match="is another file than the ledger that was opened"):
             reserve(ledger, 1)
-
-
-def test_symbolic_links_lead_to_one_ledger(path, tmp_path):
-    (tmp_path / "link").symlink_to(path)
-    (tmp_path / "folder").symlink_to(tmp_path)
-    with Ledger.open(tmp_path / "folder" / "link") as ledger:
-        assert ledger._log.path == path
-        reserve(ledger, 1)
-    with Ledger.open(path) as ledger:
-        assert total_steps(ledger.spent("digits")) == 1
 
 
 @pytest.mark.parametrize("target", ["unmounted/ledger.sqlite", "link"], ids=["nowhere", "itself"])

@@ -77,26 +77,20 @@ def test_what_is_not_complete_is_refused_by_name(
         read(schema_text.replace(old, new, 1))
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
+def test_a_schema_of_no_use_is_refused(
+    read: Callable[[str], Schema], schema_text: str, tmp_path: Path
+) -> None:
+    def twice(said: str) -> str:
+        return schema_text + "".join(f"\n[columns.{name}]\n{said}\n" for name in "ab")
+
+    for text, words in (
         ("header = true", r"expected a part \[columns\.NAME\] for every column"),
         ('[columns.y]\nkind = "label"\nclasses = [0, 1]', "there is no input"),
-        (
-            "".join(f'[columns.{name}]\nkind = "group"\n' for name in "ab"),
-            "one column of kind 'group' at most",
-        ),
-        (
-            "".join(f'[columns.{x}]\nkind = "split"\ntrain = [1]\ntest = [2]\n' for x in "ab"),
-            "one column of kind 'split' at most",
-        ),
-    ],
-)
-def test_a_schema_of_no_use_is_refused(
-    read: Callable[[str], Schema], tmp_path: Path, text: str, words: str
-) -> None:
-    with pytest.raises(DataError, match=words):
-        read(text)
+        (twice('kind = "group"'), "expected one column of kind 'group' at most"),
+        (twice('kind = "split"\ntrain = [1]\ntest = [2]'), "expected one column of kind 'split' at most"),
+    ):
+        with pytest.raises(DataError, match=words):
+            read(text)
     with pytest.raises(DataError, match=r"no such schema file. `fl-dp schema FILE` drafts one; the setting"):
         read_schema(tmp_path / "none.toml")
 

@@ -17,6 +17,7 @@ ACCOUNTANTS = ["pld", "prv", "rdp"]
 BOUNDS = ["pld", "rdp"]
 JUST_BELOW_ONE = math.nextafter(1.0, 0.0)
 Floats = tuple[float, float]
+Case = tuple[Entry, float]
 
 rates = st.sampled_from([1e-300, 1e-12, 1e-6, 0.5, 1 - 1e-12, JUST_BELOW_ONE, 1.0]) | st.floats(1e-9, 1.0)
 noises = st.sampled_from([5e-324, 1e-300, 1e-3, 0.032, 0.06, 1.0, 1e6, 1e300]) | st.floats(-2.0, 5.0).map(
@@ -78,9 +79,7 @@ def test_the_order_is_kept(accountant: str, examples: int) -> None:
         ((Entry(JUST_BELOW_ONE, 0.06, 2), JUST_BELOW_ONE), (Entry(JUST_BELOW_ONE, 0.06, 2), 0.5)),
     ],
 )
-def test_the_order_is_kept_from_edge_to_edge(
-    less: tuple[Entry, float], more: tuple[Entry, float], accountant: str
-) -> None:
+def test_the_order_is_kept_from_edge_to_edge(less: Case, more: Case, accountant: str) -> None:
     """One number moved to its neighbour, where the grid changes least and rounding shows most."""
     one, other = (compute_epsilon([entry], delta, accountant) for entry, delta in (less, more))
     assert 0.0 <= one * (1 - SLACK[accountant]) <= other < math.inf

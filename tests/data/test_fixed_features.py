@@ -142,9 +142,7 @@ def test_what_are_no_features_of_one_record_is_refused(name: str, error: type[Ex
     with pytest.raises(error, match=words):
         _ = images(3, name).inputs
     rows = TensorData(torch.zeros(2, 3), torch.tensor([0, 1]), TWO)  # before any is read
-    with pytest.raises(
-        DataError, match=r"halves:2' cannot be had of records of shape \(3,\): expected images"
-    ):
+    with pytest.raises(DataError, match=r"halves:2' cannot be had of .* shape \(3,\): expected images"):
         rows.with_features(features_of("halves"))
 
 

@@ -155,9 +155,7 @@ def test_sizes_are_exact_and_drawn_from_everywhere() -> None:
         ({"scheme": "alphabetical"}, ConfigError, "expected .*dirichlet or .*iid or .*sizes"),
     ],
 )
-def test_what_cannot_be_split_is_refused(
-    arguments: dict[str, Any], error: type[Exception], words: str
-) -> None:
+def test_what_cannot_be_split_is_refused(arguments: Any, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         parts_of(**arguments)
 
@@ -183,9 +181,7 @@ def test_no_error_counts_the_records_of_a_class() -> None:
         ([[0, 1], []], "cannot be split so among 2 clients; try fewer clients"),
     ],
 )
-def test_a_scheme_that_breaks_its_promise_is_refused(
-    parts: list[list[int]], words: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_scheme_that_breaks_its_promise_is_refused(parts: Any, words: str, monkeypatch: Any) -> None:
     """A record in two parts would have two budgets."""
     broken = Partition(lambda labels, settings: [np.array(rows, dtype=np.int64) for rows in parts])
     monkeypatch.setattr(partition_scheme, "_named", lambda settings: broken)

@@ -45,9 +45,7 @@ def test_a_key_that_others_may_read_or_change_is_refused(mode: int, tmp_path: Pa
     (tmp_path / "key").chmod(mode)
     (tmp_path / "link").symlink_to(tmp_path / "key")
     for path in (tmp_path / "key", tmp_path / "link"):
-        with pytest.raises(
-            ConfigError, match="others may read this key or change it; make it yours: chmod 600"
-        ):
+        with pytest.raises(ConfigError, match=r"others may read this key or change it; .* chmod 600"):
             SigningKey.load(path)
 
 

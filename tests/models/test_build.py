@@ -57,9 +57,7 @@ def test_an_unknown_name_or_argument_is_refused(name: str, words: str) -> None:
         ("torchvision:resnet18", (784,)),
     ],
 )
-def test_a_model_that_does_not_fit_is_refused_with_name_shape_and_remedy(
-    name: str, shape: tuple[int, ...]
-) -> None:
+def test_what_does_not_fit_is_refused_with_name_shape_and_remedy(name: str, shape: tuple[int, ...]) -> None:
     with pytest.raises(ModelError) as error:
         build_model(name, Form(shape, 10), seed=0)
     assert repr(name) in str(error.value)

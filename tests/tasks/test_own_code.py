@@ -89,9 +89,7 @@ def test_a_choice_is_never_taken_for_code_of_the_users_own() -> None:
     assert [is_own_code(name) for name in ("linear", "mlp:7", "timm:resnet18", "hf:a/b")] == [False] * 4
     assert is_own_code("my.module:make")
     assert absolute_model("mine.py:make") == f"{Path('mine.py').absolute()}:make"
-    with pytest.raises(
-        ConfigError, match=r"expected .* or FILE\.py:NAME or package\.module:NAME; did you mean linear\?"
-    ):
+    with pytest.raises(ConfigError, match=r"FILE\.py:NAME or package\.module:NAME; did you mean linear"):
         check_name("liner")
 
 

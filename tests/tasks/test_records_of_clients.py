@@ -84,9 +84,7 @@ def test_the_server_reads_its_own_file_and_needs_none_without_evaluation(folder:
         ({"x_train": np.zeros((3, 2, 2), np.uint8)}, "client 2: expected records"),
     ],
 )
-def test_files_of_other_forms_or_absent_are_refused(
-    folder: Path, changed: dict[str, Any], words: str
-) -> None:
+def test_files_of_other_forms_or_absent_are_refused(folder: Path, changed: Any, words: str) -> None:
     write(folder, "2", 3, **changed)
     with pytest.raises(DataError, match=words):
         load_parts(run(folder))
@@ -116,9 +114,7 @@ def test_two_clients_with_the_same_file_are_refused(folder: Path) -> None:
 
 
 def test_other_partitions_and_other_sources_have_no_clients_files() -> None:
-    with pytest.raises(
-        ConfigError, match=r"partition = 'dirichlet': expected none beside \{client\} in data"
-    ):
+    with pytest.raises(ConfigError, match=r"'dirichlet': expected none beside \{client\} in data"):
         RunConfig(data="npz:{client}.npz", partition="dirichlet")
     with pytest.raises(ConfigError, match="digits takes no argument"):
         check_choices(RunConfig(data="digits:{client}"))

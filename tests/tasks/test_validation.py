@@ -117,9 +117,7 @@ def _torn(self: Task) -> Any:
         ("test_data", lambda self: (torch.randn(5, 9), [0] * 5), "test_data()", "(9,)"),
     ],
 )
-def test_models_and_data_that_cannot_be_trained_are_found(
-    part: str, gives: Any, where: str, words: str
-) -> None:
+def test_what_cannot_be_trained_is_found(part: str, gives: Any, where: str, words: str) -> None:
     assert words in found(type("Changed", (Ours,), {part: gives}))[where]
 
 

@@ -168,9 +168,7 @@ def test_erasing_again_or_before_there_are_keys_changes_nothing(path, ledger):
 
 
 @pytest.mark.parametrize("older", [False, True])
-def test_retiring_erases_the_keys_of_that_data_set_and_what_an_older_fl_dp_left_is_not_used(
-    path, ledger, older
-):
+def test_retiring_erases_that_data_sets_keys_and_what_an_older_fl_dp_left_is_not_used(path, ledger, older):
     paid = pay(ledger)
     if older:  # it retired and erased nothing
         with ledger._writing() as book:

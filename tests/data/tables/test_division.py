@@ -49,9 +49,7 @@ def test_values_and_bounds_say_which_subgroup_a_record_is_in(written: Written, s
     assert pain.full_names == ("pain = 2", "pain = other")
 
 
-def test_subgroups_move_neither_inputs_nor_identity_nor_what_sites_agree_on(
-    written: Written, schema_text: str
-) -> None:
+def test_subgroups_move_no_input_identity_or_what_sites_agree_on(written: Written, schema_text: str) -> None:
     path = written()
     without, before = read(path), read_schema(path.with_suffix(".schema.toml"))
     within, after = read(written(schema=divided(schema_text))), read_schema(path.with_suffix(".schema.toml"))

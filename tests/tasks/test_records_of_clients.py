@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.run import RunConfig
-from fl_dp.errors import ConfigError, DataError, LedgerError
-from fl_dp.federation.client.registration import dataset_name, registration_of
+from fl_dp.errors import ConfigError, DataError
+from fl_dp.federation.client.registration import dataset_name
 from fl_dp.federation.client.settings import numbered
 from fl_dp.launch.clients import client_config
 from fl_dp.launch.preflight import check_choices, check_parts, check_server, with_absolute_paths
@@ -101,16 +100,6 @@ def test_a_name_in_the_ledger_is_that_of_the_clients_own_file(folder: Path) -> N
     assert [dataset_name(numbered(named, k, 3)) for k in range(2)] == ["wards, client 0", "wards, client 1"]
     filled = dataclasses.replace(template, data_name="ward {client}")
     assert dataset_name(numbered(filled, 2, 3)) == "ward 2"
-
-
-def test_two_clients_with_the_same_file_are_refused(folder: Path) -> None:
-    (folder / "1.npz").write_bytes((folder / "0.npz").read_bytes())
-    template = client_config(run(folder), 0, folder / "ledger")
-    with Ledger.open(folder / "ledger.sqlite") as ledger:
-        ledger.register_all([registration_of(load_part(template), template)])
-        other = numbered(template, 1, 3)
-        with pytest.raises(LedgerError, match=r"entered as npz:.*0\.npz, not npz:.*1\.npz"):
-            ledger.register_all([registration_of(load_part(other), other)])
 
 
 def test_other_partitions_and_other_sources_have_no_clients_files() -> None:

@@ -39,9 +39,6 @@ def test_a_task_that_can_be_trained_has_nothing_to_mend() -> None:
     assert result.records == 30
     assert "30 records, numbers of shape (4,) to 3 classes" in result.notes
     assert str(result).endswith("it can be trained")
-
-
-def test_what_is_built_in_can_be_validated_too() -> None:
     assert validate_task(Task(TaskSettings())).ok
     assert "loss" in found(Task, loss="mse")
 

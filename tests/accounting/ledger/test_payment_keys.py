@@ -26,6 +26,11 @@ BUDGET = Budget(1e9, 0.5, "rdp")
 
 
 @pytest.fixture
+def path(tmp_path):
+    return tmp_path / "ledger.sqlite"
+
+
+@pytest.fixture
 def ledger(path):
     sets = [DataDeclaration(f"d{number}", f"f{number}", 9, "set", "parts") for number in range(SETS)]
     with Ledger.open(path) as ledger:

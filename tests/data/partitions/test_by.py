@@ -60,7 +60,7 @@ def test_one_client_has_all_groups() -> None:
         (data((), ""), settings(2), DataError, r"have no groups; a table's schema .*array groups_train,"),
         (data(), settings(2, "by:user"), DataError, "are grouped by 'hospital'; write by:hospital"),
     ],
-    ids=["clients", "no groups", "column", "argument"],
+    ids=["clients", "no groups", "column"],
 )
 def test_what_cannot_be_split_by_groups_is_refused(
     records: TensorData, asked: PartitionSettings, error: type[Exception], words: str

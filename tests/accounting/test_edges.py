@@ -133,15 +133,15 @@ def test_calibration_refuses_in_words(
 ) -> None:
     with pytest.raises(AccountingError, match=r"No noise multiplier up to|Expected|take the accountant"):
         calibrate_parts([(rate, count)], epsilon, delta, accountant=accountant)
+
+
+def test_a_budget_without_end_asks_for_the_least_noise_and_one_that_is_no_number_is_refused() -> None:
+    assert calibrate_noise(1.0, 1, math.inf, 1e-5) == calibrate_noise(0.001, 1, 400.0, 1e-5) == 1 / 16
+    assert steps_that_fit(1.0, 1e-300, 10**400, math.inf, 1e-5) == 10**400
     with pytest.raises(AccountingError, match="epsilon=nan"):
         steps_that_fit(0.1, 1.0, 9, math.nan, 1e-5)
     with pytest.raises(AccountingError, match="epsilon=nan"):
         rounds_that_fit([Entry(1, 1, 1)], math.nan, 1e-5)
-
-
-def test_a_budget_without_end_asks_for_the_least_noise() -> None:
-    assert calibrate_noise(1.0, 1, math.inf, 1e-5) == calibrate_noise(0.001, 1, 400.0, 1e-5) == 1 / 16
-    assert steps_that_fit(1.0, 1e-300, 10**400, math.inf, 1e-5) == 10**400
 
 
 @pytest.mark.parametrize("accountant", BOUNDS)

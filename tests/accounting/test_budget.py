@@ -61,15 +61,6 @@ def test_a_budget_says_in_words_what_is_spent_and_by_whom():
     assert budget.in_words(spent) == words
 
 
-def test_a_budget_is_a_wall():
-    budget = Budget(4.0, 1e-5, "rdp")
-    steps = budget.steps_that_fit(0.1, 1.0, 100, ())
-    assert (
-        budget.epsilon_of([Entry(0.1, 1.0, steps)]) <= 4.0 < budget.epsilon_of([Entry(0.1, 1.0, steps + 1)])
-    )
-    assert budget.steps_that_fit(0.1, 1.0, 100, [Entry(0.1, 1.0, steps)]) == 0
-
-
 def test_clients_compose_in_parallel_and_a_person_at_several_pays_the_largest_of_them():
     report, of_two, of_all = (federation_budget(GUARANTEES, persons) for persons in (1, 2, 9))
     assert (report.epsilon, report.delta) == (3.0, 1e-5)

@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fl_dp.accounting import calibration
 from fl_dp.accounting.calibration import (
     calibrate_noise,
     calibrate_parts,
@@ -105,22 +104,6 @@ def test_noise_is_monotone(sample_rate, steps, epsilon, data):
     assert noise() <= noise(rate_factor=data.draw(st.floats(1.0, 3.0)))
     assert noise() <= noise(more=data.draw(st.integers(0, 1000)))
     assert noise() >= noise(epsilon_factor=data.draw(st.floats(1.0, 3.0)))
-
-
-def test_pld_is_led_by_rdp_and_computed_few_times(monkeypatch):
-    """Each computation may take a tenth of a second; halving alone would need about 17."""
-    computed = []
-
-    def count(entries, delta, accountant):
-        computed.append(accountant)
-        return compute_epsilon(entries, delta, accountant)
-
-    monkeypatch.setattr(calibration, "compute_epsilon", count)
-    calibrate_noise(5e-4, 1000, 1.0, 1e-5)
-    assert computed.count("pld") <= 12
-    computed.clear()
-    steps_that_fit(0.01, 0.9, 3000, 2.0, 1e-5)
-    assert computed.count("pld") <= 12
 
 
 def test_rounds_fit_in_their_order():

@@ -1,7 +1,5 @@
 """Entries: merging changes no number, and their size is never understated."""
 
-import math
-
 import pytest
 
 from fl_dp.accounting.events import merge, order_two_divergence
@@ -18,9 +16,3 @@ def test_equal_mechanisms_merge_wherever_they_stand():
 @pytest.mark.parametrize("noise_multiplier", [0.5, 1.0, 10.0])
 def test_without_sampling_the_divergence_is_the_gaussian_one(noise_multiplier):
     assert order_two_divergence(Entry(1.0, noise_multiplier, 1)) == pytest.approx(noise_multiplier**-2)
-
-
-def test_the_divergence_of_hardly_any_noise_does_not_overflow():
-    divergence = order_two_divergence(Entry(0.01, 0.01, 1))
-    assert math.isfinite(divergence)
-    assert divergence >= 1e4 + 2 * math.log(0.01)

@@ -27,6 +27,8 @@ def test_deltas_are_the_hockey_stick_divergences_and_distributions_those_of_the_
         assert addition[0] == pytest.approx(np.maximum(q - np.exp(loss) * p, 0).sum(), abs=1e-7)
         assert step.removal_cdf(loss) == pytest.approx(p[step.loss(x) <= loss].sum(), abs=1e-4)
         assert step.addition_cdf(loss) == pytest.approx(q[-step.loss(x) <= loss].sum(), abs=1e-4)
+    outcomes = np.linspace(-0.5, 9.0, 20) * step.noise_multiplier
+    assert step.outcome(step.loss(outcomes)) == pytest.approx(outcomes, rel=1e-9, abs=1e-9)
 
 
 def test_no_outcome_has_a_loss_below_the_chance_of_being_left_out():

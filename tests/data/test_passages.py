@@ -38,15 +38,6 @@ def test_the_same_text_cut_or_encoded_otherwise_is_known_again_and_no_other(
     assert share_many(sketch_of(text(0), "bytes", 64), found) == known
 
 
-def test_passages_share_no_token_and_lose_none_but_the_last() -> None:
-    whole = text(2, 500)
-    found = list(passages(whole, encoder_of("bytes"), 30))
-    joined = bytes(int(token) - 1 for one in found for token in one.tokens).decode()
-    assert whole.startswith(joined)
-    assert 0 <= len(whole) - len(joined) < 31
-    assert {len(one.tokens) for one in found} == {31}
-
-
 def test_a_digest_is_of_a_part_that_a_longer_passage_has_too() -> None:
     passage = text(3, 60).encode()
     short = {digest(passage[start : start + 60]) for start in range(0, len(passage) - 60, 5)}

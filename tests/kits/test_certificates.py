@@ -51,15 +51,12 @@ def test_one_that_is_over_is_refused_with_what_makes_another(tmp_path: Path) -> 
         check_in_time(path, later, remedy="a new federation")
 
 
-def test_a_key_that_others_may_read_is_refused(tmp_path: Path) -> None:
-    path = pair(tmp_path, ["a"])
-    check_pair(path, tmp_path / "tls.key", (tmp_path / "ca.crt").read_text())
+def test_what_is_no_certificate_or_a_key_that_others_may_read_is_refused(tmp_path: Path) -> None:
+    path, authority = pair(tmp_path, ["a"]), (tmp_path / "ca.crt").read_text()
+    check_pair(path, tmp_path / "tls.key", authority)
     (tmp_path / "tls.key").chmod(0o640)
     with pytest.raises(ConfigError, match="others may read this key"):
-        check_pair(path, tmp_path / "tls.key", (tmp_path / "ca.crt").read_text())
-
-
-def test_what_is_no_certificate_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "x").write_text("hello")
+        check_pair(path, tmp_path / "tls.key", authority)
+    path.write_text("hello")
     with pytest.raises(ConfigError, match="no readable certificate"):
-        load_certificate(tmp_path / "x")
+        load_certificate(path)

@@ -31,11 +31,12 @@ def test_a_signature_is_of_one_key_purpose_and_body() -> None:
         assert not is_signed(public, purpose, body, signed)
 
 
-def test_a_saved_key_is_its_owners_alone(tmp_path: Path) -> None:
+def test_a_saved_key_is_its_owners_alone_and_its_fingerprint_the_whole_key(tmp_path: Path) -> None:
     key = SigningKey.generate()
     key.save(tmp_path / "key")
     assert (tmp_path / "key").stat().st_mode & 0o777 == 0o600
     assert SigningKey.load(tmp_path / "key").public == key.public
+    assert fingerprint(key.public).replace(" ", "") == key.public
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o666])
@@ -44,9 +45,7 @@ def test_a_key_that_others_may_read_or_change_is_refused(mode: int, tmp_path: Pa
     (tmp_path / "key").chmod(mode)
     (tmp_path / "link").symlink_to(tmp_path / "key")
     for path in (tmp_path / "key", tmp_path / "link"):
-        with pytest.raises(
-            ConfigError, match="others may read this key or change it; make it yours: chmod 600"
-        ):
+        with pytest.raises(ConfigError, match=r"others may read this key or change it; .* chmod 600"):
             SigningKey.load(path)
 
 
@@ -64,8 +63,3 @@ def test_what_is_no_key_is_refused(content: bytes, tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", [None, 3, "", "a" * 63, "A" * 64, "g" * 64, "\u0661" * 64])
 def test_what_is_no_public_key(text: object) -> None:
     assert not is_public_key(text)
-
-
-def test_a_fingerprint_is_the_whole_key() -> None:
-    public = SigningKey.generate().public
-    assert fingerprint(public).replace(" ", "") == public

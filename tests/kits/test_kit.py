@@ -198,9 +198,7 @@ def test_a_kit_that_is_not_there_and_one_of_somebody_else_are_told_apart(made: M
             load(tmp_path / "nope")
         with pytest.raises(ConfigError, match=r"site\.key: is a file; a kit is a folder"):
             load(made.kit("north") / "site.key")
-    with pytest.raises(
-        ConfigError, match=r"this is a site's kit, and the server's is needed: it holds site\.key"
-    ):
+    with pytest.raises(ConfigError, match=r"this is a site's kit, and the server's is needed: .*site\.key"):
         ServerKit.load(made.kit("north"))
     with pytest.raises(ConfigError, match="this is the server's kit, and a site's is needed"):
         SiteKit.load(made.server)

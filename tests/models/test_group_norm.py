@@ -6,11 +6,14 @@ from fl_dp.models.group_norm import replace_batch_norms
 
 
 @pytest.mark.parametrize(("channels", "groups"), [(64, 32), (48, 16), (58, 2), (7, 1), (8, 8)])
-def test_groups_divide_the_channels(channels: int, groups: int) -> None:
-    model = nn.Sequential(nn.BatchNorm2d(channels))
+def test_groups_divide_the_channels_and_the_rest_is_kept(channels: int, groups: int) -> None:
+    norm = nn.BatchNorm2d(channels, eps=0.1)
+    model = nn.Sequential(norm)
     replace_batch_norms(model)
     assert isinstance(model[0], nn.GroupNorm)
-    assert (model[0].num_groups, model[0].num_channels) == (groups, channels)
+    assert (model[0].num_groups, model[0].num_channels, model[0].eps) == (groups, channels, 0.1)
+    assert model[0].weight is norm.weight
+    assert model[0].bias is norm.bias
 
 
 def test_features_without_positions_are_one_group_and_not_lost() -> None:
@@ -20,17 +23,6 @@ def test_features_without_positions_are_one_group_and_not_lost() -> None:
     assert isinstance(model[1], nn.GroupNorm)
     assert model[1].num_groups == 1
     assert model(torch.randn(3, 4)).std() > 0.5
-
-
-def test_epsilon_weight_and_bias_are_kept() -> None:
-    norm = nn.BatchNorm2d(4, eps=0.1)
-    nn.init.uniform_(norm.weight)
-    nn.init.uniform_(norm.bias)
-    model = nn.Sequential(norm)
-    replace_batch_norms(model)
-    assert model[0].eps == 0.1
-    assert model[0].weight is norm.weight
-    assert model[0].bias is norm.bias
 
 
 def test_every_kind_at_every_depth_and_nothing_else() -> None:

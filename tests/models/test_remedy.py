@@ -31,6 +31,9 @@ def test_each_model_that_is_named_fits(form: Form, named: set[str]) -> None:
     [
         ("tanh-cnn", TABLE, r"of shape \(13,\): .* For rows of numbers, .* linear and mlp"),
         ("lenet-gn", IMAGE, r"bring them to another \(image-size"),
+        ("resnet18-gn", Form((3, 64, 16), 10), "made for images of 32x32 pixels and larger"),
+        ("tanh-cnn", Form((3, 28, 32), 10), "made for images of 28x28 or 32x32 pixels"),
+        ("tanh-cnn", Form((3, 32, 28), 10), "made for images of 28x28 or 32x32 pixels"),
         ("cnn1d", TABLE, "there are linear and mlp"),
         ("mlp", TEXT, "For tokens there are transformer"),
     ],
@@ -38,4 +41,5 @@ def test_each_model_that_is_named_fits(form: Form, named: set[str]) -> None:
 def test_the_error_says_what_suits_the_data(model: str, form: Form, words: str) -> None:
     with pytest.raises(ModelError, match=words) as error:
         build_model(model, form, seed=0)
-    assert ("image" in str(error.value).partition(": ")[2].lower()) == (form is IMAGE or model == "tanh-cnn")
+    assert str(error.value).endswith(remedy(form))
+    assert ("image" in str(error.value).partition(": ")[2].lower()) == (model not in ("cnn1d", "mlp"))

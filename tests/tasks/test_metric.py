@@ -30,12 +30,6 @@ def test_those_of_the_loss_unless_others_are_asked_for():
     assert measured(Form((4,), 2, "numbers"), labels, "bce") == {"label-accuracy": pytest.approx(0.75)}
 
 
-def test_places_of_tokens_that_do_not_count_are_left_out():
-    outputs = torch.tensor([[[5.0, 0.0], [5.0, 0.0], [0.0, 5.0]]])
-    found = measured(Form((3,), 2, "tokens", 2), [(outputs, [[0, 1, -100]])])
-    assert found == {"accuracy": pytest.approx(0.5)}
-
-
 def test_a_function_of_ones_own_sees_all_outputs_at_once():
     def most(outputs, targets):
         return (outputs.argmax(1) == targets).float().sum()

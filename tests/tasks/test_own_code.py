@@ -45,24 +45,22 @@ def _task(model: str):
     return task
 
 
-def test_a_function_of_the_form_gives_the_model(tmp_path: Path) -> None:
-    model = new_model(_task(f"{_file(tmp_path)}:make"))
-    assert model(torch.zeros(3, 4)).shape == (3, 2)
-
-
-def test_what_it_raises_is_told_as_a_tasks_error(tmp_path: Path) -> None:
+def test_a_function_of_the_form_gives_the_model_and_what_it_raises_is_a_tasks_error(tmp_path: Path) -> None:
+    file = _file(tmp_path)
+    assert new_model(_task(f"{file}:make"))(torch.zeros(3, 4)).shape == (3, 2)
     with pytest.raises(TaskError, match=r"model\(\) raised"):
-        new_model(_task(f"{_file(tmp_path)}:wrong"))
+        new_model(_task(f"{file}:wrong"))
 
 
 def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
     file = _file(tmp_path)
-    with pytest.raises(ConfigError, match="it has no number that can be called"):
-        own_function(f"{file}:number")
-    with pytest.raises(ConfigError, match=r"model = .*no such file"):
-        own_function(f"{tmp_path}/none.py:make")
-    with pytest.raises(TaskError, match=r"model = 'no_such_module:make': cannot be imported"):
-        own_function("no_such_module:make")
+    for name, error, words in (
+        (f"{file}:number", ConfigError, "it has no number that can be called"),
+        (f"{tmp_path}/none.py:make", ConfigError, r"model = .*no such file"),
+        ("no_such_module:make", TaskError, r"model = 'no_such_module:make': cannot be imported"),
+    ):
+        with pytest.raises(error, match=words):
+            own_function(name)
 
 
 def _of_site(file: Path, function: str) -> str:
@@ -91,9 +89,7 @@ def test_a_choice_is_never_taken_for_code_of_the_users_own() -> None:
     assert [is_own_code(name) for name in ("linear", "mlp:7", "timm:resnet18", "hf:a/b")] == [False] * 4
     assert is_own_code("my.module:make")
     assert absolute_model("mine.py:make") == f"{Path('mine.py').absolute()}:make"
-    with pytest.raises(
-        ConfigError, match=r"expected .* or FILE\.py:NAME or package\.module:NAME; did you mean linear\?"
-    ):
+    with pytest.raises(ConfigError, match=r"FILE\.py:NAME or package\.module:NAME; did you mean linear"):
         check_name("liner")
 
 
@@ -101,11 +97,11 @@ def test_a_strategys_parts_are_a_function_of_ones_own(tmp_path: Path) -> None:
     file = _file(tmp_path)
     file.write_text(file.read_text() + "\ndef parts(config, run, shared, on_registered): ...\n")
     assert own_parts(f"{file}:parts").__name__ == "parts"
-    with pytest.raises(ConfigError, match="too many positional arguments; expected"):
-        own_parts(f"{file}:make")
-    with pytest.raises(ConfigError, match=r"strategy = '.*:nothing': it has no nothing that can be called"):
-        own_parts(f"{file}:nothing")
-    with pytest.raises(ConfigError, match=r"it names no function; expected FILE\.py:NAME"):
-        own_parts(str(file))
-    with pytest.raises(TaskError, match=r"strategy = .*none.py': no such file"):
-        own_parts(f"{tmp_path / 'none.py'}:make")
+    for name, error, words in (
+        (f"{file}:make", ConfigError, "too many positional arguments; expected"),
+        (f"{file}:nothing", ConfigError, r"strategy = '.*:nothing': it has no nothing that can be called"),
+        (f"{file}", ConfigError, r"it names no function; expected FILE\.py:NAME"),
+        (f"{tmp_path / 'none.py'}:make", TaskError, r"strategy = .*none.py': no such file"),
+    ):
+        with pytest.raises(error, match=words):
+            own_parts(name)

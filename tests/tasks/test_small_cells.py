@@ -90,15 +90,13 @@ def test_nothing_told_depends_on_few_records(seed, monkeypatch):
                 assert not told_of_few(codes, masks, np.isin(kind, few)), few
 
 
-def test_something_is_told_where_columns_do_not_hang_together():
-    codes = np.array(repeated(dict.fromkeys(product(range(3), range(2), range(4)), LEAST_CELL // 2)))
-    assert all(mask.all() for mask in told_cells(codes, (3, 2, 4)))
-
-
-def test_a_thousand_classes_beside_subgroups_take_no_minutes():
+@pytest.mark.parametrize("sizes", [(3, 2, 4), (1000, 2, 5)])
+def test_all_is_told_where_columns_do_not_hang_together_and_a_thousand_classes_take_no_minutes(sizes):
     random = np.random.default_rng(0)
-    codes = np.stack([random.integers(0, size, 50_000) for size in (1000, 2, 5)], axis=1)
-    assert all(mask.all() for mask in told_cells(codes, (1000, 2, 5)))  # each class has 20 and more
+    codes = np.stack(
+        [random.integers(0, size, 50_000) for size in sizes], axis=1
+    )  # each class has 20 and more
+    assert all(mask.all() for mask in told_cells(codes, sizes))
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -39,9 +39,6 @@ def test_a_task_that_can_be_trained_has_nothing_to_mend() -> None:
     assert result.records == 30
     assert "30 records, numbers of shape (4,) to 3 classes" in result.notes
     assert str(result).endswith("it can be trained")
-
-
-def test_what_is_built_in_can_be_validated_too() -> None:
     assert validate_task(Task(TaskSettings())).ok
     assert "loss" in found(Task, loss="mse")
 
@@ -117,9 +114,7 @@ def _torn(self: Task) -> Any:
         ("test_data", lambda self: (torch.randn(5, 9), [0] * 5), "test_data()", "(9,)"),
     ],
 )
-def test_models_and_data_that_cannot_be_trained_are_found(
-    part: str, gives: Any, where: str, words: str
-) -> None:
+def test_what_cannot_be_trained_is_found(part: str, gives: Any, where: str, words: str) -> None:
     assert words in found(type("Changed", (Ours,), {part: gives}))[where]
 
 

@@ -2,13 +2,10 @@
 
 import math
 
-import numpy as np
 import pytest
-from scipy.stats import norm
 
 from fl_dp.accounting.calibration import calibrate_noise, steps_that_fit
 from fl_dp.accounting.epsilon import compute_epsilon
-from fl_dp.accounting.privacy_loss import StepLoss
 from fl_dp.errors import AccountingError
 from fl_dp.records import Entry
 
@@ -38,24 +35,6 @@ def test_it_agrees_with_pld(entries):
 
 def test_a_step_too_weak_to_show_costs_its_error_at_most():
     assert 0.0 <= compute_epsilon([Entry(1e-4, 5.0, 1)], 1e-2, "prv") <= 0.01
-
-
-@pytest.mark.parametrize(("least", "largest"), [(-50.0, 50.0), (-0.2, 0.5), (0.1, 3.0)])
-def test_the_mean_of_a_part_of_the_losses_is_its_integral(least, largest):
-    from fl_dp.accounting.accountants.prv import _Loss
-
-    q, s = 0.3, 0.8
-    step = StepLoss(q, s)
-    x = np.linspace(-12 * s, 1 + 12 * s, 400_001)
-    without = norm.pdf(x, 0, s) * (x[1] - x[0])
-    with_record = (1 - q) * without + q * norm.pdf(x, 1, s) * (x[1] - x[0])
-    entry, loss = Entry(q, s, 1), step.loss(x)
-    for direction, losses, chance in (
-        (_Loss.removal(entry), loss, with_record),
-        (_Loss.addition(entry), -loss, without),
-    ):
-        expected = (losses * chance)[(losses >= least) & (losses <= largest)].sum()
-        assert direction.partial_mean(least, largest) == pytest.approx(expected, abs=2e-5)
 
 
 @pytest.mark.parametrize(

@@ -47,26 +47,9 @@ def test_groups_are_those_of_comparing_each_with_all_others() -> None:
     assert several > 10
 
 
-def test_one_record_in_common_is_looked_at_and_is_not_many() -> None:
-    apart = [
-        Identity(f"set {i}", f"print {i}", f"set {i}", sketch=sample(range(i * 59, i * 59 + 60)))
-        for i in range(9)
-    ]
-    assert kin_groups(apart) == [[i] for i in range(9)]
-    near = [
-        Identity(f"set {i}", f"print {i}", f"set {i}", sketch=sample(range(i * 40, i * 40 + 60)))
-        for i in range(9)
-    ]
-    assert kin_groups(near) == [list(range(9))]
-
-
 def test_thousands_of_parts_and_of_files_take_a_moment() -> None:
-    parts = [
-        Identity(f"part {i}", f"print {i}", "digits", "iid", sample(range(i, i + 1))) for i in range(5000)
-    ]
-    files = [
-        Identity(f"file {i}", f"other {i}", f"file {i}", "", sample(range(-i - 1, -i))) for i in range(5000)
-    ]
+    parts = [Identity(f"part {i}", f"{i}", "digits", "iid", sample(range(i, i + 1))) for i in range(5000)]
+    files = [Identity(f"file {i}", f"-{i}", f"file {i}", "", sample(range(-i - 1, -i))) for i in range(5000)]
     started = time.process_time()
     assert len(kin_groups(parts + files)) == 10_000
     assert time.process_time() - started < 5

@@ -162,12 +162,6 @@ def _write(path, ready, opened):
     log.close()
 
 
-def _damage(path, statement):
-    connection = sqlite3.connect(path)
-    connection.executescript(f"DROP TRIGGER events_stay; DROP TRIGGER events_remain; {statement}")
-    connection.close()
-
-
 @pytest.mark.parametrize(
     "statement",
     [
@@ -182,7 +176,9 @@ def test_an_edited_or_removed_entry_is_found_and_nothing_may_be_trained(path, st
         for server_round in (1, 2, 3):
             ledger.reserve("digits", "run", server_round, MECHANISM, 2, BUDGET)
         assert ledger.verify() == 4
-        _damage(path, statement)
+        connection = sqlite3.connect(path)
+        connection.executescript(f"DROP TRIGGER events_stay; DROP TRIGGER events_remain; {statement}")
+        connection.close()
         with pytest.raises(LedgerError, match="edited or removed"):
             ledger.reserve("digits", "run", 4, MECHANISM, 1, BUDGET)
     with pytest.raises(LedgerError, match="Restore the file"):

@@ -100,18 +100,14 @@ def test_a_key_that_may_not_be_repeated_is_never_written(path, ledger, budget):
     assert kept(path, paid) == 0
 
 
-def test_an_erased_key_is_in_no_byte_of_the_ledger(path, ledger):
-    paid = pay(ledger)
-    ledger.commit_all(paid)
-    assert kept(path, paid) == SETS
-    ledger.erase_keys("run", 1)
-    assert kept(path, paid) == 0
-    assert [file.name for file in path.parent.iterdir()] == ["ledger.sqlite"]
-
-
 def test_the_keys_of_a_runs_rounds_up_to_a_number_are_erased_and_no_others(path, ledger):
+    """From every byte of the ledger, which is one file; that their rounds are committed erases none."""
     paid = {(run, n): pay(ledger, n, run) for n in (1, 2, 3) for run in ("run", "other")}
+    for reservations in paid.values():
+        ledger.commit_all(reservations)
+        assert kept(path, reservations) == SETS
     ledger.erase_keys("run", 2)
+    assert [file.name for file in path.parent.iterdir()] == ["ledger.sqlite"]
     for (run, number), reservations in paid.items():
         gone = run == "run" and number <= 2
         assert kept(path, reservations) == (0 if gone else SETS)
@@ -168,9 +164,7 @@ def test_erasing_again_or_before_there_are_keys_changes_nothing(path, ledger):
 
 
 @pytest.mark.parametrize("older", [False, True])
-def test_retiring_erases_the_keys_of_that_data_set_and_what_an_older_fl_dp_left_is_not_used(
-    path, ledger, older
-):
+def test_retiring_erases_that_data_sets_keys_and_what_an_older_fl_dp_left_is_not_used(path, ledger, older):
     paid = pay(ledger)
     if older:  # it retired and erased nothing
         with ledger._writing() as book:

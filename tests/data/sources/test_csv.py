@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from fl_dp.config.run import RunConfig
@@ -35,9 +36,14 @@ def table(tmp_path: Path) -> Path:
 
 
 def test_the_schema_beside_the_table_is_read(table: Path) -> None:
-    data = load_data(f"csv:{table}", ROOT, "train")
+    pd.DataFrame({"y": ["no", "yes"], "a": [0, 10.0]}).to_parquet(table.with_name("t.parquet"))
+    data, typed = (
+        load_data(f"{kind}:{table.with_suffix(f'.{kind}')}", ROOT, "train") for kind in ("csv", "parquet")
+    )
     assert isinstance(data, TensorData)
-    assert data.x.tolist() == [[-1.0], [1.0]]
+    assert data.x.tolist() == typed.x.tolist() == [[-1.0], [1.0]]
+    assert data.fingerprint() == typed.fingerprint()
+    assert form_of(TaskSettings(data=f"parquet:{table.with_suffix('.parquet')}")) == data.form
     with pytest.raises(DataError, match=r't\.csv: its schema says split = "none".*set evaluate = "off"'):
         load_data(f"csv:{table}", ROOT, "test")
 

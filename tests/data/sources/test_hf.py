@@ -58,7 +58,7 @@ def test_texts_with_the_names_of_their_classes(tmp_path: Path) -> None:
         load_saved(tmp_path / "c", AS_THEY_ARE, "train")
 
 
-def test_images_are_those_of_a_folder(tmp_path: Path) -> None:
+def test_images_and_texts_are_those_of_a_folder(tmp_path: Path) -> None:
     file = tmp_path / "images" / "train" / "yes" / "1.png"
     file.parent.mkdir(parents=True)
     PillowImage.fromarray(np.random.default_rng(0).integers(0, 255, (4, 5, 3), dtype=np.uint8)).save(file)
@@ -69,14 +69,11 @@ def test_images_are_those_of_a_folder(tmp_path: Path) -> None:
     theirs = load_folder(tmp_path / "images", "train", reading)
     assert (ours.x == theirs.x).all()
     assert ours.raw == theirs.raw  # the same record to a ledger, wherever it lies
-
-
-def test_a_text_is_the_same_record_as_in_a_file(tmp_path: Path) -> None:
-    save_train(tmp_path / "c", {"text": ["ab"], "label": [1]}, text=datasets.Value("string"), label=LABEL)
+    save_train(tmp_path / "d", {"text": ["ab"], "label": [1]}, text=datasets.Value("string"), label=LABEL)
     (tmp_path / "t" / "train").mkdir(parents=True)
     (tmp_path / "t" / "train" / "yes.txt").write_text("ab\n")
     reading = Reading(tokens=5)
-    assert load_saved(tmp_path / "c", reading, "train").raw == load_text(tmp_path / "t", reading, "train").raw
+    assert load_saved(tmp_path / "d", reading, "train").raw == load_text(tmp_path / "t", reading, "train").raw
 
 
 @pytest.mark.parametrize(
@@ -139,9 +136,7 @@ def test_without_splits_each_record_decides_for_itself(tmp_path: Path) -> None:
         ({"text": ["a"], "label": [-1]}, {"label": LABEL}, "every label in 0 to 1"),
     ],
 )  # fmt: skip
-def test_everything_else_is_refused_in_words(
-    tmp_path: Path, columns: dict[str, list[Any]], kinds: dict[str, Any], words: str
-) -> None:
+def test_everything_else_is_refused_in_words(tmp_path: Path, columns: Any, kinds: Any, words: str) -> None:
     kinds = ({"text": datasets.Value("string")} if "text" in columns else {}) | kinds
     save_train(tmp_path / "c", columns, **kinds)
     with pytest.raises(DataError, match=words):

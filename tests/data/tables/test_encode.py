@@ -86,9 +86,7 @@ def test_without_a_header_columns_count_by_their_place(written: Written, schema_
         read(written("20,1,a\n", schema))
 
 
-def test_a_baseline_has_no_column_and_without_other_a_stranger_is_refused(
-    written: Written, schema_text: str
-) -> None:
+def test_a_baseline_has_no_column_and_a_stranger_is_refused(written: Written, schema_text: str) -> None:
     categories = "categories = [1, 2, 3]"
     schema = schema_text.replace(categories, f"{categories}\nbaseline = 1\nother = false")
     data = read(written("age,pain,note,ill\n20,1,a,0\n20,3,a,0\n20,?,a,0\n", schema))
@@ -257,9 +255,7 @@ def test_new_ids_make_no_new_records(written: Written, schema_text: str) -> None
     assert PersonData(first, 1).fingerprint() != PersonData(other, 1).fingerprint()
 
 
-def test_a_record_has_a_person_and_a_site_and_new_names_of_either_make_no_new_record(
-    written: Written,
-) -> None:
+def test_a_record_has_a_person_and_a_site_whose_names_make_no_new_record(written: Written) -> None:
     text = "user,a,y,hospital\nu0,1,0,north\nu1,2,1,south\nu0,3,1,south\n"
     schema = PEOPLE.replace('"hash"', '"none"') + '[columns.hospital]\nkind = "site"\n'
     data = read(written(text, schema))

@@ -11,9 +11,11 @@ from fl_dp.data.tables.schema import Schema
 from fl_dp.errors import DataError
 from fl_dp.form import Form
 
+Read = Callable[[str], Schema]
+
 
 @pytest.fixture
-def read(tmp_path: Path) -> Callable[[str], Schema]:
+def read(tmp_path: Path) -> Read:
     def reading(text: str) -> Schema:
         path = tmp_path / "people.schema.toml"
         path.write_text(text, encoding="utf-8")
@@ -22,7 +24,7 @@ def read(tmp_path: Path) -> Callable[[str], Schema]:
     return reading
 
 
-def test_a_whole_schema(read: Callable[[str], Schema], schema_text: str) -> None:
+def test_a_whole_schema(read: Read, schema_text: str) -> None:
     schema = read(schema_text)
     assert schema.columns == (
         Number(name="age", missing=("", "?"), if_missing="encode", low=20.0, high=80.0),
@@ -42,11 +44,9 @@ def test_a_whole_schema(read: Callable[[str], Schema], schema_text: str) -> None
     [
         ("range = [20, 80]", "range = []", r"column 'age': expected range = \[LOW, HIGH\], two public"),
         ("range = [20, 80]", "range = [80, 20]", "column 'age': expected range"),
-        ("range = [20, 80]", "range = [20, inf]", "column 'age': expected range"),
         ("range = [20, 80]", "", "column 'age': expected range"),
         ("range = [20, 80]", "rang = [20, 80]", "column 'age': unknown key 'rang'; known are bands,"),
         ("categories = [1, 2, 3]", "categories = []", "column 'pain': expected categories"),
-        ("categories = [1, 2, 3]", "categories = [1, 1.0]", "column 'pain': a value stands there twice"),
         ("categories = [1, 2, 3]", "categories = [true]", "'pain': categories: expected a list of texts and"),
         ("categories = [1, 2, 3]", "categories = [1]\nbaseline = 2", "'pain': expected baseline to be"),
         ("categories = [1, 2, 3]", "categories = [1]\nother = 0", "'pain': expected other to be true"),
@@ -56,13 +56,11 @@ def test_a_whole_schema(read: Callable[[str], Schema], schema_text: str) -> None
         ('kind = "label"\nclasses = { no = [0], yes = [1, 2] }', 'kind = "ignore"', "not both or none"),
         ("yes = [1, 2]", "yes = [1, 0]", "column 'ill': a value stands there twice"),
         ("yes = [1, 2]", "yes = []", "column 'ill': expected at least two classes"),
-        (", yes = [1, 2]", "", "column 'ill': expected at least two classes"),
         ('if-missing = "encode"', 'if-missing = "guess"', "'age': expected if-missing to be one of refuse"),
         ('split = "none"', 'split = "half"', "split = 'half': expected 'hash' or 'none'"),
         ('split = "none"', 'separator = ", "', "separator = ', ': expected one character"),
         ('split = "none"', 'decimal = ";"', r"decimal = ';': expected '\.' or ','"),
         ('split = "none"', 'encoding = "utf-16"', "encoding = 'utf-16': expected 'utf-8' or 'latin-1' or"),
-        ('split = "none"', "encoding = 8", "encoding = 8: expected 'utf-8'"),
         ('split = "none"', "unknown = 1", "the schema: unknown key 'unknown'"),
         ('split = "none"', "header = 1", "expected header to be true or false"),
         ('missing = ["", "?"]', 'missing = "?"', "missing: expected a list"),
@@ -70,40 +68,30 @@ def test_a_whole_schema(read: Callable[[str], Schema], schema_text: str) -> None
     ],
 )
 def test_what_is_not_complete_is_refused_by_name(
-    read: Callable[[str], Schema], schema_text: str, old: str, new: str, words: str
+    read: Read, schema_text: str, old: str, new: str, words: str
 ) -> None:
     assert old in schema_text
     with pytest.raises(DataError, match=rf"people\.schema\.toml: .*{words}"):
         read(schema_text.replace(old, new, 1))
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
+def test_a_schema_of_no_use_is_refused(read: Read, schema_text: str, tmp_path: Path) -> None:
+    def twice(said: str) -> str:
+        return schema_text + "".join(f"\n[columns.{name}]\n{said}\n" for name in "ab")
+
+    for text, words in (
         ("header = true", r"expected a part \[columns\.NAME\] for every column"),
         ('[columns.y]\nkind = "label"\nclasses = [0, 1]', "there is no input"),
-        (
-            "".join(f'[columns.{name}]\nkind = "group"\n' for name in "ab"),
-            "one column of kind 'group' at most",
-        ),
-        (
-            "".join(f'[columns.{x}]\nkind = "split"\ntrain = [1]\ntest = [2]\n' for x in "ab"),
-            "one column of kind 'split' at most",
-        ),
-    ],
-)
-def test_a_schema_of_no_use_is_refused(
-    read: Callable[[str], Schema], tmp_path: Path, text: str, words: str
-) -> None:
-    with pytest.raises(DataError, match=words):
-        read(text)
+        (twice('kind = "group"'), "expected one column of kind 'group' at most"),
+        (twice('kind = "split"\ntrain = [1]\ntest = [2]'), "expected one column of kind 'split' at most"),
+    ):
+        with pytest.raises(DataError, match=words):
+            read(text)
     with pytest.raises(DataError, match=r"no such schema file. `fl-dp schema FILE` drafts one; the setting"):
         read_schema(tmp_path / "none.toml")
 
 
-def test_how_the_file_is_read_is_no_part_of_the_meaning(
-    read: Callable[[str], Schema], schema_text: str
-) -> None:
+def test_how_the_file_is_read_is_no_part_of_the_meaning(read: Read, schema_text: str) -> None:
     meaning = read(schema_text).meaning
     assert read("separator = ';'\ndecimal = ','\n" + schema_text.replace("none", "hash")).meaning == meaning
     assert read(schema_text + '\n[columns.user]\nkind = "group"').meaning == meaning

@@ -57,14 +57,9 @@ def test_a_standardised_convolution_is_its_formula() -> None:
     for w, gain in zip(layer.weight, layer.gain, strict=True):
         rows.append((w - w.mean()) * gain / (w.numel() * w.var(correction=0) + 1e-4).sqrt())
     expected = F.conv2d(x, torch.stack(rows), layer.bias, padding=1)
-    torch.testing.assert_close(layer(x), expected, rtol=1e-12, atol=1e-12)
-
-
-def test_weights_may_lie_channels_last() -> None:
-    layer, x = StandardisedConv2d(3, 5, side=3), torch.randn(2, 3, 8, 8)
-    expected = layer(x)
-    found = layer.to(memory_format=torch.channels_last)(x)
-    torch.testing.assert_close(found, expected)
+    for layout in (torch.contiguous_format, torch.channels_last):
+        found = layer.to(memory_format=layout)(x)
+        torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
 
 
 def test_weights_that_are_all_equal_divide_by_no_zero() -> None:
@@ -81,9 +76,6 @@ def test_weights_that_are_all_equal_divide_by_no_zero() -> None:
 def test_other_sizes_are_refused(size: str) -> None:
     with pytest.raises(ValueError, match="expected DEPTHxWIDTH"):
         wrn_gn(COLOUR, size)
-
-
-def test_small_images_are_refused() -> None:
     with pytest.raises(ValueError, match="16x16 pixels and larger"):
         wrn_gn(Form((1, 8, 8), 10))
 

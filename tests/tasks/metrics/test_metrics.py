@@ -57,23 +57,17 @@ def test_of_classes(number: int) -> None:
     }
 
 
-def test_of_one_logit() -> None:
+@pytest.mark.parametrize("scale", [1.0, 100.0])
+def test_of_one_logit_however_far_from_zero(scale: float) -> None:
+    """A sigmoid would make all of large ones 1; a batch within 0 and 1 torchmetrics takes as it is."""
     generator = torch.Generator().manual_seed(0)
     targets = (torch.rand(40, 1, generator=generator) < 0.3).float()
     outputs = torch.randn(40, 1, generator=generator) + targets
-    form = Form((4,), 1, "numbers")
-    so, said = targets[:, 0].numpy(), outputs[:, 0].numpy()
-    assert measured("auroc", form, outputs, targets)["auroc"] == pytest.approx(
-        reference.roc_auc_score(so, said)
-    )
-    assert measured("f1", form, outputs, targets)["f1"] == pytest.approx(reference.f1_score(so, said > 0))
-
-
-def test_logits_far_from_zero_keep_their_order() -> None:
-    """A sigmoid would make all of them 1; a batch within 0 and 1 torchmetrics takes as it is."""
-    outputs = torch.tensor([0.2, 0.9, 90.0, 95.0, 99.0, 97.0]).unsqueeze(1)
-    targets = torch.tensor([0.0, 0.0, 0.0, 1.0, 1.0, 1.0]).unsqueeze(1)
-    assert measured("auroc", Form((1,), 1, "numbers"), outputs, targets, batch=2)["auroc"] == 1.0
+    outputs = torch.cat([outputs[:4].sigmoid(), scale * outputs[4:] + scale - 1])
+    form, so, said = Form((4,), 1, "numbers"), targets[:, 0].numpy(), outputs[:, 0].numpy()
+    auroc, f1 = (measured(name, form, outputs, targets, 2)[name] for name in ("auroc", "f1"))
+    assert auroc == pytest.approx(reference.roc_auc_score(so, said))
+    assert f1 == pytest.approx(reference.f1_score(so, said > 0))
 
 
 def test_of_labels() -> None:
@@ -83,9 +77,7 @@ def test_of_labels() -> None:
     expected = reference.f1_score(targets.numpy(), (outputs > 0).numpy(), average="macro")
     form = Form((4,), 3, "numbers")
     assert measured("f1", form, outputs, targets)["f1"] == pytest.approx(expected)
-    with pytest.raises(
-        ConfigError, match="'auroc' is for classes, or for one number that is 0 or 1, not for 3"
-    ):
+    with pytest.raises(ConfigError, match=r"'auroc' is for classes, or for one number .*, not for 3"):
         measured("auroc", form, outputs, targets)
 
 
@@ -139,9 +131,8 @@ def test_what_is_not_defined_is_none() -> None:
     assert measured("r2", number, torch.randn(8, 1), torch.full((8,), 3.1)) == {"r2": None}
     assert measured("r2", number, torch.randn(1, 1), torch.ones(1)) == {"r2": None}
     nothing = torch.full((2, 5), -100)
-    assert measured("perplexity", Form((5,), 4, "tokens", 4), torch.randn(2, 5, 4), nothing) == {
-        "perplexity": None
-    }
+    for name in ("perplexity", "accuracy"):
+        assert measured(name, Form((5,), 4, "tokens", 4), torch.randn(2, 5, 4), nothing) == {name: None}
 
 
 def test_every_metric_refuses_targets_that_it_is_not_for() -> None:

@@ -64,9 +64,14 @@ def test_shares_that_are_too_small_are_found(view, monkeypatch):
 
 
 CONFIG = RunConfig(
-    clients=5, min_clients=5, fit_clients=5, rounds=2, aggregation="secure", data="digits",
+    clients=5,
+    min_clients=5,
+    fit_clients=5,
+    rounds=2,
+    aggregation="secure",
+    data="digits",
     noise_multiplier=3.0,
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize("audit", [audit_gradients, audit_hostile_gradients])

@@ -127,11 +127,13 @@ def test_five_hundred_clients_are_shown_by_their_ends():
 
 
 def test_on_a_pipe_the_table_is_plain_text_and_every_line_says_whose_epsilon_it_is():
-    text = printed({
-        "0": budget(1.234),
-        "1": budget(None, status="failed", reason="[red]no reply[/red]"),
-        "2": budget(1.0, accountant="rdp", arithmetic="proven"),
-    })  # fmt: skip
+    text = printed(
+        {
+            "0": budget(1.234),
+            "1": budget(None, status="failed", reason="[red]no reply[/red]"),
+            "2": budget(1.0, accountant="rdp", arithmetic="proven"),
+        }
+    )
     assert text.isascii()
     assert [" ".join(line.split()) for line in text.splitlines()[1:]] == [
         "client epsilon of delta by arithmetic steps rounds left last round",

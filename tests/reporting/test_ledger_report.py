@@ -70,6 +70,9 @@ def printed(terminal):
 
 def test_a_table_is_plain_on_a_pipe_and_takes_no_name_for_markup():
     assert printed(terminal=False).splitlines() == [
-        "Title", "word          number", "[red]a[/red]  1", "b             23",
-    ]  # fmt: skip
+        "Title",
+        "word          number",
+        "[red]a[/red]  1",
+        "b             23",
+    ]
     assert "[red]a[/red]" in printed(terminal=True)

@@ -14,11 +14,19 @@ from fl_dp.reporting.run_results import RunResults, to_line
 FEDERATION = FederationBudget(1.5, 0.75, 0.0, ("pld", "rdp"), 1, 2, ("1",))
 CLIENTS = {
     "0": ClientRound(
-        1.5, "pld", 10, 0.1, 2, "trained", delta=1e-5, budget=3.0, noise_multiplier=1.1,
+        1.5,
+        "pld",
+        10,
+        0.1,
+        2,
+        "trained",
+        delta=1e-5,
+        budget=3.0,
+        noise_multiplier=1.1,
         charges=(Entry(0.1, 1.1, 10),),
     ),
     "1": ClientRound(0.0, "rdp", 0, None, 0, "idle", "why"),
-}  # fmt: skip
+}
 REPORT = RoundReport(1, True, 1.5, 1e-5, FEDERATION, 1.1, CLIENTS, 0.4, 0.9, 2.5)
 BUDGETS = {"0": ClientBudget(1.5, "pld", 3.0, 1e-5, 10, 1, 2, "trained")}
 SUMMARY = Summary("completed", True, 1, 1.5, 1e-5, None, 0.9, 0.4, 2.5, BUDGETS)

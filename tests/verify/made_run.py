@@ -194,9 +194,15 @@ def _line(number: int, spent: dict[str, int], trained: dict[str, bool], shares: 
     }  # fmt: skip
     epsilons = [one.epsilon for one in clients.values()]
     together = FederationBudget(
-        max(epsilons), sum(epsilons) / 2, min(epsilons), ("pld",), 1, ROUNDS - number, (),
+        max(epsilons),
+        sum(epsilons) / 2,
+        min(epsilons),
+        ("pld",),
+        1,
+        ROUNDS - number,
+        (),
         epsilon_alone=max(one.epsilon_alone for one in clients.values()) if shares > 1 else None,
-    )  # fmt: skip
+    )
     opened = OpenedSum(shares + 1, shares, masked=False) if shares > 1 else None
     return RoundReport(
         number, True, max(epsilons), DELTA, together, NOISE, clients, 0.5, 0.9, 1.0, {"accuracy": 0.9},
@@ -237,9 +243,18 @@ def _state(made: MadeRun, site: str, steps: int, weights: str) -> Stated:
     opening = {"ledger": path.name, "run": RUN, "commitment": committed, "salt": salt.hex(), "head": head}
     (path.parent / "statements.jsonl").write_text(json.dumps(opening) + "\n")
     account = AccountStatement(
-        site, "records", "record", SIZE, charges(steps, made.shares), epsilon(steps), DELTA, BUDGET, "pld",
-        "assumed", alone(steps, made.shares),
-    )  # fmt: skip
+        site,
+        "records",
+        "record",
+        SIZE,
+        charges(steps, made.shares),
+        epsilon(steps),
+        DELTA,
+        BUDGET,
+        "pld",
+        "assumed",
+        alone(steps, made.shares),
+    )
     said = Statement(RUN, weights, committed, 0, "2026-11-22T21:37:28+00:00", "0.1.0", (account,))
     return signed(said, made.key(site))
 

@@ -47,8 +47,20 @@ def test_a_run_that_went_on_is_one_run_and_names_nothing_of_this_machine(client:
 
 
 HOSTILE = (
-    "..", ".", "../../x", "/etc/x", "", "a\nb", "\u202ex", "é" * 300, "a:b", "%2e%2e", "~", "a\\b", ". .",
-)  # fmt: skip
+    "..",
+    ".",
+    "../../x",
+    "/etc/x",
+    "",
+    "a\nb",
+    "\u202ex",
+    "é" * 300,
+    "a:b",
+    "%2e%2e",
+    "~",
+    "a\\b",
+    ". .",
+)
 
 
 def test_whatever_a_metric_is_called_it_is_a_file_in_the_trackers_folder(client: Any, tmp_path: Path) -> None:

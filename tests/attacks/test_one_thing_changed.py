@@ -23,7 +23,12 @@ CONFIG = RunConfig(
     accountant="rdp", weights="uniform",
 )  # fmt: skip
 HONEST = np.float32(1)  # what every honest update adds to every weight
-NUMBER = 1200  # of changes, of each kind
+
+
+@pytest.fixture(params=[300, pytest.param(3000, marks=pytest.mark.slow)])
+def number(request):
+    """Of changes, of each kind."""
+    return request.param
 
 
 @pytest.fixture(autouse=True)
@@ -79,22 +84,22 @@ def check_model(strategy):
 
 
 @pytest.mark.parametrize("kind", ["registration", "refused registration", "update", "refused update"])
-def test_of_a_deployed_clients_replies(fakes, kind):
+def test_of_a_deployed_clients_replies(fakes, kind, number):
     rng = random.Random(kind)
     outcomes = set()
-    for number in range(NUMBER):
+    for turn in range(number):
         client = hostile(fakes, kind, rng)
         strategy = play(fakes, fakes.Grid({11: client, 12: fakes.Client("1"), 13: fakes.Client("2")}))
         first = strategy.reports[0].clients
-        assert first["1"].status == first["2"].status == "trained", number
-        assert strategy.reports[1].clients["1"].status == "trained", number
+        assert first["1"].status == first["2"].status == "trained", turn
+        assert strategy.reports[1].clients["1"].status == "trained", turn
         arrays = check_model(strategy)
         status = first["0"].status if "0" in first else "idle"
         outcomes.add(status)
         if kind != "update" or status != "trained":  # else its values may be any in the bounds
-            np.testing.assert_array_equal(arrays["weight"], np.full((2, 3), 2 * HONEST), f"{number}")
+            np.testing.assert_array_equal(arrays["weight"], np.full((2, 3), 2 * HONEST), f"{turn}")
         if status not in ("trained", "idle"):
-            assert first["0"].reason, number
+            assert first["0"].reason, turn
     assert outcomes >= {"registration": {"idle", "trained"}, "update": {"failed", "trained"}}.get(
         kind, {"idle"}
     ) or (kind == "refused update" and outcomes >= {"failed", "declined"})
@@ -126,10 +131,10 @@ def summing(fakes, rng):
     return Summing({11: fakes.Client("0"), 12: fakes.Client("1"), 13: fakes.Client("2")})
 
 
-def test_of_a_simulations_replies(fakes):
+def test_of_a_simulations_replies(fakes, number):
     rng = random.Random("simulation")
     moved = set()
-    for _ in range(NUMBER):
+    for _ in range(number):
         arrays = check_model(play(fakes, summing(fakes, rng)))
         assert np.unique(arrays["weight"]).size <= 2
         moved.add(float(arrays["weight"].max()))

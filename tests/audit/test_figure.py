@@ -31,23 +31,13 @@ def test_a_point_for_each_report_and_the_claim_above():
     assert claimed[1][0] - claimed[0][0] == claimed[2][0] - claimed[1][0]  # logarithmic
 
 
-def test_one_report_is_a_figure_too():
-    assert len(_points(draw([_report(1.0, 3.0, 0.0)]))) == 2
-
-
 @pytest.mark.parametrize("noise_multipliers", [(1.0,), (0.5, 1.0, 4.0)])
 def test_everything_is_drawn_inside_the_figure_and_titles_stand_in_the_middle(noise_multipliers):
     svg = ElementTree.fromstring(draw([_report(noise, 3.0, 0.0) for noise in noise_multipliers]))
     _, _, width, height = map(float, svg.get("viewBox").split())
+    drawn = (("circle", "cx", "cy"), ("text", "x", "y"), ("line", "x1", "y1"), ("line", "x2", "y2"))
     places = [
-        (float(one.get(x)), float(one.get(y)))
-        for kind, x, y in (
-            ("circle", "cx", "cy"),
-            ("text", "x", "y"),
-            ("line", "x1", "y1"),
-            ("line", "x2", "y2"),
-        )
-        for one in svg.iter(NAMESPACE + kind)
+        (float(one.get(x)), float(one.get(y))) for kind, x, y in drawn for one in svg.iter(NAMESPACE + kind)
     ]
     assert all(0 < x < width and 0 < y < height for x, y in places)
     centred = [text for text in svg.iter(f"{NAMESPACE}text") if text.get("text-anchor") == "middle"]

@@ -28,17 +28,15 @@ def _family(noise_multiplier):
     return NoiseFamily(Entry(1.0, noise_multiplier, 1), 1e-5)
 
 
-@pytest.mark.parametrize(("noise_multiplier", "gain"), [(0.6, 1.3), (1.5, 1.3)])
-def test_f_dp_overrates_in_at_most_a_twentieth_of_300_audits_and_finds_more_than_steinke(
-    noise_multiplier, gain
-):
+@pytest.mark.parametrize("noise_multiplier", [0.6, 1.5])
+def test_f_dp_overrates_in_at_most_a_twentieth_of_audits_and_finds_more_than_steinke(noise_multiplier):
     rng, family = np.random.default_rng(5), _family(noise_multiplier)
-    audits = [_gaussian(rng, 500, noise_multiplier) for _ in range(300)]
+    audits = [_gaussian(rng, 500, noise_multiplier) for _ in range(200)]
     found = [find_epsilon_by_f_dp(*audit, family).epsilon for audit in audits]
-    steinke = [find_epsilon(*audit, 1e-5).epsilon for audit in audits[:100]]
+    steinke = [find_epsilon(*audit, 1e-5).epsilon for audit in audits[:50]]
     truth = compute_epsilon([family.entry], 1e-5)
     assert np.mean(np.array(found) > truth) <= 0.05
-    assert np.median(found) > gain * np.median(steinke) > 0
+    assert np.median(found) > 1.3 * np.median(steinke) > 0
 
 
 @pytest.mark.parametrize("noise_multiplier", [0.6, 1.5])

@@ -53,6 +53,8 @@ def test_only_what_is_trained_is_sent_and_scored(way):
     asked = config(model="mlp", trainable="5.*")
     assert audit_own_model(asked, ONCE, 30, recording(way, names)).passed
     assert names == [["5.bias", "5.weight"]]
+    assert audit_hostile_model(asked, ONCE, 20, recording(way, names)).passed
+    assert set(map(tuple, names)) == {("5.bias", "5.weight")}
 
 
 def test_adapters_are_audited():
@@ -61,13 +63,6 @@ def test_adapters_are_audited():
     asked = config(model="mlp", lora=2, lora_targets="3", trainable="5.*")
     assert audit_own_model(asked, ONCE, 30, recording(Deployed, names)).passed
     assert names == [["3.lora_A.default.weight", "3.lora_B.default.weight", "5.bias", "5.weight"]]
-
-
-def test_a_hostile_server_audits_a_frozen_model():
-    names = []
-    asked = config(model="mlp", trainable="5.*")
-    assert audit_hostile_model(asked, ONCE, 20, recording(Deployed, names)).passed
-    assert set(map(tuple, names)) == {("5.bias", "5.weight")}
 
 
 def test_it_begins_at_the_start_weights(tmp_path):

@@ -59,19 +59,18 @@ def lines(folder: Path) -> set[str]:
     return {line for file in folder.iterdir() for line in file.read_text(encoding="utf-8").splitlines()}
 
 
-def test_every_review_is_in_one_split(prepared: Path) -> None:
+def test_every_review_is_in_one_split_and_tuning_never_sees_a_test_review(
+    source: Path, prepared: Path, tmp_path: Path
+) -> None:
     train, test = lines(prepared / "train"), lines(prepared / "test")
     assert len(train | test) == 400
     assert not train & test
     assert 40 <= len(test) <= 120
     assert all("caf\xe9" in line for line in train | test)
-
-
-def test_tuning_never_sees_a_test_review(source: Path, prepared: Path, tmp_path: Path) -> None:
     runpy.run_path(str(EXAMPLE / "prepare.py"))["main"](source, tmp_path / "tuning", tuning=True)
-    train, held_out = lines(tmp_path / "tuning" / "train"), lines(tmp_path / "tuning" / "test")
-    assert train | held_out == lines(prepared / "train")
-    assert not train & held_out
+    tuned, held_out = lines(tmp_path / "tuning" / "train"), lines(tmp_path / "tuning" / "test")
+    assert tuned | held_out == train
+    assert not tuned & held_out
     assert 30 <= len(held_out) <= 110
 
 

@@ -1,10 +1,10 @@
 """The example of 139 schools, on schools that are made up: the real ones are not shipped."""
 
-import importlib
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,44 +21,21 @@ from fl_dp.tasks.load import new_model, task_of
 from fl_dp.tasks.records import load_parts
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "schools"
-MODULES = ("made_up", "prepare", "choose", "measure")
-
-
-@pytest.fixture(autouse=True)
-def modules_of_the_example(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its files by their names; those of other examples are called so, too."""
-    monkeypatch.setattr(sys, "path", [str(EXAMPLE), *sys.path])
-    for name in MODULES:
-        monkeypatch.delitem(sys.modules, name, raising=False)
+Schools = list[tuple[np.ndarray, np.ndarray]]
 
 
 @pytest.fixture
-def made_up() -> ModuleType:
-    return importlib.import_module("made_up")
+def measure(of_schools: Callable[[str], ModuleType]) -> ModuleType:
+    return of_schools("measure")
 
 
 @pytest.fixture
-def prepare() -> ModuleType:
-    return importlib.import_module("prepare")
-
-
-@pytest.fixture
-def choose() -> ModuleType:
-    return importlib.import_module("choose")
-
-
-@pytest.fixture
-def measure() -> ModuleType:
-    return importlib.import_module("measure")
-
-
-@pytest.fixture
-def schools(made_up: ModuleType) -> list[tuple[np.ndarray, np.ndarray]]:
-    made: list[tuple[np.ndarray, np.ndarray]] = made_up.schools(0)
+def schools(made_up: ModuleType) -> Schools:
+    made: Schools = made_up.schools(0)
     return made
 
 
-def written(file: Path, schools: list[tuple[np.ndarray, np.ndarray]]) -> Path:
+def written(file: Path, schools: Schools) -> Path:
     """As school.mat: two cells of arrays."""
     x, y = np.empty((1, len(schools)), dtype=object), np.empty((1, len(schools)), dtype=object)
     for number, (inputs, scores) in enumerate(schools):
@@ -68,7 +45,7 @@ def written(file: Path, schools: list[tuple[np.ndarray, np.ndarray]]) -> Path:
 
 
 @pytest.fixture
-def prepared(prepare: ModuleType, schools: list[tuple[np.ndarray, np.ndarray]], tmp_path: Path) -> Path:
+def prepared(prepare: ModuleType, schools: Schools, tmp_path: Path) -> Path:
     prepare.main(written(tmp_path / "school.mat", schools), tmp_path / "to", 2)
     return tmp_path / "to"
 
@@ -80,7 +57,7 @@ def config(data: Path, **more: Any) -> RunConfig:
 
 
 def test_every_record_is_in_one_part_of_its_school(
-    prepared: Path, prepare: ModuleType, schools: list[tuple[np.ndarray, np.ndarray]]
+    prepared: Path, prepare: ModuleType, schools: Schools
 ) -> None:
     for number, (x, y) in enumerate(schools):
         with np.load(prepared / "seed-0" / f"{number}.npz") as arrays:
@@ -88,19 +65,11 @@ def test_every_record_is_in_one_part_of_its_school(
             assert len(arrays["y_test"]) == np.ceil(0.2 * len(y))
             assert len(arrays["x_train"]) == len(arrays["y_train"])
         assert np.array_equal(np.sort(found), np.sort(prepare.scaled(x, y.ravel())[1]))
+    tests = [np.load(prepared / f"seed-{seed}" / "0.npz")["y_test"] for seed in (0, 1)]
+    assert not np.array_equal(*tests)  # the seed decides the test parts
 
 
-def test_a_seed_decides_the_test_parts(prepared: Path) -> None:
-    tests = []
-    for seed in (0, 1):
-        with np.load(prepared / f"seed-{seed}" / "0.npz") as arrays:
-            tests.append(arrays["y_test"])
-    assert not np.array_equal(*tests)
-
-
-def test_a_record_is_scaled_by_constants_alone(
-    prepare: ModuleType, schools: list[tuple[np.ndarray, np.ndarray]]
-) -> None:
+def test_a_record_is_scaled_by_constants_alone(prepare: ModuleType, schools: Schools) -> None:
     x, y = schools[0]
     inputs, targets = prepare.scaled(x, y.ravel())
     alone = prepare.scaled(x[3:4], y.ravel()[3:4])
@@ -113,16 +82,12 @@ def test_a_record_is_scaled_by_constants_alone(
     assert np.allclose(inputs[:, [3, 4]] * 100, x[:, [3, 4]])
 
 
-def test_other_files_are_refused(
-    prepare: ModuleType, schools: list[tuple[np.ndarray, np.ndarray]], tmp_path: Path
-) -> None:
+def test_other_files_are_refused(prepare: ModuleType, schools: Schools, tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="expected 139 schools of 28 columns"):
         prepare.read(written(tmp_path / "other.mat", schools[:100]))
 
 
-def test_each_school_is_a_client_with_a_model_that_can_be_protected(
-    prepared: Path, schools: list[tuple[np.ndarray, np.ndarray]]
-) -> None:
+def test_each_school_is_a_client_with_a_model_that_can_be_protected(prepared: Path, schools: Schools) -> None:
     asked = config(prepared)
     check_server(asked)
     data, parts = load_parts(asked)

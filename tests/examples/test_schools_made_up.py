@@ -1,8 +1,5 @@
 """The schools that examples/schools makes up, and what chooses settings on them."""
 
-import importlib
-import sys
-from pathlib import Path
 from types import ModuleType
 
 import numpy as np
@@ -10,26 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "schools"
 GROUPS = ((0, 3), (5, 7), (7, 10), (10, 21), (21, 24), (24, 27))  # columns of which one is 1
-
-
-@pytest.fixture(autouse=True)
-def modules_of_the_example(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its files by their names; those of other examples are called so, too."""
-    monkeypatch.setattr(sys, "path", [str(EXAMPLE), *sys.path])
-    for name in ("made_up", "prepare", "choose"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
-
-
-@pytest.fixture
-def made_up() -> ModuleType:
-    return importlib.import_module("made_up")
-
-
-@pytest.fixture
-def choose() -> ModuleType:
-    return importlib.import_module("choose")
 
 
 def test_made_up_schools_have_the_columns_of_real_ones(made_up: ModuleType) -> None:
@@ -88,20 +66,18 @@ def _five_steps(x: np.ndarray, y: np.ndarray, start: Tensor, shared: Tensor, pul
     return weights
 
 
-def test_what_chooses_clips_each_record(choose: ModuleType) -> None:
+def test_what_chooses_clips_each_record_and_leaves_short_gradients_as_they_are(choose: ModuleType) -> None:
     rng = np.random.default_rng(0)
+
+    def sums(x: np.ndarray, y: np.ndarray, bound: float, noise: float) -> np.ndarray:
+        found: np.ndarray = choose._sums(choose.stacked([(x, y)]), np.zeros((1, 3)), bound, noise, rng)
+        return found
+
     x, y = rng.normal(size=(6, 2)), 100 * rng.normal(size=6)
-    with_all, without = choose.stacked([(x, y)]), choose.stacked([(x[1:], y[1:])])
     tiny = 1e-12  # of noise: enough that clipping is on
-    moved = [choose._sums(part, np.zeros((1, 3)), 0.5, tiny, rng) for part in (with_all, without)]
-    assert np.linalg.norm(moved[0] - moved[1]) == pytest.approx(0.5, abs=1e-9)
-
-
-def test_what_chooses_leaves_short_gradients_as_they_are(choose: ModuleType) -> None:
-    rng = np.random.default_rng(0)
-    part = choose.stacked([(rng.normal(size=(6, 2)), rng.normal(size=6))])
-    clipped = choose._sums(part, np.zeros((1, 3)), 1e6, 1e-20, rng)
-    assert np.allclose(clipped, choose._sums(part, np.zeros((1, 3)), 1e6, 0.0, rng), atol=1e-9)
+    moved = sums(x, y, 0.5, tiny) - sums(x[1:], y[1:], 0.5, tiny)
+    assert np.linalg.norm(moved) == pytest.approx(0.5, abs=1e-9)
+    assert np.allclose(sums(x, y, 1e6, 1e-20), sums(x, y, 1e6, 0.0), atol=1e-9)
 
 
 def test_what_chooses_adds_the_noise_that_is_said(choose: ModuleType) -> None:

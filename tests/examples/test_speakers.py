@@ -88,9 +88,8 @@ def test_who_says_what() -> None:
 
 
 def test_passages_share_no_character_and_have_the_next_ones() -> None:
-    prepare = module("prepare")
     text = "".join(chr(33 + k % 90) for k in range(150))
-    x, y = prepare.passages(text)
+    x, y = module("prepare").passages(text)
     assert x.shape == y.shape == (2, 64)
     assert [text_of(one) for one in x] == [text[:64], text[65:129]]
     assert [text_of(one) for one in y] == [text[1:65], text[66:130]]
@@ -118,28 +117,22 @@ def speakers(file: Path, split: str) -> set[str]:
         return set(arrays[f"groups_{split}"].tolist())
 
 
-def test_every_speaker_is_in_one_split(prepared: Path) -> None:
-    train, test = (speakers(prepared / "speakers.npz", split) for split in ("train", "test"))
-    assert train | test == set(NAMES)
-    assert not train & test
-    assert 5 <= len(test) <= 20
-
-
-def test_tuning_never_sees_a_test_speaker(prepared: Path, play: Path, tmp_path: Path) -> None:
+def test_every_speaker_is_in_one_split_and_tuning_never_sees_a_test_speaker(
+    prepared: Path, play: Path, tmp_path: Path
+) -> None:
     packed = tmp_path / "play.txt.gz"
     packed.write_bytes(gzip.compress(play.read_bytes()))
     module("prepare").main(packed, tmp_path / "tuning", tuning=True)
-    train, held_out = (speakers(tmp_path / "tuning" / "speakers.npz", split) for split in ("train", "test"))
-    assert train | held_out == speakers(prepared / "speakers.npz", "train")
-    assert not train & held_out
-    assert 4 <= len(held_out) <= 16
-
-
-def test_who_agreed_and_the_others_are_the_training_speakers(prepared: Path) -> None:
-    agreed, others = (speakers(prepared / f"{name}.npz", "train") for name in ("agreed", "others"))
-    assert agreed | others == speakers(prepared / "speakers.npz", "train")
-    assert not agreed & others
-    assert 3 <= len(agreed) <= 16
+    whole, tuning = prepared / "speakers.npz", tmp_path / "tuning" / "speakers.npz"
+    training = speakers(whole, "train")
+    for one, other, together, least, most in (
+        (training, speakers(whole, "test"), set(NAMES), 5, 20),
+        (speakers(tuning, "train"), speakers(tuning, "test"), training, 4, 16),
+        (*(speakers(prepared / f"{name}.npz", "train") for name in ("others", "agreed")), training, 3, 16),
+    ):
+        assert one | other == together
+        assert not one & other
+        assert least <= len(other) <= most
 
 
 def test_manuals_are_those_of_the_clone_and_no_speaker(prepared: Path) -> None:

@@ -68,14 +68,11 @@ def printed(terminal):
     return console.file.getvalue()
 
 
-def test_a_table_is_plain_on_a_pipe():
+def test_a_table_is_plain_on_a_pipe_and_takes_no_name_for_markup():
     assert printed(terminal=False).splitlines() == [
         "Title",
         "word          number",
         "[red]a[/red]  1",
         "b             23",
     ]
-
-
-def test_a_table_on_a_terminal_takes_no_name_for_markup():
     assert "[red]a[/red]" in printed(terminal=True)

@@ -40,17 +40,6 @@ def test_a_terminal_shows_the_round_and_erases_it_for_other_lines() -> None:
     assert "0 of 9 clients have answered" in written(terminal)
 
 
-def test_a_pipe_gets_each_thing_that_is_done_once() -> None:
-    pipe = console(terminal=False)
-    display = ProgressDisplay(pipe)
-    for words in ("checking", "checking", "starting Ray", "", "checking"):
-        display.show(RUN.now(words))
-    with display.aside():
-        pass
-    display.close()
-    assert written(pipe) == "checking\nstarting Ray\n"
-
-
 def test_a_line_that_is_there_already_is_not_said_again() -> None:
     pipe = console(terminal=False)
     display = ProgressDisplay(pipe)

@@ -15,13 +15,12 @@ def after(*seconds: float, rounds: int = 10) -> RunProgress:
     return progress
 
 
-def test_no_estimate_before_the_first_round_nor_after_the_last() -> None:
-    assert seconds_left(after(), time.time()) is None
-    assert seconds_left(after(1.0, 1.0, rounds=2), time.time()) is None
-
-
-def test_a_first_round_that_waited_for_clients_does_not_count_for_all() -> None:
-    assert seconds_left(after(100.0, 2.0, 2.0), time.time()) == pytest.approx(14.0)
+def test_the_time_that_is_left_is_that_of_the_latest_rounds_as_they_usually_are() -> None:
+    """A first round that waited for clients does not count for all."""
+    now = time.time()
+    assert seconds_left(after(), now) is seconds_left(after(1.0, 1.0, rounds=2), now) is None
+    assert seconds_left(after(100.0, 2.0, 2.0), now) == pytest.approx(14.0)
+    assert seconds_left(after(*[50.0] * 5, *[1.0] * 5, rounds=20), now) == pytest.approx(10.0)
 
 
 def test_what_has_passed_of_a_round_is_taken_off_but_never_more_than_a_round() -> None:
@@ -30,16 +29,9 @@ def test_what_has_passed_of_a_round_is_taken_off_but_never_more_than_a_round() -
     assert seconds_left(progress, progress.since + 1000) == pytest.approx(28.0)
 
 
-def test_only_the_latest_rounds_count() -> None:
-    assert seconds_left(after(*[50.0] * 5, *[1.0] * 5, rounds=20), time.time()) == pytest.approx(10.0)
-
-
 def test_a_round_in_words_and_what_is_done_between_rounds() -> None:
     assert in_words(RunProgress(rounds=7).in_round(3, 4)) == "round 3/7: 0 of 4 clients have answered"
     assert in_words(RunProgress().now("waiting")) == "waiting"
     assert in_words(after(1.0)) == ""
-
-
-def test_doing_the_same_again_does_not_begin_anew() -> None:
     first = RunProgress().now("waiting")
-    assert first.now("waiting") is first
+    assert first.now("waiting") is first  # it does not begin anew

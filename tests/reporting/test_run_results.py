@@ -12,44 +12,24 @@ from fl_dp.reporting.reports import ClientBudget, ClientRound, FederationBudget,
 from fl_dp.reporting.run_results import RunResults, to_line
 
 FEDERATION = FederationBudget(1.5, 0.75, 0.0, ("pld", "rdp"), 1, 2, ("1",))
-REPORT = RoundReport(
-    round=1,
-    private=True,
-    epsilon=1.5,
-    delta=1e-5,
-    federation=FEDERATION,
-    noise_multiplier=1.1,
-    clients={
-        "0": ClientRound(
-            1.5,
-            "pld",
-            10,
-            0.1,
-            2,
-            "trained",
-            delta=1e-5,
-            budget=3.0,
-            noise_multiplier=1.1,
-            charges=(Entry(0.1, 1.1, 10),),
-        ),
-        "1": ClientRound(0.0, "rdp", 0, None, 0, "idle", "why"),
-    },
-    loss=0.4,
-    accuracy=0.9,
-    seconds=2.5,
-)
-SUMMARY = Summary(
-    status="completed",
-    private=True,
-    rounds=1,
-    epsilon=1.5,
-    delta=1e-5,
-    federation=None,
-    accuracy=0.9,
-    loss=0.4,
-    seconds=2.5,
-    clients={"0": ClientBudget(1.5, "pld", 3.0, 1e-5, 10, 1, 2, "trained")},
-)
+CLIENTS = {
+    "0": ClientRound(
+        1.5,
+        "pld",
+        10,
+        0.1,
+        2,
+        "trained",
+        delta=1e-5,
+        budget=3.0,
+        noise_multiplier=1.1,
+        charges=(Entry(0.1, 1.1, 10),),
+    ),
+    "1": ClientRound(0.0, "rdp", 0, None, 0, "idle", "why"),
+}
+REPORT = RoundReport(1, True, 1.5, 1e-5, FEDERATION, 1.1, CLIENTS, 0.4, 0.9, 2.5)
+BUDGETS = {"0": ClientBudget(1.5, "pld", 3.0, 1e-5, 10, 1, 2, "trained")}
+SUMMARY = Summary("completed", True, 1, 1.5, 1e-5, None, 0.9, 0.4, 2.5, BUDGETS)
 
 
 def strict(text):
@@ -61,8 +41,10 @@ def strict(text):
 
 def test_a_line_of_rounds_jsonl(tmp_path):
     directory = RunResults(tmp_path / "new" / "run")
-    directory.append_round(to_line(REPORT))
-    (line,) = (directory.path / "rounds.jsonl").read_text().splitlines()
+    for _ in range(2):
+        directory.append_round(to_line(REPORT))
+    line, again = (directory.path / "rounds.jsonl").read_text().splitlines()
+    assert line == again
     assert strict(line) == {
         "round": 1, "private": True, "epsilon": 1.5, "delta": 1e-5, "noise_multiplier": 1.1,
         "clients": {
@@ -85,13 +67,6 @@ def test_a_line_of_rounds_jsonl(tmp_path):
         },
         "loss": 0.4, "accuracy": 0.9, "seconds": 2.5, "metrics": {}, "lost": "", "lost_rounds": 0,
     }  # fmt: skip
-
-
-def test_lines_are_appended(tmp_path):
-    directory = RunResults(tmp_path)
-    directory.append_round(to_line(REPORT))
-    directory.append_round(to_line(REPORT))
-    assert len((tmp_path / "rounds.jsonl").read_text().splitlines()) == 2
 
 
 def test_what_json_cannot_say_is_null(tmp_path):
@@ -126,16 +101,13 @@ def test_a_write_that_fails_leaves_nothing_under_the_name(tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("name", ["rounds.jsonl", "summary.json", "model.pt"])
-def test_a_directory_that_holds_a_run_is_refused(tmp_path, name):
-    (tmp_path / name).touch()
-    with pytest.raises(ConfigError, match=f"already holds {name}"):
-        RunResults(tmp_path)
-
-
-def test_a_directory_with_logs_and_settings_is_fine(tmp_path):
+def test_a_directory_that_holds_a_run_is_refused_and_one_with_logs_is_not(tmp_path, name):
     (tmp_path / "logs").mkdir()
     (tmp_path / "config.toml").touch()
     RunResults(tmp_path)
+    (tmp_path / name).touch()
+    with pytest.raises(ConfigError, match=f"already holds {name}"):
+        RunResults(tmp_path)
 
 
 @pytest.mark.parametrize("torn", ["", '{"round": 2, "eps', '{"round": 2}\n', '{"round": 2}\n{"round": 3}\n'])

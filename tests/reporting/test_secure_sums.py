@@ -29,19 +29,27 @@ PLAIN, SHARED = Entry(0.1, 6.0, 5), Entry(0.1, 6.0, 5, 8)
 PLAN = ["--records", "2000", "--batch-size", "100", "--rounds", "50"]
 
 
-def client(name: str, spent: tuple[Entry, ...], **profile: object) -> ClientRecord:
-    known = ClientProfile(name, 2000, 3.0, 1e-5, (), "rdp", **profile)
-    return ClientRecord(known, 1, spent, SHARED, rounds=1)
+def client(name: str, spent: tuple[Entry, ...], next_step: Entry = SHARED, **profile: object) -> ClientRecord:
+    return ClientRecord(
+        ClientProfile(name, 2000, 3.0, 1e-5, (), "rdp", **profile), 1, spent, next_step, rounds=1
+    )
 
 
-def report_of(*clients: ClientRecord, persons: int = 1, private: bool = True) -> RoundReport:
+def report_of(
+    *clients: ClientRecord, persons: int = 1, private: bool = True, step: Entry = SHARED
+) -> RoundReport:
     together = guarantee(clients, persons, private=private)
-    verdict = Verdict("trained", reported=(("steps", 1),), mechanism=SHARED.taking(1))
+    verdict = Verdict("trained", reported=(("steps", 1),), mechanism=step.taking(1))
     lines = {one.name: client_round(one, verdict, 2) for one in clients}
     return RoundReport(
         1, private, together.epsilon, together.delta, federation(together, lines, 2, "record"), 6.0, lines,
         0.5, 0.9, 1.0,
     )  # fmt: skip
+
+
+def summary_of(*clients: ClientRecord) -> str:
+    budgets = {one.name: client_budget(one, Verdict("trained"), 2, 3) for one in clients}
+    return json.dumps(Summary("completed", True, 1, 1.0, 1e-5, None, 0.9, 0.5, 1.0, budgets).to_dict())
 
 
 def test_a_line_of_rounds_has_both_epsilons_and_is_read_again():
@@ -58,21 +66,12 @@ def test_a_line_of_rounds_has_both_epsilons_and_is_read_again():
 
 
 def test_a_run_without_secure_sums_is_written_as_before():
-    plain = ClientRecord(ClientProfile("a", 2000, 3.0, 1e-5, (), "rdp"), 1, (PLAIN,), PLAIN)
-    together = guarantee([plain], 1, private=True)
-    lines = {"a": client_round(plain, Verdict("trained"), 2)}
-    report = RoundReport(
-        1, True, together.epsilon, 1e-5, federation(together, lines, 2, "record"), 6.0, lines, 0.5, 0.9, 1.0
-    )
-    text = to_line(report)
-    budgets = {"a": client_budget(plain, Verdict("trained"), 2, 3)}
-    text += json.dumps(
-        Summary("completed", True, 1, 1.0, 1e-5, report.federation, 0.9, 0.5, 1.0, budgets).to_dict()
-    )
+    plain = client("a", (PLAIN,), PLAIN)
+    line = to_line(report_of(plain, step=PLAIN))
     for word in ("alone", "shares", "copies"):
-        assert word not in text
-    assert "alone" not in round_line(json.loads(to_line(report)), rounds=3, budget=3.0)
-    assert read_round(to_line(report), "here", whole=True)["federation"].keys().isdisjoint({"epsilon_alone"})
+        assert word not in line + summary_of(plain)
+    assert "alone" not in round_line(json.loads(line), rounds=3, budget=3.0)
+    assert "epsilon_alone" not in read_round(line, "here", whole=True)["federation"]
 
 
 def test_of_a_person_at_several_clients_both_epsilons_add_up():
@@ -98,12 +97,8 @@ def test_what_is_of_no_use_is_never_a_number(value, words):
 
 
 def test_the_console_shows_both_columns_and_says_which_is_which(tmp_path):
-    budgets = {
-        one.name: client_budget(one, Verdict("trained"), 2, 3)
-        for one in (client("a", (SHARED,), epsilon_alone=5.0), client("b", (PLAIN,)))
-    }
-    summary = Summary("completed", True, 1, 1.0, 1e-5, None, 0.9, 0.5, 1.0, budgets)
-    (tmp_path / "summary.json").write_text(json.dumps(summary.to_dict()))
+    both = client("a", (SHARED,), epsilon_alone=5.0), client("b", (PLAIN,))
+    (tmp_path / "summary.json").write_text(summary_of(*both))
     clients = read_summary(tmp_path / "summary.json", whole=True)["clients"]
     assert clients["a"]["budget_alone"] == 5.0
     assert budget_columns(clients)[2] == "alone"

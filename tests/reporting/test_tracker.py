@@ -18,12 +18,9 @@ def test_the_numbers_of_a_round() -> None:
     }  # fmt: skip
 
 
-def test_what_was_not_measured_or_is_not_finite_is_left_out() -> None:
+def test_what_was_not_measured_or_is_not_finite_is_left_out_and_so_is_an_epsilon_without_privacy() -> None:
     found = numbers_of(record(loss=None, accuracy=math.nan, epsilon=math.inf, metrics={"f1": None}))
     assert not found.keys() & {"model/loss", "model/accuracy", "model/f1", "privacy/epsilon"}
-
-
-def test_without_privacy_no_epsilon_is_told() -> None:
     found = numbers_of(record(private=False, epsilon=5.0))
     assert not [name for name in found if name.startswith(("privacy/epsilon", "privacy/delta"))]
 
@@ -37,11 +34,8 @@ def test_statuses_are_counted_and_a_lost_round_is_marked() -> None:
     assert found["round/lost"] == 1.0
 
 
-def test_a_metrics_name_is_one_that_trackers_take() -> None:
+def test_a_metrics_name_is_one_that_trackers_and_files_take() -> None:
     assert "model/a-b--c" in numbers_of(record(metrics={"a/b:\x1bc": 1.0}))
-
-
-def test_no_metrics_name_means_a_folder_or_is_too_long_for_a_file() -> None:
     found = numbers_of(record(metrics={"..": 1.0, "": 2.0, "x" * 999 + "a": 3.0, "x" * 999 + "b": 4.0}))
     assert found["model/-."] == 1.0
     assert found["model/-"] == 2.0

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from run_records import record
 
-from fl_dp import choices
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
 from fl_dp.reporting import tracking as module
@@ -163,11 +162,6 @@ def test_an_unknown_tracker_is_refused_by_the_settings() -> None:
         RunConfig(track="wandb, tensorbored")
     assert RunConfig(track="wandb, mlflow,wandb").track_names == ("wandb", "mlflow")
     assert RunConfig().track_names == ()
-
-
-def test_each_tracker_is_a_file() -> None:
-    for name in choices.TRACKERS.built_in():
-        assert choices.TRACKERS.load(name, Tracker).package == name
 
 
 def test_no_plan_and_no_client_hears_of_it(tmp_path: Path) -> None:

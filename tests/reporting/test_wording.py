@@ -8,10 +8,7 @@ from fl_dp.reporting.wording import counted, duration, rough_duration
 )
 def test_counts(count: int, words: str) -> None:
     assert counted(count, "round") == words
-
-
-def test_counts_of_nouns_without_an_s() -> None:
-    assert [counted(count, "entry", "entries") for count in (1, 2)] == ["1 entry", "2 entries"]
+    assert counted(count, "entry", "entries") == words.replace("rounds", "entries").replace("round", "entry")
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,6 @@ from fl_dp.weights_digest import weights_digest
 
 RUN, SIZE, BATCH, NOISE, STEPS, ROUNDS, DELTA, BUDGET = "7001", 640, 64, 1.5, 20, 3, 1e-5, 3.0
 RATE = BATCH / SIZE
-NEVER = "never trained"
 Json = dict[str, Any]
 
 
@@ -65,12 +64,8 @@ class MadeRun:
         return replace(self, files=RunFolder(folder))
 
     def check(self, *, roster: bool = False, ledgers: bool = False) -> dict[str, Checked]:
-        evidence = Evidence(
-            self.files,
-            self.roster if roster else None,
-            tuple(path for path in self.ledgers.values()) if ledgers else (),
-        )
-        return {one.name: one for one in checked(evidence)}
+        trusted, files = self.roster if roster else None, tuple(self.ledgers.values()) if ledgers else ()
+        return {one.name: one for one in checked(Evidence(self.files, trusted, files))}
 
     def differs(self, *, roster: bool = False, ledgers: bool = False) -> dict[str, list[Finding]]:
         """What differs, by check; empty where all agrees."""
@@ -79,6 +74,13 @@ class MadeRun:
             for name, result in self.check(roster=roster, ledgers=ledgers).items()
         }
         return {name: findings for name, findings in found.items() if findings}
+
+    def words(self, check: str, **given: bool) -> str:
+        """What differs by that check, as one text; empty where it all agrees."""
+        return " | ".join(f"{one.what} ({one.where})" for one in self.differs(**given).get(check, []))
+
+    def notes(self, check: str, **given: bool) -> list[str]:
+        return [one.what for one in self.check(**given)[check].findings if one.outcome is Outcome.NOTE]
 
     # The forger.
 
@@ -92,6 +94,10 @@ class MadeRun:
         summary = json.loads(self.files.summary.read_text())
         change(summary)
         self.files.summary.write_text(json.dumps(summary, indent=2))
+
+    def change_client(self, client: str = "north", **fields: Any) -> None:
+        """In the summary."""
+        self.change_summary(lambda summary: summary["clients"][client].update(fields))
 
     def change_both(self, change: Callable[[Json], object]) -> None:
         self.change_rounds(change)
@@ -107,6 +113,14 @@ class MadeRun:
     def draw(self) -> None:
         """The page, from the files as they are."""
         self.files.report.write_text(render_page([self.files]))
+
+    def change_settings(self, before: str, after: str, *files: str) -> None:
+        """Of config.toml, unless others are named; the digests are as a forger computes them."""
+        for name in files or ("config",):
+            path = getattr(self.files, name)
+            assert before in path.read_text()
+            path.write_text(path.read_text().replace(before, after))
+        self.digests_anew()
 
     def digests_anew(self) -> None:
         """All that stand in the folder."""
@@ -209,8 +223,7 @@ def _summary(last: RoundReport, digests: dict[str, str]) -> Summary:
     return Summary(
         "completed", True, ROUNDS, last.epsilon, last.delta, last.federation, last.accuracy, last.loss, 3.0,
         clients, metrics=last.metrics, model_round=ROUNDS, planned_epsilon=last.epsilon, run=RUN,
-        max_grad_norm=1.0,
-        digests=digests,
+        max_grad_norm=1.0, digests=digests,
         masked=last.secure_sum.masked if last.secure_sum else None,
     )  # fmt: skip
 
@@ -220,11 +233,7 @@ def _state(made: MadeRun, site: str, steps: int, weights: str) -> Stated:
     with Ledger.open(path) as ledger:
         ledger.register(f"{site}'s data", site, SIZE)
         budget = Budget(BUDGET, DELTA)
-        for number in (1, 2, 3):
-            if number * STEPS > steps and not (site == "south" and number == 3):
-                continue
-            if site == "south" and number == 2:
-                continue
+        for number in (1, 2, 3) if site == "north" else (1, 3):
             request = ReservationRequest(
                 f"{site}'s data", RUN, number, (RATE, NOISE), STEPS, budget, shares=made.shares
             )
@@ -246,10 +255,8 @@ def _state(made: MadeRun, site: str, steps: int, weights: str) -> Stated:
         "assumed",
         alone(steps, made.shares),
     )
-    return signed(
-        Statement(RUN, weights, committed, 0, "2026-11-22T21:37:28+00:00", "0.1.0", (account,)),
-        made.key(site),
-    )
+    said = Statement(RUN, weights, committed, 0, "2026-11-22T21:37:28+00:00", "0.1.0", (account,))
+    return signed(said, made.key(site))
 
 
 def signed(said: Statement, key: SigningKey) -> Stated:

@@ -1,7 +1,6 @@
 """A ledger that was made to do harm ends in an error, soon; nothing in it is run."""
 
 import sqlite3
-import time
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -53,10 +52,8 @@ def of_rows(count: int) -> str:
     ],
 )
 def test_only_a_ledgers_tables_are_read(script: str, tmp_path: Path) -> None:
-    began = time.monotonic()
     with pytest.raises(ConfigError, match="is no ledger: its tables are others"):
         kept_rows(made(tmp_path / "ledger.sqlite", script))
-    assert time.monotonic() - began < 10
 
 
 def test_a_ledger_that_has_paid_is_one_with_the_secrets_that_lie_beside_its_entries(tmp_path: Path) -> None:
@@ -86,21 +83,19 @@ def test_a_ledger_of_any_size_below_the_bound_is_read(tmp_path: Path) -> None:
     "row", ["(1, x'00', 'h')", "(1, hex(zeroblob(2000000)), 'h')", "(1, CAST(x'ff' AS TEXT), 'h')"]
 )
 def test_what_is_no_text_is_refused(row: str, tmp_path: Path) -> None:
-    with pytest.raises(
-        ConfigError, match=r"cannot be read as a ledger \(\w+\); its owner can give an export"
-    ):
-        kept_rows(
-            made(
-                tmp_path / "ledger.sqlite",
-                f"{FORMAT.tables} {WITHOUT_TRIGGERS} INSERT INTO events VALUES {row};",
-            )
-        )
+    script = f"{FORMAT.tables} {WITHOUT_TRIGGERS} INSERT INTO events VALUES {row};"
+    words = r"cannot be read as a ledger \(\w+\); its owner can give an export"
+    with pytest.raises(ConfigError, match=words):
+        kept_rows(made(tmp_path / "ledger.sqlite", script))
 
 
 def test_the_work_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = made(tmp_path / "ledger.sqlite", of_rows(20_000))
     monkeypatch.setattr(ledger_rows, "MOST_SECONDS", 0.0)
     with pytest.raises(ConfigError, match="it took too long"):
+        kept_rows(path)
+    monkeypatch.setattr(ledger_rows, "MOST_LEDGER", 100)
+    with pytest.raises(ConfigError, match=r"longer than .* MiB"):
         kept_rows(path)
 
 
@@ -158,11 +153,4 @@ def test_no_other_file_is_looked_into(
     path = made(tmp_path / "ledger.sqlite", of_rows(10))
     spoil(path)
     with pytest.raises(ConfigError, match=words):
-        kept_rows(path)
-
-
-def test_a_long_file_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = made(tmp_path / "ledger.sqlite", of_rows(10))
-    monkeypatch.setattr(ledger_rows, "MOST_LEDGER", 100)
-    with pytest.raises(ConfigError, match=r"longer than .* MiB"):
         kept_rows(path)

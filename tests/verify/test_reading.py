@@ -3,6 +3,7 @@
 import json
 import os
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,16 +14,20 @@ from fl_dp.verify import reading
 from fl_dp.verify.findings import Found, Outcome
 
 
-def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(ConfigError, match="it is no plain file"):
-        reading.read_bytes(tmp_path / "pipe")
+def _link(path: Path) -> None:
+    path.symlink_to("/etc/hostname")
 
 
-def test_a_link_is_not_followed(tmp_path: Path) -> None:
-    (tmp_path / "link").symlink_to("/etc/hostname")
-    with pytest.raises(ConfigError, match="it is a link, and links are not followed"):
-        reading.read_bytes(tmp_path / "link")
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [(os.mkfifo, "it is no plain file"), (_link, "it is a link, and links are not followed")],
+)
+def test_neither_is_a_pipe_waited_for_nor_a_link_followed(
+    place: Callable[[Path], object], words: str, tmp_path: Path
+) -> None:
+    place(tmp_path / "file")
+    with pytest.raises(ConfigError, match=words):
+        reading.read_bytes(tmp_path / "file")
 
 
 def test_no_more_is_read_than_is_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

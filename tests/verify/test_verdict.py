@@ -46,7 +46,6 @@ def test_lines_are_folded_for_a_terminal() -> None:
 
 def test_without_a_summary_signatures_make_nothing_authentic(made_run: MadeRun) -> None:
     made_run.files.summary.unlink()
-    said = verdict(
-        [result(Outcome.AGREES, signed={"north": True})], Evidence(made_run.files, made_run.roster)
-    )
-    assert said.startswith("consistent, not authenticated")
+    evidence = Evidence(made_run.files, made_run.roster)
+    results = [result(Outcome.AGREES, signed={"north": True})]
+    assert verdict(results, evidence).startswith("consistent, not authenticated")

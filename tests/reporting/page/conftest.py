@@ -66,6 +66,13 @@ def make(tmp_path: Path) -> Make:
     return made
 
 
+def change_summary(folder: RunFolder, change: Callable[[dict[str, Any]], object]) -> RunFolder:
+    summary = json.loads(folder.summary.read_text())
+    change(summary)
+    folder.summary.write_text(json.dumps(summary))
+    return folder
+
+
 def statement(clients: Sequence[str], **changed: Any) -> Stated:
     """What a simulation says of its clients: unsigned."""
     accounts = tuple(

@@ -12,7 +12,7 @@ from fl_dp.reporting.page.data_facts import data_facts
 from fl_dp.reporting.page.render import render_page
 from fl_dp.reporting.run_folder import RunFolder
 
-from .conftest import Make
+from .conftest import Make, change_summary
 from .reading import Page
 
 SCHEMA = """
@@ -107,18 +107,11 @@ def test_accuracies_of_classes_are_a_table_and_small_classes_are_hidden(make: Ma
 @pytest.mark.parametrize("below", [0, LEAST_CELL - 1])
 def test_files_that_hide_no_small_classes_have_no_table(make: Make, below: int) -> None:
     folder = make(metrics=BY_CLASS, suppressed_below=below)
-    older = make("older", metrics=BY_CLASS)
-    summary = json.loads(older.summary.read_text())
-    del summary["suppressed_below"]
-    older.summary.write_text(json.dumps(summary))
-    for text in (
-        text_of(folder),
-        text_of(older),
-        text_of(folder, older),
-        text_of(make("k", metrics=BY_CLASS, over=False)),
-    ):
-        assert "<i>ill" not in text
-        assert "0.125" not in text
+    older = change_summary(make("older", metrics=BY_CLASS), lambda summary: summary.pop("suppressed_below"))
+    killed = make("k", metrics=BY_CLASS, over=False)
+    for folders in ([folder], [older], [folder, older], [killed]):
+        assert "<i>ill" not in text_of(*folders)
+        assert "0.125" not in text_of(*folders)
 
 
 def test_side_by_side_classes_have_a_column_for_each_run(make: Make) -> None:

@@ -6,22 +6,16 @@ from fl_dp.reporting.page.approval import Approval, approval_file, read_approval
 from .conftest import Make
 
 
-def test_what_is_not_given_stays(make: Make) -> None:
+def test_what_is_not_given_stays_and_a_file_of_few_keys_gets_the_others(make: Make) -> None:
     folder = make()
     assert read_approval(folder) == Approval()
-    write_approval(folder, purpose="Triage", date="1 May")
-    write_approval(folder, approver='Dr. "N"\n= Ng')
-    assert read_approval(folder) == Approval("Triage", 'Dr. "N" = Ng', "1 May")
-    write_approval(folder, date="")
-    assert read_approval(folder).date == ""
-
-
-def test_a_file_of_three_keys_is_read_and_gets_the_others(make: Make) -> None:
-    folder = make()
     approval_file(folder).write_text('purpose = "Triage"\n')
     assert read_approval(folder) == Approval("Triage")
-    write_approval(folder, legal_basis="consent")
-    assert read_approval(folder) == Approval("Triage", legal_basis="consent")
+    write_approval(folder, legal_basis="consent", date="1 May")
+    write_approval(folder, approver='Dr. "N"\n= Ng')
+    assert read_approval(folder) == Approval("Triage", 'Dr. "N" = Ng', "1 May", legal_basis="consent")
+    write_approval(folder, date="")
+    assert read_approval(folder).date == ""
     text = approval_file(folder).read_text()
     assert 'legal-basis = "consent"' in text
     assert 'recipients = ""' in text

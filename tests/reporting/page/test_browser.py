@@ -4,6 +4,7 @@ import html
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -37,16 +38,10 @@ document.title = JSON.stringify({{width: shown.scrollWidth, wide, empty, cut,
 
 
 def browse(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [
-        str(BROWSER),
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--hide-scrollbars",
-        f"--user-data-dir={tmp_path / 'profile'}",
-    ]
     return subprocess.run(
-        [*command, "--enable-logging=stderr", "--virtual-time-budget=3000", *arguments],
+        [str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
+         f"--user-data-dir={tmp_path / 'profile'}", "--enable-logging=stderr", "--virtual-time-budget=3000",
+         *arguments],
         capture_output=True, text=True, check=False, timeout=240,
     )  # fmt: skip
 
@@ -65,31 +60,31 @@ def looked_at(tmp_path: Path, folders: list[RunFolder], width: int) -> tuple[dic
     return json.loads(html.unescape(found[1])), console
 
 
-@pytest.mark.parametrize("width", [360, 1440])
-def test_one_run_is_shown_whole(make: Make, tmp_path: Path, width: int) -> None:
+def one_run(make: Make) -> list[RunFolder]:
     names = [f"a hospital with a very long name and number {number}" for number in range(30)]
-    folder = make(clients=["x" * 250, r"$\frac$", "<script>alert(1)</script>", *names], reason="y" * 250)
-    found, console = looked_at(tmp_path, [folder], width)
-    assert found["width"] <= width
-    assert found["wide"] == []
-    assert width > 400 or found["cut"] == []
-    assert (found["figures"], found["empty"]) == (6, 0)
-    assert int(str(found["tables"])) >= 10
-    assert console == ""
+    return [make(clients=["x" * 250, r"$\frac$", "<script>alert(1)</script>", *names], reason="y" * 250)]
 
 
-@pytest.mark.parametrize("width", [360, 1440])
-def test_several_runs_are_shown_whole(make: Make, tmp_path: Path, width: int) -> None:
+def several_runs(make: Make) -> list[RunFolder]:
     runs = [
         make(f"r{epsilon}-{seed}", settings={"epsilon": epsilon, "seed": seed}, gain=0.1 + epsilon / 100)
         for epsilon in (1.0, 3.0, 8.0)
         for seed in (0, 1)
     ]
-    found, console = looked_at(tmp_path, [*runs, make("off", private=False)], width)
+    return [*runs, make("off", private=False)]
+
+
+@pytest.mark.parametrize("width", [360, 1440])
+@pytest.mark.parametrize(("runs", "figures", "tables"), [(one_run, 6, 10), (several_runs, 3, 0)])
+def test_runs_are_shown_whole(
+    make: Make, tmp_path: Path, width: int, runs: Callable[[Make], list[RunFolder]], figures: int, tables: int
+) -> None:
+    found, console = looked_at(tmp_path, runs(make), width)
     assert found["width"] <= width
     assert found["wide"] == []
     assert width > 400 or found["cut"] == []
-    assert (found["figures"], found["empty"]) == (3, 0)
+    assert (found["figures"], found["empty"]) == (figures, 0)
+    assert int(str(found["tables"])) >= tables
     assert console == ""
 
 

@@ -1,9 +1,9 @@
 """The page as a whole: what stands in it, in which order, and that strangers' texts stay texts."""
 
-import json
 import re
 import shutil
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -15,7 +15,7 @@ from fl_dp.reporting.page.read import read_run
 from fl_dp.reporting.page.render import render_page
 from fl_dp.reporting.run_folder import RunFolder
 
-from .conftest import Make, statement
+from .conftest import Make, change_summary, statement
 from .reading import Page
 
 HOSTILE = (
@@ -92,12 +92,9 @@ def test_what_strangers_wrote_stays_text(make: Make, name: str) -> None:
     assert (name in page.text) is not any(ord(one) > 0x2FF or ord(one) < 32 for one in name)
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("name", [one for one in HOSTILE if one.isprintable()])
 def test_several_runs_with_hostile_settings(make: Make, name: str) -> None:
-    if any(ord(one) < 32 or 0xD800 <= ord(one) < 0xE000 for one in name):
-        pytest.skip("TOML cannot hold it")
-    runs = make("a", settings={"task": name}), make("b", settings={"task": "b"})
-    page = page_of(*runs)
+    page = page_of(make("a", settings={"task": name}), make("b", settings={"task": "b"}))
     assert page.open == []
     assert not page.all("script")
     assert not page.all("img")
@@ -144,11 +141,10 @@ def test_persons_and_proven_arithmetic_have_words_of_their_own(make: Make) -> No
 
 
 def test_without_privacy_it_says_so_all_over(make: Make) -> None:
-    page = page_of(make(private=False))
-    assert page.text.count("NOT PRIVATE") >= 6
-    assert "add or remove" not in page.text
-    assert "right with a probability" not in page.text
-    assert "epsilon 0" not in page.text.lower()
+    text = page_of(make(private=False)).text
+    assert text.count("NOT PRIVATE") >= 6
+    for words in ("add or remove", "right with a probability", "epsilon 0", "Epsilon 0"):
+        assert words not in text
 
 
 def test_one_file_that_says_not_private_is_enough(make: Make) -> None:
@@ -162,24 +158,29 @@ def test_a_model_that_later_rounds_chose_carries_the_whole_plan(make: Make) -> N
     assert "the best one, of round 2" in text
 
 
-def untrained(make: Make, *, spent: int = 9, before: int = 9, **changed: object) -> RunFolder:
-    """Of a run without a round: one client, what its account holds and held."""
-    folder = make()
-    summary = json.loads(folder.summary.read_text())
-    north = summary["clients"]["north"]
-    north |= {
-        name: [{"sample_rate": 0.1, "noise_multiplier": 1.5, "steps": steps}] if steps else []
-        for name, steps in (("charges", spent), ("before", before))
-    }
-    summary |= {"rounds": 0, "model_round": 0, "status": "failed", "digests": {}, "clients": {"north": north}}
-    folder.summary.write_text(json.dumps({**summary, **changed}))
+def untrained(folder: RunFolder, *, spent: int = 9, **changed: object) -> RunFolder:
+    """Of a run without a round: one client, what its account holds; 9 steps of it were held before."""
+
+    def change(summary: dict[str, Any]) -> None:
+        north = summary["clients"]["north"]
+        for name, steps in (("charges", spent), ("before", 9)):
+            north[name] = [{"sample_rate": 0.1, "noise_multiplier": 1.5, "steps": steps}]
+        summary |= {
+            "rounds": 0,
+            "model_round": 0,
+            "status": "failed",
+            "digests": {},
+            "clients": {"north": north},
+        }
+        summary |= changed
+
     folder.rounds.unlink()
-    return folder
+    return change_summary(folder, change)
 
 
 @pytest.mark.parametrize("changed", [{"clients": {}, "epsilon": None, "delta": None, "federation": None}, {}])
 def test_a_run_without_a_round_has_released_nothing(make: Make, changed: dict[str, object]) -> None:
-    text = page_of(untrained(make, **changed)).text
+    text = page_of(untrained(make(), **changed)).text
     assert "Nothing was trained: by its files, this run has released nothing." in text
     assert "epsilon infinite" not in text
     assert "Model that was kept none" in text
@@ -189,12 +190,12 @@ def test_a_run_without_a_round_has_released_nothing(make: Make, changed: dict[st
 
 def test_a_first_round_that_was_paid_for_is_not_nothing(make: Make) -> None:
     """It was begun, and the run ended before its line was written."""
-    text = page_of(untrained(make, spent=12)).text
+    text = page_of(untrained(make(), spent=12)).text
     assert "Nothing was trained" not in text
     assert "For one record at one client: epsilon 0.76" in text
     assert "Model that was kept none" in text
-    assert "Nothing was trained" not in page_of(untrained(lambda: make("older"), run="")).text
-    assert "Nothing was trained" not in page_of(untrained(lambda: make("refused"), rounds=3)).text
+    assert "Nothing was trained" not in page_of(untrained(make("older"), run="")).text
+    assert "Nothing was trained" not in page_of(untrained(make("refused"), rounds=3)).text
 
 
 def test_a_run_whose_budgets_were_spent_did_not_end_as_planned(make: Make) -> None:
@@ -203,29 +204,26 @@ def test_a_run_whose_budgets_were_spent_did_not_end_as_planned(make: Make) -> No
     assert "This run ended after 3 rounds because budgets were spent, not because of results." in text
 
 
-def test_a_run_that_was_killed_has_a_page(make: Make) -> None:
+def test_a_run_that_was_killed_has_a_page_that_says_what_is_missing(make: Make) -> None:
     text = page_of(make(over=False)).text
     assert "not finished" in text
     assert "No site has stated anything" in text
     assert "The budget, epsilon 3.00 for each client, holds in any case." in text
-
-
-def test_what_a_killed_run_has_spent_since_its_last_line_is_said_to_be_missing(make: Make) -> None:
+    assert "a round that was begun since is paid for in the ledgers" in text
     since = "what was spent since is NOT in it"
-    for text in (page_of(make("a", over=False)).text, page_of(make("b", over=False), make("c")).text):
-        assert f"After round 3: {since}" in text
-    assert "a round that was begun since is paid for in the ledgers" in page_of(make("d", over=False)).text
+    assert f"After round 3: {since}" in text
+    assert f"After round 3: {since}" in page_of(make("b", over=False), make("c")).text
     assert since not in page_of(make("e")).text
 
 
 def test_where_no_epsilon_holds_no_budget_is_said_to(make: Make) -> None:
     """One client's data were trained without protection before: account and plan are infinite."""
-    folder = make()
-    summary = json.loads(folder.summary.read_text())
-    summary.update(epsilon=None, planned_epsilon=None)
-    summary["clients"]["north"].update(epsilon=None, planned_epsilon=None)
-    folder.summary.write_text(json.dumps(summary))
-    text = page_of(folder).text
+
+    def infinite(summary: dict[str, Any]) -> None:
+        for one in (summary, summary["clients"]["north"]):
+            one.update(epsilon=None, planned_epsilon=None)
+
+    text = page_of(change_summary(make(), infinite)).text
     assert "For one record at one client: epsilon infinite" in text
     assert "holds in any case" not in text
     assert "has to count the whole plan: epsilon infinite." in text
@@ -245,25 +243,19 @@ def test_what_was_spent_before_is_told_apart(make: Make) -> None:
 
 def test_of_this_run_alone_it_is_for_the_same_person_as_the_whole(make: Make) -> None:
     """The sum of as many clients as the headline's."""
-    before = [Entry(0.1, 1.5, 30)]
-    one = read_run(make("one", before=before)).clients
-    own = sorted(client.own_epsilon or 0.0 for client in one)
-    assert (
-        f"Of this run alone it is {rounded_up(own[-1])} at most, for one record"
-        in page_of(make("a", before=before)).text
-    )
-    text = page_of(make("b", before=before, federation={"clients_per_person": 2})).text
-    assert (
-        f"Of this run alone it is {rounded_up(sum(own))} at most, for one person with a record at up to 2"
-        in text
-    )
+    spent: dict[str, Any] = {"before": [Entry(0.1, 1.5, 30)]}
+    own = sorted(client.own_epsilon or 0.0 for client in read_run(make("one", **spent)).clients)
+    for name, total, whom, more in (
+        ("a", own[-1], "one record", {}),
+        ("b", sum(own), "one person with a record at up to 2", {"federation": {"clients_per_person": 2}}),
+    ):
+        text = page_of(make(name, **spent, **more)).text
+        assert f"Of this run alone it is {rounded_up(total)} at most, for {whom}" in text
 
 
 def test_of_this_run_alone_nothing_is_said_where_one_clients_is_not_known(make: Make) -> None:
     folder = make(before=[Entry(0.1, 1.5, 30)])
-    summary = json.loads(folder.summary.read_text())
-    summary["clients"]["north"]["accountant"] = "of tomorrow"
-    folder.summary.write_text(json.dumps(summary))
+    change_summary(folder, lambda summary: summary["clients"]["north"].update(accountant="of tomorrow"))
     assert "Of this run alone" not in page_of(folder).text
 
 
@@ -280,9 +272,7 @@ def test_a_site_that_states_more_than_the_server_recorded_is_named(make: Make) -
 def test_the_headline_does_not_count_retired_accounts(make: Make) -> None:
     folder = make()
     assert "over all runs on these ledgers." in page_of(folder).text
-    summary = json.loads(folder.summary.read_text())
-    summary["clients"]["north"]["retired"] = 1
-    folder.summary.write_text(json.dumps(summary))
+    change_summary(folder, lambda summary: summary["clients"]["north"].update(retired=1))
     assert "over all runs on these ledgers, but for accounts that were retired." in page_of(folder).text
 
 

@@ -1,7 +1,6 @@
 """Who has signed what: a signature counts for its key alone, and for this run and model alone."""
 
 import dataclasses
-import json
 
 import pytest
 
@@ -12,7 +11,7 @@ from fl_dp.reporting.page.read import read_run
 from fl_dp.reporting.page.render import render_page
 from fl_dp.statements import PURPOSE, Stated
 
-from .conftest import Make, statement
+from .conftest import Make, change_summary, statement
 from .reading import Page
 
 
@@ -47,11 +46,20 @@ def test_a_signature_that_does_not_fit_is_said(make: Make, change: str) -> None:
     assert "WRONG SIGNATURE" in Page(render_page([folder])).text
 
 
-@pytest.mark.parametrize("change", [{"run": "18"}, {"weights": "00" * 32}])
-def test_a_statement_of_another_run_or_model_is_said(make: Make, change: dict[str, str]) -> None:
-    folder = make(clients=["north"], signed=[signed(statement(["north"], **change))])
+@pytest.mark.parametrize(
+    ("said", "summary"),
+    [
+        ({"run": "18"}, {}),
+        ({"weights": "00" * 32}, {}),
+        ({}, {"digests": {}}),
+    ],  # of no digest none is vouched for
+)
+def test_a_statement_of_another_run_or_model_is_said(
+    make: Make, said: dict[str, str], summary: dict[str, object]
+) -> None:
+    folder = make(clients=["north"], signed=[signed(statement(["north"], **said))], **summary)
     text = Page(render_page([folder])).text
-    assert "NOT OF THIS RUN: it speaks of another" in text
+    assert f"NOT OF THIS RUN: it speaks of another {'' if 'run' in said else 'model'}" in text
     assert "0 signed by the key beside it" in text
     assert "its site, signed" not in text
 
@@ -63,17 +71,10 @@ def test_a_statement_that_cannot_be_read_is_no_end_of_the_page(make: Make) -> No
     assert "the server alone" in text
 
 
-def test_a_digest_that_was_taken_out_vouches_for_no_statement(make: Make) -> None:
-    """As `fl-dp verify` has it."""
-    folder = make(clients=["north"], signed=[signed(statement(["north"]))], digests={})
-    assert "NOT OF THIS RUN: it speaks of another model" in Page(render_page([folder])).text
-
-
 def test_beside_the_approval_it_says_whose_word_it_is(make: Make) -> None:
     """And beside the reason of a run that failed."""
     folder = make(status="failed", reason="")
-    summary = json.loads(folder.summary.read_text())
-    folder.summary.write_text(json.dumps({**summary, "reason": "by order of the board"}))
+    change_summary(folder, lambda summary: summary.update(reason="by order of the board"))
     text = " ".join(Page(render_page([folder])).text.split())
     assert "Whoever wrote its folder says: by order of the board" in text
     after = text[text.index("Purpose and approval") : text.index("Results")]

@@ -1,55 +1,60 @@
 """Charges from round to round."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from verify.made_run import RATE, STEPS, MadeRun
-
-from fl_dp.verify.findings import Outcome
-
-Json = dict[str, Any]
+from verify.made_run import RATE, STEPS, Json, MadeRun
 
 
-def what_differs(run: MadeRun) -> str:
-    return " | ".join(f"{one.what} ({one.where})" for one in run.differs().get("charges", []))
-
-
-def in_round(number: int, client: str, **fields: Any) -> Any:
+def in_round(number: int, client: str = "north", **fields: Any) -> Callable[[MadeRun], None]:
     def change(line: Json) -> None:
         if line["round"] == number:
             line["clients"][client] |= fields
 
-    return change
+    return lambda run: run.change_rounds(change)
+
+
+def at_the_end(**fields: Any) -> Callable[[MadeRun], None]:
+    return lambda run: run.change_client(**fields)
 
 
 def charge(steps: int, noise: float = 1.5) -> list[Json]:
     return [{"sample_rate": RATE, "noise_multiplier": noise, "steps": steps}]
 
 
-def test_nothing_is_ever_given_back(made_run: MadeRun) -> None:
-    made_run.change_rounds(in_round(2, "north", charges=charge(STEPS), steps=STEPS))
-    assert "the charges lack 20 steps" in what_differs(made_run)
-    assert "line 2, client north" in what_differs(made_run)
+@pytest.mark.parametrize(
+    ("forge", "words"),
+    [
+        (
+            in_round(2, charges=charge(STEPS), steps=STEPS),
+            "the charges lack 20 steps at rate 0.1 and noise 1.5",
+        ),
+        (in_round(2, charges=charge(STEPS), steps=STEPS), "line 2, client north"),
+        (in_round(1, charges=charge(STEPS, 1.6)), "20 steps at rate 0.1 and noise 1.5 (rounds.jsonl, line 1"),
+        (at_the_end(charges=charge(2 * STEPS), steps=2 * STEPS), "noise 1.5 (summary.json, client north)"),
+        (at_the_end(before=charge(7)), "the charges lack 7 steps"),
+        (at_the_end(steps=1), "1 steps, and 60 in its charges"),
+        (at_the_end(rounds=2), "2 rounds trained, and 3 in rounds.jsonl"),
+        (at_the_end(budget=0.5), "of a budget of 0.5"),
+        *(
+            (in_round(3, status=one), f"{one}, with 20 steps of its own")
+            for one in ("declined", "failed", "idle")
+        ),
+        (in_round(3, reported={}), "trained, without a step of its own"),
+        (in_round(2, sample_rate=None), "its sample rate or noise multiplier is not there"),
+        (in_round(2, noise_multiplier=None), "its sample rate or noise multiplier is not there"),
+    ],
+)
+def test_what_differs(forge: Callable[[MadeRun], None], words: str, made_run: MadeRun) -> None:
+    forge(made_run)
+    assert words in made_run.words("charges")
 
 
-def test_a_rounds_own_steps_are_charged_at_its_own_noise(made_run: MadeRun) -> None:
-    made_run.change_rounds(in_round(1, "north", charges=charge(STEPS, 1.6)))
-    assert "the charges lack 20 steps at rate 0.1 and noise 1.5 (rounds.jsonl, line 1" in what_differs(
-        made_run
-    )
-
-
-def test_the_summary_holds_all_that_the_rounds_have_cost(made_run: MadeRun) -> None:
-    made_run.change_summary(
-        lambda summary: summary["clients"]["north"].update(charges=charge(2 * STEPS), steps=2 * STEPS)
-    )
-    assert "the charges lack 20 steps" in what_differs(made_run)
-    assert "summary.json, client north" in what_differs(made_run)
-
-
-def test_what_was_spent_before_the_run_is_charged_too(made_run: MadeRun) -> None:
-    made_run.change_summary(lambda summary: summary["clients"]["north"].update(before=charge(7)))
-    assert "the charges lack 7 steps" in what_differs(made_run)
+def test_where_no_round_was_left_none_more_can_have_been_accepted(made_run: MadeRun) -> None:
+    made_run.change_client(rounds=4)
+    made_run.change_summary(lambda summary: summary.update(status="failed"))
+    assert "4 rounds trained, and 3 in rounds.jsonl" in made_run.words("charges")
 
 
 def test_charges_that_grow_without_a_round_are_a_note(made_run: MadeRun) -> None:
@@ -63,74 +68,26 @@ def test_charges_that_grow_without_a_round_are_a_note(made_run: MadeRun) -> None
 
     made_run.change_rounds(more)
     made_run.change_summary(lambda summary: more(summary | {"round": 3}))
-    assert what_differs(made_run) == ""
-    notes = [one.what for one in made_run.check()["charges"].findings if one.outcome is Outcome.NOTE]
-    assert notes == ["the charges grew by 5 steps at rate 0.1 and noise 1.5 beside the round's own"]
-
-
-@pytest.mark.parametrize("status", ["declined", "failed", "idle"])
-def test_only_who_trained_has_steps_of_its_own(status: str, made_run: MadeRun) -> None:
-    made_run.change_rounds(in_round(3, "north", status=status))
-    assert f"{status}, with 20 steps of its own" in what_differs(made_run)
-    made_run.change_rounds(in_round(3, "north", status="trained", reported={}))
-    assert "trained, without a step of its own" in what_differs(made_run)
+    assert made_run.words("charges") == ""
+    assert made_run.notes("charges") == [
+        "the charges grew by 5 steps at rate 0.1 and noise 1.5 beside the round's own"
+    ]
 
 
 def test_a_round_that_failed_may_cost_less_in_the_end(made_run: MadeRun) -> None:
     """What was not confirmed counts in full, until the client shows its ledger again."""
-
-    def failed(line: Json) -> None:
-        south = line["clients"]["south"]
-        if line["round"] == 2:
-            south |= {"status": "failed", "charges": charge(2 * STEPS), "steps": 2 * STEPS}
-
-    made_run.change_rounds(failed)
-    assert what_differs(made_run) == ""
-
-
-def test_the_number_of_steps_and_rounds_is_counted_again(made_run: MadeRun) -> None:
-    made_run.change_summary(lambda summary: summary["clients"]["north"].update(steps=1, rounds=2))
-    assert "1 steps, and 60 in its charges" in what_differs(made_run)
-    assert "2 rounds trained, and 3 in rounds.jsonl" in what_differs(made_run)
-
-
-def test_no_budget_is_passed_by_who_trained(made_run: MadeRun) -> None:
-    made_run.change_summary(lambda summary: summary["clients"]["north"].update(budget=0.5))
-    assert "of a budget of 0.5" in what_differs(made_run)
+    in_round(2, "south", status="failed", charges=charge(2 * STEPS), steps=2 * STEPS)(made_run)
+    assert made_run.words("charges") == ""
 
 
 def test_a_client_that_is_taken_out_of_later_rounds_is_missed(made_run: MadeRun) -> None:
-    def without(line: Json) -> None:
-        if line["round"] == 3:
-            del line["clients"]["south"]
-
-    made_run.change_rounds(without)
-    assert "client south is missing (rounds.jsonl, line 3)" in what_differs(made_run)
-
-
-def test_where_no_round_was_left_none_more_can_have_been_accepted(made_run: MadeRun) -> None:
-    made_run.change_summary(
-        lambda summary: summary["clients"]["north"].update(rounds=4) or summary.update(status="failed")
-    )
-    assert "4 rounds trained, and 3 in rounds.jsonl" in what_differs(made_run)
-
-
-@pytest.mark.parametrize("name", ["sample_rate", "noise_multiplier"])
-def test_who_trained_has_a_rate_and_a_noise(name: str, made_run: MadeRun) -> None:
-    made_run.change_rounds(in_round(2, "north", **{name: None}))
-    assert "its sample rate or noise multiplier is not there" in what_differs(made_run)
+    made_run.change_rounds(lambda line: line["round"] == 3 and line["clients"].pop("south"))
+    assert "client south is missing (rounds.jsonl, line 3)" in made_run.words("charges")
 
 
 def test_a_budget_that_was_passed_before_the_run_is_a_note(made_run: MadeRun) -> None:
-    def idle(line: Json) -> None:
-        line["clients"]["south"] |= {"charges": charge(99), "steps": 99, "status": "idle", "reported": {}}
-
-    def at_the_end(summary: Json) -> None:
-        idle(summary)
-        summary["clients"]["south"] |= {"before": charge(99), "budget": 0.5, "rounds": 0}
-
-    made_run.change_rounds(idle)
-    made_run.change_summary(at_the_end)
-    assert what_differs(made_run) == ""
-    notes = [one.what for one in made_run.check()["charges"].findings if one.outcome is Outcome.NOTE]
-    assert any("of a budget of 0.5" in one for one in notes)
+    idle = {"charges": charge(99), "steps": 99, "status": "idle", "reported": {}}
+    made_run.change_rounds(lambda line: line["clients"]["south"].update(idle))
+    made_run.change_client("south", **idle, before=charge(99), budget=0.5, rounds=0)
+    assert made_run.words("charges") == ""
+    assert any("of a budget of 0.5" in one for one in made_run.notes("charges"))

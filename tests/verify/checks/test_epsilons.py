@@ -1,9 +1,10 @@
 """Epsilons against their charges, in both directions, and what they add up to."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from verify.made_run import BUDGET, STEPS, MadeRun, epsilon
+from verify.made_run import BUDGET, STEPS, Json, MadeRun, epsilon
 
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.records import Entry
@@ -11,12 +12,6 @@ from fl_dp.verify import claims
 from fl_dp.verify.checks.epsilons import _check_plan_ahead, _Recomputed
 from fl_dp.verify.claims import ClientClaim
 from fl_dp.verify.findings import Found, Outcome
-
-Json = dict[str, Any]
-
-
-def what_differs(run: MadeRun) -> str:
-    return " | ".join(f"{one.what} ({one.where})" for one in run.differs().get("epsilons", []))
 
 
 def test_one_lowered_epsilon_is_found_and_named(made_run: MadeRun) -> None:
@@ -27,7 +22,7 @@ def test_one_lowered_epsilon_is_found_and_named(made_run: MadeRun) -> None:
             line["federation"]["median"] = sum(one["epsilon"] for one in line["clients"].values()) / 2
 
     made_run.change_rounds(lower)
-    words = what_differs(made_run)
+    words = made_run.words("epsilons")
     assert "rounds.jsonl, line 2, client south" in words
     assert f"cost {epsilon(STEPS):.2f}" in words
     assert words.count("|") == 0
@@ -35,16 +30,11 @@ def test_one_lowered_epsilon_is_found_and_named(made_run: MadeRun) -> None:
 
 def test_a_raised_epsilon_is_found_for_pld_and_a_note_for_rdp(made_run: MadeRun) -> None:
     """Charges may have been left out; of a looser accountant nothing can be said."""
-
-    def raised(line: Json) -> None:
-        line["clients"]["south"]["epsilon"] += 0.3
-
-    made_run.change_summary(raised)
-    assert "and its charges cost" in what_differs(made_run)
-    made_run.change_summary(lambda summary: summary["clients"]["south"].update(accountant="rdp"))
-    assert "and its charges cost" not in what_differs(made_run)
-    notes = [one for one in made_run.check()["epsilons"].findings if one.outcome is Outcome.NOTE]
-    assert [one.what.split(" are")[0] for one in notes] == ["epsilons by rdp"]
+    made_run.change_client("south", epsilon=epsilon(2 * STEPS) + 0.3)
+    assert "and its charges cost" in made_run.words("epsilons")
+    made_run.change_client("south", accountant="rdp")
+    assert "and its charges cost" not in made_run.words("epsilons")
+    assert [one.split(" are")[0] for one in made_run.notes("epsilons")] == ["epsilons by rdp"]
 
 
 def test_rdps_own_epsilons_are_fine(made_run: MadeRun) -> None:
@@ -61,25 +51,16 @@ def test_rdps_own_epsilons_are_fine(made_run: MadeRun) -> None:
             line["planned_epsilon"] = max(found)
 
     made_run.change_both(by_rdp)
-    assert what_differs(made_run) == ""
+    assert made_run.words("epsilons") == ""
 
 
-def test_the_federations_epsilon_is_that_of_its_clients(made_run: MadeRun) -> None:
-    for name in ("epsilon", "delta"):
-        made_run.change_summary(lambda summary, name=name: summary.update({name: summary[name] * 0.9}))
-        assert f"the federation's {name} is said to be" in what_differs(made_run)
-        made_run.change_summary(lambda summary, name=name: summary.update({name: summary[name] / 0.9}))
-        assert what_differs(made_run) == ""
-    for name in ("largest", "median", "least"):
-        before = {}
+@pytest.mark.parametrize("name", ["epsilon", "delta", "largest", "median", "least"])
+def test_the_federations_epsilon_is_that_of_its_clients(name: str, made_run: MadeRun) -> None:
+    def lower(summary: Json) -> None:
+        (summary if name in summary else summary["federation"])[name] *= 0.9
 
-        def lower(summary: Json, name: str = name, before: Json = before) -> None:
-            before[name] = summary["federation"][name]
-            summary["federation"][name] *= 0.9
-
-        made_run.change_summary(lower)
-        assert f"the federation's {name} epsilon is said to be" in what_differs(made_run)
-        made_run.change_summary(lambda summary, before=before: summary["federation"].update(before))
+    made_run.change_summary(lower)
+    assert f"the federation's {name} " in made_run.words("epsilons")
 
 
 def test_a_person_at_two_clients_pays_both(made_run: MadeRun) -> None:
@@ -87,7 +68,7 @@ def test_a_person_at_two_clients_pays_both(made_run: MadeRun) -> None:
         line["federation"]["clients_per_person"] = 2
 
     made_run.change_both(of_two)
-    words = what_differs(made_run)
+    words = made_run.words("epsilons")
     assert "the federation's epsilon is" in words
     assert "the federation's delta is" in words
     assert "planned epsilon is" in words
@@ -99,7 +80,7 @@ def test_a_person_at_two_clients_pays_both(made_run: MadeRun) -> None:
             line["planned_epsilon"] = line["epsilon"]
 
     made_run.change_both(added)
-    assert what_differs(made_run) == ""
+    assert made_run.words("epsilons") == ""
 
 
 def test_the_plan_costs_what_its_rounds_cost(made_run: MadeRun) -> None:
@@ -117,34 +98,50 @@ def test_the_plan_costs_what_its_rounds_cost(made_run: MadeRun) -> None:
         made_run.change_summary(change)
 
     planned(None, 2)
-    assert "of the steps ahead cost" in what_differs(made_run)
+    assert "of the steps ahead cost" in made_run.words("epsilons")
     planned(epsilon(3 * STEPS + 5), 2)
-    assert what_differs(made_run).count("north") == 0
+    assert made_run.words("epsilons").count("north") == 0
     planned(0.5, 0)
-    assert "planned epsilon 0.5" in what_differs(made_run)
+    assert "planned epsilon 0.5" in made_run.words("epsilons")
     planned(BUDGET + 1, 2)
-    assert "of a budget of" in what_differs(made_run)
-
-
-def test_an_impossible_delta_is_said(made_run: MadeRun) -> None:
-    made_run.change_summary(lambda summary: summary["clients"]["north"].update(delta=0.0))
-    assert "delta 0" in what_differs(made_run)
+    assert "of a budget of" in made_run.words("epsilons")
 
 
 def test_a_delta_below_its_rounding_is_not_answered(made_run: MadeRun) -> None:
-    made_run.change_summary(lambda summary: summary["clients"]["north"].update(delta=1e-15))
+    made_run.change_client(delta=1e-15)
     given = [one for one in made_run.check()["epsilons"].findings if one.outcome is Outcome.NOT_GIVEN]
     assert "dp_accounting at delta 1e-15" in given[0].what
 
 
-def test_the_plan_of_all_needs_that_of_each(made_run: MadeRun) -> None:
-    def forged(summary: Json) -> None:
-        for one in summary["clients"].values():
-            one["planned_epsilon"] = None
-        summary["planned_epsilon"] = 0.01
+def no_plan_of_clients(summary: Json) -> None:
+    for one in summary["clients"].values():
+        one["planned_epsilon"] = None
+    summary["planned_epsilon"] = 0.01
 
-    made_run.change_summary(forged)
-    assert "a client has none" in what_differs(made_run)
+
+def more_than_was_left(summary: Json) -> None:
+    summary["clients"]["north"]["planned_epsilon"] += 0.01
+    summary["planned_epsilon"] += 0.01
+
+
+def of_no_client(summary: Json) -> None:
+    """No epsilon would add up to anything."""
+    summary["federation"]["clients_per_person"] = 0
+    summary.update(epsilon=0.0, delta=0.0)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda summary: summary["clients"]["north"].update(delta=0.0), "delta 0"),
+        (no_plan_of_clients, "a client has none"),
+        (more_than_was_left, "nor more where nothing was left"),
+        (of_no_client, "clients_per_person 0"),
+    ],
+)
+def test_what_cannot_be_is_said(change: Callable[[Json], None], words: str, made_run: MadeRun) -> None:
+    made_run.change_summary(change)
+    assert any(words in one.what + one.means for one in made_run.differs()["epsilons"])
 
 
 def of_client(**fields: Any) -> ClientClaim:
@@ -178,28 +175,6 @@ def test_steps_ahead_cost_as_much_as_those_that_were_charged_for_several_members
     honest = Found()
     _check_plan_ahead(client, 2, 20, compute_epsilon([Entry(0.1, 6.0, 60, 1, 2)], 1e-5), honest)
     assert not honest.any_differ
-
-
-def test_nothing_is_planned_where_nothing_is_left(made_run: MadeRun) -> None:
-    def more(summary: Json) -> None:
-        summary["clients"]["north"]["planned_epsilon"] += 0.01
-        summary["planned_epsilon"] += 0.01
-
-    made_run.change_summary(more)
-    assert "nor more where nothing was left" in " ".join(
-        one.means for one in made_run.differs().get("epsilons", [])
-    )
-
-
-def test_a_person_is_at_one_client_at_least(made_run: MadeRun) -> None:
-    """Of none no epsilon would add up to anything."""
-
-    def of_none(line: Json) -> None:
-        line["federation"]["clients_per_person"] = 0
-        line.update(epsilon=0.0, delta=0.0)
-
-    made_run.change_both(of_none)
-    assert "clients_per_person 0" in what_differs(made_run)
 
 
 @pytest.mark.parametrize("of_sums", [{"shares": 2}, {"copies": 2}])

@@ -1,6 +1,7 @@
 """Ledgers that are handed over: sound, committed to, and with what was really paid."""
 
 import json
+import shutil
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
@@ -12,55 +13,60 @@ from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.ledger.export import to_export
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.statements import Statement
-from fl_dp.verify.findings import Outcome
+from fl_dp.verify.findings import Finding, Outcome
 
 
 @pytest.fixture
 def own(made_run: MadeRun, tmp_path: Path) -> MadeRun:
     """With a copy of north's ledger alone, to be changed."""
-    folder = tmp_path / "ledger"
-    folder.mkdir()
-    for file in made_run.ledgers["north"].parent.glob("*"):
-        if file.is_file():
-            (folder / file.name).write_bytes(file.read_bytes())
-    made_run.ledgers = {"north": folder / "ledger.sqlite"}
+    shutil.copytree(made_run.ledgers["north"].parent, tmp_path / "ledger")
+    made_run.ledgers = {"north": tmp_path / "ledger" / "ledger.sqlite"}
     return made_run
 
 
-def what_differs(run: MadeRun) -> str:
-    return " | ".join(f"{one.what} ({one.where})" for one in run.differs(ledgers=True).get("ledgers", []))
+def words(run: MadeRun) -> str:
+    return run.words("ledgers", ledgers=True)
+
+
+def found_in(run: MadeRun) -> tuple[Finding, ...]:
+    return run.check(ledgers=True)["ledgers"].findings
+
+
+def pay(own: MadeRun, run: str, server_round: int, steps: int = STEPS, data: str = "north's data") -> None:
+    with Ledger.open(own.ledgers["north"]) as ledger:
+        ledger.reserve(data, run, server_round, (RATE, NOISE), steps, Budget(BUDGET, DELTA))
 
 
 def test_one_of_two_ledgers_is_checked_and_the_other_is_missed(own: MadeRun) -> None:
-    assert what_differs(own) == ""
-    findings = own.check(ledgers=True)["ledgers"].findings
+    assert words(own) == ""
+    findings = found_in(own)
     assert [one.what for one in findings if one.outcome is Outcome.NOT_GIVEN] == [
         "what opens the commitment of client south"
     ]
     assert "1 commitment opened" in findings[-1].what
+    assert findings[-1].what.endswith("the charges of 1 of 2 clients are those that were paid")
 
 
 def test_a_ledger_that_has_grown_since_still_opens(own: MadeRun) -> None:
-    with Ledger.open(own.ledgers["north"]) as ledger:
-        ledger.reserve("north's data", "another run", 1, (RATE, NOISE), 3, Budget(BUDGET, DELTA))
-    assert what_differs(own) == ""
+    pay(own, "another run", 1, 3)
+    assert words(own) == ""
 
 
-def test_an_export_is_as_good(own: MadeRun, tmp_path: Path) -> None:
+def test_an_export_is_as_good(own: MadeRun) -> None:
     with Ledger.open_existing(own.ledgers["north"]) as ledger:
         rows = ledger.rows()
     path = own.ledgers["north"].parent / "export.json"
     path.write_text(json.dumps(to_export(rows)))
     own.ledgers = {"north": path}
-    assert what_differs(own) == ""
+    assert words(own) == ""
     path.write_text(path.read_text().replace('\\"steps\\": 20', '\\"steps\\": 10'))
-    assert "its chain is broken" in what_differs(own)
+    assert "its chain is broken" in words(own)
 
 
 def test_reading_a_ledger_changes_nothing(own: MadeRun) -> None:
     path = own.ledgers["north"]
     before = path.read_bytes(), sorted(path.parent.iterdir())
-    assert what_differs(own) == ""
+    assert words(own) == ""
     assert (path.read_bytes(), sorted(path.parent.iterdir())) == before
 
 
@@ -72,14 +78,14 @@ def test_an_edited_entry_breaks_the_chain(own: MadeRun) -> None:
     )
     connection.commit()
     connection.close()
-    assert "entry 2 was edited" in what_differs(own)
+    assert "entry 2 was edited" in words(own)
 
 
 def test_another_salt_opens_nothing(own: MadeRun) -> None:
     path = own.ledgers["north"].parent / "statements.jsonl"
     line = json.loads(path.read_text())
     path.write_text(json.dumps({**line, "salt": "00" * 32}) + "\n")
-    assert "the commitment is not that of this salt and head" in what_differs(own)
+    assert "the commitment is not that of this salt and head" in words(own)
 
 
 def test_a_ledger_that_was_written_anew_has_another_head(own: MadeRun) -> None:
@@ -89,9 +95,8 @@ def test_a_ledger_that_was_written_anew_has_another_head(own: MadeRun) -> None:
     with Ledger.open(path) as ledger:
         ledger.register("north's data", "north", 640)
         ledger.reserve("north's data", "7001", 1, (RATE, NOISE), STEPS, Budget(BUDGET, DELTA))
-    words = what_differs(own)
-    assert "the head that was committed to is no entry of this ledger" in words
-    assert "20 steps were paid by north's data" in words
+    assert "the head that was committed to is no entry of this ledger" in words(own)
+    assert "20 steps were paid by north's data" in words(own)
 
 
 @pytest.mark.parametrize("accounts", [1, 2])
@@ -103,70 +108,57 @@ def test_what_is_stated_was_held_by_an_account_each(accounts: int, own: MadeRun)
     new = signed(replace(said, accounts=(less,) if accounts == 1 else both), own.key("north"))
     own.write_statements([{"text": new.text, "key": new.key, "signature": new.signature}])
     who = "north" if accounts == 1 else "south"
-    assert f"client {who} states charges that no account of the ledger had then" in what_differs(own)
+    assert f"client {who} states charges that no account of the ledger had then" in words(own)
 
 
 def test_a_ledger_of_other_runs_says_nothing_of_this_one(own: MadeRun) -> None:
     own.change_summary(lambda summary: summary.update(run="7002"))
     own.files.statements.unlink()
-    assert what_differs(own) == ""
-    found = {one.outcome: one.what for one in own.check(ledgers=True)["ledgers"].findings}
+    assert words(own) == ""
+    found = {one.outcome: one.what for one in found_in(own)}
     assert found[Outcome.NOT_GIVEN] == "what was paid for this run: no account of these ledgers has"
     assert "paid" not in found[Outcome.AGREES]
 
 
-def test_it_says_of_how_many_clients_the_payments_were_seen(own: MadeRun) -> None:
-    findings = own.check(ledgers=True)["ledgers"].findings
-    assert findings[-1].what.endswith("the charges of 1 of 2 clients are those that were paid")
+def count(own: MadeRun, steps: int, status: str) -> None:
+    """The server counts so many steps of north's, which has paid for 3 * STEPS."""
+    entry = {"sample_rate": RATE, "noise_multiplier": NOISE, "steps": steps}
+    own.change_client(charges=[entry], status=status)
 
 
-def count_more(own: MadeRun, status: str) -> None:
-    """The server counts a round of north's that north has never paid for."""
-    entry = {"sample_rate": RATE, "noise_multiplier": NOISE, "steps": 3 * STEPS + 10}
-    own.change_summary(lambda summary: summary["clients"]["north"].update(charges=[entry], status=status))
+MORE = 3 * STEPS + 10
 
 
 def test_a_round_that_was_never_answered_is_counted_and_need_not_be_paid(own: MadeRun) -> None:
-    count_more(own, "failed")
-    assert what_differs(own) == ""
-    notes = [one.what for one in own.check(ledgers=True)["ledgers"].findings if one.outcome is Outcome.NOTE]
-    assert notes == ["client north is counted with more than north's data has paid for"]
+    count(own, MORE, "failed")
+    assert words(own) == ""
+    assert own.notes("ledgers", ledgers=True) == [
+        "client north is counted with more than north's data has paid for"
+    ]
 
 
 def test_else_a_ledger_that_holds_less_is_not_the_one(own: MadeRun) -> None:
-    count_more(own, "trained")
-    assert "60 steps were paid by north's data" in what_differs(own)
+    count(own, MORE, "trained")
+    assert "60 steps were paid by north's data" in words(own)
 
 
 def test_what_another_run_has_paid_since_may_be_counted(own: MadeRun) -> None:
     """It registered again before this run ended, and was asked for nothing more."""
-    with Ledger.open(own.ledgers["north"]) as ledger:
-        ledger.reserve("north's data", "another run", 1, (RATE, NOISE), 10, Budget(BUDGET, DELTA))
-    count_more(own, "idle")
-    assert what_differs(own) == ""
+    pay(own, "another run", 1, 10)
+    count(own, MORE, "idle")
+    assert words(own) == ""
 
 
 def test_a_client_that_failed_is_counted_with_all_that_it_paid(own: MadeRun) -> None:
-    entry = {"sample_rate": RATE, "noise_multiplier": NOISE, "steps": 2 * STEPS}
-    own.change_summary(lambda summary: summary["clients"]["north"].update(charges=[entry], status="failed"))
-    own.change_summary(lambda summary: summary["clients"]["south"].update(charges=[]))
-    assert "60 steps were paid by north's data" in what_differs(own)
-
-
-def killed(own: MadeRun) -> dict[Outcome, str]:
-    own.files.summary.unlink(missing_ok=True)
-    return {one.outcome: one.what for one in own.check(ledgers=True)["ledgers"].findings}
-
-
-def pay(own: MadeRun, run: str, server_round: int) -> None:
-    with Ledger.open(own.ledgers["north"]) as ledger:
-        ledger.reserve("north's data", run, server_round, (RATE, NOISE), STEPS, Budget(BUDGET, DELTA))
+    count(own, 2 * STEPS, "failed")
+    own.change_client("south", charges=[])
+    assert "60 steps were paid by north's data" in words(own)
 
 
 def test_a_killed_run_is_compared_by_its_last_line(own: MadeRun) -> None:
     pay(own, "another run", 9)
     own.files.summary.unlink()
-    findings = own.check(ledgers=True)["ledgers"].findings
+    findings = found_in(own)
     assert "what client north has spent by the last line is what north's data has paid" in findings[1].what
     assert "the charges of client south in the last line" in findings[2].what
     assert findings[-1].what.endswith("opened")
@@ -174,20 +166,21 @@ def test_a_killed_run_is_compared_by_its_last_line(own: MadeRun) -> None:
 
 def test_what_was_paid_for_a_round_without_a_line_is_told(own: MadeRun) -> None:
     pay(own, "7001", 4)  # 11 steps fit its budget
-    words = killed(own)[Outcome.NOTE]
-    assert words.startswith("north's data has paid for 11 steps more than client north has in the last line")
-    assert "for round 4: together epsilon 2.98" in words
-    assert f"at delta 1e-05, and the line says {epsilon(3 * STEPS):.4f}" in words
+    own.files.summary.unlink()
+    (note,) = own.notes("ledgers", ledgers=True)
+    assert note.startswith("north's data has paid for 11 steps more than client north has in the last line")
+    assert "for round 4: together epsilon 2.98" in note
+    assert f"at delta 1e-05, and the line says {epsilon(3 * STEPS):.4f}" in note
 
 
 def tell_last(own: MadeRun, **steps: int) -> None:
-    """The last line says that these clients have spent so much, and nothing of how."""
+    """The last line says that these clients have spent so much, and nothing of how; there is no summary."""
 
     def tell(line: Json) -> None:
-        for name, count in steps.items() if line["round"] == 3 else ():
-            entry = {"sample_rate": RATE, "noise_multiplier": NOISE, "steps": count}
+        for name, spent in steps.items() if line["round"] == 3 else ():
+            entry = {"sample_rate": RATE, "noise_multiplier": NOISE, "steps": spent}
             line["clients"][name].update(
-                charges=[entry], steps=count, epsilon=epsilon(count), status="declined", reported={}
+                charges=[entry], steps=spent, epsilon=epsilon(spent), status="declined", reported={}
             )
 
     own.change_rounds(tell)
@@ -197,15 +190,15 @@ def tell_last(own: MadeRun, **steps: int) -> None:
 def test_what_was_paid_for_a_round_with_a_line_is_missing_there(own: MadeRun) -> None:
     """A forger who takes the summary away, and a round out of the lines."""
     tell_last(own, north=2 * STEPS)
-    assert "north's data has paid for 20 steps more" in what_differs(own)
-    assert "for round 3" in what_differs(own)
+    assert "north's data has paid for 20 steps more" in words(own)
+    assert "for round 3" in words(own)
 
 
 def add_account(own: MadeRun, rounds: int) -> None:
     with Ledger.open(own.ledgers["north"]) as ledger:
         ledger.register("more data", "f2", SIZE)
-        for server_round in range(1, rounds + 1):
-            ledger.reserve("more data", "7001", server_round, (RATE, NOISE), STEPS, Budget(BUDGET, DELTA))
+    for server_round in range(1, rounds + 1):
+        pay(own, "7001", server_round, data="more data")
 
 
 @pytest.mark.parametrize("both", [False, True])
@@ -214,8 +207,8 @@ def test_a_client_that_missed_a_round_is_not_taken_for_one_that_did_not(both: bo
     tell_last(own, north=2 * STEPS, south=3 * STEPS)
     if both:
         add_account(own, 2)
-    findings = own.check(ledgers=True)["ledgers"].findings
-    assert what_differs(own) == ""
+    findings = found_in(own)
+    assert words(own) == ""
     assert "client south has spent by the last line is what north's data has paid" in findings[1].what
     assert findings[2].outcome is (Outcome.AGREES if both else Outcome.NOT_GIVEN)
     assert "client north" in findings[2].what
@@ -225,19 +218,21 @@ def test_of_two_equal_clients_one_has_begun_another_round(own: MadeRun) -> None:
     pay(own, "7001", 4)
     add_account(own, 3)
     tell_last(own, south=3 * STEPS)
-    findings = own.check(ledgers=True)["ledgers"].findings
+    findings = found_in(own)
     assert "client north has spent by the last line is what more data has paid" in findings[1].what
     assert findings[2].what.startswith("north's data has paid for 11 steps more than client south")
     assert findings[2].outcome is Outcome.NOTE
-    assert what_differs(own) == ""
+    assert words(own) == ""
 
 
 def test_a_killed_run_without_a_line_has_nothing_to_compare(own: MadeRun) -> None:
     own.files.rounds.write_text("")
-    assert killed(own)[Outcome.NOT_GIVEN] == "summary.json or a line of rounds.jsonl"
+    own.files.summary.unlink()
+    found = {one.outcome: one.what for one in found_in(own)}
+    assert found[Outcome.NOT_GIVEN] == "summary.json or a line of rounds.jsonl"
 
 
 @pytest.mark.parametrize("content", [b"", b"SQLite format 3\0", b"{", b'{"rows": 1}', b"{}" * 9])
 def test_what_is_no_ledger_is_a_finding(content: bytes, own: MadeRun) -> None:
     own.ledgers["north"].write_bytes(content)
-    assert what_differs(own) != ""
+    assert words(own) != ""

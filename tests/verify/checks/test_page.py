@@ -16,26 +16,22 @@ def drawn(made_run: MadeRun) -> MadeRun:
 
 def test_a_page_as_it_was_drawn_agrees(drawn: MadeRun) -> None:
     assert drawn.differs() == {}
-    assert [one.outcome for one in drawn.check()["page"].findings] == [Outcome.NOTE, Outcome.AGREES]
+    findings = drawn.check()["page"].findings
+    assert [one.outcome for one in findings] == [Outcome.NOTE, Outcome.AGREES]
+    assert "no site has signed the model's name, the task, settings, dates, versions" in findings[-1].what
+    assert "who approved it and when, purpose and approval" in findings[-1].what
 
 
-def test_an_epsilon_changed_on_the_page_is_found_with_every_digest_anew(drawn: MadeRun) -> None:
+def test_what_was_changed_on_the_page_is_found_with_every_digest_anew(drawn: MadeRun) -> None:
     """The digests of the folder are all as a forger computes them; the page alone is not what they make."""
     page, shown = drawn.files.report.read_text(), f"{epsilon(60):.2f}"
-    assert shown in page
+    drawn.files.report.write_text(page.replace("<path", "<path x='1'", 1))
+    assert "its figures or its form are not" in drawn.words("page")
     drawn.files.report.write_text(page.replace(shown, "0.10"))
     drawn.digests_anew()
-    found = drawn.differs()
-    assert set(found) == {"page"}
-    assert "0.10" in found["page"][0].what
-    assert shown in found["page"][0].what
-
-
-def test_a_figure_that_was_changed_is_found(drawn: MadeRun) -> None:
-    page = drawn.files.report.read_text()
-    assert "<svg" in page
-    drawn.files.report.write_text(page.replace("<path", "<path x='1'", 1))
-    assert "its figures or its form are not" in drawn.differs()["page"][0].what
+    assert set(drawn.differs()) == {"page"}
+    assert "0.10" in drawn.words("page")
+    assert shown in drawn.words("page")
 
 
 def test_of_other_versions_the_words_are_compared_and_that_is_said(drawn: MadeRun) -> None:
@@ -43,10 +39,9 @@ def test_of_other_versions_the_words_are_compared_and_that_is_said(drawn: MadeRu
     older = page.replace("Drawn by fl-dp ", "Drawn by fl-dp 0.0.", 1).replace("<path", "<path x='1'", 1)
     drawn.files.report.write_text(older)
     assert drawn.differs() == {}
-    notes = [one.what for one in drawn.check()["page"].findings if one.outcome is Outcome.NOTE]
-    assert "its figures were not compared" in notes[-1]
+    assert "its figures were not compared" in drawn.notes("page")[-1]
     drawn.files.report.write_text(older.replace(f"{epsilon(60):.2f}", "0.10"))
-    assert "the words are others" in drawn.differs()["page"][0].what
+    assert "the words are others" in drawn.words("page")
 
 
 def test_the_page_of_forged_files_is_not_the_one_that_was_signed_off(drawn: MadeRun) -> None:
@@ -54,10 +49,9 @@ def test_the_page_of_forged_files_is_not_the_one_that_was_signed_off(drawn: Made
     assert set(drawn.differs()) == {"page"}
 
 
-def test_a_page_that_cannot_be_read_is_a_finding(drawn: MadeRun) -> None:
-    drawn.files.report.write_bytes(b"\xff\xfe")
-    assert set(drawn.differs()) == {"page"}
-    drawn.files.report.write_text("")
+@pytest.mark.parametrize("content", [b"\xff\xfe", b""])
+def test_a_page_that_cannot_be_read_is_a_finding(content: bytes, drawn: MadeRun) -> None:
+    drawn.files.report.write_bytes(content)
     assert set(drawn.differs()) == {"page"}
 
 
@@ -66,13 +60,7 @@ def test_no_page_is_drawn_of_files_that_are_too_long(
     drawn: MadeRun, bound: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reading, bound, 100)
-    assert "longer than" in drawn.differs()["page"][0].what
-
-
-def test_what_no_site_has_signed_is_told(drawn: MadeRun) -> None:
-    one = drawn.check()["page"].findings[-1]
-    assert "no site has signed the model's name, the task, settings, dates, versions" in one.what
-    assert "who approved it and when, purpose and approval" in one.what
+    assert "longer than" in drawn.words("page")
 
 
 @pytest.mark.parametrize(

@@ -1,22 +1,11 @@
 """Who is private and who is not, said the same everywhere."""
 
-from typing import Any
-
 from verify.made_run import RATE, MadeRun
-
-Json = dict[str, Any]
-
-
-def what_differs(run: MadeRun) -> str:
-    return " | ".join(f"{one.what} ({one.where})" for one in run.differs().get("protection", []))
 
 
 def test_steps_without_noise_have_no_epsilon(made_run: MadeRun) -> None:
-    def bare(line: Json) -> None:
-        line["clients"]["north"]["charges"] = [{"sample_rate": RATE, "noise_multiplier": 0.0, "steps": 60}]
-
-    made_run.change_summary(bare)
-    words = what_differs(made_run)
+    made_run.change_client(charges=[{"sample_rate": RATE, "noise_multiplier": 0.0, "steps": 60}])
+    words = made_run.words("protection")
     assert "epsilon 2." in words
     assert "it trained in a private run, and its charges hold steps without noise" in words
     assert "client north" in words
@@ -24,12 +13,12 @@ def test_steps_without_noise_have_no_epsilon(made_run: MadeRun) -> None:
 
 def test_a_model_without_privacy_has_no_place_in_a_private_run(made_run: MadeRun) -> None:
     made_run.files.model(private=False).write_bytes(b"")
-    assert "model-NOT-PRIVATE.pt in a run that is private" in what_differs(made_run)
+    assert "model-NOT-PRIVATE.pt in a run that is private" in made_run.words("protection")
 
 
 def test_one_round_that_is_not_private_is_found(made_run: MadeRun) -> None:
     made_run.change_rounds(lambda line: line.update(private=line["round"] != 2))
-    words = what_differs(made_run)
+    words = made_run.words("protection")
     assert "some of it says that the run is private" in words
     assert "of a run without privacy (rounds.jsonl, line 2)" in words
     assert "(rounds.jsonl, line 2, client north)" in words  # it trained: its own epsilon does not hold

@@ -1,10 +1,9 @@
 """A run of secure sums: both epsilons are computed again; neither can be left out, lowered or exchanged."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
-from verify.made_run import DELTA, SIZE, STEPS, MadeRun, alone, epsilon, run_in
+from verify.made_run import DELTA, SIZE, STEPS, Json, MadeRun, alone, epsilon, run_in
 
 from fl_dp.accounting.alone import alone_of
 from fl_dp.accounting.epsilon import compute_epsilon
@@ -12,8 +11,8 @@ from fl_dp.records import Entry
 from fl_dp.verify.claims import alone as counted_alone
 from fl_dp.verify.independent import contradicts, epsilon_of
 
-Json = dict[str, Any]
 SHARES = 3
+NOT_OF_A_SUM, NO_SUM = "of its noise are not those", "its secure sum is none that config.toml asks for"
 
 
 @pytest.fixture(scope="module")
@@ -109,59 +108,47 @@ def claims_of_charges(found: Json) -> None:
     found |= {"epsilon": largest, **({"planned_epsilon": largest} if "planned_epsilon" in found else {})}
 
 
+def lowered(found: Json, shares: int) -> None:
+    each_step(found, shares=shares)
+    claims_of_charges(found)
+
+
 @pytest.mark.parametrize("shares", [1, 2])
 def test_fewer_shares_everywhere_contradict_the_sums_that_were_opened(shares: int, run: MadeRun) -> None:
     """Nothing else is left that could: charges, epsilons, statements and page all agree."""
-
-    def lower(found: Json) -> None:
-        each_step(found, shares=shares)
-        claims_of_charges(found)
-
-    run.change_both(lower)
+    run.change_both(lambda found: lowered(found, shares))
     words = no_word_of_authority(run)
     assert words
     assert all(f"config: shares {shares} and copies 1 of its noise" in one for one in words[:-1])
 
 
 def test_fewer_shares_in_the_opened_sums_too_contradict_the_settings(run: MadeRun) -> None:
-    def lower(found: Json) -> None:
-        each_step(found, shares=2)
-        claims_of_charges(found)
-        found.get("secure_sum", {}).update(shares=2)
-
-    run.change_both(lower)
-    assert any("its secure sum is none that config.toml asks for" in one for one in no_word_of_authority(run))
+    run.change_both(lambda found: lowered(found, 2) or found.get("secure_sum", {}).update(shares=2))
+    assert any(NO_SUM in one for one in no_word_of_authority(run))
 
 
 def test_a_run_of_sums_cannot_deny_them(run: MadeRun) -> None:
-    def deny(found: Json) -> None:
-        each_step(found, shares=1)
-        claims_of_charges(found)
-        for key in ("secure_sum", "masked"):
-            found.pop(key, None)
-
-    run.change_both(deny)
+    run.change_both(lambda found: lowered(found, 1))
+    run.change_both(lambda found: [found.pop(key, None) for key in ("secure_sum", "masked")])
     assert any("shares 1 and copies 1 of its noise" in one for one in no_word_of_authority(run))
+
+
+def of_persons(run: MadeRun, clients: int) -> None:
+    run.change_settings("clients-per-person = 1", f"clients-per-person = {clients}")
 
 
 def test_copies_that_were_taken_out_contradict_clients_per_person(run: MadeRun) -> None:
     """One client's epsilon would be less than half, though the page says for how many clients it is."""
-    settings = run.files.config.read_text()
-    run.files.config.write_text(settings.replace("clients-per-person = 1", "clients-per-person = 2"))
-    run.digests_anew()
+    of_persons(run, 2)
     found = [one for one in no_word_of_authority(run) if "shares 3 and copies 1 of its noise" in one]
     assert len(found) == 5  # each client of each round that trained
 
 
 def test_a_person_is_at_no_more_members_than_a_sum_has(run: MadeRun) -> None:
-    settings = run.files.config.read_text()
-    run.files.config.write_text(settings.replace("clients-per-person = 1", "clients-per-person = 9"))
-    run.digests_anew()
-    run.change_both(lambda found: each_step(found, copies=SHARES + 1))
-    assert not any("of its noise are not those" in one.what for one in run.differs()["config"])
-    for copies in (SHARES, SHARES + 2):
+    of_persons(run, 9)
+    for copies, fits in ((SHARES + 1, True), (SHARES, False), (SHARES + 2, False)):
         run.change_both(lambda found, copies=copies: each_step(found, copies=copies))
-        assert any("of its noise are not those" in one.what for one in run.differs()["config"])
+        assert (NOT_OF_A_SUM in run.words("config")) is not fits
 
 
 @pytest.mark.parametrize(
@@ -180,8 +167,7 @@ def test_a_sum_of_members_that_there_cannot_be_is_refused(opened: Json, run: Mad
         each_step(line, shares=line["secure_sum"]["shares"] or 1)
 
     run.change_rounds(change)
-    words = [one.what for one in run.differs().get("config", [])]
-    assert any("its secure sum is none that config.toml asks for" in one for one in words)
+    assert NO_SUM in run.words("config")
 
 
 def test_sums_in_the_clear_cannot_be_said_to_have_been_masked(run: MadeRun) -> None:
@@ -190,9 +176,7 @@ def test_sums_in_the_clear_cannot_be_said_to_have_been_masked(run: MadeRun) -> N
 
 
 def test_a_sum_in_a_run_without_them_is_refused(run: MadeRun) -> None:
-    settings = run.files.config.read_text()
-    run.files.config.write_text(settings.replace('aggregation = "secure"', 'aggregation = "mean"'))
-    run.digests_anew()
+    run.change_settings('aggregation = "secure"', 'aggregation = "mean"')
     assert any("its secure sum is none" in one for one in no_word_of_authority(run))
 
 
@@ -208,17 +192,10 @@ def test_a_lost_round_has_paid_and_opened_nothing(run: MadeRun) -> None:
 
 def test_the_rate_of_persons_at_several_members_may_be_a_larger_ones(run: MadeRun) -> None:
     """Of a run that does so honestly: the smallest client's rate is everybody's."""
-    settings = run.files.config.read_text()
-    run.files.config.write_text(settings.replace("clients-per-person = 1", "clients-per-person = 2"))
-    run.digests_anew()
-
-    def words() -> list[str]:
-        return [one for one in no_word_of_authority(run) if "batch over public size" in one]
-
-    run.change_summary(lambda summary: summary["clients"]["north"].update(public_size=2 * SIZE))
-    assert words() == []
-    run.change_summary(lambda summary: summary["clients"]["north"].update(public_size=SIZE // 2))
-    assert len(words()) == 2  # now the rate of both is less than north's own
+    of_persons(run, 2)
+    for size, wrong in ((2 * SIZE, 0), (SIZE // 2, 2)):  # at last the rate of both is less than north's own
+        run.change_client(public_size=size)
+        assert run.words("config").count("batch over public size") == wrong
 
 
 def test_copies_cost_more_and_a_claim_without_them_is_contradicted() -> None:

@@ -6,17 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from verify.made_run import DELTA, STEPS, MadeRun, charges, epsilon, signed
+from verify.made_run import DELTA, STEPS, Json, MadeRun, charges, epsilon, signed
 
 from fl_dp.kits.keys import SigningKey
 from fl_dp.statements import Statement
-from fl_dp.verify.findings import Outcome
-
-Json = dict[str, Any]
-
-
-def what_differs(run: MadeRun, *, roster: bool = False) -> str:
-    return " | ".join(f"{one.what} ({one.where})" for one in run.differs(roster=roster).get("statements", []))
 
 
 def said_again(run: MadeRun, change: Callable[[Statement], Statement], key: SigningKey | None = None) -> None:
@@ -50,100 +43,90 @@ def test_what_a_site_has_signed_is_what_the_folder_says(
     change: Callable[[Statement], Statement], words: str, made_run: MadeRun
 ) -> None:
     said_again(made_run, change)
-    assert words in what_differs(made_run)
+    assert words in made_run.words("statements")
 
 
 def test_a_site_that_has_spent_less_than_was_feared_is_a_note(made_run: MadeRun) -> None:
     said_again(made_run, of_account(spent=charges(2 * STEPS), epsilon=epsilon(2 * STEPS)))
-    assert "steps are stated" not in what_differs(made_run)
-    notes = [one.what for one in made_run.check()["statements"].findings if one.outcome is Outcome.NOTE]
-    assert notes == ["40 steps are stated, and summary.json counts 60"]
+    assert "steps are stated" not in made_run.words("statements")
+    assert made_run.notes("statements") == ["40 steps are stated, and summary.json counts 60"]
+
+
+def test_a_site_that_has_spent_nothing_states_more_than_the_summary(made_run: MadeRun) -> None:
+    """Of no step at all every one is proven; the summary speaks of the run's."""
+    said_again(made_run, of_account(arithmetic="proven"))
+    assert "arithmetic" not in made_run.words("statements")
 
 
 @pytest.mark.parametrize("field", ["text", "key", "signature"])
 def test_a_changed_statement_has_no_signature(field: str, made_run: MadeRun) -> None:
-    found = made_run.statements()
-    other = found[1][field]
-    found[0][field] = found[0]["text"].replace("640", "641") if field == "text" else other
-    made_run.write_statements(found)
-    assert "its signature does not hold" in what_differs(made_run)
+    first, second = made_run.statements()
+    first[field] = first["text"].replace("640", "641") if field == "text" else second[field]
+    made_run.write_statements([first, second])
+    assert "its signature does not hold" in made_run.words("statements")
     assert not made_run.check(roster=True)["statements"].signed.get("north")
 
 
-def test_another_spelling_says_nothing(made_run: MadeRun) -> None:
-    found = made_run.statements()
-    found[0]["text"] = json.dumps(json.loads(found[0]["text"]), indent=1)
-    made_run.write_statements(found)
-    assert "another spelling" in what_differs(made_run)
+def test_another_spelling_or_a_second_statement_is_refused(made_run: MadeRun) -> None:
+    first, second = made_run.statements()
+    made_run.write_statements([first, second, first])
+    assert "a second statement of client north" in made_run.words("statements")
+    made_run.write_statements([{**first, "text": json.dumps(json.loads(first["text"]), indent=1)}, second])
+    assert "another spelling" in made_run.words("statements")
 
 
 def test_a_key_in_the_file_proves_nothing(made_run: MadeRun) -> None:
     said_again(made_run, lambda said: said, SigningKey.generate())
-    assert what_differs(made_run) == ""
+    assert made_run.words("statements") == ""
     assert not any(made_run.check()["statements"].signed.values())
-    assert "signed by a key that the roster of hospitals does not have" in what_differs(made_run, roster=True)
+    words = made_run.words("statements", roster=True)
+    assert "signed by a key that the roster of hospitals does not have" in words
 
 
 def test_no_site_speaks_for_another(made_run: MadeRun) -> None:
     """South signs what north has spent: its key is in the roster, and not for that."""
     said_again(made_run, lambda said: said, made_run.key("south"))
-    assert "signed by site south, and speaks of client north" in what_differs(made_run, roster=True)
+    words = made_run.words("statements", roster=True)
+    assert "signed by site south, and speaks of client north" in words
     assert made_run.check(roster=True)["statements"].signed == {"north": False, "south": True}
-
-
-def test_two_statements_of_one_client_are_one_too_many(made_run: MadeRun) -> None:
-    found = made_run.statements()
-    made_run.write_statements([*found, found[0]])
-    assert "a second statement of client north" in what_differs(made_run)
 
 
 def test_a_statement_without_a_signature_is_consistent_and_no_more(made_run: MadeRun) -> None:
     made_run.write_statements([{**one, "key": "", "signature": ""} for one in made_run.statements()])
-    assert what_differs(made_run, roster=True) == ""
+    assert made_run.words("statements", roster=True) == ""
     assert not any(made_run.check(roster=True)["statements"].signed.values())
 
 
-@pytest.mark.parametrize("name", ["delta", "budget", "public_size", "retired", "arithmetic", "charges"])
-def test_what_was_signed_cannot_be_left_out_of_the_summary(name: str, made_run: MadeRun) -> None:
-    made_run.change_summary(lambda found: [one.pop(name) for one in found["clients"].values()])
-    assert name in what_differs(made_run, roster=True)
+def without(name: str) -> Callable[[Json], object]:
+    return lambda summary: [one.pop(name) for one in summary["clients"].values()]
 
 
-def test_a_model_without_a_digest_is_not_the_one_that_was_signed(made_run: MadeRun) -> None:
-    made_run.change_summary(lambda found: found["digests"].pop("model"))
-    assert "it is of another model" in what_differs(made_run, roster=True)
-
-
-@pytest.mark.parametrize(("name", "value"), [("unit", "person"), ("arithmetic", "proven")])
-def test_unit_and_arithmetic_of_all_are_those_that_were_signed(
-    name: str, value: str, made_run: MadeRun
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        *(
+            (without(name), name)
+            for name in ("delta", "budget", "public_size", "retired", "arithmetic", "charges")
+        ),
+        (lambda summary: summary["digests"].pop("model"), "it is of another model"),
+        (lambda summary: summary["federation"].update(unit="person"), "unit"),
+        (lambda summary: summary["federation"].update(arithmetic="proven"), "arithmetic"),
+        (
+            lambda summary: summary["clients"]["north"].update(arithmetic="proven"),
+            "arithmetic is proven in summary.json, and was assumed",
+        ),
+    ],
+)
+def test_a_summary_says_all_that_was_signed_and_no_more(
+    change: Callable[[Json], object], words: str, made_run: MadeRun
 ) -> None:
-    made_run.change_summary(lambda found: found["federation"].update({name: value}))
-    assert name in what_differs(made_run, roster=True)
+    made_run.change_summary(change)
+    assert words in made_run.words("statements", roster=True)
 
 
 def test_a_site_of_the_roster_that_the_folder_leaves_out_is_named(made_run: MadeRun) -> None:
     """Whoever writes the folder can drop a client with all that it has said."""
-
-    def without_south(table: dict[str, Any]) -> None:
-        table["clients"].pop("south")
-
-    made_run.change_both(without_south)
-    made_run.write_statements([one for one in made_run.statements() if '"client":"south"' not in one["text"]])
+    made_run.change_both(lambda table: table["clients"].pop("south"))
+    made_run.write_statements(made_run.statements()[:1])
     findings = made_run.check(roster=True)["statements"].findings
     assert any("anything of 1 site of the roster: south" in one.what for one in findings)
-
-
-def test_a_site_that_has_spent_nothing_states_more_than_the_summary(made_run: MadeRun) -> None:
-    """Of no step at all every one is proven; the summary speaks of the run's."""
-
-    def proven(one: Statement) -> Statement:
-        return replace(one, accounts=tuple(replace(each, arithmetic="proven") for each in one.accounts))
-
-    said_again(made_run, proven)
-    assert "arithmetic" not in what_differs(made_run)
-
-
-def test_a_client_is_not_called_proven_that_has_signed_assumed(made_run: MadeRun) -> None:
-    made_run.change_summary(lambda table: table["clients"]["north"].update(arithmetic="proven"))
-    assert "arithmetic is proven in summary.json, and was assumed" in what_differs(made_run)

@@ -47,10 +47,7 @@ def test_a_plan_at_the_limits_is_accepted():
             {"unit": "person, first 8 records"},
             "asks for unit 'person, first 8 records', this client's own settings have 'record'",
         ),
-        (
-            {"local_algorithm": "own"},
-            "local algorithm 'own', expected fedavg or fedprox or mr-mtl or scaffold",
-        ),
+        ({"local_algorithm": "own"}, "local algorithm 'own', expected .*fedavg or .*scaffold"),
         ({"local_algorithm": "mr_mtl"}, "local algorithm 'mr_mtl'"),
         ({"pull": -0.1}, "pull -0.1"),
         ({"pull": math.nan}, "pull nan"),

@@ -309,4 +309,4 @@ def test_a_check_is_run(tmp_path):
 )
 def test_a_file_that_is_half_written_is_refused_before_anything_starts(settings, words):
     with pytest.raises(ConfigError, match=words):
-        check(**settings)
+        check_choices(RunConfig(**settings))

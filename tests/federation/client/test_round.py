@@ -93,12 +93,6 @@ def test_takes_the_planned_steps_and_pays_for_them(site, data):
     assert all(not np.array_equal(update.arrays[name], before[name]) for name in before)
 
 
-def test_what_leaves_is_fixed():
-    assert [field.name for field in dataclasses.fields(LocalUpdate)] == [
-        "arrays", "spent", "steps", "epsilon", "delta",
-    ]  # fmt: skip
-
-
 def test_a_round_ends_where_the_budget_does_and_the_next_is_declined(site, data):
     budget = dataclasses.replace(BUDGET, epsilon=2.9)
     update = site.train(data, epsilon=2.9)

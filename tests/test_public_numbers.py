@@ -25,9 +25,7 @@ def test_every_field_that_may_leave_has_a_reason_and_stands_in_the_document():
         for kind in (*TYPES, Statement, AccountStatement)
         for name, (_, mark) in leaving(kind).items()
     ]
-    assert rows == marked, (
-        "docs/privacy.md needs a row for each, in this order: | `Type.field` | its reason |"
-    )
+    assert rows == marked, "docs/privacy.md needs a row for each: | `Type.field` | its reason |"
 
 
 def test_a_field_that_is_not_marked_is_refused_at_import():

@@ -22,7 +22,7 @@ from fl_dp.federation.client.own_training import OwnTraining
 from fl_dp.federation.client.round import ClientRounds, play, refuse
 from fl_dp.federation.wire.arrays import encode, state_arrays
 from fl_dp.federation.wire.messages import plan_to_content
-from fl_dp.records import NUMERICS, Entry, LocalUpdate, Refusal, RoundPlan
+from fl_dp.records import NUMERICS, Entry, Refusal, RoundPlan
 from fl_dp.training import private, rehearsing
 
 PLAN = RoundPlan(

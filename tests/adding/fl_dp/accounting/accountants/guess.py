@@ -10,7 +10,7 @@ def _epsilon(entries: tuple[Entry, ...], delta: float) -> float:
     from dp_accounting import get_epsilon_gaussian
 
     mu = math.sqrt(sum(e.steps * e.sample_rate**2 * math.expm1(e.noise_multiplier**-2) for e in entries))
-    return get_epsilon_gaussian(1 / mu, delta)
+    return float(get_epsilon_gaussian(1 / mu, delta))
 
 
 ACCOUNTANT = Accountant(_epsilon, upper_bound=False)

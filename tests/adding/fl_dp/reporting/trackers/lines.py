@@ -11,19 +11,18 @@ from fl_dp.reporting.tracker import Tracker
 class _Run:
     key = ""
 
-    def __init__(self, file: Path) -> None:
-        self._file = file
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / "lines.jsonl"
 
     def log(self, server_round: int, numbers: Mapping[str, float]) -> None:
-        with self._file.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"round": server_round, **numbers}) + "\n")
+        with self._file.open("a") as file:
+            print(json.dumps(numbers), file=file)
 
-    def close(self, *, completed: bool) -> None:
-        pass
+    def close(self, *, completed: bool) -> None: ...
 
 
 def _open(folder: Path, settings: Mapping[str, Scalar], key: str) -> _Run:
-    return _Run(folder / "lines.jsonl")
+    return _Run(folder)
 
 
 TRACKER = Tracker("json", _open)

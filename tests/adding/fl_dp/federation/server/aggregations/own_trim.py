@@ -1,4 +1,4 @@
-"""The mean without the largest and the smallest value of each number (Yin et al. 2018, arXiv 1803.01498)."""
+"""The mean without the largest and the smallest value of each number."""
 
 from collections.abc import Mapping, Sequence
 

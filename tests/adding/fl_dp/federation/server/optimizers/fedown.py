@@ -1,4 +1,4 @@
-"""Momentum on the change of the weights (Hsu, Qi, Brown 2019, arXiv 1909.06335)."""
+"""The aggregated weights, added as many times as there were steps."""
 
 import numpy as np
 
@@ -8,23 +8,17 @@ from fl_dp.federation.wire.arrays import NDArray
 
 class FedOwn(ServerOptimizer):
     usual_learning_rate = 1.0
-
-    def __init__(self, learning_rate: float) -> None:
-        super().__init__(learning_rate)
-        self._velocity: dict[str, NDArray] = {}
+    _steps = 0
 
     def step(self, weights: Arrays, aggregated: Arrays) -> dict[str, NDArray]:
-        self._velocity = {
-            name: 0.9 * self._velocity.get(name, np.float64(0)) + (target - weights[name])
-            for name, target in aggregated.items()
-        }
-        return {name: (weights[name] + v).astype(weights[name].dtype) for name, v in self._velocity.items()}
+        self._steps += 1
+        return {name: old + self._steps * aggregated[name] for name, old in weights.items()}
 
     def state(self) -> Arrays:
-        return self._velocity
+        return {"steps": np.array(self._steps)}
 
     def restore(self, state: Arrays) -> None:
-        self._velocity = dict(state)
+        self._steps = int(state["steps"])
 
 
 SERVER_OPTIMIZER = FedOwn

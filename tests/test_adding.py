@@ -12,6 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import fl_dp
 from fl_dp.records import LocalUpdate
 
 ROOT = Path(__file__).parents[1]
@@ -31,7 +32,7 @@ NUMBER = [
 
 def test_a_file_for_every_kind_of_choice_is_all_that_it_takes(tmp_path: Path) -> None:
     package = tmp_path / "fl_dp"
-    shutil.copytree(ROOT / "fl_dp", package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(Path(fl_dp.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(ADDING / "fl_dp", package, dirs_exist_ok=True)
     assert PRELU is not None
     (package / "engine/rules/prelu.py").write_text(PRELU[1])
@@ -39,7 +40,7 @@ def test_a_file_for_every_kind_of_choice_is_all_that_it_takes(tmp_path: Path) ->
         before, after = (package / file).read_text().split(place)
         (package / file).write_text(before + place + line + after)
     ended = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", ADDING / "uses.py"],
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--basetemp", "tried", ADDING / "uses.py"],
         cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(tmp_path)},
         capture_output=True, text=True, check=False,
     )  # fmt: skip

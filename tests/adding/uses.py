@@ -236,7 +236,7 @@ def test_an_accountant_plans_and_holds_budgets_if_it_is_a_bound(capsys):
     assert "by guess" in (shown := said("guess"))
     assert "no proven upper bound" in shown
     check(accountant="loose")
-    with pytest.raises(ConfigError, match=r"no proven upper bound.*take loose or pld or rdp"):
+    with pytest.raises(ConfigError, match=r"no proven upper bound.*take .*loose or "):
         check(accountant="guess")
 
 
@@ -270,7 +270,7 @@ def test_a_number_comes_from_the_client_into_the_line(tmp_path, monkeypatch):
     question = Asked(known, known.mechanism, 1.0, asked, False, plan)
     verdict = settle(Message(update_to_content(answer), reply_to=asked), question, specs(arrays))
     assert verdict.status == "trained"
-    assert dict(client_round(known, verdict, 0).reported) == {"steps": 1, "rounds_before": 2}
+    assert ("rounds_before", 2) in client_round(known, verdict, 0).reported
 
 
 def test_a_tracker_is_told(tmp_path):

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import numpy as np
 import pytest
+from local_updates import local_update
 
 from fl_dp.federation.wire.messages import profile_to_content, refusal_to_content, update_to_content
 from fl_dp.records import ClientProfile, Entry, Leaves, LocalUpdate, Refusal, leaving
@@ -24,7 +25,7 @@ def test_every_field_that_may_leave_has_a_reason_and_stands_in_the_document():
         for kind in (*TYPES, Statement, AccountStatement)
         for name, (_, mark) in leaving(kind).items()
     ]
-    assert rows == marked
+    assert rows == marked, "docs/privacy.md needs a row for each: | `Type.field` | its reason |"
 
 
 def test_a_field_that_is_not_marked_is_refused_at_import():
@@ -36,7 +37,7 @@ def test_a_field_that_is_not_marked_is_refused_at_import():
     ("content", "kind"),
     [
         (profile_to_content(ClientProfile("0", 9, 1.0, 1e-5, SPENT, "rdp")), ClientProfile),
-        (update_to_content(LocalUpdate({"w": np.zeros(2)}, SPENT, 1, 1.0, 1e-5)), LocalUpdate),
+        (update_to_content(local_update({"w": np.zeros(2)}, SPENT, 1, 1.0, 1e-5)), LocalUpdate),
         (refusal_to_content(Refusal("declined", "no")), Refusal),
     ],
     ids=[kind.__name__ for kind in TYPES],

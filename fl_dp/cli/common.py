@@ -10,6 +10,7 @@ import click
 import typer
 from typer.core import TyperCommand
 
+from fl_dp.choices import TRACKERS
 from fl_dp.cli.signals import stop_on_signals
 from fl_dp.errors import ConfigError, DataError, FlDpError, ModelError, TaskError
 from fl_dp.launch.exit_codes import ExitCode
@@ -51,7 +52,7 @@ TrackOption = Annotated[
     str | None,
     typer.Option(
         metavar="NAMES",
-        help="Also write the rounds' numbers for tensorboard, mlflow or wandb, here; commas between.",
+        help=f"Also write the rounds' numbers, for {', '.join(TRACKERS.built_in())}; commas between.",
         show_default=False,
     ),
 ]

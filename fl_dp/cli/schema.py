@@ -1,16 +1,18 @@
-"""`fl-dp schema`: a draft of the schema file that `csv:PATH` and `parquet:PATH` read."""
+"""`fl-dp schema`: a draft of the schema file that sources of tables read, such as `csv:PATH`."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from fl_dp.choices import SOURCES
 from fl_dp.cli.common import say
 from fl_dp.config.data import ENCODINGS
 from fl_dp.errors import ConfigError
 from fl_dp.reporting.wording import counted
 
-HELP = """Draft the schema of the table FILE, a CSV or Parquet file (.parquet).
+_CSV = "csv"  # the source whose options stand here
+HELP = """Draft the schema of the table FILE: CSV, or what its ending names, such as .parquet.
 
 Ranges and categories stay blank: fill them in from what is known without the records. The draft is read once
 it is complete.
@@ -39,16 +41,20 @@ def schema(
         Path | None, typer.Option(help="File to write [default: FILE's name with .schema.toml].")
     ] = None,
 ) -> None:
+    from fl_dp.data.source import Location, Source
     from fl_dp.data.tables.draft import Wishes, draft_schema
-    from fl_dp.data.tables.files import read_csv, read_parquet
+    from fl_dp.data.tables.files import read_csv
+    from fl_dp.data.tables.schema import Schema
     from fl_dp.data.tables.source import schema_beside
 
     if len(separator) != 1:
         raise ConfigError(f"--separator {separator!r}: expected one character.")
     if encoding not in ENCODINGS:
         raise ConfigError(f"--encoding {encoding!r}: expected {' or '.join(ENCODINGS)}.")
-    if file.suffix == ".parquet":
-        table = read_parquet(file)
+    kind = file.suffix[1:]
+    others = set(SOURCES.built_in()) - {_CSV}
+    if kind in others and (read := SOURCES.load(kind, Source).table):
+        table = read(Location(Path(), str(file)), Schema(()))
     else:
         table = read_csv(file, separator=separator, header=not no_header, encoding=encoding)
         if len(table.names) == 1:

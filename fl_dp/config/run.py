@@ -103,9 +103,7 @@ class RunConfig(TaskSettings):
         choices=SERVER_OPTIMIZERS, page="strategies.md#at-the-server",
     )  # fmt: skip
     server_learning_rate: Positive | Auto = setting(
-        "auto",
-        _SERVER,
-        "of the server optimizer; auto: 1 for fedavg and fedavgm, 0.1 for fedadam and fedyogi",
+        "auto", _SERVER, "of the server optimizer; auto: its usual one", page="strategies.md#at-the-server"
     )
     strategy: str = setting(
         "", _SERVER, "parts of a strategy of one's own, FILE.py:NAME",
@@ -229,7 +227,7 @@ class RunConfig(TaskSettings):
     client_timeout: Seconds = setting(600.0, _MACHINE, "seconds that a simulated client may take")
     out: str = setting("", _MACHINE, "folder of the run's files, which the command line names by --out")
     track: str = setting(
-        "", _SERVER, "also write the rounds' numbers for tensorboard, mlflow or wandb; commas between",
+        "", _SERVER, "programs that the rounds' numbers are also written for; commas between",
         choices=TRACKERS, checked=False, page="watching.md",
     )  # fmt: skip
 

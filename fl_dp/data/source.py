@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from torch import Tensor
 
@@ -13,6 +13,10 @@ from fl_dp.config.data import CLIENT, DataSettings
 from fl_dp.data.tensor_data import Split, TensorData
 from fl_dp.errors import ConfigError
 from fl_dp.form import Form
+
+if TYPE_CHECKING:
+    from fl_dp.data.tables.encode import Table
+    from fl_dp.data.tables.schema import Schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +70,13 @@ class Source:
     load: one split of the data; DataError says which file is missing or wrong and what was expected.
     argument: what users write behind the name, as errors call it: PATH of `npz:PATH`. None: nothing.
     is_path: the argument names a file or folder. It may then be relative, and is made absolute before a run
-    starts, so that the run's own config means the same from another working directory.
+    starts, so that the run's own config means the same from another working directory. Written as
+    `is_path=True` in the source's file: there it is read before anything is imported.
     form: the form of the data, from a schema file alone: known where no record is. None: no schema is read.
     meaning: all that the schema says of how records become numbers, as one text: sites must agree on it.
     schema_file: where that schema is. inputs: all inputs (n, ...) as in a TensorData, in the file's order,
-    labelled or not: what a model is asked about. None: those of the test split are taken.
+    labelled or not: what a model is asked about. None: those of the test split are taken. table: of a source
+    of tables, how one is read, as far as a schema says it; `fl-dp schema` drafts the rest.
     public: whether it is a benchmark set that anybody may have, so that nobody's privacy is at stake.
     """
 
@@ -81,6 +87,7 @@ class Source:
     meaning: Callable[[Location], str] | None = None
     schema_file: Callable[[Location], Path] | None = None
     inputs: Callable[[Location], Tensor] | None = None
+    table: "Callable[[Location, Schema], Table] | None" = None
     public: bool = False
 
 

@@ -1,16 +1,16 @@
 """Whether the files that settings name are there: known before PyTorch is imported, which takes long."""
 
 from collections.abc import Sequence
+from importlib.resources import files
 from pathlib import Path
 
+from fl_dp.choices import SOURCES
 from fl_dp.config.data import CLIENT
 from fl_dp.config.run import RunConfig
 from fl_dp.config.task import TaskSettings
 from fl_dp.errors import DataError
 
 SERVER = "server"  # whose file the server's is, where each client has one; as in tasks/records.py
-# Sources of ours whose argument is a path. Each says so itself (`is_path`), but its file imports PyTorch.
-PATHS = ("csv", "folder", "hf", "npz", "parquet", "text")
 
 
 def check_files(settings: TaskSettings, clients: Sequence[str] = ()) -> None:
@@ -19,7 +19,7 @@ def check_files(settings: TaskSettings, clients: Sequence[str] = ()) -> None:
     clients: whose files are meant by `{client}`.
     """
     kind, _, path = settings.data.partition(":")
-    if settings.task or kind not in PATHS or not path:
+    if settings.task or not path or not takes_path(kind):
         return
     names = clients if settings.by_client else ("",)
     for name in names:
@@ -29,6 +29,13 @@ def check_files(settings: TaskSettings, clients: Sequence[str] = ()) -> None:
             raise DataError(f"{whose}{file}: no such file; data = {settings.data!r} names it.")
     if settings.schema and not (schema := Path(settings.schema).expanduser().absolute()).exists():
         raise DataError(f"{schema}: no such schema file. `fl-dp schema FILE` drafts one.")
+
+
+def takes_path(source: str) -> bool:
+    """Whether it is a source of ours that says `is_path=True`: read there, as its file imports PyTorch."""
+    if source not in SOURCES.built_in():
+        return False
+    return "is_path=True" in (files(SOURCES.package) / f"{source}.py").read_text(encoding="utf-8")
 
 
 def check_clients_files(config: RunConfig) -> None:

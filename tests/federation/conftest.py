@@ -14,6 +14,7 @@ import pytest
 from federation.client.sites import Site
 from flwr.app import Error, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
+from local_updates import local_update
 
 from fl_dp.accounting.calibration import steps_that_fit
 from fl_dp.accounting.epsilon import compute_epsilon
@@ -112,7 +113,7 @@ class FakeClient:
         if not steps:
             return refusal_to_content(Refusal("declined", "budget spent", budget_exhausted=True))
         self.spent = merge((*self.spent, Entry(rate, plan.noise_multiplier, steps)))
-        update = LocalUpdate(
+        update = local_update(
             arrays={name: np.float32(array + 1) for name, array in received.items()},
             spent=self.spent,
             steps=steps,

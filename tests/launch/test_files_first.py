@@ -11,13 +11,15 @@ from fl_dp.choices import SOURCES
 from fl_dp.config.run import RunConfig
 from fl_dp.data.source import Source
 from fl_dp.errors import DataError
-from fl_dp.launch.files_first import PATHS, SERVER, check_files
+from fl_dp.launch.files_first import SERVER, check_files, takes_path
 from fl_dp.tasks import records
 
 
-def test_the_sources_are_those_that_say_that_they_take_a_path() -> None:
-    of_paths = {name for name in SOURCES.built_in() if SOURCES.load(f"{name}:x", Source).is_path}
-    assert set(PATHS) == of_paths
+def test_it_is_known_which_sources_take_a_path() -> None:
+    for name in SOURCES.built_in():
+        is_path = SOURCES.load(f"{name}:x", Source).is_path
+        assert takes_path(name) == is_path, f"write is_path=True, word for word, in sources/{name}.py"
+    assert not takes_path("no-such-source")
     assert SERVER == records.SERVER
 
 

@@ -21,7 +21,7 @@ NAMES = ("trunk.weight", "trunk.bias", "head.weight", "head.bias")
         (("scaffold", 0.1, 0.5, "sgd"), "local-algorithm = scaffold pulls nothing"),
         (("fedprox", 0.0, 0.5, "sgd"), "pull = 0: local-algorithm = fedprox is fedavg then"),
         (("mr-mtl", 2.1, 0.5, "sgd"), r"pull = 2.1: times learning-rate = 0.5 .* expected at most 2"),
-        (("fedprocks", 0.0, 0.5, "sgd"), "expected fedavg or fedprox or mr-mtl or scaffold"),
+        (("fedprocks", 0.0, 0.5, "sgd"), "expected .*fedavg or .*scaffold"),
     ],
 )
 def test_a_pull_that_does_nothing_or_overshoots_is_refused(

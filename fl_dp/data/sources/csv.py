@@ -16,4 +16,4 @@ def _read(location: Location, schema: Schema) -> Table:
     )
 
 
-SOURCE = table_source(_read)
+SOURCE = table_source(_read, is_path=True)

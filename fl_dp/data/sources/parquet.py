@@ -3,4 +3,4 @@
 from fl_dp.data.tables.files import read_parquet
 from fl_dp.data.tables.source import table_source
 
-SOURCE = table_source(lambda location, schema: read_parquet(location.path))
+SOURCE = table_source(lambda location, schema: read_parquet(location.path), is_path=True)

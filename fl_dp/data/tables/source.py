@@ -30,7 +30,7 @@ def schema_beside(path: Path) -> Path:
     return path.with_suffix(SUFFIX)
 
 
-def table_source(read: Callable[[Location, Schema], Table]) -> Source:
+def table_source(read: Callable[[Location, Schema], Table], *, is_path: bool) -> Source:
     """A data set that is one file; read: its table, as the schema and the settings say."""
 
     def load(location: Location, split: Split) -> TensorData:
@@ -46,11 +46,12 @@ def table_source(read: Callable[[Location, Schema], Table]) -> Source:
     return Source(
         load,
         argument="PATH",
-        is_path=True,
+        is_path=is_path,
         form=lambda location: schema_of(location).form,
         meaning=lambda location: schema_of(location).meaning,
         schema_file=schema_file,
         inputs=inputs,
+        table=read,
     )
 
 

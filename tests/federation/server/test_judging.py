@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from federation.server.short_run import START, adding_up, run, settings, strategy_of, weights
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
+from local_updates import local_update
 
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.federation.server.asking import Asked
@@ -14,7 +15,7 @@ from fl_dp.federation.server.judging import Judging
 from fl_dp.federation.wire.arrays import encode, specs
 from fl_dp.federation.wire.messages import update_to_content
 from fl_dp.federation.wire.partial_sums import make_group
-from fl_dp.records import ClientProfile, Entry, LocalUpdate, Refusal, RoundPlan
+from fl_dp.records import ClientProfile, Entry, Refusal, RoundPlan
 
 
 def test_a_silent_clients_plan_counts_as_spent_until_it_registers_again(fakes):
@@ -133,7 +134,7 @@ def judged(paid, shares, total):
         plan = RoundPlan("run", 1, "linear", 1, 64, 1.0, 0.0, 4.0, 1.0, shares=3)
         asked.append(Asked(ClientRecord(profile, number, (), ASKED_FOR), ASKED_FOR, 1.0, message, True, plan))
         epsilon = compute_epsilon([paid], 1e-5, "rdp")
-        contents[f"m{number}"] = update_to_content(LocalUpdate({}, (paid,), 1, epsilon, 1e-5))
+        contents[f"m{number}"] = update_to_content(local_update({}, (paid,), 1, epsilon, 1e-5))
     make_group(contents, list(contents), total, shares=shares, lost="" if total else "too few are left")
     replies = [Message(contents[one.message.metadata.message_id], reply_to=one.message) for one in asked]
     registered = Registered()

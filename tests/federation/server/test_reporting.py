@@ -39,5 +39,5 @@ def test_a_number_of_the_client_stands_in_its_line(fakes):
     nodes = [fakes.Client("0"), fakes.Client("1", mishaps={1: fakes.Refusal("declined", "no")})]
     strategy, _ = run(nodes, fakes, settings(rounds=1))
     clients = strategy.reports[0].to_dict()["clients"]
-    assert clients["0"]["reported"] == {"steps": 10}
+    assert clients["0"]["reported"]["steps"] == 10
     assert clients["1"]["reported"] == {}

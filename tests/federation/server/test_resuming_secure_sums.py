@@ -7,6 +7,7 @@ import pytest
 from federation.server.short_run import START, settings
 from federation.server.test_resuming import Killed, lines_and_weights, resumable
 from flwr.app import Message
+from local_updates import local_update
 
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.accounting.events import merge
@@ -14,7 +15,7 @@ from fl_dp.federation.server.strategy import PrivateStrategy
 from fl_dp.federation.wire.arrays import encode, specs
 from fl_dp.federation.wire.messages import REFUSAL, plan_from_content, update_to_content
 from fl_dp.federation.wire.partial_sums import make_group
-from fl_dp.records import Entry, LocalUpdate
+from fl_dp.records import Entry
 from fl_dp.reporting.run_results import to_line
 
 TRAINABLE = specs({"weight": START["weight"]})
@@ -51,7 +52,7 @@ class Member:
             -(2**20), 2**20, (2, 3)
         )
         epsilon = compute_epsilon(client.spent, client.delta, "rdp")
-        content = update_to_content(LocalUpdate({}, client.spent, 1, epsilon, client.delta))
+        content = update_to_content(local_update({}, client.spent, 1, epsilon, client.delta))
         self.kill("asked", plan.server_round)
         return Message(content, reply_to=message)
 

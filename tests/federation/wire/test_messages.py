@@ -5,12 +5,13 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 from flwr.app import ArrayRecord, ConfigRecord, RecordDict
+from local_updates import local_update
 
 from fl_dp.clean_text import LONGEST
 from fl_dp.errors import BudgetExhaustedError, ConfigError, DataError, DeclinedError, LedgerError
 from fl_dp.federation.wire import messages
 from fl_dp.federation.wire.arrays import encode, specs
-from fl_dp.records import ClientProfile, Entry, LocalUpdate, Refusal, RoundPlan
+from fl_dp.records import ClientProfile, Entry, Refusal, RoundPlan
 
 AT_HOME = "its {} cannot be used; its own log says why"
 UNEXPECTED = "an unexpected error; its own log says which"
@@ -18,7 +19,7 @@ PLAN = RoundPlan("run-1", 3, "linear", 12, 64, 0.5, 0.9, 1.25, 1.0)
 SPENT = (Entry(0.1, 1.5, 7), Entry(0.25, 2.0, 1))
 PROFILE = ClientProfile("hospital-3", 640, 3.0, 1e-5, SPENT, "pld", retired=2)
 ARRAYS = {"w": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.zeros((), np.float32)}
-UPDATE = LocalUpdate(arrays=ARRAYS, spent=SPENT, steps=7, epsilon=0.5, delta=1e-5)
+UPDATE = local_update(arrays=ARRAYS, spent=SPENT, steps=7, epsilon=0.5, delta=1e-5)
 
 
 def over_the_wire(content: RecordDict) -> RecordDict:

@@ -1,0 +1,93 @@
+"""Which accountants hold a budget: our own, and proven. Others plan, and are refused everywhere else."""
+
+from collections.abc import Callable
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+from fl_dp import choices
+from fl_dp.accounting import accountant
+from fl_dp.accounting.accountant import Accountant, check_holds_budgets
+from fl_dp.accounting.budget import Budget
+from fl_dp.accounting.epsilon import compute_epsilon
+from fl_dp.cli.client import client_app
+from fl_dp.cli.common import run_command
+from fl_dp.cli.main import app
+from fl_dp.config.client import ClientConfig
+from fl_dp.config.run import RunConfig
+from fl_dp.errors import ConfigError
+from fl_dp.federation.client.profile import profile_of
+from fl_dp.federation.wire.messages import profile_from_content, profile_to_content
+from fl_dp.launch.preflight import check_names
+from fl_dp.privacy_engine.settings import chosen_accountant
+from fl_dp.records import ClientProfile, Entry
+
+UNPROVEN = "prv"
+FOREIGN = Accountant(lambda entries, delta: 0.25, upper_bound=True)
+
+
+@pytest.fixture
+def foreign(monkeypatch: pytest.MonkeyPatch) -> str:
+    """Another package's accountant, which says of itself that it is an upper bound."""
+    entry = EntryPoint("foreigner", f"{__name__}:FOREIGN", "fl_dp.accountants")
+    monkeypatch.setattr(choices, "entry_points", lambda group: [entry] if group == entry.group else [])
+    return entry.name
+
+
+def test_every_accountant_of_ours_answers_for_itself() -> None:
+    for name in choices.ACCOUNTANTS.built_in():
+        assert accountant.find_accountant(name).compute((Entry(0.1, 2.0, 10),), 1e-5) > 0.0
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda name: Budget(3.0, 1e-5, name),
+        lambda name: check_names(RunConfig(accountant=name)),
+        lambda name: profile_of(ClientConfig(client="a", ledger="x", accountant=name), 100, (), "proven", 0),
+        lambda name: profile_from_content(profile_to_content(ClientProfile("a", 9, 3.0, 1e-5, (), name))),
+        lambda name: chosen_accountant(name, None),
+    ],
+    ids=["a budget", "a run", "a client", "a message", "an engine"],
+)
+def test_one_that_is_no_bound_is_refused(use: Callable[[str], object]) -> None:
+    with pytest.raises(ConfigError, match=r"'prv': its epsilon is no proven upper bound") as refused:
+        use(UNPROVEN)
+    holders = str(refused.value).partition("; take ")[2]
+    assert "pld" in holders
+    assert UNPROVEN not in holders
+
+
+def test_a_run_and_a_client_are_refused_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.toml").write_text(f'accountant = "{UNPROVEN}"\n')
+    assert run_command(app, ["run", "--config", "own.toml", "--simulate"]) == 2
+    words = ["--config", "own.toml", "--set", "data=digits", "--set", "ledger=ledger.sqlite"]
+    assert run_command(client_app, words) == 2
+    said = capsys.readouterr()
+    assert (said.out, said.err.count("no proven upper bound")) == ("", 2)
+    assert [file.name for file in tmp_path.iterdir()] == ["own.toml"]
+
+
+def test_another_packages_accountant_plans_and_holds_no_budget(foreign: str) -> None:
+    assert compute_epsilon([Entry(0.1, 1.0, 1)], 1e-5, foreign) == 0.25
+    words = "accountant = 'foreigner': another package has brought it"
+    for use in (
+        lambda: Budget(3.0, 1e-5, foreign),
+        lambda: RunConfig(accountant=foreign),
+        lambda: ClientConfig(client="a", ledger="x", accountant=foreign),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            use()
+
+
+def test_a_refusal_of_another_package_loads_none_of_its_code(
+    foreign: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server hears the name from a client, whoever that is."""
+    monkeypatch.setattr(accountant, "find_accountant", lambda name: pytest.fail(f"{name} was loaded"))
+    with pytest.raises(ConfigError, match="another package"):
+        check_holds_budgets(foreign)

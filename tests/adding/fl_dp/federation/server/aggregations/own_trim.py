@@ -1,0 +1,22 @@
+"""The mean without the largest and the smallest value of each number."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from fl_dp.federation.server.aggregation import Aggregation, Update
+from fl_dp.federation.wire.arrays import ArraySpec, NDArray
+from fl_dp.federation.wire.partial_sums import WeightedSum
+
+
+class OwnTrim(Aggregation):
+    needs_single_updates = True
+
+    def combine(
+        self, updates: Sequence[Update], sums: Sequence[WeightedSum], specs: Mapping[str, ArraySpec]
+    ) -> dict[str, NDArray]:
+        ordered = {name: np.sort([update[name] for update, _ in updates], axis=0) for name in specs}
+        return {name: ordered[name][1:-1].mean(0).astype(spec.dtype) for name, spec in specs.items()}
+
+
+AGGREGATION = OwnTrim

@@ -1,0 +1,3 @@
+"""Half written: no class."""
+
+SERVER_OPTIMIZER = 3

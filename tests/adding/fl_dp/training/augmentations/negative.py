@@ -1,0 +1,13 @@
+"""Light and dark changed over, with a chance of one half."""
+
+import torch
+from torch import Tensor
+
+from fl_dp.training.augmentation import Augmentation
+
+
+def negative(images: Tensor, uniform: Tensor, _argument: str) -> Tensor:
+    return torch.where((uniform[:, 0] < 0.5).view(-1, 1, 1, 1), 1 - images, images)
+
+
+AUGMENTATION = Augmentation(negative, numbers=1)

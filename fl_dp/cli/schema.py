@@ -42,10 +42,10 @@ def schema(
     ] = None,
 ) -> None:
     from fl_dp.data.source import Location, Source
+    from fl_dp.data.table_source import schema_beside
     from fl_dp.data.tables.draft import Wishes, draft_schema
     from fl_dp.data.tables.files import read_csv
     from fl_dp.data.tables.schema import Schema
-    from fl_dp.data.tables.source import schema_beside
 
     if len(separator) != 1:
         raise ConfigError(f"--separator {separator!r}: expected one character.")

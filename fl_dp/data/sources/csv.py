@@ -1,10 +1,10 @@
 """A table of the user's own in one CSV file, with a public schema file that says what its columns are."""
 
 from fl_dp.data.source import Location
+from fl_dp.data.table_source import table_source
 from fl_dp.data.tables.encode import Table
 from fl_dp.data.tables.files import read_csv
 from fl_dp.data.tables.schema import Schema
-from fl_dp.data.tables.source import table_source
 
 
 def _read(location: Location, schema: Schema) -> Table:

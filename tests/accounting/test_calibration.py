@@ -86,7 +86,7 @@ def test_phases_with_a_noise_of_their_own_keep_it():
     assert 1.99 < compute_epsilon(calibrated.rounds(), 1e-5, "rdp") <= 2.0
 
 
-@settings(max_examples=15, deadline=None, derandomize=True)
+@settings(max_examples=15, deadline=None)
 @given(
     sample_rate=st.floats(1e-4, 0.3),
     steps=st.integers(10, 3000),

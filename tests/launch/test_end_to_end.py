@@ -18,8 +18,6 @@ from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.data.sources.digits import load_digits
 from fl_dp.records import total_steps
 
-pytestmark = pytest.mark.slow
-
 PROJECT = Path(__file__).parents[2]
 BOTH_WAYS = pytest.mark.parametrize("words", [[], ["--simulate"]], ids=["deployed", "simulated"])
 
@@ -53,6 +51,7 @@ def test_the_default_run_learns_within_its_budget_and_leaves_everything(tmp_path
     assert processes_with(str(tmp_path / "out")) == []
 
 
+@pytest.mark.slow
 def test_two_launches_at_once_do_not_disturb_each_other(tmp_path):
     first = start(tmp_path / "a", "3", "2", "2", "1")
     second = start(tmp_path / "b", "2", "2", "2", "1")
@@ -62,6 +61,7 @@ def test_two_launches_at_once_do_not_disturb_each_other(tmp_path):
     assert set(rounds(tmp_path / "b")[0]["clients"]) == {"0", "1"}
 
 
+@pytest.mark.slow
 @BOTH_WAYS
 def test_ctrl_c_in_a_round_leaves_no_process(words, tmp_path):
     process = start(tmp_path, *words, "--set", "round-timeout=600", "2", "2", "2", "500")
@@ -73,6 +73,7 @@ def test_ctrl_c_in_a_round_leaves_no_process(words, tmp_path):
     assert processes_with(str(tmp_path / "out")) == []
 
 
+@pytest.mark.slow
 def test_a_spent_budget_ends_this_run_and_the_next_on_the_same_ledger(tmp_path):
     words = shlex.split(f"--ledger {tmp_path}/ledgers 2 2 2 8 64 64 0.5 2.0 1.0 1.0")
     code, out, err = finish(start(tmp_path / "a", *words, "--set", "local-epochs=1"))
@@ -85,6 +86,7 @@ def test_a_spent_budget_ends_this_run_and_the_next_on_the_same_ledger(tmp_path):
     assert rounds(tmp_path / "b") == []
 
 
+@pytest.mark.slow
 def test_a_killed_client_is_noted_and_goes_on_where_its_ledger_stands(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     # as many rounds as it takes until the client is back, also where that takes long
@@ -117,6 +119,7 @@ def test_a_killed_client_is_noted_and_goes_on_where_its_ledger_stands(tmp_path, 
         assert total_steps(ledger.spent("digits, part 1/3 (iid, seed 0)")) == states[-1]["steps"] > steps
 
 
+@pytest.mark.slow
 def test_a_run_in_which_no_client_trains_is_no_success(tmp_path):
     words = ("--ledger", str(tmp_path / "ledgers"), "--set")
     code, _, err = finish(start(tmp_path / "one", *words, "rounds=1", "--set", "privacy=off"))
@@ -127,6 +130,7 @@ def test_a_run_in_which_no_client_trains_is_no_success(tmp_path):
     assert "server.log" in err
 
 
+@pytest.mark.slow
 @BOTH_WAYS
 def test_it_learns_from_a_bound_ten_times_too_large_and_its_charge_is_that_of_its_noise(words, tmp_path):
     out, ledger = tmp_path / "run", tmp_path / "ledger"
@@ -147,6 +151,7 @@ def test_it_learns_from_a_bound_ten_times_too_large_and_its_charge_is_that_of_it
     assert "10 at first; it follows quantile:0.5 by a noised count" in page
 
 
+@pytest.mark.slow
 @BOTH_WAYS
 def test_a_run_learns_and_its_predictions_are_what_was_measured(words, tmp_path):
     pytest.importorskip("kymatio")
@@ -175,6 +180,7 @@ def files(folder):
     return folder
 
 
+@pytest.mark.slow
 def test_moved_files_go_on_from_what_they_have_spent(tmp_path):
     ledger = tmp_path / "ledger"
 

@@ -19,8 +19,6 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "deployment.md"
 RUN = "rounds = {rounds}\nclients = 2\nmin-clients = 2\nfit-clients = 2\nexpected-batch-size = 64\n"
 
-pytestmark = pytest.mark.slow
-
 
 def on_the_page(kind: str, machine: str) -> list[str]:
     """The page's blocks of that kind for that machine, in their order."""
@@ -120,6 +118,7 @@ def test_the_page_leads_from_keys_to_a_model(machines):
     assert not list((machines.folder / "server").rglob("authority.key"))
 
 
+@pytest.mark.slow
 def test_a_site_that_is_revoked_while_the_server_runs_is_refused(machines):
     provisioned(machines)
     (machines.folder / "server" / "run.toml").write_text(RUN.format(rounds=1))

@@ -9,13 +9,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
 from launch.commands import json_lines, wait_for
 
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.federation.server.state import STATE, read_state
-
-pytestmark = pytest.mark.slow
 
 ROUNDS = 16
 RESULTS = ("accuracy", "loss", "metrics")

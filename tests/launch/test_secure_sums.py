@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 from launch.commands import fl_dp, json_lines
 
-pytestmark = pytest.mark.slow
-
 # Put before a client's own code by Python itself: ends its client, and the process that answers, at a stage.
 KILLER = """
 import os, signal, sys
@@ -75,6 +73,7 @@ def test_a_run_of_real_processes(tmp_path):
     assert rounds[1]["loss"] < rounds[0]["loss"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", ["share", "mask", "open"])
 def test_a_client_that_is_killed_costs_the_others_nothing(tmp_path, stage):
     """Before the masks it is left out, after them it is a drop-out; the others' sum is opened either way."""

@@ -15,7 +15,7 @@ settings.register_profile("steady", derandomize=True, deadline=None, database=No
 settings.register_profile("long", max_examples=1000, deadline=None, print_blob=True)
 settings.load_profile("steady")
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.append(str(Path(__file__).parents[1]))  # behind the fl_dp that is tested
 
 
 @pytest.fixture

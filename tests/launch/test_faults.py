@@ -14,8 +14,6 @@ from launch.commands import MAIN, json_lines, wait_for
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.accounting.ledger.ledger import Ledger
 
-pytestmark = pytest.mark.slow
-
 MANY = ["--out", "out", "--set", "rounds=40", "--set", "round-timeout=60"]
 
 
@@ -91,6 +89,7 @@ def test_clients_outlive_a_server_that_is_killed_and_the_run_goes_on(machine):
         assert shown <= 3.0
 
 
+@pytest.mark.slow
 def test_a_client_whose_process_group_is_killed_costs_one_round_and_comes_back(machine):
     server = machine.server("server", *MANY, "--set", "min-clients=1")
     first, _ = machine.client(0, "--once"), machine.client(1, "--once")

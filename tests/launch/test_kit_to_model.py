@@ -118,7 +118,6 @@ def test_the_page_leads_from_keys_to_a_model(machines):
     assert not list((machines.folder / "server").rglob("authority.key"))
 
 
-@pytest.mark.slow
 def test_a_site_that_is_revoked_while_the_server_runs_is_refused(machines):
     provisioned(machines)
     (machines.folder / "server" / "run.toml").write_text(RUN.format(rounds=1))

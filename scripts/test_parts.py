@@ -15,9 +15,9 @@ MARKS = ROOT / "runs" / "test-all"
 SLOW, SEARCHES = ("-m", "slow"), ("-m", "hypothesis", "--hypothesis-profile=long")
 # In each about as much time; a folder that is named nowhere belongs to the last.
 FOLDERS = {
-    "launch": ("launch",),
+    "launch": ("launch", "attacks"),
     "pages": ("docs", "cli"),
-    "examples": ("examples", "benchmarks", "scripts", "reporting", "models", "data"),
+    "examples": ("examples", "benchmarks", "scripts", "reporting", "models", "data", "simulation", "api"),
 }
 REST = "rest"
 PARTS = (*FOLDERS, REST)

@@ -17,7 +17,7 @@ from scripts.mutation.changes import Change, apply_change
 from scripts.mutation.tests_of import folders_of, mirrored_test
 
 Verdict = Literal["noticed", "timed out", "survived", "gone"]
-_UNMEASURED = 1800.0  # seconds for tests that were not run without a change before
+_UNMEASURED = 900.0  # seconds for tests that were not run without a change before
 _FAILURE = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 _NO_TESTS = 5  # pytest's exit code when none was selected
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")

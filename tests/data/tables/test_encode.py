@@ -41,6 +41,8 @@ def test_a_record_is_encoded_the_same_whatever_else_is_there(written: Written, t
     after = read(written(table_text + "-1e9,1,f,0\n1e9,7,g,1\n"))
     assert torch.equal(after.x[: len(before)], before.x)
     assert after.raw[: len(before)] == before.raw
+    header, _, *others = table_text.splitlines()  # the first record has the least number of all
+    assert torch.equal(read(written("\n".join([header, *others]))).x, before.x[1:])
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ NUMBER = [
         'Leaves("computed from spent")]\n',
         '    rounds_before: Annotated[int, Leaves("counted by the ledger", shown=True)]\n',
     ),
-    ("federation/client/round.py", "epsilon_of(entries), ", "paid.accepted.plan.server_round - 1, "),
+    ("federation/client/round.py", "epsilon_of(entries),", " paid.accepted.plan.server_round - 1,"),
 ]
 
 
@@ -37,8 +37,9 @@ def test_a_file_for_every_kind_of_choice_is_all_that_it_takes(tmp_path: Path) ->
     assert PRELU is not None
     (package / "engine/rules/prelu.py").write_text(PRELU[1])
     for file, place, line in NUMBER:
-        before, after = (package / file).read_text().split(place)
-        (package / file).write_text(before + place + line + after)
+        before, found, after = (package / file).read_text().partition(place)
+        assert found, f"{file}: NUMBER says behind which text a client's number is put; {place!r} is gone"
+        (package / file).write_text(before + found + line + after)
     ended = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--basetemp", "tried", ADDING / "uses.py"],
         cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(tmp_path)},

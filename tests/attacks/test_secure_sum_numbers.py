@@ -21,10 +21,14 @@ from fl_dp.federation.secure_sum.terms import Terms
 from fl_dp.kits.keys import SigningKey
 
 
-@pytest.mark.parametrize("places", [(0,), (0, 1), (0, 1, 2), (0, 3, 4)])
-def test_too_small_a_sum_is_not_opened(places: tuple[int, ...]) -> None:
-    played = Played(head(5)).until_masked()
-    with pytest.raises(DeclinedError, match=f"of {len(places)} clients?: expected at least 4"):
+@pytest.mark.parametrize(
+    ("places", "clients", "dropouts"),
+    [((0,), 5, 1), ((0, 1), 5, 1), ((0, 3, 4), 5, 1), (tuple(range(7)), 10, 2)],  # 7 are enough to open it
+)
+def test_too_small_a_sum_is_not_opened(places: tuple[int, ...], clients: int, dropouts: int) -> None:
+    played = Played(head(clients, dropouts)).until_masked()
+    least = clients - dropouts
+    with pytest.raises(DeclinedError, match=f"of {len(places)} clients?: expected at least {least}"):
         played.members[0].confirm(Survivors(places))
 
 

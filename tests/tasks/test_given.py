@@ -1,5 +1,6 @@
 """Classes without a file that others could import, and files that change while a process lives."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -66,7 +67,8 @@ def test_without_a_file_its_own_parts_decide_and_its_data_do_not() -> None:
     assert identity(given(of_notebook(classes="('a', 'c')"))) != same
 
 
-def test_a_file_that_was_edited_is_imported_anew(tmp_path: Path) -> None:
+def test_a_file_that_was_edited_is_imported_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)  # as for most users
     file = tmp_path / "task.py"
     head = "from fl_dp import Task\nclass Ours(Task):\n"
     for classes in (("a", "b"), ("c", "d")):

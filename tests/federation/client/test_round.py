@@ -16,11 +16,11 @@ from fl_dp.audit.given_task import GivenTask
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.task import TaskSettings
 from fl_dp.data.tensor_data import TensorData
-from fl_dp.errors import ConfigError
+from fl_dp.errors import ConfigError, DeclinedError
 from fl_dp.federation.client.attempt import NOT_FINITE, Trained, attempt
 from fl_dp.federation.client.own_training import OwnTraining
-from fl_dp.federation.client.round import ClientRounds, play
-from fl_dp.federation.wire.arrays import encode, state_arrays
+from fl_dp.federation.client.round import ClientRounds, expected_weights, play
+from fl_dp.federation.wire.arrays import encode, specs, state_arrays
 from fl_dp.federation.wire.messages import plan_to_content
 from fl_dp.records import Entry, Refusal, RoundPlan
 from fl_dp.training import private, rehearsing
@@ -255,3 +255,10 @@ def test_what_a_client_keeps_lies_beside_its_ledger(site, data, tmp_path, monkey
     monkeypatch.chdir(elsewhere)
     site.train(data)
     assert not list(elsewhere.iterdir())
+
+
+def test_complex_weights_beyond_a_million_are_declined_too():
+    arrays = {"w": np.array([0.5 + 2e6j], np.complex64)}
+    content = RecordDict({"arrays": encode(arrays)})
+    with pytest.raises(DeclinedError, match=r"array 'w' holds values beyond 1e\+06"):
+        expected_weights(content, "linear", specs(arrays))

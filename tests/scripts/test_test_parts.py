@@ -18,7 +18,7 @@ def test_every_test_file_is_in_one_part() -> None:
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A checkout with one slow test, and one that hypothesis draws."""
+    """A checkout with one slow test."""
     (tmp_path / "tests" / "launch").mkdir(parents=True)
     test = "import pytest\n@pytest.mark.slow\ndef test_it(): open('ran', 'a').write('x')\n"
     (tmp_path / "tests" / "launch" / "test_it.py").write_text(test)
@@ -26,6 +26,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / ".gitignore").write_text("ran\n/runs/\n__pycache__/\n.pytest_cache/\n")
     subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
     monkeypatch.setattr(test_parts, "ROOT", tmp_path)
+    monkeypatch.setattr(test_parts, "FOLDERS", {"launch": ("launch",)})
     monkeypatch.setattr(test_parts, "MARKS", tmp_path / "runs" / "test-all")
     return tmp_path
 

@@ -156,7 +156,7 @@ CONTROL = "control "
 
 # Raised whenever the same round, on the same data with the same randomness, gives another update, and by
 # nothing else. Sites that differ in it do not train together, and a round is not repeated under another.
-NUMERICS = 2
+NUMERICS = 3
 
 # The largest absolute value of a weight: clients decline larger ones, and cut what a step gives to it.
 MOST_WEIGHT = 1e6

@@ -3,7 +3,7 @@
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
 import torch
@@ -18,6 +18,7 @@ from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.long_sums import add_to, long_type
 from fl_dp.engine.precision import full_precision
 from fl_dp.engine.rounding import round_up
+from fl_dp.engine.sum_error import MOST_IN_FLOAT32, in_float32
 from fl_dp.errors import ConfigError, ModelError
 
 ABADI = Abadi()
@@ -30,8 +31,10 @@ class ClippedSum:
 
     grads: parameter name -> sum, in the parameter's shape, in float32 at least; a sum of several in float64.
     Adding or removing one example, whatever it holds, moves all of `grads` together by at most `sensitivity`
-    in Euclidean norm. norms: (N,) lengths before clipping, or (N, G) with G bounds; NaN or inf where a
-    gradient is not finite. They are raw data: never send them. clipping: the function that gave the factors.
+    in Euclidean norm, and by what rounding adds to that: `sum_error(most)` of it. most: examples that the
+    logical batch may hold, a public number. norms: (N,) lengths before clipping, or (N, G) with G bounds; NaN
+    or inf where a gradient is not finite. They are raw data: never send them. clipping: the function that
+    gave the factors.
 
     | example's gradient | contribution with "abadi" |
     |---|---|
@@ -45,6 +48,7 @@ class ClippedSum:
     sensitivity: float
     norms: Tensor
     clipping: ClipFunction = ABADI
+    most: int = MOST_IN_FLOAT32
 
     def __add__(self, other: "ClippedSum") -> "ClippedSum":
         """Sum over both batches. An example must be in one of them only: then the bound stays the same."""
@@ -53,11 +57,14 @@ class ClippedSum:
         grads = {name: grad.to(long_type(grad), copy=True) for name, grad in self.grads.items()}
         for name, grad in grads.items():
             add_to(grad, other.grads[name])
-        return ClippedSum(grads, self.sensitivity, torch.cat([self.norms, other.norms]), self.clipping)
+        return replace(self, grads=grads, norms=torch.cat([self.norms, other.norms]))
 
     def _kind(self) -> str:
         num_groups = 1 if self.norms.dim() == 1 else self.norms.shape[1]
-        return f"sensitivity {self.sensitivity} over {num_groups} groups by {self.clipping}"
+        return (
+            f"sensitivity {self.sensitivity} over {num_groups} groups by {self.clipping}, of at most "
+            f"{self.most} examples"
+        )
 
     @property
     def num_non_finite(self) -> int:
@@ -66,7 +73,11 @@ class ClippedSum:
 
 
 def empty_sum(
-    parameters: Mapping[str, Tensor], max_grad_norm: Bounds, clipping: ClipFunction | str = "abadi"
+    parameters: Mapping[str, Tensor],
+    max_grad_norm: Bounds,
+    clipping: ClipFunction | str = "abadi",
+    *,
+    most: int = MOST_IN_FLOAT32,
 ) -> ClippedSum:
     """The clipped sum over no examples: an empty Poisson draw is still a step."""
     clipping = checked_clipping(clipping)
@@ -74,7 +85,7 @@ def empty_sum(
     grads = {name: _zeros(parameter) for name, parameter in parameters.items()}
     shape = (0,) if len(groups) == 1 else (0, len(groups))
     norms = next(iter(grads.values()), torch.zeros(0)).new_zeros(shape)
-    return ClippedSum(grads, sensitivity(groups), norms, clipping)
+    return ClippedSum(grads, sensitivity(groups), norms, clipping, most)
 
 
 def clipped_grad_sum(
@@ -85,6 +96,7 @@ def clipped_grad_sum(
     clipping: ClipFunction | str = "abadi",
     axes: Axes | None = None,
     chooser: KernelChooser | None = None,
+    most: int = MOST_IN_FLOAT32,
 ) -> ClippedSum:
     """Clip each example's gradient to `max_grad_norm` and sum, in one backward pass.
 
@@ -95,7 +107,8 @@ def clipped_grad_sum(
     made by `clip_function`.
     axes: from `probe`. With None the caller guarantees that the batch is the leading dimension of every
     layer, and that no example influences another's loss.
-    chooser: remembers measured kernels from call to call; None for a new one.
+    chooser: remembers measured kernels from call to call; None for a new one. most: examples of the whole
+    logical batch at most, see `most_drawn`; of more than MOST_IN_FLOAT32 all is added in float64.
 
     Raises NoRuleError for an operator without a rule, ModelError for losses of another shape,
     ConfigError for a bound that bounds nothing or a parameter without one.
@@ -109,6 +122,7 @@ def clipped_grad_sum(
         clipping=clipping,
         axes=axes,
         chooser=chooser,
+        most=most,
     )[0]
 
 
@@ -122,6 +136,7 @@ def clipped_grad_sums(
     clipping: ClipFunction | str = "abadi",
     axes: Axes | None = None,
     chooser: KernelChooser | None = None,
+    most: int = MOST_IN_FLOAT32,
 ) -> list[ClippedSum]:
     """`clipped_grad_sum` of each of several batches, in one backward pass for all of them.
 
@@ -135,7 +150,7 @@ def clipped_grad_sums(
     clipping = checked_clipping(clipping)
     groups = checked_groups(max_grad_norm, parameters, clipping)
     if len(losses) == 0:
-        return [empty_sum(parameters, max_grad_norm, clipping) for _ in sizes]
+        return [empty_sum(parameters, max_grad_norm, clipping, most=most) for _ in sizes]
     kept = keep_gradients(losses, parameters, axes, chooser or KernelChooser())
     factors, norms = clip_factors(kept, parameters, losses, groups, clipping)
     batches = _slices(sizes)
@@ -145,9 +160,10 @@ def clipped_grad_sums(
         for name, factor in factors.items():
             part = kept.pop(name)  # frees each parameter's gradients after their use
             for grads, rows in zip(sums, taking_part, strict=True):
-                grads[name] = _like(parameters[name], part.weighted_sum(factor, rows))
+                total = part.weighted_sum(factor, rows, in_float32=in_float32(most))
+                grads[name] = _like(parameters[name], total)
     return [
-        ClippedSum(_complete(grads, parameters), sensitivity(groups), norms[batch], clipping)
+        ClippedSum(_complete(grads, parameters), sensitivity(groups), norms[batch], clipping, most)
         for grads, batch in zip(sums, batches, strict=True)
     ]
 
@@ -197,8 +213,7 @@ def _rows(norms: Tensor, batches: Sequence[slice]) -> Sequence[slice | Tensor | 
 
 
 def _like(parameter: Tensor, total: Tensor) -> Tensor:
-    shaped = total if total.shape == parameter.shape else total.view_as(parameter)
-    return _in_type(shaped, _sum_type(parameter))
+    return total if total.shape == parameter.shape else total.view_as(parameter)
 
 
 def _complete(grads: Mapping[str, Tensor], parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -1,16 +1,15 @@
-"""The clipped sum with an ordinary backward pass for each example: its bound is proven, rounding included.
+"""The clipped sum with an ordinary backward pass for each example: it rests on nothing that batches do.
 
 An example that is alone in its pass adds a vector that follows from itself, the weights and its masks, and
 from no other example. However the pass rounds, this very vector is measured, scaled to C at most, and added.
-The only rounding that sees other examples is that of their sum. In float64, N vectors of length C at most,
-added one after the other, come out within N^2 2^-53 C of their sum (Higham 2002, section 4.2). One example
-more then moves what comes out by N^2 2^-52 C beyond its own vector: by 2^-10 C for 2^21 examples.
+The only rounding that sees other examples is that of their sum, in float64 (`sum_error.py`).
 
 What stays assumed is that a pass has no memory: what it gives for the same bits does not depend on the passes
 before it. (That it gives the same each time is not needed: a random vector of length C at most does as well.)
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -26,12 +25,13 @@ from fl_dp.engine.clipping import (
 )
 from fl_dp.engine.gradients.kept import keep_instantiated
 from fl_dp.engine.long_sums import add_to, long_type
+from fl_dp.engine.sum_error import MOST_IN_FLOAT32
 
 
 class OneByOneSum:
     """The clipped sum over examples that are added one after the other, in float64.
 
-    parameters, max_grad_norm, clipping: as of `clipped_grad_sum`.
+    parameters, max_grad_norm, clipping, most: as of `clipped_grad_sum`.
     """
 
     def __init__(
@@ -40,10 +40,11 @@ class OneByOneSum:
         *,
         max_grad_norm: Bounds,
         clipping: ClipFunction | str = "abadi",
+        most: int = MOST_IN_FLOAT32,
     ) -> None:
         self._parameters, self._clipping = parameters, checked_clipping(clipping)
         self._groups = checked_groups(max_grad_norm, parameters, self._clipping)
-        self._empty = empty_sum(parameters, max_grad_norm, clipping)
+        self._empty = empty_sum(parameters, max_grad_norm, clipping, most=most)
         self._sums = {name: grad.to(long_type(grad)) for name, grad in self._empty.grads.items()}
         self._norms = [self._empty.norms]
 
@@ -65,5 +66,4 @@ class OneByOneSum:
 
     def total(self) -> ClippedSum:
         """The sum so far."""
-        empty = self._empty
-        return ClippedSum(self._sums, empty.sensitivity, torch.cat(self._norms), empty.clipping)
+        return replace(self._empty, grads=self._sums, norms=torch.cat(self._norms))

@@ -27,6 +27,7 @@ from fl_dp.engine.clipping import ClippedSum, clipped_grad_sum, empty_sum
 from fl_dp.engine.kernel_choice.chooser import KernelChooser, Mode
 from fl_dp.engine.noise.gaussian import add_gaussian_noise
 from fl_dp.engine.sampling import PoissonSampler
+from fl_dp.engine.sum_error import most_drawn
 from fl_dp.errors import ConfigError
 from fl_dp.privacy_engine.attachment import Attachment, check_attachable, check_step_arguments
 from fl_dp.privacy_engine.checked_losses import CheckedLosses
@@ -107,7 +108,7 @@ class PrivacyEngine(Reports):
             raise ConfigError(f"Expected 1 <= batch_size={batch_size} <= sample_size={sample_size}.")
         if batch_size > MOST_BATCH:
             raise ConfigError(
-                f"batch_size={batch_size}: expected at most {MOST_BATCH}, see engine/noise/grid.py."
+                f"batch_size={batch_size}: expected at most {MOST_BATCH}, see engine/sum_error.py."
             )
         self.module, self.parameters = module, trained_parameters(module, named_params)
         self.max_grad_norm = chosen_bounds(max_grad_norm, clipping_style, self.parameters)
@@ -135,6 +136,7 @@ class PrivacyEngine(Reports):
         self._locked = False
         self._check = ModelCheck(module)
         self._losses = None if losses_of is None else CheckedLosses(losses_of, check_every)
+        self._most = most_drawn(batch_size)
         self._pending: ClippedSum | None = None
         self._stats: TrainingStats | None = None
         self._attached: Attachment | None = None
@@ -270,6 +272,7 @@ class PrivacyEngine(Reports):
             clipping=self.clipping,
             axes=self._check.axes(),
             chooser=self.chooser,
+            most=self._most,
         )
 
     def _check_unlocked(self) -> None:
@@ -279,7 +282,9 @@ class PrivacyEngine(Reports):
     def _set_grads(self) -> None:
         """Set the noisy mean gradient of everything pending; the step is counted before noise is drawn."""
         self._check_unlocked()
-        clipped = self._pending or empty_sum(self.parameters, self.max_grad_norm, self.clipping)
+        clipped = self._pending or empty_sum(
+            self.parameters, self.max_grad_norm, self.clipping, most=self._most
+        )
         self._steps.take(len(clipped.norms))
         self._pending = None
         noisy = clipped.grads

@@ -33,6 +33,7 @@ class Reports(ABC):
     target_delta: float
     accountant: str
     chooser: KernelChooser
+    _most: int
     _steps: Steps
     _check: ModelCheck
     _stats: TrainingStats | None
@@ -108,7 +109,7 @@ class Reports(ABC):
         self._check_unlocked()
 
         def step(size: int) -> ClippedSum:
-            gathered = empty_sum(self.parameters, self.max_grad_norm, self.clipping)
+            gathered = empty_sum(self.parameters, self.max_grad_norm, self.clipping, most=self._most)
             return gathered + self._clipped(losses_of(*with_examples(batch, size)))
 
         # Without attach() nothing else notes the inputs.

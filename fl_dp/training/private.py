@@ -4,6 +4,7 @@ import logging
 import math
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 from operator import add
 
@@ -21,7 +22,8 @@ from fl_dp.engine.noise.grid import noise_grid
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.engine.one_by_one import OneByOneSum
 from fl_dp.engine.sampling import physical_batches, poisson_draw
-from fl_dp.errors import ENDS, ProbeError
+from fl_dp.engine.sum_error import in_float32, most_drawn
+from fl_dp.errors import ENDS, ConfigError, ProbeError
 from fl_dp.records import MOST_WEIGHT, RoundPlan
 from fl_dp.training.clipping_bound import bound_of
 from fl_dp.training.examples import examples_of
@@ -66,6 +68,8 @@ class PrivateTrainer:
         count = sum(p.numel() * (1 + p.is_complex()) for p in self._parameters.values())
         # refuses what it cannot, before a payment; one more number: that of a bound that follows
         noise_grid(plan.max_grad_norm, plan.noise_multiplier / math.sqrt(max(1, plan.shares)), count + 1)
+        # Larger draws are cut, with a probability of 2^-111: what rounding may add follows from this number.
+        self.most = most_drawn(plan.expected_batch_size)
         self.bound = bound_of(plan)
         check_precision(plan.precision, device)
         self.descent = descent_of(plan, list(self._parameters.values()), divisor=plan.expected_batch_size)
@@ -127,8 +131,7 @@ class PrivateTrainer:
         if self.plan.one_by_one:
             # Two: a pass that works only once would leave all records but the first without a gradient.
             return self._one_by_one((self._objective.blank(1) for _ in range(2)), all_count=True)
-        examples = self._objective.blank(size)
-        return empty_sum(self._parameters, self.bound.value) + self.clipped_sums([examples], size)[0]
+        return self.nothing() + self.clipped_sums([self._objective.blank(size)], size)[0]
 
     @property
     def kernels(self) -> Mapping[str, str]:
@@ -200,15 +203,20 @@ class PrivateTrainer:
 
     def draw(self, data: Examples, sample_rate: float) -> Tensor:
         """The examples of the next logical batch, by number; whoever asks computes its sum, for `begin`."""
-        return poisson_draw(len(data), sample_rate, self._of_step().child("draw"))
+        return poisson_draw(len(data), sample_rate, self._of_step().child("draw"))[: self.most]
 
     def examples(self, data: Examples, indices: Tensor) -> Batch:
         """Those of the next logical batch, or part of it, that `indices` name."""
         return examples_of(data, indices, self._of_step().child("records"), self._objective.views)
 
     def begin(self, clipped: ClippedSum) -> None:
-        """Let the next step be of the logical batch that was drawn last, whose clipped sum this is."""
-        self._begun = clipped
+        """Let the next step be of the logical batch that was drawn last, whose clipped sum this is.
+
+        It may come from another trainer's passes, if both add alike.
+        """
+        if in_float32(clipped.most) != in_float32(self.most):
+            raise ConfigError("A sum in float32 for a batch that needs float64, or the other way round.")
+        self._begun = replace(clipped, most=self.most)
 
     def clipped_sums(self, batches: Sequence[Batch], rows: int) -> list[ClippedSum]:
         """Of each batch of examples the clipped sum at the model's weights; all in one pass.
@@ -226,6 +234,7 @@ class PrivateTrainer:
             max_grad_norm=self.bound.value,
             axes=self._axes,
             chooser=self._chooser,
+            most=self.most,
         )
 
     def _clipped_sum(self, data: Examples, draw: Tensor, physical_batch_size: int) -> ClippedSum:
@@ -257,7 +266,7 @@ class PrivateTrainer:
         One that raises adds nothing, also for want of memory: a pass of its shape was tried before the
         payment, so that it is the record that wants more. With all_count it is an error.
         """
-        total = OneByOneSum(self._parameters, max_grad_norm=self.bound.value)
+        total = OneByOneSum(self._parameters, max_grad_norm=self.bound.value, most=self.most)
         for example in examples:
             try:
                 total.add(self._losses_of(*example))
@@ -312,7 +321,7 @@ class PrivateTrainer:
 
     def nothing(self) -> ClippedSum:
         """The clipped sum of no examples."""
-        return empty_sum(self._parameters, self.bound.value)
+        return empty_sum(self._parameters, self.bound.value, most=self.most)
 
 
 def _note(error: ProbeError) -> None:

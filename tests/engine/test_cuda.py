@@ -76,7 +76,8 @@ def test_equals_one_backward_per_example_and_is_never_beyond_the_bound(
     axes = probe(model, inputs)
     found = clipped_by_engine(model, inputs, 0.3, mode, axes, losses).grads
     alone = clipped_by_engine(model, inputs[:1], 0.3, mode, axes, losses).grads
-    assert {(grad.device.type, grad.dtype) for grad in found.values()} == {(device, dtype)}
+    assert {grad.device.type for grad in found.values()} == {device}
+    assert {grad.dtype for grad in found.values()} <= {dtype, torch.float64}
     expected = clipped_by_definition(*_made(case, device, torch.float64), 0.3, _losses)
     difference = {name: found[name].double() - grad for name, grad in expected.items()}
     assert length(difference) < within * length(expected)

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fl_dp.engine.gradients.example_chunks import example_chunks
-from fl_dp.engine.gradients.ghost_norm_bounds import rounding_bound, row_lengths
+from fl_dp.engine.gradients.ghost_norm_bounds import rounded_up, row_lengths
 from fl_dp.engine.gradients.gram import gram_product, inner_products
 from fl_dp.engine.gradients.lengths import wide_type
 from fl_dp.engine.precision import full_precision
@@ -95,25 +95,21 @@ def grads_by_patches(grad_output: Tensor, x: Tensor, geometry: Geometry) -> Tens
     return grads
 
 
-def weight_grad_by_matmul(
-    grad_output: Tensor, x: Tensor, factors: Tensor, geometry: Geometry, dtype: torch.dtype
-) -> Tensor:
+def weight_grad_by_matmul(grad_output: Tensor, x: Tensor, factors: Tensor, geometry: Geometry) -> Tensor:
     """(p, d, *kernel) sum over images of factor times gradient, by one matrix product for each kernel row.
 
-    Faster than PyTorch's own weight gradient where an image has few positions. dtype: of the result; the
-    products are in that of `grad_output`, one at a time, as those of a large layer are many MiB.
+    All of one type. No number passes through more additions than there are positions of all images.
     """
     M, p, *output = grad_output.shape
     rest = range(3, 2 + len(output))
     by_row = grad_output.permute(1, 2, 0, *rest)  # (p, Ho, M, rest of the output)
     left = (by_row * factors.view(M, *(1 for _ in rest))).reshape(p, -1)
-    x = x.to(left.dtype)
     width, taps = M * math.prod(output[1:]), math.prod(geometry.kernel_size[1:])
     rows = _unfolded(x, geometry, output).movedim(0, 2)  # (phases, Hq, M, rest, taps, d)
     rows = rows.reshape(len(rows), rows.shape[1] * width, taps * x.shape[1])
-    total = left.new_empty(p, geometry.kernel_size[0], taps * x.shape[1], dtype=dtype)
+    total = left.new_empty(p, geometry.kernel_size[0], taps * x.shape[1])
     for part, (phase, first) in zip(total.unbind(1), _row_starts(geometry), strict=True):
-        part.copy_(left @ rows[phase, first * width : (first + output[0]) * width])
+        torch.mm(left, rows[phase, first * width : (first + output[0]) * width], out=part)
     return total.view(p, *geometry.kernel_size, -1).movedim(-1, 1)
 
 
@@ -200,7 +196,7 @@ def _from_shifts(grad_output: Tensor, x: Tensor, geometry: Geometry, images: int
     kernel_elements = math.prod(geometry.kernel_size)
     terms = row_lengths(left_gram, p) * row_lengths(right_gram, d * kernel_elements)
     length = p + d + kernel_elements + 2 * positions
-    return inner_products(left_gram, right_gram) + rounding_bound(terms, length)
+    return rounded_up(inner_products(left_gram, right_gram), terms, length)
 
 
 def _shifted_sum(gram: Tensor, geometry: Geometry, output: torch.Size) -> Tensor:

@@ -5,8 +5,7 @@ arithmetic is in conv_kernels.py.
 
 | kernel | norm and weighted sum from |
 |---|---|
-| ghost-convolution | Gram matrices of patches and output gradients; the sum by PyTorch's weight gradient |
-| ghost-matmul | the same Gram matrices; the sum by matrix products |
+| ghost-matmul | Gram matrices of patches and output gradients; the sum by matrix products in float64 |
 | instantiate-grouped | one weight gradient of a convolution whose groups are the examples |
 | instantiate-loop | one weight gradient for each example |
 | instantiate-rows | a batched matrix product for each row of the convolution's kernel, or for a few rows |
@@ -29,9 +28,11 @@ from fl_dp.engine.gradients.conv_kernels import (
     weight_grad,
     weight_grad_by_matmul,
 )
-from fl_dp.engine.gradients.kept import Kept, combine_instantiated, keep_instantiated, weighted_pair
+from fl_dp.engine.gradients.example_chunks import example_chunks
+from fl_dp.engine.gradients.kept import Kept, combine_instantiated, keep_instantiated, sum_type
 from fl_dp.engine.gradients.layouts import GradientLayout
-from fl_dp.engine.gradients.lengths import block_lengths, squared_lengths, squared_total, wide_type
+from fl_dp.engine.gradients.lengths import block_lengths, squared_lengths, squared_total
+from fl_dp.engine.sum_error import POSITIONS
 
 _INSTANTIATE = ("instantiate-grouped", "instantiate-loop", "instantiate-rows", "instantiate-patches")
 
@@ -69,10 +70,9 @@ class Conv(GradientLayout):
 
     @property
     def kernels(self) -> tuple[str, ...]:
-        # On GPUs cuDNN may convolve by transforms, whose errors the bound of a ghost norm does not cover.
-        exact = ("ghost-convolution",) if self.input.device.type == "cpu" else ()
+        ghost = ("ghost-matmul",) if self.positions <= POSITIONS else ()
         forward = ("instantiate-forward",) if self.shape[1] == 1 else ()
-        return (*exact, "ghost-matmul", *_INSTANTIATE, *forward)
+        return (*ghost, *_INSTANTIATE, *forward)
 
     @property
     def positions(self) -> int:
@@ -94,8 +94,8 @@ class Conv(GradientLayout):
         if kernel == "instantiate-forward":
             grads = grads_by_forward(*self._by_group(), self.geometry)
             return keep_instantiated(self._sum_images(grads.view(-1, *self.shape)))
-        combine = self._by_matmul if kernel == "ghost-matmul" else self._by_convolution
-        return Kept(self._ghost_norm_squared(), self._by_example(), combine)
+        # not 1, of which two things follow: the gradient is not there, and patches have to be formed
+        return Kept(self._ghost_norm_squared(), self._by_example(), self._by_matmul, max(2, self.positions))
 
     def instantiate(self) -> Tensor:
         """(N, *shape), by one of two kernels, without a trial."""
@@ -139,25 +139,26 @@ class Conv(GradientLayout):
         grads = self._sum_images(grads.view(self.input.shape[0], self.shape[0], -1))
         return Kept(squared_lengths(grads), (grads,), self._combine_patches)
 
-    def _by_convolution(self, factors: Tensor, grad_output: Tensor, x: Tensor) -> Tensor:
-        g, x = weighted_pair(factors, grad_output, x)
-        return weight_grad(g.flatten(0, 1), x.flatten(0, 1), self.shape, self.geometry, self.geometry.groups)
-
     def _by_matmul(self, factors: Tensor, grad_output: Tensor, x: Tensor) -> Tensor:
-        factors = factors.repeat_interleave(self.images)
-        dtype = wide_type(x.dtype)
-        if x.device.type == "cpu":
-            # One product adds up the positions of all examples. Where an example's positions cancel, float32
-            # errs by 1e-3 C, and otherwise with one example more.
-            grad_output, x, factors = grad_output.double(), x.double(), factors.double()
-        G = self.geometry.groups
+        """By products of a few examples at a time, whose copies take no more memory than the result."""
+        dtype, N = sum_type(factors, x), len(x)
+        copied = 2 * (grad_output[:1].numel() + x[:1].numel())
+        as_many = max(1, math.prod(self.shape) // max(1, copied))
+        total: Tensor | None = None
+        for part in example_chunks(N, -(-copied // as_many), dtype, x.device):
+            found = self._product(factors[part].to(dtype), grad_output[part].to(dtype), x[part].to(dtype))
+            total = found if total is None else total.add_(found)
+        return x.new_zeros(self.shape, dtype=dtype) if total is None else total
+
+    def _product(self, factors: Tensor, grad_output: Tensor, x: Tensor) -> Tensor:
+        factors, G = factors.repeat_interleave(self.images), self.geometry.groups
         groups = zip(grad_output.flatten(0, 1).chunk(G, 1), x.flatten(0, 1).chunk(G, 1), strict=True)
-        sums = [weight_grad_by_matmul(g, d, factors, self.geometry, dtype) for g, d in groups]
+        sums = [weight_grad_by_matmul(g, d, factors, self.geometry) for g, d in groups]
         return sums[0] if G == 1 else torch.cat(sums)
 
     def _combine_rows(self, factors: Tensor, grads: Tensor) -> Tensor:
         """From grads (N, rows / s, p, s * rest * d / G)."""
-        if grads.dtype == wide_type(grads.dtype):
+        if grads.dtype == sum_type(factors, grads):
             by_row = torch.matmul(factors.to(grads.dtype), grads.transpose(0, 1).flatten(2))
         else:
             by_row = torch.stack([combine_instantiated(factors, row) for row in grads.unbind(1)])

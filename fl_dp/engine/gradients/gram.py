@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from fl_dp.engine.gradients.example_chunks import example_chunks
-from fl_dp.engine.gradients.ghost_norm_bounds import rounding_bound, row_lengths, row_squares, sum_dtype
+from fl_dp.engine.gradients.ghost_norm_bounds import rounded_up, row_lengths, row_squares, sum_dtype
 from fl_dp.engine.precision import full_precision
 
 # Positions on a side of a tile. On CPUs a tile fits the cache (measured on one core). On GPUs few launches
@@ -28,8 +28,9 @@ def gram_product(left: Tensor, right: Tensor) -> Tensor:
 
     left: (N, T, p). right: (N, T, d). The result is never less than the true sum, whatever the values
     and whatever precision the user allows, except for what lies below T^2 times the smallest normal
-    number (a length of T * 1e-19 in float32). It is inf or NaN where an example's values are not
-    finite, or their squares are too large. No example's values reach another's sum.
+    number (a length of T * 1e-19 in float32). Nor is its root less than a KAPPA-th of all terms
+    (`rounded_up`). It is inf or NaN where an example's values are not finite, or their squares are too
+    large. No example's values reach another's sum.
     """
     if left.shape[1] == 1:
         return _single_products(left.squeeze(1), right.squeeze(1))
@@ -47,7 +48,7 @@ def gram_product(left: Tensor, right: Tensor) -> Tensor:
 
 
 def _single_products(left: Tensor, right: Tensor) -> Tensor:
-    """`gram_product` of one position: left (N, p), right (N, d). `rounding_bound` with one term."""
+    """`gram_product` of one position: left (N, p), right (N, d). `rounded_up` with one term."""
     dtype = sum_dtype(left, right)
     up = 1 + (left.shape[1] + right.shape[1] + 4) * torch.finfo(dtype).eps
     return row_squares(left, dtype) * row_squares(right, dtype) * up
@@ -65,7 +66,7 @@ def _tiled(left: Tensor, right: Tensor, tile: int, dtype: torch.dtype) -> Tensor
         sums.append(sum(beside, start=inner_products(left_gram, right_gram)))
     # The additions that a product passes through: those of its tile, of its row of tiles, of all rows.
     length = left.shape[2] + right.shape[2] + 2 * tile + 2 * len(blocks)
-    return sum(sums[1:], start=sums[0]) + rounding_bound(torch.cat(terms, 1), length)
+    return rounded_up(sum(sums[1:], start=sums[0]), torch.cat(terms, 1), length)
 
 
 def _gram(a: Tensor, b: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ import triton  # type: ignore[import-untyped]
 import triton.language as tl  # type: ignore[import-untyped]
 from torch import Tensor
 
-from fl_dp.engine.gradients.ghost_norm_bounds import product_lengths, rounding_bound
+from fl_dp.engine.gradients.ghost_norm_bounds import product_lengths, rounded_up
 
 # Positions on a side of a tile, and features at a time. Both tiles stay in registers. Not measured on a GPU.
 _SIDE, _BLOCK = 64, 32
@@ -33,7 +33,7 @@ def gram_product_triton(left: Tensor, right: Tensor) -> Tensor:
     length = p + d + 2 * min(T, _SIDE) + 2 * tiles
     # Tensor cores truncate instead of rounding: each addition may be off by twice as much (Fasi et al. 2021).
     cuts = 1 if left.dtype == right.dtype == torch.float32 else 2
-    return sums.sum(2).sum(1) + rounding_bound(product_lengths(left, right), cuts * length)
+    return rounded_up(sums.sum(2).sum(1), product_lengths(left, right), cuts * length)
 
 
 @triton.jit  # type: ignore[untyped-decorator]

@@ -8,6 +8,8 @@ from torch import Tensor
 
 from fl_dp.engine.gradients.example_chunks import example_chunks
 from fl_dp.engine.gradients.lengths import flat_rows, squared_lengths, wide_type
+from fl_dp.engine.long_sums import add_to, long_type
+from fl_dp.engine.sum_error import POSITIONS, ROWS
 
 Combine = Callable[..., Tensor]
 
@@ -17,39 +19,60 @@ class Kept:
     """What a kernel keeps of one parameter between its norm and its weighted sum.
 
     norm_squared: (N,) squared length of each example's gradient.
-    parts: tensors whose first dimension is N; combine(factors, *parts) is the weighted sum.
+    parts: tensors whose first dimension is N; combine(factors, *parts) is the weighted sum, computed in the
+    type of the factors where that is the wider one.
+    positions: outer products that a gradient is the sum of, where the gradient itself is not there; else 1.
     """
 
     norm_squared: Tensor
     parts: tuple[Tensor, ...]
     combine: Combine
+    positions: int = 1
 
-    def weighted_sum(self, factors: Tensor, rows: Tensor | slice | None) -> Tensor:
-        """Sum over examples of factor times gradient, in the parameter's shape.
+    def weighted_sum(
+        self, factors: Tensor, rows: Tensor | slice | None, *, in_float32: bool = True
+    ) -> Tensor:
+        """Sum over examples of factor times gradient, in the parameter's shape, in float32 at least.
 
         Call without gradients and within `full_precision`: the gradients that are added must be those
         whose lengths were measured. factors: (N,). rows: the examples that take part, by index or slice,
         or None for all. An example that is left out is never multiplied, as it may hold inf or NaN, and
-        zero times inf is not zero.
+        zero times inf is not zero. in_float32: whether blocks of ROWS may be added in float32; blocks
+        themselves, and terms that may cancel, are added in float64 (`sum_error.py`).
         """
         if rows is not None:
             factors = factors[rows]
+        if self.positions > 1 or not in_float32:
+            factors = factors.double()
         parts = self.parts if rows is None else [part[rows] for part in self.parts]
-        return self.combine(factors, *parts)
+        size = ROWS if self.positions == 1 else max(1, POSITIONS // self.positions)
+        if len(factors) <= size:
+            return self.combine(factors, *parts)
+        first, *others = zip(*(torch.split(one, size) for one in (factors, *parts)), strict=True)
+        total = self.combine(*first)
+        total = total.to(long_type(total))
+        for block in others:
+            add_to(total, self.combine(*block))
+        return total
+
+
+def sum_type(factors: Tensor, rows: Tensor) -> torch.dtype:
+    """Of the sum of `rows` times `factors`: float32 at least, float64 where the factors are."""
+    dtype = wide_type(rows.dtype)
+    return dtype if factors.dtype == dtype else torch.promote_types(factors.dtype, dtype)
 
 
 def weighted_rows(factors: Tensor, rows: Tensor) -> Tensor:
-    """`rows` (N, ...) with each example's part times its factor, in float32 at least."""
-    dtype = wide_type(rows.dtype)
+    """`rows` (N, ...) with each example's part times its factor, in their `sum_type`."""
+    dtype = sum_type(factors, rows)
     factors = factors if factors.dtype == dtype else factors.to(dtype)
-    return rows * factors.view(-1, *(1,) * (rows.dim() - 1))
+    return _in_type(rows, dtype) * factors.view(-1, *(1,) * (rows.dim() - 1))
 
 
 def weighted_pair(factors: Tensor, left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
     """`left` and `right` with the factors multiplied into the smaller of the two, which costs least.
 
-    Their product is linear in each, so either may be scaled. Both results are in one type, float32 at
-    least.
+    Their product is linear in each, so either may be scaled. Both results are in one type.
     """
     if left.numel() <= right.numel():
         left = weighted_rows(factors, left)
@@ -63,12 +86,16 @@ def keep_instantiated(grads: Tensor) -> Kept:
 
 
 def combine_instantiated(factors: Tensor, grads: Tensor) -> Tensor:
-    """Sum over examples of factor times gradient (N, ...), in float32 at least."""
-    dtype = wide_type(grads.dtype)
+    """Sum over examples of factor times gradient (N, ...), in their `sum_type`."""
+    dtype = sum_type(factors, grads)
     if grads.dtype == dtype:
-        total = torch.mv(flat_rows(grads).T, factors if factors.dtype == dtype else factors.to(dtype))
+        total = torch.mv(flat_rows(grads).T, _in_type(factors, dtype))
         return total if grads.dim() == 2 else total.view(grads.shape[1:])
     total = grads.new_zeros(grads.shape[1:], dtype=dtype)
     for part in example_chunks(grads.shape[0], grads[:1].numel(), dtype, grads.device):
         total += torch.tensordot(factors[part].to(dtype), grads[part].to(dtype), dims=1)
     return total
+
+
+def _in_type(tensor: Tensor, dtype: torch.dtype) -> Tensor:
+    return tensor if tensor.dtype == dtype else tensor.to(dtype)

@@ -8,11 +8,9 @@ from torch import Tensor
 
 from fl_dp.engine.gradients.example_chunks import example_chunks
 from fl_dp.engine.gradients.gram import gram_product
-from fl_dp.engine.gradients.kept import Kept, keep_instantiated, weighted_pair
+from fl_dp.engine.gradients.kept import Kept, keep_instantiated, sum_type, weighted_pair
 from fl_dp.engine.gradients.layouts import GradientLayout
-from fl_dp.engine.gradients.lengths import wide_type
-
-_FEW_POSITIONS = 16  # below, a product for each example takes longer than one in float64 for all
+from fl_dp.engine.sum_error import POSITIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +42,7 @@ class Outer(GradientLayout):
 
     @property
     def kernels(self) -> tuple[str, ...]:
-        return ("ghost", "instantiate")
+        return ("ghost", "instantiate") if self.positions <= POSITIONS else ("instantiate",)
 
     @property
     def positions(self) -> int:
@@ -57,7 +55,8 @@ class Outer(GradientLayout):
     def keep(self, kernel: str) -> Kept:
         if kernel == "instantiate":
             return keep_instantiated(self.instantiate())
-        return Kept(gram_product(self.left, self.right), (self.left, self.right), _combine_outer)
+        norm_squared = gram_product(self.left, self.right)
+        return Kept(norm_squared, (self.left, self.right), _combine_outer, self.positions)
 
     def instantiate(self) -> Tensor:
         return torch.bmm(self.left.transpose(1, 2), self.right)
@@ -74,26 +73,11 @@ class Outer(GradientLayout):
 
 
 def _combine_outer(factors: Tensor, left: Tensor, right: Tensor) -> Tensor:
-    """The weighted sum over examples of left^T right.
+    """The weighted sum over examples of left^T right: one product, of a few examples at a time.
 
-    On CPUs an example's positions are added up by themselves, in a product of their own or in float64: where
-    they cancel, one float32 product over all examples rounds by more than its result is long, and otherwise
-    with one example more.
+    The factor that is scaled is copied.
     """
-    if left.device.type != "cpu" or left.shape[1] == 1 or left.dtype == torch.float64:
-        return _in_one_product(factors, left, right)
-    if left.shape[1] < _FEW_POSITIONS or left.dtype != torch.float32:
-        total = _in_one_product(factors.double(), left.double(), right.double())
-        return total.to(wide_type(left.dtype))
-    total = left.new_zeros(left.shape[2], right.shape[2])
-    for factor, a, b in zip(factors.tolist(), left.mT, right, strict=True):
-        total.addmm_(a, b, alpha=factor)
-    return total
-
-
-def _in_one_product(factors: Tensor, left: Tensor, right: Tensor) -> Tensor:
-    """A few examples at a time: the factor that is scaled is copied."""
-    dtype = wide_type(left.dtype)
+    dtype = sum_type(factors, left)
     numbers = left.shape[1] * min(left.shape[2], right.shape[2])
     total: Tensor | None = None
     for part in example_chunks(left.shape[0], numbers, dtype, left.device):

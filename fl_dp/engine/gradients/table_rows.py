@@ -8,14 +8,14 @@ from torch import Tensor
 
 from fl_dp.engine.gradients.kept import Kept, keep_instantiated, weighted_rows
 from fl_dp.engine.gradients.layouts import GradientLayout
-from fl_dp.engine.gradients.table_norm import table_norm_squared
+from fl_dp.engine.gradients.lengths import squared_lengths, wide_type
 
 
 @dataclass(frozen=True, slots=True)
 class Rows(GradientLayout):
     """Gradients that touch few rows of a large table: embeddings.
 
-    The ghost norm adds up only the rows that an example touches.
+    ghost: only the rows that an example touches are held. An example with T positions touches at most T.
     """
 
     indices: Tensor  # (N, T) int64; row of each position
@@ -53,13 +53,13 @@ class Rows(GradientLayout):
     def keep(self, kernel: str) -> Kept:
         if kernel == "instantiate":
             return keep_instantiated(self.instantiate())
-        norm_squared = table_norm_squared(self.indices, self.grads)
-        return Kept(norm_squared, (self.indices, self.grads), self._combine)
+        rows, sums = joined_positions(self.indices, self.grads)
+        return Kept(squared_lengths(sums), (rows, sums), self._combine)
 
-    def _combine(self, factors: Tensor, indices: Tensor, grads: Tensor) -> Tensor:
-        weighted = weighted_rows(factors, grads)
+    def _combine(self, factors: Tensor, rows: Tensor, sums: Tensor) -> Tensor:
+        weighted = weighted_rows(factors, sums)
         table = weighted.new_zeros(self.shape)
-        return table.index_add_(0, indices.flatten(), weighted.flatten(0, 1))
+        return table.index_add_(0, rows.flatten(), weighted.flatten(0, 1))
 
     def instantiate(self) -> Tensor:
         N, T, d = self.grads.shape
@@ -68,3 +68,22 @@ class Rows(GradientLayout):
 
     def first(self, num_examples: int) -> "Rows":
         return Rows(self.indices[:num_examples], self.grads[:num_examples], self.num_rows)
+
+
+def joined_positions(indices: Tensor, grads: Tensor) -> tuple[Tensor, Tensor]:
+    """Each example's gradient as at most T different rows of the table: (N, T) and (N, T, d).
+
+    indices: (N, T) integers, the row of each position. grads: (N, T, d), what each position adds. Positions
+    of one row are added up, for each example by itself; what is left over is a row of zeros. So the vector
+    that is measured is the one that is added, and no other example's terms meet those that cancel in it.
+    """
+    N, T, d = grads.shape
+    ordered, order = indices.sort(1)
+    starts = torch.zeros_like(order)
+    starts[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    places = torch.empty_like(order).scatter_(1, order, starts.cumsum(1))
+    rows = torch.zeros_like(indices).scatter_(1, places, indices)
+    places += T * torch.arange(N, device=indices.device)[:, None]  # all examples' one after the other
+    sums = grads.new_zeros(N * T, d, dtype=wide_type(grads.dtype))
+    sums.index_add_(0, places.flatten(), grads.flatten(0, 1).to(sums.dtype))
+    return rows, sums.view(N, T, d)

@@ -13,6 +13,7 @@ from fl_dp.engine.clipping import ClippedSum
 from fl_dp.engine.noise.discrete_gaussian import CHUNK, DiscreteGaussian
 from fl_dp.engine.noise.grid import NoiseGrid, noise_grid
 from fl_dp.engine.noise.randomness import Randomness
+from fl_dp.engine.sum_error import sum_error
 from fl_dp.errors import ConfigError
 
 # "secure": integers on a grid, from fresh bytes of the operating system. A Randomness: the same, from its
@@ -32,9 +33,10 @@ def add_gaussian_noise(
     """The Gaussian mechanism: each entry gets noise of standard deviation multiplier * sensitivity.
 
     Call once for each logical batch, with the sum of all its physical batches. On the grid the deviation is
-    a little larger, see `noise_grid`: by 0.1 % for rounding in floating point, and by that of the grid.
+    a little larger, see `noise_grid`: for the rounding of the sum (`sum_error`), and for that of the grid.
     The real and the imaginary part of a complex entry each get noise of that deviation. The result is in
-    float32 at least. Raises ConfigError for a multiplier or sensitivity that protects nothing.
+    float32 at least. Raises ConfigError for a multiplier or sensitivity that protects nothing, and for a sum
+    over more examples than its `most`.
 
     generator: a Randomness gives noise that depends on the sum too, by a digest of its integers, and on the
     grid. The same source never covers two different sums with the same noise, whose difference would show.
@@ -43,9 +45,10 @@ def add_gaussian_noise(
         return _by_generator(clipped, noise_multiplier, generator)
     if generator != "secure" and not isinstance(generator, Randomness):
         raise ConfigError(f"generator={generator!r}: expected 'secure', a Randomness or a torch.Generator.")
+    _check_size(clipped)
     grads = {name: _dense(grad) for name, grad in clipped.grads.items()}
     flat = {name: _in_memory_order(grad).cpu().numpy() for name, grad in grads.items()}
-    grid = noise_grid(clipped.sensitivity, noise_multiplier, _count(flat))
+    grid = noise_grid(clipped.sensitivity, noise_multiplier, _count(flat), sum_error(clipped.most))
     integers = _Integers(flat, grid)
     source = _source(generator, integers, grid)
     results = {name: torch.empty_like(grad, device="cpu") for name, grad in grads.items()}
@@ -58,6 +61,7 @@ def share_of_sum(
 ) -> tuple[dict[str, Tensor], NoiseGrid]:
     """The clipped sum as integers on the grid, with this client's share of the noise, and the grid.
 
+    The grid is the same whatever a client's `most` is: the error is charged that covers any.
     Added up over clients, `shares` of whom keep theirs to themselves, the noise is that of noise_multiplier:
     the grid is that of a mechanism whose multiplier is smaller by sqrt(shares), and independent discrete
     Gaussians of one width w add up to one of width sqrt(shares) w (`discrete_gaussian.py`, with k = 1).
@@ -67,6 +71,7 @@ def share_of_sum(
     """
     if shares < 1:
         raise ConfigError(f"shares={shares}: expected 1 at least.")
+    _check_size(clipped)
     real = {name: _real(_dense(grad)).contiguous().cpu() for name, grad in clipped.grads.items()}
     flat = {name: grad.view(-1).numpy() for name, grad in real.items()}
     grid = noise_grid(clipped.sensitivity, noise_multiplier / math.sqrt(shares), _count(flat))
@@ -78,6 +83,14 @@ def share_of_sum(
         total += multiples
         _write(total, chunk, {name: one.view(-1).numpy() for name, one in results.items()})
     return results, grid
+
+
+def _check_size(clipped: ClippedSum) -> None:
+    if len(clipped.norms) > clipped.most:
+        raise ConfigError(
+            f"A sum over more than {clipped.most} examples, the most that were foreseen (`most`): its noise "
+            "would not cover its rounding. Is the batch a Poisson draw of the expected size?"
+        )
 
 
 def _count(flat: "Numbers") -> int:

@@ -6,19 +6,11 @@ numbers: floating point has no part in it.
 
 What one record can move. By the triangle inequality, a record moves the rounded sum by at most
 
-    C  +  FLOAT_ERROR C  +  sqrt(d) g        (d numbers; two values that differ by a differ by a + g at most
-                                              after rounding to multiples of g)
+    C  +  error C  +  sqrt(d) g        (d numbers; two values that differ by a differ by a + g at most after
+                                        rounding to multiples of g)
 
 and the noise is made larger by this much, so that its multiplier, relative to what a record can move, is
-the one that is accounted for.
-
-FLOAT_ERROR is an assumption, not a theorem: it stands for all rounding in floating point between a
-record's own gradient and the sum, for both of two neighbouring data sets. Products of float32 numbers are
-added up in blocks, and their error is bounded by the numbers before they cancel, not by C. Searches over
-hostile weights, lengths and batches (`tests/attacks/test_moving_the_sum.py`) stay ten times below it, but
-for one kernel (docs/privacy.md). A sum of more rows errs more: the passes of `training/` have 128 at most.
-Their sums are added in float64, where N examples in K parts err by at most N K 2^-52 C: another 2^-10 C for
-2^21 examples, one at a time. Batches are expected to hold half of that at most (`fl_dp.records.MOST_BATCH`).
+the one that is accounted for. error: what rounding in floating point may add, by `engine/sum_error.py`.
 
 Why Gaussian accounting serves. The discrete Gaussian of width w is, up to a factor of 1 +- 2^-130 in every
 probability, a continuous one of width sqrt(w^2 - s^2), rounded at random to integers by the discrete
@@ -31,9 +23,9 @@ import math
 from dataclasses import dataclass
 
 from fl_dp.engine.noise.discrete_gaussian import FEWEST, MOST, width
+from fl_dp.engine.sum_error import MOST_ERROR
 from fl_dp.errors import ConfigError
 
-FLOAT_ERROR = 1e-3  # of the sensitivity
 WIDENED = 1 + 1e-9
 _ROUNDING = 2.0**-8  # of the sensitivity: as much may the rounding to the grid cost before it is made finer
 
@@ -47,14 +39,17 @@ class NoiseGrid:
     deviation: float
 
 
-def noise_grid(sensitivity: float, noise_multiplier: float, count: int) -> NoiseGrid:
+def noise_grid(
+    sensitivity: float, noise_multiplier: float, count: int, error: float = MOST_ERROR
+) -> NoiseGrid:
     """The grid for a sum of `count` numbers that one record moves by `sensitivity` at most.
 
+    error: what rounding adds to that, as a part of it; that of any batch where several clients share a grid.
     deviation: noise_multiplier times all that a record can move, the rounding to this very grid included.
     Raises ConfigError for a noise or a sensitivity that protects nothing, and for noise so large that no
     grid is fine enough.
     """
-    plain = noise_multiplier * sensitivity * (1 + FLOAT_ERROR) * WIDENED
+    plain = noise_multiplier * sensitivity * (1 + error) * WIDENED
     if not 0 < plain < math.inf:
         raise ConfigError(
             f"Expected noise_multiplier={noise_multiplier} times sensitivity={sensitivity} to be finite "

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fl_dp.engine.noise.grid import FLOAT_ERROR, WIDENED, noise_grid
+from fl_dp.engine.noise.grid import WIDENED, noise_grid
+from fl_dp.engine.sum_error import MOST_ERROR
 from fl_dp.errors import ConfigError, DeclinedError
 from fl_dp.federation.secure_sum.terms import Head
 
@@ -28,7 +29,7 @@ class SumGrid:
 def grid_of(max_grad_norm: float, noise_multiplier: float, shares: int, numbers: int) -> SumGrid:
     """Of a sum whose noise is made up of so many shares; ConfigError where there is none fine enough."""
     grid = noise_grid(max_grad_norm, noise_multiplier / math.sqrt(shares), numbers)
-    moved = (max_grad_norm * (1 + FLOAT_ERROR) + math.sqrt(numbers) * grid.spacing) * WIDENED
+    moved = (max_grad_norm * (1 + MOST_ERROR) + math.sqrt(numbers) * grid.spacing) * WIDENED
     return SumGrid(grid.spacing, grid.levels, moved, grid.deviation)
 
 

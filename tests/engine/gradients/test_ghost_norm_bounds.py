@@ -5,23 +5,32 @@ import torch
 
 from fl_dp.engine.gradients.ghost_norm_bounds import (
     product_lengths,
-    rounding_bound,
+    rounded_up,
     row_lengths,
     row_squares,
     sum_dtype,
 )
+from fl_dp.engine.sum_error import KAPPA
 
 TYPES = [torch.float32, torch.float64]
 
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("length", [1, 7, 1000])
-def test_the_bound_is_twice_the_first_order_error_of_all_products(length, dtype):
+def test_what_is_added_is_twice_the_first_order_error_of_all_products(length, dtype):
     """length * eps / 2 of the sum of all magnitudes: every term times every other one."""
     terms = torch.rand(5, 9, dtype=dtype)
     magnitudes = (terms[:, :, None] * terms[:, None, :]).sum((1, 2))
-    expected = 2 * length * torch.finfo(dtype).eps / 2 * magnitudes
-    torch.testing.assert_close(rounding_bound(terms, length), expected, rtol=1e-5, atol=0)
+    expected = magnitudes + 2 * length * torch.finfo(dtype).eps / 2 * magnitudes
+    torch.testing.assert_close(rounded_up(magnitudes, terms, length), expected, rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_no_norm_is_below_a_kappa_th_of_its_terms(dtype):
+    """Also where the sum has lost as much as it may: seven operations are the fewest for two positions."""
+    terms = torch.rand(5, 2, dtype=dtype)
+    lost = -7 * torch.finfo(dtype).eps / 2 * terms.sum(1).square()
+    assert (rounded_up(lost, terms, 7).sqrt() * KAPPA >= terms.sum(1)).all()
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -45,7 +54,7 @@ def test_squares_that_count_as_zero_are_made_up_for_by_the_bound(features):
     assert float(row_lengths(nothing, features).double() ** 2) * info.eps >= lost * (1 - 1e-5)
     huge = torch.full((1, 1, 1), 1e18)
     hidden = lost * 1e36  # the squared length of the outer product
-    assert float(rounding_bound(product_lengths(rows, huge), 1)) >= hidden
+    assert float(rounded_up(torch.zeros(1), product_lengths(rows, huge), 1)) >= hidden
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,13 @@
+from dataclasses import replace
+
 import pytest
 import torch
 
-from fl_dp.engine.gradients.kept import (
-    keep_instantiated,
-    weighted_pair,
-    weighted_rows,
-)
+from fl_dp.engine.gradients.convolution import Conv, Geometry
+from fl_dp.engine.gradients.kept import Kept, keep_instantiated, weighted_pair, weighted_rows
+from fl_dp.engine.gradients.outer_products import Outer
 
-FACTORS = torch.tensor([0.5, 0.0, 2.0], dtype=torch.float64)
+FACTORS = torch.tensor([0.5, 0.0, 2.0])
 
 
 @pytest.mark.parametrize("shape", [(3, 4), (3, 2, 5), (3,)])
@@ -17,7 +17,7 @@ def test_lengths_and_the_sum_of_factors_times_gradients(shape: tuple[int, ...], 
     kept = keep_instantiated(grads)
     total = kept.weighted_sum(FACTORS, None)
     assert total.dtype == torch.promote_types(dtype, torch.float32)
-    expected = torch.tensordot(FACTORS, grads.double(), dims=1)
+    expected = torch.tensordot(FACTORS.double(), grads.double(), dims=1)
     torch.testing.assert_close(total.double(), expected, rtol=1e-5, atol=1e-6)
     squares = grads.double().view(3, -1).square().sum(1)
     torch.testing.assert_close(kept.norm_squared.double(), squares, rtol=1e-5, atol=0)
@@ -29,7 +29,7 @@ def test_an_example_that_is_left_out_is_never_multiplied(rows: torch.Tensor | sl
     grads = torch.randn(3, 4, dtype=torch.float64)
     grads[1] = torch.nan
     total = keep_instantiated(grads).weighted_sum(FACTORS, rows)
-    torch.testing.assert_close(total, FACTORS[rows] @ grads[rows])
+    torch.testing.assert_close(total, FACTORS.double()[rows] @ grads[rows])
 
 
 def test_factors_of_narrow_numbers_lose_nothing() -> None:
@@ -41,7 +41,46 @@ def test_factors_of_narrow_numbers_lose_nothing() -> None:
 @pytest.mark.parametrize(("left", "right"), [((3, 2), (3, 9)), ((3, 9), (3, 2))])
 def test_the_smaller_of_a_pair_is_scaled(left: tuple[int, int], right: tuple[int, int]) -> None:
     one, other = torch.randn(left), torch.randn(right)
-    a, b = weighted_pair(FACTORS.float(), one, other)
-    expected = FACTORS.float()[:, None, None] * one[:, :, None] * other[:, None, :]
+    a, b = weighted_pair(FACTORS, one, other)
+    expected = FACTORS[:, None, None] * one[:, :, None] * other[:, None, :]
     torch.testing.assert_close(a[:, :, None] * b[:, None, :], expected)
     assert torch.equal(*((b, other) if left < right else (a, one)))
+
+
+def _sums(kept: Kept, count: int, *, in_float32: bool = True) -> list[int]:
+    """How many examples each product has."""
+    seen: list[int] = []
+
+    def combine(factors: torch.Tensor, *parts: torch.Tensor) -> torch.Tensor:
+        seen.append(len(factors))
+        assert {len(part) for part in parts} == {len(factors)}
+        wide = kept.positions > 1 or not in_float32
+        assert factors.dtype == (torch.float64 if wide else torch.float32)
+        return kept.combine(factors, *parts)
+
+    total = replace(kept, combine=combine).weighted_sum(torch.ones(count), None, in_float32=in_float32)
+    assert total.dtype == (
+        torch.float32 if len(seen) == 1 and in_float32 and kept.positions == 1 else torch.float64
+    )
+    return seen
+
+
+def test_as_many_terms_are_added_at_once_as_the_theorem_has() -> None:
+    """docs/rounding.md: 32 vectors in float32, 2^14 positions in float64; blocks are added in float64."""
+    vectors = keep_instantiated(torch.randn(100, 5))
+    assert _sums(vectors, 100) == _sums(vectors, 100, in_float32=False) == [32, 32, 32, 4]
+    assert _sums(keep_instantiated(torch.randn(32, 5)), 32) == [32]
+    outer = Outer(torch.randn(9, 4096, 1), torch.randn(9, 4096, 1)).keep("ghost")
+    assert _sums(outer, 9) == [4, 4, 1]
+    image = torch.randn(9, 1, 64, 64)
+    conv = Conv(image, image, 1, Geometry((3, 3), (1, 1), (1, 1), (1, 1), 1))
+    assert _sums(conv.keep("ghost-matmul"), 9) == [4, 4, 1]
+
+
+def test_there_is_no_ghost_kernel_for_more_positions_than_that() -> None:
+    few, many = torch.randn(1, 2**14, 1), torch.randn(1, 2**14 + 1, 1)
+    assert Outer(few, few).kernels == ("ghost", "instantiate")
+    assert Outer(many, many).kernels == ("instantiate",)
+    image = torch.randn(1, 1, 129, 128)
+    geometry = Geometry((1, 1), (1, 1), (0, 0), (1, 1), 1)
+    assert not any(kernel.startswith("ghost") for kernel in Conv(image, image, 1, geometry).kernels)

@@ -10,6 +10,7 @@ from fl_dp.engine.noise.gaussian import add_gaussian_noise
 from fl_dp.engine.noise.generators import system_generator
 from fl_dp.engine.noise.grid import noise_grid
 from fl_dp.engine.noise.randomness import Randomness
+from fl_dp.engine.sum_error import MOST_IN_FLOAT32, sum_error
 from fl_dp.errors import ConfigError
 
 
@@ -59,9 +60,13 @@ def _source(number=0):
     return Randomness(bytes([number]) * 32)
 
 
+def _grid(noise_multiplier, count):
+    return noise_grid(1.0, noise_multiplier, count, sum_error(MOST_IN_FLOAT32))
+
+
 def _multiples(values, noise_multiplier, generator):
     """The released numbers in units of the public grid; as float64, so that none is rounded."""
-    unit = noise_grid(1.0, noise_multiplier, len(values)).spacing
+    unit = _grid(noise_multiplier, len(values)).spacing
     return _noisy(torch.as_tensor(values, dtype=torch.float64), noise_multiplier, generator) / unit
 
 
@@ -74,7 +79,7 @@ def test_what_is_released_lies_on_the_public_grid(values, generator):
 
 
 def test_the_noise_covers_the_nearest_multiples_of_the_sum():
-    values, grid = torch.linspace(-2, 2, 300, dtype=torch.float64), noise_grid(1.0, 0.7, 300)
+    values, grid = torch.linspace(-2, 2, 300, dtype=torch.float64), _grid(0.7, 300)
     noise = _multiples(values, 0.7, _source()) - torch.round(values / grid.spacing)
     assert torch.allclose(noise, noise.round(), rtol=0, atol=1e-6)
     assert 0.8 < float(noise.std()) * grid.spacing / grid.deviation < 1.2
@@ -85,7 +90,7 @@ def test_a_key_gives_the_same_noise_for_the_same_sum_and_other_noise_for_any_oth
     one, zero = [0.1] * 64, [0.0] * 64
     first, again = (_multiples(one, 1.0, _source()) for _ in range(2))
     assert torch.equal(first, again)
-    a_unit_more = [*one[:-1], 0.1 + 2 * noise_grid(1.0, 1.0, 64).spacing]
+    a_unit_more = [*one[:-1], 0.1 + 2 * _grid(1.0, 64).spacing]
     others = (_multiples(a_unit_more, 1.0, _source()), first), (_multiples(one, 1.0, _source(1)), first)
     grids = _multiples(zero, 1.0, _source()), _multiples(zero, 2.0, _source())
     for found, other in (*others, grids):
@@ -93,7 +98,7 @@ def test_a_key_gives_the_same_noise_for_the_same_sum_and_other_noise_for_any_oth
 
 
 def test_a_sum_counts_as_its_nearest_multiples():
-    unit = noise_grid(1.0, 1.0, 9).spacing
+    unit = _grid(1.0, 9).spacing
     at = torch.arange(-4, 5, dtype=torch.float64)
     exactly, *nearly = (_multiples((at + off) * unit, 1.0, _source()) for off in (0.0, 0.4, -0.4))
     for found in nearly:

@@ -1,0 +1,62 @@
+"""How far rounding can move a clipped sum, by theorem and from public numbers alone.
+
+B is the most examples that a logical batch may hold, C the clipping bound. Every example contributes a vector
+of length C at most, which follows from the example itself. What is computed differs from the exact sum of
+these vectors by at most `sum_error(B)` C / 2, whatever the vectors are and in whatever order they are added,
+so that one example more or less moves it by C (1 + `sum_error(B)`) at most. Proofs: docs/rounding.md.
+
+In short (Higham 2002, sections 3.1 and 4.2: a sum of products errs by gamma_k = k u / (1 - k u) times the sum
+of their absolute values, where none passes through more than k roundings, in any order):
+
+- vectors that are there, or are one outer product each, are added ROWS at a time in float32, and the blocks
+  in float64: B (ROWS + 1) u C for the one, B^2 U C for the other (u = 2^-24, U = 2^-53);
+- a sum over positions of outer products, known by its ghost norm alone, may be KAPPA times shorter than its
+  terms together, and no more (`gradients/ghost_norm_bounds.py`). It is computed in float64, from POSITIONS
+  terms for each of its numbers at most: B KAPPA POSITIONS U C.
+
+Where float32 would err by more than a hundredth, all is added in float64.
+"""
+
+import functools
+import math
+
+ROWS = 32  # vectors that are added in float32
+POSITIONS = 2**14  # of all examples whose outer products are added in one product
+KAPPA = 2**11
+MOST_IN_FLOAT32 = 2048  # examples of a logical batch
+MOST_ERROR = 0.01  # of the sensitivity: `sum_error` of any logical batch that clients accept
+
+_SURPRISE = 111 * math.log(2)  # a draw is larger than `most_drawn` with probability 2^-111
+
+
+@functools.lru_cache(maxsize=1024)
+def most_drawn(expected: float) -> int:
+    """Examples that a Poisson draw of so many expected ones holds at most, but for a probability of 2^-111.
+
+    The least m with m ln(m / mu) - m + mu >= 111 ln 2: Chernoff's bound for a binomial of mean mu, whatever
+    its rate (Boucheron, Lugosi, Massart 2013, section 2.2, whose h is convex, so that a smaller mean has a
+    smaller tail).
+    """
+    low, high = math.ceil(expected), math.ceil(2 * expected) + 256
+    while high - low > 1:
+        middle = (low + high) // 2
+        if middle * math.log(middle / expected) - middle + expected >= _SURPRISE:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def in_float32(most: int) -> bool:
+    """Whether a logical batch of at most so many examples is added in blocks of ROWS in float32."""
+    return most <= MOST_IN_FLOAT32
+
+
+def sum_error(most: int) -> float:
+    """What rounding may add to what one example moves the sum by, as a part of the sensitivity.
+
+    Both neighbours err, so every term of the proofs counts twice. The last one stands for KAPPA POSITIONS U
+    and for all additions in float64, of which a number passes through `most` + 4 at most.
+    """
+    of_vectors = (ROWS + 2) * 2.0**-23 if in_float32(most) else 0.0
+    return most * (of_vectors + 9 * 2.0**-30)

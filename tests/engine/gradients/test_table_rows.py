@@ -1,0 +1,64 @@
+"""Definition: each example's part of a table, its positions added up by themselves."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from fl_dp.engine.gradients.table_rows import Rows, joined_positions
+
+NUM_ROWS = 5
+
+
+def _by_definition(indices: Tensor, grads: Tensor) -> Tensor:
+    tables = torch.zeros(len(grads), NUM_ROWS, grads.shape[2], dtype=torch.float64)
+    for n, (rows, parts) in enumerate(zip(indices, grads, strict=True)):
+        for row, part in zip(rows.tolist(), parts, strict=True):
+            tables[n, row] += part.double()
+    return tables
+
+
+def _example(n, T, d, dtype=torch.float64):  # noqa: N803
+    torch.manual_seed(0)
+    return torch.randint(0, NUM_ROWS, (n, T)), torch.randn(n, T, d).to(dtype)
+
+
+@pytest.mark.parametrize("n", [0, 1, 7, 40])
+@pytest.mark.parametrize(("T", "d"), [(1, 1), (2, 3), (9, 4), (40, 1)])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_lengths_and_weighted_sum_are_those_of_the_definition(n, T, d, dtype):  # noqa: N803
+    indices, grads = _example(n, T, d, dtype)
+    kept, tables = Rows(indices, grads, NUM_ROWS).keep("ghost"), _by_definition(indices, grads)
+    within = 1e-12 if dtype == torch.float64 else 1e-5
+    squares = tables.square().sum((1, 2))
+    torch.testing.assert_close(kept.norm_squared.double(), squares, rtol=within, atol=within)
+    factors = torch.randn(n, dtype=kept.norm_squared.dtype)
+    expected = torch.tensordot(factors.double(), tables, dims=1)
+    total = kept.weighted_sum(factors, None)
+    torch.testing.assert_close(total.double(), expected, rtol=within, atol=10 * within)
+
+
+def test_a_row_is_there_once_and_what_is_left_over_is_zero():
+    rows, sums = joined_positions(torch.tensor([[4, 2, 4, 2]]), torch.tensor([[[1.0], [2.0], [5.0], [-2.0]]]))
+    assert rows.tolist() == [[2, 4, 0, 0]]
+    assert sums.flatten().tolist() == [0.0, 6.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("poison", [float("nan"), float("inf"), 1e30])
+def test_values_that_are_not_finite_stay_with_their_example(poison):
+    indices, grads = _example(4, 6, 3, torch.float32)
+    clean = Rows(indices, grads.clone(), NUM_ROWS).keep("ghost").norm_squared
+    grads[2, 3, 1] = poison
+    found = Rows(indices, grads, NUM_ROWS).keep("ghost").norm_squared
+    assert not found[2].isfinite()
+    others = torch.tensor([0, 1, 3])
+    assert torch.equal(found[others], clean[others])
+
+
+def test_the_vector_that_is_added_is_the_one_that_was_measured():
+    """Three parts that cancel in one order leave 1,000 in another."""
+    parts = torch.tensor([1e10, 4321.0, -1e10])
+    for order in ([0, 1, 2], [0, 2, 1], [2, 1, 0]):
+        grads = parts[order].view(1, 3, 1)
+        kept = Rows(torch.zeros(1, 3, dtype=torch.int64), grads, NUM_ROWS).keep("ghost")
+        added = kept.weighted_sum(torch.ones(1), None)
+        assert float(kept.norm_squared.sqrt()) == pytest.approx(float(added.norm()), rel=1e-6, abs=1e-6)

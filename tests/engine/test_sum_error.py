@@ -49,7 +49,7 @@ def _rows(positions: int) -> Rows:
 
 
 def _conv() -> Conv:
-    """Of one channel, so that all kernels can serve. Images are constant, and each output gradient cancels."""
+    """Of one channel, so that all kernels can serve. Images are constant, output gradients cancel."""
     left = 1e4 * _cancelling(EXAMPLES, 16, 1).view(EXAMPLES, 1, 4, 4)
     image = 1e4 * torch.rand(EXAMPLES, 1, 1, 1).expand(EXAMPLES, 1, 6, 6).contiguous()
     return Conv(left, image, 1, Geometry((3, 3), (1, 1), (0, 0), (1, 1), 1))

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from torch import Tensor
 
 _STEP = 8  # numbers of rows are multiples of it
-_MOST = 128  # rows: a longer pass adds up more in float32 than engine/noise/grid.py allows for
+_MOST = 128  # rows: at more, steady rows were not looked for
 _FEW, _LONG = 16, 0.2  # rows that are tried where a pass of the largest number takes so many seconds
 
 

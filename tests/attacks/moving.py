@@ -10,19 +10,19 @@ from torch import Tensor, nn
 
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.probe import probe
+from fl_dp.engine.sum_error import most_drawn, sum_error
 from fl_dp.form import Form
 from fl_dp.records import RoundPlan
 from fl_dp.training.loss import Loss
 from fl_dp.training.objective import Objective
 from fl_dp.training.private import PrivateTrainer
 
-# What may be seen. The noise is enlarged for ten times as much: FLOAT_ERROR in fl_dp/engine/noise/grid.py.
-SEEN = 1e-4
-
 
 def _softplus(outputs: Tensor, labels: Tensor) -> Tensor:
     return F.softplus(outputs[:, 0] * (1 - 2 * labels))
 
+
+SEEN = sum_error(most_drawn(64))  # what may be seen with `trainer_for`
 
 # Of a model with one output, whose cross-entropy would be zero.
 LOGISTIC = Loss(

@@ -3,7 +3,7 @@
 The server knows all records but Alice's, which are even pictures. The layer behind a convolution has
 weights of 1e6 and the same of -1e6, so that a record's gradient is a sum of long terms that is short, or
 zero. Its length is measured with an allowance for rounding, and so is never too small. But the sum over the
-batch is taken by one matrix product over all records and positions at once, which rounds otherwise with one
+batch was taken by one matrix product over all records and positions at once, which rounds otherwise with one
 record more: by 1.2e-3 C at 64 rows of tanh-cnn and 2.9e-3 C at 256, more than the noise is enlarged for.
 
 That product is in float64. Which kernel a layer gets depends on how fast each is, so all are tried.
@@ -12,18 +12,18 @@ That product is in float64. Which kernel a layer gets depends on how fast each i
 import pytest
 import torch
 import torch.nn.functional as F
-from moving import SEEN, moved, trainer_for
+from moving import moved, trainer_for
 from torch import nn
 
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.clipping import clipped_grad_sum
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.probe import probe
+from fl_dp.engine.sum_error import sum_error
 from fl_dp.form import Form
 from fl_dp.models.build import build_model
 
 KERNELS = [
-    "ghost-convolution",
     "ghost-matmul",
     "instantiate-rows",
     "instantiate-patches",
@@ -58,7 +58,7 @@ def test_a_record_does_not_change_the_rounding_of_the_others(kernel):
         x = grey[torch.arange(rows) % 8].view(-1, 1, 1, 1).expand(rows, 1, 28, 28).clone()
         data = TensorData(x, torch.zeros(rows, dtype=torch.int64), tuple("0123456789"))
         seen = moved(trainer, data, 0, rows)
-        assert max(seen.excess, seen.error) < SEEN
+        assert max(seen.excess, seen.error) <= sum_error(trainer.most)
 
 
 class _Positions(nn.Module):
@@ -73,8 +73,8 @@ class _Positions(nn.Module):
         return self.outer(torch.tanh(self.inner(x.view(len(x), self.positions, 8))).flatten(1))
 
 
-@pytest.mark.parametrize(("positions", "most"), [(8, 1e-10), (32, SEEN / 2)])
-def test_nor_does_one_of_a_linear_layer_over_positions(positions, most):
+@pytest.mark.parametrize("positions", [8, 32])
+def test_nor_does_one_of_a_linear_layer_over_positions(positions):
     """One product over all records and positions erred by 5e-5 C here, and by 1.8e-4 C in another search."""
     torch.manual_seed(1044)
     model, rows = _Positions(positions), 256
@@ -97,4 +97,4 @@ def test_nor_does_one_of_a_linear_layer_over_positions(positions, most):
 
     everyone = torch.arange(rows)
     moved_by = summed(everyone) - summed(everyone[1:]) - summed(everyone[:1])
-    assert float(moved_by.norm()) < most
+    assert float(moved_by.norm()) < 1e-10

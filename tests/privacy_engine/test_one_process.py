@@ -57,7 +57,7 @@ def test_the_wrappers_of_torch_are_refused(module, name):
     """Made without their processes: their names may change with PyTorch."""
     wrapper = getattr(importlib.import_module(module), name)
     kind = type("Sharded", (wrapper, nn.Module), {}) if name == "FSDPModule" else wrapper
-    model = kind.__new__(kind)
+    model = object.__new__(kind)
     nn.Module.__init__(model)
     with pytest.raises(ConfigError, match=f"is in {name}"):
         small_engine(model, noise_multiplier=1.0)

@@ -72,7 +72,7 @@ class Reports(ABC):
         """Cost at `target_delta` of the first `steps` steps; None for all steps so far.
 
         Each is priced at its own noise multiplier. With the accountant "pld" every multiplier of a table
-        takes some 10 ms; "rdp" takes 1 ms. Raises ConfigError for more steps than a table has.
+        takes 10 to 30 ms; "rdp" takes 1 ms. Raises ConfigError for more steps than a table has.
 
         `sampling` in the result says whether Poisson sampling was seen or is assumed. The first time that
         it is assumed there is an AssumedSamplingWarning, too.

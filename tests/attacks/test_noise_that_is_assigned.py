@@ -64,6 +64,16 @@ def test_what_schedulers_of_opacus_assign_to_the_optimizer_is_not_ignored(name):
     assert engine.steps == 0
 
 
+def test_what_the_optimizer_has_of_its_own_is_no_assignment():
+    model = small_model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer.max_grad_norm = 0.5
+    engine = small_engine(model, noise_multiplier=1.0)
+    engine.attach(optimizer)
+    optimizer.step(loss=None)
+    assert engine.steps == 1
+
+
 def test_bounds_of_groups_and_parameters_cannot_be_changed_in_place():
     engine = small_engine(small_model(), noise_multiplier=1.0, max_grad_norm={"0": 0.1, "2": 0.1})
     for held in (engine.max_grad_norm, engine.parameters):

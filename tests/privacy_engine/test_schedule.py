@@ -165,16 +165,16 @@ def test_training_goes_on_in_the_table_where_it_was_saved(tmp_path):
 @pytest.mark.parametrize(
     "options",
     [
-        {"noise_multiplier": [1.0, 3.0]},
+        {"noise_multiplier": [1.0, 3.0] * 99},
         {"noise_multiplier": 1.0},
-        {"max_grad_norm": [0.1, 0.3]},
+        {"max_grad_norm": [0.1, 0.3] * 99},
         {"max_grad_norm": 0.1},
         {"clipping_style": "layer-wise"},
     ],
 )
 def test_the_state_of_an_engine_with_another_table_is_refused(options):
     """Another rest of a table, too: it would have been chosen after the first steps were seen."""
-    tables = {"noise_multiplier": [1.0, 2.0], "max_grad_norm": [0.1, 0.2]}
+    tables = {"noise_multiplier": [1.0, 2.0] * 99, "max_grad_norm": [0.1, 0.2] * 99}
     state = small_engine(small_model(), **{**tables, **options}).state_dict()
     with pytest.raises(ConfigError, match="saved engine had") as told:
         small_engine(small_model(), **tables).load_state_dict(state)

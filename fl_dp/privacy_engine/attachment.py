@@ -11,6 +11,9 @@ from fl_dp.errors import ConfigError
 BeforeStep = Callable[[torch.optim.Optimizer, tuple[Any, ...], dict[str, Any]], Any]
 BeforeCall = Callable[[nn.Module, tuple[Any, ...], dict[str, Any]], None]
 
+# What Opacus and its schedulers assign to an optimizer. Nothing here would read it.
+_OF_OPACUS = ("noise_multiplier", "max_grad_norm", "expected_batch_size")
+
 
 class Attachment:
     """Attributes and hooks, from when it is made until `remove`."""
@@ -24,12 +27,22 @@ class Attachment:
         before_call: BeforeCall,
     ) -> None:
         self._optimizer, self._added = optimizer, tuple(added)
+        self._had = set(vars(optimizer))
         for name, value in added.items():
             setattr(optimizer, name, value)
         self._hooks = [
             optimizer.register_step_pre_hook(before_step),
             module.register_forward_pre_hook(before_call, with_kwargs=True),
         ]
+
+    def check_unassigned(self) -> None:
+        """ConfigError for a setting that was assigned to the optimizer, as Opacus' schedulers do."""
+        for name in _OF_OPACUS:
+            if name in vars(self._optimizer) and name not in self._had:
+                raise ConfigError(
+                    f"optimizer.{name} was assigned, and nothing reads it; give it to PrivacyEngine(...), as "
+                    "one number or as a table with one for each step."
+                )
 
     def remove(self) -> None:
         """Give the optimizer its own step back."""

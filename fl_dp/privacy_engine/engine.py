@@ -13,15 +13,16 @@ Draw batches with a `PoissonSampler` and give it to `attach`: then the engine se
 what else is checked, and what is assumed.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, NoReturn, SupportsIndex
+from types import MappingProxyType
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from fl_dp.accounting.budget import auto_delta
-from fl_dp.engine.bounds import Bounds, grouped, sensitivity
+from fl_dp.engine.bounds import Bounds
 from fl_dp.engine.clip_functions import ClipFunction, clip_function
 from fl_dp.engine.clipping import ClippedSum, clipped_grad_sum, empty_sum
 from fl_dp.engine.kernel_choice.chooser import KernelChooser, Mode
@@ -31,31 +32,35 @@ from fl_dp.engine.sum_error import most_drawn
 from fl_dp.errors import ConfigError
 from fl_dp.privacy_engine.attachment import Attachment, check_attachable, check_step_arguments
 from fl_dp.privacy_engine.checked_losses import CheckedLosses
+from fl_dp.privacy_engine.fixed import Fixed
 from fl_dp.privacy_engine.model_check import ModelCheck
+from fl_dp.privacy_engine.one_process import check_not_spread, check_one_process
 from fl_dp.privacy_engine.reports import Reports
+from fl_dp.privacy_engine.schedule import Schedule
 from fl_dp.privacy_engine.settings import (
     ClippingStyle,
     EngineNoise,
     check_generator,
     check_kernels,
     check_optimizer,
+    check_same_settings,
+    check_sizes,
     chosen_accountant,
-    chosen_bounds,
     chosen_noise,
     refuse_keywords,
     trained_parameters,
 )
 from fl_dp.privacy_engine.stats import TrainingStats
 from fl_dp.privacy_engine.steps import Steps
-from fl_dp.records import MOST_BATCH
 
 
-class PrivacyEngine(Reports):
+class PrivacyEngine(Fixed, Reports):
     """Private training of one model with any `torch.optim` optimizer that takes no closure.
 
     batch_size: expected size of a logical batch; gradients are divided by it. sample_size: number of
     records. Give `noise_multiplier`, or `target_epsilon` and `epochs` to have it calibrated.
-    `noise_multiplier=0` is allowed for checks, with a warning. target_delta: None for the largest power
+    `noise_multiplier=0` is allowed for checks, with a warning. noise_multiplier and max_grad_norm may be
+    tables (lists, tuples, arrays), with one number for each step. target_delta: None for the largest power
     of ten below 1 / sample_size, at most 1e-5. ghost_clipping, mixed: ghost norms where they pay
     (True, True), everywhere (True, False), or nowhere (False). kernels: parameter name -> kernel, for
     parameters whose kernel is fixed (see `kernel_table`). named_params: (name, parameter) pairs to train;
@@ -75,7 +80,10 @@ class PrivacyEngine(Reports):
     engine sees whether examples mix in them (`find_mixing`): on the first batch, and then on one batch in
     `check_every`, on average, chosen in secret. Without it that losses do not mix is an assumption, checked
     only as far as gradients show it.
-    Raises ConfigError for settings that contradict one another.
+
+    All of this is fixed when the engine is made: no attribute can be assigned.
+    Raises ConfigError for settings that contradict one another, and for models and processes that spread
+    training over several (DistributedDataParallel, FSDP, DataParallel).
     """
 
     def __init__(
@@ -84,9 +92,9 @@ class PrivacyEngine(Reports):
         *,
         batch_size: int,
         sample_size: int,
-        max_grad_norm: Bounds,
+        max_grad_norm: Bounds | Sequence[float],
         epochs: float | None = None,
-        noise_multiplier: float | None = None,
+        noise_multiplier: float | Sequence[float] | None = None,
         target_epsilon: float | None = None,
         target_delta: float | None = None,
         ghost_clipping: bool = True,
@@ -104,22 +112,16 @@ class PrivacyEngine(Reports):
         **other: Any,
     ) -> None:
         refuse_keywords(other)
-        if not 1 <= batch_size <= sample_size:
-            raise ConfigError(f"Expected 1 <= batch_size={batch_size} <= sample_size={sample_size}.")
-        if batch_size > MOST_BATCH:
-            raise ConfigError(
-                f"batch_size={batch_size}: expected at most {MOST_BATCH}, see engine/sum_error.py."
-            )
-        self.module, self.parameters = module, trained_parameters(module, named_params)
-        self.max_grad_norm = chosen_bounds(max_grad_norm, clipping_style, self.parameters)
-        self._groups = grouped(self.max_grad_norm, self.parameters)
-        self.sensitivity = sensitivity(self._groups)
+        check_sizes(batch_size, sample_size)
+        check_not_spread(module)
+        self.module = module
+        self.parameters = MappingProxyType(trained_parameters(module, named_params))
         self.clipping = clip_function(clipping) if isinstance(clipping, str) else clipping
         self.batch_size, self.sample_size = batch_size, sample_size
         self.sample_rate = batch_size / sample_size
         self.target_delta = auto_delta(sample_size) if target_delta is None else target_delta
         self.accountant = chosen_accountant(accountant, accounting_mode)
-        self.noise_multiplier = chosen_noise(
+        noise = chosen_noise(
             noise_multiplier,
             target_epsilon,
             epochs,
@@ -128,6 +130,7 @@ class PrivacyEngine(Reports):
             delta=self.target_delta,
             accountant=self.accountant,
         )
+        self._schedule = Schedule(noise, max_grad_norm, clipping_style, self.parameters)
         mode: Mode = "instantiate" if not ghost_clipping else "mixed" if mixed else "ghost"
         self.chooser = KernelChooser(mode, fixed=check_kernels(kernels or {}, self.parameters))
         self._steps = Steps(sample_size, self.sample_rate)
@@ -140,6 +143,7 @@ class PrivacyEngine(Reports):
         self._pending: ClippedSum | None = None
         self._stats: TrainingStats | None = None
         self._attached: Attachment | None = None
+        self._is_made = True
 
     def attach(self, optimizer: torch.optim.Optimizer, *, sampler: PoissonSampler | None = None) -> None:
         """Make `optimizer.step(loss=losses)` private and add `optimizer.virtual_step(loss=losses)`.
@@ -193,7 +197,7 @@ class PrivacyEngine(Reports):
             raise ConfigError(
                 "engine.losses needs PrivacyEngine(..., losses_of=...), which makes the losses."
             )
-        self._check_unlocked()
+        self._check_may_step()
         return self._losses(*batch)
 
     def state_dict(self) -> dict[str, Any]:
@@ -224,22 +228,15 @@ class PrivacyEngine(Reports):
                 "An engine with a generator of the user's cannot go on from a state: nobody can tell which "
                 "of its numbers were noise before. Leave out generator=, or give 'secure'."
             )
-        if state["settings"] != self._settings():
-            raise ConfigError(f"The saved engine had {state['settings']}, this one has {self._settings()}.")
+        check_same_settings(state["settings"], self._settings())
         self._steps.load_state_dict(state)
         self._pending = None
-
-    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
-        raise ConfigError(
-            "A copy of an engine would repeat its noise; make a new one, and load state_dict()."
-        )
 
     def _settings(self) -> dict[str, Any]:
         """What decides the price of a step, and the kind of its noise."""
         return {
             "sample_rate": self.sample_rate,
-            "noise_multiplier": self.noise_multiplier,
-            "max_grad_norm": self.max_grad_norm,
+            **self._schedule.as_dict(),
             "clipping": {"name": self.clipping.name, **asdict(self.clipping)},
             "generator": "torch" if isinstance(self._generator, torch.Generator) else self._generator,
         }
@@ -257,7 +254,7 @@ class PrivacyEngine(Reports):
 
     def _virtual_step(self, *, loss: Tensor) -> None:
         """Clip and add up one physical batch of the logical batch that the next step ends."""
-        self._check_unlocked()
+        self._check_may_step()
         self._steps.check_drawn()
         if self._losses is not None:
             self._losses.check_made_here(loss)
@@ -275,25 +272,30 @@ class PrivacyEngine(Reports):
             most=self._most,
         )
 
-    def _check_unlocked(self) -> None:
+    def _check_may_step(self) -> None:
+        """ConfigError where the next step may not begin, or not go on."""
         if self._locked:
             raise ConfigError("The engine is locked; call unlock() before the next step.")
+        check_one_process()
+        if self._attached is not None:
+            self._attached.check_unassigned()
+        self._schedule.at(self.steps)
 
     def _set_grads(self) -> None:
         """Set the noisy mean gradient of everything pending; the step is counted before noise is drawn."""
-        self._check_unlocked()
+        self._check_may_step()
+        settings = self._schedule.at(self.steps)  # once the step is counted, they are those of the next one
         clipped = self._pending or empty_sum(
-            self.parameters, self.max_grad_norm, self.clipping, most=self._most
+            self.parameters, settings.max_grad_norm, self.clipping, most=self._most
         )
         self._steps.take(len(clipped.norms))
         self._pending = None
         noisy = clipped.grads
-        if self.noise_multiplier > 0:
-            noisy = add_gaussian_noise(
-                clipped, noise_multiplier=self.noise_multiplier, generator=self._generator
-            )
+        noise = settings.noise_multiplier
+        if noise > 0:
+            noisy = add_gaussian_noise(clipped, noise_multiplier=noise, generator=self._generator)
         self._stats = TrainingStats.of_step(
-            clipped, noisy, self._groups, self.noise_multiplier, record_snr=self.record_snr
+            clipped, noisy, settings.groups, noise, record_snr=self.record_snr
         )
         for name, parameter in self.parameters.items():
             parameter.grad = noisy[name].div_(self.batch_size).to(parameter.dtype)

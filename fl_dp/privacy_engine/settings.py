@@ -2,7 +2,8 @@
 
 import math
 import warnings
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from numbers import Real
 from typing import Any, Literal, get_args
 
 import torch
@@ -12,6 +13,7 @@ from fl_dp.accounting.accountant import DEFAULT_ACCOUNTANT, check_holds_budgets
 from fl_dp.accounting.calibration import calibrate_noise
 from fl_dp.engine.bounds import Bounds, layers_of, split_bound
 from fl_dp.errors import ConfigError
+from fl_dp.records import MOST_BATCH
 
 # Which parameters are clipped together, in the words of fast-differential-privacy: all of them, those of
 # each module, or each parameter by itself.
@@ -20,6 +22,9 @@ ClippingStyle = Literal["all-layer", "layer-wise", "param-wise"]
 # Where the noise comes from: integers on a grid from the system's entropy, or a generator of the user's,
 # without the proof of `engine/noise/grid.py`.
 EngineNoise = torch.Generator | Literal["secure"]
+
+# One number for each step, in the order of the steps.
+Table = tuple[float, ...]
 
 # private_CNN's accounting_mode -> an accountant of ours that is at least as careful.
 _ACCOUNTING_MODES: dict[str, str] = {"rdp": "rdp", "rdp_cks": "rdp", "glw": "pld"}
@@ -42,6 +47,14 @@ def refuse_keywords(other: Mapping[str, Any]) -> None:
             raise ConfigError(f"{name}={value!r} cannot be honoured: {_REFUSED[name]}; leave it out.")
 
 
+def check_sizes(batch_size: int, sample_size: int) -> None:
+    """ConfigError for a batch larger than the data set, or than that whose rounding is paid for."""
+    if not 1 <= batch_size <= sample_size:
+        raise ConfigError(f"Expected 1 <= batch_size={batch_size} <= sample_size={sample_size}.")
+    if batch_size > MOST_BATCH:
+        raise ConfigError(f"batch_size={batch_size}: expected at most {MOST_BATCH}, see engine/sum_error.py.")
+
+
 def chosen_accountant(accountant: str | None, accounting_mode: str | None) -> str:
     """The accountant by either keyword, or the default: one that may hold a budget."""
     if accounting_mode is None:
@@ -57,8 +70,27 @@ def chosen_accountant(accountant: str | None, accounting_mode: str | None) -> st
     return _ACCOUNTING_MODES[accounting_mode]
 
 
+def number_or_table(name: str, value: object) -> float | Table:
+    """`value` as a number, or as a table, in a copy that nobody can change during training.
+
+    Lists, tuples, arrays and tensors are tables. ConfigError for an empty one, and for a callable: it could
+    look at the losses of earlier steps, and epsilon holds for what was fixed before the first one.
+    """
+    if callable(value):
+        raise ConfigError(
+            f"{name}={value!r}: a callable could look at losses; give a table that is made beforehand, "
+            f"{name}=[f(step) for step in range(steps)]."
+        )
+    plain = value.tolist() if hasattr(value, "tolist") else value  # of numpy and torch, scalars too
+    if isinstance(plain, Real):
+        return float(plain)
+    if isinstance(plain, Sequence) and plain and all(isinstance(one, Real) for one in plain):
+        return tuple(map(float, plain))
+    raise ConfigError(f"{name}={value!r}: expected a number, or a table with one number for each step.")
+
+
 def chosen_noise(
-    noise_multiplier: float | None,
+    noise_multiplier: float | Sequence[float] | None,
     target_epsilon: float | None,
     epochs: float | None,
     *,
@@ -66,8 +98,8 @@ def chosen_noise(
     sample_size: int,
     delta: float,
     accountant: str,
-) -> float:
-    """The noise multiplier that was given, or the smallest with which `epochs` cost at most `target_epsilon`.
+) -> float | Table:
+    """The multiplier or table that was given, or the smallest one with which `epochs` keep `target_epsilon`.
 
     An epoch is ceil(sample_size / batch_size) steps, as in an ordinary loop.
     """
@@ -85,12 +117,14 @@ def chosen_noise(
     return calibrate_noise(batch_size / sample_size, steps, target_epsilon, delta, accountant=accountant)
 
 
-def _checked_noise(noise_multiplier: float) -> float:
-    if not 0 <= noise_multiplier < math.inf:
-        raise ConfigError(f"Expected noise_multiplier={noise_multiplier} >= 0 and finite.")
-    if noise_multiplier == 0:
+def _checked_noise(given: float | Sequence[float]) -> float | Table:
+    noise = number_or_table("noise_multiplier", given)
+    for noise_multiplier in noise if isinstance(noise, tuple) else [noise]:
+        if not 0 <= noise_multiplier < math.inf:
+            raise ConfigError(f"Expected noise_multiplier={noise_multiplier} >= 0 and finite.")
+    if noise == 0 or (isinstance(noise, tuple) and 0 in noise):
         warnings.warn("noise_multiplier=0: nothing is protected, epsilon is infinite.", stacklevel=4)
-    return noise_multiplier
+    return noise
 
 
 def chosen_bounds(max_grad_norm: Bounds, style: ClippingStyle, names: Collection[str]) -> Bounds:
@@ -158,6 +192,18 @@ def check_optimizer(optimizer: torch.optim.Optimizer, trained: Mapping[str, nn.P
                     f"The optimizer trains a parameter of shape {tuple(parameter.shape)} that the "
                     "engine was not given; name it in named_params or take it out of the optimizer."
                 )
+
+
+def check_same_settings(saved: Mapping[str, Any], own: Mapping[str, Any]) -> None:
+    """ConfigError where a saved engine had other settings, with those that differ."""
+    differing = [name for name in {**saved, **own} if saved.get(name) != own.get(name)]
+    if differing:
+        had, has = ({name: _told(each.get(name)) for name in differing} for each in (saved, own))
+        raise ConfigError(f"The saved engine had {had}, this one has {has}.")
+
+
+def _told(value: object) -> object:
+    return f"a table of {len(value)} steps" if isinstance(value, tuple) else value
 
 
 def check_kernels(kernels: Mapping[str, str], names: Collection[str]) -> dict[str, str]:

@@ -1,13 +1,13 @@
 """What a number of private steps costs, and what has to be assumed for it."""
 
-import math
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.errors import AssumedSamplingWarning
-from fl_dp.records import Entry
+from fl_dp.records import Entry, total_steps
 
 # Whether every step was seen to be one draw of a `PoissonSampler`, or is only taken to be one.
 Sampling = Literal["seen", "assumed"]
@@ -35,13 +35,12 @@ class PrivacySpent:
         return f"{told}, ASSUMED that each batch was a Poisson draw: no sampler was attached to see it"
 
 
-def privacy_spent(entry: Entry | None, delta: float, accountant: str, sampling: Sampling) -> PrivacySpent:
-    """The cost of `entry` at `delta`; nothing for None, which is no steps, and infinite without noise."""
-    steps = 0 if entry is None else entry.steps
-    if entry is not None and entry.noise_multiplier == 0:
-        return PrivacySpent(math.inf, delta, steps, sampling)
-    epsilon = compute_epsilon([] if entry is None else [entry], delta, accountant)
-    return PrivacySpent(epsilon, delta, steps, sampling)
+def privacy_spent(
+    entries: Sequence[Entry], delta: float, accountant: str, sampling: Sampling
+) -> PrivacySpent:
+    """The cost of `entries` together at `delta`; infinite if one of their steps has no noise."""
+    epsilon = compute_epsilon(entries, delta, accountant)
+    return PrivacySpent(epsilon, delta, total_steps(entries), sampling)
 
 
 def warn_of_assumed_sampling() -> None:

@@ -11,12 +11,12 @@ from fl_dp.records import Entry
 
 @pytest.mark.parametrize("sampling", ["seen", "assumed"])
 def test_the_price_is_the_accountant_s_and_the_assumption_goes_with_it(sampling):
-    entry = Entry(0.01, 1.0, 50)
-    expected = compute_epsilon([entry], 1e-5, "rdp")
-    assert privacy_spent(entry, 1e-5, "rdp", sampling) == PrivacySpent(expected, 1e-5, 50, sampling)
-    assert privacy_spent(None, 1e-5, "rdp", sampling) == PrivacySpent(0.0, 1e-5, 0, sampling)
-    infinite = privacy_spent(Entry(0.01, 0.0, 3), 1e-5, "rdp", sampling)
-    assert infinite == PrivacySpent(math.inf, 1e-5, 3, sampling)
+    entries = [Entry(0.01, 1.0, 50), Entry(0.01, 0.5, 2)]
+    expected = compute_epsilon(entries, 1e-5, "rdp")
+    assert privacy_spent(entries, 1e-5, "rdp", sampling) == PrivacySpent(expected, 1e-5, 52, sampling)
+    assert privacy_spent([], 1e-5, "rdp", sampling) == PrivacySpent(0.0, 1e-5, 0, sampling)
+    infinite = privacy_spent([Entry(0.01, 1.0, 2), Entry(0.01, 0.0, 3)], 1e-5, "rdp", sampling)
+    assert infinite == PrivacySpent(math.inf, 1e-5, 5, sampling)
 
 
 def test_the_words():

@@ -1,0 +1,118 @@
+"""Noise that is lowered for one step, and raised again before anybody asks for epsilon.
+
+Who: the author of a training loop, by a schedule as Opacus has them, or to get one good step past a report.
+Seven steps each draw a tenth of the records. The sixth has noise of 0.05 times C, the others of 1.0. An
+engine that prices all steps by the multiplier that it has when it is asked tells epsilon 2.57; it was 271. A
+rate or a delta could be assigned, too.
+
+So nothing of an engine can be assigned. What may change over steps is a table that is fixed before the first
+one, where each step is priced at its own multiplier. These tests catch an engine that takes an assignment,
+one that ignores it in silence, and one that prices a step by another step's noise.
+"""
+
+import pytest
+import torch
+from attached import attached, losses_of, small_batch, small_engine, small_model
+
+from fl_dp import PoissonSampler
+from fl_dp.accounting.epsilon import compute_epsilon
+from fl_dp.errors import ConfigError
+from fl_dp.records import Entry
+
+ASSUMED = pytest.mark.filterwarnings("ignore::fl_dp.errors.AssumedSamplingWarning")
+
+
+@ASSUMED
+def test_the_report_after_five_steps_of_much_noise_and_one_of_little_is_that_of_the_little():
+    engine = attached(noise_multiplier=1.0, batch_size=100)[2]
+    with pytest.raises(ConfigError, match=r"engine.noise_multiplier cannot be assigned"):
+        engine.noise_multiplier = 0.05
+    noise = [1.0, 1.0, 1.0, 1.0, 1.0, 0.05, 1.0]
+    model, optimizer, engine = attached(noise_multiplier=noise, batch_size=100)
+    for _ in noise:
+        optimizer.step(loss=losses_of(model, *small_batch()))
+    assert engine.get_privacy_spent().epsilon == pytest.approx(271.29, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("noise_multiplier", "max_grad_norm", "sensitivity", "batch_size", "sample_size", "sample_rate"),
+        *("target_delta", "accountant", "clipping", "parameters", "steps", "module", "record_snr"),
+        *("noise_mult", "target_epsilon", "get_privacy_spent"),  # what nothing would read, and a method
+    ],
+)
+@pytest.mark.parametrize("begun", [False, True])
+def test_nothing_can_be_assigned_before_or_after_the_first_step(name, begun):
+    _, optimizer, engine = attached()
+    if begun:
+        optimizer.step(loss=None)
+    held = getattr(engine, name, None)
+    with pytest.raises(ConfigError, match=f"engine.{name} cannot be assigned"):
+        setattr(engine, name, 0.5)
+    assert getattr(engine, name, None) == held
+
+
+@pytest.mark.parametrize("name", ["noise_multiplier", "max_grad_norm", "expected_batch_size"])
+def test_what_schedulers_of_opacus_assign_to_the_optimizer_is_not_ignored(name):
+    model, optimizer, engine = attached()
+    setattr(optimizer, name, 0.5)
+    losses = losses_of(model, *small_batch())
+    for step in (optimizer.step, optimizer.virtual_step):
+        with pytest.raises(ConfigError, match=f"optimizer.{name} was assigned"):
+            step(loss=losses)
+    assert engine.steps == 0
+
+
+def test_what_the_optimizer_has_of_its_own_is_no_assignment():
+    model = small_model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer.max_grad_norm = 0.5
+    engine = small_engine(model, noise_multiplier=1.0)
+    engine.attach(optimizer)
+    optimizer.step(loss=None)
+    assert engine.steps == 1
+
+
+def test_bounds_of_groups_and_parameters_cannot_be_changed_in_place():
+    engine = small_engine(small_model(), noise_multiplier=1.0, max_grad_norm={"0": 0.1, "2": 0.1})
+    for held in (engine.max_grad_norm, engine.parameters):
+        with pytest.raises(TypeError):
+            held["0"] = 1e6
+
+
+@ASSUMED
+@pytest.mark.parametrize("kind", [list, torch.tensor])
+def test_a_table_that_is_changed_later_changes_no_step(kind):
+    table = kind([1.0, 2.0])
+    _, optimizer, engine = attached(noise_multiplier=table, lr=0.0)
+    optimizer.step(loss=None)
+    table[1] = 1e-3
+    assert engine.noise_multiplier == 2.0
+    optimizer.step(loss=None)
+    true = compute_epsilon([Entry(0.01, 1.0, 1), Entry(0.01, 2.0, 1)], 1e-5)
+    assert engine.get_privacy_spent().epsilon == true
+
+
+@pytest.mark.parametrize("name", ["noise_multiplier", "max_grad_norm"])
+def test_a_callable_that_could_read_losses_is_refused(name):
+    with pytest.raises(ConfigError, match=f"{name}=.* could look at losses; give a table"):
+        small_engine(small_model(), **{"noise_multiplier": 1.0, name: lambda step: 1.0 / (1 + step)})
+
+
+def test_a_sampler_whose_rate_is_assigned_later_is_found_at_the_next_step():
+    """Ten of 1000 records a step are paid for; half of them all would be seen."""
+    model = small_model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    engine = small_engine(model, noise_multiplier=1.0)
+    sampler = PoissonSampler(1000, expected_batch_size=10, physical_batch_size=1000)
+    engine.attach(optimizer, sampler=sampler)
+    loop = sampler.logical_batches(sampler)
+    next(loop)
+    sampler.sample_rate = 0.5
+    for step in (optimizer.virtual_step, optimizer.step):
+        with pytest.raises(ConfigError, match=r"draws at rate 0.5, the engine prices steps at 0.01"):
+            step(loss=losses_of(model, *small_batch()))
+    with pytest.raises(ConfigError, match=r"draws at rate 0.5"):
+        optimizer.step(loss=None)
+    assert engine.steps == 0

@@ -1,0 +1,68 @@
+"""Two processes that train one model, each on weights of its own.
+
+A script for Opacus or plain PyTorch is started by torchrun and wraps its model in DistributedDataParallel.
+The wrapper averages gradients over processes when `backward()` makes them. The engine never calls
+`backward()` and sets `.grad` itself. So there was no error, and after three steps the processes' weights were
+0.03 apart. Each counts its own steps alone, and the model that is saved in the end has learned from one
+part of the data.
+
+So an engine refuses every step among several processes, and every model that is spread over them. This test
+catches an engine that takes one of these: then the processes print weights, and they differ.
+"""
+
+import subprocess
+import sys
+
+PROCESS = """
+import sys
+import torch
+from torch import distributed, nn
+from torch.nn.parallel import DistributedDataParallel
+from fl_dp import PrivacyEngine
+from fl_dp.errors import ConfigError
+
+def engine_of(model):
+    return PrivacyEngine(model, batch_size=2, sample_size=8, max_grad_norm=1.0, noise_multiplier=1.0)
+
+def three_steps(model, engine):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    engine.attach(optimizer)
+    for _ in range(3):
+        optimizer.step(loss=model(torch.randn(2, 3)).square().sum(1))
+
+def told(train):
+    torch.manual_seed(0)
+    model = nn.Linear(3, 1, bias=False)
+    try:
+        train(model)
+    except ConfigError as error:
+        return f"refused: {error}"
+    return f"trained: {model.weight.tolist()}"
+
+def wrapped(model):
+    model = DistributedDataParallel(model)
+    three_steps(model, engine_of(model))
+
+def made_before(model):
+    engine = engine_of(model)
+    begin()
+    three_steps(model, engine)
+
+def begin():
+    rank, store = int(sys.argv[1]), f"file://{sys.argv[2]}"
+    distributed.init_process_group("gloo", init_method=store, rank=rank, world_size=2)
+
+print(told(made_before), told(wrapped), sep=chr(10))
+distributed.destroy_process_group()
+"""
+
+
+def test_no_process_of_two_takes_a_step(tmp_path):
+    """With the wrapper, and where the engine was made before there were two processes."""
+    commands = [[sys.executable, "-c", PROCESS, str(rank), str(tmp_path / "store")] for rank in range(2)]
+    started = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for command in commands]
+    told = [process.communicate(timeout=300)[0].splitlines() for process in started]
+    assert [len(lines) for lines in told] == [2, 2]
+    for line in told[0] + told[1]:
+        assert line.startswith("refused: torch.distributed runs 2 processes"), told
+        assert "Train in one process" in line

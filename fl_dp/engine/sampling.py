@@ -90,8 +90,8 @@ class PoissonSampler:
             )
         if physical_batch_size < 1:
             raise ConfigError(f"Expected physical_batch_size={physical_batch_size} >= 1.")
-        self.num_records, self.physical_batch_size = num_records, physical_batch_size
-        self.sample_rate = expected_batch_size / num_records
+        self._num_records, self.physical_batch_size = num_records, physical_batch_size
+        self._sample_rate = expected_batch_size / num_records
         self.steps = -(-num_records // expected_batch_size) if steps is None else steps
         if self.steps < 1:
             raise ConfigError(f"Expected steps={self.steps} >= 1.")
@@ -106,6 +106,16 @@ class PoissonSampler:
         # The draw that was handed out last, if its step was not taken yet.
         self._open: _Draw | None = None
         self._registered = False  # whether an engine says which draws have had their step
+
+    @property
+    def num_records(self) -> int:
+        """Fixed: draws are priced by it."""
+        return self._num_records
+
+    @property
+    def sample_rate(self) -> float:
+        """Fixed: draws are priced by it."""
+        return self._sample_rate
 
     def __iter__(self) -> Iterator[list[int]]:
         """Physical batches of indices, for the loader that was given to `logical_batches`."""

@@ -26,7 +26,16 @@ class Steps:
         """Let every step from now on be one draw of `sampler`; ConfigError if it draws in another way."""
         if sampler is None:
             return
-        self._check_rate(sampler)
+        if sampler.num_records != self._sample_size:
+            raise ConfigError(
+                f"The sampler draws from {sampler.num_records} records, the engine has "
+                f"sample_size={self._sample_size}; give both the same."
+            )
+        if sampler.sample_rate != self._sample_rate:
+            raise ConfigError(
+                f"The sampler draws at rate {sampler.sample_rate}, the engine prices steps at "
+                f"{self._sample_rate}; give both the same batch and data set size."
+            )
         sampler.register()
         self._sampler, self._has_watched = sampler, True
 
@@ -39,7 +48,6 @@ class Steps:
     def check_drawn(self) -> None:
         """ConfigError if a sampler is watched and no draw of it waits for its step."""
         if self._sampler is not None:
-            self._check_rate(self._sampler)
             self._sampler.check_drawn()
 
     def take(self, examples: int) -> None:
@@ -47,22 +55,8 @@ class Steps:
         if self._sampler is None:
             self._unseen += 1
         else:
-            self._check_rate(self._sampler)
             self._sampler.step_taken(examples)
         self.taken += 1
-
-    def _check_rate(self, sampler: PoissonSampler) -> None:
-        """ConfigError unless the sampler draws as steps are priced; its rate may have been assigned since."""
-        if sampler.num_records != self._sample_size:
-            raise ConfigError(
-                f"The sampler draws from {sampler.num_records} records, the engine has "
-                f"sample_size={self._sample_size}; give both the same."
-            )
-        if sampler.sample_rate != self._sample_rate:
-            raise ConfigError(
-                f"The sampler draws at rate {sampler.sample_rate}, the engine prices steps at "
-                f"{self._sample_rate}; give both the same batch and data set size."
-            )
 
     def state_dict(self) -> dict[str, int]:
         """For `load_state_dict`."""

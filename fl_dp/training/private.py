@@ -287,12 +287,21 @@ class PrivateTrainer:
 
     def _fewer(self, rows: int) -> int:
         """Half as many, or fewer: at one row at the latest nothing depends on a place."""
-        fewer = steady(rows // 2)
+        while (rows := steady(rows // 2)) > 1 and not self._is_steady(rows):
+            pass
+        return rows
+
+    def _is_steady(self, rows: int) -> bool:
+        """Whether an example's bits do not depend on its place, and memory suffices to see that."""
         try:
-            self.check_rows(fewer)
+            self.check_rows(rows)
         except UnsteadyError:
-            return self._fewer(fewer)
-        return fewer
+            return False
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
+            return False
+        return True
 
     def _one_by_one(self, examples: Iterable[Batch], *, all_count: bool = False) -> ClippedSum:
         """The clipped sum of examples (1, ...), each from a pass of its own.

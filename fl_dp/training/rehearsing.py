@@ -49,7 +49,8 @@ def quickest_rows(
 def steady_rows(check: Callable[[int], None], rows: int, at_most: int) -> int:
     """`rows`, or another number up to `at_most`, for which `check` raises no UnsteadyError.
 
-    Raises that of `rows` where there is none, of those that memory allows.
+    Raises that of `rows` where there is none, of those that memory allows. If it does not allow `rows`, they
+    are returned: who finds what fits has to check that.
     """
     first: UnsteadyError | None = None
     for number in (rows, *instead_of(rows, at_most)):
@@ -61,7 +62,9 @@ def steady_rows(check: Callable[[int], None], rows: int, at_most: int) -> int:
         except RuntimeError as error:
             if not is_out_of_memory(error):
                 raise
-    assert first is not None  # memory allows `rows`
+            if first is None:
+                return rows
+    assert first is not None  # of `rows`
     raise first
 
 

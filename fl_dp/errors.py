@@ -44,6 +44,10 @@ class ProbeError(ModelError):
     """A start-up check failed: the engine cannot bound what one example contributes."""
 
 
+class UnsteadyError(ProbeError):
+    """What an example adds depends, in its last bits, on its place in a pass."""
+
+
 class NonFiniteError(ModelError):
     """Values that are not finite reached an operator without a rule: nothing says whose gradient they spoil.
 

@@ -11,6 +11,7 @@ without it; so are builds of PyTorch without MKL (ARM, macOS).
 """
 
 import os
+import platform
 from pathlib import Path
 
 MODE = "MKL_CBWR"
@@ -23,11 +24,24 @@ def set_mode() -> None:
     os.environ.setdefault(MODE, _mode())
 
 
+def machine() -> str:
+    """What a row's bits depend on beside PyTorch's version: the mode, and the processor's name."""
+    head = _head_of_cpu() or platform.processor()
+    name = next((line for line in head.splitlines() if line.startswith("model name")), head)
+    return f"{os.environ.get(MODE, '')} {platform.machine()} {name}"
+
+
 def _mode() -> str:
     """The fastest that is strict: AVX-512 on processors of Intel that have it, else AVX2."""
-    try:
-        with _CPU.open(encoding="utf-8", errors="replace") as file:
-            head = file.read(_HEAD)
-    except OSError:
+    head = _head_of_cpu()
+    if head is None:
         return "AUTO,STRICT"
     return "AVX512,STRICT" if "GenuineIntel" in head and "avx512f" in head else "AVX2,STRICT"
+
+
+def _head_of_cpu() -> str | None:
+    try:
+        with _CPU.open(encoding="utf-8", errors="replace") as file:
+            return file.read(_HEAD)
+    except OSError:
+        return None

@@ -225,14 +225,18 @@ def _squares(kept: Mapping[str, Kept], groups: Sequence[Group], losses: Tensor) 
     """Of each group (N,) squared gradient lengths over its parameters, in memory of their own.
 
     In float64 only if all parts are: `round_up` adds the error of the type that it is given, which must be
-    the least precise one.
+    the least precise one. Added up one after the other: PyTorch's sum over stacked parts adds the last
+    examples of 40 in another order than the first (`tests/engine/test_clipping.py`).
     """
     types = {part.norm_squared.dtype for part in kept.values()}
     dtype = torch.float64 if types == {torch.float64} else torch.float32
     columns = []
     for group in groups:
         parts = [_in_type(kept[name].norm_squared, dtype) for name in group.parameters if name in kept]
-        columns.append(torch.stack(parts).sum(0) if parts else losses.new_zeros(len(losses), dtype=dtype))
+        total = losses.new_zeros(len(losses), dtype=dtype)
+        for part in parts:
+            total += part
+        columns.append(total)
     return columns
 
 

@@ -22,8 +22,9 @@ from fl_dp.engine.noise.grid import noise_grid
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.engine.one_by_one import OneByOneSum
 from fl_dp.engine.sampling import physical_batches, poisson_draw
+from fl_dp.engine.steady_rows import check_steady
 from fl_dp.engine.sum_error import in_float32, most_drawn
-from fl_dp.errors import ENDS, ConfigError, ProbeError
+from fl_dp.errors import ENDS, ConfigError, ProbeError, UnsteadyError
 from fl_dp.records import MOST_WEIGHT, RoundPlan
 from fl_dp.training.clipping_bound import bound_of
 from fl_dp.training.examples import examples_of
@@ -32,7 +33,7 @@ from fl_dp.training.mixing_watch import MixingWatch, words_of
 from fl_dp.training.objective import Batch, Objective
 from fl_dp.training.optimizers import descent_of
 from fl_dp.training.precision import check_precision, computed_in, in_full
-from fl_dp.training.rehearsing import chooser_that_fits, quickest_rows
+from fl_dp.training.rehearsing import chooser_that_fits, quickest_rows, steady_rows
 from fl_dp.training.rows import filled, steady
 
 logger = logging.getLogger("fl_dp")
@@ -76,6 +77,7 @@ class PrivateTrainer:
         self.algorithm = algorithm_of(plan, self._parameters)
         self._watch = MixingWatch(self._losses_of)
         self._chooser = chooser or KernelChooser()
+        self._steady: set[tuple[object, ...]] = set()  # rows, with kernels, that were checked
         self._randomness = randomness or Randomness.system()
         self._steps = 0
         self._step_randomness: tuple[Randomness, int, Randomness] | None = None
@@ -117,10 +119,33 @@ class PrivateTrainer:
         self._chooser = chooser_that_fits(self._chooser, rehearse, memory, rows, self.device)
 
     def choose_rows(self, at_most: int) -> int:
-        """The rows of every pass, up to `at_most`, for `step`; by how long passes of random numbers take."""
+        """The rows of every pass, up to `at_most`, for `step`; by how long passes of random numbers take.
+
+        Such that an example's bits do not depend on its place; UnsteadyError where there are none.
+        """
         if self.plan.one_by_one:
             return 1
-        return quickest_rows(self.rehearse, self.plan.expected_batch_size, at_most, self.device)
+        rows = quickest_rows(self.rehearse, self.plan.expected_batch_size, at_most, self.device)
+        return steady_rows(self.check_rows, rows, at_most)
+
+    def check_rows(self, rows: int) -> None:
+        """UnsteadyError where an example's bits depend on its place in a pass of so many rows.
+
+        On random numbers and at random weights, with the kernels that are used; once for the same ones.
+        """
+        rows = steady(rows)  # as in `step`
+        if self.plan.one_by_one or rows == 1 or (rows, *self.kernels.items()) in self._steady:
+            return
+
+        def run(chooser: KernelChooser, examples: Batch) -> Tensor:
+            before, self._chooser = self._chooser, chooser
+            try:
+                return self.clipped_sums([examples], rows)[0].norms
+            finally:
+                self._chooser = before
+
+        check_steady(run, self._objective.blank, self._parameters, self._chooser, rows)
+        self._steady.add((rows, *self.kernels.items()))
 
     def check_losses(self) -> None:
         """ProbeError when an example moves another's loss; on random numbers, before anything is paid for."""
@@ -256,9 +281,27 @@ class PrivateTrainer:
             if rows == 1 or not is_out_of_memory(error):
                 raise
         # outside of the handler, whose traceback would keep the batch that did not fit
-        self.fits = steady(rows // 2)  # of the setting, not of the draw, whose size is not public
+        self.fits = self._fewer(rows)  # of the setting, not of the draw, whose size is not public
         logger.warning("memory ran out: at most %d examples at once from now on", self.fits)
         return self._clipped_sum(data, draw, self.fits)
+
+    def _fewer(self, rows: int) -> int:
+        """Half as many, or fewer: at one row at the latest nothing depends on a place."""
+        while (rows := steady(rows // 2)) > 1 and not self._is_steady(rows):
+            pass
+        return rows
+
+    def _is_steady(self, rows: int) -> bool:
+        """Whether an example's bits do not depend on its place, and memory suffices to see that."""
+        try:
+            self.check_rows(rows)
+        except UnsteadyError:
+            return False
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
+            return False
+        return True
 
     def _one_by_one(self, examples: Iterable[Batch], *, all_count: bool = False) -> ClippedSum:
         """The clipped sum of examples (1, ...), each from a pass of its own.

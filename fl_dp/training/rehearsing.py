@@ -11,7 +11,8 @@ from fl_dp.engine.kernel_choice.clock import clock_for
 from fl_dp.engine.kernel_choice.memory import is_out_of_memory
 from fl_dp.engine.kernel_choice.physical_batch import room_in
 from fl_dp.engine.kernel_choice.plan import Plan, fitted
-from fl_dp.training.rows import best_rows
+from fl_dp.errors import UnsteadyError
+from fl_dp.training.rows import best_rows, instead_of
 
 logger = logging.getLogger("fl_dp")
 
@@ -43,6 +44,28 @@ def quickest_rows(
             if at_most == 1 or not is_out_of_memory(error):
                 raise
         at_most //= 2
+
+
+def steady_rows(check: Callable[[int], None], rows: int, at_most: int) -> int:
+    """`rows`, or another number up to `at_most`, for which `check` raises no UnsteadyError.
+
+    Raises that of `rows` where there is none, of those that memory allows. If it does not allow `rows`, they
+    are returned: who finds what fits has to check that.
+    """
+    first: UnsteadyError | None = None
+    for number in (rows, *instead_of(rows, at_most)):
+        try:
+            check(number)
+            return number
+        except UnsteadyError as error:
+            first = first or error
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
+            if first is None:
+                return rows
+    assert first is not None  # of `rows`
+    raise first
 
 
 def chooser_that_fits(

@@ -29,6 +29,15 @@ def steady(rows: int) -> int:
     return 4 if rows >= 4 else 1
 
 
+def instead_of(rows: int, at_most: int) -> list[int]:
+    """Other numbers of rows, up to `at_most`, where a row's bits depend on its place with `rows`.
+
+    First those of which every tensor has whole vectors: what is left over at its end is computed by other
+    code, on two threads at the end of each one's half.
+    """
+    return [other for other in (64, 128, 32, 96, 16, 8, 4) if other <= at_most and other != rows]
+
+
 def filled(rows: int, batch: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """The tensors (n, ...) of n >= 1 examples with copies of the first behind: (rows, ...).
 

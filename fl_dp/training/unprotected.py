@@ -80,6 +80,9 @@ class UnprotectedTrainer:
         """`at_most`: passes need no shape of their own."""
         return at_most
 
+    def check_rows(self, rows: int) -> None:
+        """Nothing: without privacy a gradient may depend on the batch."""
+
     def fit_kernels(self, memory: int, rows: int) -> None:
         """Nothing: there are no kernels to choose."""
 

@@ -187,3 +187,14 @@ def test_the_sum_of_a_model_in_half_precision_is_in_float32():
 def test_a_bound_that_bounds_nothing_is_refused(bound):
     with pytest.raises(ConfigError, match="max_grad_norm="):
         _clipped(_model(), torch.randn(3, 6), bound)
+
+
+def test_equal_examples_have_equal_lengths_in_every_place():
+    """PyTorch's sum over stacked lengths adds those of the last 8 of 40 examples in another order."""
+    torch.manual_seed(0)
+    model = nn.Sequential(*(layer for _ in range(6) for layer in (nn.Linear(8, 8), nn.Tanh())))
+    for seed in range(8):
+        torch.manual_seed(seed)
+        losses = model(torch.randn(1, 8).expand(40, 8).contiguous()).sum(1)
+        norms = clipped_grad_sum(losses, dict(model.named_parameters()), max_grad_norm=1.0).norms
+        assert len(norms.unique()) == 1

@@ -1,13 +1,13 @@
-"""How many rows a pass takes at a client, measured once for rounds of one kind.
+"""How many rows a pass takes at a client, and whether its rows are steady: once for rounds of one kind.
 
-To measure takes longer than a round of a small model. It is done on random numbers: neither the measurement
+To find out takes longer than a round of a small model. It is done on random numbers: neither the measurement
 nor what is kept of it has seen a record.
 """
 
 import hashlib
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from fl_dp.durable_files import private_folder, write_whole
 from fl_dp.federation.client.kept_states import FOLDER
 from fl_dp.federation.client.registration import account_digest
 from fl_dp.records import NUMERICS, RoundPlan
+from fl_dp.steady_math import machine
 
 logger = logging.getLogger("fl_dp.clients")
 
@@ -33,13 +34,27 @@ def rows_of(
 ) -> int:
     """The rows kept for such a round, from 1 to `at_most`; else what `choose` finds, which is kept."""
     path, kind = kept_rows_file(config), _kind(plan, device, at_most)
-    table = _read(path)
-    rows = table.get(kind)
+    rows = _read(path).get(kind)
     if type(rows) is int and 1 <= rows <= at_most:
         return rows
-    table[kind] = chosen = choose()
-    _write(path, dict(list(table.items())[-_MOST_KINDS:]))
+    chosen = choose()
+    _keep(path, kind, chosen)
     return chosen
+
+
+def check_once(
+    config: ClientConfig,
+    plan: RoundPlan,
+    device: torch.device,
+    rows: int,
+    kernels: Mapping[str, str],
+    check: Callable[[int], None],
+) -> None:
+    """`check` the rows, unless that has passed in such a round, with these kernels, on such a processor."""
+    path, kind = kept_rows_file(config), _kind(plan, device, rows, "steady", machine(), str(dict(kernels)))
+    if _read(path).get(kind) is not True:
+        check(rows)
+        _keep(path, kind, value=True)
 
 
 def kept_rows_file(config: ClientConfig) -> Path:
@@ -47,10 +62,10 @@ def kept_rows_file(config: ClientConfig) -> Path:
     return Path(config.ledger).absolute().parent / FOLDER / f"{account_digest(config)}.rows.json"
 
 
-def _kind(plan: RoundPlan, device: torch.device, at_most: int) -> str:
+def _kind(plan: RoundPlan, device: torch.device, at_most: int, *more: str) -> str:
     of_plan = [str(getattr(plan, name)) for name in _OF_A_KIND]
     of_machine = [str(device), torch.__version__, str(torch.get_num_threads()), str(NUMERICS), str(at_most)]
-    return hashlib.sha256("\0".join([*of_plan, *of_machine]).encode()).hexdigest()[:16]
+    return hashlib.sha256("\0".join([*of_plan, *of_machine, *more]).encode()).hexdigest()[:16]
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -62,9 +77,10 @@ def _read(path: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _write(path: Path, table: dict[str, Any]) -> None:
+def _keep(path: Path, kind: str, value: int) -> None:
     """A disk that does not take it is named in the client's log, and ends no round."""
-    content = json.dumps(table).encode()
+    table = _read(path) | {kind: value}
+    content = json.dumps(dict(list(table.items())[-_MOST_KINDS:])).encode()
     try:
         private_folder(path.parent)
         write_whole(path, lambda file: file.write(content), secret=True)

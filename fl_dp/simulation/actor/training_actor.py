@@ -13,6 +13,7 @@ from fl_dp.engine.backward import Axes
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.kernel_choice.memory import is_out_of_memory, peak_bytes
 from fl_dp.engine.noise.randomness import Randomness
+from fl_dp.errors import UnsteadyError
 from fl_dp.federation.client.attempt import attempt
 from fl_dp.records import RoundPlan
 from fl_dp.simulation.actor.first_steps import TOGETHER, begin_together, is_little
@@ -108,12 +109,14 @@ class TrainingActor:
         size, needed = self._rehearsed(trainer, tried)
         first.fit_kernels(memory, size)
         if first.kernels != trainer.kernels:
-            size, needed = self._rehearsed(self._trainer(plan, KernelChooser(fixed=first.kernels)), size)
+            trainer = self._trainer(plan, KernelChooser(fixed=first.kernels))
+            size, needed = self._rehearsed(trainer, size)
+        trainer.check_rows(min(rows, size))
         held, total = _gpu_bytes(self._device)
         return Measured(
             kernels=first.kernels,
             at_once=min(rows, size),
-            together=min(together, size),
+            together=_steady_or_none(trainer, min(together, size)),
             step_bytes=needed + self._round_bytes(first.algorithm.controlled),
             process_bytes=own_bytes(),
             gpu_bytes=held,
@@ -261,6 +264,15 @@ class TrainingActor:
         assert self._model is not None
         copies = _ROUND_COPIES + (_CONTROL_COPIES if controlled else 0)
         return copies * sum(parameter.nbytes for parameter in self._model.parameters())
+
+
+def _steady_or_none(trainer: Trainer, together: int) -> int:
+    """`together`; or 0, with which each client has passes of its own, where such a pass has unsteady rows."""
+    try:
+        trainer.check_rows(max(1, together))
+    except UnsteadyError:
+        return 0
+    return together
 
 
 def _gpu_bytes(device: torch.device) -> tuple[int, int]:

@@ -8,7 +8,9 @@ import torch
 from federation.client.sites import PLAN, Site
 
 from fl_dp.config.client import ClientConfig
-from fl_dp.federation.client.kept_rows import kept_rows_file, rows_of
+from fl_dp.errors import UnsteadyError
+from fl_dp.federation.client import kept_rows
+from fl_dp.federation.client.kept_rows import check_once, kept_rows_file, rows_of
 
 CPU = torch.device("cpu")
 
@@ -75,3 +77,31 @@ def test_many_kinds_do_not_pile_up(config: ClientConfig) -> None:
         measured(config, expected_batch_size=size)
     assert len(json.loads(kept_rows_file(config).read_text())) == 64
     assert kept_rows_file(config).stat().st_mode & 0o777 == 0o600
+
+
+def checked(config: ClientConfig, kernel: str = "ghost", rows: int = 16, **other: Any) -> bool:
+    """Whether the rows of a round had to be checked."""
+    found: list[int] = []
+    check_once(config, replace(PLAN, **other), CPU, rows, {"weight": kernel}, found.append)
+    return bool(found)
+
+
+def test_rows_are_checked_once_for_each_number_of_rows_kernels_and_processor(
+    config: ClientConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert [checked(config), checked(config, server_round=2)] == [True, False]
+    assert [checked(config, "instantiate"), checked(config, rows=24), checked(config, model="mlp")] == [
+        True
+    ] * 3
+    assert measured(config)  # what is kept of the check is no number of rows
+    monkeypatch.setattr(kept_rows, "machine", lambda: "another processor")
+    assert checked(config)
+
+
+def test_a_check_that_fails_is_not_kept(config: ClientConfig) -> None:
+    def fail(_: int) -> None:
+        raise UnsteadyError("by place")
+
+    for _ in range(2):
+        with pytest.raises(UnsteadyError):
+            check_once(config, PLAN, CPU, 16, {}, fail)

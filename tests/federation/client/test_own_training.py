@@ -1,6 +1,7 @@
 """A client's training in its own process: what it refuses before a payment, what it keeps back."""
 
 import dataclasses
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from fl_dp.audit.given_task import GivenTask
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.task import TaskSettings
 from fl_dp.data.tensor_data import TensorData
-from fl_dp.errors import DeclinedError, ModelError
+from fl_dp.errors import DeclinedError, ModelError, UnsteadyError
 from fl_dp.federation.client.attempt import NOT_FINITE
 from fl_dp.federation.client.own_training import OwnTraining
 from fl_dp.federation.client.round import ClientRounds, play
@@ -104,3 +105,23 @@ def test_kernels_are_fitted_to_the_clients_memory_before_the_payment(data, monke
     training = OwnTraining(dataclasses.replace(SETTINGS, memory_mib=7), data)
     training.prepare(private, _content(private, build_model("linear", Form((5,), 3), seed=0)))
     assert asked == [(7 * 2**20, training.rows)]
+
+
+@pytest.mark.parametrize("arithmetic", ["assumed", "proven"])
+def test_rows_whose_bits_depend_on_their_place_are_refused_before_the_payment(data, monkeypatch, arithmetic):
+    def by_place(*_):
+        raise UnsteadyError("the gradient of 1.weight depends on its place")
+
+    monkeypatch.setattr("fl_dp.training.private.check_steady", by_place)
+    model = build_model("linear", Form((5,), 3), seed=0)
+    private = dataclasses.replace(PLAN, private=True, noise_multiplier=1.0, arithmetic=arithmetic)
+    prepared = partial(
+        OwnTraining(SETTINGS, data).prepare,
+        private,
+        _content(private, model),
+    )
+    if arithmetic == "proven":
+        prepared()
+    else:
+        with pytest.raises(UnsteadyError, match="depends on its place"):
+            prepared()

@@ -11,7 +11,7 @@ import torch
 
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.noise.randomness import Randomness
-from fl_dp.errors import ConfigError
+from fl_dp.errors import ConfigError, UnsteadyError
 from fl_dp.federation.client.attempt import NOT_FINITE
 from fl_dp.simulation.actor import update_sum
 from fl_dp.simulation.actor.first_steps import TOGETHER
@@ -306,3 +306,22 @@ def test_an_update_that_is_added_in_part_ends_the_process_and_its_sum(federation
 def test_records_that_are_computed_one_by_one_have_passes_of_one_row(federation):
     measured = federation.actor().measure(dataclasses.replace(federation.plan(), arithmetic="proven"))
     assert (measured.at_once, measured.together) == (1, 0)
+
+
+def test_rows_whose_bits_depend_on_their_place_are_refused_before_a_round(federation, monkeypatch):
+    def by_place(*_: Any) -> None:
+        raise UnsteadyError("the gradient of 1.weight depends on its place")
+
+    monkeypatch.setattr("fl_dp.training.private.check_steady", by_place)
+    with pytest.raises(UnsteadyError, match="depends on its place"):
+        federation.actor().measure(federation.plan())
+
+
+def test_common_passes_are_left_out_where_theirs_depend(federation, monkeypatch):
+    def by_place(*arguments: Any) -> None:
+        if arguments[-1] == 64:  # as many as fit in common
+            raise UnsteadyError("the gradient of 1.weight depends on its place")
+
+    monkeypatch.setattr("fl_dp.training.private.check_steady", by_place)
+    measured = federation.actor().measure(federation.plan())
+    assert (measured.at_once > 1, measured.together) == (True, 0)

@@ -1,0 +1,219 @@
+"""Does what an example adds depend, in its last bits, on its place in a pass, or on its neighbours there?
+
+The theorem on the clipped sum (`sum_error.py`) takes each example's vector as a function of the example, the
+weights and its masks. Arithmetic need not be like that: products of matrices may add up in another order for
+another row, and functions of each number are computed by other code at the end of a tensor. Under weights
+that let terms cancel, a last bit becomes a gradient of full length.
+
+So passes are compared bit by bit, the very ones that will run: same rows, same kernels. The same examples
+come in another order, then half of them beside others. Each must have the same numbers again: for each
+parameter the squared length and all that its weighted sum is made of (the gradient, or factors of outer
+products), and the length of all. A factor follows from these by operations that IEEE 754 rounds alike
+everywhere. Losses are not compared: they add nothing.
+
+Weights that enlarge a difference need not be found for this: any difference of bits counts.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+from fl_dp.engine.gradients.example_chunks import example_chunks
+from fl_dp.engine.gradients.kept import Kept
+from fl_dp.engine.gradients.layouts import GradientLayout
+from fl_dp.engine.kernel_choice.chooser import KernelChooser
+from fl_dp.engine.tracing.draws import LEVELS, Watch
+from fl_dp.errors import UnsteadyError
+
+Batch = tuple[Tensor, ...]
+Run = Callable[[KernelChooser, Batch], Tensor]
+
+_SEED = 0x57EAD1E5
+_ALL = "all parameters together"
+_LONG, _HUGE = 1e3, 1e20  # times the inputs of every fourth example, and of neighbours: squares overflow
+# Sets of weights, with three passes each. At the end of a tensor may be few numbers, and of those few have
+# two results (of a sigmoid's one in 27). Small models have few numbers to see it in, and quick passes.
+_MOST_SETS, _FEWEST_SETS, _NUMBERS = 16, 2, 2**22
+
+
+def check_steady(
+    run: Run,
+    blank: Callable[[int], Batch],
+    parameters: Mapping[str, Tensor],
+    chooser: KernelChooser,
+    rows: int,
+) -> None:
+    """UnsteadyError where an example's bits depend on its place in a pass of so many rows.
+
+    run: a pass with these kernels, at the parameters' values; returns the lengths (rows,) of all gradients.
+    blank: so many examples of random numbers. The parameters hold random numbers meanwhile; they, and torch's
+    global random state, are then as before. What is tried is the same in every call.
+    """
+    size = rows * sum(parameter.numel() for parameter in parameters.values())
+    sets = max(_FEWEST_SETS, min(_MOST_SETS, _NUMBERS // max(1, size)))
+    devices = {parameter.device for parameter in parameters.values() if parameter.device.type == "cuda"}
+    with torch.random.fork_rng(devices), _restored(parameters):
+        for number in range(sets):
+            torch.manual_seed(_SEED + number)
+            _write_weights(parameters, cancelling=number % 2 == 1)
+            _compare(run, blank, chooser, rows)
+
+
+@contextmanager
+def _restored(parameters: Mapping[str, Tensor]) -> Iterator[None]:
+    before = {name: parameter.detach().clone() for name, parameter in parameters.items()}
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for name, parameter in parameters.items():
+                parameter.copy_(before[name])
+
+
+@torch.no_grad()
+def _write_weights(parameters: Mapping[str, Tensor], *, cancelling: bool) -> None:
+    """Normal numbers; of matrices over the root of their inputs, where `cancelling` nearly a, -a, a, ..."""
+    for parameter in parameters.values():
+        drawn = torch.randn(parameter.shape, dtype=parameter.dtype)
+        if drawn.dim() > 1:
+            rows = drawn.flatten(1)
+            if cancelling:
+                signs = 1.0 - 2.0 * (torch.arange(rows.shape[1]) % 2)
+                rows = rows[:, :1] * signs.to(rows.dtype) + 1e-3 * rows
+            drawn = (rows / max(1, rows.shape[1]) ** 0.5).view_as(drawn)
+        parameter.copy_(drawn)
+
+
+def _compare(run: Run, blank: Callable[[int], Batch], chooser: KernelChooser, rows: int) -> None:
+    """Three passes: some examples, the same in another order, half of them in a third one beside others."""
+    examples, others = _scaled(blank(rows), _LONG), _scaled(blank(rows), _HUGE)
+    half, everyone = torch.arange(rows) % 2 == 0, torch.ones(rows, dtype=torch.bool)
+    mixed = tuple(
+        torch.where(half.view(-1, *(1,) * (one.dim() - 1)), one, other)
+        for one, other in zip(examples, others, strict=True)
+    )
+    orders = torch.arange(rows), torch.randperm(rows), torch.randperm(rows)
+    first, second, third = (
+        _noted(run, chooser, batch, order)
+        for batch, order in zip((examples, examples, mixed), orders, strict=True)
+    )
+    for found in (first.differing(second, everyone), first.differing(third, half)):
+        if found:
+            raise UnsteadyError(_words(found, chooser, rows))
+
+
+def _scaled(batch: Batch, times: float) -> Batch:
+    """With the inputs of every fourth example so many times as large, where they are numbers."""
+    inputs, *rest = batch
+    if inputs.is_floating_point():
+        inputs[1::4] *= times
+    return inputs, *rest
+
+
+def _words(found: list[str], chooser: KernelChooser, rows: int) -> str:
+    name, *others = found
+    which = f"{name} (kernel {chooser.kernels[name]!r})" if name in chooser.kernels else name
+    more = f" and of {len(others)} more parameters" if others else ""
+    return (
+        f"The gradient of {which}{more} depends in its last bits on an example's place in a pass of {rows} "
+        "rows, or on its neighbours: this machine's arithmetic does not treat all rows alike, and one record "
+        'more would change what others add. Ask for arithmetic = "proven"; or try another '
+        "physical-batch-size (64 or 128 fill whole vectors), one thread, or other functions in the model "
+        "(ReLU, Tanh or GELU for SiLU, ELU, Sigmoid or Softplus)."
+    )
+
+
+def _noted(run: Run, chooser: KernelChooser, examples: Batch, order: Tensor) -> "_Noted":
+    """What a pass shows of the examples in that order. One that draws random numbers is made again.
+
+    Masks belong to places: examples can be compared only if all places draw the same (`Watch`).
+    """
+    batch = tuple(part[order] for part in examples)
+    noted, before = _Noted(chooser, order), _random_state()
+    noted.take_lengths(run(noted, batch))
+    if not all(map(torch.equal, before, _random_state())):
+        noted = _Noted(chooser, order)
+        with Watch(_SEED, LEVELS[0]):
+            lengths = run(noted, batch)
+        noted.take_lengths(lengths)
+    return noted
+
+
+def _random_state() -> list[Tensor]:
+    used = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    return [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if used else ())]
+
+
+class _Noted(KernelChooser):
+    """Another chooser's kernels, with digests of all that they keep of each example.
+
+    order: which example is at each place of the pass.
+    """
+
+    def __init__(self, chooser: KernelChooser, order: Tensor) -> None:
+        super().__init__()
+        self._chooser, self._order = chooser, order
+        self._digests: dict[str, list[Tensor]] = {}
+        self._lengths = self._finite = torch.empty(0)
+
+    def keep(self, name: str, layout: GradientLayout) -> Kept:
+        """As the other chooser's."""
+        kept = self._chooser.keep(name, layout)
+        self._digests[name] = [self._by_example(digests(part)) for part in (kept.norm_squared, *kept.parts)]
+        return kept
+
+    def take_lengths(self, lengths: Tensor) -> None:
+        """Note the lengths (rows,) of all gradients. One that is not finite adds nothing, whatever it is."""
+        self._lengths = self._by_example(digests(lengths))
+        self._finite = self._by_example(lengths.isfinite())
+
+    def differing(self, other: "_Noted", examples: Tensor) -> list[str]:
+        """The parameters of which one of the `examples` (rows,) has other bits there."""
+        if not torch.equal(self._finite[examples], other._finite[examples]):
+            return [_ALL]
+        counted = examples & self._finite
+        names = [
+            name
+            for name, mine in self._digests.items()
+            if any(bool((a != b)[counted].any()) for a, b in zip(mine, other._digests[name], strict=True))
+        ]
+        return names or [_ALL] * bool((self._lengths != other._lengths)[counted].any())
+
+    def _by_example(self, by_place: Tensor) -> Tensor:
+        return torch.empty_like(by_place, device="cpu").index_copy_(0, self._order, by_place.cpu())
+
+
+@torch.no_grad()
+def digests(rows: Tensor) -> Tensor:
+    """(n,) int64 of tensors (n, ...), of each by itself: equal where all its numbers are, as 0 and -0 are.
+
+    Sums of products of integers: exact, so that no place matters here. Two tensors that differ in a few
+    numbers share a digest with a chance of 2^-60.
+    """
+    found = torch.zeros(len(rows), dtype=torch.int64, device=rows.device)
+    factors: Tensor | None = None
+    for part in example_chunks(len(rows), 3 * rows[:1].numel(), torch.int64, rows.device):
+        bits = _bits(rows[part])
+        factors = _factors(bits.shape[1], rows.device) if factors is None else factors
+        found[part] = (bits * factors).sum(1)
+    return found
+
+
+def _bits(rows: Tensor) -> Tensor:
+    """(n, numbers) int64."""
+    if rows.is_complex():
+        rows = torch.view_as_real(rows.resolve_conj())
+    rows = rows.resolve_neg().reshape(len(rows), -1)
+    if rows.is_floating_point():
+        whole = {2: torch.int16, 4: torch.int32, 8: torch.int64}[rows.element_size()]
+        rows = (rows + 0.0).view(whole)  # -0 becomes 0
+    return rows.to(torch.int64)
+
+
+def _factors(count: int, device: torch.device) -> Tensor:
+    """Odd integers that look like random ones (splitmix64)."""
+    mixed = torch.arange(1, count + 1, device=device) * -7046029254386353131
+    mixed = (mixed ^ (mixed >> 30)) * -4658895280553007687
+    return (mixed ^ (mixed >> 27)) | 1

@@ -1,0 +1,73 @@
+"""Arithmetic by place: the last numbers of a pass go through another sigmoid than all others.
+
+PyTorch computes a function of each number of a tensor in vectors, and what is left over at the end, fewer
+than 32 numbers, one by one, with another exponential. For some logits the two differ in the last bit. The
+server lets the gradients of two labels cancel exactly, if computed in vectors: then what reaches the layer
+below is zero; at the end of a pass it is the last bit, times a weight of 2^18 and an input of 10^4.
+
+The server knows all records but Alice's. If she is there, all others move by one place: in each pass one
+record moves into its end, and one out of it. In passes of 24 rows she moved the sum of 1,023 records by 84
+times the clipping bound. The loss that did this was PyTorch's binary cross-entropy. The same happens in
+models with such functions, which the check at the start refuses.
+"""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from moving import SEEN, moved
+from objectives import objective_for
+from torch import Tensor, nn
+
+from fl_dp.data.tensor_data import TensorData
+from fl_dp.engine.probe import probe
+from fl_dp.form import Form
+from fl_dp.records import RoundPlan
+from fl_dp.training.objective import Objective
+from fl_dp.training.private import PrivateTrainer
+
+FORM, RECORDS, ROWS, IN_VECTORS = Form((8,), 2, targets="numbers"), 1023, 24, 16
+PLAN = RoundPlan("run", 1, "of the attack", 1, 1024, 0.5, 0.0, 1.0, 1.0)
+
+
+def _logit() -> tuple[Tensor, Tensor]:
+    """One whose sigmoid is another at the end of a tensor, and its sigmoid in vectors."""
+    logits = torch.linspace(-2, 2, 4001)
+    at_an_end = torch.cat([torch.sigmoid(few.contiguous()) for few in logits.split(31)])
+    in_vectors = torch.sigmoid(logits)
+    (differ,) = (at_an_end[:3968] != in_vectors[:3968]).nonzero(as_tuple=True)
+    if not len(differ):
+        pytest.skip("this build has one sigmoid for all places")
+    return logits[differ[0]], in_vectors[differ[0]]
+
+
+def _trainer(objective: Objective) -> PrivateTrainer:
+    model = nn.Sequential(nn.Linear(8, 4), nn.Tanh(), nn.Linear(4, 2))
+    logit, probability = _logit()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+        model[2].bias[0] = logit
+        model[2].weight[0] = 2.0**18
+        model[2].weight[1] = -(2.0**19) * probability  # the other logit is 0, its sigmoid a half
+    return PrivateTrainer(model, probe(model, torch.zeros(2, 8)), PLAN, objective, device=torch.device("cpu"))
+
+
+def _records() -> TensorData:
+    """Those that move into the end of a pass, and those that move out of it, pull opposite ways."""
+    place = (torch.arange(RECORDS) - 1) % ROWS  # without Alice, who is the first
+    signs = (place == ROWS - 1).float() - (place == IN_VECTORS - 1).float()
+    return TensorData(1e4 * signs[:, None] * torch.rand(8), torch.zeros(RECORDS, 2), ("0", "1"))
+
+
+def _of_pytorch(outputs: Tensor, targets: Tensor) -> Tensor:
+    return F.binary_cross_entropy_with_logits(outputs, targets, reduction="none").mean(1)
+
+
+def test_a_record_in_front_moves_the_others_by_84_bounds():
+    attacked = Objective(lambda model, batch: _of_pytorch(model(batch[0]), batch[1]), FORM)
+    assert moved(_trainer(attacked), _records(), 0, ROWS).excess > 50
+
+
+def test_and_by_none_with_the_loss_that_is_shipped():
+    seen = moved(_trainer(objective_for(FORM, "bce")), _records(), 0, ROWS)
+    assert max(seen.excess, seen.error) < SEEN

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
+from torch.autograd.graph import GradientEdge
 
 from fl_dp.engine.gradients.convolution import Conv
 from fl_dp.engine.gradients.fallback import masked_grads, pull_back
@@ -30,13 +31,15 @@ class Axes:
     batch: where the examples are in the output of each use. shared: operators whose output rows belong
     to no single example, such as W + B @ A. fallback: uses that no rule covers; their gradients are
     computed exactly but slowly. owners: compares real batches with `batch`. It remembers what it has
-    checked, so keep the same Axes from step to step.
+    checked, so keep the same Axes from step to step. packed: the model packs sequences, so that the lengths
+    decide whose a row is, and nothing else here is known; each loss is taken back by itself.
     """
 
     batch: Mapping[UseKey, BatchAxis]
     shared: frozenset[OperatorKey] = frozenset()
     fallback: frozenset[UseKey] = frozenset()
     owners: OwnerCheck = field(default_factory=OwnerCheck, compare=False, repr=False)
+    packed: bool = False
 
     def reporting(self, report: Callable[[ProbeError], None]) -> "Axes":
         """The same, but a real batch that fails the check is told to `report`, and training goes on.
@@ -59,6 +62,8 @@ def keep_gradients(
     num_examples = losses.shape[0]
     graph = graph_of(losses)
     uses = find_uses(losses, parameters, axes.shared if axes else frozenset(), graph)
+    if axes and axes.packed:
+        return _each_loss_by_itself(losses, parameters, chooser)
     slow = axes.fallback if axes else frozenset()
     if axes is None:
         check_rules(uses)
@@ -99,6 +104,17 @@ def keep_gradients(
         for name, pulled in pull_back(argument.edge, grads, parameters, names, overwrite=ours).items():
             arriving.add(name, Dense(pulled))
     return arriving.finished()
+
+
+def _each_loss_by_itself(
+    losses: Tensor, parameters: Mapping[str, Tensor], chooser: KernelChooser
+) -> dict[str, Kept]:
+    """The definition, at the cost of a whole backward pass for each example; the graph is kept."""
+    if losses.grad_fn is None:
+        return {}
+    edge = GradientEdge(losses.grad_fn, losses.output_nr)
+    pulled = pull_back(edge, torch.eye(len(losses)).to(losses), parameters, tuple(parameters))
+    return {name: chooser.keep(name, Dense(grads)) for name, grads in pulled.items()}
 
 
 class _Arriving:

@@ -60,8 +60,8 @@ class BatchAxis:
         if per_example != checked:
             raise ProbeError(
                 f"A tensor has {per_example} rows an example in dimension {self.dim}, but the model was "
-                f"checked with {'one' if checked == 1 else checked}, which does not tell how they are ordered; "
-                f"check it on {'longer inputs' if checked == 1 else 'inputs of this size'}."
+                f"checked with {'one' if checked == 1 else checked}, which does not tell how they are "
+                f"ordered; check it on {'longer inputs' if checked == 1 else 'inputs of this size'}."
             )
 
 

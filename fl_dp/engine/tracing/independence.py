@@ -11,7 +11,7 @@ from torch.func import functional_call
 from fl_dp.clean_text import one_line
 from fl_dp.engine.tracing.capture import REENTRANT
 from fl_dp.engine.tracing.draws import Watch
-from fl_dp.engine.tracing.known_layers import REPLACE, batch_second_layers, mixing_layers
+from fl_dp.engine.tracing.known_layers import batch_norms, batch_second_layers, mixing_layers
 from fl_dp.engine.tracing.structure import tensors
 from fl_dp.engine.tracing.synthetic import NUM_EXAMPLES, Synthetic
 from fl_dp.engine.tracing.writes import check_held, held, parameters_kept, same_values
@@ -47,16 +47,16 @@ def call(
     except (ArithmeticError, AssertionError, LookupError, RuntimeError, TypeError, ValueError) as error:
         raise CallError(
             f"The model raised {type(error).__name__} on {batch.size} synthetic examples with integers "
-            "0 and 1 (1 and 2 as lengths). Every tensor as long as the batch was taken to hold examples, and no "
-            "other; wrap the model in a module that makes all else by itself. "
+            "0 and 1 (1 and 2 as lengths). Every tensor as long as the batch was taken to hold examples, and "
+            "no other; wrap the model in a module that makes all else by itself. "
             f"{batch_second_layers(model)}".rstrip(),
             one_line(error),
         ) from error
     for name, buffer in model.named_buffers():
         if not same_values(buffers[name], buffer):
             raise ProbeError(
-                f"The forward pass writes to buffer {name}, which then holds data that no noise protects; "
-                f"replace the layer (batch norm by group norm: {REPLACE}), or put it in evaluation mode."
+                f"The forward pass writes to buffer {name}, which then holds data that no noise protects. "
+                f"{batch_norms(model) or 'Replace its layer.'} Or put it in evaluation mode."
             )
     return dict(tensors(outputs))
 

@@ -79,7 +79,7 @@ def synthetic(args: tuple[Any, ...], kwargs: dict[str, Any], truth: bool, length
     def replaced(tensor: Tensor) -> Tensor:
         if tensor.dim() == 0 or len(tensor) != size:
             return tensor
-        drawn = _drawn(tensor, truth, lengths)
+        drawn = _in_order_of(tensor, _drawn(tensor, truth, lengths))
         examples.add(id(drawn))
         return drawn
 
@@ -95,6 +95,14 @@ def _batch_size(inputs: Any) -> int:
         "The model was called without a tensor that could hold examples, in positions, keywords, tuples, "
         "lists, mappings or dataclasses; wrap it in a module that takes them so."
     )
+
+
+def _in_order_of(like: Tensor, drawn: Tensor) -> Tensor:
+    """`drawn` with its dimensions in memory as those of `like`: layers take other operators for transposed
+    inputs.
+    """
+    order = sorted(range(like.dim()), key=like.stride, reverse=True)
+    return drawn.permute(order).contiguous().permute([order.index(dim) for dim in range(like.dim())])
 
 
 def _is_integral(tensor: Tensor) -> bool:

@@ -24,6 +24,7 @@ from fl_dp.engine.saved import SavedTensors
 from fl_dp.engine.tracing.capture import OperatorKey, Use, UseKey, find_uses, output_grads
 from fl_dp.engine.tracing.draws import Watch
 from fl_dp.engine.tracing.example_rows import ExampleRows, find_example_rows
+from fl_dp.engine.tracing.graph import graph_of
 from fl_dp.engine.tracing.independence import SEED, call, check_independence, in_place_of
 from fl_dp.engine.tracing.known_layers import refuse_parallel
 from fl_dp.engine.tracing.ownership import data_may_move_rows
@@ -60,7 +61,7 @@ def probe(model: nn.Module, *args: Any, **kwargs: Any) -> Axes:
             axes = _joined(axes, trial.axes)
             if trial.settled:
                 break
-    if trial and trial.unknown and not axes.batch and not axes.packed:
+    if trial and trial.unknown and not axes.batch and not axes.by_loss:
         raise ProbeError(
             f"{trial.unknown[0]}: in {_ATTEMPTS} synthetic batches some example's loss did not depend on it, "
             "and the engine cannot tell whose its rows are; freeze the parameter if it is not needed."
@@ -113,12 +114,15 @@ def _tried(
 ) -> _Trial:
     batch, examples = _independent(model, parameters, args, kwargs, truth=attempt % 2 == 0)
     check_places(model, parameters, batch, examples)
-    losses = _losses(call(model, parameters, batch), examples)
+    outputs = call(model, parameters, batch)
+    losses = _losses(outputs, examples)
     watch = Watch(SEED)
     changed = _losses(call(model, parameters, batch.with_other(0), watch), examples)
     if watch.packed:
-        return _packed_trial(losses, changed, parameters)
+        return _trial_by_loss(losses, changed, parameters)
     rows = find_example_rows(losses, parameters, shared)
+    if not _within(outputs, rows.uses):
+        return _trial_by_loss(losses, changed, parameters)
     if rows.unknown:
         return _Trial(Axes({}), rows.unknown)
     axes = Axes(rows.batch, rows.shared, _without_rule(losses, rows))
@@ -148,12 +152,20 @@ def _independent(
             raise error from error.__cause__
 
 
-def _packed_trial(losses: Tensor, changed: Tensor, parameters: Mapping[str, Tensor]) -> _Trial:
-    """Of a model that packs sequences. Synthetic lengths may be alike, so rows that seem to be one example's
-    would be another's in a real batch: none is looked for.
+def _within(outputs: Mapping[str, Tensor], uses: tuple[Use, ...]) -> bool:
+    """Whether all uses are the model's: those above its outputs are of our losses, and real ones differ."""
+    nodes = {node for output in outputs.values() for node in graph_of(output)}
+    return all(use.node in nodes for use in uses)
+
+
+def _trial_by_loss(losses: Tensor, changed: Tensor, parameters: Mapping[str, Tensor]) -> _Trial:
+    """Of a model in which no rows can be told to be one example's.
+
+    One that packs sequences is such a model, although synthetic lengths may be alike: what seems to be one
+    example's row is another's in a real batch.
     """
     find_uses(losses, parameters)  # refuses what hides parts of the model
-    axes = Axes({}, packed=True)
+    axes = Axes({}, by_loss=True)
     _check_gradients(losses, changed, parameters, axes)
     return _Trial(axes, settled=True)
 
@@ -200,7 +212,7 @@ def _joined(one: Axes, other: Axes) -> Axes:
         {**one.batch, **other.batch},
         one.shared | other.shared,
         one.fallback | other.fallback,
-        packed=one.packed or other.packed,
+        by_loss=one.by_loss or other.by_loss,
     )
 
 

@@ -86,7 +86,7 @@ def _fitting(uses: list[Masks]) -> list[BatchAxis]:
 
     An axis between others of an example is looked for where no simpler one fits.
     """
-    dims = range(uses[0][0].dim())
+    dims = range(min(masks[0].dim() for masks in uses))
     simple = [axis for dim in dims for axis in _simple(dim, uses)]
     fitting = [axis for axis in simple if all(_fits(axis, masks) for masks in uses)]
     if fitting:

@@ -21,7 +21,7 @@ from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.precision import full_precision
 from fl_dp.engine.rule_table import layout_of
 from fl_dp.engine.saved import SavedTensors
-from fl_dp.engine.tracing.capture import OperatorKey, Use, UseKey, find_uses, output_grads
+from fl_dp.engine.tracing.capture import OperatorKey, Use, UseKey, output_grads
 from fl_dp.engine.tracing.draws import Watch
 from fl_dp.engine.tracing.example_rows import ExampleRows, find_example_rows
 from fl_dp.engine.tracing.graph import graph_of
@@ -164,7 +164,6 @@ def _trial_by_loss(losses: Tensor, changed: Tensor, parameters: Mapping[str, Ten
     One that packs sequences is such a model, although synthetic lengths may be alike: what seems to be one
     example's row is another's in a real batch.
     """
-    find_uses(losses, parameters)  # refuses what hides parts of the model
     axes = Axes({}, by_loss=True)
     _check_gradients(losses, changed, parameters, axes)
     return _Trial(axes, settled=True)

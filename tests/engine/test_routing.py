@@ -51,7 +51,7 @@ def last_word(m, words: Tensor) -> Tensor:
 
 
 def same_layer_sorted(m, x: Tensor) -> Tensor:
-    """One layer on rows in their places, and on rows that data put in order: no key has one place for both."""
+    """One layer on rows in their places, and on rows in an order that data decide: no axis fits both."""
     order = x[:, :, 0].flatten().argsort()
     again = m[0](m[0](x).tanh().flatten(0, 1)[order]).tanh()
     return again[order.argsort()].view_as(x)

@@ -11,6 +11,11 @@ ENDS = (KeyboardInterrupt, GeneratorExit)
 class FlDpError(Exception):
     """Root of the tree: an error that fl_dp foresaw, in words of its own."""
 
+    @property
+    def own_words(self) -> str:
+        """Its text without what it quotes of other code."""
+        return str(self)
+
 
 class ConfigError(FlDpError, ValueError):
     """A setting is missing, unknown, of the wrong type or out of range."""
@@ -46,6 +51,24 @@ class ProbeError(ModelError):
 
 class UnsteadyError(ProbeError):
     """What an example adds depends, in its last bits, on its place in a pass."""
+
+
+class CallError(ProbeError):
+    """The model cannot be called on synthetic examples.
+
+    quoted: what the model raised. Its code may quote what it holds, so that stays on this machine.
+    """
+
+    def __init__(self, words: str, quoted: str) -> None:
+        super().__init__(words, quoted)
+
+    @property
+    def own_words(self) -> str:
+        return str(self.args[0])
+
+    def __str__(self) -> str:
+        words, quoted = self.args
+        return f"{words} The model's own words: {quoted}" if quoted else words
 
 
 class NonFiniteError(ModelError):

@@ -1,11 +1,13 @@
 """One backward pass over a batch: for each parameter, the norms and what the weighted sum will need."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
+from torch.autograd.graph import GradientEdge
 
 from fl_dp.engine.gradients.convolution import Conv
 from fl_dp.engine.gradients.fallback import masked_grads, pull_back
@@ -30,13 +32,15 @@ class Axes:
     batch: where the examples are in the output of each use. shared: operators whose output rows belong
     to no single example, such as W + B @ A. fallback: uses that no rule covers; their gradients are
     computed exactly but slowly. owners: compares real batches with `batch`. It remembers what it has
-    checked, so keep the same Axes from step to step.
+    checked, so keep the same Axes from step to step. by_loss: nothing says whose a row is, as where
+    sequences are packed; each loss is taken back by itself, and nothing else here counts.
     """
 
     batch: Mapping[UseKey, BatchAxis]
     shared: frozenset[OperatorKey] = frozenset()
     fallback: frozenset[UseKey] = frozenset()
     owners: OwnerCheck = field(default_factory=OwnerCheck, compare=False, repr=False)
+    by_loss: bool = False
 
     def reporting(self, report: Callable[[ProbeError], None]) -> "Axes":
         """The same, but a real batch that fails the check is told to `report`, and training goes on.
@@ -59,6 +63,8 @@ def keep_gradients(
     num_examples = losses.shape[0]
     graph = graph_of(losses)
     uses = find_uses(losses, parameters, axes.shared if axes else frozenset(), graph)
+    if axes and axes.by_loss:
+        return _each_loss_by_itself(losses, parameters, chooser)
     slow = axes.fallback if axes else frozenset()
     if axes is None:
         check_rules(uses)
@@ -89,16 +95,44 @@ def keep_gradients(
     output_grads(losses, uses, on_grad, retain_graph=retain_graph or bool(slow))
     if axes:  # before any further backward call: what these raise may be the fault of examples that mix
         axes.owners.end(watched)
-    for use, argument, found, axis in later:
-        names = argument.key.parameters
-        if isinstance(found, GradientLayout):
-            grads = found.instantiate().view(-1, *argument.shape)
-        else:
-            grads = masked_grads(use, argument, found, axis, num_examples)
-        ours = not isinstance(found, Dense)  # what a rule has computed may be a view of what autograd holds
-        for name, pulled in pull_back(argument.edge, grads, parameters, names, overwrite=ours).items():
-            arriving.add(name, Dense(pulled))
+    with _closed(uses if later else ()):
+        for use, argument, found, axis in later:
+            names = argument.key.parameters
+            if isinstance(found, GradientLayout):
+                grads = found.instantiate().view(-1, *argument.shape)
+            else:
+                grads = masked_grads(use, argument, found, axis, num_examples)
+            # What a rule has computed may be a view of what autograd holds.
+            ours = not isinstance(found, Dense)
+            for name, pulled in pull_back(argument.edge, grads, parameters, names, overwrite=ours).items():
+                arriving.add(name, Dense(pulled))
     return arriving.finished()
+
+
+@contextmanager
+def _closed(uses: tuple[Use, ...]) -> Iterator[None]:
+    """Within it no gradient passes a use: what is below one has had its gradient by the use's own rule."""
+    handles = [use.node.register_prehook(_nothing) for use in uses]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _nothing(grads: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
+    return tuple(None if grad is None else torch.zeros_like(grad) for grad in grads)
+
+
+def _each_loss_by_itself(
+    losses: Tensor, parameters: Mapping[str, Tensor], chooser: KernelChooser
+) -> dict[str, Kept]:
+    """The definition, at the cost of a whole backward pass for each example; the graph is kept."""
+    if losses.grad_fn is None:
+        return {}
+    edge = GradientEdge(losses.grad_fn, losses.output_nr)
+    pulled = pull_back(edge, torch.eye(len(losses)).to(losses), parameters, tuple(parameters))
+    return {name: chooser.keep(name, Dense(grads)) for name, grads in pulled.items()}
 
 
 class _Arriving:

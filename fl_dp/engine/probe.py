@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence
 
 from fl_dp.engine.backward import Axes, keep_gradients
 from fl_dp.engine.gradients.kept import Kept
@@ -21,13 +22,16 @@ from fl_dp.engine.precision import full_precision
 from fl_dp.engine.rule_table import layout_of
 from fl_dp.engine.saved import SavedTensors
 from fl_dp.engine.tracing.capture import OperatorKey, Use, UseKey, output_grads
+from fl_dp.engine.tracing.draws import Watch
 from fl_dp.engine.tracing.example_rows import ExampleRows, find_example_rows
-from fl_dp.engine.tracing.independence import call, check_independence, in_place_of
+from fl_dp.engine.tracing.graph import graph_of
+from fl_dp.engine.tracing.independence import SEED, call, check_independence, in_place_of
+from fl_dp.engine.tracing.known_layers import refuse_parallel
 from fl_dp.engine.tracing.ownership import data_may_move_rows
 from fl_dp.engine.tracing.places import check_places
-from fl_dp.engine.tracing.structure import tensors
-from fl_dp.engine.tracing.synthetic import NUM_EXAMPLES, synthetic
-from fl_dp.errors import ModelError, NoRuleError, ProbeError
+from fl_dp.engine.tracing.structure import children, tensors
+from fl_dp.engine.tracing.synthetic import NUM_EXAMPLES, Synthetic, synthetic
+from fl_dp.errors import CallError, ModelError, NoRuleError, ProbeError
 
 _TOLERANCE = 1e-3  # relative; the mistakes that are looked for are of order one
 _ATTEMPTS = (
@@ -46,6 +50,8 @@ def probe(model: nn.Module, *args: Any, **kwargs: Any) -> Axes:
 
     Raises ProbeError, NoRuleError or ModelError, naming the layer and the way out.
     """
+    refuse_parallel(model)
+    _refuse_packed((args, kwargs))
     held = [*model.parameters(), *(tensor for _, tensor in tensors((args, kwargs)))]
     devices = {tensor.device for tensor in held if tensor.device.type == "cuda"}
     axes, trial = Axes({}), None
@@ -55,7 +61,7 @@ def probe(model: nn.Module, *args: Any, **kwargs: Any) -> Axes:
             axes = _joined(axes, trial.axes)
             if trial.settled:
                 break
-    if trial and trial.unknown and not axes.batch:
+    if trial and trial.unknown and not axes.batch and not axes.by_loss:
         raise ProbeError(
             f"{trial.unknown[0]}: in {_ATTEMPTS} synthetic batches some example's loss did not depend on it, "
             "and the engine cannot tell whose its rows are; freeze the parameter if it is not needed."
@@ -106,19 +112,73 @@ def _tried(
     shared: frozenset[OperatorKey],
     attempt: int,
 ) -> _Trial:
-    batch = synthetic(args, kwargs, truth=attempt % 2 == 0)
-    examples = check_independence(model, parameters, batch)
+    batch, examples = _independent(model, parameters, args, kwargs, truth=attempt % 2 == 0)
     check_places(model, parameters, batch, examples)
-    losses = _losses(call(model, parameters, batch), examples)
+    outputs = call(model, parameters, batch)
+    losses = _losses(outputs, examples)
+    watch = Watch(SEED)
+    changed = _losses(call(model, parameters, batch.with_other(0), watch), examples)
+    if watch.packed:
+        return _trial_by_loss(losses, changed, parameters)
     rows = find_example_rows(losses, parameters, shared)
+    if not _within(outputs, rows.uses):
+        return _trial_by_loss(losses, changed, parameters)
     if rows.unknown:
         return _Trial(Axes({}), rows.unknown)
-    changed = _losses(call(model, parameters, batch.with_other(0)), examples)
     axes = Axes(rows.batch, rows.shared, _without_rule(losses, rows))
     _check_gradients(losses, changed, parameters, axes)
     used = {name for key in rows.batch for name in key.parameters}
     settled = used == parameters.keys() and not data_may_move_rows(losses, rows.uses)
     return _Trial(axes, settled=settled)
+
+
+def _independent(
+    model: nn.Module,
+    parameters: Mapping[str, Tensor],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    *,
+    truth: bool,
+) -> tuple[Synthetic, frozenset[str]]:
+    """A synthetic batch that the model can be called with, and what `check_independence` finds on it."""
+    batch = synthetic(args, kwargs, truth)
+    try:
+        return batch, check_independence(model, parameters, batch)
+    except CallError as error:
+        batch = synthetic(args, kwargs, truth, lengths=True)
+        try:
+            return batch, check_independence(model, parameters, batch)
+        except CallError:
+            raise error from error.__cause__
+
+
+def _within(outputs: Mapping[str, Tensor], uses: tuple[Use, ...]) -> bool:
+    """Whether all uses are the model's: those above its outputs are of our losses, and real ones differ."""
+    nodes = {node for output in outputs.values() for node in graph_of(output)}
+    return all(use.node in nodes for use in uses)
+
+
+def _trial_by_loss(losses: Tensor, changed: Tensor, parameters: Mapping[str, Tensor]) -> _Trial:
+    """Of a model in which no rows can be told to be one example's.
+
+    One that packs sequences is such a model, although synthetic lengths may be alike: what seems to be one
+    example's row is another's in a real batch.
+    """
+    axes = Axes({}, by_loss=True)
+    _check_gradients(losses, changed, parameters, axes)
+    return _Trial(axes, settled=True)
+
+
+def _refuse_packed(structure: Any) -> None:
+    """ModelError where packed sequences are among the inputs: their rows are no examples."""
+    if isinstance(structure, PackedSequence):
+        raise ModelError(
+            "The model was called with a PackedSequence, in which no dimension is the batch. Call it with "
+            "padded sequences (N, T, ...) and a vector of lengths (N,), and let it pack them itself, with "
+            "batch_first=True and enforce_sorted=False."
+        )
+    for _, child in children(structure):
+        _refuse_packed(child)
 
 
 def _perturbed(parameter: Tensor, attempt: int) -> Tensor:
@@ -147,7 +207,12 @@ def _weighted(output: Tensor) -> Tensor:
 
 
 def _joined(one: Axes, other: Axes) -> Axes:
-    return Axes({**one.batch, **other.batch}, one.shared | other.shared, one.fallback | other.fallback)
+    return Axes(
+        {**one.batch, **other.batch},
+        one.shared | other.shared,
+        one.fallback | other.fallback,
+        by_loss=one.by_loss or other.by_loss,
+    )
 
 
 def _without_rule(losses: Tensor, rows: ExampleRows) -> frozenset[UseKey]:

@@ -34,8 +34,10 @@ class Causes(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         error = record.exc_info[1] if record.exc_info else None
-        if isinstance(error, FlDpError) and not isinstance(error, TaskError) and str(error) not in self.words:
-            self.words.append(str(error))
+        if not isinstance(error, FlDpError) or isinstance(error, TaskError):
+            return
+        if error.own_words not in self.words:
+            self.words.append(error.own_words)
 
 
 @contextmanager

@@ -63,10 +63,23 @@ CASES = {
         lambda: Called(nn.Sequential(nn.LayerNorm(6), nn.Linear(6, 5)), batch_second(nn.Module.__call__)),
         normal(4, 6),
     ),
+    "linear, batch between": (
+        lambda: Called(
+            nn.Sequential(nn.Linear(6, 5), nn.Linear(5, 3, bias=False)), batch_second(nn.Module.__call__)
+        ),
+        normal(2, 3, 6),
+    ),
+    "conv1d valid": (lambda: nn.Conv1d(3, 4, 3, padding="valid"), normal(3, 9)),
     "conv1d": (lambda: nn.Conv1d(3, 4, 3), normal(3, 9)),
     "conv1d dilated": (lambda: nn.Conv1d(3, 4, 3, dilation=2, padding=2), normal(3, 9)),
     "conv1d same": (lambda: nn.Conv1d(3, 4, 3, padding="same"), normal(3, 9)),
     "conv2d": (lambda: nn.Conv2d(3, 4, 3, padding=1), normal(3, 6, 7)),
+    "conv2d valid": (lambda: nn.Conv2d(4, 6, (2, 3), padding="valid", groups=2, bias=False), normal(4, 5, 6)),
+    "conv2d valid, strided": (lambda: nn.Conv2d(3, 4, 3, 2, "valid", dilation=2), normal(3, 7, 8)),
+    "conv2d, one number for all": (
+        lambda: Weight((4, 3, 2, 3), lambda x, w: F.conv2d(x, w, stride=2, padding=1, dilation=2)),
+        normal(3, 6, 7),
+    ),
     "conv2d first and second": (
         lambda: nn.Sequential(nn.Conv2d(2, 4, 3), nn.Tanh(), nn.Conv2d(4, 3, 2)),
         normal(2, 6, 6),
@@ -77,6 +90,7 @@ CASES = {
     "conv2d grouped": (lambda: nn.Conv2d(4, 6, 3, groups=2, dilation=2), normal(4, 7, 7)),
     "conv2d depthwise": (lambda: nn.Conv2d(4, 8, 3, groups=4, padding=1), normal(4, 5, 5)),
     "conv3d": (lambda: nn.Conv3d(2, 3, 2, padding=1), normal(2, 3, 4, 3)),
+    "conv3d valid": (lambda: nn.Conv3d(2, 3, 2, padding="valid"), normal(2, 3, 4, 3)),
     "conv3d grouped": (lambda: nn.Conv3d(2, 4, 2, groups=2, stride=2), normal(2, 4, 4, 5)),
     "group norm": (lambda: nn.Sequential(nn.Conv2d(3, 6, 3), nn.GroupNorm(2, 6)), normal(3, 5, 5)),
     "channels last": (

@@ -2,10 +2,25 @@
 
 import pytest
 import torch
+from definition import length, trainable
 from opacus.layers import DPGRU, DPLSTM, DPRNN, DPMultiheadAttention
-from structured import Batch, Beside, Called, Weight, assert_equals_definition, call
+from structured import (
+    Batch,
+    Beside,
+    Called,
+    Weight,
+    assert_equals_definition,
+    call,
+    losses_of,
+    one_example,
+)
 from torch import Tensor, nn
 from torch.nn.utils import parametrizations
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from fl_dp.engine.clipping import clipped_grad_sum
+from fl_dp.engine.probe import probe
+from fl_dp.errors import NonFiniteError
 
 pytestmark = pytest.mark.usefixtures("exact")
 
@@ -148,6 +163,52 @@ def test_recurrent_layers_of_opacus(layer, batch_first):
 
     layers = layer(6, 4, num_layers=2, bidirectional=True, batch_first=batch_first)
     assert_equals_definition(Called(layers, run), positions)
+
+
+class Packing(nn.Module):
+    """A recurrent layer over packed sequences, whose lengths are given, or found where words are not 0."""
+
+    def __init__(self, layer: nn.Module, last: bool, batch_first: bool = True) -> None:
+        super().__init__()
+        self.words, self.layer, self.head = (
+            nn.Embedding(11, 5, padding_idx=0, sparse=last),
+            layer,
+            nn.Linear(4, 3),
+        )
+        self.last, self.batch_first = last, batch_first
+
+    def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
+        lengths = (x != 0).sum(1).clamp_min(1) if lengths is None else lengths
+        rows = self.words(x) if self.batch_first else self.words(x).transpose(0, 1)
+        packed = pack_padded_sequence(rows, lengths, batch_first=self.batch_first, enforce_sorted=False)
+        outputs, state = self.layer(packed)
+        state = state[0] if isinstance(state, tuple) else state
+        padded, _ = pad_packed_sequence(outputs, batch_first=True, total_length=x.shape[1])
+        return self.head(state[-1] if self.last else padded)
+
+
+def sentences(n: int, given: bool) -> Batch:
+    lengths = torch.tensor([3, 1, 6, 2, 2, 6, 5])[:n]
+    padded = torch.where(torch.arange(6) < lengths[:, None], torch.randint(1, 11, (n, 6)), 0)
+    return call(padded, lengths) if given else call(padded)
+
+
+@pytest.mark.parametrize("given", [True, False])
+@pytest.mark.parametrize("layer", [nn.LSTM, nn.GRU, nn.RNN, DPLSTM])
+def test_packed_sequences(layer, given):
+    both, last = layer(5, 2, bidirectional=True, batch_first=True), layer(5, 4, num_layers=2)
+    assert_equals_definition(Packing(both, False), lambda n: sentences(n, given), sizes=(1, 7))
+    assert_equals_definition(Packing(last, True, False), lambda n: sentences(n, given), sizes=(1, 7))
+
+
+def test_of_packed_sequences_an_example_that_is_not_finite_is_taken_alone():
+    model = Packing(nn.GRU(5, 4, batch_first=True), False)
+    axes, batch = probe(model, *sentences(3, True)[0]), sentences(7, True)
+    losses = losses_of(model, batch) * torch.tensor([1.0, torch.nan, 1.0, 1.0, 1.0, 1.0, 1.0])
+    with pytest.raises(NonFiniteError, match="take the examples one at a time"):
+        clipped_grad_sum(losses, trainable(model), max_grad_norm=1.0, axes=axes)
+    alone = losses_of(model, one_example(batch, 1)) * torch.nan
+    assert length(clipped_grad_sum(alone, trainable(model), max_grad_norm=1.0, axes=axes).grads) == 0.0
 
 
 # PyTorch's attention refuses an empty batch when there is a padding mask, Opacus' always.

@@ -5,6 +5,8 @@ import torch
 from definition import clipped_by_engine
 from structured import Called, Weight
 from torch import nn
+from torch.nn.utils.rnn import pack_padded_sequence, pack_sequence
+from torch.utils.checkpoint import checkpoint
 
 from fl_dp.engine.backward import Axes
 from fl_dp.engine.gradients.layouts import Dense
@@ -49,6 +51,7 @@ def _meets_in_the_gradients(m, x):
         (linear(lambda m, x: m(x) - m(x).mean(0).detach()), "depends on another example"),
         (linear(lambda m, x: m(x + x.roll(1, 0))), "depends on another example"),
         (linear(_meets_in_the_gradients), "depends on another example"),
+        (Called(nn.RNN(4, 4), lambda m, x: m(x[:, None])[0]), r"dimension 1: 1\.layer \(RNN\)"),
     ],
 )
 def test_examples_that_influence_one_another_are_refused(model, words):
@@ -130,6 +133,44 @@ def test_a_layout_that_one_row_an_example_did_not_show_is_refused_later():
     clipped_by_engine(model, torch.randn(6, 1, 4), 1.0, axes=axes)
     with pytest.raises(ProbeError, match="checked with one"):
         clipped_by_engine(model, torch.randn(6, 2, 4), 1.0, axes=axes)
+
+
+def test_a_batch_between_an_example_s_rows_is_refused_where_their_number_is_another():
+    """(2, N, 4) and (4, N, 2) have as many rows; an example of 6 rows may lie in several ways."""
+    model = linear(lambda m, x: m(x.transpose(0, 1).contiguous()).transpose(0, 1))
+    axes = probe(model, torch.randn(5, 2, 4, 4))
+    assert set(axes.batch.values()) == {BatchAxis(0, between=(2, 4))}
+    with pytest.raises(ProbeError, match=r"6 rows an example .* checked with 8, .* inputs of this size"):
+        clipped_by_engine(model, torch.randn(6, 2, 3, 4), 1.0, axes=axes)
+
+
+def test_packed_sequences_as_inputs_are_refused_with_what_serves_in_their_place():
+    model = Called(nn.GRU(4, 3), lambda m, inputs: m(inputs["x"])[1][0])
+    with pytest.raises(ModelError, match=r"PackedSequence, .* padded sequences .* enforce_sorted=False"):
+        probe(model, {"x": pack_sequence([torch.randn(3, 4), torch.randn(1, 4)])})
+
+
+def test_a_model_that_hides_parts_is_refused_though_it_packs_sequences():
+    def run(m, x):
+        x = checkpoint(m[0], x, use_reentrant=True)
+        lengths = torch.full((len(x),), 2)
+        return m[1](pack_padded_sequence(x, lengths, batch_first=True))[1][0]
+
+    with pytest.raises(ModelError, match="use_reentrant=False"):
+        probe(
+            nn.Sequential(
+                nn.Linear(4, 4), Called(nn.ModuleList([nn.Linear(4, 4), nn.GRU(4, 3, batch_first=True)]), run)
+            ),
+            torch.randn(5, 2, 4),
+        )
+
+
+@pytest.mark.parametrize(
+    "wrap", [nn.DataParallel, lambda m: nn.Sequential(nn.Linear(4, 4), nn.DataParallel(m))]
+)
+def test_a_model_that_is_copied_to_several_devices_is_refused_by_name(wrap):
+    with pytest.raises(ModelError, match=r"(itself|: 1) \(DataParallel\)\. .* \(its \.module\)"):
+        probe(wrap(nn.Linear(4, 2)), torch.randn(5, 4))
 
 
 def test_a_use_that_matters_to_no_loss_is_refused():

@@ -50,6 +50,21 @@ def last_word(m, words: Tensor) -> Tensor:
     return m[1](m[0](words))[torch.arange(len(words)), words.argmax(1)]
 
 
+def same_layer_sorted(m, x: Tensor) -> Tensor:
+    """One layer on rows in their places, and on rows in an order that data decide: no axis fits both."""
+    order = x[:, :, 0].flatten().argsort()
+    again = m[0](m[0](x).tanh().flatten(0, 1)[order]).tanh()
+    return again[order.argsort()].view_as(x)
+
+
+def bias_above_its_own_layer(m, x: Tensor) -> Tensor:
+    """What is pulled back to the bias must stop at the layer below, which has had its gradient."""
+    order = x[:, 0].norm(dim=1).argsort()
+    h = m[0](x[:, 0]).tanh()
+    above = torch.addmm(m[0].bias, h[order], m[1].weight).tanh()
+    return m[2](above[order.argsort()]) + m[0](h)[:, :2]
+
+
 class Mixture(nn.Module):
     """Each row goes to the expert that a gate prefers, between layers that all rows pass."""
 
@@ -85,6 +100,8 @@ CASES = {
     "experts, index_put": (lambda: Mixture("index_put"), rows),
     "experts, scatter_add": (lambda: Mixture("scatter_add"), rows),
     "sorted by data": (lambda: Called(layers(3), sorted_by_length), rows),
+    "sorted by data, the same layer": (lambda: Called(layers(3), same_layer_sorted), rows),
+    "sorted by data, the same bias": (lambda: Called(layers(6, 2), bias_above_its_own_layer), rows),
     "one by one": (lambda: Called(layers(3, 3), one_by_one), rows),
     "selected": (lambda: Called(layers(3, 3), selected), rows),
     "one position of each": (

@@ -1,7 +1,7 @@
 import logging
 import os
 
-from fl_dp.errors import LedgerError, TaskError
+from fl_dp.errors import CallError, LedgerError, TaskError
 from fl_dp.launch.logs import causes_in, log_files
 
 
@@ -25,8 +25,9 @@ def test_causes_are_kept_once_and_in_our_own_words_alone():
     logger = logging.getLogger("of clients")
     with causes_in("of clients") as causes:
         ours = LedgerError("is entered as a")
-        for error in (ours, ours, TaskError("row 7"), ValueError("63")):
+        quoting = CallError("The model raised.", "row 7")
+        for error in (ours, ours, TaskError("row 7"), quoting, ValueError("63")):
             logger.error("a message could not be answered", exc_info=error)
         logger.error("no error at all")
     logger.error("later", exc_info=LedgerError("b"))
-    assert causes.words == ["is entered as a"]
+    assert causes.words == ["is entered as a", "The model raised."]

@@ -51,7 +51,7 @@ def pull_back(
             mine = found[i]
             if i == there and mine is not None and _share_memory(mine, grads):
                 mine = mine.clone()  # of `grad` transposed, half would be replaced before it is read
-            pulled[i][n] = 0 if mine is None else mine
+            pulled[i][n] = 0 if mine is None else mine.to_dense()  # those of nn.Embedding may be sparse
     for pulled_grads in pulled:
         _check_spread(were_finite, pulled_grads, names)
     return dict(zip(names, pulled, strict=True))

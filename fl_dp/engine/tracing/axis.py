@@ -1,5 +1,6 @@
 """Where, in a tensor of many rows, each example's rows are."""
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -15,39 +16,53 @@ class BatchAxis:
     minor=False: an example's rows are adjacent (N, K), as after flattening (N, T, d) to (N*T, d).
     minor=True: they are N apart (K, N), as after flattening (T, N, d).
     single=True: the axis was seen with K = 1 only, where both orders are the same; other K are refused.
+    between: (K1, K2) where the rows are (K1, N, K2), as after flattening (K1, N, K2, d); other K are refused,
+    because K alone does not tell K1.
     """
 
     dim: int = 0
     minor: bool = False
     single: bool = False
+    between: tuple[int, int] | None = None
 
     def split(self, tensor: Tensor, num_examples: int) -> Tensor:
         """`tensor` as (N, K, *other dimensions in their order)."""
         rows = tensor.movedim(self.dim, 0) if self.dim else tensor
-        per_example = self._rows_per_example(rows.shape[0], num_examples)
-        if self.minor:
-            return rows.reshape(per_example, num_examples, *rows.shape[1:]).transpose(0, 1)
-        return rows.reshape(num_examples, per_example, *rows.shape[1:])
+        before, after = self._rows_around(rows.shape[0], num_examples)
+        if before == 1:
+            return rows.reshape(num_examples, after, *rows.shape[1:])
+        if after == 1:
+            return rows.reshape(before, num_examples, *rows.shape[1:]).transpose(0, 1)
+        blocks = rows.reshape(before, num_examples, after, *rows.shape[1:])
+        return blocks.transpose(0, 1).flatten(1, 2)
 
     def owners(self, num_rows: int, num_examples: int, device: torch.device) -> Tensor:
         """(rows,) which example each row of dimension `dim` belongs to."""
-        per_example = self._rows_per_example(num_rows, num_examples)
-        rows = torch.arange(num_rows, device=device)
-        return rows % num_examples if self.minor else rows // max(1, per_example)
+        _, after = self._rows_around(num_rows, num_examples)
+        return torch.arange(num_rows, device=device) // max(1, after) % num_examples
 
-    def _rows_per_example(self, num_rows: int, num_examples: int) -> int:
+    def _rows_around(self, num_rows: int, num_examples: int) -> tuple[int, int]:
+        """(K1, K2) of rows that are (K1, N, K2)."""
         if num_rows % num_examples:
             raise ProbeError(
                 f"A tensor has {num_rows} rows in dimension {self.dim}, not a multiple of the {num_examples} "
                 "examples in the batch; every trainable layer must treat every example alike."
             )
         per_example = num_rows // num_examples
+        if self.between:
+            self._check(per_example, math.prod(self.between))
+            return self.between
         if self.single and per_example > 1:
+            self._check(per_example, 1)
+        return (per_example, 1) if self.minor else (1, per_example)
+
+    def _check(self, per_example: int, checked: int) -> None:
+        if per_example != checked:
             raise ProbeError(
                 f"A tensor has {per_example} rows an example in dimension {self.dim}, but the model was "
-                "checked with one, which does not tell how they are ordered; check it on longer inputs."
+                f"checked with {'one' if checked == 1 else checked}, which does not tell how they are "
+                f"ordered; check it on {'longer inputs' if checked == 1 else 'inputs of this size'}."
             )
-        return per_example
 
 
 LEADING = BatchAxis()

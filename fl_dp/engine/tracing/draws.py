@@ -30,11 +30,15 @@ from fl_dp.errors import ProbeError
 LEVELS = (0.45, 0.05, 0.95)
 
 
+_PACK = torch.ops.aten._pack_padded_sequence.default
+
+
 class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """While it is active, random numbers may come from torch's global generator alone, seeded with `seed`.
 
     level: None, numbers are drawn as always; else all entries of a draw are this quantile of their
-    distribution, or another fixed number of it. drew: whether there was any draw. dtypes: of all results.
+    distribution, or another fixed number of it. drew: whether there was any draw. packed: whether sequences
+    were packed. dtypes: of all results.
 
     Operators that draw from a distribution which is not known here draw as always. Their results may then
     look as if they depended on the place, never the other way round. Raises ProbeError where numbers come
@@ -50,7 +54,7 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __init__(self, seed: int, level: float | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.drew = False
+        self.drew = self.packed = False
         self.dtypes: set[torch.dtype] = set()
         self._seed, self._level = seed, level
         self._left = ExitStack()
@@ -69,6 +73,7 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.check_source()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.packed |= func is _PACK
         result = self._drawn(func, args, kwargs or {}) if _may_draw(func) else func(*args, **(kwargs or {}))
         for part in result if isinstance(result, tuple) else (result,):
             if isinstance(part, Tensor):

@@ -82,13 +82,34 @@ def _by_key(uses: Iterable[Use], reached: Mapping[Node, Masks]) -> dict[UseKey, 
 
 
 def _fitting(uses: list[Masks]) -> list[BatchAxis]:
-    """All axes along which no example reaches another's rows, in all uses of one key; the likeliest first."""
-    fitting = []
-    for dim in range(uses[0][0].dim()):
-        single = all(masks[0].shape[dim] == len(masks) for masks in uses)
-        axes = [BatchAxis(dim, False, True)] if single else [BatchAxis(dim, False), BatchAxis(dim, True)]
-        fitting += [axis for axis in axes if all(_fits(axis, masks) for masks in uses)]
-    return fitting
+    """All axes along which no example reaches another's rows, in all uses of one key; the likeliest first.
+
+    An axis between others of an example is looked for where no simpler one fits.
+    """
+    dims = range(min(masks[0].dim() for masks in uses))
+    simple = [axis for dim in dims for axis in _simple(dim, uses)]
+    fitting = [axis for axis in simple if all(_fits(axis, masks) for masks in uses)]
+    if fitting:
+        return fitting
+    return [axis for dim in dims for axis in _between(dim, uses) if all(_fits(axis, m) for m in uses)]
+
+
+def _simple(dim: int, uses: list[Masks]) -> list[BatchAxis]:
+    single = all(masks[0].shape[dim] == len(masks) for masks in uses)
+    return [BatchAxis(dim, False, True)] if single else [BatchAxis(dim, False), BatchAxis(dim, True)]
+
+
+def _between(dim: int, uses: list[Masks]) -> list[BatchAxis]:
+    """All (K1, N, K2) with the same K in all uses."""
+    numbers = {masks[0].shape[dim] / len(masks) for masks in uses}
+    number = numbers.pop()
+    if numbers or number % 1:
+        return []
+    return [
+        BatchAxis(dim, between=(int(number) // after, after))
+        for after in range(2, int(number) // 2 + 1)
+        if number % after == 0
+    ]
 
 
 def _complete(uses: list[Masks]) -> bool:

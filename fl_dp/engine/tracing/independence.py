@@ -8,22 +8,20 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from fl_dp.clean_text import one_line
 from fl_dp.engine.tracing.capture import REENTRANT
 from fl_dp.engine.tracing.draws import Watch
+from fl_dp.engine.tracing.known_layers import batch_norms, batch_second_layers, mixing_layers
 from fl_dp.engine.tracing.structure import tensors
 from fl_dp.engine.tracing.synthetic import NUM_EXAMPLES, Synthetic
 from fl_dp.engine.tracing.writes import check_held, held, parameters_kept, same_values
-from fl_dp.errors import ModelError, ProbeError
+from fl_dp.errors import CallError, ModelError, ProbeError
 
 SEED = 0x5EED0F0E0D90  # of all calls but those of `places`; no model seeds a generator with it by chance
 
 _HIDDEN = "None of the inputs have requires_grad=True"  # torch.utils.checkpoint's words
 
 Outputs = Mapping[str, Tensor]  # path in what the model returns ("[0]", "['logits']") -> tensor
-
-
-class CallError(ProbeError):
-    """The model cannot be called on synthetic examples."""
 
 
 def call(
@@ -49,14 +47,16 @@ def call(
     except (ArithmeticError, AssertionError, LookupError, RuntimeError, TypeError, ValueError) as error:
         raise CallError(
             f"The model raised {type(error).__name__} on {batch.size} synthetic examples with integers "
-            "0 and 1. Every tensor as long as the batch was taken to hold examples, and no other; wrap the "
-            "model in a module that makes all else by itself."
+            "0 and 1 (1 and 2 as lengths). Every tensor as long as the batch was taken to hold examples, and "
+            "no other; wrap the model in a module that makes all else by itself. "
+            f"{batch_second_layers(model)}".rstrip(),
+            one_line(error),
         ) from error
     for name, buffer in model.named_buffers():
         if not same_values(buffers[name], buffer):
             raise ProbeError(
-                f"The forward pass writes to buffer {name}, which then holds data that no noise protects; "
-                "replace the layer (batch norm by group norm), or put it in evaluation mode."
+                f"The forward pass writes to buffer {name}, which then holds data that no noise protects. "
+                f"{batch_norms(model) or 'Replace its layer.'} Or put it in evaluation mode."
             )
     return dict(tensors(outputs))
 
@@ -103,7 +103,7 @@ def check_independence(
         examples = frozenset(p for p, out in before.items() if out.dim() and len(out) == NUM_EXAMPLES)
         for example in range(NUM_EXAMPLES):
             after = call(model, parameters, batch.with_other(example), Watch(SEED))
-            _check_other(example, before, after, examples)
+            _check_other(model, example, before, after, examples)
             check_held(in_attributes, held(model))
         kept.check()
     if not examples:
@@ -113,13 +113,15 @@ def check_independence(
     return examples
 
 
-def _check_other(example: int, before: Outputs, after: Outputs, examples: frozenset[str]) -> None:
+def _check_other(
+    model: nn.Module, example: int, before: Outputs, after: Outputs, examples: frozenset[str]
+) -> None:
     if after.keys() != before.keys():
         raise ModelError("The model returned another structure for other data; wrap it so that it does not.")
     others = [n for n in range(NUM_EXAMPLES) if n != example]
     for path, output in before.items():
         if path in examples:
-            _check_others(output[others], after[path][others])
+            _check_others(model, output[others], after[path][others])
         else:
             _check_constant(path, output, after[path])
 
@@ -142,12 +144,17 @@ def _check_memory(first: Outputs, second: Outputs) -> None:
         )
 
 
-def _check_others(before: Tensor, after: Tensor) -> None:
+def _check_others(model: nn.Module, before: Tensor, after: Tensor) -> None:
+    if before.shape != after.shape:
+        raise ProbeError(
+            "The shape of one example's output depends on another example of the batch: "
+            f"{tuple(before.shape[1:])}, then {tuple(after.shape[1:])}. Keep it fixed, for example by "
+            "pad_packed_sequence(..., total_length=inputs.shape[1])."
+        )
     if not same(before, after):
         raise ProbeError(
-            "One example's output depends on another example of the batch (batch norm does this); "
-            "no clipping bounds what such an example contributes. Replace the layer, for example "
-            "by GroupNorm."
+            "One example's output depends on another example of the batch; no clipping bounds what such an "
+            f"example contributes. {mixing_layers(model)}"
         )
 
 

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 
 from fl_dp.engine.precision import full_precision
 from fl_dp.engine.tracing.draws import LEVELS, Watch
-from fl_dp.engine.tracing.independence import SEED, CallError, Outputs, call, same
+from fl_dp.engine.tracing.independence import SEED, Outputs, call, same
 from fl_dp.engine.tracing.structure import tensors
 from fl_dp.engine.tracing.synthetic import Synthetic
-from fl_dp.errors import ProbeError
+from fl_dp.errors import CallError, ProbeError
 
 # Which of the three examples are in a batch, in which order. Each changes its place, is left out, and is
 # among few, many, an odd and an even number.

@@ -18,19 +18,21 @@ class Synthetic:
     """A batch of `size` synthetic examples: `model(*args, **kwargs)`.
 
     examples: identities of the tensors that hold the examples; all other tensors are the user's own.
+    lengths: whether vectors of integers are lengths, see `synthetic`.
     """
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     examples: frozenset[int]
     size: int = NUM_EXAMPLES
+    lengths: bool = False
 
     def with_other(self, example: int) -> "Synthetic":
         """The same batch with one example replaced: new normal values, 0 in place of 1, false of true."""
 
         def changed(tensor: Tensor) -> Tensor:
             other = tensor.clone()
-            other[example] = _other(tensor[example])
+            other[example] = _other(tensor[example], self.lengths)
             return other
 
         return self._with(changed, self.size)
@@ -44,10 +46,10 @@ class Synthetic:
             return change(tensor) if id(tensor) in self.examples else tensor
 
         args, kwargs = map_tensors(changed, (self.args, self.kwargs))
-        return Synthetic(args, kwargs, frozenset(), size)
+        return Synthetic(args, kwargs, frozenset(), size, self.lengths)
 
 
-def synthetic(args: tuple[Any, ...], kwargs: dict[str, Any], truth: bool) -> Synthetic:
+def synthetic(args: tuple[Any, ...], kwargs: dict[str, Any], truth: bool, lengths: bool = False) -> Synthetic:
     """Replace every tensor whose first dimension is the batch; none of its values is read.
 
     The length of the batch is that of the first tensor that has a dimension; every tensor of this length
@@ -59,6 +61,7 @@ def synthetic(args: tuple[Any, ...], kwargs: dict[str, Any], truth: bool) -> Syn
     | integers | 1 and 0 at random, which are rows of every table of two rows or more |
     | booleans | `truth` and its opposite at random |
     | a vector of integers or booleans | all 1, or all `truth` |
+    | a vector of integers, with `lengths` | 2, and 1 for all but the first |
 
     In the last dimension the first entry is always 1 (or `truth`), the second always 0 (or its opposite):
     so a mask never leaves out everything, whether true means in or out. Other tensors (a mask (T, T), a
@@ -76,12 +79,12 @@ def synthetic(args: tuple[Any, ...], kwargs: dict[str, Any], truth: bool) -> Syn
     def replaced(tensor: Tensor) -> Tensor:
         if tensor.dim() == 0 or len(tensor) != size:
             return tensor
-        drawn = _drawn(tensor, truth)
+        drawn = _in_order_of(tensor, _drawn(tensor, truth, lengths))
         examples.add(id(drawn))
         return drawn
 
     args, kwargs = map_tensors(replaced, (args, kwargs))
-    return Synthetic(args, kwargs, frozenset(examples))
+    return Synthetic(args, kwargs, frozenset(examples), lengths=lengths)
 
 
 def _batch_size(inputs: Any) -> int:
@@ -94,8 +97,22 @@ def _batch_size(inputs: Any) -> int:
     )
 
 
-def _drawn(like: Tensor, truth: bool) -> Tensor:
+def _in_order_of(like: Tensor, drawn: Tensor) -> Tensor:
+    """`drawn` with its dimensions in memory as those of `like`: layers take other operators for transposed
+    inputs.
+    """
+    order = sorted(range(like.dim()), key=like.stride, reverse=True)
+    return drawn.permute(order).contiguous().permute([order.index(dim) for dim in range(like.dim())])
+
+
+def _is_integral(tensor: Tensor) -> bool:
+    return not (tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool)
+
+
+def _drawn(like: Tensor, truth: bool, lengths: bool) -> Tensor:
     shape = (NUM_EXAMPLES, *like.shape[1:])
+    if lengths and _is_integral(like) and like.dim() == 1:
+        return torch.tensor([2] + [1] * (NUM_EXAMPLES - 1), dtype=like.dtype, device=like.device)
     if like.is_floating_point() or like.is_complex():
         return torch.randn(shape, dtype=like.dtype, device=like.device)
     coins = torch.rand(shape, device=like.device) < (0.5 if len(shape) > 1 else 1.0)
@@ -105,9 +122,11 @@ def _drawn(like: Tensor, truth: bool) -> Tensor:
     return coins == truth if like.dtype == torch.bool else coins.to(like.dtype)
 
 
-def _other(example: Tensor) -> Tensor:
+def _other(example: Tensor, lengths: bool) -> Tensor:
     if example.is_floating_point() or example.is_complex():
         return torch.randn_like(example) * 3
+    if lengths and _is_integral(example) and not example.dim():
+        return 3 - example
     other = ~example if example.dtype == torch.bool else 1 - example
     if example.dim() and example.shape[-1] > 1:
         other[..., 0] = example[..., 0]  # else a mask could leave out everything, and the output be NaN

@@ -142,6 +142,8 @@ def noted(note: Note) -> Iterator[None]:
         yield
     except Exception as error:
         refusal = refusal_of(error)
-        quotes = isinstance(error, TaskError) or not isinstance(error, FlDpError)
-        note.write(refusal.status, reason=refusal.reason if quotes else one_line(str(error)))
+        reason = refusal.reason
+        if isinstance(error, FlDpError) and not isinstance(error, TaskError):
+            reason = one_line(error.own_words)
+        note.write(refusal.status, reason=reason)
         raise

@@ -84,7 +84,7 @@ def refusal_of(error: BaseException) -> Refusal:
     if isinstance(error, LedgerError):
         return Refusal("failed", "its ledger cannot be used; its own log says why")
     if isinstance(error, FlDpError):
-        return Refusal("failed", one_line(str(error)))
+        return Refusal("failed", one_line(error.own_words))
     return Refusal("failed", "an unexpected error; its own log says which")
 
 

@@ -28,6 +28,18 @@ def test_every_row_goes_to_its_owner_in_order(dim, rows_per_example, minor):
     assert axis.owners(len(order), n, CPU).tolist() == [example for example, _ in order]
 
 
+def test_rows_before_and_after_the_batch_go_to_their_owner_in_order():
+    axis = BatchAxis(1, between=(2, 5))
+    order = [(e, b, a) for b in range(2) for e in range(3) for a in range(5)]
+    tensor = torch.tensor([100 * e + 10 * b + a for e, b, a in order]).expand(4, 30)
+    found = axis.split(tensor, 3)
+    assert found.shape == (3, 10, 4)
+    assert found[:, :, 0].tolist() == [
+        [100 * e + 10 * b + a for b in range(2) for a in range(5)] for e in range(3)
+    ]
+    assert axis.owners(30, 3, CPU).tolist() == [e for e, _, _ in order]
+
+
 def test_the_other_dimensions_keep_their_order():
     assert BatchAxis(1).split(torch.zeros(4, 6, 5, 7), 3).shape == (3, 2, 4, 5, 7)
 

@@ -1,5 +1,7 @@
 """An output may depend on its own example alone; whatever else it depends on is refused, in words."""
 
+import pickle
+
 import pytest
 import torch
 from structured import Called
@@ -7,7 +9,7 @@ from torch import Tensor, nn
 
 from fl_dp.engine.tracing.independence import check_independence, same
 from fl_dp.engine.tracing.synthetic import synthetic
-from fl_dp.errors import ModelError, ProbeError
+from fl_dp.errors import CallError, ModelError, ProbeError
 
 
 def _check(function, inputs: Tensor | None = None):
@@ -91,14 +93,23 @@ def test_random_numbers_of_torch_are_the_same_in_every_call():
     assert _check(lambda x: x + torch.randn_like(x[:1]))
 
 
-def test_a_model_that_cannot_be_called_says_so():
-    with pytest.raises(ProbeError, match="raised IndexError on 3 synthetic examples"):
+def test_a_model_that_cannot_be_called_says_so_and_its_words_are_not_ours():
+    with pytest.raises(CallError, match="raised IndexError on 3 synthetic examples") as refusal:
         _check(lambda x: x[:, 7])
+    sent = pickle.loads(pickle.dumps(refusal.value))  # as from an actor
+    assert str(sent).endswith("The model's own words: index 7 is out of bounds for dimension 1 with size 4")
+    assert sent.own_words.endswith("makes all else by itself.")
+    assert "own words" not in sent.own_words
+
+
+def test_an_output_whose_shape_another_example_decides_is_refused():
+    with pytest.raises(ProbeError, match=r"shape .* depends on another example.*: \(\d,\), .* total_length="):
+        _check(lambda x: x[:, : 1 + int(x[0, 0] > 0)] * 0)
 
 
 def test_a_buffer_that_is_written_is_named_and_the_model_s_own_stays():
     model = Called(nn.BatchNorm1d(4), lambda m, x: (m.running_mean.add_(x.sum(0)), x)[1])
-    with pytest.raises(ProbeError, match=r"writes to buffer layer\.running_mean, which then holds data"):
+    with pytest.raises(ProbeError, match=r"buffer layer\.running_mean, which .*: layer \(BatchNorm1d\)"):
         check_independence(model, {}, synthetic((torch.randn(5, 4),), {}, truth=True))
     assert not model.layer.running_mean.any()
 

@@ -56,6 +56,14 @@ def test_integers_are_zero_or_one():
         assert set(each.args[0].unique().tolist()) == {0, 1}
 
 
+@pytest.mark.parametrize("order", [(0, 1, 2), (0, 2, 1), (2, 0, 1)])
+def test_dimensions_lie_in_memory_as_those_of_real_inputs(order):
+    """nn.Linear takes other operators for transposed inputs, in which other rows are an example's."""
+    batch = _made(torch.zeros(7, 6, 5).permute(order))
+    lies = sorted(range(3), key=batch.args[0].stride, reverse=True)
+    assert [order[dim] for dim in lies] == [0, 1, 2]
+
+
 def test_a_call_without_examples_is_refused():
     with pytest.raises(ModelError, match="without a tensor that could hold examples"):
         _made(torch.tensor(1.0), flag=True)
@@ -96,3 +104,18 @@ def test_rows_are_the_same_examples_as_often_and_in_the_order_that_is_asked_for(
     assert other.args[1] is mask
     assert other.kwargs["y"]["flags"].shape == (4,)
     assert batch.with_other(1).size == 3
+
+
+def test_lengths_are_never_zero_and_differ():
+    batch = synthetic(
+        (torch.zeros(7, 4), torch.ones(7, dtype=torch.int32), torch.zeros(7, dtype=torch.bool)),
+        {},
+        True,
+        lengths=True,
+    )
+    assert batch.args[1].tolist() == [2, 1, 1]
+    assert batch.args[1].dtype == torch.int32
+    assert batch.with_other(0).args[1].tolist() == [1, 1, 1]
+    assert batch.with_other(2).args[1].tolist() == [2, 1, 2]
+    assert batch.rows((2, 0)).with_other(1).args[1].tolist() == [1, 2]
+    assert batch.args[2].all()

@@ -11,7 +11,7 @@ import pytest
 from federation.client.sites import PLAN, Site
 from flwr.app import RecordDict
 
-from fl_dp.errors import DataError, LedgerError
+from fl_dp.errors import CallError, DataError, LedgerError
 from fl_dp.federation.client import app as app_module
 from fl_dp.federation.client import journal
 from fl_dp.federation.client.journal import NAME, OLDER, Line, NewLines, append, journal_folder, read_journal
@@ -73,6 +73,7 @@ def test_a_run_s_name_brings_no_codes_of_its_own_to_console_and_log(
     [
         (DataError("/data/north.npz: is damaged"), "its data cannot be used; its own log says why", None),
         (ValueError("patient 17"), UNEXPECTED, UNEXPECTED),  # it may quote records
+        (CallError("The model raised.", "patient 17"), "The model raised.", "The model raised."),
     ],
 )
 def test_a_fault_is_said_to_the_operator_in_more_words_than_to_the_server(

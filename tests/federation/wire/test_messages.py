@@ -8,7 +8,7 @@ from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 from local_updates import local_update
 
 from fl_dp.clean_text import LONGEST
-from fl_dp.errors import BudgetExhaustedError, ConfigError, DataError, DeclinedError, LedgerError
+from fl_dp.errors import BudgetExhaustedError, CallError, ConfigError, DataError, DeclinedError, LedgerError
 from fl_dp.federation.wire import messages
 from fl_dp.federation.wire.arrays import encode, specs
 from fl_dp.records import ClientProfile, Entry, Refusal, RoundPlan
@@ -77,6 +77,7 @@ def test_an_update_that_no_client_would_go_on_from_counts_as_spent_and_is_not_us
         (BudgetExhaustedError("nothing left"), ("declined", "nothing left", True)),
         (LedgerError("/data/jane-doe.sqlite cannot be read"), ("failed", AT_HOME.format("ledger"), False)),
         (DataError("scans/smith.png: unreadable"), ("failed", AT_HOME.format("data"), False)),
+        (CallError("The model raised.", "Smith, 42"), ("failed", "The model raised.", False)),
         (ValueError("record 7 is 42 years old"), ("failed", UNEXPECTED, False)),
         (KeyError("patient Smith"), ("failed", UNEXPECTED, False)),
     ],

@@ -1,0 +1,64 @@
+"""Layers that are known to mix examples: words for refusals. Whether examples mix, the checks find out."""
+
+from collections.abc import Callable
+
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.parallel import DistributedDataParallel
+
+from fl_dp.errors import ModelError
+
+_ANY = "Replace the layer (batch norm, for example, by GroupNorm), and keep the batch first in all layers."
+
+
+def refuse_parallel(model: nn.Module) -> None:
+    """ModelError for a model that is copied to several devices, wherever it is now: a site may have them."""
+    if found := _named(model, lambda layer: isinstance(layer, nn.DataParallel | DistributedDataParallel)):
+        raise ModelError(
+            f"A model in DataParallel: {found}. It is copied to several devices, where the engine cannot "
+            "follow the parameters; take what is inside (its .module), on one device."
+        )
+
+
+def mixing_layers(model: nn.Module) -> str:
+    """What to do where examples mix: names the layers that are likely to do so, if there are any."""
+    return batch_norms(model) or batch_second_layers(model) or _ANY
+
+
+def batch_norms(model: nn.Module) -> str:
+    """What to do about those with statistics of the batch; empty where there are none.
+
+    Ours replaces PyTorch's and what is derived from them, as timm's are. Others are known by their names.
+    """
+    kind = "Layers with statistics of the whole batch"
+    if ours := _named(model, lambda layer: isinstance(layer, _BatchNorm) and _by_batch(layer)):
+        return (
+            f"{kind}: {ours}. fl_dp.models.group_norm.replace_batch_norms(model) makes group norms of them."
+        )
+    others = _named(model, lambda layer: layer.training and "batchnorm" in type(layer).__name__.lower())
+    return f"{kind}, by their names: {others}. Replace them by nn.GroupNorm." if others else ""
+
+
+def batch_second_layers(model: nn.Module) -> str:
+    """What to do about recurrent and attention layers whose batch is second; empty where there are none."""
+    found = _named(model, lambda layer: getattr(layer, "batch_first", True) is False)
+    if not found:
+        return ""
+    return (
+        f"Layers that take the batch in dimension 1: {found}. Unless the model transposes for them, pass "
+        "batch_first=True where they are made (for a transformer, to its layers)."
+    )
+
+
+def _by_batch(norm: _BatchNorm) -> bool:
+    return norm.training or norm.running_mean is None
+
+
+def _named(model: nn.Module, chosen: Callable[[nn.Module], bool]) -> str:
+    """The first layer that is chosen, with its class, and how many there are besides; empty without any."""
+    found = [(name, layer) for name, layer in model.named_modules() if chosen(layer)]
+    if not found:
+        return ""
+    name, layer = found[0]
+    first = f"{name or 'the model itself'} ({type(layer).__name__})"
+    return f"{first} and {len(found) - 1} more" if len(found) > 1 else first
